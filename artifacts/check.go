@@ -26,20 +26,17 @@ const maxProblems = 100
 // Progress receives how many objects were read, of those known so far.
 type Progress func(done, total int)
 
-// Check walks from the pointer to everything that it reaches (the published
-// snapshot, the retained ones, their ledgers), and verifies what the package
-// documentation says of it: length and digest of each object; index, fences,
-// shards, row and run counts and the order of each view; that rows are JSON,
-// are the same in every view of a collection, and carry the run numbers of the
-// others; the feed's counts; that rows of history have a point for each of their
-// block's times, and that listings have the assets with a point in their window; that
-// the view of words has those of the assets' names. Of a ledger, whose format is the builder's own, it
-// verifies length and digest only: those of the root and, if refs is given, of
-// what refs says that the root names. It reads each object once. The error is
-// non-nil when the store could not be asked; what is wrong with what it
-// answered is in the report. A store without a snapshot has no problems.
-func Check(
-	ctx context.Context, r ObjectReader, refs func(root []byte) ([]Ref, error), progress Progress,
+// Check walks from the pointer to everything that it reaches (the published snapshot, the retained
+// ones, their ledgers), and verifies what the package documentation says of it: length and digest
+// of each object; index, fences, shards, row and run counts and the order of each view; that rows
+// are JSON, are the same in every view of a collection, and carry the run numbers of the others;
+// the feed's counts; that rows of history have a point for each of their block's times, and that
+// listings have the assets with a point in their window; that the view of words has those of the
+// assets' names. Of a ledger, whose format is the builder's own, it verifies length and digest
+// only: those of the root and, if refs is given, of what refs says that the root names. It reads
+// each object once. The error is non-nil when the store could not be asked; what is wrong with what
+// it answered is in the report. A store without a snapshot has no problems.
+func Check(ctx context.Context, r ObjectReader, refs func(root []byte) ([]Ref, error), progress Progress,
 ) (*CheckReport, error) {
 	c := &checker{
 		r: r, refs: refs, report: &CheckReport{Problems: []string{}}, progress: progress,
@@ -124,8 +121,7 @@ func (c *checker) refuse(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// small checks the other small objects, which may be absent: a store of before
-// has no identity.
+// small checks the other small objects, which may be absent: a store of before has no identity.
 func (c *checker) small(ctx context.Context, store string) error {
 	for _, o := range []struct {
 		what string
@@ -208,6 +204,9 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 			continue
 		}
 		summaries[name] = p
+		if v.IsMembers() {
+			continue // its rows are others
+		}
 		if other, ok := first[v.Collection]; !ok {
 			first[v.Collection] = name
 		} else if q := summaries[other]; q.rows != p.rows || q.sum != p.sum {
@@ -229,12 +228,35 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 		c.problem("snapshot %s: view %s does not have the words and ranks of the assets", at,
 			viewName(SearchCollection, SearchSort))
 	}
+	c.markets(at, summaries)
 	for i := range HistoryWindows {
 		if w := &HistoryWindows[i]; !listsPoints(m, w, summaries) {
 			c.problem("snapshot %s: view %s lists other assets than have a point", at, viewName(w.Collection(), "id"))
 		}
 	}
 	return c.ledger(ctx, m)
+}
+
+// markets checks what the views of markets have to do with each other and with the quotes.
+func (c *checker) markets(at string, summaries map[string]*summary) {
+	byID, quotes := summaries[viewName(MarketsCollection, "id")], summaries[viewName("quotes", "id")]
+	if byID == nil {
+		return
+	}
+	if quotes != nil && quotes.own != byID.own {
+		c.problem("snapshot %s: view %s has other assets than the quotes", at, viewName(MarketsCollection, "id"))
+	}
+	words := byID.words
+	for _, of := range GroupSorts {
+		p := summaries[viewName(MarketsCollection, of.Sort)]
+		if p == nil {
+			return
+		}
+		words -= p.words
+	}
+	if words != 0 {
+		c.problem("snapshot %s: the views of members list others than the assets' groups say", at)
+	}
 }
 
 // listsPoints reports whether a window's listing has the assets with a point of its chain in
@@ -274,7 +296,10 @@ func viewName(collection, sort string) string { return collection + "/" + sort }
 // feed's assets, quotes and exchanges are listed, and some of its groups.
 func (c *checker) count(m *Manifest, v *View) {
 	accepted, counted := m.Counts[v.Collection],
-		v.Collection != "trending" && v.Collection != SearchCollection && !IsHistory(v.Collection)
+		v.Collection != "trending" && v.Collection != SearchCollection && !IsHistory(v.Collection) && !v.IsMembers()
+	if v.Collection == MarketsCollection {
+		accepted = m.Counts["quotes"]
+	}
 	some := v.Collection == "categories" || v.Collection == "chains"
 	if counted && (v.Rows > accepted || v.Rows < accepted && !some) {
 		c.problem("snapshot %s: view %s has %d rows of %d accepted", m.Time.Format(time.RFC3339),
@@ -326,8 +351,11 @@ func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*summary, err
 		return nil, nil
 	}
 	last := 0
-	if v.Collection == "assets" && v.Sort == "rank" {
+	switch {
+	case v.Sort == "rank":
 		last = whole.unranked
+	case v.Collection == MarketsCollection: // the row does not tell
+		last = v.Last
 	}
 	if v.Last != last || last > 0 && whole.lastLen != last {
 		problem("%d rows stand last, want %d, in one run", v.Last, last)

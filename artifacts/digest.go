@@ -13,9 +13,8 @@ type Digest [sha256.Size]byte
 // Sum returns the digest of data.
 func Sum(data []byte) Digest { return sha256.Sum256(data) }
 
-// ParseDigest reads the 64 lower-case hexadecimal digits that String writes.
-// Anything else, upper case included, is an error, so that a digest has one
-// spelling only.
+// ParseDigest reads the 64 lower-case hexadecimal digits that String writes. Anything else, upper
+// case included, is an error, so that a digest has one spelling only.
 func ParseDigest(s string) (Digest, error) {
 	var d Digest
 	if len(s) != 2*len(d) {
@@ -42,11 +41,7 @@ func (d Digest) IsZero() bool { return d == Digest{} }
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler with ParseDigest's form.
-func (d *Digest) UnmarshalText(b []byte) error {
-	v, err := ParseDigest(string(b))
-	if err != nil {
-		return err
-	}
-	*d = v
-	return nil
+func (d *Digest) UnmarshalText(b []byte) (err error) {
+	*d, err = ParseDigest(string(b))
+	return err
 }

@@ -1,6 +1,5 @@
-// Package artifacts is the contract between builder and edge: how things are
-// named in the object store, what their bytes mean, and what a store must
-// promise. It imports neither side.
+// Package artifacts is the contract between builder and edge: how things are named in the object
+// store, what their bytes mean, and what a store must promise. It imports neither side.
 //
 // # A store
 //
@@ -10,8 +9,7 @@
 //	objects/<2 hex>/<62 hex>   shards of a view, and what the ledger keeps
 //	manifests/<64 hex>         one a snapshot
 //
-// One says which store it is, is made before anything else, and never says
-// another thing:
+// One says which store it is, is made before anything else, and never says another thing:
 //
 //	identity                   32 hexadecimal digits, random; which small objects there were
 //
@@ -22,9 +20,8 @@
 //	keys                       the API keys, as hashes
 //	lease                      which of several builders works
 //
-// A reader starts at current, takes the manifest that it names, and from there
-// the objects that the manifest names. It checks each object's length and
-// digest before it looks at a byte of it.
+// A reader starts at current, takes the manifest that it names, and from there the objects that the
+// manifest names. It checks each object's length and digest before it looks at a byte of it.
 //
 // # Identity, pointer, change, keys
 //
@@ -41,22 +38,20 @@
 // number of a record, and that of one which was lost, is the count of five minutes
 // since 1970 and the pointer's sequence.
 //
-// One that is signed has a second line, {"signatures":[…]}, with one element for
-// each key that signed it: key is the first 16 hexadecimal digits of the public
-// key's SHA-256, ed25519 the signature (RFC 8032) in base64 (RFC 4648 section 4).
-// What is signed is "marketdata ", the object's name in the store, a line feed,
-// and the first line with its line feed. While one of the four is signed, the
-// store is: all of them are to be, by the same keys.
+// One that is signed has a second line, {"signatures":[…]}, with one element for each key that
+// signed it: key is the first 16 hexadecimal digits of the public key's SHA-256, ed25519 the
+// signature (RFC 8032) in base64 (RFC 4648 section 4). What is signed is "marketdata ", the
+// object's name in the store, a line feed, and the first line with its line feed. While one of the
+// four is signed, the store is: all of them are to be, by the same keys.
 //
 // # Lease
 //
-// One line of JSON, for builders only; gc, verify and copies of a store leave it
-// alone. format is 1; number grows by one each time it is written, so that no two
-// versions are equal; owner names a run of a builder, at random, "" when nobody
-// has it; until is by the owner's clock, for people. It has no checksum and no
-// signature: nobody believes more of it than that it has changed, one that cannot
-// be read is overwritten like one that does not change, and whoever can write it
-// could do no more with a signature than without: hold up builders.
+// One line of JSON, for builders only; gc, verify and copies of a store leave it alone. format is
+// 1; number grows by one each time it is written, so that no two versions are equal; owner names a
+// run of a builder, at random, "" when nobody has it; until is by the owner's clock, for people. It
+// has no checksum and no signature: nobody believes more of it than that it has changed, one that
+// cannot be read is overwritten like one that does not change, and whoever can write it could do no
+// more with a signature than without: hold up builders.
 //
 // # Manifest
 //
@@ -65,16 +60,14 @@
 //
 // # Object of a view
 //
-// A view is a collection in one sort order: by id; by the folded text of the
-// field that the sort key names; by its number, where what has none stands as
-// INTERFACE.md, "Sorting" says; trending in the order of its board. Each view of a
-// collection has all its rows. A reader does without a view of a sort key that the
-// writer does not know, and leaves out those that it does not know itself. Its rows are cut into shards of
-// RowsPerShard rows (the last may be shorter), and ShardsPerObject shards in
-// a row share an object (the last may hold fewer). So row n is in shard
-// n/RowsPerShard, which is in object n/RowsPerShard/ShardsPerObject. A view with
-// RowsPerShard of its own has shards of that many rows, and objects of
-// as many rows as the others.
+// A view is a collection in one sort order: by id; by the folded text of the field that the sort
+// key names; by its number, where what has none stands as INTERFACE.md, "Sorting" says; trending in
+// the order of its board. Each view of a collection has all its rows. A reader does without a view
+// of a sort key that the writer does not know, and leaves out those that it does not know itself.
+// Its rows are cut into shards of RowsPerShard rows (the last may be shorter), and ShardsPerObject
+// shards in a row share an object (the last may hold fewer). So row n is in shard n/RowsPerShard,
+// which is in object n/RowsPerShard/ShardsPerObject. A view with RowsPerShard of its own has shards
+// of that many rows, and objects of as many rows as the others.
 //
 //	offset  length  meaning
 //	0       4       "MDV1"
@@ -121,11 +114,10 @@
 //
 // # History
 //
-// Each window of /history ([HistoryWindows]) has a chain of points: of every
-// interval the first snapshot kept in it. The chain is cut into blocks, each a
-// collection of its own, history/7d/2026-11-15T00:00:00Z for one, with a view by
-// id and, in the manifest, the times of its points. A row has a price, or null, for
-// each of them:
+// Each window of /history ([HistoryWindows]) has a chain of points: of every interval the first
+// snapshot kept in it. The chain is cut into blocks, each a collection of its own,
+// history/7d/2026-11-15T00:00:00Z for one, with a view by id and, in the manifest, the times of its
+// points. A row has a price, or null, for each of them:
 //
 //	{"id":1,"prices":["91000.5",null,"91002"]}
 //
@@ -153,6 +145,18 @@
 //
 // Beginnings of symbols and slugs, and whole names, are looked up in the assets' views
 // by symbol, slug and name, which have keys and a column of the runs by rank.
+//
+// # Markets
+//
+// The collection markets has the quotes in those orders of /markets that are not the quotes' own.
+// Its rows say only which asset it is, and its rank, if it has one; the rest is in the quotes'
+// view by id:
+//
+//	{"id":1,"rank":1}
+//
+// The view by id has a column for every other order and as tails the groups of which the asset is
+// a coin, ,"groups":{"categories":[…],"chains":[…]}}. The views category and chain have a run for
+// each listed group with quoted coins, by its folded slug, and in it a row for each of them.
 //
 // # Versions
 //

@@ -16,10 +16,9 @@ const FoldUnicodeVersion = unicode.Version
 // their folded forms (INTERFACE.md, "Text"). Builder and edge share it, because
 // strings.ToLower, strings.EqualFold and this fold disagree on a few letters.
 //
-// Each code point becomes the lowest one that unicode.SimpleFold reaches from
-// it, with A to Z written as a to z. Bytes that are not valid UTF-8 stand for
-// themselves. Fold(Fold(s)) is Fold(s), and the result is never longer than s.
-// When nothing changes it is s itself.
+// Each code point becomes the lowest one that unicode.SimpleFold reaches from it, with A to Z
+// written as a to z. Bytes that are not valid UTF-8 stand for themselves. Fold(Fold(s)) is Fold(s),
+// and the result is never longer than s. When nothing changes it is s itself.
 func Fold(s string) string {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' {
@@ -58,10 +57,9 @@ func AppendFold(dst, s []byte) []byte {
 // foldPage holds what 256 code points in a row fold to.
 type foldPage [256]rune
 
-// foldPages returns the folds of all code points that do not fold to
-// themselves, by code point / 256, with nil for a page that has none. Asking
-// unicode.SimpleFold each time would be some ten times slower, and an edge
-// folds what anybody sends.
+// foldPages returns the folds of all code points that do not fold to themselves, by code point /
+// 256, with nil for a page that has none. Asking unicode.SimpleFold each time would be some ten
+// times slower, and an edge folds what anybody sends.
 var foldPages = sync.OnceValue(func() []*foldPage {
 	var pages []*foldPage
 	// A letter that folds to another has an upper, lower or title case, so

@@ -89,10 +89,8 @@ func checkFold(t interface{ Fatalf(string, ...any) }, s string) {
 
 func TestFoldProperties(t *testing.T) {
 	// Mostly letters with a case, whole and broken.
-	letter := rapid.OneOf(
-		rapid.StringOfN(rapid.RuneFrom(nil, unicode.Upper, unicode.Lower, unicode.Title), 0, 8, -1),
-		rapid.String(),
-		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 4), func(b []byte) string { return string(b) }),
+	letter := rapid.OneOf(rapid.StringOfN(rapid.RuneFrom(nil, unicode.Upper, unicode.Lower, unicode.Title), 0, 8, -1),
+		rapid.String(), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 4), func(b []byte) string { return string(b) }),
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		checkFold(t, strings.Join(rapid.SliceOfN(letter, 0, 5).Draw(t, "parts"), ""))

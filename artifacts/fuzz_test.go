@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 var fuzzTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -47,9 +49,8 @@ func seeds(f *testing.F, whole []byte) {
 	f.Add([]byte(strings.Repeat("[", 20_000)))
 }
 
-// parsed checks what holds of every parser: an error says whether the format is
-// newer or the bytes are broken; and what was parsed is written and read as the
-// same.
+// parsed checks what holds of every parser: an error says whether the format is newer or the bytes
+// are broken; and what was parsed is written and read as the same.
 func parsed[T interface{ Encode() []byte }](t *testing.T, b []byte, parse func([]byte) (T, error)) (v T, ok bool) {
 	v, err := parse(b)
 	if err != nil {
@@ -234,10 +235,7 @@ func FuzzParseObject(f *testing.F) {
 			}
 			return
 		}
-		n, err := IndexSize(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(IndexSize(object))(t)
 		x, err := ParseIndex(object[:n], int64(len(object)))
 		if err != nil || len(x.Shards) != len(shards) {
 			t.Fatalf("%d shards by an index of %+v, %v", len(shards), x, err)
@@ -260,8 +258,7 @@ func jsonInt(n int) string {
 	return string(b)
 }
 
-// FuzzDecompress: no frame expands to more than it may, or to anything else than
-// it says.
+// FuzzDecompress: no frame expands to more than it may, or to anything else than it says.
 func FuzzDecompress(f *testing.F) {
 	frame := Compress(nil, fuzzShard())
 	f.Add(frame)

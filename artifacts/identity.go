@@ -9,8 +9,7 @@ const (
 	// MaxNumber bounds the sequence of a pointer and the numbers of key sets and
 	// change records: every reader of JSON has integers up to here.
 	MaxNumber = 1 << 53
-	// MaxJump is how far a sequence or a number may be above the last one that an
-	// edge has seen.
+	// MaxJump is how far a sequence or a number may be above the last one that an edge has seen.
 	MaxJump = 1_000_000
 )
 
@@ -41,9 +40,8 @@ func ParseIdentity(b []byte) (*Identity, error) {
 	return &i, nil
 }
 
-// Numbered says of a key set or change record whose it is and which one. A
-// record of before these fields has neither, and counts as the number 0 of the
-// store that it lies in.
+// Numbered says of a key set or change record whose it is and which one. A record of before these
+// fields has neither, and counts as the number 0 of the store that it lies in.
 type Numbered struct {
 	// Store is the identity of the store that it was written for.
 	Store string `json:"store,omitempty"`
@@ -89,13 +87,12 @@ func (n Numbered) check() error {
 	return nil
 }
 
-// Next returns what the record says that takes the place of n in the given
-// store, whose pointer has the given sequence, 0 without one. The first one of a
-// store has the five minutes since 1970 and the sequence as its number, so that
-// one that was lost goes on above the last that edges have seen: the change job
-// runs every five minutes, keys are made more seldom, and a restore raises
-// sequence and numbers alike. Of the sequence no more than MaxJump / 4 counts:
-// edges would refuse the jump.
+// Next returns what the record says that takes the place of n in the given store, whose pointer has
+// the given sequence, 0 without one. The first one of a store has the five minutes since 1970 and
+// the sequence as its number, so that one that was lost goes on above the last that edges have
+// seen: the change job runs every five minutes, keys are made more seldom, and a restore raises
+// sequence and numbers alike. Of the sequence no more than MaxJump / 4 counts: edges would refuse
+// the jump.
 func (n Numbered) Next(store string, now time.Time, sequence uint64) Numbered {
 	if n.Number == 0 {
 		n.Number = uint64(max(0, now.Unix())/300) + min(sequence, MaxJump/4)

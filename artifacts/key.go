@@ -31,8 +31,7 @@ var (
 	IdentityKey = Key{kind: CellKind, name: "identity"}
 	// CurrentKey is the pointer: which snapshot is published.
 	CurrentKey = Key{kind: CellKind, name: "current"}
-	// ChangeKey is the record of the change job
-	// (FEED.md, "Change of the total").
+	// ChangeKey is the record of the change job (FEED.md, "Change of the total").
 	ChangeKey = Key{kind: CellKind, name: "change"}
 	// KeysKey is the set of API keys (INTERFACE.md, "Keys").
 	KeysKey = Key{kind: CellKind, name: "keys"}
@@ -58,8 +57,7 @@ func ManifestKey(d Digest) Key { return Key{kind: ManifestKind, digest: d} }
 // ProbeKey returns a key under ProbePrefix; name must be legal in a key.
 func ProbeKey(name string) Key { return MustKey(ProbePrefix + name) }
 
-// MustKey is ParseKey for a name that the program itself makes; it panics if
-// the name is not legal.
+// MustKey is ParseKey for a name that the program itself makes; it panics if the name is not legal.
 func MustKey(name string) Key {
 	k, err := ParseKey(name)
 	if err != nil {
@@ -68,14 +66,12 @@ func MustKey(name string) Key {
 	return k
 }
 
-// ParseKey returns the key with the given name. Legal names are the same for
-// every store, so that everything in one can be copied to any other: 1 to 512
-// bytes of printable ASCII without the backslash, in segments of 1 to 128 bytes
-// separated by a slash. (A file's name may have 255 bytes, but versitygw appends
-// to it.) No segment begins with a dot: such names, ".." among them, belong to
-// the file system or to the store itself. A store may keep a key as a path, so
-// no key may be the folder of another one ("a" beside "a/b"), and keys that
-// differ in case only are best avoided.
+// ParseKey returns the key with the given name. Legal names are the same for every store, so that
+// everything in one can be copied to any other: 1 to 512 bytes of printable ASCII without the
+// backslash, in segments of 1 to 128 bytes separated by a slash. (A file's name may have 255 bytes,
+// but versitygw appends to it.) No segment begins with a dot: such names, ".." among them, belong
+// to the file system or to the store itself. A store may keep a key as a path, so no key may be the
+// folder of another one ("a" beside "a/b"), and keys that differ in case only are best avoided.
 func ParseKey(name string) (Key, error) {
 	if name == "" {
 		return Key{}, fmt.Errorf("the key is empty")
@@ -101,8 +97,7 @@ func ParseKey(name string) (Key, error) {
 	return Key{name: name}, nil
 }
 
-// CheckPrefix returns an error unless prefix is empty or the beginning of a
-// legal name.
+// CheckPrefix returns an error unless prefix is empty or the beginning of a legal name.
 func CheckPrefix(prefix string) error { return checkKey(prefix, true) }
 
 func checkKey(name string, open bool) error {

@@ -41,8 +41,7 @@ type KeySet struct {
 
 // KeyEntry describes one API key. Times are UTC, in whole seconds.
 type KeyEntry struct {
-	// ID names the key in logs, metrics and commands: 1 to 64 characters of
-	// A-Z a-z 0-9 _ -.
+	// ID names the key in logs, metrics and commands: 1 to 64 characters of A-Z a-z 0-9 _ -.
 	ID string `json:"id"`
 	// Name says whose key it is: 1 to MaxKeyName characters, no control
 	// characters. Several keys may have the same name.
@@ -55,8 +54,7 @@ type KeyEntry struct {
 	Burst int `json:"burst"`
 	// Created is when the key was made.
 	Created time.Time `json:"created"`
-	// Expires is the moment from which the key is no longer in force; zero:
-	// never.
+	// Expires is the moment from which the key is no longer in force; zero: never.
 	Expires time.Time `json:"expires,omitzero"`
 	// Revoked is when the key was revoked; zero: it was not.
 	Revoked time.Time `json:"revoked,omitzero"`
@@ -68,8 +66,7 @@ func (k *KeyEntry) InForce(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
 
-// Check returns how the entry breaks what its fields' comments say, nil if it
-// does not.
+// Check returns how the entry breaks what its fields' comments say, nil if it does not.
 func (k *KeyEntry) Check() error {
 	if !isKeyID(k.ID) {
 		return fmt.Errorf("id %.80q: want 1 to %d characters of A-Z a-z 0-9 _ -", k.ID, maxKeyID)
@@ -151,9 +148,8 @@ func (s *KeySet) Encode() []byte {
 	return EncodeSmall(&out)
 }
 
-// ParseKeySet reads a key set. A set with one broken entry is refused whole
-// with ErrCorrupt; a newer format gives ErrFormat. Times are brought to UTC and
-// whole seconds, rounded down.
+// ParseKeySet reads a key set. A set with one broken entry is refused whole with ErrCorrupt; a
+// newer format gives ErrFormat. Times are brought to UTC and whole seconds, rounded down.
 func ParseKeySet(b []byte) (*KeySet, error) {
 	if len(b) > MaxKeySetSize {
 		return nil, fmt.Errorf("%w: key set: %d bytes, at most %d are read", ErrTooLarge, len(b), MaxKeySetSize)
@@ -204,10 +200,9 @@ const (
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// NewKey returns a new key's text: KeyPrefix, 33 characters of base 62
-// (0-9 A-Z a-z, in this order of value) drawn evenly from random, and as 6 more
-// the CRC-32 (IEEE) of all that precedes, most significant digit first, filled
-// up with 0 on the left.
+// NewKey returns a new key's text: KeyPrefix, 33 characters of base 62 (0-9 A-Z a-z, in this order
+// of value) drawn evenly from random, and as 6 more the CRC-32 (IEEE) of all that precedes, most
+// significant digit first, filled up with 0 on the left.
 func NewKey(random io.Reader) (string, error) {
 	key := make([]byte, 0, KeyLength)
 	key = append(key, KeyPrefix...)

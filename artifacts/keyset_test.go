@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 var keyTime = time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)
@@ -29,10 +31,7 @@ func TestKeySetRoundTrip(t *testing.T) {
 	b.Expires = keyTime.Add(time.Hour)
 	c.Expires, c.Revoked = keyTime.Add(time.Hour), keyTime.Add(time.Minute)
 	want := &KeySet{Format: Format, Keys: []KeyEntry{a, b, c}}
-	got, err := ParseKeySet(want.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(ParseKeySet(want.Encode()))(t)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -62,9 +61,7 @@ func TestParseKeySetTakes(t *testing.T) {
 	const hash = `"cd2662154e6d76b2b2b92e70c0cac3ccf534f9b74eb5b89819ec509083d00a50"`
 	got, err := ParseKeySet(withSum(`{"format":1,"signature":"x","keys":[{"id":"a","name":"n","hash":` + hash +
 		`,"rate":1,"burst":1000000,"scopes":[1],"created":"2026-11-21T09:30:00.9+02:00","expires":null,"revoked":null}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	k := got.Keys[0]
 	if !k.Created.Equal(keyTime) || k.Created.Location() != time.UTC || !k.Expires.IsZero() || !k.Revoked.IsZero() ||
 		k.Burst != 1_000_000 {
@@ -72,8 +69,7 @@ func TestParseKeySetTakes(t *testing.T) {
 	}
 }
 
-// withoutSum returns a small object without its checksum, as one that is made to
-// be broken.
+// withoutSum returns a small object without its checksum, as one that is made to be broken.
 func withoutSum(b []byte) string {
 	return string(b[:len(b)-sumLength-1]) + "}\n"
 }
@@ -244,10 +240,7 @@ func TestNewKeyEven(t *testing.T) {
 	var count [256]int
 	seen := map[string]bool{}
 	for range keys {
-		key, err := NewKey(random)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := must.Get(NewKey(random))(t)
 		if seen[key] || !CheckKeyText([]byte(key)) {
 			t.Fatalf("key %s: twice, or its text is refused", key)
 		}
@@ -289,10 +282,7 @@ func (ones) Read(b []byte) (int, error) {
 }
 
 func TestCheckKeyText(t *testing.T) {
-	good, err := NewKey(rand.NewChaCha8([32]byte{2}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(NewKey(rand.NewChaCha8([32]byte{2})))(t)
 	// Every other byte at every place: CRC-32 finds any change within 32 bits.
 	for i := range len(good) {
 		for c := range 256 {
@@ -322,10 +312,7 @@ func TestCheckKeyText(t *testing.T) {
 }
 
 func TestKeyTextAllocations(t *testing.T) {
-	good, err := NewKey(rand.NewChaCha8([32]byte{3}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(NewKey(rand.NewChaCha8([32]byte{3})))(t)
 	key := []byte(good)
 	counts := map[Digest]int{HashKey(key): 1}
 	found := 0

@@ -88,11 +88,12 @@ func (m *Manifest) IsWithdrawn(t time.Time) bool {
 
 // View is a collection in one sort order.
 type View struct {
-	// Collection is assets, quotes, exchanges, categories, chains, trending, search, or
-	// one of history (see HistoryWindow).
+	// Collection is assets, quotes, markets, exchanges, categories, chains, trending,
+	// search, or one of history (see HistoryWindow).
 	Collection string `json:"collection"`
 	// Sort is the key it is sorted by, ascending, ties by id: a sort key of the
-	// interface; for trending it is board, for search word.
+	// interface; for trending it is board, for search word, for the members of groups
+	// GroupSorts.
 	Sort string `json:"sort"`
 	// Rows and Runs count the rows, and the runs of equal keys.
 	Rows int `json:"rows"`
@@ -130,8 +131,7 @@ type Retained struct {
 	Manifest Ref       `json:"manifest"`
 }
 
-// Encode returns the manifest's stored form, which is the same for equal
-// manifests.
+// Encode returns the manifest's stored form, which is the same for equal manifests.
 func (m *Manifest) Encode() []byte {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -140,10 +140,9 @@ func (m *Manifest) Encode() []byte {
 	return append(b, '\n')
 }
 
-// ParseManifest reads a manifest and checks what a reader relies on and can see
-// without the objects: times, how views are cut, their columns, and the order
-// of their objects' fences. Times are brought to UTC. A newer format gives
-// ErrFormat, and everything else that is wrong ErrCorrupt.
+// ParseManifest reads a manifest and checks what a reader relies on and can see without the
+// objects: times, how views are cut, their columns, and the order of their objects' fences. Times
+// are brought to UTC. A newer format gives ErrFormat, and everything else that is wrong ErrCorrupt.
 func ParseManifest(b []byte) (*Manifest, error) {
 	var m Manifest
 	if err := ParseFormat("manifest", b, &m); err != nil {
@@ -312,9 +311,8 @@ const MaxActivateAfter = 5 * time.Minute
 // Encode returns the pointer's stored form.
 func (p *Pointer) Encode() []byte { return EncodeSmall(p) }
 
-// ParsePointer reads a pointer; a line of signatures behind it is left out, see
-// Trust.Verify. Times are brought to UTC. A newer format gives ErrFormat, and
-// everything else that is wrong ErrCorrupt.
+// ParsePointer reads a pointer; a line of signatures behind it is left out, see Trust.Verify. Times
+// are brought to UTC. A newer format gives ErrFormat, and everything else that is wrong ErrCorrupt.
 func ParsePointer(b []byte) (*Pointer, error) {
 	var p Pointer
 	if err := ParseSmall("pointer", b, &p); err != nil {
@@ -342,8 +340,7 @@ func isStoreID(s string) bool {
 	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// Change is the object ChangeKey: what the change job found
-// (FEED.md, "Change of the total").
+// Change is the object ChangeKey: what the change job found (FEED.md, "Change of the total").
 type Change struct {
 	Format int `json:"format"`
 	Numbered
@@ -365,9 +362,8 @@ type Change struct {
 // Encode returns the record's stored form.
 func (c *Change) Encode() []byte { return EncodeSmall(c) }
 
-// ParseChange reads a change record; a line of signatures behind it is left
-// out. Times are brought to UTC. A newer format gives ErrFormat, and everything
-// else that is wrong ErrCorrupt.
+// ParseChange reads a change record; a line of signatures behind it is left out. Times are brought
+// to UTC. A newer format gives ErrFormat, and everything else that is wrong ErrCorrupt.
 func ParseChange(b []byte) (*Change, error) {
 	var c Change
 	if err := ParseSmall("change record", b, &c); err != nil {
@@ -438,10 +434,9 @@ func ParseFormat(what string, b []byte, v any) error {
 	return nil
 }
 
-// The field with the checksum stands last in each of the small objects: the
-// SHA-256 of all bytes before its comma. They have no digest in their names, and
-// one wrong digit of a sequence would be believed for as long as the true
-// sequence stays below it.
+// The field with the checksum stands last in each of the small objects: the SHA-256 of all bytes
+// before its comma. They have no digest in their names, and one wrong digit of a sequence would be
+// believed for as long as the true sequence stays below it.
 const (
 	sumStart  = `,"sum":"`
 	sumEnd    = `"}`

@@ -85,8 +85,7 @@ func Decompress(frame []byte, plain int64) ([]byte, error) {
 	return expand(frame, n)
 }
 
-// DecompressBounded is Decompress where the plain length is not known but must
-// be at most limit.
+// DecompressBounded is Decompress where the plain length is not known but must be at most limit.
 func DecompressBounded(frame []byte, limit int64) ([]byte, error) {
 	n, err := plainLength(frame)
 	if err != nil {
@@ -109,10 +108,9 @@ func expand(frame []byte, plain int64) ([]byte, error) {
 	return out, nil
 }
 
-// plainLength returns the plain length that frame states. It refuses what the
-// decoder would take: a frame without a checksum, which a flipped bit of the
-// header makes of one with it, and other frames behind the first (RFC 8878,
-// section 3.1.1).
+// plainLength returns the plain length that frame states. It refuses what the decoder would take: a
+// frame without a checksum, which a flipped bit of the header makes of one with it, and other
+// frames behind the first (RFC 8878, section 3.1.1).
 func plainLength(frame []byte) (int64, error) {
 	var h zstd.Header
 	if err := h.Decode(frame); err != nil {

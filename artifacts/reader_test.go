@@ -16,13 +16,13 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/reference"
 	"github.com/klauspost/compress/zstd"
 )
 
-// This reader of a store was written from the package documentation and shares no
-// code with the package, so it also finds mistakes that reader and writer have in
-// common. It is plain and slow.
+// This reader of a store was written from the package documentation and shares no code with the
+// package, so it also finds mistakes that reader and writer have in common. It is plain and slow.
 
 // plainRow is a row of a view.
 type plainRow struct {
@@ -84,10 +84,7 @@ type plainStore struct {
 
 func (s *plainStore) file(key string) []byte {
 	s.t.Helper()
-	b, err := os.ReadFile(filepath.Join(s.dir, filepath.FromSlash(key)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(s.dir, filepath.FromSlash(key))))(s.t)
 	return b
 }
 
@@ -137,24 +134,16 @@ func (s *plainStore) small(key string, v any) {
 
 func (s *plainStore) unzip(frame []byte) []byte {
 	s.t.Helper()
-	d, err := zstd.NewReader(nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	d := must.Get(zstd.NewReader(nil))(s.t)
 	defer d.Close()
-	plain, err := d.DecodeAll(frame, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	plain := must.Get(d.DecodeAll(frame, nil))(s.t)
 	return plain
 }
 
 func (s *plainStore) manifest(ref plainRef) *plainManifest {
 	s.t.Helper()
 	m := new(plainManifest)
-	if err := json.Unmarshal(s.immutable("manifests/"+ref.Digest, ref), m); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, json.Unmarshal(s.immutable("manifests/"+ref.Digest, ref), m))
 	if m.Format != 1 {
 		s.t.Fatalf("format %d", m.Format)
 	}
@@ -310,9 +299,7 @@ type plainShard struct{ first, end, before, after int }
 func sortKey(t *testing.T, row, field string) string {
 	t.Helper()
 	var fields map[string]any
-	if err := json.Unmarshal([]byte(row), &fields); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(row), &fields))
 	text, ok := fields[field].(string)
 	if !ok || !utf8.ValidString(text) {
 		t.Fatalf("row %s has no %s", row, field)

@@ -31,9 +31,8 @@ var errTruncated = errors.New("shard: ends too early")
 // sumSize is the length of a row's sum, in bytes.
 const sumSize = 16
 
-// Shard is a parsed shard: a run of neighbouring rows of one view, ready to be
-// sliced. It refers to the bytes it was parsed from, which must not change.
-// It is safe for concurrent use.
+// Shard is a parsed shard: a run of neighbouring rows of one view, ready to be sliced. It refers to
+// the bytes it was parsed from, which must not change. It is safe for concurrent use.
 type Shard struct {
 	// Rows are the rows' bytes, separated by commas.
 	Rows []byte
@@ -77,12 +76,10 @@ func (s *Shard) Runs() int {
 // Row returns the bytes of row i, without its tail.
 func (s *Shard) Row(i int) []byte { return s.Slice(i, i+1) }
 
-// Slice returns rows i to j (exclusive), which must not be empty, with the
-// commas between them.
+// Slice returns rows i to j (exclusive), which must not be empty, with the commas between them.
 func (s *Shard) Slice(i, j int) []byte { return s.Rows[s.off[i] : s.off[j]-1 : s.off[j]-1] }
 
-// AppendBackwards appends rows j-1 down to i to rows, each behind a comma, and
-// their sums to sums.
+// AppendBackwards appends rows j-1 down to i to rows, each behind a comma, and their sums to sums.
 func (s *Shard) AppendBackwards(rows, sums []byte, i, j int) (moreRows, moreSums []byte) {
 	if i >= j {
 		return rows, sums
@@ -214,12 +211,10 @@ func (s *Shard) FindID(id uint64) (row int, ok bool) {
 	return lo, lo < len(s.ids) && s.ids[lo] == id
 }
 
-// Size returns the bytes of memory that the shard keeps, for the cost of a
-// cache entry.
+// Size returns the bytes of memory that the shard keeps, for the cost of a cache entry.
 func (s *Shard) Size() int { return s.size }
 
-// ShardRows is what AppendShard writes. Slices have one element a row, unless
-// said otherwise.
+// ShardRows is what AppendShard writes. Slices have one element a row, unless said otherwise.
 type ShardRows struct {
 	Before, After int
 	FirstRun      int
@@ -230,9 +225,8 @@ type ShardRows struct {
 	Tails         [][]byte // nil: no tails
 }
 
-// AppendShard appends the shard's plain form to dst (see the package
-// documentation) and returns it. It checks nothing: what parseShard would refuse
-// is written all the same.
+// AppendShard appends the shard's plain form to dst (see the package documentation) and returns it.
+// It checks nothing: what parseShard would refuse is written all the same.
 func AppendShard(dst []byte, in *ShardRows) []byte {
 	u := func(v int) { dst = binary.AppendUvarint(dst, uint64(v)) }
 	flags := 0
@@ -299,10 +293,9 @@ func (r *shardReader) uint(limit uint64) int {
 	return int(v)
 }
 
-// parseShard checks the plain bytes of a shard and returns it; the bytes must
-// not change afterwards. It checks everything that it can see without parsing
-// rows beyond their id: lengths, separators, that runs add up, that keys
-// ascend strictly and ids ascend within each run.
+// parseShard checks the plain bytes of a shard and returns it; the bytes must not change
+// afterwards. It checks everything that it can see without parsing rows beyond their id: lengths,
+// separators, that runs add up, that keys ascend strictly and ids ascend within each run.
 func parseShard(plain []byte) (*Shard, error) {
 	r := &shardReader{b: plain}
 	limit := uint64(len(plain))
@@ -416,8 +409,7 @@ func (s *Shard) parseKeys(r *shardReader, runs int, limit uint64) error {
 			return fmt.Errorf("shard: key of run %d does not follow", j)
 		}
 	}
-	// All stand between the first and the last, and begin with what those two
-	// begin with.
+	// All stand between the first and the last, and begin with what those two begin with.
 	first, last := s.Key(0), s.Key(runs-1)
 	for s.common < min(len(first), len(last)) && first[s.common] == last[s.common] {
 		s.common++

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"example.com/marketdata/internal/lab/must"
 	"github.com/zeebo/xxh3"
 )
 
@@ -34,10 +35,7 @@ func TestFindKey(t *testing.T) {
 		for i := range keys {
 			in.RunLens, in.Rows = append(in.RunLens, 1), append(in.Rows, fmt.Appendf(nil, `{"id":%d}`, i+1))
 		}
-		s, err := parseShard(AppendShard(nil, in))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(parseShard(AppendShard(nil, in)))(t)
 		asked := slices.Clone(keys)
 		for range 40 {
 			asked = append(asked, random(), append([]byte(begin), random()...))
@@ -70,10 +68,7 @@ func TestAppendBackwards(t *testing.T) {
 				in.Tails = append(in.Tails, fmt.Appendf(nil, `,"links":%d}`, id%3))
 			}
 		}
-		s, err := parseShard(AppendShard(nil, in))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(parseShard(AppendShard(nil, in)))(t)
 		for i, row := range in.Rows {
 			if sum, tail := xxh3.Hash128(row).Bytes(), xxh3.Hash128(in.Tails[i]).
 				Bytes(); !bytes.Equal(s.Sums(i, i+1), sum[:]) || !bytes.Equal(s.TailSum(i), tail[:]) {

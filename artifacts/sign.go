@@ -99,10 +99,9 @@ type signatureLine struct {
 // in any of the objects.
 const signatureStart = `{"signatures":[`
 
-// Sign returns the stored form of a small object that is signed: its encoding,
-// one line, and a line with one signature by each key. What is signed is the
-// object's key in the store and its encoding, so that one of the objects
-// cannot be passed off as another. Without keys it returns body.
+// Sign returns the stored form of a small object that is signed: its encoding, one line, and a line
+// with one signature by each key. What is signed is the object's key in the store and its encoding,
+// so that one of the objects cannot be passed off as another. Without keys it returns body.
 func Sign(key Key, body []byte, keys ...SignKey) []byte {
 	if len(keys) == 0 {
 		return body

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 func testPointer() *Pointer {
@@ -19,11 +21,7 @@ func testPointer() *Pointer {
 
 func newTestKey(t *testing.T) SignKey {
 	t.Helper()
-	k, err := NewSignKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return must.Get(NewSignKey(rand.Reader))(t)
 }
 
 func TestSignedObjectParsesAndVerifies(t *testing.T) {
@@ -52,9 +50,8 @@ func TestSignedObjectParsesAndVerifies(t *testing.T) {
 	}
 }
 
-// TestForgedPointer flips every byte of a signed pointer: it fails to verify,
-// or it still says the very same (a byte of white space, or of a signature that
-// another key's stands beside).
+// TestForgedPointer flips every byte of a signed pointer: it fails to verify, or it still says the
+// very same (a byte of white space, or of a signature that another key's stands beside).
 func TestForgedPointer(t *testing.T) {
 	k := newTestKey(t)
 	p := testPointer()

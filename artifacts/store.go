@@ -6,13 +6,11 @@ import (
 	"time"
 )
 
-// The answers of a store that a caller acts on. They come wrapped: ask with
-// errors.Is. Every other error means that the outcome is unknown; it is never
-// turned into one of these.
+// The answers of a store that a caller acts on. They come wrapped: ask with errors.Is. Every other
+// error means that the outcome is unknown; it is never turned into one of these.
 var (
-	// ErrNotFound: the store was asked, answered, and holds no such key. A
-	// store that cannot be asked (no such folder or bucket, no connection)
-	// gives another error.
+	// ErrNotFound: the store was asked, answered, and holds no such key. A store that cannot be
+	// asked (no such folder or bucket, no connection) gives another error.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: Put met other bytes under its key, or Swap met another
 	// version than the one it was to replace. Nothing was changed.
@@ -76,14 +74,12 @@ type Clock interface {
 // Objects holds immutable objects.
 type Objects interface {
 	ObjectReader
-	// Put writes an immutable object. The same bytes under the same key again
-	// succeed, and count as written now (Info.Modified). Other bytes give
-	// ErrConflict and change nothing, unless the key names data (see Key.Names):
-	// then the stored object is damaged, and Put replaces it. A reader sees the
-	// whole object or none. The object is durable once a later Sync has returned.
+	// Put writes an immutable object. The same bytes under the same key again succeed, and count as
+	// written now (Info.Modified). Other bytes give ErrConflict and change nothing, unless the key
+	// names data (see Key.Names): then the stored object is damaged, and Put replaces it. A reader
+	// sees the whole object or none. The object is durable once a later Sync has returned.
 	Put(ctx context.Context, key Key, data []byte) error
-	// Sync returns when everything that Put has reported as written before
-	// the call is durable.
+	// Sync returns when everything that Put has reported as written before the call is durable.
 	Sync(ctx context.Context) error
 	// List calls f for each key that begins with prefix, cells included, in no
 	// particular order, and stops at f's first error, which it returns.
@@ -95,10 +91,9 @@ type Objects interface {
 // Cells holds small values that move by compare-and-swap.
 type Cells interface {
 	CellReader
-	// Swap replaces a cell if its version is still old; a zero old means that
-	// there must be none. It returns the new version, durable. Another version
-	// gives ErrConflict, with nothing changed. After any other error the swap
-	// may or may not have happened: read the cell back.
+	// Swap replaces a cell if its version is still old; a zero old means that there must be none.
+	// It returns the new version, durable. Another version gives ErrConflict, with nothing changed.
+	// After any other error the swap may or may not have happened: read the cell back.
 	Swap(ctx context.Context, key Key, old Version, data []byte) (Version, error)
 }
 

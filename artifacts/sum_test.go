@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// TestChecksum: a small object with any one bit wrong is refused, or says what
-// it said, and so is one without a checksum, or with a sequence or number that
-// no count reaches.
+// TestChecksum: a small object with any one bit wrong is refused, or says what it said, and so is
+// one without a checksum, or with a sequence or number that no count reaches.
 func TestChecksum(t *testing.T) {
 	at := time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)
 	digest := Sum([]byte("manifest"))

@@ -13,11 +13,10 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// summary describes neighbouring rows of a view, of one shard or of many: their
-// first and last rows, counts and checksums. From summaries alone Check can
-// tell whether the rows of two shards follow each other, and whether two views
-// of a collection have the same rows and the right run numbers, so it reads
-// each object once and keeps none.
+// summary describes neighbouring rows of a view, of one shard or of many: their first and last
+// rows, counts and checksums. From summaries alone Check can tell whether the rows of two shards
+// follow each other, and whether two views of a collection have the same rows and the right run
+// numbers, so it reads each object once and keeps none.
 type summary struct {
 	rows                int
 	before, after       int // as in Shard
@@ -34,8 +33,8 @@ type summary struct {
 	sum  Digest   // of the rows' digests, as a number: stands for a set of rows
 	own  uint64   // the sum of pair of each row's id and run
 	ords []uint64 // by column: the sum of pair of each row's id and run there
-	// words is the sum of hashWord: of the rows themselves in the view of words, of
-	// those that its rows need in the assets' view by id.
+	// words is the sum of hashWord: of the rows themselves in the view of words and in the
+	// views of members, of those that its rows need in the assets' and the markets' view by id.
 	words uint64
 }
 
@@ -86,6 +85,10 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 			if tail != nil {
 				full = append(full[:len(full)-1], tail...)
 			}
+			same := full // in all views of the collection
+			if bytes.HasPrefix(tail, groupsTail) {
+				same = row
+			}
 			if !json.Valid(row) || !json.Valid(full) || !utf8.Valid(full) {
 				return nil, fmt.Errorf("row of id %d is no JSON", id)
 			}
@@ -102,21 +105,24 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 				p.newest = append(p.newest, newest{id, last})
 			}
 			p.ids = p.ids && (i == 0 || s.ID(i-1) < id)
-			addDigest(&p.sum, Sum(full))
+			addDigest(&p.sum, Sum(same))
 			p.own += pair(id, s.FirstRun+j)
 			for c := range p.ords {
 				p.ords[c] += pair(id, int(s.Ord(c, i)))
 			}
+			var words uint64
 			switch {
+			case bytes.HasPrefix(tail, groupsTail):
+				words, err = memberSum(row, tail)
 			case byID && tail != nil: // of an asset
-				sum, err := wordSum(row)
-				if err != nil {
-					return nil, err
-				}
-				p.words += sum
-			case p.keyed && s.columns == 0:
-				p.words += hashWord(s.Key(j), row)
+				words, err = wordSum(row)
+			case p.keyed && s.columns == 0: // a word, or a member of a group
+				words = hashWord(s.Key(j), row)
 			}
+			if err != nil {
+				return nil, err
+			}
+			p.words += words
 		}
 	}
 	return p, nil
@@ -232,10 +238,11 @@ func summarizeObject(b []byte) (*summary, error) {
 	return whole, nil
 }
 
-// check compares an object with what the manifest says of it: it is object o of
-// view v.
+// check compares an object with what the manifest says of it: it is object o of view v.
 func (p *summary) check(m *Manifest, v *View, o *ViewObject) error {
-	byID, keyed := v.Sort == "id", v.Sort != "id" && (len(v.Columns) > 0 || v.Collection == SearchCollection)
+	byID := v.Sort == "id"
+	keyed := !byID && (len(v.Columns) > 0 || v.Collection == SearchCollection)
+	keyed = keyed || v.IsMembers()
 	var fence Fence
 	if byID {
 		fence.ID = p.firstID

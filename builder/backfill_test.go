@@ -16,17 +16,19 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // past makes feeds for Backfill of worlds.
 func past(worlds []world) (feeds []PastFeed) {
 	for _, w := range worlds {
-		feeds = append(feeds, PastFeed{"feed-" + w.At.Format("0102T1504"), w.At, source.FS(w.Feed())})
+		name := "feed-" + w.At.Format("0102T1504")
+		feeds = append(feeds, PastFeed{Name: name, Time: w.At, Files: source.FS(w.Feed())})
 	}
 	return feeds
 }
@@ -37,23 +39,20 @@ func tryBackfill(t *testing.T, s artifacts.Store, feeds []PastFeed, change ...fu
 	for _, f := range change {
 		f(&cfg)
 	}
-	b, err := New(cfg)
-	ok(t, err)
+	b := must.Get(New(cfg))(t)
 	return b.Backfill(t.Context(), feeds)
 }
 
 func mustBackfill(t *testing.T, s artifacts.Store, feeds []PastFeed, change ...func(*Config)) *Report {
 	t.Helper()
-	r, err := tryBackfill(t, s, feeds, change...)
-	ok(t, err)
+	r := must.Get(tryBackfill(t, s, feeds, change...))(t)
 	if !r.Published {
 		t.Fatalf("not published: %s", r.Reason)
 	}
 	return r
 }
 
-// histories is how many are drawn; package ledger draws many more, of prices
-// alone.
+// histories is how many are drawn; package ledger draws many more, of prices alone.
 const histories = 5
 
 // months draws worlds of several months, with gaps of all lengths, in which
@@ -90,9 +89,8 @@ func eachHistory(t *testing.T, f func(t *testing.T, worlds []world, dice *rand.R
 // force builds what the guard rails would hold back.
 func force(c *Config) { c.Guards.Force = true }
 
-// TestBackfillIsBuildsInOrder: a backfill's snapshot, and the one after, are those
-// of builds one after the other; but that the snapshots before were never
-// published, and so cannot be retained.
+// TestBackfillIsBuildsInOrder: a backfill's snapshot, and the one after, are those of builds one
+// after the other; but that the snapshots before were never published, and so cannot be retained.
 func TestBackfillIsBuildsInOrder(t *testing.T) {
 	eachHistory(t, func(t *testing.T, worlds []world, dice *rand.Rand) {
 		before := max(0, dice.IntN(2*len(worlds))-len(worlds)) // often none
@@ -106,8 +104,7 @@ func TestBackfillIsBuildsInOrder(t *testing.T) {
 		r := mustBackfill(t, filled, past(worlds[before:]), force)
 		last := worlds[len(worlds)-1]
 		if r.Past != len(worlds)-before-1 || r.SnapshotTime != publish.Stamp(last.At) ||
-			r.Sequence != uint64(before)+1 ||
-			r.Counts["assets"] != last.Assets {
+			r.Sequence != uint64(before)+1 || r.Counts["assets"] != last.Assets {
 			t.Errorf("report %+v", r)
 		}
 		for range 2 {
@@ -192,9 +189,8 @@ func TestBackfillKeepsIDs(t *testing.T) {
 		{"key":"c","id":7,"name":"C","symbol":"C","slug":"c"}
 		{"key":"b","name":"B","symbol":"B","slug":"b"}
 		{"key":"0","name":"0","symbol":"0","slug":"0"}`)
-	mustBackfill(t, s, []PastFeed{{"older", epoch, older.Feed}})
-	prior, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
-	ok(t, err)
+	mustBackfill(t, s, []PastFeed{{Name: "older", Time: epoch, Files: older.Feed}})
+	prior := must.Get(ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger))(t)
 	for key, want := range map[string]uint64{"a": 8, "b": 7, "c": 0, "0": 9} {
 		if id, _ := prior.Known("assets", key); id != want {
 			t.Errorf("%s has id %d, want %d", key, id, want)
@@ -381,9 +377,7 @@ func TestReadPastFeeds(t *testing.T) {
 	put("y", w.Later(-time.Second))
 	put(".hidden", w)
 	ok(t, os.WriteFile(filepath.Join(dir, "README.md"), []byte("feeds"), 0o644))
-	if err := os.Symlink("a", filepath.Join(dir, "linked")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Symlink("a", filepath.Join(dir, "linked")))
 	feeds, skipped, err := ReadPastFeeds(t.Context(), dir)
 	ok(t, err)
 	var got []string

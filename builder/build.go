@@ -28,8 +28,7 @@ const (
 	// BuildDeadline bounds the time from a build's first put to the swap of the pointer. It lets
 	// gc delete beside a running build: see upkeep/README.md.
 	BuildDeadline = 30 * time.Minute
-	// DefaultRetain is how far back snapshots are retained
-	// (INTERFACE.md, "Pinned paging").
+	// DefaultRetain is how far back snapshots are retained (INTERFACE.md, "Pinned paging").
 	DefaultRetain = time.Hour
 	// MaxRetain bounds it, and with it the manifest.
 	MaxRetain = 7 * 24 * time.Hour
@@ -236,8 +235,7 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 
 // compute assigns ids to the feed's rows, checks the guard rails and computes all figures. last is
 // the snapshot before, nil if there is none.
-func (b *build) compute(
-	ctx context.Context, in *input, prior *ledger.Ledger, last *lastSnapshot,
+func (b *build) compute(ctx context.Context, in *input, prior *ledger.Ledger, last *lastSnapshot,
 ) (*market.Result, error) {
 	if err := prior.AssignIDs(in.feed); err != nil {
 		return nil, err
@@ -253,8 +251,7 @@ func (b *build) compute(
 }
 
 // publish puts the objects of a computed snapshot and publishes it.
-func (b *build) publish(
-	ctx context.Context, head *publish.Head, prior *ledger.Ledger, in *input, result *market.Result,
+func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.Ledger, in *input, result *market.Result,
 ) error {
 	return b.put(ctx, head, func(ctx context.Context, objects *publish.Objects) error {
 		views, err := b.putViews(ctx, objects, in.feed, result)
@@ -300,8 +297,7 @@ func (b *build) publish(
 }
 
 // put calls do with the writer for the snapshot that follows head.
-func (b *build) put(
-	ctx context.Context, head *publish.Head, do func(context.Context, *publish.Objects) error,
+func (b *build) put(ctx context.Context, head *publish.Head, do func(context.Context, *publish.Objects) error,
 ) error {
 	b.step(StepObjects)
 	ctx, cancel := context.WithTimeout(ctx, BuildDeadline)
@@ -317,9 +313,8 @@ func (b *build) put(
 // swap publishes a manifest whose objects are put; root is its ledger's. It reports objects of the
 // past that the snapshot names and the store lacks: this build cannot make them and none of its
 // figures needed them.
-func (b *build) swap(
-	ctx context.Context, head *publish.Head, objects *publish.Objects, m *artifacts.Manifest, root []byte,
-	at publish.Timing,
+func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.Objects, m *artifacts.Manifest,
+	root []byte, at publish.Timing,
 ) error {
 	refs, err := ledger.Refs(root)
 	if err != nil {
@@ -365,8 +360,7 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 
 // read reads and reports the feed of the snapshot of time t, or of the feed's own time if t is
 // zero. name is the feed's in errors.
-func (b *build) read(
-	ctx context.Context, name string, files source.Files, prior *ledger.Ledger, t time.Time,
+func (b *build) read(ctx context.Context, name string, files source.Files, prior *ledger.Ledger, t time.Time,
 ) (*input, error) {
 	in, err := b.readFeed(ctx, files, prior, t, b.Progress)
 	if err != nil {
@@ -385,8 +379,7 @@ func (b *build) read(
 }
 
 // readFeed reads a feed. It rejects rows whose given id contradicts the ledger.
-func (b *build) readFeed(
-	ctx context.Context, files source.Files, prior *ledger.Ledger, t time.Time, progress Progress,
+func (b *build) readFeed(ctx context.Context, files source.Files, prior *ledger.Ledger, t time.Time, progress Progress,
 ) (*input, error) {
 	feed, rows, err := source.Read(ctx, files, source.ReadOptions{
 		Known: prior.Known, Owner: prior.Owner,
@@ -482,8 +475,7 @@ func (b *build) guard(ctx context.Context, in *input, last *lastSnapshot) error 
 }
 
 // putViews makes and puts the objects of all views, and returns the views.
-func (b *build) putViews(
-	ctx context.Context, objects *publish.Objects, feed *market.Feed, result *market.Result,
+func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *market.Feed, result *market.Result,
 ) ([]artifacts.View, error) {
 	var all []artifacts.View
 	for table := range render.Tables(feed, result) {

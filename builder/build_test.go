@@ -10,10 +10,11 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/model"
 )
 
@@ -103,15 +104,13 @@ func TestSameTime(t *testing.T) {
 // TestTime builds at the time that it is given, wherever the feed's lies.
 func TestTime(t *testing.T) {
 	s := memstore.New()
-	b, err := New(config(s, world{Assets: 50, At: epoch}))
-	ok(t, err)
+	b := must.Get(New(config(s, world{Assets: 50, At: epoch})))(t)
 	for _, c := range []struct{ at, want string }{
 		{"1955-11-05T06:15:00Z", "1955-11-05T06:10:00Z"},
 		{"2026-08-01T12:09:59+02:00", "2026-08-01T10:00:00Z"},
 		{"2999-12-31T23:59:59.999Z", "2999-12-31T23:50:00Z"},
 	} {
-		at, err := time.Parse(time.RFC3339, c.at)
-		ok(t, err)
+		at := must.Get(time.Parse(time.RFC3339, c.at))(t)
 		r, err := b.Build(t.Context(), at)
 		if err != nil || r.SnapshotTime != c.want {
 			t.Errorf("at %s: %s, %v; want %s", c.at, r.SnapshotTime, err, c.want)
@@ -177,8 +176,7 @@ func TestOtherWords(t *testing.T) {
 // TestDeterminism: the same feeds in the same order give the same bytes, on
 // every store and however many run at a time.
 func TestDeterminism(t *testing.T) {
-	dir, err := dirstore.Open(t.TempDir(), dirstore.Options{})
-	ok(t, err)
+	dir := must.Get(dirstore.Open(t.TempDir(), dirstore.Options{}))(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	var want map[artifacts.Key]string
 	for _, c := range []struct {
@@ -191,9 +189,7 @@ func TestDeterminism(t *testing.T) {
 		w := world{Assets: 6500, At: epoch} // views of two objects
 		mustBuild(t, c.store, w)
 		mustBuild(t, c.store, w.Later(artifacts.Step))
-		if _, err := change.Record(t.Context(), c.store, time.Now); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(change.Record(t.Context(), c.store, time.Now))(t)
 		mustBuild(t, c.store, w.Later(3*time.Hour))
 		got := contents(t, c.store)
 		if want == nil {

@@ -10,17 +10,16 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
 	"golang.org/x/sync/errgroup"
 )
 
-// TestFaults makes every single store call of a store's first build and of a
-// second one fail. Whatever happens, the pointer is the old or the new one and all
-// that it reaches is whole, what the build says of itself is true, and the next
-// build succeeds.
+// TestFaults makes every single store call of a store's first build and of a second one fail.
+// Whatever happens, the pointer is the old or the new one and all that it reaches is whole, what
+// the build says of itself is true, and the next build succeeds.
 func TestFaults(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
 	one := memstore.New()
@@ -79,9 +78,8 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// TestLostAnswerOvertaken: the answer to a swap is lost, and before it is read
-// back another builder publishes on top. The first one was published all the
-// same.
+// TestLostAnswerOvertaken: the answer to a swap is lost, and before it is read back another builder
+// publishes on top. The first one was published all the same.
 func TestLostAnswerOvertaken(t *testing.T) {
 	inner := memstore.New()
 	w := world{Assets: 10, At: epoch}
@@ -165,8 +163,7 @@ func TestRace(t *testing.T) {
 	})
 }
 
-// TestChangeFaults: the change job records once, whatever fails, or says that
-// it did not.
+// TestChangeFaults: the change job records once, whatever fails, or says that it did not.
 func TestChangeFaults(t *testing.T) {
 	s := memstore.New()
 	clock := func() time.Time { return epoch.Add(time.Hour) }

@@ -93,7 +93,7 @@ func (m Move) exceededBy(now, was *big.Int) bool {
 // Rule is the name of a guard rail that can be overridden alone.
 type Rule string
 
-// The rules, as the table of FEED.md, "Guard rails", names them.
+// The rules, as FEED.md, "Guard rails", names them.
 const (
 	ruleBadRows  Rule = "bad rows"
 	ruleStale    Rule = "stale"

@@ -18,10 +18,11 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 func TestLimits(t *testing.T) {
@@ -65,17 +66,15 @@ func TestDefaultGuards(t *testing.T) {
 // none stands for what a coin does not have.
 const none = -1
 
-// coin is an asset and its quote, in millionths of a dollar; without a price it
-// has no quote.
+// coin is an asset and its quote, in millionths of a dollar; without a price it has no quote.
 type coin struct {
 	key, name, symbol, slug string
 	price, marketCap        int64
 	volume                  int64
 }
 
-// state is a feed to be bent: ids, which follow the keys, ascend from the smallest
-// coin to the largest. It is a source of
-// itself.
+// state is a feed to be bent: ids, which follow the keys, ascend from the smallest coin to the
+// largest. It is a source of itself.
 type state struct {
 	coins      []coin // the largest first
 	categories int
@@ -454,15 +453,12 @@ func TestLastSnapshot(t *testing.T) {
 	})
 	s.each(300, 350, func(c *coin) { c.price = none })
 	s.each(200, 301, func(c *coin) { c.marketCap, c.volume = none, none })
-	b, err := New(config(store, s))
-	ok(t, err)
+	b := must.Get(New(config(store, s)))(t)
 	run := &build{Builder: b, report: newReport()}
 	ok(t, run.build(t.Context(), time.Time{}))
-	prior, err := ledger.Load(t.Context(), store, ledgerOf(head(t, store)))
-	ok(t, err)
+	prior := must.Get(ledger.Load(t.Context(), store, ledgerOf(head(t, store))))(t)
 	files, _ := s.Files(t.Context(), time.Time{})
-	in, err := run.readFeed(t.Context(), files, prior, time.Time{}, b.Progress)
-	ok(t, err)
+	in := must.Get(run.readFeed(t.Context(), files, prior, time.Time{}, b.Progress))(t)
 	ok(t, prior.AssignIDs(in.feed))
 	for _, c := range collections[:2] {
 		var got []lastRow
@@ -482,9 +478,8 @@ func TestLastSnapshot(t *testing.T) {
 	}
 }
 
-// TestGuardsDamaged: a last snapshot that lacks an object is no reason not to make
-// a new one, but what can be told without the object is; a store that cannot be
-// asked is.
+// TestGuardsDamaged: a last snapshot that lacks an object is no reason not to make a new one, but
+// what can be told without the object is; a store that cannot be asked is.
 func TestGuardsDamaged(t *testing.T) {
 	store := memstore.New()
 	last, next := newState(400), newState(400)
@@ -546,8 +541,7 @@ func TestGuardsRealMarkets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := memstore.New()
 			for i, files := range feeds {
-				b, err := New(config(store, given{Feed: files}))
-				ok(t, err)
+				b := must.Get(New(config(store, given{Feed: files})))(t)
 				if _, err := b.Build(t.Context(), epoch.Add(time.Duration(i)*artifacts.Step)); err != nil {
 					t.Errorf("moment %d: %v", i, err)
 				}
@@ -558,8 +552,7 @@ func TestGuardsRealMarkets(t *testing.T) {
 
 // dailyFeed makes a feed of a recorded answer to /coins/markets.
 func dailyFeed(t *testing.T, name string) source.Files {
-	b, err := os.ReadFile(name)
-	ok(t, err)
+	b := must.Get(os.ReadFile(name))(t)
 	var rows []map[string]json.RawMessage
 	if err := json.Unmarshal(b, &rows); err != nil {
 		t.Fatalf("%s: %v", name, err)

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/must"
 )
 
 type (
@@ -24,17 +24,13 @@ var (
 	clone, copyTo, all, tap         = buildtest.Clone, buildtest.CopyTo, buildtest.All, buildtest.Tap
 	everyStore, everyFault, fewPuts = buildtest.EveryStore, buildtest.EveryFault, buildtest.FewPuts
 	changeRecord, ledgerRoot        = buildtest.ChangeRecord, buildtest.Ledger
-	ok                              = buildtest.OK
+	ok                              = must.OK
 )
 
 // config is a Builder's with the defaults of the command.
 func config(s artifacts.Store, src source.Source) Config {
-	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
 	return Config{
-		Store: s, Source: src, Retain: DefaultRetain, Guards: DefaultGuards, Log: discard, Settings: market.Settings{
-			TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000),
-			HistoryAssets: market.DefaultHistoryAssets,
-		},
+		Store: s, Source: src, Retain: DefaultRetain, Guards: DefaultGuards, Log: discard, Settings: buildtest.Settings,
 	}
 }
 
@@ -54,8 +50,7 @@ func tryBuild(ctx context.Context, s artifacts.Store, src source.Source, change 
 // mustBuild builds and publishes a snapshot.
 func mustBuild(t *testing.T, s artifacts.Store, src source.Source, change ...func(*Config)) *Report {
 	t.Helper()
-	r, err := tryBuild(t.Context(), s, src, change...)
-	ok(t, err)
+	r := must.Get(tryBuild(t.Context(), s, src, change...))(t)
 	if !r.Published {
 		t.Fatalf("snapshot %s was not published: %s", r.SnapshotTime, r.Reason)
 	}

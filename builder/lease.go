@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -52,9 +53,7 @@ type leaseRecord struct {
 // Run calls work whenever this builder holds the lease, with a context that ends with the lease,
 // until ctx is done. Then it waits for work to return and gives the lease back.
 func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
-	if l.Time == 0 {
-		l.Time = LeaseTime
-	}
+	l.Time = cmp.Or(l.Time, LeaseTime)
 	l.owner = rand.Text()
 	for l.wait(ctx) {
 		l.hold(ctx, work)

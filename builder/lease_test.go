@@ -15,11 +15,12 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // Bounds of TestLease, on its clock: of a take-over (issue: within a minute), and
@@ -62,10 +63,7 @@ func (f *fleet) start() *leased {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &leased{fleet: f, cancel: cancel, done: make(chan struct{})}
 	s := faultstore.New(f.store, p.call)
-	b, err := New(config(s, p))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	b := must.Get(New(config(s, p)))(f.t)
 	nothing := func(context.Context) error { return nil }
 	loop := &Loop{
 		Build: func(ctx context.Context) error { _, err := b.Build(ctx, time.Time{}); return err },
@@ -77,8 +75,7 @@ func (f *fleet) start() *leased {
 			return h.Pointer.Time, nil
 		},
 		Change: func(ctx context.Context) error {
-			_, err := change.Record(ctx, s,
-				time.Now)
+			_, err := change.Record(ctx, s, time.Now)
 			return err
 		}, ChangeEvery: 5 * time.Minute,
 		Collect: nothing, CollectEvery: time.Hour, Log: discard,
@@ -139,8 +136,7 @@ func (p *leased) isCut() bool {
 	return p.cut
 }
 
-// Files makes the builder's machine the Source: a provider, whose answers take
-// some seconds.
+// Files makes the builder's machine the Source: a provider, whose answers take some seconds.
 func (p *leased) Files(ctx context.Context, _ time.Time) (source.Files, error) {
 	at := time.Now()
 	p.mu.Lock()
@@ -232,11 +228,10 @@ func leaseKills() int {
 	return 100
 }
 
-// TestLease hits the builder that has the lease, again and again, with real
-// builds, a store and a provider that take their time, and a clock that does not
-// wait: it is killed, stopped, or cut off from the store. Never do two work at
-// a time; every mark is published, and late only by a take-over; and the provider
-// is read once a mark, and once more where a holder was hit.
+// TestLease hits the builder that has the lease, again and again, with real builds, a store and a
+// provider that take their time, and a clock that does not wait: it is killed, stopped, or cut off
+// from the store. Never do two work at a time; every mark is published, and late only by a
+// take-over; and the provider is read once a mark, and once more where a holder was hit.
 func TestLease(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -337,9 +332,7 @@ func TestLeaseObject(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := memstore.New()
 				if c.object != "" {
-					if _, err := s.Swap(t.Context(), artifacts.LeaseKey, "", []byte(c.object)); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(s.Swap(t.Context(), artifacts.LeaseKey, "", []byte(c.object)))(t)
 				}
 				began, held := time.Now(), []bool{}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

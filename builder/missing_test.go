@@ -6,22 +6,20 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
-// missing returns the keys of what the head refers to itself and the store does
-// not hold whole.
+// missing returns the keys of what the head refers to itself and the store does not hold whole.
 func missing(t *testing.T, s artifacts.Store) (keys []artifacts.Key) {
 	t.Helper()
 	h := head(t, s)
 	refs := publish.Reached(h.Manifest)
-	root, err := artifacts.ReadObject(t.Context(), s, h.Manifest.Ledger)
-	ok(t, err)
-	named, err := ledger.Refs(root)
-	ok(t, err)
+	root := must.Get(artifacts.ReadObject(t.Context(), s, h.Manifest.Ledger))(t)
+	named := must.Get(ledger.Refs(root))(t)
 	for _, ref := range append(refs, named...) {
 		if _, err := artifacts.ReadObject(t.Context(), s, ref); err != nil {
 			keys = append(keys, artifacts.ObjectKey(ref.Digest))
@@ -35,9 +33,8 @@ func missing(t *testing.T, s artifacts.Store) (keys []artifacts.Key) {
 	return keys
 }
 
-// TestMissing takes from a store each object that its snapshots reach, or cuts it
-// short. The next build writes it again, or names it, or does without; and when
-// it is back, all is well.
+// TestMissing takes from a store each object that its snapshots reach, or cuts it short. The next
+// build writes it again, or names it, or does without; and when it is back, all is well.
 func TestMissing(t *testing.T) {
 	next, first := world{Assets: 12, At: epoch}, memstore.New()
 	for range 5 {
@@ -63,8 +60,7 @@ func TestMissing(t *testing.T) {
 			case r.MissingObjects > 0:
 				outcomes["names"]++
 				if got := missing(t, s); !slices.Equal(r.Missing, []artifacts.Key{key}) ||
-					!slices.Equal(got, r.Missing) ||
-					r.MissingObjects != 1 {
+					!slices.Equal(got, r.Missing) || r.MissingObjects != 1 {
 					t.Errorf("%s: names %d, %v; missing are %v", key, r.MissingObjects, r.Missing, got)
 				}
 			default:

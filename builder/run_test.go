@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/lab/memstore"
 )
 
 // inBubble is synctest.Test for what builds: the compressor's channels, which are
@@ -96,8 +96,7 @@ func TestRunSchedule(t *testing.T) {
 	})
 }
 
-// TestRunRestart: the mark before the start is built at once, unless it is
-// published.
+// TestRunRestart: the mark before the start is built at once, unless it is published.
 func TestRunRestart(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -249,8 +248,7 @@ type lateSwap struct {
 	cancel context.CancelFunc
 }
 
-func (s *lateSwap) Swap(
-	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+func (s *lateSwap) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	v, err := s.Store.Swap(ctx, key, old, data)
 	if key == artifacts.CurrentKey && err == nil {

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/reference"
 	"example.com/marketdata/internal/lab/teststore"
 )

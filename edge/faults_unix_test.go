@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/durable"
+	"example.com/marketdata/internal/lab/memstore"
 )
 
 // TestDiskFull: files cannot grow past a kilobyte, so that writes fail in the

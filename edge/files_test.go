@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/lab/memstore"
 )
 
 func TestFitConns(t *testing.T) {

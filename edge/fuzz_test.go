@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/teststore"
 )

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/reqid"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/teststore"
 )

@@ -16,10 +16,10 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/testserver"
 	"example.com/marketdata/internal/lab/teststore"
 )

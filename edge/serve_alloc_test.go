@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/teststore"
 )
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/pace"
@@ -91,24 +92,16 @@ func (s *service) run(t *testing.T, rate float64, connections, most int, thresho
 		for h, d := range map[*hdrhistogram.Histogram]time.Duration{
 			e.Lag: sent - due, class.Due: done - due, class.Service: done - sent} {
 			if status == 200 || h == e.Lag {
-				if err := h.RecordValue(int64(d)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, h.RecordValue(int64(d)))
 			}
 		}
 	}
 	e.CPU = min(length, sends*s.sending)
 	e.Classes = []engine.ClassResult{class}
 	s.elapsed += max(length, last)
-	r, err := result.New(setup, result.Tool{}, e, &check.Report{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(result.New(setup, result.Tool{}, e, &check.Report{}))(t)
 	for _, a := range thresholds {
-		th, err := a.Check(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		th := must.Get(a.Check(r))(t)
 		r.Thresholds = append(r.Thresholds, th)
 	}
 	return judge(rate, connections, r, thresholds)
@@ -159,17 +152,14 @@ func parse(t *testing.T, texts ...string) []*result.Assertion {
 	t.Helper()
 	var all []*result.Assertion
 	for _, text := range texts {
-		a, err := result.ParseAssertion(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(result.ParseAssertion(text))(t)
 		all = append(all, a)
 	}
 	return all
 }
 
-// What is found holds, a tenth more than it does not, and it takes at most three
-// minutes; what cannot be found is said in one, with the reason.
+// A found capacity holds, a tenth more does not, and the search takes at most three minutes. A
+// search without a result ends within one minute, with the reason.
 func TestSearch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		service  service
@@ -221,9 +211,7 @@ func TestSearch(t *testing.T) {
 			s.run = func(rate float64, connections int) (Try, error) {
 				return svc.run(t, rate, connections, tc.most, thresholds), nil
 			}
-			if err := s.search(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.search())
 			for i, try := range c.Tries {
 				t.Logf("%.1f/s %d %s %s", try.Rate, try.Connections, try.Verdict, try.Why)
 				at := func(i int) bool { return i < len(c.Tries) && c.Tries[i].Rate == try.Rate }
@@ -346,19 +334,13 @@ func TestCapacity(t *testing.T) {
 		<-slots
 	}))
 	defer srv.Close()
-	lt, err := New(context.Background(), Options{URLs: []string{srv.URL}, Targets: []string{"GET /"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lt := must.Get(New(context.Background(), Options{URLs: []string{srv.URL}, Targets: []string{"GET /"}}))(t)
 	told := 0
 	s := Search{
 		Thresholds: parse(t, "p90<200ms"), Step: time.Second, Tried: func(Try) { told++ },
 		Load: Load{Arrivals: pace.Poisson, Connections: 40, Timeout: 5 * time.Second},
 	}
-	c, err := lt.Capacity(context.Background(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(lt.Capacity(context.Background(), s))(t)
 	if setup := c.Tries[0].Run.Setup; setup.WarmupS != 0.2 || setup.TimeoutS != 1 {
 		t.Errorf("setup %+v", setup)
 	}

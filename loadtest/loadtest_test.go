@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/fakeapi"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
@@ -47,16 +48,10 @@ func TestRun(t *testing.T) {
 				api.ServeHTTP(w, r)
 			}))
 			defer srv.Close()
-			lt, err := New(context.Background(),
-				Options{URLs: []string{srv.URL}, Keys: []string{fakeapi.Key}, CheckShare: 1, Store: store, Seed: 5})
-			if err != nil {
-				t.Fatal(err)
-			}
-			run, err := lt.Run(context.Background(), Load{Stages: pace.Constant(400, time.Second),
-				Arrivals: pace.Poisson, Connections: 50, Timeout: 10 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			lt := must.Get(New(context.Background(),
+				Options{URLs: []string{srv.URL}, Keys: []string{fakeapi.Key}, CheckShare: 1, Store: store, Seed: 5}))(t)
+			run := must.Get(lt.Run(context.Background(), Load{Stages: pace.Constant(400, time.Second),
+				Arrivals: pace.Poisson, Connections: 50, Timeout: 10 * time.Second}))(t)
 			if run.Requests.Asked < 300 || run.Checks.Checked < 250 || run.Checks.Compared < 100 ||
 				run.Checks.Uncompared != 0 {
 				t.Errorf("requests %+v, checks %+v", run.Requests, run.Checks)
@@ -79,9 +74,7 @@ func TestOptions(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
 	defer srv.Close()
 	file := filepath.Join(t.TempDir(), "targets")
-	if err := os.WriteFile(file, []byte("GET "+srv.URL+"/a\nGET "+srv.URL+"/b\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("GET "+srv.URL+"/a\nGET "+srv.URL+"/b\n"), 0o600))
 	lt, err := New(context.Background(), Options{TargetsFile: file})
 	if err != nil || len(lt.endpoints) != 1 || lt.name != "targets" {
 		t.Errorf("URL of the targets: %v", err)

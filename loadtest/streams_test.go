@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/streams"
 )
 
@@ -29,17 +30,12 @@ func TestWrongStreams(t *testing.T) {
 				_, _ = io.WriteString(w, body)
 			}
 		}))
-		lt, err := New(t.Context(), Options{URLs: []string{srv.URL}, Targets: []string{"GET /"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		lt := must.Get(New(t.Context(), Options{URLs: []string{srv.URL}, Targets: []string{"GET /"}}))(t)
 		// Ends once the stream has.
 		run, err := lt.Run(
 			t.Context(), Load{Duration: 200 * time.Millisecond, Timeout: 10 * time.Second, Connections: 1, Streams: 1})
 		srv.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if (run.Checks.Wrong > 0) != wrong || (run.Exit == ExitWrong) != wrong ||
 			wrong == (run.Streams.Failures["ended"] > 0) {
 			t.Errorf("%q: exit %d, %+v, %+v", body, run.Exit, run.Streams, run.Checks.Findings)

@@ -25,8 +25,7 @@ const (
 // a live one links its file within moments.
 const staleAfter = time.Hour
 
-// syncers is how many fsyncs run at a time; file systems join such in one
-// commit of their journal.
+// syncers is how many fsyncs run at a time; file systems join such in one commit of their journal.
 const syncers = 16
 
 // Store is an artifacts.Store in a folder; see the package's comment.

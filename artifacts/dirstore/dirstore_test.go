@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/storetest"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -88,9 +90,7 @@ func TestProcesses(t *testing.T) {
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, g.Wait())
 	b, _, err := s.Get(t.Context(), artifacts.CurrentKey, 100)
 	if want := strconv.Itoa(processes * swapsEach); err != nil || string(b) != want {
 		t.Errorf("%d processes, %d swaps each: current is %s, %v, want %s", processes, swapsEach, b, err, want)
@@ -104,9 +104,7 @@ func TestKilled(t *testing.T) {
 	for range 5 {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), swapper+"="+root)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Start())
 		exited := make(chan error, 1)
 		go func() { exited <- cmd.Wait() }()
 		for start := number(t, s); number(t, s) < start+3; { // until it is at work
@@ -116,16 +114,12 @@ func TestKilled(t *testing.T) {
 			default:
 			}
 		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Process.Kill())
 		if err := <-exited; err == nil {
 			t.Fatal("the process ended before it was killed")
 		}
 		before := number(t, s)
-		if err := increment(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, increment(t.Context(), s))
 		if after := number(t, s); after != before+1 {
 			t.Fatalf("current went from %d to %d", before, after)
 		}
@@ -138,23 +132,17 @@ func number(t *testing.T, s *Store) int {
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return 0
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(string(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	must.OK(t, err)
+	return must.Get(strconv.Atoi(string(b)))(t)
 }
 
 func open(t *testing.T, root string) *Store {
 	t.Helper()
-	s, err := Open(root, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(Open(root, Options{}))(t)
+}
+
+func TestStore(t *testing.T) {
+	storetest.TestStore(t, func(t *testing.T) artifacts.Store { return open(t, t.TempDir()) })
 }
 
 func TestMissingFolder(t *testing.T) {
@@ -166,45 +154,26 @@ func TestMissingFolder(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(root)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Open made a folder without being told to: %v", err)
 	}
-	r, err := NewReader(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewReader(root))(t)
 	read := func() error { _, _, err := r.Get(ctx, artifacts.CurrentKey, 10); return err }
 	if err := read(); err == nil || errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("Get from a missing folder: %v", err)
 	}
 
-	s, err := Open(root, Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(root, Options{Create: true}))(t)
 	if err := read(); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("Get from an empty folder: %v", err)
 	}
-	if err := s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x")))
 
-	if err := os.RemoveAll(root); err != nil {
-		t.Fatal(err)
+	must.OK(t, os.RemoveAll(root))
+	calls := storetest.Calls(ctx, s, "v")
+	calls["reader's get"] = read
+	calls["list objects"] = func() error {
+		return s.List(ctx, "objects/", func(artifacts.Info) error { return nil })
 	}
-	for name, err := range map[string]error{
-		"reader's Get": read(),
-		"Get":          func() error { _, _, err := s.Get(ctx, artifacts.CurrentKey, 10); return err }(),
-		"GetIf": func() error {
-			_, _, err := s.GetIf(ctx, artifacts.MustKey("objects/ab/cd"), "v", 10)
-			return err
-		}(),
-		"Put":          s.Put(ctx, artifacts.MustKey("objects/ab/ef"), nil),
-		"Sync":         s.Sync(ctx),
-		"Swap":         func() error { _, err := s.Swap(ctx, artifacts.CurrentKey, "", nil); return err }(),
-		"List":         s.List(ctx, "", func(artifacts.Info) error { return nil }),
-		"List objects": s.List(ctx, "objects/", func(artifacts.Info) error { return nil }),
-		"Delete":       s.Delete(ctx, artifacts.CurrentKey),
-		"Now":          func() error { _, err := s.Now(ctx); return err }(),
-		"SelfTest":     s.SelfTest(ctx),
-	} {
+	for name, call := range calls {
+		err := call()
 		if err == nil || errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrConflict) {
 			t.Errorf("%s after the folder was removed: %v", name, err)
 		}
@@ -213,9 +182,7 @@ func TestMissingFolder(t *testing.T) {
 		t.Errorf("a call made the folder again: %v", err)
 	}
 
-	if err := os.WriteFile(root, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(root, nil, 0o644))
 	if err := read(); err == nil || errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("Get from a file: %v", err)
 	}
@@ -231,25 +198,15 @@ func TestMissingFolder(t *testing.T) {
 func TestStale(t *testing.T) {
 	ctx, root := t.Context(), t.TempDir()
 	s := open(t, root)
-	now, err := s.Now(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := must.Get(s.Now(ctx))(t)
 	for name, age := range map[string]time.Duration{
 		"old": time.Hour + time.Minute, "young": time.Hour - time.Minute, "now": 0} {
 		p := filepath.Join(root, tempFolder, name)
-		if err := os.WriteFile(p, []byte("half"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(p, now.Add(-age), now.Add(-age)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(p, []byte("half"), 0o644))
+		must.OK(t, os.Chtimes(p, now.Add(-age), now.Add(-age)))
 	}
 	left := func() []string {
-		entries, err := os.ReadDir(filepath.Join(root, tempFolder))
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(filepath.Join(root, tempFolder)))(t)
 		var names []string
 		for _, e := range entries {
 			names = append(names, e.Name())
@@ -260,9 +217,7 @@ func TestStale(t *testing.T) {
 	if got := left(); len(got) != 3 {
 		t.Errorf("Open left %v", got)
 	}
-	if err := s.SelfTest(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.SelfTest(ctx))
 	if got := left(); !slices.Equal(got, []string{"now", "young"}) {
 		t.Errorf("SelfTest left %v", got)
 	}
@@ -325,38 +280,30 @@ func TestDurable(t *testing.T) {
 	ctx, root := t.Context(), t.TempDir()
 	s := open(t, root)
 	r := record(s)
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(s.Put(ctx, artifacts.MustKey("objects/ab/1"), nil))
-	must(s.Put(ctx, artifacts.MustKey("objects/cd/2"), nil))
+	must.OK(t, s.Put(ctx, artifacts.MustKey("objects/ab/1"), nil))
+	must.OK(t, s.Put(ctx, artifacts.MustKey("objects/cd/2"), nil))
 	r.want(t, "Put")
-	must(s.Sync(ctx))
+	must.OK(t, s.Sync(ctx))
 	r.want(t, "Sync", "objects/ab/1", "objects/cd/2", "objects/ab", "objects/cd", "objects", ".")
-	must(s.Sync(ctx))
+	must.OK(t, s.Sync(ctx))
 	r.want(t, "Sync again")
-	must(s.Put(ctx, artifacts.MustKey("objects/ab/1"), nil))
-	must(s.Put(ctx, artifacts.MustKey("objects/cd/3"), nil))
-	must(s.Delete(ctx, artifacts.MustKey("objects/cd/3")))
-	must(s.Sync(ctx))
+	must.OK(t, s.Put(ctx, artifacts.MustKey("objects/ab/1"), nil))
+	must.OK(t, s.Put(ctx, artifacts.MustKey("objects/cd/3"), nil))
+	must.OK(t, s.Delete(ctx, artifacts.MustKey("objects/cd/3")))
+	must.OK(t, s.Sync(ctx))
 	r.want(t, "Sync after a put of what is there", "objects/ab/1", "objects/ab", "objects", ".")
-	v, err := s.Swap(ctx, artifacts.CurrentKey, "", []byte("one"))
-	must(err)
+	v := must.Get(s.Swap(ctx, artifacts.CurrentKey, "", []byte("one")))(t)
 	r.want(t, "Swap that creates", tempFolder, ".")
-	_, err = s.Swap(ctx, artifacts.CurrentKey, v, []byte("two"))
-	must(err)
+	must.Get(s.Swap(ctx, artifacts.CurrentKey, v, []byte("two")))(t)
 	r.want(t, "Swap that replaces", tempFolder, ".")
-	must(s.Sync(ctx))
+	must.OK(t, s.Sync(ctx))
 	r.want(t, "Sync after Swap")
 
 	// The folders above a new store get new entries.
 	deep := filepath.Join(root, "x", "y")
 	s2 := &Store{Reader: Reader{root: deep}}
 	r2 := record(s2)
-	must(s2.create())
+	must.OK(t, s2.create())
 	r2.want(t, "create", "..", "../..")
 }
 
@@ -367,47 +314,32 @@ func TestFailedSync(t *testing.T) {
 	for _, fail := range []string{"objects/ab/1", "objects/ab", "."} {
 		s := open(t, root)
 		r := record(s)
-		if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")))
 		r.fail = fail
 		if err := s.Sync(ctx); err == nil {
 			t.Fatalf("Sync reports success though the fsync of %s failed", fail)
 		}
 		r.fail = ""
 		before := stat(t, root)
-		if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")))
 		if os.SameFile(before, stat(t, root)) {
 			t.Errorf("after the fsync of %s failed, a put keeps the old file", fail)
 		}
-		if err := s.Sync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Sync(ctx))
 		before = stat(t, root)
-		if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")))
 		if !os.SameFile(before, stat(t, root)) {
 			t.Error("a put after a good Sync writes the file anew")
 		}
 	}
 
 	s := open(t, root)
-	if err := s.Put(ctx, artifacts.MustKey("objects/ab/2"), []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(root, "objects/ab/2")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(ctx, artifacts.MustKey("objects/ab/2"), []byte("x")))
+	must.OK(t, os.Remove(filepath.Join(root, "objects/ab/2")))
 	if err := s.Sync(ctx); err == nil {
 		t.Error("Sync reports an object as durable that is gone")
 	}
-	v, err := s.Swap(ctx, artifacts.CurrentKey, "", []byte("one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(s.Swap(ctx, artifacts.CurrentKey, "", []byte("one")))(t)
 	r := record(s)
 	r.fail = tempFolder
 	if _, err := s.Swap(ctx, artifacts.CurrentKey, v, []byte("two")); err == nil ||
@@ -426,11 +358,7 @@ func TestFailedSync(t *testing.T) {
 
 func stat(t *testing.T, root string) fs.FileInfo {
 	t.Helper()
-	info, err := os.Stat(filepath.Join(root, "objects", "ab", "1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info
+	return must.Get(os.Stat(filepath.Join(root, "objects", "ab", "1")))(t)
 }
 
 // TestSyncWaits: a Sync with nothing of its own to do waits for the one that
@@ -439,9 +367,7 @@ func TestSyncWaits(t *testing.T) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, root)
-		if err := s.Put(t.Context(), artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(t.Context(), artifacts.MustKey("objects/ab/1"), []byte("x")))
 		r := record(s)
 		counted := s.fsync
 		disk := make(chan struct{})
@@ -471,9 +397,7 @@ func TestSyncWaits(t *testing.T) {
 		}
 		r.want(t, "three Syncs", "objects/ab/1", "objects/ab", "objects", ".")
 
-		if err := s.Put(t.Context(), artifacts.MustKey("objects/ab/2"), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(t.Context(), artifacts.MustKey("objects/ab/2"), []byte("x")))
 		disk = make(chan struct{})
 		ctx, cancel = context.WithCancel(t.Context())
 		s.fsync = func(*os.File) error {
@@ -484,9 +408,7 @@ func TestSyncWaits(t *testing.T) {
 			t.Errorf("Sync whose context ended: %v", err)
 		}
 		s.fsync = counted
-		if err := s.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Sync(t.Context()))
 		r.want(t, "the Sync after one whose context ended", "objects/ab/2", "objects/ab", "objects", ".")
 	})
 }
@@ -495,10 +417,7 @@ func TestSyncWaits(t *testing.T) {
 func TestLockWaits(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root)
-	lock, err := s.openLock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(s.openLock())(t)
 	if err := tryLock(lock); err != nil { // as another process would
 		t.Fatal(err)
 	}
@@ -515,9 +434,7 @@ func TestLockWaits(t *testing.T) {
 		_, err := s.Swap(t.Context(), artifacts.CurrentKey, "", []byte("x"))
 		swapped <- err
 	}()
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lock.Close())
 	if err := <-swapped; err != nil {
 		t.Error(err)
 	}
@@ -527,17 +444,11 @@ func TestLockWaits(t *testing.T) {
 func TestForeign(t *testing.T) {
 	ctx, root := t.Context(), t.TempDir()
 	s := open(t, root)
-	if err := s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(ctx, artifacts.MustKey("objects/ab/1"), []byte("x")))
 	for _, p := range []string{".hidden", "objects/.hidden", "objects/ä"} {
-		if err := os.WriteFile(filepath.Join(root, p), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(root, p), nil, 0o644))
 	}
-	if err := os.Symlink("1", filepath.Join(root, "objects/ab/2")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("1", filepath.Join(root, "objects/ab/2")))
 	var got []string
 	err := s.List(ctx, "", func(i artifacts.Info) error { got = append(got, i.Key.String()); return nil })
 	if err != nil || !slices.Equal(got, []string{"objects/ab/1"}) {
@@ -563,13 +474,8 @@ func TestForeign(t *testing.T) {
 // TestPipe: a pipe where an object should be is none, and is not waited for.
 func TestPipe(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, artifacts.CurrentKey.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(filepath.Join(dir, artifacts.CurrentKey.String()), 0o600))
+	s := must.Get(Open(dir, Options{}))(t)
 	if b, _, err := s.Get(t.Context(), artifacts.CurrentKey, 10); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("%q, %v", b, err)
 	}

@@ -11,8 +11,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// List implements artifacts.Store. What no Put or Swap can have written, by its
-// name, is left out.
+// List implements artifacts.Store. What no Put or Swap can have written, by its name, is left out.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
 	err := artifacts.CheckPrefix(prefix)
 	if err == nil {
@@ -41,10 +40,8 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 	return nil
 }
 
-// visit looks at one file or folder of a walk; info is nil when it is not an
-// object.
-func (s *Store) visit(
-	ctx context.Context, p string, d fs.DirEntry, err error,
+// visit looks at one file or folder of a walk; info is nil when it is not an object.
+func (s *Store) visit(ctx context.Context, p string, d fs.DirEntry, err error,
 ) (info fs.FileInfo, key artifacts.Key, _ error) {
 	if err == nil {
 		err = ctx.Err()

@@ -161,8 +161,7 @@ func (s *Store) makeFolders(dir string) error {
 // everything that was put since the last Sync that succeeded must be put again:
 // a second Sync has no way to make up for it, and does not try.
 func (s *Store) Sync(ctx context.Context) error {
-	// A Sync that has nothing left to do must not return before another one
-	// has done it.
+	// A Sync that has nothing left to do must not return before another one has done it.
 	if err := acquire(ctx, s.syncing); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}

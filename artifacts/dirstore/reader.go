@@ -15,8 +15,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Reader is an artifacts.Reader of a folder. It needs to read the folder and
-// nothing more.
+// Reader is an artifacts.Reader of a folder. It needs to read the folder and nothing more.
 type Reader struct {
 	root string
 }
@@ -42,8 +41,7 @@ func (r *Reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byt
 }
 
 // GetIf implements artifacts.Reader.
-func (r *Reader) GetIf(
-	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+func (r *Reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	if err := ready(ctx, key); err != nil {
 		return nil, "", fmt.Errorf("get %.100s: %w", key, err)
@@ -112,8 +110,7 @@ func (r *Reader) open(key artifacts.Key) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// absence turns the error of a file that is not there into ErrNotFound, if the
-// store's folder is.
+// absence turns the error of a file that is not there into ErrNotFound, if the store's folder is.
 func (r *Reader) absence(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return err

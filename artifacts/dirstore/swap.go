@@ -15,8 +15,7 @@ import (
 )
 
 // Swap implements artifacts.Store.
-func (s *Store) Swap(
-	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	err := ready(ctx, key)
 	if err == nil {

@@ -11,11 +11,11 @@
 //     was put must be put again (see package dirstore).
 //   - List, once its function was called: the function cannot undo what it has seen.
 //
-// Put, Delete and the reads give the same result a second time. SelfTest uses
-// new keys each time.
+// Put, Delete and the reads give the same result a second time. SelfTest uses new keys each time.
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,14 +27,12 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Options bound the retries of one call. The zero value of each field means
-// its default.
+// Options bound the retries of one call. The zero value of each field means its default.
 type Options struct {
 	// Tries is how often a call is made at most. Default: 5.
 	Tries uint
-	// Wait is the pause after the first try; each later one is twice as long,
-	// MaxWait at most, and all are stretched or shrunk by up to a half at
-	// random. Defaults: 100 ms and 5 s.
+	// Wait is the pause after the first try; each later one is twice as long, MaxWait at most, and
+	// all are stretched or shrunk by up to a half at random. Defaults: 100 ms and 5 s.
 	Wait, MaxWait time.Duration
 	// Total is how long after the call began a last try may begin. It does not
 	// end a try: a context does. Default: 30 s.
@@ -44,19 +42,10 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Tries == 0 {
-		o.Tries = 5
+	return Options{
+		cmp.Or(o.Tries, 5), cmp.Or(o.Wait, 100*time.Millisecond), cmp.Or(o.MaxWait, 5*time.Second),
+		cmp.Or(o.Total, 30*time.Second), o.Log,
 	}
-	if o.Wait == 0 {
-		o.Wait = 100 * time.Millisecond
-	}
-	if o.MaxWait == 0 {
-		o.MaxWait = 5 * time.Second
-	}
-	if o.Total == 0 {
-		o.Total = 30 * time.Second
-	}
-	return o
 }
 
 // Once returns a context in which a call is made once, for what must not happen late.
@@ -86,9 +75,8 @@ func final(err error) bool {
 		errors.Is(err, artifacts.ErrNoAccess) || errors.Is(err, fs.ErrPermission)
 }
 
-// do calls try until it succeeds, its error is final or a
-// backoff.PermanentError, or the bounds are reached. In a context of Once it is
-// called once.
+// do calls try until it succeeds, its error is final or a backoff.PermanentError, or the bounds are
+// reached. In a context of Once it is called once.
 func (r *reader) do(ctx context.Context, call, key string, try func() error) error {
 	var last error
 	attempt := func() (struct{}, error) {
@@ -107,10 +95,9 @@ func (r *reader) do(ctx context.Context, call, key string, try func() error) err
 	if ctx.Value(once{}) != nil {
 		tries = 1
 	}
-	_, err := backoff.Retry(ctx, attempt,
-		backoff.WithBackOff(&backoff.ExponentialBackOff{
-			InitialInterval: r.o.Wait, MaxInterval: r.o.MaxWait, Multiplier: 2, RandomizationFactor: 0.5,
-		}),
+	_, err := backoff.Retry(ctx, attempt, backoff.WithBackOff(&backoff.ExponentialBackOff{
+		InitialInterval: r.o.Wait, MaxInterval: r.o.MaxWait, Multiplier: 2, RandomizationFactor: 0.5,
+	}),
 		backoff.WithMaxTries(tries),
 		backoff.WithMaxElapsedTime(r.o.Total),
 		backoff.WithNotify(warn),
@@ -135,8 +122,7 @@ func (r *reader) Get(ctx context.Context, key artifacts.Key, limit int64) (b []b
 	return b, v, err
 }
 
-func (r *reader) GetIf(
-	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+func (r *reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) (b []byte, v artifacts.Version, err error) {
 	err = r.do(ctx, "get", key.String(), func() (err error) {
 		b, v, err = r.inner.GetIf(ctx, key, known, limit)
@@ -156,8 +142,7 @@ func (s *store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 
 func (s *store) Sync(ctx context.Context) error { return s.inner.Sync(ctx) }
 
-func (s *store) Swap(
-	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+func (s *store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	return s.inner.Swap(ctx, key, old, data)
 }

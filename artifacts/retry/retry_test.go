@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/storetest"
 )
 
@@ -25,9 +26,8 @@ func TestStore(t *testing.T) {
 	storetest.TestStore(t, func(*testing.T) artifacts.Store { return retry.New(memstore.New(), quick) })
 }
 
-// TestStoreFlaky: over a store whose every call fails the first two times,
-// applied or not, all promises are kept all the same; what is never retried
-// does not fail.
+// TestStoreFlaky: over a store whose every call fails the first two times, applied or not, all
+// promises are kept all the same; what is never retried does not fail.
 func TestStoreFlaky(t *testing.T) {
 	storetest.TestStore(t, func(*testing.T) artifacts.Store {
 		var mu sync.Mutex
@@ -56,18 +56,9 @@ func TestTries(t *testing.T) {
 	o := quick
 	o.Tries = 4
 	s := retry.New(faults, o)
-	calls := map[faultstore.Kind]func() error{
-		faultstore.Get:      func() error { _, _, err := s.Get(ctx, artifacts.CurrentKey, 10); return err },
-		faultstore.GetIf:    func() error { _, _, err := s.GetIf(ctx, artifacts.CurrentKey, "v", 10); return err },
-		faultstore.Put:      func() error { return s.Put(ctx, artifacts.MustKey("objects/ab/cd"), nil) },
-		faultstore.Sync:     func() error { return s.Sync(ctx) },
-		faultstore.Swap:     func() error { _, err := s.Swap(ctx, artifacts.CurrentKey, "", nil); return err },
-		faultstore.List:     func() error { return s.List(ctx, "", func(artifacts.Info) error { return nil }) },
-		faultstore.Delete:   func() error { return s.Delete(ctx, artifacts.CurrentKey) },
-		faultstore.Now:      func() error { _, err := s.Now(ctx); return err },
-		faultstore.SelfTest: func() error { return s.SelfTest(ctx) },
-	}
-	for kind, call := range calls {
+	calls := storetest.Calls(ctx, s, "v")
+	for name, call := range calls {
+		kind := faultstore.Kind(name)
 		faults.Reset()
 		if err := call(); !errors.Is(err, faultstore.ErrFault) {
 			t.Errorf("%s: %v", kind, err)
@@ -91,13 +82,11 @@ func TestTries(t *testing.T) {
 	// The store's answers are final.
 	decide = faultstore.Pass
 	faults.Reset()
-	if err := calls[faultstore.Put](); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, calls["put"]())
 	_, _, err := s.Get(ctx, artifacts.CurrentKey, 10)
 	_, v, _ := s.Get(ctx, artifacts.MustKey("objects/ab/cd"), 10)
 	_, _, unchanged := s.GetIf(ctx, artifacts.MustKey("objects/ab/cd"), v, 10)
-	conflict := s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x"))
+	conflict := s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("y"))
 	_, _, tooLarge := s.Get(ctx, artifacts.MustKey("objects/ab/cd"), -1)
 	for _, c := range []struct{ err, want error }{
 		{err, artifacts.ErrNotFound}, {unchanged, artifacts.ErrNotModified}, {conflict, artifacts.ErrConflict},
@@ -134,17 +123,14 @@ func TestListOnce(t *testing.T) {
 	}
 	faults.Reset()
 	faults.SetHook(nil)
-	if err := s.Put(ctx, artifacts.MustKey("a"), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(ctx, artifacts.MustKey("a"), nil))
 	faults.SetHook(func(faultstore.Op) faultstore.Decision { return faultstore.Lose })
 	if calls, err := list(); !errors.Is(err, faultstore.ErrFault) || calls != 1 {
 		t.Errorf("List that failed after it gave something: %v after %d calls", err, calls)
 	}
 }
 
-// TestPauses: the pauses grow, are bounded, and end with the context; each is
-// logged.
+// TestPauses: the pauses grow, are bounded, and end with the context; each is logged.
 func TestPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -1,47 +1,42 @@
-// Package s3store keeps an artifacts.Store in a bucket of Amazon S3, or of a
-// server that speaks its protocol and honours conditional writes. MinIO and
-// versitygw pass package storetest's tests; SelfTest finds out
-// about any other.
+// Package s3store keeps an artifacts.Store in a bucket of Amazon S3, or of a server that speaks its
+// protocol and honours conditional writes. MinIO and versitygw pass package storetest's tests;
+// SelfTest finds out about any other.
 //
 // # Address
 //
 //	s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1
 //
-// The prefix may be empty or have several segments. All parameters are
-// optional:
+// The prefix may be empty or have several segments. All parameters are optional:
 //
 //	endpoint    http or https, host and port; without it Amazon's own
 //	region      default: AWS_REGION, or else us-east-1
 //	path-style  true: http://host/bucket/key, false: http://bucket.host/key;
 //	            default: true with an endpoint, false without
 //
-// Credentials are those of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
-// AWS_SESSION_TOKEN, or else the role of the instance, task or pod. An edge
-// needs s3:GetObject, and s3:ListBucket on the bucket: without it Amazon
-// answers 403 for an object that is not there. A builder needs s3:PutObject and
-// s3:DeleteObject too.
+// Credentials are those of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or else
+// the role of the instance, task or pod. An edge needs s3:GetObject, and s3:ListBucket on the
+// bucket: without it Amazon answers 403 for an object that is not there. A builder needs
+// s3:PutObject and s3:DeleteObject too.
 //
 // What is wrong with bucket or credentials gives artifacts.ErrNoAccess and names
 // the bucket, or the variable that the access key is from.
 //
 // # Conditions
 //
-// Put sends If-None-Match: *. When there is an object (412, or 409 when
-// another request for the key is under way), it reads the object: equal bytes
-// are written again with If-Match, so that Modified moves and gc's grace period
-// starts anew; so are those that the key is named after, in the place of others,
-// which are damaged. Any other bytes are a conflict. Swap sends If-Match or
-// If-None-Match: *; both 412 and 409 mean that it changed nothing. A version is
-// the object's ETag without its quotes. Servers derive ETags from the contents
-// or not: equal bytes may have equal versions.
+// Put sends If-None-Match: *. When there is an object (412, or 409 when another request for the key
+// is under way), it reads the object: equal bytes are written again with If-Match, so that Modified
+// moves and gc's grace period starts anew; so are those that the key is named after, in the place
+// of others, which are damaged. Any other bytes are a conflict. Swap sends If-Match or
+// If-None-Match: *; both 412 and 409 mean that it changed nothing. A version is the object's ETag
+// without its quotes. Servers derive ETags from the contents or not: equal bytes may have equal
+// versions.
 //
 // # One attempt
 //
-// Every request is tried once, since a retry of a conditional write that had
-// been applied would be refused for its own success. (MinIO's client tries ten
-// times by default.) Connecting, TLS, the wait for an answer and every pause in
-// a transfer are bounded, those of a read by five seconds; a whole call is bounded by its
-// context.
+// Every request is tried once, since a retry of a conditional write that had been applied would be
+// refused for its own success. (MinIO's client tries ten times by default.) Connecting, TLS, the
+// wait for an answer and every pause in a transfer are bounded, those of a read by five seconds; a
+// whole call is bounded by its context.
 //
 // # On the wire
 //

@@ -1,6 +1,7 @@
 package s3store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
 
-// Bounds of a request's steps. None is a bound of the whole: that is the
-// caller's context.
+// Bounds of a request's steps. None is a bound of the whole: that is the caller's context.
 const (
 	dialTimeout   = 3 * time.Second
 	roleTimeout   = 5 * time.Second
@@ -46,9 +46,8 @@ type Options struct {
 	Credentials *Credentials
 }
 
-// Open opens the store that address names (see the package's comment). It does
-// not connect: a wrong address is an error, an endpoint or a bucket that is not
-// there shows in the first call.
+// Open opens the store that address names (see the package's comment). It does not connect: a wrong
+// address is an error, an endpoint or a bucket that is not there shows in the first call.
 func Open(address string, o Options) (*Store, error) {
 	a, err := parse(address)
 	if err != nil {
@@ -184,13 +183,7 @@ func parseAddress(s string) (address, error) {
 	default:
 		return address{}, fmt.Errorf("%s: %q is neither true nor false", paramPathStyle, v)
 	}
-	a.region = q.Get(paramRegion)
-	if a.region == "" {
-		a.region = os.Getenv("AWS_REGION")
-	}
-	if a.region == "" {
-		a.region = "us-east-1"
-	}
+	a.region = cmp.Or(q.Get(paramRegion), os.Getenv("AWS_REGION"), "us-east-1")
 	return a, nil
 }
 
@@ -210,10 +203,9 @@ func (a *address) setEndpoint(s string) error {
 	return nil
 }
 
-// credentials are fixed for the life of the store when the environment gives
-// them; a role's are fetched when they are first needed, and before they end.
-// A chain of providers would end in unsigned requests when no one has any, and
-// hide why. from says whose they are.
+// credentials are fixed for the life of the store when the environment gives them; a role's are
+// fetched when they are first needed, and before they end. A chain of providers would end in
+// unsigned requests when no one has any, and hide why. from says whose they are.
 func (o Options) credentials() (_ *credentials.Credentials, from string, _ error) {
 	c, from := o.Credentials, "the given credentials"
 	if c == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/lab/must"
 )
 
 func TestParse(t *testing.T) {
@@ -19,12 +20,11 @@ func TestParse(t *testing.T) {
 	local := address{bucket: "bucket", host: "127.0.0.1:9000", region: "us-east-1", pathStyle: true}
 	with := func(a address, change func(*address)) address { change(&a); return a }
 	for in, want := range map[string]address{
-		"s3://bucket":        amazon,
-		"s3://bucket/":       amazon,
-		"s3://bucket/a/b":    with(amazon, func(a *address) { a.prefix = "a/b/" }),
-		"s3://bucket/a%20b/": with(amazon, func(a *address) { a.prefix = "a b/" }),
-		"s3://bucket?region=eu-west-1": with(
-			amazon, func(a *address) { a.region = "eu-west-1" }),
+		"s3://bucket":                                        amazon,
+		"s3://bucket/":                                       amazon,
+		"s3://bucket/a/b":                                    with(amazon, func(a *address) { a.prefix = "a/b/" }),
+		"s3://bucket/a%20b/":                                 with(amazon, func(a *address) { a.prefix = "a b/" }),
+		"s3://bucket?region=eu-west-1":                       with(amazon, func(a *address) { a.region = "eu-west-1" }),
 		"s3://bucket?path-style=true":                        with(amazon, func(a *address) { a.pathStyle = true }),
 		"s3://bucket?endpoint=http://127.0.0.1:9000":         local,
 		"s3://bucket/?endpoint=http://127.0.0.1:9000/":       local,
@@ -104,9 +104,7 @@ func TestStall(t *testing.T) {
 		const writes = 5
 		for range writes {
 			time.Sleep(stallTimeout - time.Second)
-			if _, err := c.Write([]byte{1}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Write([]byte{1}))(t)
 		}
 		if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("read fails with %v", err)
@@ -127,9 +125,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // to seconds and may have been slow to come; answers of caches say nothing.
 func TestClockSkew(t *testing.T) {
 	s, err := Open("s3://bucket?endpoint=http://127.0.0.1:1", Options{Credentials: &Credentials{"id", "secret", ""}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if skew, known := s.ClockSkew(); known {
 		t.Errorf("before the first answer: %v", skew)
 	}

@@ -114,8 +114,7 @@ func (s *Store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte
 }
 
 // GetIf implements artifacts.Reader.
-func (s *Store) GetIf(
-	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+func (s *Store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	err := ready(ctx, key)
 	var b []byte
@@ -130,8 +129,7 @@ func (s *Store) GetIf(
 }
 
 // read is GetIf; an object that is too large gives its version all the same.
-func (s *Store) read(
-	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+func (s *Store) read(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	watched, progress, stop := watch(ctx)
 	defer stop()
@@ -164,8 +162,7 @@ func (s *Store) readWatched(
 	return b, artifacts.Version(info.ETag), err
 }
 
-// readBody reads a body of size bytes, -1 if that is not known, and no more
-// than limit+1 of them.
+// readBody reads a body of size bytes, -1 if that is not known, and no more than limit+1 of them.
 func readBody(body io.Reader, size, limit int64) ([]byte, error) {
 	var b []byte
 	var err error
@@ -190,8 +187,7 @@ func readBody(body io.Reader, size, limit int64) ([]byte, error) {
 // write writes an object if its version is old, a zero old meaning that there
 // is none, and returns the new version. The error is errRefused when the
 // condition does not hold, and may be ErrNotFound for an old that is not zero.
-func (s *Store) write(
-	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	opts := minio.PutObjectOptions{
 		DisableContentSha256: true, // of each chunk; the whole is signed
@@ -264,8 +260,7 @@ func (s *Store) Sync(ctx context.Context) error {
 }
 
 // Swap implements artifacts.Store.
-func (s *Store) Swap(
-	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	err := ready(ctx, key)
 	var v artifacts.Version
@@ -283,8 +278,7 @@ func (s *Store) Swap(
 	return "", fmt.Errorf("swap %.100s: %w", key, err)
 }
 
-// List implements artifacts.Store. What no Put or Swap can have written, by its
-// name, is left out.
+// List implements artifacts.Store. What no Put or Swap can have written, by its name, is left out.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
 	if err := artifacts.CheckPrefix(prefix); err != nil {
 		return fmt.Errorf("list %.100s: %w", prefix, err)

@@ -14,6 +14,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/storetest"
 	"example.com/marketdata/internal/lab/testserver"
 	"go.uber.org/goleak"
 )
@@ -22,17 +24,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // calls returns a call of each method of s that asks the server something.
 func calls(ctx context.Context, s artifacts.Store) map[string]func() error {
-	return map[string]func() error{
-		"Get":      func() error { _, _, err := s.Get(ctx, artifacts.CurrentKey, 10); return err },
-		"GetIf":    func() error { _, _, err := s.GetIf(ctx, artifacts.CurrentKey, "v", 10); return err },
-		"Put":      func() error { return s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x")) },
-		"Swap new": func() error { _, err := s.Swap(ctx, artifacts.CurrentKey, "", []byte("x")); return err },
-		"Swap":     func() error { _, err := s.Swap(ctx, artifacts.CurrentKey, "v", []byte("x")); return err },
-		"List":     func() error { return s.List(ctx, "", func(artifacts.Info) error { return nil }) },
-		"Delete":   func() error { return s.Delete(ctx, artifacts.CurrentKey) },
-		"Now":      func() error { _, err := s.Now(ctx); return err },
-		"SelfTest": func() error { return s.SelfTest(ctx) },
-	}
+	all := storetest.Calls(ctx, s, "v")
+	delete(all, "sync")
+	all["swap new"] = func() error { _, err := s.Swap(ctx, artifacts.CurrentKey, "", []byte("x")); return err }
+	return all
 }
 
 // wantUnknown: a store that can not be asked gives none of a store's answers.
@@ -69,15 +64,10 @@ func TestAway(t *testing.T) {
 				wantUnknown(t, open(t, server.URL(""), o))
 			})
 			s := open(t, server.URL(""), server.Options())
-			v, err := s.Swap(t.Context(), artifacts.CurrentKey, "", []byte("one"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(s.Swap(t.Context(), artifacts.CurrentKey, "", []byte("one")))(t)
 			server.Stop()
 			t.Run("server", func(t *testing.T) { wantUnknown(t, s) })
-			if err := server.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, server.Start(t.Context()))
 			if b, got, err := s.Get(t.Context(), artifacts.CurrentKey, 10); err != nil || string(b) != "one" ||
 				got != v {
 				t.Errorf("after the outage: %q of version %q, %v", b, got, err)
@@ -152,7 +142,7 @@ func TestAnswers(t *testing.T) {
 			s := f.open(t)
 			wantUnknown(t, s)
 			for name, call := range calls(t.Context(), s) {
-				if name == "SelfTest" {
+				if name == "selftest" {
 					continue // it cleans up
 				}
 				f.seen()
@@ -302,7 +292,7 @@ func TestEndlessErrors(t *testing.T) {
 		}}
 		s := f.open(t)
 		for name, call := range calls(t.Context(), s) {
-			if name != "Now" && name != "SelfTest" {
+			if name != "now" && name != "selftest" {
 				_ = call() // whatever it says
 			}
 		}
@@ -340,7 +330,7 @@ func TestHang(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	for name, call := range calls(ctx, s) {
-		if name == "SelfTest" {
+		if name == "selftest" {
 			continue // it goes on to clean up
 		}
 		if err := call(); !errors.Is(err, context.DeadlineExceeded) {
@@ -496,4 +486,29 @@ func TestLongErrors(t *testing.T) {
 			t.Errorf("%s: an error of %d bytes", name, len(fmt.Sprint(err)))
 		}
 	}
+}
+
+func TestStoreMinIO(t *testing.T)     { testStore(t, testserver.MinIO) }
+func TestStoreVersitygw(t *testing.T) { testStore(t, testserver.Versitygw) }
+
+// testStore gives each subtest a prefix of its own.
+func testStore(t *testing.T, start func(testing.TB) *testserver.Server) {
+	t.Parallel()
+	server := start(t)
+	n := 0
+	storetest.TestStore(t, func(t *testing.T) artifacts.Store {
+		n++
+		return open(t, server.URL(fmt.Sprintf("store/%d", n)), server.Options())
+	})
+}
+
+func open(t *testing.T, url string, o s3store.Options) *s3store.Store {
+	t.Helper()
+	s := must.Get(s3store.Open(url, o))(t)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }

@@ -1,7 +1,6 @@
-// Package signed wraps a store so that its identity, pointer, change record and
-// key set are signed when they are swapped and verified when they are read.
-// Everything else is named by its digest and reached from the pointer, so the
-// pointer's signature covers it.
+// Package signed wraps a store so that its identity, pointer, change record and key set are signed
+// when they are swapped and verified when they are read. Everything else is named by its digest and
+// reached from the pointer, so the pointer's signature covers it.
 //
 // Whether a store is signed is a state of the store: while one of the four is,
 // nothing is written to it without a key.
@@ -11,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -47,10 +47,9 @@ type reader struct {
 	trust artifacts.Trust
 }
 
-// Reader returns r with the objects that move verified: one that is not signed
-// by a key of trust gives an error that wraps artifacts.ErrSignature. What is
-// read keeps its line of signatures, which the parsers of package artifacts leave
-// out.
+// Reader returns r with the objects that move verified: one that is not signed by a key of trust
+// gives an error that wraps artifacts.ErrSignature. What is read keeps its line of signatures,
+// which the parsers of package artifacts leave out.
 func Reader(r artifacts.Reader, trust artifacts.Trust) artifacts.Reader { return reader{r, trust} }
 
 func (r reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
@@ -58,15 +57,13 @@ func (r reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte
 	return r.verified(key, b, v, err)
 }
 
-func (r reader) GetIf(
-	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+func (r reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	b, v, err := r.Reader.GetIf(ctx, key, known, limit)
 	return r.verified(key, b, v, err)
 }
 
-func (r reader) verified(
-	key artifacts.Key, b []byte, v artifacts.Version, err error,
+func (r reader) verified(key artifacts.Key, b []byte, v artifacts.Version, err error,
 ) ([]byte, artifacts.Version, error) {
 	if err == nil && key.Signed() {
 		err = r.trust.Verify(key, b)
@@ -87,11 +84,10 @@ type store struct {
 	asked  *atomic.Bool // the store was not signed when it was first put to
 }
 
-// Store returns s with those objects signed by each of sign when they are
-// swapped, and verified against trust when they are read; without trust they are
-// read as they are. A builder that signs must also verify: it would otherwise put
-// its name to what somebody else has published. Without sign, Put and Swap give
-// ErrSigned while the store is signed.
+// Store returns s with those objects signed by each of sign when they are swapped, and verified
+// against trust when they are read; without trust they are read as they are. A builder that signs
+// must also verify: it would otherwise put its name to what somebody else has published. Without
+// sign, Put and Swap give ErrSigned while the store is signed.
 func Store(s artifacts.Store, sign []artifacts.SignKey, trust artifacts.Trust) artifacts.Store {
 	return store{s, reader{s, trust}, sign, new(atomic.Bool)}
 }
@@ -103,8 +99,7 @@ func (s store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte,
 	return s.reader.Get(ctx, key, limit)
 }
 
-func (s store) GetIf(
-	ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+func (s store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	if s.reader.trust == nil {
 		return s.Store.GetIf(ctx, key, known, limit)
@@ -124,8 +119,7 @@ func (s store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	return s.Store.Put(ctx, key, data)
 }
 
-func (s store) Swap(
-	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+func (s store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	if key.Signed() {
 		if len(s.sign) == 0 {
@@ -168,10 +162,6 @@ func signedBy(key artifacts.Key, b []byte, sign []artifacts.SignKey) bool {
 	if ids, _ := artifacts.SignedBy(b); len(ids) != len(sign) {
 		return false
 	}
-	for _, k := range sign {
-		if (artifacts.Trust{k.Trust()}).Verify(key, b) != nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(sign,
+		func(k artifacts.SignKey) bool { return artifacts.Trust{k.Trust()}.Verify(key, b) != nil })
 }

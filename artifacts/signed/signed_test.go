@@ -9,17 +9,14 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/storetest"
 )
 
 func key(t *testing.T) artifacts.SignKey {
 	t.Helper()
-	k, err := artifacts.NewSignKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return must.Get(artifacts.NewSignKey(rand.Reader))(t)
 }
 
 // TestStore: without keys the wrapper is no different from what it wraps, and
@@ -35,10 +32,7 @@ func TestOnlySignedObjectsAreRead(t *testing.T) {
 		mem := memstore.New()
 		ours := Store(mem, []artifacts.SignKey{k}, artifacts.Trust{k.Trust()})
 		edge := Reader(mem, artifacts.Trust{k.Trust()})
-		v, err := ours.Swap(ctx, name, "", []byte("{\"format\":1}\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(ours.Swap(ctx, name, "", []byte("{\"format\":1}\n")))(t)
 		for _, r := range []artifacts.Reader{ours, edge} {
 			b, got, err := r.Get(ctx, name, 1000)
 			if err != nil || got != v || string(artifacts.Unsigned(b)) != "{\"format\":1}\n" {
@@ -51,9 +45,7 @@ func TestOnlySignedObjectsAreRead(t *testing.T) {
 		for what, forger := range map[string]artifacts.Store{
 			"unsigned": mem, "signed by another": Store(mem, []artifacts.SignKey{other}, nil),
 		} {
-			if v, err = forger.Swap(ctx, name, v, []byte("{\"format\":1,\"forged\":1}\n")); err != nil {
-				t.Fatal(err)
-			}
+			v = must.Get(forger.Swap(ctx, name, v, []byte("{\"format\":1,\"forged\":1}\n")))(t)
 			for _, r := range []artifacts.Reader{ours, edge} {
 				if b, _, err := r.Get(ctx, name, 1000); !errors.Is(err, artifacts.ErrSignature) || b != nil {
 					t.Errorf("%s %s: %q, %v", name, what, b, err)
@@ -73,33 +65,24 @@ func TestImmutableObjectsAreLeftAlone(t *testing.T) {
 	s := Store(mem, []artifacts.SignKey{k}, artifacts.Trust{k.Trust()})
 	body := []byte("rows")
 	name := artifacts.ObjectKey(artifacts.Sum(body))
-	if err := s.Put(ctx, name, body); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(ctx, name, body))
 	if b, _, err := s.Get(ctx, name, 100); err != nil || string(b) != "rows" {
 		t.Errorf("%q, %v", b, err)
 	}
 }
 
-// TestStateOfTheStore: a store in which anything is signed takes nothing without
-// a key; and what lacks a key is signed anew, unless nobody who is trusted had
-// signed it.
+// TestStateOfTheStore: a store in which anything is signed takes nothing without a key; and what
+// lacks a key is signed anew, unless nobody who is trusted had signed it.
 func TestStateOfTheStore(t *testing.T) {
 	ctx := context.Background()
 	old, next, forger := key(t), key(t), key(t)
 	for _, o := range Cells {
 		mem := memstore.New()
 		plain := Store(mem, nil, nil)
-		if _, err := plain.Swap(ctx, artifacts.KeysKey, "", []byte("{}\n")); err != nil {
-			t.Fatal(err)
-		}
-		if err := mem.Delete(ctx, artifacts.KeysKey); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(plain.Swap(ctx, artifacts.KeysKey, "", []byte("{}\n")))(t)
+		must.OK(t, mem.Delete(ctx, artifacts.KeysKey))
 		first := Store(mem, []artifacts.SignKey{old}, artifacts.Trust{old.Trust()})
-		if _, err := first.Swap(ctx, o, "", []byte("{}\n")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(first.Swap(ctx, o, "", []byte("{}\n")))(t)
 		for _, written := range Cells {
 			if _, err := plain.Swap(ctx, written, "", []byte("{}\n")); !errors.Is(err, ErrSigned) ||
 				!strings.Contains(err.Error(), o.String()+" by key \""+old.Trust().ID()) {

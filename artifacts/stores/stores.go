@@ -3,8 +3,7 @@
 //	file:PATH                    a folder, see package dirstore
 //	s3://bucket/prefix?...       a bucket, see package s3store
 //
-// A file's path is taken as it is written, nothing in it is decoded; it may be
-// relative.
+// A file's path is taken as it is written, nothing in it is decoded; it may be relative.
 package stores
 
 import (
@@ -20,8 +19,7 @@ import (
 
 // Options say how a store is opened.
 type Options struct {
-	// Create makes the folder of a directory store when it is not there. A
-	// bucket is never made.
+	// Create makes the folder of a directory store when it is not there. A bucket is never made.
 	Create bool
 }
 

@@ -12,6 +12,7 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 )
 
@@ -23,23 +24,15 @@ func TestFile(t *testing.T) {
 		if _, err := stores.Open(ctx, address, stores.Options{}); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is not there: %v", address, err)
 		}
-		r, err := stores.OpenReader(ctx, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(stores.OpenReader(ctx, address))(t)
 		if _, _, err := r.Get(ctx, artifacts.CurrentKey, 10); err == nil || errors.Is(err, artifacts.ErrNotFound) {
 			t.Errorf("%s is not there, Get: %v", address, err)
 		}
-		s, err := stores.Open(ctx, address, stores.Options{Create: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(stores.Open(ctx, address, stores.Options{Create: true}))(t)
 		if _, ok := s.(*dirstore.Store); !ok {
 			t.Errorf("%s is a %T", address, s)
 		}
-		if err := s.Put(ctx, artifacts.MustKey("a"), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(ctx, artifacts.MustKey("a"), []byte("x")))
 		path := strings.TrimPrefix(address, "file:")
 		if _, err := os.Stat(filepath.Join(path, "a")); err != nil {
 			t.Error(err)
@@ -50,8 +43,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestS3: the address and the environment that a test server gives are all
-// that it takes.
+// TestS3: the address and the environment that a test server gives are all that it takes.
 func TestS3(t *testing.T) {
 	ctx := t.Context()
 	server := testserver.Versitygw(t)
@@ -59,22 +51,14 @@ func TestS3(t *testing.T) {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)
 	}
-	s, err := stores.Open(ctx, server.URL("a/b"), stores.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(stores.Open(ctx, server.URL("a/b"), stores.Options{}))(t)
 	if _, ok := s.(*s3store.Store); !ok {
 		t.Errorf("it is a %T", s)
 	}
-	if err := s.Put(ctx, artifacts.MustKey("x"), []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(ctx, artifacts.MustKey("x"), []byte("x")))
 	for address, want := range map[string]error{
 		server.URL("a/b"): nil, server.URL("a"): artifacts.ErrNotFound, server.URL(""): artifacts.ErrNotFound} {
-		r, err := stores.OpenReader(ctx, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(stores.OpenReader(ctx, address))(t)
 		if _, _, err := r.Get(ctx, artifacts.MustKey("x"), 10); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", address, err, want)
 		}

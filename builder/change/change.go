@@ -38,8 +38,7 @@ func Record(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 }
 
 // RecordOf is Record for the snapshot that the function returns.
-func RecordOf(
-	ctx context.Context, s artifacts.Store, now func() time.Time,
+func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 	snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error),
 ) (*artifacts.Change, error) {
 	for try := 1; ; try++ {
@@ -105,8 +104,7 @@ func Last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, arti
 }
 
 // At returns the record of m's totals, without a number.
-func At(
-	ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest, now func() time.Time,
+func At(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest, now func() time.Time,
 ) (*artifacts.Change, error) {
 	root, err := ledger.ReadRoot(ctx, r, m.Ledger)
 	if err != nil {

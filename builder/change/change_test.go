@@ -7,12 +7,10 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
-	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/model"
 	"pgregory.net/rapid"
 )
-
-var ok = buildtest.OK
 
 func TestChangeOf(t *testing.T) {
 	at := time.Date(2026, 8, 2, 12, 0, 0, 0, time.UTC)
@@ -34,8 +32,7 @@ func TestChangeOf(t *testing.T) {
 		{"to zero", []ledger.Total{total(time.Hour, "7"), total(0, "0")}, time.Hour, "-100"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := of(c.totals)
-			ok(t, err)
+			got := must.Get(of(c.totals))(t)
 			if got.Value != c.value || !got.Base.Equal(at.Add(-c.base)) || !got.Snapshot.Equal(at) {
 				t.Errorf("value %s of base %v; want %s of %v", got.Value, got.Base, c.value, at.Add(-c.base))
 			}
@@ -57,8 +54,7 @@ func TestPercentChange(t *testing.T) {
 			// Ties and tiny changes: base and now share most digits.
 			base = now[:len(now)-1] + "5"
 		}
-		got, err := percentChange(now, base)
-		ok(t, err)
+		got := must.Get(percentChange(now, base))(t)
 		n, _ := new(big.Int).SetString(now, 10)
 		b, _ := new(big.Int).SetString(base, 10)
 		if want := model.Percent(b, n); got != want {
@@ -71,8 +67,7 @@ func TestPercentChange(t *testing.T) {
 }
 
 func TestPercentChangeTies(t *testing.T) {
-	// base = 2·10^14 makes one unit of change 5e-13 per cent: exactly half of
-	// the last place.
+	// base = 2·10^14 makes one unit of change 5e-13 per cent: exactly half of the last place.
 	base := new(big.Int).Exp(big.NewInt(10), big.NewInt(14), nil)
 	base.Lsh(base, 1)
 	for _, c := range []struct {

@@ -1,6 +1,5 @@
-// Package history keeps the chains of price points of each window: a pure function of the
-// ledger, cut into blocks, with a listing of the assets that have a point
-// (../README.md, "History").
+// Package history keeps the chains of price points of each window: a pure function of the ledger,
+// cut into blocks, with a listing of the assets that have a point (../README.md, "History").
 package history
 
 import (
@@ -238,8 +237,7 @@ func lastPoint(block *artifacts.View) int64 {
 	return block.Times[len(block.Times)-1].Unix()
 }
 
-// block is a block of history to write: points that the head's block has, then columns of new
-// ones.
+// block is a block of history to write: points that the head's block has, then columns of new ones.
 type block struct {
 	times   []time.Time
 	old     []oldRow

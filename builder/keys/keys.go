@@ -1,5 +1,4 @@
-// Package keys makes, lists, revokes and rotates the API keys of a store
-// (INTERFACE.md, "Keys").
+// Package keys makes, lists, revokes and rotates the API keys of a store (INTERFACE.md, "Keys").
 //
 // The keys of a store are one small object, [artifacts.KeySet], changed by
 // compare-and-swap: every operation reads it, edits it and swaps it, and starts again if
@@ -55,9 +54,8 @@ type Request struct {
 	// Name says whose key it is: 1 to artifacts.MaxKeyName printable
 	// characters, no space at either end. It need not be unique.
 	Name string
-	// Rate is how many requests a second the key is allowed, a whole number
-	// from 1 to artifacts.MaxKeyRate; Burst how many at once, from 1 to
-	// artifacts.MaxKeyBurst.
+	// Rate is how many requests a second the key is allowed, a whole number from 1 to
+	// artifacts.MaxKeyRate; Burst how many at once, from 1 to artifacts.MaxKeyBurst.
 	Rate, Burst int
 	// Expires is when the key ceases to be in force, in whole seconds; zero means
 	// never. A time in the past is allowed: the key is then never in force.
@@ -77,8 +75,7 @@ type Created struct {
 	Expires *time.Time `json:"expires"`
 }
 
-// Listed is a key of the store, as keys list --json prints it
-// (FEED.md, "Commands").
+// Listed is a key of the store, as keys list --json prints it (FEED.md, "Commands").
 type Listed struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
@@ -312,8 +309,7 @@ func add(set *artifacts.KeySet, e artifacts.KeyEntry, now time.Time) error {
 	return nil
 }
 
-// forget removes the key that has been out of force for longest, and reports whether
-// there was one.
+// forget removes the key that has been out of force for longest, and reports whether there was one.
 func forget(set *artifacts.KeySet, now time.Time) bool {
 	oldest, since := -1, time.Time{}
 	for i := range set.Keys {

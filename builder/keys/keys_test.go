@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +15,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 var start = time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)
@@ -32,9 +34,7 @@ func newRegistry(store artifacts.Store) (*Registry, *clock) {
 
 func mustCreate(t *testing.T, r *Registry, req Request) Created {
 	t.Helper()
-	made, err := r.Create(t.Context(), req)
-	ok(t, err)
-	return made
+	return must.Get(r.Create(t.Context(), req))(t)
 }
 
 // stored reads the key set apart from the registry.
@@ -45,9 +45,7 @@ func stored(t *testing.T, s artifacts.Reader) *artifacts.KeySet {
 		return &artifacts.KeySet{}
 	}
 	ok(t, err)
-	set, err := artifacts.ParseKeySet(b)
-	ok(t, err)
-	return set
+	return must.Get(artifacts.ParseKeySet(b))(t)
 }
 
 func put(t *testing.T, s artifacts.Store, b []byte) {
@@ -56,9 +54,7 @@ func put(t *testing.T, s artifacts.Store, b []byte) {
 	if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
 		t.Fatal(err)
 	}
-	if _, err := s.Swap(t.Context(), artifacts.KeysKey, version, b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Swap(t.Context(), artifacts.KeysKey, version, b))(t)
 }
 
 var board = Request{Name: "Board", Rate: DefaultRate, Burst: DefaultBurst}
@@ -67,21 +63,16 @@ var board = Request{Name: "Board", Rate: DefaultRate, Burst: DefaultBurst}
 func TestJSON(t *testing.T) {
 	store := memstore.New()
 	r, c := newRegistry(store)
-	none, err := r.List(t.Context())
-	ok(t, err)
+	none := must.Get(r.List(t.Context()))(t)
 	r.Random = rand.NewChaCha8([32]byte{1})
 	plain := mustCreate(t, r, board)
-	expiring := mustCreate(t, r,
-		Request{
-			Name: `<A> & "B"`, Rate: 5, Burst: 7,
-			Expires: start.Add(90 * time.Minute).Add(time.Millisecond).In(time.FixedZone("", 3600)),
-		})
+	expiring := mustCreate(t, r, Request{
+		Name: `<A> & "B"`, Rate: 5, Burst: 7,
+		Expires: start.Add(90 * time.Minute).Add(time.Millisecond).In(time.FixedZone("", 3600)),
+	})
 	c.time = start.Add(time.Hour)
-	if _, err := r.Revoke(t.Context(), plain.ID); err != nil {
-		t.Fatal(err)
-	}
-	list, err := r.List(t.Context())
-	ok(t, err)
+	must.Get(r.Revoke(t.Context(), plain.ID))(t)
+	list := must.Get(r.List(t.Context()))(t)
 	for _, x := range []struct {
 		got  any
 		want string
@@ -98,8 +89,7 @@ func TestJSON(t *testing.T) {
 		{list, `[{"id":"ID1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null,"revoked":"2026-11-21T08:30:00Z"},` +
 			`{"id":"ID2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z","revoked":null}]`},
 	} {
-		got, err := json.Marshal(x.got)
-		ok(t, err)
+		got := must.Get(json.Marshal(x.got))(t)
 		want := strings.NewReplacer("ID1", plain.ID, "ID2", expiring.ID, "KEY1", plain.Key, "KEY2", expiring.Key).
 			Replace(x.want)
 		if string(got) != want {
@@ -280,8 +270,7 @@ func TestRotate(t *testing.T) {
 			if _, err := r.Rotate(t.Context(), "nobody", 0); !errors.Is(err, errUnknownID) {
 				t.Errorf("unknown id: got %v", err)
 			}
-			_, err = r.Revoke(t.Context(), made.ID)
-			ok(t, err)
+			must.Get(r.Revoke(t.Context(), made.ID))(t)
 			revoked := "it was revoked at 2026-11-21T07:30:00Z; create a new key"
 			if _, err := r.Rotate(t.Context(), made.ID, 0); err == nil || !strings.Contains(err.Error(), revoked) {
 				t.Errorf("revoked: got %v", err)
@@ -462,7 +451,8 @@ func TestFaults(t *testing.T) {
 		{name: "conflict with itself", swaps: []fault{sentTwice, refused}, stored: true, calls: 1},
 		{name: "all requests lost", swaps: []fault{lostRequest}, want: errFault, calls: maxFaults + 1},
 		{
-			name: "answer of the last try lost", swaps: append(repeat(lostRequest, maxFaults), lostAnswer),
+			name:   "answer of the last try lost",
+			swaps:  append(slices.Repeat([]fault{lostRequest}, maxFaults), lostAnswer),
 			stored: true, calls: maxFaults + 1,
 		},
 		{name: "always a conflict", swaps: []fault{refused}, want: artifacts.ErrConflict, calls: maxConflicts + 1},
@@ -511,14 +501,6 @@ func TestFaults(t *testing.T) {
 			})
 		}
 	}
-}
-
-func repeat(f fault, n int) []fault {
-	faults := make([]fault, n)
-	for i := range faults {
-		faults[i] = f
-	}
-	return faults
 }
 
 func TestFullSet(t *testing.T) {
@@ -574,10 +556,4 @@ func TestBrokenRandomSource(t *testing.T) {
 	}
 }
 
-// ok ends the test if err is not nil.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = must.OK

@@ -11,9 +11,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Bounds of one operation; with the pauses between tries, some two minutes. A conflict
-// means that another operation succeeded, so there may be many; any other fault is the
-// store's.
+// Bounds of one operation; with the pauses between tries, some two minutes. A conflict means that
+// another operation succeeded, so there may be many; any other fault is the store's.
 const (
 	maxConflicts = 100
 	maxFaults    = 4

@@ -130,8 +130,7 @@ func (p *priceSet) moreThan(ctx context.Context, r artifacts.ObjectReader, n int
 	return count+int(rows.uint(uint64(len(b)))) > n, nil
 }
 
-// members returns the rows that give points. rows are the feed's prices in
-// ascending order of id.
+// members returns the rows that give points. rows are the feed's prices in ascending order of id.
 func members(rows []row, f *market.Feed, res *market.Result) []row {
 	n := res.HistoryAssets
 	if n >= len(rows) {

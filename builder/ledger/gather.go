@@ -12,9 +12,8 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// IDs merges the ids that several ledgers of one store assigned, for instance
-// those of a backup and those left in a damaged store. None of these ids will be
-// assigned to another key.
+// IDs merges the ids that several ledgers of one store assigned, for instance those of a backup and
+// those left in a damaged store. None of these ids will be assigned to another key.
 type IDs struct {
 	logs map[string]*idLog
 	seen map[artifacts.Digest]bool // segments whose entries are in logs
@@ -41,10 +40,9 @@ type claim struct {
 	key string
 }
 
-// Add merges the ids of other published ledgers, as far as they can be read; whole
-// is false if a part cannot. Where two ledgers disagree about an id or a key, Add
-// reserves the ids concerned, so that they are never assigned again. Ids already
-// merged stay as they are.
+// Add merges the ids of other published ledgers, as far as they can be read; whole is false if a
+// part cannot. Where two ledgers disagree about an id or a key, Add reserves the ids concerned, so
+// that they are never assigned again. Ids already merged stay as they are.
 func (g *IDs) Add(ctx context.Context, r artifacts.ObjectReader, roots []artifacts.Ref) (whole bool, err error) {
 	return g.take(ctx, r, roots, (*idLog).adopt)
 }
@@ -81,8 +79,7 @@ func (g *IDs) take(
 
 // read adds the entries of a root's segments to claims. It skips damaged segments
 // and returns the last damage.
-func (g *IDs) read(
-	ctx context.Context, r artifacts.ObjectReader, root *Root, claims map[string]map[claim]bool,
+func (g *IDs) read(ctx context.Context, r artifacts.ObjectReader, root *Root, claims map[string]map[claim]bool,
 ) (damage error) {
 	for _, c := range collections {
 		if claims[c] == nil {
@@ -191,9 +188,8 @@ func (g *IDs) Ledger(ctx context.Context, r artifacts.ObjectReader, target artif
 	return &Next{Objects: put, Root: root.encode(), After: root}, nil
 }
 
-// Remembers reports whether a snapshot of time t was built and not rolled back.
-// known is false if the ledger cannot tell: t is too old or later than the newest
-// snapshot.
+// Remembers reports whether a snapshot of time t was built and not rolled back. known is false if
+// the ledger cannot tell: t is too old or later than the newest snapshot.
 func (l *Root) Remembers(t time.Time) (built, known bool) {
 	h := l.Prices
 	if len(h) == 0 || t.Before(h[0].Time) || t.After(h[len(h)-1].Time) {

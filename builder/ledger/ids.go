@@ -123,10 +123,9 @@ func (l *idLog) give(id uint64, key string) error {
 	return nil
 }
 
-// assign gives each of n rows its id: the id in the row, the id of its key, or a
-// new id above the highest ever used, in byte order of keys (FEED.md, "Ids"). Ids
-// in rows are taken before new ones are assigned. Ids above market.MaxNewID do not
-// raise the highest, but are never assigned twice.
+// assign gives each of n rows its id: the id in the row, the id of its key, or a new id above the
+// highest ever used, in byte order of keys (FEED.md, "Ids"). Ids in rows are taken before new ones
+// are assigned. Ids above market.MaxNewID do not raise the highest, but are never assigned twice.
 func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
 	type newRow struct {
 		key string
@@ -184,17 +183,15 @@ func (l *Ledger) Known(collection, key string) (uint64, bool) {
 	return id, ok
 }
 
-// Owner returns the key to which an id of a collection belongs, if it was ever
-// assigned.
+// Owner returns the key to which an id of a collection belongs, if it was ever assigned.
 func (l *Ledger) Owner(collection string, id uint64) (string, bool) {
 	key, ok := l.ids[collection].byID[id]
 	return key, ok
 }
 
-// AssignIDs gives every row of the feed its id and remembers it for ever
-// (FEED.md, "Ids"). The caller first sets aside rows whose id belongs to another
-// key or differs from their key's id (see Known and Owner). Such a row is an error,
-// after which the ledger must not be used.
+// AssignIDs gives every row of the feed its id and remembers it for ever (FEED.md, "Ids"). The
+// caller first sets aside rows whose id belongs to another key or differs from their key's id (see
+// Known and Owner). Such a row is an error, after which the ledger must not be used.
 func (l *Ledger) AssignIDs(f *market.Feed) error {
 	groups := func(of []market.Group) func(i int) (string, *uint64) {
 		return func(i int) (string, *uint64) { return of[i].Key, &of[i].ID }
@@ -206,8 +203,7 @@ func (l *Ledger) AssignIDs(f *market.Feed) error {
 	}{
 		{"assets", len(f.Assets), func(i int) (string, *uint64) { return f.Assets[i].Key, &f.Assets[i].ID }},
 		{"exchanges", len(f.Exchanges), func(i int) (string, *uint64) {
-			return f.Exchanges[i].Key,
-				&f.Exchanges[i].ID
+			return f.Exchanges[i].Key, &f.Exchanges[i].ID
 		}},
 		{"categories", len(f.Categories), groups(f.Categories)},
 		{"chains", len(f.Chains), groups(f.Chains)},

@@ -12,6 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/lab/must"
 	"pgregory.net/rapid"
 )
 
@@ -114,8 +115,7 @@ func checkSegments(rt *rapid.T, c *chain, before []artifacts.Ref) {
 }
 
 func TestAssignIDsInAllCollections(t *testing.T) {
-	l, err := Load(context.Background(), newStore(), nil)
-	ok(t, err)
+	l := must.Get(Load(context.Background(), newStore(), nil))(t)
 	f := &market.Feed{
 		Assets:     []market.Asset{{Key: "b"}, {Key: "a"}, {Key: "c", ID: 7}, {Key: "B"}},
 		Exchanges:  []market.Exchange{{Key: "x"}},
@@ -141,8 +141,7 @@ func TestAssignIDsRefuses(t *testing.T) {
 		{"another id of a key", []market.Exchange{{Key: "a", ID: 5}, {Key: "a", ID: 6}}, `key "a" has id 5, not 6`},
 		{"an id too high", []market.Exchange{{Key: "a", ID: 1 << 53}}, "out of range"},
 	} {
-		l, err := Load(context.Background(), newStore(), nil)
-		ok(t, err)
+		l := must.Get(Load(context.Background(), newStore(), nil))(t)
 		if err := l.AssignIDs(exchanges(test.rows...)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", test.name, err, test.want)
 		}
@@ -166,8 +165,7 @@ func TestHighIDs(t *testing.T) {
 		{[]market.Exchange{{Key: "d"}, {Key: "f"}, {Key: "e"}},
 			[]uint64{market.MaxNewID + 2, market.MaxNewID + 4, market.MaxNewID + 3}},
 	} {
-		l, err := Load(t.Context(), s, root)
-		ok(t, err)
+		l := must.Get(Load(t.Context(), s, root))(t)
 		f := exchanges(step.rows...)
 		ok(t, l.AssignIDs(f))
 		for i, e := range f.Exchanges {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
@@ -19,10 +20,9 @@ func LoadIDs(ctx context.Context, r artifacts.ObjectReader, root artifacts.Ref) 
 	return open(ctx, r, &Root{IDs: from.IDs})
 }
 
-// Join returns the ledger that would exist if the snapshots of past and newest had
-// been built one after the other, except for the order in which ids were assigned.
-// Both are roots. past was started by LoadIDs from newest and ends before the
-// oldest price in newest.
+// Join returns the ledger that would exist if the snapshots of past and newest had been built one
+// after the other, except for the order in which ids were assigned. Both are roots. past was
+// started by LoadIDs from newest and ends before the oldest price in newest.
 //
 // The returns of newest depend on what came before, so Join computes all returns
 // again from the prices kept. historyAssets applies to a newest that a builder
@@ -97,15 +97,12 @@ func join(ctx context.Context, r artifacts.ObjectReader, past, newest artifacts.
 // the previous snapshot of the step is no longer kept, the one before it stands in,
 // or none. That concerns only the oldest snapshot of a zone, whose returns are
 // never looked up (README.md, "Why every base is exact").
-func returnsOf(
-	ctx context.Context, r artifacts.ObjectReader, h priceList, put *objects,
+func returnsOf(ctx context.Context, r artifacts.ObjectReader, h priceList, put *objects,
 ) (logs [zones]returnLog, err error) {
 	if len(h) == 0 {
 		return logs, nil
 	}
-	t := h[len(h)-1].Time
-	var last [zones][]row // of the step's snapshot before
-	var to [zones]returnWriter
+	w := returnsWriter{end: h[len(h)-1].Time, put: put}
 	for i := range h {
 		var rows []row
 		err := h[i].read(ctx, r, func(part *reader) {
@@ -114,21 +111,39 @@ func returnsOf(
 		if err != nil {
 			return logs, err
 		}
-		for zone := range zones {
-			if !h.inStep(zone, i) {
-				continue
-			}
-			if i > 0 && t.Sub(h[i].Time) <= zoneAge[zone] {
-				to[zone].put = put
-				to[zone].add(h[i].Time, missing(rows, last[zone]))
-			}
-			last[zone] = rows
-		}
+		w.add(h[:i+1], rows)
 	}
+	return w.close(), nil
+}
+
+// returnsWriter writes the returns of many snapshots, oldest first.
+type returnsWriter struct {
+	end  time.Time // returns that are too old for their zone then are left out
+	put  *objects
+	last [zones][]row // of the step's snapshot before
+	logs [zones]returnWriter
+}
+
+// add adds the last snapshot of h, with these prices.
+func (w *returnsWriter) add(h priceList, rows []row) {
+	i := len(h) - 1
 	for zone := range zones {
-		logs[zone] = to[zone].close()
+		if !h.inStep(zone, i) {
+			continue
+		}
+		if i > 0 && w.end.Sub(h[i].Time) <= zoneAge[zone] {
+			w.logs[zone].put = w.put
+			w.logs[zone].add(h[i].Time, missing(rows, w.last[zone]))
+		}
+		w.last[zone] = rows
 	}
-	return logs, nil
+}
+
+func (w *returnsWriter) close() (logs [zones]returnLog) {
+	for zone := range zones {
+		logs[zone] = w.logs[zone].close()
+	}
+	return logs
 }
 
 // missing returns the rows whose asset is not in other; both ascend by id.

@@ -9,12 +9,14 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/lab/must"
 	"pgregory.net/rapid"
 )
 
 // TestJoinAgainstModel builds the later part of a history, then the earlier one
 // beside it, joins the two, and goes on: from there every base of every build,
 // and what is kept, is the model's, which has seen all in order. No id changes.
+// So it is with a ledger to which both parts were appended.
 func TestJoinAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, serial := &model{}, uint64(0)
@@ -37,33 +39,57 @@ func TestJoinAgainstModel(t *testing.T) {
 			}
 			return prices
 		}
-		// The model gets all at once, in order; the chains build when it
-		// is their turn.
+		// The model gets all at once, in order; the chains build when it is their turn.
 		earlier, later := rapid.IntRange(1, 20).Draw(rt, "earlier"), rapid.IntRange(1, 20).Draw(rt, "later")
 		for range earlier + later {
 			prices := draw()
 			m.add(now, prices)
 		}
 		c := newChain(rt)
-		for i := earlier; i < earlier+later; i++ {
-			c.build(feedOf(m.prices[i]), m.times[i])
+		if rapid.Bool().Draw(rt, "appended") {
+			c.appendAll(m)
+		} else {
+			c.join(m, earlier)
+			m.compareHeld(rt, c, now)
 		}
-		past := &chain{tb: rt, s: c.s, ids: c.ids}
-		l, err := LoadIDs(context.Background(), c.s, *c.ref)
-		past.check(err)
-		past.buildOn(l, feedOf(m.prices[0]), m.times[0])
-		for i := 1; i < earlier; i++ {
-			past.build(feedOf(m.prices[i]), m.times[i])
-		}
-		next, err := Join(context.Background(), c.s, *past.ref, *c.ref, market.DefaultHistoryAssets)
-		c.check(err)
-		c.take(next)
-		m.compareHeld(rt, c, now)
 		for range rapid.IntRange(1, 15).Draw(rt, "then") {
 			prices := draw()
 			m.step(rt, c, now, prices)
 		}
 	})
+}
+
+// appendAll makes the model's snapshots at once.
+func (c *chain) appendAll(m *model) {
+	l, err := Load(context.Background(), c.s, nil)
+	c.check(err)
+	a := l.Append(m.times[len(m.times)-1])
+	for i, t := range m.times {
+		f := feedOf(m.prices[i])
+		objects, err := a.Add(context.Background(), f, c.compute(l, f, t), t)
+		c.check(err)
+		for _, b := range objects {
+			c.s.put(b)
+		}
+	}
+	c.take(a.Close())
+}
+
+// join builds all but the earlier of the model's snapshots, and joins these to them.
+func (c *chain) join(m *model, earlier int) {
+	for i := earlier; i < len(m.times); i++ {
+		c.build(feedOf(m.prices[i]), m.times[i])
+	}
+	past := &chain{tb: c.tb, s: c.s, ids: c.ids}
+	l, err := LoadIDs(context.Background(), c.s, *c.ref)
+	past.check(err)
+	past.buildOn(l, feedOf(m.prices[0]), m.times[0])
+	for i := 1; i < earlier; i++ {
+		past.build(feedOf(m.prices[i]), m.times[i])
+	}
+	next, err := Join(context.Background(), c.s, *past.ref, *c.ref, market.DefaultHistoryAssets)
+	c.check(err)
+	c.take(next)
 }
 
 // TestJoin: groups and totals of both are remembered, where both have a group
@@ -80,18 +106,15 @@ func TestJoin(t *testing.T) {
 		at := epoch.Add(-before)
 		f := marketFeed(5, at)
 		if i == 0 {
-			l, err := LoadIDs(ctx, c.s, newest)
-			ok(t, err)
+			l := must.Get(LoadIDs(ctx, c.s, newest))(t)
 			past.buildOn(l, f, at)
 		} else {
 			past.build(f, at)
 		}
 	}
-	next, err := Join(ctx, c.s, *past.ref, newest, market.DefaultHistoryAssets)
-	ok(t, err)
+	next := must.Get(Join(ctx, c.s, *past.ref, newest, market.DefaultHistoryAssets))(t)
 	c.take(next)
-	groups, err := mustLoad(t, c.s, c.ref).groups(ctx)
-	ok(t, err)
+	groups := must.Get(mustLoad(t, c.s, c.ref).groups(ctx))(t)
 	old := 0
 	for _, m := range groups["categories"] {
 		if m.Time.Equal(epoch.Add(-time.Hour)) {

@@ -1,8 +1,7 @@
-// Package ledger holds what the builder remembers between builds: the ids it
-// assigned, the prices it keeps, the newest market snapshot of each group, and
-// the totals (FEED.md, "Figures"). A ledger consists of immutable objects that a
-// root names. The snapshot's manifest names the root, so snapshot and ledger
-// appear together or not at all.
+// Package ledger holds what the builder remembers between builds: the ids it assigned, the prices
+// it keeps, the newest market snapshot of each group, and the totals (FEED.md, "Figures"). A ledger
+// consists of immutable objects that a root names. The snapshot's manifest names the root, so
+// snapshot and ledger appear together or not at all.
 //
 // A build loads the ledger of the published snapshot, reads ids and base prices
 // from it ([Ledger.AssignIDs], [Ledger.Past]), and stores the ledger at T
@@ -28,8 +27,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// Ledger is the ledger after one snapshot. It serves one build and is not safe
-// for concurrent use.
+// Ledger is the ledger after one snapshot. It serves one build and is not safe for concurrent use.
 type Ledger struct {
 	reader artifacts.ObjectReader
 	root   *Root
@@ -66,8 +64,7 @@ func open(ctx context.Context, r artifacts.ObjectReader, root *Root) (*Ledger, e
 	return l, nil
 }
 
-// sorted returns the feed's prices in ascending order of id. Past and Advance
-// share the result.
+// sorted returns the feed's prices in ascending order of id. Past and Advance share the result.
 func (l *Ledger) sorted(f *market.Feed) ([]row, error) {
 	if l.feed == f {
 		return l.rows, nil
@@ -80,14 +77,16 @@ func (l *Ledger) sorted(f *market.Feed) ([]row, error) {
 	return rows, nil
 }
 
-// newest returns the time of the ledger's newest snapshot; ok is false if the
-// ledger is empty.
+// newest returns the time of the ledger's newest snapshot; ok is false if the ledger is empty.
 func (l *Ledger) newest() (t time.Time, ok bool) {
 	if n := len(l.root.Prices); n > 0 {
 		return l.root.Prices[n-1].Time, true
 	}
 	return t, false
 }
+
+// Empty reports whether the ledger remembers no snapshot. It may have ids.
+func (l *Ledger) Empty() bool { return len(l.root.Prices) == 0 }
 
 func (l *Ledger) checkTime(t time.Time) error {
 	if !t.Equal(t.Truncate(artifacts.Step)) {
@@ -99,10 +98,9 @@ func (l *Ledger) checkTime(t time.Time) error {
 	return nil
 }
 
-// Rollback returns a root with the prices, groups and totals of target and the
-// ids of newest, so that every assigned id stays with its key. newest is the root
-// of the published snapshot, target the root of an earlier one. The result names
-// only objects that these two name.
+// Rollback returns a root with the prices, groups and totals of target and the ids of newest, so
+// that every assigned id stays with its key. newest is the root of the published snapshot, target
+// the root of an earlier one. The result names only objects that these two name.
 func Rollback(ctx context.Context, r artifacts.ObjectReader, newest, target artifacts.Ref) ([]byte, error) {
 	from, err := ReadRoot(ctx, r, newest)
 	if err != nil {
@@ -116,9 +114,8 @@ func Rollback(ctx context.Context, r artifacts.ObjectReader, newest, target arti
 	return to.encode(), nil
 }
 
-// Without returns the root b without lost prices, returns and groups, and names
-// them in what. Ids cannot be replaced: a lost segment of ids gives
-// artifacts.ErrCorrupt.
+// Without returns the root b without lost prices, returns and groups, and names them in what. Ids
+// cannot be replaced: a lost segment of ids gives artifacts.ErrCorrupt.
 func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string, err error) {
 	l, err := parseRoot(b)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/lab/must"
 	"github.com/holiman/uint256"
 	"pgregory.net/rapid"
 )
@@ -44,14 +45,12 @@ func TestLedgerCarriesWhatWasComputed(t *testing.T) {
 	ctx := context.Background()
 	c := newChain(t)
 	c.build(marketFeed(150, epoch), epoch)
-	l, err := Load(ctx, c.s, c.ref)
-	ok(t, err)
+	l := must.Get(Load(ctx, c.s, c.ref))(t)
 	first := c.compute(mustLoad(t, c.s, nil), marketFeed(150, epoch), epoch)
 
 	f := marketFeed(150, epoch)
 	ok(t, l.AssignIDs(f))
-	past, err := l.Past(ctx, f, epoch.Add(artifacts.Step))
-	ok(t, err)
+	past := must.Get(l.Past(ctx, f, epoch.Add(artifacts.Step)))(t)
 	for _, collection := range []string{"categories", "chains"} {
 		got, want := past.Groups[collection], first.Groups[collection]
 		same := func(a, b market.GroupMarket) bool {
@@ -70,9 +69,7 @@ func TestLedgerCarriesWhatWasComputed(t *testing.T) {
 
 func mustLoad(t *testing.T, s *store, ref *artifacts.Ref) *Ledger {
 	t.Helper()
-	l, err := Load(context.Background(), s, ref)
-	ok(t, err)
-	return l
+	return must.Get(Load(context.Background(), s, ref))(t)
 }
 
 func TestRefusesTimes(t *testing.T) {
@@ -175,9 +172,7 @@ func TestBrokenObjects(t *testing.T) {
 	}
 	whole := newStore()
 	maps.Copy(whole.objects, c.s.objects)
-	if _, err := build(whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(build(whole))(t)
 	read := 0
 	for _, ref := range append(c.root.Refs(), *c.ref) {
 		key := artifacts.ObjectKey(ref.Digest)
@@ -327,8 +322,7 @@ func FuzzGroups(f *testing.F) {
 	})
 }
 
-// FuzzRoot loads any JSON as a root and builds from it: that works or fails,
-// in bounded memory.
+// FuzzRoot loads any JSON as a root and builds from it: that works or fails, in bounded memory.
 func FuzzRoot(f *testing.F) {
 	c := newChain(f)
 	for i := range 3 {
@@ -386,10 +380,4 @@ func FuzzRoot(f *testing.F) {
 	})
 }
 
-// ok ends the test if err is not nil.
-func ok(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = must.OK

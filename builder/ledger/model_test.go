@@ -12,8 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// store is a real enough store for a ledger: what was put can be got. It
-// counts what is read.
+// store is a real enough store for a ledger: what was put can be got. It counts what is read.
 type store struct {
 	objects map[artifacts.Key][]byte
 	reads   map[artifacts.Key]int
@@ -55,9 +54,7 @@ func newChain(tb rapid.TB) *chain {
 
 func (c *chain) check(err error) {
 	c.tb.Helper()
-	if err != nil {
-		c.tb.Fatal(err)
-	}
+	ok(c.tb, err)
 }
 
 // build makes one build from nothing but the stored root.
@@ -156,8 +153,7 @@ func (m *model) kept(T time.Time) (kept []int) {
 	return kept
 }
 
-// base is the earliest price kept for an asset in [T-window, T); ok is false
-// when there is none.
+// base is the earliest price kept for an asset in [T-window, T); ok is false when there is none.
 func (m *model) base(kept []int, key string, T time.Time, window time.Duration) (base market.U128, ok bool) {
 	for _, i := range kept {
 		if price, has := m.prices[i][key]; has && !m.times[i].Before(T.Add(-window)) {
@@ -178,8 +174,7 @@ func (m *model) step(tb rapid.TB, c *chain, t time.Time, prices map[string]marke
 	m.compareHeld(tb, c, t)
 }
 
-// compareHeld compares what the chain holds after the snapshot of t with the
-// model.
+// compareHeld compares what the chain holds after the snapshot of t with the model.
 func (m *model) compareHeld(tb rapid.TB, c *chain, t time.Time) {
 	tb.Helper()
 	var want, got []time.Time

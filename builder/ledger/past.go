@@ -11,14 +11,12 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// Past returns the ledger's input to the snapshot at T: for each window the base
-// of every quote, and the newest market snapshot of each group. Every asset of the
-// feed must have its id (AssignIDs). T is a multiple of ten minutes and later than
-// every snapshot in the ledger.
+// Past returns the ledger's input to the snapshot at T: for each window the base of every quote,
+// and the newest market snapshot of each group. Every asset of the feed must have its id
+// (AssignIDs). T is a multiple of ten minutes and later than every snapshot in the ledger.
 //
-// Past reads the prices of at most nine snapshots: the first one kept in each
-// window, and the first of the last 48 hours. Windows that start with the same
-// snapshot share one slice of bases.
+// Past reads the prices of at most nine snapshots: the first one kept in each window, and the first
+// of the last 48 hours. Windows that start with the same snapshot share one slice of bases.
 func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market.Past, error) {
 	if err := l.checkTime(t); err != nil {
 		return nil, err
@@ -56,14 +54,13 @@ func (s *stretch) offer(quote int32, price market.U128) {
 // bases finds, for each window, the earliest kept price of every quote; zero if
 // the quote's own price is the only one.
 //
-// The first snapshot kept in a window has a price for nearly every quote. For the
-// others, the earliest price is where the asset first came back. If that happened
-// in the first snapshot's zone, the returns of the zone's step contain it: the
-// snapshots kept in the zone form a chain of that step without a gap, and the quote
-// is missing at its start. Otherwise the earliest price is in a younger zone, which
-// is again a stretch: from the first snapshot of the last 90 days, or from the
-// first of the last 48 hours. The window 90d starts at the former, so only the
-// latter is added to the windows' starts.
+// The first snapshot kept in a window has a price for nearly every quote. For the others, the
+// earliest price is where the asset first came back. If that happened in the first snapshot's zone,
+// the returns of the zone's step contain it: the snapshots kept in the zone form a chain of that
+// step without a gap, and the quote is missing at its start. Otherwise the earliest price is in a
+// younger zone, which is again a stretch: from the first snapshot of the last 90 days, or from the
+// first of the last 48 hours. The window 90d starts at the former, so only the latter is added to
+// the windows' starts.
 func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases [8][]market.U128, err error) {
 	rows, err := l.sorted(f)
 	if err != nil {
@@ -108,8 +105,7 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases 
 	return bases, nil
 }
 
-// search offers the prices kept in a zone to the stretches that start in it, oldest
-// first.
+// search offers the prices kept in a zone to the stretches that start in it, oldest first.
 func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stretch, rows []row) error {
 	for _, s := range here {
 		err := l.eachPrice(ctx, s.first, rows, func(i int, price market.U128) { s.offer(rows[i].quote, price) })

@@ -10,9 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// nextTime draws a time after now: a step, a dense stretch's next mark, a gap
-// of any size, or a time from which an earlier snapshot is just inside, at, or
-// just outside of a window or a zone.
+// nextTime draws a time after now: a step, a dense stretch's next mark, a gap of any size, or a
+// time from which an earlier snapshot is just inside, at, or just outside of a window or a zone.
 func nextTime(rt *rapid.T, m *model, now time.Time) time.Time {
 	step := artifacts.Step
 	switch rapid.IntRange(0, 9).Draw(rt, "gap") {
@@ -37,9 +36,8 @@ func nextTime(rt *rapid.T, m *model, now time.Time) time.Time {
 	return next
 }
 
-// TestBasesAgainstModel builds histories with gaps, borders, churn and
-// rollbacks, and compares every base of every build, and what is kept, with the
-// model's. A key has one id for ever.
+// TestBasesAgainstModel builds histories with gaps, borders, churn and rollbacks, and compares
+// every base of every build, and what is kept, with the model's. A key has one id for ever.
 func TestBasesAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, c := &model{}, newChain(rt)

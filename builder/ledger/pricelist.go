@@ -29,8 +29,7 @@ type priceList []priceSet
 type priceSet struct {
 	// Time is a whole multiple of ten minutes, UTC.
 	Time time.Time
-	// Parts are the objects, in ascending order of id; none if no asset had a
-	// price.
+	// Parts are the objects, in ascending order of id; none if no asset had a price.
 	Parts []artifacts.Ref
 }
 

@@ -24,9 +24,8 @@ const batchRows = 1 << 16
 // zoneAge is the age up to which the returns of each step are looked up.
 var zoneAge = [zones]time.Duration{recentAge, hourlyAge, dailyAge}
 
-// readReturns calls batch for each batch of a segment, oldest first, and calls the
-// function that batch returns with the price of each row whose asset is in sorted,
-// and its index there.
+// readReturns calls batch for each batch of a segment, oldest first, and calls the function that
+// batch returns with the price of each row whose asset is in sorted, and its index there.
 func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, price market.U128)) error {
 	r := reader{b: b}
 	for len(r.b) > 0 {
@@ -39,10 +38,9 @@ func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, pri
 	return nil
 }
 
-// returned gives the returns at T for a zone's step: the rows whose asset had no
-// price in the step's newest snapshot. rows are the feed's, in ascending order of
-// id. There are no returns if T does not belong to the step or is its first
-// snapshot.
+// returned gives the returns at T for a zone's step: the rows whose asset had no price in the
+// step's newest snapshot. rows are the feed's, in ascending order of id. There are no returns if T
+// does not belong to the step or is its first snapshot.
 func (l *Ledger) returned(ctx context.Context, zone int, rows []row, t time.Time) ([]row, error) {
 	last, ok := l.newest()
 	if !ok || !inStep(zone, last, t) {

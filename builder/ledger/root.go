@@ -42,8 +42,7 @@ type idSegments struct {
 	Segments []artifacts.Ref `json:"segments"`
 }
 
-// returnLog holds the returns of one step, oldest first. Only the last segment
-// may still change.
+// returnLog holds the returns of one step, oldest first. Only the last segment may still change.
 type returnLog struct {
 	Segments []returnSegment `json:"segments"`
 }
@@ -73,8 +72,7 @@ func (l *Root) encode() []byte {
 // parts each, and the segments.
 const maxRootPlain = 32 << 20
 
-// parseRoot parses a root. A newer format gives ErrFormat, any other fault
-// ErrCorrupt.
+// parseRoot parses a root. A newer format gives ErrFormat, any other fault ErrCorrupt.
 func parseRoot(b []byte) (*Root, error) {
 	plain, err := artifacts.DecompressBounded(b, maxRootPlain)
 	if err != nil {

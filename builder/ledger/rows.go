@@ -132,12 +132,10 @@ func (r *reader) take(n uint64) []byte {
 	return b
 }
 
-// each reads what appendRows wrote and calls f for each row. A price from 2^127
-// on is a fault.
+// each reads what appendRows wrote and calls f for each row. A price from 2^127 on is a fault.
 func (r *reader) each(f func(id uint64, price market.U128)) {
 	n := r.uint(uint64(len(r.b)))
-	// This loop dominates the cost of Past: b and at stay in registers, and most ids
-	// take one byte.
+	// This loop dominates the cost of Past: b and at stay in registers, and most ids take one byte.
 	b, at, id := r.b, 0, uint64(0)
 	for ; n > 0; n-- {
 		delta, size := uint64(0), 1

@@ -12,6 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/lab/must"
 	"pgregory.net/rapid"
 )
 
@@ -97,8 +98,7 @@ func TestRowsRefuses(t *testing.T) {
 		{"a price that ends early", "01" + "01" + "ff"},
 		{"a price of 2^127", "01" + "01" + "ffffffffffffffffff" + "ffffffffffffffffff02"},
 	} {
-		b, err := hex.DecodeString(test.hex)
-		ok(t, err)
+		b := must.Get(hex.DecodeString(test.hex))(t)
 		r := reader{b: b}
 		if r.rows([]row{{id: 1}}, func(int, market.U128) {}); !r.bad {
 			t.Errorf("%s: %s reads as rows", test.name, test.hex)
@@ -106,8 +106,7 @@ func TestRowsRefuses(t *testing.T) {
 	}
 }
 
-// TestManyRows writes more prices and returns than one object takes, and reads
-// them again.
+// TestManyRows writes more prices and returns than one object takes, and reads them again.
 func TestManyRows(t *testing.T) {
 	ctx := context.Background()
 	rows := make([]row, partRows+100_000)
@@ -117,8 +116,7 @@ func TestManyRows(t *testing.T) {
 	s, put := newStore(), objects{}
 	l := mustLoad(t, s, nil)
 	h := putPrices(rows, epoch, &put)
-	log, err := l.advanceReturns(ctx, recent, epoch, rows, &put)
-	ok(t, err)
+	log := must.Get(l.advanceReturns(ctx, recent, epoch, rows, &put))(t)
 	for _, b := range put {
 		s.put(b)
 	}

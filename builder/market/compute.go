@@ -20,12 +20,11 @@ var (
 
 const window24h = 3
 
-// groupFreshness is the largest age, inclusive, of a listed group's market snapshot,
+// GroupFreshness is the largest age, inclusive, of a listed group's market snapshot,
 // counted from the newest one of its collection (FEED.md, "Groups").
-const groupFreshness = time.Hour
+const GroupFreshness = time.Hour
 
-// Past is the part of earlier snapshots that a snapshot needs; the ledger provides
-// it.
+// Past is the part of earlier snapshots that a snapshot needs; the ledger provides it.
 type Past struct {
 	// Bases[w][q] is the base price of quote q for window w. Zero means a base of
 	// zero or the quote's own price: both give a change of "0".
@@ -144,6 +143,14 @@ func (r *Result) rank(f *Feed) {
 	}
 }
 
+// Change returns the published change of quote q over window w.
+func (r *Result) Change(f *Feed, w, q int) Percent {
+	if w == window24h {
+		return r.Change24h[q]
+	}
+	return PercentChange(f.Quotes[q].Price, r.Bases[w][q])
+}
+
 func (r *Result) changes(f *Feed) {
 	r.Change24h = make([]Percent, len(f.Quotes))
 	bases := r.Bases[window24h]
@@ -155,7 +162,7 @@ func (r *Result) changes(f *Feed) {
 // byGain orders quotes by their 24-hour change, highest first, ties by id.
 func (r *Result) byGain(f *Feed) func(a, b int32) int {
 	return func(a, b int32) int {
-		if c := r.Change24h[b].cmp(r.Change24h[a]); c != 0 {
+		if c := r.Change24h[b].Cmp(r.Change24h[a]); c != 0 {
 			return c
 		}
 		return cmp.Compare(f.Assets[f.Quotes[a].Asset].ID, f.Assets[f.Quotes[b].Asset].ID)
@@ -217,13 +224,13 @@ func (r *Result) groups(f *Feed, collection string, groups []Group, past *Past) 
 	var listed []ListedGroup
 	for g := range groups {
 		m, ok := latest[groups[g].ID]
-		if ok && groups[g].Active && newest.Sub(m.Time) <= groupFreshness {
+		if ok && groups[g].Active && newest.Sub(m.Time) <= GroupFreshness {
 			listed = append(listed, ListedGroup{g, m})
 		}
 	}
 	// Drop snapshots that can never be listed again.
 	for id, m := range latest {
-		if newest.Sub(m.Time) > groupFreshness {
+		if newest.Sub(m.Time) > GroupFreshness {
 			delete(latest, id)
 		}
 	}

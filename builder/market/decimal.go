@@ -156,9 +156,8 @@ func parseExponent(s []byte) (e int, ok bool) {
 	return e, true
 }
 
-// AppendDecimal appends u, in units of the last of the given decimals, in plain
-// notation (FEED.md, "Numbers"): no exponent, no trailing zeros after the point, no
-// bare point.
+// AppendDecimal appends u, in units of the last of the given decimals, in plain notation (FEED.md,
+// "Numbers"): no exponent, no trailing zeros after the point, no bare point.
 func AppendDecimal(dst []byte, u U128, decimals int) []byte {
 	if u.Hi == 0 {
 		return appendPoint(dst, strconv.AppendUint(make([]byte, 0, 20), u.Lo, 10), decimals)
@@ -203,8 +202,7 @@ func AppendWide(dst []byte, neg bool, u *uint256.Int, decimals int) []byte {
 	return appendPoint(dst, digits, decimals)
 }
 
-// appendPoint appends an integer's digits with a point before the last decimals
-// digits.
+// appendPoint appends an integer's digits with a point before the last decimals digits.
 func appendPoint(dst, digits []byte, decimals int) []byte {
 	end, whole := len(digits), len(digits)-decimals
 	for end > max(whole, 0) && digits[end-1] == '0' {
@@ -232,7 +230,7 @@ type Percent struct {
 }
 
 // Cmp compares as numbers: -1, 0 or +1.
-func (p Percent) cmp(q Percent) int {
+func (p Percent) Cmp(q Percent) int {
 	switch {
 	case p.Neg != q.Neg:
 		if p.Neg {
@@ -243,6 +241,24 @@ func (p Percent) cmp(q Percent) int {
 		return q.V.Cmp(&p.V)
 	}
 	return p.V.Cmp(&q.V)
+}
+
+// Prefix returns a number that orders as p does: of two percentages, the lower one never has
+// the higher number, though both may have the same.
+func (p Percent) Prefix() uint64 {
+	const bits = 54 // behind nine of the length
+	n := p.V.BitLen()
+	var v uint256.Int
+	if n > bits {
+		v.Rsh(&p.V, uint(n-bits))
+	} else {
+		v.Lsh(&p.V, uint(bits-n))
+	}
+	u := uint64(n)<<bits | v.Uint64()&(1<<bits-1)
+	if p.Neg {
+		return 1<<63 - 1 - u
+	}
+	return 1<<63 | u
 }
 
 // Append appends the percentage as a decimal.

@@ -85,8 +85,7 @@ func TestPercentChangeAgainstModel(t *testing.T) {
 }
 
 func TestPercentChangeHalves(t *testing.T) {
-	// base 2e14·k makes each unit of the price's last place half a unit of the
-	// percentage's.
+	// base 2e14·k makes each unit of the price's last place half a unit of the percentage's.
 	for _, c := range []struct {
 		price uint64
 		want  string
@@ -134,6 +133,32 @@ func FuzzParseDecimal(f *testing.F) {
 		again, err := ParseDecimal(AppendDecimal(nil, u, PriceDecimals), PriceDecimals, PriceIntDigits+1)
 		if err != nil || again != u {
 			t.Fatalf("%q: %v, then %v (%v)", b, u, again, err)
+		}
+	})
+}
+
+// TestPrefix: prefixes order as numbers do, ties aside.
+func TestPrefix(t *testing.T) {
+	u128 := rapid.Custom(func(t *rapid.T) U128 {
+		shift := rapid.IntRange(0, 127).Draw(t, "shift") // of every length
+		u := U128{rapid.Uint64().Draw(t, "high"), rapid.Uint64().Draw(t, "low")}
+		for range shift {
+			u.Hi, u.Lo = u.Hi>>1, u.Lo>>1|u.Hi<<63
+		}
+		return u
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := u128.Draw(t, "a"), u128.Draw(t, "b")
+		if rapid.Bool().Draw(t, "near") {
+			b = U128{a.Hi, a.Lo ^ 1<<rapid.IntRange(0, 63).Draw(t, "bit")}
+		}
+		if c := a.Cmp(b); c < 0 && a.Prefix() > b.Prefix() || c > 0 && a.Prefix() < b.Prefix() {
+			t.Fatalf("%v and %v: prefixes %x and %x", a, b, a.Prefix(), b.Prefix())
+		}
+		base := u128.Draw(t, "base")
+		p, q := PercentChange(a, base), PercentChange(b, base)
+		if c := p.Cmp(q); c < 0 && p.Prefix() > q.Prefix() || c > 0 && p.Prefix() < q.Prefix() {
+			t.Fatalf("%v and %v: prefixes %x and %x", p, q, p.Prefix(), q.Prefix())
 		}
 	})
 }

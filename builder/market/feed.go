@@ -40,8 +40,7 @@ type Asset struct {
 	Active     bool
 }
 
-// Quote is one accepted row of quotes.ndjson; Asset is an index into
-// Feed.Assets.
+// Quote is one accepted row of quotes.ndjson; Asset is an index into Feed.Assets.
 type Quote struct {
 	Asset     int
 	Price     U128 // 18 decimals

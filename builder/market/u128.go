@@ -2,9 +2,8 @@ package market
 
 import "math/bits"
 
-// U128 is an unsigned 128-bit integer: a decimal of the feed in units of its
-// field's last place. The widest field is a price, 18 integer digits and 18
-// decimals, so 36 digits; 2^128 has 39.
+// U128 is an unsigned 128-bit integer: a decimal of the feed in units of its field's last place.
+// The widest field is a price, 18 integer digits and 18 decimals, so 36 digits; 2^128 has 39.
 type U128 struct{ Hi, Lo uint64 }
 
 // IsZero reports whether u is 0.
@@ -19,6 +18,23 @@ func (u U128) Cmp(v U128) int {
 		return 0
 	}
 	return 1
+}
+
+// Prefix returns a number that orders as u does: of two integers, the lower one never has the
+// higher number, though both may have the same.
+func (u U128) Prefix() uint64 {
+	n := bits.Len64(u.Hi) + 64
+	if u.Hi == 0 {
+		n = bits.Len64(u.Lo)
+	}
+	var top uint64 // the 64 bits from the highest that is set
+	switch {
+	case n > 64:
+		top = u.Hi<<(128-n) | u.Lo>>(n-64)
+	case n > 0:
+		top = u.Lo << (64 - n)
+	}
+	return uint64(n)<<56 | top>>8
 }
 
 // mulAdd returns u*m + a, which must fit.

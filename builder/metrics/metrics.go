@@ -104,53 +104,53 @@ func New() *Metrics {
 		now:     time.Now,
 
 		builds: f.counters("builder_builds_total",
-			"Builds by outcome; a build that is tried again counts again, one that was stopped with the builder does "+
-				"not.", "outcome"),
-		buildTime: f.histogram("builder_build_duration_seconds", "Time that a build took, whatever its outcome."),
-		stepTime:  f.histograms("builder_build_step_duration_seconds", "Time that a step of a build took.", "step"),
+			"Builds by outcome. A repeated build counts again; one that was stopped with the builder does not count.",
+			"outcome"),
+		buildTime: f.histogram("builder_build_duration_seconds", "Duration of a build, whatever its outcome."),
+		stepTime:  f.histograms("builder_build_step_duration_seconds", "Duration of a step of a build.", "step"),
 		rows:      f.gauges("builder_rows", "Rows of the last feed that were accepted, by collection.", "collection"),
 		rejected:  f.gauges("builder_rejected_rows", "Rows of the last feed that were set aside, by file.", "file"),
 		tolerated: f.gauges("builder_tolerated_values",
 			"Values of the last feed that were left out without setting their row aside.", "kind"),
 		calls: f.gauges("builder_source_calls",
 			"Calls to a provider in the last 32 days, as far as the cache folder remembers.", "source"),
-		callsLeft: f.gauges("builder_source_calls_left", "Calls that are left of the quota; none without one.",
+		callsLeft: f.gauges("builder_source_calls_left", "Calls left in the quota; absent without a quota.",
 			"source"),
 		partNewest: f.gauges("builder_part_newest_timestamp_seconds",
-			"Newest of the provider's own times in a part of a live source, in Unix seconds.", "part"),
+			"Newest time that the provider gives in a part of a live source, in Unix seconds.", "part"),
 		partEvery: f.gauges("builder_part_interval_seconds",
-			"How often that part is asked for, as the quota allows; 0: for each feed.", "part"),
+			"Interval between requests for that part, as the quota allows; 0: each feed requests it.", "part"),
 		partFetched: f.gauges("builder_part_fetched_timestamp_seconds",
-			"When a live source's provider last gave what is in use of a part, in Unix seconds.", "part"),
+			"Time at which the data in use of a part of a live source was fetched, in Unix seconds.", "part"),
 		partFailures: f.gauges("builder_part_failures",
-			"How often in a row a part of a live source has failed; its last good rows stand in.", "part"),
+			"Consecutive failures of a part of a live source; its last good rows are used meanwhile.", "part"),
 		partUntimed: f.gauges("builder_part_untimed",
-			"1 while no row of a live source's prices has a usable time, so that nothing says how old they are.",
+			"1 while no row of a live source's prices has a usable time, so that their age is unknown.",
 			"part"),
 		staleParts: f.counter("builder_stale_parts_total",
-			"Parts of a live source that were unavailable and stood in a feed again as they were."),
+			"Unavailable parts of a live source whose last good rows were used again."),
 		forced: f.counter("builder_forced_guards_total",
-			"Guard rails that --allow or --force has overridden, or that a damaged last snapshot has."),
+			"Guard rails overridden by --allow, by --force or because the last snapshot is damaged."),
 		missing: f.gauge("builder_missing_objects",
-			"Objects that the published snapshot refers to and the store did not hold when it was built."),
+			"Objects of the published snapshot that were missing from the store when it was built."),
 		objects: f.counter("builder_objects_written_total", "Immutable objects put, manifests included."),
 		bytes:   f.counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
 		lease: f.gauge("builder_lease_held",
-			"1 while this builder has the store's lease and works, 0 while it waits for it."),
+			"1 while this builder holds the store's lease and works, 0 while it waits for the lease."),
 		sequence: f.gauge("builder_snapshot_sequence",
-			"Sequence of the snapshot that this builder has published or found published last; 0: none."),
+			"Sequence of the last snapshot that this builder published or found published; 0: none."),
 		snapshot: f.gauge("builder_snapshot_timestamp_seconds", "Time of that snapshot, in Unix seconds; 0: none."),
 		lastSuccess: f.gauge("builder_last_success_timestamp_seconds",
-			"When a build last ended with its snapshot published, by it or before it, in Unix seconds; before the "+
-				"first one, when the builder began to work."),
+			"Time at which a build last published its snapshot or found it published, in Unix seconds; before the "+
+				"first one, the time at which the builder began to work."),
 		jobs:    f.counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "name", "outcome"),
-		jobTime: f.histograms("builder_job_duration_seconds", "Time that a run of another job took.", "name"),
+		jobTime: f.histograms("builder_job_duration_seconds", "Duration of a run of another job.", "name"),
 		jobSuccess: f.gauges("builder_job_last_success_timestamp_seconds",
-			"When a job last succeeded, in Unix seconds; before the first time, when the builder began to work.",
+			"Time at which a job last succeeded, in Unix seconds; before that, when the builder began to work.",
 			"name"),
 
-		deleted:      f.counter("builder_gc_deleted_objects_total", "Objects and manifests that gc has removed."),
-		deletedBytes: f.counter("builder_gc_deleted_bytes_total", "Bytes that gc has removed."),
+		deleted:      f.counter("builder_gc_deleted_objects_total", "Objects and manifests deleted by gc."),
+		deletedBytes: f.counter("builder_gc_deleted_bytes_total", "Bytes deleted by gc."),
 		stays:        f.gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
 	}
 	m.begin()
@@ -269,8 +269,7 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 	m.lastSuccess.Set(unix(m.now()))
 }
 
-// Found notes the published snapshot, of time t: a restarted builder may build none for
-// some time.
+// Found notes the published snapshot, of time t: a restarted builder may build none for some time.
 func (m *Metrics) Found(t time.Time, sequence uint64) {
 	m.snapshot.Set(float64(t.Unix()))
 	m.sequence.Set(float64(sequence))

@@ -16,23 +16,23 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/builder/upkeep"
 	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.uber.org/goleak"
 )
 
-var ok = buildtest.OK
+var ok = must.OK
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scrape returns all values by name and labels:
-// builder_builds_total{outcome="failed"}.
+// scrape returns all values by name and labels: builder_builds_total{outcome="failed"}.
 func scrape(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	res := httptest.NewRecorder()
@@ -57,11 +57,9 @@ func values(t *testing.T, body []byte) map[string]float64 {
 }
 
 // build makes a snapshot of a simulated market.
-func build(
-	ctx context.Context, t *testing.T, store artifacts.Store, assets int, at time.Time,
+func build(ctx context.Context, t *testing.T, store artifacts.Store, assets int, at time.Time,
 ) (*builder.Report, error) {
-	market, err := sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=3", assets))
-	ok(t, err)
+	market := must.Get(sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=3", assets)))(t)
 	b, err := builder.New(builder.Config{
 		Store: store, Source: market, Guards: builder.DefaultGuards, Log: buildtest.Discard,
 		Now: func() time.Time { return at },
@@ -70,8 +68,7 @@ func build(
 	return b.Build(ctx, at)
 }
 
-// TestBuilt: real builds, of every outcome but a lost race, show as what they
-// were.
+// TestBuilt: real builds, of every outcome but a lost race, show as what they were.
 func TestBuilt(t *testing.T) {
 	store := memstore.New()
 	at := time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
@@ -94,8 +91,7 @@ func TestBuilt(t *testing.T) {
 		}
 	}
 
-	first, err := build(t.Context(), t, store, 60, at)
-	ok(t, err)
+	first := must.Get(build(t.Context(), t, store, 60, at))(t)
 	left := 5
 	first.Quota = &source.Quota{Source: "coingecko", Limit: 12, Used: 7, Left: &left}
 	first.StaleParts = 2
@@ -218,18 +214,15 @@ func TestJobs(t *testing.T) {
 
 // TestServe: over a socket, until the builder is to stop.
 func TestServe(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error)
 	go func() { served <- New().Serve(ctx, ln) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	get := func(path string) (int, []byte) {
-		res, err := client.Get("http://" + ln.Addr().String() + path)
-		ok(t, err)
+		res := must.Get(client.Get("http://" + ln.Addr().String() + path))(t)
 		defer res.Body.Close()
-		b, err := io.ReadAll(res.Body)
-		ok(t, err)
+		b := must.Get(io.ReadAll(res.Body))(t)
 		return res.StatusCode, b
 	}
 	if status, b := get("/metrics"); status != http.StatusOK || values(t, b)["go_goroutines"] < 1 {

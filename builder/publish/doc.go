@@ -10,8 +10,7 @@
 //   - while the pointer is swapped: the store did it or did not. Either way the
 //     pointer names a manifest all of whose objects are durable.
 //
-// So there is nothing to recover: the next build starts as every build does,
-// at the pointer. Two publishers at once both do all of this, and the pointer's
-// compare-and-swap lets one of them win; see [Head.Publish] for how an answer
-// that was lost is told apart from a race that was lost.
+// So there is nothing to recover: the next build starts as every build does, at the pointer. Two
+// publishers at once both do all of this, and the pointer's compare-and-swap lets one of them win;
+// see [Head.Publish] for how an answer that was lost is told apart from a race that was lost.
 package publish

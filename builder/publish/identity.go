@@ -39,8 +39,7 @@ func identify(ctx context.Context, s artifacts.Store) (artifacts.Identity, error
 
 // Number returns the successor of the number before, for a key set or a change record. A zero
 // number, and one of another store, counts as lost.
-func Number(
-	ctx context.Context, s artifacts.Store, before artifacts.Numbered, now time.Time,
+func Number(ctx context.Context, s artifacts.Store, before artifacts.Numbered, now time.Time,
 ) (artifacts.Numbered, error) {
 	id, err := Identity(ctx, s)
 	if err != nil {

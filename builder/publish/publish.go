@@ -65,8 +65,7 @@ const (
 // After a swap without an answer, Publish reads the pointer back; the nonce says whose it is. If
 // it is still the head's, Publish repeats the same swap. That is harmless: should the first one
 // arrive late, the second one finds its own nonce.
-func (h *Head) Publish(
-	ctx context.Context, o *Objects, m *artifacts.Manifest, at Timing, step func(name string),
+func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, at Timing, step func(name string),
 ) (*artifacts.Pointer, error) {
 	body := m.Encode()
 	if len(body) > artifacts.MaxManifestSize {
@@ -91,8 +90,7 @@ func (h *Head) Publish(
 
 // Point is the last step of Publish: it moves the pointer from the head to the manifest ref, of
 // time t, which is durable with everything that it reaches.
-func (h *Head) Point(
-	ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing,
+func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing,
 ) (*artifacts.Pointer, error) {
 	id, err := h.identity(ctx, s)
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 var at = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
@@ -18,8 +19,7 @@ var at = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
 // manifest is a small one of time t, with one object that o puts.
 func manifest(t *testing.T, o *Objects, when time.Time, body string) *artifacts.Manifest {
 	t.Helper()
-	ref, err := o.Put(t.Context(), []byte(body))
-	ok(t, err)
+	ref := must.Get(o.Put(t.Context(), []byte(body)))(t)
 	return &artifacts.Manifest{
 		Format: artifacts.Format, Time: when, RowsPerShard: 1, ShardsPerObject: 1,
 		Views: []artifacts.View{{Collection: "trending", Sort: "board", Rows: 1, Runs: 1,
@@ -29,16 +29,12 @@ func manifest(t *testing.T, o *Objects, when time.Time, body string) *artifacts.
 
 func readHead(t *testing.T, r artifacts.Reader) *Head {
 	t.Helper()
-	h, err := ReadHead(t.Context(), r)
-	ok(t, err)
-	return h
+	return must.Get(ReadHead(t.Context(), r))(t)
 }
 
 func objectsOf(t *testing.T, h *Head, s artifacts.Store) *Objects {
 	t.Helper()
-	o, err := h.Objects(t.Context(), s, nil)
-	ok(t, err)
-	return o
+	return must.Get(h.Objects(t.Context(), s, nil))(t)
 }
 
 func noStep(string) {}
@@ -55,8 +51,7 @@ func TestOrder(t *testing.T) {
 	o := objectsOf(t, h, s)
 	m := manifest(t, o, at, "shards of some kind")
 	var steps []string
-	p, err := h.Publish(t.Context(), o, m, now(at), func(step string) { steps = append(steps, step) })
-	ok(t, err)
+	p := must.Get(h.Publish(t.Context(), o, m, now(at), func(step string) { steps = append(steps, step) }))(t)
 	want := "get current, get change, get identity, list manifests, get identity, get current, get change, get" +
 		" identity, list manifests, get keys, swap identity, put objects, sync, put manifests, sync, swap current, get" +
 		" identity, swap identity"
@@ -74,8 +69,7 @@ func TestOrder(t *testing.T) {
 	h, calls = readHead(t, s), nil
 	o = objectsOf(t, h, s)
 	again := manifest(t, o, at.Add(artifacts.Step), "shards of some kind")
-	q, err := h.Publish(t.Context(), o, again, now(at), noStep)
-	ok(t, err)
+	q := must.Get(h.Publish(t.Context(), o, again, now(at), noStep))(t)
 	if got, want := strings.Join(calls, ", "),
 		"list objects, list manifests, sync, get identity, put manifests, sync, swap current"; got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
@@ -107,8 +101,7 @@ func TestActivateAt(t *testing.T) {
 		o := objectsOf(t, h, s)
 		timing := now(clock)
 		timing.ActivateAfter = c.wait
-		p, err := h.Publish(t.Context(), o, manifest(t, o, clock, clock.String()), timing, noStep)
-		ok(t, err)
+		p := must.Get(h.Publish(t.Context(), o, manifest(t, o, clock, clock.String()), timing, noStep))(t)
 		if want := clock.Add(c.wait); c.waits != p.ActivateAt.Equal(want) || c.waits == p.ActivateAt.IsZero() {
 			t.Errorf("%v after the first: activate at %v", c.after, p.ActivateAt)
 		}
@@ -121,8 +114,7 @@ func TestLost(t *testing.T) {
 	mine, other := objectsOf(t, h, s), objectsOf(t, h, s)
 	m := manifest(t, mine, at, "what I have made")
 	winner, err := h.Publish(t.Context(), other, manifest(t, other, at.Add(artifacts.Step), "what others made"),
-		now(at),
-		noStep)
+		now(at), noStep)
 	ok(t, err)
 	_, err = h.Publish(t.Context(), mine, m, now(at), noStep)
 	var lost *LostError
@@ -148,9 +140,7 @@ func TestReadHead(t *testing.T) {
 	publish := func(when time.Time) *artifacts.Pointer {
 		h := readHead(t, s)
 		o := objectsOf(t, h, s)
-		p, err := h.Publish(t.Context(), o, manifest(t, o, when, when.String()), now(when), noStep)
-		ok(t, err)
-		return p
+		return must.Get(h.Publish(t.Context(), o, manifest(t, o, when, when.String()), now(when), noStep))(t)
 	}
 	first := publish(at)
 	moved := false
@@ -214,10 +204,4 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// ok ends the test if err is not nil.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = must.OK

@@ -1,6 +1,5 @@
-// Package render renders a computed snapshot into the rows that clients get, and
-// cuts them into views, shards and objects. It does no I/O and reads no clock:
-// equal arguments give equal bytes.
+// Package render renders a computed snapshot into the rows that clients get, and cuts them into
+// views, shards and objects. It does no I/O and reads no clock: equal arguments give equal bytes.
 package render
 
 import (
@@ -147,10 +146,7 @@ func quoteRow(dst []byte, f *market.Feed, r *market.Result, q int) []byte {
 		dst = append(dst, '"')
 		dst = append(dst, name...)
 		dst = append(dst, `":"`...)
-		change := r.Change24h[q]
-		if name != "24h" {
-			change = market.PercentChange(quote.Price, r.Bases[w][q])
-		}
+		change := r.Change(f, w, q)
 		dst = change.Append(dst)
 		dst = append(dst, '"')
 	}

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/model"
 	"github.com/holiman/uint256"
 	"pgregory.net/rapid"
 )
 
-// TestString holds the escaping against the model, and against what a JSON
-// reader makes of it.
+// TestString holds the escaping against the model, and against what a JSON reader makes of it.
 func TestString(t *testing.T) {
 	check := func(s string) error {
 		got := string(appendString(nil, s))
@@ -42,16 +42,12 @@ func TestString(t *testing.T) {
 
 func price(t *testing.T, s string) market.U128 {
 	t.Helper()
-	u, err := market.ParseDecimal([]byte(s), market.PriceDecimals, market.PriceIntDigits)
-	ok(t, err)
-	return u
+	return must.Get(market.ParseDecimal([]byte(s), market.PriceDecimals, market.PriceIntDigits))(t)
 }
 
 func sum(t *testing.T, s string) market.U128 {
 	t.Helper()
-	u, err := market.ParseDecimal([]byte(s), market.MoneyDecimals, market.MoneyIntDigits)
-	ok(t, err)
-	return u
+	return must.Get(market.ParseDecimal([]byte(s), market.MoneyDecimals, market.MoneyIntDigits))(t)
 }
 
 func wide(u market.U128) uint256.Int { return uint256.Int{u.Lo, u.Hi} }
@@ -166,10 +162,4 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// ok ends the test if err is not nil.
-func ok(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = must.OK

@@ -13,10 +13,10 @@ import (
 
 // How views are cut. A page of 100 rows touches two shards at most; a shard of
 // 128 quotes is some 70 KiB plain, so a cold look-up of one row expands little;
-// 48 shards an object keep a million assets under 2,500 objects.
+// 72 shards an object keep a million assets under 2,500 objects.
 const (
 	RowsPerShard    = 128
-	ShardsPerObject = 48
+	ShardsPerObject = 72
 )
 
 // Table is a collection's rows before they are cut: each row once, in the
@@ -27,6 +27,10 @@ type Table struct {
 	Tails      [][]byte // assets only
 	IDs        []uint64
 	Orders     []Order
+	// TailsByID: only the view by id has the tails.
+	TailsByID bool
+	// Members are views of some of the rows.
+	Members []Members
 	// RowsPerShard is 0, or in the place of the constant a divisor of an object's rows.
 	RowsPerShard int
 
@@ -44,15 +48,27 @@ type Order struct {
 	// Keys are the rows' folded texts, in an order by text.
 	Keys [][]byte
 	// Sorted are the rows in this order, ties by id, if that is known already.
-	Sorted []int32
+	Sorted   []int32
+	prefixes []uint64 // of Sorted
 	// Compare compares two rows by a key that is not a text; nil for the order by
 	// id. Equal rows make a run.
 	Compare func(a, b int32) int
+	// Prefix is nil, or a number by which most rows compare as Compare does, without ties.
+	Prefix func(row int32) uint64
 	// Last reports a row that stands last in both directions.
 	Last func(row int32) bool
 	// Index: rows are looked up by this order's key, so its shards carry the
 	// keys, and the run numbers of the table's other orders.
 	Index bool
+}
+
+// Members lists rows of a table by groups, a run for each.
+type Members struct {
+	Sort string
+	Keys [][]byte // by run, ascending
+	Rows []int32  // of one run after the other, by id
+	// Starts are by run the first of its rows, and a last one for the end.
+	Starts []int32
 }
 
 func foldKeys(n int, text func(i int) string) [][]byte {
@@ -91,7 +107,8 @@ func ids(n int, id func(i int) uint64) []uint64 {
 func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 	return func(yield func(*Table) bool) {
 		names := namesOf(f)
-		_ = yield(assetTable(f, r, names)) && yield(quoteTable(f, r, names)) && yield(exchangeTable(f)) &&
+		_ = yield(assetTable(f, r, names)) && yield(quoteTable(f, r, names)) && yield(marketTable(f, r)) &&
+			yield(exchangeTable(f)) &&
 			yield(groupTable("categories", f.Categories, r.Categories,
 				func(dst []byte, l *market.ListedGroup) []byte { return categoryRow(dst, f, r, l) })) &&
 			yield(groupTable("chains", f.Chains, r.Chains,
@@ -105,8 +122,9 @@ func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 type names struct{ name, symbol, slug texts }
 
 type texts struct {
-	keys   [][]byte
-	sorted []int32
+	keys     [][]byte
+	sorted   []int32
+	prefixes []uint64 // of sorted
 }
 
 func namesOf(f *market.Feed) *names {
@@ -114,7 +132,8 @@ func namesOf(f *market.Feed) *names {
 	id := ids(n, func(i int) uint64 { return f.Assets[i].ID })
 	of := func(text func(a *market.Asset) string) texts {
 		keys := foldKeys(n, func(i int) string { return text(&f.Assets[i]) })
-		return texts{keys, sortRows(id, &Order{Keys: keys})}
+		sorted, prefixes := sortRows(id, &Order{Keys: keys})
+		return texts{keys, sorted, prefixes}
 	}
 	return &names{
 		name:   of(func(a *market.Asset) string { return a.Name }),
@@ -125,20 +144,21 @@ func namesOf(f *market.Feed) *names {
 
 // quotes returns the texts of the assets that have a quote, by quote.
 func (t *texts) quotes(f *market.Feed, r *market.Result) texts {
-	q := texts{make([][]byte, len(f.Quotes)), make([]int32, 0, len(f.Quotes))}
+	n := len(f.Quotes)
+	q := texts{make([][]byte, n), make([]int32, 0, n), make([]uint64, 0, n)}
 	for i := range f.Quotes {
 		q.keys[i] = t.keys[f.Quotes[i].Asset]
 	}
-	for _, a := range t.sorted {
+	for at, a := range t.sorted {
 		if i := r.QuoteOf[a]; i >= 0 {
-			q.sorted = append(q.sorted, i)
+			q.sorted, q.prefixes = append(q.sorted, i), append(q.prefixes, t.prefixes[at])
 		}
 	}
 	return q
 }
 
 func (t texts) order(sort string, index bool) Order {
-	return Order{Sort: sort, Index: index, Keys: t.keys, Sorted: t.sorted}
+	return Order{Sort: sort, Index: index, Keys: t.keys, Sorted: t.sorted, prefixes: t.prefixes}
 }
 
 func assetTable(f *market.Feed, r *market.Result, of *names) *Table {
@@ -268,11 +288,31 @@ type sorted struct {
 	order    []int32
 	runOf    []uint32 // by row
 	runStart []int32  // by run, and a last one for the end
+	runKeys  [][]byte // by run, of members
 	last     int
 }
 
-// compare returns the order's comparison of two rows, without ties; nil for the
-// order by id.
+// runAt returns the run of the row at position i.
+func (s *sorted) runAt(i int) int {
+	run, found := slices.BinarySearch(s.runStart, int32(i))
+	if found {
+		return run
+	}
+	return run - 1
+}
+
+// key returns the key of a run, nil if its view has no keys.
+func (s *sorted) key(run int) []byte {
+	switch {
+	case s.runKeys != nil:
+		return s.runKeys[run]
+	case s.Index && s.Keys != nil:
+		return s.Keys[s.order[s.runStart[run]]]
+	}
+	return nil
+}
+
+// compare returns the order's comparison of two rows, without ties; nil for the order by id.
 func (o *Order) compare() func(a, b int32) int {
 	if o.Keys != nil {
 		return func(a, b int32) int { return bytes.Compare(o.Keys[a], o.Keys[b]) }
@@ -280,10 +320,10 @@ func (o *Order) compare() func(a, b int32) int {
 	return o.Compare
 }
 
-// sortRows returns the rows in an order, ties by id. It compares the first 8 bytes
-// of keys, or ids, which lie side by side in memory, and looks up whole keys only
-// to break ties: that costs many times more.
-func sortRows(ids []uint64, o *Order) []int32 {
+// sortRows returns the rows in an order, ties by id, and their prefixes. It compares the first 8
+// bytes of keys, or ids, which lie side by side in memory, and looks up whole keys only to break
+// ties: that costs many times more.
+func sortRows(ids []uint64, o *Order) (order []int32, prefixes []uint64) {
 	type entry struct {
 		prefix uint64
 		row    int32
@@ -297,6 +337,8 @@ func sortRows(ids []uint64, o *Order) []int32 {
 			var prefix [8]byte
 			copy(prefix[:], o.Keys[i])
 			entries[i].prefix = binary.BigEndian.Uint64(prefix[:])
+		case o.Prefix != nil:
+			entries[i].prefix = o.Prefix(int32(i))
 		case compare == nil:
 			entries[i].prefix = ids[i]
 		}
@@ -312,22 +354,23 @@ func sortRows(ids []uint64, o *Order) []int32 {
 		}
 		return cmp.Compare(ids[a.row], ids[b.row])
 	})
-	order := make([]int32, len(entries))
+	order, prefixes = make([]int32, len(entries)), make([]uint64, len(entries))
 	for i, e := range entries {
-		order[i] = e.row
+		order[i], prefixes[i] = e.row, e.prefix
 	}
-	return order
+	return order, prefixes
 }
 
 func (t *Table) sort(o *Order) *sorted {
 	s := &sorted{Order: o, order: o.Sorted, runOf: make([]uint32, len(t.Rows))}
+	prefixes := o.prefixes
 	if s.order == nil {
-		s.order = sortRows(t.IDs, o)
+		s.order, prefixes = sortRows(t.IDs, o)
 	}
 	compare := o.compare()
 	for i, row := range s.order {
 		// In the order by id each row is its own run.
-		if i == 0 || compare == nil || compare(s.order[i-1], row) != 0 {
+		if i == 0 || compare == nil || prefixes[i] != prefixes[i-1] || compare(s.order[i-1], row) != 0 {
 			s.runStart = append(s.runStart, int32(i))
 		}
 		s.runOf[row] = uint32(len(s.runStart) - 1)
@@ -339,8 +382,7 @@ func (t *Table) sort(o *Order) *sorted {
 	return s
 }
 
-// Piece is one object of a view. The caller stores it and then enters it in the
-// manifest.
+// Piece is one object of a view. The caller stores it and then enters it in the manifest.
 type Piece struct {
 	View   int // index into the views it came with
 	Object int // index into the view's objects
@@ -348,8 +390,7 @@ type Piece struct {
 	build  func() ([]byte, artifacts.Fence)
 }
 
-// Bytes makes the object. It is expensive, and safe to call for several pieces at
-// once.
+// Bytes makes the object. It is expensive, and safe to call for several pieces at once.
 func (p *Piece) Bytes() ([]byte, artifacts.Fence) { return p.build() }
 
 // Views sorts and cuts a table. It returns the manifest's views, whose objects are
@@ -370,20 +411,20 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 		}
 	}
 	for _, s := range orders {
-		v := artifacts.View{Collection: t.Collection, Sort: s.Sort, Rows: len(t.Rows), Runs: len(s.runStart) - 1,
-			Last: s.last, RowsPerShard: t.RowsPerShard}
-		c := &cutter{t: t, s: s}
+		c := &cutter{t: t, s: s, tails: t.Tails}
+		if t.TailsByID && s.Sort != "id" {
+			c.tails = nil
+		}
+		var columnNames []string
 		if s.Index {
-			v.Columns, c.columns = names, columns
+			c.columns, columnNames = columns, names
 		}
-		const per = RowsPerShard * ShardsPerObject
-		v.Objects = make([]artifacts.ViewObject, (v.Rows+per-1)/per)
-		for o := range v.Objects {
-			from, to := o*per, min((o+1)*per, v.Rows)
-			pieces = append(pieces, Piece{View: len(views), Object: o, Rows: to - from,
-				build: func() ([]byte, artifacts.Fence) { return c.object(from, to) }})
-		}
-		views = append(views, v)
+		views, pieces = c.view(views, pieces, columnNames)
+	}
+	for i := range t.Members {
+		m := &t.Members[i]
+		c := &cutter{t: t, s: &sorted{Order: &Order{Sort: m.Sort}, order: m.Rows, runStart: m.Starts, runKeys: m.Keys}}
+		views, pieces = c.view(views, pieces, nil)
 	}
 	return views, pieces
 }
@@ -392,7 +433,23 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 type cutter struct {
 	t       *Table
 	s       *sorted
+	tails   [][]byte
 	columns []*sorted
+}
+
+// view appends the view and its pieces.
+func (c *cutter) view(views []artifacts.View, pieces []Piece, columns []string) ([]artifacts.View, []Piece) {
+	s := c.s
+	v := artifacts.View{Collection: c.t.Collection, Sort: s.Sort, Rows: len(s.order), Runs: len(s.runStart) - 1,
+		Last: s.last, Columns: columns, RowsPerShard: c.t.RowsPerShard}
+	const per = RowsPerShard * ShardsPerObject
+	v.Objects = make([]artifacts.ViewObject, (v.Rows+per-1)/per)
+	for o := range v.Objects {
+		from, to := o*per, min((o+1)*per, v.Rows)
+		pieces = append(pieces, Piece{View: len(views), Object: o, Rows: to - from,
+			build: func() ([]byte, artifacts.Fence) { return c.object(from, to) }})
+	}
+	return append(views, v), pieces
 }
 
 func (c *cutter) object(from, to int) ([]byte, artifacts.Fence) {
@@ -410,22 +467,17 @@ func (c *cutter) object(from, to int) ([]byte, artifacts.Fence) {
 }
 
 func (c *cutter) fence(i int) artifacts.Fence {
-	row := c.s.order[i]
-	switch {
-	case c.s.Sort == "id":
-		return artifacts.Fence{ID: c.t.IDs[row]}
-	case c.s.Index:
-		return artifacts.Fence{Key: string(c.s.Keys[row])}
+	if c.s.Sort == "id" {
+		return artifacts.Fence{ID: c.t.IDs[c.s.order[i]]}
 	}
-	return artifacts.Fence{}
+	return artifacts.Fence{Key: string(c.s.key(c.s.runAt(i)))}
 }
 
-// shard fills in with the order's rows from (inclusive) to to (exclusive). It reuses
-// in's memory.
+// shard fills in with the order's rows from (inclusive) to to (exclusive). It reuses in's memory.
 func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
-	order, runOf, runStart := c.s.order, c.s.runOf, c.s.runStart
-	first, last := runOf[order[from]], runOf[order[to-1]]
-	in.FirstRun, in.Before, in.After = int(first), from-int(runStart[first]), int(runStart[last+1])-to
+	order, runStart := c.s.order, c.s.runStart
+	run := c.s.runAt(from)
+	in.FirstRun, in.Before = run, from-int(runStart[run])
 	in.RunLens, in.Keys, in.Rows, in.Tails = in.RunLens[:0], in.Keys[:0], in.Rows[:0], in.Tails[:0]
 	if in.Ords == nil && c.columns != nil {
 		in.Ords = make([][]uint32, len(c.columns))
@@ -436,18 +488,18 @@ func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
 			in.Ords[k] = append(in.Ords[k], col.runOf[row])
 		}
 	}
-	for i := from; i < to; i++ {
-		row := order[i]
-		if i == from || runOf[order[i-1]] != runOf[row] {
-			in.RunLens = append(in.RunLens, 0)
-			if c.s.Index && c.s.Keys != nil {
-				in.Keys = append(in.Keys, c.s.Keys[row])
-			}
-		}
-		in.RunLens[len(in.RunLens)-1]++
+	for _, row := range order[from:to] {
 		in.Rows = append(in.Rows, c.t.Rows[row])
-		if c.t.Tails != nil {
-			in.Tails = append(in.Tails, c.t.Tails[row])
+		if c.tails != nil {
+			in.Tails = append(in.Tails, c.tails[row])
 		}
 	}
+	for i := from; i < to; run++ {
+		end := min(int(runStart[run+1]), to)
+		if key := c.s.key(run); key != nil {
+			in.Keys = append(in.Keys, key)
+		}
+		in.RunLens, i = append(in.RunLens, end-i), end
+	}
+	in.After = int(runStart[run]) - to
 }

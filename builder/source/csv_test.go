@@ -9,27 +9,26 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
-// writeCSV makes a folder of pairs of a name and what the file holds, and opens
-// it as a source.
+// writeCSV makes a folder of pairs of a name and what the file holds, and opens it as a source.
 func writeCSV(t *testing.T, files ...string) (dir string, src Source) {
 	t.Helper()
 	dir = t.TempDir()
 	for i := 0; i < len(files); i += 2 {
 		ok(t, os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600))
 	}
-	src, err := Open(t.Context(), "csv:"+dir, nil)
-	ok(t, err)
+	src = must.Get(Open(t.Context(), "csv:"+dir, nil))(t)
 	return dir, src
 }
 
 // TestCSV: a folder of CSV files is the same feed as one of NDJSON files.
 func TestCSV(t *testing.T) {
-	dir, src := writeCSV(t,
-		"assets.csv", "\ufeffname,key,id,symbol,slug,explorers,active,,other,\r\n"+
-			`"A ""n"", <&>\",a,7,S,s,x|https://y.example/?a=b,FALSE,,,`+"\r\n\r\n  \r\n"+
-			`Ä,b,,B,t,,t,1,2,3`,
+	dir, src := writeCSV(t, "assets.csv", "\ufeffname,key,id,symbol,slug,explorers,active,,other,\r\n"+
+		`"A ""n"", <&>\",a,7,S,s,x|https://y.example/?a=b,FALSE,,,`+"\r\n\r\n  \r\n"+
+		`Ä,b,,B,t,,t,1,2,3`,
 		"quotes.csv", "key,price,market_cap,volume\nb,1.50,2e3,\na,0.000000000000000001,,0.1\n",
 		"exchanges.csv", "key,name,slug,market.volume_24h,links.website,fees.taker,market.markets_count,links.chat,market.data_time\n"+
 			"e,E,s,12345678901234567890.12345678,w,0.2,4,c,2026-01-02T03:04:05Z\nf,F,s,,,,,,\n",
@@ -46,11 +45,9 @@ func TestCSV(t *testing.T) {
 		}
 		ok(t, os.Chtimes(filepath.Join(dir, name+".csv"), at, at))
 	}
-	files, err := src.Files(t.Context(), time.Time{})
-	ok(t, err)
+	files := must.Get(src.Files(t.Context(), time.Time{}))(t)
 	got, report := mustRead(t, files, ReadOptions{})
-	want, wantReport := mustRead(t, FS(testFeed(
-		InfoFile, `{"format":1,"database":"csv","time":"2026-01-31T12:00:00Z"}`,
+	want, wantReport := mustRead(t, FS(testFeed(InfoFile, `{"format":1,"database":"csv","time":"2026-01-31T12:00:00Z"}`,
 		AssetsFile, `{"key":"a","id":7,"name":"A \"n\", <&>\\","symbol":"S","slug":"s","explorers":["x","https://y.example/?a=b"],"active":false}
 {"key":"b","name":"Ä","symbol":"B","slug":"t"}`,
 		QuotesFile, `{"key":"b","price":"1.50","market_cap":"2e3"}
@@ -73,8 +70,7 @@ func TestCSV(t *testing.T) {
 // TestCSVBadRows: each is set aside with the line it stands on, and nothing else.
 func TestCSVBadRows(t *testing.T) {
 	long := strings.Repeat("x", MaxLine)
-	_, src := writeCSV(t, "assets.csv", "key,id,name,symbol,slug,active\n"+
-		"a,,A,A,a,\n"+
+	_, src := writeCSV(t, "assets.csv", "key,id,name,symbol,slug,active\n"+"a,,A,A,a,\n"+
 		"b,,B,B,b\n"+ // 3
 		`c,,"C,C,c,`+"\n"+ // 4
 		"d,,D,D,d,\n"+
@@ -87,8 +83,7 @@ func TestCSVBadRows(t *testing.T) {
 		"j,,J,,j,\n"+ // 12
 		"k,,K,K,k,\n"+
 		"l,,L,L,l,,")
-	files, err := src.Files(t.Context(), time.Time{})
-	ok(t, err)
+	files := must.Get(src.Files(t.Context(), time.Time{}))(t)
 	feed, report := mustRead(t, files, ReadOptions{})
 	var keys []string
 	for _, a := range feed.Assets {
@@ -133,9 +128,8 @@ func TestCSVWithoutAFeed(t *testing.T) {
 		"key,name,slug\n\x00\x00,\xff,": "",
 	} {
 		_, src := writeCSV(t, "assets.csv", header)
-		files, err := src.Files(t.Context(), time.Time{})
-		ok(t, err)
-		_, _, err = Read(t.Context(), files, ReadOptions{})
+		files := must.Get(src.Files(t.Context(), time.Time{}))(t)
+		_, _, err := Read(t.Context(), files, ReadOptions{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.40q: %v, want %s", header, err, want)
 		}
@@ -148,10 +142,8 @@ func TestCSVWithoutAFeed(t *testing.T) {
 
 	// One that is written to while it is read is none either.
 	dir, src := writeCSV(t, "assets.csv", "key\na\n")
-	files, err := src.Files(t.Context(), time.Time{})
-	ok(t, err)
-	f, err := files.Open(t.Context(), AssetsFile)
-	ok(t, err)
+	files := must.Get(src.Files(t.Context(), time.Time{}))(t)
+	f := must.Get(files.Open(t.Context(), AssetsFile))(t)
 	defer f.Close()
 	ok(t, os.WriteFile(filepath.Join(dir, "assets.csv"), []byte("key\na\nb"), 0o600))
 	if _, err := io.ReadAll(f); err == nil || !strings.Contains(err.Error(), "changed while it was read") {

@@ -10,16 +10,14 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// InputDigest returns the digest of a snapshot's input: the feed's database, the values of
-// its accepted rows with the ids that the feed gives, and the settings, which are opaque
-// here. Call it before the ledger assigns ids. The digest does not depend on the order of
-// rows or members, nor on the feed's own time: two builds at the same T with equal digests
-// give the same snapshot.
+// InputDigest returns the digest of a snapshot's input: the feed's database, the values of its
+// accepted rows with the ids that the feed gives, and the settings, which are opaque here. Call it
+// before the ledger assigns ids. The digest does not depend on the order of rows or members, nor on
+// the feed's own time: two builds at the same T with equal digests give the same snapshot.
 //
-// Each row is hashed to 128 bits, and the digest of a collection is the sum of its rows.
-// That needs no sorting, and a tenth of the time of a SHA-256 of everything. It protects
-// against chance, not against rows made to collide, which is enough to recognize a
-// repeated build.
+// Each row is hashed to 128 bits, and the digest of a collection is the sum of its rows. That needs
+// no sorting, and a tenth of the time of a SHA-256 of everything. It protects against chance, not
+// against rows made to collide, which is enough to recognize a repeated build.
 func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	var all encoder
 	all.text("feed 1") // the form of what follows

@@ -79,11 +79,10 @@ func (m Memory) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	return sizedReader{bytes.NewReader(b)}, nil
 }
 
-// Write copies a feed's files into the folder dir, which it makes if it is missing. It
-// removes feed.json first and writes it last, when all others are on disk, so that nobody
-// takes a half-written folder for a feed. It leaves other files in dir alone. progress, if
-// not nil, receives how much of a file has been written, in bytes; total is -1 if it is
-// not known.
+// Write copies a feed's files into the folder dir, which it makes if it is missing. It removes
+// feed.json first and writes it last, when all others are on disk, so that nobody takes a
+// half-written folder for a feed. It leaves other files in dir alone. progress, if not nil,
+// receives how much of a file has been written, in bytes; total is -1 if it is not known.
 func Write(ctx context.Context, dir string, files Files, progress func(file string, written, total int64)) error {
 	// Read before anything is touched: files may be those of dir itself.
 	info, err := readInfoFile(ctx, files)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 // feedServer serves a feed below /feed/, with ETags, and counts.
@@ -71,8 +73,7 @@ func (s *feedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // source opens the server's feed; query is with its question mark.
 func (s *feedServer) source(t *testing.T, query string) *httpFeed {
 	t.Helper()
-	src, err := Open(t.Context(), "feed+"+s.URL+"/feed"+query, nil)
-	ok(t, err)
+	src := must.Get(Open(t.Context(), "feed+"+s.URL+"/feed"+query, nil))(t)
 	f := src.(*httpFeed)
 	f.client.Transport.(*http.Transport).TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig
 	return f
@@ -85,8 +86,7 @@ func TestHTTP(t *testing.T) {
 		expect := func(src *httpFeed, got, unchanged int) {
 			t.Helper()
 			clear(s.status)
-			files, err := src.Files(t.Context(), time.Time{})
-			ok(t, err)
+			files := must.Get(src.Files(t.Context(), time.Time{}))(t)
 			if feed, _ := mustRead(t, files, ReadOptions{}); len(feed.Assets) != 3 || len(feed.Quotes) != 1 {
 				t.Errorf("%d assets, %d quotes", len(feed.Assets), len(feed.Quotes))
 			}
@@ -100,7 +100,7 @@ func TestHTTP(t *testing.T) {
 		expect(src, 0, 4)                        // all is kept
 		expect(s.source(t, "?cache="+dir), 0, 4) // over a restart
 		kept := filepath.Join(dir, AssetsFile)
-		b := must(os.ReadFile(kept))
+		b := must.Get(os.ReadFile(kept))(t)
 		ok(t, os.WriteFile(kept, append(b[:len(b)-1], ' '), 0o600))
 		expect(src, 1, 3) // what is kept is no longer what was answered
 		s.files[QuotesFile] = `{"key":"b","price":1}`
@@ -127,8 +127,7 @@ func TestHTTPReplaced(t *testing.T) {
 			s.files[InfoFile] += " "
 		}
 	}
-	files, err := s.source(t, "").Files(t.Context(), time.Time{})
-	ok(t, err)
+	files := must.Get(s.source(t, "").Files(t.Context(), time.Time{}))(t)
 	if got := content(t, files); !maps.Equal(got, s.files) {
 		t.Errorf("%q", got)
 	}

@@ -66,8 +66,7 @@ func cutEscape(s []byte) (before []byte, r rune, after []byte, found bool) {
 	return before, r, s, true
 }
 
-// escapedUnit returns the UTF-16 unit of the \uHHHH at the beginning of s; -1 if there is
-// none.
+// escapedUnit returns the UTF-16 unit of the \uHHHH at the beginning of s; -1 if there is none.
 func escapedUnit(s []byte) rune {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return -1

@@ -15,6 +15,7 @@ import (
 
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/internal/lab/gen"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/model"
 	"pgregory.net/rapid"
 )
@@ -222,10 +223,4 @@ func FuzzObject(f *testing.F) {
 	})
 }
 
-// ok ends the test if err is not nil.
-func ok(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = must.OK

@@ -20,10 +20,9 @@ const MaxLine = 1 << 20
 
 // ReadOptions are options of Read. All may be left zero.
 type ReadOptions struct {
-	// Known and Owner look into the ids that were ever given out, by collection
-	// ("assets", "exchanges", "categories", "chains"): the id that a key has,
-	// and the key that has an id. A row whose given id contradicts them is set
-	// aside (FEED.md, "Bad input").
+	// Known and Owner look into the ids that were ever given out, by collection ("assets",
+	// "exchanges", "categories", "chains"): the id that a key has, and the key that has an id. A
+	// row whose given id contradicts them is set aside (FEED.md, "Bad input").
 	Known func(collection, key string) (id uint64, ok bool)
 	Owner func(collection string, id uint64) (key string, ok bool)
 	// Progress receives how much of a file has been read, in bytes; total is -1
@@ -317,11 +316,4 @@ func (l *lines) next() ([]byte, error) {
 }
 
 // isBlank reports whether a line has only JSON's white space.
-func isBlank(line []byte) bool {
-	for _, c := range line {
-		if c != ' ' && c != '\t' && c != '\r' {
-			return false
-		}
-	}
-	return true
-}
+func isBlank(line []byte) bool { return len(bytes.TrimLeft(line, " \t\r")) == 0 }

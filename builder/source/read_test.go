@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/lab/must"
 )
 
 const testInfo = `{"format":1,"database":"db","time":"2026-01-31T12:00:00Z"}`
@@ -133,8 +134,7 @@ func TestReadEveryField(t *testing.T) {
 // linesOf returns the lines of a file in testdata but for blank ones and comments.
 func linesOf(t *testing.T, name string) (lines []string) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
-	ok(t, err)
+	b := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	for line := range strings.SplitSeq(string(b), "\n") {
 		if line != "" && line[0] != '#' {
 			lines = append(lines, line)
@@ -246,18 +246,15 @@ func TestClaims(t *testing.T) {
 }
 
 func TestQuoteOfAnAssetSetAside(t *testing.T) {
-	feed, report := mustRead(t, FS(testFeed(
-		AssetsFile, `{"key":"a","name":"n","symbol":"","slug":"s"}`,
-		QuotesFile, `{"key":"a","price":1}`,
-		ChainsFile, `{"key":"h","name":"n","slug":"s","members":["a"],"native":"a"}`,
+	feed, report := mustRead(t, FS(testFeed(AssetsFile, `{"key":"a","name":"n","symbol":"","slug":"s"}`, QuotesFile,
+		`{"key":"a","price":1}`, ChainsFile, `{"key":"h","name":"n","slug":"s","members":["a"],"native":"a"}`,
 	)), ReadOptions{})
 	if len(feed.Assets) != 0 || len(feed.Quotes) != 0 || report.UnknownMembers != 1 || report.UnknownNatives != 1 {
 		t.Errorf("%+v, %+v", feed, report)
 	}
 }
 
-// TestRowSetAsideCountsNothing: members, natives and times are counted for the
-// rows that are used.
+// TestRowSetAsideCountsNothing: members, natives and times are counted for the rows that are used.
 func TestRowSetAsideCountsNothing(t *testing.T) {
 	_, report := mustRead(t, FS(testFeed(
 		ExchangesFile, `{"key":"","name":"n","slug":"s","market":{"data_time":"never"}}`,
@@ -392,8 +389,7 @@ func (f readerFiles) Open(_ context.Context, name string) (io.ReadCloser, error)
 	return FS(fstest.MapFS{}).Open(context.Background(), name)
 }
 
-// TestLongLineCostsNoMemory reads a line of 100 MiB, and 100 MiB of lines that
-// are set aside.
+// TestLongLineCostsNoMemory reads a line of 100 MiB, and 100 MiB of lines that are set aside.
 func TestLongLineCostsNoMemory(t *testing.T) {
 	const size = 100 << 20
 	bad := []byte(`{"key":"\u00e4` + strings.Repeat("k", 1<<19) + "\",\"name\":5}\n")
@@ -404,8 +400,7 @@ func TestLongLineCostsNoMemory(t *testing.T) {
 				strings.NewReader("\"}\n"+`{"key":"a","name":"n","symbol":"s","slug":"s"}`))
 		},
 		"bad rows": func() io.Reader {
-			return io.MultiReader(
-				&repeat{piece: bad, n: size / len(bad) * len(bad)},
+			return io.MultiReader(&repeat{piece: bad, n: size / len(bad) * len(bad)},
 				strings.NewReader(`{"key":"a","name":"n","symbol":"s","slug":"s"}`))
 		},
 	} {
@@ -428,8 +423,7 @@ func TestLongLineCostsNoMemory(t *testing.T) {
 	}
 }
 
-// TestLongTexts: the longest texts that are taken, and those that are a byte or one too
-// long.
+// TestLongTexts: the longest texts that are taken, and those that are a byte or one too long.
 func TestLongTexts(t *testing.T) {
 	for field, most := range map[string]int{
 		"key": 256, "name": 256, "symbol": 256, "slug": 256, "logo": 2048, "website": 2048, "whitepaper": 2048,
@@ -445,8 +439,7 @@ func TestLongTexts(t *testing.T) {
 			default:
 				row[field] = text
 			}
-			b, err := json.Marshal(row)
-			ok(t, err)
+			b := must.Get(json.Marshal(row))(t)
 			if feed, report := mustRead(t, FS(testFeed(AssetsFile, string(b))),
 				ReadOptions{}); len(feed.Assets) != 1-over {
 				t.Errorf("%s of %d: %+v", field, most+over, report.Files[0])
@@ -639,8 +632,7 @@ func TestReportIsBounded(t *testing.T) {
 func same(t testing.TB, got, want any) {
 	t.Helper()
 	text := func(v any) string {
-		b, err := json.Marshal(v)
-		ok(t, err)
+		b := must.Get(json.Marshal(v))(t)
 		return strings.ReplaceAll(string(b), "[]", "null")
 	}
 	if g, w := text(got), text(want); g != w {

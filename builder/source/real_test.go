@@ -11,8 +11,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// recorded is where recorded market data lies when it is there: beside the
-// project.
+// recorded is where recorded market data lies when it is there: beside the project.
 const recorded = "../../../shared/data"
 
 // recordedFeed returns a recorded feed's files, or skips the test.
@@ -39,8 +38,7 @@ func loadFeed(t testing.TB, dir string) fstest.MapFS {
 	return files
 }
 
-// rowsOf checks how many rows each file has, and returns how many of them were
-// set aside.
+// rowsOf checks how many rows each file has, and returns how many of them were set aside.
 func rowsOf(t *testing.T, report *Report, want map[string]int) (rejected map[string]int) {
 	t.Helper()
 	rejected = map[string]int{}
@@ -68,11 +66,10 @@ func TestSample(t *testing.T) {
 		Key: "bitcoin", Name: "Bitcoin", Symbol: "BTC", Slug: "bitcoin", Active: true,
 		Logo: "https://coin-images.coingecko.com/coins/images/1/large/bitcoin.png?1696501400",
 	})
-	same(t, feed.Quotes[0],
-		market.Quote{
-			Asset: 0, Price: decimal(t, "66600", 18), MarketCap: decimal(t, "1332711482255", 8),
-			Volume: decimal(t, "26939113793", 8),
-		})
+	same(t, feed.Quotes[0], market.Quote{
+		Asset: 0, Price: decimal(t, "66600", 18), MarketCap: decimal(t, "1332711482255", 8),
+		Volume: decimal(t, "26939113793", 8),
+	})
 	natives := 0
 	for _, c := range feed.Chains {
 		if c.Native >= 0 {

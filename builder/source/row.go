@@ -79,8 +79,7 @@ const (
 	maxExplorers = 50
 )
 
-// bounded reads a string of at most most bytes; ok is false if it is absent or another
-// type.
+// bounded reads a string of at most most bytes; ok is false if it is absent or another type.
 func (r *row) bounded(o *object, field, most int) (text []byte, ok bool) {
 	text, ok = r.text(o, field)
 	if len(text) > most {
@@ -154,8 +153,7 @@ func (r *row) array(o *object, field int) [][]byte {
 	}
 }
 
-// decimal reads a JSON number, or a string with one; ok is false if it is absent or not
-// a decimal.
+// decimal reads a JSON number, or a string with one; ok is false if it is absent or not a decimal.
 func (r *row) decimal(o *object, field int, decimals, intDigits int) (u market.U128, ok bool) {
 	raw := o.values[field]
 	if raw == nil {
@@ -175,9 +173,8 @@ func (r *row) decimal(o *object, field int, decimals, intDigits int) (u market.U
 	return u, err == nil
 }
 
-// count reads an integer from least to maxInteger; ok is false if it is absent or
-// invalid. A number with a point or an exponent is not an integer, whatever its
-// value.
+// count reads an integer from least to maxInteger; ok is false if it is absent or invalid. A number
+// with a point or an exponent is not an integer, whatever its value.
 func (r *row) count(o *object, field int, least uint64) (n uint64, ok bool) {
 	raw := o.values[field]
 	if raw == nil {

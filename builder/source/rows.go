@@ -58,9 +58,8 @@ type named struct {
 	id              uint64
 }
 
-// claim is the last step of accepting a row, whose other fields are in order. It takes
-// the row's key, id and slug if all are free, and nothing otherwise. at is the row's
-// index in its collection.
+// claim is the last step of accepting a row, whose other fields are in order. It takes the row's
+// key, id and slug if all are free, and nothing otherwise. at is the row's index in its collection.
 func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 	if r.row.err != nil {
 		return n, r.row.err
@@ -141,8 +140,7 @@ const (
 )
 
 func assetObject() *object {
-	return newObject("", "key", "id", "name", "slug",
-		"symbol", "logo", "explorers", "website", "whitepaper", "active")
+	return newObject("", "key", "id", "name", "slug", "symbol", "logo", "explorers", "website", "whitepaper", "active")
 }
 
 func (r *reader) assets(expected int) accepter {
@@ -284,8 +282,7 @@ func (r *reader) exchanges(expected int) accepter {
 	}}
 }
 
-// exchangeMarket reads an exchange's aggregate; badTime says that its data_time cannot be
-// used.
+// exchangeMarket reads an exchange's aggregate; badTime says that its data_time cannot be used.
 func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool) {
 	m = &market.ExchangeMarket{}
 	if volume, ok := r.decimal(o, marketVolume, market.MoneyDecimals, market.MoneyIntDigits); ok {

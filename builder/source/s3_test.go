@@ -9,14 +9,14 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 )
 
 // TestS3 reads the sample from a real server, and asks it when it is away.
 func TestS3(t *testing.T) {
 	server := testserver.MinIO(t)
-	store, err := s3store.Open(server.URL("a/feed"), server.Options())
-	ok(t, err)
+	store := must.Get(s3store.Open(server.URL("a/feed"), server.Options()))(t)
 	defer store.Close()
 	sample := loadFeed(t, "testdata/feed")
 	for name, f := range sample {
@@ -26,13 +26,11 @@ func TestS3(t *testing.T) {
 		name, value, _ := strings.Cut(env, "=")
 		t.Setenv(name, value)
 	}
-	src, err := Open(t.Context(), "feed+"+server.URL("a/feed"), nil)
-	ok(t, err)
+	src := must.Get(Open(t.Context(), "feed+"+server.URL("a/feed"), nil))(t)
 	if want := "feed+" + server.URL("a/feed"); src.String() != want {
 		t.Errorf("is named %s, want %s", src, want)
 	}
-	files, err := src.Files(t.Context(), time.Time{})
-	ok(t, err)
+	files := must.Get(src.Files(t.Context(), time.Time{}))(t)
 	total := map[string]int64{}
 	feed, _ := mustRead(t, files, ReadOptions{Progress: func(file string, _, all int64) { total[file] = all }})
 	if size := int64(len(sample[QuotesFile].Data)); total[QuotesFile] != size {
@@ -41,10 +39,8 @@ func TestS3(t *testing.T) {
 	want, _ := mustRead(t, FS(sample), ReadOptions{})
 	same(t, *feed, *want)
 
-	elsewhere, err := Open(t.Context(), "feed+"+server.URL("a/nothing"), nil)
-	ok(t, err)
-	nothing, err := elsewhere.Files(t.Context(), time.Time{})
-	ok(t, err)
+	elsewhere := must.Get(Open(t.Context(), "feed+"+server.URL("a/nothing"), nil))(t)
+	nothing := must.Get(elsewhere.Files(t.Context(), time.Time{}))(t)
 	if _, _, err := Read(t.Context(), nothing, ReadOptions{}); err == nil ||
 		err.Error() != "feed.json: missing, and a feed must have it" {
 		t.Errorf("an empty prefix: %v", err)

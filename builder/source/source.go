@@ -21,10 +21,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/marketdata/builder/market"
 )
 
-// The files of a feed. All but the first two may be missing, which is the same
-// as being empty.
+// The files of a feed. All but the first two may be missing, which is the same as being empty.
 const (
 	InfoFile       = "feed.json"
 	AssetsFile     = "assets.ndjson"
@@ -56,8 +57,7 @@ type Part struct {
 	Quotes bool `json:"quotes,omitempty"`
 	// Untimed says that they come from a live source, and none has a usable time.
 	Untimed bool `json:"untimed,omitempty"`
-	// Every is how often the part is asked for, as the quota allows; 0 means for each
-	// feed.
+	// Every is how often the part is asked for, as the quota allows; 0 means for each feed.
 	Every time.Duration `json:"-"`
 	// Failures is how often in a row the part has failed.
 	Failures int `json:"failures,omitempty"`
@@ -79,6 +79,13 @@ const (
 // Provenance is implemented by Files that know where their rows came from.
 type Provenance interface {
 	Parts() []Part
+}
+
+// Priced is implemented by Files that can give prices without a file to read.
+type Priced interface {
+	// Prices returns the assets and quotes that Read returns. Of assets it has only key, id and
+	// whether they are active.
+	Prices(ctx context.Context) (*market.Feed, error)
 }
 
 // Source gives the state of the market.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/durable"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // writeFeed makes a folder with the given files.
@@ -33,13 +34,11 @@ func TestOpen(t *testing.T) {
 		},
 		"broken": func(context.Context, string) (Source, error) { return nil, errors.New("no luck") },
 	}
-	src, err := Open(t.Context(), "feed:"+dir, others)
-	ok(t, err)
+	src := must.Get(Open(t.Context(), "feed:"+dir, others))(t)
 	if src.String() != "feed:"+dir {
 		t.Errorf("is named %s", src)
 	}
-	files, err := src.Files(t.Context(), time.Time{})
-	ok(t, err)
+	files := must.Get(src.Files(t.Context(), time.Time{}))(t)
 	if feed, _ := mustRead(t, files, ReadOptions{}); len(feed.Assets) != 3 {
 		t.Errorf("%d assets", len(feed.Assets))
 	}
@@ -94,12 +93,9 @@ func TestFolderBehindALink(t *testing.T) {
 	writeFeed(t, filepath.Join(dir, "1"), FS(testFeed()))
 	writeFeed(t, filepath.Join(dir, "2"), FS(testFeed(AssetsFile, "")))
 	ok(t, os.Symlink("1", link))
-	files, err := folder(link).Files(t.Context(), time.Time{})
-	ok(t, err)
+	files := must.Get(folder(link).Files(t.Context(), time.Time{}))(t)
 	ok(t, os.Remove(link))
-	if err := os.Symlink("2", link); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Symlink("2", link))
 	if feed, _ := mustRead(t, files, ReadOptions{}); len(feed.Assets) != 3 {
 		t.Errorf("%d assets: the link moved under the reader", len(feed.Assets))
 	}
@@ -114,8 +110,7 @@ func content(t *testing.T, files Files) map[string]string {
 			continue
 		}
 		ok(t, err)
-		b, err := io.ReadAll(f)
-		ok(t, err)
+		b := must.Get(io.ReadAll(f))(t)
 		f.Close()
 		all[name] = string(b)
 	}
@@ -151,7 +146,7 @@ func TestWriteThatFails(t *testing.T) {
 	good := FS(testFeed())
 	files := readerFiles{
 		InfoFile:   func() io.Reader { return strings.NewReader(testInfo) },
-		AssetsFile: func() io.Reader { return must(good.Open(t.Context(), AssetsFile)) },
+		AssetsFile: func() io.Reader { return must.Get(good.Open(t.Context(), AssetsFile))(t) },
 		ChainsFile: func() io.Reader { return readerFunc(func([]byte) (int, error) { return 0, broken }) },
 	}
 	if err := Write(t.Context(), dir, files, nil); !errors.Is(err, broken) ||
@@ -173,13 +168,6 @@ func TestWriteThatFails(t *testing.T) {
 	}
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // TestPipe: a feed with a pipe for a file is refused, and not waited for.
 func TestPipe(t *testing.T) {
 	for _, name := range []string{InfoFile, AssetsFile, QuotesFile} {
@@ -187,8 +175,7 @@ func TestPipe(t *testing.T) {
 		writeFeed(t, dir, Memory{InfoFile: []byte(testInfo), AssetsFile: nil, QuotesFile: nil})
 		path := filepath.Join(dir, name)
 		ok(t, errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)))
-		files, err := folder(dir).Files(t.Context(), time.Time{})
-		ok(t, err)
+		files := must.Get(folder(dir).Files(t.Context(), time.Time{}))(t)
 		if _, _, err := Read(t.Context(), files, ReadOptions{}); !errors.Is(err, durable.ErrNotRegular) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -26,9 +26,8 @@ type column struct {
 // maxColumns bounds a table; no file of a feed has so many fields.
 const maxColumns = 1000
 
-// NewTable returns the table whose columns have these names, in this order. It
-// fails if no column is the key, or two are the same field. It ignores columns without a
-// name.
+// NewTable returns the table whose columns have these names, in this order. It fails if no column
+// is the key, or two are the same field. It ignores columns without a name.
 func NewTable(names []string) (*Table, error) {
 	t := &Table{}
 	if len(names) > maxColumns {
@@ -85,9 +84,9 @@ func appendName(dst []byte, name string) []byte {
 	return append(append(dst, quoted(name)...), ':')
 }
 
-// quoted returns a JSON string. text is valid UTF-8.
-func quoted(text string) []byte {
-	b, err := json.Marshal(text)
+// quoted returns a text, or an array of texts, as JSON. They are valid UTF-8.
+func quoted[T string | []string](texts T) []byte {
+	b, err := json.Marshal(texts)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: a text that cannot be JSON: %v", err))
 	}
@@ -118,14 +117,5 @@ func Value(column string, text []byte) []byte {
 	return quoted(string(text))
 }
 
-// List returns texts as a JSON array. They are valid UTF-8.
-func List(texts []string) []byte {
-	list := []byte{'['}
-	for i, text := range texts {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, quoted(text)...)
-	}
-	return append(list, ']')
-}
+// List returns texts, which are not nil, as a JSON array. They are valid UTF-8.
+func List(texts []string) []byte { return quoted(texts) }

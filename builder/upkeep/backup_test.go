@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 func backUp(t *testing.T, from artifacts.Reader, to artifacts.Store) *BackupReport {
 	t.Helper()
-	r, err := Backup(t.Context(), BackupConfig{From: from, To: to})
-	ok(t, err)
-	return r
+	return must.Get(Backup(t.Context(), BackupConfig{From: from, To: to}))(t)
 }
 
 // TestBackup: a backup has what is reached, byte for byte, and no more; the next
@@ -68,9 +67,7 @@ func TestBackup(t *testing.T) {
 	}
 	// What the store has of the objects that move replaces nothing better.
 	revoke(t, s, one.ID)
-	if _, err := change.Record(t.Context(), s, time.Now); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(change.Record(t.Context(), s, time.Now))(t)
 	older := clone(t, to, all)
 	backUp(t, s, to)
 	for key := range moving {

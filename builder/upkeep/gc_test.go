@@ -14,6 +14,7 @@ import (
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 func collect(t *testing.T, s artifacts.Store, change ...func(*GCConfig)) *GCReport {
@@ -22,9 +23,7 @@ func collect(t *testing.T, s artifacts.Store, change ...func(*GCConfig)) *GCRepo
 	for _, f := range change {
 		f(&cfg)
 	}
-	r, err := Collect(t.Context(), cfg)
-	ok(t, err)
-	return r
+	return must.Get(Collect(t.Context(), cfg))(t)
 }
 
 // TestCollect leaves exactly what Check, which shares no code with it, reaches.
@@ -36,9 +35,7 @@ func TestCollect(t *testing.T) {
 		w = w.Later(artifacts.Step)
 		c.Pass(artifacts.Step)
 	}
-	if _, err := change.Record(t.Context(), s, c.Now); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(change.Record(t.Context(), s, c.Now))(t)
 	// A build that died, what a self-test left, and what is none of ours.
 	ok(t, s.Put(t.Context(), artifacts.ObjectKey(artifacts.Sum([]byte("dead"))), []byte("dead")))
 	for _, key := range []artifacts.Key{artifacts.ProbeKey("left"), artifacts.MustKey("objects/notes.txt")} {

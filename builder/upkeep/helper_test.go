@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
-	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 type (
@@ -28,24 +28,19 @@ var (
 	everyFault, few                   = buildtest.EveryFault, buildtest.Few
 	storeWithClock                    = buildtest.StoreWithClock
 	changeRecord, ledgerRoot, reached = buildtest.ChangeRecord, buildtest.Ledger, buildtest.Reached
-	ok                                = buildtest.OK
+	ok                                = must.OK
 )
 
 // config is a Builder's with the defaults of the command.
 func config(s artifacts.Store, src source.Source) builder.Config {
-	floor := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
 	return builder.Config{
 		Store: s, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards, Log: discard,
-		Settings: market.Settings{
-			TrendingMinMarketCap: floor(10_000_000), TrendingMinVolume: floor(1_000_000),
-			HistoryAssets: market.DefaultHistoryAssets,
-		},
+		Settings: buildtest.Settings,
 	}
 }
 
 // tryBuild builds a snapshot.
-func tryBuild(
-	ctx context.Context, s artifacts.Store, src source.Source, change ...func(*builder.Config),
+func tryBuild(ctx context.Context, s artifacts.Store, src source.Source, change ...func(*builder.Config),
 ) (*builder.Report, error) {
 	cfg := config(s, src)
 	for _, f := range change {
@@ -61,8 +56,7 @@ func tryBuild(
 // mustBuild builds and publishes a snapshot.
 func mustBuild(t *testing.T, s artifacts.Store, src source.Source, change ...func(*builder.Config)) *builder.Report {
 	t.Helper()
-	r, err := tryBuild(t.Context(), s, src, change...)
-	ok(t, err)
+	r := must.Get(tryBuild(t.Context(), s, src, change...))(t)
 	if !r.Published {
 		t.Fatalf("snapshot %s was not published: %s", r.SnapshotTime, r.Reason)
 	}
@@ -82,8 +76,7 @@ func mustBackfill(t *testing.T, s artifacts.Store, feeds []builder.PastFeed, cha
 	for _, f := range change {
 		f(&cfg)
 	}
-	b, err := builder.New(cfg)
-	ok(t, err)
+	b := must.Get(builder.New(cfg))(t)
 	if r, err := b.Backfill(t.Context(), feeds); err != nil || !r.Published {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/history"
 	"example.com/marketdata/builder/internal/walk"
@@ -24,6 +23,8 @@ import (
 	"example.com/marketdata/builder/render"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // quoted is an asset as a feed has it; an empty text is none.
@@ -59,8 +60,7 @@ func (c coins) files() source.Files {
 func (c coins) points(n int) map[uint64]string {
 	all := slices.DeleteFunc(slices.Clone(c.list), func(a quoted) bool { return a.price == "" })
 	slices.SortFunc(all, func(a, b quoted) int {
-		return cmp.Or(cmp.Compare(b.cap, a.cap),
-			cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(b.cap, a.cap), cmp.Compare(a.id, b.id))
 	}) // no cap: 0, last
 	points := map[uint64]string{}
 	for _, a := range all[:min(n, len(all))] {
@@ -153,8 +153,7 @@ func (c *charts) compare(t *testing.T, s artifacts.Reader) {
 }
 
 // readHistory reads a window's points by asset, as an edge does.
-func readHistory(
-	t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *artifacts.HistoryWindow,
+func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *artifacts.HistoryWindow,
 ) map[uint64][]string {
 	t.Helper()
 	got := map[uint64][]string{}
@@ -212,8 +211,7 @@ func anew(t *testing.T, s artifacts.Store) {
 			}
 			return views[0], nil
 		}}
-	want, err := c.Views(t.Context())
-	ok(t, err)
+	want := must.Get(c.Views(t.Context()))(t)
 	got := slices.DeleteFunc(slices.Clone(m.Views),
 		func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
 	if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
@@ -266,9 +264,7 @@ func TestHistory(t *testing.T) {
 						continue
 					}
 					to := m.Retained[c.dice.IntN(len(m.Retained))].Time
-					if _, err := Rollback(t.Context(), s, to, time.Now); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(Rollback(t.Context(), s, to, time.Now))(t)
 					c.past, c.at = slices.DeleteFunc(c.past,
 						func(p charted) bool { return p.at.After(to) }), m.Time // no withdrawn time is built again
 				case 2: // a past behind the newest
@@ -314,9 +310,7 @@ func TestHistory(t *testing.T) {
 			collect(t, s, func(c *GCConfig) { c.Grace = 0 })
 			verify(t, s)
 			copied, back := memstore.New(), memstore.New()
-			if _, err := Backup(t.Context(), BackupConfig{From: s, To: copied}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Backup(t.Context(), BackupConfig{From: s, To: copied}))(t)
 			if _, err := Restore(t.Context(), RestoreConfig{Store: back, From: Copy{copied, "backup"},
 				Now: func() time.Time { return epoch }}); err != nil {
 				t.Fatal(err)
@@ -362,8 +356,7 @@ func asBefore(t *testing.T, s artifacts.Store) {
 	m.Retained, m.Withdrawn = nil, nil
 	root := ledgerRoot(t, s)
 	root.Charted = nil
-	text, err := json.Marshal(root)
-	ok(t, err)
+	text := must.Get(json.Marshal(root))(t)
 	object := artifacts.Compress(nil, text)
 	m.Ledger = artifacts.Ref{Digest: artifacts.Sum(object), Size: int64(len(object))}
 	republish(t, s, &m, object)

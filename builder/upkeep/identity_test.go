@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // TestIdentity: whatever is written first, all of it is of one store, also when
@@ -35,8 +36,7 @@ func TestIdentity(t *testing.T) {
 		return err
 	}
 	change := func() artifacts.Numbered {
-		c, err := change.Record(ctx, s, time.Now)
-		ok(t, err)
+		c := must.Get(change.Record(ctx, s, time.Now))(t)
 		return c.Numbered
 	}
 	ok(t, create())
@@ -51,9 +51,7 @@ func TestIdentity(t *testing.T) {
 			second.Number > first.Number+artifacts.MaxJump {
 			t.Errorf("change record %+v after %+v was lost", second, first)
 		}
-		if _, err := registry.RevokeAll(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(registry.RevokeAll(ctx))(t)
 		if err := create(); err != nil || keySet(t, s).Number < set.Number {
 			t.Errorf("key set %d after %d was lost, %v", keySet(t, s).Number, set.Number, err)
 		}
@@ -67,9 +65,7 @@ func TestIdentity(t *testing.T) {
 	// A restore raises them by more than the clock will for days.
 	backup := memstore.New()
 	backUp(t, s, backup)
-	if _, err := tryRestore(ctx, s, backup, func(c *RestoreConfig) { c.Now = time.Now }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tryRestore(ctx, s, backup, func(c *RestoreConfig) { c.Now = time.Now }))(t)
 	first, set = changeRecord(t, s).Numbered, keySet(t, s)
 	lose(artifacts.ChangeKey, artifacts.KeysKey)
 	// The same backup once more, over what was there at first.

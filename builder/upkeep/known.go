@@ -88,12 +88,7 @@ func (k *known) ids(ctx context.Context, r artifacts.ObjectReader, ids *ledger.I
 }
 
 func latest(t time.Time, others ...time.Time) time.Time {
-	for _, o := range others {
-		if o.After(t) {
-			t = o
-		}
-	}
-	return t
+	return slices.MaxFunc(slices.Concat([]time.Time{t}, others), time.Time.Compare)
 }
 
 // either reads an immutable object from the first of its readers that has it undamaged.

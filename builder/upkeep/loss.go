@@ -86,9 +86,8 @@ func (r *repairer) retainedBefore(ctx context.Context, newest *artifacts.Manifes
 }
 
 // accept publishes target with another ledger, if the loss is accepted.
-func (r *repairer) accept(
-	ctx context.Context, check *artifacts.CheckReport, head *publish.Head, newest *artifacts.Manifest,
-	at int, target artifacts.Manifest, book *ledger.Next,
+func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, head *publish.Head,
+	newest *artifacts.Manifest, at int, target artifacts.Manifest, book *ledger.Next,
 ) (*artifacts.CheckReport, error) {
 	if !r.AcceptLoss {
 		return check, nil

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // TestLostPointer: no command begins a store anew that lost its pointer, whatever
@@ -31,9 +32,7 @@ func TestLostPointer(t *testing.T) {
 				mustBuild(t, s, world{Assets: 20 + i, At: epoch.Add(time.Duration(i) * artifacts.Step)})
 			}
 			if c.change {
-				if _, err := change.Record(ctx, s, time.Now); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(change.Record(ctx, s, time.Now))(t)
 			}
 			left := clone(t, s, func(key artifacts.Key) bool {
 				lost := key == artifacts.CurrentKey
@@ -54,8 +53,7 @@ func TestLostPointer(t *testing.T) {
 					return err
 				},
 				"backup": func() error {
-					_, err := Backup(ctx,
-						BackupConfig{From: left, To: memstore.New()})
+					_, err := Backup(ctx, BackupConfig{From: left, To: memstore.New()})
 					return err
 				},
 				"repair": func() error { _, err := tryRepair(ctx, left); return err },
@@ -78,9 +76,7 @@ func TestOlderPointer(t *testing.T) {
 	mustBuild(t, s, world{Assets: 20, At: epoch})
 	m := head(t, s).Manifest
 	mustBuild(t, s, world{Assets: 20, At: epoch.Add(artifacts.Step)})
-	if _, err := change.Record(ctx, s, time.Now); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(change.Record(ctx, s, time.Now))(t)
 	if err := publish.CheckOlder(ctx, s, m); !errors.Is(err, publish.ErrLost) {
 		t.Errorf("an old copy: %v", err)
 	}

@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
 )
 
 // chronicle is all that a store ever published, and the store, over builds, rollbacks,
@@ -110,9 +110,7 @@ func (p *chronicle) build(s artifacts.Store) {
 		source.AssetsFile: assets.Bytes(),
 		source.QuotesFile: quotes.Bytes(),
 	}))}))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	ok(p.t, err)
 	b.Guards.Force, b.Retain = true, time.Duration(p.dice.IntN(4))*artifacts.Step
 	b.Now = func() time.Time { return p.now }
 	_, err = b.Build(context.Background(), time.Time{})
@@ -166,9 +164,7 @@ func (p *chronicle) lose() {
 	for _, key := range keys {
 		if p.dice.IntN(one) == 0 && key != artifacts.IdentityKey {
 			lost++
-			if err := p.s.Delete(p.t.Context(), key); err != nil {
-				p.t.Fatal(err)
-			}
+			ok(p.t, p.s.Delete(p.t.Context(), key))
 		}
 	}
 	p.note("lose", fmt.Sprintf("%d of %d", lost, len(keys)), nil)
@@ -189,9 +185,8 @@ func (p *chronicle) note(op string, what any, err error, notes ...string) {
 		return
 	}
 	m := h.Manifest
-	p.log = append(p.log, fmt.Sprintf("%s %v: %v; %d is %s, withdrawn %s through %s; %v",
-		op, what, err, h.Pointer.Sequence, publish.Stamp(m.Time), m.Withdrawn,
-		publish.Stamp(m.WithdrawnThrough), notes))
+	p.log = append(p.log, fmt.Sprintf("%s %v: %v; %d is %s, withdrawn %s through %s; %v", op, what, err,
+		h.Pointer.Sequence, publish.Stamp(m.Time), m.Withdrawn, publish.Stamp(m.WithdrawnThrough), notes))
 	if h.Pointer.Sequence == p.sequence {
 		return
 	}

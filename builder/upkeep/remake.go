@@ -164,8 +164,7 @@ func (s *rebuilt) List(ctx context.Context, prefix string, f func(artifacts.Info
 	return s.Store.List(ctx, prefix, f)
 }
 
-func (s *rebuilt) GetIf(
-	ctx context.Context, key artifacts.Key, _ artifacts.Version, limit int64,
+func (s *rebuilt) GetIf(ctx context.Context, key artifacts.Key, _ artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	return s.Get(ctx, key, limit)
 }

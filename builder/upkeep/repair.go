@@ -66,8 +66,8 @@ const pointerTries = 5
 // digest before it puts it, so that no copy can do harm, and leaves whole objects alone. It is
 // safe beside a running builder and gc, and may be killed and run again.
 //
-// Repair replaces a damaged change record by a new one. It does not repair pointer, identity and
-// key set: see Restore.
+// Repair replaces a damaged change record by a new one, and the identity by that of the pointer.
+// It does not repair pointer and key set: see Restore.
 func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 	r := &repairer{RepairConfig: cfg, mender: newMender(cfg.Store, cfg.From)}
 	for try := 1; ; try++ {

@@ -13,17 +13,17 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
-// grown is a store of three snapshots in which each has new assets, so that
-// each build writes an object of every kind; and the world of the newest. Two are
-// retained, the first still lies there.
+// grown is a store of three snapshots in which each has new assets, so that each build writes an
+// object of every kind; and the world of the newest. Two are retained, the first still lies there.
 func grown(t *testing.T, s artifacts.Store) world {
 	t.Helper()
 	w := world{Assets: 40, At: epoch}
@@ -40,9 +40,7 @@ func briefly(c *builder.Config) { c.Retain = 0 }
 // key makes an API key.
 func key(t *testing.T, s artifacts.Store) keys.Created {
 	t.Helper()
-	made, err := (&keys.Registry{Store: s}).Create(t.Context(), keys.Request{Name: "client", Rate: 1, Burst: 1})
-	ok(t, err)
-	return made
+	return must.Get((&keys.Registry{Store: s}).Create(t.Context(), keys.Request{Name: "client", Rate: 1, Burst: 1}))(t)
 }
 
 // keyed is a store of three snapshots, two keys and a change record.
@@ -51,9 +49,7 @@ func keyed(t *testing.T) (s *memstore.Store, w world, one, two keys.Created) {
 	s = memstore.New()
 	w = grown(t, s)
 	one, two = key(t, s), key(t, s)
-	if _, err := change.Record(t.Context(), s, time.Now); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(change.Record(t.Context(), s, time.Now))(t)
 	return s, w, one, two
 }
 
@@ -73,10 +69,8 @@ func parts(t *testing.T, s artifacts.Store) []part {
 	t.Helper()
 	h := head(t, s)
 	m := h.Manifest
-	before, err := artifacts.ReadManifest(t.Context(), s, m.Retained[0].Manifest)
-	ok(t, err)
-	root, err := ledger.ReadRoot(t.Context(), s, m.Ledger)
-	ok(t, err)
+	before := must.Get(artifacts.ReadManifest(t.Context(), s, m.Retained[0].Manifest))(t)
+	root := must.Get(ledger.ReadRoot(t.Context(), s, m.Ledger))(t)
 	key := func(r artifacts.Ref) artifacts.Key { return artifacts.ObjectKey(r.Digest) }
 	ids, returns := root.IDs["assets"].Segments, root.Returns[0].Segments
 	shared := m.View("exchanges", "volume").Objects[0].Ref
@@ -113,9 +107,7 @@ var ways = []struct {
 
 func repair(t *testing.T, s artifacts.Store, change ...func(*RepairConfig)) *RepairReport {
 	t.Helper()
-	r, err := tryRepair(t.Context(), s, change...)
-	ok(t, err)
-	return r
+	return must.Get(tryRepair(t.Context(), s, change...))(t)
 }
 
 func tryRepair(ctx context.Context, s artifacts.Store, change ...func(*RepairConfig)) (*RepairReport, error) {
@@ -132,19 +124,17 @@ func from(name string, r artifacts.Reader) func(*RepairConfig) {
 	return func(c *RepairConfig) { c.From = append(c.From, Copy{r, name}) }
 }
 
-// TestRepair damages one object of each kind in each way and mends it from each
-// source. Where the source has it, the store is whole and the next build
-// publishes; where it has not, the report names the object, nothing is changed,
-// and, when the newest ledger has lost it, going back leaves a store that is
-// whole. FEED.md, "Repair", has the closing table in words.
+// TestRepair damages one object of each kind in each way and mends it from each source. Where the
+// source has it, the store is whole and the next build publishes; where it has not, the report
+// names the object, nothing is changed, and, when the newest ledger has lost it, going back leaves
+// a store that is whole. FEED.md, "Repair", has the closing table in words.
 func TestRepair(t *testing.T) {
 	whole := memstore.New()
 	w := grown(t, whole)
 	views := map[artifacts.Key]bool{}
 	m := head(t, whole).Manifest
 	for _, ret := range append(m.Retained, artifacts.Retained{Manifest: head(t, whole).Pointer.Manifest}) {
-		m, err := artifacts.ReadManifest(t.Context(), whole, ret.Manifest)
-		ok(t, err)
+		m := must.Get(artifacts.ReadManifest(t.Context(), whole, ret.Manifest))(t)
 		for _, v := range m.Views {
 			for _, o := range v.Objects {
 				views[artifacts.ObjectKey(o.Digest)] = true
@@ -189,9 +179,8 @@ func TestRepair(t *testing.T) {
 						outcomes[p.kind+source.name] = "mended"
 						return
 					}
-					if len(r.Mended) > 0 ||
-						!slices.ContainsFunc(r.Missing,
-							func(m string) bool { return strings.Contains(m, p.key.String()) }) || r.Accepted {
+					if len(r.Mended) > 0 || !slices.ContainsFunc(r.Missing,
+						func(m string) bool { return strings.Contains(m, p.key.String()) }) || r.Accepted {
 						t.Fatalf("report %+v, want %s missing", r, p.key)
 					}
 					if after := contents(t, s); !maps.Equal(before, after) {
@@ -237,8 +226,7 @@ func acceptLoss(t *testing.T, s artifacts.Store, w world, back time.Duration, lo
 	mustBuild(t, s, w.Later(artifacts.Step))
 	verify(t, s)
 	// Where the ids could be kept, they are; where not, it was said.
-	l, err := ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger)
-	ok(t, err)
+	l := must.Get(ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger))(t)
 	if _, ok := l.Known("assets", fmt.Sprintf("coin-%d", w.Assets-1)); !ok {
 		t.Error("the newest asset has no id")
 	}
@@ -247,9 +235,7 @@ func acceptLoss(t *testing.T, s artifacts.Store, w world, back time.Duration, lo
 // head0 reads the pointer, whose manifest may be lost.
 func head0(t *testing.T, s artifacts.Reader) *artifacts.Pointer {
 	t.Helper()
-	p, err := artifacts.ParsePointer(stored(t, s, artifacts.CurrentKey))
-	ok(t, err)
-	return p
+	return must.Get(artifacts.ParsePointer(stored(t, s, artifacts.CurrentKey)))(t)
 }
 
 // TestRepairAll mends a store of which nothing but the objects that move is

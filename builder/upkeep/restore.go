@@ -150,8 +150,7 @@ func (s *small[T]) read(
 }
 
 func (m *moved) read(ctx context.Context, r artifacts.ObjectReader) error {
-	return errors.Join(
-		m.identity.read(ctx, r, artifacts.IdentityKey, artifacts.ParseIdentity),
+	return errors.Join(m.identity.read(ctx, r, artifacts.IdentityKey, artifacts.ParseIdentity),
 		m.pointer.read(ctx, r, artifacts.CurrentKey, artifacts.ParsePointer),
 		m.keys.read(ctx, r, artifacts.KeysKey, artifacts.ParseKeySet),
 		m.change.read(ctx, r, artifacts.ChangeKey, artifacts.ParseChange),
@@ -366,14 +365,12 @@ func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*me
 		return w, w
 	}
 	r.note("what was published since the backup cannot be told, since %s: every time up to %s counts as withdrawn,"+
-		" and new ids begin far above those that are known",
-		why, publish.Stamp(mem.through))
+		" and new ids begin far above those that are known", why, publish.Stamp(mem.through))
 	return mem, nil
 }
 
 // rememberNewest is remember for a known newest snapshot; done is false if it cannot be read.
-func (r *restore) rememberNewest(
-	ctx context.Context, from either, mem *memory, newest *artifacts.Pointer,
+func (r *restore) rememberNewest(ctx context.Context, from either, mem *memory, newest *artifacts.Pointer,
 ) (done bool, err error) {
 	m, err := artifacts.ReadManifest(ctx, from, newest.Manifest)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
-func tryRestore(
-	ctx context.Context, s artifacts.Store, from artifacts.Reader, change ...func(*RestoreConfig),
+func tryRestore(ctx context.Context, s artifacts.Store, from artifacts.Reader, change ...func(*RestoreConfig),
 ) (*RestoreReport, error) {
 	cfg := RestoreConfig{Store: s, From: Copy{from, "backup"}, Now: at(4)}
 	for _, f := range change {
@@ -34,30 +34,23 @@ func at(steps time.Duration) func() time.Time {
 
 func keySet(t *testing.T, s artifacts.Reader) *artifacts.KeySet {
 	t.Helper()
-	set, err := artifacts.ParseKeySet(stored(t, s, artifacts.KeysKey))
-	ok(t, err)
-	return set
+	return must.Get(artifacts.ParseKeySet(stored(t, s, artifacts.KeysKey)))(t)
 }
 
 func revoke(t *testing.T, s artifacts.Store, id string) {
 	t.Helper()
-	if _, err := (&keys.Registry{Store: s}).Revoke(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	must.Get((&keys.Registry{Store: s}).Revoke(t.Context(), id))(t)
 }
 
-// TestRestore puts one backup back over all that may be left of a store: what is
-// published is whole and above all that was seen, no revoked key comes back, and
-// the next build publishes.
+// TestRestore puts one backup back over all that may be left of a store: what is published is whole
+// and above all that was seen, no revoked key comes back, and the next build publishes.
 func TestRestore(t *testing.T) {
 	s, w, one, two := keyed(t)
 	backup := memstore.New()
 	backUp(t, s, backup)
 	// Since then: a snapshot, a change record, one key revoked and one made.
 	mustBuild(t, s, w.Later(artifacts.Step))
-	if _, err := change.Record(t.Context(), s, time.Now); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(change.Record(t.Context(), s, time.Now))(t)
 	revoke(t, s, one.ID)
 	three := key(t, s)
 	seen, seenKeys, seenChange := head(t, s).Pointer.Sequence, keySet(t, s).Number, changeRecord(t, s).Number
@@ -110,8 +103,7 @@ func TestRestore(t *testing.T) {
 		{"the backup itself", clone(t, backup, all), none, backups, 3, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := tryRestore(t.Context(), c.store, backup, c.change)
-			ok(t, err)
+			r := must.Get(tryRestore(t.Context(), c.store, backup, c.change))(t)
 			verify(t, c.store)
 			got := head(t, c.store)
 			if r.Sequence != c.above+restoreStep || got.Pointer.Sequence != r.Sequence ||
@@ -224,9 +216,7 @@ func TestRestoreForgotten(t *testing.T) {
 	set.Keys = set.Keys[1:]
 	set.Number++
 	overwrite(t, s, artifacts.KeysKey, set.Encode())
-	if _, err := tryRestore(t.Context(), s, backup, func(c *RestoreConfig) { c.KeysFromBackup = true }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tryRestore(t.Context(), s, backup, func(c *RestoreConfig) { c.KeysFromBackup = true }))(t)
 	if got := keySet(t, s); got.Find(one.ID).Revoked.IsZero() || !got.Find(two.ID).Revoked.IsZero() {
 		t.Errorf("keys %+v", got.Keys)
 	}
@@ -258,9 +248,7 @@ func TestRestoreFaults(t *testing.T) {
 			if keySet(t, s).Find(one.ID).Revoked.IsZero() {
 				t.Error("a revoked key came back")
 			}
-			if _, err := tryRestore(t.Context(), s, backup, fromBackup); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(tryRestore(t.Context(), s, backup, fromBackup))(t)
 			verify(t, s)
 			if keySet(t, s).Find(one.ID).Revoked.IsZero() {
 				t.Error("a revoked key came back with the next restore")
@@ -271,10 +259,8 @@ func TestRestoreFaults(t *testing.T) {
 // TestRestoreSigned: a backup keeps the signatures that the store has, and what
 // is restored is signed anew; what nobody trusts is damage.
 func TestRestoreSigned(t *testing.T) {
-	sign, err := artifacts.NewSignKey(rand.Reader)
-	ok(t, err)
-	other, err := artifacts.NewSignKey(rand.Reader)
-	ok(t, err)
+	sign := must.Get(artifacts.NewSignKey(rand.Reader))(t)
+	other := must.Get(artifacts.NewSignKey(rand.Reader))(t)
 	trust := artifacts.Trust{sign.Trust()}
 	open := func(plain artifacts.Store) artifacts.Store {
 		return signed.Store(plain, []artifacts.SignKey{sign}, trust)

@@ -66,8 +66,7 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 // Shrink publishes the current snapshot again with the retained list of a build with this retain,
 // so that the next Collect frees what only the others need. It publishes nothing if no snapshot
 // leaves the list.
-func Shrink(
-	ctx context.Context, s artifacts.Store, retain time.Duration, now func() time.Time,
+func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now func() time.Time,
 ) (*builder.Report, error) {
 	head, err := publish.ReadHead(ctx, s)
 	if err != nil {
@@ -96,8 +95,7 @@ func Shrink(
 
 // publishAgain replaces the head by target with the ledger root. target is newest's retained
 // snapshot with index at, or newest itself if at is -1.
-func publishAgain(
-	ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int,
+func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int,
 	target *artifacts.Manifest, root []byte, now func() time.Time,
 ) (*builder.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, builder.BuildDeadline)

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 func TestRollback(t *testing.T) {
@@ -30,8 +31,7 @@ func TestRollback(t *testing.T) {
 	newest := head(t, s)
 	target := w.Later(3 * artifacts.Step).At
 
-	r, err := Rollback(ctx, s, target, time.Now)
-	ok(t, err)
+	r := must.Get(Rollback(ctx, s, target, time.Now))(t)
 	if !r.Published || r.Sequence != 8 || r.SnapshotTime != publish.Stamp(target) || r.Counts["assets"] != 80 {
 		t.Errorf("report %+v", r)
 	}
@@ -40,8 +40,7 @@ func TestRollback(t *testing.T) {
 	if now.Pointer.Store != newest.Pointer.Store || !now.Manifest.Time.Equal(target) {
 		t.Errorf("store %s, snapshot %v", now.Pointer.Store, now.Manifest.Time)
 	}
-	old, err := artifacts.ReadManifest(ctx, s, newest.Manifest.Retained[2].Manifest)
-	ok(t, err)
+	old := must.Get(artifacts.ReadManifest(ctx, s, newest.Manifest.Retained[2].Manifest))(t)
 	if len(now.Manifest.Retained) != 3 || now.Manifest.Retained[0].Time != target.Add(-artifacts.Step) {
 		t.Errorf("retained %v", now.Manifest.Retained)
 	}
@@ -52,8 +51,7 @@ func TestRollback(t *testing.T) {
 	if now.Manifest.Input != old.Input || now.Manifest.Views[0].Objects[0] != old.Views[0].Objects[0] {
 		t.Error("the current snapshot is not the target's")
 	}
-	l, err := ledger.Load(ctx, s, &now.Manifest.Ledger)
-	ok(t, err)
+	l := must.Get(ledger.Load(ctx, s, &now.Manifest.Ledger))(t)
 	if id, ok := l.Known("assets", "coin-89"); !ok {
 		t.Errorf("an id that was given out is forgotten: %d", id)
 	}
@@ -98,9 +96,7 @@ func TestRollback(t *testing.T) {
 	if r := mustBuild(t, s, again); r.Sequence != 9 {
 		t.Errorf("sequence %d", r.Sequence)
 	}
-	if l, err = ledger.Load(ctx, s, &head(t, s).Manifest.Ledger); err != nil {
-		t.Fatal(err)
-	}
+	l = must.Get(ledger.Load(ctx, s, &head(t, s).Manifest.Ledger))(t)
 	for key, want := range map[string]uint64{"coin-85": 86, "coin-94": 95} {
 		if id, _ := l.Known("assets", key); id != want {
 			t.Errorf("%s has id %d, want %d", key, id, want)
@@ -116,9 +112,7 @@ func TestRollback(t *testing.T) {
 		}
 		return faultstore.Pass
 	})
-	if _, err := Rollback(ctx, beside, target, time.Now); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Rollback(ctx, beside, target, time.Now))(t)
 	verify(t, s)
 	if c := changeRecord(t, s); !c.Snapshot.Equal(target) || c.Value == "0" {
 		t.Errorf("change record %+v", c)
@@ -168,8 +162,7 @@ func TestRollbackChange(t *testing.T) {
 					continue
 				}
 				if _, err := Rollback(t.Context(), s, good.At, time.Now); err != nil ||
-					!head(t, s).Pointer.Time.Equal(good.At) ||
-					!changeRecord(t, s).Snapshot.Equal(good.At) {
+					!head(t, s).Pointer.Time.Equal(good.At) || !changeRecord(t, s).Snapshot.Equal(good.At) {
 					t.Errorf("the same rollback again: %v, record %+v", err, changeRecord(t, s))
 				}
 			}
@@ -213,9 +206,7 @@ func TestJump(t *testing.T) {
 	w := world{Assets: 10, At: epoch}
 	mustBuild(t, s, w)
 	mustBuild(t, s, w.Later(artifacts.Step))
-	if _, err := change.Record(t.Context(), s, time.Now); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(change.Record(t.Context(), s, time.Now))(t)
 	p := *head(t, s).Pointer
 	for _, above := range []uint64{artifacts.MaxJump, artifacts.MaxJump + 1} {
 		s := clone(t, s, all)
@@ -241,8 +232,7 @@ func TestRollbackDamaged(t *testing.T) {
 	}
 	h := head(t, first)
 	ret := h.Manifest.Retained[1]
-	m, err := artifacts.ReadManifest(t.Context(), first, ret.Manifest)
-	ok(t, err)
+	m := must.Get(artifacts.ReadManifest(t.Context(), first, ret.Manifest))(t)
 	ok(t, first.Delete(t.Context(), artifacts.ObjectKey(m.View("quotes", "id").Objects[0].Digest)))
 	if _, err := Rollback(t.Context(), first, ret.Time, time.Now); err == nil ||
 		!strings.Contains(err.Error(), "builder repair") {

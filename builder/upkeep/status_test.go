@@ -13,14 +13,14 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // TestStatus compares what Status says of a store with what its makers, Check
 // and gc say, as the store is built, signed and damaged.
 func TestStatus(t *testing.T) {
 	mem, c := storeWithClock()
-	sign, err := artifacts.NewSignKey(rand.Reader)
-	ok(t, err)
+	sign := must.Get(artifacts.NewSignKey(rand.Reader))(t)
 	s := signed.Store(mem, []artifacts.SignKey{sign}, artifacts.Trust{sign.Trust()})
 	status := func(trust ...artifacts.TrustKey) *StatusReport {
 		t.Helper()
@@ -43,12 +43,9 @@ func TestStatus(t *testing.T) {
 		if i < 3 {
 			request.Expires = c.Now().Add(time.Hour)
 		}
-		made, err := registry.Create(t.Context(), request)
-		ok(t, err)
+		made := must.Get(registry.Create(t.Context(), request))(t)
 		if i%3 == 1 {
-			if _, err := registry.Revoke(t.Context(), made.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(registry.Revoke(t.Context(), made.ID))(t)
 		}
 	}
 	w := world{Assets: 50, At: epoch}
@@ -77,8 +74,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("keys %+v, want %+v", r.Keys, want)
 	}
 	if l := r.Ledger; l == nil || l.Digest != now.Manifest.Ledger.Digest || l.Snapshots != 15 ||
-		!l.Oldest.Equal(epoch) ||
-		l.IDs["assets"] != 50 || l.Missing != 0 {
+		!l.Oldest.Equal(epoch) || l.IDs["assets"] != 50 || l.Missing != 0 {
 		t.Errorf("ledger %+v", l)
 	}
 	for _, m := range r.Moving[1:] {
@@ -94,8 +90,7 @@ func TestStatus(t *testing.T) {
 		r.FreeBytes != dry.DeletedBytes || r.Free == 0 {
 		t.Errorf("%d objects of %d bytes are free; gc says %+v", r.Free, r.FreeBytes, dry)
 	}
-	stranger, err := artifacts.NewSignKey(rand.Reader)
-	ok(t, err)
+	stranger := must.Get(artifacts.NewSignKey(rand.Reader))(t)
 	if m := status(stranger.Trust()).Moving[1]; *m.Trusted {
 		t.Errorf("a stranger's key has signed %+v", m)
 	}
@@ -116,9 +111,7 @@ func TestStatus(t *testing.T) {
 	}
 	for _, key := range []artifacts.Key{ledgerKey, artifacts.KeysKey, artifacts.CurrentKey} {
 		ok(t, mem.Delete(t.Context(), key))
-		if err := mem.Put(t.Context(), key, []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, mem.Put(t.Context(), key, []byte("x")))
 		n := len(r.Problems)
 		if r = status(); len(r.Problems) <= n && key != artifacts.CurrentKey || r.Store == "" {
 			t.Errorf("%s is damaged: %+v", key, r)

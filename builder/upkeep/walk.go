@@ -11,8 +11,7 @@ import (
 
 // eachSnapshot calls f with the published snapshot and those it retains, newest first:
 // with the manifest, or with the error of reading it. It stops at the first error of f.
-func eachSnapshot(
-	ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer,
+func eachSnapshot(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer,
 	f func(artifacts.Retained, *artifacts.Manifest, error) error,
 ) error {
 	published := artifacts.Retained{Time: p.Time, Manifest: p.Manifest}

@@ -179,7 +179,7 @@ var troubles = []trouble{
 		alerts: []string{"EdgeErrors", "EdgeSlow"},
 		shows:  "503",
 		pages: map[string]string{
-			"EdgeErrors": "an edge that has something to answer with only in the store", "EdgeSlow": "Shards missed"},
+			"EdgeErrors": "the answer needs an object that only the store has", "EdgeSlow": "Shards missed"},
 	},
 	{
 		name: "the key set is damaged", minutes: 7,
@@ -218,7 +218,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"EdgeNoKeys"},
 		shows:  `"in_force": 0`,
-		pages:  map[string]string{"EdgeNoKeys": "`builder keys list` shows whether there are any; if not, create one"},
+		pages:  map[string]string{"EdgeNoKeys": "`builder keys list` shows whether there are any; if there never were, create one"},
 	},
 	{
 		name: "Redis is away", minutes: 7,

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
+	"example.com/marketdata/internal/lab/memstore"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 )

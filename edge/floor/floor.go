@@ -192,7 +192,7 @@ func (f *Floor) Missing(key artifacts.Key, missing bool) {
 		return
 	}
 	if f.missing[key] = missing; missing {
-		f.log.Error("the store has lost a small object; what it said last stays in force", "object", key.String())
+		f.log.Error("the store has lost a small object; copies of it are kept", "object", key.String())
 	} else {
 		f.log.Info("a small object is back in the store", "object", key.String())
 	}

@@ -30,23 +30,23 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var counts = []count{
-	{desc("edge_polls_total", "Times the store was asked for a newer pointer."),
+	{desc("edge_polls_total", "Polls of the store for a newer pointer."),
 		func(p *parts) int64 { return p.Refresher.Counters.Polls.Load() }},
-	{desc("edge_polls_not_modified_total", "Polls that found the pointer where it was."),
+	{desc("edge_polls_not_modified_total", "Polls that found the pointer unchanged."),
 		func(p *parts) int64 { return p.Refresher.Counters.NotModified.Load() }},
-	{desc("edge_poll_errors_total", "Polls that failed, or found what was refused."),
+	{desc("edge_poll_errors_total", "Polls that failed, or whose result was refused."),
 		func(p *parts) int64 { return p.Refresher.Counters.PollErrors.Load() }},
-	{desc("edge_snapshot_swaps_total", "Snapshots that were taken over."),
+	{desc("edge_snapshot_swaps_total", "Swaps to another snapshot."),
 		func(p *parts) int64 { return p.Refresher.Counters.Swaps.Load() }},
 	{desc("edge_snapshot_refused_total",
-		"Times a pointer was not taken over: it moved back, is of another store, does not parse, or its snapshot is damaged or unavailable."),
+		"Pointers refused: moved back, of another store, not parsable, or with a damaged or unavailable snapshot."),
 		func(p *parts) int64 { return p.Refresher.Counters.Refused.Load() }},
 
-	{desc("edge_store_fetches_total", "Objects asked of the store."),
+	{desc("edge_store_fetches_total", "Objects requested from the store."),
 		func(p *parts) int64 { return p.Cache.Counters.Fetches.Load() }},
 	{desc("edge_store_fetch_errors_total", "Fetches that failed."),
 		func(p *parts) int64 { return p.Cache.Counters.FetchErrors.Load() }},
-	{desc("edge_store_fetch_bytes_total", "Bytes of objects taken from the store."),
+	{desc("edge_store_fetch_bytes_total", "Bytes of objects fetched from the store."),
 		func(p *parts) int64 { return p.Cache.Counters.FetchBytes.Load() }},
 	{desc("edge_corrupt_total", "Objects and shards that failed verification, from the store or from disk."),
 		func(p *parts) int64 { return p.Cache.Counters.Corrupt.Load() }},
@@ -55,56 +55,56 @@ var counts = []count{
 	{desc("edge_disk_errors_total", "Objects that could not be written to the disk copy."),
 		func(p *parts) int64 { return p.Cache.Counters.DiskErrors.Load() }},
 
-	{desc("edge_shard_reads_total", "Shards that answers were put together from, cached or not."),
+	{desc("edge_shard_reads_total", "Shards read to compose answers, cached or not."),
 		func(p *parts) int64 { return p.totals.Shards }},
-	{desc("edge_shard_cache_misses_total", "Shards asked for that the shard cache did not have."),
+	{desc("edge_shard_cache_misses_total", "Lookups of shards that the shard cache did not have."),
 		func(p *parts) int64 { return p.Cache.Counters.MemoryMisses.Load() }},
-	{desc("edge_shard_loads_total", "Shards that were expanded and parsed."),
+	{desc("edge_shard_loads_total", "Shards that were decompressed and parsed."),
 		func(p *parts) int64 { return p.Cache.Counters.Loads.Load() }},
-	{desc("edge_rows_visited_total", "Rows visited to put answers together."),
+	{desc("edge_rows_visited_total", "Rows visited to compose answers."),
 		func(p *parts) int64 { return p.totals.Rows }},
 	{desc("edge_response_cache_hits_total", "Answers found in the response cache."),
 		func(p *parts) int64 { return p.totals.Hits }},
 	{desc("edge_response_cache_misses_total",
-		"Answers that the response cache did not have, so that they were put together."),
+		"Answers that were composed because the response cache did not have them."),
 		func(p *parts) int64 { return p.totals.Composed }},
 	{desc("edge_response_cache_admitted_total",
-		"Answers put into the response cache, those made before a swap included."),
+		"Answers added to the response cache, including those made before a swap."),
 		func(p *parts) int64 { return p.Refresher.Responses.Admitted.Load() }},
-	{desc("edge_response_cache_evicted_total", "Answers that left the response cache to make room for others."),
+	{desc("edge_response_cache_evicted_total", "Answers evicted from the response cache to make room for others."),
 		func(p *parts) int64 { return p.Refresher.Responses.Evicted.Load() }},
-	{desc("edge_response_cache_warmed_total", "Answers made before the swap, because they were asked for most."),
+	{desc("edge_response_cache_warmed_total", "Answers made before a swap, because they were requested most."),
 		func(p *parts) int64 { return p.totals.Warmed }},
 }
 
 var (
-	sequenceDesc = desc("edge_snapshot_sequence", "Sequence of the snapshot that is served; 0 before the first.")
-	timeDesc     = desc("edge_snapshot_timestamp_seconds", "Time of the snapshot that is served, in Unix seconds.")
-	ageDesc      = desc("edge_snapshot_age_seconds", "Time since that of the snapshot that is served.")
+	sequenceDesc = desc("edge_snapshot_sequence", "Sequence of the current snapshot; 0 before the first.")
+	timeDesc     = desc("edge_snapshot_timestamp_seconds", "Time of the current snapshot, in Unix seconds.")
+	ageDesc      = desc("edge_snapshot_age_seconds", "Age of the current snapshot.")
 	stateDesc    = desc("edge_snapshot_state", "1 for the state that the edge is in, as /status names it.", "state")
 	missingDesc  = desc(
-		"edge_snapshot_missing_objects", "Objects of the snapshot that is served that are not on this machine yet.")
+		"edge_snapshot_missing_objects", "Objects of the current snapshot that are not on this machine yet.")
 	offDiskDesc = desc(
-		"edge_disk_missing_objects", "Objects of the snapshot that is served that the disk copy did not take.")
+		"edge_disk_missing_objects", "Objects of the current snapshot that the disk copy did not take.")
 	historyDesc = desc("edge_history_missing_objects",
-		"Objects of the history of the snapshot that is served that are still to be fetched ahead.")
+		"Objects of the current snapshot's history that are still to be prefetched.")
 	lastLagDesc = desc(
-		"edge_snapshot_last_swap_lag_seconds", "Time from the move of the pointer to the last swap, by both clocks.")
+		"edge_snapshot_last_swap_lag_seconds", "Time from the pointer's move, by the builder's clock, to the last swap, by the edge's.")
 	skewDesc = desc(
-		"edge_clock_skew_seconds", "How far this machine's clock is ahead of the store's, by the Date of its answers; none where the store sends no Date.")
+		"edge_clock_skew_seconds", "How far this machine's clock is ahead of the store's, by the Date of its answers; absent if the store sends no Date.")
 	diskDesc = desc("edge_disk_bytes", "Bytes of the disk copy.")
 
 	entriesDesc = desc(
-		"edge_response_cache_entries", "Answers in the response cache of the snapshot that is served.")
+		"edge_response_cache_entries", "Answers in the current snapshot's response cache.")
 	entryBytesDesc = desc(
-		"edge_response_cache_bytes", "Bytes that the response cache of the snapshot that is served takes.")
+		"edge_response_cache_bytes", "Bytes used by the current snapshot's response cache.")
 
 	openDesc    = desc("edge_connections", "Open connections of the public listener.")
 	waitingDesc = desc(
-		"edge_connections_waiting", "Open connections that take memory while they wait for their peer to send the rest of a request or to take an answer.")
-	waitingBytesDesc = desc("edge_connections_waiting_bytes", "Bytes that waiting connections take.")
+		"edge_connections_waiting", "Open connections that hold memory while they wait for the client to send the rest of a request or to read an answer.")
+	waitingBytesDesc = desc("edge_connections_waiting_bytes", "Bytes held by waiting connections.")
 	refusedDesc      = desc("edge_connections_refused_total",
-		"Connections turned away, or closed in favour of addresses that hold less, because there were too many or too much memory waited for them.")
+		"Connections refused, or closed in favour of addresses that hold less, because there were too many or they held too much memory.")
 
 	streamsDesc = desc("edge_streams", "Open streams of /events.")
 	eventsDesc  = desc("edge_stream_events_total", "Events sent on streams.")
@@ -112,18 +112,18 @@ var (
 	keysDesc      = desc("edge_keys_in_force", "API keys in force; -1 before a set was read.")
 	keysStateDesc = desc("edge_keys_state", "1 for the state that the key set is in, as /status names it.", "state")
 	confirmedDesc = desc("edge_keys_confirmed_timestamp_seconds",
-		"When the store last gave or confirmed the key set, in Unix seconds; 0: never.")
+		"Time at which the store last returned or confirmed the key set, in Unix seconds; 0: never.")
 
 	lostDesc = desc("edge_store_object_lost",
 		"1 while a small object that this edge has read before is missing from the store.", "object")
 
 	limitsStateDesc = desc(
 		"edge_limits_state", "1 for the state that shared limits are in, as /status names it; INTERRUPTED: this edge limits by itself.", "state")
-	limitsCallsDesc  = desc("edge_limits_calls_total", "Calls of the store of shared limits.")
+	limitsCallsDesc  = desc("edge_limits_calls_total", "Calls to the store of shared limits.")
 	limitsFaultsDesc = desc(
-		"edge_limits_faults_total", "Calls of the store of shared limits that failed or came too late.")
+		"edge_limits_faults_total", "Calls to the store of shared limits that failed or were too late.")
 	limitsLocalDesc = desc(
-		"edge_limits_local_total", "Requests with a key whose limit is shared that this edge decided on by itself.")
+		"edge_limits_local_total", "Requests with a key whose limit is shared that this edge decided by itself.")
 )
 
 // Describe implements prometheus.Collector.

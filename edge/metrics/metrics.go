@@ -73,7 +73,7 @@ func New(src Sources) *Metrics {
 		began: time.Now(),
 		swapLag: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "edge_snapshot_swap_lag_seconds", Buckets: swapBounds,
-			Help: "Time from the move of the pointer, by the builder's clock, or from the set time, to the swap, by the edge's; or from the edge's start, if that was later.",
+			Help: "Time from the pointer's move, by the builder's clock, or from the set time, to the swap, by the edge's clock; from the edge's start if that was later.",
 		}),
 		activation: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "edge_snapshot_activation_delay_seconds",

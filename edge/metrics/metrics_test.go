@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reply"
@@ -21,6 +20,7 @@ import (
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/edge/upstream"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/teststore"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"

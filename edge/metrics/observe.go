@@ -121,7 +121,7 @@ var (
 	bytesDesc = prometheus.NewDesc(
 		"edge_http_response_bytes_total", "Bytes of the answers' bodies, by route.", []string{"route"}, nil)
 	limitedDesc = prometheus.NewDesc("edge_http_rate_limited_total",
-		"Requests refused because they were too many: of one key, or of one address without a valid key or for what needs none.", []string{"by"}, nil)
+		"Requests refused by rate limits: of a key, or of an address without a valid key or for paths that need none.", []string{"by"}, nil)
 )
 
 // answerCollector adds the stripes up at a scrape.

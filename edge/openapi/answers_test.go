@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/server"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/openapitest"
 	"example.com/marketdata/internal/lab/testserver"
 	"example.com/marketdata/internal/lab/teststore"
@@ -245,7 +245,7 @@ func TestExamples(t *testing.T) {
 }
 
 var endpoints = []string{
-	"assets", "quotes", "trending", "exchanges", "global", "categories", "chains", "history", "search"}
+	"assets", "quotes", "markets", "trending", "exchanges", "global", "categories", "chains", "history", "search"}
 
 // asked is a path with what it takes at least.
 func asked(path string) string {
@@ -266,7 +266,7 @@ func targets() []string {
 			"", "?", "?page=1&size=2", "?page=9223372036854775807", "?limit=1&offset=1", "?offset=100000", "?limit=-4",
 			"?size=0", "?id=1,2,99", "?id=,",
 			"?slug=bitcoin,none,caf%C3%A9,flowers-(all)", "?symbol=PTL,none", "?id=1&slug=none&symbol=none",
-			"?sort=name:DESC", "?sort=id:desc&fields=links,more",
+			"?sort=name:DESC", "?sort=id:desc&fields=links,groups,more",
 			"?slug=salt-&-co", "?slug=salt-%26-co", "?slug=%ff%00", "?unknown=1", "?id=1&id=2&page=1&limit=1&a%2c+=",
 			"?by=%20GAINERS%20", "?by=searched", "?size=101", "?size=500&limit=10", "?limit=101",
 			"?page=0", "?page=x", "?offset=-1", "?offset=100001", "?sort=price", "?sort=volume", "?sort=symbol",

@@ -10,6 +10,7 @@ type Endpoint uint8
 const (
 	Assets Endpoint = iota
 	Quotes
+	Markets
 	Trending
 	Exchanges
 	Global
@@ -42,8 +43,9 @@ func (e Endpoint) String() string { return e.Name() }
 // Sort is a key that rows are sorted by. Its zero value is SortID.
 type Sort uint8
 
-// The sort keys of all endpoints. Trending and Search have one of their own each,
-// which cannot be asked for.
+// The sort keys of all endpoints, in the order of sortNames. Those by text stand between SortName
+// and SortSlug (ByText). Trending and Search have one of their own each, and
+// Markets two for the members of groups, which cannot be asked for.
 const (
 	SortID Sort = iota
 	SortName
@@ -55,17 +57,28 @@ const (
 	SortVolume24h // of a group, "volume_24h"
 	SortBoard
 	SortWord
+	SortPrice
+	SortChange1h
+	SortChange24h
+	SortChange7d
+	SortChange30d
+	SortCategory
+	SortChain
 
 	// Sorts is how many there are.
 	Sorts = iota
 )
 
 var sortNames = [Sorts]string{"id", "name", "symbol", "slug", "rank", "volume", "market_cap", "volume_24h", "board",
-	artifacts.SearchSort}
+	artifacts.SearchSort, "price", "percent_change.1h", "percent_change.24h", "percent_change.7d", "percent_change.30d",
+	artifacts.GroupSorts[0].Sort, artifacts.GroupSorts[1].Sort}
 
 // Name returns the key as it stands in a request, which is also the name of
 // the view's order in a manifest.
 func (s Sort) Name() string { return sortNames[s] }
+
+// ByText reports whether the order is that of a text.
+func (s Sort) ByText() bool { return s >= SortName && s <= SortSlug }
 
 // String is Name.
 func (s Sort) String() string { return s.Name() }
@@ -81,10 +94,13 @@ var endpoints = [Endpoints]struct {
 	sort    Sort // when none is asked for
 	desc    bool
 	errSort *ParamError
+	// field is what fields may add.
+	field     string
+	errFields *ParamError
 }{
 	Assets: {name: "assets", reads: readsList | setOf(paramSymbol, paramFields),
 		sorts:   []Sort{SortID, SortName, SortSymbol, SortSlug, SortRank},
-		errSort: sortError("id, name, symbol, slug or rank")},
+		errSort: sortError("id, name, symbol, slug or rank"), field: "links", errFields: errLinksCount},
 	Quotes: {name: "quotes", reads: readsList | setOf(paramSymbol),
 		sorts:   []Sort{SortID, SortName, SortSymbol, SortSlug},
 		errSort: sortError("id, name, symbol or slug")},
@@ -98,6 +114,13 @@ var endpoints = [Endpoints]struct {
 		errSort: sortError(groupSortNames)},
 	History: {name: "history", reads: readsList&^setOf(paramSort) | setOf(paramSymbol, paramWindow)},
 	Search:  {name: artifacts.SearchCollection, reads: setOf(paramQ)},
+	Markets: {name: artifacts.MarketsCollection,
+		reads: readsList | setOf(paramSymbol, paramCategory, paramChain, paramFields),
+		sorts: []Sort{SortRank, SortMarketCap, SortVolume, SortPrice, SortChange1h, SortChange24h, SortChange7d,
+			SortChange30d, SortID, SortName, SortSymbol, SortSlug},
+		sort: SortRank,
+		errSort: sortError("rank, market_cap, volume, price, percent_change.1h, percent_change.24h, percent_change.7d, " +
+			"percent_change.30d, id, name, symbol or slug"), field: "groups", errFields: errGroupsCount},
 }
 
 // readsList are the parameters that every listing with pages reads, in one of

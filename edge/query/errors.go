@@ -41,7 +41,11 @@ var (
 	errIDCount     = paramError("id", tooMany, takesIDs)
 	errSymbolCount = paramError("symbol", tooMany, "up to 100 symbols separated by commas")
 	errSlugCount   = paramError("slug", tooMany, "up to 100 slugs separated by commas")
-	errFieldsCount = paramError("fields", tooMany, "up to 100 names separated by commas, of which links is known")
+
+	errCategoryCount = paramError("category", tooMany, "up to 100 slugs separated by commas")
+	errChainCount    = paramError("chain", tooMany, "up to 100 slugs separated by commas")
+	errLinksCount    = paramError("fields", tooMany, "up to 100 names separated by commas, of which links is known")
+	errGroupsCount   = paramError("fields", tooMany, "up to 100 names separated by commas, of which groups is known")
 
 	errPage   = newIntegerErrors("page", "below 1", takesPage)
 	errOffset = newIntegerErrors("offset", "outside 0 to 100000", takesOffset)

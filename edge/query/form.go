@@ -16,6 +16,8 @@ const (
 	paramID = iota
 	paramSymbol
 	paramSlug
+	paramCategory
+	paramChain
 	paramPage
 	paramSize
 	paramLimit
@@ -30,8 +32,9 @@ const (
 
 // paramNames are the names of the parameters, in the order of their numbers.
 var paramNames = [paramCount][]byte{
-	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("page"), []byte("size"), []byte("limit"), []byte("offset"),
-	[]byte("sort"), []byte("fields"), []byte("by"), []byte("window"), []byte("q"),
+	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("category"), []byte("chain"),
+	[]byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"),
+	[]byte("by"), []byte("window"), []byte("q"),
 }
 
 // paramSet is a set of parameters: bit i stands for the one of number i.
@@ -54,6 +57,10 @@ func paramOf(name []byte) (int, bool) {
 		return paramSymbol, true
 	case "slug":
 		return paramSlug, true
+	case "category":
+		return paramCategory, true
+	case "chain":
+		return paramChain, true
 	case "page":
 		return paramPage, true
 	case "size":

@@ -23,7 +23,7 @@ func (q *Query) asked() *reference.Query {
 	if q.Endpoint == History {
 		a.Window = artifacts.HistoryWindows[q.Window].Name
 	}
-	a.Sort, a.Desc, a.Links, a.Page, a.Offset, a.Size = q.Sort.Name(), q.Desc, q.Links, q.Page, q.First, int64(q.Size)
+	a.Sort, a.Desc, a.Tails, a.Page, a.Offset, a.Size = q.Sort.Name(), q.Desc, q.Tails, q.Page, q.First, int64(q.Size)
 	filter := func(name string, has bool, n int, value func(i int) string) {
 		if !has {
 			return
@@ -37,6 +37,8 @@ func (q *Query) asked() *reference.Query {
 	filter("id", q.HasID, len(q.IDs), func(i int) string { return fmt.Sprint(q.IDs[i]) })
 	filter("slug", q.HasSlug, len(q.Slugs), func(i int) string { return string(q.Slugs[i]) })
 	filter("symbol", q.HasSymbol, len(q.Symbols), func(i int) string { return string(q.Symbols[i]) })
+	filter("category", q.HasCategory, len(q.Categories), func(i int) string { return string(q.Categories[i]) })
+	filter("chain", q.HasChain, len(q.Chains), func(i int) string { return string(q.Chains[i]) })
 	return a
 }
 

@@ -51,8 +51,8 @@ type Query struct {
 	// meaning on /global.
 	Sort Sort
 	Desc bool
-	// Links: fields=links was asked for on /assets.
-	Links bool
+	// Tails: fields=links was asked for on /assets, or fields=groups on /markets.
+	Tails bool
 	// Window is the number of the window in artifacts.HistoryWindows that was asked
 	// for on /history.
 	Window int
@@ -67,17 +67,17 @@ type Query struct {
 	// the largest integer.
 	First int64
 
-	// HasID, HasSlug and HasSymbol: the filter was sent. One that was sent and
-	// has no values matches nothing.
-	HasID, HasSlug, HasSymbol bool
+	// HasID and its likes: the filter was sent. One that was sent and has no values matches
+	// nothing. Categories and chains are those of /markets.
+	HasID, HasSlug, HasSymbol, HasCategory, HasChain bool
 	// IDs are the values of the filter, ascending, without repeats. Any int64:
 	// those that are no id match nothing.
 	IDs []int64
-	// Slugs and Symbols are the values of the filters, folded
+	// Slugs and the following are the values of the filters, folded
 	// (artifacts.Fold), sorted as bytes, without repeats. An empty element is
 	// kept, as an empty first value: it matches nothing, whatever the
 	// directory holds, and X-Not-Found names it.
-	Slugs, Symbols [][]byte
+	Slugs, Symbols, Categories, Chains [][]byte
 
 	// Text is what is searched for, q folded, and Words what stands in it between
 	// blanks, 1 to MaxWords.
@@ -91,19 +91,21 @@ type Query struct {
 	// bytes, without repeats: as many of the first ones as X-Ignored can name.
 	Ignored [][]byte
 
-	buf []byte // behind Slugs, Symbols, Text, Words and Ignored, and values that were unescaped
+	buf []byte // behind the texts of filters, Text, Words and Ignored, and values that were unescaped
 }
 
 // Filtered reports whether any filter was sent.
-func (q *Query) Filtered() bool { return q.HasID || q.HasSlug || q.HasSymbol }
+func (q *Query) Filtered() bool {
+	return q.HasID || q.HasSlug || q.HasSymbol || q.HasCategory || q.HasChain
+}
 
 // Parse reads the query string of a request to endpoint e, without its question
 // mark. It returns nil, or what is wrong with the first invalid parameter in
-// the order id, symbol, slug, page, size, limit, offset, sort, fields, by, window, q; q's
+// the order id, symbol, slug, category, chain, page, size, limit, offset, sort, fields, by, window, q; q's
 // fields then have no meaning. It keeps no reference to query.
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
-	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Words: q.Words[:0],
-		Ignored: q.Ignored[:0], buf: q.buf[:0]}
+	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Categories: q.Categories[:0],
+		Chains: q.Chains[:0], Words: q.Words[:0], Ignored: q.Ignored[:0], buf: q.buf[:0]}
 	// No name and no value grows when it is unescaped and folded, so this
 	// buffer does not move while they point into it.
 	q.buf = slices.Grow(q.buf, len(query))
@@ -156,17 +158,25 @@ func (q *Query) filters(p *params) *ParamError {
 			return err
 		}
 	}
-	var ok bool
-	if v := p.value[paramSymbol]; len(v) > 0 {
-		q.HasSymbol = true
-		if q.Symbols, ok = splitTexts(q.Symbols, q.fold(v)); !ok {
-			return errSymbolCount
+	for _, texts := range [...]struct {
+		param    int
+		sent     *bool
+		values   *[][]byte
+		errCount *ParamError
+	}{
+		{paramSymbol, &q.HasSymbol, &q.Symbols, errSymbolCount},
+		{paramSlug, &q.HasSlug, &q.Slugs, errSlugCount},
+		{paramCategory, &q.HasCategory, &q.Categories, errCategoryCount},
+		{paramChain, &q.HasChain, &q.Chains, errChainCount},
+	} {
+		v := p.value[texts.param]
+		if len(v) == 0 {
+			continue
 		}
-	}
-	if v := p.value[paramSlug]; len(v) > 0 {
-		q.HasSlug = true
-		if q.Slugs, ok = splitTexts(q.Slugs, q.fold(v)); !ok {
-			return errSlugCount
+		var ok bool
+		*texts.sent = true
+		if *texts.values, ok = splitTexts(*texts.values, q.fold(v)); !ok {
+			return texts.errCount
 		}
 	}
 	if q.Endpoint == History && !q.Filtered() {
@@ -299,14 +309,15 @@ func (q *Query) fields(v []byte) *ParamError {
 		return nil
 	}
 	csv := q.fold(v)
+	spec := &endpoints[q.Endpoint]
 	if bytes.Count(csv, comma) >= maxValues {
-		return errFieldsCount
+		return spec.errFields
 	}
 	for more := true; more; {
 		var name []byte
 		name, csv, more = bytes.Cut(csv, comma)
-		if string(name) == "links" {
-			q.Links = true
+		if string(name) == spec.field {
+			q.Tails = true
 		}
 	}
 	return nil
@@ -391,7 +402,7 @@ func (q *Query) AppendKey(dst []byte) []byte {
 		return dst
 	}
 	var flags byte
-	for i, set := range [...]bool{q.Desc, q.Links, q.HasID, q.HasSlug, q.HasSymbol} {
+	for i, set := range [...]bool{q.Desc, q.Tails, q.HasID, q.HasSlug, q.HasSymbol, q.HasCategory, q.HasChain} {
 		if set {
 			flags |= 1 << i
 		}
@@ -413,6 +424,12 @@ func (q *Query) AppendKey(dst []byte) []byte {
 	}
 	if q.HasSymbol {
 		dst = appendTexts(dst, q.Symbols)
+	}
+	if q.HasCategory {
+		dst = appendTexts(dst, q.Categories)
+	}
+	if q.HasChain {
+		dst = appendTexts(dst, q.Chains)
 	}
 	return dst
 }

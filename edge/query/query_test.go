@@ -142,7 +142,8 @@ func TestIgnoredBounded(t *testing.T) {
 
 func TestMessages(t *testing.T) {
 	for _, e := range []*ParamError{errIDElement[0], errIDElement[maxValues-1], errIDCount, errSymbolCount,
-		errSlugCount, errFieldsCount, errPage.notInt, errPage.outside, errOffset.notInt, errOffset.outside,
+		errSlugCount, errCategoryCount, errChainCount, errLinksCount, errGroupsCount,
+		errPage.notInt, errPage.outside, errOffset.notInt, errOffset.outside,
 		errLengths.size.notInt, errLengths.size.outside, errLengths.limit.notInt, errLengths.limit.outside,
 		errExchangeLengths.size.notInt, errExchangeLengths.size.outside,
 		errExchangeLengths.limit.notInt, errExchangeLengths.limit.outside, errHistoryLengths.size.outside,

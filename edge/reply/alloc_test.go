@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/teststore"
 )
 

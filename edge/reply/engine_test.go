@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/edgerig"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/teststore"
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"

@@ -80,7 +80,9 @@ const maxNotFound = 1 << 10
 // appendNotFound appends the value of X-Not-Found: the values of q that match nothing, up to
 // the first that does not fit.
 func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []byte {
-	for by, name := range [rows.Filters]string{rows.ByID: "id=", rows.BySlug: "slug=", rows.BySymbol: "symbol="} {
+	texts := rows.TextsOf(q)
+	for by, name := range [rows.Filters]string{rows.ByID: "id=", rows.BySlug: "slug=", rows.BySymbol: "symbol=",
+		rows.ByCategory: "category=", rows.ByChain: "chain="} {
 		for i, at := range missing[by] {
 			before := len(dst)
 			switch {
@@ -91,13 +93,10 @@ func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []
 			default:
 				dst = append(dst, name...)
 			}
-			switch by {
-			case rows.ByID:
+			if by == rows.ByID {
 				dst = strconv.AppendInt(dst, q.IDs[at], 10)
-			case rows.BySlug:
-				dst = query.AppendEscaped(dst, q.Slugs[at])
-			case rows.BySymbol:
-				dst = query.AppendEscaped(dst, q.Symbols[at])
+			} else {
+				dst = query.AppendEscaped(dst, texts[by][at])
 			}
 			if len(dst) > maxNotFound {
 				return dst[:before]

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/reference"
 	"example.com/marketdata/internal/lab/teststore"
 )

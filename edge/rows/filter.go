@@ -27,23 +27,34 @@ const (
 	ByID = iota
 	BySlug
 	BySymbol
+	ByCategory
+	ByChain
 	Filters
 )
 
-var indexSort = [Filters]query.Sort{ByID: query.SortID, BySlug: query.SortSlug, BySymbol: query.SortSymbol}
+var indexSort = [Filters]query.Sort{ByID: query.SortID, BySlug: query.SortSlug, BySymbol: query.SortSymbol,
+	ByCategory: query.SortCategory, ByChain: query.SortChain}
+
+// index returns the view in which a filter's values are looked up.
+func index(s *snapshot.Snapshot, e query.Endpoint, by int) *snapshot.View {
+	return s.View(rowsOf(e), indexSort[by])
+}
 
 // filtered appends the page of the rows that match every filter, and returns how many match. The
 // filter with the fewest rows drives: only its rows are visited.
 func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err error) {
 	driver := -1
 	filters := 0
-	for by, sent := range [Filters]bool{q.HasID, q.HasSlug, q.HasSymbol} {
+	if q.HasCategory || q.HasChain {
+		defer f.settle()
+	}
+	for by, sent := range sentOf(q) {
 		f.matched[by], f.counts[by] = f.matched[by][:0], 0
 		if !sent {
 			continue
 		}
 		filters++
-		if err := f.resolve(s.View(rowsOf(q.Endpoint), indexSort[by]), q, by); err != nil {
+		if err := f.resolve(s, q, by); err != nil {
 			return 0, err
 		}
 		if driver < 0 || f.counts[by] < f.counts[driver] {
@@ -53,7 +64,7 @@ func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err 
 	if f.counts[driver] == 0 {
 		return 0, nil
 	}
-	v := s.View(rowsOf(q.Endpoint), indexSort[driver])
+	v := index(s, q.Endpoint, driver)
 	simple := filters == 1 && f.window == nil
 	if simple && indexSort[driver] == q.Sort {
 		return f.counts[driver], f.inIndexOrder(v, q, f.matched[driver], f.counts[driver])
@@ -66,14 +77,10 @@ func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err 
 
 // resolve finds the runs that a filter's values match, in ascending order, and notes the values
 // that match nothing. For /history, a run counts if one of its rows has points.
-func (f *Finder) resolve(v *snapshot.View, q *query.Query, by int) error {
-	n := len(q.IDs)
-	var keys [][]byte
+func (f *Finder) resolve(s *snapshot.Snapshot, q *query.Query, by int) error {
+	v := index(s, q.Endpoint, by)
+	keys, n := TextsOf(q)[by], len(q.IDs)
 	if by != ByID {
-		keys = q.Slugs
-		if by == BySymbol {
-			keys = q.Symbols
-		}
 		n = len(keys)
 	}
 	for i := range n {
@@ -83,6 +90,9 @@ func (f *Finder) resolve(v *snapshot.View, q *query.Query, by int) error {
 			ok, err = f.resolveID(v, q.IDs[i])
 		} else {
 			ok, err = f.resolveKey(v, keys[i], by)
+		}
+		if err == nil && !ok && by >= ByCategory { // a listed group without a quoted coin
+			ok, err = f.isListed(s, by, keys[i])
 		}
 		if err != nil {
 			return err
@@ -94,9 +104,42 @@ func (f *Finder) resolve(v *snapshot.View, q *query.Query, by int) error {
 	return nil
 }
 
+// sentOf returns which filters a query has.
+func sentOf(q *query.Query) [Filters]bool {
+	return [Filters]bool{q.HasID, q.HasSlug, q.HasSymbol, q.HasCategory, q.HasChain}
+}
+
+// TextsOf returns the values of each filter by a text.
+func TextsOf(q *query.Query) [Filters][][]byte {
+	return [Filters][][]byte{BySlug: q.Slugs, BySymbol: q.Symbols, ByCategory: q.Categories, ByChain: q.Chains}
+}
+
+// isListed reports whether /categories or /chains lists a group with that slug.
+func (f *Finder) isListed(s *snapshot.Snapshot, by int, slug []byte) (bool, error) {
+	groups := query.Categories
+	if by == ByChain {
+		groups = query.Chains
+	}
+	v := s.View(groups, query.SortSlug)
+	n, err := v.FindKey(slug, &f.Budget)
+	if err != nil || n < 0 {
+		return false, err
+	}
+	shard, err := f.move(&f.listed, v, n)
+	if err != nil {
+		return false, err
+	}
+	_, ok := shard.FindKey(slug)
+	return ok, nil
+}
+
 // allMissing notes every value: before the first snapshot none matches.
 func (f *Finder) allMissing(q *query.Query) {
-	for by, n := range [Filters]int{ByID: len(q.IDs), BySlug: len(q.Slugs), BySymbol: len(q.Symbols)} {
+	for by, texts := range TextsOf(q) {
+		n := len(texts)
+		if by == ByID {
+			n = len(q.IDs)
+		}
 		for i := range n {
 			f.Missing[by] = append(f.Missing[by], i)
 		}
@@ -192,15 +235,17 @@ func (f *Finder) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
 func (f *Finder) inOtherOrder(
 	s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int,
 ) (total int, err error) {
-	if f.counts[driver] > largeSort {
+	groups := f.groupsOf(q, driver)
+	if f.counts[driver]+groups.rows > largeSort {
 		if err := f.enter(limit.LargeSort); err != nil {
 			return 0, err
 		}
 		defer f.leavePlace(limit.LargeSort)
 	}
-	target := s.View(rowsOf(q.Endpoint), q.Sort)
-	column := int(v.Columns[q.Sort])
-	sameOrder := q.Sort == indexSort[driver]
+	if err := f.meetGroups(s, q, driver, &groups); err != nil {
+		return 0, err
+	}
+	o := f.requested(s, v, q, driver)
 	per := v.PerShard()
 	f.entries = f.entries[:0]
 	for _, run := range f.matched[driver] {
@@ -216,29 +261,12 @@ func (f *Finder) inOtherOrder(
 			}
 			row += end - i
 			for ; i < end; i++ {
-				if !f.matchesOthers(v, shard, i, q, driver) {
-					continue
-				}
-				if f.window != nil {
-					if ok, err := f.hasPoints(shard.ID(i)); err != nil {
-						return 0, err
-					} else if !ok {
-						continue
-					}
-				}
 				e := entry{id: shard.ID(i), row: row - end + i}
-				switch {
-				case q.Sort == query.SortID:
-					e.key = e.id
-					if q.Desc {
-						e.key = ^e.id
-					}
-				case sameOrder:
-					e.key = place(target, run.run, q.Desc)
-				default:
-					e.key = place(target, shard.Ord(column, i), q.Desc)
+				if ok, err := f.matchAndPlace(&e, &o, shard, i, run.run, &groups); err != nil {
+					return 0, err
+				} else if ok {
+					f.entries = append(f.entries, e)
 				}
-				f.entries = append(f.entries, e)
 			}
 		}
 	}
@@ -250,6 +278,12 @@ func (f *Finder) inOtherOrder(
 		return total, f.appendItems(v, picked)
 	}
 	for _, e := range picked {
+		if f.markets != nil {
+			if err := f.addMarketOf(e.id, uint32(e.row)); err != nil {
+				return 0, err
+			}
+			continue
+		}
 		shard, err := f.at(v, e.row/per)
 		if err != nil {
 			return 0, err
@@ -257,6 +291,163 @@ func (f *Finder) inOtherOrder(
 		f.append(shard, e.row%per, e.row%per+1)
 	}
 	return total, nil
+}
+
+// requested is the order of an answer, and where its filters and places are read.
+type requested struct {
+	q         *query.Query
+	driver    int
+	driving   *snapshot.View
+	target    *snapshot.View // in the requested order
+	matched   *snapshot.View // has the columns of filters; a row is looked up in it by id if it is not driving
+	placed    *snapshot.View // the same of the order
+	sameOrder bool           // the driving view is in the requested order
+	byRank    bool           // driving rows tell their place, a rank
+}
+
+func (f *Finder) requested(s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int) requested {
+	o := requested{q: q, driver: driver, driving: v, target: s.View(rowsOf(q.Endpoint), q.Sort), matched: v,
+		placed: v, sameOrder: q.Sort == indexSort[driver]}
+	if f.markets == nil {
+		return o
+	}
+	// Columns of texts are the quotes', those of figures the markets'; rows of members have none.
+	byText := driver == BySlug || driver == BySymbol
+	o.byRank = !byText && q.Sort == query.SortRank
+	if !byText && (q.HasSlug || q.HasSymbol) {
+		o.matched = f.quotes
+	}
+	if q.Sort.ByText() && !byText {
+		o.placed = f.quotes
+	} else if !q.Sort.ByText() && driver != ByID {
+		o.placed = f.markets
+	}
+	return o
+}
+
+// in returns a row of the driving view in the view v.
+func (f *Finder) in(
+	o *requested, v *snapshot.View, shard *artifacts.Shard, i int,
+) (*artifacts.Shard, int, error) {
+	if v == o.driving {
+		return shard, i, nil
+	}
+	c := &f.listed
+	if v == f.quotes {
+		c = &f.target
+	}
+	return f.locate(c, v, shard.ID(i))
+}
+
+// matchAndPlace reports whether row i of the driving view's shard, in the run of that number,
+// matches the other filters too, and sets its key. On /markets it sets the row to the rank.
+func (f *Finder) matchAndPlace(
+	e *entry, o *requested, shard *artifacts.Shard, i int, run uint32, groups *metGroups,
+) (ok bool, err error) {
+	if groups.met && !f.met.once(e.id, groups.words) {
+		return false, nil
+	}
+	s, at, err := f.in(o, o.matched, shard, i)
+	if err != nil || !f.matchesOthers(o.matched, s, at, o.q, o.driver) {
+		return false, err
+	}
+	if f.window != nil {
+		if ok, err := f.hasPoints(e.id); !ok || err != nil {
+			return false, err
+		}
+	}
+	if f.markets != nil {
+		rank, err := f.rank(o.driving, shard, i)
+		if err != nil {
+			return false, err
+		}
+		e.row = int(rank)
+	}
+	switch {
+	case o.q.Sort == query.SortID:
+		e.key = e.id
+		if o.q.Desc {
+			e.key = ^e.id
+		}
+	case o.sameOrder:
+		e.key = place(o.target, run, o.q.Desc)
+	case o.byRank:
+		run = uint32(o.target.Runs - 1) // unranked rows are the last run
+		if e.row > 0 {
+			run = uint32(e.row - 1)
+		}
+		e.key = place(o.target, run, o.q.Desc)
+	default:
+		if s, at, err = f.in(o, o.placed, shard, i); err != nil {
+			return false, err
+		}
+		e.key = place(o.target, s.Ord(int(o.placed.Columns[o.q.Sort]), at), o.q.Desc)
+	}
+	return true, nil
+}
+
+// metGroups says what f.met knows of groups.
+type metGroups struct {
+	met    bool          // it is used
+	others [Filters]bool // the filters by group other than the driving one
+	words  uint8         // a bit for each of others
+	rows   int           // that are read for them
+}
+
+// groupsOf returns what is to be read before the driving filter's rows.
+func (f *Finder) groupsOf(q *query.Query, driver int) (g metGroups) {
+	for by, sent := range sentOf(q) {
+		if sent && by >= ByCategory && by != driver {
+			g.met, g.others[by] = true, true
+			g.rows += f.counts[by]
+		}
+	}
+	// An asset may be in several groups, and has one row in the answer.
+	if driver >= ByCategory && len(f.matched[driver]) > 1 {
+		g.met = true
+	}
+	return g
+}
+
+// meetGroups reads which assets are in groups that other filters than the driving one name. The
+// rows of groups are charged before they are visited.
+func (f *Finder) meetGroups(s *snapshot.Snapshot, q *query.Query, driver int, g *metGroups) error {
+	if driver < ByCategory && !g.met {
+		return nil
+	}
+	rows := g.rows
+	if driver >= ByCategory {
+		rows += f.counts[driver]
+	}
+	if err := f.charge(rows); err != nil {
+		return err
+	}
+	f.searched += rows
+	if !g.met {
+		return nil
+	}
+	f.met.reset(max(g.rows, f.counts[driver]))
+	for by, other := range g.others {
+		if !other {
+			continue
+		}
+		v := index(s, q.Endpoint, by)
+		word := uint8(1) << by
+		for _, run := range f.matched[by] {
+			err := f.eachShard(v, wordRange{start: run.start, end: run.end},
+				func(shard *artifacts.Shard, from, to int) error {
+					for i := from; i < to; i++ {
+						f.met.mark(shard.ID(i), g.words, word)
+					}
+					return nil
+				})
+			if err != nil {
+				return err
+			}
+		}
+		g.words |= word
+	}
+	return nil
 }
 
 // place returns where a run stands in a view, as a number to sort by.

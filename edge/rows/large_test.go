@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/internal/lab/edgerig"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/teststore"
 )
 

@@ -54,6 +54,34 @@ func (t *metTable) raise(id uint64, words, word uint8) int {
 	return 0
 }
 
+// mark adds a word to an asset that has exactly words so far, where one that is not in the table
+// has none.
+func (t *metTable) mark(id uint64, words, word uint8) {
+	at := t.find(id)
+	if t.ids[at] == 0 && words == 0 {
+		t.ids[at], t.words[at] = id, word
+	} else if t.ids[at] == id && t.words[at] == words {
+		t.words[at] |= word
+	}
+}
+
+// taken is the bit of assets that once has reported.
+const taken = 1 << 7
+
+// once reports, the first time for each asset, whether it has exactly words.
+func (t *metTable) once(id uint64, words uint8) bool {
+	at := t.find(id)
+	if t.ids[at] == 0 && words == 0 {
+		t.ids[at], t.words[at] = id, taken
+		return true
+	}
+	if t.ids[at] != id || t.words[at] != words {
+		return false
+	}
+	t.words[at] |= taken
+	return true
+}
+
 // has reports whether an asset has words. If the table is not in use, every asset has.
 func (t *metTable) has(id uint64, words uint8) bool {
 	if len(t.ids) == 0 {

@@ -4,8 +4,11 @@
 package rows
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -49,9 +52,13 @@ type Finder struct {
 	// Shards and Rows count what was touched: no answer walks the directory.
 	Shards, Rows int
 
-	rows    cursor // in the view that rows are taken from
-	links   bool   // rows are followed by their links
-	entries []entry
+	rows cursor // in the view that rows are taken from
+	// quotes and markets are the views by id of rows of /markets, whose parts they have; nil
+	// elsewhere. target is a position in quotes, listed one in markets.
+	quotes, markets *snapshot.View
+	target          cursor
+	tails           bool // rows are followed by their links or groups
+	entries         []entry
 	filtering
 	wordSearch
 	historySearch
@@ -79,6 +86,7 @@ func (f *Finder) reset(wait time.Duration) {
 // leave drops what keeps a snapshot's memory alive.
 func (f *Finder) leave() {
 	f.rows, f.listed, f.block, f.window = cursor{}, cursor{}, cursor{}, nil
+	f.quotes, f.markets, f.target = nil, nil, cursor{}
 }
 
 // Release gives back what the answer holds after it was written, and memory that few answers
@@ -103,7 +111,7 @@ func (f *Finder) Release() {
 // ErrLimited, or wrap shards.ErrUnavailable.
 func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	f.reset(wait)
-	f.links = q.Links
+	f.tails = q.Tails
 	if q.Endpoint == query.History && s != nil {
 		f.window, f.about = s.History(q.Window), q.Window
 	}
@@ -112,6 +120,9 @@ func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) 
 		return nil
 	}
 	v := s.View(rowsOf(q.Endpoint), q.Sort)
+	if q.Endpoint == query.Markets {
+		f.quotes, f.markets = s.View(query.Quotes, query.SortID), s.View(query.Markets, query.SortID)
+	}
 	switch {
 	case v == nil:
 		return ErrNoView
@@ -183,6 +194,15 @@ func (f *Finder) find(c *cursor, v *snapshot.View, id uint64) (s *artifacts.Shar
 	return s, c.row, ok, nil
 }
 
+// locate is find for an id that the view must have.
+func (f *Finder) locate(c *cursor, v *snapshot.View, id uint64) (*artifacts.Shard, int, error) {
+	s, row, ok, err := f.find(c, v, id)
+	if err == nil && !ok {
+		err = errShort
+	}
+	return s, row, err
+}
+
 // ascending appends n rows of v, starting at row first.
 func (f *Finder) ascending(v *snapshot.View, first, n int) error {
 	per := v.PerShard()
@@ -196,9 +216,87 @@ func (f *Finder) ascending(v *snapshot.View, first, n int) error {
 		if m <= 0 {
 			return errShort
 		}
-		f.append(s, i, i+m)
+		if err := f.add(v, s, i, i+m); err != nil {
+			return err
+		}
 		first, n = first+m, n-m
 	}
+	return nil
+}
+
+// add appends rows i to j (exclusive) of s, a shard of v, or of /markets the rows that they stand
+// for.
+func (f *Finder) add(v *snapshot.View, s *artifacts.Shard, i, j int) error {
+	if f.markets == nil {
+		f.append(s, i, j)
+		return nil
+	}
+	for ; i < j; i++ {
+		rank, err := f.rank(v, s, i)
+		if err != nil {
+			return err
+		}
+		if v.Endpoint == query.Quotes {
+			err = f.addMarket(s, i, rank)
+		} else {
+			err = f.addMarketOf(s.ID(i), rank)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rank returns the rank of the asset in row i of s, a shard of v, which is a view of the markets
+// or of the quotes; 0 if it has none.
+func (f *Finder) rank(v *snapshot.View, s *artifacts.Shard, i int) (uint32, error) {
+	if v.Endpoint == query.Quotes {
+		var err error
+		if s, i, err = f.locate(&f.listed, f.markets, s.ID(i)); err != nil {
+			return 0, err
+		}
+	}
+	return artifacts.SearchRank(s.Row(i)), nil
+}
+
+// addMarketOf is addMarket for the quote of the asset id.
+func (f *Finder) addMarketOf(id uint64, rank uint32) error {
+	s, i, err := f.locate(&f.target, f.quotes, id)
+	if err != nil {
+		return err
+	}
+	return f.addMarket(s, i, rank)
+}
+
+// addMarket appends a row of /markets: row i of s, a quote, with a rank, unless that is 0, and its
+// groups if they are asked for.
+func (f *Finder) addMarket(s *artifacts.Shard, i int, rank uint32) error {
+	var groups *artifacts.Shard
+	g := 0
+	if f.tails {
+		var err error
+		if groups, g, err = f.locate(&f.listed, f.markets, s.ID(i)); err != nil {
+			return err
+		}
+	}
+	if last := f.Body[len(f.Body)-1]; last != '[' {
+		f.Body = append(f.Body, ',')
+	}
+	f.Rows++
+	row := s.Row(i)
+	at := bytes.IndexByte(row, ',') // behind the id
+	f.Body, f.Sums = append(f.Body, row[:at]...), append(f.Sums, s.Sums(i, i+1)...)
+	if rank > 0 { // else the row is that of /quotes, and so is its tag
+		f.Body = strconv.AppendUint(append(f.Body, `,"rank":`...), uint64(rank), 10)
+		f.Sums = binary.LittleEndian.AppendUint32(f.Sums, rank)
+	}
+	if groups == nil {
+		f.Body = append(f.Body, row[at:]...)
+		return nil
+	}
+	f.Body = append(append(f.Body, row[at:len(row)-1]...), groups.Tail(g)...)
+	f.Sums = append(f.Sums, groups.TailSum(g)...)
 	return nil
 }
 
@@ -208,7 +306,7 @@ func (f *Finder) append(s *artifacts.Shard, i, j int) {
 		f.Body = append(f.Body, ',')
 	}
 	f.Rows += j - i
-	if !f.links {
+	if !f.tails {
 		f.Body = append(f.Body, s.Slice(i, j)...)
 		f.Sums = append(f.Sums, s.Sums(i, j)...)
 		return
@@ -254,29 +352,35 @@ func (f *Finder) descending(v *snapshot.View, first, n int) error {
 		first, n = first+m, n-m
 		// Then the earlier runs that lie completely in this shard, all at once.
 		least := min(s.Before, 1) // the first may begin in an earlier shard
-		m = f.backwards(s, least, run, n)
+		if m, err = f.backwards(v, s, least, run, n); err != nil {
+			return err
+		}
 		first, n = first+m, n-m
 	}
 	return f.ascending(v, first, n)
 }
 
-// backwards appends up to n rows of the runs of s from to-1 down to from, after another row, and
-// returns how many.
-func (f *Finder) backwards(s *artifacts.Shard, from, to, n int) (appended int) {
-	if !f.links && s.Runs() == s.Len() { // every run is one row
+// backwards appends up to n rows of the runs of s, a shard of v, from to-1 down to from, after
+// another row, and returns how many.
+func (f *Finder) backwards(
+	v *snapshot.View, s *artifacts.Shard, from, to, n int,
+) (appended int, err error) {
+	if !f.tails && s.Runs() == s.Len() && f.markets == nil { // every run is one row
 		first := max(from, to-n)
 		f.Body, f.Sums = s.AppendBackwards(f.Body, f.Sums, first, to)
 		appended = max(0, to-first)
 		f.Rows += appended
-		return appended
+		return appended, nil
 	}
 	for j := to - 1; j >= from && appended < n; j-- {
 		a, b := s.RunRows(j)
 		b = min(b, a+n-appended)
-		f.append(s, a, b)
+		if err := f.add(v, s, a, b); err != nil {
+			return appended, err
+		}
 		appended += b - a
 	}
-	return appended
+	return appended, nil
 }
 
 // bounds returns the rows of a whole run, given its part: rows a to b of the shard that begins at

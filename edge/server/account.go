@@ -212,6 +212,7 @@ func (c *conn) charge(n int64) bool {
 	ok := l.lend(c)
 	l.hold(c, waiting, n-c.held[waiting])
 	if ok = ok && l.share(c, waiting, l.maxBytes, l.maxBytesOne); !ok {
+		l.refused.Add(1)
 		l.giveBack(c)
 	}
 	return ok

@@ -109,6 +109,9 @@ func TestCosts(t *testing.T) {
 	}
 	for _, in := range list {
 		c, peer, allocated := measure(s, &in)
+		for tries := 0; allocated > in.allocated && tries < 3; tries++ { // on a processor with empty pools
+			c, peer, allocated = measure(s, &in)
+		}
 		sent := len(strings.Join(in.segments, ""))
 		if c.head.looks > sent {
 			t.Errorf("%s: %d bytes looked at of %d", in.name, c.head.looks, sent)

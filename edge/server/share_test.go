@@ -133,7 +133,7 @@ func (m *sharing) Admit(t *rapid.T) {
 func (m *sharing) Charge(t *rapid.T) {
 	c := m.draw(t)
 	m.take(t, c, waiting, func() {
-		n, cut := rapid.Int64Range(1, 40).Draw(t, "bytes"), c.cut.Load()
+		n, cut, refused := rapid.Int64Range(1, 40).Draw(t, "bytes"), c.cut.Load(), m.l.refused.Load()
 		if c.charge(n) {
 			return
 		}
@@ -141,6 +141,9 @@ func (m *sharing) Charge(t *rapid.T) {
 			t.Fatal("charged without room")
 		}
 		if !cut {
+			if m.l.refused.Load() == refused {
+				t.Fatal("refused, and not counted")
+			}
 			m.refused(t, c, waiting, n, m.l.maxBytesOne)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/durable"
+	"example.com/marketdata/internal/lab/memstore"
 	"go.uber.org/goleak"
 )
 

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/upstream"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/teststore"
 	"go.uber.org/goleak"
 )
@@ -439,8 +439,9 @@ func TestLacking(t *testing.T) {
 			r.until(t, "the first snapshot", r.at(teststore.Start))
 			if spoil != nil {
 				r.until(t, "the end of a round", func() bool {
-					return strings.HasPrefix(r.Status().Lacking,
-						"1 of 25 objects of the snapshot are not on this machine: ")
+					lacking := r.Status().Lacking
+					return strings.HasPrefix(lacking, "1 of ") &&
+						strings.Contains(lacking, " objects of the snapshot are not on this machine: ")
 				})
 			} else {
 				r.until(t, "an object", func() bool { return r.cache.LastFetch().Unix() > 0 })
@@ -466,23 +467,44 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 	ok(t, err)
 	defer cache.Close()
 	raw := p.Manifest.Encode()
+	markets := 0 // orders of the spoilt snapshot
 	spoil := func(change func(*artifacts.Manifest)) error {
 		var m artifacts.Manifest
 		ok(t, json.Unmarshal(raw, &m))
 		change(&m)
 		s, err := newSnapshot(&m, artifacts.Digest{}, cache)
 		if err == nil {
+			markets = 0
+			for _, o := range query.Markets.SortKeys() {
+				if s.View(query.Markets, o) != nil {
+					markets++
+				}
+			}
 			s.release()
 		}
 		return err
 	}
 	ok(t, spoil(func(*artifacts.Manifest) {}))
+	all := len(query.Markets.SortKeys())
 	if err := spoil(func(m *artifacts.Manifest) { m.Unicode = "1.0" }); !errors.Is(err, artifacts.ErrFormat) {
 		t.Errorf("other Unicode tables: %v", err)
 	}
 	for i, v := range p.Manifest.Views {
 		err := spoil(func(m *artifacts.Manifest) { m.Views = append(m.Views[:i:i], m.Views[i+1:]...) })
-		needed := slices.Contains([]string{"id", "slug", "symbol", "board"}, v.Sort)
+		// Without an order, /markets has the others, without the view by id or of members none.
+		needed := v.Collection != artifacts.MarketsCollection &&
+			slices.Contains([]string{"id", "slug", "symbol", "board"}, v.Sort)
+		want := all
+		if v.Collection == artifacts.MarketsCollection {
+			if want--; v.Sort == "id" || v.IsMembers() {
+				want = 0
+			}
+		} else if v.Collection == "quotes" {
+			want--
+		}
+		if err == nil && markets != want {
+			t.Errorf("without view %s/%s: %d orders of /markets, want %d", v.Collection, v.Sort, markets, want)
+		}
 		if needed != errors.Is(err, artifacts.ErrCorrupt) || !needed && err != nil {
 			t.Errorf("without view %s/%s: %v", v.Collection, v.Sort, err)
 		}

@@ -51,6 +51,7 @@ type Snapshot struct {
 
 // View is a collection in one sort order.
 type View struct {
+	Endpoint query.Endpoint // that its rows are of; of history none
 	// Rows and Runs count the rows and the runs of equal keys. Last counts the rows at
 	// the end that come last in both directions.
 	Rows, Runs, Last int
@@ -87,6 +88,7 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 		for o := range query.Sort(query.Sorts) {
 			if v := m.View(e.Name(), o.Name()); v != nil {
 				view := s.newView(m, v)
+				view.Endpoint = e
 				s.views[e][o] = view
 				s.objects = append(s.objects, view.objects...)
 			}
@@ -101,7 +103,7 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 }
 
 // complete checks that every endpoint has the views that it needs. Older builders do not
-// publish all views that search needs: it is left out then.
+// publish all views that search and markets need: these are left out then.
 func (s *Snapshot) complete() error {
 	for e := range query.Endpoint(query.Endpoints) {
 		switch e {
@@ -115,6 +117,10 @@ func (s *Snapshot) complete() error {
 			name, rank := s.views[query.Assets][query.SortName], s.views[query.Assets][query.SortRank]
 			if name == nil || rank == nil || name.Columns[query.SortRank] < 0 {
 				s.views[e][query.SortWord] = nil
+			}
+		case query.Markets:
+			if s.completeMarkets() != nil {
+				s.views[e] = [query.Sorts]*View{}
 			}
 		default:
 			if err := s.completeList(e); err != nil {
@@ -145,6 +151,28 @@ func (s *Snapshot) completeList(e query.Endpoint) error {
 			if index && other != o && other != query.SortID && s.views[e][other] != nil && v.Columns[other] < 0 {
 				return fmt.Errorf("view %s/%s has no column %s", e, o, other)
 			}
+		}
+	}
+	return nil
+}
+
+// completeMarkets checks that markets have the views by id and of members, and their views as many
+// rows as the quotes and the columns that answers are found by. Others may be missing, as in
+// completeList.
+func (s *Snapshot) completeMarkets() error {
+	views, quotes := &s.views[query.Markets], s.views[query.Quotes][query.SortID]
+	byID := views[query.SortID]
+	if byID == nil || views[query.SortCategory] == nil || views[query.SortChain] == nil || quotes == nil {
+		return fmt.Errorf("no view by id, or of members")
+	}
+	for _, o := range query.Markets.SortKeys() {
+		switch v := s.View(query.Markets, o); {
+		case v == nil:
+			continue
+		case v.Rows != quotes.Rows:
+			return fmt.Errorf("view markets/%s has other rows than the quotes", o)
+		case o != query.SortID && !o.ByText() && byID.Columns[o] < 0:
+			return fmt.Errorf("view markets/id has no column %s", o)
 		}
 	}
 	return nil
@@ -209,8 +237,13 @@ func (s *Snapshot) Each(f func(query.Endpoint, query.Sort, *View)) {
 }
 
 // View returns a collection in a sort order; nil if there is none. Views by id, slug and
-// symbol exist wherever these are sort keys.
-func (s *Snapshot) View(e query.Endpoint, o query.Sort) *View { return s.views[e][o] }
+// symbol exist wherever these are sort keys. Those of markets by a text are the quotes'.
+func (s *Snapshot) View(e query.Endpoint, o query.Sort) *View {
+	if e == query.Markets && o.ByText() && s.views[e][query.SortID] != nil {
+		e = query.Quotes
+	}
+	return s.views[e][o]
+}
 
 // Shards returns how many shards the view has.
 func (v *View) Shards() int { return (v.Rows + v.perShard - 1) / v.perShard }

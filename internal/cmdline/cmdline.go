@@ -31,14 +31,14 @@ const (
 	Usage  = 2
 )
 
-// Status is an exit status as an error, of a program that has said why itself. It
-// is no interface, which [exec.ExitError] would implement: what another program's
-// status means nobody has said.
+// Status is an exit status as an error, for a program that has printed the reason itself. It is not
+// an interface, because [exec.ExitError] would implement it, and another program's status has no
+// meaning here.
 type Status int
 
 func (s Status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// ErrUsage: the command line cannot be, which the parser of flags did not find.
+// ErrUsage marks wrong usage that the parser of flags did not find.
 var ErrUsage = errors.New("usage")
 
 // Wrong returns an error that is wrong usage.
@@ -49,7 +49,7 @@ func Wrong(format string, args ...any) error {
 // Flags are those of every program, and the command that all have; embed them.
 type Flags struct {
 	logs.Flags
-	Config     configFile       `placeholder:"FILE" help:"YAML file of flags and values, by the flags' names without dashes. The environment is stronger, where this flag is ${env}, and the others likewise; the command line is strongest."`
+	Config     configFile       `placeholder:"FILE" help:"YAML file with values of flags, by their names without dashes. Environment variables, named like this flag's ${env}, override it, and the command line overrides both."`
 	Version    kong.VersionFlag `env:"-" help:"Print the version and exit."`
 	Completion completion       `cmd:"" takes:"" help:"Print the script that completes commands, flags and values in a shell."`
 }
@@ -64,7 +64,7 @@ type Program struct {
 	// Groups are the titles of groups of flags, in the order in which help has
 	// them; the tag group puts a flag into one.
 	Groups []string
-	// Usage is an error that is wrong usage, too: the library's own.
+	// Usage is another error that means wrong usage: the library's own.
 	Usage error
 	// Run runs the command that was parsed.
 	Run func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error
@@ -78,8 +78,8 @@ func (p Program) Main() {
 	os.Exit(p.Do(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// Uninterrupted returns err, unless ctx is done: of a program that goes on until
-// it is interrupted that is no failure.
+// Uninterrupted returns err, or nil if ctx is done: an interrupt is the normal end of a program
+// that runs until then.
 func Uninterrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -180,8 +180,7 @@ func flagsBelow(n *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-// unknownVariables are what the environment has under the program's prefix and
-// no flag takes.
+// unknownVariables returns the environment variables with the program's prefix that no flag reads.
 func unknownVariables(app *kong.Node, name string) (unknown []error) {
 	var known []string
 	flagsBelow(app, func(f *kong.Flag) { known = append(known, f.Envs...) })

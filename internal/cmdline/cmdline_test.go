@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/must"
 	"github.com/alecthomas/kong"
 )
 
@@ -96,31 +97,25 @@ func TestConfig(t *testing.T) {
 		{"config: x", "there is no flag of that name", nil},
 		{"version: true", "there is no flag of that name", nil},
 	} {
-		if err := os.WriteFile(file, []byte(c.yaml), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(c.yaml), 0o600))
 		if status, out := do(t, append([]string{"print", "--config", file}, c.args...)...); !strings.Contains(
 			out, c.want) || (status == cmdline.Done) != (out == c.want) {
 			t.Errorf("%q %q: status %d, %s, want %s", c.yaml, c.args, status, out, c.want)
 		}
 	}
-	// Of a file that is something else nothing is told.
+	// An error quotes nothing of a file that is not a configuration.
 	for _, other := range []string{
 		"root:$y$j9T$hidden:19000:0:99999:7:::\nbin:*:19000:0:99999:7:::\n", "root: hidden\n", "hidden: 1\nhidden: 2\n",
 		"a: *hidden\n", "a: !hidden! b\n", "'hid`den\n", "hidden\n", "a: \"\\hidden\"", "%hidden\n",
 		"&hidden a: *hidde\n",
 	} {
-		if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(other), 0o600))
 		if status, out := do(t, "print", "--config", file); status == cmdline.Done || strings.Contains(out, "hid") ||
 			strings.Contains(out, "root") {
 			t.Errorf("%q: status %d, %s", other, status, out)
 		}
 	}
-	if err := os.WriteFile(file, []byte("size: 2KiB\nneeded: file\ntags: [file]"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("size: 2KiB\nneeded: file\ntags: [file]"), 0o600))
 	t.Setenv("TOY_CONFIG", file)
 	t.Setenv("TOY_NEEDED", "env")
 	t.Setenv("TOY_SIZE", "3KiB")

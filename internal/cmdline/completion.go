@@ -9,12 +9,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completeWord, as the first argument, asks the program what may stand in the
-// place of the last one.
+// completeWord, as the first argument, asks the program to complete the last one.
 const completeWord = "__complete"
 
-// scripts ask the program, as what is typed stands before the cursor, and let
-// the shell complete files where it has nothing to say. NAME is the program's.
+// scripts pass the words before the cursor to the program, and let the shell complete files if the
+// program prints nothing. NAME is the program's name.
 var scripts = map[string]string{
 	"bash": `_NAME() {
   local line=${COMP_LINE:0:COMP_POINT} cur words IFS=$' \t\n'
@@ -75,8 +74,8 @@ func (c *completion) Run(k *kong.Kong) error {
 	return err
 }
 
-// complete prints what may stand in the place of the last word, one a line, with
-// a tab and what it is. Nothing: the shell's own files.
+// complete prints the completions of the last word, one a line, each with a tab and a description.
+// Nothing: the shell's own files.
 func complete(w io.Writer, node *kong.Node, words []string) {
 	if len(words) == 0 {
 		words = []string{""}

@@ -30,8 +30,7 @@ func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	return nil
 }
 
-// quoted is what an error quotes, of a file that may be another one than was meant, and
-// hold what must not be seen.
+// quoted matches what an error quotes from the file. It may be the wrong file, and hold secrets.
 var quoted = regexp.MustCompile("(?s)[`\"'].*[`\"']")
 
 // config is a kong.Resolver of a file's values.

@@ -55,11 +55,10 @@ func build(t *testing.T, packages ...string) string {
 	return bin
 }
 
-// TestMistakes runs what stands behind each $ of testdata/mistakes.txt in a shell,
-// with the programs as they are built, a MinIO, and what setup makes, and holds
-// what it prints, and its exit status, against what stands below. A line that
-// begins "until TEXT:" is of a program that goes on: it is stopped when it has
-// printed TEXT, and the line with it counts.
+// TestMistakes runs the command behind each $ of testdata/mistakes.txt in a shell, with the built
+// programs, a MinIO and the files of setup, and compares output and exit status with the text below
+// it. A line that begins "until TEXT:" is for a program that keeps running: it is stopped when it
+// has printed TEXT, and only the line with TEXT counts.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -93,7 +92,7 @@ func TestMistakes(t *testing.T) {
 		cmd := exec.CommandContext(ctx, "bash", "-c", script)
 		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, out, out
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if os.Getuid() == 0 { // whom no permission stops
+		if os.Getuid() == 0 { // no permission stops root
 			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 		}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
@@ -198,7 +197,7 @@ func (w *watch) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// shown is what counts of it.
+// shown returns the line with the text, or, without one, all output.
 func (w *watch) shown() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

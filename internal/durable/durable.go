@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// Prefix begins the names of files that are still being written. One that a
-// killed process left has no other use than to be removed.
+// Prefix begins the names of files that are still being written. Such a file of a killed process is
+// useless and can be removed.
 const Prefix = ".tmp-"
 
 // WriteFile makes the file at path hold all that from reads. When it returns nil

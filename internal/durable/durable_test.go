@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 func TestReplace(t *testing.T) {
@@ -38,9 +40,7 @@ func TestReplace(t *testing.T) {
 			}
 		}
 		// A name that cannot be given, here to a folder, leaves nothing behind.
-		if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 		if err := write(filepath.Join(dir, "folder"), strings.NewReader("x"), 0o600); err == nil {
 			t.Errorf("%s replaced a folder", name)
 		}
@@ -55,9 +55,7 @@ func TestReplace(t *testing.T) {
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, dir, "/dev/zero"} {
 		if f, err := Open(path); !errors.Is(err, ErrNotRegular) {
 			t.Errorf("%s: %v, %v", path, f, err)
@@ -69,9 +67,7 @@ func TestOpen(t *testing.T) {
 	if _, err := DirFS(dir).Open("pipe"); !errors.Is(err, ErrNotRegular) {
 		t.Error(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600))
 	if b, err := fs.ReadFile(DirFS(dir), "file"); string(b) != "x" {
 		t.Errorf("%q, %v", b, err)
 	}

@@ -11,8 +11,7 @@ import (
 	"syscall"
 )
 
-// Text is an error's text and, where its cause is one that a person can end, what
-// to do.
+// Text returns an error's text and, if a person can remove the cause, what to do.
 func Text(err error) string {
 	text := err.Error()
 	var authority x509.UnknownAuthorityError

@@ -15,10 +15,9 @@ const maxText = 200
 // apiKey is what begins like an API key of ours.
 var apiKey = regexp.MustCompile(`mdk_live_\w*`)
 
-// Text returns text without API keys of ours and without the secrets, which also
-// go where they are encoded as in a URL, and then cut to maxText bytes, in valid UTF-8, on one line. A text
-// that was cut before must be so long that what is left of a secret at its end is
-// cut off here.
+// Text returns text without our API keys and without the secrets, also URL-encoded ones, and then
+// cut to maxText bytes of valid UTF-8 on one line. A text that was cut before must be so long that
+// the rest of a secret at its end is cut off here.
 func Text(text string, secrets ...string) string {
 	for _, secret := range secrets {
 		if secret != "" {

@@ -16,7 +16,7 @@ import (
 func New(program string) *prometheus.Registry {
 	version, revision := buildinfo.Read()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: program + "_build_info", Help: "Always 1; the labels say what is running.",
+		Name: program + "_build_info", Help: "Always 1; the labels identify the program that is running.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "goversion": runtime.Version()},
 	})
 	info.Set(1)

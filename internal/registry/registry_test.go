@@ -3,13 +3,12 @@ package registry
 import (
 	"runtime"
 	"testing"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 func TestNew(t *testing.T) {
-	got, err := New("program").Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(New("program").Gather())(t)
 	for _, family := range got {
 		if family.GetName() != "program_build_info" {
 			continue

@@ -236,7 +236,7 @@ func (s *Session) headers(a *Ask, r *client.Response) string {
 			return fmt.Sprintf("X-Request-Id %q, was sent %q", id, a.ID)
 		}
 	case !validID(id):
-		return fmt.Sprintf("X-Request-Id %q is none", id)
+		return fmt.Sprintf("X-Request-Id %q is not valid", id)
 	case bytes.Equal(id, s.lastID), !s.c.newID(id):
 		return fmt.Sprintf("X-Request-Id %q for the second time", id)
 	default:

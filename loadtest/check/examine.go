@@ -194,6 +194,9 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 			"%d items at offset %d of %d in pages of %d, want %d", len(rows), q.Offset, r.Total, q.Size, want)
 	}
 	for _, f := range q.Filters {
+		if (f.Name == "category" || f.Name == "chain") && !q.Tails {
+			continue // the items do not tell
+		}
 		if i := slices.IndexFunc(rows, func(r *model.Row) bool { return !f.Matches(r) }); i >= 0 {
 			return Filter,
 				fmt.Sprintf("item of id %d, asked was %s=%s", rows[i].ID, f.Name, strings.Join(f.Values, ","))

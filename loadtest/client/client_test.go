@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"go.uber.org/goleak"
 )
 
@@ -135,10 +136,8 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	r, err := play("HTTP/1.1 200 OK\r\nX-Request-Id:  a b \r\nvary: one\r\nVary: two\r\nEmpty:\r\nContent-Length: 0\r\n\r\n", 1<<10, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	const raw = "HTTP/1.1 200 OK\r\nX-Request-Id:  a b \r\nvary: one\r\nVary: two\r\nEmpty:\r\nContent-Length: 0\r\n\r\n"
+	r := must.Get(play(raw, 1<<10, false))(t)
 	if got := string(r.Get("x-request-id")); got != "a b" {
 		t.Errorf("X-Request-Id is %q", got)
 	}
@@ -158,20 +157,14 @@ func TestServer(t *testing.T) {
 		fmt.Fprintf(w, "%s %s", r.Method, r.URL)
 	}))
 	defer srv.Close()
-	e, err := ParseEndpoint(srv.URL, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(ParseEndpoint(srv.URL, false))(t)
 	c := New(e)
 	defer c.Close()
 	c.Opened = func(time.Duration) { opened++ }
 	get := func(path string) *Response {
 		t.Helper()
-		r, err := c.Do(
-			context.Background(), fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, e.Host), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(c.Do(
+			context.Background(), fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, e.Host), false))(t)
 		if want := "GET " + path; r.Status != 200 || string(r.Body) != want {
 			t.Fatalf("status %d, body %q, want %q", r.Status, r.Body, want)
 		}
@@ -190,15 +183,9 @@ func TestServer(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer ln.Close()
-	e, err := ParseEndpoint("http://"+ln.Addr().String(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(ParseEndpoint("http://"+ln.Addr().String(), false))(t)
 	c := New(e)
 	c.Timeout = 20 * time.Millisecond // nobody accepts, so nobody answers
 	if _, err := c.Do(context.Background(), []byte("GET / HTTP/1.1\r\n\r\n"), false); !errors.Is(err, ErrTimeout) {
@@ -217,11 +204,7 @@ func TestTLS(t *testing.T) {
 	srv.StartTLS()
 	defer srv.Close()
 	for _, insecure := range []bool{true, false} {
-		e, err := ParseEndpoint(srv.URL, insecure)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := New(e)
+		c := New(must.Get(ParseEndpoint(srv.URL, insecure))(t))
 		r, err := c.Do(context.Background(), []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), false)
 		if insecure && (err != nil || string(r.Body) != "secret") {
 			t.Errorf("no answer over TLS: %v", err)

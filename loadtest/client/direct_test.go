@@ -11,16 +11,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 // serveConns accepts connections until the test ends, and serves each by a
 // goroutine. n counts them from zero.
 func serveConns(t *testing.T, serve func(n int, c net.Conn)) *Conn {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -33,11 +32,7 @@ func serveConns(t *testing.T, serve func(n int, c net.Conn)) *Conn {
 			nc.Close()
 		}
 	}()
-	e, err := ParseEndpoint("http://"+ln.Addr().String(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := New(e)
+	c := New(must.Get(ParseEndpoint("http://"+ln.Addr().String(), false))(t))
 	t.Cleanup(func() {
 		c.Close()
 		ln.Close()
@@ -94,9 +89,7 @@ func TestDirect(t *testing.T) {
 			if tc.err == ErrTimeout {
 				c.Timeout = 100 * time.Millisecond
 			}
-			if _, err := c.Do(context.Background(), []byte(get), false); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Do(context.Background(), []byte(get), false))(t)
 			c.limit = time.Now().Add(c.Timeout) // the first was just now, however slow this machine is
 			resp, err := c.Do(context.Background(), []byte(tc.second), false)
 			if !errors.Is(err, tc.err) || (err != nil) != (tc.err != nil) {

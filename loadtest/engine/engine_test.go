@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/pace"
 	"go.uber.org/goleak"
@@ -60,11 +61,7 @@ func serve(t *testing.T, h http.HandlerFunc) *client.Endpoint {
 
 func endpoint(t *testing.T, url string) *client.Endpoint {
 	t.Helper()
-	e, err := client.ParseEndpoint(url, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(client.ParseEndpoint(url, false))(t)
 }
 
 func mustRun(t *testing.T, cfg Config) *Result {
@@ -75,10 +72,7 @@ func mustRun(t *testing.T, cfg Config) *Result {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 10 * time.Second
 	}
-	res, err := Run(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(Run(context.Background(), cfg))(t)
 	// Whatever happened, each request is accounted for once.
 	sent, failed, due := uint64(0), uint64(0), int64(0)
 	for _, c := range res.Classes {
@@ -187,10 +181,7 @@ func TestOpenLoopOutOfConnections(t *testing.T) {
 // A server that never answers: what could be sent times out, at the time it
 // took in the figures, and the rest is counted as never sent.
 func TestNoAnswers(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer ln.Close()
 	e := endpoint(t, "http://"+ln.Addr().String())
 	res := mustRun(t, Config{Endpoints: []*client.Endpoint{e}, Stages: pace.Constant(1000, 100*time.Millisecond),
@@ -244,10 +235,7 @@ func TestFailuresAreTold(t *testing.T) {
 		t.Errorf("%d latencies, want 7", n)
 	}
 
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone := endpoint(t, "http://"+ln.Addr().String())
 	ln.Close()
 	for _, cfg := range []Config{{Stages: pace.Constant(100, 50*time.Millisecond)}, {Duration: 50 * time.Millisecond}} {
@@ -264,10 +252,7 @@ func TestFailuresAreTold(t *testing.T) {
 func TestEndpoints(t *testing.T) {
 	var a atomic.Int32
 	good := serve(t, func(http.ResponseWriter, *http.Request) { a.Add(1) })
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer ln.Close()
 	hangs := endpoint(t, "http://"+ln.Addr().String())
 	res := mustRun(t, Config{Endpoints: []*client.Endpoint{good, hangs},
@@ -309,12 +294,9 @@ func TestClosedLoop(t *testing.T) {
 func TestWarmup(t *testing.T) {
 	var served atomic.Uint64
 	e := serve(t, func(http.ResponseWriter, *http.Request) { served.Add(1) })
-	res, err := Run(
+	res := must.Get(Run(
 		context.Background(), Config{Endpoints: []*client.Endpoint{e}, Source: &plain{}, Stages: pace.Constant(
-			1000, 200*time.Millisecond), Connections: 10, Timeout: time.Second, Warmup: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+			1000, 200*time.Millisecond), Connections: 10, Timeout: time.Second, Warmup: 100 * time.Millisecond}))(t)
 	if served.Load() != 200 || res.Asked != 100 || res.Classes[0].Sent != 50 || res.Length != 100*time.Millisecond {
 		t.Errorf("served %d, asked %d, counted %d even ones over %v", served.Load(), res.Asked, res.Classes[0].Sent,
 			res.Length)
@@ -331,10 +313,7 @@ func TestInterrupt(t *testing.T) {
 			}
 		})
 		cfg.Endpoints, cfg.Source, cfg.Connections, cfg.Timeout = []*client.Endpoint{e}, &plain{}, 3, time.Second
-		res, err := Run(ctx, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(Run(ctx, cfg))(t)
 		if !res.Interrupted || served.Load() < 10 || res.Length >= time.Hour ||
 			res.Asked != res.Classes[0].Sent+res.Classes[1].Sent+res.Unsent {
 			t.Errorf("interrupted %v after %d requests of %d asked, length %v", res.Interrupted, served.Load(),

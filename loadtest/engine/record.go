@@ -62,10 +62,10 @@ type ClassResult struct {
 	Sent     uint64
 	Failures map[Failure]uint64
 	Statuses map[int]uint64
-	// Due and Service are the latencies in nanoseconds from when a request was
-	// due and from when it was sent. They hold the answers that were not
-	// Unexpected, and the requests that timed out, at the time they were given
-	// up: leaving those out would flatter a server that answers some never.
+	// Due and Service are the latencies in nanoseconds from when a request was due and from when it
+	// was sent. They hold the answers that were not Unexpected, and the requests that timed out, at
+	// the time they were given up: leaving those out would flatter a server that never answers
+	// some.
 	Due, Service *hdrhistogram.Histogram
 }
 

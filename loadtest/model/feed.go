@@ -17,6 +17,7 @@ const (
 	exchanges  = "exchanges"
 	categories = "categories"
 	chains     = "chains"
+	markets    = "markets"
 )
 
 // An asset of the feed, and its quote.
@@ -101,7 +102,7 @@ func (c *claims) take(key string, given *int64, slug string) error {
 	id, known := c.known[key]
 	if given != nil {
 		if known && id != *given {
-			return errors.New("id differs from the one that the key has")
+			return errors.New("id differs from the key's")
 		}
 		if owner, owned := c.owners[*given]; owned && owner != key {
 			return errors.New("id of another key")

@@ -82,9 +82,8 @@ type historyItem struct {
 
 func (i *historyItem) row() Row { return newRow(i.ID, i.Name, i.Symbol, i.Slug, i) }
 
-// check holds what every item keeps, whatever the snapshot: its points ascend, at
-// most one an interval but for the snapshot's own, and reach no further than the
-// window.
+// check verifies what holds for every item, whatever the snapshot: its points ascend, are at most
+// one an interval but for the snapshot's own, and none is older than the window.
 func (i *historyItem) check() error {
 	w := FindWindow(i.Window)
 	if w == nil || i.Interval != w.Interval || len(i.Points) == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,7 +33,12 @@ type (
 	}
 
 	quoteItem struct {
-		ID            int64   `json:"id"`
+		ID int64 `json:"id"`
+		quoteFigures
+	}
+
+	// quoteFigures are what follows the id of a quote.
+	quoteFigures struct {
 		Name          text    `json:"name"`
 		Symbol        text    `json:"symbol"`
 		Slug          text    `json:"slug"`
@@ -50,6 +56,18 @@ type (
 			D90 string `json:"90d"`
 			Y1  string `json:"1y"`
 		} `json:"percent_change"`
+	}
+
+	marketItem struct {
+		ID   int64 `json:"id"`
+		Rank int   `json:"rank,omitempty"`
+		quoteFigures
+		Groups *groupsItem `json:"groups,omitempty"` // with fields=groups
+	}
+
+	groupsItem struct {
+		Categories []text `json:"categories"`
+		Chains     []text `json:"chains"`
 	}
 
 	exchangeItem struct {
@@ -133,12 +151,14 @@ type item interface {
 // JSON.
 type Row struct {
 	ID                 int64
-	Name, Symbol, Slug string   // folded; Symbol of assets and quotes
-	Rank               int      // of assets, 0: none
-	MarketCap, Volume  *big.Rat // of groups; Volume of exchanges, nil: null
-	Day                *big.Rat // the 24-hour change of quotes
+	Name, Symbol, Slug string              // folded; Symbol of assets and quotes
+	Rank               int                 // of assets, 0: none
+	MarketCap, Volume  *big.Rat            // of groups and markets; Volume of exchanges, nil: null
+	Day                *big.Rat            // the 24-hour change of quotes
+	Figures            map[string]*big.Rat // of markets: the price and the changes that they are sorted by
+	Groups             map[string][]string // of markets: the folded slugs by filter
 	JSON               string
-	WithLinks          string // of assets: the same with fields=links
+	WithTail           string // of assets: the same with fields=links, of markets with fields=groups
 
 	asName, asSymbol, asSlug string   // as the feed has them
 	words                    []string // of an asset's name
@@ -168,7 +188,7 @@ func (i *assetItem) row() Row {
 	r := newRow(i.ID, i.Name, i.Symbol, i.Slug, &bare)
 	r.Rank, r.words = i.Rank, nameWords(r.asName)
 	if i.Links != nil {
-		r.WithLinks = r.JSON[:len(r.JSON)-1] + `,"links":` + write(i.Links) + "}" // links come last
+		r.WithTail = r.JSON[:len(r.JSON)-1] + `,"links":` + write(i.Links) + "}" // links come last
 	}
 	return r
 }
@@ -176,6 +196,30 @@ func (i *assetItem) row() Row {
 func (i *quoteItem) row() Row {
 	r := newRow(i.ID, i.Name, i.Symbol, i.Slug, i)
 	r.Day = number(i.PercentChange.H24)
+	return r
+}
+
+func (i *marketItem) row() Row {
+	bare := *i
+	bare.Groups = nil
+	r := newRow(i.ID, i.Name, i.Symbol, i.Slug, &bare)
+	r.Rank, r.Volume = i.Rank, number(i.Volume)
+	if i.MarketCap != nil {
+		r.MarketCap = number(*i.MarketCap)
+	}
+	c := &i.PercentChange
+	r.Figures = map[string]*big.Rat{"price": number(i.Price), "percent_change.1h": number(c.H1),
+		"percent_change.24h": number(c.H24), "percent_change.7d": number(c.D7), "percent_change.30d": number(c.D30)}
+	if i.Groups != nil {
+		r.WithTail = r.JSON[:len(r.JSON)-1] + `,"groups":` + write(i.Groups) + "}" // groups come last
+		fold := func(slugs []text) (folded []string) {
+			for _, s := range slugs {
+				folded = append(folded, Fold(string(s)))
+			}
+			return folded
+		}
+		r.Groups = map[string][]string{"category": fold(i.Groups.Categories), "chain": fold(i.Groups.Chains)}
+	}
 	return r
 }
 
@@ -240,7 +284,15 @@ func (i *assetItem) check() error {
 	return nil
 }
 
-func (i *quoteItem) check() error {
+func (i *marketItem) check() error {
+	if g := i.Groups; g != nil && (g.Categories == nil || g.Chains == nil ||
+		!slices.IsSorted(g.Categories) || !slices.IsSorted(g.Chains)) {
+		return errors.New("groups are null or not sorted")
+	}
+	return i.quoteFigures.check()
+}
+
+func (i *quoteFigures) check() error {
 	if i.MarketCap != nil && *i.MarketCap == "0" {
 		return errors.New("market_cap is 0, which stands for unknown and is null")
 	}
@@ -278,8 +330,8 @@ func ReadRow(listing string, published []byte) (Row, error) {
 	collection, window, _ := strings.Cut(listing, " ")
 	i := map[string]func() item{
 		assets: func() item { return &assetItem{} }, quotes: func() item { return &quoteItem{} },
-		trending: func() item { return &quoteItem{} },
-		history:  func() item { return &historyItem{} }, exchanges: func() item { return &exchangeItem{} },
+		trending: func() item { return &quoteItem{} }, markets: func() item { return &marketItem{} },
+		history: func() item { return &historyItem{} }, exchanges: func() item { return &exchangeItem{} },
 		categories: func() item { return &categoryItem{} }, chains: func() item { return &chainItem{} },
 	}[collection]()
 	if err := json.Unmarshal(published, i); err != nil {
@@ -289,7 +341,7 @@ func ReadRow(listing string, published []byte) (Row, error) {
 	if r.ID < 1 || r.ID > maxInteger || r.Rank < 0 {
 		return Row{}, fmt.Errorf("id or rank of %.100s", published)
 	}
-	want := r.WithLinks
+	want := r.WithTail
 	if want == "" {
 		want = r.JSON
 	}

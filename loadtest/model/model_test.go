@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 func TestThin(t *testing.T) {
@@ -31,11 +33,7 @@ func TestThin(t *testing.T) {
 	} {
 		var kept []moment
 		for _, age := range tt.kept {
-			d, err := time.ParseDuration(age)
-			if err != nil {
-				t.Fatal(err)
-			}
-			kept = append(kept, moment{time: at.Add(-d)})
+			kept = append(kept, moment{time: at.Add(-must.Get(time.ParseDuration(age))(t))})
 		}
 		var got []string
 		for _, m := range thin(kept, at) {
@@ -59,11 +57,7 @@ func feedAt(at, assets, quotes string) Files {
 
 func build(t *testing.T, w *World, f Files) Report {
 	t.Helper()
-	r, err := w.Build(f, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(w.Build(f, time.Time{}))(t)
 }
 
 func get(w *World, target string, pins ...string) Answer {
@@ -212,9 +206,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("a day later: %s", a.Body)
 	}
 	// A past that is put before shows in the next snapshot: of 10:00 to 11:00 it has the first.
-	if err := w.Backfill([]Files{at("2025-06-01T10:00:00Z", `{"key":"b","price":6}`)}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Backfill([]Files{at("2025-06-01T10:00:00Z", `{"key":"b","price":6}`)}))
 	for _, want := range []string{
 		`[["2025-06-01T11:00:00Z","8"]`, `[["2025-06-01T10:00:00Z","6"],["2025-06-01T11:00:00Z","8"]`} {
 		if a := get(w, "/openapi/v1/history?id=2"); !strings.Contains(a.Body, `"points":`+want) {

@@ -116,7 +116,7 @@ func percent(base, value *big.Rat) *big.Rat {
 	return round(change, percentPlaces)
 }
 
-// Decimal is what the feed takes a number for, in plain notation.
+// Decimal is the value that the feed reads from a number, in plain notation.
 func Decimal(text string, places, integerDigits int) (string, error) {
 	x, err := readDecimal(text, places, integerDigits)
 	if err != nil {

@@ -20,17 +20,18 @@ const (
 type listing struct {
 	sorts       []string
 	defaultSort string
-	descending  bool  // direction of the default sort
-	symbol      bool  // reads symbol
-	fields      bool  // reads fields
-	strict      bool  // sizes as /exchanges has them
-	history     bool  // as /history: reads window and not sort, needs a filter
-	most        int64 // rows of a page, maxSize when 0
+	descending  bool   // direction of the default sort
+	symbol      bool   // reads symbol
+	groups      bool   // reads category and chain
+	field       string // that fields may add, "" where it is not read
+	strict      bool   // sizes as /exchanges has them
+	history     bool   // as /history: reads window and not sort, needs a filter
+	most        int64  // rows of a page, maxSize when 0
 }
 
 var listings = map[string]listing{
 	assets: {
-		sorts: []string{"id", "name", "symbol", "slug", "rank"}, defaultSort: "id", symbol: true, fields: true},
+		sorts: []string{"id", "name", "symbol", "slug", "rank"}, defaultSort: "id", symbol: true, field: "links"},
 	quotes:    {sorts: []string{"id", "name", "symbol", "slug"}, defaultSort: "id", symbol: true},
 	exchanges: {sorts: []string{"id", "name", "slug", "volume"}, defaultSort: "id", strict: true},
 	categories: {
@@ -38,6 +39,10 @@ var listings = map[string]listing{
 	chains: {
 		sorts: []string{"id", "name", "slug", "market_cap", "volume_24h"}, defaultSort: "market_cap", descending: true},
 	history: {defaultSort: "id", symbol: true, history: true, most: 20},
+	markets: {
+		sorts: []string{"rank", "market_cap", "volume", "price", "percent_change.1h", "percent_change.24h",
+			"percent_change.7d", "percent_change.30d", "id", "name", "symbol", "slug"},
+		defaultSort: "rank", symbol: true, groups: true, field: "groups"},
 }
 
 // SortKeys are the sort keys of an endpoint (INTERFACE.md, "Sorting").
@@ -48,16 +53,16 @@ const Prefix = "/openapi/v1/"
 
 // A Query is what a request asks for.
 type Query struct {
-	// Endpoint is assets, quotes, exchanges, categories, chains, history, search,
-	// trending or global. The fields below but Ignored and Text are of the first six.
+	// Endpoint is assets, quotes, exchanges, categories, chains, history, markets, search,
+	// trending or global. The fields below but Ignored and Text are of the first seven.
 	Endpoint string
-	Filters  []Filter // that were sent, in the order id, slug, symbol
+	Filters  []Filter // that were sent, in the order id, slug, symbol, category, chain
 	Sort     string
 	Desc     bool
 	Page     int64 // the page that is answered: Size rows from Offset on
 	Offset   int64 // at most the largest int64
 	Size     int64
-	Links    bool   // fields=links
+	Tails    bool   // fields=links, or fields=groups of markets
 	Window   string // of history
 	Text     string // of search: q, folded
 	Ignored  string // value of X-Ignored, "" for none
@@ -121,7 +126,9 @@ func ignored(endpoint, raw string) string {
 		case name == "symbol":
 			unread = !l.symbol
 		case name == "fields":
-			unread = !l.fields
+			unread = l.field == ""
+		case name == "category", name == "chain":
+			unread = !l.groups
 		case name == "window":
 			unread = !l.history
 		case name == "sort":
@@ -263,8 +270,8 @@ func (q *Query) parseFilters(l listing, r *parser) {
 		}
 		q.Filters = append(q.Filters, f)
 	}
-	for _, name := range []string{"slug", "symbol"} {
-		if !r.sent(name) || name == "symbol" && !l.symbol {
+	for _, name := range []string{"slug", "symbol", "category", "chain"} {
+		if !r.sent(name) || name == "symbol" && !l.symbol || (name == "category" || name == "chain") && !l.groups {
 			continue
 		}
 		values := r.elements(name)
@@ -274,8 +281,8 @@ func (q *Query) parseFilters(l listing, r *parser) {
 		slices.Sort(values)
 		q.Filters = append(q.Filters, Filter{name, slices.Compact(values)})
 	}
-	if r.sent("fields") && l.fields {
-		q.Links = slices.ContainsFunc(r.elements("fields"), func(e string) bool { return Fold(e) == "links" })
+	if r.sent("fields") && l.field != "" {
+		q.Tails = slices.ContainsFunc(r.elements("fields"), func(e string) bool { return Fold(e) == l.field })
 	}
 }
 

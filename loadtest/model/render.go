@@ -2,6 +2,7 @@ package model
 
 import (
 	"math/big"
+	"slices"
 	"time"
 )
 
@@ -10,6 +11,7 @@ func render(f *feed, st state, settings Settings, at time.Time) *Snapshot {
 	s := &Snapshot{Time: at, Database: f.database, Lists: map[string][]Row{}}
 	add := func(collection string, i item) { s.Lists[collection] = append(s.Lists[collection], i.row()) }
 	directory := map[string]*asset{}
+	inCategories, inChains := slugsByMember(f, st, categories), slugsByMember(f, st, chains)
 	for _, a := range f.assets {
 		directory[a.key] = a
 		i := &assetItem{
@@ -22,6 +24,7 @@ func render(f *feed, st state, settings Settings, at time.Time) *Snapshot {
 		add(assets, i)
 		if a.price != nil {
 			add(quotes, newQuote(a))
+			add(markets, &marketItem{a.id, a.rank, newFigures(a), groupsOf(a, inCategories, inChains)})
 		}
 	}
 	for _, a := range board(f.assets, settings) {
@@ -51,15 +54,43 @@ func render(f *feed, st state, settings Settings, at time.Time) *Snapshot {
 	return s
 }
 
-func newQuote(a *asset) *quoteItem {
-	i := &quoteItem{
-		ID: a.id, Name: text(a.name), Symbol: text(a.symbol), Slug: text(a.slug), Logo: text(a.logo),
+func newQuote(a *asset) *quoteItem { return &quoteItem{a.id, newFigures(a)} }
+
+func newFigures(a *asset) quoteFigures {
+	i := quoteFigures{
+		Name: text(a.name), Symbol: text(a.symbol), Slug: text(a.slug), Logo: text(a.logo),
 		Price: decimal(a.price, pricePlaces), MarketCap: decimalOrNull(a.marketCap, amountPlaces),
 		Volume: decimal(a.volume, amountPlaces),
 	}
 	c := &i.PercentChange
 	for n, to := range []*string{&c.H1, &c.H6, &c.H12, &c.H24, &c.D7, &c.D30, &c.D90, &c.Y1} {
 		*to = decimal(a.changes[n], percentPlaces)
+	}
+	return i
+}
+
+// slugsByMember are, by the key of an asset, the slugs of the visible groups of a collection that
+// name it, sorted as bytes.
+func slugsByMember(f *feed, st state, collection string) map[string][]text {
+	slugs := map[string][]text{}
+	for _, g := range visibleGroups(f, st, collection) {
+		members := slices.Clone(g.members)
+		slices.Sort(members)
+		for _, key := range slices.Compact(members) {
+			slugs[key] = append(slugs[key], text(g.slug))
+		}
+	}
+	for _, of := range slugs {
+		slices.Sort(of)
+	}
+	return slugs
+}
+
+// groupsOf are the groups of an asset: none of one that is not active.
+func groupsOf(a *asset, inCategories, inChains map[string][]text) *groupsItem {
+	i := &groupsItem{[]text{}, []text{}}
+	if a.active {
+		i.Categories, i.Chains = append(i.Categories, inCategories[a.key]...), append(i.Chains, inChains[a.key]...)
 	}
 	return i
 }

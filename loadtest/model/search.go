@@ -17,7 +17,7 @@ const (
 	maxFound = 20 // items
 )
 
-// searchWords are the words of q, which blanks part.
+// searchWords are the words of q, separated by blanks.
 func searchWords(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
 }

@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// A Snapshot is what the service says of one time. Who supplies the rows fills
-// in the exported fields, which do not change afterwards: [World.Build] from a
-// feed, the load tester's oracle from the shards of a store. It is safe for
-// concurrent use, and before the first snapshot it is nil.
+// A Snapshot is the service's data of one time. The supplier of the rows fills in the exported
+// fields, which do not change afterwards: [World.Build] from a feed, the load tester's oracle from
+// the shards of a store. It is safe for concurrent use, and before the first snapshot it is nil.
 type Snapshot struct {
 	Time     time.Time
 	Database string
@@ -21,6 +20,8 @@ type Snapshot struct {
 	// as they are ranked.
 	Lists                       map[string][]Row
 	TotalMarketCap, TotalVolume string
+	// NoMarkets: the builder was one that does not write the views of /markets.
+	NoMarkets bool
 	// Series are the windows of history that were supplied, by name.
 	Series map[string]*Series
 
@@ -35,14 +36,14 @@ type Snapshot struct {
 // trending is the listing that no feed has.
 const trending = "trending"
 
-// Lists are the names of what a snapshot has rows of.
-var Lists = []string{assets, quotes, exchanges, categories, chains, trending}
+// Lists names the listings of which a snapshot has rows.
+var Lists = []string{assets, quotes, exchanges, categories, chains, trending, markets}
 
 // CheckTotals says which totals are not as FEED.md, "Numbers" writes them.
 func (s *Snapshot) CheckTotals() error { return amounts(&s.TotalMarketCap, &s.TotalVolume) }
 
-// Known is what can be asked for in a listing, for whoever makes up questions:
-// its ids, and its slugs and symbols as the feed has them.
+// Known returns the values that a listing can be asked for, for generators of questions: its ids,
+// and its slugs and symbols as the feed has them.
 func (s *Snapshot) Known(collection string) (ids []int64, slugs, symbols []string) {
 	if s == nil {
 		return nil, nil, nil
@@ -110,6 +111,8 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 			Change    *string `json:"total_market_cap_change_percentage_24h"`
 			Time      string  `json:"data_time"`
 		}{s.TotalMarketCap, s.TotalVolume, s.shown(c), timestamp(s.Time)}))
+	case q.Endpoint == markets && s != nil && s.NoMarkets:
+		return failure(503, 50300, "SERVICE_UNAVAILABLE")
 	case q.Endpoint == trending:
 		var rows []*Row
 		if s != nil {
@@ -145,8 +148,8 @@ func Body(q *Query, rows []*Row, total int64) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if q.Links {
-			b.WriteString(r.WithLinks)
+		if q.Tails {
+			b.WriteString(r.WithTail)
 		} else {
 			b.WriteString(r.JSON)
 		}
@@ -182,7 +185,7 @@ func (s *Snapshot) matching(q *Query) []*Row {
 		}
 	}
 	slices.SortFunc(rows, Order(q.Sort, q.Desc))
-	return rows
+	return slices.Compact(rows) // which have several of the values: groups
 }
 
 // ordered is a whole listing in order.
@@ -210,7 +213,7 @@ func pointers(rows []Row) []*Row {
 	return all
 }
 
-// having are the rows of a whole listing that have what a filter asks for.
+// having returns the rows of a whole listing by the values of a filter's field.
 func (s *Snapshot) having(listing, filter, value string) []*Row {
 	if s == nil {
 		return nil
@@ -225,27 +228,32 @@ func (s *Snapshot) having(listing, filter, value string) []*Row {
 		}
 		rows = map[string][]*Row{}
 		for _, r := range s.listed(listing) {
-			v := r.value(filter)
-			rows[v] = append(rows[v], r)
+			for _, v := range r.values(filter) {
+				rows[v] = append(rows[v], r)
+			}
 		}
 		s.found[name] = rows
 	}
 	return rows[value]
 }
 
-// value is what a row has of what a filter asks for.
-func (r *Row) value(filter string) string {
+// values returns what a row has in the field of a filter.
+func (r *Row) values(filter string) []string {
 	switch filter {
 	case "id":
-		return integer(r.ID)
+		return []string{integer(r.ID)}
 	case "slug":
-		return r.Slug
+		return []string{r.Slug}
+	case "symbol":
+		return []string{r.Symbol}
 	}
-	return r.Symbol
+	return r.Groups[filter]
 }
 
 // Matches tells whether a row passes the filter.
-func (f Filter) Matches(r *Row) bool { return slices.Contains(f.Values, r.value(f.Name)) }
+func (f Filter) Matches(r *Row) bool {
+	return slices.ContainsFunc(r.values(f.Name), func(v string) bool { return slices.Contains(f.Values, v) })
+}
 
 // Order is the order of a sort key: equal rows are ordered by id, in both directions
 // (INTERFACE.md, "Sorting"). The key "24h" is that of trending.
@@ -262,7 +270,15 @@ func Order(key string, desc bool) func(a, b *Row) int {
 		case "slug":
 			c = cmp.Compare(a.Slug, b.Slug)
 		case "market_cap":
+			switch { // rows without one, which only markets have, come last in both directions
+			case a.MarketCap == nil && b.MarketCap != nil:
+				return 1
+			case a.MarketCap != nil && b.MarketCap == nil:
+				return -1
+			}
 			c = compareNullable(a.MarketCap, b.MarketCap)
+		case "price", "percent_change.1h", "percent_change.24h", "percent_change.7d", "percent_change.30d":
+			c = a.Figures[key].Cmp(b.Figures[key])
 		case "volume", "volume_24h":
 			c = compareNullable(a.Volume, b.Volume)
 		case "24h":
@@ -310,7 +326,8 @@ func (s *Snapshot) missing(q *Query) string {
 	for _, f := range q.Filters {
 		first := true
 		for _, v := range f.Values {
-			if len(s.having(q.Listing(), f.Name, v)) > 0 {
+			groups := map[string]string{"category": categories, "chain": chains}[f.Name]
+			if len(s.having(q.Listing(), f.Name, v)) > 0 || groups != "" && len(s.having(groups, "slug", v)) > 0 {
 				continue
 			}
 			lead := ","

@@ -42,8 +42,8 @@ type state struct {
 	groups map[string]map[string]groupSnapshot // the newest of each group, by collection and key
 }
 
-// A moment is what is kept of one snapshot: the prices, by asset key, of which
-// assets they are points of history, and the total.
+// A moment is what is kept of one snapshot: the prices, by asset key, the assets for which they are
+// points of history, and the total.
 type moment struct {
 	time    time.Time
 	prices  map[string]*big.Rat

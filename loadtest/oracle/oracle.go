@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type Snapshot struct {
 
 	mu     sync.Mutex
 	faults []string
+	faulty map[int64]bool // quotes, which are markets' too
 }
 
 const maxFaults = 20
@@ -36,13 +38,17 @@ func Load(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) (*
 	s := &Snapshot{Snapshot: &model.Snapshot{
 		Time: m.Time, Database: m.Database, Lists: map[string][]model.Row{},
 		TotalMarketCap: m.Global.TotalMarketCap, TotalVolume: m.Global.TotalVolume24h,
-	}}
+	}, faulty: map[int64]bool{}}
 	for _, name := range model.Lists {
 		sort := "id"
 		if name == "trending" {
 			sort = "board"
 		}
 		v := m.View(name, sort)
+		if v == nil && name == artifacts.MarketsCollection {
+			s.NoMarkets = true
+			continue
+		}
 		if v == nil {
 			return nil, fmt.Errorf("snapshot %s has no view %s/%s", m.Time.Format(model.TimeFormat), name, sort)
 		}
@@ -91,17 +97,32 @@ func read(ctx context.Context, store artifacts.Reader, v *artifacts.View) (all [
 	return all, nil
 }
 
-// list makes the rows of a listing.
+// list makes the rows of a listing. Those of markets are made of the quotes, which are read.
 func (s *Snapshot) list(name string, shards []*artifacts.Shard) {
+	at := 0
 	for _, shard := range shards {
 		for i := range shard.Len() {
 			text, tail := shard.Row(i), shard.Tail(i)
+			if name == artifacts.MarketsCollection {
+				quote, start := "}", fmt.Sprintf(`{"id":%d,`, shard.ID(i))
+				if quotes := s.Lists["quotes"]; at < len(quotes) && strings.HasPrefix(quotes[at].JSON, start) {
+					quote = quotes[at].JSON[len(start)-1:]
+				}
+				text = append(text[:len(text)-1:len(text)-1], quote...)
+				at++
+			}
 			if tail != nil {
 				text = slices.Concat(text[:len(text)-1], tail)
 			}
 			r, err := model.ReadRow(name, text)
-			if err == nil && name == "assets" && tail == nil {
-				err = fmt.Errorf("id %d has no links", r.ID)
+			if err == nil && (name == "assets" || name == artifacts.MarketsCollection) && tail == nil {
+				err = fmt.Errorf("id %d has no links or groups", r.ID)
+			}
+			switch {
+			case err != nil && name == "quotes":
+				s.faulty[r.ID] = true
+			case name == artifacts.MarketsCollection && s.faulty[r.ID]:
+				err = nil
 			}
 			s.fault(name, err)
 			if r.ID > 0 {

@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/fakeapi"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/oracle"
@@ -20,15 +21,8 @@ var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 func load(t *testing.T, store artifacts.Reader) *oracle.Snapshot {
 	t.Helper()
-	m, err := oracle.FindManifest(t.Context(), store, t0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := oracle.Load(t.Context(), store, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	m := must.Get(oracle.FindManifest(t.Context(), store, t0))(t)
+	return must.Get(oracle.Load(t.Context(), store, m))(t)
 }
 
 // A row that is not as the interface writes it is a fault of the snapshot, even
@@ -121,9 +115,7 @@ func TestChange(t *testing.T) {
 		t.Errorf("no record: %v, %v", c, err)
 	}
 	rec := &artifacts.Change{Format: artifacts.Format, Database: "fake", Time: t0, Value: "1.5"}
-	if _, err := store.Swap(context.Background(), artifacts.ChangeKey, "", rec.Encode()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Swap(context.Background(), artifacts.ChangeKey, "", rec.Encode()))(t)
 	c, err := oracle.GetChange(context.Background(), store)
 	if err != nil || c == nil || *c != (model.Change{Database: "fake", Time: t0, Value: "1.5"}) {
 		t.Errorf("record: %v, %v", c, err)

@@ -42,7 +42,7 @@ func ParseStages(s string) ([]Stage, error) {
 		}
 		d, err := time.ParseDuration(duration)
 		if err != nil {
-			return nil, bad("duration is none")
+			return nil, bad("not a duration")
 		}
 		from, to, ramp := strings.Cut(rates, "-")
 		if !ramp {
@@ -50,10 +50,10 @@ func ParseStages(s string) ([]Stage, error) {
 		}
 		st := Stage{Duration: d}
 		if st.From, err = strconv.ParseFloat(from, 64); err != nil {
-			return nil, bad("rate is no number")
+			return nil, bad("rate is not a number")
 		}
 		if st.To, err = strconv.ParseFloat(to, 64); err != nil {
-			return nil, bad("rate is no number")
+			return nil, bad("rate is not a number")
 		}
 		stages = append(stages, st)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"pgregory.net/rapid"
 )
 
@@ -35,11 +36,7 @@ func TestUniform(t *testing.T) {
 		{"500ms:1", 1, map[int]time.Duration{0: 0}},
 	} {
 		t.Run(tc.stages, func(t *testing.T) {
-			stages, err := ParseStages(tc.stages)
-			if err != nil {
-				t.Fatal(err)
-			}
-			due := all(New(stages, Uniform, 1))
+			due := all(New(must.Get(ParseStages(tc.stages))(t), Uniform, 1))
 			if len(due) != tc.count {
 				t.Fatalf("%d requests, want %d", len(due), tc.count)
 			}

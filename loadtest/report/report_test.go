@@ -11,17 +11,14 @@ import (
 	"testing"
 
 	"example.com/marketdata/internal/lab/fakerun"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/result"
 )
 
 func run(t *testing.T, seconds int, scale float64, bad bool) *result.Run {
 	t.Helper()
-	r, err := fakerun.New(seconds, 1, scale, bad)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(fakerun.New(seconds, 1, scale, bad))(t)
 }
 
 // pages are reports of every kind.
@@ -52,9 +49,7 @@ func pages(t *testing.T) map[string][]byte {
 	b, err = HTML(good, bad, closed)
 	add("three", b, err)
 	c, err := result.Compare(good, bad, 0.05)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b, err = CompareHTML(c)
 	add("compared", b, err)
 	search := &loadtest.Capacity{Found: true, Rate: 470, Limit: 500, Closed: 510, Nodes: 1, Tries: []loadtest.Try{
@@ -194,9 +189,7 @@ func TestBrowser(t *testing.T) {
 	all[guilty] = bytes.Replace(all["good"], []byte("<h1>"), []byte(`<img src="http://127.0.0.1:9/x.png"><h1>`), 1)
 	for _, name := range []string{"good", "bad", "compared", guilty} {
 		page, shot := filepath.Join(dir, name+".html"), filepath.Join(dir, name+".png")
-		if err := os.WriteFile(page, all[name], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(page, all[name], 0o600))
 		for _, size := range []string{"390,2400", "1280,1600"} {
 			cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
 				"--user-data-dir="+filepath.Join(dir, "profile"),

@@ -72,15 +72,13 @@ var figures = []figure{
 	{name: "errors", unit: "%", up: 1, of: func(s *sample) float64 { return s.failed / max(s.answered+s.failed, 1) }},
 }
 
-// Compare says what changed from a to b. A change beyond tolerance (a share,
-// 0.05 being 5 %) is a regression when the confidence interval of the change
-// leaves out 0.
+// Compare says what changed from a to b. A change beyond tolerance (a share, 0.05 being 5 %) is a
+// regression when the confidence interval of the change leaves out 0.
 //
-// The interval is that of a moving-block bootstrap: the run's seconds are drawn
-// again, with replacement and in blocks, because neighbouring seconds are alike;
-// of each such run the very figure is computed that the report shows, from the
-// merged histograms; 95 % of the changes between runs drawn like that lie within
-// the interval. It knows what changes within the runs, and cannot know what
+// The interval is that of a moving-block bootstrap: the run's seconds are drawn again, with
+// replacement and in blocks, because neighbouring seconds are alike. The report's figure is
+// computed for each such run from the merged histograms; 95 % of the changes between runs drawn
+// like that lie within the interval. It knows what changes within the runs, and cannot know what
 // changes from one run to the next: run each side more than once.
 func Compare(a, b *Run, tolerance float64) (*Comparison, error) {
 	c := &Comparison{A: a, B: b}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/streams"
@@ -22,11 +23,8 @@ var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 func fake(t testing.TB, seconds int, seed uint64, latency func(r *rand.Rand, second int) time.Duration) *Run {
 	t.Helper()
 	e, c := fakeParts(seconds, seed, latency)
-	r, err := New(Setup{URLs: []string{"http://127.0.0.1:1"}, Mode: "open", Arrivals: "poisson", Stages: "60s:1000",
-		Connections: 10, TimeoutS: 10, Traffic: "mixed", CheckShare: 1}, Tool{"v1", "abc", "go"}, e, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(Setup{URLs: []string{"http://127.0.0.1:1"}, Mode: "open", Arrivals: "poisson", Stages: "60s:1000",
+		Connections: 10, TimeoutS: 10, Traffic: "mixed", CheckShare: 1}, Tool{"v1", "abc", "go"}, e, c))(t)
 	return r
 }
 
@@ -75,17 +73,12 @@ func TestRoundTrip(t *testing.T) {
 		Status: 200, Detail: "d", Moment: check.Moment{At: start.Add(1500 * time.Millisecond)}}}}}
 	c.Swaps = []check.Swap{{Snapshot: "2026-11-01T12:00:00Z", Moment: check.Moment{At: start.Add(-time.Second)}},
 		{Snapshot: "2026-11-01T12:10:00Z", Moment: check.Moment{At: start.Add(2 * time.Second)}}}
-	r, err := New(
-		Setup{URLs: []string{"http://h"}, Mode: "open", Connections: 1, TimeoutS: 1, Traffic: "x"}, Tool{}, e, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(
+		Setup{URLs: []string{"http://h"}, Mode: "open", Connections: 1, TimeoutS: 1, Traffic: "x"}, Tool{}, e, c))(t)
 	told := &streams.Result{Count: 2, Opened: 3, Failures: map[engine.Failure]uint64{engine.FailWrong: 1}, Wrong: "x",
 		Events: 4, Late: engine.NewHistogram(), Apart: engine.NewHistogram()}
 	engine.Record(told.Late, 3*time.Millisecond)
-	if err := r.Hold(told); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Hold(told))
 	if q := r.Requests; q.Sent != 3000 || q.Failed != 7 || q.Answered != 2997 || q.Failures["unsent"] != 4 ||
 		q.Statuses["200"] != 3000 {
 		t.Errorf("requests %+v", q)
@@ -96,35 +89,16 @@ func TestRoundTrip(t *testing.T) {
 	if r.Swaps[0].AtS != 0 || r.Swaps[1].AtS != 2 || r.Checks.Findings[0].Examples[0].AtS != 1.5 {
 		t.Errorf("times %+v %+v", r.Swaps, r.Checks.Findings)
 	}
-	a, err := ParseAssertion("p99<1s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	th, err := a.Check(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	empty, err := ParseAssertion("chains:p50<1s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	none, err := empty.Check(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Thresholds = []Threshold{th, none}
+	a := must.Get(ParseAssertion("p99<1s"))(t)
+	th := must.Get(a.Check(r))(t)
+	empty := must.Get(ParseAssertion("chains:p50<1s"))(t)
+	r.Thresholds = []Threshold{th, must.Get(empty.Check(r))(t)}
 	r.Exit = 5
-	b, err := r.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(r.Encode())(t)
 	if err := schemaError(t, b); err != nil {
 		t.Error(err)
 	}
-	again, err := Parse(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(Parse(b))(t)
 	if !reflect.DeepEqual(again, r) {
 		t.Errorf("read back as %+v", again)
 	}
@@ -149,34 +123,20 @@ func TestRoundTrip(t *testing.T) {
 func schemaError(t *testing.T, b []byte) error {
 	t.Helper()
 	read := func(b []byte) any {
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
+		return must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(b)))(t)
 	}
 	c := jsonschema.NewCompiler()
 	strict := bytes.ReplaceAll(
 		Schema, []byte(`"properties": {`), []byte(`"additionalProperties": false, "properties": {`))
-	if err := c.AddResource("run.json", read(strict)); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("run.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.AddResource("run.json", read(strict)))
+	s := must.Get(c.Compile("run.json"))(t)
 	return s.Validate(read(b))
 }
 
 // The schema refuses what it should, a field that it does not describe too.
 func TestSchemaRefuses(t *testing.T) {
-	b, err := fake(t, 2, 1, steady(1)).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := schemaError(t, b); err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(fake(t, 2, 1, steady(1)).Encode())(t)
+	must.OK(t, schemaError(t, b))
 	for _, change := range [][2]string{
 		{`"format": 1,`, `"format": 2,`}, {`"mode": "open"`, `"mode": "ajar"`}, {`"asked": 2000,`, `"asked": -1,`},
 		{`"asked": 2000,`, ``},
@@ -221,10 +181,7 @@ func TestValidity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, c := fakeParts(2, 1, steady(1))
 			tc.change(e)
-			r, err := New(tc.setup, Tool{}, e, c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(New(tc.setup, Tool{}, e, c))(t)
 			got := strings.Join(r.Validity.Reasons, "; ")
 			if r.Validity.Valid != (tc.reason == "") || !strings.Contains(got, tc.reason) || r.Limited() != tc.limited {
 				t.Errorf("valid %v, limited %v: %s", r.Validity.Valid, r.Limited(), got)
@@ -251,10 +208,7 @@ func TestThresholds(t *testing.T) {
 		10, 1, func(r *rand.Rand, _ int) time.Duration { return time.Duration(1+r.IntN(100)) * time.Millisecond })
 	e.Classes[0].Failures[engine.FailTimeout] = 5
 	c.Wrong = 5
-	r, err := New(Setup{Mode: "open"}, Tool{}, e, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(Setup{Mode: "open"}, Tool{}, e, c))(t)
 	for expression, pass := range map[string]bool{
 		"p99<5ms": false, "p99<200ms": true, "p50<=52ms": true, "p50 < 48ms": false, " p99.9 <= 0.2s ": true,
 		"max>95ms": true, "min<1100us": true, "mean>=100ms": false,
@@ -302,10 +256,7 @@ func TestThresholds(t *testing.T) {
 
 func verdicts(t *testing.T, a, b *Run) map[string]Verdict {
 	t.Helper()
-	c, err := Compare(a, b, 0.05)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Compare(a, b, 0.05))(t)
 	out := map[string]Verdict{}
 	worse := false
 	for _, ch := range c.Changes {
@@ -378,10 +329,7 @@ func TestCompare(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	b, err := fake(f, 2, 1, steady(1)).Encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := must.Get(fake(f, 2, 1, steady(1)).Encode())(f)
 	f.Add(b)
 	f.Add([]byte(`{"kind":"loadtest-run","format":1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -389,8 +337,6 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := Compare(r, r, 0.05); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Compare(r, r, 0.05))(t)
 	})
 }

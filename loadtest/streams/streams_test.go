@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testedge"
 	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/loadtest/client"
@@ -42,11 +43,7 @@ func TestStreams(t *testing.T) {
 			CacheSize: 8 << 20, DrainWait: time.Nanosecond,
 			Now: func() time.Time { return time.Now().Add(time.Duration(-i) * time.Second) }}
 		edges[i] = testedge.Start(t, configs[i])
-		e, err := client.ParseEndpoint(edges[i].URL, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		endpoints = append(endpoints, e)
+		endpoints = append(endpoints, must.Get(client.ParseEndpoint(edges[i].URL, false))(t))
 	}
 	s := Hold(ctx, Config{Endpoints: endpoints, Keys: secrets[:2], Count: 16, Store: store})
 	// until waits for so many events, openings and orderly ends in all.

@@ -48,14 +48,15 @@ func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Chec
 	total := 0.0
 	for i := range s.Mix {
 		k := &s.Mix[i]
-		if k.By != "list" && len(d.entries(k.Endpoint)) == 0 && k.Weight > 0 {
+		of := k.filtered()
+		if k.By != "list" && len(d.entries(of)) == 0 && k.Weight > 0 {
 			return nil, fmt.Errorf("the scenario asks /%s by %s, and the service lists none", k.Endpoint, k.By)
 		}
 		total += k.Weight
 		m.weights = append(m.weights, total)
 		m.class = append(m.class, m.classOf(k.Endpoint))
-		if n := len(d.entries(k.Endpoint)); n > 0 && m.rows[k.Endpoint] == nil {
-			m.rows[k.Endpoint] = newZipf(n, s.Zipf)
+		if n := len(d.entries(of)); n > 0 && m.rows[of] == nil {
+			m.rows[of] = newZipf(n, s.Zipf)
 		}
 	}
 	// Pages of one row are the most that a listing can have; 1,000 are enough
@@ -79,7 +80,8 @@ func (m *Mix) classOf(name string) int {
 
 // entries returns the rows that filters on an endpoint are drawn from.
 func (d *Directory) entries(endpoint string) []Entry {
-	if endpoint == "quotes" || endpoint == history || endpoint == search {
+	switch endpoint {
+	case "quotes", markets, history, search:
 		endpoint = "assets"
 	}
 	if l := d.Lists[endpoint]; l != nil {
@@ -89,6 +91,9 @@ func (d *Directory) entries(endpoint string) []Entry {
 }
 
 func (d *Directory) total(endpoint string) int {
+	if endpoint == markets {
+		endpoint = "quotes"
+	}
 	if l := d.Lists[endpoint]; l != nil {
 		return l.Total
 	}
@@ -104,7 +109,8 @@ func refusals() []rare {
 		"assets?offset=-1",
 		"quotes?sort=market_cap", "assets?sort=name:up", "assets?sort=name:", "exchanges?size=0",
 		"exchanges?sort=symbol", "exchanges?limit=101",
-		"categories?sort=volume", "chains?sort=display_name", "history", "history?id=1&window=1w",
+		"categories?sort=volume", "markets?sort=volume_24h", "chains?sort=display_name", "history",
+		"history?id=1&window=1w",
 		"history?id=1&size=21", "search", "search?q=a+b+c+d+e+f+g+h+i", "trending?by=searched", "quotes?id=abc",
 		"quotes?id=" + many, "assets?fields=" + many,
 	} {
@@ -280,8 +286,11 @@ func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
 	} else if size > 0 {
 		p.number("size", size)
 	}
-	if k.Links > 0 && k.Endpoint == "assets" && r.Float64() < k.Links {
+	switch {
+	case k.Links > 0 && k.Endpoint == "assets" && r.Float64() < k.Links:
 		p.text("fields", "links")
+	case k.Groups > 0 && k.Endpoint == markets && r.Float64() < k.Groups:
+		p.text("fields", "groups")
 	}
 	return p.b
 }
@@ -289,7 +298,8 @@ func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
 // filter adds a filter with rows drawn by popularity, the most popular first,
 // as clients that keep a list of favourites send it.
 func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
-	entries, rows := m.dir.entries(k.Endpoint), m.rows[k.Endpoint]
+	of := k.filtered()
+	entries, rows := m.dir.entries(of), m.rows[of]
 	n := 1
 	if k.Values > 1 {
 		n = 1 + r.IntN(k.Values)
@@ -305,7 +315,7 @@ func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
 			p.b = appendTyped(p.b, r, e)
 		case "id":
 			p.b = append(p.b, e.ID...)
-		case "slug":
+		case "slug", "category", "chain":
 			p.b = append(p.b, e.Slug...)
 		default:
 			p.b = append(p.b, e.Symbol...)

@@ -67,6 +67,8 @@ type Kind struct {
 	Offset float64 `yaml:"offset"`
 	// Links is the share with fields=links, on assets.
 	Links float64 `yaml:"links"`
+	// Groups is the share with fields=groups, on markets.
+	Groups float64 `yaml:"groups"`
 	// Windows are those of history, drawn alike; "" leaves the parameter out.
 	Windows []string `yaml:"windows"`
 }
@@ -124,11 +126,23 @@ func ParseScenario(b []byte) (*Scenario, error) {
 
 // filters are the filters that each list takes.
 var filters = map[string][]string{
-	"assets": {"id", "slug", "symbol"}, "quotes": {"id", "slug", "symbol"}, history: {"id", "slug", "symbol"},
+	"assets": {"id", "slug", "symbol"}, "quotes": {"id", "slug", "symbol"},
+	markets: {"id", "slug", "symbol", "category", "chain"}, history: {"id", "slug", "symbol"},
 	"exchanges": {"id", "slug"}, "categories": {"id", "slug"}, "chains": {"id", "slug"}, search: {"q"},
 }
 
-const history, search = "history", "search"
+const history, search, markets = "history", "search", "markets"
+
+// filtered returns the listing whose rows the kind's filter names.
+func (k *Kind) filtered() string {
+	switch k.By {
+	case "category":
+		return "categories"
+	case "chain":
+		return "chains"
+	}
+	return k.Endpoint
+}
 
 var endpoints = append(slices.Clone(model.Lists), "global", history, search)
 
@@ -214,7 +228,7 @@ func (k *Kind) check(share func(string, float64) error) error {
 	}
 	for _, w := range k.Windows {
 		if w != "" && model.FindWindow(w) == nil {
-			return fmt.Errorf("window %q: there is none", w)
+			return fmt.Errorf("window %q: unknown", w)
 		}
 	}
 	for _, s := range k.Sorts {
@@ -222,7 +236,7 @@ func (k *Kind) check(share func(string, float64) error) error {
 			return fmt.Errorf("sort %q: want KEY, KEY:asc or KEY:desc", s)
 		}
 	}
-	for name, v := range map[string]float64{"deep": k.Deep, "offset": k.Offset, "links": k.Links} {
+	for name, v := range map[string]float64{"deep": k.Deep, "offset": k.Offset, "links": k.Links, "groups": k.Groups} {
 		if err := share(name, v); err != nil {
 			return err
 		}

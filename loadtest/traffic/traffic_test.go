@@ -17,8 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/fakeapi"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
@@ -35,20 +36,12 @@ func serve(t *testing.T, h http.Handler) *client.Endpoint {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	e, err := client.ParseEndpoint(srv.URL, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(client.ParseEndpoint(srv.URL, false))(t)
 }
 
 func readDirectory(t *testing.T, e *client.Endpoint, rows int) *traffic.Directory {
 	t.Helper()
-	d, err := traffic.ReadDirectory(context.Background(), e, fakeapi.Key, rows, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return must.Get(traffic.ReadDirectory(context.Background(), e, fakeapi.Key, rows, nil))(t)
 }
 
 func TestReadDirectory(t *testing.T) {
@@ -65,7 +58,7 @@ func TestReadDirectory(t *testing.T) {
 	}))
 	d := readDirectory(t, e, 1000)
 	for list, rows := range w.Lists {
-		if list == "trending" || list == "quotes" {
+		if list == "trending" || list == "quotes" || list == "markets" {
 			continue
 		}
 		l := d.Lists[list]
@@ -105,19 +98,13 @@ func TestScenarios(t *testing.T) {
 	}
 	for _, name := range traffic.Scenarios() {
 		t.Run(name, func(t *testing.T) {
-			s, err := traffic.LoadScenario(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(traffic.LoadScenario(name))(t)
 			if s.Name != name || s.Description == "" {
 				t.Errorf("name %q, description %q", s.Name, s.Description)
 			}
 			e := serve(t, fakeapi.NewServer(w))
 			c := check.New(check.Config{Share: 1, Store: st})
-			m, err := traffic.NewMix(s, readDirectory(t, e, 1000), 1, []string{fakeapi.Key}, c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(traffic.NewMix(s, readDirectory(t, e, 1000), 1, []string{fakeapi.Key}, c))(t)
 			conn, session := client.New(e), m.Session()
 			defer conn.Close()
 			statuses, classes := map[int]int{}, map[int]int{}
@@ -158,17 +145,11 @@ func TestSeed(t *testing.T) {
 	w := fakeapi.NewWorld(t0, 100, 1)
 	e := serve(t, fakeapi.NewServer(w))
 	d := readDirectory(t, e, 1000)
-	s, err := traffic.LoadScenario("mixed")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(traffic.LoadScenario("mixed"))(t)
 	c := check.New(check.Config{Share: 1})
 	defer c.Finish(context.Background(), nil)
 	requests := func(seed uint64, order []int) map[int]string {
-		m, err := traffic.NewMix(s, d, seed, []string{"k1", "k2"}, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(traffic.NewMix(s, d, seed, []string{"k1", "k2"}, c))(t)
 		session, all := m.Session(), map[int]string{}
 		for _, i := range order {
 			all[i] = string(session.Request(uint64(i), e).Bytes)
@@ -205,11 +186,9 @@ func TestZipf(t *testing.T) {
 	d := readDirectory(t, e, 1000)
 	for _, exponent := range []float64{0, 0.8, 1.07, 2} {
 		c := check.New(check.Config{})
-		m, err := traffic.NewMix(&traffic.Scenario{
-			Zipf: exponent, Mix: []traffic.Kind{{Endpoint: "assets", By: "id", Weight: 1, Values: 1}}}, d, 1, nil, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(traffic.NewMix(&traffic.Scenario{
+			Zipf: exponent, Mix: []traffic.Kind{{Endpoint: "assets", By: "id", Weight: 1, Values: 1}},
+		}, d, 1, nil, c))(t)
 		const n = 50_000
 		count := map[string]float64{}
 		session := m.Session()
@@ -235,9 +214,7 @@ func TestZipf(t *testing.T) {
 
 func TestParseScenarioRefuses(t *testing.T) {
 	const mix = "mix: [{endpoint: quotes, weight: 1}]\n"
-	if _, err := traffic.ParseScenario([]byte(mix)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(traffic.ParseScenario([]byte(mix)))(t)
 	for _, s := range []string{
 		"", "mix: []", "mix: [{endpoint: coins, weight: 1}]", "mix: [{endpoint: quotes, weight: -1}]",
 		"mix: [{endpoint: quotes}]",
@@ -263,9 +240,7 @@ func TestParseScenarioRefuses(t *testing.T) {
 		t.Errorf("unknown scenario: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(file, []byte(mix), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(mix), 0o600))
 	if s, err := traffic.LoadScenario(file); err != nil || s.Name != "mine" {
 		t.Errorf("file: %v, %v", s, err)
 	}
@@ -280,9 +255,7 @@ func TestMixRefuses(t *testing.T) {
 
 func TestTargets(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "body.json"), []byte(`{"a":1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "body.json"), []byte(`{"a":1}`), 0o600))
 	const text = `# three in a row
 GET http://old.example/a?b=c%20d
 GET /plain
@@ -293,10 +266,7 @@ Content-Type: application/json
 X-Api-Key: own
 @body.json
 `
-	targets, err := traffic.ParseTargets(strings.NewReader(text), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	targets := must.Get(traffic.ParseTargets(strings.NewReader(text), dir))(t)
 	if base, err := traffic.Base(targets); base != "http://old.example" || err != nil {
 		t.Errorf("base %q, %v", base, err)
 	}
@@ -314,10 +284,7 @@ X-Api-Key: own
 	defer conn.Close()
 	for i := range uint64(5) {
 		req := session.Request(i, e)
-		resp, err := conn.Do(context.Background(), req.Bytes, req.Head)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(conn.Do(context.Background(), req.Bytes, req.Head))(t)
 		if v := session.Answer(resp); v != engine.OK {
 			t.Errorf("verdict %v", v)
 		}
@@ -336,10 +303,7 @@ X-Api-Key: own
 			t.Errorf("%q was taken", bad)
 		}
 	}
-	two, err := traffic.ParseTargets(strings.NewReader("GET http://a/\nGET http://b/"), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	two := must.Get(traffic.ParseTargets(strings.NewReader("GET http://a/\nGET http://b/"), dir))(t)
 	if _, err := traffic.Base(two); err == nil {
 		t.Error("two bases were taken")
 	}
@@ -347,10 +311,7 @@ X-Api-Key: own
 	for i := range 40 {
 		fmt.Fprintf(&many, "GET /%d\n", i)
 	}
-	forty, err := traffic.ParseTargets(strings.NewReader(many.String()), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	forty := must.Get(traffic.ParseTargets(strings.NewReader(many.String()), dir))(t)
 	if classes := traffic.NewTargets(forty, nil, c).Classes(); len(classes) != 16 || classes[15] != "others" {
 		t.Errorf("%d classes: %q", len(classes), classes)
 	}
@@ -385,10 +346,7 @@ func FuzzScenario(f *testing.F) {
 			Total: 3, Entries: []traffic.Entry{{ID: "1", Slug: "a", Symbol: "A"}, {ID: "2"}, {ID: "3"}}}
 		d := &traffic.Directory{Lists: map[string]*traffic.List{
 			"assets": rows, "exchanges": rows, "categories": rows, "chains": rows, "quotes": rows}}
-		m, err := traffic.NewMix(s, d, 1, nil, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(traffic.NewMix(s, d, 1, nil, c))(t)
 		session := m.Session()
 		for i := range uint64(20) {
 			if req := session.Request(i, &client.Endpoint{Host: "h"}); !bytes.HasSuffix(req.Bytes, []byte("\r\n\r\n")) {

@@ -1,6 +1,5 @@
-// Package selftest tries out the conditions that artifacts.Store promises, on
-// a store that is in use: it writes under artifacts.ProbePrefix only and
-// removes what it wrote.
+// Package selftest tries out the conditions that artifacts.Store promises, on a store that is in
+// use: it writes under artifacts.ProbePrefix only and removes what it wrote.
 package selftest
 
 import (

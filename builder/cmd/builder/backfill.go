@@ -1,30 +1,57 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/source/sim"
+	"example.com/marketdata/internal/cmdline"
 )
 
 type backfillCmd struct {
-	Feeds string `required:"" placeholder:"DIR" help:"Folder of feed folders, each with its time."`
+	Feeds  string         `required:"" xor:"from" placeholder:"DIR" help:"Folder of feed folders, each with its time."`
+	Source string         `required:"" xor:"from" placeholder:"SOURCE" help:"Instead, a simulated market, sim:…: its year before --time, as if it had been built at every ten-minute mark."`
+	Time   cmdline.Moment `placeholder:"T" help:"End of a simulated market's year, rounded down to ten minutes; by default now."`
 	publishFlags
 	JSON bool `help:"Print the report as one JSON object."`
 }
 
-// backfillReport is the printed report of a backfill.
-type backfillReport struct {
-	*builder.Report
-	// Skipped names the feeds of the same ten minutes as an earlier one.
-	Skipped []string `json:"skipped"`
-	Error   string   `json:"error,omitempty"`
+func (c *backfillCmd) Validate() error {
+	if c.Source == "" && !c.Time.IsZero() {
+		return errors.New("--time: only with --source, since each of --feeds has its own")
+	}
+	return c.publishFlags.Validate()
+}
+
+// feeds returns the feeds to take, and the names of those left out.
+func (c *backfillCmd) feeds(e *env) (feeds []builder.PastFeed, skipped []string, err error) {
+	if c.Source == "" {
+		if feeds, skipped, err = builder.ReadPastFeeds(e.ctx, c.Feeds); err != nil {
+			err = fmt.Errorf("--feeds: %w", err)
+		}
+		return feeds, skipped, err
+	}
+	src, err := e.openSource(c.Source)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, ok := src.(*sim.Market); !ok {
+		return nil, nil, cmdline.Wrong("--source %s: want sim:…, since no other source knows its past", src)
+	}
+	end := c.Time.Time
+	if end.IsZero() {
+		end = time.Now()
+	}
+	feeds, err = builder.PastOf(e.ctx, src, end)
+	return feeds, nil, err
 }
 
 func (c *backfillCmd) Run(e *env) error {
-	feeds, skipped, err := builder.ReadPastFeeds(e.ctx, c.Feeds)
+	feeds, skipped, err := c.feeds(e)
 	if err != nil {
-		return fmt.Errorf("--feeds: %w", err)
+		return err
 	}
 	for _, name := range skipped {
 		e.log.Warn("left out: an earlier feed is of the same ten minutes", "feed", name)
@@ -36,18 +63,8 @@ func (c *backfillCmd) Run(e *env) error {
 	}
 	report, err := b.Backfill(e.ctx, feeds)
 	p.close()
-	if c.JSON {
-		full := backfillReport{Report: report, Skipped: append([]string{}, skipped...)}
-		if err != nil {
-			full.Error = err.Error()
-		}
-		if perr := e.printJSON(full); err == nil {
-			err = perr
-		}
-		return err
-	}
-	if err == nil && report.Published {
+	if err == nil && report.Published && !c.JSON {
 		e.print("%d feeds of the past are remembered, from %s on", report.Past, feeds[0].Time.Format(time.RFC3339))
 	}
-	return e.printReport(report, err, false)
+	return e.printReport(report, append([]string{}, skipped...), err, c.JSON)
 }

@@ -3,21 +3,22 @@ package main
 import (
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
+	"time"
 
 	"example.com/marketdata/artifacts/dirstore"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/must"
 )
 
 func headOf(t *testing.T, dir string) *publish.Head {
 	t.Helper()
-	store, err := dirstore.Open(dir, dirstore.Options{})
-	ok(t, err)
-	head, err := publish.ReadHead(t.Context(), store)
-	ok(t, err)
-	return head
+	store := must.Get(dirstore.Open(dir, dirstore.Options{}))(t)
+	return must.Get(publish.ReadHead(t.Context(), store))(t)
 }
 
 // TestBackfill writes feeds of a simulated market and backfills a store with
@@ -48,29 +49,66 @@ func TestBackfill(t *testing.T) {
 		len(v["problems"].([]any)) != 0 {
 		t.Errorf("verify %v", v)
 	}
-	if out := done(t, "change", "--store", "file:"+filled); !strings.Contains(out,
-		"from 2026-11-20T07:20:00Z to 2026-11-21T07:10:00Z") {
-		t.Errorf("change prints %q", out)
-	}
-	if out := done(t, args...); !strings.Contains(out, "nothing to do") {
-		t.Errorf("once more: %q", out)
-	}
+	wants(t, cmdline.Done, "from 2026-11-20T07:20:00Z to 2026-11-21T07:10:00Z", "change", "--store", "file:"+filled)
+	wants(t, cmdline.Done, "nothing to do", args...)
 	late := filepath.Join(dir, "late")
 	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:20:00Z", "--store", "file:"+late)
-	if out := done(t, append(args, "--store", "file:"+late)...); !strings.Contains(out,
-		"5 feeds of the past are remembered, from 2026-05-01T00:00:00Z on") {
-		t.Errorf("behind a snapshot: %q", out)
+	wants(t, cmdline.Done, "5 feeds of the past are remembered, from 2026-05-01T00:00:00Z on", append(args,
+		"--store", "file:"+late)...)
+	wants(t, cmdline.Failed, "want all feeds older, or all newer", append(args, "--store", "file:"+late)...)
+	wants(t, cmdline.Failed, "--feeds: feed built: feed.json: missing", "backfill", "--feeds", dir, "--store",
+		"file:"+filled)
+	wants(t, cmdline.Usage, "--feeds", "backfill", "--store", "file:"+filled)
+}
+
+// TestBackfillSimulated gives a store a simulated market's year: the points of every time kept are
+// what the market's feed says then, and verify finds all in order. The next time does nothing.
+func TestBackfillSimulated(t *testing.T) {
+	at := time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
+	dir := filepath.Join(t.TempDir(), "store")
+	args := []string{"backfill", "--source", simulated, "--time", at.Add(time.Minute).Format(time.RFC3339),
+		"--history-assets", "30", "--store", "file:" + dir}
+	wants(t, cmdline.Done, "feeds of the past are remembered, from 2025-11-21T00:00:00Z on", args...)
+	wants(t, cmdline.Done, "nothing to do", args...)
+	if v := object(t, done(t, "verify", "--store", "file:"+dir, "--json")); len(v["problems"].([]any)) != 0 {
+		t.Errorf("verify %v", v)
 	}
-	if r := command(t, append(args, "--store", "file:"+late)...); r.status != cmdline.Failed ||
-		!strings.Contains(r.stderr, "want all feeds older, or all newer") {
-		t.Errorf("behind a snapshot, once more: %+v", r)
+	store := must.Get(dirstore.Open(dir, dirstore.Options{}))(t)
+	head := must.Get(publish.ReadHead(t.Context(), store))(t)
+	root := must.Get(ledger.ReadRoot(t.Context(), store, head.Manifest.Ledger))(t)
+	now := must.Get(ledger.Load(t.Context(), store, &head.Manifest.Ledger))(t)
+	src := must.Get((&env{ctx: t.Context()}).openSource(simulated))(t)
+	days := 0
+	for i, mark := range ledger.Marks(at) {
+		if mark.Equal(mark.Truncate(24 * time.Hour)) {
+			days++
+		}
+		if i%29 != 0 && mark != at {
+			continue
+		}
+		files := must.Get(src.Files(t.Context(), mark))(t)
+		feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
+		must.OK(t, err)
+		prices := map[uint64]market.U128{}
+		for _, q := range feed.Quotes {
+			id, _ := now.Known("assets", feed.Assets[q.Asset].Key)
+			prices[id] = q.Price
+		}
+		points := must.Get(root.Points(t.Context(), store, mark))(t)
+		for _, p := range points {
+			if price, ok := prices[p.ID]; !ok || price != p.Price {
+				t.Errorf("%v: asset %d cost %v, want %v", mark, p.ID, p.Price, price)
+			}
+		}
+		if len(points) != 30 {
+			t.Errorf("%v: %d points", mark, len(points))
+		}
 	}
-	if r := command(t, "backfill", "--feeds", dir, "--store", "file:"+filled); r.status != cmdline.Failed ||
-		!strings.Contains(r.stderr, "--feeds: feed built: feed.json: missing") {
-		t.Errorf("a folder of other things: %+v", r)
+	if days != 366 {
+		t.Errorf("%d days", days)
 	}
-	if r := command(t, "backfill", "--store", "file:"+filled); r.status != cmdline.Usage ||
-		!strings.Contains(r.stderr, "--feeds") {
-		t.Errorf("no feeds: %+v", r)
-	}
+	wants(t, cmdline.Usage, "no other source knows its past", "backfill", "--source", "feed:"+dir, "--store",
+		"file:"+dir)
+	wants(t, cmdline.Usage, "--time: only with --source", "backfill", "--feeds", dir, "--time", "2026-11-21T07:20:00Z",
+		"--store", "file:"+dir)
 }

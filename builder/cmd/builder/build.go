@@ -53,8 +53,7 @@ func (f *settingsFlags) Validate() error {
 	return nil
 }
 
-// open returns a builder whose snapshots become current activateAfter their
-// publication.
+// open returns a builder whose snapshots become current activateAfter their publication.
 func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration,
 	progress builder.Progress) (*builder.Builder, error) {
 	src, err := e.openSource(f.Source)
@@ -140,9 +139,9 @@ func (f *settingsFlags) settings() market.Settings {
 
 type buildCmd struct {
 	buildFlags
-	Time          *cmdline.Moment `placeholder:"T" help:"Time of the snapshot, rounded down to ten minutes; by default the feed's own, of a live source now."`
-	ActivateAfter time.Duration   `default:"0s" help:"How long after it is published edges make the snapshot current, all at once, at most 5m; by default each as soon as it has it."`
-	JSON          bool            `help:"Print the report as one JSON object."`
+	Time          cmdline.Moment `placeholder:"T" help:"Time of the snapshot, rounded down to ten minutes; by default the feed's own, of a live source now."`
+	ActivateAfter time.Duration  `default:"0s" help:"How long after it is published edges make the snapshot current, all at once, at most 5m; by default each as soon as it has it."`
+	JSON          bool           `help:"Print the report as one JSON object."`
 }
 
 func (c *buildCmd) Run(e *env) error {
@@ -151,27 +150,25 @@ func (c *buildCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	var t time.Time
-	if c.Time != nil {
-		t = c.Time.Time
-	}
-	report, err := b.Build(e.ctx, t)
+	report, err := b.Build(e.ctx, c.Time.Time)
 	p.close()
 	if err == nil {
 		c.renewSignatures(e.ctx, e, b.Store)
 		c.remember(e, b.Store)
 	}
-	return e.printReport(report, err, c.JSON)
+	return e.printReport(report, nil, err, c.JSON)
 }
 
-// printReport prints the report of a build or a rollback, and returns its error.
-func (e *env) printReport(r *builder.Report, err error, asJSON bool) error {
+// printReport prints the report of a build, a rollback or a backfill, and returns its error. Of a
+// backfill, skipped, which is not nil, names the feeds of the same ten minutes as an earlier one.
+func (e *env) printReport(r *builder.Report, skipped []string, err error, asJSON bool) error {
 	switch {
 	case asJSON:
 		full := struct {
 			*builder.Report
-			Error string `json:"error,omitempty"`
-		}{Report: r}
+			Skipped []string `json:"skipped,omitzero"`
+			Error   string   `json:"error,omitempty"`
+		}{Report: r, Skipped: skipped}
 		if err != nil {
 			full.Error = err.Error()
 		}
@@ -181,9 +178,8 @@ func (e *env) printReport(r *builder.Report, err error, asJSON bool) error {
 	case err != nil:
 	case r.Published:
 		e.print("snapshot %s is published (sequence %d): %d assets, %d quotes, %d exchanges, %d categories, %d "+
-			"chains; %d rows set aside; %d objects, %d bytes written in %d ms",
-			r.SnapshotTime, r.Sequence, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"],
-			r.Counts["categories"], r.Counts["chains"],
+			"chains; %d rows set aside; %d objects, %d bytes written in %d ms", r.SnapshotTime, r.Sequence,
+			r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"], r.Counts["categories"], r.Counts["chains"],
 			r.RejectedRows(), r.ObjectsWritten, r.BytesWritten, r.DurationMS)
 		if r.MissingObjects > 0 {
 			e.print("%d objects that it refers to are missing from the store, or cut, such as %s; builder repair "+
@@ -220,8 +216,7 @@ func (c *runCmd) Validate() error {
 	return nil
 }
 
-// renewSignatures signs with every --sign-key the objects that only some of them have
-// signed.
+// renewSignatures signs with every --sign-key the objects that only some of them have signed.
 func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifacts.Store) {
 	sign, _, err := f.keys()
 	if err == nil && len(sign) == 0 {

@@ -58,8 +58,5 @@ func TestCacheRequired(t *testing.T) {
 			t.Errorf("%q: status %d, %s", more, r.status, r.stderr)
 		}
 	}
-	if r := command(t, append([]string{"run"}, args...)...); r.status != cmdline.Usage ||
-		!strings.Contains(r.stderr, "--no-source-cache") {
-		t.Errorf("run without a folder: status %d, %s", r.status, r.stderr)
-	}
+	wants(t, cmdline.Usage, "--no-source-cache", append([]string{"run"}, args...)...)
 }

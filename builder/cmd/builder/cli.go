@@ -100,8 +100,7 @@ func (e *env) printJSON(v any) error {
 	return err
 }
 
-// show prints a report as one JSON object or in words. If err is not nil, it only returns
-// err.
+// show prints a report as one JSON object or in words. If err is not nil, it only returns err.
 func (e *env) show(report any, err error, asJSON bool, words func()) error {
 	switch {
 	case err != nil:

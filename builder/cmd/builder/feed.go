@@ -14,10 +14,10 @@ import (
 )
 
 type feedCmd struct {
-	Source string          `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
-	Out    string          `required:"" placeholder:"DIR" help:"Folder for the feed, missing or empty."`
-	Time   *cmdline.Moment `placeholder:"T" help:"Moment to ask the source for, by default its present. Only sim: has more than one."`
-	JSON   bool            `help:"Print the report as one JSON object."`
+	Source string         `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
+	Out    string         `required:"" placeholder:"DIR" help:"Folder for the feed, missing or empty."`
+	Time   cmdline.Moment `placeholder:"T" help:"Moment to ask the source for, by default its present. Only sim: has more than one."`
+	JSON   bool           `help:"Print the report as one JSON object."`
 }
 
 func (c *feedCmd) Run(e *env) error {
@@ -25,14 +25,10 @@ func (c *feedCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	var t time.Time
-	if c.Time != nil {
-		t = c.Time.Time
-	}
 	var report *feedReport
 	p := e.progress()
 	err = newFolder(c.Out, func(hidden string) error {
-		files, err := src.Files(e.ctx, t)
+		files, err := src.Files(e.ctx, c.Time.Time)
 		if err != nil {
 			return err
 		}
@@ -151,8 +147,7 @@ func (e *env) printFeed(r *feedReport, kind, dir string, asJSON bool) error {
 		rejected += n
 	}
 	e.print("%s of %s at %s is in %s: %d assets, %d quotes, %d exchanges, %d categories, %d chains; a build will set "+
-		"%d rows aside",
-		kind, r.Database, r.Time, dir, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"],
+		"%d rows aside", kind, r.Database, r.Time, dir, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"],
 		r.Counts["categories"], r.Counts["chains"], rejected)
 	return nil
 }

@@ -249,10 +249,7 @@ func TestRecordFails(t *testing.T) {
 	p.Set("/tickers", []byte(`[{"id":"a-a","name":"A","symbol":"A"}]`))
 	p.Fault("/tickers", providertest.Status(http.StatusPaymentRequired))
 	live := "coinpaprika:?base=" + url.QueryEscape(p.Serve(t))
-	if r := command(t, "record", "--source", live, "--out", dir); r.status != cmdline.Failed ||
-		!strings.Contains(r.stderr, "402") {
-		t.Errorf("a provider that refuses: %+v", r)
-	}
+	wants(t, cmdline.Failed, "402", "record", "--source", live, "--out", dir)
 	if got := entries(t, above); len(got) > 0 {
 		t.Errorf("left behind: %q", got)
 	}
@@ -288,8 +285,5 @@ func TestSource(t *testing.T) {
 	if left := entries(t, cache); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
-	if r := command(t, "source", "--source=coingecko:?plan=pro"); r.status != cmdline.Usage ||
-		!strings.Contains(r.stderr, "want free") {
-		t.Errorf("%+v", r)
-	}
+	wants(t, cmdline.Usage, "want free", "source", "--source=coingecko:?plan=pro")
 }

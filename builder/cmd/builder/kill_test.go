@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 )
 
@@ -38,18 +40,16 @@ var stages = []string{
 	publish.StepSync, publish.StepManifest, publish.StepSwap, builder.StepDone, "exited",
 }
 
-// TestKill kills builders with SIGKILL, two at a time on one store, at moments
-// spread evenly over the measured length of a build, and then at each step that
-// was too short to be met. After every pair all that is published is whole and
-// the sequence has no gap, and the next build succeeds; an edge that serves the
-// store all the while answers nothing but whole snapshots, or 503; a closing
+// TestKill kills builders with SIGKILL, two at a time on one store, at moments spread evenly over
+// the measured length of a build, and then at each step that was too short to be met. After every
+// pair all that is published is whole and the sequence has no gap, and the next build succeeds; an
+// edge that serves the store all the while answers nothing but whole snapshots, or 503; a closing
 // table says how often each step was hit, none at zero.
 func TestKill(t *testing.T) {
 	kills := killsOf(t)
 	t.Run("folder", func(t *testing.T) {
 		root := filepath.Join(t.TempDir(), "store")
-		store, err := dirstore.Open(root, dirstore.Options{Create: true})
-		ok(t, err)
+		store := must.Get(dirstore.Open(root, dirstore.Options{Create: true}))(t)
 		(&killer{store: store, address: "file:" + root}).kill(t, kills)
 	})
 	if kills < manyKills {
@@ -58,8 +58,7 @@ func TestKill(t *testing.T) {
 	t.Run("MinIO", func(t *testing.T) {
 		server := testserver.MinIO(t)
 		address := server.URL("kill")
-		store, err := s3store.Open(address, server.Options())
-		ok(t, err)
+		store := must.Get(s3store.Open(address, server.Options()))(t)
 		t.Cleanup(func() { store.Close() })
 		(&killer{store: store, address: address, env: server.Env()}).kill(t, kills)
 	})
@@ -99,28 +98,21 @@ const killedMarket = "sim:?assets=400&seed=%d"
 func (k *killer) start(t *testing.T, at time.Time, seed int) *builderRun {
 	t.Helper()
 	cmd := builderProcess(context.Background(), "build", "--source", fmt.Sprintf(killedMarket, seed), "--store",
-		k.address,
-		"--time", at.Format(time.RFC3339), "--force")
+		k.address, "--time", at.Format(time.RFC3339), "--force")
 	cmd.Env, cmd.Stdout = append(cmd.Env, k.env...), k.stdout
-	log, err := cmd.StderrPipe()
-	ok(t, err)
-	b := &builderRun{began: time.Now(), steps: newStepReader(log)}
-	ok(t, cmd.Start())
-	b.kill = func() { _ = cmd.Process.Kill() } // one that has exited needs none
-	b.wait = cmd.Wait
-	return b
+	return &builderRun{startProcess(t, cmd), time.Now()}
 }
 
 // builderRun is one builder at work.
 type builderRun struct {
+	*runProcess
 	began time.Time
-	steps *stepReader
-	kill  func()
-	wait  func() error
 }
 
-// killAt kills the builder when it has run for d, and returns the stage that it
-// was in.
+// kill kills the builder; one that has exited needs none.
+func (b *builderRun) kill() { _ = b.cmd.Process.Kill() }
+
+// killAt kills the builder when it has run for d, and returns the stage that it was in.
 func (b *builderRun) killAt(d time.Duration) string {
 	timer := time.AfterFunc(d-time.Since(b.began), b.kill)
 	defer timer.Stop()
@@ -130,22 +122,25 @@ func (b *builderRun) killAt(d time.Duration) string {
 // killIn kills the builder as soon as it says that a step begins.
 func (b *builderRun) killIn(step string) string {
 	if step != "start" {
-		b.steps.waitFor(step)
+		b.reach("msg=build step=" + step)
 	}
 	b.kill()
 	return b.stage()
 }
 
+var stepLine = regexp.MustCompile(`msg=build step=(\w+)`)
+
 // stage waits for the builder's end and names the stage that it was killed in.
 func (b *builderRun) stage() string {
-	b.steps.drain()
-	switch err := b.wait(); {
+	err := b.wait()
+	switch begun := stepLine.FindAllStringSubmatch(b.log.String(), -1); {
 	case err == nil:
 		return "exited"
-	case b.steps.last == "":
+	case begun == nil:
 		return "start"
+	default:
+		return begun[len(begun)-1][1]
 	}
-	return b.steps.last
 }
 
 func (k *killer) kill(t *testing.T, kills int) {
@@ -191,9 +186,8 @@ func (k *killer) build(t *testing.T) {
 	t.Helper()
 	k.at = k.at.Add(artifacts.Step)
 	b := k.start(t, k.at, 1)
-	b.steps.drain()
 	if err := b.wait(); err != nil {
-		t.Fatalf("%v\n%s", err, b.steps.text.String())
+		t.Fatalf("%v\n%s", err, b.log.String())
 	}
 	head, err := publish.ReadHead(t.Context(), k.store)
 	if err != nil || head.Pointer == nil || !head.Pointer.Time.Equal(k.at) {
@@ -244,15 +238,13 @@ func (k *killer) pair(t *testing.T, first, second time.Duration) {
 // check looks at the store after builders have died.
 func (k *killer) check(t *testing.T) {
 	t.Helper()
-	before, err := publish.ReadHead(t.Context(), k.store)
-	ok(t, err)
+	before := must.Get(publish.ReadHead(t.Context(), k.store))(t)
 	report, err := artifacts.Check(t.Context(), k.store, ledger.Refs, nil)
 	if err != nil || len(report.Problems) > 0 {
 		t.Fatalf("after a kill: %v, %q", err, report.Problems)
 	}
 	k.build(t)
-	after, err := publish.ReadHead(t.Context(), k.store)
-	ok(t, err)
+	after := must.Get(publish.ReadHead(t.Context(), k.store))(t)
 	if after.Pointer.Sequence != before.Pointer.Sequence+1 || after.Pointer.Store != before.Pointer.Store {
 		t.Fatalf("pointer %+v, was %+v", after.Pointer, before.Pointer)
 	}

@@ -16,6 +16,7 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // TestLease starts two builder runs on a new store and kills the one that has the
@@ -41,22 +42,14 @@ func TestLease(t *testing.T) {
 		if stage != stages[0] {
 			holder.until(t, "msg=build step="+stage)
 		}
-		if err := holder.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, holder.cmd.Process.Kill())
 		other.until(t, gotLease)
 		if log := other.log.String(); strings.Contains(log, "msg=build ") {
 			t.Errorf("two builders worked; the second says\n%s", log)
 		}
-		store, err := dirstore.Open(root, dirstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must.Get(dirstore.Open(root, dirstore.Options{}))(t)
 		for published := false; !published; {
-			head, err := publish.ReadHead(ctx, store)
-			if err != nil {
-				t.Fatal(err)
-			}
+			head := must.Get(publish.ReadHead(ctx, store))(t)
 			if published = head.Pointer != nil; !published {
 				other.until(t, "")
 			}
@@ -64,9 +57,7 @@ func TestLease(t *testing.T) {
 		if report, err := artifacts.Check(ctx, store, ledger.Refs, nil); err != nil || len(report.Problems) > 0 {
 			t.Errorf("killed in %s: %v, %q", stage, err, report.Problems)
 		}
-		if err := other.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, other.cmd.Process.Signal(syscall.SIGTERM))
 		if err := other.wait(); err != nil {
 			t.Error(err)
 		}
@@ -82,7 +73,7 @@ func TestLease(t *testing.T) {
 // gotLease is in the line that says so.
 const gotLease = `msg="got the lease"`
 
-// runProcess is a builder run of its own process.
+// runProcess is a builder of its own process.
 type runProcess struct {
 	cmd   *exec.Cmd
 	lines chan string // of its log; closed at its end
@@ -95,15 +86,16 @@ func startRun(ctx context.Context, t *testing.T, root string, more ...string) *r
 	if err := os.MkdirAll(root, 0o755); err != nil { // run makes none
 		t.Fatal(err)
 	}
-	p := &runProcess{
-		cmd: builderProcess(ctx,
-			append([]string{"run", "--source", simulated, "--store", "file:" + root}, more...)...),
-		lines: make(chan string, 1000),
-	}
-	p.cmd.Env = append(p.cmd.Env, asBuilderLease+"=6s")
-	log, err := p.cmd.StderrPipe()
-	ok(t, err)
-	ok(t, p.cmd.Start())
+	cmd := builderProcess(ctx, append([]string{"run", "--source", simulated, "--store", "file:" + root}, more...)...)
+	cmd.Env = append(cmd.Env, asBuilderLease+"=6s")
+	return startProcess(t, cmd)
+}
+
+func startProcess(t *testing.T, cmd *exec.Cmd) *runProcess {
+	t.Helper()
+	p := &runProcess{cmd: cmd, lines: make(chan string, 1000)}
+	log := must.Get(cmd.StderrPipe())(t)
+	ok(t, cmd.Start())
 	go func() {
 		defer close(p.lines)
 		for s := bufio.NewScanner(log); s.Scan(); {
@@ -122,18 +114,24 @@ func (p *runProcess) saw(line, part string) bool {
 // until reads the log up to a line with part in it.
 func (p *runProcess) until(t *testing.T, part string) {
 	t.Helper()
+	if !p.reach(part) {
+		t.Fatalf("the log ended without %q:\n%s", part, p.log.String())
+	}
+}
+
+// reach is until for a process that may end before.
+func (p *runProcess) reach(part string) bool {
 	for line := range p.lines {
 		if p.saw(line, part) {
-			return
+			return true
 		}
 	}
-	t.Fatalf("the log ended without %q:\n%s", part, p.log.String())
+	return false
 }
 
 // wait reads the log to its end, and waits for the process'.
 func (p *runProcess) wait() error {
-	for line := range p.lines {
-		p.saw(line, "")
+	for p.reach("") {
 	}
 	return p.cmd.Wait()
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 	"go.uber.org/goleak"
 )
@@ -78,6 +79,20 @@ func done(t *testing.T, args ...string) string {
 	return r.stdout
 }
 
+// wants runs a command that is to end with a status and say something; where it is done, on standard
+// output.
+func wants(t *testing.T, status int, says string, args ...string) {
+	t.Helper()
+	r := command(t, args...)
+	text := r.stdout
+	if status != cmdline.Done {
+		text += r.stderr
+	}
+	if r.status != status || !strings.Contains(text, says) {
+		t.Errorf("builder %q: %+v, want status %d and %q", args, r, status, says)
+	}
+}
+
 // object reads one JSON object on one line.
 func object(t *testing.T, text string) map[string]any {
 	t.Helper()
@@ -90,8 +105,7 @@ func object(t *testing.T, text string) map[string]any {
 
 const simulated = "sim:?assets=60&seed=3"
 
-// TestHelp: every command has help with its flags, how variables are named, and an
-// example.
+// TestHelp: every command has help with its flags, how variables are named, and an example.
 func TestHelp(t *testing.T) {
 	if r := command(t, "--version"); r.status != cmdline.Done || !strings.HasPrefix(r.stdout, "builder ") {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
@@ -124,9 +138,7 @@ func TestStore(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")
 	done(t, "keys", "create", "--store", store, "--name", "first")
 	for _, name := range []string{"verify", "change", "gc", "status"} {
-		if out := done(t, name, "--store", store); !strings.Contains(out, "no snapshot") {
-			t.Errorf("%s of a store without a snapshot says %q", name, out)
-		}
+		wants(t, cmdline.Done, "no snapshot", name, "--store", store)
 	}
 	if r := command(t, "rollback", "--store", store, "--to", "2026-11-21T07:10:00Z"); r.status != cmdline.Failed {
 		t.Errorf("rollback of a store without a snapshot: status %d", r.status)
@@ -165,14 +177,9 @@ func TestStore(t *testing.T) {
 		!strings.Contains(r.stderr, "settings") {
 		t.Errorf("other settings: %+v", r)
 	}
-	if out := done(t, "build", "--source", simulated, "--store", store, "--time",
-		"2026-11-21T07:20:00Z"); !strings.Contains(out, "2026-11-21T07:20:00Z") {
-		t.Errorf("build without --json prints %q", out)
-	}
-	if out := done(t, "change", "--store", store); !strings.Contains(out,
-		"from 2026-11-21T07:10:00Z to 2026-11-21T07:20:00Z") {
-		t.Errorf("change prints %q", out)
-	}
+	wants(t, cmdline.Done, "2026-11-21T07:20:00Z", "build", "--source", simulated, "--store", store, "--time",
+		"2026-11-21T07:20:00Z")
+	wants(t, cmdline.Done, "from 2026-11-21T07:10:00Z to 2026-11-21T07:20:00Z", "change", "--store", store)
 	if c := object(t, done(t, "change", "--store", store, "--json")); c["database"] != "sim-60-3" {
 		t.Errorf("change record %v", c)
 	}
@@ -184,15 +191,11 @@ func TestStore(t *testing.T) {
 		g["snapshot"] != true {
 		t.Errorf("gc %v", g)
 	}
-	if r := object(t,
-		done(t, "rollback", "--store", store, "--json", "--to",
-			"2026-11-21T07:10:00Z")); r["published"] != true || r["sequence"] != 3.0 {
+	if r := object(t, done(t, "rollback", "--store", store, "--json", "--to",
+		"2026-11-21T07:10:00Z")); r["published"] != true || r["sequence"] != 3.0 {
 		t.Errorf("rollback %v", r)
 	}
-	if r := command(t, "rollback", "--store", store, "--to", "2026-11-21T07:20:00Z"); r.status != cmdline.Failed ||
-		!strings.Contains(r.stderr, "not retained") {
-		t.Errorf("rollback to what is dropped: %+v", r)
-	}
+	wants(t, cmdline.Failed, "not retained", "rollback", "--store", store, "--to", "2026-11-21T07:20:00Z")
 }
 
 // TestBrokenStore: a broken store is status 1, with the problem.
@@ -207,10 +210,7 @@ func TestBrokenStore(t *testing.T) {
 	for _, m := range manifests {
 		ok(t, os.Truncate(m, 10))
 	}
-	if r := command(t, "verify", "--store", store); r.status != cmdline.Failed ||
-		!strings.Contains(r.stdout, "problem: ") {
-		t.Errorf("verify of a broken store: %+v", r)
-	}
+	wants(t, cmdline.Failed, "problem: ", "verify", "--store", store)
 	if r := command(t, "gc", "--store", store); r.status != cmdline.Failed {
 		t.Errorf("gc of a broken store: %+v", r)
 	}
@@ -264,9 +264,7 @@ func TestOpen(t *testing.T) {
 func TestStatusDamagedPointer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	done(t, "keys", "create", "--name", "first", "--store", "file:"+path)
-	if out := done(t, "status", "--store", "file:"+path); !strings.Contains(out, noSnapshot) {
-		t.Errorf("before the first build: %s", out)
-	}
+	wants(t, cmdline.Done, noSnapshot, "status", "--store", "file:"+path)
 	done(t, "build", "--source", simulated, "--store", "file:"+path)
 	ok(t, os.Truncate(filepath.Join(path, "current"), 100))
 	if out := done(t, "status", "--store", "file:"+path); strings.Contains(out, noSnapshot) ||
@@ -422,10 +420,4 @@ func TestAllowNames(t *testing.T) {
 	}
 }
 
-// ok ends the test if err is not nil.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = must.OK

@@ -16,8 +16,7 @@ import (
 	"example.com/marketdata/internal/cmdline"
 )
 
-// openCopy opens a store, or the folder of one, that another flag than --store names, for
-// reading.
+// openCopy opens a store, or the folder of one, that another flag than --store names, for reading.
 func (e *env) openCopy(flag, address string) (upkeep.Copy, error) {
 	c := upkeep.Copy{Name: address}
 	if !strings.HasPrefix(address, "file:") && !strings.HasPrefix(address, "s3:") {

@@ -16,6 +16,7 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testedge"
 )
 
@@ -110,8 +111,7 @@ func TestMend(t *testing.T) {
 	revoked, bad := create("one")
 	_, good := create("two")
 
-	reader, err := dirstore.NewReader(folder)
-	ok(t, err)
+	reader := must.Get(dirstore.NewReader(folder))(t)
 	cfg := testedge.Config{Reader: reader, CacheDir: cache, Poll: 5 * time.Millisecond}
 	cfg.Server.AddressRate, cfg.Server.AddressBurst = 1_000_000, 1_000_000
 	e := testedge.Start(t, cfg)
@@ -163,10 +163,8 @@ func (m *mending) repair(t *testing.T) {
 		"with --accept-loss the store goes back from snapshot 2026-11-21T07:20:00Z to 2026-11-21T07:10:00Z") {
 		t.Errorf("repair from the edge's folder: %+v", r)
 	}
-	if out := done(t, "repair", "--store", store, "--from", m.cache, "--from",
-		backup); !strings.Contains(out, "mended: "+root.String()+" from "+backup) {
-		t.Errorf("repair from the backup: %s", out)
-	}
+	wants(t, cmdline.Done, "mended: "+root.String()+" from "+backup, "repair", "--store", store, "--from", m.cache,
+		"--from", backup)
 	done(t, "verify", "--store", store)
 	if r := object(t, done(t, "repair", "--store", store, "--json")); len(r["mended"].([]any)) != 0 {
 		t.Errorf("repair of what is whole: %v", r)
@@ -218,10 +216,9 @@ func (m *mending) restore(t *testing.T) {
 	}
 }
 
-// TestKillMend kills repairs, backups and restores with SIGKILL at moments spread
-// over their length. What is published is whole, or what it was, and the same
-// command run again ends the work. (Package builder's tests of faults stop each
-// of them at every call to the store.)
+// TestKillMend kills repairs, backups and restores with SIGKILL at moments spread over their
+// length. What is published is whole, or what it was, and the same command run again ends the work.
+// (Package builder's tests of faults stop each of them at every call to the store.)
 func TestKillMend(t *testing.T) {
 	kills := 8
 	if testing.Short() {
@@ -264,9 +261,7 @@ func TestKillMend(t *testing.T) {
 			var length time.Duration
 			for i := range kills + 1 { // the first is not killed
 				ok(t, os.RemoveAll(path("target")))
-				if err := c.prepare(); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, c.prepare())
 				began := time.Now()
 				cmd := builderProcess(t.Context(), args...)
 				ok(t, cmd.Start())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // TestRunMetrics: run tells Prometheus of its builds and jobs, until it stops.
@@ -26,8 +27,7 @@ func TestRunMetrics(t *testing.T) {
 		t.Fatalf("no address in\n%s", p.log.String())
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get("http://" + address[1] + "/metrics")
-	ok(t, err)
+	res := must.Get(client.Get("http://" + address[1] + "/metrics"))(t)
 	body, err := io.ReadAll(res.Body)
 	_ = res.Body.Close()
 	for _, line := range []string{
@@ -44,11 +44,9 @@ func TestRunMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsAddress: an address that is in use ends the builder before it builds
-// anything.
+// TestMetricsAddress: an address that is in use ends the builder before it builds anything.
 func TestMetricsAddress(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer ln.Close()
 	r := command(t, "run", "--source", simulated, "--store", "file:"+t.TempDir(), "--metrics", ln.Addr().String())
 	if r.status != cmdline.Failed || !strings.Contains(r.stderr, "--metrics") {

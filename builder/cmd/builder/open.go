@@ -121,8 +121,8 @@ func (e *env) sources() map[string]source.Opener {
 	around := provider.Env{Log: e.log, Getenv: os.Getenv, Cache: e.sourceCache, Costs: e.costs}
 	return map[string]source.Opener{
 		"sim": sim.Open, "postgres": postgres.Open, "postgresql": postgres.Open,
-		"coinpaprika": coinpaprika.Opener(around), "coingecko": coingecko.Opener(around),
-		"coinmarketcap": coinmarketcap.Opener(around), "coincap": coincap.Opener(around),
+		"coinpaprika": around.Opener(coinpaprika.Open), "coingecko": around.Opener(coingecko.Open),
+		"coinmarketcap": around.Opener(coinmarketcap.Open), "coincap": around.Opener(coincap.Open),
 	}
 }
 

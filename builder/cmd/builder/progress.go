@@ -45,8 +45,7 @@ func (p *progress) show(step string, done, total int) {
 		p.step, p.logged = step, time.Now()
 		if p.bar != nil {
 			p.shown = progressbar.NewOptions(max(total, 1), progressbar.OptionSetDescription(step),
-				progressbar.OptionSetWriter(p.bar),
-				progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(),
+				progressbar.OptionSetWriter(p.bar), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(),
 				progressbar.OptionThrottle(100*time.Millisecond))
 		}
 	}

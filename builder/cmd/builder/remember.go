@@ -85,6 +85,5 @@ func (f *storeFlag) checkKnown(e *env, store artifacts.ObjectReader) error {
 		}
 	}
 	return fmt.Errorf("--store %s: %w: store %s was here and nothing is left of it: mount it, or put it back with "+
-		"builder restore;"+
-		" to begin a new store, remove %s", f.Store, publish.ErrLost, id, f.note(e))
+		"builder restore;"+" to begin a new store, remove %s", f.Store, publish.ErrLost, id, f.note(e))
 }

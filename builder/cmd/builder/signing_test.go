@@ -16,6 +16,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testedge"
 )
 
@@ -24,8 +25,7 @@ import (
 // which the one that is started again is out of the balancer: every answer is a
 // 200. After each block the store is in the state that the block is for.
 func TestSigningByTheRunbook(t *testing.T) {
-	text, err := os.ReadFile("../../../deploy/runbook.md")
-	ok(t, err)
+	text := must.Get(os.ReadFile("../../../deploy/runbook.md"))(t)
 	blocks := regexp.MustCompile("(?ms)^```sh signing\n(.*?)^```$").FindAllSubmatch(text, -1)
 	if len(blocks) != 3 {
 		t.Fatalf("%d blocks of signing in the runbook, want 3", len(blocks))
@@ -112,10 +112,7 @@ func (o *operator) line(line string) {
 		var trust artifacts.Trust
 		for i, w := range words {
 			if w == "--trust-key" {
-				k, err := artifacts.ParseTrustKey(words[i+1])
-				if err != nil {
-					o.t.Fatal(err)
-				}
+				k := must.Get(artifacts.ParseTrustKey(words[i+1]))(o.t)
 				trust = append(trust, k)
 			}
 		}
@@ -204,8 +201,7 @@ func (e *server) get(key string) error {
 	return err
 }
 
-// ask asks the edges that are in the balancer until ctx is done, and sends how
-// often.
+// ask asks the edges that are in the balancer until ctx is done, and sends how often.
 func (o *operator) ask(ctx context.Context) <-chan int {
 	asked := make(chan int, 1)
 	go func() {

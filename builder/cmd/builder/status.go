@@ -90,16 +90,14 @@ func (w statusTable) snapshots(r *upkeep.StatusReport) {
 	switch {
 	case len(r.Snapshots) == 0 && damaged:
 		w.row("the pointer to the published snapshot cannot be read; builder restore puts back that of a backup or " +
-			"of " +
-			"an edge's cache folder")
+			"of an edge's cache folder")
 	case len(r.Snapshots) == 0:
 		w.row(noSnapshot)
 	default:
 		w.row("store", r.Store)
 		fmt.Fprintln(w)
 		w.row("SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")), "OBJECTS",
-			"SIZE",
-			"MISSING")
+			"SIZE", "MISSING")
 	}
 	for _, s := range r.Snapshots {
 		state, sequence := "retained", any("")

@@ -126,5 +126,5 @@ func (c *rollbackCmd) Run(e *env) error {
 		return err
 	}
 	report, err := upkeep.Rollback(e.ctx, store, c.To.Time, time.Now)
-	return e.printReport(report, err, c.JSON)
+	return e.printReport(report, nil, err, c.JSON)
 }

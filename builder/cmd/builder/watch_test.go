@@ -33,9 +33,8 @@ var watched = []string{
 	"/openapi/v1/global",
 }
 
-// watcher is an edge that serves a store, and a client that asks it all the
-// while and holds every answer against what the load tester's oracle computes
-// from the snapshot that the answer names.
+// watcher is an edge that serves a store, and a client that asks it all the while and holds every
+// answer against what the load tester's oracle computes from the snapshot that the answer names.
 type watcher struct {
 	store artifacts.Reader
 	addr  string

@@ -7,9 +7,8 @@
 //	/assets, pages of 2,000           every time              assets, quotes, chains
 //	/exchanges, pages of 2,000        every half hour         exchanges
 //
-// That is some four calls a snapshot, with the empty pages that end the lists. The
-// plans count credits, which grow with the answers; the quota (free; paid, with the
-// option quota) is in calls.
+// That is some four calls a snapshot, with the empty pages that end the lists. The plans count
+// credits, which grow with the answers; the quota (free; paid, with the option quota) is in calls.
 //
 // # Fields
 //
@@ -33,7 +32,6 @@ import (
 	"slices"
 	"time"
 
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
 )
 
@@ -49,10 +47,8 @@ var plan = provider.Plan{
 
 const exchangesEvery = 30 * time.Minute
 
-// Opener returns the source.Opener of this provider.
-func Opener(env provider.Env) source.Opener { return env.Opener(open) }
-
-func open(rest string, env provider.Env) (*provider.Source, error) {
+// Open opens this provider; rest is the part of the source's name after the colon.
+func Open(rest string, env provider.Env) (*provider.Source, error) {
 	o, err := provider.ParseOptions(name, rest, nil)
 	if err != nil {
 		return nil, err
@@ -66,13 +62,12 @@ type market struct{ assets, exchanges []provider.Row }
 // Collect implements provider.Market.
 func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	page := url.Values{"limit": {"2000"}} // the most that the provider gives
-	return r.Lists(ctx,
-		provider.List{
-			Required: true, Time: "timestamp", Has: []string{"priceUsd"}, Into: &m.assets,
-			Part: provider.Part{
-				Name: "assets", Path: "/assets", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data",
-			},
+	return r.Lists(ctx, provider.List{
+		Required: true, Time: "timestamp", Has: []string{"priceUsd"}, Into: &m.assets,
+		Part: provider.Part{
+			Name: "assets", Path: "/assets", Query: page, Pager: provider.Offset("offset", 0, 1), At: "data",
 		},
+	},
 		provider.List{
 			Has: []string{"exchangeId", "name"}, Into: &m.exchanges,
 			Part: provider.Part{
@@ -101,8 +96,7 @@ func (m *market) Write(f *provider.Feed) {
 		return []provider.Field{
 			provider.Raw("key", id), provider.Raw("name", exchange.Get("name")), provider.Raw("slug", id),
 			provider.Struct("links", provider.Raw("website", exchange.Get("exchangeUrl"))),
-			provider.Struct("market",
-				provider.Raw("volume_24h", exchange.Get("volumeUsd")),
+			provider.Struct("market", provider.Raw("volume_24h", exchange.Get("volumeUsd")),
 				provider.Integer("markets_count", exchange.Get("tradingPairs")),
 				provider.DataTime("data_time", exchange.Get("updated")),
 			),
@@ -124,8 +118,7 @@ func (m *market) writeChains(f *provider.Feed) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(members)) {
 		if chain, ok := provider.EVMChainByID(id); ok {
-			f.Chains.Add(
-				provider.String("key", id), provider.String("name", chain.Name), provider.String("slug", id),
+			f.Chains.Add(provider.String("key", id), provider.String("name", chain.Name), provider.String("slug", id),
 				provider.Strings("members", members[id]), provider.Number("evm_chain_id", chain.ID),
 			)
 		}

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/internal/lab/providertest"
 )
@@ -25,16 +24,18 @@ func sampleProvider(t testing.TB) *providertest.Provider {
 }
 
 func replay(t testing.TB) func(dir string) *provider.Source {
-	return func(dir string) *provider.Source { return providertest.Open(t, open, nil, "?replay="+dir) }
+	return func(dir string) *provider.Source { return providertest.Open(t, Open, nil, "?replay="+dir) }
 }
 
+// TestSample: testdata/sample is made by hand from the provider's API description, version 3. Names
+// and numbers are invented.
 func TestSample(t *testing.T) { providertest.WantSample(t, replay(t)("testdata/sample")) }
 
 // TestLiveEqualsReplay: over the network, recorded and replayed, the feed is
 // the same, and every request has the key.
 func TestLiveEqualsReplay(t *testing.T) {
 	p := sampleProvider(t)
-	live := providertest.Open(t, open, providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
+	live := providertest.Open(t, Open, providertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Scheme+r.URL.Host != "httpsrest.coincap.io" || r.Header.Get("Authorization") != "Bearer c4p-secret" ||
 			r.URL.Query().Get("limit") != "2000" {
 			t.Errorf("asked %s with %q", r.URL, r.Header)
@@ -50,7 +51,7 @@ func TestEndpointsFail(t *testing.T) {
 		"/v3/assets?offset=3":    {Part: "assets", Prices: true},
 		"/v3/exchanges?offset=0": {Part: "exchanges"},
 	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
-		return providertest.Open(t, open, p.Transport(), "", key)
+		return providertest.Open(t, Open, p.Transport(), "", key)
 	})
 }
 
@@ -65,17 +66,11 @@ func TestDigits(t *testing.T) {
 }
 
 func TestOpener(t *testing.T) {
-	opener := map[string]source.Opener{"coincap": Opener(providertest.Env(t))}
-	for spec, want := range map[string]string{
-		"coincap:?replay=testdata/sample": "",
-		"coincap:":                        "a key is needed, in the environment variable COINCAP_API_KEY",
-		"coincap:?coins=5":                "unknown option",
-	} {
-		if _, err := source.Open(t.Context(), spec, opener); (want == "") != (err == nil) ||
-			err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", spec, err, want)
-		}
-	}
+	providertest.Options(t, "coincap", Open, map[string]string{
+		"?replay=testdata/sample": "",
+		"":                        "a key is needed, in the environment variable COINCAP_API_KEY",
+		"?coins=5":                "unknown option",
+	})
 	// A key never leaves for another host, nor in an error that quotes it.
 	synctest.Test(t, func(t *testing.T) {
 		p := sampleProvider(t)
@@ -83,7 +78,7 @@ func TestOpener(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprintf(w, "%s%s", strings.Repeat("x", 180), r.Header.Get("Authorization"))
 		})
-		_, err := providertest.Open(t, open, p.Transport(), "", key).Files(t.Context(), time.Time{})
+		_, err := providertest.Open(t, Open, p.Transport(), "", key).Files(t.Context(), time.Time{})
 		if err == nil || strings.Contains(err.Error(), "c4p") {
 			t.Errorf("the error is %v", err)
 		}

@@ -1,7 +1,6 @@
-// Package coingecko is the market as CoinGecko knows it: a source of feeds
-// (FEED.md). Its API is described at https://docs.coingecko.com; options, keys and
-// its gaps: builder/source/README.md. The key of a paid plan wins over
-// that of a free account: they have different hosts and headers.
+// Package coingecko is the market as CoinGecko knows it: a source of feeds (FEED.md). Its API is
+// described at https://docs.coingecko.com; options, keys and its gaps: builder/source/README.md.
+// The key of a paid plan wins over that of a free account: they have different hosts and headers.
 //
 // # Requests
 //
@@ -15,10 +14,9 @@
 //	/coins/markets?category=…    each once a week, slow     members of categories
 //	/coins/{id}                  each once a month, slow    links of assets (details=on)
 //
-// Slow calls are made a few with each snapshot, largest category first: one of a
-// demo plan, so that the first round takes some days, and thirty of a paid one.
-// builder source prints the calls of a month, and how many the quota of the plan (free,
-// demo; basic, analyst, lite, enterprise) allows.
+// Slow calls are made a few with each snapshot, largest category first: one of a demo plan, so that
+// the first round takes some days, and thirty of a paid one. builder source prints the calls of a
+// month, and how many the quota of the plan (free, demo; basic, analyst, lite, enterprise) allows.
 //
 // # Fields
 //
@@ -56,7 +54,6 @@ import (
 	"strconv"
 	"time"
 
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
 )
 
@@ -112,10 +109,8 @@ const (
 	detailEvery  = 30 * 24 * time.Hour
 )
 
-// Opener returns the source.Opener of this provider.
-func Opener(env provider.Env) source.Opener { return env.Opener(open) }
-
-func open(rest string, env provider.Env) (*provider.Source, error) {
+// Open opens this provider; rest is the part of the source's name after the colon.
+func Open(rest string, env provider.Env) (*provider.Source, error) {
 	o, err := provider.ParseOptions(name, rest, map[string]string{"details": "on|off", "pages": "N|all"})
 	if err != nil {
 		return nil, err
@@ -190,14 +185,13 @@ var (
 // Collect implements provider.Market.
 func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	p, named := &m.plan, []string{"id", "name"}
-	err := r.Lists(ctx,
-		provider.List{
-			Directory: true, Has: named, Into: &m.coins,
-			Part: provider.Part{
-				Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}},
-				Every: p.listEvery,
-			},
+	err := r.Lists(ctx, provider.List{
+		Directory: true, Has: named, Into: &m.coins,
+		Part: provider.Part{
+			Name: "coins_list", Path: "/coins/list", Query: url.Values{"include_platform": {"true"}},
+			Every: p.listEvery,
 		},
+	},
 		provider.List{
 			Required: true, Into: &m.markets, Of: &m.coins, Sorted: p.pages == 0, Most: p.pages * pageSize,
 			Part: provider.Part{

@@ -35,11 +35,10 @@ func sampleProvider(t testing.TB) *providertest.Provider {
 
 func over(t *testing.T, transport http.RoundTripper, rest string, vars ...string) *provider.Source {
 	t.Helper()
-	return providertest.Open(t, open, transport, rest, vars...)
+	return providertest.Open(t, Open, transport, rest, vars...)
 }
 
-// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is
-// the same.
+// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is the same.
 func TestLiveEqualsReplay(t *testing.T) {
 	base := sampleProvider(t).Serve(t) + api
 	live := providertest.Files(t, openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k"))
@@ -114,8 +113,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// pageOf is a page of markets with so many coins, and what the directory has of
-// them.
+// pageOf is a page of markets with so many coins, and what the directory has of them.
 func pageOf(page, coins int) (markets, list string) {
 	for i := range coins {
 		coin := fmt.Sprintf(`,{"id":"coin-%d-%d","symbol":"c","name":"Coin"}`, page, i)
@@ -283,25 +281,19 @@ func TestMembersAreKept(t *testing.T) {
 }
 
 func TestOpener(t *testing.T) {
-	opener := map[string]source.Opener{"coingecko": Opener(providertest.Env(t))}
-	for spec, want := range map[string]string{
-		"coingecko:": "", "coingecko:?pages=400": "", "coingecko:?pages=all": "",
-		"coingecko:?replay=testdata/sample": "", "coingecko:?details=on": "",
-		"coingecko:?key=x":           "want coingecko:?base=URL&cache=DIR&details=on|off&pages=N|all&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional",
-		"coingecko:?pages=0":         "pages=0: want a whole number from 1 to 400, or all",
-		"coingecko:?pages=401":       "want a whole number from 1 to 400",
-		"coingecko:?details=yes":     "details=yes: want on or off",
-		"coingecko:?rate=x":          "rate=x: want a whole number from 1",
-		"coingecko:?slow=-1":         "slow=-1: want a whole number from 0",
-		"coingecko:?base=x":          "want http://",
-		"coingecko:?replay=testdata": "", // nothing in it, which Files says
-		"coingecko:?replay=away":     "no such file",
-	} {
-		_, err := source.Open(t.Context(), spec, opener)
-		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", spec, err, want)
-		}
-	}
+	providertest.Options(t, "coingecko", Open, map[string]string{
+		"": "", "?pages=400": "", "?pages=all": "",
+		"?replay=testdata/sample": "", "?details=on": "",
+		"?key=x":           "want coingecko:?base=URL&cache=DIR&details=on|off&pages=N|all&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional",
+		"?pages=0":         "pages=0: want a whole number from 1 to 400, or all",
+		"?pages=401":       "want a whole number from 1 to 400",
+		"?details=yes":     "details=yes: want on or off",
+		"?rate=x":          "rate=x: want a whole number from 1",
+		"?slow=-1":         "slow=-1: want a whole number from 0",
+		"?base=x":          "want http://",
+		"?replay=testdata": "", // nothing in it, which Files says
+		"?replay=away":     "no such file",
+	})
 	if _, err := openTest(t, "?replay=testdata").Files(t.Context(), time.Time{}); err == nil ||
 		!strings.Contains(err.Error(), "not in the recording") {
 		t.Errorf("an empty recording: %v", err)

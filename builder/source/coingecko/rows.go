@@ -60,10 +60,8 @@ func quote(coin provider.Fields) []provider.Field {
 func (m *market) writeExchanges(f *provider.Feed) {
 	bitcoin := m.price("bitcoin")
 	f.Exchanges.AddRows(m.exchanges, func(exchange provider.Fields) []provider.Field {
-		return provider.Named(exchange,
-			provider.Raw("logo", exchange.Get("image")),
-			provider.Struct("links", provider.Raw("website", exchange.Get("url"))),
-			provider.Struct("market",
+		return provider.Named(exchange, provider.Raw("logo", exchange.Get("image")),
+			provider.Struct("links", provider.Raw("website", exchange.Get("url"))), provider.Struct("market",
 				provider.Raw("volume_24h", provider.Product(exchange.Get("trade_volume_24h_btc"), bitcoin))),
 		)
 	})
@@ -84,23 +82,17 @@ func (m *market) writeChains(f *provider.Feed) {
 		id := platform.Text("id")
 		defer delete(members, id)
 		evm := provider.CoinGeckoChains[id]
-		return provider.Named(platform,
-			provider.Strings("members", members[id]),
-			provider.String("display_name", platform.Text("shortname")),
-			provider.Integer("evm_chain_id",
+		return provider.Named(platform, provider.Strings("members", members[id]),
+			provider.String("display_name", platform.Text("shortname")), provider.Integer("evm_chain_id",
 				platform.Get("chain_identifier")).Or(provider.Number("evm_chain_id", evm.ID)),
 			provider.String("native", cmp.Or(platform.Text("native_coin_id"), evm.Native)),
 		)
 	})
 	for _, id := range slices.Sorted(maps.Keys(members)) {
 		evm := provider.CoinGeckoChains[id]
-		f.Chains.Add(
-			provider.String("key", id),
-			provider.String("name", cmp.Or(evm.Name, id)),
-			provider.String("slug", id),
-			provider.Strings("members", members[id]),
-			provider.Number("evm_chain_id", evm.ID),
-			provider.String("native", evm.Native),
+		f.Chains.Add(provider.String("key", id), provider.String("name", cmp.Or(evm.Name, id)),
+			provider.String("slug", id), provider.Strings("members", members[id]),
+			provider.Number("evm_chain_id", evm.ID), provider.String("native", evm.Native),
 		)
 	}
 }

@@ -12,18 +12,18 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/providertest"
 )
 
 func openTest(t testing.TB, rest string, vars ...string) *provider.Source {
 	t.Helper()
-	return providertest.Open(t, open, nil, rest, vars...)
+	return providertest.Open(t, Open, nil, rest, vars...)
 }
 
 func TestSample(t *testing.T) { providertest.WantSample(t, openTest(t, "?replay=testdata/sample")) }
 
-// recordings are folders to replay: the recorded answers, and those of each
-// recorded day.
+// recordings are folders to replay: the recorded answers, and those of each recorded day.
 func recordings(t *testing.T) map[string]string {
 	dirs := map[string]string{"2025-03": providertest.Recorded(t, "recorded/coingecko-misc")}
 	days, err := filepath.Glob(filepath.Join(providertest.Recorded(t, "recorded/coingecko-markets-daily"), "*.json"))
@@ -118,24 +118,13 @@ func compareRowByRow(t *testing.T, dir string) {
 // TestRecordedDetails compares what becomes of recorded details of coins with
 // what another program made of the same bodies.
 func TestRecordedDetails(t *testing.T) {
-	bodies, err := os.ReadFile(providertest.Recorded(t, "recorded/coingecko-misc/coins_id_sample.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := os.ReadFile(providertest.Recorded(t, "coingecko-2025/assets.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	bodies := must.Get(os.ReadFile(providertest.Recorded(t, "recorded/coingecko-misc/coins_id_sample.ndjson")))(t)
+	made := must.Get(os.ReadFile(providertest.Recorded(t, "coingecko-2025/assets.ndjson")))(t)
 	m := &market{details: map[string]*provider.Answer{}}
 	for body := range strings.Lines(string(bodies)) {
 		var coin struct{ ID, Symbol, Name string }
-		if err := json.Unmarshal([]byte(body), &coin); err != nil {
-			t.Fatal(err)
-		}
-		row, err := json.Marshal(map[string]string{"id": coin.ID, "symbol": coin.Symbol, "name": coin.Name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal([]byte(body), &coin))
+		row := must.Get(json.Marshal(map[string]string{"id": coin.ID, "symbol": coin.Symbol, "name": coin.Name}))(t)
 		m.coins = append(m.coins, provider.Rows([]byte("["+string(row)+"]"))...)
 		m.details[coin.ID] = providertest.Answer(reduceDetail([]byte(body)))
 	}
@@ -148,9 +137,7 @@ func TestRecordedDetails(t *testing.T) {
 	compared := 0
 	for line := range strings.Lines(string(made)) {
 		var theirs map[string]any
-		if err := json.Unmarshal([]byte(line), &theirs); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal([]byte(line), &theirs))
 		row, ok := ours[theirs["key"].(string)]
 		if !ok {
 			continue
@@ -250,10 +237,4 @@ func TestNastyRows(t *testing.T) {
 	})
 }
 
-// ok ends the test if err is not nil.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = must.OK

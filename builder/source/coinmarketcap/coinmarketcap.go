@@ -12,12 +12,11 @@
 //	/v2/cryptocurrency/info, 100 coins     each once a week, slow links of assets
 //	/v1/exchange/info, 100 exchanges       each once a week, slow links of exchanges
 //
-// The plans count credits: one for each call and each further 200 coins of it, so
-// that all of some 9,000 coins cost 46 times what 200 do, the default. builder source
-// prints the calls of a month, and how many the quota of the plan (basic; hobbyist,
-// startup, standard, professional, enterprise) allows. Slow calls are made two
-// with each snapshot. Some plans do not have the listings of exchanges, or categories:
-// these lists are then missing.
+// The plans count credits: one for each call and each further 200 coins of it, so that all of some
+// 9,000 coins cost 46 times what 200 do, the default. builder source prints the calls of a month,
+// and how many the quota of the plan (basic; hobbyist, startup, standard, professional, enterprise)
+// allows. Slow calls are made two with each snapshot. Some plans do not have the listings of
+// exchanges, or categories: these lists are then missing.
 //
 // # Fields
 //
@@ -49,7 +48,6 @@ import (
 	"strings"
 	"time"
 
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
 )
 
@@ -86,10 +84,8 @@ const (
 	slowEvery       = 7 * 24 * time.Hour
 )
 
-// Opener returns the source.Opener of this provider.
-func Opener(env provider.Env) source.Opener { return env.Opener(open) }
-
-func open(rest string, env provider.Env) (*provider.Source, error) {
+// Open opens this provider; rest is the part of the source's name after the colon.
+func Open(rest string, env provider.Env) (*provider.Source, error) {
 	o, err := provider.ParseOptions(name, rest, map[string]string{"coins": "N|all"})
 	if err != nil {
 		return nil, err
@@ -114,9 +110,8 @@ type market struct {
 	infos, exchangeInfos map[string]provider.Fields
 }
 
-// list is a part that has its rows in data and comes in pages; each call costs a
-// credit for each rowsPerCall of them, but for the map, which is free and counted as
-// one.
+// list is a part that has its rows in data and comes in pages; each call costs a credit for each
+// rowsPerCall of them, but for the map, which is free and counted as one.
 func list(name, path string, limit int, every time.Duration, more ...string) provider.Part {
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
 	for i := 0; i < len(more); i += 2 {
@@ -145,11 +140,10 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	exchanges := list("exchanges", "/v1/exchange/listings/latest", pageSize, exchangesEvery, "convert", "USD")
 	exchanges.Value = provider.Exchanges
 	is, named := []string{"is_active"}, []string{"id", "name"}
-	err := r.Lists(ctx,
-		provider.List{
-			Directory: true, Has: is, Into: &m.active,
-			Part: list("map", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "active"),
-		},
+	err := r.Lists(ctx, provider.List{
+		Directory: true, Has: is, Into: &m.active,
+		Part: list("map", "/v1/cryptocurrency/map", pageSize, mapEvery, "listing_status", "active"),
+	},
 		provider.List{Directory: true, Has: is, Into: &m.inactive, Part: inactive},
 		provider.List{Required: true, Of: &m.active, Most: m.wanted, Into: &m.listings, Part: listings},
 		provider.List{Has: named, Into: &m.exchanges, Part: exchanges},

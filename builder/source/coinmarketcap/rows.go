@@ -42,13 +42,9 @@ func (m *market) asset(coin provider.Fields) []provider.Field {
 	case "0", "-1":
 		active = []byte("false")
 	}
-	return row(coin,
-		provider.Raw("symbol", coin.Get("symbol")),
-		logo(info, coinLogo, coin.ID()),
-		provider.Strings("explorers", urls.Texts("explorer")),
-		provider.First("website", urls.Texts("website")),
-		provider.First("whitepaper", urls.Texts("technical_doc")),
-		provider.Raw("active", active),
+	return row(coin, provider.Raw("symbol", coin.Get("symbol")), logo(info, coinLogo, coin.ID()),
+		provider.Strings("explorers", urls.Texts("explorer")), provider.First("website", urls.Texts("website")),
+		provider.First("whitepaper", urls.Texts("technical_doc")), provider.Raw("active", active),
 	)
 }
 
@@ -63,14 +59,11 @@ func (m *market) exchange(of provider.Fields) []provider.Field {
 	for _, kind := range []string{"website", "twitter", "chat"} {
 		links = append(links, provider.First(kind, info.Object("urls").Texts(kind)))
 	}
-	return row(of,
-		logo(info, exchangeLogo, of.ID()),
-		provider.Struct("links", links...),
-		provider.Struct("market",
-			provider.Raw("volume_24h", of.Object("quote").Object("USD").Get("volume_24h")),
-			provider.Raw("markets_count", of.Get("num_market_pairs")),
-			provider.DataTime("data_time", of.Get("last_updated")),
-		),
+	return row(of, logo(info, exchangeLogo, of.ID()), provider.Struct("links", links...), provider.Struct("market",
+		provider.Raw("volume_24h", of.Object("quote").Object("USD").Get("volume_24h")),
+		provider.Raw("markets_count", of.Get("num_market_pairs")),
+		provider.DataTime("data_time", of.Get("last_updated")),
+	),
 	)
 }
 

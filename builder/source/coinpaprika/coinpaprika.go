@@ -1,7 +1,6 @@
-// Package coinpaprika is the market as CoinPaprika knows it: a source of feeds
-// (FEED.md) that needs no account. Its API is described at
-// https://docs.coinpaprika.com; options, the key of a paid plan and what it does not
-// have: builder/source/README.md.
+// Package coinpaprika is the market as CoinPaprika knows it: a source of feeds (FEED.md) that needs
+// no account. Its API is described at https://docs.coinpaprika.com; options, the key of a paid plan
+// and what it does not have: builder/source/README.md.
 //
 // # Requests
 //
@@ -13,17 +12,15 @@
 //	/contracts/{platform}             each once a day, slow   members of chains
 //	/coins/{id}                       each once a month, slow links of assets
 //
-// Slow calls are made a few with each snapshot: eight, of the free plan, until
-// all chains and then all coins with a rank have been asked for. So chains
-// appear one after the other, and links come from the largest coin to the
-// smallest. builder source prints the calls of a month, and how many the quota
-// of the plan (free; starter, pro, business, enterprise) allows.
+// Slow calls are made a few with each snapshot: eight, of the free plan, until all chains and then
+// all coins with a rank have been asked for. So chains appear one after the other, and links come
+// from the largest coin to the smallest. builder source prints the calls of a month, and how many
+// the quota of the plan (free; starter, pro, business, enterprise) allows.
 //
 // # Fields
 //
-// The key and the slug of a row are the provider's id (btc-bitcoin), which does
-// not change while a coin keeps its name and ticker. A coin whose id changes is
-// another coin to the service.
+// The key and the slug of a row are the provider's id (btc-bitcoin), which does not change while a
+// coin keeps its name and ticker. A coin whose id changes is another coin to the service.
 //
 //	assets      name, symbol and active from /coins, or from /tickers for a coin
 //	            that is missing there. logo is where /coins/{id} says, or else
@@ -43,9 +40,8 @@
 //	            native coin, unless the table of well-known EVM chains in package
 //	            provider has the platform. The chain id is that table's.
 //
-// All this was checked against recorded answers of 2019 and against the
-// provider's description; what needs paid plans (/changelog/ids, mappings) is
-// not used.
+// All this was checked against recorded answers of 2019 and against the provider's description;
+// what needs paid plans (/changelog/ids, mappings) is not used.
 package coinpaprika
 
 import (
@@ -54,7 +50,6 @@ import (
 	"net/url"
 	"time"
 
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
 )
 
@@ -90,10 +85,8 @@ const (
 	detailEvery   = 30 * 24 * time.Hour
 )
 
-// Opener returns the source.Opener of this provider.
-func Opener(env provider.Env) source.Opener { return env.Opener(open) }
-
-func open(rest string, env provider.Env) (*provider.Source, error) {
+// Open opens this provider; rest is the part of the source's name after the colon.
+func Open(rest string, env provider.Env) (*provider.Source, error) {
 	o, err := provider.ParseOptions(name, rest, nil)
 	if err != nil {
 		return nil, err
@@ -109,8 +102,7 @@ func open(rest string, env provider.Env) (*provider.Source, error) {
 // market has the provider's answers, in its own terms.
 type market struct {
 	tickers, coins, tags, exchanges, platforms []provider.Row
-	// contracts are the answers to /contracts/{platform}, and details those to
-	// /coins/{id}, by id.
+	// contracts are the answers to /contracts/{platform}, and details those to /coins/{id}, by id.
 	contracts, details map[string]*provider.Answer
 }
 
@@ -138,10 +130,9 @@ func checkTexts(body []byte) (rows int, err error) {
 // Collect implements provider.Market.
 func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	usd, named := url.Values{"quotes": {"USD"}}, []string{"id", "name"}
-	err := r.Lists(ctx,
-		provider.List{
-			Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Query: usd},
-		},
+	err := r.Lists(ctx, provider.List{
+		Required: true, Into: &m.tickers, Part: provider.Part{Name: "tickers", Path: "/tickers", Query: usd},
+	},
 		provider.List{
 			Directory: true, Has: []string{"is_active"}, Into: &m.coins,
 			Part: provider.Part{Name: "coins", Path: "/coins", Every: listEvery},

@@ -14,6 +14,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/providertest"
 )
 
@@ -30,11 +31,10 @@ func sampleProvider(t testing.TB) *providertest.Provider {
 // over opens the source over a provider; within a bubble no time passes.
 func over(t testing.TB, p *providertest.Provider, rest string, vars ...string) *provider.Source {
 	t.Helper()
-	return providertest.Open(t, open, p.Transport(), rest, vars...)
+	return providertest.Open(t, Open, p.Transport(), rest, vars...)
 }
 
-// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is
-// the same.
+// TestLiveEqualsReplay: over the network, recorded and replayed, the feed is the same.
 func TestLiveEqualsReplay(t *testing.T) {
 	live := openTest(t, "?base="+sampleProvider(t).Serve(t)+"/v1")
 	providertest.LiveIsReplayed(t, live, func(dir string) *provider.Source { return openTest(t, "?replay="+dir) })
@@ -42,10 +42,7 @@ func TestLiveEqualsReplay(t *testing.T) {
 
 // TestUnsound: what cannot be used stops the build and drops nothing.
 func TestUnsound(t *testing.T) {
-	sound, err := os.ReadFile("testdata/sample/coins.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sound := must.Get(os.ReadFile("testdata/sample/coins.json"))(t)
 	for name, f := range map[string]http.HandlerFunc{
 		"is_active: in 0 of 6 rows": providertest.Says(strings.ReplaceAll(string(sound), "is_active", "active")),
 		"status 503":                providertest.Status(503),
@@ -60,12 +57,8 @@ func TestUnsound(t *testing.T) {
 		})
 	}
 	dir := filepath.Join(t.TempDir(), "recording")
-	if err := openTest(t, "?base="+sampleProvider(t).Serve(t)+"/v1").Record(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "exchanges.json"), []byte("[{}]"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, openTest(t, "?base="+sampleProvider(t).Serve(t)+"/v1").Record(t.Context(), dir))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "exchanges.json"), []byte("[{}]"), 0o644))
 	if _, err := openTest(t, "?replay="+dir).Files(t.Context(), time.Time{}); err == nil ||
 		!strings.Contains(err.Error(), "exchanges.json is not what") {
 		t.Errorf("a recording that was changed: %v", err)
@@ -114,10 +107,7 @@ func TestKeyAndPlan(t *testing.T) {
 			return nil, errors.New("no network")
 		})
 		synctest.Test(t, func(t *testing.T) {
-			s, err := open("", env)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(Open("", env))(t)
 			if _, err := s.Files(t.Context(), time.Time{}); err == nil || strings.Contains(err.Error(), "secret") {
 				t.Errorf("error %v", err)
 			}
@@ -130,28 +120,16 @@ func TestKeyAndPlan(t *testing.T) {
 }
 
 func TestOpener(t *testing.T) {
-	opener := map[string]source.Opener{"coinpaprika": Opener(providertest.Env(t))}
-	for spec, want := range map[string]string{
-		"coinpaprika:": "", "coinpaprika:?cache=" + t.TempDir(): "", "coinpaprika:?replay=testdata/sample": "",
-		"coinpaprika:?slow=0&rate=1":              "",
-		"coinpaprika:?base=http://127.0.0.1:1/v1": "",
-		"coinpaprika:?key=x":                      "want coinpaprika:?base=URL&cache=DIR&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional",
-		"coinpaprika:?replay=testdata/away":       "no such file",
-		"coinpaprika:?rate=0":                     "rate=0: want a whole number from 1",
-		"coinpaprika:?slow=x":                     "slow=x: want a whole number from 0",
-		"coinpaprika:?base=ftp://x":               "want http://",
-	} {
-		s, err := source.Open(t.Context(), spec, opener)
-		switch {
-		case want == "" && err != nil:
-			t.Errorf("%s: %v", spec, err)
-		case want == "" && strings.ReplaceAll(strings.ReplaceAll(s.String(), "%2F", "/"), "%3A", ":") != spec &&
-			!strings.Contains(spec, "&"):
-			t.Errorf("%s is named %s", spec, s)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v, want %s", spec, err, want)
-		}
-	}
+	providertest.Options(t, "coinpaprika", Open, map[string]string{
+		"": "", "?cache=" + t.TempDir(): "", "?replay=testdata/sample": "",
+		"?slow=0&rate=1":              "",
+		"?base=http://127.0.0.1:1/v1": "",
+		"?key=x":                      "want coinpaprika:?base=URL&cache=DIR&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional",
+		"?replay=testdata/away":       "no such file",
+		"?rate=0":                     "rate=0: want a whole number from 1",
+		"?slow=x":                     "slow=x: want a whole number from 0",
+		"?base=ftp://x":               "want http://",
+	})
 }
 
 // TestTimeOfARecording: what a folder made by hand has for a time.
@@ -159,9 +137,7 @@ func TestTimeOfARecording(t *testing.T) {
 	dir := t.TempDir()
 	at := time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
 	put := func(tickers string) {
-		if err := os.WriteFile(filepath.Join(dir, "tickers.json"), []byte(tickers), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, "tickers.json"), []byte(tickers), 0o644))
 	}
 	timeOf := func(t2 time.Time) (string, error) {
 		files, err := openTest(t, "?replay="+dir).Files(t.Context(), t2)

@@ -26,8 +26,7 @@ func (m *market) Write(f *provider.Feed) {
 	m.writeChains(f)
 }
 
-// asset is an asset's row; coin is a row of /coins, or one of /tickers, which has
-// no is_active.
+// asset is an asset's row; coin is a row of /coins, or one of /tickers, which has no is_active.
 func (m *market) asset(coin provider.Fields) []provider.Field {
 	detail := m.details[coin.Text("id")].Object()
 	return []provider.Field{
@@ -52,9 +51,8 @@ func logo(base string, of provider.Fields) provider.Field {
 	return provider.String("logo", base+provider.Escape(id)+"/logo.png")
 }
 
-// links are those of one kind that a coin or an exchange has: links is an
-// object from kinds to URLs or arrays of them, or an array of objects with type
-// and url.
+// links are those of one kind that a coin or an exchange has: links is an object from kinds to URLs
+// or arrays of them, or an array of objects with type and url.
 func links(of provider.Fields, kind string) (urls []string) {
 	add := func(url string) {
 		if url != "" && !slices.Contains(urls, url) {
@@ -87,8 +85,7 @@ func exchange(of provider.Fields) []provider.Field {
 	if string(of.Get("markets_data_fetched")) != "false" {
 		market = provider.Struct("market",
 			provider.Raw("volume_24h", of.Object("quotes").Object("USD").Get("reported_volume_24h")),
-			provider.Raw("markets_count", of.Get("markets")),
-			provider.Raw("coins_count", of.Get("currencies")),
+			provider.Raw("markets_count", of.Get("markets")), provider.Raw("coins_count", of.Get("currencies")),
 			provider.DataTime("data_time", of.Get("last_updated")),
 		)
 	}
@@ -112,13 +109,9 @@ func (m *market) writeChains(f *provider.Feed) {
 		if wellKnown {
 			native = evm.Native
 		}
-		f.Chains.Add(
-			provider.String("key", id),
-			provider.String("name", cmp.Or(evm.Name, names[id], id)),
-			provider.String("slug", id),
-			provider.Strings("members", contractors(m.contracts[id].Rows())),
-			provider.Number("evm_chain_id", evm.ID),
-			provider.String("native", native),
+		f.Chains.Add(provider.String("key", id), provider.String("name", cmp.Or(evm.Name, names[id], id)),
+			provider.String("slug", id), provider.Strings("members", contractors(m.contracts[id].Rows())),
+			provider.Number("evm_chain_id", evm.ID), provider.String("native", native),
 		)
 	}
 }
@@ -148,23 +141,17 @@ func (m *market) names() map[string]string {
 
 // platformsOf lists the platforms, those first that are well known.
 func platformsOf(rows []provider.Row) (ids []string) {
+	var others []string
 	for _, row := range rows {
-		if id := provider.Text(row.Raw); id != "" && !slices.Contains(ids, id) {
-			ids = append(ids, id)
+		id, into := provider.Text(row.Raw), &others
+		if _, known := provider.CoinPaprikaChains[id]; known {
+			into = &ids
+		}
+		if id != "" && !slices.Contains(*into, id) {
+			*into = append(*into, id)
 		}
 	}
-	slices.SortStableFunc(ids, func(a, b string) int {
-		_, aKnown := provider.CoinPaprikaChains[a]
-		_, bKnown := provider.CoinPaprikaChains[b]
-		switch {
-		case aKnown && !bKnown:
-			return -1
-		case bKnown && !aKnown:
-			return 1
-		}
-		return 0
-	})
-	return ids
+	return append(ids, others...)
 }
 
 // byRank lists the coins that have a rank, in its order.

@@ -1,6 +1,5 @@
-// Package postgres reads a feed from a PostgreSQL database: one query for each
-// file (FEED.md, "Tables"), all in one read-only transaction, so that they see
-// the same state.
+// Package postgres reads a feed from a PostgreSQL database: one query for each file (FEED.md,
+// "Tables"), all in one read-only transaction, so that they see the same state.
 //
 //	postgres://market@db.example/prices?sslmode=verify-full&sql=/etc/market/sql
 //

@@ -11,6 +11,7 @@ import (
 
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -51,12 +52,9 @@ func start(t *testing.T) *server {
 
 func (s *server) exec(t *testing.T, sql string) {
 	t.Helper()
-	conn, err := pgconn.Connect(t.Context(), s.address)
-	ok(t, err)
+	conn := must.Get(pgconn.Connect(t.Context(), s.address))(t)
 	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), sql).ReadAll(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Exec(t.Context(), sql).ReadAll())(t)
 }
 
 // files asks for the queries, each changed to what others has.
@@ -74,16 +72,12 @@ func (s *server) files(t *testing.T, others map[string]string) (source.Files, er
 	if timeout := others["timeout"]; timeout != "" {
 		values.Set("timeout", timeout)
 	}
-	src, err := Open(t.Context(), strings.TrimPrefix(s.address, "postgres:")+"?"+values.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(Open(t.Context(), strings.TrimPrefix(s.address, "postgres:")+"?"+values.Encode()))(t)
 	return src.Files(t.Context(), time.Time{})
 }
 
 func (s *server) everyType(t *testing.T) {
-	files, err := s.files(t, nil)
-	ok(t, err)
+	files := must.Get(s.files(t, nil))(t)
 	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
 	ok(t, err)
 	var rejected []string
@@ -95,8 +89,7 @@ func (s *server) everyType(t *testing.T) {
 	if want := `assets.ndjson:3: key "3": name: empty; quotes.ndjson:3: key "3": price: not a decimal in the grammar of JSON numbers`; strings.Join(rejected, "; ") != want {
 		t.Errorf("set aside: %q", rejected)
 	}
-	if want := time.Date(2026, 11, 21, 10, 5, 31, 5e8, time.UTC); feed.Database != "prices" ||
-		!feed.Time.Equal(want) {
+	if want := time.Date(2026, 11, 21, 10, 5, 31, 5e8, time.UTC); feed.Database != "prices" || !feed.Time.Equal(want) {
 		t.Errorf("database %s, time %v", feed.Database, feed.Time)
 	}
 	a := feed.Assets
@@ -107,9 +100,8 @@ func (s *server) everyType(t *testing.T) {
 	}
 	decimal := func(u market.U128, decimals int) string { return string(market.AppendDecimal(nil, u, decimals)) }
 	q := feed.Quotes
-	if len(q) != 2 || decimal(q[0].Price, market.PriceDecimals) != "91000.123456789012345678" ||
-		decimal(q[0].Volume,
-			market.MoneyDecimals) != "0.1" || decimal(q[1].Price, market.PriceDecimals) != "0.000000000000000001" {
+	if len(q) != 2 || decimal(q[0].Price, market.PriceDecimals) != "91000.123456789012345678" || decimal(q[0].Volume,
+		market.MoneyDecimals) != "0.1" || decimal(q[1].Price, market.PriceDecimals) != "0.000000000000000001" {
 		t.Errorf("quotes %+v", q)
 	}
 	x := feed.Exchanges
@@ -141,12 +133,9 @@ func (s *server) assetsAlone(t *testing.T) {
 func (s *server) oneState(t *testing.T) {
 	// While the query for the quotes waits for a lock, all rows are deleted: it
 	// and those behind it see them all the same.
-	holder, err := pgconn.Connect(t.Context(), s.address)
-	ok(t, err)
+	holder := must.Get(pgconn.Connect(t.Context(), s.address))(t)
 	defer holder.Close(context.Background())
-	if _, err := holder.Exec(t.Context(), "select pg_advisory_lock(1)").ReadAll(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(holder.Exec(t.Context(), "select pg_advisory_lock(1)").ReadAll())(t)
 	removed := make(chan error, 1)
 	go func() {
 		_, err := holder.Exec(t.Context(), `
@@ -154,12 +143,11 @@ func (s *server) oneState(t *testing.T) {
 			delete from asset; delete from quote; commit; select pg_advisory_unlock(1)`).ReadAll()
 		removed <- err
 	}()
-	files, err := s.files(t,
-		map[string]string{
-			"feed":      "",
-			"quotes":    "select asset as key, price from quote where (select pg_advisory_lock_shared(1)) is not null",
-			"exchanges": `select id as key, name, slug from asset`,
-		})
+	files, err := s.files(t, map[string]string{
+		"feed":      "",
+		"quotes":    "select asset as key, price from quote where (select pg_advisory_lock_shared(1)) is not null",
+		"exchanges": `select id as key, name, slug from asset`,
+	})
 	ok(t, <-removed)
 	ok(t, err)
 	feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
@@ -193,10 +181,9 @@ func TestPostgres(t *testing.T) {
 		"slow":              {"quotes", "select pg_sleep(60) as key", "statement timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := s.files(t,
-				map[string]string{
-					"feed": "", test.query: test.text, "timeout": "1s",
-				}); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := s.files(t, map[string]string{
+				"feed": "", test.query: test.text, "timeout": "1s",
+			}); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %s", err, test.want)
 			}
 		})
@@ -214,16 +201,14 @@ func TestPostgres(t *testing.T) {
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	ok(t, os.WriteFile(filepath.Join(dir, "assets.sql"), []byte("select of a file"), 0o600))
-	src, err := Open(t.Context(), "//u@h.example/db?sslmode=disable&sql.quotes=select+1&sql="+dir)
-	ok(t, err)
+	src := must.Get(Open(t.Context(), "//u@h.example/db?sslmode=disable&sql.quotes=select+1&sql="+dir))(t)
 	d := src.(*database)
 	if d.String() != "postgres://u@h.example/db" || d.queries["assets"] != "select of a file" ||
 		d.queries["quotes"] != "select 1" || d.timeout != defaultTimeout {
 		t.Errorf("%s: %+v", d, d.queries)
 	}
 	for rest, want := range map[string]string{
-		"//u@h/db": "in the folder sql; want " +
-			"postgres://USER@HOST:PORT/DATABASE?sql=DIR",
+		"//u@h/db":                                      "in the folder sql; want postgres://USER@HOST:PORT/DATABASE?sql=DIR",
 		"u@h/db?sql.assets=x":                           "not a URL",
 		"//u:secret@h:x/db?sql.assets=x":                "not a URL",
 		"//u:secret@h/db?sql.assets=x":                  "set PGPASSWORD",
@@ -243,10 +228,4 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// ok ends the test if err is not nil.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = must.OK

@@ -179,8 +179,7 @@ func (c *client) turn(ctx context.Context, value Value) error {
 	return c.limiter.Wait(ctx)
 }
 
-// try makes a request once. An error that asking again cannot help is a
-// backoff.PermanentError.
+// try makes a request once. An error that asking again cannot help is a backoff.PermanentError.
 func (c *client) try(ctx context.Context, req request) (body []byte, got headers, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
@@ -226,8 +225,7 @@ func (c *client) try(ctx context.Context, req request) (body []byte, got headers
 	return body, headers{res.Header.Get("ETag"), res.Header.Get("Last-Modified")}, nil
 }
 
-// transportError removes the URL from an error of net/http: the caller names the
-// path.
+// transportError removes the URL from an error of net/http: the caller names the path.
 func (c *client) transportError(err error) error {
 	if errors.Is(err, errRedirect) {
 		return backoff.Permanent(errRedirect)

@@ -16,20 +16,18 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/pipe"
 )
 
 var discard = slog.New(slog.DiscardHandler)
 
-// clientOf returns a client that reaches h without a network; fields of plan that are
-// zero are set.
+// clientOf returns a client that reaches h without a network; fields of plan that are zero are set.
 func clientOf(t *testing.T, h http.Handler, plan Plan) *client {
 	t.Helper()
 	plan.Base = cmp.Or(plan.Base, "https://api.example.test/v1")
 	plan.PerMinute, plan.Burst = cmp.Or(plan.PerMinute, 6000), cmp.Or(plan.Burst, 100)
-	c, err := newClient(plan, &quota{now: time.Now}, pipe.Transport{Handler: h}, discard)
-	ok(t, err)
-	return c
+	return must.Get(newClient(plan, &quota{now: time.Now}, pipe.Transport{Handler: h}, discard))(t)
 }
 
 // script answers one request after another; the last one answers all others.
@@ -205,9 +203,7 @@ func TestRetryAfterHoldsAll(t *testing.T) {
 			t.Fatalf("%d requests were sent, want 1", len(s.times))
 		}
 		time.Sleep(time.Until(paused.until) - maxPause)
-		if _, err := getRows(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(getRows(t.Context(), c))(t)
 		if got := s.times[1]; got.Before(paused.until) {
 			t.Errorf("asked again at %v, before %v", got, paused.until)
 		}
@@ -240,9 +236,7 @@ func TestSlowBody(t *testing.T) {
 			<-r.Context().Done()
 		}
 		s := &script{steps: []http.HandlerFunc{slow, says("[1]")}}
-		if _, err := getRows(t.Context(), clientOf(t, s, Plan{})); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(getRows(t.Context(), clientOf(t, s, Plan{})))(t)
 		if len(s.times) != 2 {
 			t.Errorf("%d requests, want 2", len(s.times))
 		}
@@ -300,9 +294,7 @@ func TestRate(t *testing.T) {
 			s := &script{steps: []http.HandlerFunc{says("[1]")}}
 			c := clientOf(t, s, Plan{PerMinute: rate[0], Burst: rate[1]})
 			for range 3*rate[0] + 1 {
-				if _, err := getRows(t.Context(), c); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(getRows(t.Context(), c))(t)
 			}
 			for i := range s.times[rate[0]:] {
 				if took := s.times[i+rate[0]].Sub(s.times[i]).Round(time.Millisecond); took < time.Minute {
@@ -414,10 +406,4 @@ func gzipped(s string) string {
 	return b.String()
 }
 
-// ok ends the test if err is not nil.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = must.OK

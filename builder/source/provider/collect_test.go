@@ -18,6 +18,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/providertest"
 )
 
@@ -36,13 +37,11 @@ type subject struct {
 
 func open(t *testing.T, p *providertest.Provider, options string) subject {
 	t.Helper()
-	o, err := provider.ParseOptions("test", "?"+options, nil)
-	ok(t, err)
+	o := must.Get(provider.ParseOptions("test", "?"+options, nil))(t)
 	m := &market{}
 	env := provider.Env{Log: slog.New(slog.DiscardHandler), Transport: p.Transport()}
 	plan := provider.Plan{Base: "https://api.example.test", PerMinute: 60_000, Burst: 1000}
-	s, err := provider.NewSource(o, env, plan, func() provider.Market { return m })
-	ok(t, err)
+	s := must.Get(provider.NewSource(o, env, plan, func() provider.Market { return m }))(t)
 	return subject{s, m}
 }
 
@@ -50,8 +49,7 @@ func open(t *testing.T, p *providertest.Provider, options string) subject {
 func (s subject) collect(t *testing.T, ask func(r provider.Round) error) []source.Part {
 	t.Helper()
 	s.ask = ask
-	files, err := s.Files(t.Context(), time.Unix(1, 0))
-	ok(t, err)
+	files := must.Get(s.Files(t.Context(), time.Unix(1, 0)))(t)
 	return files.(source.Provenance).Parts()
 }
 
@@ -401,9 +399,8 @@ func TestEachFails(t *testing.T) {
 		for range 3 {
 			round()
 		}
-		if len(found) != 4 || part.State != source.PartStale ||
-			!strings.Contains(part.Reason,
-				"2 failing: coins/bad (1 times: GET /coins/bad: status 402") || !strings.Contains(part.Reason,
+		if len(found) != 4 || part.State != source.PartStale || !strings.Contains(part.Reason,
+			"2 failing: coins/bad (1 times: GET /coins/bad: status 402") || !strings.Contains(part.Reason,
 			"coins/worse") {
 			t.Errorf("found %v, %+v", found, part)
 		}
@@ -542,8 +539,7 @@ func TestRecordAndReplay(t *testing.T) {
 		replayed := open(t, providertest.New(), replay)
 		replayed.ask = ask
 		ok(t, replayed.Record(t.Context(), again))
-		files, err := replayed.Files(t.Context(), time.Time{})
-		ok(t, err)
+		files := must.Get(replayed.Files(t.Context(), time.Time{}))(t)
 		if _, at, err := source.ReadInfo(t.Context(), files); err != nil || !at.Equal(began) {
 			t.Errorf("replayed at %v, recorded at %v, %v", at, began, err)
 		}
@@ -661,14 +657,12 @@ func TestParseOptions(t *testing.T) {
 		"//host": `unexpected "//host"`,
 	} {
 		_, err := provider.ParseOptions("test", rest, taken)
-		if err == nil || !strings.Contains(err.Error(), want) ||
-			!strings.Contains(err.Error(),
-				"want test:?base=URL&cache=DIR&pages=N&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(),
+			"want test:?base=URL&cache=DIR&pages=N&plan=NAME&quota=N|none&rate=N&replay=DIR&slow=N, all optional") {
 			t.Errorf("%q: %v, want %s", rest, err, want)
 		}
 	}
-	o, err := provider.ParseOptions("test", "?slow=7", taken)
-	ok(t, err)
+	o := must.Get(provider.ParseOptions("test", "?slow=7", taken))(t)
 	if n, err := o.Number("slow", 1, 0, 7); n != 7 || err != nil {
 		t.Errorf("slow: %d, %v", n, err)
 	}
@@ -680,10 +674,4 @@ func TestParseOptions(t *testing.T) {
 	}
 }
 
-// ok ends the test if err is not nil.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = must.OK

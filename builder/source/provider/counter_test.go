@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 // TestEveryCallCounts: redirects count, and so does what net/http itself asks again
@@ -33,8 +35,7 @@ func TestEveryCallCounts(t *testing.T) {
 	}))
 	defer server.Close()
 	q := &quota{dir: t.TempDir(), now: time.Now}
-	c, err := newClient(Plan{Base: server.URL, PerMinute: 100_000, Burst: 100}, q, nil, discard)
-	ok(t, err)
+	c := must.Get(newClient(Plan{Base: server.URL, PerMinute: 100_000, Burst: 100}, q, nil, discard))(t)
 	for range 20 {
 		_, _, _ = c.try(t.Context(), request{path: "/x", check: func([]byte) error { return nil }})
 	}

@@ -21,21 +21,19 @@
 // If it asks for more than a build can wait, the request fails, and until then so do all
 // others, without being sent. Any other status is final.
 //
-// Pages are read until one is empty: a short page does not end a list. A list counts as
-// unavailable if its rows leave a gap in the directory of assets ([List].Of), if it has
-// lost a field ([List].Has), or if a page repeats the rows of the one before. So does a
-// list in pages without a directory that has lost a fifth of the rows of its last good
-// answer.
+// Pages are read until one is empty: a short page does not end a list. A list counts as unavailable
+// if its rows leave a gap in the directory of assets ([List].Of), if it has lost a field
+// ([List].Has), or if a page repeats the rows of the one before. So does a list in pages without a
+// directory that has lost a fifth of the rows of its last good answer.
 //
 // If prices are unavailable, their last good answer is used until it is an hour overdue
-// ([maxStale]); after that there is no feed. Prices never wait for anything else: all
-// other requests of a round share 90 seconds ([optionalTime]), except those for a
-// directory that was never received. A part that fails is put off until the next mark,
-// then for twice as long each time, up to two hours ([putOffMost]), also over restarts.
-// Its last good answer stays in use without a limit; this is logged, appears in the
-// build's report and raises an alert. An answer that has lost more than half of its rows
-// is such a failure. A part that was never received is missing, and without a directory
-// there is no feed.
+// ([maxStale]); after that there is no feed. Prices never wait for anything else: all other
+// requests of a round share 90 seconds ([optionalTime]), except those for a directory that was
+// never received. A part that fails is put off until the next mark, then for twice as long each
+// time, up to two hours ([putOffMost]), also over restarts. Its last good answer stays in use
+// without a limit; this is logged, appears in the build's report and raises an alert. An answer
+// that has lost more than half of its rows is such a failure. A part that was never received is
+// missing, and without a directory there is no feed.
 //
 // A single item ([Round.Each]) that fails is asked for again an hour later, then ever
 // more rarely, at least each week, and the report names it. Some failures in a row put
@@ -61,8 +59,7 @@
 //	coins_markets.1.json          the pages of a part that comes in pages
 //	coins_markets.2.json
 //
-// In file names, bytes of ids other than letters, digits, - and _ are written
-// %XX. A cache folder has the same form. So have folders made by hand: without
-// recording.json, and where NAME.json is missing, a lone NAME-anything.json
-// does, and the first page may be NAME.json.
+// In file names, bytes of ids other than letters, digits, - and _ are written %XX. A cache folder
+// has the same form. So have folders made by hand: without recording.json, and where NAME.json is
+// missing, a lone NAME-anything.json does, and the first page may be NAME.json.
 package provider

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/providertest"
 )
 
@@ -39,34 +40,24 @@ func TestWellKnownChains(t *testing.T) {
 // TestWellKnownChainsAgainstTheList compares the table with what others have
 // written down: the list of EVM chains, and a recorded CoinGecko.
 func TestWellKnownChainsAgainstTheList(t *testing.T) {
-	b, err := os.ReadFile(providertest.Recorded(t, "recorded/evm-chains.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(providertest.Recorded(t, "recorded/evm-chains.json")))(t)
 	var list []struct {
 		Name    string `json:"name"`
 		ChainID uint64 `json:"chainId"`
 	}
-	if err := json.Unmarshal(b, &list); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal(b, &list))
 	names := map[uint64]string{}
 	for _, c := range list {
 		names[c.ChainID] = c.Name
 	}
-	chains, err := os.ReadFile(filepath.Join(providertest.Recorded(t, "coingecko-2025"), "chains.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	chains := must.Get(os.ReadFile(filepath.Join(providertest.Recorded(t, "coingecko-2025"), "chains.ndjson")))(t)
 	compared := 0
 	for line := range strings.Lines(string(chains)) {
 		var c struct {
 			Key        string  `json:"key"`
 			EVMChainID *uint64 `json:"evm_chain_id"`
 		}
-		if err := json.Unmarshal([]byte(line), &c); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal([]byte(line), &c))
 		known, ok := provider.CoinGeckoChains[c.Key]
 		if !ok {
 			if c.EVMChainID != nil {

@@ -87,8 +87,7 @@ func Key(name string, id json.RawMessage) Field {
 	return Raw(name, id)
 }
 
-// Integer is a field with a whole number, which the provider may have written as a
-// text.
+// Integer is a field with a whole number, which the provider may have written as a text.
 func Integer(name string, value json.RawMessage) Field {
 	if s := Text(value); integer.MatchString(s) {
 		return Raw(name, json.RawMessage(s))
@@ -119,14 +118,7 @@ func Strings(name string, values []string) Field {
 	if len(values) == 0 {
 		return Field{name: name}
 	}
-	b := []byte{'['}
-	for i, v := range values {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, quote(v)...)
-	}
-	return Field{name, append(b, ']')}
+	return Field{name, quote(values)}
 }
 
 // Struct is a field with an object, which may be empty.
@@ -184,8 +176,8 @@ func appendObject(b []byte, fields []Field) []byte {
 	return append(b, '}')
 }
 
-// quote writes a JSON string, without the escapes that HTML would need.
-func quote(s string) []byte {
+// quote writes a text or several as JSON, without the escapes that HTML would need.
+func quote[T string | []string](s T) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -20,14 +20,9 @@ import (
 // TestTableKeepsValues: a value is written as the provider wrote it.
 func TestTableKeepsValues(t *testing.T) {
 	f := provider.NewFeed("db \"1\"", time.Date(2026, 11, 21, 7, 20, 1, 5, time.FixedZone("", 3600)), nil)
-	f.Assets.Add(
-		provider.Raw("a", json.RawMessage("1.500E-007")),
-		provider.Raw("b", nil),
-		provider.Raw("c", json.RawMessage("[ 1 ,\n\t\"x\\u0041\" ]")),
-		provider.String("d", "<&>\n\u2028"),
-		provider.String("e", ""),
-		provider.Strings("f", []string{"x", `"`}),
-		provider.Strings("g", nil),
+	f.Assets.Add(provider.Raw("a", json.RawMessage("1.500E-007")), provider.Raw("b", nil),
+		provider.Raw("c", json.RawMessage("[ 1 ,\n\t\"x\\u0041\" ]")), provider.String("d", "<&>\n\u2028"),
+		provider.String("e", ""), provider.Strings("f", []string{"x", `"`}), provider.Strings("g", nil),
 		provider.Struct("h", provider.Raw("i", json.RawMessage("123456789012345678901234567890.10")),
 			provider.String("j", "")),
 		provider.Struct("k"),

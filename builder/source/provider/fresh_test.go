@@ -26,7 +26,7 @@ func TestIntervals(t *testing.T) {
 		env := providertest.Env(t, "COINCAP_API_KEY=k")
 		env.Transport, env.Cache = p.Transport(), t.TempDir()
 		src, err := source.Open(t.Context(), "coincap:?base=https%3A%2F%2Fapi.example.test",
-			map[string]source.Opener{"coincap": coincap.Opener(env)})
+			map[string]source.Opener{"coincap": env.Opener(coincap.Open)})
 		ok(t, err)
 		files, err := src.Files(t.Context(), time.Time{})
 		ok(t, err)

@@ -28,8 +28,7 @@ func array(body []byte) ([]json.RawMessage, error) {
 // bom is a byte order mark, which some servers put before JSON.
 var bom = []byte("\ufeff")
 
-// at returns the value at a path in a document: names joined by dots, or "" for the
-// whole document.
+// at returns the value at a path in a document: names joined by dots, or "" for the whole document.
 func at(body []byte, path string) (json.RawMessage, error) {
 	body = bytes.TrimPrefix(body, bom)
 	if path == "" {
@@ -127,8 +126,7 @@ func CheckObject(body []byte) (rows int, err error) {
 	return 1, nil
 }
 
-// Keep returns a Part.Reduce that keeps these members of an object, or of each row of
-// an array.
+// Keep returns a Part.Reduce that keeps these members of an object, or of each row of an array.
 func Keep(names ...string) func(body []byte) []byte {
 	keep := func(of Fields) Fields {
 		kept := Fields{}

@@ -85,9 +85,8 @@ func (r *liveRound) askInTime(ctx context.Context, p *Part, cached *Answer) (*An
 	return a, err
 }
 
-// noteFailure counts how often in a row a list has failed; Each counts for single items.
-// A request that was not made is not a failure, and neither is one that ended because the
-// program stops.
+// noteFailure counts how often in a row a list has failed; Each counts for single items. A request
+// that was not made is not a failure, and neither is one that ended because the program stops.
 func (r *liveRound) noteFailure(ctx context.Context, p *Part, err error) {
 	switch {
 	case p.Value == Details || ctx.Err() != nil:

@@ -109,8 +109,7 @@ func (r *liveRound) Lists(ctx context.Context, lists ...List) error {
 	return nil
 }
 
-// list returns the answer to a part of a list, logs what is wrong with it, and notes
-// its state.
+// list returns the answer to a part of a list, logs what is wrong with it, and notes its state.
 func (r *liveRound) list(ctx context.Context, p *Part) (*Answer, error) {
 	a, state, err := r.get(ctx, p)
 	if ctx.Err() != nil {
@@ -137,9 +136,8 @@ func (r *liveRound) list(ctx context.Context, p *Part) (*Answer, error) {
 	return a, nil
 }
 
-// get returns the cached answer to a part if it counts as new, else the provider's,
-// else the last good one if that is not too old. An error beside an answer says what is
-// wrong with it.
+// get returns the cached answer to a part if it counts as new, else the provider's, else the last
+// good one if that is not too old. An error beside an answer says what is wrong with it.
 func (r *liveRound) get(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
 	a, state, err := r.find(ctx, p)
 	if a != nil {
@@ -258,12 +256,11 @@ type errGone struct{ error }
 
 func (e errGone) Unwrap() error { return e.error }
 
-// keep caches a good answer. An answer that has lost more than half of its rows, or a
-// fifth when the part stands alone, is not kept while there is one to compare it with.
-// For prices that do not stand alone it is used all the same, for the guard rails to
-// judge, and asked for again the next time; any other counts as unavailable. A loss of
-// less than half, which no guard rail stops, is believed when the last good answer is
-// an hour overdue.
+// keep caches a good answer. An answer that has lost more than half of its rows, or a fifth when
+// the part stands alone, is not kept while there is one to compare it with. For prices that do not
+// stand alone it is used all the same, for the guard rails to judge, and asked for again the next
+// time; any other counts as unavailable. A loss of less than half, which no guard rail stops, is
+// believed when the last good answer is an hour overdue.
 func (r *liveRound) keep(p *Part, a, cached *Answer) error {
 	if cached != nil && !cached.Gone && r.age(cached) <= p.Every+p.keep() {
 		was, now := cached.rows(), a.rows()

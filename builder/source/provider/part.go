@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -88,8 +89,7 @@ func (p *Part) same(x, y Page) bool {
 	return err == nil && err2 == nil && string(a) == string(b)
 }
 
-// alone reports whether only the last good answer can show that a page of a list is
-// missing.
+// alone reports whether only the last good answer can show that a page of a list is missing.
 func (p *Part) alone() bool { return p.Pager != nil && p.whole == nil && p.Value != Details }
 
 // partsOf returns the parts of a kind, one for each id.
@@ -166,9 +166,8 @@ func CheckRows(has ...string) func(body []byte) (rows int, err error) {
 	}
 }
 
-// maxMissing is how many assets, neighbours in the order of their ids, may be without
-// a row. A recorded market of 21,498 coins has at most 35; a provider's page has
-// hundreds.
+// maxMissing is how many assets, neighbours in the order of their ids, may be without a row. A
+// recorded market of 21,498 coins has at most 35; a provider's page has hundreds.
 const maxMissing = 100
 
 // missing says what an answer lacks of the directory. An empty or repeated page ends
@@ -204,4 +203,43 @@ func (l *List) missing(a *Answer) error {
 		}
 	}
 	return nil
+}
+
+// Pager says how to ask for the pages of a part, one after the other.
+type Pager struct {
+	name     string // of the query's parameter
+	first    int    // its value for the first page or row
+	byOffset bool
+	least    int // a page with fewer rows is the last
+}
+
+// Numbered asks for pages by number, from 1, until one has fewer than least rows. With
+// least 1 only an empty page ends the list, even if a page before it is short; a higher
+// one saves the call for the empty page.
+func Numbered(name string, least int) *Pager { return &Pager{name: name, first: 1, least: least} }
+
+// Offset asks for the rows after those collected so far, which are numbered from first,
+// until a page has fewer than least rows.
+func Offset(name string, first, least int) *Pager {
+	return &Pager{name: name, first: first, byOffset: true, least: least}
+}
+
+// more returns the query for an answer's next page; nil when the answer is whole. A nil
+// Pager stands for one page without a query.
+func (g *Pager) more(a *Answer) (url.Values, error) {
+	n := len(a.Pages)
+	switch {
+	case g == nil && n == 0:
+		return url.Values{}, nil
+	case g == nil:
+		return nil, nil
+	case n == MaxPages:
+		return nil, fmt.Errorf("more pages than the %d that are asked for", MaxPages)
+	case n > 0 && a.Pages[n-1].rows < g.least:
+		return nil, nil
+	}
+	if g.byOffset {
+		n = a.rows()
+	}
+	return url.Values{g.name: {strconv.Itoa(g.first + n)}}, nil
 }

@@ -202,8 +202,7 @@ func (b *budget) intervals(ctx context.Context) (map[string]time.Duration, error
 	return every, err
 }
 
-// choosePlan returns the plan with the quota that the options name; the first quota is
-// the default.
+// choosePlan returns the plan with the quota that the options name; the first quota is the default.
 func choosePlan(o *Options, plan Plan) (Plan, Quota, error) {
 	var quota Quota
 	var names []string

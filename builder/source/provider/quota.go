@@ -47,10 +47,9 @@ const (
 	maxQuota = 1 << 30
 )
 
-// quota counts the calls to a provider and refuses those beyond a number a month. It
-// counts calls in the cache folder before they are made, under a lock that all processes
-// with this folder share, so that neither a crash nor a second process makes the count
-// too low.
+// quota counts the calls to a provider and refuses those beyond a number a month. It counts calls
+// in the cache folder before they are made, under a lock that all processes with this folder share,
+// so that neither a crash nor a second process makes the count too low.
 //
 // The calls of a month are spread over it: burst calls are available at once, the rest
 // evenly. Less valuable calls, and retries, need more of the burst to be left.
@@ -88,18 +87,16 @@ func (e *quotaError) Error() string {
 	return s
 }
 
-// errSame says that the state has not changed.
-var errSame = errors.New("nothing to keep")
-
-// update calls f with the state and saves it if f returns nil. It corrects times left by a
+// update calls f with the state and saves it if f returns true. It corrects times left by a
 // wrong clock in any case.
-func (q *quota) update(f func(s *quotaState, now time.Time) error) error {
+func (q *quota) update(f func(s *quotaState, now time.Time) (changed bool, err error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now().UTC()
 	if q.dir == "" {
 		q.tidy(&q.state, now)
-		return orNil(f(&q.state, now))
+		_, err := f(&q.state, now)
+		return err
 	}
 	if err := os.MkdirAll(q.dir, 0o777); err != nil {
 		return err
@@ -120,18 +117,11 @@ func (q *quota) update(f func(s *quotaState, now time.Time) error) error {
 		return err
 	}
 	mended := q.tidy(s, now)
-	if failed := f(s, now); failed != nil && (!mended || !errors.As(failed, new(*quotaError))) {
-		return orNil(failed)
-	} else if err := q.save(s); err != nil {
-		return err
-	} else {
-		return orNil(failed)
-	}
-}
-
-func orNil(err error) error {
-	if errors.Is(err, errSame) {
-		return nil
+	changed, err := f(s, now)
+	if changed || mended && errors.As(err, new(*quotaError)) {
+		if err := q.save(s); err != nil {
+			return err
+		}
 	}
 	return err
 }
@@ -165,9 +155,8 @@ func (q *quota) load() (*quotaState, error) {
 	return s, nil
 }
 
-// tidy drops dates older than a month, and reports whether it found times in the future,
-// left by a wrong clock. Their calls count as today's, and the wait is at most that for
-// a whole burst.
+// tidy drops dates older than a month, and reports whether it found times in the future, left by a
+// wrong clock. Their calls count as today's, and the wait is at most that for a whole burst.
 func (q *quota) tidy(s *quotaState, now time.Time) (mended bool) {
 	s.Format = 1
 	today, first := now.Format(time.DateOnly), now.AddDate(0, 0, 1-quotaDays).Format(time.DateOnly)
@@ -221,15 +210,15 @@ func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, agai
 
 // take counts calls before they are made, or refuses them.
 func (q *quota) take(calls int, value Value, again bool) error {
-	return q.update(func(s *quotaState, now time.Time) error {
+	return q.update(func(s *quotaState, now time.Time) (bool, error) {
 		if q.limit > 0 {
 			if err := q.check(s, now, calls, value, again); err != nil {
-				return err
+				return false, err
 			}
 			s.Full = now.Add(max(0, s.Full.Sub(now)) + q.each()*time.Duration(calls))
 		}
 		s.Calls[now.Format(time.DateOnly)] += calls
-		return nil
+		return true, nil
 	})
 }
 
@@ -238,11 +227,8 @@ func (q *quota) affords(calls int, value Value) error {
 	if q.limit == 0 {
 		return nil
 	}
-	return q.update(func(s *quotaState, now time.Time) error {
-		if err := q.check(s, now, calls, value, false); err != nil {
-			return err
-		}
-		return errSame
+	return q.update(func(s *quotaState, now time.Time) (bool, error) {
+		return false, q.check(s, now, calls, value, false)
 	})
 }
 
@@ -251,23 +237,20 @@ func (q *quota) note(back int, sizes map[string]int) error {
 	if back == 0 && len(sizes) == 0 {
 		return nil
 	}
-	return q.update(func(s *quotaState, now time.Time) error {
+	return q.update(func(s *quotaState, now time.Time) (bool, error) {
 		if back != 0 {
 			s.Calls[now.Format(time.DateOnly)] -= back
 			s.Full = s.Full.Add(-q.each() * time.Duration(back))
 		}
-		same := back == 0
+		changed := back != 0
 		for name, n := range sizes {
-			same = same && s.Sizes[name] == n
-		}
-		if same {
-			return errSame
+			changed = changed || s.Sizes[name] != n
 		}
 		if s.Sizes == nil {
 			s.Sizes = map[string]int{}
 		}
 		maps.Copy(s.Sizes, sizes)
-		return nil
+		return changed, nil
 	})
 }
 

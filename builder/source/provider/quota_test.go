@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/pipe"
 )
 
@@ -23,10 +24,9 @@ import (
 type small struct{ coins, tickers, groups, exchanges []provider.Row }
 
 func (m *small) Collect(ctx context.Context, r provider.Round) error {
-	err := r.Lists(ctx,
-		provider.List{
-			Directory: true, Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: time.Hour},
-		},
+	err := r.Lists(ctx, provider.List{
+		Directory: true, Into: &m.coins, Part: provider.Part{Name: "coins", Path: "/coins", Every: time.Hour},
+	},
 		provider.List{
 			Required: true, Into: &m.tickers,
 			Part: provider.Part{Name: "tickers", Path: "/tickers", Pager: provider.Numbered("page", 1), Pages: 2},
@@ -48,8 +48,7 @@ func (m *small) Collect(ctx context.Context, r provider.Round) error {
 
 func (m *small) Write(*provider.Feed) {}
 
-// counted is a provider of the small market that counts what reaches it and fails
-// as it is told.
+// counted is a provider of the small market that counts what reaches it and fails as it is told.
 type counted struct {
 	mu    sync.Mutex
 	fault int
@@ -118,8 +117,7 @@ func TestShare(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &counted{paths: map[string]int{}}
-			s, err := openSmall(t, c, options)
-			ok(t, err)
+			s := must.Get(openSmall(t, c, options))(t)
 			costs, err := s.Costs(t.Context())
 			if err != nil || len(c.calls) > 0 {
 				t.Fatal(err, c.calls)
@@ -163,10 +161,9 @@ func TestQuotaFile(t *testing.T) {
 			`{"format":1,"calls":{"1999-01-01":1000}}`:                             true,
 		} {
 			ok(t, os.WriteFile(file, []byte(content), 0o600))
-			s, err := openSmall(t, c, "?cache="+dir)
-			ok(t, err)
+			s := must.Get(openSmall(t, c, "?cache="+dir))(t)
 			c.calls = nil
-			_, err = s.Files(t.Context(), time.Time{})
+			_, err := s.Files(t.Context(), time.Time{})
 			if len(c.calls) > 0 != asked || (err == nil) != asked {
 				t.Errorf("%s: %d calls, %v", content, len(c.calls), err)
 			}
@@ -177,9 +174,7 @@ func TestQuotaFile(t *testing.T) {
 				}
 			}
 			ok(t, os.RemoveAll(dir))
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.Mkdir(dir, 0o700))
 		}
 	})
 }

@@ -16,11 +16,10 @@ type Round interface {
 	// Lists collects lists. It fails when a required one is missing, or a recorded one
 	// cannot be used.
 	Lists(ctx context.Context, lists ...List) error
-	// Each returns the answers to parts of one kind that are asked for one by one, by
-	// id, as far as there are any; part describes the part of an id. A live round has
-	// a limited number of calls for such parts. It asks first for those never asked
-	// for, in the order given, then for those with the oldest answers, and last for
-	// those that failed before.
+	// Each returns the answers to parts of one kind that are asked for one by one, by id, as far as
+	// there are any; part describes the part of an id. A live round has a limited number of calls
+	// for such parts. It asks first for those never asked for, in the order given, then for those
+	// with the oldest answers, and last for those that failed before.
 	Each(ctx context.Context, kind string, ids []string, part func(id string) Part) (map[string]*Answer, error)
 }
 
@@ -79,8 +78,7 @@ func (l *List) times(a *Answer, note func(t time.Time)) {
 	}
 }
 
-// dryRun asks nobody. It is called for each list and once for each kind asked for one
-// by one.
+// dryRun asks nobody. It is called for each list and once for each kind asked for one by one.
 type dryRun func(p *Part, kind bool)
 
 // Lists implements Round.

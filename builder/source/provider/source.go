@@ -3,6 +3,8 @@ package provider
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -48,8 +50,7 @@ type Plan struct {
 // maxSlow bounds the option slow.
 const maxSlow = 10_000
 
-// NewSource returns the source that options and plan describe. market returns a new
-// Market.
+// NewSource returns the source that options and plan describe. market returns a new Market.
 func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, error) {
 	plan, chosen, err := choosePlan(o, plan)
 	if err != nil {
@@ -78,8 +79,7 @@ func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, e
 	if cache == "" && replay == "" && !env.Costs && chosen.Calls > 0 {
 		env.Log.Warn("provider: without a cache folder each process counts its own calls only, "+
 			"so that restarts and other processes can exceed the quota: give a folder (option cache, or "+
-			"--source-cache)",
-			"source", o.scheme, "plan", chosen.Name, "calls_a_month", chosen.Calls)
+			"--source-cache)", "source", o.scheme, "plan", chosen.Name, "calls_a_month", chosen.Calls)
 	}
 	plan.Base = o.Text("base", plan.Base)
 	client, err := newClient(plan, b.quota, env.Transport, env.Log)
@@ -121,10 +121,9 @@ func (s *Source) collect(ctx context.Context) (Market, *outcome, error) {
 	return m, o, err
 }
 
-// Files returns the present state of the market, or that of the recording. The builder
-// judges whether the present is of use for t; here t only stands in for the time of a
-// recording that has none. Files fails when a required list is missing, and its last
-// good answer is too old.
+// Files returns the present state of the market, or that of the recording. The builder judges
+// whether the present is of use for t; here t only stands in for the time of a recording that has
+// none. Files fails when a required list is missing, and its last good answer is too old.
 func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
 	m, o, err := s.collect(ctx)
 	if err != nil {
@@ -138,8 +137,7 @@ func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s: the recording does not say when it was made: it has neither a %s nor a row with "+
-		"last_updated",
-		s.scheme, indexFile)
+		"last_updated", s.scheme, indexFile)
 }
 
 // Record writes the answers that a feed would be made from now to a folder, which must
@@ -160,4 +158,24 @@ func (s *Source) Costs(ctx context.Context) (*Costs, error) {
 	}
 	c.Source = s.scheme
 	return c, nil
+}
+
+// Env is the environment of a provider's source.
+type Env struct {
+	Log *slog.Logger
+	// Getenv returns an environment variable, such as one with a key.
+	Getenv func(name string) string
+	// Cache is the parent of the cache folders of sources without the option cache,
+	// each named after its provider; "" means none.
+	Cache string
+	// Costs says that the source is opened only for Source.Costs, which needs no key.
+	Costs bool
+	// Transport and Now are for tests; nil: the network and the clock.
+	Transport http.RoundTripper
+	Now       func() time.Time
+}
+
+// Opener returns the source.Opener of a provider in this environment.
+func (e Env) Opener(open func(rest string, env Env) (*Source, error)) source.Opener {
+	return func(_ context.Context, rest string) (source.Source, error) { return open(rest, e) }
 }

@@ -1,17 +1,19 @@
 package sim
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/bits"
 	"strconv"
 
-	"github.com/cockroachdb/apd/v3"
+	"example.com/marketdata/builder/market"
 )
 
-// asset is one asset. A market has places, one for each row of assets.ndjson; in
-// some the asset changes over time, so that assets come and go while their
-// number stays.
+// asset is one asset. A market has places, one for each row of assets.ndjson; in some the asset
+// changes over time, so that assets come and go while their number stays.
 type asset struct {
 	place  int
 	tenant int64 // number of the asset in its place; -1: the only one
@@ -22,10 +24,9 @@ type asset struct {
 // small markets pass the guard rails.
 const settled = 20
 
-// asset returns the asset that is in a place now. Of a hundred places, sixty
-// keep theirs for ever; 38 change it for a new one after two months to three
-// years; in two, two assets take turns of hours to days, so that each vanishes
-// and comes back.
+// asset returns the asset that is in a place now. Of a hundred places, sixty keep theirs for ever;
+// 38 change it for a new one after two months to three years; in two, two assets take turns of
+// hours to days, so that each vanishes and comes back.
 func (m *moment) asset(place int) asset {
 	h := m.seed.with(ofPlace).with(uint64(place))
 	a := asset{place: place, tenant: -1}
@@ -41,9 +42,8 @@ func (m *moment) asset(place int) asset {
 	return a
 }
 
-// tag returns a name that no other asset ever has: its place, and its
-// number there behind a low line. A low line, since a slug's words are joined by
-// hyphens and its last one is the tag.
+// tag returns a name that no other asset ever has: its place, and its number there behind a low
+// line. A low line, since a slug's words are joined by hyphens and its last one is the tag.
 func (a *asset) tag() string {
 	tag := strconv.FormatInt(int64(a.place), 36)
 	if a.tenant >= 0 {
@@ -89,22 +89,53 @@ func (m *moment) assetRow(place int) any {
 	if links.with(4).percent(20) {
 		row.Whitepaper = "https://docs.sim.example/" + a.tag() + "/paper.pdf"
 	}
-	if kind := a.hash.with(ofStatus).below(100); kind >= 80 || kind < 6 && place >= settled {
-		row.Active = new(kind >= 80)
+	if state := a.active(); state != unsaid {
+		row.Active = new(state == active)
 	}
 	return &row
 }
 
+// What a row says of whether its asset is active. Assets are, if it does not say.
 const (
-	topCap = 3e12 * 100 // cents: where the first place starts
+	unsaid = iota
+	active
+	inactive
+)
+
+func (a *asset) active() int {
+	switch kind := a.hash.with(ofStatus).below(100); {
+	case kind >= 80:
+		return active
+	case kind < 6 && a.place >= settled:
+		return inactive
+	}
+	return unsaid
+}
+
+const (
+	topCap = 19e11 * 100 // cents: where the first place starts
 	maxCap = 1e13 * 100
 )
 
-// figures returns the asset's price, digits × 10^exp, and its market cap and
-// volume in cents. A price follows the market, its sector and its own way.
+// capOf returns the market cap, in cents, that a place starts with. Caps fall with the place,
+// somewhat faster than one to n, as the real ones do.
+func capOf(place int) uint64 {
+	n := uint64(place + 1)
+	return topCap / n / uint64(bits.Len64(n))
+}
+
+// stable reports whether the asset is bound to the dollar.
+func (a *asset) stable() bool {
+	return a.place == 3 || a.place == 6 || a.place >= settled && a.hash.with(ofPrice).below(100) < 3
+}
+
+// figures returns the asset's price, digits × 10^exp, and its market cap and volume in cents. A
+// price follows the market, its sector and its own way; the cap moves with it, since the supply
+// stays. The largest asset costs tens of thousands, the next thousands; tiny prices belong to
+// small assets, so that supplies are plausible.
 func (m *moment) figures(a *asset) (digits uint64, exp int, marketCap, volume uint64) {
 	kind, start := a.hash.with(ofKind), a.hash.with(ofPrice)
-	volatility := kind.with(3).between(50, 125)
+	volatility := int64(kind.with(3).between(50, 125))
 	switch v := kind.with(2).below(100); {
 	case v < 60 || a.place < settled:
 	case v < 90:
@@ -113,12 +144,18 @@ func (m *moment) figures(a *asset) (digits uint64, exp int, marketCap, volume ui
 		volatility *= 4
 	}
 	digits = start.with(1).between(100_000_000, 999_999_999)
-	factor := m.market * m.sector[kind.with(4).below(sectors)] / unit
+	factor, sector := m.market, m.sector[kind.with(4).below(sectors)]
 	switch v := start.below(100); {
-	case v < 3 && a.place >= 2: // bound to the dollar
-		digits, exp, volatility, factor = 100_000_000, -8, 1, unit
-	case a.place < settled: // from 0.1
-		exp = -9 + int(start.with(0).below(6))
+	case a.stable():
+		digits, exp, volatility, factor, sector = 100_000_000, -8, 1, unit, unit
+	case a.place < 2: // the least volatile, and of no sector, so that the order of the largest stays
+		digits = digits/3*2 + 300_000_000
+		exp, volatility, sector = -4-a.place, 50, unit
+	case a.place < 5*settled: // from 1, or from 0.01
+		exp = -8 + int(start.with(0).below(3))
+		if a.place >= settled {
+			exp -= 2
+		}
 	case v < 13: // from 1e-12
 		exp = -20 + int(start.with(0).below(4))
 	case v < 70: // from 1e-8
@@ -126,18 +163,22 @@ func (m *moment) figures(a *asset) (digits uint64, exp int, marketCap, volume ui
 	default: // from 1
 		exp = -8 + int(start.with(0).below(4))
 	}
-	factor = factor * a.hash.with(ofPrice).walk(m.unix, int64(volatility)) / unit
-	// Market caps fall with the place, somewhat faster than one to n, as the
-	// real ones do.
-	n := uint64(a.place + 1)
-	marketCap = topCap / n / uint64(bits.Len64(n))
+	own := a.hash.with(ofPrice).walk(m.unix, volatility)
+	turnover := a.hash.with(ofVolume)
+	percent := turnover.between(6, 100) // its square in 1e-5: some 4 % of the cap
+	if a.place < settled {
+		percent = turnover.between(40, 80)
+	}
+	if a.stable() {
+		own, percent = unit+(own-unit)/8, 2*percent
+	}
+	factor = factor * sector / unit * own / unit
+	marketCap = capOf(a.place)
 	if a.place >= settled {
 		marketCap = marketCap * a.hash.with(ofCap).between(20, 500) / 100
 	}
 	marketCap = min(maxCap, times(marketCap, factor))
-	turnover := a.hash.with(ofVolume)
-	percent := turnover.between(6, 100)
-	volume = min(maxCap, times(marketCap*percent/100*percent/100, turnover.walk(m.unix, 100)))
+	volume = min(maxCap, times(marketCap/1000*percent*percent/100, turnover.walk(m.unix, 100)))
 	return times(digits, factor), exp, marketCap, volume
 }
 
@@ -192,23 +233,90 @@ func (m *moment) quoteRow(place int) any {
 	return &row
 }
 
-// spell writes digits × 10^exp, rounded down to so many significant digits, in
-// one of the ways that a feed may: as a JSON number or a string, with an exponent
-// or without.
+// spell writes digits × 10^exp, rounded down to so many significant digits, in one of the ways that
+// a feed may: as a JSON number or a string, with an exponent or without.
 func spell(digits uint64, exp, significant int, style hash) json.RawMessage {
-	d := apd.New(int64(digits), int32(exp))
-	for ; d.NumDigits() > int64(significant); d.Exponent++ {
-		digits /= 10
-		d.Coeff.SetUint64(digits)
+	if digits == 0 {
+		exp = 0
 	}
-	d.Reduce(d)
+	text := strconv.AppendUint(make([]byte, 0, 24), digits, 10)
+	if cut := len(text) - significant; cut > 0 {
+		text, exp = text[:significant], exp+cut
+	}
+	for len(text) > 1 && text[len(text)-1] == '0' {
+		text, exp = text[:len(text)-1], exp+1
+	}
 	switch style.below(16) {
 	case 0:
-		return json.RawMessage(d.Text('f'))
+		return plain(nil, text, exp)
 	case 1:
-		return json.RawMessage(d.Text('e'))
+		return scientific(nil, text, exp)
 	case 2:
-		return json.RawMessage(`"` + d.Text('e') + `"`)
+		return append(scientific([]byte{'"'}, text, exp), '"')
 	}
-	return json.RawMessage(`"` + d.Text('f') + `"`)
+	return append(plain([]byte{'"'}, text, exp), '"')
+}
+
+// plain appends digits × 10^exp without an exponent.
+func plain(to, digits []byte, exp int) []byte {
+	point := len(digits) + exp
+	switch {
+	case digits[0] == '0':
+		return append(to, '0')
+	case exp >= 0:
+		return append(append(to, digits...), zeros[:exp]...)
+	case point <= 0:
+		return append(append(append(to, "0."...), zeros[:-point]...), digits...)
+	}
+	return append(append(append(to, digits[:point]...), '.'), digits[point:]...)
+}
+
+const zeros = "00000000000000000000000000000000"
+
+// scientific appends digits × 10^exp as d.dd…e±x.
+func scientific(to, digits []byte, exp int) []byte {
+	if to = append(to, digits[0]); len(digits) > 1 {
+		to = append(append(to, '.'), digits[1:]...)
+	}
+	if to, exp = append(to, 'e'), exp+len(digits)-1; exp >= 0 {
+		to = append(to, '+')
+	}
+	return strconv.AppendInt(to, int64(exp), 10)
+}
+
+// Prices implements source.Priced.
+func (m *moment) Prices(ctx context.Context) (*market.Feed, error) {
+	feed := &market.Feed{
+		Database: m.database(), Time: m.time,
+		Assets: make([]market.Asset, 0, m.assets), Quotes: make([]market.Quote, 0, m.assets),
+	}
+	for place := range m.assets {
+		if place%1024 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		a := m.asset(place)
+		feed.Assets = append(feed.Assets, market.Asset{Key: a.key(), Active: a.active() != inactive})
+		row, ok := m.quoteRow(place).(*quoteRow)
+		if !ok {
+			continue
+		}
+		quote := market.Quote{Asset: place}
+		var errs [3]error
+		quote.Price, errs[0] = number(row.Price, market.PriceDecimals, market.PriceIntDigits)
+		quote.MarketCap, errs[1] = number(row.MarketCap, market.MoneyDecimals, market.MoneyIntDigits)
+		quote.Volume, errs[2] = number(row.Volume, market.MoneyDecimals, market.MoneyIntDigits)
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, fmt.Errorf("asset %s: %w", a.key(), err)
+		}
+		feed.Quotes = append(feed.Quotes, quote)
+	}
+	return feed, nil
+}
+
+// number reads what spell wrote; null and nothing are zero.
+func number(text json.RawMessage, decimals, intDigits int) (market.U128, error) {
+	if len(text) == 0 || text[0] == 'n' {
+		return market.U128{}, nil
+	}
+	return market.ParseDecimal(bytes.Trim(text, `"`), decimals, intDigits)
 }

@@ -3,7 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
-	"math/bits"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -36,9 +36,8 @@ var fees = [...]string{
 	`{"maker":"0.1","taker":"2.3500"}`, `{"taker":"0.3"}`, `{"maker":-0,"taker":"0.00000001"}`,
 }
 
-// exchangeRow returns exchange i. The largest three have a whole market; of a
-// hundred others ten have none, eight have null, and of the rest any part may be
-// null or missing.
+// exchangeRow returns exchange i. The largest three have a whole market; of a hundred others ten
+// have none, eight have null, and of the rest any part may be null or missing.
 func (m *moment) exchangeRow(i int) any {
 	h := m.seed.with(ofExchange).with(uint64(i))
 	name := coin(h.with(ofName)) + h.with(ofName).with(4).pick(exchangeTails[:])
@@ -68,11 +67,10 @@ func (m *moment) exchangeRow(i int) any {
 func (m *moment) exchangeMarket(h hash, i int, whole bool) *marketRow {
 	var row marketRow
 	if size := h.with(ofVolume); whole || !size.with(0).percent(10) {
-		n := uint64(i + 1)
-		cents := 17e11 / n / uint64(bits.Len64(n)) * size.with(1).between(50, 200) / 100
+		cents := capOf(i) / (topCap / 1_000_000) * (m.traded / m.venues) * size.with(1).between(60, 140) / 100
 		row.Volume = spell(times(times(cents, m.market), size.walk(m.unix, 100)), -2, 10, size.with(2))
 	}
-	count := func(h hash, least uint64) json.RawMessage {
+	count := func(h hash, n uint64) json.RawMessage {
 		switch {
 		case whole:
 		case h.percent(15):
@@ -80,10 +78,13 @@ func (m *moment) exchangeMarket(h hash, i int, whole bool) *marketRow {
 		case h.with(0).percent(5):
 			return json.RawMessage(`null`)
 		}
-		return strconv.AppendUint(nil, least+h.with(1).below(uint64(max(10, m.assets/(i+2)))), 10)
+		return strconv.AppendUint(nil, n, 10)
 	}
-	row.Markets = count(h.with(ofCounts).with(0), 2)
-	row.Coins = count(h.with(ofCounts).with(1), 1)
+	counts := h.with(ofCounts)
+	most := uint64(max(4, m.assets/(i+2)))
+	coins := counts.between(most/4, most)
+	row.Markets = count(counts.with(0), coins+counts.with(2).below(2*coins))
+	row.Coins = count(counts.with(1), coins)
 	at := m.time.Add(-time.Duration(h.with(ofTime).with(0).below(hour)) * time.Second)
 	switch kind := h.with(ofTime).with(1).below(100); {
 	case whole || kind < 75:
@@ -111,6 +112,12 @@ type groupRow struct {
 	Members     []string        `json:"members"`
 }
 
+// The first categories, whose members are of a kind.
+const (
+	stablecoins = iota
+	layerOne
+)
+
 func (m *moment) categoryRow(i int) any {
 	h := m.seed.with(ofCategory).with(uint64(i))
 	row := m.group(h, i, m.assets/3)
@@ -122,20 +129,36 @@ func (m *moment) categoryRow(i int) any {
 		row.Name = categoryAdjectives[(i-known)%n] + " " + categoryNouns[(i-known)/n]
 	}
 	row.Slug = slug(row.Name)
+	switch i {
+	case stablecoins:
+		row.Members = m.members(0, 1, maxMembers, (*asset).stable)
+	case layerOne:
+		row.Members = m.members(0, 1, settled, func(a *asset) bool { return a.place < settled && !a.stable() })
+	}
 	return row
 }
 
 // evmChains are the ids of the first chains, where they have one.
 var evmChains = [...]string{"1", "56", "", "137", "42161", "10", "8453", "43114"}
 
+// homes are the places of the first chains' native coins, which name them: the second largest
+// asset's chain is the first; that of the largest has no EVM.
+var homes = [...]int{1, 2, 0, 4, 5, 7, 8, 9}
+
 func (m *moment) chainRow(i int) any {
 	h := m.seed.with(ofChain).with(uint64(i))
 	row := m.group(h, i, m.assets/2)
 	row.Key = fmt.Sprintf("sim-chain-%d", i)
-	row.Name = coin(h.with(ofName)) + h.with(ofName).with(5).pick(chainTails[:])
+	name, native := coin(h.with(ofName)), h.with(ofNative)
+	home := m.asset((i*3 + int(native.with(0).below(3))) % m.assets)
+	if i < len(homes) { // which always are there
+		home = m.asset(homes[i] % m.assets)
+		name, _ = home.names()
+	}
+	row.Name = name + h.with(ofName).with(5).pick(chainTails[:])
 	row.Slug = slug(row.Name) + "-" + strconv.FormatInt(int64(i), 36)
 	if h.with(ofName).with(4).percent(50) {
-		row.DisplayName = coin(h.with(ofName))
+		row.DisplayName = name
 	}
 	id := h.with(ofKind).with(1)
 	switch kind := id.below(100); {
@@ -148,11 +171,12 @@ func (m *moment) chainRow(i int) any {
 	case kind < 80:
 		row.EVMChainID = json.RawMessage(`null`)
 	}
-	native := h.with(ofNative)
 	switch kind := native.below(100); {
-	case i < steady || kind < 70:
-		a := m.asset((i*3 + int(native.with(0).below(3))) % m.assets)
-		row.Native = strconv.AppendQuote(nil, a.key())
+	case i < len(homes) || kind < 70:
+		row.Native = strconv.AppendQuote(nil, home.key())
+		if len(row.Members) > 0 && !slices.Contains(row.Members, home.key()) {
+			row.Members[0] = home.key()
+		}
 	case kind < 77:
 		row.Native = json.RawMessage(`"sim-unknown"`)
 	case kind < 88:
@@ -162,18 +186,16 @@ func (m *moment) chainRow(i int) any {
 }
 
 const (
-	// steady groups, the first of each collection, are always active with
-	// members.
+	// steady groups, the first of each collection, are always active with members.
 	steady = 4
 	// maxMembers bounds a group's members in the feed, so that its line stays
 	// below the 1 MiB that a line may have: a member takes up to 17 bytes.
 	maxMembers = 60_000
 )
 
-// group returns status and members of group i, whose largest has share members.
-// Of a hundred groups five are disabled, four deleted, six disabled now and
-// then, for hours; five are empty; three have a member twice, three one that
-// does not exist.
+// group returns status and members of group i, whose largest has share members. Of a hundred groups
+// five are disabled, four deleted, six disabled now and then, for hours; five are empty; three have
+// a member twice, three one that does not exist.
 func (m *moment) group(h hash, i, share int) *groupRow {
 	row := &groupRow{Status: "active", Members: []string{}}
 	status := h.with(ofStatus)
@@ -193,11 +215,9 @@ func (m *moment) group(h hash, i, share int) *groupRow {
 	for gcd(step, m.assets) != 1 { // so that the steps pass through all places
 		step++
 	}
-	for range n {
-		a := m.asset(at)
-		row.Members = append(row.Members, a.key())
-		at = (at + step) % m.assets
-	}
+	row.Members = m.members(at, step, n, func(a *asset) bool { // the largest have chains of their own
+		return a.place >= settled || a.stable() || m.assets <= 2*settled
+	})
 	if h.with(3).percent(3) {
 		row.Members = append(row.Members, row.Members[0])
 	}
@@ -205,6 +225,20 @@ func (m *moment) group(h hash, i, share int) *groupRow {
 		row.Members = append(row.Members, "sim-unknown")
 	}
 	return row
+}
+
+// members returns the keys of at most n assets that fit, from a place on in these steps.
+func (m *moment) members(at, step, n int, fits func(*asset) bool) (keys []string) {
+	for range m.assets {
+		if len(keys) >= n {
+			break
+		}
+		if a := m.asset(at); fits(&a) {
+			keys = append(keys, a.key())
+		}
+		at = (at + step) % m.assets
+	}
+	return keys
 }
 
 func gcd(a, b int) int {

@@ -70,11 +70,10 @@ func (s *sharedWords) pick(h hash) string {
 	return s.words[sort.Search(len(s.up), func(i int) bool { return s.up[i] > at })]
 }
 
-// oddities are names with their symbols that have been found hard: other
-// scripts, letters that fold to others or not as one may think (Kelvin, long s,
-// sharp s, dotted and dotless i, final sigma, titlecase digraphs, Deseret),
-// combining marks, joined emoji, right-to-left text, and characters that JSON, HTML or
-// query strings escape.
+// oddities are names with their symbols that have been found hard: other scripts, letters that fold
+// to others or not as one may think (Kelvin, long s, sharp s, dotted and dotless i, final sigma,
+// titlecase digraphs, Deseret), combining marks, joined emoji, right-to-left text, and characters
+// that JSON, HTML or query strings escape.
 var oddities = [...]struct{ name, symbol string }{
 	{"龙币", "龙"}, {"柴犬金融", "柴犬"}, {"さくらコイン", "さくら"}, {"東京トークン", "東京"}, {"김치코인", "김치"},
 	{"Рубльчик", "РУБ"}, {"Снежинка", "Снег"}, {"Ёлка", "ЁЛК"}, {"Δραχμή", "ΔΡΧ"}, {"Οδυσσεύς", "ΟΔΣ"},
@@ -96,8 +95,7 @@ var oddities = [...]struct{ name, symbol string }{
 	{"Tab\tStop", "T\tS"},
 }
 
-// popular are tickers that many assets share, each one half, a third, … as
-// often as the first.
+// popular are tickers that many assets share, each one half, a third, … as often as the first.
 var popular = [...]string{
 	"AI", "CAT", "DOG", "MOON", "KING", "GOLD", "STAR", "BABY", "PUMP", "SKY", "SUN", "FROG", "MASK", "BULL", "ROCKET",
 	"SAFE",
@@ -110,8 +108,7 @@ var popular = [...]string{
 }
 
 var (
-	// categoryNames are the first categories; the others are made of an
-	// adjective and a noun.
+	// categoryNames are the first categories; the others are made of an adjective and a noun.
 	categoryNames = [...]string{
 		"Stablecoins", "Layer 1 (L1)", "Layer 2 (L2)", "Meme", "AI & Big Data", "Real World Assets (RWA)",
 		"Zero Knowledge (ZK)", "Décentralisé",
@@ -135,6 +132,8 @@ var explorers = [...]string{"ether", "polygon", "base", "arb", "solar", "tron"}
 var exchangeTails = [...]string{" Exchange", " Exchange", " DEX", " Swap V3 (BSC)", " Pro", " Markets", " & Co", ""}
 
 var chainTails = [...]string{"", "", " Chain", " Network", " (Layer 2)", " & Sons Chain"}
+
+var dollars = [...]string{" USD", " Dollar", " Cash"}
 
 // pick returns one of words.
 func (h hash) pick(words []string) string { return words[h.below(uint64(len(words)))] }
@@ -161,40 +160,72 @@ func title(h hash) string {
 
 // names returns an asset's name and symbol. Four of a hundred assets have odd
 // ones; of the others fifteen of a hundred have a popular symbol, three of a
-// hundred of these in another spelling that folds to the same.
+// hundred of these in another spelling that folds to the same. The rest have one made of
+// the name. The largest assets have short names, and what is bound to the dollar says so.
 func (a *asset) names() (name, symbol string) {
 	h := a.hash.with(ofName)
-	if h.percent(4) {
+	switch {
+	case a.stable():
+		name = coin(h)
+		if h.percent(25) {
+			return "USD " + name, "USD" + name[:1]
+		}
+		return name + h.with(3).pick(dollars[:]), strings.ToUpper(name[:1+h.with(4).below(2)]) + "USD"
+	case a.place < settled:
+		name = coin(h)
+		return name, ticker(name, a.hash.with(ofSymbol))
+	case h.percent(4):
 		o := &oddities[h.with(0).below(uint64(len(oddities)))]
 		return o.name, o.symbol
 	}
 	name = title(h)
 	h = a.hash.with(ofSymbol)
-	if h.percent(15) {
-		n := uint64(len(popular))
-		for i := range uint64(3) { // each time one of the first n: a fifth end at the first
-			n = 1 + h.with(0).with(i).below(n)
-		}
-		symbol = popular[n-1]
-		switch h.with(1).below(100) {
-		case 0:
-			symbol = strings.ToLower(symbol)
-		case 1:
-			symbol = strings.ReplaceAll(symbol, "K", "\u212a") // Kelvin sign
-		case 2:
-			symbol = strings.ReplaceAll(symbol, "S", "\u017f") // long s
-		}
-		return name, symbol
+	if !h.percent(15) {
+		return name, ticker(name, h)
 	}
-	letters := []byte{name[0]}
-	for i := range 2 + h.with(2).below(4) {
-		letters = append(letters, 'A'+byte(h.with(3).with(i).below(26)))
+	n := uint64(len(popular))
+	for i := range uint64(3) { // each time one of the first n: a fifth end at the first
+		n = 1 + h.with(0).with(i).below(n)
 	}
-	return name, string(letters)
+	symbol = popular[n-1]
+	switch h.with(1).below(100) {
+	case 0:
+		symbol = strings.ToLower(symbol)
+	case 1:
+		symbol = strings.ReplaceAll(symbol, "K", "\u212a") // Kelvin sign
+	case 2:
+		symbol = strings.ReplaceAll(symbol, "S", "\u017f") // long s
+	}
+	return name, symbol
 }
 
-// slug returns the asset's slug. It ends in a hyphen and the asset's tag, and so
-// is its own.
+// ticker makes a symbol of a name: its first three to five letters, their consonants, or the
+// initials of its words and the rest of the last one.
+func ticker(name string, h hash) string {
+	letters := strings.FieldsFunc(strings.ToUpper(name), func(c rune) bool { return c < 'A' || c > 'Z' })
+	all := strings.Join(letters, "")
+	switch kind := h.with(2).below(10); {
+	case kind < 3 && len(letters) > 1:
+		all = ""
+		for _, word := range letters[:len(letters)-1] {
+			all += word[:1]
+		}
+		all += letters[len(letters)-1]
+	case kind < 7:
+		rest := strings.Map(func(c rune) rune {
+			if strings.ContainsRune("AEIOUY", c) {
+				return -1
+			}
+			return c
+		}, all[1:])
+		if len(rest) > 1 {
+			all = all[:1] + rest
+		}
+	}
+	return all[:min(len(all), 3+int(h.with(3).below(3)))]
+}
+
+// slug returns the asset's slug. It ends in a hyphen and the asset's tag, and so is its own.
 func (a *asset) slug(name string) string {
 	h := a.hash.with(ofSlug)
 	s := slug(name)
@@ -212,9 +243,8 @@ func (a *asset) slug(name string) string {
 	return s + "-" + a.tag()
 }
 
-// slug returns a name as slugs have it: ASCII letters in lower case, hyphens for
-// spaces, and nothing that JSON escapes. Other characters stay; slugs are not
-// safe for URLs.
+// slug returns a name as slugs have it: ASCII letters in lower case, hyphens for spaces, and
+// nothing that JSON escapes. Other characters stay; slugs are not safe for URLs.
 func slug(name string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

@@ -10,8 +10,7 @@ import (
 // about it: a seed, an asset, one trait of an asset.
 type hash uint64
 
-// with returns the hash of a thing within the thing of h (the mixer of
-// splitmix64).
+// with returns the hash of a thing within the thing of h (the mixer of splitmix64).
 func (h hash) with(n uint64) hash {
 	z := uint64(h) + (n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -37,9 +36,8 @@ const (
 	unit = 100_000_000
 	// scales are the time scales of a walk: 10 min, 40 min, … 455 days.
 	scales = 9
-	// swing is how far the shortest scale reaches to either side: 0.2 %. Each
-	// longer one takes four times as long and reaches twice as far, as a random
-	// walk does, but not beyond maxSwing.
+	// swing is how far the shortest scale reaches to either side: 0.2 %. Each longer one takes four
+	// times as long and reaches twice as far, as a random walk does, but not beyond maxSwing.
 	swing    = unit / 500
 	maxSwing = unit * 6 / 10
 )
@@ -47,11 +45,10 @@ const (
 // walk returns the factor by which the random walk of h has moved at t, a Unix
 // time. volatility is how far each scale reaches, in percent of the usual.
 //
-// It is a product of value noises: on each scale the time is cut into periods, a
-// hash gives a value to each period's beginning, and between them the value
-// moves in a straight line. So the walk is known at any time without walking
-// there. At the usual volatility the factor lies between 1/4 and 3, at any
-// between 1/50 and 8, and moves little within a tick.
+// It is a product of value noises: on each scale the time is cut into periods, a hash gives a value
+// to each period's beginning, and between them the value moves in a straight line. So the walk is
+// known at any time without walking there. At the usual volatility the factor lies between 1/4 and
+// 3, at any between 1/50 and 8, and moves little within a tick.
 func (h hash) walk(t int64, volatility int64) int64 {
 	factor := int64(unit)
 	period, reach := int64(artifacts.Step.Seconds()), swing*volatility/100

@@ -1,15 +1,15 @@
 // Package sim is a simulated market: a source of feeds (FEED.md) of any size,
 // for trying things out and for measuring.
 //
-// Everything about it follows from a seed and the time by integer arithmetic:
-// the same seed, size and time give the same bytes, everywhere and for ever,
-// and no moment needs the ones before it. Prices are random walks with a market
-// and sectors that move many of them together; assets appear, vanish and come
-// back; quotes get lost for a while. What real feeds have of oddities is there
-// too: a long tail of tiny prices, tickers shared by thousands, names in any
-// script and with letters that fold in surprising ways, slugs with & and
-// parentheses, unknown market caps, exchanges without a market, empty groups,
-// members that do not exist, numbers in every spelling.
+// Everything about it follows from a seed and the time by integer arithmetic: the same seed, size
+// and time give the same bytes on every machine, and no moment needs the ones before it. The
+// largest asset is several times the next and costs tens of thousands; what is bound to the dollar
+// stays near it; the exchanges share what is traded; the largest assets have chains of their own.
+// Prices are random walks with a market and sectors that move many of them together; assets appear,
+// vanish and come back; quotes get lost for a while. What real feeds have of oddities is there too:
+// a long tail of tiny prices, tickers shared by thousands, names in any script and with letters
+// that fold in surprising ways, slugs with & and parentheses, unknown market caps, exchanges
+// without a market, empty groups, members that do not exist, numbers in every spelling.
 //
 //	src, err := sim.Open(ctx, "?assets=2000&seed=1") // sim:?assets=2000&seed=1
 //	files, err := src.Files(ctx, time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC))
@@ -51,11 +51,13 @@ type Market struct {
 	now    func() time.Time
 
 	exchanges, categories, chains int
+	// traded is what all assets trade in a day on average, in cents, and venues what the exchanges'
+	// shares of it add up to, where the first has a million.
+	traded, venues uint64
 }
 
-// Open reads the part of a source's name after sim:, which is empty or a query
-// with assets (minAssets to maxAssets) and seed (a whole number from 0). It is
-// a source.Opener.
+// Open reads the part of a source's name after sim:, which is empty or a query with assets
+// (minAssets to maxAssets) and seed (a whole number from 0). It is a source.Opener.
 func Open(_ context.Context, rest string) (source.Source, error) {
 	assets, seed, err := parse(rest)
 	if err != nil {
@@ -99,12 +101,23 @@ func parse(rest string) (assets int, seed uint64, err error) {
 }
 
 func newMarket(assets int, seed uint64, now func() time.Time) *Market {
-	return &Market{
+	m := &Market{
 		assets: assets, number: seed, seed: hash(0).with(seed), now: now,
 		exchanges:  max(20, min(1000, assets/50)),
 		categories: max(8, min(300, assets/40)),
 		chains:     max(6, min(200, assets/100)),
 	}
+	for place := range assets {
+		if place < settled {
+			m.traded += capOf(place) / 28
+		} else {
+			m.traded += capOf(place) / 10
+		}
+	}
+	for i := range m.exchanges {
+		m.venues += capOf(i) / (topCap / 1_000_000)
+	}
+	return m
 }
 
 // String returns the source's name with all parameters.
@@ -215,8 +228,10 @@ type infoRow struct {
 }
 
 func (m *moment) info(int) any {
-	return &infoRow{Format: 1, Database: fmt.Sprintf("sim-%d-%d", m.assets, m.number), Time: m.time}
+	return &infoRow{Format: 1, Database: m.database(), Time: m.time}
 }
+
+func (m *Market) database() string { return fmt.Sprintf("sim-%d-%d", m.assets, m.number) }
 
 // rows returns a file of n rows. row returns row i, or nil if there is none.
 func (m *moment) rows(ctx context.Context, n int, row func(i int) any) io.ReadCloser {

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/faultproxy"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/openapitest"
 	"example.com/marketdata/internal/lab/teststore"
 )

@@ -12,10 +12,11 @@ import (
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/benchdoc"
+	"example.com/marketdata/loadtest/oracle"
 	"github.com/dustin/go-humanize"
 )
 
-// blocksCmd compares how many intervals a block of history spans.
+// blocksCmd compares lengths of history's blocks.
 type blocksCmd struct {
 	Assets int    `default:"2000" help:"Assets of the simulated market; figures are scaled to 20,000."`
 	Dir    string `help:"Where stores are written; by default a temporary folder."`
@@ -30,11 +31,11 @@ const (
 // dayEnd ends a block of 1y of every length that is compared: they divide 72.
 var dayEnd = time.Date(2026, 10, 9, 0, 0, 0, 0, time.UTC)
 
-// blocksMethod is what the report says of how it came about.
-const blocksMethod = `The %d builds of a simulated day of %s assets, scaled to 20,000, for each length of a block. The last of them adds a point to the last block of each window, and fills that of 1y. All last
-blocks are as full as a past without gaps makes them. Time is that of the step "history", on the wall clock. An answer's shards are the most that the points of one asset can be in, one of each block.
+// blocksMethod is the report's description of the measurement.
+const blocksMethod = `The %d builds of a simulated day of %s assets, scaled to 20,000, for each length of a block. The last is the worst: it adds a point to each window's last block, and fills that of 1y. All last
+blocks are as full as after a past without gaps. Time is the step "history"'s, on the wall clock. Shards are the most that hold one asset's points, one of each block.
 
-Left out: what longer blocks cost an edge that wants few of their points.`
+Left out: edges that want few points of a block.`
 
 func (c *blocksCmd) Run(ctx context.Context) error {
 	d := benchdoc.Document{
@@ -127,7 +128,7 @@ func (c *blocksCmd) day(ctx context.Context, points int, step func()) ([]string,
 // historyObjects are the objects of history of the published snapshot: its views,
 // and the points in the ledger that are not all of the snapshot's prices.
 func historyObjects(ctx context.Context, r artifacts.Reader) (map[artifacts.Ref]bool, error) {
-	p, err := pointerOf(ctx, r)
+	p, err := oracle.Published(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func historyObjects(ctx context.Context, r artifacts.Reader) (map[artifacts.Ref]
 	return all, nil
 }
 
-// added is the size of what is in now that was not in before.
+// added returns the size of the objects in now that are not in before.
 func added(before, now map[artifacts.Ref]bool) (bytes int64) {
 	for ref := range now {
 		if !before[ref] {

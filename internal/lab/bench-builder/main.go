@@ -5,14 +5,12 @@
 //	go run ./internal/lab/bench-builder --assets 20000   # the small one only
 //	go run ./internal/lab/bench-builder blocks           # how long blocks of history should be
 //
-// Builds of a simulated market, from a folder into a directory store that has
-// the snapshot before and one in each window of change, so that every figure is
-// another, are held against their floor: decoding the same feed
-// with go-json, and compressing, hashing and durably writing the finished
-// objects. Beside each build the same one is made without history, in a store of its
-// own. All run on one core (GOMAXPROCS=1), each in a process of its own, in
-// turn, and the least time of several rounds counts, so that what else the
-// machine does matters little.
+// It builds a simulated market from a folder into a directory store that has the previous snapshot
+// and one in each window of change, so that every figure differs. Each build is compared with its
+// floor: decoding the same feed with go-json, and compressing, hashing and durably writing the
+// finished objects. Beside each build the same one is made without history, in a store of its own.
+// All run on one core (GOMAXPROCS=1), each in its own process, in turn. The least time of several
+// rounds counts, which excludes most of what else the machine does.
 package main
 
 import (
@@ -37,7 +35,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// The bounds that the figures are held to.
+// The bounds of the figures.
 const (
 	maxRatio    = 2.5      // build against floor, at the smallest size
 	maxBytes    = 25 << 20 // written for one snapshot, at the smallest size
@@ -58,7 +56,7 @@ const (
 	stageFloor = "floor"
 )
 
-// figures are what one size measured.
+// figures are the measurements of one size.
 type figures struct {
 	name     string
 	beside   *figures // of the smallest market, measured in the same rounds
@@ -179,8 +177,8 @@ type size struct {
 	builds []int // assets with history of a round's builds, in order
 }
 
-// measure makes a past and measures so many rounds, each behind one of the market beside, if
-// there is one: at another time the machine may have another speed.
+// measure makes a past and measures that many rounds, each right after one of the market beside, if
+// there is one, since the machine's speed varies over time.
 func (s *size) measure(rounds int, beside *size) error {
 	s.builds = []int{market.DefaultHistoryAssets}
 	if s.bench.Assets <= fullPast {
@@ -222,7 +220,7 @@ func (s *size) round(step func()) error {
 		return err
 	}
 	step()
-	slices.Reverse(s.builds) // to be the second takes longer, or less long
+	slices.Reverse(s.builds) // the second build may take longer, or less long
 	s.Round++
 	return nil
 }
@@ -255,7 +253,7 @@ func (s *size) stage(name string, history int) error {
 	return nil
 }
 
-// take keeps what a round has that is better, or worse where that is bounded.
+// take keeps a round's better figures, or the worse ones where these are bounded.
 func (f *figures) take(now *figures) {
 	f.AllBytes += now.AllBytes
 	f.History += now.History
@@ -282,8 +280,8 @@ func (f *figures) take(now *figures) {
 	}
 }
 
-// longer and more are by which part history makes a build longer and has it write more,
-// writes how many bytes that are a build.
+// longer and more are the shares by which history lengthens a build and increases what it writes;
+// writes is that increase in bytes a build.
 func (f *figures) longer() float64 {
 	slices.Sort(f.ratios)
 	return f.ratios[len(f.ratios)/2] - 1
@@ -291,15 +289,14 @@ func (f *figures) longer() float64 {
 func (f *figures) more() float64   { return float64(f.AllBytes)/float64(f.PlainBytes) - 1 }
 func (f *figures) writes() float64 { return float64(f.History) / float64(f.Builds) }
 
-// method is what the report says of how it came about.
-const method = `Builds of a simulated market on one core, from a folder into a directory store that has a snapshot in each window. The floor is what any builder must
+// method is the report's description of the measurement.
+const method = `Builds of a simulated market on one core, from a folder into a directory store with a snapshot in each window. The floor is the least that any builder must
 spend: decoding the feed with go-json, and compressing, hashing and durably writing the objects. Each runs in a process of its own, in turn. The least time of %d
-rounds counts, of a larger market of %d, and the most memory. Each round of a larger market follows one of the smallest, with which its time for an asset
-and for history is compared.
+rounds counts, of a larger market of %d, and the most memory. Each round of a larger market is compared with one of the smallest just before it.
 
-"Without history" is the same build with ` + "`--history-assets 0`" + `; what history adds is the median ratio of the two's processor time in a round. At 20,000 assets
-history's last blocks are as full as a past without gaps makes them. A larger market has a past of single moments in each window and no build without history, and only the step counts. "At
-midnight" is the worst build of 36 days, of the smallest market: it adds a point to every window's last block and fills that of 1y.
+"Without history" is the same build with ` + "`--history-assets 0`" + `; history adds the median ratio of the two's processor time in a round. At 20,000 assets
+its last blocks are as full as after a past without gaps; a larger market has single moments in each window, and only the step counts. "At
+midnight" is the worst build of 36 days: it adds a point to every window's last block and fills that of 1y.
 
 Left out: a live source's answers, a store behind a network, more than one core.`
 

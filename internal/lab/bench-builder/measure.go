@@ -23,6 +23,7 @@ import (
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
+	"example.com/marketdata/loadtest/oracle"
 	gojson "github.com/goccy/go-json"
 )
 
@@ -135,7 +136,7 @@ func (b *bench) makePast(ctx context.Context) error {
 	return err
 }
 
-// builder is one over store, by the settings of the commands.
+// builder returns a builder over store with the commands' default settings.
 func (b *bench) builder(store artifacts.Store, src source.Source) (*builder.Builder, error) {
 	usd := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
 	return builder.New(builder.Config{
@@ -246,19 +247,11 @@ func (b *bench) build(ctx context.Context) error {
 		return err
 	}
 	b.f.History = added(had, has)
-	pointer, err := pointerOf(ctx, store)
+	pointer, err := oracle.Published(ctx, store)
 	if err == nil {
 		b.f.Manifest = pointer.Manifest.Size
 	}
 	return err
-}
-
-func pointerOf(ctx context.Context, r artifacts.Reader) (*artifacts.Pointer, error) {
-	b, _, err := r.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if err != nil {
-		return nil, err
-	}
-	return artifacts.ParsePointer(b)
 }
 
 // keys lists what a store holds, but for the pointer.
@@ -273,7 +266,7 @@ func keys(ctx context.Context, s artifacts.Store) (map[artifacts.Key]bool, error
 	return all, err
 }
 
-// floor measures what no builder can do without.
+// floor measures the work that every builder must do.
 func (b *bench) floor(ctx context.Context) error {
 	store, err := dirstore.Open(b.store(), dirstore.Options{})
 	if err != nil {

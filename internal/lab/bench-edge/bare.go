@@ -66,7 +66,7 @@ func (c *bareCmd) Run(context.Context) error {
 				ctx.Response.SetBodyRaw(body)
 				return
 			}
-			// Never the next one in memory, which the processor would have fetched.
+			// Skip the next copy in memory: the processor has prefetched it.
 			ctx.Response.SetBodyRaw(bodies[turn.Add(1)*7919%uint32(c.Copies)])
 		},
 	}

@@ -20,8 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// coded are new pages as clients ask for them, each beside a plain one, and cached
-// ones.
+// coded compares coded pages with plain ones: new pages as clients ask for them, and cached ones.
 func coded(a, b *server, auth map[string]string, most int) (list []comparison) {
 	const acceptEncoding = "Accept-Encoding"
 	in := func(accept string, s *server, ask asker) load {
@@ -63,8 +62,7 @@ type coder struct {
 	code func(dst, body []byte) []byte
 }
 
-// settings returns what is compared: of each coding the edge's own setting, and levels of
-// libraries.
+// settings returns the settings to compare: of each coding the edge's own, and levels of libraries.
 func settings() (all []coder) {
 	all = append(all, coder{"zstd fastest, the edge's", coding.Zstd})
 	for level := zstd.SpeedDefault; level <= zstd.SpeedBestCompression; level++ {
@@ -119,9 +117,9 @@ type sample struct {
 	bodies [][]byte
 }
 
-const codingsMethod = `Pages of %s, %d of each length, in the order of ids. Bytes and µs are those of one page on average; in parentheses the bytes as a part of those of
-gzip −6. Levels of gzip and zstd are those of [klauspost/compress](https://github.com/klauspost/compress), of br those of [andybalholm/brotli](https://github.com/andybalholm/brotli), whose newer encoder
-(NewWriterV2), level 1, is the edge's. µs are processor time of the thread, medians of %d rounds that take the settings in turn. A page of one row is shorter than what is coded.`
+const codingsMethod = `Pages of %s, %d of each length, by id: average bytes (as a part of those of gzip −6) and processor time, medians of %d rounds that take the
+settings in turn. gzip and zstd are of [klauspost/compress](https://github.com/klauspost/compress), br of [andybalholm/brotli](https://github.com/andybalholm/brotli), whose newer encoder (NewWriterV2),
+level 1, is the edge's.`
 
 func (c *codingsCmd) Run(ctx context.Context) error {
 	return c.prepared(func(b *bench) error {
@@ -178,8 +176,8 @@ func compareCodings(all []coder, bodies [][]byte, rounds int) (bytes []int, time
 	return bytes, times
 }
 
-// threadTime returns the processor time that this thread has used. That of getrusage
-// moves in the kernel's ticks, which are some milliseconds.
+// threadTime returns the processor time that this thread has used. getrusage counts in the kernel's
+// ticks, which are some milliseconds.
 func threadTime() time.Duration {
 	t, err := clock(unix.CLOCK_THREAD_CPUTIME_ID)
 	if err != nil {
@@ -188,10 +186,10 @@ func threadTime() time.Duration {
 	return t
 }
 
-// samples returns pages of 1, 20 and 100 rows, and says of what markets they are:
-// recorded ones, or the simulated one where there are none.
+// samples returns pages of 20 and 100 rows (one row is too short to be coded) and a description of
+// their markets: recorded ones, or the simulated one where there are none.
 func (c *codingsCmd) samples(ctx context.Context, b *bench) (samples []sample, markets string, err error) {
-	samples = []sample{{name: "1 row"}, {name: "20 rows"}, {name: "100 rows"}}
+	samples = []sample{{name: "20 rows"}, {name: "100 rows"}}
 	take := func(name, about string) error {
 		s, err := b.market(ctx, name, c.Assets)
 		if err != nil {
@@ -207,7 +205,7 @@ func (c *codingsCmd) samples(ctx context.Context, b *bench) (samples []sample, m
 		if err := cmp.Or(err, json.Unmarshal(res.body, &l)); err != nil {
 			return err
 		}
-		for i, rows := range []int{1, 20, 100} {
+		for i, rows := range []int{20, 100} {
 			for n := range samplePages {
 				res, err := capture(s.addr,
 					fmt.Sprintf(quotes+"?limit=%d&offset=%d", rows, n*(l.Result.Total-rows)/samplePages), b.auth())

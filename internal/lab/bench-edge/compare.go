@@ -33,8 +33,10 @@ type bench struct {
 	rows    []row
 }
 
-// skipped reports a comparison that was not asked for.
-func (b *bench) skipped(what string) bool { return b.Only != "" && !strings.Contains(what, b.Only) }
+// skipped reports whether none of the comparisons was asked for.
+func (b *bench) skipped(all ...string) bool {
+	return !slices.ContainsFunc(all, func(what string) bool { return strings.Contains(what, b.Only) })
+}
 
 // load is one kind of request to one server.
 type load struct {
@@ -44,15 +46,15 @@ type load struct {
 	headers map[string]string
 }
 
-// figures are what one round of a load gave.
+// figures are the result of one round of a load.
 type figures struct {
-	busy     float64       // the part of the time that the server was working
+	busy     float64       // share of the time that the server was working
 	cpu      time.Duration // of the server, per request
 	rate     float64       // requests a second
 	p50, p99 time.Duration
 }
 
-// row is one of the report.
+// row is a row of the report.
 type row struct {
 	what, measured, beside string
 	ratio                  float64 // 0: there is none
@@ -60,7 +62,7 @@ type row struct {
 	met                    bool
 }
 
-// comparison is of two loads.
+// comparison compares two loads.
 type comparison struct {
 	what   string
 	target float64 // of the ratio, at most; 0: it only explains the others
@@ -77,7 +79,7 @@ func (b *bench) compare(ctx context.Context, c comparison) error {
 		return err
 	}
 	var rounds [2][]figures
-	var ratios []float64 // of each round, in which both sides saw the same machine
+	var ratios []float64 // one a round: within a round both sides see the same machine
 	for round := range b.Rounds {
 		f, err := b.saturated(ctx, round+1, c.a, c.b)
 		if err != nil {
@@ -107,10 +109,9 @@ func (b *bench) compare(ctx context.Context, c comparison) error {
 	return nil
 }
 
-// saturated measures loads that keep their servers busy. A server that waits now
-// and then pays for going to sleep and waking up with every request, which says
-// more about who disturbed the load than about the server: such a round is
-// measured again, a few times.
+// saturated measures loads that keep their servers busy. A server that waits now and then pays for
+// sleeping and waking up with every request. Such a round says more about what disturbed the load
+// than about the server, so saturated repeats it a few times.
 func (b *bench) saturated(ctx context.Context, round int, loads ...load) (best []figures, err error) {
 	const busy, attempts = 0.95, 4
 	least := func(f []figures) float64 { return min(f[0].busy, f[1].busy) }
@@ -135,7 +136,7 @@ func median[F any, V cmp.Ordered](of []F, value func(F) V) V {
 	return v[len(v)/2]
 }
 
-// measure asks the servers of loads in turn, each for d in all.
+// measure sends requests to the servers of loads in turn, each for d in all.
 func (b *bench) measure(ctx context.Context, d time.Duration, seed int, loads ...load) ([]figures, error) {
 	runtime.GC() // not while servers are measured
 	before := make([]time.Duration, len(loads))
@@ -173,8 +174,8 @@ func (b *bench) build(ctx context.Context, env []string, store string, assets in
 	return err
 }
 
-// market builds a simulated market into a store of its own unless it is there,
-// makes a key without a limit worth the name, and starts an edge over it.
+// market builds a simulated market into a store of its own unless it is there, makes a key with a
+// limit too high to be reached, and starts an edge over it.
 func (b *bench) market(ctx context.Context, name string, assets int, extra ...string) (*server, error) {
 	store := b.store(name)
 	if _, err := os.Stat(strings.TrimPrefix(store, "file:")); err != nil {
@@ -213,7 +214,7 @@ func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		res, err := capture(admin, "/status", nil)
 		if errors.Is(err, syscall.ECONNREFUSED) && !s.Ended() {
-			continue // it listens for clients first
+			continue // its public listener opens first
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s", err, s.Tail())
@@ -249,8 +250,8 @@ func (b *bench) cached(s *server, path string) (res *response, err error) {
 
 func (b *bench) auth() map[string]string { return map[string]string{"X-Api-Key": b.key} }
 
-// filters returns filters by id, slug and symbol of one row each, of up to some
-// thousand quotes.
+// filters returns filters by id, slug and symbol, each for one row, for up to a few thousand
+// quotes.
 func (b *bench) filters(s *server) (filters []string, err error) {
 	times := map[string]int{}
 	for i := range 60 {
@@ -287,7 +288,7 @@ func plain(s string) bool {
 		s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("%&+,#?\"", r) })
 }
 
-// bare starts a bare fasthttp that sends res, from one of so many copies.
+// bare starts a bare fasthttp that sends res from one of that many copies in memory.
 func (b *bench) bare(ctx context.Context, res *response, copies int) (*server, error) {
 	file, err := os.CreateTemp(b.work, "response-")
 	if err != nil {
@@ -364,18 +365,19 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	n := thousands(cachedPages)
 	for _, c := range slices.Concat(append(list,
-		// The next two say what it costs that an answer's bytes are not in the core's
-		// own cache: finding and copying rows is the rest of the third, and in the
-		// fifth by itself.
+		// The next two measure the cost of answers that are not in the core's own cache. The third
+		// adds the cost of finding and copying rows; the fifth measures that by itself.
 		comparison{"bare fasthttp with " + n + " copies of the page in turn, beside one", 0, bares[1], bares[0]},
 		comparison{n + " cached pages in turn, beside one", 0, edge("many cached", somePages(most)),
 			beside("cached", always(page))},
-		// Beside cached answers that are asked for in the words of those that are not:
-		// a longer query costs the same whether its answer is cached or not.
+		// The cached answers here have queries as long as the new ones, since a longer query costs
+		// the same whether its answer is cached or not.
 		comparison{"a new page, beside a cached one", 1.25, fresh,
 			beside("cached", always(fmt.Sprintf(quotes+"?offset=%d&limit=20&sort=name:desc", most/2)))},
 		comparison{"a new page, beside a cached one of a shorter query", 0, fresh, beside("cached", always(page))},
 		comparison{"a new page, beside " + n + " cached ones in turn", 0, fresh, several},
+		comparison{"a new page of /markets, beside a new page of quotes", 1.5,
+			beside("new pages of /markets", marketPages(most, 19)), fresh},
 		comparison{"a cached row, beside bare fasthttp", 1.02, edge("one row", always(oneRow)), bares[2]},
 		comparison{"new ids, slugs or symbols, beside a cached row", 1.25, named,
 			beside("cached", always(quotes+"?"+filters[slug]+"&limit=50"))},
@@ -459,7 +461,7 @@ func (b *bench) runOthers(ctx context.Context, fresh load) error {
 	return b.report()
 }
 
-// idle looks at what connections cost that have had an answer and wait.
+// idle measures the cost of connections that wait after an answer.
 func (b *bench) idle(ctx context.Context, n int) error {
 	what := fmt.Sprintf("memory of %s idle connections", thousands(n))
 	if b.skipped(what) {
@@ -504,12 +506,11 @@ func (b *bench) idle(ctx context.Context, n int) error {
 	return nil
 }
 
-// large compares the market of a million with the small one, and looks at
-// memory.
+// large compares a market of a million assets with the small one, and measures memory.
 func (b *bench) large(ctx context.Context, small load) error {
 	page := fmt.Sprintf("a new page of %s assets, beside one of %s", thousands(b.Large), thousands(b.Assets))
 	resident := fmt.Sprintf("resident memory at %s assets, `--cache-size 256MiB`", thousands(b.Large))
-	if b.skipped(page) && b.skipped(resident) {
+	if b.skipped(page, resident) {
 		return nil
 	}
 	large, err := b.market(ctx, "large", b.Large, "--cache-size", "256MiB")

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/loadtest/result"
 )
 
 const (
@@ -80,7 +81,7 @@ func (b *bench) history(ctx context.Context) error {
 		"a new year of one asset, beside a cached page of its size",
 		"p99 of a new year of one asset, from disk, beside a cached one",
 		"p99 at a quarter of capacity while a key asks for new, coded, full pages of history, beside none"
-	if b.skipped(held) && b.skipped(fresh) && b.skipped(disk) && b.skipped(others) {
+	if b.skipped(held, fresh, disk, others) {
 		return nil
 	}
 	defer func(key string) { b.key = key }(b.key) // the stores here have their own
@@ -112,7 +113,7 @@ func (b *bench) history(ctx context.Context) error {
 			break
 		}
 	}
-	// The second id, which nothing has, makes the question a new one.
+	// No asset has the second id; it makes each request new.
 	years := func(dst []byte, rnd *rand.Rand) []byte {
 		return fmt.Appendf(
 			dst, history+"?window=1y&id=%d,%d", 1+rnd.IntN(historyAssets), 1_000_000+rnd.IntN(1_000_000_000))
@@ -133,9 +134,9 @@ func (b *bench) history(ctx context.Context) error {
 	return b.flooded(ctx, others, one)
 }
 
-// fromDisk asks an edge that keeps next to nothing in memory, one request after the
-// other, and in turn for a cached year. Its p99 tells how late the machine makes answers
-// that wait for nothing: a round in which that is over maxCachedP99 does not count.
+// fromDisk sends requests one after another to an edge that keeps next to nothing in memory,
+// alternating with requests for a cached year. The p99 of the cached ones shows how late the
+// machine is: a round in which it exceeds maxCachedP99 does not count.
 func (b *bench) fromDisk(ctx context.Context, what string, ask asker, cached func() error) error {
 	if b.skipped(what) {
 		return nil
@@ -177,9 +178,9 @@ func (b *bench) fromDisk(ctx context.Context, what string, ask asker, cached fun
 	return nil
 }
 
-// flooded compares the latency of pages at a quarter of capacity, at which the load tester is
-// not late yet where the machine is slow, with that while a key with the default limit asks
-// for new pages of history, full and coded, as fast as it may.
+// flooded compares the latency of pages with and without a key that has the default limit and
+// requests new, full, coded pages of history as fast as it may. The rate is a quarter of capacity,
+// at which the load tester is on time even on a slow machine.
 func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 	if b.skipped(what) {
 		return nil
@@ -192,8 +193,8 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 	if err != nil {
 		return err
 	}
-	// The key gets a page every half second, so each second has some, and seconds count, not
-	// runs: on a machine that others share, few runs are without one that is late.
+	// Seconds count, not runs: on a shared machine few runs have no late second. The key gets a
+	// page every half second, so each second has some.
 	var alone, beside []float64 // p99 of a second in ms
 	for round := range min(b.Rounds, floodRounds) {
 		before, _, err := b.open(ctx, s, rate/4, 1)
@@ -201,23 +202,17 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 			return err
 		}
 		print(before, what, "alone")
-		flood, err := b.flood(s.addr, key, round)
+		var during result.Run
+		found, refused, err := b.flood(s.addr, key, round, func() (err error) {
+			during, _, err = b.open(ctx, s, rate/4, 1)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		during, _, err := b.open(ctx, s, rate/4, 1)
-		_ = flood.Process.Signal(os.Interrupt) // it may have ended
-		if err := cmp.Or(err, flood.Wait()); err != nil {
-			return err
-		}
-		var answers map[int]int
-		if err := json.Unmarshal(flood.Stdout.(*bytes.Buffer).Bytes(), &answers); err != nil {
-			return err
-		}
-		print(during, what,
-			fmt.Sprintf("%d and %d refused", answers[http.StatusOK], answers[http.StatusTooManyRequests]))
-		if answers[http.StatusOK] == 0 || answers[http.StatusTooManyRequests] == 0 {
-			continue // it had too little of the core to come to its limit
+		print(during, what, fmt.Sprintf("%d and %d refused", found, refused))
+		if found == 0 || refused == 0 {
+			continue // it got too little of the core to reach its limit
 		}
 		alone, beside = append(alone, calmSeconds(&before)...), append(beside, calmSeconds(&during)...)
 	}
@@ -227,35 +222,46 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 	return nil
 }
 
-// flood starts a floodCmd, which an interrupt ends. It has what the load tester leaves
-// of its core: on the same terms it would make the load late.
-func (b *bench) flood(addr, key string, round int, more ...string) (*exec.Cmd, error) {
+// flood runs a floodCmd beside load, and returns its answers with and without a result. It only
+// gets the time that the load tester leaves of its core: at the same priority it would make the
+// load late.
+func (b *bench) flood(addr, key string, round int, load func() error, more ...string) (found, refused int, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	cmd := exec.Command(
 		"chrt", "--idle", "0", self, "flood", "--addr", addr, "--key", key, "--round", strconv.Itoa(round))
 	cmd.Args = append(cmd.Args, more...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), os.Stderr
-	return cmd, cmd.Start()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return 0, 0, err
+	}
+	err = load()
+	_ = cmd.Process.Signal(os.Interrupt) // it may have ended
+	var answers map[int]int
+	if err = cmp.Or(err, cmd.Wait()); err == nil {
+		err = json.Unmarshal(out.Bytes(), &answers)
+	}
+	return answers[http.StatusOK], answers[http.StatusTooManyRequests], err
 }
 
 const (
-	diskRounds   = 3                    // that a median is of, at least
+	diskRounds   = 3                    // needed for a median
 	maxCachedP99 = 2 * time.Millisecond // of a round that counts
 	floodRate    = 100                  // the default limit of a key, in requests a second
 	floodRounds  = 9
-	minSeconds   = 9 // that a median is of
+	minSeconds   = 9 // needed for a median
 )
 
-// floodCmd asks at floodRate for new, coded, full pages of history, or for the dearest
-// searches, and says how many answers it got of each status.
+// floodCmd requests new, coded, full pages of history, or the most expensive searches, at
+// floodRate, and prints the number of answers of each status.
 type floodCmd struct {
 	Addr string `required:""`
 	Key  string `required:""`
-	// Round is another in each run against an edge, which keeps the answers of the others.
+	// Round must differ between runs against one edge, which caches answers.
 	Round    uint64
 	Searches bool
 }
@@ -272,7 +278,7 @@ func (c *floodCmd) Run(ctx context.Context) error {
 			continue
 		case <-tick:
 		}
-		path := dearSearch(rnd)
+		path := costlySearch(rnd)
 		if !c.Searches {
 			path = fullPage(rnd)
 		}

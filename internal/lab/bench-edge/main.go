@@ -1,12 +1,10 @@
-// Command bench compares what an edge's answers cost with what others spend on
-// the very same bytes: bare fasthttp writing a constant, and nginx sending a
-// file. It is what `make bench-edge` runs.
+// Command bench compares the cost of an edge's answers with the cost of the same bytes from others:
+// bare fasthttp writing a constant, and nginx sending a file. It is what `make bench-edge` runs.
 //
-// Every server runs as a process of its own, pinned to one core; the load
-// is pinned to another. What counts is the server's CPU time (user and system,
-// from the kernel) divided by the requests it answered, in rounds that take the
-// servers in turn, and of those the median. Absolute figures depend on the
-// machine; the ratios are what the targets are about.
+// Every server runs as its own process, pinned to one core; the load is pinned to another. The
+// figure is the server's CPU time (user and system, from the kernel) divided by the requests it
+// answered: the median of rounds that take the servers in turn. Absolute figures depend on the
+// machine, so the targets are ratios.
 package main
 
 import (
@@ -29,14 +27,14 @@ type cli struct {
 	Run     runCmd     `cmd:"" default:"withargs" help:"Compare (the default)."`
 	Codings codingsCmd `cmd:"" help:"Compare the settings of content codings."`
 	Bare    bareCmd    `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
-	Flood   floodCmd   `cmd:"" hidden:"" help:"Ask for full pages of history, or the dearest searches, until it is interrupted."`
+	Flood   floodCmd   `cmd:"" hidden:"" help:"Ask for full pages of history, or the most expensive searches, until interrupted."`
 }
 
 type runCmd struct {
 	Bin      string        `default:"bin" help:"Folder of the builder, edge and loadtest programs."`
 	Assets   int           `default:"10000" help:"Assets of the small market."`
 	Large    int           `default:"1000000" help:"Assets of the large market; 0: leave it out."`
-	Rounds   int           `default:"31" help:"Rounds, of which the median counts."`
+	Rounds   int           `default:"31" help:"Rounds; the median counts."`
 	Duration time.Duration `default:"500ms" help:"Load of one server in one round: short, since the machine's own speed may change from second to second."`
 	Short    bool          `help:"Without nginx and the large market, for a quick look."`
 	Server   int           `default:"0" help:"Core that servers are pinned to."`
@@ -58,8 +56,8 @@ func (c *runCmd) Run(ctx context.Context) error {
 	return c.prepared(func(b *bench) error { return cmp.Or(b.run(ctx), ctx.Err()) })
 }
 
-// prepared calls do with a folder to work in and the core of the load, and stops what
-// servers it has started.
+// prepared calls do with a working folder and the load's core, and then stops the servers that do
+// has started.
 func (c *runCmd) prepared(do func(*bench) error) error {
 	for _, tool := range []struct{ name, install string }{{"taskset", "util-linux"}, {"nginx", "nginx-light"}} {
 		if tool.name == "nginx" && c.Short {
@@ -82,7 +80,7 @@ func (c *runCmd) prepared(do func(*bench) error) error {
 	if err != nil {
 		return err
 	}
-	// All threads of this process, and what it starts but servers.
+	// All threads of this process, and its children except servers.
 	if out, err := exec.Command("taskset", "-acp", strconv.Itoa(c.Client), strconv.Itoa(os.Getpid())).
 		CombinedOutput(); err != nil {
 		return fmt.Errorf("taskset: %w: %s", err, out)

@@ -13,19 +13,20 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"example.com/marketdata/edge/query"
 )
 
-// side is one server and its requests. Polling asks servers over and over, on
-// several connections, and never sleeps: it looks at one connection after the other
-// whether an answer has come. A load that sleeps in epoll is woken up by the
-// server's core, inside the server's write; how often depends on which of the two is
-// the faster, so that a slower server seems slower yet. Between machines there is no
-// such thing. That is why this is not the load tester's closed loop: asked by it over
-// as many connections, bare fasthttp spends 17 µs of CPU time on a request that costs
-// 12 here, and the difference would stand on both sides of every comparison.
+// side is one server and its requests. Polling sends requests on several connections and never
+// sleeps: it checks one connection after the other for an answer. A load that sleeps in epoll is
+// woken by the server's core, inside the server's write. How often depends on which of the two is
+// faster, so a slower server seems slower still. Between machines that does not happen. The load
+// tester's closed loop does sleep: over as many connections, bare fasthttp spends 17 µs of CPU time
+// on a request that costs 12 here, and the difference would be added to both sides of every
+// comparison.
 //
-// Servers are asked in turn, for a slice of time each, so that all see the same
-// machine: its own speed may change from second to second.
+// Servers take turns of one slice each, so that all see the same machine: its speed may change from
+// second to second.
 type side struct {
 	ask       asker
 	tail      string // of every request
@@ -69,7 +70,7 @@ func pages(most, spread int) asker {
 	}
 }
 
-// somePages asks for a few of them, that are soon cached.
+// somePages asks for a few of them, which are soon cached.
 func somePages(most int) asker {
 	return func(b []byte, rnd *rand.Rand) []byte {
 		i := rnd.IntN(cachedPages)
@@ -77,8 +78,18 @@ func somePages(most int) asker {
 	}
 }
 
-// rows asks for the row of one random id, slug or symbol. The limit, which changes
-// nothing about the answer but its name, makes the question a new one.
+// marketPages asks for pages of /markets as pages does of quotes.
+func marketPages(most, spread int) asker {
+	keys := query.Markets.SortKeys()
+	return func(b []byte, rnd *rand.Rand) []byte {
+		b = fmt.Appendf(b, "/openapi/v1/markets?offset=%d&limit=%d&sort=%s", rnd.IntN(most),
+			20-spread+rnd.IntN(2*spread+1), keys[rnd.IntN(len(keys))])
+		return append(b, []string{"", ":desc"}[rnd.IntN(2)]...)
+	}
+}
+
+// rows asks for the row of one random id, slug or symbol. The random limit makes each request new
+// without changing its answer.
 func rows(filters []string) asker {
 	return func(b []byte, rnd *rand.Rand) []byte {
 		return fmt.Appendf(b, quotes+"?%s&limit=%d", filters[rnd.IntN(len(filters))], 1+rnd.IntN(100))
@@ -157,7 +168,7 @@ func (a *side) send(p *polled, now time.Time, rnd *rand.Rand) error {
 	return nil
 }
 
-// run asks for a slice of time, and waits for the answers that are due then.
+// run sends requests for a slice of time, and then waits for the outstanding answers.
 func (a *side) run(ctx context.Context, rnd *rand.Rand) error {
 	began := time.Now()
 	for _, p := range a.conns {
@@ -218,8 +229,8 @@ var (
 	contentLength = []byte("\r\nContent-Length: ")
 )
 
-// receive reads what has come, and reports whether the answer is whole. One of
-// another status than 200 and 304 is an error.
+// receive reads what has arrived, and reports whether the answer is complete. A status other than
+// 200 and 304 is an error.
 func (p *polled) receive() (done bool, err error) {
 	n, err := syscall.Read(p.fd, p.buf[p.got:])
 	switch {

@@ -29,7 +29,7 @@ type server struct {
 	worker int
 }
 
-// on is where programs run on one or several of the two cores.
+// on returns a Machine that runs programs on the given cores.
 func (b *bench) on(env []string, cores ...int) *local.Machine {
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(cores), " ", ","), "[]")
 	return &local.Machine{Bin: b.Bin, Data: b.work, Env: env, Under: []string{"taskset", "-c", list}}
@@ -47,7 +47,7 @@ func (b *bench) start(ctx context.Context, addr, program string, args ...string)
 	return s, local.AwaitListener(ctx, addr, p)
 }
 
-// stop stops the servers, or those that are named.
+// stop stops the given servers, or all.
 func (b *bench) stop(which ...*server) {
 	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
 		stop := len(which) == 0 || slices.Contains(which, s)
@@ -119,7 +119,7 @@ http {
 	if err != nil {
 		return nil, err
 	}
-	// It listens before it has its worker.
+	// nginx listens before its worker runs.
 	for master := s.worker; s.worker == master; time.Sleep(5 * time.Millisecond) {
 		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", master, master))
 		if err != nil || ctx.Err() != nil {

@@ -39,8 +39,7 @@ var fixedRates = []struct {
 func (b *bench) rates(ctx context.Context, server load, others ...load) error {
 	for _, rate := range fixedRates {
 		what := func(other load) string {
-			return fmt.Sprintf(
-				"a cached page at %s requests a second, beside %s", thousands(rate.perSecond), other.name)
+			return fmt.Sprintf("a cached page at %s/s, beside %s", thousands(rate.perSecond), other.name)
 		}
 		if !slices.ContainsFunc(others, func(l load) bool { return !b.skipped(what(l)) }) {
 			continue
@@ -77,14 +76,17 @@ func (b *bench) fixedRate(what string, target float64, server, other []turn) {
 			p99, besideP99 = append(p99, float64(s.p99)/1e6), append(besideP99, float64(o.p99)/1e6)
 		}
 	}
-	r := row{what: what, measured: "the machine was in the way"}
+	r := row{what: what, measured: "the machine was busy"}
 	if target > 0 {
 		r.target = fmt.Sprintf("≤ %.2f", target)
 	}
 	if len(ratios) >= minTurns {
 		slices.Sort(ratios)
-		self := func(f float64) float64 { return f }
-		r.measured, r.beside = fmt.Sprintf("%.1f µs", median(cpu, self)), fmt.Sprintf("%.1f µs", median(beside, self))
+		figure := func(us, ms []float64) string {
+			self := func(f float64) float64 { return f }
+			return fmt.Sprintf("%.1f µs, p99 %.2f ms", median(us, self), median(ms, self))
+		}
+		r.measured, r.beside = figure(cpu, p99), figure(beside, besideP99)
 		r.ratio = ratios[len(ratios)/2]
 		r.met = r.ratio <= target
 		fmt.Printf("%-58s beside it %s, ratio %.3f (half of %d turns: %.3f to %.3f)\n", what, r.beside, r.ratio,
@@ -92,7 +94,6 @@ func (b *bench) fixedRate(what string, target float64, server, other []turn) {
 			ratios[len(ratios)/4], ratios[len(ratios)*3/4])
 	}
 	b.single(r)
-	b.latency(row{what: "p99 of " + what}, p99, besideP99, minTurns, func(_, _ float64) bool { return true })
 }
 
 // turns asks the servers of loads in turn and returns, for each, what it did in its turns.
@@ -108,9 +109,9 @@ func (b *bench) turns(ctx context.Context, rate float64, loads []load) ([][]turn
 	return all, g.Wait()
 }
 
-// takeTurns asks one server in its turns: the place-th of each round of so many. Each turn is an
-// interval of the engine. Connections stay open from turn to turn. The first turn opens them and the
-// second one warms up: neither counts.
+// takeTurns loads one server in its turns, the place-th of each round. Each turn is an interval of
+// the engine. Connections stay open from turn to turn. The first turn opens them and the second one
+// warms up: neither counts.
 func (b *bench) takeTurns(ctx context.Context, rate float64, l *load, place, of int) (turns []turn, err error) {
 	endpoint, err := client.ParseEndpoint("http://"+l.server.addr, false)
 	if err != nil {
@@ -157,7 +158,7 @@ func (b *bench) takeTurns(ctx context.Context, rate float64, l *load, place, of 
 	return turns, nil
 }
 
-// stages are the turns of one server of so many, with pauses for the others.
+// stages returns the schedule of one of several servers: its turns, with pauses for the others.
 func (b *bench) stages(rate float64, place, of int) (stages []pace.Stage) {
 	pause := func(turns int) {
 		if turns > 0 {

@@ -7,7 +7,7 @@ import (
 	"example.com/marketdata/loadtest/pace"
 )
 
-// TestStages: in each turn exactly one server is asked, at its rate.
+// TestStages: in each turn exactly one server is loaded, at its rate.
 func TestStages(t *testing.T) {
 	const rate, servers, rounds = 1000, 3, 5
 	b := &bench{runCmd: &runCmd{Rounds: rounds}}
@@ -34,7 +34,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestFixedRate: rounds in which the load was late do not count, and too few of the others say nothing.
+// TestFixedRate: rounds with a late load do not count, and too few rounds give no result.
 func TestFixedRate(t *testing.T) {
 	turns := func(calm bool, cpu ...time.Duration) (turns []turn) {
 		for _, d := range cpu {

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"os"
 	"strings"
 	"time"
 )
@@ -20,14 +15,13 @@ const (
 	searchShare  = 5 // of one core, in percent
 )
 
-// searches looks at what a key costs that has the default limit and asks for the dearest
-// searches as fast as it may: for beginnings that thousands of names share, and that few
-// names have together. It takes that part of a core, beside what the other key takes, and
-// leaves that key its latency.
+// searches measures a key with the default limit that sends the most expensive searches as fast as
+// it may: for prefixes that thousands of names share but few names combine. The bounds are the
+// share of a core that they take beside the other key's load, and that key's latency.
 func (b *bench) searches(ctx context.Context) error {
 	const share, others = "CPU time while a key asks for the dearest searches, of one core",
 		"p99 at 200 a second while a key asks for the dearest searches, beside none"
-	if b.skipped(share) && b.skipped(others) {
+	if b.skipped(share, others) {
 		return nil
 	}
 	defer func(key string) { b.key = key }(b.key) // the store here has its own
@@ -40,7 +34,7 @@ func (b *bench) searches(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// timed runs the other key's load and returns it with the part of a core that it took.
+	// timed runs the other key's load and returns it with the share of a core that it took.
 	timed := func(state string) (p99 []float64, busy float64, err error) {
 		before, err := cpu(s.worker)
 		if err != nil {
@@ -61,27 +55,22 @@ func (b *bench) searches(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		flood, err := b.flood(s.addr, key, round, "--searches")
+		var during []float64
+		var busy float64
+		found, refused, err := b.flood(s.addr, key, round, func() (err error) {
+			during, busy, err = timed("beside searches")
+			return err
+		}, "--searches")
 		if err != nil {
 			return err
 		}
-		during, busy, err := timed("beside searches")
-		_ = flood.Process.Signal(os.Interrupt) // it may have ended
-		if err := cmp.Or(err, flood.Wait()); err != nil {
-			return err
-		}
-		var answers map[int]int
-		if err := json.Unmarshal(flood.Stdout.(*bytes.Buffer).Bytes(), &answers); err != nil {
-			return err
-		}
-		fmt.Printf("%-58s %.1f %% of a core, %d found and %d refused\n", share, 100*(busy-idle), answers[http.StatusOK],
-			answers[http.StatusTooManyRequests])
-		if answers[http.StatusOK] == 0 || answers[http.StatusTooManyRequests] == 0 {
-			continue // it had too little of the core to come to its limit
+		fmt.Printf("%-58s %.1f %% of a core, %d found and %d refused\n", share, 100*(busy-idle), found, refused)
+		if found == 0 || refused == 0 {
+			continue // it got too little of the core to reach its limit
 		}
 		alone, beside, shares = append(alone, before...), append(beside, during...), append(shares, 100*(busy-idle))
 	}
-	r := row{what: share, measured: "the machine was in the way", target: fmt.Sprintf("≤ %d %%", searchShare)}
+	r := row{what: share, measured: "the machine was busy", target: fmt.Sprintf("≤ %d %%", searchShare)}
 	if len(shares) > 0 {
 		part := median(shares, func(x float64) float64 { return x })
 		r.measured, r.met = fmt.Sprintf("%.1f %%", part), part <= searchShare
@@ -92,11 +81,11 @@ func (b *bench) searches(ctx context.Context) error {
 	return nil
 }
 
-// beginnings are those of words that many simulated names share.
+// beginnings are prefixes of words in many simulated names.
 var beginnings = strings.Fields("ba be bl br ca ch co cr de di do fi fo ga go ha in la li lo ma me mo ne op pa pe pi po pr re ro sa sh so st su sw th to tr tu un va vi wa wo wr")
 
-// dearSearch is a search for two to four of them.
-func dearSearch(rnd *rand.Rand) string {
+// costlySearch is a search for two to four of them.
+func costlySearch(rnd *rand.Rand) string {
 	words := make([]string, 2+rnd.IntN(3))
 	for i, at := range rnd.Perm(len(beginnings))[:len(words)] {
 		words[i] = beginnings[at]

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,24 +19,23 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// A load that was late itself, or that found the machine too slow for its rate, says
-// nothing about the edge: it is repeated, up to so many attempts.
+// A run in which the load tester was late, or the machine too slow for the rate, says nothing about
+// the edge. It is repeated, up to openAttempts times.
 const (
 	maxLagMS       = 1 // p99
 	openAttempts   = 3
 	swapRounds     = 5               // at most: each is long
 	swapLoad       = 8 * time.Second // in each of its two states
 	capacityRounds = 15
-	startRounds    = 7 // of the edge, of which the median counts
+	startRounds    = 7 // of the edge; the median counts
 )
 
-// swaps compares the latency of an edge at half its capacity in steady state
-// with that while the snapshot changes every two seconds. The snapshots are
-// built beforehand; only the pointer moves.
+// swaps compares an edge's latency at half its capacity in steady state and with a new snapshot
+// every two seconds. The snapshots are built beforehand; only the pointer moves.
 func (b *bench) swaps(ctx context.Context) error {
 	const what, target = "p99 at half capacity with a new snapshot every 2 s, beside none", "≤ 1.50, or + 0.5 ms"
 	const far, farTarget = "p99.9 at half capacity with a new snapshot every 2 s, beside none", "≤ 2.00"
-	if b.skipped(what) && b.skipped(far) {
+	if b.skipped(what, far) {
 		return nil
 	}
 	dir := filepath.Join(b.work, "store-swap")
@@ -86,7 +84,7 @@ func (b *bench) swaps(ctx context.Context) error {
 		}
 		print(during, what, "swapping")
 		if !calm || !calmStill {
-			fmt.Printf("%-58s left out: the machine was in the way\n", what)
+			fmt.Printf("%-58s left out: the machine was busy\n", what)
 			continue
 		}
 		steady[0], swapping[0] = append(steady[0], before.Due.P99MS), append(swapping[0], during.Due.P99MS)
@@ -99,9 +97,9 @@ func (b *bench) swaps(ctx context.Context) error {
 	return nil
 }
 
-// capacity returns how many requests a second an edge carries nearly always: the
-// lower quartile of several measurements, since a core's own speed may change by
-// half from second to second on a machine that others share.
+// capacity returns a rate that the edge nearly always reaches, in requests a second: the lower
+// quartile of several measurements. On a shared machine a core's speed may change by half from
+// second to second.
 func (b *bench) capacity(ctx context.Context, s *server, assets int) (float64, error) {
 	var rates []float64
 	for i := range capacityRounds {
@@ -115,23 +113,22 @@ func (b *bench) capacity(ctx context.Context, s *server, assets int) (float64, e
 	return rates[len(rates)/4], nil
 }
 
-// scenario is what the load tester asks for during swaps: pages of quotes, the first
-// ones the most.
+// scenario is the load during swaps: pages of quotes, the first pages most often.
 const scenario = `
 zipf: 1.1
 mix:
   - {endpoint: quotes, weight: 1, sorts: ["", "name:desc"]}
 `
 
-// open runs the load tester at a rate, pinned as this process is, and again where
-// it was late; calm tells whether it was not, in the end.
+// open runs the load tester at a rate, pinned like this process, and repeats a run that was late.
+// calm reports whether the last run was on time.
 func (b *bench) open(ctx context.Context, s *server, rate float64, attempts int) (r result.Run, calm bool, err error) {
 	file := filepath.Join(b.work, "pages.yaml")
 	if err := os.WriteFile(file, []byte(scenario), 0o644); err != nil {
 		return r, false, err
 	}
 	for attempt := 0; attempt < attempts && !calm; attempt++ {
-		// A run that it thinks invalid has a report, too.
+		// An invalid run has a report, too.
 		out, failed := b.on([]string{"GOMAXPROCS=1"}, b.Client).Output(ctx, "loadtest", "run",
 			"--url", "http://"+s.addr, "--key", b.key, "--scenario", file, "--directory-rows", "1",
 			"--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--warmup", "2s", "--duration", swapLoad.String(),
@@ -239,12 +236,8 @@ func readiness(ctx context.Context, addr, admin string, began time.Time) (ready,
 		if ctx.Err() != nil || time.Since(began) > time.Minute {
 			return 0, 0, errors.Join(ctx.Err(), errors.New("the edge was not ready within a minute"))
 		}
-		res, err := http.Get("http://" + admin + "/readyz")
-		if err == nil {
-			_ = res.Body.Close()
-			if res.StatusCode == http.StatusOK {
-				break
-			}
+		if _, err := local.Get(ctx, "http://"+admin+"/readyz"); err == nil {
+			break
 		}
 		time.Sleep(time.Millisecond)
 	}

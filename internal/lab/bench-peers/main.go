@@ -31,7 +31,7 @@ import (
 func main() {
 	b := &bencher{}
 	cmdline.Program{
-		Name: "bench-peers", Description: "Holds loadtest against wrk and k6, of which one may be missing.", CLI: b,
+		Name: "bench-peers", Description: "Compares loadtest with wrk and k6, of those that are installed.", CLI: b,
 		Run: func(ctx context.Context, _ *kong.Context, _ *slog.Logger) error {
 			if b.Serve != "" {
 				return serve(string(b.Serve), b.Delay)
@@ -90,9 +90,9 @@ type bencher struct {
 	report benchdoc.Document
 }
 
-const method = `A closed loop of %d connections over loopback; each tool runs by itself for %v, in turn; medians of %d rounds. Tool and server share the processors.
-*Per CPU-second* is requests over the tool's own processor time, user and system; *share* is loadtest's figure over the tool's. The slow server takes %v for
-each request, so that nobody is short of processors: only there do the percentiles compare.
+const method = `A closed loop of %d connections over loopback; each tool runs alone for %v, in turn; medians of %d rounds. Tool and server share the processors.
+*Per CPU-second* is requests over the tool's processor time, user and system; *share* is loadtest's figure over the tool's. Only percentiles of the slow server compare: it takes %v
+for each request, so that nobody is short of processors.
 
 Left out: the open loop, which neither of the others has in this form, and TLS.`
 

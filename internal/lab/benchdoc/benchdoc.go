@@ -13,13 +13,12 @@ import (
 	"time"
 )
 
-// Document is one run. The first cell of each row names it, and no other row of
-// the document: tables elsewhere are taken from it by row and column (TestFigures
-// in internal/lab/docs).
+// Document is one run. The first cell of a row is its unique name: other documents quote cells by
+// row and column (TestFigures in internal/lab/docs).
 type Document struct {
 	Title    string
 	Command  string   // that makes it
-	Versions []string // of what else took part
+	Versions []string // of the other programs that were measured
 	Method   string   // Markdown: what the figures mean, and what they leave out
 	Columns  []string
 	Rows     [][]string // each as long as Columns

@@ -10,11 +10,19 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
+
+// Settings are those that builds have by default.
+var Settings = market.Settings{
+	TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000},
+	HistoryAssets: market.DefaultHistoryAssets,
+}
 
 // Moving are the objects that hold sequence, nonce and clock.
 var Moving = map[artifacts.Key]bool{
@@ -24,9 +32,7 @@ var Moving = map[artifacts.Key]bool{
 // Head reads what is published.
 func Head(t *testing.T, r artifacts.Reader) *publish.Head {
 	t.Helper()
-	h, err := publish.ReadHead(t.Context(), r)
-	OK(t, err)
-	return h
+	return must.Get(publish.ReadHead(t.Context(), r))(t)
 }
 
 // Republish publishes a manifest behind the head, with objects that it names.
@@ -42,23 +48,19 @@ func Republish(t *testing.T, s artifacts.Store, m *artifacts.Manifest, bodies ..
 	if err == nil {
 		_, err = h.Publish(t.Context(), objects, m, publish.Timing{Now: time.Now}, func(string) {})
 	}
-	OK(t, err)
+	must.OK(t, err)
 }
 
 // Ledger reads the root of the head's ledger.
 func Ledger(t *testing.T, s artifacts.Reader) *ledger.Root {
 	t.Helper()
-	root, err := ledger.ReadRoot(t.Context(), s, Head(t, s).Manifest.Ledger)
-	OK(t, err)
-	return root
+	return must.Get(ledger.ReadRoot(t.Context(), s, Head(t, s).Manifest.Ledger))(t)
 }
 
-// Verify fails the test when anything that the pointer reaches is not as it should be, and
-// returns what is there.
+// Verify returns what the pointer reaches, and fails the test if anything in it is damaged.
 func Verify(t *testing.T, r artifacts.Reader) *artifacts.CheckReport {
 	t.Helper()
-	report, err := artifacts.Check(t.Context(), r, ledger.Refs, nil)
-	OK(t, err)
+	report := must.Get(artifacts.Check(t.Context(), r, ledger.Refs, nil))(t)
 	if len(report.Problems) > 0 {
 		t.Fatalf("the store is broken: %q", report.Problems)
 	}
@@ -75,7 +77,7 @@ func Contents(t *testing.T, s artifacts.Store) map[artifacts.Key]string {
 		}
 		return nil
 	})
-	OK(t, err)
+	must.OK(t, err)
 	return all
 }
 
@@ -83,7 +85,7 @@ func Contents(t *testing.T, s artifacts.Store) map[artifacts.Key]string {
 func Stored(t *testing.T, s artifacts.Reader, key artifacts.Key) []byte {
 	t.Helper()
 	b, _, err := s.Get(t.Context(), key, artifacts.MaxObjectSize)
-	OK(t, err)
+	must.OK(t, err)
 	return b
 }
 
@@ -94,15 +96,13 @@ func Overwrite(t *testing.T, s artifacts.Store, key artifacts.Key, b []byte) {
 	if err == nil && b != nil {
 		_, err = s.Swap(t.Context(), key, "", b)
 	}
-	OK(t, err)
+	must.OK(t, err)
 }
 
 // ChangeRecord reads the change record.
 func ChangeRecord(t *testing.T, s artifacts.Reader) *artifacts.Change {
 	t.Helper()
-	c, err := artifacts.ParseChange(Stored(t, s, artifacts.ChangeKey))
-	OK(t, err)
-	return c
+	return must.Get(artifacts.ParseChange(Stored(t, s, artifacts.ChangeKey)))(t)
 }
 
 // All keeps every key: see Clone.
@@ -130,10 +130,10 @@ func CopyTo(t *testing.T, out, s artifacts.Store, keep func(key artifacts.Key) b
 		}
 		return out.Put(t.Context(), i.Key, b)
 	})
-	OK(t, err)
+	must.OK(t, err)
 }
 
-// Tap is a store that tells of each call before it is made.
+// Tap is a store that reports each call before it makes it.
 func Tap(s artifacts.Store, before func(op string, key artifacts.Key)) artifacts.Store {
 	return faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
 		before(string(op.Kind), op.Key)
@@ -183,15 +183,12 @@ func EveryStore(t *testing.T, f func(t *testing.T, open func(t *testing.T) artif
 			t.Skip("short run: the disk takes its time, and the memory store has shown the same calls")
 		}
 		f(t, func(t *testing.T) artifacts.Store {
-			s, err := dirstore.Open(t.TempDir(), dirstore.Options{})
-			OK(t, err)
-			return s
+			return must.Get(dirstore.Open(t.TempDir(), dirstore.Options{}))(t)
 		})
 	})
 }
 
-// Fault is one call of an operation that fails: from it on the operation's calls get
-// Decision, and those behind it get Then.
+// Fault is the first failing call of an operation: it gets Decision, and all later calls get Then.
 type Fault struct {
 	Kind           faultstore.Kind
 	Decision, Then faultstore.Decision
@@ -206,8 +203,8 @@ func Few(call int, kind faultstore.Kind) bool {
 }
 
 // EveryFault runs an operation on a fresh store with one call failing, refused or applied and
-// reported as failed: alone, or with all that follow refused, as when the process dies, or
-// failing like it. skip leaves out calls, counted from 0. check looks at what is left.
+// reported as failed: alone, or with all that follow refused, as when the process dies, or failing
+// likewise. skip leaves out calls, counted from 0. check judges the store.
 func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(call int, kind faultstore.Kind) bool,
 	op func(*testing.T, artifacts.Store) error, check func(t *testing.T, s artifacts.Store, f Fault, err error)) {
 	t.Helper()
@@ -247,17 +244,6 @@ func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(c
 				check(t, inner, met, err)
 			})
 		}
-	}
-}
-
-// OK ends the test if err is not nil.
-func OK(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -103,7 +103,7 @@ func (c *cli) run(ctx context.Context) error {
 		defer server.Close()
 		fmt.Printf("MinIO       %s  (%s / %s)\n", server.Endpoint, server.AccessKey, server.SecretKey)
 	}
-	if err := m.BuildPast(ctx, c.Source, time.Now(), local.Year); err != nil {
+	if err := m.BuildPast(ctx, c.Source, time.Now(), nil); err != nil {
 		return err
 	}
 	key, err := m.Key(ctx, keyFile)
@@ -148,11 +148,14 @@ func wait(ctx context.Context, edge, loop *local.Program) error {
 	}
 }
 
-// folder names the folder of a source below Data. Each has its own: a market of
-// one source in the store of another would be a market that has lost nearly all
-// its assets, which the builder's guard rails refuse.
+// folder names the folder of a source below Data. Each source has its own: in another's store the
+// market would seem to have lost nearly all its assets, and the builder's guard rails would refuse
+// it.
 func folder(source string) string {
 	scheme, _, _ := strings.Cut(source, ":")
+	if scheme == "sim" {
+		scheme = "sim2" // the market of version 1.0 had other names and prices
+	}
 	sum := sha256.Sum256([]byte(source))
 	return scheme + "-" + hex.EncodeToString(sum[:4])
 }
@@ -174,8 +177,7 @@ func lock(path string) (*os.File, string, error) {
 	return nil, string(text), errors.Join(err, f.Close())
 }
 
-// elsewhere says where a run is that has the folder; of the same source that is
-// no error.
+// elsewhere says where the run is that holds the folder; for the same source that is no error.
 func (c *cli) elsewhere(running string) error {
 	board, source, ready := strings.Cut(running, " ")
 	switch {

@@ -13,11 +13,11 @@ import (
 	"testing"
 
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/must"
 )
 
-// TestRun starts the service twice in a row, each time at the same address and
-// with the same key, and beside it what must not start: it says where the service
-// is, or what is in the way.
+// TestRun starts the service twice in a row, each time at the same address and with the same key.
+// Another run beside it does not start, and says where the service is or what is in the way.
 func TestRun(t *testing.T) {
 	bin, data := t.TempDir(), t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".", "../../../builder/cmd/builder",
@@ -40,9 +40,7 @@ func TestRun(t *testing.T) {
 			cmd.Stderr = os.Stderr
 			err = cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		last := ""
 		for lines := bufio.NewScanner(out); !strings.HasPrefix(last, "board") && lines.Scan(); last = lines.Text() {
 		}
@@ -52,10 +50,8 @@ func TestRun(t *testing.T) {
 			t.Fatalf("the last line is %q, before it was %q", last, board)
 		}
 		board = m[0]
-		request, err := http.NewRequestWithContext(t.Context(), "GET", m[1]+"/openapi/v1/assets?sort=rank&limit=3", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(
+			t.Context(), "GET", m[1]+"/openapi/v1/assets?sort=rank&limit=3", nil))(t)
 		request.Header.Set("X-Api-Key", m[2])
 		response, err := http.DefaultClient.Do(request)
 		if err != nil || response.StatusCode != http.StatusOK {
@@ -63,10 +59,7 @@ func TestRun(t *testing.T) {
 		}
 		response.Body.Close()
 
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		for _, other := range []struct {
 			*exec.Cmd
 			status int
@@ -86,9 +79,7 @@ func TestRun(t *testing.T) {
 			}
 		}
 		ln.Close()
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Process.Signal(syscall.SIGINT))
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 var (
@@ -18,7 +20,7 @@ var (
 	link = regexp.MustCompile(`\]\(([^():#]*)(?:#([^()]*))?\)`)
 	// wrapped is a line's end in the middle of a comment.
 	wrapped = regexp.MustCompile(`\s*\n\s*(?://|#|>)?[ \t]*`)
-	// numbered is a section by its number, which those of an RFC have alone.
+	// numbered is a section's number, which only RFCs have.
 	numbered = regexp.MustCompile(`(RFC \d+,? )?\b[Ss]ections? \d`)
 	// test is a test, where it is named.
 	test = regexp.MustCompile(`(?:^|[^.\w])((?:Test|Fuzz|Benchmark)[A-Z]\w+)`)
@@ -83,10 +85,7 @@ func TestCitations(t *testing.T) {
 	tests, namedTests := "", map[string]string{}
 	for _, path := range files(
 		t, ".go", ".md", ".yaml", ".yml", ".cfg", ".sh", ".html", ".js", ".ts", ".service", ".json") {
-		b, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 		text := wrapped.ReplaceAllString(string(b), " ")
 		if strings.HasSuffix(path, ".go") {
 			tests += text

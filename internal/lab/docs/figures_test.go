@@ -7,12 +7,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 var update = flags.Bool("update", false, "rewrite the tables of figures from the documents that they are taken from")
 
-// marked is a table whose figures are those of another document: its rows and
-// columns are some of that document's, told by their names.
+// marked is a table with figures from another document: rows and columns of it, identified by their
+// names.
 var marked = regexp.MustCompile(`(?s)<!-- figures: (\S+) -->\n(.*?)<!-- /figures -->`)
 
 func TestFigures(t *testing.T) {
@@ -21,10 +23,7 @@ func TestFigures(t *testing.T) {
 		if filepath.Ext(path) != ".md" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 		now := marked.ReplaceAllStringFunc(string(text), func(block string) string {
 			found++
 			m := marked.FindStringSubmatch(block)
@@ -48,10 +47,7 @@ func TestFigures(t *testing.T) {
 // and columns of the same names.
 func taken(t *testing.T, path, table, source string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(root, source)))(t)
 	columns, cells := []string(nil), map[[2]string]string{} // by row and column
 	for line := range strings.Lines(string(b)) {
 		switch row := split(line); {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 const (
@@ -36,12 +38,6 @@ var long = []string{
 	"edge/web/board_test.go TestBoardKeyboard",
 	"edge/web/board_test.go TestBoardTime",
 	"internal/cmdline/mistakes_test.go TestMistakes",
-	"internal/lab/e2e/misbehaviour_test.go follow",
-	"internal/lab/e2e/misbehaviour_test.go misbehaviours",
-	"internal/lab/soak/judge_test.go TestJudge",
-	"internal/lab/stack/fleet_test.go TestFleet",
-	"internal/lab/stack/proxies_test.go TestHAProxyErrors",
-	"internal/lab/stack/upgrade_test.go TestUpgrade",
 }
 
 // TestFormat checks that Go lines have at most 120 columns, that a file's imports are two
@@ -52,10 +48,7 @@ func TestFormat(t *testing.T) {
 		if filepath.Ext(file) != ".go" {
 			continue // the Makefile
 		}
-		src, err := os.ReadFile(filepath.Join(root, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := must.Get(os.ReadFile(filepath.Join(root, file)))(t)
 		set := token.NewFileSet()
 		parsed, err := parser.ParseFile(set, file, src, parser.SkipObjectResolution)
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 // layers says what the code of a folder must not import, and what its tests must not: folders
@@ -42,10 +44,7 @@ func TestImports(t *testing.T) {
 		if within(file, "internal/lab") || path.Ext(file) != ".go" {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Get(parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ImportsOnly))(t)
 		test := strings.HasSuffix(file, "_test.go")
 		var forbidden []string
 		if !test {
@@ -61,10 +60,7 @@ func TestImports(t *testing.T) {
 			}
 		}
 		for _, spec := range parsed.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			name := must.Get(strconv.Unquote(spec.Path.Value))(t)
 			if pkg, ours := strings.CutPrefix(name, module); ours && within(pkg, forbidden...) {
 				t.Errorf("%s imports %s", file, pkg)
 			}

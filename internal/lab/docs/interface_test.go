@@ -12,17 +12,18 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testedge"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
 const interfaceDocument = "edge/INTERFACE.md"
 
-// exchange is an example: a request, and what of its answer is shown.
+// exchange is an example: a request, and the part of its answer that is shown.
 type exchange struct {
 	line           int
 	method, target string
@@ -65,7 +66,7 @@ func exchanges(t *testing.T, b block) (list []exchange) {
 	return list
 }
 
-// fits reports whether got is what the document shows, where … is any text.
+// fits reports whether got matches the document's text, where … is any text.
 func fits(shown, got string) bool {
 	parts := strings.Split(shown, "…")
 	for i := range parts {
@@ -96,9 +97,7 @@ func TestInterface(t *testing.T) {
 	store := memstore.New()
 	feed := exampleFeed(t)
 	_, at, err := source.ReadInfo(t.Context(), source.FS(feed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	teststore.Publish(t, store, folder{feed}, at.Truncate(artifacts.Step))
 	made := make([]string, len(examples)+1)
 	for i := range made {
@@ -148,21 +147,11 @@ func serve(
 	t.Cleanup(client.CloseIdleConnections)
 	return func(t *testing.T, method, target string, h http.Header) (int, http.Header, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, e.URL+target, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), method, e.URL+target, nil))(t)
 		req.Header = h
-		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(client.Do(req))(t)
 		defer res.Body.Close()
-		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.StatusCode, res.Header, string(body)
+		return res.StatusCode, res.Header, string(must.Get(io.ReadAll(res.Body))(t))
 	}
 }
 
@@ -170,7 +159,7 @@ func serve(
 func TestSortKeys(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, interfaceDocument).prose, "## Sorting\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	word := regexp.MustCompile("`/?([a-z0-9_]+)`")
+	word := regexp.MustCompile("`/?((?:percent_change\\.)?[a-z0-9_]+)`")
 	listed := map[string][]string{} // by endpoint
 	for line := range strings.Lines(section) {
 		if cells := split(line); len(cells) == 3 {
@@ -193,17 +182,13 @@ func TestSortKeys(t *testing.T) {
 	}
 }
 
-// character is one that a text does not show well: U+212A.
+// character is a character written as its code point, U+212A, because it does not print well.
 var character = regexp.MustCompile(`U\+([0-9A-F]{4,6})`)
 
 func TestFold(t *testing.T) {
 	text := func(s string) string {
 		return character.ReplaceAllStringFunc(s, func(m string) string {
-			n, err := strconv.ParseUint(m[2:], 16, 32)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(rune(n))
+			return string(rune(must.Get(strconv.ParseUint(m[2:], 16, 32))(t)))
 		})
 	}
 	for line := range strings.Lines(read(t, interfaceDocument).blocksOf(t, "text fold")[0].text) {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 const root = "../../.."
@@ -30,10 +32,7 @@ type block struct {
 // read parses the document at path, below the root.
 func read(t *testing.T, path string) *document {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 	d := &document{path: path}
 	var prose strings.Builder
 	open := false
@@ -72,8 +71,8 @@ func (d *document) blocksOf(t *testing.T, info string) (blocks []block) {
 	return blocks
 }
 
-// lines returns what stands to both sides of sep in each line of the document's
-// one block with the given information.
+// lines returns the text on both sides of sep in each line of the document's one block with the
+// given information.
 func (d *document) lines(t *testing.T, info, sep string) (pairs [][2]string) {
 	t.Helper()
 	for line := range strings.Lines(d.blocksOf(t, info)[0].text) {

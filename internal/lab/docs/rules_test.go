@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 // rulesFile maps rules to the sections that state them. Each line has, between bars: the
@@ -29,9 +31,7 @@ var documentOf = map[string]string{
 func readRules(t *testing.T) (rules []*rule) {
 	t.Helper()
 	b, err := os.ReadFile(rulesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, line := range strings.Split(string(b), "\n") {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
@@ -85,10 +85,7 @@ func TestRules(t *testing.T) {
 		if !strings.HasSuffix(path, ".go") || strings.HasPrefix(path, "internal/lab/docs/") {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(root, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 		for _, c := range citations(string(b)) {
 			known, fits := false, false
 			for _, r := range rules {

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/coincap"
 	"example.com/marketdata/builder/source/coingecko"
 	"example.com/marketdata/builder/source/coinmarketcap"
@@ -37,8 +36,8 @@ type fakeCoin struct {
 	num                int    // of the one whose ids are numbers
 	name, symbol       string
 	price, cap, volume string
-	unlisted, unquoted bool // what a snapshot has no asset, or no quote, of
-	bare               bool // without what only the row of a quote tells
+	unlisted, unquoted bool // a snapshot has no such asset, or no quote of it
+	bare               bool // without the figures that only the quote's row has
 	updated            string
 }
 
@@ -85,7 +84,7 @@ type fakeAPI struct {
 	env, header, key      string
 	quotes, groups        string // the parts that have these
 	denied                string // what it says, with status 200, when it gives nothing
-	open                  func(provider.Env) source.Opener
+	open                  func(string, provider.Env) (*provider.Source, error)
 	// answer finds the rows of a request: the list they are from, its rows, the first
 	// one of the page (-1: the list has no pages), and what stands around them.
 	answer func(m *fakeMarket, path string, q url.Values) (list string, rows []string, from int, before, after string)
@@ -103,7 +102,7 @@ var fakeAPIs = []*fakeAPI{
 		header: "Authorization", key: "s3cret",
 		quotes: "tickers", groups: "tags",
 		denied: `{"type":"hard limit exceeded","soft_limit":20000,"error":"too many requests"}`,
-		open:   coinpaprika.Opener,
+		open:   coinpaprika.Open,
 		answer: func(m *fakeMarket, path string, q url.Values) (string, []string, int, string, string) {
 			of := func(list string, rows []string) (string, []string, int, string, string) {
 				return list, rows, -1, "[", "]"
@@ -164,7 +163,7 @@ var fakeAPIs = []*fakeAPI{
 		header: "x-cg-pro-api-key", key: "s3cret",
 		quotes: "coins_markets", groups: "categories",
 		denied: `{"status":{"error_code":429,"error_message":"You've exceeded the Rate Limit."}}`,
-		open:   coingecko.Opener,
+		open:   coingecko.Open,
 		answer: func(m *fakeMarket, path string, q url.Values) (string, []string, int, string, string) {
 			page, _ := strconv.Atoi(q.Get("page"))
 			market := func(c *fakeCoin) string {
@@ -224,7 +223,7 @@ var fakeAPIs = []*fakeAPI{
 		env: "COINMARKETCAP_API_KEY", header: "X-CMC_PRO_API_KEY", key: "s3cret",
 		quotes: "listings", groups: "categories",
 		denied: `{"status":{"timestamp":"2000-01-01T00:00:00Z","error_code":1008,"error_message":"You've exceeded your API Key's HTTP request rate limit.","credit_count":0}}`,
-		open:   coinmarketcap.Opener,
+		open:   coinmarketcap.Open,
 		answer: func(m *fakeMarket, path string, q url.Values) (string, []string, int, string, string) {
 			const before, after = `{"status":{"timestamp":"2000-01-01T00:00:00Z","error_code":0,"error_message":null,"credit_count":1},"data":`, `}`
 			start, _ := strconv.Atoi(q.Get("start"))
@@ -286,7 +285,7 @@ var fakeAPIs = []*fakeAPI{
 		scheme: "coincap", base: "https://rest.coincap.io/v3", env: "COINCAP_API_KEY", header: "Authorization",
 		key:    "Bearer s3cret",
 		quotes: "assets", denied: `{"error":"You have exceeded your credit limit","timestamp":946684800000}`,
-		open: coincap.Opener,
+		open: coincap.Open,
 		answer: func(m *fakeMarket, path string, q url.Values) (string, []string, int, string, string) {
 			offset, _ := strconv.Atoi(q.Get("offset"))
 			before := fmt.Sprintf(`{"timestamp":%d,"data":[`, time.Now().UnixMilli())
@@ -326,8 +325,8 @@ var fakeAPIs = []*fakeAPI{
 	},
 }
 
-// cost is how many calls the provider counts for a request. Of the map, which is free,
-// the builder counts one all the same.
+// cost returns how many calls the provider counts for a request. The map is free, but the builder
+// counts one.
 func (a *fakeAPI) cost(path string, rows int) int {
 	if a.scheme != "coinmarketcap" || strings.HasSuffix(path, "/map") {
 		return 1
@@ -335,13 +334,13 @@ func (a *fakeAPI) cost(path string, rows int) int {
 	return max(1, (rows+199)/200)
 }
 
-// lose makes of a coin what it is when the row of its quote is not there.
+// lose turns a coin into what it is without the row of its quote.
 func (a *fakeAPI) lose(c *fakeCoin) {
 	c.unquoted, c.bare = true, true
 	c.unlisted = a.scheme == "coincap" // whose quotes are its directory
 }
 
-// lower is what a provider makes of a symbol, whatever bytes it is of.
+// lower returns a provider's spelling of a symbol, whatever bytes it has.
 func lower(symbol string) string {
 	b := []byte(symbol)
 	for i, c := range b {
@@ -481,8 +480,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pipeListener accepts the ends of pipes. Those of fasthttputil do not wake who reads when
-// a deadline is set, on which taking over a connection of net/http waits.
+// pipeListener accepts the ends of pipes. fasthttputil's pipes do not wake their readers when a
+// deadline is set, for which net/http waits when a connection is taken over.
 type pipeListener struct {
 	conns  chan net.Conn
 	once   sync.Once

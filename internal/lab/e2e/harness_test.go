@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"regexp"
@@ -22,15 +21,17 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/upkeep"
-	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/gen"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/testedge"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/model"
@@ -38,9 +39,8 @@ import (
 
 // failer is what a test and a rapid check have in common.
 type failer interface {
-	Helper()
+	testedge.T
 	Fatalf(format string, args ...any)
-	Logf(format string, args ...any)
 }
 
 // A pair is the model and the real service, brought through the same moments.
@@ -52,9 +52,8 @@ type pair struct {
 	source  *folder
 	builder *builder.Builder
 	poll    time.Duration
-	host    string
+	edge    *testedge.Edge
 	conn    *client.Conn
-	stop    func()
 
 	tags   map[string]string // bodies by ETag
 	bodies map[string]string // ETags by body
@@ -78,7 +77,7 @@ func sourceFiles(files model.Files) source.Files {
 	return source.FS(fsys)
 }
 
-// newPair starts a service without a snapshot. Call close at the end.
+// newPair starts a service without a snapshot.
 func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	t.Helper()
 	settings.Clock = time.Now()
@@ -88,14 +87,10 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	}
 	guards := builder.DefaultGuards
 	guards.Force = true
-	var err error
-	p.builder, err = builder.New(builder.Config{
-		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: slog.New(slog.DiscardHandler),
+	p.builder = must.Get(builder.New(builder.Config{
+		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: buildtest.Discard,
 		Settings: floors(t, settings),
-	})
-	if err != nil {
-		t.Fatalf("builder: %v", err)
-	}
+	}))(t)
 	p.start()
 	return p
 }
@@ -103,54 +98,27 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 // floors are the builder's settings that are the model's.
 func floors(t failer, settings model.Settings) market.Settings {
 	t.Helper()
-	minimum := func(text string) market.U128 {
-		u, err := market.ParseDecimal([]byte(text), 8, 28)
-		if err != nil {
-			t.Fatalf("minimum %s: %v", text, err)
-		}
-		return u
-	}
+	minimum := func(text string) market.U128 { return must.Get(market.ParseDecimal([]byte(text), 8, 28))(t) }
 	return market.Settings{TrendingMinMarketCap: minimum(settings.MinMarketCap),
 		TrendingMinVolume: minimum(settings.MinVolume), HistoryAssets: settings.History}
 }
 
 // start starts an edge, which has nothing but the store.
 func (p *pair) start() {
-	t := p.t
-	t.Helper()
-	e, err := edge.New(context.Background(), edge.Config{
-		Reader: p.store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: p.poll, CacheSize: 8 << 20,
-		Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatalf("edge: %v", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	p.host = e.Addr().String()
-	endpoint, err := client.ParseEndpoint("http://"+p.host, false)
-	if err != nil {
-		t.Fatalf("edge: %v", err)
-	}
-	p.conn = client.New(endpoint)
-	p.conn.Timeout = 30 * time.Second
-	p.stop = func() {
-		p.conn.Close()
-		cancel()
-		if err := <-done; err != nil {
-			t.Logf("edge: %v", err)
-		}
-	}
+	p.t.Helper()
+	p.edge = testedge.Start(p.t, testedge.Config{Reader: p.store, AuthOff: true, Poll: p.poll, CacheSize: 8 << 20})
+	conn := client.New(must.Get(client.ParseEndpoint(p.edge.URL, false))(p.t))
+	conn.Timeout = 30 * time.Second
+	p.conn = conn
+	p.t.Cleanup(conn.Close)
 	p.await()
 }
 
-func (p *pair) close() { p.stop() }
-
-// restart has another edge answer, which is to give the same bytes the same tags.
+// restart replaces the edge, which must give equal bodies equal tags.
 func (p *pair) restart() {
 	p.t.Helper()
-	p.stop()
+	p.conn.Close()
+	p.edge.Stop()
 	p.start()
 }
 
@@ -282,7 +250,7 @@ func httpTime(t time.Time) string {
 	return t.UTC().Format(http.TimeFormat)
 }
 
-// in is the same pair, its faults told to another test.
+// in returns the same pair, which reports its faults to another test.
 func (p *pair) in(t failer) *pair {
 	other := *p
 	other.t = t
@@ -334,7 +302,7 @@ type response struct {
 
 // send asks over one connection, byte for byte what it is told to.
 func (p *pair) send(method, target string, headers ...[2]string) (*response, error) {
-	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, target, p.host)
+	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, target, p.edge.Addr())
 	for _, h := range headers {
 		b = fmt.Appendf(b, "%s: %s\r\n", h[0], h[1])
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -23,14 +22,16 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/model"
 )
 
-// A misbehaviour is a way in which a provider does not keep to what it describes.
+// A misbehaviour is a way in which a provider breaks its own description.
 type misbehaviour struct {
 	name string
 	// What is done: to the market that it tells of, to a list's rows, to the page that
@@ -39,7 +40,7 @@ type misbehaviour struct {
 	rows func(rows []string) []string
 	page func(from int, rows []string) []string
 	body func(body string) string
-	http func(w http.ResponseWriter, r *http.Request, body string)
+	http responder
 	// right makes of the market what a snapshot has to be made of; nil: nothing, but
 	// what bend does when the outcome is bent.
 	right func(m *fakeMarket)
@@ -50,7 +51,7 @@ type misbehaviour struct {
 	want, said string
 	// late: the build after a good one is so much later that all lists are asked for.
 	late bool
-	// only names those that can do so, "": all; on is the list that it is about, "":
+	// only names the providers that can do so, "": all; on is the list that is affected, "":
 	// quotes.
 	only, on string
 }
@@ -65,7 +66,10 @@ var (
 	unlisted = row20(func(c *fakeCoin) { c.unlisted = true })
 )
 
-func respond(status int, headers ...string) func(http.ResponseWriter, *http.Request, string) {
+// responder answers a request in the place of a fake, whose answer would be body.
+type responder = func(w http.ResponseWriter, r *http.Request, body string)
+
+func respond(status int, headers ...string) responder {
 	return func(w http.ResponseWriter, _ *http.Request, body string) {
 		for i := 0; i < len(headers); i += 2 {
 			w.Header().Set(headers[i], headers[i+1])
@@ -78,7 +82,7 @@ func respond(status int, headers ...string) func(http.ResponseWriter, *http.Requ
 }
 
 // raw answers with bytes that need not be HTTP, and closes the connection.
-func raw(text string) func(http.ResponseWriter, *http.Request, string) {
+func raw(text string) responder {
 	return func(w http.ResponseWriter, _ *http.Request, body string) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err == nil {
@@ -89,7 +93,7 @@ func raw(text string) func(http.ResponseWriter, *http.Request, string) {
 }
 
 // coded answers with a body in a coding that it claims, or not.
-func coded(claim string, code func(body string) string) func(http.ResponseWriter, *http.Request, string) {
+func coded(claim string, code func(body string) string) responder {
 	return func(w http.ResponseWriter, _ *http.Request, body string) {
 		if claim != "" {
 			w.Header().Set("Content-Encoding", claim)
@@ -121,42 +125,63 @@ func slowly(w http.ResponseWriter, r *http.Request, body string) {
 
 var firstID = regexp.MustCompile(`^\{"id":("[^"]*"|[0-9]+)`)
 
-// misbehaviours are those of a provider.
-func misbehaviours(a *fakeAPI) (list []misbehaviour) {
-	const refused = "none kept"
-	host := a.base[:8+strings.IndexByte(a.base[8:]+"/", '/')]
-	answers := func(want, said string, all map[string]func(http.ResponseWriter, *http.Request, string)) {
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			list = append(list, misbehaviour{name: name, http: all[name], want: want, said: said})
-		}
+// refused is the outcome of an answer that the client does not take.
+const refused = "none kept"
+
+// catalogue collects the misbehaviours of a provider.
+type catalogue struct {
+	*fakeAPI
+	list []misbehaviour
+}
+
+func (l *catalogue) answers(want, said string, all map[string]responder) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		l.list = append(l.list, misbehaviour{name: name, http: all[name], want: want, said: said})
 	}
-	bodies := func(want, said string, all map[string]func(string) string) {
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			list = append(list, misbehaviour{name: name, body: all[name], want: want, said: said})
-		}
+}
+
+func (l *catalogue) bodies(want, said string, all map[string]func(string) string) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		l.list = append(l.list, misbehaviour{name: name, body: all[name], want: want, said: said})
 	}
+}
+
+// misbehaviours returns those of a provider.
+func misbehaviours(a *fakeAPI) []misbehaviour {
+	l := &catalogue{fakeAPI: a}
+	l.addAnswers()
+	l.addBodies()
+	l.addFields()
+	l.addRows()
+	l.addPages()
+	l.addWhole()
+	return l.list
+}
+
+func (l *catalogue) addAnswers() {
+	host := l.base[:8+strings.IndexByte(l.base[8:]+"/", '/')]
 	for _, status := range []int{201, 202, 203, 204, 206, 301, 304, 400, 401, 402, 403, 404, 405, 408, 410, 418, 425,
 		429, 451, 500, 501, 502, 503, 504, 520, 599} {
-		answers(refused, fmt.Sprint("status ", status),
-			map[string]func(http.ResponseWriter, *http.Request, string){fmt.Sprint(status): respond(status)})
+		l.answers(refused, fmt.Sprint("status ", status),
+			map[string]responder{fmt.Sprint(status): respond(status)})
 	}
 	for _, after := range []string{
 		"", "0", "-1", "soon", "1.5", "99999999999999999999", "Thu, 01 Jan 1970 00:00:00 GMT", "31 Dec 9999", "30"} {
-		answers(refused, "status 429", map[string]func(http.ResponseWriter, *http.Request, string){
+		l.answers(refused, "status 429", map[string]responder{
 			"Retry-After: " + after: respond(429, "Retry-After", after)})
 	}
 	for _, after := range []string{"3600", "4294967295", "Fri, 31 Dec 9999 23:59:59 GMT"} {
-		answers(refused, "asks for a pause until", map[string]func(http.ResponseWriter, *http.Request, string){
+		l.answers(refused, "asks for a pause until", map[string]responder{
 			"Retry-After: " + after: respond(503, "Retry-After", after)})
 	}
 	for _, to := range []string{"https://evil.test/v1/tickers", "//evil.test/", "http://" +
-		strings.TrimPrefix(a.base, "https://"), host + ".evil.test/", host + ":444/", "?again=1", "ftp://evil.test/"} {
+		strings.TrimPrefix(l.base, "https://"), host + ".evil.test/", host + ":444/", "?again=1", "ftp://evil.test/"} {
 		for _, status := range []int{302, 308} {
-			answers(refused, "redirected to another host, or too often", map[string]func(http.ResponseWriter,
-				*http.Request, string){fmt.Sprint(status, " ", to): respond(status, "Location", to)})
+			l.answers(refused, "redirected to another host, or too often", map[string]responder{
+				fmt.Sprint(status, " ", to): respond(status, "Location", to)})
 		}
 	}
-	answers(refused, "", map[string]func(http.ResponseWriter, *http.Request, string){
+	l.answers(refused, "", map[string]responder{
 		"closed at once":          raw(""),
 		"no HTTP":                 raw("220 smtp.test ESMTP\r\n"),
 		"a head of a megabyte":    raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\nBODY"),
@@ -179,7 +204,7 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		"gzip, unsaid":       coded("", gzipped),
 		"gzip, said br":      coded("br", gzipped),
 	})
-	answers(" right", "", map[string]func(http.ResponseWriter, *http.Request, string){
+	l.answers(" right", "", map[string]responder{
 		"text/html":       respond(200, "Content-Type", "text/html"),
 		"no type":         respond(200, "Content-Type", ""),
 		"another charset": respond(200, "Content-Type", "application/json; charset=iso-8859-1"),
@@ -200,14 +225,17 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 			respond(307, "Location", "?"+q.Encode())(w, r, "")
 		},
 	})
-	bodies(refused, "not what was asked for", map[string]func(string) string{
+}
+
+func (l *catalogue) addBodies() {
+	l.bodies(refused, "not what was asked for", map[string]func(string) string{
 		"nothing":  func(string) string { return "" },
 		"null":     func(string) string { return "null" },
 		"a number": func(string) string { return "7" },
 		"a text":   func(string) string { return `"[]"` },
 		"true":     func(string) string { return "true" },
 		"{}":       func(string) string { return "{}" },
-		"an error": func(string) string { return a.denied },
+		"an error": func(string) string { return l.denied },
 		"an error and no rows": func(string) string {
 			return `{"data":null,"status":{"error_code":500,"error_message":"oops"}}`
 		},
@@ -231,10 +259,10 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		"zero bytes":   func(b string) string { return "\x00" + b },
 		"a bare field": func(b string) string { return strings.Replace(b, `"id":`, `id:`, 1) },
 	})
-	bodies(refused, "no rows at all", map[string]func(string) string{
+	l.bodies(refused, "no rows at all", map[string]func(string) string{
 		"no rows": func(b string) string { return b[:strings.IndexByte(b, '[')+1] + b[strings.LastIndexByte(b, ']'):] },
 	})
-	bodies(" right", "", map[string]func(string) string{
+	l.bodies(" right", "", map[string]func(string) string{
 		"a byte order mark": func(b string) string { return "\ufeff" + b },
 		"blanks":            func(b string) string { return "\r\n\t " + b + " \n" },
 		"lines":             func(b string) string { return strings.ReplaceAll(b, `,"`, ",\r\n\t\"") },
@@ -244,10 +272,14 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		},
 		"a field twice": func(b string) string { return strings.ReplaceAll(b, `{"id"`, `{"id":"other","id"`) },
 	})
+}
+
+// addFields adds values of one coin.
+func (l *catalogue) addFields() {
 	for _, literal := range []string{"NaN", "Infinity", "-Infinity", "undefined", "nan", "0x10", "01", "1.", ".5", "+1",
 		"1_000", "1e", "--1", "1,5", "tru"} {
-		if a.scheme != "coincap" || strings.ContainsAny(literal[:1], "NIut") {
-			list = append(list, misbehaviour{name: "price " + literal,
+		if l.scheme != "coincap" || strings.ContainsAny(literal[:1], "NIut") {
+			l.list = append(l.list, misbehaviour{name: "price " + literal,
 				bend: row20(func(c *fakeCoin) { c.price = literal }), want: refused, said: "not what was asked for"})
 		}
 	}
@@ -256,7 +288,7 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		if right == nil {
 			right = bend
 		}
-		list = append(list, misbehaviour{name: name + " " + fmt.Sprintf("%.40s", value), bend: bend, right: right,
+		l.list = append(l.list, misbehaviour{name: name + " " + fmt.Sprintf("%.40s", value), bend: bend, right: right,
 			want: " right", late: name == "name" || name == "symbol"})
 	}
 	price := func(c *fakeCoin) *string { return &c.price }
@@ -286,7 +318,7 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 	for _, v := range []string{"null", `""`, "5", "{}", "[]", "true", `"\ud800"`, "\"a\xff\"", "\"\xed\xa0\x80\"",
 		`"` + strings.Repeat("é", 129) + `"`} {
 		field("name", name, v, unlisted)
-		if !strings.Contains(v, "é") || a.scheme == "coingecko" {
+		if !strings.Contains(v, "é") || l.scheme == "coingecko" {
 			field("symbol", symbol, v, unlisted)
 		}
 	}
@@ -294,10 +326,12 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		`"<b>&"`, `"a\u0000b"`, `" "`, `"\ud83d\ude00 \u202e"`, `"` + strings.Repeat("é", 128) + `"`, `"\\\"/"`} {
 		field("name", name, v, nil)
 	}
-	// Rows.
-	gone := row20(a.lose)
+}
+
+func (l *catalogue) addRows() {
+	gone := row20(l.lose)
 	rows := func(name string, f func(rows []string) []string, right func(m *fakeMarket)) {
-		list = append(list, misbehaviour{name: name,
+		l.list = append(l.list, misbehaviour{name: name,
 			rows: func(rows []string) []string { return f(slices.Clone(rows)) }, right: right, want: " right"})
 	}
 	for _, row := range []string{"null", "5", `"x"`, "[]", "{}", "[[]]"} {
@@ -314,15 +348,17 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		return slices.Insert(r, 21, strings.Replace(r[20], "600.", "1.", 1))
 	}, nil)
 	rows("another order", func(r []string) []string { slices.Reverse(r); return r }, nil)
-	list = append(list, misbehaviour{
+	l.list = append(l.list, misbehaviour{
 		name: "an id that is another one now", bend: row20(func(c *fakeCoin) { c.id, c.num = "phoenix", 9999 }),
 		right: row20(func(c *fakeCoin) { c.id, c.num = "phoenix", 9999 }), want: " right", late: true,
 	})
-	// Pages.
+}
+
+func (l *catalogue) addPages() {
 	lost := func(places ...int) func(m *fakeMarket) {
 		return func(m *fakeMarket) {
 			for _, i := range places {
-				a.lose(&m.coins[i])
+				l.lose(&m.coins[i])
 			}
 		}
 	}
@@ -330,7 +366,7 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		return rows[min(from, len(rows)):min(from+fakePage, len(rows))]
 	}
 	pages := func(name, want, said, only string, right func(m *fakeMarket), f func(from int, rows []string) []string) {
-		list = append(list, misbehaviour{name: name, page: f, right: right, want: want, said: said, only: only})
+		l.list = append(l.list, misbehaviour{name: name, page: f, right: right, want: want, said: said, only: only})
 	}
 	const paged, held, byOffset = "coingecko coinmarketcap coincap", "coingecko coinmarketcap", "coinmarketcap coincap"
 	pages("a page again", refused, "page 2 has the rows of page 1", paged, nil,
@@ -372,9 +408,12 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		}
 		return window(r, from)
 	})
-	// What only the whole shows.
+}
+
+// addWhole adds what only the whole answer shows.
+func (l *catalogue) addWhole() {
 	all := func(name, want, said string, late bool, f func(c *fakeCoin)) {
-		list = append(list, misbehaviour{name: name, want: want, said: said, late: late, bend: func(m *fakeMarket) {
+		l.list = append(l.list, misbehaviour{name: name, want: want, said: said, late: late, bend: func(m *fakeMarket) {
 			for i := range m.coins {
 				f(&m.coins[i])
 			}
@@ -403,7 +442,7 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 		}
 	})
 	all("names lost", " stop", "--max-rename", true, func(c *fakeCoin) { c.name, c.symbol = `"TEST"`, `"TEST"` })
-	list = append(list,
+	l.list = append(l.list,
 		misbehaviour{name: "half of the rows", rows: func(r []string) []string { return r[:20] }, want: " stop|kept"},
 		misbehaviour{name: "prices that change places", want: " stop", said: "--max-move", bend: func(m *fakeMarket) {
 			for i := range 20 {
@@ -411,10 +450,9 @@ func misbehaviours(a *fakeAPI) (list []misbehaviour) {
 			}
 		}},
 	)
-	return list
 }
 
-func says(body string) func(http.ResponseWriter, *http.Request, string) {
+func says(body string) responder {
 	return func(w http.ResponseWriter, r *http.Request, _ string) { respond(200)(w, r, body) }
 }
 
@@ -453,99 +491,101 @@ func TestMisbehaviour(t *testing.T) {
 // must not belong to a bubble.
 func warm(t *testing.T) {
 	p := newPair(t, model.Defaults(), poll)
-	defer p.close()
 	p.build(fakeAPIs[0].files(newFakeMarket(0), time.Unix(1e9, 0)), time.Time{})
+}
+
+// followed is a builder whose provider misbehaves, and the model of what it publishes.
+type followed struct {
+	*testing.T
+	fake    *fake
+	builder *builder.Builder
+	world   *model.World
+	moment  int
+	last    *fakeMarket // what the last good quotes are made of
+}
+
+// build lets the provider misbehave, if bad is not nil, during the build of the next mark, whose
+// outcome must be in want.
+func (f *followed) build(bad *misbehaviour, want string) {
+	sleepTo(10 * time.Minute)
+	f.moment++
+	m := newFakeMarket(f.moment)
+	f.fake.tell(m, bad)
+	began := time.Now()
+	report, err := f.builder.Build(f.Context(), time.Time{})
+	states := map[string]source.Part{}
+	for _, p := range report.Parts {
+		states[p.Name] = p
+	}
+	got, reason, said := "right", "", ""
+	switch a := f.fake.api; {
+	case errors.Is(err, builder.ErrGuard):
+		got, reason = "stop", err.Error()
+	case err != nil:
+		got, reason = "none", err.Error()
+	case states[a.quotes].State == source.PartStale:
+		got, reason, m = "kept", states[a.quotes].Reason, f.last
+	case bad == nil:
+		f.last = m
+	case bad.right != nil:
+		bad.right(m)
+	case bad.bend != nil:
+		bad.bend(m)
+	}
+	name := "good"
+	if bad != nil {
+		name, said = bad.on+" "+bad.name, bad.said
+	}
+	if !strings.Contains("|"+want+"|", "|"+got+"|") || got != "right" && (reason == "" ||
+		!strings.Contains(reason, said)) || len(reason) > 2000 || strings.Contains(reason, "s3cret") {
+		f.Fatalf("%s: %s, want %s; %.300s, want it to say %q; set aside %q", name, got, want, reason, said,
+			report.Rejections)
+	}
+	if err != nil {
+		return
+	}
+	files := f.fake.api.files(m, began)
+	for part, file := range map[string]string{"exchanges": "exchanges", f.fake.api.groups: "categories"} {
+		if states[part].State == source.PartMissing {
+			files[file+".ndjson"] = ""
+		}
+	}
+	must.Get(f.world.Build(files, time.Time{}))(f)
 }
 
 // follow lets a provider misbehave in one way after another, each time before a good
 // build and after it, and compares all that was published with the model.
 func follow(t *testing.T, a *fakeAPI, cases []misbehaviour) {
-	store, err := dirstore.Open(t.TempDir(), dirstore.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(dirstore.Open(t.TempDir(), dirstore.Options{Create: true}))(t)
 	settings := model.Defaults()
 	settings.Retain = builder.MaxRetain
 	settings.Clock = time.Now()
 	world := model.New(settings)
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{t: t, api: a}
-		transport, stop := f.serve()
+		f := &followed{T: t, fake: &fake{t: t, api: a}, world: world}
+		transport, stop := f.fake.serve()
 		defer stop()
-		b, err := builder.New(builder.Config{
-			Store: store, Retain: settings.Retain, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler),
+		f.builder = must.Get(builder.New(builder.Config{
+			Store: store, Retain: settings.Retain, Guards: builder.DefaultGuards, Log: buildtest.Discard,
 			Settings: floors(t, settings),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		open := func() { b.Source = f.open(t, transport, "?quota=none&rate=60000&slow=30"+a.options) }
-		moment := 0
-		var last *fakeMarket // what the last good quotes are made of
-		build := func(bad *misbehaviour, want string) {
-			sleepTo(10 * time.Minute)
-			moment++
-			m := newFakeMarket(moment)
-			f.tell(m, bad)
-			began := time.Now()
-			report, err := b.Build(t.Context(), time.Time{})
-			states := map[string]source.Part{}
-			for _, p := range report.Parts {
-				states[p.Name] = p
-			}
-			got, reason, said := "right", "", ""
-			switch {
-			case errors.Is(err, builder.ErrGuard):
-				got, reason = "stop", err.Error()
-			case err != nil:
-				got, reason = "none", err.Error()
-			case states[a.quotes].State == source.PartStale:
-				got, reason, m = "kept", states[a.quotes].Reason, last
-			case bad == nil:
-				last = m
-			case bad.right != nil:
-				bad.right(m)
-			case bad.bend != nil:
-				bad.bend(m)
-			}
-			name := "good"
-			if bad != nil {
-				name, said = bad.on+" "+bad.name, bad.said
-			}
-			if !strings.Contains("|"+want+"|", "|"+got+"|") || got != "right" && (reason == "" ||
-				!strings.Contains(reason, said)) || len(reason) > 2000 || strings.Contains(reason, "s3cret") {
-				t.Fatalf("%s: %s, want %s; %.300s, want it to say %q; set aside %q", name, got, want, reason, said,
-					report.Rejections)
-			}
-			if err != nil {
-				return
-			}
-			files := a.files(m, began)
-			for part, file := range map[string]string{"exchanges": "exchanges", a.groups: "categories"} {
-				if states[part].State == source.PartMissing {
-					files[file+".ndjson"] = ""
-				}
-			}
-			if _, err := world.Build(files, time.Time{}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		}))(t)
+		open := func() { f.builder.Source = f.fake.open(t, transport, "?quota=none&rate=60000&slow=30"+a.options) }
 		open()
-		build(nil, "right")
+		f.build(nil, "right")
 		for _, bad := range cases {
 			first, later, _ := strings.Cut(bad.want, " ")
 			if first != "" {
 				open()
-				build(&bad, first)
+				f.build(&bad, first)
 				open()
 			}
 			if later != "right" {
-				build(nil, "right")
+				f.build(nil, "right")
 			}
 			if bad.late {
 				time.Sleep(6 * time.Hour)
 			}
-			if build(&bad, later); bad.late {
+			if f.build(&bad, later); bad.late {
 				open()
 			}
 		}
@@ -556,7 +596,6 @@ func follow(t *testing.T, a *fakeAPI, cases []misbehaviour) {
 	p := &pair{t: t, world: world, store: store, poll: time.Hour, tags: map[string]string{},
 		bodies: map[string]string{}}
 	p.start()
-	defer p.close()
 	p.askWhole(1)
 	for _, s := range world.Retained() {
 		for _, list := range []string{"assets", "quotes", "exchanges", "categories", "chains"} {
@@ -593,13 +632,10 @@ func restFails(t *testing.T, a *fakeAPI, store artifacts.Store, fail func(http.R
 	f := &fake{t: t, api: a}
 	transport, stop := f.serve()
 	defer stop()
-	b, err := builder.New(builder.Config{
-		Store: store, Guards: builder.DefaultGuards, Log: slog.New(slog.DiscardHandler),
+	b := must.Get(builder.New(builder.Config{
+		Store: store, Guards: builder.DefaultGuards, Log: buildtest.Discard,
 		Settings: floors(t, model.Defaults()),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	options := "?quota=none&rate=60000&slow=30&cache=" + url.QueryEscape(t.TempDir()) + a.options
 	build := func(moment int, on string) *builder.Report {
 		t.Helper()
@@ -630,7 +666,7 @@ func restFails(t *testing.T, a *fakeAPI, store artifacts.Store, fail func(http.R
 	}
 }
 
-// tell says what the fake tells of from now on, and how.
+// tell sets the fake's market and its fault from now on.
 func (f *fake) tell(m *fakeMarket, fault *misbehaviour) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -642,14 +678,10 @@ func sleepTo(d time.Duration) { time.Sleep(d - time.Duration(time.Now().UnixNano
 // open opens the provider's source over the fake.
 func (f *fake) open(t testing.TB, transport http.RoundTripper, options string) *provider.Source {
 	t.Helper()
-	src, err := f.api.open(provider.Env{
-		Log: slog.New(slog.DiscardHandler), Transport: transport,
+	return must.Get(f.api.open(options, provider.Env{
+		Log: buildtest.Discard, Transport: transport,
 		Getenv: func(name string) string { return map[string]string{f.api.env: "s3cret"}[name] },
-	})(context.Background(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return src.(*provider.Source)
+	}))(t)
 }
 
 // TestMonth follows a builder and a cron job on one cache through 33 days, in which the
@@ -697,7 +729,7 @@ func TestMonth(t *testing.T) {
 							Published:   func(context.Context) (time.Time, error) { return time.Time{}, nil },
 							Change:      func(context.Context) error { return nil },
 							Collect:     func(context.Context) error { return nil },
-							ChangeEvery: time.Hour, CollectEvery: time.Hour, Log: slog.New(slog.DiscardHandler),
+							ChangeEvery: time.Hour, CollectEvery: time.Hour, Log: buildtest.Discard,
 						}
 						if rng.IntN(6) == 0 {
 							time.AfterFunc(time.Duration(rng.IntN(3000))*time.Millisecond, cancel)

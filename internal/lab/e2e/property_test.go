@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/lab/gen"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/model"
 	"pgregory.net/rapid"
 )
@@ -28,9 +29,7 @@ func TestMain(m *testing.M) {
 func checkProperty(t *testing.T, times int, property func(*rapid.T)) {
 	t.Helper()
 	if !asked {
-		if err := flag.Set("rapid.checks", strconv.Itoa(times)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, flag.Set("rapid.checks", strconv.Itoa(times)))
 	}
 	rapid.Check(t, property)
 }
@@ -56,7 +55,6 @@ func (p *pair) askAll(t *rapid.T, count int) {
 func TestOneSnapshot(t *testing.T) {
 	checkProperty(t, 8, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
-		defer p.close()
 		p.askAll(t, 10) // before the first snapshot
 		m := gen.Histories(1, 60, 0).Draw(t, "feed")[0]
 		if p.build(m.Files, time.Time{}) {
@@ -73,7 +71,6 @@ func TestOneSnapshot(t *testing.T) {
 func TestYear(t *testing.T) {
 	checkProperty(t, 3, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
-		defer p.close()
 		for _, m := range gen.Histories(24, 25, 0).Draw(t, "history") {
 			if !p.build(m.Files, time.Time{}) {
 				continue
@@ -109,7 +106,6 @@ func (p *pair) rebuild(files model.Files) {
 func TestCrowd(t *testing.T) {
 	checkProperty(t, 5, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
-		defer p.close()
 		for _, m := range gen.Histories(3, 10, 3000).Draw(t, "history") {
 			if p.build(m.Files, time.Time{}) {
 				p.askAll(t, 100)
@@ -124,12 +120,11 @@ func TestCrowd(t *testing.T) {
 	})
 }
 
-// TestRollback goes back to retained snapshots now and then, and from there on
-// again: at withdrawn times, which is refused, and at later ones.
+// TestRollback goes back to retained snapshots now and then and builds on from there: at withdrawn
+// times, which the builder refuses, and at later ones.
 func TestRollback(t *testing.T) {
 	checkProperty(t, 6, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
-		defer p.close()
 		var before model.Files
 		for _, m := range gen.Histories(16, 20, 0).Draw(t, "history") {
 			if !p.build(m.Files, time.Time{}) {
@@ -161,7 +156,6 @@ func TestRollback(t *testing.T) {
 func TestPast(t *testing.T) {
 	checkProperty(t, 4, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
-		defer p.close()
 		for _, m := range gen.Pasts(80).Draw(t, "history") {
 			p.build(m.Files, time.Time{})
 			if m.Changes {
@@ -175,15 +169,14 @@ func TestPast(t *testing.T) {
 	})
 }
 
-// TestHistory follows a few assets over a long time whose parts come in any way: by
-// builds, by backfills before and after, and with rollbacks between, and in which the
-// number of assets that give points is changed. Every point of
-// every window is compared at every moment, and in the snapshots that are retained.
+// TestHistory follows a few assets over a long time. Its parts come in any way: by builds, by
+// backfills before and after, with rollbacks between, and with changes of the number of assets that
+// give points. Every point of every window is compared at every moment, and in the retained
+// snapshots.
 func TestHistory(t *testing.T) {
 	checkProperty(t, 3, func(t *rapid.T) {
 		settings := gen.Settings().Draw(t, "settings")
 		p := newPair(t, settings, poll)
-		defer p.close()
 		moments := gen.Pasts(60).Draw(t, "history")
 		draw := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
 		past := moments[:draw("past", 20)] // put before the others, at once or later
@@ -221,17 +214,12 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// TestPastWithoutPrices: a past that is put before takes points away where it has the
-// first snapshot of an interval, and no prices.
+// TestPastWithoutPrices: a past that is put before removes points where it has the first snapshot
+// of an interval without prices.
 func TestPastWithoutPrices(t *testing.T) {
 	p := newPair(t, model.Defaults(), poll)
-	defer p.close()
 	moment := func(at, quotes string) gen.Moment {
-		when, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return gen.Moment{At: when, Files: model.Files{
+		return gen.Moment{At: must.Get(time.Parse(time.RFC3339, at))(t), Files: model.Files{
 			"feed.json": `{"format":1,"database":"d","time":"` + at + `"}`,
 			"assets.ndjson": `{"key":"a","name":"a","symbol":"a","slug":"a"}` + "\n" +
 				`{"key":"b","name":"b","symbol":"b","slug":"b"}`, "quotes.ndjson": quotes,
@@ -248,7 +236,6 @@ func TestPastWithoutPrices(t *testing.T) {
 // them at once, and says that they are not there after a while.
 func TestLaterPin(t *testing.T) {
 	p := newPair(t, model.Defaults(), time.Hour)
-	defer p.close()
 	feed := func(at string) model.Files {
 		return model.Files{"feed.json": `{"format":1,"database":"d","time":"` + at + `"}`,
 			"assets.ndjson": `{"key":"a","name":"a","symbol":"a","slug":"` + at + `"}`}

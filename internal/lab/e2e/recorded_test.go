@@ -11,6 +11,8 @@ import (
 
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/loadtest/model"
 	"pgregory.net/rapid"
 )
@@ -30,22 +32,10 @@ func readFolder(t *testing.T, folder string) model.Files {
 		if os.IsNotExist(err) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		files[name] = string(b)
 	}
 	return files
-}
-
-// needRecorded skips a test that reads a recorded feed when there is none.
-func needRecorded(t *testing.T, name string) string {
-	t.Helper()
-	folder := filepath.Join(recorded, name)
-	if _, err := os.Stat(folder); err != nil {
-		t.Skipf("skipped: this test reads recorded market data that is not part of the project: %v", err)
-	}
-	return folder
 }
 
 // TestRecordedDirectory builds a recorded directory of twenty thousand assets
@@ -53,8 +43,7 @@ func needRecorded(t *testing.T, name string) string {
 // that is asked to be long.
 func TestRecordedDirectory(t *testing.T) {
 	p := newPair(t, model.Defaults(), poll)
-	defer p.close()
-	files := readFolder(t, needRecorded(t, "coingecko-2025"))
+	files := readFolder(t, teststore.RecordedFolder(t, recorded, "coingecko-2025"))
 	if !p.build(files, time.Time{}) {
 		t.Fatal("nothing was published")
 	}
@@ -71,14 +60,13 @@ func TestRecordedDirectory(t *testing.T) {
 
 // TestRecordedMoments follows a recorded market over two dozen moments.
 func TestRecordedMoments(t *testing.T) {
-	folder := needRecorded(t, "top1000-2026")
+	folder := teststore.RecordedFolder(t, recorded, "top1000-2026")
 	moments, err := filepath.Glob(filepath.Join(folder, "*", "feed.json"))
 	if err != nil || len(moments) == 0 {
 		t.Fatalf("no moments in %s: %v", folder, err)
 	}
 	slices.Sort(moments) // the names of the folders are their times
 	p := newPair(t, model.Defaults(), poll)
-	defer p.close()
 	for _, moment := range moments {
 		if !p.build(readFolder(t, filepath.Dir(moment)), time.Time{}) {
 			t.Fatalf("%s: nothing was published", moment)
@@ -95,30 +83,15 @@ func TestRecordedMoments(t *testing.T) {
 // which not all assets have a history.
 func TestSimulatedYear(t *testing.T) {
 	ctx, end := context.Background(), time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	src, err := sim.Open(ctx, "?assets=400&seed=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(sim.Open(ctx, "?assets=400&seed=1"))(t)
 	settings := model.Defaults()
 	settings.History = 150
 	p := newPair(t, settings, poll)
-	defer p.close()
 	for _, ago := range local.Year {
-		from, err := src.Files(ctx, end.Add(-ago))
-		if err != nil {
-			t.Fatal(err)
-		}
+		from := must.Get(src.Files(ctx, end.Add(-ago)))(t)
 		files := model.Files{}
 		for _, name := range feedFiles {
-			f, err := from.Open(ctx, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := io.ReadAll(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files[name] = string(b)
+			files[name] = string(must.Get(io.ReadAll(must.Get(from.Open(ctx, name))(t)))(t))
 		}
 		p.build(files, end.Add(-ago))
 		p.askHistory(1)

@@ -12,6 +12,7 @@ import (
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // Rig is a refresher and its cache.
@@ -26,10 +27,8 @@ type Rig struct {
 // it.
 func New(tb testing.TB, store artifacts.Reader, shardMemory, responseMemory int64) *Rig {
 	tb.Helper()
-	cache, err := shards.New(shards.Config{Store: store, Memory: shardMemory, Dir: tb.TempDir(), Wait: time.Minute})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	cache := must.Get(shards.New(shards.Config{
+		Store: store, Memory: shardMemory, Dir: tb.TempDir(), Wait: time.Minute}))(tb)
 	tb.Cleanup(cache.Close)
 	return &Rig{Cache: cache, Refresher: snapshot.NewRefresher(snapshot.Config{
 		Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: responseMemory,
@@ -62,10 +61,7 @@ func (r *Rig) Await(tb testing.TB, at time.Time) *snapshot.Snapshot {
 // Key returns a key that may be used rate times a second, and burst times at once.
 func Key(tb testing.TB, rate, burst int) *auth.Key {
 	tb.Helper()
-	text, err := artifacts.NewKey(rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	text := must.Get(artifacts.NewKey(rand.Reader))(tb)
 	var keys auth.Keys
 	keys.Use(&artifacts.KeySet{Keys: []artifacts.KeyEntry{{
 		ID: "key", Hash: artifacts.HashKey([]byte(text)), Rate: rate, Burst: burst,

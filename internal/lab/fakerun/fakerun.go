@@ -1,5 +1,4 @@
-// Package fakerun makes results of runs that never were, for tests of what is
-// done with results.
+// Package fakerun makes up results of runs, for tests of code that reads results.
 package fakerun
 
 import (

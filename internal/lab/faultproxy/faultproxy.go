@@ -17,21 +17,20 @@ import (
 // client.
 type Fault struct {
 	Name string
-	// Loses says that connections end, or give nothing, so that whoever waits
-	// for more than a few bytes waits in vain. The others are slow.
+	// Loses says that a client never gets more than a few bytes. The other faults are only slow.
 	Loses bool
 
-	toxic, attributes string // of toxiproxy; none: the port is closed
+	toxic, attributes string // toxiproxy's names; empty: the port is closed
 }
 
 var (
-	// BlackHole is silent for ever.
+	// BlackHole never answers.
 	BlackHole = Fault{"black hole", true, "timeout", `{"timeout":0}`}
 	// Down refuses connections.
 	Down = Fault{"down", true, "", ""}
 )
 
-// Faults are all of them.
+// Faults lists all faults.
 var Faults = []Fault{
 	{"latency", false, "latency", `{"latency":150,"jitter":100}`}, // of all data, in milliseconds
 	// of each connection, in KB a second
@@ -46,8 +45,8 @@ var Faults = []Fault{
 	BlackHole, Down,
 }
 
-// Leaks are functions whose goroutines toxiproxy leaves behind when a connection
-// ends in the middle of its data, for goleak.IgnoreAnyFunction.
+// Leaks lists functions whose goroutines toxiproxy leaves behind when a connection ends in the
+// middle of its data, for goleak.IgnoreAnyFunction.
 var Leaks = []string{
 	"github.com/Shopify/toxiproxy/v2.(*ToxicLink).read",
 	"github.com/Shopify/toxiproxy/v2.(*ToxicLink).write",
@@ -65,8 +64,7 @@ type Proxy struct {
 	proxy  *toxiproxy.Proxy // nil while the port is closed
 }
 
-// quiet silences what toxics log by themselves, which goes to zerolog's global
-// logger.
+// quiet silences the toxics' own messages, which go to zerolog's global logger.
 var quiet = sync.OnceFunc(func() { log.Logger = zerolog.Nop() })
 
 // Start starts a proxy without a fault, on a free port of 127.0.0.1, for
@@ -90,11 +88,10 @@ func (p *Proxy) Addr() string {
 	return p.listen
 }
 
-// Set cuts all connections; those to come meet the fault f, in place of the one
-// before.
+// Set closes all connections and replaces the fault for new ones.
 //
-// Connections are cut and the proxy is made anew, because toxiproxy may wait for
-// ever when it takes a toxic off a connection whose client has gone.
+// It also recreates the proxy, because toxiproxy may hang when it removes a toxic from a connection
+// whose client has gone.
 func (p *Proxy) Set(f Fault) error {
 	var toxic string
 	if f.toxic != "" {
@@ -106,7 +103,7 @@ func (p *Proxy) Set(f Fault) error {
 	return nil
 }
 
-// Heal cuts all connections; those to come are passed on as they are.
+// Heal closes all connections and removes the fault.
 func (p *Proxy) Heal() error { return p.set("", true) }
 
 func (p *Proxy) set(toxic string, up bool) error {
@@ -132,5 +129,5 @@ func (p *Proxy) set(toxic string, up bool) error {
 	return nil
 }
 
-// Close cuts all connections and ends the proxy.
+// Close closes all connections and ends the proxy.
 func (p *Proxy) Close() error { return p.set("", false) }

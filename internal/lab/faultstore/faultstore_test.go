@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/internal/lab/faultstore"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/storetest"
 )
 
@@ -75,9 +76,7 @@ func TestDecisions(t *testing.T) {
 				want.err = artifacts.ErrNotFound
 			}
 			inner := memstore.New()
-			if err := inner.Put(ctx, artifacts.MustKey("there"), []byte("x")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, inner.Put(ctx, artifacts.MustKey("there"), []byte("x")))
 			var asked []faultstore.Op
 			s := faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
 				asked = append(asked, op)
@@ -118,9 +117,7 @@ func TestCorrupt(t *testing.T) {
 	s := faultstore.New(inner, func(faultstore.Op) faultstore.Decision { return faultstore.Corrupt })
 	for name, data := range map[string]string{"empty": "", "one": "x", "more": "hello"} {
 		key := artifacts.MustKey(name)
-		if err := s.Put(ctx, key, []byte(data)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(ctx, key, []byte(data)))
 		for range 2 {
 			b, v, err := s.Get(ctx, key, 10)
 			if err != nil || string(b) == data || v == "" {
@@ -138,16 +135,12 @@ func TestCorrupt(t *testing.T) {
 func TestCorruptEveryBit(t *testing.T) {
 	s := faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Corrupt })
 	data := []byte("twelve bytes")
-	if err := s.Put(t.Context(), artifacts.MustKey("a"), data); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(t.Context(), artifacts.MustKey("a"), data))
 	s.Reset()
 	seen := map[string]bool{}
 	for range 8 * len(data) {
 		b, _, err := s.Get(t.Context(), artifacts.MustKey("a"), 20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		wrong := 0
 		for i := range b {
 			wrong += bits.OnesCount8(b[i] ^ data[i])
@@ -164,9 +157,7 @@ func TestCorruptEveryBit(t *testing.T) {
 
 func TestTruncate(t *testing.T) {
 	s := faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Truncate })
-	if err := s.Put(t.Context(), artifacts.MustKey("a"), []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(t.Context(), artifacts.MustKey("a"), []byte("hello")))
 	if b, v, err := s.Get(t.Context(), artifacts.MustKey("a"), 10); err != nil || string(b) != "he" || v == "" {
 		t.Errorf("got %q of version %q, %v", b, v, err)
 	}
@@ -177,9 +168,7 @@ func TestCounts(t *testing.T) {
 	s := faultstore.New(memstore.New(), nil)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	must(s.Put(ctx, artifacts.MustKey("a"), make([]byte, 100)))
 	must(s.Put(ctx, artifacts.MustKey("b"), make([]byte, 20)))

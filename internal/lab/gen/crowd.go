@@ -7,9 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A crowd is a great number of plain rows, so that listings span many pages of
-// whatever they are stored in. They are many, so they are not drawn one by one:
-// a seed stands for them all.
+// A crowd is a large number of plain rows, so that listings span many shards. Drawing them one by
+// one would be slow: one seed generates them all.
 type crowd struct {
 	count int
 	seed  uint64
@@ -28,7 +27,7 @@ func newCrowd(d draw, most int) *crowd {
 	return c
 }
 
-// move takes the crowd to its next moment.
+// move advances the crowd to its next moment.
 func (c *crowd) move(d draw) {
 	c.rows = map[string][]string{}
 	if c.count == 0 {

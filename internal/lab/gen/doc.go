@@ -1,7 +1,6 @@
-// Package gen makes up markets and questions for property tests: feed folders
-// that change from moment to moment, with everything in them that the feed
-// allows and much that it does not, and requests, valid and not, about what
-// came of them.
+// Package gen generates markets and requests for property tests: feed folders that change over
+// time, with everything that the feed format allows and much that it does not, and valid and
+// invalid requests about the resulting snapshots.
 //
 // Everything is drawn through [pgregory.net/rapid], so that a failure shrinks
 // and is found again from its seed.

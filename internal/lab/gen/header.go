@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// AcceptEncodings are the lines of that header in a request: none, one or two.
+// AcceptEncodings generates the Accept-Encoding lines of a request: none, one or two.
 func AcceptEncodings() *rapid.Generator[[]string] {
 	return rapid.Custom(func(t *rapid.T) []string {
 		d := draw{t}
@@ -31,16 +31,16 @@ func AcceptEncodings() *rapid.Generator[[]string] {
 	})
 }
 
-// Conditions are the conditional headers of a request, made of the tag and the
-// time of an answer that the client holds.
+// Conditions are the conditional headers of a request, for a client that holds an answer with a tag
+// and a time.
 type Conditions struct {
 	IfNoneMatch     []string
 	IfModifiedSince string
 	NotModified     bool // what follows from them, for whoever has that answer
 }
 
-// ConditionsOn makes up conditions for an answer with an entity tag, without a
-// coding's suffix, and a time of modification.
+// ConditionsOn generates conditions for an answer with an entity tag, without a coding's suffix,
+// and a time of modification.
 func ConditionsOn(tag, modified string) *rapid.Generator[Conditions] {
 	return rapid.Custom(func(t *rapid.T) Conditions {
 		d := draw{t}

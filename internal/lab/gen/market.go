@@ -19,7 +19,7 @@ type Moment struct {
 	Again   bool          // the same feed is built a second time
 }
 
-// GoString tells a moment in the log of a failure.
+// GoString formats a moment for the log of a failure.
 func (m Moment) GoString() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "moment %s", m.At.Format(time.RFC3339))
@@ -40,7 +40,7 @@ func (m Moment) GoString() string {
 // A History is a market at one moment after the other.
 type History []Moment
 
-// GoString tells a history in the log of a failure.
+// GoString formats a history for the log of a failure.
 func (h History) GoString() string {
 	var b strings.Builder
 	for _, m := range h {
@@ -49,9 +49,9 @@ func (h History) GoString() string {
 	return b.String()
 }
 
-// Histories are markets over up to the given number of moments, with no more
-// rows in a collection than the size, and a crowd of up to so many plain assets
-// beside them, which brings exchanges and groups of its own.
+// Histories generates markets over up to the given number of moments, with at most size rows in a
+// collection, and beside them a crowd of up to that many plain assets with exchanges and groups of
+// its own.
 func Histories(moments, size, crowd int) *rapid.Generator[History] {
 	return rapid.Custom(func(t *rapid.T) History {
 		d := draw{t}
@@ -75,8 +75,8 @@ func Histories(moments, size, crowd int) *rapid.Generator[History] {
 	})
 }
 
-// steps lead from one moment to the next: to the borders of the rules of
-// retention, of the windows and of the recency of groups, and over them.
+// steps are the intervals between moments: up to and past the limits of retention, windows and the
+// recency of groups.
 var steps = []time.Duration{
 	10 * time.Minute, 20 * time.Minute, time.Hour, 50 * time.Minute, 70 * time.Minute, 30 * time.Minute, 2 * time.Hour,
 	6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 24*time.Hour - 10*time.Minute, 24*time.Hour + 10*time.Minute,
@@ -185,7 +185,7 @@ func (m *market) requote(d draw, a *thing) {
 	}
 }
 
-// member is the key of an asset that is there, was there or never will be.
+// member returns the key of an asset that exists, existed or never exists.
 func (m *market) member(d draw) string {
 	switch here, gone := m.here["assets"], m.gone["assets"]; {
 	case len(gone) > 0 && d.chance(10):
@@ -208,13 +208,13 @@ func (m *market) regroup(d draw, g *thing) {
 	}
 }
 
-// churn takes the market to its next moment.
+// churn advances the market to its next moment.
 func (m *market) churn(d draw) {
 	if d.chance(5) {
 		m.database = pick(d, []string{"db", "other", "ß"})
 	}
 	m.bad = pick(d, []int{m.bad, 0, 5, 20})
-	lazy := d.chance(30) // nothing but prices and members moves
+	lazy := d.chance(30) // only prices and members change
 	for _, c := range collections {
 		m.move(d, c, lazy)
 	}
@@ -248,7 +248,7 @@ func (m *market) churn(d draw) {
 	}
 }
 
-// move lets things of a collection go, come and come back.
+// move removes, adds and restores things of a collection.
 func (m *market) move(d draw, collection string, lazy bool) {
 	m.here[collection] = slices.DeleteFunc(m.here[collection], func(t *thing) bool {
 		leaves := !lazy && d.chance(6)
@@ -274,7 +274,7 @@ func (m *market) move(d draw, collection string, lazy bool) {
 	})
 }
 
-// Settings are settings of the builder: the defaults, or others.
+// Settings generates settings of the builder: the defaults, or others.
 func Settings() *rapid.Generator[model.Settings] {
 	return rapid.Custom(func(t *rapid.T) model.Settings {
 		d := draw{t}

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// kind is a kind of decimal field: what is at its limits.
+// kind is a kind of decimal field, with values at its limits.
 type kind struct {
 	plain  []string // ordinary values
 	limits []string // values at the limits of the field
@@ -79,8 +79,8 @@ func (d draw) decimal(k kind) string {
 	return literal
 }
 
-// Numbers are JSON values where a number is wanted: any that a field takes, in any
-// spelling, and what some fields refuse.
+// Numbers generates JSON values for a number field: values that a field takes, in any spelling, and
+// values that some fields refuse.
 func Numbers() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		d := draw{t}

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Pasts are long histories of a few assets that come and go, as do their prices, in
-// bursts and with gaps, around the borders at which kept prices thin out.
+// Pasts generates long histories of a few assets. Assets and prices come and go, in bursts and with
+// gaps, around the ages at which kept prices are thinned.
 func Pasts(moments int) *rapid.Generator[History] {
 	return rapid.Custom(func(t *rapid.T) History {
 		d := draw{t}
@@ -67,7 +67,8 @@ func Pasts(moments int) *rapid.Generator[History] {
 			case d.chance(8):
 				at = at.Add(pick(d, steps))
 			case d.chance(50):
-				// To where an older moment is at a border, and its assets with it.
+				// Go to where an older moment reaches one of the ages, with the assets of that
+				// moment.
 				old := n - d.upTo(min(n, 30))
 				to := h[old].At.Add(pick(d, borders) + time.Duration(d.upTo(2)-1)*10*time.Minute)
 				if to.After(at) && to.Sub(at) < 120*24*time.Hour {
@@ -86,7 +87,7 @@ func Pasts(moments int) *rapid.Generator[History] {
 	})
 }
 
-// borders are the ages at which something becomes of a kept price.
+// borders are the ages at which kept prices are thinned or leave a window.
 var borders = []time.Duration{
 	48 * time.Hour, 90 * 24 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 12 * time.Hour, 30 * 24 * time.Hour,
 	6 * time.Hour, time.Hour, 365 * 24 * time.Hour,

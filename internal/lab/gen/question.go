@@ -13,14 +13,14 @@ import (
 )
 
 var endpoints = []string{
-	"quotes", "assets", "categories", "exchanges", "chains", "history", "search", "trending", "global"}
+	"quotes", "markets", "assets", "categories", "exchanges", "chains", "history", "search", "trending", "global"}
 
 // maxQuery keeps requests within the 16 KiB that the service takes.
 const maxQuery = 15 << 10
 
-// Questions are requests to a service in the state of the world, valid and not.
-// Those that are pinned name retained snapshots, gone ones and nonsense, but no
-// time whose snapshot may be on its way: such a request makes an edge wait.
+// Questions generates valid and invalid requests to a service in the state of the world. Pins name
+// retained snapshots, deleted ones and nonsense, but no snapshot that is still to come: an edge
+// waits for such a one.
 func Questions(w *model.World) *rapid.Generator[model.Question] {
 	return rapid.Custom(func(t *rapid.T) model.Question {
 		d := draw{t}
@@ -50,14 +50,14 @@ func Questions(w *model.World) *rapid.Generator[model.Question] {
 	})
 }
 
-// Queries are query strings, without the question mark, of requests to an endpoint
-// that has no snapshot.
+// Queries generates query strings, without the question mark, of requests to an endpoint that has
+// no snapshot.
 func Queries(endpoint string) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string { return strings.TrimPrefix(draw{t}.query(nil, endpoint), "?") })
 }
 
-// ascii escapes what may not stand in a target, where it is a 400 before anything else: see
-// package rawhttp.
+// ascii escapes bytes that must not stand in a target, where they are a 400 before anything else:
+// see package rawhttp.
 func ascii(target string) string {
 	var b strings.Builder
 	for _, c := range []byte(target) {
@@ -70,7 +70,7 @@ func ascii(target string) string {
 	return b.String()
 }
 
-// Searches are questions that look for assets of the newest snapshot.
+// Searches generates searches for assets of the newest snapshot.
 func Searches(w *model.World) *rapid.Generator[model.Question] {
 	return rapid.Custom(func(t *rapid.T) model.Question {
 		d := draw{t}
@@ -78,8 +78,8 @@ func Searches(w *model.World) *rapid.Generator[model.Question] {
 	})
 }
 
-// LongFilters are questions whose filter matches many rows of a crowd, in any
-// order and at any page.
+// LongFilters generates questions whose filter matches many rows of a crowd, in any order and at
+// any page.
 func LongFilters(w *model.World) *rapid.Generator[model.Question] {
 	return rapid.Custom(func(t *rapid.T) model.Question {
 		d := draw{t}
@@ -117,7 +117,7 @@ func (d draw) oddPath(endpoint string) string {
 		"/openapi/v1/", "/openapi/v1", "/openapi/v2/" + endpoint, "/openapi/v1/" + endpoint + "%3F",
 		"/openapi/v1/./" + endpoint, "/openapi/v1/x/../" + endpoint,
 		"/openapi/v1/" + endpoint + ";a=b", "/openapi/v1/" + endpoint + "%00", "/openapi/v1/" + endpoint + "s",
-		"/OPENAPI/v1/" + endpoint, "/openapi/v1/markets", "/" + endpoint,
+		"/OPENAPI/v1/" + endpoint, "/openapi/v1/market", "/" + endpoint,
 		"/openapi/v1/" + endpoint + "é", "/openapi/v1/" + endpoint + "%20",
 	})
 }
@@ -146,12 +146,15 @@ func (d draw) oddPins(w *model.World) []string {
 func (d draw) query(s *model.Snapshot, endpoint string) string {
 	var pairs []string
 	for _, name := range []string{
-		"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "fields", "by", "window", "q"} {
+		"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "category", "chain", "fields", "by",
+		"window", "q"} {
 		often := map[string]int{"sort": 50, "page": 30, "size": 30, "limit": 20, "offset": 20, "id": 15, "slug": 20,
-			"symbol": 20, "fields": 15, "by": 8, "window": 5, "q": 5}[name]
+			"symbol": 20, "category": 3, "chain": 3, "fields": 15, "by": 8, "window": 5, "q": 5}[name]
 		switch {
 		case endpoint == "trending" && name == "by":
 			often = 60
+		case endpoint == "markets" && (name == "category" || name == "chain"):
+			often = 30
 		case endpoint == "search" && name == "q":
 			often = 97
 		case endpoint == "search":
@@ -176,7 +179,7 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 			"utm_source=a&utm_source=b", "é+%2C=1"}
 		pairs = append(pairs, pick(d, odd))
 	}
-	if d.chance(5) { // names that nobody reads, to the end of X-Ignored and beyond
+	if d.chance(5) { // unknown names, up to the limit of X-Ignored and beyond
 		for range d.between(1, 200) {
 			pairs = append(pairs, d.encode(pick(d, []string{"a", "b", "é", "z", "_"})+
 				strings.Repeat("n", d.upTo(pick(d, []int{2, 20, 300})))+strconv.Itoa(d.upTo(99))))
@@ -270,11 +273,15 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 	case "slug":
 		return d.csv(knownSlugs, append([]string{"", "nothing", "nothing-else", "a%b", "~", "é&=", "x y",
 			strings.Repeat("long", 100), strings.Repeat("é", 300)}, slugs...), nil)
+	case "category", "chain":
+		_, known, _ := s.Known(map[string]string{"category": "categories", "chain": "chains"}[name])
+		return d.csv(known, []string{"", "nothing", "x y", "\u212A"}, nil)
 	case "symbol":
 		return d.csv(knownSymbols, append([]string{"", "NOPE", "nope", "\u212A", "x=y", "😀😀"}, symbols...), nil)
 	case "fields":
-		return d.csv([]string{"links"}, []string{
-			"", "LINKS", "lin\u212As", "link\u017f", "links ", " links", "link", "name", "*", "all", "links;"}, nil)
+		return d.csv([]string{"links", "groups"}, []string{
+			"", "GROUP\u017f", "LINKS", "lin\u212As", "link\u017f", "links ", " links", "link",
+			"name", "*", "all", "links;"}, nil)
 	case "q":
 		return d.encode(d.typed(s))
 	case "window":
@@ -290,8 +297,8 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 	panic("gen: unknown parameter " + name)
 }
 
-// typed is what somebody types to find an asset: parts of its name, symbol and slug,
-// and what is near them.
+// typed returns what somebody may type to find an asset: parts of its name, symbol and slug, and
+// near misses.
 func (d draw) typed(s *model.Snapshot) string {
 	known := s.Texts()
 	if len(known) == 0 || d.chance(5) {
@@ -354,8 +361,8 @@ func (d draw) integer(usual []string) string {
 	return pick(d, usual)
 }
 
-// csv is a list of known values, values that may not be there, and refused
-// ones; now and then at the most elements or over it.
+// csv returns a list of known values, unknown ones and refused ones, now and then with the most
+// elements allowed or more.
 func (d draw) csv(known, others, refused []string) string {
 	count := d.between(1, 6)
 	if d.chance(6) {
@@ -386,8 +393,7 @@ func (d draw) csv(known, others, refused []string) string {
 	return strings.Join(elements, separator)
 }
 
-// refold writes a text in other code points that mostly fold the same, and at
-// times do not.
+// refold writes a text in other code points that mostly, but not always, fold the same.
 func (d draw) refold(s string) string {
 	switch d.upTo(3) {
 	case 0:

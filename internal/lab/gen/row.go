@@ -38,8 +38,7 @@ func (d draw) row(members []member) string {
 	return b.String()
 }
 
-// optional appends a member, or leaves it out, or says null, when it has the
-// value that an absent one has.
+// optional appends a member, or, if its value is the default, omits it or writes null.
 func (d draw) optional(members []member, name, value, otherwise string) []member {
 	if value == otherwise {
 		switch d.upTo(2) {

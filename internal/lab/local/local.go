@@ -85,8 +85,8 @@ func (m *Machine) Output(ctx context.Context, program string, args ...string) ([
 	return out.Bytes(), nil
 }
 
-// Year is how long before its end the past of a simulated market is built, so
-// that every window, the board and the changes have something to show.
+// Year are the ages of a few snapshots, so that every window, the board and the changes have
+// something to show, and blocks of history all ages.
 var Year = []time.Duration{
 	364 * day, 300 * day, 240 * day, 180 * day, 120 * day, 89 * day, 60 * day, 45 * day, 29 * day, 20 * day, 13 * day,
 	6 * day, 3 * day,
@@ -96,37 +96,29 @@ var Year = []time.Duration{
 
 const day = 24 * time.Hour
 
-// BuildPast builds a simulated market's past into a store that is empty: the
-// snapshots that are so long before end, the oldest first. Of any other source
-// it builds one snapshot. What is older than a store's newest snapshot the
-// builder refuses, so a store that has one is left to the builder's loop.
+// BuildPast builds a simulated market's past into an empty store: snapshots at these distances
+// before end, the oldest first, or a year of all that a store remembers if before is nil. Of any
+// other source it builds one snapshot. It leaves a store with a snapshot alone, since the builder
+// refuses anything older.
 func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, before []time.Duration) error {
-	// A folder that is not there yet is an empty store; verify would not make it.
-	dir, inFolder := strings.CutPrefix(m.Store, "file:")
-	if _, err := os.Stat(dir); !inFolder || !errors.Is(err, fs.ErrNotExist) {
-		report, err := m.Output(ctx, "builder", "verify", "--store", m.Store, "--json")
-		if err != nil {
-			return err
-		}
-		var found struct{ Sequence uint64 }
-		if err := json.Unmarshal(report, &found); err != nil {
-			return fmt.Errorf("builder verify printed %q: %w", report, err)
-		}
-		if found.Sequence > 0 {
-			return nil
+	if built, err := m.built(ctx); built || err != nil {
+		return err
+	}
+	at := func(ago time.Duration) string { return "--time=" + end.Add(-ago).UTC().Format(time.RFC3339) }
+	var builds [][]string
+	switch simulated := strings.HasPrefix(source, "sim:"); {
+	case !simulated:
+		builds = [][]string{{"build"}}
+	case before == nil:
+		builds = [][]string{{"backfill", at(0)}}
+	default:
+		for _, ago := range before {
+			builds = append(builds, []string{"build", at(ago)})
 		}
 	}
-	simulated := strings.HasPrefix(source, "sim:")
-	if !simulated {
-		before = []time.Duration{0}
-	}
-	step := cmdline.Bar(len(before), "building the market's past")
-	for _, ago := range before {
-		// Made-up prices may move by any factor between two moments that are months apart.
-		args := []string{"build", "--source", source, "--store", m.Store, "--log-level", "warn", "--json"}
-		if simulated {
-			args = append(args, "--time", end.Add(-ago).UTC().Format(time.RFC3339))
-		}
+	step := cmdline.Bar(len(builds), "building the market's past")
+	for _, args := range builds {
+		args = append(args, "--source", source, "--store", m.Store, "--log-level", "warn", "--json")
 		if _, err := m.Output(ctx, "builder", args...); err != nil {
 			return err
 		}
@@ -134,6 +126,25 @@ func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, b
 	}
 	_, err := m.Output(ctx, "builder", "change", "--store", m.Store)
 	return err
+}
+
+// built reports whether the store has a snapshot.
+func (m *Machine) built(ctx context.Context) (bool, error) {
+	// A folder that is not there yet is an empty store; status would not make it.
+	if dir, inFolder := strings.CutPrefix(m.Store, "file:"); inFolder {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+	}
+	report, err := m.Output(ctx, "builder", "status", "--store", m.Store, "--json")
+	if err != nil {
+		return false, err
+	}
+	var found struct{ Snapshots []struct{ Published bool } }
+	if err := json.Unmarshal(report, &found); err != nil {
+		return false, fmt.Errorf("builder status printed %q: %w", report, err)
+	}
+	return len(found.Snapshots) > 0, nil
 }
 
 // Key returns the API key in file, made by an earlier run, or makes one, with
@@ -216,18 +227,27 @@ const readyWithin = 30 * time.Second
 // most.
 func Await(ctx context.Context, url string, p *Program) error {
 	return p.await(ctx, url, 50*time.Millisecond, func(ctx context.Context) bool {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return false
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return false
-		}
-		_, _ = io.Copy(io.Discard, res.Body)
-		_ = res.Body.Close()
-		return res.StatusCode == http.StatusOK
+		_, err := Get(ctx, url)
+		return err == nil
 	})
+}
+
+// Get returns the body of the answer to a GET of url. A status other than 200 is an error.
+func Get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", url, res.Status, body)
+	}
+	return body, err
 }
 
 // AwaitListener waits likewise until p takes connections at addr.

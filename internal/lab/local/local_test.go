@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"go.uber.org/goleak"
 )
 
@@ -31,16 +32,10 @@ func TestBuildPast(t *testing.T) {
 	end := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	verify := func() string {
 		t.Helper()
-		out, err := m.Output(t.Context(), "builder", "verify", "--store", m.Store, "--json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(out)
+		return string(must.Get(m.Output(t.Context(), "builder", "verify", "--store", m.Store, "--json"))(t))
 	}
 	for range 2 {
-		if err := m.BuildPast(t.Context(), "sim:?assets=50&seed=1", end, []time.Duration{time.Hour, 0}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.BuildPast(t.Context(), "sim:?assets=50&seed=1", end, []time.Duration{time.Hour, 0}))
 		if got := verify(); !strings.Contains(got, `"snapshot":"2026-11-01T12:00:00Z","sequence":2,`) {
 			t.Errorf("the store holds %s", got)
 		}
@@ -62,9 +57,7 @@ func TestBuildPast(t *testing.T) {
 // script makes a program of the machine's.
 func script(t *testing.T, m *Machine, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(m.Bin, name), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(m.Bin, name), []byte("#!/bin/sh\n"+text), 0o755))
 }
 
 func TestPrograms(t *testing.T) {
@@ -74,9 +67,7 @@ func TestPrograms(t *testing.T) {
 
 	// A program that ends is not waited for any longer, and says why it ended.
 	p, err := m.Start("first", "broken", "world")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = Await(t.Context(), "http://127.0.0.1:1/", p)
 	if err == nil || !strings.Contains(err.Error(), "first ended: exit status 3\nhello world") {
 		t.Errorf("waiting for a program that ends: %v", err)
@@ -96,10 +87,7 @@ func TestPrograms(t *testing.T) {
 	defer srv.Close()
 	defer http.DefaultClient.CloseIdleConnections()
 	for _, end := range []func(*Program){(*Program).Stop, (*Program).Kill} {
-		p, err := m.Start("second", "lasting")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(m.Start("second", "lasting"))(t)
 		if err := Await(t.Context(), srv.URL, p); err != nil || asked.Load() < 3 {
 			t.Errorf("after %d requests: %v", asked.Load(), err)
 		}
@@ -116,10 +104,7 @@ func TestPrograms(t *testing.T) {
 }
 
 func TestFree(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	taken := ln.Addr().String()
 	if got := Free(taken); got == taken || !strings.HasPrefix(got, "127.0.0.1:") {
 		t.Errorf("instead of a port in use: %s", got)

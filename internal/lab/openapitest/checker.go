@@ -24,8 +24,8 @@ import (
 // Checker checks requests and answers against the document. It is safe for
 // concurrent use.
 type Checker struct {
-	// Doc is the document, its schemas closed: clients must bear fields that
-	// are not in it, but this service must not send any.
+	// Doc is the document with closed schemas: clients must accept unknown fields, but this service
+	// must not send any.
 	Doc *openapi3.T
 }
 
@@ -138,9 +138,8 @@ func canonical(name string) string {
 	return name
 }
 
-// validate lets kin-openapi check headers and body. It would look at neither on
-// a 304 or an answer to HEAD, so it is given them as the 200 of a GET,
-// whose only response is ref.
+// validate lets kin-openapi check headers and body. It would check neither on a 304 or an answer to
+// HEAD, so validate presents these as the 200 of a GET whose only response is ref.
 func (c *Checker) validate(method string, ref *openapi3.ResponseRef, a Answer) error {
 	bodiless := method == http.MethodHead || a.Status == http.StatusNotModified
 	if bodiless && len(a.Body) > 0 {
@@ -177,7 +176,7 @@ func (c *Checker) Valid(target string, header http.Header) error {
 	})
 }
 
-// operation is what the document says of a path; of one below /at/, of its endpoint's.
+// operation returns the document's description of a path; below /at/, of its endpoint.
 func (c *Checker) operation(path string) *openapi3.Operation {
 	if below, ok := strings.CutPrefix(path, "/at/"); ok {
 		_, endpoint, _ := strings.Cut(below, "/")

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testedge"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -118,8 +119,8 @@ func Unchanged(tb testing.TB) artifacts.Store {
 	return store
 }
 
-// Start runs an edge on free ports until the test ends, and returns its base
-// URL. It is ready for the store's snapshot, if there is one, and for its keys.
+// Start runs an edge on free ports until the test ends, and returns its base URL. The edge has the
+// store's snapshot, if there is one, and its keys.
 func Start(tb testing.TB, cfg edge.Config) string {
 	tb.Helper()
 	cfg.CacheSize, cfg.CacheDir = 8<<20, tb.TempDir()
@@ -131,16 +132,10 @@ func Start(tb testing.TB, cfg edge.Config) string {
 func Await(tb testing.TB, base, key string) {
 	tb.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		req, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, base+"/openapi/v1/global", nil)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(tb.Context(), http.MethodGet, base+"/openapi/v1/global", nil))(tb)
 		req.Header.Set("X-Api-Key", key)
 		req.Close = true
-		r, err := http.DefaultClient.Do(req)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		r := must.Get(http.DefaultClient.Do(req))(tb)
 		_ = r.Body.Close()
 		if r.StatusCode == http.StatusOK {
 			return

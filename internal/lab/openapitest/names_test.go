@@ -4,15 +4,13 @@ import (
 	"testing"
 
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/lab/must"
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // TestNames compares names that the document lists with the builder's.
 func TestNames(t *testing.T) {
-	c, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New())(t)
 	for schema, names := range map[*openapi3.Schema][]string{
 		c.Doc.Components.Schemas["PercentChange"].Value:                      market.Windows[:],
 		c.Doc.Components.Schemas["Exchange"].Value.Properties["links"].Value: market.ExchangeLinks[:],

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Transport lets a client reach a handler without a network. So a test that runs
-// in a bubble of testing/synctest waits in no time.
+// Transport lets a client reach a handler without a network. A test in a testing/synctest bubble
+// then waits in virtual time.
 type Transport struct{ Handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.

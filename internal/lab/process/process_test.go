@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 // run starts a shell script, and returns once it has printed a line.
@@ -15,10 +17,7 @@ func run(t *testing.T, script string) (*Process, *bytes.Buffer) {
 	first := make(chan struct{})
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Stdout = &notify{to: out, first: first}
-	p, err := Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Start(cmd))(t)
 	t.Cleanup(p.Kill)
 	select {
 	case <-first:

@@ -11,12 +11,12 @@ import (
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/internal/lab/gen"
+	"example.com/marketdata/internal/lab/must"
 	"pgregory.net/rapid"
 )
 
-// Digits draws a quote of any numbers and no numbers at all: every digit that a
-// provider writes is in the feed's row. What becomes of it there, package source tests.
-// quote is a market with that quote only.
+// Digits draws quotes of any numbers, or none: the feed's row must have every digit that the
+// provider writes. Package source tests how these are read. quote is a market with that quote only.
 func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.Market) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -47,16 +47,13 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 	})
 }
 
-// FuzzRows calls check with the answers in the sample, of which one is replaced by
-// a drawn one that passes for an answer: an array, or for the last file an object.
-// files are the sample's without .json; odd are answers to begin with.
+// FuzzRows calls check with the sample's answers, one of them replaced by fuzz input that is a
+// valid answer: an array, or for the last file an object. files are the sample's without .json; odd
+// are answers to begin with.
 func FuzzRows(f *testing.F, files, odd []string, check func(t *testing.T, answers [][]byte)) {
 	var sample [][]byte
 	for i, name := range files {
-		b, err := os.ReadFile(filepath.Join("testdata/sample", name+".json"))
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join("testdata/sample", name+".json")))(f)
 		sample = append(sample, b)
 		f.Add(i, b)
 		for _, odd := range odd {

@@ -20,7 +20,7 @@ type Endpoint struct {
 	Prices bool
 }
 
-// marksOfDay are how many snapshots a day has, and inTime is when each is to be there.
+// marksOfDay is the number of snapshots a day; each must be there within inTime.
 const (
 	marksOfDay = 144
 	inTime     = 2 * time.Minute
@@ -34,10 +34,10 @@ var endpointFaults = map[string]http.HandlerFunc{
 	"rows of nothing": Says("[" + strings.Repeat("{},", 100) + "{}]"),
 }
 
-// EndpointsFail takes the endpoints of a sample away for a day, one at a time and all
-// but the prices together: prices of each mark are there within two minutes, and the
-// last good rows stand in for all else, which the feed says. Prices stand in for an
-// hour, and then there is no feed.
+// EndpointsFail makes the endpoints of a sample fail for a day, one at a time and all but the
+// prices together. Prices of each mark are there within two minutes; the last good rows stand in
+// for everything else, and the feed says so. Old prices stand in for an hour; after that there is
+// no feed.
 func EndpointsFail(
 	t *testing.T, endpoints map[string]Endpoint, sample func() *Provider, open func(*Provider) *provider.Source,
 ) {
@@ -73,7 +73,7 @@ func EndpointsFail(
 	}
 }
 
-// failForADay lets something fail for a day that prices do not need: part, or all.
+// failForADay makes endpoints that prices do not need fail for a day: part, or all.
 func failForADay(
 	t *testing.T, name string, endpoints map[string]Endpoint, p *Provider, open func(*Provider) *provider.Source,
 	fail func(p *Provider, on bool), part string,
@@ -103,7 +103,7 @@ func failForADay(
 		}
 	}
 	for _, e := range endpoints {
-		// Who asks to be left alone is not asked for anything else either.
+		// After a 429 the builder does not ask the provider for anything else either.
 		want := !e.Prices && (part == e.Part || part == "")
 		if any := !e.Prices && strings.HasSuffix(name, "429"); failed[e.Part] != want && (want || !any) {
 			t.Errorf("%s: %s is said to have failed: %v, want %v", name, e.Part, failed[e.Part], want)
@@ -143,10 +143,10 @@ func pricesFail(
 	}
 }
 
-// NastyRows reads a market in which a nasty row of the asset a follows a good one
-// of the asset b: it is taken as it is or set aside with a reason, and b goes on. Each
-// of rows has the nasty one, its price in units of the last place ("": no quote),
-// and how the reasons begin for which rows are set aside.
+// NastyRows reads a market with a nasty row of asset a after a good one of asset b: the nasty one
+// is accepted as it is or set aside with a reason, and b is accepted. Each of rows has the nasty
+// one, its price in units of the last place ("": no quote), and how the reasons begin for which
+// rows are set aside.
 func NastyRows(t *testing.T, rows [][]string, market func(row string) provider.Market) {
 	t.Helper()
 	for _, test := range rows {

@@ -17,40 +17,28 @@ import (
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // Files returns the present files of a source.
 func Files(t testing.TB, s *provider.Source) source.Files {
 	t.Helper()
-	files, err := s.Files(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
+	return must.Get(s.Files(t.Context(), time.Time{}))(t)
 }
 
 // Contents returns a file of a feed.
 func Contents(t testing.TB, files source.Files, name string) string {
 	t.Helper()
-	r, err := files.Open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(files.Open(t.Context(), name))(t)
 	defer r.Close()
-	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return string(must.Get(io.ReadAll(r))(t))
 }
 
 // Read reads a feed.
 func Read(t testing.TB, files source.Files) (*market.Feed, *source.Report) {
 	t.Helper()
 	feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return feed, report
 }
 
@@ -65,8 +53,8 @@ func All(t *testing.T, files source.Files) map[string]string {
 	return m
 }
 
-// WantSample compares the feed of testdata/sample with testdata/feed, which builder feed
-// writes; no row of it may be set aside.
+// WantSample compares the feed of testdata/sample with testdata/feed, which builder feed writes. No
+// row may be set aside.
 func WantSample(t *testing.T, sample *provider.Source) {
 	t.Helper()
 	files := Files(t, sample)
@@ -82,16 +70,14 @@ func WantSample(t *testing.T, sample *provider.Source) {
 	AllAccepted(t, files)
 }
 
-// LiveIsReplayed records a source and replays the recording: the feed is that of the
-// source, of the recording and of the sample that the provider answers with, every
-// byte of which is in the recording.
+// LiveIsReplayed records a source and replays the recording. Source, recording and the sample that
+// the provider answers with must give the same feed, and the recording must hold every byte of the
+// sample.
 func LiveIsReplayed(t *testing.T, live *provider.Source, replay func(dir string) *provider.Source) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "recording")
 	want := All(t, Files(t, replay("testdata/sample")))
-	if err := live.Record(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, live.Record(t.Context(), dir))
 	if got := All(t, Files(t, live)); !maps.Equal(got, want) {
 		t.Errorf("live:\n%v\nwant\n%v", got, want)
 	}
@@ -160,9 +146,7 @@ func (f RoundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func CheckRead(t testing.TB, feed *provider.Feed) {
 	t.Helper()
 	_, report, err := source.Read(t.Context(), feed, source.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, table := range []*provider.Table{
 		&feed.Assets, &feed.Quotes, &feed.Exchanges, &feed.Categories, &feed.Chains} {
 		if got := report.Files[i]; got.Rows != table.Rows() || got.Accepted+got.Rejected != got.Rows {

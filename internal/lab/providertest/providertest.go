@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,9 @@ import (
 	"sync"
 	"testing"
 
+	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/pipe"
 )
 
@@ -44,11 +47,7 @@ func Sample(t testing.TB, prefix string, files map[string]string) *Provider {
 	t.Helper()
 	p := New()
 	for path, file := range files {
-		b, err := os.ReadFile(filepath.Join("testdata/sample", file+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Set(prefix+path, b)
+		p.Set(prefix+path, must.Get(os.ReadFile(filepath.Join("testdata/sample", file+".json")))(t))
 	}
 	return p
 }
@@ -163,8 +162,8 @@ func (p *Provider) Serve(t testing.TB) string {
 	return s.URL
 }
 
-// Transport lets a client reach the provider without a network: a test that runs
-// in a bubble of testing/synctest then waits in no time.
+// Transport lets a client reach the provider without a network. A test in a testing/synctest bubble
+// then waits in virtual time.
 func (p *Provider) Transport() http.RoundTripper { return pipe.Transport{Handler: p} }
 
 // Open opens a source where the environment has vars, and without a quota unless
@@ -183,11 +182,25 @@ func Open(
 		rest = strings.TrimPrefix(rest, "?")
 		rest = strings.TrimSuffix("?quota=none&"+rest, "&")
 	}
-	s, err := open(rest, env)
-	if err != nil {
-		t.Fatal(err)
+	return must.Get(open(rest, env))(t)
+}
+
+// Options opens a source by name with each of these options. They map to a part of the error, or to
+// "" where there is none, and the source has the name that it was opened by.
+func Options(t *testing.T, name string, open func(string, provider.Env) (*provider.Source, error),
+	options map[string]string, vars ...string) {
+	opener := map[string]source.Opener{name: Env(t, vars...).Opener(open)}
+	for rest, want := range options {
+		s, err := source.Open(t.Context(), name+":"+rest, opener)
+		switch {
+		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", rest, err, want)
+		case want == "" && !strings.Contains(rest, "&"):
+			if named, err := url.QueryUnescape(s.String()); err != nil || named != name+":"+rest {
+				t.Errorf("%s is named %s, %v", rest, named, err)
+			}
+		}
 	}
-	return s
 }
 
 // Env returns surroundings without a key, whose log is the test's.
@@ -232,8 +245,6 @@ func Rows(t testing.TB, body []byte) []any {
 	var rows []any
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.UseNumber()
-	if err := d.Decode(&rows); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Decode(&rows))
 	return rows
 }

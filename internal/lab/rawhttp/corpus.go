@@ -461,8 +461,8 @@ var tables = []table{
 	},
 }
 
-// pipelines are many requests at once: answered in order, up to one that is
-// refused or closes.
+// pipelines are many requests at once: answered in order, up to the first that is refused or
+// closes.
 func pipelines() []Case {
 	type one struct {
 		method, raw string
@@ -493,8 +493,8 @@ func pipelines() []Case {
 		},
 	}
 	var cases []Case
-	// pipeline is n requests, of which the first is of kind from. The one at
-	// breaks, if any, is instead end, which ends the connection.
+	// pipeline is n requests, starting with kind from. Request number breaks, if any, is replaced
+	// by end, which ends the connection.
 	pipeline := func(name string, n, from, breaks int, end one) {
 		c := Case{Name: "pipelines/" + name}
 		for i := range n {
@@ -530,7 +530,7 @@ func pipelines() []Case {
 	}
 	for i, e := range ends {
 		pipeline(e.name+" in the middle", 6, i, 3, e.one)
-		if len(e.raw) < maxHead { // the time of tests grows with the square of a case
+		if len(e.raw) < maxHead { // tests take time quadratic in a case's length
 			pipeline(e.name+" at the end", 3, i+4, 2, e.one)
 		}
 	}

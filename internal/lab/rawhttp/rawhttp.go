@@ -59,16 +59,15 @@ type entry struct {
 	status []int
 }
 
-// Cases returns the corpus. Every request that is taken is followed by another
-// one on the same connection, which is answered only if the first was read to
-// its end and no further; so is every one that is refused, and there the other
-// must not be answered.
+// Cases returns the corpus. After every request that is taken or refused another one follows on the
+// same connection. If the first is taken, the other is answered only if the first was read exactly
+// to its end; if the first is refused, the other must not be answered.
 func Cases() []Case {
 	var cases []Case
 	for _, t := range tables {
 		for _, kind := range []struct {
 			entries []entry
-			status  int // of those that do not say
+			status  int // by default
 			next    string
 			as      Case
 		}{
@@ -97,8 +96,7 @@ func Cases() []Case {
 	return append(cases, pipelines()...)
 }
 
-// Mutate returns raw with one to three things changed that servers are known to
-// disagree about.
+// Mutate returns raw with one to three changes of kinds that servers are known to disagree about.
 func Mutate(r *rand.Rand, raw string) string {
 	for range 1 + r.IntN(3) {
 		raw = mutations[r.IntN(len(mutations))](r, raw)

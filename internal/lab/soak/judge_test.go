@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
-	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -12,66 +12,59 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
-	"example.com/marketdata/builder"
-	"example.com/marketdata/builder/source/sim"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/model"
-	"example.com/marketdata/loadtest/oracle"
 	"example.com/marketdata/loadtest/traffic"
 )
 
-// TestJudge lets an edge that is made up answer rightly and wrongly: every
-// promise that it breaks is noted, and no other.
+// judged is an answer of a fake edge.
+type judged struct {
+	status   int
+	snapshot string
+	body     string
+	header   http.Header
+	latest   string // snapshot of the answer before
+	calm     bool
+	want     string // the promise that is broken, "" for none
+}
+
+func (c judged) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("ETag", fmt.Sprintf("%q", hex.EncodeToString([]byte(c.snapshot+c.body))))
+	h.Set("X-Request-Id", "01234567890123456789")
+	maps.Copy(h, c.header)
+	if c.snapshot != "" {
+		h.Set("X-Snapshot-Time", c.snapshot)
+	}
+	w.WriteHeader(c.status)
+	_, _ = w.Write([]byte(c.body)) // may be shorter than Content-Length
+}
+
+// TestJudge: of right and wrong answers of a fake edge, each broken promise is counted, and no
+// other.
 func TestJudge(t *testing.T) {
-	ctx := t.Context()
 	store := memstore.New()
-	feed, err := sim.Open(ctx, "?assets=60&seed=1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := builder.New(builder.Config{Store: store, Source: feed, Retain: time.Hour, Guards: builder.DefaultGuards,
-		Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := time.Date(2026, 3, 1, 0, 10, 0, 0, time.UTC)
+	const target, older, newer = "/openapi/v1/quotes", "2026-03-01T00:10:00Z", "2026-03-01T00:20:00Z"
+	q, _ := model.Parse(target)
 	bodies := map[string]string{}
-	const target = "/openapi/v1/quotes"
-	v := &vault{Store: store, right: map[artifacts.Key][]byte{}}
-	for _, at := range []time.Time{first, first.Add(artifacts.Step)} {
-		if _, err := b.Build(ctx, at); err != nil {
-			t.Fatal(err)
-		}
-		m, err := oracle.FindManifest(ctx, store, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := oracle.Load(ctx, store, m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, _ := model.Parse(target)
-		bodies[at.Format(model.TimeFormat)] = s.Answer(q, nil).Body
+	for _, name := range []string{older, newer} {
+		at := must.Get(time.Parse(model.TimeFormat, name))(t)
+		s := teststore.Publish(t, store, teststore.NewFeed(60, uint64(at.Unix())), at).Oracle(t, store)
+		bodies[name] = s.Answer(q, nil).Body
 	}
-	older, newer := first.Format(model.TimeFormat), first.Add(artifacts.Step).Format(model.TimeFormat)
 	if bodies[older] == bodies[newer] {
 		t.Fatal("both snapshots answer the same")
 	}
 	wrong := []byte(bodies[newer])
 	wrong[len(wrong)/2] ^= 1
 	const unavailable = `{"code":50300,"message":"m","message_key":"SERVICE_UNAVAILABLE","result":{}}`
-
-	for name, c := range map[string]struct {
-		status   int
-		snapshot string
-		body     string
-		header   http.Header
-		latest   string
-		calm     bool
-		want     string // the promise that is broken, "" for none
-	}{
+	v := &vault{Store: store, right: map[artifacts.Key][]byte{}}
+	for name, c := range map[string]judged{
 		"right":                      {200, newer, bodies[newer], nil, older, true, ""},
 		"right, older":               {200, older, bodies[older], nil, "", true, ""},
 		"one bit wrong":              {200, newer, string(wrong), nil, "", false, wrongAnswers},
@@ -90,38 +83,21 @@ func TestJudge(t *testing.T) {
 			200, newer, bodies[newer], http.Header{"Content-Length": {"1000000"}}, "", false, cutAnswers},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				h := w.Header()
-				h.Set("Content-Type", "application/json")
-				h.Set("ETag", fmt.Sprintf("%q", hex.EncodeToString([]byte(c.snapshot+c.body))))
-				h.Set("X-Request-Id", "01234567890123456789")
-				for k, v := range c.header {
-					h[k] = v
-				}
-				if c.snapshot != "" {
-					h.Set("X-Snapshot-Time", c.snapshot)
-				}
-				w.WriteHeader(c.status)
-				_, _ = w.Write([]byte(c.body)) // short of its length where that is the case
-			}))
+			server := httptest.NewServer(c)
 			defer server.Close()
 			s := &soak{vault: v, report: newReport()}
 			if c.calm {
 				s.quiet.Store(1)
 			}
-			e, err := client.ParseEndpoint(server.URL, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(client.ParseEndpoint(server.URL, false))(t)
 			checker := check.New(check.Config{Share: 1, Store: v})
-			src := &source{
-				traffic.NewTargets([]traffic.Target{{Method: "GET", Path: target}}, nil, checker), s, &node{}, ctx}
+			targets := traffic.NewTargets([]traffic.Target{{Method: "GET", Path: target}}, nil, checker)
+			src := &source{targets, s, &node{}, t.Context()}
 			one := src.Session().(*session)
 			one.latest = c.latest
 			conn := client.New(e)
 			defer conn.Close()
-			res, err := conn.Do(ctx, one.Request(0, e).Bytes, false)
-			if err != nil {
+			if res, err := conn.Do(t.Context(), one.Request(0, e).Bytes, false); err != nil {
 				one.Failed(err)
 			} else {
 				one.Answer(res)
@@ -143,8 +119,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeTime lets an edge answer from snapshots at times of its choice: of 1 and 2,
-// which are current, 3, which is to be, and 2 and 3 withdrawn where that is said.
+// TestJudgeTime judges answers from snapshots 1 and 2, which are current, and 3, which is not due
+// yet. With withdrawn, 2 and 3 are withdrawn.
 func TestJudgeTime(t *testing.T) {
 	names := []string{"", "2026-03-01T00:10:00Z", "2026-03-01T00:20:00Z", "2026-03-01T00:30:00Z"}
 	due := time.Now().Add(time.Hour)
@@ -193,7 +169,7 @@ func TestJudgeTime(t *testing.T) {
 		if promise != c.want {
 			t.Errorf("%s: %q, want %q", name, promise, c.want)
 		}
-		// The edge's newest is 1: what it may refuse of 1, 2 and 3.
+		// The edge's newest snapshot is 1: what it may refuse of 1, 2 and 3.
 		one = &session{source: &source{soak: s, edge: &node{}}, life: 2}
 		_, _ = one.judgeTime(names[1])
 		for _, i := range c.withdrawn {

@@ -19,8 +19,8 @@ import (
 	"example.com/marketdata/loadtest/traffic"
 )
 
-// scenario asks for pages of every listing in every order, filters,
-// prices over time, and the two that are no listing.
+// scenario asks for pages of every listing in every order, filters, prices over time, and the two
+// endpoints without a listing.
 var scenario = `
 zipf: 1
 mix:
@@ -61,9 +61,8 @@ const (
 	think = 2 * time.Millisecond
 )
 
-// load begins to ask the edges, each by a closed loop of the load tester, until
-// ctx is done. The function that it returns waits for the end, and takes down
-// what the oracle has found wrong.
+// load starts a closed loop of the load tester for each edge, until ctx is done. The returned
+// function waits for the end and records the oracle's findings.
 func (s *soak) load(ctx context.Context) (wait func(), err error) {
 	var endpoints []*client.Endpoint
 	sc, err := traffic.ParseScenario([]byte(scenario))
@@ -123,7 +122,7 @@ func (s *soak) judgeStreams(r *streams.Result) {
 			s.report.breaks(cutAnswers, "%d streams of events: %s", n, why)
 		}
 	}
-	if r.Early > killed*streamsPerEdge { // an edge that comes up without a snapshot tells of the first one at once
+	if r.Early > killed*streamsPerEdge { // an edge that starts without a snapshot announces the first one at once
 		s.report.breaks(offTime, "%d events came before their snapshots were to become current", r.Early)
 	}
 	if r.Open != r.Count || r.Events == 0 {
@@ -167,27 +166,27 @@ type session struct {
 	life   int64     // of the edge, at that time
 	latest string    // snapshot of the last answer without a pin in this life
 	head   bool      // it was a HEAD
-	pin    string    // it asked for, "" for none
+	pin    string    // that it asked for, "" for none
 
 	rollback int // the newest that an answer of this life has shown
 }
 
-// told is what an edge has told clients in one life. Snapshots are named by their
-// times, which sort as text.
+// told is what an edge has told clients in one life. Snapshots are named by their times, which sort
+// as text.
 type told struct {
 	mu       sync.Mutex
 	life     int64
 	newest   string               // of all snapshots that are not withdrawn
 	inForce  string               // the newest of answers without a pin
-	prepared map[string]time.Time // that a pin has found before they were due, and when they are
+	prepared map[string]time.Time // found by a pin before they were due, and when they are due
 }
 
-// lateness bounds how long after its time a snapshot that waited for it may become
-// current. Who shares a machine with all the rest gets the processor late.
+// lateness bounds how long after its time a waiting snapshot may become current: everything shares
+// one machine, so an edge may get the processor late.
 const lateness = time.Second
 
-// judgeTime judges the time of an answer by what the builder published, and by what
-// the edge has answered before. It returns what is wrong, and by which promise.
+// judgeTime checks the time of an answer against what the builder has published and what the edge
+// has answered before. It returns the fault and the promise that it breaks.
 func (s *session) judgeTime(snapshot string) (promise, detail string) {
 	k, n, now := s.source.soak, &s.source.edge.told, time.Now()
 	k.mu.Lock()
@@ -196,7 +195,7 @@ func (s *session) judgeTime(snapshot string) (promise, detail string) {
 	defer n.mu.Unlock()
 	if n.life != s.life {
 		if n.life > s.life {
-			return "", "" // of an edge that was killed since
+			return "", "" // the edge was killed since
 		}
 		n.life, n.newest, n.inForce, n.prepared = s.life, "", "", map[string]time.Time{}
 	}
@@ -218,7 +217,7 @@ func (s *session) judgeTime(snapshot string) (promise, detail string) {
 		}
 		return "", ""
 	}
-	// An edge that comes up without a snapshot answers from the first one at once.
+	// An edge that starts without a snapshot answers from the first one at once.
 	if due.After(now) && n.inForce != "" && n.inForce != snapshot {
 		promise, detail = offTime, fmt.Sprintf("%s was current %v early", snapshot, due.Sub(now))
 	}
@@ -243,9 +242,9 @@ func (s *session) judgeTime(snapshot string) (promise, detail string) {
 	return promise, detail
 }
 
-// refused reports whether a pin may be refused with this status: with 410 after a
-// rollback, and before the edge has what another may have, with 503, or 400 when it
-// is more than a step away from what there can be.
+// refused reports whether an edge may refuse a pin with this status: 410 after a rollback, 503
+// before it has what another edge may have, 400 if the pin is more than a step away from any
+// possible snapshot.
 func (s *session) refused(status int) bool {
 	k, n := s.source.soak, &s.source.edge.told
 	k.mu.Lock()
@@ -276,7 +275,7 @@ func (s *session) Request(i uint64, e *client.Endpoint) *engine.Request {
 	for s.source.edge.down() && s.source.ctx.Err() == nil {
 		pause(s.source.ctx, 10*time.Millisecond)
 	}
-	if life := s.source.edge.life.Load(); life != s.life { // what the edge that was killed had said is over
+	if life := s.source.edge.life.Load(); life != s.life { // answers of the killed edge no longer bind it
 		s.life, s.latest, s.rollback = life, "", 0
 	}
 	s.began = time.Now()

@@ -40,7 +40,7 @@ func main() {
 // errBroken: a promise was not kept; the table says which.
 var errBroken = errors.New("a promise was broken")
 
-// run soaks, prints the table to out, and how it goes to progress.
+// run runs the soak, prints the table to out and the progress to progress.
 func (c *cli) run(ctx context.Context, out, progress io.Writer) (err error) {
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64N(1e9) + 1
@@ -73,8 +73,7 @@ func (c *cli) run(ctx context.Context, out, progress io.Writer) (err error) {
 	return err
 }
 
-// show tells how it goes, every ten seconds, until the function that it returns
-// is called.
+// show prints the progress every ten seconds until the returned function is called.
 func (s *soak) show(w io.Writer) (end func()) {
 	fmt.Fprintf(w, "soaking for %v with seed %d\n", s.cfg.Duration, s.cfg.Seed)
 	began, tick, stop := time.Now(), time.NewTicker(10*time.Second), make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"example.com/marketdata/loadtest/streams"
 )
 
-// report is what was counted. Its methods are safe for concurrent use.
+// report counts events and broken promises. Its methods are safe for concurrent use.
 type report struct {
 	mu         sync.Mutex
 	counts     map[string]int64 // by the name of the table's row
@@ -25,7 +25,7 @@ type report struct {
 	examples   []string
 }
 
-// Rows of the table, or how they begin.
+// Rows of the table, or their prefixes.
 const (
 	requests  = "requests"
 	published = "snapshots published"
@@ -44,8 +44,8 @@ type usage struct {
 	resident    []float64 // bytes
 }
 
-// over shows how a number of bytes went, in MiB at up to ten evenly spaced
-// checkpoints, the last among them.
+// over formats numbers of bytes in MiB, at up to ten evenly spaced checkpoints, the last among
+// them.
 func over(bytes []float64) string {
 	var b strings.Builder
 	n := min(10, len(bytes))
@@ -78,7 +78,7 @@ var promises = []string{
 
 const maxExamples = 20
 
-// breaks notes that a promise was not kept.
+// breaks counts a broken promise.
 func (r *report) breaks(promise, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *report) count(row string) {
 	r.counts[row]++
 }
 
-// sum adds up the rows whose names begin alike.
+// sum adds up the rows with a prefix.
 func sum(m map[string]int64, prefix string) (n int64) {
 	for row, v := range m {
 		if strings.HasPrefix(row, prefix) {
@@ -112,7 +112,7 @@ func sum(m map[string]int64, prefix string) (n int64) {
 	return n
 }
 
-// line is how it goes, in a line.
+// line returns the progress in one line.
 func (r *report) line() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,16 +33,15 @@ const (
 	activateAfter  = 4 * time.Second
 	clientsPerEdge = 3
 	cacheSize      = 32 << 20
-	// recoverWithin bounds the time from the end of all faults to edges that have
-	// the newest snapshot: an edge that met faults for long polls every half
-	// minute.
+	// recoverWithin bounds the time from the end of all faults until the edges have the newest
+	// snapshot: after long faults an edge polls every half minute.
 	recoverWithin = time.Minute
-	// calmFor is how long everything is left in order after that.
+	// calmFor is how long no fault is made after that.
 	calmFor = 1500 * time.Millisecond
 )
 
-// soak is the whole: a MinIO, a proxy in front of it that fails, a builder that
-// publishes, two edges, clients, and whoever makes the faults.
+// soak is the whole setup: a MinIO behind a proxy that fails, a builder, two edges, clients and the
+// faults.
 type soak struct {
 	cfg     *cli
 	machine *local.Machine // its store is the MinIO itself
@@ -56,7 +52,7 @@ type soak struct {
 	edges   []*node
 	report  *report
 
-	// building is held by a build, and by faults that a builder is not to meet.
+	// building is held by builds, and by faults that no builder may see.
 	building sync.Mutex
 	at       time.Time // of the newest snapshot that was begun; guarded by building
 
@@ -101,15 +97,15 @@ func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
 	}
 	s.vault = &vault{Store: s.direct, right: map[artifacts.Key][]byte{}}
 	first := s.at
-	for _, ago := range local.Year { // so that history has blocks of all ages
+	for _, ago := range local.Year {
 		s.at = first.Add(-ago)
 		if err = s.build(ctx, 0); err != nil {
 			return s, err
 		}
 	}
 	through := strings.Replace(s.machine.Store, s.server.Endpoint, "http://"+s.proxy.Addr(), 1)
-	// Not of the ports that connections get, nor those of another soak: an edge that was
-	// killed wants its own again.
+	// Ports outside the range for outgoing connections, and not another soak's: a killed edge needs
+	// its own again.
 	free := func() string { return local.Free(fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))) }
 	for _, name := range []string{"edge with a cache folder", "edge without one"} {
 		n := &node{name: name, addr: free(), admin: free()}
@@ -167,8 +163,8 @@ func (s *soak) kill(n *node) {
 	s.report.count(kills + "edge")
 }
 
-// build publishes the next snapshot, or is killed after a while when that is not
-// zero. The caller holds building, or is alone.
+// build publishes the next snapshot, or kills the builder after a while if that is not zero. The
+// caller holds building, or is alone.
 func (s *soak) build(ctx context.Context, killAfter time.Duration) (err error) {
 	s.at = s.at.Add(artifacts.Step)
 	p, err := s.machine.Start("builder", "builder", "build", "--source",
@@ -219,7 +215,7 @@ func (s *soak) published(ctx context.Context) error {
 	return nil
 }
 
-// announce has clients pin the snapshot that is published, before any edge has it.
+// announce makes clients pin the published snapshot before any edge has it.
 func (s *soak) announce(ctx context.Context) error {
 	p, err := oracle.Published(ctx, s.vault)
 	if err != nil {
@@ -239,7 +235,7 @@ func (s *soak) change(ctx context.Context) error {
 	return err
 }
 
-// noteChange has the oracle read the change record, before the next one.
+// noteChange makes the oracle read the change record before it is replaced.
 func (s *soak) noteChange() {
 	for _, c := range s.checkers {
 		c.NoteChange()
@@ -323,8 +319,7 @@ func (s *soak) run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	// The parts draw from generators of their own, so that how fast one is does
-	// not change what the others do.
+	// Each part has its own random generator, so that its speed does not change what the others do.
 	random := func(part uint64) *rand.Rand { return rand.New(rand.NewPCG(s.cfg.Seed, part)) }
 	loaded, err := s.load(ctx)
 	if err != nil {
@@ -336,8 +331,8 @@ func (s *soak) run(ctx context.Context) error {
 		return err
 	}
 	draw := random(2)
-	// In the last quarter no edge is killed, so that what is measured at the end is
-	// of processes that have lived through faults for a while.
+	// No edge is killed in the last quarter, so that the last measurements are of processes that
+	// have run through faults for a while.
 	for end := time.Now().Add(s.cfg.Duration); time.Now().Before(end) && ctx.Err() == nil; {
 		if err := s.round(ctx, draw, time.Until(end) > s.cfg.Duration/4); err != nil {
 			return err
@@ -371,8 +366,8 @@ func (s *soak) run(ctx context.Context) error {
 	return s.compareUsage(ctx)
 }
 
-// round makes a few faults at the same time, and takes them back. kills says
-// whether edges are killed, too.
+// round makes a few faults at the same time, and takes them back. kills says whether it may kill
+// edges.
 func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
 	r := &round{soak: s, random: random}
 	defer r.release()
@@ -430,7 +425,7 @@ func (r *round) release() {
 	}
 }
 
-// spoils are what happens to bytes; nil bytes are removed.
+// spoils are the ways to damage bytes; nil removes the object.
 var spoils = []struct {
 	name  string
 	spoil func(random *rand.Rand) func([]byte) []byte
@@ -449,9 +444,8 @@ var spoils = []struct {
 	{"removed", func(*rand.Rand) func([]byte) []byte { return func([]byte) []byte { return nil } }},
 }
 
-// damageStore publishes a snapshot behind the edges' back, and spoils the
-// pointer, the manifest, the change record or some objects of it before they can
-// see it. Builders wait until that is repaired: they would meet it, too.
+// damageStore publishes a snapshot and damages its pointer, manifest, change record or some objects
+// before the edges can see it. Builders wait for the repair, since they would read the damage, too.
 func (r *round) damageStore(ctx context.Context) error {
 	r.building.Lock()
 	r.holds = true
@@ -474,7 +468,7 @@ func (r *round) damageStore(ctx context.Context) error {
 	switch r.random.IntN(8) {
 	case 0:
 		what, keys = "pointer", []artifacts.Key{artifacts.CurrentKey}
-		if how.name == "removed" { // an edge that starts would take that for a store without a snapshot
+		if how.name == "removed" { // a starting edge would take that for a store without a snapshot
 			how = spoils[0]
 		}
 	case 1:
@@ -506,7 +500,7 @@ func (r *round) damageStore(ctx context.Context) error {
 	return r.proxy.Heal()
 }
 
-// damageDisk spoils some files of the cache folder.
+// damageDisk damages some files of the cache folder.
 func (r *round) damageDisk() error {
 	var files []string
 	for _, n := range r.edges {
@@ -545,8 +539,8 @@ func (r *round) damageDisk() error {
 	return nil
 }
 
-// checkpoint waits until both edges have recovered, leaves everything in order
-// for a moment, and takes down what they use.
+// checkpoint waits until both edges have recovered, makes no faults for a moment, and records what
+// the edges use.
 func (s *soak) checkpoint(ctx context.Context, first bool) error {
 	began := time.Now()
 	p, err := oracle.Published(ctx, s.vault)
@@ -599,7 +593,7 @@ func (s *soak) checkpoint(ctx context.Context, first bool) error {
 	return nil
 }
 
-// unlessDone drops an error that the end of the soak has made.
+// unlessDone drops an error caused by the end of the soak.
 func (s *soak) unlessDone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -607,11 +601,11 @@ func (s *soak) unlessDone(ctx context.Context, err error) error {
 	return err
 }
 
-// compareUsage breaks the promise of flat memory where that is so. What was
-// measured first was that of a process that has just begun, with little in its caches.
+// compareUsage breaks the promise of flat memory if the use has grown. The first measurement was of
+// a process that had just started, with little in its caches.
 //
-// The collector lets garbage pile up to several times what is live, but not beyond
-// its limit; what is resident besides is the program itself.
+// Garbage may grow to several times the live heap, but not beyond the collector's limit; the rest
+// of the resident memory is the program itself.
 func (s *soak) compareUsage(ctx context.Context) error {
 	program, err := os.Stat(filepath.Join(s.cfg.Bin, "edge"))
 	if err != nil {
@@ -649,26 +643,16 @@ type status struct {
 	}
 }
 
-func (n *node) get(ctx context.Context, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err == nil && res.StatusCode != http.StatusOK {
-		_ = res.Body.Close()
-		err = fmt.Errorf("%s: status %d", path, res.StatusCode)
-	}
-	return res, err
+func (n *node) get(ctx context.Context, path string) ([]byte, error) {
+	return local.Get(ctx, "http://"+n.admin+path)
 }
 
 func (n *node) status(ctx context.Context) (st status, err error) {
-	res, err := n.get(ctx, "/status")
-	if err != nil {
-		return st, err
+	text, err := n.get(ctx, "/status")
+	if err == nil {
+		err = json.Unmarshal(text, &st)
 	}
-	defer res.Body.Close()
-	return st, json.NewDecoder(res.Body).Decode(&st)
+	return st, err
 }
 
 // The metrics that are read.
@@ -682,12 +666,7 @@ const (
 
 // live returns how many bytes of the heap are in use, garbage aside.
 func (n *node) live(ctx context.Context) (float64, error) {
-	res, err := n.get(ctx, "/debug/pprof/heap?gc=1&debug=1")
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
+	text, err := n.get(ctx, "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
 		return 0, err
 	}
@@ -697,15 +676,13 @@ func (n *node) live(ctx context.Context) (float64, error) {
 }
 
 func (n *node) usage(ctx context.Context) (map[string]float64, error) {
-	res, err := n.get(ctx, "/metrics")
+	text, err := n.get(ctx, "/metrics")
 	if err != nil {
 		return nil, err
 	}
-	defer res.Body.Close()
 	values := map[string]float64{}
-	lines := bufio.NewScanner(res.Body)
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), " ")
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch name {
 		case metricMemory, metricGoroutines, metricFiles, metricLimit:
 			if values[name], err = strconv.ParseFloat(value, 64); err != nil {
@@ -713,5 +690,5 @@ func (n *node) usage(ctx context.Context) (map[string]float64, error) {
 			}
 		}
 	}
-	return values, lines.Err()
+	return values, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 )
 
@@ -31,9 +32,7 @@ func TestSoak(t *testing.T) {
 	var table, progress bytes.Buffer
 	err := c.run(t.Context(), &table, &progress)
 	t.Logf("%s%s", &progress, &table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, row := range []string{"wrong answers", "answers of status 200", "requests below /at/", "streams of events"} {
 		if !strings.Contains(table.String(), "| "+row) {
 			t.Errorf("the table has no row of %s", row)

@@ -8,13 +8,13 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// vault is the store, directly and as it should be: it remembers the right bytes
-// of what was damaged, and puts them back.
+// vault is the store without proxy and faults. It remembers the original bytes of damaged objects
+// and restores them.
 type vault struct {
 	artifacts.Store
 
 	mu    sync.RWMutex
-	right map[artifacts.Key][]byte // by key of what is damaged now
+	right map[artifacts.Key][]byte // of the objects that are damaged now
 }
 
 // Get implements artifacts.Reader with the right bytes.
@@ -27,8 +27,7 @@ func (v *vault) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte
 	return v.Store.Get(ctx, key, limit)
 }
 
-// damage writes spoil's bytes in place of an object, or removes it when they are
-// nil.
+// damage replaces an object's bytes by spoil's, or removes the object if these are nil.
 func (v *vault) damage(ctx context.Context, key artifacts.Key, spoil func([]byte) []byte) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -48,7 +47,7 @@ func (v *vault) damage(ctx context.Context, key artifacts.Key, spoil func([]byte
 	return err
 }
 
-// repair puts everything back.
+// repair restores everything.
 func (v *vault) repair(ctx context.Context) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

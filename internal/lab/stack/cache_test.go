@@ -18,8 +18,10 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/keys"
-	edgepkg "example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/testedge"
+	"example.com/marketdata/internal/lab/teststore"
 )
 
 // front is a cache in front of an edge.
@@ -38,37 +40,27 @@ type front struct {
 func startProxy(t *testing.T, addr string, cmd *exec.Cmd) {
 	t.Helper()
 	name := filepath.Base(cmd.Path)
-	p, err := (&local.Machine{Data: t.TempDir()}).StartCommand(name, cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get((&local.Machine{Data: t.TempDir()}).StartCommand(name, cmd))(t)
 	t.Cleanup(func() {
 		p.Stop()
 		if t.Failed() {
 			t.Logf("%s printed: %s", name, p.Tail())
 		}
 	})
-	if err := local.AwaitListener(t.Context(), addr, p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, local.AwaitListener(t.Context(), addr, p))
 }
 
 // startFront starts a program with one of deploy/cache's configurations, its
 // variables replaced, and returns when it takes connections.
 func startFront(t *testing.T, addr, config, dir string, variables []string, program string, args ...string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../../deploy/cache", config))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("../../../deploy/cache", config)))(t)
 	file := filepath.Join(dir, config)
-	if err := os.WriteFile(file, []byte(strings.NewReplacer(variables...).Replace(string(text))), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(strings.NewReplacer(variables...).Replace(string(text))), 0o644))
 	startProxy(t, addr, exec.Command(program, append(args, file)...))
 }
 
-// TestCache: what README.md of deploy/cache says, of its configurations.
+// TestCache checks the claims of deploy/cache/README.md with its configurations.
 func TestCache(t *testing.T) {
 	for name, start := range map[string]func(f *front, dir string){
 		"nginx": func(f *front, dir string) {
@@ -79,9 +71,7 @@ func TestCache(t *testing.T) {
 		"varnish": func(f *front, dir string) {
 			f.addr, f.drops = local.Free("127.0.0.1:18280"), true
 			host, port, err := net.SplitHostPort(f.origin)
-			if err != nil {
-				f.t.Fatal(err)
-			}
+			must.OK(f.t, err)
 			startFront(f.t, f.addr, "varnish.vcl", dir, []string{"${EDGE_HOST}", host, "${EDGE_PORT}", port},
 				program(f.t, "varnishd"),
 				"-F", "-n", dir, "-a", f.addr, "-s", "malloc,64m", "-p", "http_gzip_support=off", "-p",
@@ -90,23 +80,17 @@ func TestCache(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &front{t: t, name: name, service: newService(t, 0)}
-			alice, bob := f.key("alice", 1e6, 1e6), f.key("bob", 1e6, 1e6)
-			e, stop := f.edge(func(cfg *edgepkg.Config) {
-				cfg.CacheScope, cfg.Server.TrustedProxies = "public",
-					[]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-				cfg.Server.AddressBurst = 1000
-			})
+			alice, bob := teststore.Key(t, f.store, 1e6, 1e6), teststore.Key(t, f.store, 1e6, 1e6)
+			cfg := f.config()
+			cfg.CacheScope, cfg.Server.AddressBurst = "public", 1000
+			cfg.Server.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+			e := testedge.Start(t, cfg)
 			f.origin, f.admin = e.Addr().String(), e.AdminAddr().String()
-			if err := poll(t.Context(), "the edge", func() (bool, error) {
+			must.OK(t, poll(t.Context(), "the edge", func() (bool, error) {
 				return f.ask(f.origin, "GET", "/openapi/v1/global", alice.Key).StatusCode == 200, nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			// Not below t.TempDir, whose names are too long for Varnish.
-			dir, err := os.MkdirTemp("", "front")
-			if err != nil {
-				t.Fatal(err)
-			}
+			dir := must.Get(os.MkdirTemp("", "front"))(t)
 			t.Cleanup(func() { os.RemoveAll(dir) })
 			if err := os.Chmod(dir, 0o755); err != nil { // both give up root's rights
 				t.Fatal(err)
@@ -116,7 +100,7 @@ func TestCache(t *testing.T) {
 			f.testRefused(alice)
 			f.testSwap(alice, bob)
 			f.testRevoked(alice, bob)
-			stop()
+			e.Stop()
 			if a := f.ask(f.addr, "GET", "/openapi/v1/exchanges", alice.Key); a.StatusCode != 503 ||
 				a.Header.Get("Cache-Control") != "no-store" || !bytes.Contains(a.body, []byte(`"code":50300`)) {
 				t.Errorf("without an edge: %d %v %s", a.StatusCode, a.Header, a.body)
@@ -147,17 +131,10 @@ func (f *front) ask(addr, method, target, key string, headers ...string) *got {
 	for _, h := range headers {
 		raw.WriteString(h + "\r\n")
 	}
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", addr))(f.t)
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		f.t.Fatal(err)
-	}
-	if _, err := io.WriteString(c, raw.String()+"\r\n"); err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, c.SetDeadline(time.Now().Add(patience)))
+	must.Get(io.WriteString(c, raw.String()+"\r\n"))(f.t)
 	res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
 	if err != nil {
 		f.t.Fatalf("%s: %v", target, err)
@@ -169,8 +146,8 @@ func (f *front) ask(addr, method, target, key string, headers ...string) *got {
 	return &got{res, id, body, strings.HasSuffix(strings.Join(res.Header["Cache-Status"], ", "), f.name+"; hit")}
 }
 
-// check compares an answer of the cache to that of the edge to the same request. What
-// was not kept must name its own request.
+// check compares the cache's answer with the edge's to the same request. An uncached answer must
+// have the id of its own request.
 func (f *front) check(target, key string, method string, headers ...string) *got {
 	f.t.Helper()
 	a := f.ask(f.addr, method, target, key, headers...)
@@ -188,7 +165,7 @@ func (f *front) same(a, want *got, what string) {
 	if id := a.Header.Get("X-Request-Id"); len(a.Header["X-Request-Id"]) != 1 || !a.hit && id != a.id {
 		f.t.Errorf("%s: id %s of another request than %s", what, a.Header["X-Request-Id"], a.id)
 	}
-	// What caches say of themselves; what is of the moment, and the id.
+	// Headers that caches add, headers that depend on the moment, and the id.
 	of := func(g *got) http.Header {
 		h := g.Header.Clone()
 		for _, name := range []string{"Age", "Via", "Server", "Date", "Connection", "X-Request-Id", "Cache-Status",
@@ -202,7 +179,7 @@ func (f *front) same(a, want *got, what string) {
 		return h
 	}
 	h, w := of(a), of(want)
-	if a.StatusCode == 304 { // more of the 200 than the edge sends
+	if a.StatusCode == 304 { // the cache repeats more of the 200 than the edge does
 		for _, name := range []string{"Surrogate-Key", "Cache-Tag", "Content-Type"} {
 			h.Del(name)
 		}
@@ -225,7 +202,7 @@ func (f *front) same(a, want *got, what string) {
 // at is target below a pin.
 func at(t time.Time, target string) string { return "/at/" + t.Format("20060102T150405Z") + target }
 
-// testMix: each answer is the edge's, and each is asked of it once.
+// testMix: the cache answers as the edge does, and asks the edge once for each answer.
 func (f *front) testMix(alice, bob keys.Created) {
 	codings := map[string][]string{ // by what the edge is asked for
 		"": {"", "Accept-Encoding: deflate"}, "gzip": {"Accept-Encoding: gzip, deflate", "Accept-Encoding: GZIP"},
@@ -286,7 +263,7 @@ func (f *front) testMix(alice, bob keys.Created) {
 	}
 }
 
-// testRefused: refusals are each client's own, and never kept.
+// testRefused: refusals are never cached and never go to another client.
 func (f *front) testRefused(alice keys.Created) {
 	for range 2 {
 		for target, status := range map[string]int{
@@ -299,7 +276,7 @@ func (f *front) testRefused(alice keys.Created) {
 				f.t.Errorf("%s: %d, want %d", target, a.StatusCode, status)
 			}
 		}
-		// Both are kept by now, for those who may have them.
+		// Both are cached by now, for clients that may have them.
 		for _, target := range []string{"/openapi/v1/trending", at(f.at, "/openapi/v1/trending")} {
 			for _, headers := range [][]string{nil, {"X-Api-Key: mdk_live_nonsense"}, {"X-Api-Key: "},
 				{"X-Api-Key: " + alice.Key, "X-Api-Key: " + alice.Key}, {"Checking: no"}} {
@@ -309,10 +286,10 @@ func (f *front) testRefused(alice keys.Created) {
 			}
 		}
 	}
-	// Varnish's own names are nothing when a client says them.
+	// Varnish's own header names have no effect in a client's request.
 	f.check("/docs", "mdk_live_nonsense", "GET", "Checking: yes", "Asked: /openapi/v1/trending")
-	// Who is over the limit is told so, and nobody else.
-	hasty := f.key("hasty", 1, 3)
+	// Only the client over its limit is refused.
+	hasty := teststore.Key(f.t, f.store, 1, 3)
 	for n := 0; ; n++ {
 		target := fmt.Sprintf("/openapi/v1/assets?limit=1&page=%d", n+1)
 		a := f.ask(f.addr, "GET", target, hasty.Key)
@@ -333,8 +310,8 @@ func (f *front) testRefused(alice keys.Created) {
 	}
 }
 
-// testSwap: no answer of one snapshot stands in for another's, and what is of one can
-// be dropped.
+// testSwap: no answer of one snapshot is served for another's, and the answers of one can be
+// dropped.
 func (f *front) testSwap(alice, bob keys.Created) {
 	const target = "/openapi/v1/quotes?id=1,2,3"
 	stream := events(f.t, &http.Client{Transport: &http.Transport{}}, "http://"+f.addr, alice.Key)
@@ -375,10 +352,10 @@ func (f *front) testSwap(alice, bob keys.Created) {
 		f.t.Error(err)
 	}
 	if a := f.check(at(before, target), bob.Key, "GET"); a.hit {
-		f.t.Error("what is of the snapshot before was kept")
+		f.t.Error("an answer of the previous snapshot was kept")
 	}
 	if a := f.check(at(now, target), bob.Key, "GET"); !a.hit {
-		f.t.Error("what is of the new snapshot was dropped")
+		f.t.Error("an answer of the new snapshot was dropped")
 	}
 	// By endpoint.
 	f.check("/openapi/v1/trending", bob.Key, "GET")
@@ -403,46 +380,31 @@ func (f *front) startDrop(k keys.Created) {
 	f.t.Helper()
 	program(f.t, "curl")
 	file := filepath.Join(f.t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte("X-Api-Key: "+k.Key+"\n"), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, os.WriteFile(file, []byte("X-Api-Key: "+k.Key+"\n"), 0o600))
 	cmd := exec.Command("../../../deploy/cache/drop", "http://"+f.origin, "http://"+f.addr, file)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, cmd.Start())
 	f.t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it has children
 		_ = cmd.Wait()                                      // it was killed
 	})
-	if err := poll(f.t.Context(), "the stream", func() (bool, error) {
-		res, err := http.Get("http://" + f.admin + "/metrics")
-		if err != nil {
-			return false, err
-		}
-		defer res.Body.Close()
-		b, err := io.ReadAll(res.Body)
+	must.OK(f.t, poll(f.t.Context(), "the stream", func() (bool, error) {
+		b, err := local.Get(f.t.Context(), "http://"+f.admin+"/metrics")
 		return bytes.Contains(b, []byte("\nedge_streams 2\n")), err
-	}); err != nil {
-		f.t.Fatal(err)
-	}
+	}))
 }
 
-// testRevoked: what is kept is for those alone whose key is good.
+// testRevoked: cached answers go only to clients with a valid key.
 func (f *front) testRevoked(alice, bob keys.Created) {
 	target := at(f.at, "/openapi/v1/trending")
 	f.check(target, alice.Key, "GET")
 	if a := f.check(target, bob.Key, "GET"); a.StatusCode != 200 || !a.hit {
 		f.t.Errorf("%d, hit %t", a.StatusCode, a.hit)
 	}
-	if _, err := f.registry.Revoke(f.t.Context(), bob.ID); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := poll(f.t.Context(), "the key's end", func() (bool, error) {
+	must.Get((&teststore.Registry{Store: f.store}).Revoke(f.t.Context(), bob.ID))(f.t)
+	must.OK(f.t, poll(f.t.Context(), "the key's end", func() (bool, error) {
 		return f.ask(f.addr, "GET", target, bob.Key).StatusCode == 401, nil
-	}); err != nil {
-		f.t.Fatal(err)
-	}
+	}))
 	for _, target := range []string{target, "/openapi/v1/chains"} {
 		if a := f.check(target, bob.Key, "GET"); a.StatusCode != 401 {
 			f.t.Errorf("%s with a revoked key: %d", target, a.StatusCode)

@@ -1,7 +1,6 @@
-// Command stack runs the service on this machine as it runs in earnest: a MinIO,
-// the builder, two edges that may only read, and HAProxy in front of them with
-// TLS and HTTP/2. It is what make stack and make loadtest start; make
-// stack-test kills parts of it under load.
+// Command stack runs the service on this machine as in production: a MinIO, the builder, two edges
+// that may only read, and HAProxy in front of them with TLS and HTTP/2. It is what make stack and
+// make loadtest start; make stack-test kills parts of it under load.
 package main
 
 import (
@@ -56,7 +55,7 @@ func (*upCmd) Run(ctx context.Context, c *cli) error {
 		return err
 	}
 	s, err := start(
-		ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now(), past: local.Year, balanced: true})
+		ctx, config{bin: c.Bin, data: data, source: c.Source, newest: time.Now(), balanced: true})
 	if err != nil {
 		return err
 	}
@@ -101,16 +100,16 @@ Ctrl-C stops everything. What was built stays in %[11]s.
 		certificateFile(s.Data), s.key, s.Data)
 }
 
-// publishEvery is how often a snapshot is published during the load, which in
-// earnest happens every ten minutes.
+// publishEvery is how often a snapshot is published during the load; in production it is every ten
+// minutes.
 const publishEvery = 12 * time.Second
 
 // Exit status of the load tester for a run that it limited itself.
 const invalid = 4
 
-// Run implements the command. The load tester has two processors or so to share
-// with everything else. So it goes first, and loads the edges directly: requests
-// are then sent when they are due, and what is left is the edges' time.
+// Run implements the command. The load tester shares about two processors with everything else. It
+// has a higher priority and loads the edges directly, so that requests are sent when they are due
+// and the edges get the rest.
 func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 	out, err := filepath.Abs(c.Data)
 	if err != nil {
@@ -185,7 +184,7 @@ func (s *stack) publishOn(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		// A build that was begun is ended, so that nothing is left half done.
+		// A build that has begun runs to its end.
 		if err := s.publish(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}

@@ -29,6 +29,7 @@ import (
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/testserver"
 )
@@ -63,26 +64,22 @@ func (a *answers) answer(r *server.Request) error {
 	return nil
 }
 
-// seconds is a source of snapshots with another each second (server.Config.Current).
+// seconds is a source of snapshots that changes each second (server.Config.Current).
 func seconds() ([]byte, <-chan struct{}) {
 	now, changed := time.Now().UTC(), make(chan struct{})
 	time.AfterFunc(time.Second-now.Sub(now.Truncate(time.Second)), func() { close(changed) })
 	return []byte(now.Format(time.RFC3339)), changed
 }
 
-// startEdge serves the public listener of an edge until the test ends, and
-// returns its address. Proxies say by the PROXY protocol for whom they ask if
-// proxied.
+// startEdge serves the public listener of an edge until the test ends, and returns its address. If
+// proxied, the edge expects clients' addresses in the PROXY protocol.
 func startEdge(t *testing.T, answers *answers, proxied bool) string {
 	t.Helper()
 	cfg := server.Config{Answer: answers.answer, Current: seconds, ReadTimeout: time.Second}
 	if proxied {
 		cfg.ProxyProtocol = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}
-	s, err := server.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(server.New(cfg))(t)
 	return testserver.Serve(t, s.Serve, s.Drain)
 }
 
@@ -111,9 +108,7 @@ func startHAProxy(t *testing.T, edges [2]string, timeout string) *stack {
 	if s.haproxy != nil {
 		t.Cleanup(s.haproxy.Kill)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -142,10 +137,9 @@ func requestTo(path, id string) string {
 	return "GET " + path + " HTTP/1.1\r\nHost: edge.test\r\nX-Request-Id: " + id + "\r\nConnection: close\r\n\r\n"
 }
 
-// TestBoundaries: behind a proxy the edge sees the requests that the proxy sent,
-// no more and no fewer, and nobody gets another one's answer. The variants are
-// the corpus and what it becomes by mutation, each on a connection of its own;
-// after each comes a victim, who must get its own answer.
+// TestBoundaries: behind a proxy the edge sees exactly the requests that the proxy sent, and nobody
+// gets another one's answer. The variants are the corpus and its mutations, each on a connection of
+// its own; after each comes a victim, who must get its own answer.
 func TestBoundaries(t *testing.T) {
 	variants := rawhttp.Cases()
 	random := rand.New(rand.NewPCG(13, 1))
@@ -231,21 +225,14 @@ func startNginx(t *testing.T, edge string, n int) []string {
 		data.Servers = append(data.Servers, listener{addrs[i], []string{"on", "off"}[i%2]})
 	}
 	config := template.Must(template.ParseFiles("testdata/nginx.conf"))
-	file, err := os.Create(filepath.Join(dir, "nginx.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(config.Execute(file, data), file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(filepath.Join(dir, "nginx.conf")))(t)
+	must.OK(t, errors.Join(config.Execute(file, data), file.Close()))
 	startProxy(t, addrs[n-1], exec.Command(nginx, "-p", dir, "-e", "stderr", "-c", file.Name()))
 	return addrs
 }
 
-// tap stands between a proxy and an edge and counts on both sides. Neither
-// proxy sends a request on a connection before the one ahead was answered: so
-// what begins after an answer is the proxy's next request, whatever its bytes
-// look like to others.
+// tap stands between a proxy and an edge and counts on both sides. Neither proxy pipelines, so the
+// bytes after an answer begin the proxy's next request, whatever they look like to others.
 type tap struct {
 	net.Listener
 	edge string
@@ -267,10 +254,7 @@ type tapped struct {
 
 func startTap(t *testing.T, edge string) *tap {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &tap{Listener: ln, edge: edge}
 	p.wg.Go(func() {
 		for {
@@ -362,7 +346,7 @@ func (p *tap) answer(c *tapped, b []byte) {
 	}
 }
 
-// check looks at what the tap has seen when the proxy is done with it.
+// check judges what the tap has recorded when the proxy is done.
 func (p *tap) check(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
@@ -372,7 +356,8 @@ func (p *tap) check(t *testing.T) {
 		requests += c.requests
 		answers += c.answers
 		if c.answers < c.requests {
-			// The last one: of an earlier one the next would not have begun.
+			// Only the last request can be incomplete: after an earlier one the next would not have
+			// begun.
 			if n, err := requestsIn(c.sent); err == nil && n == 1 && len(c.got) == 0 {
 				t.Errorf("the edge has not answered %.3000q", c.sent)
 			}
@@ -409,9 +394,8 @@ func requestsIn(sent []byte) (n int, err error) {
 	}
 }
 
-// TestHAProxyStream: a stream of events outlasts HAProxy's timeouts, of which the
-// client's, made 2 s, is twice as long as the stream is silent, as haproxy.cfg's 30 s
-// are.
+// TestHAProxyStream: a stream of events outlasts HAProxy's timeouts. The client's, here 2 s, is
+// twice as long as the stream is silent, like the 30 s of haproxy.cfg.
 func TestHAProxyStream(t *testing.T) {
 	edge := startEdge(t, &answers{}, true)
 	s := startHAProxy(t, [2]string{edge, edge}, "500ms")
@@ -431,101 +415,125 @@ func TestHAProxyStream(t *testing.T) {
 	}
 }
 
-// TestHAProxyErrors: what README.md says of HAProxy's own answers, and of heads
-// that it passes on.
+// ask sends raw and returns the answer.
+func (s *stack) ask(t *testing.T, method, raw string) (*http.Response, string) {
+	t.Helper()
+	c := must.Get(s.dial())(t)
+	sent := make(chan struct{})
+	go func() { defer close(sent); _, _ = io.WriteString(c, raw) }()
+	defer func() { c.Close(); <-sent }()
+	res := must.Get(http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method}))(t)
+	body := must.Get(io.ReadAll(res.Body))(t)
+	return res, string(body)
+}
+
+// wantEnvelope checks an answer without a result.
+func wantEnvelope(t *testing.T, res *http.Response, body, key string) {
+	t.Helper()
+	var envelope struct {
+		Code       int
+		Message    string
+		MessageKey string `json:"message_key"`
+		Result     *struct{}
+	}
+	if res.Request.Method != "HEAD" {
+		if err := json.Unmarshal([]byte(body), &envelope); err != nil || envelope.Code == 0 ||
+			envelope.Message == "" || envelope.MessageKey != key || envelope.Result == nil {
+			t.Errorf("body %q: %v", body, err)
+		}
+	}
+	h := res.Header
+	if len(h["X-Request-Id"]) != 1 || len(h["Access-Control-Allow-Origin"]) != 1 ||
+		h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "application/json" ||
+		(h.Get("Retry-After") == "1") != (key == "SERVICE_UNAVAILABLE") {
+		t.Errorf("%s, headers %v", res.Status, h)
+	}
+}
+
+// headWith returns a head with these lines after Host, headOf one of n bytes.
+func headWith(lines ...string) string {
+	return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: edge.test\r\n%s\r\n", rawhttp.Path,
+		strings.Join(append(lines, ""), "\r\n"))
+}
+
+func headOf(n int) string {
+	const long = "X-Long: "
+	return headWith(long + strings.Repeat("a", n-len(headWith(long))))
+}
+
+// TestHAProxyErrors: HAProxy's own answers, and heads that it passes on, are as README.md says.
 func TestHAProxyErrors(t *testing.T) {
 	engine := &answers{}
 	edge := startEdge(t, engine, true)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	nobody := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	nobody.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // connects, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer silent.Close()
 	serving := startHAProxy(t, [2]string{edge, edge}, "5s")
 	away := startHAProxy(t, [2]string{nobody.Addr().String(), nobody.Addr().String()}, "5s")
 	mute := startHAProxy(t, [2]string{silent.Addr().String(), silent.Addr().String()}, "100ms")
-
-	ask := func(t *testing.T, s *stack, method, raw string) (*http.Response, string) {
-		t.Helper()
-		c, err := s.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		sent := make(chan struct{})
-		go func() { defer close(sent); _, _ = io.WriteString(c, raw) }()
-		defer func() { c.Close(); <-sent }()
-		res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res, string(body)
-	}
-	ours := func(t *testing.T, res *http.Response, body, key string) {
-		t.Helper()
-		var envelope struct {
-			Code       int
-			Message    string
-			MessageKey string `json:"message_key"`
-			Result     *struct{}
-		}
-		if res.Request.Method != "HEAD" {
-			if err := json.Unmarshal([]byte(body), &envelope); err != nil || envelope.Code == 0 ||
-				envelope.Message == "" || envelope.MessageKey != key || envelope.Result == nil {
-				t.Errorf("body %q: %v", body, err)
-			}
-		}
-		h := res.Header
-		if len(h["X-Request-Id"]) != 1 || len(h["Access-Control-Allow-Origin"]) != 1 ||
-			h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "application/json" ||
-			(h.Get("Retry-After") == "1") != (key == "SERVICE_UNAVAILABLE") {
-			t.Errorf("%s, headers %v", res.Status, h)
-		}
-	}
-	const path = rawhttp.Path
-	head := func(lines ...string) string {
-		return "GET " + path + " HTTP/1.1\r\n" + strings.Join(append([]string{"Host: edge.test"}, lines...), "\r\n") +
-			"\r\n\r\n"
-	}
-	sized := func(n int) string {
-		const long = "X-Long: "
-		return head(long + strings.Repeat("a", n-len(head(long))))
-	}
 	t.Run("own", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			stack  *stack
 			raw    string
 			status int
 		}{
-			"no edge": {away, requestTo(path, "mine"), 503}, "no answer": {mute, requestTo(path, "mine"), 504},
-			"no edge, HEAD": {away, strings.Replace(requestTo(path, "mine"), "GET", "HEAD", 1), 503},
+			"no edge":       {away, requestTo(rawhttp.Path, "mine"), 503},
+			"no answer":     {mute, requestTo(rawhttp.Path, "mine"), 504},
+			"no edge, HEAD": {away, strings.Replace(requestTo(rawhttp.Path, "mine"), "GET", "HEAD", 1), 503},
 		} {
 			t.Run(name, func(t *testing.T) {
 				method, _, _ := strings.Cut(c.raw, " ")
 				raw := strings.Replace(c.raw, "\r\n\r\n", "\r\nOrigin: https://example.com\r\n\r\n", 1)
-				res, body := ask(t, c.stack, method, raw)
-				ours(t, res, body, "SERVICE_UNAVAILABLE")
+				res, body := c.stack.ask(t, method, raw)
+				wantEnvelope(t, res, body, "SERVICE_UNAVAILABLE")
 				if res.StatusCode != c.status || res.Header.Get("X-Request-Id") != "mine" ||
 					res.Header.Get("Access-Control-Expose-Headers") == "" {
 					t.Errorf("%s, headers %v", res.Status, res.Header)
 				}
-				res, _ = ask(t, c.stack, method, strings.Replace(c.raw, "mine", "no (id)", 1))
+				res, _ = c.stack.ask(t, method, strings.Replace(c.raw, "mine", "no (id)", 1))
 				if id := res.Header.Get("X-Request-Id"); len(id) < 20 {
 					t.Errorf("id %q", id)
 				}
 			})
 		}
 	})
-	// What the edge is to answer, it does: heads of full size pass, and those
-	// somewhat larger are refused by the edge.
+	testHeads(t, serving)
+	// What HAProxy's parser refuses has no envelope.
+	t.Run("parser", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			raw    string
+			status int
+		}{
+			"no request line": {"GET\r\n\r\n", 400}, "blank before the colon": {headWith("X-A : b"), 400},
+			"40,000 bytes": {headOf(40000), 400},
+			"300 lines":    {headWith(slices.Repeat([]string{"X-A: b"}, 300)...), 400},
+			"coding":       {headWith("Transfer-Encoding: gzip, chunked"), 422},
+			"half a head":  {"GET / HTTP/1.1\r\n", 408},
+			"other Host":   {"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", 400},
+		} {
+			t.Run(name, func(t *testing.T) {
+				if res, body := serving.ask(t, "GET", c.raw); res.StatusCode != c.status || json.Valid([]byte(body)) {
+					t.Errorf("%s %q: better than README.md says, or worse", res.Status, body)
+				}
+			})
+		}
+	})
+	// A 503 of an edge is an answer: HAProxy does not retry it.
+	t.Run("no retry", func(t *testing.T) {
+		before := engine.asked.Load()
+		res, body := serving.ask(t, "GET", requestTo(rawhttp.Path+"?slug=busy", "mine"))
+		wantEnvelope(t, res, body, "SERVICE_UNAVAILABLE")
+		if n := engine.asked.Load() - before; n != 1 || res.StatusCode != 503 {
+			t.Errorf("%s after %d requests to edges", res.Status, n)
+		}
+	})
+}
+
+func testHeads(t *testing.T, serving *stack) {
+	// What the edge must answer, it does: heads of full size pass, and the edge refuses somewhat
+	// larger ones.
 	t.Run("edge", func(t *testing.T) {
 		lines := func(n int) []string { return slices.Repeat([]string{"X-A: b"}, n-1) } // and Host
 		for name, c := range map[string]struct {
@@ -533,37 +541,33 @@ func TestHAProxyErrors(t *testing.T) {
 			status int
 			key    string
 		}{
-			"16,384 bytes": {sized(16 << 10), 200, ""}, "16,385 bytes": {sized(16<<10 + 1), 431, "HEADERS_TOO_LARGE"},
-			"30,000 bytes": {sized(30000), 431, "HEADERS_TOO_LARGE"},
-			"100 lines":    {head(lines(100)...), 200, ""},
-			"101 lines":    {head(lines(101)...), 431, "HEADERS_TOO_LARGE"},
-			"250 lines":    {head(lines(250)...), 431, "HEADERS_TOO_LARGE"},
-			"no Host":      {strings.Replace(head(), "Host: edge.test\r\n", "", 1), 400, "BAD_REQUEST"},
-			"large body": {strings.Replace(head("Content-Length: 4097"), "GET", "POST", 1) + strings.Repeat("a", 4097),
+			"16,384 bytes": {headOf(16 << 10), 200, ""}, "16,385 bytes": {headOf(16<<10 + 1), 431, "HEADERS_TOO_LARGE"},
+			"30,000 bytes": {headOf(30000), 431, "HEADERS_TOO_LARGE"},
+			"100 lines":    {headWith(lines(100)...), 200, ""},
+			"101 lines":    {headWith(lines(101)...), 431, "HEADERS_TOO_LARGE"},
+			"250 lines":    {headWith(lines(250)...), 431, "HEADERS_TOO_LARGE"},
+			"no Host":      {strings.Replace(headWith(), "Host: edge.test\r\n", "", 1), 400, "BAD_REQUEST"},
+			"large body": {
+				strings.Replace(headWith("Content-Length: 4097"), "GET", "POST", 1) + strings.Repeat("a", 4097),
 				413, "PAYLOAD_TOO_LARGE"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				res, body := ask(t, serving, "GET", c.raw)
+				res, body := serving.ask(t, "GET", c.raw)
 				if res.StatusCode != c.status {
 					t.Fatalf("%s: %q, want %d", res.Status, body, c.status)
 				}
 				if c.key != "" {
-					ours(t, res, body, c.key)
+					wantEnvelope(t, res, body, c.key)
 				}
 			})
 		}
 	})
 	t.Run("HTTP2", func(t *testing.T) {
 		for n, status := range map[int]int{12000: 200, 20000: 431} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+serving.listen+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequestWithContext(
+				t.Context(), http.MethodGet, "https://"+serving.listen+rawhttp.Path, nil))(t)
 			req.Header.Set("X-Long", strings.Repeat("a", n))
-			res, err := serving.client(t, "").Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := must.Get(serving.client(t, "").Do(req))(t)
 			res.Body.Close()
 			if res.StatusCode != status || res.ProtoMajor != 2 {
 				t.Errorf("head of %d bytes: %s over %s", n, res.Status, res.Proto)
@@ -572,55 +576,20 @@ func TestHAProxyErrors(t *testing.T) {
 	})
 	// A body that turns out to be none comes after HAProxy has begun a request.
 	t.Run("body", func(t *testing.T) {
-		c, err := serving.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(serving.dial())(t)
 		defer c.Close()
 		r := bufio.NewReader(c)
-		for i, part := range []string{strings.Replace(head(
+		for i, part := range []string{strings.Replace(headWith(
 			"X-Request-Id: mine", "Expect: 100-continue", "Transfer-Encoding: chunked"), "GET", "POST", 1), "zz\r\n"} {
-			if _, err := io.WriteString(c, part); err != nil {
-				t.Fatal(err)
-			}
-			res, err := http.ReadResponse(r, &http.Request{Method: "POST"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(c, part))(t)
+			res := must.Get(http.ReadResponse(r, &http.Request{Method: "POST"}))(t)
 			body, err := io.ReadAll(res.Body)
 			if want := []int{100, 400}[i]; err != nil || res.StatusCode != want {
 				t.Fatalf("%s %q, %v; want %d", res.Status, body, err, want)
 			}
 			if i == 1 {
-				ours(t, res, string(body), "BAD_REQUEST")
+				wantEnvelope(t, res, string(body), "BAD_REQUEST")
 			}
-		}
-	})
-	// What HAProxy's parser refuses has no envelope.
-	t.Run("parser", func(t *testing.T) {
-		for name, c := range map[string]struct {
-			raw    string
-			status int
-		}{
-			"no request line": {"GET\r\n\r\n", 400}, "blank before the colon": {head("X-A : b"), 400}, "40,000 bytes": {
-				sized(40000), 400}, "300 lines": {head(slices.Repeat([]string{"X-A: b"}, 300)...), 400},
-			"coding": {head("Transfer-Encoding: gzip, chunked"), 422}, "half a head": {"GET / HTTP/1.1\r\n", 408},
-			"other Host": {"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", 400},
-		} {
-			t.Run(name, func(t *testing.T) {
-				if res, body := ask(t, serving, "GET", c.raw); res.StatusCode != c.status || json.Valid([]byte(body)) {
-					t.Errorf("%s %q: better than README.md says, or worse", res.Status, body)
-				}
-			})
-		}
-	})
-	// A 503 of an edge is an answer, and asked for once.
-	t.Run("no retry", func(t *testing.T) {
-		before := engine.asked.Load()
-		res, body := ask(t, serving, "GET", requestTo(path+"?slug=busy", "mine"))
-		ours(t, res, body, "SERVICE_UNAVAILABLE")
-		if n := engine.asked.Load() - before; n != 1 || res.StatusCode != 503 {
-			t.Errorf("%s after %d requests to edges", res.Status, n)
 		}
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 )
 
@@ -66,17 +67,14 @@ type operator struct {
 	clients *http.Client
 }
 
-// TestRunbook types every command of the runbook, in order, at a running stack
-// with clients, of whose requests none may fail, and holds what it promises.
+// TestRunbook runs every command of the runbook, in order, on a running stack, and checks the
+// promised results. No request of its clients may fail.
 func TestRunbook(t *testing.T) {
 	for _, name := range []string{"haproxy", "bash", "curl"} {
 		program(t, name)
 	}
-	testserver.MinIO(t).Stop() // it can be started here, or the test skips
-	text, err := os.ReadFile("../../../deploy/runbook.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testserver.MinIO(t).Stop() // skips the test where it cannot start
+	text := must.Get(os.ReadFile("../../../deploy/runbook.md"))(t)
 	o := startOperator(t)
 	pages := o.pages()
 	for _, s := range sections(t, string(text)) {
@@ -102,7 +100,7 @@ func (o *operator) try(s section, p page) {
 	}
 	ctx, cancel := context.WithCancel(o.t.Context())
 	defer cancel()
-	asked := o.second(o.t, ctx, 1) // a rollback withdraws what would be pinned
+	asked := o.second(o.t, ctx, 1) // a rollback withdraws pinned snapshots
 	for i, block := range s.blocks {
 		for word, text := range o.words {
 			block = regexp.MustCompile(`\b`+regexp.QuoteMeta(word)+`\b`).ReplaceAllLiteralString(block, text)
@@ -215,7 +213,7 @@ func (o *operator) shell(script string) string {
 		"/etc/marketdata", o.etc, "/var/cache/marketdata-edge", filepath.Join(o.Data, "edge1")).Replace(script)
 	cmd := exec.CommandContext(o.t.Context(), "bash", "-c", "set -eu; set -a; . "+o.etc+"/builder.env; set +a\n"+script)
 	cmd.Dir = o.dir
-	// Loads as short as can be: the figures are not what is tried.
+	// Loads as short as possible: their figures do not matter here.
 	cmd.Env = append(os.Environ(), "PATH="+o.bin+":"+os.Getenv("PATH"), "LOADTEST_STEP=1s", "LOADTEST_CONFIRM=1s",
 		"LOADTEST_START=4", "LOADTEST_MAX=4")
 	out, err := cmd.CombinedOutput()
@@ -225,7 +223,7 @@ func (o *operator) shell(script string) string {
 	return string(out)
 }
 
-// next has the feed move on by ten minutes, and changes it by a script.
+// next advances the feed by ten minutes and runs a script on it.
 func (o *operator) next(change string) {
 	o.t.Helper()
 	o.newest = o.newest.Add(10 * time.Minute)
@@ -255,8 +253,8 @@ func (o *operator) swapped() {
 	o.must(o.whole(o.t.Context()))
 }
 
-// answers waits until a request with a key, pinned to a time if there is one, gets
-// a status so often in a row that both edges must have given it.
+// answers waits until a request with a key, pinned to a time if there is one, gets a status so
+// often in a row that both edges must have given it.
 func (o *operator) answers(status int, key, pin string) {
 	o.t.Helper()
 	row := 0
@@ -286,7 +284,7 @@ func (o *operator) createKey() string {
 func (o *operator) prints(out, want string) {
 	o.t.Helper()
 	if !regexp.MustCompile(want).MatchString(out) {
-		o.t.Errorf("no %s in what was printed:\n%s", want, out)
+		o.t.Errorf("no %s in the output:\n%s", want, out)
 	}
 }
 
@@ -301,7 +299,7 @@ func (o *operator) store(word, prefix string) artifacts.Store {
 	return store
 }
 
-// backup fills in such a store, and makes it a copy.
+// backup names such a store, and makes it a copy.
 func (o *operator) backup(word, prefix string) {
 	o.store(word, prefix)
 	o.shell("builder backup --to '" + o.words[word] + "'")
@@ -318,7 +316,7 @@ func (o *operator) remove(store artifacts.Store, prefix string, n int) {
 	}))
 }
 
-// sequence fills in what /status of an edge says.
+// sequence fills in the sequence from /status of an edge.
 func (o *operator) sequence() {
 	o.words["N"] = strings.TrimSpace(
 		o.shell("curl -s http://" + o.edges[0].admin + "/status | grep -m1 -oP '\"sequence\": \\K\\d+'"))
@@ -331,6 +329,11 @@ func (o *operator) pages() map[string]page {
 		if block == 1 { // the edges have the new store
 			o.swapped()
 		}
+	}
+	moveEdges := func(store string) {
+		o.shell(`echo "EDGE_STORE='` + o.words[store] + `'" >> /etc/marketdata/edge.env
+systemctl restart marketdata-edge`)
+		o.swapped()
 	}
 	return map[string]page{
 		"Runbook": {after: func(_ int, out string) { o.prints(out, "^snapshot .* objects") }},
@@ -405,7 +408,10 @@ func (o *operator) pages() map[string]page {
 				o.answers(http.StatusUnauthorized, key, "")
 			},
 		},
-		"Restore from nothing":  {before: func() { o.store("NEW", "new"); o.next(""); o.sequence() }, after: moves},
+		"Restore from nothing": {
+			before: func() { o.store("NEW", "new"); o.next(""); o.sequence() },
+			after:  func(int, string) { moveEdges("NEW") },
+		},
 		"Move to another store": {before: func() { o.store("NEW", "moved"); o.next("") }, after: moves},
 		"A second region": {
 			before: func() {
@@ -416,9 +422,7 @@ func (o *operator) pages() map[string]page {
 			},
 			after: func(block int, _ string) {
 				if block == 1 {
-					o.shell(`echo "EDGE_STORE='` + o.words["REPLICA"] +
-						`'" >> /etc/marketdata/edge.env; systemctl restart marketdata-edge`)
-					o.swapped()
+					moveEdges("REPLICA")
 				}
 			},
 		},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -22,15 +23,14 @@ import (
 
 var errNoHAProxy = errors.New("haproxy is not on the path: apt-get install haproxy")
 
-// keyRate is what the key may ask for in a second and at once: no load that one
-// machine makes is refused.
+// keyRate is what the key may ask for in a second and at once: more than the load of one machine.
 const keyRate = "1000000"
 
 // config says what to start.
 type config struct {
 	bin, data string
 	source    string
-	// A store that has no snapshot yet gets those so long before newest.
+	// A store without a snapshot gets snapshots at these times before newest.
 	newest   time.Time
 	past     []time.Duration
 	balanced bool // with HAProxy in front
@@ -49,8 +49,8 @@ type stack struct {
 	stats   string         // and of its figures
 	source  string
 	newest  time.Time
-	// activate is how long after it is published edges make a snapshot current; 0: the
-	// builder is not told.
+	// activate is how long after it is published edges make a snapshot current; 0: the builder's
+	// default.
 	activate time.Duration
 }
 
@@ -157,7 +157,7 @@ func (s *stack) balance(ctx context.Context, program string, config []byte) erro
 	return local.Await(ctx, "http://"+s.stats+"/metrics", p)
 }
 
-// stop stops everything that runs: the store last, because the others use it.
+// stop stops everything that runs, the store last, because the others use it.
 func (s *stack) stop() {
 	if s.haproxy != nil {
 		s.haproxy.Kill() // it has no clients left
@@ -225,16 +225,11 @@ type counters struct {
 
 // counters asks HAProxy.
 func (s *stack) counters(ctx context.Context) (counters, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.stats+"/;csv", nil)
+	text, err := local.Get(ctx, "http://"+s.stats+"/;csv")
 	if err != nil {
 		return counters{}, err
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return counters{}, err
-	}
-	defer res.Body.Close()
-	rows, err := csv.NewReader(res.Body).ReadAll()
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil || len(rows) == 0 {
 		return counters{}, fmt.Errorf("HAProxy's figures: %d rows, %w", len(rows), err)
 	}

@@ -24,6 +24,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/pace"
@@ -33,7 +34,7 @@ import (
 // into each fault, at twice the rate.
 const longTest = "STACK_TEST_LONG"
 
-// maxTries bounds how often what is pinned is asked for, a second apart and more.
+// maxTries bounds how often a pinned request is repeated, a second or more apart.
 const maxTries = 10
 
 // activateAfter is longer than an edge takes to see a snapshot and to load it.
@@ -54,16 +55,14 @@ func buildPrograms(t *testing.T, module string) string {
 	return bin
 }
 
-// TestStack runs the whole stack. Its parts share it, and go on with it as the
-// one before has left it.
+// TestStack runs the whole stack. Its subtests share the stack, and each continues with the state
+// that the one before left.
 func TestStack(t *testing.T) {
 	program(t, "haproxy")
-	testserver.MinIO(t).Stop() // it can be started here, or the test skips
-	s, err := start(t.Context(), config{bin: buildPrograms(t, root), data: t.TempDir(),
-		source: "sim:?assets=400&seed=7", newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testserver.MinIO(t).Stop() // skips the test where it cannot start
+	s := must.Get(start(t.Context(), config{bin: buildPrograms(t, root), data: t.TempDir(),
+		source: "sim:?assets=400&seed=7", newest: time.Now(), past: []time.Duration{24 * time.Hour, 0},
+		balanced: true}))(t)
 	s.activate = activateAfter
 	t.Cleanup(s.stop)
 	s.logs(t)
@@ -74,7 +73,7 @@ func TestStack(t *testing.T) {
 	t.Run("no edge", s.testNoEdge)
 }
 
-// logs has a test that fails show what the programs printed last.
+// logs makes a failing test print the end of the programs' logs.
 func (s *stack) logs(t *testing.T) {
 	t.Cleanup(func() {
 		for _, name := range []string{"edge1", "edge2", "haproxy", "builder"} {
@@ -89,10 +88,7 @@ func (s *stack) logs(t *testing.T) {
 // HTTP/2. It connects from the given address, when there is one.
 func (s *stack) client(t *testing.T, from string) *http.Client {
 	t.Helper()
-	pem, err := os.ReadFile(certificateFile(s.Data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pem := must.Get(os.ReadFile(certificateFile(s.Data)))(t)
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
 		t.Fatal("no certificate")
@@ -138,18 +134,12 @@ func open(t *testing.T, m *local.Machine) artifacts.Store {
 		name, value, _ := strings.Cut(v, "=")
 		t.Setenv(name, value)
 	}
-	store, err := s3store.Open(m.Store, s3store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return must.Get(s3store.Open(m.Store, s3store.Options{}))(t)
 }
 
 func (s *stack) testHTTP2(t *testing.T) {
 	res, body, err := s.get(t.Context(), s.client(t, ""), "/openapi/v1/global", s.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if res.StatusCode != 200 || res.ProtoMajor != 2 || res.TLS.Version < tls.VersionTLS12 ||
 		!bytes.HasPrefix(body, []byte(`{"code":0,`)) {
 		t.Errorf("%s over %s: %s", res.Status, res.Proto, body)
@@ -159,17 +149,15 @@ func (s *stack) testHTTP2(t *testing.T) {
 	}
 }
 
-// testAddresses: the edges see the clients' addresses, not HAProxy's, so one
-// client without a key that asks too much is refused, and the next is not.
+// testAddresses: the edges see the clients' addresses, not HAProxy's, so they refuse a client
+// without a key that asks too much, and not the next client.
 func (s *stack) testAddresses(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has more than one address on its loopback interface from the start")
 	}
 	status := func(c *http.Client) int {
 		res, _, err := s.get(t.Context(), c, "/openapi/v1/global", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return res.StatusCode
 	}
 	eager, other := s.client(t, "127.0.0.2"), s.client(t, "127.0.0.3")
@@ -184,7 +172,7 @@ func (s *stack) testAddresses(t *testing.T) {
 	}
 }
 
-// testReadOnly: what the edges have of the store is not enough to change it.
+// testReadOnly: the edges' credentials cannot change the store.
 func (s *stack) testReadOnly(t *testing.T) {
 	store := open(t, &s.reader)
 	if _, _, err := store.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize); err != nil {
@@ -192,18 +180,18 @@ func (s *stack) testReadOnly(t *testing.T) {
 	}
 	if _, _, err := store.Get(t.Context(), artifacts.MustKey("objects/none"), 1); !errors.Is(
 		err, artifacts.ErrNotFound) {
-		t.Errorf("read of what is not there: %v", err)
+		t.Errorf("read of a missing object: %v", err)
 	}
 	if err := store.Put(t.Context(), artifacts.MustKey("objects/mine"), []byte("x")); err == nil {
 		t.Error("the edges may write")
 	}
 }
 
-// fault is what befalls the stack under load.
+// fault is a fault that the test makes under load.
 type fault struct {
 	name string
-	// strike does it, and returns when all is well again. served returns when
-	// some more requests were answered.
+	// strike makes the fault, and returns when everything has recovered. served returns when some
+	// more requests were answered.
 	strike func(ctx context.Context, served func()) error
 }
 
@@ -254,8 +242,8 @@ const (
 	// together: they make snapshots current at a set time, so that each has loaded
 	// what a client can pin, and answers at once.
 	together fleet = true
-	// apart: each makes them current when it can. One that is behind waits a second for
-	// what is pinned, then says 503 and when to ask again; who does gets the answer.
+	// apart: each makes them current when it can. One that is behind waits a second for a pinned
+	// snapshot, then answers 503 with Retry-After; a client that asks again gets the answer.
 	apart fleet = false
 )
 
@@ -268,19 +256,13 @@ func (s *stack) load(t *testing.T, scenario string, edges fleet, faults []fault)
 		rate, requests = 300, 3000
 	}
 	store := open(t, &s.reader)
-	tester, err := loadtest.New(t.Context(), loadtest.Options{URLs: []string{"https://" + s.listen},
-		Keys: []string{s.key}, Insecure: true, Scenario: scenario, CheckShare: 1, Store: store, Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tester := must.Get(loadtest.New(t.Context(), loadtest.Options{URLs: []string{"https://" + s.listen},
+		Keys: []string{s.key}, Insecure: true, Scenario: scenario, CheckShare: 1, Store: store, Seed: 3}))(t)
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "fault\trequests\tretried by HAProxy\tpins asked again\tfailures\twrong\t")
 	for _, f := range faults {
-		before, err := s.counters(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(s.counters(t.Context()))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		struck := make(chan error, 1)
 		go func() {
@@ -288,19 +270,14 @@ func (s *stack) load(t *testing.T, scenario string, edges fleet, faults []fault)
 			struck <- s.under(ctx, requests, f)
 		}()
 		second := s.second(t, ctx, 20)
-		run, err := tester.Run(ctx, loadtest.Load{Stages: pace.Constant(rate, 5*time.Minute), Arrivals: pace.Poisson,
-			Connections: 64, Timeout: 15 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Get(tester.Run(ctx, loadtest.Load{
+			Stages: pace.Constant(rate, 5*time.Minute), Arrivals: pace.Poisson,
+			Connections: 64, Timeout: 15 * time.Second}))(t)
 		failed, wrong, asked, again := second()
 		if err := <-struck; err != nil {
 			t.Fatalf("%s: %v", f.name, err)
 		}
-		after, err := s.counters(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		after := must.Get(s.counters(t.Context()))(t)
 		r := &run.Requests
 		if again > 0 && edges == together {
 			t.Errorf("%s: %d pins were not answered at once", f.name, again)
@@ -315,9 +292,7 @@ func (s *stack) load(t *testing.T, scenario string, edges fleet, faults []fault)
 		fmt.Fprintf(
 			w, "%s\t%d\t%d\t%d\t%d\t%d\t\n", f.name, r.Asked+asked, after.retried-before.retried, again, failed, wrong)
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Flush())
 	t.Logf("\n%s", &table)
 }
 
@@ -395,19 +370,17 @@ type status struct {
 	Keys         struct {
 		InForce int `json:"in_force"`
 	}
+	More struct {
+		Offset float64 `json:"activation_offset_seconds"` // of the flip, from its time
+	}
 }
 
 func (e *edge) status(ctx context.Context) (s status, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.admin+"/status", nil)
-	if err != nil {
-		return s, err
+	text, err := local.Get(ctx, "http://"+e.admin+"/status")
+	if err == nil {
+		err = json.Unmarshal(text, &s)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return s, err
-	}
-	defer res.Body.Close()
-	return s, json.NewDecoder(res.Body).Decode(&s)
+	return s, err
 }
 
 // serves reports whether the edge serves the snapshot of t's ten-minute mark.
@@ -416,11 +389,10 @@ func (e *edge) serves(ctx context.Context, t time.Time) (bool, error) {
 	return s.SnapshotTime.Equal(t.Truncate(10 * time.Minute)), err
 }
 
-// second loads over HTTP/2 too, a few streams of one connection, until ctx is done:
-// each asks for so many pages of a listing, again and again, pinned to the snapshot of
-// the first. An answer is right when it is the first one's of the same snapshot. A pin that
-// is to be asked again is asked again. The function that it returns waits, and gives
-// counts.
+// second also loads HAProxy over HTTP/2, with a few streams of one connection, until ctx is done.
+// Each reads a number of pages of a listing again and again, pinned to the snapshot of the first
+// page. An answer is right if it equals the first one of its snapshot. It repeats a pin that is
+// refused with Retry-After. The returned function waits, and returns counts.
 func (s *stack) second(t *testing.T, ctx context.Context, pages int) func() (failed, wrong, asked, again uint64) {
 	client := s.client(t, "")
 	var (
@@ -430,7 +402,7 @@ func (s *stack) second(t *testing.T, ctx context.Context, pages int) func() (fai
 		streams                     sync.WaitGroup
 	)
 	ask := func(page int, pin string) (snapshot string, later bool) {
-		// What is asked is asked to its end, when ctx ends in between.
+		// A request that was begun is completed, even if ctx ends.
 		res, body, err := s.pinned(context.WithoutCancel(ctx), client,
 			fmt.Sprintf("/openapi/v1/assets?limit=20&offset=%d", 20*page), s.key, pin)
 		mu.Lock()
@@ -497,15 +469,13 @@ func (s *stack) second(t *testing.T, ctx context.Context, pages int) func() (fai
 	}
 }
 
-// testNoEdge: with both edges away, clients get the envelope.
+// testNoEdge: without an edge, clients get the envelope.
 func (s *stack) testNoEdge(t *testing.T) {
 	for _, e := range s.edges {
 		e.Kill()
 	}
 	res, body, err := s.get(t.Context(), s.client(t, ""), "/openapi/v1/global", s.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var envelope struct {
 		Code       int
 		MessageKey string `json:"message_key"`
@@ -522,9 +492,7 @@ func (s *stack) testNoEdge(t *testing.T) {
 		t.Errorf("%s, headers %v", res.Status, h)
 	}
 	for _, e := range s.edges {
-		if err := e.start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, e.start(t.Context()))
 	}
 }
 
@@ -532,14 +500,8 @@ func (s *stack) testNoEdge(t *testing.T) {
 // machine, and its key is for nobody else to read.
 func TestMakeCertificate(t *testing.T) {
 	dir := t.TempDir()
-	file, err := makeCertificate(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := tls.LoadX509KeyPair(file, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(makeCertificate(dir))(t)
+	pair := must.Get(tls.LoadX509KeyPair(file, file))(t)
 	pool := x509.NewCertPool()
 	pool.AddCert(pair.Leaf)
 	for _, name := range []string{"localhost", "127.0.0.1", "::1"} {

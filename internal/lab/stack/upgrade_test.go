@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 )
 
@@ -21,17 +22,10 @@ import (
 // (COMPATIBILITY.md), by its hash: a clone may have no tags.
 const released = "acd733323f5395e9c019280523f39033cf005856"
 
-// TestUpgrade: builders and edges of the release and of today work together on one
-// signed store, in all four pairs. Under the load of the release's clients edges are
-// upgraded one after another, the builder before the last of them, and one edge goes
-// back; no request fails, every answer is right, and keys hold on both. What neither
-// can read leaves them with what they have, and they say why.
-func TestUpgrade(t *testing.T) {
-	if os.Getenv(longTest) != "1" {
-		t.Skip("builds the release's programs: make stack-test")
-	}
-	program(t, "haproxy")
-	testserver.MinIO(t).Stop() // it can be started here, or the test skips
+// buildRelease returns a folder with the release's programs, and its scenario mixed as a file: without
+// mistakes, which today's load tester makes with today's endpoints, and without pins, which it does
+// not repeat.
+func buildRelease(t *testing.T) (string, string) {
 	if out, err := exec.CommandContext(t.Context(), "git", "-C", root, "cat-file", "-e", released).
 		CombinedOutput(); err != nil {
 		t.Skipf("the release's commit is not here (git fetch --unshallow): %v %s", err, out)
@@ -41,33 +35,33 @@ func TestUpgrade(t *testing.T) {
 		`git -C "$0" archive "$1" | tar -x -C "$2"`, root, released, source).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	before, today := buildPrograms(t, source), buildPrograms(t, root)
-	// What the release's clients ask, without mistakes: today's load tester makes them
-	// with today's endpoints, too. And without pins, since it does not ask again.
 	file := filepath.Join(source, "loadtest/traffic/scenarios/mixed.yaml")
-	scenario, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+	scenario := must.Get(os.ReadFile(file))(t)
+	must.OK(t, os.WriteFile(
+		file, regexp.MustCompile(`(?m)^(bad_parameter|pinned):.*`).ReplaceAll(scenario, nil), 0o600))
+	return buildPrograms(t, source), file
+}
+
+// TestUpgrade: builders and edges of the release and of today work together on one signed store, in
+// all four pairs. Under the load of the release's clients edges are upgraded one after another, the
+// builder before the last of them, and one edge goes back; no request fails, every answer is right,
+// and keys hold on both. Edges of both keep what they have beside a store of a later format, and
+// say why.
+func TestUpgrade(t *testing.T) {
+	if os.Getenv(longTest) != "1" {
+		t.Skip("builds the release's programs: make stack-test")
 	}
-	if err := os.WriteFile(
-		file, regexp.MustCompile(`(?m)^(bad_parameter|pinned):.*`).ReplaceAll(scenario, nil), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sign, err := artifacts.NewSignKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program(t, "haproxy")
+	testserver.MinIO(t).Stop() // skips the test where it cannot start
+	before, file := buildRelease(t)
+	today := buildPrograms(t, root)
+	sign := must.Get(artifacts.NewSignKey(rand.Reader))(t)
 	keyFile := filepath.Join(t.TempDir(), "sign.key")
-	if err := os.WriteFile(keyFile, []byte(sign.Text()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(keyFile, []byte(sign.Text()), 0o600))
 	t.Setenv("BUILDER_SIGN_KEY", keyFile)
 	t.Setenv("EDGE_TRUST_KEY", sign.Trust().Text())
-	s, err := start(t.Context(), config{bin: before, data: t.TempDir(), source: "sim:?assets=400&seed=7",
-		newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(start(t.Context(), config{bin: before, data: t.TempDir(), source: "sim:?assets=400&seed=7",
+		newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true}))(t)
 	t.Cleanup(s.stop)
 	s.logs(t)
 
@@ -86,7 +80,7 @@ func TestUpgrade(t *testing.T) {
 		keys++
 		return builder(ctx, "keys", "create", "--name", fmt.Sprint("number ", keys))
 	}
-	// both returns when both edges are as asked.
+	// both returns when is holds for both edges.
 	both := func(ctx context.Context, what string, is func(status) bool) error {
 		return poll(ctx, what, func() (bool, error) {
 			for _, e := range s.edges {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/lab/must"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -81,17 +82,17 @@ func putGet(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for _, n := range []int{0, 1, 4096, 1<<20 + 7} {
 		key, data := k(fmt.Sprintf("objects/ab/%d", n)), pattern(n, n)
 		mine := bytes.Clone(data)
-		must(t, s.Put(ctx, key, mine))
+		must.OK(t, s.Put(ctx, key, mine))
 		scribble(mine) // the buffer is the caller's again
 		got, v, err := s.Get(ctx, key, int64(n))
-		must(t, err)
+		must.OK(t, err)
 		wantBytes(t, key.String(), got, data)
 		if v == "" {
 			t.Errorf("%s: the version of an object is zero", key)
 		}
 		scribble(got) // what was returned is the caller's too
 		got, again, err := s.Get(ctx, key, int64(n)+1)
-		must(t, err)
+		must.OK(t, err)
 		wantBytes(t, key.String()+" once more", got, data)
 		if again != v {
 			t.Errorf("%s: version went from %q to %q without a write", key, v, again)
@@ -103,11 +104,11 @@ func putGet(t *testing.T, ctx context.Context, s artifacts.Store) {
 func putAgain(t *testing.T, ctx context.Context, s artifacts.Store) {
 	key := k("manifests/ab")
 	for _, data := range [][]byte{pattern(1, 100_000), {}} {
-		must(t, s.Delete(ctx, key))
-		must(t, s.Put(ctx, key, data))
+		must.OK(t, s.Delete(ctx, key))
+		must.OK(t, s.Put(ctx, key, data))
 		first := info(t, ctx, s, key)
 		waitPast(t, ctx, s, first.Modified)
-		must(t, s.Put(ctx, key, data))
+		must.OK(t, s.Put(ctx, key, data))
 		second := info(t, ctx, s, key)
 		if !second.Modified.After(first.Modified) {
 			t.Errorf("%d bytes put again: Modified stayed %v", len(data), first.Modified)
@@ -122,7 +123,7 @@ func putAgain(t *testing.T, ctx context.Context, s artifacts.Store) {
 func putOther(t *testing.T, ctx context.Context, s artifacts.Store) {
 	key := k("objects/ab/cd")
 	data := pattern(1, 1000)
-	must(t, s.Put(ctx, key, data))
+	must.OK(t, s.Put(ctx, key, data))
 	before := info(t, ctx, s, key)
 	waitPast(t, ctx, s, before.Modified)
 	for name, other := range map[string][]byte{
@@ -134,7 +135,7 @@ func putOther(t *testing.T, ctx context.Context, s artifacts.Store) {
 	if after := info(t, ctx, s, key); after != before {
 		t.Errorf("refused puts changed the object from %+v to %+v", before, after)
 	}
-	must(t, s.Put(ctx, k("objects/ab/empty"), nil))
+	must.OK(t, s.Put(ctx, k("objects/ab/empty"), nil))
 	wantErr(t, "over the empty object", s.Put(ctx, k("objects/ab/empty"), data), artifacts.ErrConflict)
 	wantObject(t, ctx, s, k("objects/ab/empty"), nil)
 }
@@ -148,18 +149,18 @@ func putOverDamage(t *testing.T, ctx context.Context, s artifacts.Store) {
 		for name, broken := range map[string][]byte{
 			"empty": {}, "short": data[:4096], "other": pattern(2, len(data)), "long": append(bytes.Clone(data), 0),
 		} {
-			must(t, s.Delete(ctx, key))
+			must.OK(t, s.Delete(ctx, key))
 			_, err := s.Swap(ctx, key, "", broken)
-			must(t, err)
+			must.OK(t, err)
 			wantErr(t, name+": other bytes", s.Put(ctx, key, []byte("other")), artifacts.ErrConflict)
 			wantObject(t, ctx, s, key, broken)
-			must(t, s.Put(ctx, key, data))
+			must.OK(t, s.Put(ctx, key, data))
 			wantObject(t, ctx, s, key, data)
 			wantErr(t, name+": over the whole object", s.Put(ctx, key, broken), artifacts.ErrConflict)
 			wantObject(t, ctx, s, key, data)
 		}
 	}
-	must(t, s.Put(ctx, k("probe/x"), data[:1]))
+	must.OK(t, s.Put(ctx, k("probe/x"), data[:1]))
 	wantErr(t, "a key that is no digest", s.Put(ctx, k("probe/x"), data), artifacts.ErrConflict)
 }
 
@@ -171,7 +172,7 @@ func swap(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantErr(t, "Get after a refused swap", err, artifacts.ErrNotFound)
 
 	v1, err := s.Swap(ctx, key, "", []byte("one"))
-	must(t, err)
+	must.OK(t, err)
 	wantVersion(t, ctx, s, key, "one", v1)
 	_, err = s.Swap(ctx, key, "", []byte("two"))
 	wantErr(t, "a zero version of an object", err, artifacts.ErrConflict)
@@ -180,7 +181,7 @@ func swap(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantVersion(t, ctx, s, key, "one", v1)
 
 	v2, err := s.Swap(ctx, key, v1, []byte("two"))
-	must(t, err)
+	must.OK(t, err)
 	if v2 == v1 || v2 == "" {
 		t.Errorf("versions of two contents are %q and %q", v1, v2)
 	}
@@ -196,31 +197,30 @@ func swap(t *testing.T, ctx context.Context, s artifacts.Store) {
 	v := v2
 	for _, data := range []string{"two", strings.Repeat("x", 300_000), "", "one"} {
 		v, err = s.Swap(ctx, key, v, []byte(data))
-		must(t, err)
+		must.OK(t, err)
 		wantVersion(t, ctx, s, key, data, v)
 	}
-	must(t, s.Delete(ctx, key))
+	must.OK(t, s.Delete(ctx, key))
 	_, err = s.Swap(ctx, key, v, []byte("four"))
 	wantErr(t, "the version of a deleted object", err, artifacts.ErrConflict)
 	v, err = s.Swap(ctx, key, "", []byte("four"))
-	must(t, err)
+	must.OK(t, err)
 	wantVersion(t, ctx, s, key, "four", v)
 
 	// A swap takes the version of an object however it was written.
-	must(t, s.Put(ctx, k("change"), []byte("put")))
+	must.OK(t, s.Put(ctx, k("change"), []byte("put")))
 	_, v, err = s.Get(ctx, k("change"), 10)
-	must(t, err)
+	must.OK(t, err)
 	v, err = s.Swap(ctx, k("change"), v, []byte("swapped"))
-	must(t, err)
+	must.OK(t, err)
 	wantVersion(t, ctx, s, k("change"), "swapped", v)
 }
 
 func getIf(t *testing.T, ctx context.Context, s artifacts.Store) {
 	key := k("keys")
-	v1, err := s.Swap(ctx, key, "", []byte("one"))
-	must(t, err)
+	v1 := must.Get(s.Swap(ctx, key, "", []byte("one")))(t)
 	b, v, err := s.GetIf(ctx, key, "", 10)
-	must(t, err)
+	must.OK(t, err)
 	wantBytes(t, "GetIf with a zero version", b, []byte("one"))
 	if v != v1 {
 		t.Errorf("GetIf gives version %q, Swap gave %q", v, v1)
@@ -229,16 +229,16 @@ func getIf(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantErr(t, "GetIf of a known version", err, artifacts.ErrNotModified)
 	wantNothing(t, "GetIf of a known version", b, v)
 	v2, err := s.Swap(ctx, key, v1, []byte("two"))
-	must(t, err)
+	must.OK(t, err)
 	for _, known := range []artifacts.Version{v1, "no such version"} {
 		b, v, err = s.GetIf(ctx, key, known, 10)
-		must(t, err)
+		must.OK(t, err)
 		wantBytes(t, "GetIf of another version", b, []byte("two"))
 		if v != v2 {
 			t.Errorf("GetIf gives version %q, Swap gave %q", v, v2)
 		}
 	}
-	must(t, s.Delete(ctx, key))
+	must.OK(t, s.Delete(ctx, key))
 	_, _, err = s.GetIf(ctx, key, v2, 10)
 	wantErr(t, "GetIf of a deleted object", err, artifacts.ErrNotFound)
 }
@@ -246,7 +246,7 @@ func getIf(t *testing.T, ctx context.Context, s artifacts.Store) {
 func limits(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for _, n := range []int{0, 1, 70_000} {
 		key, data := k(fmt.Sprintf("objects/ab/%d", n)), pattern(n, n)
-		must(t, s.Put(ctx, key, data))
+		must.OK(t, s.Put(ctx, key, data))
 		for _, limit := range []int64{0, int64(n) - 1, int64(n), int64(n) + 1, math.MaxInt64} {
 			if limit < 0 {
 				continue
@@ -272,33 +272,33 @@ func limits(t *testing.T, ctx context.Context, s artifacts.Store) {
 }
 
 func syncing(t *testing.T, ctx context.Context, s artifacts.Store) {
-	must(t, s.Sync(ctx)) // nothing was put yet
+	must.OK(t, s.Sync(ctx)) // nothing was put yet
 	want := map[artifacts.Key][]byte{}
 	for i := range 50 {
 		key := k(fmt.Sprintf("objects/%02x/%d", i%5, i))
 		want[key] = pattern(i, 100*i)
-		must(t, s.Put(ctx, key, want[key]))
+		must.OK(t, s.Put(ctx, key, want[key]))
 	}
-	must(t, s.Sync(ctx))
-	must(t, s.Sync(ctx))
+	must.OK(t, s.Sync(ctx))
+	must.OK(t, s.Sync(ctx))
 	for key, data := range want {
 		wantObject(t, ctx, s, key, data)
-		must(t, s.Put(ctx, key, data))
+		must.OK(t, s.Put(ctx, key, data))
 	}
-	must(t, s.Sync(ctx))
+	must.OK(t, s.Sync(ctx))
 }
 
 func deleting(t *testing.T, ctx context.Context, s artifacts.Store) {
-	must(t, s.Put(ctx, k("objects/ab/1"), []byte("one")))
-	must(t, s.Put(ctx, k("objects/ab/12"), []byte("two")))
-	must(t, s.Delete(ctx, k("objects/ab/1")))
-	must(t, s.Delete(ctx, k("objects/ab/1")))
-	must(t, s.Delete(ctx, k("objects/ab"))) // no object, others stand below it
+	must.OK(t, s.Put(ctx, k("objects/ab/1"), []byte("one")))
+	must.OK(t, s.Put(ctx, k("objects/ab/12"), []byte("two")))
+	must.OK(t, s.Delete(ctx, k("objects/ab/1")))
+	must.OK(t, s.Delete(ctx, k("objects/ab/1")))
+	must.OK(t, s.Delete(ctx, k("objects/ab"))) // no object, others stand below it
 	_, _, err := s.Get(ctx, k("objects/ab/1"), 10)
 	wantErr(t, "Get after Delete", err, artifacts.ErrNotFound)
 	wantKeys(t, ctx, s, "", "objects/ab/12")
 	wantObject(t, ctx, s, k("objects/ab/12"), []byte("two"))
-	must(t, s.Put(ctx, k("objects/ab/1"), []byte("three"))) // the key is free again
+	must.OK(t, s.Put(ctx, k("objects/ab/1"), []byte("three"))) // the key is free again
 	wantObject(t, ctx, s, k("objects/ab/1"), []byte("three"))
 }
 
@@ -306,7 +306,7 @@ func list(t *testing.T, ctx context.Context, s artifacts.Store) {
 	all := []string{
 		"change", "current", "manifests/aa", "objects/aa/1", "objects/aa/12", "objects/ab/1", "objects/b", "objectsx"}
 	for i, key := range all {
-		must(t, s.Put(ctx, k(key), pattern(i, i)))
+		must.OK(t, s.Put(ctx, k(key), pattern(i, i)))
 	}
 	for _, prefix := range []string{
 		"", "c", "current", "currentx", "objects", "objects/", "objects/a", "objects/aa", "objects/aa/", "objects/aa/1",
@@ -347,13 +347,13 @@ func listPages(t *testing.T, ctx context.Context, s artifacts.Store) {
 		want[i] = fmt.Sprintf("objects/%02x/%04d", i%7, i)
 		g.Go(func() error { return s.Put(ctx, k(want[i]), []byte(want[i])) })
 	}
-	must(t, g.Wait())
-	must(t, s.Put(ctx, k("other"), nil))
+	must.OK(t, g.Wait())
+	must.OK(t, s.Put(ctx, k("other"), nil))
 	slices.Sort(want)
 	wantKeys(t, ctx, s, "objects/", want...)
 }
 
-// legal are the keys that every store takes, at the limits of what that is.
+// legal are keys at the limits of what every store accepts.
 var legal = []string{
 	"a b", " a", "a ", "a+b", "a%20b", "%2e%2e/a", "a?b=c&d", "a#b", "a&b", "a;b,c:d", "(a)", "a'b", `"a"`, "<a>",
 	"a=b", "~a", "a~1", "*", "$HOME",
@@ -364,7 +364,7 @@ var legal = []string{
 
 func oddKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for _, key := range legal {
-		must(t, s.Put(ctx, k(key), []byte(key)))
+		must.OK(t, s.Put(ctx, k(key), []byte(key)))
 	}
 	wantKeys(t, ctx, s, "", legal...)
 	for _, name := range legal {
@@ -372,13 +372,13 @@ func oddKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
 		wantObject(t, ctx, s, key, []byte(name))
 		wantKeys(t, ctx, s, name, name)
 		wantErr(t, name, s.Put(ctx, key, []byte("other")), artifacts.ErrConflict)
-		must(t, s.Put(ctx, key, []byte(name)))
+		must.OK(t, s.Put(ctx, key, []byte(name)))
 		_, v, err := s.Get(ctx, key, 1000)
-		must(t, err)
+		must.OK(t, err)
 		v, err = s.Swap(ctx, key, v, []byte("swapped"))
-		must(t, err)
+		must.OK(t, err)
 		wantVersion(t, ctx, s, key, "swapped", v)
-		must(t, s.Delete(ctx, key))
+		must.OK(t, s.Delete(ctx, key))
 	}
 	wantKeys(t, ctx, s, "")
 }
@@ -407,27 +407,31 @@ func noKey(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantKeys(t, ctx, s, "")
 }
 
+// Calls returns a call of each method of s, by the names of faultstore's kinds; v is the version that
+// GetIf and Swap name.
+func Calls(ctx context.Context, s artifacts.Store, v artifacts.Version) map[string]func() error {
+	return map[string]func() error{
+		"get":   func() error { _, _, err := s.Get(ctx, k("current"), 10); return err },
+		"getif": func() error { _, _, err := s.GetIf(ctx, k("current"), v, 10); return err },
+		"put":   func() error { return s.Put(ctx, k("objects/ab/cd"), []byte("x")) },
+		"sync":  func() error { return s.Sync(ctx) },
+		"swap":  func() error { _, err := s.Swap(ctx, k("current"), v, []byte("two")); return err },
+		"list": func() error {
+			return s.List(ctx, "", func(i artifacts.Info) error { return fmt.Errorf("it goes on to %s", i.Key) })
+		},
+		"delete":   func() error { return s.Delete(ctx, k("current")) },
+		"now":      func() error { _, err := s.Now(ctx); return err },
+		"selftest": func() error { return s.SelfTest(ctx) },
+	}
+}
+
 // doneContext: with a context that is done, every method says so at once and
 // does nothing.
 func doneContext(t *testing.T, ctx context.Context, s artifacts.Store) {
-	v, err := s.Swap(ctx, k("current"), "", []byte("one"))
-	must(t, err)
+	v := must.Get(s.Swap(ctx, k("current"), "", []byte("one")))(t)
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	calls := map[string]func() error{
-		"Get":   func() error { _, _, err := s.Get(done, k("current"), 10); return err },
-		"GetIf": func() error { _, _, err := s.GetIf(done, k("current"), v, 10); return err },
-		"Put":   func() error { return s.Put(done, k("objects/ab/cd"), []byte("x")) },
-		"Sync":  func() error { return s.Sync(done) },
-		"Swap":  func() error { _, err := s.Swap(done, k("current"), v, []byte("two")); return err },
-		"List": func() error {
-			return s.List(done, "", func(i artifacts.Info) error { return fmt.Errorf("it goes on to %s", i.Key) })
-		},
-		"Delete":   func() error { return s.Delete(done, k("current")) },
-		"Now":      func() error { _, err := s.Now(done); return err },
-		"SelfTest": func() error { return s.SelfTest(done) },
-	}
-	for name, call := range calls {
+	for name, call := range Calls(done, s, v) {
 		wantErr(t, name, call(), context.Canceled)
 	}
 	wantKeys(t, ctx, s, "", "current")
@@ -439,12 +443,11 @@ func doneContext(t *testing.T, ctx context.Context, s artifacts.Store) {
 func clock(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const resolution = time.Second
 	before, err := s.Now(ctx)
-	must(t, err)
-	must(t, s.Put(ctx, k("objects/ab/cd"), []byte("x")))
+	must.OK(t, err)
+	must.OK(t, s.Put(ctx, k("objects/ab/cd"), []byte("x")))
 	_, err = s.Swap(ctx, k("current"), "", []byte("x"))
-	must(t, err)
-	after, err := s.Now(ctx)
-	must(t, err)
+	must.OK(t, err)
+	after := must.Get(s.Now(ctx))(t)
 	if after.Before(before) {
 		t.Errorf("Now went back from %v to %v", before, after)
 	}
@@ -518,7 +521,7 @@ func countTogether(t *testing.T, ctx context.Context, s artifacts.Store) {
 			return nil
 		})
 	}
-	must(t, g.Wait())
+	must.OK(t, g.Wait())
 	wantObject(t, ctx, s, k("current"), fmt.Append(nil, workers/2*each))
 }
 
@@ -556,7 +559,7 @@ func equalPuts(t *testing.T, ctx context.Context, s artifacts.Store) {
 		for range workers {
 			g.Go(func() error { return s.Put(ctx, key, data) })
 		}
-		must(t, g.Wait())
+		must.OK(t, g.Wait())
 		wantObject(t, ctx, s, key, data)
 	}
 }
@@ -566,7 +569,7 @@ func equalPuts(t *testing.T, ctx context.Context, s artifacts.Store) {
 func wholeObjects(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const size, rounds = 200_000, 15
 	v, err := s.Swap(ctx, k("current"), "", pattern(0, size))
-	must(t, err)
+	must.OK(t, err)
 	written := make(chan struct{})
 	var g errgroup.Group
 	g.Go(func() error {
@@ -606,11 +609,11 @@ func wholeObjects(t *testing.T, ctx context.Context, s artifacts.Store) {
 			}
 		})
 	}
-	must(t, g.Wait())
+	must.OK(t, g.Wait())
 }
 
 func selfTest(t *testing.T, ctx context.Context, s artifacts.Store) {
-	must(t, s.SelfTest(ctx))
+	must.OK(t, s.SelfTest(ctx))
 	wantKeys(t, ctx, s, "") // it removed what it wrote
 }
 
@@ -630,13 +633,6 @@ func pattern(seed, n int) []byte {
 func scribble(b []byte) {
 	for i := range b {
 		b[i] ^= 0xff
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -679,7 +675,7 @@ func wantBytes(t *testing.T, what string, got, want []byte) {
 func wantObject(t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Key, want []byte) {
 	t.Helper()
 	got, _, err := s.Get(ctx, key, 1<<24)
-	must(t, err)
+	must.OK(t, err)
 	wantBytes(t, key.String(), got, want)
 }
 
@@ -688,7 +684,7 @@ func wantVersion(
 ) {
 	t.Helper()
 	got, v, err := s.Get(ctx, key, 1<<24)
-	must(t, err)
+	must.OK(t, err)
 	wantBytes(t, key.String(), got, []byte(want))
 	if v != version {
 		t.Errorf("%.60s: version is %q, want %q", key, v, version)
@@ -698,7 +694,7 @@ func wantVersion(
 func wantKeys(t *testing.T, ctx context.Context, s artifacts.Store, prefix string, want ...string) {
 	t.Helper()
 	var got []string
-	must(t, s.List(ctx, prefix, func(i artifacts.Info) error {
+	must.OK(t, s.List(ctx, prefix, func(i artifacts.Info) error {
 		got = append(got, i.Key.String())
 		return nil
 	}))
@@ -714,7 +710,7 @@ func wantKeys(t *testing.T, ctx context.Context, s artifacts.Store, prefix strin
 func info(t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Key) artifacts.Info {
 	t.Helper()
 	var found *artifacts.Info
-	must(t, s.List(ctx, key.String(), func(i artifacts.Info) error {
+	must.OK(t, s.List(ctx, key.String(), func(i artifacts.Info) error {
 		if i.Key == key {
 			found = &i
 		}
@@ -730,8 +726,7 @@ func info(t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Ke
 func waitPast(t *testing.T, ctx context.Context, s artifacts.Store, m time.Time) {
 	t.Helper()
 	for {
-		now, err := s.Now(ctx)
-		must(t, err)
+		now := must.Get(s.Now(ctx))(t)
 		if now.After(m) {
 			return
 		}

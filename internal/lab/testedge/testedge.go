@@ -5,13 +5,20 @@ import (
 	"cmp"
 	"context"
 	"sync"
-	"testing"
 	"time"
 
 	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/lab/must"
 )
 
-// Config is an edge's.
+// T is a test, or a check of rapid's.
+type T interface {
+	must.TB
+	Cleanup(f func())
+	Errorf(format string, args ...any)
+}
+
+// Config configures an edge.
 type Config = edge.Config
 
 // Edge is a running edge.
@@ -25,23 +32,20 @@ type Edge struct {
 
 // Start runs an edge until Stop or the test's end. Unless cfg says otherwise it listens on free
 // ports of this machine and polls every 20 ms.
-func Start(tb testing.TB, cfg Config) *Edge {
-	tb.Helper()
+func Start(t T, cfg Config) *Edge {
+	t.Helper()
 	cfg.Listen, cfg.Admin = cmp.Or(cfg.Listen, "127.0.0.1:0"), cmp.Or(cfg.Admin, "127.0.0.1:0")
 	cfg.Poll = cmp.Or(cfg.Poll, 20*time.Millisecond)
-	e, err := edge.New(context.Background(), cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	e := must.Get(edge.New(context.Background(), cfg))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
 	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			tb.Errorf("edge: %v", err)
+			t.Errorf("edge: %v", err)
 		}
 	})
-	tb.Cleanup(stop)
+	t.Cleanup(stop)
 	return &Edge{e, "http://" + e.Addr().String(), "http://" + e.AdminAddr().String(), stop}
 }

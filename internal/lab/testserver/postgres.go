@@ -21,8 +21,8 @@ import (
 const requirePostgresEnv = "MARKETDATA_REQUIRE_POSTGRES"
 
 // Postgres starts a PostgreSQL for t, which ends with it, and returns its address,
-// postgres://USER@HOST:PORT/DATABASE without a query, and the user's password.
-// Its programs are those of the machine.
+// postgres://USER@HOST:PORT/DATABASE without a query, and the user's password. It uses the
+// machine's PostgreSQL.
 func Postgres(t testing.TB) (address, password string) {
 	t.Helper()
 	password = rand.Text()
@@ -109,8 +109,8 @@ func startPostgres(t testing.TB, password string) (address string, err error) {
 	}
 }
 
-// unprivileged returns what makes a program run as another user than root, whom
-// PostgreSQL refuses, and gives that user the paths.
+// unprivileged returns attributes that run a program as a user other than root, whom PostgreSQL
+// refuses, and gives that user the paths.
 func unprivileged(paths ...string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

@@ -37,10 +37,9 @@ var modules = [...]struct{ name, title, path, version, takes string }{
 		"versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0", "a minute or two"},
 }
 
-// Program returns the path of the kind's program. When it is not there yet it
-// is built with `go install`, once, whatever the number of processes that ask;
-// standard error tells so. Its name has the version in it, so a new version is
-// built beside an old one.
+// Program returns the path of the kind's program. If it is not there yet, one of the processes that
+// ask builds it with `go install` and says so on standard error. The file's name contains the
+// version, so a new version does not replace an old one.
 func Program(ctx context.Context, kind Kind) (string, error) {
 	dir := os.Getenv(binEnv)
 	if dir == "" {
@@ -109,7 +108,7 @@ func install(ctx context.Context, dir, module, name, target string) error {
 	}
 	defer os.RemoveAll(temp)
 	cmd := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", module)
-	cmd.Dir = temp // outside of this module, whose go.mod is not to matter
+	cmd.Dir = temp // outside of this module, whose go.mod must not matter
 	cmd.Env = append(os.Environ(), "GOBIN="+temp, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go install %s: %w\n%s", module, err, out)

@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"testing"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 // RequireEnv names the environment variable that, set to 1, makes a test fail
@@ -41,15 +43,11 @@ func forTest(t testing.TB, kind Kind) *Server {
 	return s
 }
 
-// Serve has serve, of a server under test, serve on a free port of 127.0.0.1 until
-// t ends, and returns the address. drain ends it: with a context that is done,
-// so that nobody is waited for.
+// Serve runs serve, a server's method, on a free port of 127.0.0.1 until t ends, and returns the
+// address. It ends the server with drain and a canceled context, so that drain waits for no client.
 func Serve(t testing.TB, serve func(net.Listener) error, drain func(context.Context) error) (address string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return ServeOn(t, ln, serve, drain)
 }
 

@@ -170,7 +170,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// await returns when the bucket is there: that is what the server is for.
+// await waits until the bucket exists.
 func (s *Server) await(ctx context.Context, p *process.Process) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -212,8 +212,7 @@ func (s *Server) command() *exec.Cmd {
 	return cmd
 }
 
-// Stop kills the server and keeps its data: the store is away. It does nothing
-// when the server is not running.
+// Stop kills the server and keeps its data. It does nothing if the server is not running.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 // orphan, in the environment, makes the test binary a process that starts a
@@ -39,41 +41,26 @@ func TestKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux can end a process with its parent")
 	}
-	Versitygw(t).Stop() // it can be started here, or the test skips
+	Versitygw(t).Stop() // skips the test where it cannot start
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), orphan+"="+t.TempDir())
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(cmd.StdinPipe())(t)
 	defer stdin.Close()
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	lines := bufio.NewScanner(stdout)
 	if !lines.Scan() {
 		t.Fatalf("it printed nothing: %v", cmd.Wait())
 	}
-	conn, err := net.Dial("tcp", lines.Text())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", lines.Text()))(t)
 	defer conn.Close()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Kill())
 	if err := cmd.Wait(); err == nil {
 		t.Fatal("it ended before it was killed")
 	}
 	// The connection ends with the server, not before.
-	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 		t.Errorf("the server lives on: %v", err)
 	}
@@ -81,17 +68,11 @@ func TestKilled(t *testing.T) {
 
 // TestRunMinIO: the data stay in the folder, for the next run.
 func TestRunMinIO(t *testing.T) {
-	MinIO(t).Stop() // it can be started here, or the test skips
+	MinIO(t).Stop() // skips the test where it cannot start
 	dir := t.TempDir()
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(freePort())(t)
 	for range 2 {
-		s, err := RunMinIO(t.Context(), dir, port)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(RunMinIO(t.Context(), dir, port))(t)
 		if want := fmt.Sprintf("s3://marketdata/x?endpoint=http://127.0.0.1:%d&region=us-east-1", port); s.URL(
 			"x") != want {
 			t.Errorf("URL is %s, want %s", s.URL("x"), want)
@@ -99,9 +80,7 @@ func TestRunMinIO(t *testing.T) {
 		if err := s.Start(t.Context()); err == nil {
 			t.Error("a server that runs is started again")
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 		if _, err := os.Stat(filepath.Join(dir, dataFolder, Bucket)); err != nil {
 			t.Errorf("after Close: %v", err)
 		}
@@ -114,9 +93,7 @@ func TestBroken(t *testing.T) {
 	t.Setenv(binEnv, bin)
 	m := modules[KindVersitygw]
 	script := "#!/bin/sh\necho no such luck >&2\nexit 3\n"
-	if err := os.WriteFile(filepath.Join(bin, m.name+"-"+m.version), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(bin, m.name+"-"+m.version), []byte(script), 0o755))
 	_, err := Start(t.Context(), KindVersitygw, Options{})
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no such luck") {
 		t.Errorf("a program that fails: %v", err)

@@ -5,19 +5,17 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/lab/must"
 )
 
-// EditRow changes the first row of a view in the published snapshot of a store, which no builder
-// does, and publishes the snapshot again. The view is of one shard.
+// EditRow changes the first row of a view in a store's published snapshot, which no builder does,
+// and publishes the snapshot again. The view must have one shard.
 func EditRow(tb testing.TB, store artifacts.Store, collection, sort string, change func(row []byte) []byte) {
 	tb.Helper()
 	ctx := context.Background()
 	p := Read(tb, store)
 	v := p.Manifest.View(collection, sort)
-	b, err := artifacts.ReadObject(ctx, store, v.Objects[0].Ref)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	b := must.Get(artifacts.ReadObject(ctx, store, v.Objects[0].Ref))(tb)
 	shards, err := artifacts.ParseObject(b)
 	if err != nil || len(shards) != 1 || len(v.Objects) != 1 {
 		tb.Fatalf("%d shards in %d objects: %v", len(shards), len(v.Objects), err)
@@ -46,9 +44,7 @@ func EditRow(tb testing.TB, store artifacts.Store, collection, sort string, chan
 	}
 	put := func(key func(artifacts.Digest) artifacts.Key, b []byte) artifacts.Ref {
 		digest := artifacts.Sum(b)
-		if err := store.Put(ctx, key(digest), b); err != nil {
-			tb.Fatal(err)
-		}
+		must.OK(tb, store.Put(ctx, key(digest), b))
 		return artifacts.Ref{Digest: digest, Size: int64(len(b))}
 	}
 	var o artifacts.Object
@@ -56,7 +52,5 @@ func EditRow(tb testing.TB, store artifacts.Store, collection, sort string, chan
 	v.Objects[0].Ref = put(artifacts.ObjectKey, o.Bytes())
 	p.Pointer.Manifest = put(artifacts.ManifestKey, p.Manifest.Encode())
 	p.Pointer.Sequence++
-	if _, err := store.Swap(ctx, artifacts.CurrentKey, p.Version, p.Pointer.Encode()); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(store.Swap(ctx, artifacts.CurrentKey, p.Version, p.Pointer.Encode()))(tb)
 }

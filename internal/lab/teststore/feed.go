@@ -121,10 +121,9 @@ func quoted(text string) []byte {
 	return b
 }
 
-// History gives the market the history of up to n assets, those with even places, which become
-// its largest, and returns it: the first snapshot of a store then begins with a year of it. In
-// the past there were two assets that f does not have, prices were missing now and then, and
-// one asset in nine has points of the last hours alone.
+// History gives up to n assets, those at even places, a year of history before a store's first
+// snapshot, makes them the largest assets, and returns f. The past has two assets that f does not
+// have, prices are missing now and then, and one asset in nine has points of the last hours only.
 func (f *Feed) History(n int) *Feed {
 	f.history, f.past = 0, []Asset{{ID: 2}, {ID: 1 << 40}}
 	for i := 0; i < min(2*n, len(f.Assets)); i += 2 {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,6 +21,8 @@ import (
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/builder/upkeep"
+	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/oracle"
 )
 
@@ -43,22 +47,9 @@ func Read(tb testing.TB, store artifacts.Reader) *Published {
 	tb.Helper()
 	ctx := context.Background()
 	b, version, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	pointer, err := artifacts.ParsePointer(b)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	b, _, err = store.Get(ctx, artifacts.ManifestKey(pointer.Manifest.Digest), artifacts.MaxManifestSize)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	manifest, err := artifacts.ParseManifest(b)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return &Published{pointer, manifest, version}
+	must.OK(tb, err)
+	pointer := must.Get(artifacts.ParsePointer(b))(tb)
+	return &Published{pointer, must.Get(artifacts.ReadManifest(ctx, store, pointer.Manifest))(tb), version}
 }
 
 // Oracle says what must be answered from a snapshot.
@@ -67,11 +58,7 @@ type Oracle = oracle.Snapshot
 // Oracle reads the snapshot's objects.
 func (p *Published) Oracle(tb testing.TB, store artifacts.Reader) *Oracle {
 	tb.Helper()
-	o, err := oracle.Load(context.Background(), store, p.Manifest)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return o
+	return must.Get(oracle.Load(context.Background(), store, p.Manifest))(tb)
 }
 
 // Check checks all that a store holds.
@@ -109,10 +96,7 @@ func Edit(change func(*artifacts.Pointer)) Option {
 func Retain(d time.Duration) Option { return func(o *options) { o.Retain = d } }
 
 // usual are the settings that operators begin with.
-var usual = builder.Config{Retain: builder.DefaultRetain, Settings: market.Settings{
-	TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000},
-	HistoryAssets: market.DefaultHistoryAssets,
-}}
+var usual = builder.Config{Retain: builder.DefaultRetain, Settings: buildtest.Settings}
 
 // ActivateAfter sets how long after the swap, by this machine's clock, edges make the snapshot
 // current.
@@ -125,11 +109,7 @@ func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
 	tb.Helper()
 	cfg.Guards, cfg.Log = builder.DefaultGuards, slog.New(slog.DiscardHandler)
 	cfg.Guards.Force = true
-	b, err := builder.New(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
+	return must.Get(builder.New(cfg))(tb)
 }
 
 // Publish builds the snapshot of a market at a time, which is later than the one in the
@@ -185,27 +165,51 @@ func PublishAll(tb testing.TB, store artifacts.Store, rows func(at time.Time) ma
 }
 
 // Simulate publishes the last of these times of a simulated market, with the others as its past.
-// what is as behind "sim:".
+// what is the text after "sim:".
 func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.Time) {
 	tb.Helper()
 	ctx := context.Background()
-	src, err := sim.Open(ctx, what)
+	src := must.Get(sim.Open(ctx, what))(tb)
+	var feeds []builder.PastFeed
+	for _, at := range times {
+		feeds = append(feeds, builder.PastFeed{Time: at, Files: must.Get(src.Files(ctx, at))(tb)})
+	}
+	backfill(tb, store, feeds)
+}
+
+// RecordedFolder returns the folder of a recorded market below that of all of them, and skips the
+// test if it is not there: recorded data is not part of the project.
+func RecordedFolder(tb testing.TB, all, name string) string {
+	tb.Helper()
+	folder := filepath.Join(all, name)
+	if _, err := os.Stat(folder); err != nil {
+		tb.Skipf("skipped: this test reads recorded market data that is not part of the project: %v", err)
+	}
+	return folder
+}
+
+// Recorded publishes the feed of a folder, or of a folder of feeds the last, with the others as
+// its past.
+func Recorded(tb testing.TB, store artifacts.Store, folder string) {
+	tb.Helper()
+	ctx := context.Background()
+	files := source.FS(os.DirFS(folder))
+	if _, at, err := source.ReadInfo(ctx, files); err == nil {
+		backfill(tb, store, []builder.PastFeed{{Time: at.Truncate(10 * time.Minute), Files: files}})
+		return
+	}
+	feeds, _, err := builder.ReadPastFeeds(ctx, folder)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var feeds []builder.PastFeed
-	for _, at := range times {
-		files, err := src.Files(ctx, at)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		feeds = append(feeds, builder.PastFeed{Time: at, Files: files})
-	}
+	backfill(tb, store, feeds)
+}
+
+func backfill(tb testing.TB, store artifacts.Store, feeds []builder.PastFeed) {
+	tb.Helper()
 	cfg := usual
 	cfg.Store = store
-	if _, err := newBuilder(tb, cfg).Backfill(ctx, feeds); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(newBuilder(tb, cfg).Backfill(context.Background(), feeds))(tb)
 }
 
 // Rollback publishes the retained snapshot of a time again.
@@ -215,13 +219,11 @@ func Rollback(tb testing.TB, store artifacts.Store, to time.Time, opts ...Option
 	for _, f := range opts {
 		f(&o)
 	}
-	if _, err := upkeep.Rollback(context.Background(), &edited{store, o.edit}, to, time.Now); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(upkeep.Rollback(context.Background(), &edited{store, o.edit}, to, time.Now))(tb)
 	return Read(tb, store)
 }
 
-// edited is a store whose pointers are changed on their way.
+// edited is a store that changes pointers as they are written.
 type edited struct {
 	artifacts.Store
 	edit func(*artifacts.Pointer)
@@ -244,9 +246,7 @@ func (s *edited) Swap(
 // Change runs the change job at a time.
 func Change(tb testing.TB, store artifacts.Store, at time.Time) {
 	tb.Helper()
-	if _, err := change.Record(context.Background(), store, func() time.Time { return at }); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(change.Record(context.Background(), store, func() time.Time { return at }))(tb)
 }
 
 // Registry makes and changes a store's API keys; KeyRequest describes one.
@@ -261,10 +261,7 @@ var ErrLost = publish.ErrLost
 // Key makes an API key in a store.
 func Key(tb testing.TB, store artifacts.Store, rate, burst int) keys.Created {
 	tb.Helper()
-	made, err := (&Registry{Store: store}).
-		Create(context.Background(), KeyRequest{Name: "test", Rate: rate, Burst: burst})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	made := must.Get((&Registry{Store: store}).
+		Create(context.Background(), KeyRequest{Name: "test", Rate: rate, Burst: burst}))(tb)
 	return made
 }

@@ -16,6 +16,7 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/internal/lab/fakerun"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/result"
 )
@@ -60,18 +61,11 @@ func TestExitStatus(t *testing.T) {
 		return append([]string{
 			"run", "--url", url, "--closed", "--connections", "1", "--duration", "200ms", "--target", "GET /"}, args...)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ln.Close()
 	w := fakeapi.NewWorld(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), 60, 1)
 	folder := t.TempDir()
-	store, err := dirstore.Open(folder, dirstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fakeapi.Publish(t, store, w)
+	fakeapi.Publish(t, must.Get(dirstore.Open(folder, dirstore.Options{}))(t), w)
 	api := fakeapi.NewServer(w)
 	api.Break(fakeapi.MatchesLower) // only the oracle sees it
 	faulty := httptest.NewServer(api)
@@ -128,10 +122,7 @@ func TestFiles(t *testing.T) {
 	if code != 0 && code != 4 {
 		t.Fatalf("exit %d: %s%s", code, out, problems)
 	}
-	r, err := result.Read(file("run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(result.Read(file("run.json")))(t)
 	if r.Setup.Label != "from the environment" || r.Setup.Stages != "100ms:20,100ms:20-40" ||
 		r.Setup.Traffic != "GET /a,b" || r.Exit != code {
 		t.Errorf("setup %+v, exit %d", r.Setup, r.Exit)
@@ -162,18 +153,10 @@ func TestFiles(t *testing.T) {
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, seed uint64, scale float64) string {
-		r, err := fakerun.New(20, seed, scale, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := r.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(fakerun.New(20, seed, scale, false))(t)
+		b := must.Get(r.Encode())(t)
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, b, 0o600))
 		return file
 	}
 	a, same, slow := write("a.json", 1, 1), write("same.json", 2, 1), write("slow.json", 3, 1.3)
@@ -229,9 +212,7 @@ func TestLiveLine(t *testing.T) {
 	var b bytes.Buffer
 	s := &screen{w: &b, width: 60}
 	h := engine.NewHistogram()
-	if err := h.RecordValue(int64(1500 * time.Microsecond)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.RecordValue(int64(1500*time.Microsecond)))
 	s.tick(&engine.Interval{Start: time.Second, End: 2 * time.Second, Sent: 1234, Failed: 5, Due: h})
 	line := b.String()
 	if !strings.Contains(line, "1234/s") || !strings.Contains(line, "p50 1.5 ms") ||

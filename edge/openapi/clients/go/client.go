@@ -37,10 +37,12 @@ type Client struct {
 type Query struct {
 	IDs            []int64
 	Slugs, Symbols []string  // up to 100 values of each
+	Categories     []string  // slugs, of Markets
+	Chains         []string  // likewise
 	Page, Size     int       // page mode; Size up to 100
 	Limit, Offset  int       // offset mode
 	Sort           string    // "rank", "market_cap:desc"
-	Fields         []string  // of Assets: "links"
+	Fields         []string  // of Assets: "links"; of Markets: "groups"
 	By             string    // of Trending
 	Window         string    // of History: "24h", "7d", "30d", "90d", "1y"
 	At             time.Time // the snapshot to answer from: Answer.SnapshotTime of an earlier answer
@@ -65,6 +67,8 @@ func (q Query) values() url.Values {
 	set("id", strings.Join(ids, ","))
 	set("slug", strings.Join(q.Slugs, ","))
 	set("symbol", strings.Join(q.Symbols, ","))
+	set("category", strings.Join(q.Categories, ","))
+	set("chain", strings.Join(q.Chains, ","))
 	number("page", q.Page)
 	number("size", q.Size)
 	number("limit", q.Limit)
@@ -148,6 +152,11 @@ func (c *Client) Assets(ctx context.Context, q Query) (*Answer[List[Asset]], err
 // Quotes lists the assets that have a price.
 func (c *Client) Quotes(ctx context.Context, q Query) (*Answer[List[Quote]], error) {
 	return get[List[Quote]](ctx, c, "quotes", q)
+}
+
+// Markets lists the quotes of Quotes with their ranks, in the order of any figure.
+func (c *Client) Markets(ctx context.Context, q Query) (*Answer[List[Market]], error) {
+	return get[List[Market]](ctx, c, "markets", q)
 }
 
 // Trending returns up to 20 assets by their 24-hour change.

@@ -59,6 +59,19 @@ type Quote struct {
 	PercentChange map[string]Decimal `json:"percent_change"`
 }
 
+// Market is a quote with its asset's rank.
+type Market struct {
+	Quote
+	Rank   *int64        `json:"rank,omitempty"`   // by market cap, from 1; nil when there is none
+	Groups *MarketGroups `json:"groups,omitempty"` // with Query.Fields "groups" only
+}
+
+// MarketGroups are the slugs of the listed groups of which an asset is a coin.
+type MarketGroups struct {
+	Categories []string `json:"categories"`
+	Chains     []string `json:"chains"`
+}
+
 // Exchange is a trading venue. Slugs of exchanges are not unique.
 type Exchange struct {
 	ID    int64             `json:"id"`

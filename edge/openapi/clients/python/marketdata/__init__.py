@@ -22,12 +22,13 @@ from .core import (
     ServiceUnavailable, SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized,
 )
 from .types import (
-    Asset, Category, Chain, Exchange, ExchangeMarket, Fees, Gainer, Global, GroupMarket, History, Items, Page, Query, Quote,
+    Asset, Category, Chain, Exchange, ExchangeMarket, Fees, Gainer, Global, GroupMarket, History, Items, Market, Page, Query,
+    Quote,
 )
 
 __all__ = [
     "Answer", "ApiError", "Asset", "AsyncClient", "BadRequest", "Category", "Chain", "Client", "Exchange", "ExchangeMarket", "Fees",
-    "Gainer", "Global", "GroupMarket", "History", "Items", "MarketDataError", "NotFound", "Page", "Query", "Quote", "RateLimit",
+    "Gainer", "Global", "GroupMarket", "History", "Items", "Market", "MarketDataError", "NotFound", "Page", "Query", "Quote", "RateLimit",
     "ServiceUnavailable", "SnapshotGone", "TooManyRequests", "TransportError", "Unauthorized",
 ]
 
@@ -148,6 +149,9 @@ class Client(_Transport):
     def quotes(self, **query: Unpack[Query]) -> Answer[Page[Quote]]:
         return self._run(self.ask("quotes", Page[Quote], query))
 
+    def markets(self, **query: Unpack[Query]) -> Answer[Page[Market]]:
+        return self._run(self.ask("markets", Page[Market], query))
+
     def trending(self, **query: Unpack[Query]) -> Answer[Items[Quote]]:
         return self._run(self.ask("trending", Items[Quote], query))
 
@@ -228,6 +232,9 @@ class AsyncClient(_Transport):
 
     async def quotes(self, **query: Unpack[Query]) -> Answer[Page[Quote]]:
         return await self._run(self.ask("quotes", Page[Quote], query))
+
+    async def markets(self, **query: Unpack[Query]) -> Answer[Page[Market]]:
+        return await self._run(self.ask("markets", Page[Market], query))
 
     async def trending(self, **query: Unpack[Query]) -> Answer[Items[Quote]]:
         return await self._run(self.ask("trending", Items[Quote], query))

@@ -106,7 +106,7 @@ class Answer(Generic[T]):
 
     result: T
     snapshot_time: datetime | None  # of the snapshot that answered; None before the first one
-    not_found: dict[str, list[str]]  # values of a filter (id, slug, symbol) that match nothing
+    not_found: dict[str, list[str]]  # values of a filter (id, slug, …) that match nothing
     ignored: list[str]  # names of parameters that had no part in the answer
     limit: RateLimit | None
     request_id: str | None

@@ -14,12 +14,14 @@ class Query(TypedDict, total=False):
     id: list[int]  # up to 100 values, as of slug and symbol
     slug: list[str]
     symbol: list[str]
+    category: list[str]  # slugs, of markets
+    chain: list[str]
     page: int  # page mode; size up to 100
     size: int
     limit: int  # offset mode
     offset: int
     sort: str  # "rank", "market_cap:desc"
-    fields: list[str]  # of assets: "links"
+    fields: list[str]  # of assets: "links"; of markets: "groups"
     by: str  # of trending
     window: Literal["24h", "7d", "30d", "90d", "1y"]  # of history
     at: datetime | None  # the snapshot to answer from: snapshot_time of an earlier answer
@@ -69,6 +71,14 @@ class Quote:
     market_cap: Decimal | None
     volume: Decimal
     percent_change: dict[str, Decimal]  # by window: 1h, 6h, 12h, 24h, 7d, 30d, 90d, 1y
+
+
+@dataclass(frozen=True)
+class Market(Quote):
+    """A quote with its asset's rank."""
+
+    rank: int | None = None  # by market cap, from 1
+    groups: dict[str, list[str]] | None = None  # slugs of categories and chains, with fields=["groups"] only
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
  *     const client = new Client("https://host", "mdk_live_…");
  *     for await (const row of client.rows("quotes", { size: 100 })) console.log(row.symbol, row.price);
  */
-import type { Asset, Category, Chain, Exchange, Global, History, Items, List, MessageKey, Query, Quote, Time } from "./types.js";
+import type { Asset, Category, Chain, Exchange, Global, History, Items, List, Market, MessageKey, Query, Quote, Time } from "./types.js";
 
 export type * from "./types.js";
 
@@ -27,7 +27,7 @@ export interface Answer<T> {
   result: T;
   /** Of the snapshot that answered; undefined before the first one. */
   snapshotTime: Time | undefined;
-  /** Values of a filter (`id`, `slug`, `symbol`) that match nothing. */
+  /** Values of a filter (`id`, `slug`, …) that match nothing. */
   notFound: Record<string, string[]>;
   /** Names of parameters that had no part in the answer. */
   ignored: string[];
@@ -85,6 +85,7 @@ export interface Options {
 export interface Lists {
   assets: Asset;
   quotes: Quote;
+  markets: Market;
   exchanges: Exchange;
   categories: Category;
   chains: Chain;
@@ -105,6 +106,7 @@ export class Client {
 
   assets(query?: Query): Promise<Answer<List<Asset>>> { return this.#ask("assets", query); }
   quotes(query?: Query): Promise<Answer<List<Quote>>> { return this.#ask("quotes", query); }
+  markets(query?: Query): Promise<Answer<List<Market>>> { return this.#ask("markets", query); }
   trending(query?: Query): Promise<Answer<Items<Quote>>> { return this.#ask("trending", query); }
   exchanges(query?: Query): Promise<Answer<List<Exchange>>> { return this.#ask("exchanges", query); }
   global(query?: Query): Promise<Answer<Global>> { return this.#ask("global", query); }

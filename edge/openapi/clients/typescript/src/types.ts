@@ -9,6 +9,9 @@ export interface Query {
   id?: number[];
   slug?: string[];
   symbol?: string[];
+  /** Slugs, of markets. */
+  category?: string[];
+  chain?: string[];
   /** Page mode; `size` up to 100. */
   page?: number;
   size?: number;
@@ -17,8 +20,8 @@ export interface Query {
   offset?: number;
   /** `rank`, `market_cap:desc`. */
   sort?: string;
-  /** Of assets. */
-  fields?: "links"[];
+  /** `links` of assets, `groups` of markets. */
+  fields?: ("links" | "groups")[];
   /** Of trending. */
   by?: "gainers";
   /** Of history. */
@@ -69,6 +72,14 @@ export interface Quote extends Named {
   /** Of 24 hours. */
   volume: Decimal;
   percent_change: Record<Window, Decimal>;
+}
+
+/** A quote with its asset's rank. */
+export interface Market extends Quote {
+  /** By market cap, from 1; absent when there is none. */
+  rank?: number;
+  /** With `fields: ["groups"]` only: slugs. */
+  groups?: { categories: string[]; chains: string[] };
 }
 
 /** A trading venue. Slugs of exchanges are not unique. */

@@ -18,12 +18,12 @@ type testCase struct {
 	Name, Base, Key, Call, Mode string
 	Take, Retries               int
 	Query                       struct {
-		ID                   []int64
-		Slug, Symbol, Fields []string
-		Page, Size           int
-		Limit, Offset        int
-		Sort, By, Window, Q  string
-		At                   time.Time
+		ID                                    []int64
+		Slug, Symbol, Category, Chain, Fields []string
+		Page, Size                            int
+		Limit, Offset                         int
+		Sort, By, Window, Q                   string
+		At                                    time.Time
 	}
 }
 
@@ -56,7 +56,8 @@ func (c testCase) run() output {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	q := marketdata.Query{
-		IDs: c.Query.ID, Slugs: c.Query.Slug, Symbols: c.Query.Symbol, Page: c.Query.Page, Size: c.Query.Size,
+		IDs: c.Query.ID, Slugs: c.Query.Slug, Symbols: c.Query.Symbol,
+		Categories: c.Query.Category, Chains: c.Query.Chain, Page: c.Query.Page, Size: c.Query.Size,
 		Limit: c.Query.Limit, Offset: c.Query.Offset,
 		Sort: c.Query.Sort, Fields: c.Query.Fields, By: c.Query.By, Window: c.Query.Window, At: c.Query.At,
 	}
@@ -66,6 +67,8 @@ func (c testCase) run() output {
 		err = list(ctx, c, out, q, client.Assets, func(r marketdata.Asset) int64 { return r.ID })
 	case "quotes":
 		err = list(ctx, c, out, q, client.Quotes, func(r marketdata.Quote) int64 { return r.ID })
+	case "markets":
+		err = list(ctx, c, out, q, client.Markets, func(r marketdata.Market) int64 { return r.ID })
 	case "exchanges":
 		err = list(ctx, c, out, q, client.Exchanges, func(r marketdata.Exchange) int64 { return r.ID })
 	case "categories":

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/artifacts/memstore"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/storetest"
 )
 
@@ -19,9 +20,7 @@ func TestClock(t *testing.T) {
 	s.SetClock(func() time.Time { return at })
 	check := func(want time.Time) {
 		t.Helper()
-		if err := s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(ctx, artifacts.MustKey("objects/ab/cd"), []byte("x")))
 		if now, err := s.Now(ctx); err != nil || !now.Equal(want) {
 			t.Errorf("Now is %v, %v, want %v", now, err, want)
 		}
@@ -31,9 +30,7 @@ func TestClock(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	check(at)
 	at = at.Add(time.Hour)

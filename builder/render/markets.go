@@ -1,0 +1,119 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// sortWindows are the windows of percent_change that /markets sorts by, as indexes into
+// market.Windows.
+var sortWindows = [...]int{0, 3, 4, 5}
+
+// marketRowsPerShard is that of rows of a few bytes.
+const marketRowsPerShard = 1024
+
+// marketTable returns the orders of /markets that the quotes do not have. Its rows refer to the
+// quotes by id: whole rows in one order more take as many bytes as these in all of them.
+func marketTable(f *market.Feed, r *market.Result) *Table {
+	n := len(f.Quotes)
+	id := ids(n, func(i int) uint64 { return f.Assets[f.Quotes[i].Asset].ID })
+	rank := func(q int) uint32 { return r.Rank[f.Quotes[q].Asset] }
+	t := &Table{
+		Collection: artifacts.MarketsCollection, RowsPerShard: marketRowsPerShard, TailsByID: true, IDs: id,
+		Rows: rows(n, func(dst []byte, i int) []byte { return artifacts.AppendSearchRow(dst, id[i], rank(i)) }),
+	}
+	figure := func(sort string, value func(q *market.Quote) market.U128) Order {
+		at := func(q int32) market.U128 { return value(&f.Quotes[q]) }
+		return Order{Sort: sort, Prefix: func(q int32) uint64 { return at(q).Prefix() },
+			Compare: func(a, b int32) int { return at(a).Cmp(at(b)) }}
+	}
+	// Rank 0 minus 1 is the highest number, so unranked rows come last.
+	place := func(q int32) uint64 { return uint64(rank(int(q)) - 1) }
+	t.Orders = []Order{
+		{Sort: "rank", Prefix: place, Compare: func(a, b int32) int { return cmp.Compare(place(a), place(b)) },
+			Last: func(q int32) bool { return rank(int(q)) == 0 }},
+		knownCapsFirst(f),
+		figure("volume", func(q *market.Quote) market.U128 { return q.Volume }),
+		figure("price", func(q *market.Quote) market.U128 { return q.Price }),
+	}
+	for _, w := range sortWindows {
+		t.Orders = append(t.Orders, Order{Sort: "percent_change." + market.Windows[w],
+			Prefix:  func(q int32) uint64 { return r.Change(f, w, int(q)).Prefix() },
+			Compare: func(a, b int32) int { return r.Change(f, w, int(a)).Cmp(r.Change(f, w, int(b))) }})
+	}
+	t.Orders = append(t.Orders, Order{Sort: "id", Index: true})
+	t.addGroups(f, r)
+	return t
+}
+
+// knownCapsFirst is the order by market cap, in which unknown ones come last.
+func knownCapsFirst(f *market.Feed) Order {
+	unknown := func(q int32) bool { return f.Quotes[q].MarketCap.IsZero() }
+	return Order{Sort: "market_cap", Last: unknown,
+		Prefix: func(q int32) uint64 {
+			if unknown(q) {
+				return math.MaxUint64
+			}
+			return f.Quotes[q].MarketCap.Prefix()
+		},
+		Compare: func(a, b int32) int {
+			if unknown(a) != unknown(b) {
+				if unknown(a) {
+					return 1
+				}
+				return -1
+			}
+			return f.Quotes[a].MarketCap.Cmp(f.Quotes[b].MarketCap)
+		}}
+}
+
+// addGroups adds the members of the listed groups, and to each row its groups as a tail.
+func (t *Table) addGroups(f *market.Feed, r *market.Result) {
+	slugs := [len(artifacts.GroupSorts)][][]string{}
+	for k, groups := range [...][]market.Group{f.Categories, f.Chains} {
+		listed := [...][]market.ListedGroup{r.Categories, r.Chains}[k]
+		of := make([]*market.Group, len(listed))
+		for i := range listed {
+			of[i] = &groups[listed[i].Group]
+		}
+		slugs[k] = make([][]string, len(f.Quotes))
+		m := Members{Sort: artifacts.GroupSorts[k].Sort, Starts: []int32{0}}
+		keys := make(map[*market.Group][]byte, len(of))
+		for _, g := range of {
+			keys[g] = artifacts.AppendFold(nil, []byte(g.Slug))
+		}
+		slices.SortFunc(of, func(a, b *market.Group) int { return bytes.Compare(keys[a], keys[b]) })
+		for _, g := range of {
+			start := len(m.Rows)
+			for _, a := range g.Members {
+				if q := r.QuoteOf[a]; q >= 0 && f.Assets[a].Active {
+					m.Rows = append(m.Rows, q)
+					slugs[k][q] = append(slugs[k][q], g.Slug)
+				}
+			}
+			if len(m.Rows) == start {
+				continue // a run has rows
+			}
+			slices.SortFunc(m.Rows[start:], func(a, b int32) int { return cmp.Compare(t.IDs[a], t.IDs[b]) })
+			m.Keys, m.Starts = append(m.Keys, keys[g]), append(m.Starts, int32(len(m.Rows)))
+		}
+		t.Members = append(t.Members, m)
+	}
+	t.Tails = rows(len(f.Quotes), func(dst []byte, q int) []byte {
+		dst = append(dst, `,"groups":{`...)
+		for k, of := range artifacts.GroupSorts {
+			slices.Sort(slugs[k][q])
+			dst = append(append(append(dst, ",\""[1-min(k, 1):]...), of.Groups...), "\":["...)
+			for i, slug := range slugs[k][q] {
+				dst = appendString(append(dst, ","[:min(i, 1)]...), slug)
+			}
+			dst = append(dst, ']')
+		}
+		return append(dst, "}}"...)
+	})
+}
