@@ -38,7 +38,7 @@ func TestReference(t *testing.T) {
 			p := b.open(t, v)
 			if name == "desktop" {
 				p.goTo(base + "/#key=" + key)
-				p.await(`document.querySelector("tbody").innerText.includes("Bitcoin")`)
+				p.await(`document.querySelector("#table tbody").innerText.includes("Bitcoin")`)
 				p = p.tab()
 			}
 			p.goTo(base + "/docs#tag/assets/GET/openapi/v1/quotes")

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/artifacts/memstore"
 	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/openapitest"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -32,7 +32,7 @@ func TestPictures(t *testing.T) {
 	for name, v := range views {
 		p := browser.open(t, v)
 		p.goTo(base + "/")
-		p.await(shown + ` && (narrow.matches || document.querySelectorAll("#table .line canvas").length === 20)`)
+		p.await(shown + ` && (!lined.matches || document.querySelectorAll("#table .line svg").length === 20)`)
 		p.shoot("board" + name)
 		p.eval(`document.querySelectorAll("#table tr:nth-child(4n + 6) .star").forEach((star) => star.click())`)
 		p.eval(`document.querySelector("#table tr:nth-child(4)").scrollIntoView()`)
@@ -45,7 +45,7 @@ func TestPictures(t *testing.T) {
 		p.shoot("asset" + name)
 		for _, listing := range []string{"categories", "exchanges"} {
 			p.goTo(base + "/?view=" + listing)
-			p.await(shown + ` && document.querySelector("caption").textContent.toLowerCase() === ` + quote(listing))
+			p.await(shown + ` && document.querySelector("#table caption").textContent.toLowerCase() === ` + quote(listing))
 			p.shoot(listing + name)
 		}
 	}

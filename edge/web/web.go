@@ -123,6 +123,7 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 		{"/static/key.js", "static/key.js", "text/javascript; charset=utf-8"},
 		{"/static/numbers.js", "static/numbers.js", "text/javascript; charset=utf-8"},
 		{"/static/search.js", "static/search.js", "text/javascript; charset=utf-8"},
+		{"/static/theme.js", "static/theme.js", "text/javascript; charset=utf-8"},
 		{"/static/docs.js", "static/docs.js", "text/javascript; charset=utf-8"},
 		{"/static/icon.svg", "static/icon.svg", "image/svg+xml"},
 		{"/static/scalar-LICENSE.txt", "scalar/LICENSE", "text/plain; charset=utf-8"},

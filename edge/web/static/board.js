@@ -8,6 +8,8 @@
 const perPage = [20, 50, 100]; // rows of a page: the first unless the reader chooses
 const historySize = 20; // no more than /history takes
 const staleAfter = 20 * 60; // seconds, as the header Cache-Status has it
+const interval = 10 * 60; // seconds from one snapshot to the next
+const newsFor = 10_000; // milliseconds that the number of changed prices is shown
 const trendingShown = 8;
 // Of events: how long to wait before what is new is asked for, so that not all
 // boards come at once; how long a stream may be silent, which has a comment every 15
@@ -20,7 +22,7 @@ const lookEvery = 60_000;
 
 const $ = (id) => document.getElementById(id);
 const logoOrigins = document.querySelector("meta[name=logos]").content.split(" ");
-const narrow = matchMedia("(max-width: 44rem)"); // as board.css has it: no wide columns
+const lined = matchMedia("(min-width: 980px)"); // there is room for lines, as board.css has it
 
 // --- elements --------------------------------------------------------------
 
@@ -32,10 +34,22 @@ function element(tag, attributes, ...children) {
   return made;
 }
 
-const count = (number) => (number == null ? nothing() : roundDecimal(String(number), 0));
+const count = (number) => exact(number == null ? null : String(number), (text) => (text.length < 8 ? roundDecimal(text, 0) : large(text)));
+const fee = (text) => exact(text, (text) => (text.startsWith("0") ? tiny(text) : text.length < 9 ? text : large(text)));
 const volume = (text) => exact(text === "0" ? null : text, money); // the API has no other word for unknown
 const nothing = () => element("span", { title: "not known" }, "\u2013");
-const exact = (text, shown) => (text == null ? nothing() : element("span", { title: text }, shown(text)));
+
+// exact shows a decimal as short as shown makes it, and whole in a tooltip. Where digits
+// stand for zeros, screen readers get the decimal itself.
+function exact(text, shown) {
+  if (text == null) return nothing();
+  const short = shown(text);
+  if (!/[\u2080-\u2089]/.test(short)) return element("span", { title: text }, short);
+  return element("span", { class: "tiny", title: text }, element("span", { "aria-hidden": "true" }, short), element("span", { class: "hidden" }, "$" + text));
+}
+
+const local = (time) => new Date(time).toLocaleString([], { dateStyle: "medium", timeStyle: "long" });
+const timed = (time) => (time ? element("time", { datetime: time, title: local(time) }, utc(time)) : nothing());
 
 function changed(text) {
   if (text == null) return nothing();
@@ -56,8 +70,14 @@ class Problem extends Error {
 
 const keyHeader = () => heldKey() && { "X-Api-Key": heldKey() };
 
+let reachable = true; // the edge, when it was last asked
+
 async function send(url, headers, signal, cache) {
-  const response = await fetch(url, { headers: { ...keyHeader(), ...headers }, signal, cache });
+  const response = await fetch(url, { headers: { ...keyHeader(), ...headers }, signal, cache }).catch((problem) => {
+    if (!signal?.aborted) reachable = false;
+    throw problem;
+  });
+  reachable = true;
   if (!response.ok) throw new Problem(response.status, await response.json(), response.headers.get("Retry-After"));
   return response;
 }
@@ -74,7 +94,8 @@ async function ask(path, parameters, at, signal) {
 // --- what is shown ---------------------------------------------------------
 
 // The columns of each view: a title and what it is read as, how a row's cell looks,
-// and the sort key if the API has one. kind is what a row is.
+// and the sort key if the API has one. Those with a number leave narrow windows, the
+// highest first. kind is what a row is.
 const views = {
   assets: {
     title: "Assets",
@@ -83,15 +104,15 @@ const views = {
     columns: [
       { title: "", says: "Favourite", style: "starred", cell: (row) => star(row) },
       { title: "#", says: "Rank", sort: "rank", style: "rank", cell: (row) => (row.rank ? String(row.rank) : nothing()) },
-      { title: "Name", sort: "name", text: true, cell: (row) => named(row, "asset") },
-      { title: "Symbol", sort: "symbol", text: true, wide: true, cell: (row) => element("span", { class: "symbol" }, row.symbol) },
-      { title: "Price", cell: (row) => exact(row.quote?.price, price) },
-      { title: "1 h", wide: true, cell: (row) => changed(row.quote?.percent_change["1h"]) },
-      { title: "24 h", cell: (row) => changed(row.quote?.percent_change["24h"]) },
-      { title: "7 d", wide: true, cell: (row) => changed(row.quote?.percent_change["7d"]) },
-      { title: "Market cap", wide: true, cell: (row) => exact(row.quote?.market_cap, money) },
-      { title: "Volume 24 h", wide: true, cell: (row) => volume(row.quote?.volume) },
-      { title: "Last 7 days", wide: true, cell: (row) => (row.line = element("div", { class: "line skeleton" })) },
+      { title: "Name", sort: "name", also: { title: "Symbol", sort: "symbol" }, style: "who text", cell: (row) => named(row, "asset") },
+      { title: "Price", sort: "price", style: "price", cell: (row) => exact(row.price, price) },
+      { title: "1 h", wide: 5, ...changeOver("1h") },
+      { title: "24 h", ...changeOver("24h") },
+      { title: "7 d", wide: 3, ...changeOver("7d") },
+      { title: "30 d", wide: 6, ...changeOver("30d") },
+      { title: "Market cap", sort: "market_cap", wide: 1, cell: (row) => exact(row.market_cap, money) },
+      { title: "Volume 24 h", sort: "volume", wide: 2, cell: (row) => volume(row.volume) },
+      { title: "Last 7 days", wide: 4, style: "lines", cell: (row) => (row.line = element("div", { class: "line skeleton" })) },
     ],
   },
   categories: { title: "Categories", kind: "category", sort: "market_cap:desc", columns: groupColumns("category") },
@@ -101,27 +122,36 @@ const views = {
     kind: "exchange",
     sort: "volume:desc",
     columns: [
-      { title: "Name", sort: "name", text: true, cell: (row) => named(row, "exchange") },
+      { title: "Name", sort: "name", style: "who text", cell: (row) => named(row, "exchange") },
       { title: "Volume 24 h", sort: "volume", cell: (row) => exact(row.market?.volume_24h, money) },
       { title: "Markets", cell: (row) => count(row.market?.markets_count) },
-      { title: "Coins", wide: true, cell: (row) => count(row.market?.coins_count) },
-      { title: "Maker fee", wide: true, cell: (row) => row.fees.maker },
-      { title: "Taker fee", wide: true, cell: (row) => row.fees.taker },
-      { title: "As of", wide: true, cell: (row) => (row.market?.data_time ? utc(row.market.data_time) : nothing()) },
+      { title: "Coins", wide: 1, cell: (row) => count(row.market?.coins_count) },
+      { title: "Maker fee", wide: 2, cell: (row) => fee(row.fees.maker) },
+      { title: "Taker fee", wide: 2, cell: (row) => fee(row.fees.taker) },
+      { title: "As of", wide: 4, cell: (row) => timed(row.market?.data_time) },
     ],
   },
 };
 
+const listed = Object.keys(views).concat("favourites"); // that have an address of their own
 views.favourites = { ...views.assets, title: "Favourites" };
+views.coins = { ...views.assets, title: "Coins" }; // of a category or chain
+
+// What the tabs of a listing of assets sort by.
+const orders = { All: views.assets.sort, Gainers: "percent_change.24h:desc", Losers: "percent_change.24h:asc", Volume: "volume:desc" };
+
+function changeOver(window) {
+  return { sort: "percent_change." + window, cell: (row) => changed(row.percent_change?.[window]) };
+}
 
 function groupColumns(kind) {
   return [
-    { title: "Name", sort: "name", text: true, cell: (row) => named(row, kind) },
+    { title: "Name", sort: "name", style: "who text", cell: (row) => named(row, kind) },
     { title: "Market cap", sort: "market_cap", cell: (row) => exact(row.market.market_cap, money) },
     { title: "Share", cell: (row) => shared(row.market.market_cap_share) },
-    { title: "Volume 24 h", sort: "volume_24h", wide: true, cell: (row) => volume(row.market.volume_24h) },
-    { title: "Coins", wide: true, cell: (row) => count(row.market.coins_count) },
-    { title: "Top gainers", text: true, wide: true, cell: (row) => gainers(row) },
+    { title: "Volume 24 h", sort: "volume_24h", wide: 1, cell: (row) => volume(row.market.volume_24h) },
+    { title: "Coins", wide: 2, cell: (row) => count(row.market.coins_count) },
+    { title: "Top gainers", wide: 4, style: "text", cell: (row) => gainers(row) },
   ];
 }
 
@@ -129,8 +159,9 @@ const gainers = (row) =>
   row.market.top_gainers.length ? element("span", { class: "gainers" }, ...row.market.top_gainers.map((coin) => element("a", { href: pageOf(coin, "asset"), title: coin.name }, coin.symbol))) : nothing();
 
 function named(row, kind) {
-  const name = element("span", { class: "name", title: row.slug }, row.name);
-  return element("a", { class: "coin", href: pageOf(row, kind) }, mark(row), element("span", {}, name, ...(row.symbol ? [element("span", { class: "symbol" }, row.symbol)] : [])));
+  const called = element("span", { class: "called" }, element("span", { class: "name", title: row.name }, row.name));
+  if (row.symbol) called.append(element("span", { class: "under" }, element("span", { class: "place" }, String(row.rank ?? "")), element("span", { class: "symbol", title: row.symbol }, row.symbol)));
+  return element("a", { class: "coin", href: pageOf(row, kind) }, mark(row), called);
 }
 
 // pageOf is the address of a detail page: of an asset by its slug, which is unique,
@@ -159,31 +190,35 @@ function shared(text) {
   return made;
 }
 
-// state is what the address says, so that reload, back and links work: a detail page,
-// or a page of a listing.
+// state is what the address says, so that reload, back and links work: a page of a
+// listing, a detail page, or both: the page of a category or chain lists its coins.
 function state() {
   const parameters = new URLSearchParams(location.search);
   const get = (name, format) => (format.test(parameters.get(name) ?? "") ? parameters.get(name) : undefined);
   const window = Object.hasOwn(windows, parameters.get("window")) ? parameters.get("window") : "7d";
-  if (parameters.get("asset")) return { kind: "asset", filter: { slug: parameters.get("asset") }, window };
+  let view = listed.includes(parameters.get("view")) ? parameters.get("view") : "assets";
+  let detail;
+  if (parameters.get("asset")) detail = { kind: "asset", filter: { slug: parameters.get("asset") }, window };
   for (const name of ["id", "exchange", "category", "chain"]) {
     const id = get(name, /^\d{1,16}$/);
-    if (id) return { kind: name === "id" ? "asset" : name, filter: { id }, window };
+    if (id && !detail) detail = { kind: name === "id" ? "asset" : name, filter: { id }, window };
   }
-  const view = Object.hasOwn(views, parameters.get("view")) ? parameters.get("view") : "assets";
+  if (detail && !isGroup(detail.kind)) return detail;
+  if (detail) view = "coins";
   const rows = perPage.find((rows) => String(rows) === parameters.get("rows")) ?? perPage[0];
   const page = Number(get("page", /^[1-9]\d{0,8}$/) ?? 1);
   const [key, direction] = (parameters.get("sort") || "").split(":");
-  const sort = sortKeys(view).includes(key) && (direction === "asc" || direction === "desc") ? key + ":" + direction : views[view].sort;
-  return { view, page, rows, sort };
+  const sort = sortable(view).some((column) => column.sort === key) && (direction === "asc" || direction === "desc") ? key + ":" + direction : views[view].sort;
+  return { ...detail, view, page, rows, sort };
 }
 
-const sortKeys = (view) => views[view].columns.map((column) => column.sort).filter(Boolean);
+const isGroup = (kind) => kind === "category" || kind === "chain";
+const sortable = (view) => views[view].columns.flatMap((column) => [column, column.also]).filter((column) => column?.sort);
 
 // addressOf is the address of another state of the listing.
 function addressOf(changes) {
   const next = { ...state(), ...changes };
-  const parameters = new URLSearchParams({ view: next.view });
+  const parameters = new URLSearchParams(next.filter ? { [next.kind]: next.filter.id } : { view: next.view });
   if (next.sort !== views[next.view].sort) parameters.set("sort", next.sort);
   if (next.rows !== perPage[0]) parameters.set("rows", next.rows);
   if (next.page > 1) parameters.set("page", next.page);
@@ -248,11 +283,12 @@ async function show(at, signal, quietly) {
     setClock(totals.headers);
   }
   const over = !now.filter && overview !== at && Promise.all([totals ?? ask("global", {}, at, signal), ask("trending", {}, at, signal)]);
-  const [main, summary] = await Promise.all([now.filter ? askDetail(now, at, signal) : askListing(now, at, signal, quietly), over]);
+  const detail = now.filter && askDetail(now, at, signal);
+  const [about, list, summary] = await Promise.all([detail, now.view && askListing(now, at, signal, quietly, detail), over]);
   signal.throwIfAborted();
+  const newer = quietly && pin !== at;
   pin = at;
   shareKey();
-  showAge();
   $("key-form").hidden = true;
   $("forget").hidden = auth === "off";
   if (quietly) $("problem").hidden = true;
@@ -263,9 +299,11 @@ async function show(at, signal, quietly) {
       showTotals(summary[0].result);
       showTrending(summary[1].result.items);
     }
-    if (now.filter) showDetail(now, main);
-    else showListing(now, main);
+    if (list) showListing(now, list, newer);
+    if (now.filter) showDetail(now, about, newer);
   });
+  tellNews(list?.result.items ?? (about.quote ? [about.quote] : []), newer);
+  showAge();
   if (quietly || place === undefined) return;
   scrollTo(0, place);
   place = undefined;
@@ -283,8 +321,9 @@ function keepingFocus(draw) {
 }
 
 function fail(problem) {
-  $("board").hidden ||= !drawn.board;
+  $("board").hidden ||= !overview;
   $("detail").hidden ||= !drawn.detail;
+  $("listing").hidden ||= drawn.table !== tableOf(state());
   if (problem.status === 401) {
     const known = heldKey() !== null;
     dropKey();
@@ -318,8 +357,9 @@ function noted(text, label, action) {
 // start shows everything from the newest snapshot.
 const start = () => (needsKey() ? askForKey() : load(""));
 
-const drawn = { board: false, detail: "" }; // what stands there, hidden or not
+const drawn = { table: "", detail: "" }; // what stands there, hidden or not
 let came = false; // to a page that the reader was not on
+const tableOf = (now) => (now.filter ? detailOf(now) : "listing");
 
 // showWaiting turns to what is loaded. Skeletons stand where nothing of it is shown
 // yet; what is shown waits as board.css has it.
@@ -330,21 +370,26 @@ function showWaiting(now) {
     if (other && place === undefined) scrollTo(0, 0);
     came ||= other;
     if (drawn.detail !== detailOf(now)) showDetailSkeleton(now);
-  } else if (!drawn.board) {
+  } else {
     came = false;
+    if (!overview) {
+      $("totals").replaceChildren(...Array.from({ length: 3 }, () => entry(bar(), "")));
+      $("trending").replaceChildren(...Array.from({ length: trendingShown }, () => element("li", {}, bar())));
+    }
+  }
+  if (now.view && drawn.table !== tableOf(now)) {
     showHead(now);
     $("where").textContent = "Loading";
-    $("totals").replaceChildren(...Array.from({ length: 3 }, () => element("div", {}, element("dt", {}, bar()), element("dd", {}, bar()))));
-    $("trending").replaceChildren(...Array.from({ length: trendingShown }, () => element("li", {}, bar())));
     $("table").tBodies[0].replaceChildren(...Array.from({ length: now.rows }, () => element("tr", {}, ...views[now.view].columns.map((column) => element("td", { class: classOf(column) }, bar())))));
   }
   turnOver(now);
 }
 
-// turnOver has either the listing or a detail page in sight.
+// turnOver has the parts of the page in sight that the address asks for.
 function turnOver(now) {
   $("board").hidden = Boolean(now.filter);
   $("detail").hidden = !now.filter;
+  $("listing").hidden = !now.view;
   $("search").hidden = false;
 }
 
@@ -361,50 +406,70 @@ function showTotals(totals) {
 function showTrending(items) {
   $("trending").replaceChildren(
     ...items.slice(0, trendingShown).map((row) =>
-      element("li", {}, mark(row), element("a", { class: "symbol", title: row.symbol, href: pageOf(row, "asset") }, row.symbol), changed(row.percent_change["24h"]),
-        element("span", { class: "name", title: row.name }, row.name), element("span", { class: "price" }, exact(row.price, price)))),
+      element("li", {}, element("a", { class: "symbol", title: row.name, href: pageOf(row, "asset") }, row.symbol), changed(row.percent_change["24h"]), element("span", { class: "price" }, exact(row.price, price)))),
   );
   $("trending-none").hidden = items.length > 0;
 }
 
-// askListing asks for one page of the view, and for the prices of its assets.
-async function askListing(now, at, signal, quietly) {
-  const { kind } = views[now.view];
-  const chosen = now.view === "favourites" && { id: favourites.length ? favourites.join(",") : "," }; // a comma is a list without a value
-  const { result } = await ask(kind === "asset" ? "assets" : now.view, { ...chosen, sort: now.sort, page: now.page, size: now.rows }, at, signal);
+// askListing asks for one page of the view, and for the lines of its assets. detail has
+// the group that the assets are of, if any.
+async function askListing(now, at, signal, quietly, detail) {
+  const asked = { sort: now.sort, page: now.page, size: now.rows };
+  if (views[now.view].kind !== "asset") return ask(now.view, asked, at, signal);
+  if (now.view === "favourites") asked.id = favourites.join(",") || ","; // a comma is a list without a value
+  if (now.filter) {
+    const { row } = await detail;
+    if (!row) return null;
+    asked[now.kind] = row.slug.includes(",") ? "," : row.slug;
+  }
+  const { result, headers } = await askMarkets(asked, at, signal);
   const rows = result.items;
-  if (kind !== "asset" || rows.length === 0) return { result };
-  const id = rows.map((row) => row.id).join(",");
-  const prices = !narrow.matches && Promise.all(chunks(rows).map((rows) =>
+  // Favourites without a price are in no order: they come behind all others.
+  const unpriced = now.view === "favourites" && new URLSearchParams(headers.get("X-Not-Found") ?? "").get("id");
+  if (unpriced) {
+    const { items } = (await ask("assets", { id: unpriced, size: 100 }, at, signal)).result;
+    if (now.page === result.total_page) rows.push(...items);
+    result.total += items.length;
+  }
+  const prices = rows.length > 0 && lined.matches && Promise.all(chunks(rows).map((rows) =>
     ask("history", { id: rows.map((row) => row.id).join(","), window: "7d", size: historySize }, at, signal).then(
       ({ result }) => rows.map((row) => result.items.find((item) => item.id === row.id)?.points ?? []),
       () => rows.map(() => null), // the lines say so
     )));
-  const quotes = await ask("quotes", { id, size: 100 }, at, signal);
-  const byID = new Map(quotes.result.items.map((quote) => [quote.id, quote]));
-  for (const row of rows) row.quote = byID.get(row.id);
   if (quietly) await prices; // so that no line blinks
   return { result, prices, signal };
 }
 
-const chunks = (rows) => Array.from({ length: Math.ceil(rows.length / historySize) }, (_, i) => rows.slice(i * historySize, (i + 1) * historySize));
+// askMarkets asks for quotes in an order. The snapshots of older builders have no
+// markets: of these, assets and their quotes are asked for where that does.
+async function askMarkets(parameters, at, signal) {
+  try {
+    return await ask("markets", parameters, at, signal);
+  } catch (problem) {
+    if (problem.status !== 503 || parameters.category || parameters.chain || !/^(rank|name|symbol):/.test(parameters.sort)) throw problem;
+  }
+  const { result, headers } = await ask("assets", parameters, at, signal);
+  const id = result.items.map((row) => row.id).join(",");
+  const quotes = id ? (await ask("quotes", { id, size: 100 }, at, signal)).result.items : [];
+  for (const row of result.items) Object.assign(row, quotes.find((quote) => quote.id === row.id));
+  return { result, headers };
+}
 
-let lines = []; // that are drawn
+const chunks = (rows) => Array.from({ length: Math.ceil(rows.length / historySize) }, (_, i) => rows.slice(i * historySize, (i + 1) * historySize));
 
 // showLines draws the prices of seven days into rows, when they are there.
 async function showLines(rows, prices, signal) {
   const all = (await prices).flat();
   if (signal.aborted) return;
-  for (const [i, row] of rows.entries()) {
+  for (const [i, { line: box, percent_change: changes }] of rows.entries()) {
     const points = all[i];
-    row.line.classList.remove("skeleton");
+    box.className = "line " + (changes ? change(changes["7d"]).sign : "");
     if (points?.length) {
-      const sign = row.quote && change(row.quote.percent_change["7d"]).sign;
-      row.line.setAttribute("role", "img");
-      row.line.setAttribute("aria-label", "From " + price(points[0][1]) + " to " + price(points.at(-1)[1]));
-      lines.push(line(row.line, points, sign || "soft"));
+      box.setAttribute("role", "img");
+      box.setAttribute("aria-label", "From " + price(points[0][1]) + " to " + price(points.at(-1)[1]));
+      line(box, points, seconds(pin));
     } else {
-      row.line.replaceChildren(element("span", { title: points ? "no prices are kept" : "could not be loaded" }, "\u2013"));
+      box.replaceChildren(element("span", { title: points ? "no prices are kept" : "could not be loaded" }, "\u2013"));
     }
   }
 }
@@ -412,17 +477,21 @@ async function showLines(rows, prices, signal) {
 let listing; // the last that was shown, which a detail page leads back to: its view and address
 let opened = ""; // the address of the detail page that is shown
 
-function showListing(now, { result, prices, signal }) {
+function showListing(now, { result, prices, signal }, newer) {
   const rows = result.items;
   const view = views[now.view];
-  drawn.board = true;
+  drawn.table = tableOf(now);
   showHead(now);
-  for (const old of lines.splice(0)) old.destroy();
-  $("table").tBodies[0].replaceChildren(
-    ...rows.map((row) => element("tr", {}, ...view.columns.map((column) => element("td", { class: classOf(column) }, element("div", {}, column.cell(row)))))),
+  const body = $("table").tBodies[0];
+  const before = new Map(newer ? [...body.rows].map((row) => [row.dataset.id, row.cells]) : []);
+  body.replaceChildren(
+    ...rows.map((row) => element("tr", { "data-id": row.id }, ...view.columns.map((column) => element("td", { class: classOf(column) }, element("div", {}, column.cell(row)))))),
   );
+  for (const { dataset, cells } of body.rows) {
+    for (const [i, cell] of [...(before.get(dataset.id) ?? [])].entries()) if (!cells[i].matches(".who, .lines")) tint(cells[i], cell);
+  }
   if (prices) showLines(rows, prices, signal);
-  if (rows.length === 0) $("table").tBodies[0].append(element("tr", {}, element("td", { class: "empty", colspan: view.columns.length }, result.total > 0 ? "There is no such page." : now.view === "favourites" ? "None yet. The star of an asset puts it here; this browser alone keeps the list." : "Nothing is listed.")));
+  if (rows.length === 0) body.append(element("tr", {}, element("td", { class: "empty", colspan: view.columns.length }, result.total > 0 ? "There is no such page." : now.view === "favourites" ? "None yet. The star of an asset puts it here; this browser alone keeps the list." : "Nothing is listed.")));
   pages = result.total_page;
   turn($("previous"), $("next"), now.page <= 1);
   turn($("next"), $("previous"), now.page >= pages);
@@ -430,8 +499,10 @@ function showListing(now, { result, prices, signal }) {
   $("numbers").replaceChildren(...numbered(now));
   $("rows").value = now.rows;
   $("where").textContent = "Page " + whole(now.page) + " of " + whole(result.total_page) + ", " + whole(result.total) + (result.total === 1 ? " row" : " rows");
-  document.title = view.title + " \u00b7 Market board";
-  listing = { view: now.view, address: location.search || "?view=assets" };
+  if (!now.filter) {
+    document.title = view.title + " \u00b7 Market board";
+    listing = { view: now.view, address: location.search || "?view=assets" };
+  }
   if (opened) [...$("table").querySelectorAll("a")].find((link) => link.getAttribute("href") === opened)?.focus();
   opened = "";
 }
@@ -445,7 +516,12 @@ function showHead(now) {
     if (link.getAttribute("href") === "?view=" + now.view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  $("order").replaceChildren(...view.columns.filter((column) => column.sort).flatMap((column) =>
+  $("views").hidden = Boolean(now.filter);
+  $("listing-title").classList.toggle("hidden", !now.filter);
+  $("orders").hidden = view.kind !== "asset";
+  $("orders").replaceChildren(...Object.entries(orders).map(([title, sort]) =>
+    element("a", { href: addressOf({ sort, page: 1 }), ...(sort === now.sort && { "aria-current": "true" }) }, title)));
+  $("order").replaceChildren(...sortable(now.view).flatMap((column) =>
     [["asc", "\u2191"], ["desc", "\u2193"]].map(([direction, arrow]) => element("option", { value: column.sort + ":" + direction }, (column.says ?? column.title) + " " + arrow))));
   $("order").value = now.sort;
 }
@@ -478,9 +554,9 @@ function turn(button, other, off) {
   button.disabled = off;
 }
 
-const classOf = (column) => [column.text && "text", column.wide && "wide", column.style].filter(Boolean).join(" ");
+const classOf = (column) => [column.style, column.wide && "wide" + column.wide].filter(Boolean).join(" ");
 
-// heading makes the head of a column; a button sorts by it.
+// heading makes the head of a column; buttons sort by it.
 function heading(column, now) {
   const th = element("th", { scope: "col", class: classOf(column) });
   if (!column.sort) {
@@ -488,16 +564,42 @@ function heading(column, now) {
     return th;
   }
   const [key, direction] = now.sort.split(":");
-  const active = key === column.sort;
-  if (active) th.setAttribute("aria-sort", direction === "asc" ? "ascending" : "descending");
-  const button = element("button", { type: "button", "data-sort": column.sort, ...(column.says && { "aria-label": column.says }) }, column.title);
-  button.addEventListener("click", () => {
-    const first = ["rank", "name", "symbol"].includes(column.sort) ? "asc" : "desc";
-    const other = direction === "asc" ? "desc" : "asc";
-    go({ sort: column.sort + ":" + (active ? other : first), page: 1 });
-  });
-  th.append(button);
+  for (const { sort, title, says } of [column, column.also].filter(Boolean)) {
+    const active = key === sort;
+    if (active) th.setAttribute("aria-sort", direction === "asc" ? "ascending" : "descending");
+    const button = element("button", { type: "button", "data-sort": sort, ...(says && { "aria-label": says }), ...(active && { class: "on" }) }, title);
+    button.addEventListener("click", () => {
+      const first = ["rank", "name", "symbol"].includes(sort) ? "asc" : "desc";
+      const other = direction === "asc" ? "desc" : "asc";
+      go({ sort: sort + ":" + (active ? other : first), page: 1 });
+    });
+    th.append(button);
+  }
   return th;
+}
+
+// --- news ----------------------------------------------------------------------
+
+let shownPrices = new Map(); // by the assets' ids
+let news = { text: "", until: 0 };
+
+// tellNews says how many of the prices that stand there are others than before.
+function tellNews(rows, newer) {
+  const before = shownPrices;
+  shownPrices = new Map(rows.map((row) => [row.id, row.price]));
+  const both = rows.filter((row) => newer && row.price && before.has(row.id));
+  if (both.length === 0) return;
+  const n = both.filter((row) => row.price !== before.get(row.id)).length;
+  news = { text: both.length === 1 ? (n ? "the price changed" : "the same price") : n + " of " + both.length + " prices changed", until: performance.now() + newsFor };
+  $("news").textContent = "New snapshot: " + news.text;
+}
+
+// tint marks what reads otherwise than it did; prices by their direction.
+function tint(now, before) {
+  if (now.textContent === before.textContent) return;
+  const [is, was] = [now, before].map((one) => one.matches(".price") && one.querySelector("[title]")?.title);
+  const decimal = /^[\d.]+$/;
+  now.classList.add("fresh", ...(decimal.test(is) && decimal.test(was) ? [less(was, is) ? "rose" : "fell"] : []));
 }
 
 // --- time ----------------------------------------------------------------------
@@ -508,20 +610,27 @@ function setClock(headers) {
   clock = (Date.parse(headers.get("Date")) || Date.now()) - performance.now();
 }
 
+// showAge tells of which time the page is, when the next snapshot is due, and whether
+// this board would hear of it.
 function showAge() {
   if (!pin) return;
-  const seconds = (performance.now() + clock - Date.parse(pin)) / 1000;
-  const minutes = Math.floor(Math.max(seconds, 0) / 60);
-  const stale = seconds > staleAfter;
+  const age = Math.floor((performance.now() + clock - Date.parse(pin)) / 1000);
+  const minutes = Math.floor(Math.max(age, 0) / 60);
+  const stale = age > staleAfter, left = Math.min(interval - age, interval);
   const said = minutes < 1 ? "just now" : minutes < 120 ? minutes + " min ago" : minutes < 2880 ? Math.floor(minutes / 60) + " h ago" : Math.floor(minutes / 1440) + " days ago";
-  const text = "Snapshot of " + utc(pin) + ", " + said + (stale ? ", stale" : "");
-  // Written only when it differs, because it is read out.
-  if ($("age").textContent !== text) $("age").textContent = text;
-  $("age").classList.toggle("stale", stale);
+  const next = !reachable ? "unreachable" : dropped ? "reconnecting" : performance.now() < news.until ? news.text
+    : stale ? "stale" : left > 0 ? "next in " + Math.floor(left / 60) + ":" + String(left % 60).padStart(2, "0") : "next is due";
+  const [date, ...clocked] = utc(pin).split(" ");
+  $("age").hidden = false;
+  $("age").firstChild.textContent = "Snapshot of " + date + " ";
+  $("age").lastChild.textContent = clocked.join(" ") + ", " + said + ", " + next;
+  $("age").title = "Snapshot of " + utc(pin) + "; here " + local(pin);
+  $("age").className = [stale && "stale", !reachable ? "red" : dropped ? "amber" : ""].filter(Boolean).join(" ");
 }
 
 let following = null; // ends the stream of events
 let hearing = false; // events come
+let dropped = false; // they did, or should, and don't
 
 // follow hears of each snapshot that becomes current, for as long as the page is
 // seen: a key has only so many streams, and a browser so many connections to a host.
@@ -539,6 +648,7 @@ async function follow() {
       const stream = await send("/openapi/v1/events", pin && { "Last-Event-ID": pin }, signal, "no-store");
       setClock(stream.headers);
       hearing = true;
+      dropped = false;
       failures = 0;
       await hear(stream.body.pipeThrough(new TextDecoderStream()).getReader());
     } catch (problem) {
@@ -547,7 +657,11 @@ async function follow() {
       wait = 1000 * problem.retryAfter || 0;
       failures++;
     } finally {
-      if (following?.signal === signal) hearing = false;
+      if (following?.signal === signal) {
+        hearing = false;
+        dropped = true;
+        showAge();
+      }
     }
     await pause(Math.max(wait, Math.min(retryFirst * 2 ** failures, retryLast)) + Math.random() * spread);
   }
@@ -556,7 +670,7 @@ async function follow() {
 function unfollow() {
   following?.abort();
   following = null;
-  hearing = false;
+  hearing = dropped = false;
 }
 
 // hear reads events until their stream ends, or is silent for too long.
@@ -609,10 +723,8 @@ function askForKey() {
   unfollow();
   running?.abort();
   pin = current = overview = "";
-  $("board").hidden = $("detail").hidden = $("forget").hidden = $("search").hidden = $("problem").hidden = true;
-  drawn.board = false;
-  drawn.detail = "";
-  $("age").textContent = "";
+  for (const id of ["board", "detail", "listing", "forget", "search", "problem", "age"]) $(id).hidden = true;
+  drawn.table = drawn.detail = "";
   $("key-form").hidden = false;
   $("key").focus();
 }
@@ -632,6 +744,15 @@ document.addEventListener("click", (event) => {
   visit(link.getAttribute("href"));
   if (link.closest("#pages")) toTop();
 });
+// A row is a link as its name is, but where it has other links or text is selected.
+for (const type of ["click", "auxclick"]) {
+  $("table").addEventListener(type, (event) => {
+    const link = event.target.closest("tbody tr")?.querySelector("a.coin");
+    if (!link || event.button > 1 || event.target.closest("a, button") || !getSelection().isCollapsed) return;
+    if (event.button || event.ctrlKey || event.metaKey || event.shiftKey) open(link.href, "_blank", "noopener");
+    else link.click();
+  });
+}
 $("previous").addEventListener("click", () => turnTo(Math.min(state().page - 1, pages)));
 $("next").addEventListener("click", () => turnTo(state().page + 1));
 $("rows").append(...perPage.map((rows) => element("option", {}, String(rows))));
@@ -649,6 +770,10 @@ const fitting = new ResizeObserver(() => {
 });
 for (const id of ["table", "scroll"]) fitting.observe($(id));
 $("order").addEventListener("change", () => go({ sort: $("order").value, page: 1 }));
+$("whole").addEventListener("click", () => {
+  charted.chart.zoom(...charted.chart.whole);
+  $("plot").focus();
+});
 $("forget").addEventListener("click", () => {
   dropKey(true);
   askForKey();
@@ -660,8 +785,9 @@ addEventListener("popstate", (event) => {
 });
 addEventListener("scrollend", () => busy || history.replaceState({ y: scrollY }, ""));
 document.addEventListener("visibilitychange", () => (document.hidden ? unfollow() : follow()));
-for (const query of [narrow, matchMedia("(prefers-color-scheme: dark)")]) query.addEventListener("change", () => pin && load(pin, true)); // what is drawn has colours
-setInterval(showAge, 10_000);
+lined.addEventListener("change", () => pin && load(pin, true));
+addEventListener("theme", () => charted.chart && load(pin, true)); // which is drawn in its colours
+setInterval(showAge, 1_000);
 setInterval(look, lookEvery);
 addEventListener("hashchange", () => {
   const came = keyOfAddress();

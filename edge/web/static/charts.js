@@ -2,53 +2,154 @@
 // round numbers; what is said of a point is the decimal as it was sent.
 "use strict";
 
-// What /history has: the length of an interval of each window in seconds, and the
+const hour = 3600, day = 86400; // seconds
+
+// The windows of /history: the length of an interval, that of the window, and the
 // window in words.
 const windows = {
-  "24h": { step: 600, words: "24 hours" },
-  "7d": { step: 3600, words: "7 days" },
-  "30d": { step: 14400, words: "30 days" },
-  "90d": { step: 43200, words: "90 days" },
-  "1y": { step: 86400, words: "year" },
+  "24h": { step: 600, length: day, words: "24 hours" },
+  "7d": { step: hour, length: 7 * day, words: "7 days" },
+  "30d": { step: 4 * hour, length: 30 * day, words: "30 days" },
+  "90d": { step: 12 * hour, length: 90 * day, words: "90 days" },
+  "1y": { step: day, length: 365 * day, words: "year" },
 };
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
-const plotted = (points) => [points.map(([time]) => Date.parse(time) / 1000), points.map(([, price]) => Number(price))];
+const seconds = (time) => Date.parse(time) / 1000;
+const plotted = (points) => [points.map(([time]) => seconds(time)), points.map(([, price]) => Number(price))];
 const utc = (time) => time.slice(0, 10) + " " + time.slice(11, 16) + " UTC";
 
-// line draws points without axes, and nothing to use in it.
-function line(box, points, stroke) {
-  return new uPlot({
-    width: 120, height: 36, padding: [3, 3, 3, 3], legend: { show: false }, cursor: { show: false },
-    scales: { x: { time: false } },
-    axes: [{ show: false }, { show: false }],
-    series: [{}, { stroke: colour(stroke), width: 1.5, points: { show: points.length === 1 } }],
-  }, plotted(points), box);
+// broken reports whether an interval without a point lies before the point of this
+// index: neighbours are less than two intervals apart.
+const broken = (xs, step, i) => !(xs[i] - xs[i - 1] < 2 * step);
+
+// alone are the points that no line leads to.
+const alone = (xs, step) => [...xs.keys()].filter((i) => broken(xs, step, i) && broken(xs, step, i + 1));
+
+// since says where points begin if that is later than their window: with two intervals
+// or more without any.
+function since(points, { step, length }, end) {
+  const [[time]] = points;
+  if (seconds(time) - (end - length) <= 2 * step) return "";
+  return "since " + timeLabel(seconds(time), length > day ? day : hour);
 }
 
-// Chart has points in a box that is a slider: pointer and keys move along them, and
-// tell is called with the index of the one that is come to.
+// --- ticks -----------------------------------------------------------------
+
+const timeSteps = [600, 1800, hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 7 * day, 14 * day];
+const month = 30 * day; // about
+
+// timeTicks returns at most so many times, and the step between them: whole hours,
+// midnights, Mondays, or first days of months.
+function timeTicks(from, to, most) {
+  const times = [];
+  const step = timeSteps.find((step) => (to - from) / step <= most);
+  if (step) {
+    const monday = step >= 7 * day ? 4 * day : 0; // 1970 began on a Thursday
+    for (let t = Math.ceil((from - monday) / step) * step + monday; t <= to; t += step) times.push(t);
+    return { times, step };
+  }
+  const months = [1, 2, 3, 6].find((n) => (to - from) / (n * month) <= most) ?? 12;
+  const start = new Date(from * 1000);
+  for (let i = Math.floor((start.getUTCFullYear() * 12 + start.getUTCMonth()) / months) * months; ; i += months) {
+    const t = Date.UTC(1970, i - 1970 * 12) / 1000;
+    if (t > to) return { times, step: months * month };
+    if (t >= from) times.push(t);
+  }
+}
+
+// timeLabel names a time as precisely as its neighbours, a step away, ask for.
+function timeLabel(time, step) {
+  const [, date, name, year, clock] = new Date(time * 1000).toUTCString().split(" ");
+  if (step >= month) return name === "Jan" ? year : name;
+  return step >= day || time % day === 0 ? Number(date) + " " + name : clock.slice(0, 5);
+}
+
+// amountTicks returns at most so many round amounts, and the step between them.
+function amountTicks(from, to, most) {
+  if (!(to > from)) return { amounts: [], step: 1 };
+  const rough = (to - from) / most, unit = 10 ** Math.floor(Math.log10(rough));
+  const step = ([1, 2, 5].find((n) => n * unit >= rough) ?? 10) * unit;
+  const amounts = [];
+  for (let i = Math.ceil(from / step); i * step <= to; i++) amounts.push(i * step);
+  return { amounts, step };
+}
+
+// amountLabels names amounts with as many places as tell them apart.
+function amountLabels(amounts, step) {
+  const places = (power) => Math.max(0, Math.ceil(3 * power - Math.log10(step) - 1e-9));
+  let power = Math.max(0, Math.floor((Math.log10(Math.max(...amounts)) + 1e-9) / 3));
+  if (power < 2 || (power < 4 && places(power) > 3)) power = 0;
+  return amounts.map((amount) => {
+    const digits = (amount / 1000 ** power).toFixed(Math.min(places(power), 20));
+    return "$" + tiny(roundDecimal(digits, (digits.split(".")[1] ?? "").length)) + thousands(power);
+  });
+}
+
+// --- drawings --------------------------------------------------------------
+
+// strokes returns the path of points in a box: each stroke is without a gap, and a
+// point alone is a dot.
+function strokes(points, step, from, to, width, height) {
+  const [xs, ys] = plotted(points);
+  const low = Math.min(...ys), span = Math.max(...ys) - low;
+  const x = (i) => (((xs[i] - from) / (to - from)) * width).toFixed(1);
+  const y = (i) => (span ? (1 - (ys[i] - low) / span) * height : height / 2).toFixed(1);
+  return xs.map((_, i) => (broken(xs, step, i) ? "M" : "L") + x(i) + "," + y(i) + (broken(xs, step, i) && broken(xs, step, i + 1) ? "h0" : "")).join("");
+}
+
+// line draws the points of a week that ends then, without axes, and nothing to use in it.
+function line(box, points, end) {
+  const make = (tag, attributes) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  };
+  const { step, length } = windows["7d"];
+  const svg = make("svg", { viewBox: "-2 -3 124 38", "aria-hidden": "true" });
+  svg.append(make("path", { d: strokes(points, step, end - length, end, 120, 32) }));
+  box.replaceChildren(svg);
+}
+
+// Chart has the points of a window in a box that is a slider: pointer and keys move
+// along them, and tell is called with the index of the point that is come to and its
+// place in the box. Dragging and the keys + and - zoom; zoomed is called with whether
+// less than the window is shown.
 class Chart {
-  constructor(box, points, step, tell) {
-    this.box = box;
-    this.points = points;
-    this.tell = tell;
+  constructor(box, points, { step, length }, end, stroke, tell, zoomed) {
+    Object.assign(this, { box, points, tell, zoomed, stroke, whole: [end - length, end], view: [end - length, end] });
+    const [xs] = (this.data = plotted(points));
+    this.last = price(points.at(-1)[1]);
+    this.from = since(points, { step, length }, end);
     const axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    const times = ({ width, scales: { x } }) => timeTicks(x.min, x.max, Math.max(2, Math.floor(width / 80)));
+    const amounts = ({ height, scales: { y } }) => amountTicks(y.min, y.max, Math.max(2, Math.floor(height / 50)));
     this.plot = new uPlot({
-      width: box.clientWidth, height: box.clientHeight, padding: [8, 20, 0, 0], legend: { show: false },
-      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-      cursor: { y: false, drag: { x: false, y: false } },
+      width: box.clientWidth, height: box.clientHeight, padding: [10, 0, 0, 16], legend: { show: false },
+      scales: { x: { range: () => this.view }, y: { range: (plot, low, high) => margins(low, high) } },
+      cursor: {
+        move: (plot, left, top) => this.snap(plot, left, top),
+        drag: { x: true, y: false, setScale: false, dist: 8 },
+        bind: { dblclick: () => () => this.zoom(...this.whole) },
+      },
       axes: [
-        { ...axis, space: 60, size: 30, values: dates },
-        { ...axis, gap: 6, values: amounts, size: (plot, labels) => 14 + 7 * Math.max(2, ...(labels || []).map((label) => label.length)) },
+        { ...axis, size: 30, splits: (plot) => times(plot).times, values: (plot, splits) => splits.map((time) => timeLabel(time, times(plot).step)) },
+        {
+          ...axis, side: 1, gap: 8, splits: (plot) => amounts(plot).amounts, values: (plot, splits) => amountLabels(splits, amounts(plot).step).map((label, i) => (this.near(plot, splits[i]) ? "" : label)),
+          size: (plot, labels) => 18 + 8 * Math.max(this.last.length, ...(labels ?? []).map((label) => label.length)),
+        },
       ],
       series: [{}, {
-        stroke: colour("link"), width: 2, fill: colour("fill"),
+        stroke: colour(stroke), width: 2, fill: colour(stroke) + "18",
         gaps: (plot, series, from, to) => gaps(plot, step, from, to),
-        points: { filter: (plot, series, all) => (all ? null : alone(plot, step)) },
+        points: { filter: (plot, series, all) => (all ? null : alone(xs, step)) },
       }],
-      hooks: { setCursor: [(plot) => plot.cursor.idxs?.[1] != null && this.at(plot.cursor.idxs[1])] },
-    }, plotted(points), box);
+      hooks: {
+        setCursor: [(plot) => plot.cursor.idxs?.[1] != null && this.at(plot.cursor.idxs[1])],
+        setSelect: [(plot) => this.select(plot)],
+        draw: [(plot) => this.mark(plot)],
+      },
+    }, this.data, box);
     // uPlot knows mice only. Moving up and down scrolls the page.
     for (const type of ["pointerdown", "pointermove"]) {
       this.plot.over.addEventListener(type, (event) => {
@@ -68,17 +169,85 @@ class Chart {
     const [time, price] = this.points[index];
     this.box.setAttribute("aria-valuenow", index);
     this.box.setAttribute("aria-valuetext", "$" + price + ", " + utc(time));
-    this.tell(index);
+    this.tell(index, this.plot.valToPos(this.data[0][index], "x") + this.plot.over.offsetLeft);
+  }
+
+  // snap moves the cursor to the nearest point in view.
+  snap(plot, left, top) {
+    if (left < 0) return [left, top];
+    return this.place(plot, plot.posToIdx(left));
+  }
+
+  place(plot, index) {
+    return [plot.valToPos(this.data[0][index], "x"), plot.valToPos(this.data[1][index], "y")];
+  }
+
+  // zoom shows what is between two times, if it has points to draw a line of.
+  zoom(from, to) {
+    const [first, last] = this.whole;
+    [from, to] = [Math.max(from, first), Math.min(to, last)];
+    const all = from === first && to === last;
+    if (!all && this.data[0].filter((x) => x >= from && x <= to).length < 2) return;
+    this.view = [from, to];
+    this.plot.setScale("x", { min: from, max: to });
+    this.zoomed(!all);
+  }
+
+  select(plot) {
+    const { left, width } = plot.select;
+    if (width === 0) return;
+    plot.setSelect({ left: 0, width: 0 }, false);
+    this.zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+  }
+
+  // near reports whether an amount's label would stand behind that of the last price.
+  near(plot, amount) {
+    return Math.abs(plot.valToPos(amount, "y") - plot.valToPos(this.data[1].at(-1), "y")) < 17;
+  }
+
+  // mark draws the last price as a line, and says where points begin late.
+  mark(plot) {
+    const { ctx, bbox } = plot, ratio = devicePixelRatio;
+    const y = plot.valToPos(this.data[1].at(-1), "y", true), right = bbox.left + bbox.width;
+    ctx.save();
+    ctx.font = 12 * ratio + "px system-ui, sans-serif";
+    ctx.textBaseline = "middle";
+    if (y >= bbox.top && y <= bbox.top + bbox.height) {
+      ctx.fillStyle = ctx.strokeStyle = colour(this.stroke);
+      ctx.lineWidth = ratio;
+      ctx.setLineDash([3 * ratio, 4 * ratio]);
+      ctx.beginPath();
+      ctx.moveTo(bbox.left, y);
+      ctx.lineTo(right, y);
+      ctx.stroke();
+      ctx.fillRect(right, y - 10 * ratio, ctx.measureText(this.last).width + 16 * ratio, 20 * ratio);
+      ctx.fillStyle = colour("panel");
+      ctx.fillText(this.last, right + 8 * ratio, y);
+    }
+    const start = plot.valToPos(this.data[0][0], "x", true) - 10 * ratio;
+    if (this.from && start - ctx.measureText(this.from).width > bbox.left) {
+      ctx.fillStyle = colour("soft");
+      ctx.textAlign = "right";
+      ctx.fillText(this.from, start, bbox.top + 10 * ratio);
+    }
+    ctx.restore();
   }
 
   key(event) {
-    const last = this.points.length - 1;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const last = this.points.length - 1, [from, to] = this.view, half = (to - from) / 2, x = this.data[0][this.index];
+    const view = { "+": [x - half / 2, x + half / 2], "-": [x - 2 * half, x + 2 * half], Escape: this.whole }[event.key];
     const by = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10, Home: -last, End: last }[event.key];
-    if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!by && !view) return;
     event.preventDefault();
-    const next = Math.min(Math.max(this.index + by, 0), last);
-    const [xs, ys] = this.plot.data;
-    this.plot.setCursor({ left: this.plot.valToPos(xs[next], "x"), top: this.plot.valToPos(ys[next], "y") });
+    if (view) return this.zoom(...view);
+    const next = Math.min(Math.max(this.index + by, 0), last), time = this.data[0][next];
+    if (time < from || time > to) {
+      const start = Math.min(Math.max(time - half, this.whole[0]), this.whole[1] - 2 * half);
+      this.zoom(start, start + 2 * half);
+    }
+    const [left, top] = this.place(this.plot, next);
+    this.plot.setCursor({ left, top });
   }
 
   destroy() {
@@ -88,32 +257,17 @@ class Chart {
   }
 }
 
-// broken is whether an interval without a point lies before the one of this index:
-// neighbours are less than two intervals apart.
-const broken = ({ data: [xs] }, step, i) => !(xs[i] - xs[i - 1] < 2 * step);
+// margins leaves room above and below a curve; without a curve there is no range.
+function margins(low, high) {
+  if (low == null) return [null, null];
+  const room = 0.08 * (high - low) || 0.05 * high || 1;
+  return [Math.max(0, low - room), high + room];
+}
 
 // gaps are where the line is broken, in pixels.
 function gaps(plot, step, from, to) {
-  const found = [];
-  const pixel = (i) => Math.round(plot.valToPos(plot.data[0][i], "x", true));
-  for (let i = from + 1; i <= to; i++) if (broken(plot, step, i)) found.push([pixel(i - 1), pixel(i)]);
+  const found = [], [xs] = plot.data;
+  const pixel = (i) => Math.round(plot.valToPos(xs[i], "x", true));
+  for (let i = from + 1; i <= to; i++) if (broken(xs, step, i)) found.push([pixel(i - 1), pixel(i)]);
   return found;
-}
-
-// alone are the points that no line leads to.
-const alone = (plot, step) => [...plot.data[0].keys()].filter((i) => broken(plot, step, i) && broken(plot, step, i + 1));
-
-// dates labels times by what is between them, in UTC.
-function dates(plot, splits, axis, space, step) {
-  const options = step < 86400 ? { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } : step < 28 * 86400 ? { day: "numeric", month: "short" } : { month: "short", year: "2-digit" };
-  const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-  const format = new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" });
-  return splits.map((seconds) => (step < 86400 && seconds % 86400 === 0 ? day : format).format(seconds * 1000));
-}
-
-// amounts labels prices with as many places as tell them apart.
-function amounts(plot, splits, axis, space, step) {
-  const places = Math.min(Math.max(0, -Math.floor(Math.log10(step))), 20);
-  const format = new Intl.NumberFormat("en-US", step < 1e4 ? { minimumFractionDigits: places, maximumFractionDigits: places } : { notation: "compact", maximumFractionDigits: 3 });
-  return splits.map((amount) => "$" + format.format(amount));
 }

@@ -5,19 +5,25 @@
 const detailOf = (now) => now.kind + " " + JSON.stringify(now.filter);
 const viewOf = (kind) => Object.keys(views).find((view) => views[view].kind === kind);
 
-// askDetail asks for what a detail page shows but the prices, which come later.
+// askDetail asks for what a detail page shows but the prices and coins, which come later.
 async function askDetail(now, at, signal) {
   const first = async (path, parameters) => (await ask(path, { ...now.filter, ...parameters }, at, signal)).result.items[0];
   if (now.kind !== "asset") return { row: await first(viewOf(now.kind)), signal };
-  const [row, quote, groups] = await Promise.all([first("assets", { fields: "links" }), first("quotes"), askGroups(at, signal).catch(() => null)]);
-  return { row, quote, signal, leads: row && groups?.filter(({ group }) => group.market.top_gainers.some((coin) => coin.id === row.id)) };
+  const [row, quote] = await Promise.all([first("assets", { fields: "links" }), first("markets", { fields: "groups" }).catch((problem) => {
+    if (problem.status !== 503) throw problem;
+    return first("quotes"); // of an older builder's snapshot
+  })]);
+  return { row, quote, signal, groups: quote?.groups && await askGroups(quote.groups, at, signal).catch(() => null) };
 }
 
-// askGroups asks for the largest groups. Of their coins the API names the top gainers.
-async function askGroups(at, signal) {
-  const kinds = ["category", "chain"];
-  const answers = await Promise.all(kinds.map((kind) => ask(viewOf(kind), { size: 100 }, at, signal)));
-  return answers.flatMap(({ result }, i) => result.items.map((group) => ({ kind: kinds[i], group })));
+// askGroups asks what the groups of these slugs are called, the largest first. No filter
+// takes a slug with a comma, nor more than a hundred.
+async function askGroups(slugs, at, signal) {
+  const answers = await Promise.all(["categories", "chains"].map(async (view) => {
+    const slug = slugs[view].filter((slug) => !slug.includes(",")).slice(0, 100).join(",");
+    return slug ? (await ask(view, { slug, size: 100 }, at, signal)).result.items.map((group) => ({ kind: views[view].kind, group })) : [];
+  }));
+  return answers.flat();
 }
 
 const entry = (title, value) => element("div", {}, element("dt", {}, title), element("dd", {}, value));
@@ -30,26 +36,29 @@ function showDetailSkeleton(now) {
   $("detail-head").replaceChildren(headed(null, bar()));
   clearChart(element("div", { class: "skeleton" }));
   $("facts").replaceChildren(...Array.from({ length: 5 }, () => entry(bar(), bar())));
-  for (const list of [$("links"), $("related")]) list.replaceChildren(element("li", {}, bar()));
+  for (const list of [$("links"), $("groups")]) list.replaceChildren(element("li", {}, bar()));
   $("windows").replaceChildren();
-  $("links-none").hidden = $("related-none").hidden = true;
+  $("links-none").hidden = $("groups-none").hidden = true;
 }
 
-function showDetail(now, { row, quote, leads, signal }) {
+function showDetail(now, { row, quote, groups, signal }, newer) {
+  const before = newer && drawn.detail === detailOf(now) && $("detail-head").querySelector(".price");
   drawn.detail = detailOf(now);
   opened = row ? pageOf(row, now.kind) : "";
   const from = listing ?? { view: viewOf(now.kind), address: "?view=" + viewOf(now.kind) };
   $("back").setAttribute("href", from.address);
   $("back").textContent = "All " + from.view;
   $("detail-parts").hidden = !row;
+  if (!row) $("listing").hidden = true;
   if (row) {
     document.title = row.name + (row.symbol ? " (" + row.symbol + ")" : "") + " \u00b7 Market board";
     const coin = element("div", { class: "coin" }, mark(row), headed(row, row.name));
     if (row.symbol) coin.append(element("span", { class: "symbol" }, row.symbol));
     $("detail-head").replaceChildren(coin);
     $("chart-of").hidden = now.kind !== "asset";
-    showParts[now.kind](row, now, quote, leads);
-    if (now.kind === "asset") showChart(row, now.window, signal);
+    showParts[now.kind](row, now, quote, groups);
+    if (before) tint($("detail-head").querySelector(".price"), before);
+    if (now.kind === "asset") showChart(row, now.window, quote ? change(quote.percent_change[now.window]).sign : "", signal);
     else clearChart();
   } else {
     document.title = "No such " + now.kind + " \u00b7 Market board";
@@ -62,23 +71,23 @@ function showDetail(now, { row, quote, leads, signal }) {
 
 // What the page of each kind has besides its name.
 const showParts = {
-  asset(asset, now, quote, leads) {
+  asset(asset, now, quote, groups) {
     $("detail-head").firstChild.append(star(asset, "star"));
     $("detail-head").append(element("p", { class: "price" }, exact(quote?.price, price), " ", changed(quote?.percent_change["24h"])));
     $("facts").replaceChildren(
       entry("Rank", asset.rank ? String(asset.rank) : nothing()),
       entry("Market cap", exact(quote?.market_cap, money)),
       entry("Volume 24 h", volume(quote?.volume)),
-      ...["1h", "6h", "24h", "7d", "30d", "90d", "1y"].map((window) => entry(window.replace(/\D/, " $&"), changed(quote?.percent_change[window]))),
+      ...["1h", "6h", "12h"].map((window) => entry(window.replace(/\D/, " $&"), changed(quote?.percent_change[window]))),
     );
     showList("links", "Links", [
       ...linked([["Website", asset.links.website], ["Whitepaper", asset.links.whitepaper]]),
       ...asset.explorers.map((url) => [outward(url), " ", element("span", { class: "soft" }, "explorer")]),
     ], "None is known.");
-    showList("related", "Top gainer of", (leads ?? []).map(({ kind, group }) => [element("a", { href: pageOf(group, kind) }, group.name), " ", element("span", { class: "soft" }, kind)]),
-      leads ? "None of the largest categories and chains." : "The categories and chains could not be loaded.");
+    showList("groups", "Categories and chains", (groups ?? []).map(({ kind, group }) => [element("a", { href: pageOf(group, kind) }, group.name), " ", element("span", { class: "soft" }, kind)]),
+      groups || !quote ? "It is in none." : "They could not be loaded.");
     $("windows").replaceChildren(
-      ...Object.keys(windows).map((window) => element("a", { href: pageOf(asset, "asset", window), ...(window === now.window && { "aria-current": "true" }) }, window)),
+      ...Object.keys(windows).map((window) => element("a", { href: pageOf(asset, "asset", window), ...(window === now.window && { "aria-current": "true" }) }, window, changed(quote?.percent_change[window]))),
     );
   },
   exchange({ market, fees, links }) {
@@ -86,12 +95,12 @@ const showParts = {
       entry("Volume 24 h", exact(market?.volume_24h, money)),
       entry("Markets", count(market?.markets_count)),
       entry("Coins", count(market?.coins_count)),
-      entry("Maker fee", fees.maker),
-      entry("Taker fee", fees.taker),
-      entry("As of", market?.data_time ? utc(market.data_time) : nothing()),
+      entry("Maker fee", fee(fees.maker)),
+      entry("Taker fee", fee(fees.taker)),
+      entry("As of", timed(market?.data_time)),
     );
     showList("links", "Links", linked(Object.entries(links).map(([name, url]) => [name[0].toUpperCase() + name.slice(1), url])), "None is known.");
-    showList("related");
+    showList("groups");
   },
   category: showGroup,
   chain: showGroup,
@@ -107,7 +116,7 @@ function showGroup(group, now) {
     ...(group.evm_chain_id == null ? [] : [entry("EVM chain id", String(group.evm_chain_id))]),
   );
   showList("links");
-  showList("related", "Top gainers, 24 hours", market.top_gainers.map((coin) => [named(coin, "asset")]), "There are none.");
+  showList("groups");
 }
 
 // showList fills a part of the page that is a list; without a title it has none.
@@ -132,8 +141,8 @@ let charted = { of: "", chart: null }; // what the chart shows: asset and window
 
 // showChart loads and draws the prices of a window. While the page renews itself the
 // old ones stand, and the reader stays at a point that is still there.
-async function showChart(asset, window, signal) {
-  const of = asset.id + " " + window;
+async function showChart(asset, window, sign, signal) {
+  const of = asset.id + " " + window, shown = windows[window];
   if (charted.of !== of) clearChart(element("div", { class: "skeleton" }));
   let points;
   try {
@@ -145,22 +154,26 @@ async function showChart(asset, window, signal) {
   }
   if (signal.aborted) return;
   if (points.length === 0) {
-    clearChart(element("p", {}, "There are no points: no price of the last " + windows[window].words + " is kept."));
+    clearChart(element("p", {}, "There are no points: no price of the last " + shown.words + " is kept."));
     return;
   }
   const { chart } = charted;
   const last = charted.of === of && chart && chart.index < chart.points.length - 1 ? points.findIndex(([time]) => time === chart.points[chart.index][0]) : -1;
+  const zoom = charted.of === of && !$("whole").hidden && chart?.view;
   const focused = document.activeElement.id === "plot";
-  const plot = element("div", { id: "plot", role: "slider", tabindex: "0", "aria-label": "Price of the last " + windows[window].words + ", by time", "aria-valuemin": "0" });
+  const plot = element("div", { id: "plot", role: "slider", tabindex: "0", "aria-label": "Price of the last " + shown.words + ", by time", "aria-description": "Plus and minus zoom, Escape shows the whole window", "aria-valuemin": "0" });
   clearChart(plot);
-  charted = { of, chart: new Chart(plot, points, windows[window].step, (index) => showPoint(points[index])) };
-  charted.chart.at(last < 0 ? points.length - 1 : last);
+  const made = new Chart(plot, points, shown, seconds(pin), sign || "link", (index, x) => showPoint(points[index], x), (zoomed) => ($("whole").hidden = !zoomed));
+  charted = { of, chart: made };
+  made.at(last < 0 ? points.length - 1 : last);
+  if (zoom) made.zoom(...zoom);
   if (focused) plot.focus({ preventScroll: true });
   const prices = points.map(([, price]) => price);
   const low = prices.reduce((a, b) => (less(b, a) ? b : a)), high = prices.reduce((a, b) => (less(a, b) ? b : a));
-  $("range").replaceChildren("Low ", exact(low, price), ", high ", exact(high, price));
+  $("range").firstChild.replaceChildren("Low ", exact(low, price), ", high ", exact(high, price), made.from && ", " + made.from);
+  $("csv").onclick = () => download("prices-" + asset.id + "-" + window + ".csv", csv(points));
   $("points-of").hidden = $("range").hidden = false;
-  $("points").tBodies[0].replaceChildren(...points.map(([time, price]) => element("tr", {}, element("td", { class: "text" }, utc(time)), element("td", {}, "$" + price))).reverse());
+  $("points").tBodies[0].replaceChildren(...points.map(([time, price]) => element("tr", {}, element("td", { class: "text" }, timed(time)), element("td", {}, "$" + price))).reverse());
 }
 
 function clearChart(...instead) {
@@ -168,7 +181,21 @@ function clearChart(...instead) {
   charted = { of: "", chart: null };
   $("chart").replaceChildren(...instead);
   $("point").replaceChildren();
-  $("points-of").hidden = $("range").hidden = true;
+  $("points-of").hidden = $("range").hidden = $("whole").hidden = true;
 }
 
-const showPoint = ([time, price]) => $("point").replaceChildren(element("strong", {}, "$" + price), " " + utc(time));
+// showPoint says what stands at a place of the chart, above it.
+function showPoint([time, price], x) {
+  const box = $("point");
+  box.replaceChildren(element("strong", {}, "$" + price), " " + utc(time));
+  box.style.left = Math.max(0, Math.min(x - box.offsetWidth / 2, $("chart").clientWidth - box.offsetWidth)) + "px";
+  box.style.top = $("chart").offsetTop + "px";
+}
+
+const csv = (points) => ["time,price", ...points.map((point) => point.join()), ""].join("\n");
+
+function download(name, text) {
+  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}

@@ -32,10 +32,18 @@ function less(a, b) {
   return x.digits * 10n ** BigInt(y.places) < y.digits * 10n ** BigInt(x.places);
 }
 
-// price shows two places from 1 on, and four significant digits below.
+const subscript = (number) => String(number).replace(/\d/g, (digit) => "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089"[digit]);
+const superscript = (number) => String(number).replace(/\d/g, (digit) => "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[digit]);
+
+// tiny writes four zeros or more behind the point as their number: 0.0₇1234.
+const tiny = (text) => text.replace(/0\.0(0{3,})(?=[1-9])/, (all, zeros) => "0.0" + subscript(zeros.length + 1));
+
+// price shows two places from 1 on, and four significant digits below. From ten digits
+// on it is an amount of money like others.
 function price(text) {
+  if (/^\d{10}/.test(text)) return money(text);
   const zeros = /^0\.(0*)[1-9]/.exec(text);
-  return "$" + roundDecimal(text, zeros ? zeros[1].length + 4 : 2);
+  return "$" + tiny(roundDecimal(text, zeros ? zeros[1].length + 4 : 2));
 }
 
 // shifted moves the point by so many places, to the left when they are positive.
@@ -48,22 +56,26 @@ function shifted(text, by) {
   return all.slice(0, point) + "." + all.slice(point);
 }
 
-// money shows a large amount in thousands, millions and so on: in the first of
-// them of which it is fewer than a thousand, as rounded.
-function money(text) {
-  const units = ["", "\u00a0K", "\u00a0M", "\u00a0B", "\u00a0T"];
-  for (let i = 0; ; i++) {
-    const rounded = roundDecimal(shifted(text, 3 * i), 2);
-    if (i === units.length - 1 || !rounded.includes(",")) return "$" + rounded + units[i];
+// thousands names a power of a thousand: K, M, B, T, and powers of ten above.
+const thousands = (power) => (power === 0 ? "" : "\u00a0" + ("KMBT"[power - 1] ?? "\u00d710" + superscript(3 * power)));
+
+// large shows an amount in the first power of a thousand that leaves it below a
+// thousand, after rounding.
+function large(text) {
+  for (let power = 0; ; power++) {
+    const rounded = roundDecimal(shifted(text, 3 * power), 2);
+    if (!rounded.includes(",")) return rounded + thousands(power);
   }
 }
+
+const money = (text) => "$" + large(text);
 
 // share shows a ratio of 0 to 1 in percent.
 const share = (text) => roundDecimal(shifted(text, -2), 2) + "%";
 
 // change returns what a percentage looks like: never by its colour alone.
 function change(text) {
-  const rounded = roundDecimal(text, 2);
+  const rounded = /^-?\d{7}/.test(text) ? large(text) : roundDecimal(text, 2);
   const zero = /^-?0\.00$/.test(rounded);
   if (zero) return { text: "0.00%", sign: "" };
   return rounded.startsWith("-") ? { text: "\u2212" + rounded.slice(1) + "%", sign: "down" } : { text: "+" + rounded + "%", sign: "up" };

@@ -1,8 +1,8 @@
 // Search as one types: a combobox, whose list has what /search finds.
 "use strict";
 
-// What /search takes, and how long a reader may pause between two letters.
-const searchBytes = 64, searchWords = 8;
+// What /search takes and returns at most, and how long a reader may pause between two letters.
+const searchBytes = 64, searchWords = 8, mostFound = 20;
 const typing = 150; // milliseconds
 
 let found = []; // the rows of the list
@@ -43,7 +43,7 @@ async function search() {
 function showFound(rows) {
   found = rows;
   move(-1);
-  sayFound(rows.length === 0 ? "No asset is named so. A single letter is a whole word." : rows.length === 1 ? "1 asset" : rows.length + " assets");
+  sayFound(rows.length === 0 ? "No asset is named so. A single letter is a whole word." : rows.length === 1 ? "1 asset" : rows.length < mostFound ? rows.length + " assets" : "The first " + mostFound + ": more letters find others.");
   $("found").replaceChildren(
     ...rows.map((row, i) => {
       const option = element("li", { role: "option", id: "found-" + i, "aria-selected": "false" }, mark(row), element("span", { class: "name" }, row.name), element("span", { class: "soft" }, row.symbol), element("span", { class: "soft" }, row.rank ? "#" + row.rank : ""));
