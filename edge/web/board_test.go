@@ -1030,6 +1030,7 @@ func TestBoardTime(t *testing.T) {
 	p.call("Network.emulateNetworkConditions", offline)
 	p.eval(click("#next"))
 	p.await(problem + ` === "The service cannot be reached. Try again"`)
+	p.await(`document.querySelector("#age").className === "red"`)
 	// The error is in sight where the reader is, and what was shown stands.
 	p.expect(`((r) => (r.top >= 0 && r.bottom <= innerHeight ? "in sight" : JSON.stringify(r)))(document.querySelector("#problem").getBoundingClientRect())`, "in sight")
 	p.expect(where, "Page 2 of 3, 45 rows")

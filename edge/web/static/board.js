@@ -70,23 +70,24 @@ class Problem extends Error {
 
 const keyHeader = () => heldKey() && { "X-Api-Key": heldKey() };
 
-let reachable = true; // the edge, when it was last asked
-
 async function send(url, headers, signal, cache) {
-  const response = await fetch(url, { headers: { ...keyHeader(), ...headers }, signal, cache }).catch((problem) => {
-    if (!signal?.aborted) reachable = false;
-    throw problem;
-  });
-  reachable = true;
+  const response = await fetch(url, { headers: { ...keyHeader(), ...headers }, signal, cache });
   if (!response.ok) throw new Problem(response.status, await response.json(), response.headers.get("Retry-After"));
   return response;
 }
+
+let reachable = true; // the edge, when an answer was last asked for
 
 // ask returns the result of an endpoint and the answer's headers, from the snapshot
 // of a time; "": from the one in force.
 async function ask(path, parameters, at, signal) {
   const query = new URLSearchParams(parameters).toString();
-  const response = await send((at && "/at/" + at.replace(/[-:]/g, "")) + "/openapi/v1/" + path + (query && "?" + query), {}, signal, at ? "default" : "no-cache");
+  const url = (at && "/at/" + at.replace(/[-:]/g, "")) + "/openapi/v1/" + path + (query && "?" + query);
+  const response = await send(url, {}, signal, at ? "default" : "no-cache").catch((problem) => {
+    if (!signal?.aborted) reachable = problem instanceof Problem;
+    throw problem;
+  });
+  reachable = true;
   const { result } = await response.json();
   return { result, headers: response.headers };
 }
@@ -656,6 +657,8 @@ async function follow() {
       if (problem.status === 401) return fail(problem);
       wait = 1000 * problem.retryAfter || 0;
       failures++;
+      // A proxy may refuse streams alone.
+      if (!(problem instanceof Problem)) await ask("global", {}, "", signal).catch(() => {});
     } finally {
       if (following?.signal === signal) {
         hearing = false;
