@@ -197,8 +197,8 @@ func (st *stream) run(ctx context.Context) {
 	s := st.set
 	for {
 		err := st.hold(ctx)
-		st.tried()
 		if ctx.Err() != nil {
+			st.tried()
 			return
 		}
 		f := &failure{engine.FailClosed, "", retryAfter}
@@ -212,6 +212,7 @@ func (st *stream) run(ctx context.Context) {
 			s.out.Wrong = f.detail
 		}
 		s.mu.Unlock()
+		st.tried() // recorded first: Hold returns now, and may be closed at once
 		if !wait(ctx, f.after) {
 			return
 		}
