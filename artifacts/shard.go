@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"sort"
 
@@ -27,6 +28,9 @@ const (
 )
 
 var errTruncated = errors.New("shard: ends too early")
+
+// near is how many rows FindID looks at around the one that it expects.
+const near = 8
 
 // sumSize is the length of a row's sum, in bytes.
 const sumSize = 16
@@ -199,7 +203,25 @@ func prefix(key []byte) uint64 {
 
 // FindID returns the row with the given id, in a view sorted by id.
 func (s *Shard) FindID(id uint64) (row int, ok bool) {
+	// Ids are mostly consecutive, so the row stands near where it would if the missing ones were
+	// spread evenly: a search from there reads one line of memory instead of seven.
 	lo, hi := 0, len(s.ids)
+	if hi > 1 && id > s.ids[0] && id < s.ids[hi-1] {
+		h, l := bits.Mul64(id-s.ids[0], uint64(hi-1))
+		guess, _ := bits.Div64(h, l, s.ids[hi-1]-s.ids[0])
+		at := int(guess)
+		if s.ids[at] < id {
+			lo, hi = at+1, min(hi, at+near)
+			if s.ids[hi-1] < id {
+				lo, hi = hi, len(s.ids)
+			}
+		} else {
+			lo, hi = max(at-near, 0), at
+			if s.ids[lo] > id {
+				lo, hi = 0, lo
+			}
+		}
+	}
 	for lo < hi {
 		m := int(uint(lo+hi) >> 1)
 		if s.ids[m] < id {
@@ -463,6 +485,15 @@ func rowID(row []byte) (id uint64, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// IDEnd returns where the id ends that a row begins with, without reading the row.
+func IDEnd(id uint64) int {
+	n := len(`{"id":0`)
+	for ; id >= 10; id /= 10 {
+		n++
+	}
+	return n
 }
 
 func (s *Shard) checkIDs() error {

@@ -49,6 +49,37 @@ func TestFindKey(t *testing.T) {
 	}
 }
 
+// TestFindID compares FindID with a plain search, among ids that are consecutive, have gaps, are
+// uneven, and are the highest there can be.
+func TestFindID(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for round := range 4000 {
+		in := &ShardRows{}
+		var ids []uint64
+		for id := 1 + rnd.Uint64N(1000); len(ids) < 1+round%128; id++ {
+			switch {
+			case round%4 == 1:
+				id += rnd.Uint64N(3)
+			case round%4 == 2 && rnd.IntN(20) == 0:
+				id += rnd.Uint64N(1 << 30)
+			case round%4 == 3 && len(ids) == round%128:
+				id = maxRowID
+			}
+			ids = append(ids, id)
+			in.RunLens, in.Rows = append(in.RunLens, 1), append(in.Rows, fmt.Appendf(nil, `{"id":%d}`, id))
+		}
+		s := must.Get(parseShard(AppendShard(nil, in)))(t)
+		for _, id := range append([]uint64{0, ids[len(ids)-1] + 1, maxRowID}, ids...) {
+			for _, id := range []uint64{id, id + 1, max(id, 1) - 1} {
+				want, found := slices.BinarySearch(ids, id)
+				if got, ok := s.FindID(id); got != want || ok != found {
+					t.Fatalf("of %d, %d is found at %d, %v; want %d, %v", ids, id, got, ok, want, found)
+				}
+			}
+		}
+	}
+}
+
 // TestAppendBackwards holds AppendBackwards and the sums against what they are
 // made of: rows one after another, XXH3 of each row and tail.
 func TestAppendBackwards(t *testing.T) {

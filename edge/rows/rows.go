@@ -4,7 +4,6 @@
 package rows
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -285,7 +284,7 @@ func (f *Finder) addMarket(s *artifacts.Shard, i int, rank uint32) error {
 	}
 	f.Rows++
 	row := s.Row(i)
-	at := bytes.IndexByte(row, ',') // behind the id
+	at := artifacts.IDEnd(s.ID(i))
 	f.Body, f.Sums = append(f.Body, row[:at]...), append(f.Sums, s.Sums(i, i+1)...)
 	if rank > 0 { // else the row is that of /quotes, and so is its tag
 		f.Body = strconv.AppendUint(append(f.Body, `,"rank":`...), uint64(rank), 10)
