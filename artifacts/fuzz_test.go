@@ -201,10 +201,7 @@ func FuzzParseObject(f *testing.F) {
 	plain := fuzzShard()
 	o.Add(plain, 4, Fence{Key: "a"})
 	o.Add(plain, 4, Fence{Key: "a"})
-	index, err := json.Marshal(o.Index)
-	if err != nil {
-		f.Fatal(err)
-	}
+	index := must.Get(json.Marshal(o.Index))(f)
 	f.Add(index, plain, plain, false)
 	f.Add(o.Bytes(), []byte{}, []byte{}, true)
 	f.Add([]byte(`{"shards":[{"offset":0,"stored":9223372036854775807,"plain":1,"rows":1}]}`), plain, []byte{}, false)

@@ -91,10 +91,7 @@ func TestKeyTexts(t *testing.T) {
 }
 
 func FuzzVerify(f *testing.F) {
-	k, err := NewSignKey(bytes.NewReader(make([]byte, 64)))
-	if err != nil {
-		f.Fatal(err)
-	}
+	k := must.Get(NewSignKey(bytes.NewReader(make([]byte, 64))))(f)
 	signed := Sign(CurrentKey, testPointer().Encode(), k)
 	f.Add(signed)
 	f.Add([]byte(signatureStart))

@@ -19,6 +19,7 @@ import (
 	"example.com/marketdata/internal/lab/faultproxy"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 	"go.uber.org/goleak"
 )
@@ -44,8 +45,7 @@ func start(tb testing.TB, store artifacts.Reader, change func(*Config)) (e *Edge
 	if change != nil {
 		change(&cfg)
 	}
-	e, err := New(context.Background(), cfg)
-	ok(tb, err)
+	e = must.Get(New(context.Background(), cfg))(tb)
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			tb.Logf("/status of an edge: %+v", e.status())
@@ -79,24 +79,20 @@ func RunUntil(tb testing.TB, e *Edge) (stop func() error) {
 // newSignKey makes a key to sign with.
 func newSignKey(tb testing.TB) artifacts.SignKey {
 	tb.Helper()
-	k, err := artifacts.NewSignKey(rand.Reader)
-	ok(tb, err)
+	k := must.Get(artifacts.NewSignKey(rand.Reader))(tb)
 	return k
 }
 
 // Get asks with headers: pairs of a name and a value.
 func Get(tb testing.TB, addr net.Addr, path string, headers ...string) (int, string, http.Header) {
 	tb.Helper()
-	req, err := http.NewRequest(http.MethodGet, "http://"+addr.String()+path, nil)
-	ok(tb, err)
+	req := must.Get(http.NewRequest(http.MethodGet, "http://"+addr.String()+path, nil))(tb)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
-	ok(tb, err)
+	res := must.Get(http.DefaultClient.Do(req))(tb)
 	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	ok(tb, err)
+	b := must.Get(io.ReadAll(res.Body))(tb)
 	return res.StatusCode, string(b), res.Header
 }
 
@@ -232,9 +228,8 @@ func TestUsage(t *testing.T) {
 		"file:PATH") {
 		t.Errorf("a store of no known kind: %v", err)
 	}
-	e, err := New(context.Background(), Config{Reader: memstore.New(), Listen: "0.0.0.0:0", Admin: "127.0.0.1:0",
-		AuthOff: true, Insecure: true})
-	ok(t, err)
+	e := must.Get(New(context.Background(), Config{Reader: memstore.New(), Listen: "0.0.0.0:0", Admin: "127.0.0.1:0",
+		AuthOff: true, Insecure: true}))(t)
 	e.close()
 }
 
@@ -339,13 +334,5 @@ func TestHistoryApart(t *testing.T) {
 				t.Error(err)
 			}
 		}
-	}
-}
-
-// ok ends the test if err is not nil.
-func ok(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/reference"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -150,10 +151,7 @@ func (w *world) start(reader artifacts.Reader, change func(*edge.Config)) *node 
 	if change != nil {
 		change(&cfg)
 	}
-	e, err := edge.New(context.Background(), cfg)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	e := must.Get(edge.New(context.Background(), cfg))(w.tb)
 	stop := edge.RunUntil(w.tb, e)
 	return &node{Edge: e, tb: w.tb, w: w, stop: func() {
 		if err := stop(); err != nil {
@@ -178,14 +176,9 @@ var admin = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{D
 
 func (n *node) status() (s status) {
 	n.tb.Helper()
-	res, err := admin.Get("http://" + n.AdminAddr().String() + "/status")
-	if err != nil {
-		n.tb.Fatal(err)
-	}
+	res := must.Get(admin.Get("http://" + n.AdminAddr().String() + "/status"))(n.tb)
 	defer res.Body.Close()
-	if err := json.NewDecoder(res.Body).Decode(&s); err != nil {
-		n.tb.Fatal(err)
-	}
+	must.OK(n.tb, json.NewDecoder(res.Body).Decode(&s))
 	return s
 }
 
@@ -690,7 +683,7 @@ func damage(tb testing.TB, dir, pattern string, spoil func(b []byte) []byte) {
 		if err != nil {
 			continue // an edge has just removed it
 		}
-		ok(tb, os.WriteFile(path, spoil(b), 0o644))
+		must.OK(tb, os.WriteFile(path, spoil(b), 0o644))
 	}
 }
 
@@ -764,14 +757,11 @@ func TestRestarted(t *testing.T) {
 	cfg := edge.Config{Reader: faultstore.New(mem, on("", faultstore.Refuse)), Listen: "127.0.0.1:0",
 		Admin: "127.0.0.1:0", AuthOff: true, CacheDir: dir}
 	e, err := edge.New(t.Context(), cfg)
-	ok(t, err)
-	conn, err := net.Dial("tcp", e.Addr().String())
-	ok(t, err)
+	must.OK(t, err)
+	conn := must.Get(net.Dial("tcp", e.Addr().String()))(t)
 	defer conn.Close()
-	if _, err := io.WriteString(
-		conn, "GET /openapi/v1/assets HTTP/1.1\r\nHost: edge\r\nConnection: close\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(
+		conn, "GET /openapi/v1/assets HTTP/1.1\r\nHost: edge\r\nConnection: close\r\n\r\n"))(t)
 	edge.RunUntil(t, e)
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || res.StatusCode != http.StatusOK {
@@ -894,12 +884,4 @@ func TestDirTooSmall(t *testing.T) {
 		return s.Caches.DiskBytes <= bound && s.Caches.OffDisk > 0 && strings.Contains(fmt.Sprint(s.Reasons),
 			"--cache-dir-size is 32768 bytes")
 	})
-}
-
-// ok ends the test if err is not nil.
-func ok(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/durable"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // TestDiskFull: files cannot grow past a kilobyte, so that writes fail in the
@@ -24,8 +25,7 @@ import (
 func TestDiskFull(t *testing.T) {
 	const child = "EDGE_TEST_DISK_FULL"
 	if os.Getenv(child) == "" {
-		self, err := os.Executable()
-		ok(t, err)
+		self := must.Get(os.Executable())(t)
 		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestDiskFull$", "-test.count=1")
 		cmd.Env = append(os.Environ(), child+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -42,10 +42,10 @@ func TestDiskFull(t *testing.T) {
 	crowd.more()
 
 	var before syscall.Rlimit
-	ok(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	must.OK(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
 	limit := before
 	limit.Cur = 1024
-	ok(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	must.OK(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	t.Cleanup(func() {
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
 			t.Error(err)

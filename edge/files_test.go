@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 )
 
 func TestFitConns(t *testing.T) {
@@ -43,10 +44,10 @@ func TestFitConns(t *testing.T) {
 // and tells the next one.
 func TestFileLimit(t *testing.T) {
 	var before syscall.Rlimit
-	ok(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	must.OK(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	set := func(limit syscall.Rlimit) {
 		t.Helper()
-		ok(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+		must.OK(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	}
 	few := before
 	few.Cur = 64
@@ -57,7 +58,7 @@ func TestFileLimit(t *testing.T) {
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	set(before) // both ends of the connections below are this process's
-	ok(t, err)
+	must.OK(t, err)
 	if !strings.Contains(log.String(), "max_conns=32 asked=32768 files=64") {
 		t.Errorf("the log says %s", log.String())
 	}

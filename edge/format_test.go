@@ -17,6 +17,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -53,13 +54,10 @@ func TestEveryFormat(t *testing.T) {
 			if err == nil {
 				err = json.Unmarshal(b, &kept)
 			}
-			ok(t, err)
-			reader, err := stores.OpenReader(t.Context(), "file:"+filepath.Join(dir, "store"))
-			ok(t, err)
-			trust, err := artifacts.ParseTrustKey(kept.TrustKey)
-			ok(t, err)
-			report, err := teststore.Check(reader)
-			ok(t, err)
+			must.OK(t, err)
+			reader := must.Get(stores.OpenReader(t.Context(), "file:"+filepath.Join(dir, "store")))(t)
+			trust := must.Get(artifacts.ParseTrustKey(kept.TrustKey))(t)
+			report := must.Get(teststore.Check(reader))(t)
 			e, _ := start(t, reader, func(c *Config) { c.AuthOff, c.Trust = false, artifacts.Trust{trust} })
 			until(t, "the store of a format", func() bool {
 				return e.current() != nil && e.refresher.Status().Missing == 0 && e.watcher.Status().InForce == 1 &&
@@ -74,7 +72,7 @@ func TestEveryFormat(t *testing.T) {
 				if err == nil {
 					err = os.WriteFile(path, append(b, '\n'), 0o644)
 				}
-				ok(t, err)
+				must.OK(t, err)
 				return
 			}
 			if got, want := fmt.Sprint(*report), fmt.Sprint(*kept.Check); got != want {
@@ -112,7 +110,7 @@ func (k *keptAnswers) ask(t *testing.T, e *Edge, a *keptAnswer) {
 func put(t *testing.T, mem *memstore.Store, key func(artifacts.Digest) artifacts.Key, b []byte) artifacts.Ref {
 	t.Helper()
 	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
-	ok(t, mem.Put(t.Context(), key(ref.Digest), b))
+	must.OK(t, mem.Put(t.Context(), key(ref.Digest), b))
 	return ref
 }
 
@@ -133,9 +131,7 @@ func TestUnknownSortKey(t *testing.T) {
 	}
 	next.Sequence++
 	next.Manifest = put(t, mem, artifacts.ManifestKey, m.Encode())
-	if _, err := mem.Swap(t.Context(), artifacts.CurrentKey, p.Version, next.Encode()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(mem.Swap(t.Context(), artifacts.CurrentKey, p.Version, next.Encode()))(t)
 	e, _ := start(t, mem, nil)
 	until(t, "the snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
 	for query, want := range map[string]int{
@@ -176,7 +172,7 @@ func TestNewerFormat(t *testing.T) {
 			m.Views[0].Objects = slices.Clone(m.Views[0].Objects)
 			o := &m.Views[0].Objects[0]
 			b, _, err := mem.Get(ctx, artifacts.ObjectKey(o.Digest), o.Size)
-			ok(t, err)
+			must.OK(t, err)
 			o.Ref = put(t, mem, artifacts.ObjectKey, append([]byte("MDV2"), b[4:]...))
 			next.Manifest = put(t, mem, artifacts.ManifestKey, m.Encode())
 		},
@@ -193,9 +189,7 @@ func TestNewerFormat(t *testing.T) {
 			next := *first.Pointer
 			next.Sequence++
 			change(t, mem, &next, *first.Manifest)
-			if _, err := mem.Swap(ctx, artifacts.CurrentKey, first.Version, next.Encode()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(mem.Swap(ctx, artifacts.CurrentKey, first.Version, next.Encode()))(t)
 			var status struct {
 				State     string
 				LastError string `json:"last_error"`

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -25,9 +26,9 @@ func socketEdge(f *testing.F) string {
 	mem := memstore.New()
 	teststore.Publish(f, mem, teststore.NewFeed(300, 1), teststore.Start)
 	e, err := New(context.Background(), Config{Reader: mem, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true})
-	ok(f, err)
+	must.OK(f, err)
 	path := filepath.Join(f.TempDir(), "edge")
-	ok(f, e.listener.Close())
+	must.OK(f, e.listener.Close())
 	if e.listener, err = net.Listen("unix", path); err != nil {
 		f.Fatal(err)
 	}
@@ -40,9 +41,9 @@ func socketEdge(f *testing.F) string {
 func exchange(t *testing.T, path string, raw []byte) *bufio.Reader {
 	t.Helper()
 	c, err := net.Dial("unix", path)
-	ok(t, err)
+	must.OK(t, err)
 	defer c.Close()
-	ok(t, c.SetDeadline(time.Now().Add(hostilePatience)))
+	must.OK(t, c.SetDeadline(time.Now().Add(hostilePatience)))
 	// It may be answered and closed before all is sent.
 	sent := make(chan struct{})
 	go func() {
@@ -71,10 +72,8 @@ func answers(t *testing.T, r *bufio.Reader, head bool) []*response {
 		if head {
 			method = http.MethodHead
 		}
-		res, err := http.ReadResponse(r, &http.Request{Method: method})
-		ok(t, err)
-		body, err := io.ReadAll(res.Body)
-		ok(t, err)
+		res := must.Get(http.ReadResponse(r, &http.Request{Method: method}))(t)
+		body := must.Get(io.ReadAll(res.Body))(t)
 		a := &response{status: res.StatusCode, header: res.Header, body: string(body),
 			id: res.Header.Get("X-Request-Id")}
 		list = append(list, a)

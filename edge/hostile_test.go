@@ -22,6 +22,7 @@ import (
 
 	"example.com/marketdata/edge/reqid"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -119,9 +120,7 @@ func (s *site) dial() *peer {
 	if err == nil {
 		err = c.SetDeadline(time.Now().Add(hostilePatience))
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	return &peer{t: s.t, Conn: c, r: bufio.NewReader(c)}
 }
 
@@ -350,7 +349,7 @@ func TestInjection(t *testing.T) {
 			c := s.dial().send(raw)
 			c.sending.Wait()
 			// Some are the beginning of a head.
-			ok(t, c.Conn.(*net.TCPConn).CloseWrite())
+			must.OK(t, c.Conn.(*net.TCPConn).CloseWrite())
 			if r := c.receive("GET"); r != nil {
 				asked++
 				if r.header.Get("Set-Cookie") != "" || r.header.Get("Injected") != "" || strings.Contains(r.body,

@@ -14,6 +14,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -72,19 +73,15 @@ func TestKeyLife(t *testing.T) {
 	made := teststore.Key(t, mem, 1_000_000, 1_000_000)
 	e.becomes(made.Key, http.StatusOK)
 
-	next, err := e.registry.Rotate(t.Context(), made.ID, time.Hour)
-	ok(t, err)
+	next := must.Get(e.registry.Rotate(t.Context(), made.ID, time.Hour))(t)
 	e.becomes(next.Key, http.StatusOK)
 	if got := e.status(made.Key); got != http.StatusOK {
 		t.Errorf("the old key, within the overlap: %d", got)
 	}
-	last, err := e.registry.Rotate(t.Context(), next.ID, 0)
-	ok(t, err)
+	last := must.Get(e.registry.Rotate(t.Context(), next.ID, 0))(t)
 	e.becomes(last.Key, http.StatusOK)
 	e.becomes(next.Key, http.StatusUnauthorized)
-	if _, err := e.registry.Revoke(t.Context(), last.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.registry.Revoke(t.Context(), last.ID))(t)
 	e.becomes(last.Key, http.StatusUnauthorized)
 	if got := e.status(made.Key); got != http.StatusOK {
 		t.Errorf("another key after a revocation: %d", got)
@@ -108,7 +105,7 @@ func TestKeysThroughFaults(t *testing.T) {
 	until(t, "all objects", func() bool { return e.refresher.Status().Missing == 0 })
 
 	good, version, err := mem.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize)
-	ok(t, err)
+	must.OK(t, err)
 	for reason, broken := range map[string][]byte{"corrupt": good[:len(good)/2],
 		"unknown format": bytes.Replace(good, []byte(`"format":1`), []byte(`"format":2`), 1)} {
 		if version, err = mem.Swap(t.Context(), artifacts.KeysKey, version, broken); err != nil {
@@ -119,9 +116,7 @@ func TestKeysThroughFaults(t *testing.T) {
 			t.Errorf("with a set that is %s: %d", reason, got)
 		}
 	}
-	if _, err = mem.Swap(t.Context(), artifacts.KeysKey, version, good); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(mem.Swap(t.Context(), artifacts.KeysKey, version, good))(t)
 	e.reported("VALID", "")
 
 	store.SetHook(away)
@@ -129,7 +124,7 @@ func TestKeysThroughFaults(t *testing.T) {
 	if got := e.status(made.Key); got != http.StatusOK {
 		t.Errorf("store away: %d", got)
 	}
-	ok(t, stop())
+	must.OK(t, stop())
 	e.Edge, stop = start(t, store, change)
 	e.reported("INTERRUPTED", faultstore.ErrFault.Error())
 	e.becomes(made.Key, http.StatusOK) // the snapshot is on disk, too
@@ -137,13 +132,11 @@ func TestKeysThroughFaults(t *testing.T) {
 		t.Errorf("no key, from the kept set: %d", got)
 	}
 	// What was revoked meanwhile is so as soon as the store is back.
-	if _, err := e.registry.Revoke(t.Context(), made.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.registry.Revoke(t.Context(), made.ID))(t)
 	store.SetHook(nil)
 	e.becomes(made.Key, http.StatusUnauthorized)
 	e.reported("VALID", "")
-	ok(t, stop())
+	must.OK(t, stop())
 
 	// An edge that has never read a set cannot tell.
 	store.SetHook(away)
@@ -171,7 +164,7 @@ func TestKeysLost(t *testing.T) {
 	until(t, "all objects", func() bool { return e.refresher.Status().Missing == 0 })
 	lose := func(lost ...artifacts.Key) {
 		for _, key := range lost {
-			ok(t, mem.Delete(t.Context(), key))
+			must.OK(t, mem.Delete(t.Context(), key))
 		}
 	}
 	lose(artifacts.KeysKey)
@@ -182,20 +175,16 @@ func TestKeysLost(t *testing.T) {
 			`edge_store_object_lost{object="keys"} 1`) {
 			t.Error("no metric says that the key set is lost")
 		}
-		ok(t, stop())
+		must.OK(t, stop())
 		e.Edge, stop = start(t, mem, change)
 	}
 	_, err := e.registry.Create(t.Context(), teststore.KeyRequest{Name: "n", Rate: 1, Burst: 1})
 	if !errors.Is(err, teststore.ErrLost) {
 		t.Errorf("a key in the place of all that were lost: %v", err)
 	}
-	kept, err := os.ReadFile(filepath.Join(e.dir, artifacts.KeysKey.String()))
-	ok(t, err)
-	set, err := artifacts.ParseKeySet(kept)
-	ok(t, err)
-	if _, err := e.registry.Restore(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(os.ReadFile(filepath.Join(e.dir, artifacts.KeysKey.String())))(t)
+	set := must.Get(artifacts.ParseKeySet(kept))(t)
+	must.Get(e.registry.Restore(t.Context(), set))(t)
 	e.reported("VALID", "")
 	e.becomes(made.Key, http.StatusOK)
 	lose(artifacts.KeysKey, artifacts.CurrentKey, artifacts.IdentityKey, artifacts.ChangeKey)

@@ -8,6 +8,7 @@ import (
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/faultproxy"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 )
 
@@ -16,16 +17,14 @@ import (
 // for: at the edge's start, and later.
 func TestNetworkFaults(t *testing.T) {
 	server := testserver.MinIO(t)
-	proxy, err := faultproxy.Start(strings.TrimPrefix(server.Endpoint, "http://"))
-	ok(t, err)
+	proxy := must.Get(faultproxy.Start(strings.TrimPrefix(server.Endpoint, "http://")))(t)
 	t.Cleanup(func() {
 		if err := proxy.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	open := func(address string) *s3store.Store {
-		s, err := s3store.Open(address, server.Options())
-		ok(t, err)
+		s := must.Get(s3store.Open(address, server.Options()))(t)
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
@@ -35,11 +34,11 @@ func TestNetworkFaults(t *testing.T) {
 	quick := func(c *edge.Config) { c.Poll = 20 * time.Millisecond }
 	set := func(f faultproxy.Fault) {
 		t.Helper()
-		ok(t, proxy.Set(f))
+		must.OK(t, proxy.Set(f))
 	}
 	heal := func() {
 		t.Helper()
-		ok(t, proxy.Heal())
+		must.OK(t, proxy.Heal())
 	}
 	newest := w.publish()
 	n := w.start(through, quick)

@@ -20,6 +20,7 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -30,16 +31,14 @@ import (
 func TestReplay(t *testing.T) {
 	stores := map[string]func(t *testing.T, name string) artifacts.Store{
 		"folder": func(t *testing.T, _ string) artifacts.Store {
-			s, err := dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true})
-			ok(t, err)
+			s := must.Get(dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true}))(t)
 			return s
 		},
 	}
 	if !testing.Short() {
 		server := testserver.MinIO(t)
 		stores["S3"] = func(t *testing.T, name string) artifacts.Store {
-			s, err := s3store.Open(server.URL(name), server.Options())
-			ok(t, err)
+			s := must.Get(s3store.Open(server.URL(name), server.Options()))(t)
 			t.Cleanup(func() { s.Close() })
 			return s
 		}
@@ -113,13 +112,9 @@ func newReplay(t *testing.T, raw artifacts.Store, signs bool) *replay {
 	first := teststore.Publish(t, ours, teststore.NewFeed(50, 1), teststore.Start)
 	r.older = r.read()
 	r.older[artifacts.ChangeKey] = r.change(first.Pointer.Store, 7, "1")
-	if _, err := registry.Revoke(t.Context(), revoked.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(registry.Revoke(t.Context(), revoked.ID))(t)
 	teststore.Publish(t, ours, teststore.NewFeed(50, 2), teststore.Start.Add(artifacts.Step))
-	if _, err := raw.Swap(t.Context(), artifacts.ChangeKey, "", r.change(first.Pointer.Store, 8, "2")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(raw.Swap(t.Context(), artifacts.ChangeKey, "", r.change(first.Pointer.Store, 8, "2")))(t)
 	r.newest = r.read()
 	r.start()
 	r.isNewest("at first")
@@ -183,9 +178,7 @@ func (r *replay) forged(key artifacts.Key, store string, number func(uint64) uin
 			}
 		}
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return artifacts.Sign(key, b, r.sign...)
 }
 
@@ -196,9 +189,7 @@ func (r *replay) put(key artifacts.Key, way string, restarts bool) {
 	what := key.String() + " " + way
 	if restarts {
 		what += ", restarted"
-		if err := r.stop(); err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, r.stop())
 	}
 	next := func(n uint64) uint64 { return n + 1 }
 	var bad []byte
@@ -207,15 +198,11 @@ func (r *replay) put(key artifacts.Key, way string, restarts bool) {
 		bad = r.older[key]
 	case "deleted, then older":
 		bad = r.older[key]
-		if err := r.raw.Delete(r.t.Context(), key); err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, r.raw.Delete(r.t.Context(), key))
 		if restarts {
 			r.start() // once without the object, and once more below
 			r.holds(key, what+", while it is missing")
-			if err := r.stop(); err != nil {
-				r.t.Fatal(err)
-			}
+			must.OK(r.t, r.stop())
 		} else {
 			r.holds(key, what+", while it is missing")
 		}
@@ -247,9 +234,7 @@ func (r *replay) swap(key artifacts.Key, b []byte) {
 	if err == nil || errors.Is(err, artifacts.ErrNotFound) {
 		_, err = r.raw.Swap(r.t.Context(), key, version, b)
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 }
 
 // holds waits for polls of the object, and holds what is answered meanwhile
@@ -300,11 +285,10 @@ func (r *replay) isNewest(what string) {
 // TestKeptDamage: what is in the cache folder and is not as it was written, or
 // not signed by a key that is trusted, stands in /status.
 func TestKeptDamage(t *testing.T) {
-	raw, err := dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true})
-	ok(t, err)
+	raw := must.Get(dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true}))(t)
 	r := newReplay(t, raw, true)
 	until(t, "all objects", func() bool { return r.edge.refresher.Status().Missing == 0 })
-	ok(t, r.stop())
+	must.OK(t, r.stop())
 	r.polled.Reader = faultstore.New(memstore.New(),
 		func(faultstore.Op) faultstore.Decision { return faultstore.Refuse })
 	problems := func() (names []string) {
@@ -316,16 +300,15 @@ func TestKeptDamage(t *testing.T) {
 	}
 	for _, name := range []string{"keys", "change", "current", "floor"} {
 		path := filepath.Join(r.dir, name)
-		whole, err := os.ReadFile(path)
-		ok(t, err)
+		whole := must.Get(os.ReadFile(path))(t)
 		bad := bytes.Clone(whole)
 		bad[len(bad)/2] ^= 1
-		ok(t, os.WriteFile(path, bad, 0o600))
+		must.OK(t, os.WriteFile(path, bad, 0o600))
 		r.start()
 		until(t, "a problem with "+name, func() bool { return slices.Contains(problems(), name) })
 		r.notOlder(name + " is damaged on disk")
-		ok(t, r.stop())
-		ok(t, os.WriteFile(path, whole, 0o600))
+		must.OK(t, r.stop())
+		must.OK(t, os.WriteFile(path, whole, 0o600))
 	}
 	r.sign = []artifacts.SignKey{newSignKey(t)}
 	r.start()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -43,8 +44,7 @@ func TestServeAllocatesNothing(t *testing.T) {
 		{"400", "/openapi/v1/quotes?page=0", []string{auth}, 400},
 		{"401", "/openapi/v1/quotes", nil, 401},
 	} {
-		conn, err := net.Dial("tcp", e.Addr().String())
-		ok(t, err)
+		conn := must.Get(net.Dial("tcp", e.Addr().String()))(t)
 		defer conn.Close()
 		client := &plainClient{tb: t, conn: conn,
 			request: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: edge.test\r\n%s\r\n",
@@ -81,14 +81,9 @@ var (
 
 // ask sends the request, reads its answer and returns the status.
 func (c *plainClient) ask() int {
-	if _, err := c.conn.Write(c.request); err != nil {
-		c.tb.Fatal(err)
-	}
+	must.Get(c.conn.Write(c.request))(c.tb)
 	for n := 0; ; {
-		m, err := c.conn.Read(c.buf[n:])
-		if err != nil {
-			c.tb.Fatal(err)
-		}
+		m := must.Get(c.conn.Read(c.buf[n:]))(c.tb)
 		n += m
 		end := bytes.Index(c.buf[:n], headEnd)
 		if end < 0 {

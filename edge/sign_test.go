@@ -10,6 +10,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -59,9 +60,7 @@ func TestSignatures(t *testing.T) {
 	}
 	// A change record of a forger is null.
 	change := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: time.Now(), Value: "99"}
-	if _, err := forger.Swap(ctx, artifacts.ChangeKey, "", change.Encode()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(forger.Swap(ctx, artifacts.ChangeKey, "", change.Encode()))(t)
 	from := e.refresher.Counters.Polls.Load()
 	until(t, "polls", func() bool { return e.refresher.Counters.Polls.Load() > from+3 })
 	if c := e.refresher.State().Change; c != nil {

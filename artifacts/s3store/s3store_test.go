@@ -391,10 +391,8 @@ func TestList(t *testing.T) {
 		f.objects[key] = nil
 	}
 	var got []string
-	if err := s.List(
-		t.Context(), "", func(i artifacts.Info) error { got = append(got, i.Key.String()); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.List(
+		t.Context(), "", func(i artifacts.Info) error { got = append(got, i.Key.String()); return nil }))
 	if fmt.Sprint(got) != "[a]" {
 		t.Errorf("List gives %q", got)
 	}

@@ -329,10 +329,7 @@ func FuzzRoot(f *testing.F) {
 		now := epoch.Add(time.Duration(i) * artifacts.Step)
 		c.build(marketFeed(4+i, now), now)
 	}
-	plain, err := artifacts.DecompressBounded(c.s.objects[artifacts.ObjectKey(c.ref.Digest)], 1<<20)
-	if err != nil {
-		f.Fatal(err)
-	}
+	plain := must.Get(artifacts.DecompressBounded(c.s.objects[artifacts.ObjectKey(c.ref.Digest)], 1<<20))(f)
 	f.Add(plain)
 	f.Add([]byte(`{"format":1}`))
 	f.Add([]byte(`{"format":1,"ids":{"assets":{"count":1000000000000,"segments":[{"size":-1}]}}}`))

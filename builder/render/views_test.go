@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/model"
 	"pgregory.net/rapid"
 )
@@ -135,10 +136,7 @@ func checkMembers(t *rapid.T, table *Table, v *artifacts.View, bodies [][]byte) 
 	}
 	at := 0
 	for _, body := range bodies {
-		shards, err := artifacts.ParseObject(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		shards := must.Get(artifacts.ParseObject(body))(t)
 		for _, s := range shards {
 			for i := range s.Len() {
 				run, _, _ := s.Run(i)

@@ -311,10 +311,8 @@ func TestHistory(t *testing.T) {
 			verify(t, s)
 			copied, back := memstore.New(), memstore.New()
 			must.Get(Backup(t.Context(), BackupConfig{From: s, To: copied}))(t)
-			if _, err := Restore(t.Context(), RestoreConfig{Store: back, From: Copy{copied, "backup"},
-				Now: func() time.Time { return epoch }}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Restore(t.Context(), RestoreConfig{Store: back, From: Copy{copied, "backup"},
+				Now: func() time.Time { return epoch }}))(t)
 			s = back
 			build()
 		})

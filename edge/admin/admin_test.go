@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"go.uber.org/goleak"
 )
 
@@ -23,10 +24,7 @@ func newServer(t *testing.T, change func(*Config)) *Server {
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(cfg))(t)
 	return s
 }
 
@@ -151,18 +149,13 @@ func TestOther(t *testing.T) {
 // TestServe: over a real connection, up to Close.
 func TestServe(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := newServer(t, nil)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	client := &http.Client{Transport: new(http.Transport)}
 	defer client.CloseIdleConnections()
-	res, err := client.Get("http://" + ln.Addr().String() + "/livez")
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(client.Get("http://" + ln.Addr().String() + "/livez"))(t)
 	body, err := io.ReadAll(res.Body)
 	res.Body.Close()
 	if err != nil || strings.TrimSpace(string(body)) != "ok" || !res.Close {

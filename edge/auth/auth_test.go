@@ -20,6 +20,7 @@ import (
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 )
@@ -31,10 +32,7 @@ func newKey(t testing.TB, seed uint64) (string, artifacts.KeyEntry) {
 	t.Helper()
 	var s [32]byte
 	s[0] = byte(seed)
-	text, err := artifacts.NewKey(rand.NewChaCha8(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(artifacts.NewKey(rand.NewChaCha8(s)))(t)
 	return text, artifacts.KeyEntry{
 		ID: fmt.Sprintf("k%d", seed), Name: "test", Hash: artifacts.HashKey([]byte(text)), Rate: 100, Burst: 200,
 		Created: time.Unix(1_700_000_000, 0).UTC(),
@@ -194,9 +192,7 @@ func (f *flaky) put(t *testing.T, b []byte) {
 	if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
 		t.Fatal(err)
 	}
-	if _, err := f.Swap(t.Context(), artifacts.KeysKey, version, b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Swap(t.Context(), artifacts.KeysKey, version, b))(t)
 }
 
 func verdict(k *Keys, text string) Verdict {
@@ -278,9 +274,7 @@ func TestWatcher(t *testing.T) {
 	expect("revoked, after the kept set", late, lateWatcher, lateWatcher.poll(t.Context()), Allowed, Refused,
 		upstream.Valid)
 
-	if err := store.Delete(t.Context(), artifacts.KeysKey); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Delete(t.Context(), artifacts.KeysKey))
 	expect("set removed", keys, w, w.poll(t.Context()), Allowed, Refused, upstream.Interrupted)
 	if _, err := os.Stat(file); err != nil {
 		t.Errorf("the kept set: %v", err)
@@ -296,9 +290,7 @@ func TestKeptSet(t *testing.T) {
 	for name, content := range map[string][]byte{"good": good, "cut": good[:len(good)-9], "empty": {},
 		"other": []byte("x"), "newer format": []byte(`{"format":99,"keys":[]}`)} {
 		file := filepath.Join(t.TempDir(), "keys")
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, content, 0o600))
 		keys := new(Keys)
 		kept := floor.Open("", nil, nil)
 		NewWatcher(keys, Config{Reader: memstore.New(), File: file, Floor: kept}).Load()
@@ -310,9 +302,7 @@ func TestKeptSet(t *testing.T) {
 	store.put(t, good)
 	dir := t.TempDir()
 	w := NewWatcher(new(Keys), Config{Reader: store, File: filepath.Join(dir, "keys")})
-	if err := w.poll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.poll(t.Context()))
 	files, _ := os.ReadDir(dir)
 	if len(files) != 1 || files[0].Name() != "keys" {
 		t.Errorf("the folder holds %v", files)
@@ -378,9 +368,7 @@ func TestMaxAge(t *testing.T) {
 		store.put(t, set(entry).Encode())
 		w := NewWatcher(keys, Config{Reader: store, MaxAge: time.Hour})
 		for range 3 {
-			if err := w.poll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.poll(t.Context()))
 			time.Sleep(time.Hour - time.Nanosecond)
 			if got := verdict(keys, text); got != Allowed {
 				t.Errorf("within its time: %v", got)

@@ -10,6 +10,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // asked is one client that asks by a key, many goroutines at once, while the set
@@ -152,10 +153,7 @@ func TestMadeUpKeys(t *testing.T) {
 	var memo Memo
 	random := new(counting)
 	for range wellFormed {
-		unknown, err := artifacts.NewKey(random)
-		if err != nil {
-			t.Fatal(err)
-		}
+		unknown := must.Get(artifacts.NewKey(random))(t)
 		if _, got := keys.Lookup([]byte(unknown), now, &memo); got != Refused {
 			t.Fatalf("a made-up key: %v", got)
 		}

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 func TestGroup(t *testing.T) {
@@ -24,7 +26,7 @@ func TestGroup(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	l := mustNew(t, 10, 50)
+	l := must.Get(New(10, 50))(t)
 	a := NewAddresses(l)
 	one, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
 	for i := range 50 {
@@ -46,7 +48,7 @@ func TestFlood(t *testing.T) {
 	if testing.Short() {
 		n = 500_000
 	}
-	a := NewAddresses(mustNew(t, 1, 5))
+	a := NewAddresses(must.Get(New(1, 5))(t))
 	offender := netip.MustParseAddr("192.0.2.1")
 	for a.Take(offender, 0).OK {
 	}

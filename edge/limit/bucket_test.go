@@ -7,16 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"pgregory.net/rapid"
 )
-
-func mustNew(t interface{ Fatal(...any) }, rate, burst int) Limit {
-	l, err := New(rate, burst)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
 
 func TestNew(t *testing.T) {
 	for _, c := range []struct {
@@ -148,8 +141,9 @@ func (m *model) seconds(tokens *big.Rat) int64 {
 
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := mustNew(t, rapid.OneOf(rapid.IntRange(1, 20), rapid.IntRange(1, MaxRate)).Draw(t, "rate"),
-			rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, MaxBurst)).Draw(t, "burst"))
+		l := must.Get(New(rapid.OneOf(rapid.IntRange(1, 20), rapid.IntRange(1, MaxRate)).Draw(t, "rate"),
+			rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, MaxBurst)).Draw(t, "burst")))(t)
+
 		b, m := new(Bucket), newModel(l)
 		now, taken := int64(0), 0
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -187,7 +181,7 @@ func TestAgainstModel(t *testing.T) {
 // faults now and then every token comes back.
 func TestRefunds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := mustNew(t, rapid.IntRange(1, 300).Draw(t, "rate"), rapid.IntRange(1, 300).Draw(t, "burst"))
+		l := must.Get(New(rapid.IntRange(1, 300).Draw(t, "rate"), rapid.IntRange(1, 300).Draw(t, "burst")))(t)
 		b := new(Bucket)
 		var faults []int64
 		now := rapid.Int64Range(0, int64(time.Second)).Draw(t, "start")
@@ -213,7 +207,7 @@ func TestRefunds(t *testing.T) {
 		}
 	})
 
-	l, b := mustNew(t, 1, 50), new(Bucket)
+	l, b := must.Get(New(1, 50))(t), new(Bucket)
 	for now := int64(0); now < int64(time.Minute); now += int64(time.Second) / 5 { // five times the rate
 		if !b.Take(l, now).OK {
 			t.Fatalf("refused at %d", now)
@@ -230,7 +224,7 @@ func TestSaturated(t *testing.T) {
 		period = 5
 	}
 	for _, c := range []struct{ rate, burst int }{{1, 1}, {3, 7}, {100, 200}, {999, 1}, {123_457, 1000}} {
-		l, b := mustNew(t, c.rate, c.burst), new(Bucket)
+		l, b := must.Get(New(c.rate, c.burst))(t), new(Bucket)
 		admitted := 0
 		for now := int64(0); now <= int64(period)*int64(time.Second); now += max(10_000, l.interval/200) {
 			for b.Take(l, now).OK {
@@ -248,7 +242,7 @@ func TestSaturated(t *testing.T) {
 // TestConcurrent: many goroutines get exactly the tokens that there are.
 func TestConcurrent(t *testing.T) {
 	const goroutines, steps = 64, 400
-	l, b := mustNew(t, 1000, 500), new(Bucket)
+	l, b := must.Get(New(1000, 500))(t), new(Bucket)
 	// Emptied first, so that no token runs over a full bucket and is lost.
 	admitted := new(atomic.Int64)
 	for b.Take(l, 0).OK {
@@ -299,7 +293,7 @@ func TestConcurrent(t *testing.T) {
 }
 
 func TestConvert(t *testing.T) {
-	slow, fast := mustNew(t, 1, 50), mustNew(t, 1000, 5)
+	slow, fast := must.Get(New(1, 50))(t), must.Get(New(1000, 5))(t)
 	const now = int64(time.Hour)
 	for _, c := range []struct{ take, remaining int }{{0, 4}, {3, 1}, {5, -1}, {50, -1}} {
 		b := new(Bucket)

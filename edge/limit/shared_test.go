@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/upstream"
+	"example.com/marketdata/internal/lab/must"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 )
@@ -168,7 +169,7 @@ func TestSharedAccuracy(t *testing.T) {
 					defer mu.Unlock()
 					return rand.N(c.latency) + time.Duration(rnd.Int64N(2))
 				})
-				l := mustNew(t, c.rate, c.burst)
+				l := must.Get(New(c.rate, c.burst))(t)
 				var edges []*Shared
 				var leases []*Lease
 				for range c.edges {
@@ -201,7 +202,7 @@ func TestSharedAccuracy(t *testing.T) {
 func TestSharedRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newBucketStore(instantly)
-		l := mustNew(t, 100, 10)
+		l := must.Get(New(100, 10))(t)
 		var leases []*Lease
 		for range 10 {
 			leases = append(leases, running(t, SharedConfig{Store: store}).NewLease("k", l))
@@ -223,7 +224,7 @@ func TestSharedDecisions(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := newBucketStore(instantly)
-			l := mustNew(t, rapid.IntRange(1, 50).Draw(rt, "rate"), rapid.IntRange(1, 50).Draw(rt, "burst"))
+			l := must.Get(New(rapid.IntRange(1, 50).Draw(rt, "rate"), rapid.IntRange(1, 50).Draw(rt, "burst")))(t)
 			lease, local, model := running(t, SharedConfig{Store: store}).NewLease("k", l), new(Bucket), new(Bucket)
 			for i := range rapid.IntRange(1, 40).Draw(rt, "requests") {
 				time.Sleep(leaseTime/2 + time.Duration(rapid.Int64Range(0, l.interval).Draw(rt, "pause")))
@@ -250,7 +251,7 @@ func TestSharedRefunds(t *testing.T) {
 		up, edges := c.up, c.edges
 		synctest.Test(t, func(t *testing.T) {
 			store := newBucketStore(instantly)
-			l := mustNew(t, 20, 30)
+			l := must.Get(New(20, 30))(t)
 			var leases []*Lease
 			locals := make([]Bucket, edges)
 			for range edges {
@@ -300,7 +301,7 @@ func TestSharedSlow(t *testing.T) {
 		store := newBucketStore(func() time.Duration { return time.Duration(latency.Load()) })
 		var log bytes.Buffer
 		s := running(t, SharedConfig{Store: store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		l := mustNew(t, 1, 10)
+		l := must.Get(New(1, 10))(t)
 		lease, local := s.NewLease("k", l), new(Bucket)
 		for range 4 {
 			if d := lease.Take(local, store.now()); !d.OK {
@@ -373,7 +374,7 @@ func TestSharedStumbles(t *testing.T) {
 			return 0
 		})
 		s := running(t, SharedConfig{Store: store})
-		l := mustNew(t, 1000, 1000)
+		l := must.Get(New(1000, 1000))(t)
 		lease, local := s.NewLease("k", l), new(Bucket)
 		take := func(stumble bool) {
 			time.Sleep(2 * leaseTime) // so that the store is asked
@@ -425,7 +426,7 @@ func TestSharedDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := deaf{newBucketStore(instantly), make(chan struct{})}
 		s := running(t, SharedConfig{Store: store})
-		lease, local := s.NewLease("k", mustNew(t, 1, 10)), new(Bucket)
+		lease, local := s.NewLease("k", must.Get(New(1, 10))(t)), new(Bucket)
 		began := time.Now()
 		for range 8 {
 			if !lease.Take(local, store.now()).OK {
@@ -451,7 +452,7 @@ func TestSharedAway(t *testing.T) {
 		away := errors.New("connection refused")
 		store.err.Store(&away)
 		s := NewShared(SharedConfig{Store: store})
-		l := mustNew(t, 10, 3)
+		l := must.Get(New(10, 3))(t)
 		lease, local := s.NewLease("k", l), new(Bucket)
 		count := func() (n int) {
 			began := time.Now()
@@ -507,7 +508,7 @@ func TestSharedLies(t *testing.T) {
 		for _, grant := range []Grant{{Tokens: 1 << 40}, {Tokens: -1 << 40, Missing: 1 << 62}, {Missing: -1 << 62},
 			{Tokens: 1, Missing: 1 << 62}} {
 			s := running(t, SharedConfig{Store: liar{grant}})
-			l := mustNew(t, 10, 5)
+			l := must.Get(New(10, 5))(t)
 			d := s.NewLease("k", l).Take(new(Bucket), int64(time.Hour))
 			// a minute may be owed
 			if d.OK != (grant.Tokens > 0) || d.Remaining < 0 || d.Remaining > 5 || d.Reset < 0 || d.Reset > 61 ||
@@ -522,7 +523,7 @@ func TestSharedLies(t *testing.T) {
 func TestSharedCost(t *testing.T) {
 	s := NewShared(SharedConfig{Store: liar{Grant{Tokens: 1 << 40}}})
 	s.up.Store(true)
-	l := mustNew(t, MaxRate, MaxBurst)
+	l := must.Get(New(MaxRate, MaxBurst))(t)
 	lease, local := s.NewLease("k", l), new(Bucket)
 	h := &granted{until: 1 << 60}
 	h.left.Store(1 << 30)

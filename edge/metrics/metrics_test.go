@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/edge/upstream"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
@@ -41,10 +42,7 @@ type rig struct {
 
 func newRig(t *testing.T, store artifacts.Store, withKeys bool) *rig {
 	t.Helper()
-	cache, err := shards.New(shards.Config{Store: store, Memory: 1 << 20, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := must.Get(shards.New(shards.Config{Store: store, Memory: 1 << 20, Dir: t.TempDir()}))(t)
 	r := &rig{conns: server.Stats{Open: 3, Waiting: 2, WaitingBytes: 5, Refused: 7}}
 	refresher := snapshot.NewRefresher(
 		snapshot.Config{Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: 1 << 20})
@@ -91,18 +89,12 @@ func scrape(t *testing.T, h http.Handler) families {
 	if res.Code != http.StatusOK || !strings.HasPrefix(res.Header().Get("Content-Type"), "text/plain; version=0.0.4") {
 		t.Fatalf("%d %v\n%s", res.Code, res.Header(), res.Body)
 	}
-	problems, err := promlint.New(bytes.NewReader(res.Body.Bytes())).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := must.Get(promlint.New(bytes.NewReader(res.Body.Bytes())).Lint())(t)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	got, err := parser.TextToMetricFamilies(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(parser.TextToMetricFamilies(res.Body))(t)
 	return got
 }
 
@@ -279,9 +271,7 @@ func TestTotals(t *testing.T) {
 	until(t, "the snapshot", func() bool { s := r.Refresher.State(); return s != nil && s.Snapshot != nil })
 	for _, raw := range []string{"size=7", "size=7", "size=7", "size=8", "slug=asset-1,asset-2"} {
 		req := &reply.Request{Now: time.Now()}
-		if err := req.Query.Parse(query.Quotes, []byte(raw)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, req.Query.Parse(query.Quotes, []byte(raw)))
 		if p := r.Engine.Answer(req); p != nil {
 			t.Fatalf("%s: %+v", raw, p)
 		}

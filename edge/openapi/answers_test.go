@@ -22,6 +22,7 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/openapitest"
 	"example.com/marketdata/internal/lab/testserver"
 	"example.com/marketdata/internal/lab/teststore"
@@ -39,8 +40,7 @@ func TestMain(m *testing.M) {
 
 func newChecker(t *testing.T) *openapitest.Checker {
 	t.Helper()
-	c, err := openapitest.New()
-	ok(t, err)
+	c := must.Get(openapitest.New())(t)
 	return c
 }
 
@@ -63,9 +63,9 @@ func (s service) ask(t *testing.T, q question) openapitest.Answer {
 	t.Helper()
 	host := strings.TrimPrefix(s.base, "http://")
 	conn, err := net.Dial("tcp", host)
-	ok(t, err)
+	must.OK(t, err)
 	defer conn.Close()
-	ok(t, conn.SetDeadline(time.Now().Add(patience)))
+	must.OK(t, conn.SetDeadline(time.Now().Add(patience)))
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", q.method, q.target, host)
 	if s.key != "" {
@@ -134,7 +134,7 @@ func startBroken(t *testing.T) string {
 	t.Helper()
 	s, err := server.New(
 		server.Config{Answer: func(*server.Request) error { panic("a fault") }, Logger: slog.New(slog.DiscardHandler)})
-	ok(t, err)
+	must.OK(t, err)
 	return "http://" + testserver.Serve(t, s.Serve, s.Drain)
 }
 
@@ -189,8 +189,7 @@ func (w *world) special(name string) (service, question, bool) {
 // them down.
 func TestExamples(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
-	source, err := os.ReadFile("openapi.yaml")
-	ok(t, err)
+	source := must.Get(os.ReadFile("openapi.yaml"))(t)
 	used := map[string]bool{}
 	summary := ""
 	for line := range strings.Lines(string(source)) {
@@ -220,23 +219,17 @@ func TestExamples(t *testing.T) {
 		}
 		file := filepath.Join("examples", name+".json")
 		if *update {
-			if err := os.WriteFile(file, append(a.Body, '\n'), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, append(a.Body, '\n'), 0o644))
 			continue
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(file))(t)
 		if strings.TrimSpace(string(want)) != string(a.Body) {
 			t.Errorf("%s is no answer to %s %s any more; write it anew with -update\nexample %s\nanswer  %s", file,
 				q.method,
 				q.target, want, a.Body)
 		}
 	}
-	stored, err := filepath.Glob("examples/*")
-	ok(t, err)
+	stored := must.Get(filepath.Glob("examples/*"))(t)
 	for _, file := range stored {
 		if !used[filepath.Base(file)] {
 			t.Errorf("%s is no example of the document", file)
@@ -410,11 +403,9 @@ func TestEvents(t *testing.T) {
 	}
 	ctx, leave := context.WithTimeout(t.Context(), patience)
 	defer leave()
-	request, err := http.NewRequestWithContext(ctx, "GET", w.keyed.base+target, nil)
-	ok(t, err)
+	request := must.Get(http.NewRequestWithContext(ctx, "GET", w.keyed.base+target, nil))(t)
 	request.Header.Set("X-Api-Key", w.keyed.key)
-	response, err := http.DefaultClient.Do(request)
-	ok(t, err)
+	response := must.Get(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
 	stream := c.Doc.Paths.Value(target).Get.Responses.Status(200).Value.Content
 	want := stream["text/event-stream"].Examples["events"].Value.Value.(string)
@@ -549,13 +540,5 @@ func (s *seen) reportSchema(t *testing.T, name string, ref *openapi3.SchemaRef) 
 		if property.Ref == "" && property.Value.Properties != nil {
 			s.reportSchema(t, name+"."+key, property)
 		}
-	}
-}
-
-// ok ends the test if err is not nil.
-func ok(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

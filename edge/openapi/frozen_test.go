@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/edge/openapi"
+	"example.com/marketdata/internal/lab/must"
 )
 
 var freeze = flag.Bool("freeze", false, "write what was added to the document into its frozen copy")
@@ -22,9 +23,9 @@ const frozenFile = "frozen.json"
 func current(t *testing.T) string {
 	t.Helper()
 	text, err := openapi.Document(openapi.Options{})
-	ok(t, err)
+	must.OK(t, err)
 	var d map[string]any
-	ok(t, json.Unmarshal(text, &d))
+	must.OK(t, json.Unmarshal(text, &d))
 	for _, key := range []string{"info", "servers", "tags"} {
 		delete(d, key)
 	}
@@ -66,7 +67,7 @@ func TestFrozen(t *testing.T) {
 		}
 	}
 	if *freeze && !t.Failed() {
-		ok(t, os.WriteFile(frozenFile, []byte(now+"\n"), 0o644))
+		must.OK(t, os.WriteFile(frozenFile, []byte(now+"\n"), 0o644))
 	}
 }
 
@@ -149,7 +150,7 @@ func breaks(t *testing.T, frozen, now string) []string {
 func expand(t *testing.T, text string) any {
 	t.Helper()
 	var root map[string]any
-	ok(t, json.Unmarshal([]byte(text), &root))
+	must.OK(t, json.Unmarshal([]byte(text), &root))
 	var put func(node any) any
 	put = func(node any) any {
 		switch node := node.(type) {

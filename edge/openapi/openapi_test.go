@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/edge/openapi"
+	"example.com/marketdata/internal/lab/must"
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
@@ -15,7 +16,7 @@ func TestDocument(t *testing.T) {
 	const where = "https://keys.example/request?from=docs&x=1"
 	for _, o := range []openapi.Options{{}, {KeyRequestURL: where}} {
 		text, err := openapi.Document(o)
-		ok(t, err)
+		must.OK(t, err)
 		again, err := openapi.Document(o)
 		if err != nil || !bytes.Equal(text, again) {
 			t.Fatalf("two calls differ: %v", err)
@@ -23,8 +24,7 @@ func TestDocument(t *testing.T) {
 		if !bytes.HasPrefix(text, []byte(`{"openapi":"3.1.1","info":{"title":"Market Data Service"`)) {
 			t.Errorf("it begins with %.80s", text)
 		}
-		doc, err := openapi3.NewLoader().LoadFromData(text)
-		ok(t, err)
+		doc := must.Get(openapi3.NewLoader().LoadFromData(text))(t)
 		// Examples are validated, too.
 		if err := doc.Validate(context.Background()); err != nil {
 			t.Error(err)
@@ -41,8 +41,7 @@ func TestDocument(t *testing.T) {
 // TestPaths finds the paths in the order of INTERFACE.md, which is that of
 // openapi.yaml, and every endpoint below /at/, too.
 func TestPaths(t *testing.T) {
-	text, err := openapi.Document(openapi.Options{})
-	ok(t, err)
+	text := must.Get(openapi.Document(openapi.Options{}))(t)
 	last := -1
 	for _, endpoint := range append(slices.Clone(endpoints), "events") {
 		at := bytes.Index(text, []byte(`"/openapi/v1/`+endpoint+`":{`))

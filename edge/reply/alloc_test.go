@@ -10,6 +10,7 @@ import (
 
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -68,9 +69,7 @@ func TestNoAllocations(t *testing.T) {
 			do := func() {
 				for _, raw := range raws {
 					req.Reply.Clear()
-					if err := req.Query.Parse(e, raw); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, req.Query.Parse(e, raw))
 					if p := r.Answer(req); p != nil || req.Reply.Status != c.status {
 						t.Fatalf("%s: %+v, status %d", raw, p, req.Reply.Status)
 					}

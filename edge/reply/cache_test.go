@@ -9,6 +9,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -44,9 +45,7 @@ func TestAdmission(t *testing.T) {
 	}
 	req.AcceptEncoding, req.IfNoneMatch = []byte("gzip"), []byte(header(&req.Reply, "ETag"))
 	var q query.Query
-	if err := q.Parse(query.Quotes, []byte("size=50")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, q.Parse(query.Quotes, []byte("size=50")))
 	entry := r.Refresher.State().Snapshot.Responses().Get(q.AppendKey(nil))
 	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil || req.Reply.Status != 304 ||
 		entry.Response(int(gzipCoding)) != nil {
@@ -113,9 +112,7 @@ func TestSearchesAreOne(t *testing.T) {
 		"q=asset++common"} {
 		before := caches.Totals().Hits
 		for range 2 {
-			if err := ask(t, caches, newRequest(), query.Search, raw); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, ask(t, caches, newRequest(), query.Search, raw))
 		}
 		if hits := caches.Totals().Hits - before; i > 0 && hits != 2 {
 			t.Errorf("%s: %d hits of 2", raw, hits)

@@ -13,6 +13,7 @@ import (
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/edgerig"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
@@ -233,9 +234,7 @@ func TestCacheLines(t *testing.T) {
 		for range 3 { // put together, admitted, held
 			req := newRequest()
 			req.Now, req.Pin, req.Pinned, req.PinInPath = at, teststore.Start, c.pinned, c.inPath
-			if err := ask(t, r, req, c.endpoint, ""); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, ask(t, r, req, c.endpoint, ""))
 			for name, want := range map[string]string{"Cache-Control": c.control, "Vary": c.vary,
 				"Surrogate-Key": c.surrogate, "Cache-Tag": c.ctags} {
 				if got := header(&req.Reply, name); got != want {

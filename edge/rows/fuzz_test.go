@@ -13,6 +13,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/reference"
 )
 
@@ -32,10 +33,7 @@ func FuzzWords(f *testing.F) {
 			word == artifacts.Fold(name) || strings.HasPrefix("\x01", word) {
 			return
 		}
-		quoted, err := json.Marshal(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		quoted := must.Get(json.Marshal(name))(t)
 		published := fmt.Appendf(nil, `{"id":1,"name":%s,"symbol":"\u0001","slug":"\u0001","logo":"","explorers":[]}`,
 			quoted)
 		if w.text = w.text[:0]; w.splitName(published) != nil {

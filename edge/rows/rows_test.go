@@ -14,6 +14,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/internal/lab/edgerig"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 	"go.uber.org/goleak"
 )
@@ -63,16 +64,12 @@ func TestCostByRowsSent(t *testing.T) {
 			case strings.HasPrefix(raw, "q="):
 				e, blocks = query.Search, 40 // of what words begin and end with; and 20 assets, side by side
 			}
-			if err := q.Parse(e, []byte(raw)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, q.Parse(e, []byte(raw)))
 			if e == query.History {
 				blocks = 5*len(s.History(q.Window).Blocks) + 5 // of each item, and of the listing
 			}
 			w := newFinder()
-			if err := w.Find(s, &q, time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Find(s, &q, time.Minute))
 			costs[raw] = cost{w.Shards, w.Rows}
 			if limit := max(q.Size, 35) + 2*len(q.IDs) + 10; w.Rows > limit ||
 				w.Shards > 4+2*(len(q.IDs)+len(q.Slugs)+len(q.Symbols))+blocks {

@@ -18,6 +18,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/internal/lab/edgerig"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -90,15 +91,11 @@ func TestSearchRows(t *testing.T) {
 			raw = "q=" + []string{"two++spaces", "two+spaces", "co++doge", "doge+co", "asset++common"}[i]
 		}
 		text, err := url.QueryUnescape(raw[2:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want := searchRows(text, assets)
 		search := func(s *snapshot.Snapshot, bill auth.Bill) (auth.Bill, error) {
 			var q query.Query
-			if err := q.Parse(query.Search, []byte(raw)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, q.Parse(query.Search, []byte(raw)))
 			w := newFinder()
 			w.Bill = &bill
 			err := w.Loosen(s, &q, time.Minute)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/rows"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // TestTooManyConnections: one too many is told so, and those that are there go
@@ -92,8 +93,7 @@ func (l *failing) Accept() (net.Conn, error) {
 // TestAcceptErrors: running out of files is survived; what will not pass is
 // returned.
 func TestAcceptErrors(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
+	inner := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ln := &failing{Listener: inner, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED, syscall.ENOBUFS,
 		syscall.ENOMEM}}
 	s := newServer(t, Config{})
@@ -109,8 +109,7 @@ func TestAcceptErrors(t *testing.T) {
 		t.Error(err)
 	}
 
-	inner, err = net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
+	inner = must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer inner.Close()
 	s = newServer(t, Config{})
 	if err := s.Serve(&failing{Listener: inner, errs: []error{syscall.EINVAL}}); !errors.Is(err, syscall.EINVAL) {
@@ -171,8 +170,7 @@ func TestSlowReaders(t *testing.T) {
 	// Who does not wait is served, and so are the stuck, when they take it.
 	expect(t, 200, "", ask(t, addr, "GET", assets))
 	for _, c := range stuck {
-		res, err := http.ReadResponse(c.r, nil)
-		ok(t, err)
+		res := must.Get(http.ReadResponse(c.r, nil))(t)
 		if n, err := io.Copy(io.Discard, res.Body); n != int64(len(big)) || err != nil {
 			t.Errorf("%d bytes, %v", n, err)
 		}
@@ -394,8 +392,7 @@ func TestAnswerAfterSlowOne(t *testing.T) {
 	})
 	c := dial(t, addr).send(request("GET", assets+"?page=2"))
 	until(t, func() bool { return s.Stats().Waiting == 1 })
-	res, err := http.ReadResponse(c.r, nil)
-	ok(t, err)
+	res := must.Get(http.ReadResponse(c.r, nil))(t)
 	if n, err := io.Copy(io.Discard, res.Body); n != int64(len(big)) || err != nil {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
@@ -445,7 +442,7 @@ func TestSlowPipeline(t *testing.T) {
 		cfg.Answer = func(r *Request) error { r.Reply.Body = body; return nil }
 	})
 	c := dial(t, addr)
-	ok(t, c.Conn.(*net.TCPConn).SetReadBuffer(64<<10))
+	must.OK(t, c.Conn.(*net.TCPConn).SetReadBuffer(64<<10))
 	go func() {
 		var raw strings.Builder
 		for i := range n {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 // input is what a connection may bring, in segments as they arrive.
@@ -162,7 +164,7 @@ func TestBodyHasRequestOfItsOwn(t *testing.T) {
 		request("GET", assets, "Transfer-Encoding: chunked") + "0\r\n\r\n": true, sizedHead(maxPooledHead): false,
 		sizedHead(maxPooledHead + 1): true} {
 		c := newListener(nil, &s.cfg).admit(&segments{left: [][]byte{[]byte(raw)}})
-		ok(t, c.readHead())
+		must.OK(t, c.readHead())
 		if r := s.acquire(c); r.once != own {
 			t.Errorf("%.60q: a Request of its own: %v", raw, r.once)
 		}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/rows"
+	"example.com/marketdata/internal/lab/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -114,8 +115,7 @@ func gone(c net.Conn) bool {
 func (j crowd) start(t *testing.T) (stop func()) {
 	t.Helper()
 	const perProgram = 12_000
-	exe, err := os.Executable()
-	ok(t, err)
+	exe := must.Get(os.Executable())(t)
 	var all []*exec.Cmd
 	stop = sync.OnceFunc(func() {
 		for _, cmd := range all {
@@ -127,14 +127,12 @@ func (j crowd) start(t *testing.T) (stop func()) {
 	var ready []*bufio.Reader
 	for end := j.First + j.Addresses; j.First < end; j.First += j.Addresses {
 		j.Addresses = min(end-j.First, max(1, perProgram/j.Each))
-		text, err := json.Marshal(j)
-		ok(t, err)
+		text := must.Get(json.Marshal(j))(t)
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), crowdJob+"="+string(text))
 		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		ok(t, err)
-		ok(t, cmd.Start())
+		out := must.Get(cmd.StdoutPipe())(t)
+		must.OK(t, cmd.Start())
 		all, ready = append(all, cmd), append(ready, bufio.NewReader(out))
 	}
 	for _, r := range ready {
@@ -309,13 +307,10 @@ func TestCrowdTakesNothing(t *testing.T) {
 
 // socketPages returns the kernel's memory for TCP sockets, of the whole machine.
 func socketPages(t *testing.T) (pages int64) {
-	text, err := os.ReadFile("/proc/net/sockstat")
-	ok(t, err)
+	text := must.Get(os.ReadFile("/proc/net/sockstat"))(t)
 	for line := range strings.Lines(string(text)) {
 		if _, mem, ok := strings.Cut(line, " mem "); ok && strings.HasPrefix(line, "TCP:") {
-			if _, err := fmt.Sscan(mem, &pages); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(mem, &pages))(t)
 		}
 	}
 	return pages

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/rawhttp"
 )
 
@@ -73,7 +74,7 @@ func TestSilent(t *testing.T) {
 		c.closed()
 	}
 	half := dial(t, addr).send("\r\n")
-	ok(t, half.Conn.(*net.TCPConn).CloseWrite())
+	must.OK(t, half.Conn.(*net.TCPConn).CloseWrite())
 	half.closed()
 }
 
@@ -98,8 +99,7 @@ func FuzzRaw(f *testing.F) {
 			if _, err := r.Peek(1); err != nil {
 				return
 			}
-			res, err := http.ReadResponse(r, nil)
-			ok(t, err)
+			res := must.Get(http.ReadResponse(r, nil))(t)
 			if res.StatusCode >= 500 {
 				t.Fatalf("answer %d, %v", res.StatusCode, res.Header)
 			}
@@ -109,8 +109,7 @@ func FuzzRaw(f *testing.F) {
 				check(t, "HEAD", res, "")
 				return
 			}
-			body, err := io.ReadAll(res.Body)
-			ok(t, err)
+			body := must.Get(io.ReadAll(res.Body))(t)
 			check(t, "GET", res, string(body))
 		}
 	})

@@ -15,6 +15,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/testserver"
 	"go.uber.org/goleak"
@@ -43,15 +44,13 @@ func start(t *testing.T, change func(*Config)) (*Server, string) {
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := New(cfg)
-	ok(t, err)
+	s := must.Get(New(cfg))(t)
 	t.Cleanup(func() {
 		if s.Stats().Open != 0 || s.Stats().Waiting != 0 || s.Stats().WaitingBytes != 0 {
 			t.Errorf("left over: %+v", s.Stats())
 		}
 	})
-	ln, err := Listen("127.0.0.1:0")
-	ok(t, err)
+	ln := must.Get(Listen("127.0.0.1:0"))(t)
 	return s, testserver.ServeOn(t, ln, s.Serve, s.Drain)
 }
 
@@ -71,10 +70,9 @@ func dial(t *testing.T, addr string) *client {
 func dialFrom(t *testing.T, address, addr string) *client {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	c, err := d.Dial("tcp", addr)
-	ok(t, err)
+	c := must.Get(d.Dial("tcp", addr))(t)
 	t.Cleanup(func() { c.Close() })
-	ok(t, c.SetDeadline(time.Now().Add(patience)))
+	must.OK(t, c.SetDeadline(time.Now().Add(patience)))
 	return &client{t, c, bufio.NewReader(c)}
 }
 
@@ -143,8 +141,7 @@ func expect(t *testing.T, status int, key string, a *response) {
 // newKeys returns a key set with one key in it, and the key's text.
 func newKeys(t testing.TB, rate, burst int) (*auth.Keys, string) {
 	t.Helper()
-	text, err := artifacts.NewKey(rand.NewChaCha8([32]byte{1}))
-	ok(t, err)
+	text := must.Get(artifacts.NewKey(rand.NewChaCha8([32]byte{1})))(t)
 	keys := new(auth.Keys)
 	keys.Use(&artifacts.KeySet{Format: artifacts.Format, Keys: []artifacts.KeyEntry{
 		{ID: "key-1", Name: "test", Hash: artifacts.HashKey([]byte(text)), Rate: rate, Burst: burst,
@@ -156,8 +153,7 @@ func newKeys(t testing.TB, rate, burst int) (*auth.Keys, string) {
 // otherKey returns the text of a key that no set holds.
 func otherKey(t testing.TB) string {
 	t.Helper()
-	text, err := artifacts.NewKey(rand.NewChaCha8([32]byte{2}))
-	ok(t, err)
+	text := must.Get(artifacts.NewKey(rand.NewChaCha8([32]byte{2})))(t)
 	return text
 }
 
@@ -166,8 +162,7 @@ func newServer(t testing.TB, cfg Config) *Server {
 	if cfg.Answer == nil {
 		cfg.Answer = stub
 	}
-	s, err := New(cfg)
-	ok(t, err)
+	s := must.Get(New(cfg))(t)
 	return s
 }
 
@@ -176,7 +171,7 @@ func newRequest(t testing.TB, s *Server, raw string) *Request {
 	t.Helper()
 	r := s.acquire(nil)
 	r.peer = netip.MustParseAddr("127.0.0.1")
-	ok(t, r.http().Header.Read(bufio.NewReaderSize(strings.NewReader(raw), maxHead)))
+	must.OK(t, r.http().Header.Read(bufio.NewReaderSize(strings.NewReader(raw), maxHead)))
 	return r
 }
 
@@ -210,12 +205,4 @@ func sizedHead(n int) string {
 		return head[:n]
 	}
 	return strings.Replace(head, "X-Long: ", "X-Long: "+strings.Repeat("a", n-len(head)), 1)
-}
-
-// ok ends the test if err is not nil.
-func ok(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

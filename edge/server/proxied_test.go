@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/rows"
+	"example.com/marketdata/internal/lab/must"
 	"github.com/pires/go-proxyproto"
 )
 
@@ -194,8 +195,7 @@ func FuzzProxyHeader(f *testing.F) {
 	} {
 		f.Add([]byte(header), []byte(request("GET", assets)))
 	}
-	cfg, err := Config{Answer: stub, ProxyProtocol: loopbackProxies}.withDefaults()
-	ok(f, err)
+	cfg := must.Get(Config{Answer: stub, ProxyProtocol: loopbackProxies}.withDefaults())(f)
 	f.Fuzz(func(t *testing.T, header, rest []byte) {
 		l := newListener(nil, &cfg)
 		var in io.Reader = io.MultiReader(bytes.NewReader(header), bytes.NewReader(rest))

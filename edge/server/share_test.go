@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"example.com/marketdata/internal/lab/must"
 	"pgregory.net/rapid"
 )
 
@@ -163,10 +164,7 @@ func (m *sharing) Leave(t *rapid.T) {
 func TestShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{Answer: stub, MaxConns: 12, MaxConnsPerAddress: 6, MaxWaitingBytes: 100}
-		cfg, err := cfg.withDefaults()
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg = must.Get(cfg.withDefaults())(t)
 		m := &sharing{l: newListener(nil, &cfg)}
 		m.l.maxBytesOne = 60
 		t.Repeat(rapid.StateMachineActions(m))

@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"example.com/marketdata/internal/lab/must"
 )
 
 func TestStaticCodings(t *testing.T) {
@@ -73,7 +75,7 @@ func TestSlowStatic(t *testing.T) {
 	})
 	open := func() *client {
 		c := dial(t, addr)
-		ok(t, c.Conn.(*net.TCPConn).SetReadBuffer(64<<10))
+		must.OK(t, c.Conn.(*net.TCPConn).SetReadBuffer(64<<10))
 		return c.send(request("GET", "/large", "Connection: close"))
 	}
 	stuck := open()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/lab/must"
 	"pgregory.net/rapid"
 )
 
@@ -54,8 +55,7 @@ type events struct {
 func openEvents(t *testing.T, addr string, headers ...string) *events {
 	t.Helper()
 	c := dial(t, addr).send(request("GET", eventsPath+"?page=0", headers...))
-	res, err := http.ReadResponse(c.r, &http.Request{Method: "GET"})
-	ok(t, err)
+	res := must.Get(http.ReadResponse(c.r, &http.Request{Method: "GET"}))(t)
 	return &events{c, res, bufio.NewReader(res.Body)}
 }
 
@@ -229,10 +229,7 @@ func TestEventsPlaces(t *testing.T) {
 // TestEventsEach: a pass comes to every stream once, whichever of them it ends.
 func TestEventsEach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg, err := Config{Answer: stub}.withDefaults()
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := must.Get(Config{Answer: stub}.withDefaults())(t)
 		l := newListener(nil, &cfg)
 		s := &streams{current: new(snapshots).Current, max: 1000, ofKey: map[string]int{}}
 		ends := rapid.SliceOfN(rapid.Bool(), 100, 200).Draw(t, "ends") // of several portions
@@ -279,7 +276,7 @@ func TestEventsEnd(t *testing.T) {
 	open[0].Conn.Close()
 	open[0] = openEvents(t, addr)
 	open[0].expect(retryMessage)
-	ok(t, s.Drain(context.Background()))
+	must.OK(t, s.Drain(context.Background()))
 	for _, e := range open {
 		rest, err := io.ReadAll(e.lines)
 		if err != nil || !bytes.HasSuffix(rest, streamBye) {
@@ -316,8 +313,7 @@ func TestEventsSlow(t *testing.T) {
 	source.set(last)
 	quick.expect(eventMessage(last))
 	for {
-		got, err := slow.next()
-		ok(t, err)
+		got := must.Get(slow.next())(t)
 		var id string
 		if _, err := fmt.Sscanf(got, "event: snapshot\nid: %s\n", &id); err != nil || got != eventMessage(id) {
 			t.Fatalf("%q: %v", got, err)
@@ -340,7 +336,7 @@ func TestEventsGone(t *testing.T) {
 	stays, goes := openEvents(t, addr), openEvents(t, addr)
 	stays.expect(retryMessage)
 	goes.expect(retryMessage)
-	ok(t, goes.Conn.(*net.TCPConn).CloseWrite())
+	must.OK(t, goes.Conn.(*net.TCPConn).CloseWrite())
 	for s.Stats().Streams == 2 {
 		s.streams.each(func(st *stream) { s.streams.look(st, commentEvery-st.number%commentEvery, time.Now()) })
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/rows"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // bytesPerConn is what an open connection takes beside what is charged: a stack
@@ -69,7 +70,7 @@ func TestWorstCase(t *testing.T) {
 		for i := range each {
 			c := dialFrom(t, fmt.Sprintf("127.0.1.%d", a+1), addr)
 			c.r = nil // its memory is not the server's
-			ok(t, c.Conn.(*net.TCPConn).SetReadBuffer(4<<10))
+			must.OK(t, c.Conn.(*net.TCPConn).SetReadBuffer(4<<10))
 			// What is over its address's share is cut off while it sends.
 			_, _ = io.WriteString(c.Conn, kinds[i%len(kinds)].raw)
 			all = append(all, c)

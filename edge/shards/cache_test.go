@@ -14,6 +14,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/durable"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"go.uber.org/goleak"
 )
 
@@ -65,7 +66,7 @@ func object(tb testing.TB, s artifacts.Store, from, n int) artifacts.Ref {
 	}
 	b := o.Bytes()
 	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
-	ok(tb, s.Put(context.Background(), artifacts.ObjectKey(ref.Digest), b))
+	must.OK(tb, s.Put(context.Background(), artifacts.ObjectKey(ref.Digest), b))
 	return ref
 }
 
@@ -77,8 +78,7 @@ func setup(tb testing.TB, cfg Config) (*Cache, *store, *memstore.Store) {
 	if cfg.Dir == "" {
 		cfg.Dir = tb.TempDir()
 	}
-	c, err := New(cfg)
-	ok(tb, err)
+	c := must.Get(New(cfg))(tb)
 	tb.Cleanup(c.Close)
 	return c, s, mem
 }
@@ -293,8 +293,8 @@ func TestTrim(t *testing.T) {
 	dir := t.TempDir()
 	c, s, mem := setup(t, Config{Memory: 1, Dir: dir, DirSize: 2500})
 	stale := filepath.Join(dir, durable.Prefix+"1")
-	ok(t, os.WriteFile(stale, nil, 0o644))
-	ok(t, os.Chtimes(stale, time.Time{}, time.Now().Add(-2*staleTemp)))
+	must.OK(t, os.WriteFile(stale, nil, 0o644))
+	must.OK(t, os.Chtimes(stale, time.Time{}, time.Now().Add(-2*staleTemp)))
 	var refs []artifacts.Ref
 	for i := range 20 {
 		ref := object(t, mem, i*10+1, 4)
@@ -352,8 +352,7 @@ func TestTrimSpare(t *testing.T) {
 func TestTwoEdgesShareAFolder(t *testing.T) {
 	dir := t.TempDir()
 	a, s, mem := setup(t, Config{Memory: 1, Dir: dir})
-	b, err := New(Config{Store: s, Memory: 1, Dir: dir})
-	ok(t, err)
+	b := must.Get(New(Config{Store: s, Memory: 1, Dir: dir}))(t)
 	defer b.Close()
 	ref := object(t, mem, 1, 4)
 	oa, ob := a.Acquire(ref), b.Acquire(ref)
@@ -362,15 +361,7 @@ func TestTwoEdgesShareAFolder(t *testing.T) {
 	if s.total() != 1 {
 		t.Errorf("%d gets, want 1 for both", s.total())
 	}
-	ok(t, os.RemoveAll(filepath.Join(dir, "objects")))
+	must.OK(t, os.RemoveAll(filepath.Join(dir, "objects")))
 	wantRow(t, a, oa, 2, 3)
 	wantRow(t, b, ob, 3, 4)
-}
-
-// ok ends the test if err is not nil.
-func ok(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // FuzzDiskFile: whatever stands in an object's file, in the life of a process or
@@ -21,9 +22,9 @@ func FuzzDiskFile(f *testing.F) {
 	wantRow(f, c, c.Acquire(other), 0, 4)
 	path := filepath.Join(dir, filepath.FromSlash(artifacts.ObjectKey(ref.Digest).String()))
 	good, err := os.ReadFile(path)
-	ok(f, err)
+	must.OK(f, err)
 	wrong, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(artifacts.ObjectKey(other.Digest).String())))
-	ok(f, err)
+	must.OK(f, err)
 	f.Add(good, false)
 	f.Add(wrong, false)
 	f.Add(wrong, true)
@@ -37,10 +38,9 @@ func FuzzDiskFile(f *testing.F) {
 	}
 	f.Add(bytes.Repeat([]byte{0xff}, len(good)), true)
 	f.Fuzz(func(t *testing.T, content []byte, restart bool) {
-		ok(t, os.WriteFile(path, content, 0o644))
+		must.OK(t, os.WriteFile(path, content, 0o644))
 		if restart {
-			again, err := New(Config{Store: s, Memory: 1, Dir: dir})
-			ok(t, err)
+			again := must.Get(New(Config{Store: s, Memory: 1, Dir: dir}))(t)
 			defer again.Close()
 			again.cfg.Pause = 0
 			wantRow(t, again, again.Acquire(ref), 1, 2)

@@ -11,6 +11,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -22,15 +23,14 @@ func FuzzKept(f *testing.F) {
 	pointer := p.Pointer.Encode()
 	key := artifacts.ManifestKey(p.Pointer.Manifest.Digest)
 	manifest, _, err := mem.Get(context.Background(), key, artifacts.MaxManifestSize)
-	ok(f, err)
+	must.OK(f, err)
 	at := teststore.Start
 	change := (&artifacts.Change{
 		Format: artifacts.Format, Database: "fixture", Time: at, Snapshot: at, Base: at, Value: "0",
 	}).Encode()
 	dir := f.TempDir()
 	away := &store{Reader: mem, spoil: away}
-	cache, err := shards.New(shards.Config{Store: away, Memory: 1, Dir: dir, Wait: time.Millisecond})
-	ok(f, err)
+	cache := must.Get(shards.New(shards.Config{Store: away, Memory: 1, Dir: dir, Wait: time.Millisecond}))(f)
 	f.Cleanup(cache.Close)
 	f.Add(pointer, manifest, change)
 	f.Add(pointer, manifest[:100], change)
@@ -43,8 +43,8 @@ func FuzzKept(f *testing.F) {
 			key: manifest, artifacts.ManifestKey(artifacts.Sum(manifest)): manifest,
 		} {
 			path := filepath.Join(dir, filepath.FromSlash(key.String()))
-			ok(t, os.MkdirAll(filepath.Dir(path), 0o755))
-			ok(t, os.WriteFile(path, b, 0o644))
+			must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.OK(t, os.WriteFile(path, b, 0o644))
 			defer os.Remove(path)
 		}
 		r := NewRefresher(Config{Store: away, Cache: cache, Dir: dir})

@@ -11,6 +11,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -228,8 +229,7 @@ func TestHistoryWithoutADisk(t *testing.T) {
 		first := teststore.Publish(t, mem, teststore.NewFeed(100, 1).History(50), teststore.Start)
 		r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
 			s.set(asked.count)
-			cache, err := shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: c.Dir, DirSize: 1})
-			ok(t, err)
+			cache := must.Get(shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: c.Dir, DirSize: 1}))(t)
 			t.Cleanup(cache.Close)
 			c.Cache, c.HistoryBytes = cache, 1<<30
 		})

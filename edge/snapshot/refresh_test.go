@@ -18,6 +18,7 @@ import (
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/upstream"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 	"go.uber.org/goleak"
 )
@@ -83,7 +84,7 @@ func start(tb testing.TB, mem *memstore.Store, dir string, change func(*Config, 
 	tb.Helper()
 	s := &store{Reader: mem}
 	cache, err := shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: dir, Pause: time.Nanosecond})
-	ok(tb, err)
+	must.OK(tb, err)
 	cfg := Config{Store: s, Cache: cache, Dir: dir, Poll: 2 * time.Millisecond, MaxBackoff: 5 * time.Millisecond}
 	if change != nil {
 		change(&cfg, s)
@@ -169,8 +170,7 @@ func TestRefusals(t *testing.T) {
 	r.until(t, "the second snapshot", r.at(next(first)))
 	swap := func(p artifacts.Pointer) {
 		t.Helper()
-		v, err := mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, p.Encode())
-		ok(t, err)
+		v := must.Get(mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, p.Encode()))(t)
 		second.Version = v
 	}
 	stays := func(why string) {
@@ -196,11 +196,10 @@ func TestRefusals(t *testing.T) {
 	newer.Sequence, newer.Format = 3, artifacts.Format+1
 	swap(newer)
 	stays("unknown format")
-	v, err := mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, []byte("{"))
-	ok(t, err)
+	v := must.Get(mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, []byte("{")))(t)
 	second.Version = v
 	stays("corrupt")
-	ok(t, mem.Delete(context.Background(), artifacts.CurrentKey))
+	must.OK(t, mem.Delete(context.Background(), artifacts.CurrentKey))
 	stays("no pointer any more")
 	if r.Counters.Refused.Load() < 5 {
 		t.Errorf("%d refusals counted", r.Counters.Refused.Load())
@@ -216,9 +215,7 @@ func TestAcceptStore(t *testing.T) {
 	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first))
 	other := *second.Pointer
 	other.Store, other.Sequence = id, 1 // a store of its own counts on its own
-	if _, err := mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, other.Encode()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, other.Encode()))(t)
 	r.until(t, "the other store", func() bool { return r.State().Snapshot.Store == id })
 }
 
@@ -294,9 +291,7 @@ func TestRestartWithoutTheStore(t *testing.T) {
 	first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
 	teststore.Publish(t, mem, teststore.NewFeed(300, 2), next(first))
 	change := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: teststore.Start, Value: "2.5"}
-	if _, err := mem.Swap(context.Background(), artifacts.ChangeKey, "", change.Encode()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(mem.Swap(context.Background(), artifacts.ChangeKey, "", change.Encode()))(t)
 	r := start(t, mem, dir, nil)
 	r.until(t, "the second snapshot", r.at(next(first)))
 	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
@@ -464,13 +459,13 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 	mem := memstore.New()
 	p := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	cache, err := shards.New(shards.Config{Store: mem, Memory: 1, Dir: t.TempDir()})
-	ok(t, err)
+	must.OK(t, err)
 	defer cache.Close()
 	raw := p.Manifest.Encode()
 	markets := 0 // orders of the spoilt snapshot
 	spoil := func(change func(*artifacts.Manifest)) error {
 		var m artifacts.Manifest
-		ok(t, json.Unmarshal(raw, &m))
+		must.OK(t, json.Unmarshal(raw, &m))
 		change(&m)
 		s, err := newSnapshot(&m, artifacts.Digest{}, cache)
 		if err == nil {
@@ -484,7 +479,7 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 		}
 		return err
 	}
-	ok(t, spoil(func(*artifacts.Manifest) {}))
+	must.OK(t, spoil(func(*artifacts.Manifest) {}))
 	all := len(query.Markets.SortKeys())
 	if err := spoil(func(m *artifacts.Manifest) { m.Unicode = "1.0" }); !errors.Is(err, artifacts.ErrFormat) {
 		t.Errorf("other Unicode tables: %v", err)
@@ -512,13 +507,5 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 	err = spoil(func(m *artifacts.Manifest) { m.View("assets", "slug").Columns = nil })
 	if !errors.Is(err, artifacts.ErrCorrupt) {
 		t.Errorf("without columns: %v", err)
-	}
-}
-
-// ok ends the test if err is not nil.
-func ok(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 	"golang.org/x/sync/errgroup"
 )
@@ -66,10 +67,7 @@ func TestMistakes(t *testing.T) {
 		t, "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest", "./internal/lab/bench-builder",
 		"./internal/lab/bench-peers", "./internal/lab/demo", "./internal/lab/stack", "./internal/lab/soak")
 	minio := testserver.MinIO(t)
-	endpoint, err := url.Parse(minio.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	endpoint := must.Get(url.Parse(minio.Endpoint))(t)
 	// To MinIO, a request whose date is an hour old comes from a slow clock.
 	behind := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(endpoint)
@@ -102,9 +100,7 @@ func TestMistakes(t *testing.T) {
 		}
 		return cmd.ProcessState.ExitCode()
 	}
-	if err := errors.Join(os.Chmod(dir, 0o777), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(bin, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Chmod(dir, 0o777), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(bin, 0o755)))
 	if out := new(watch); sh(t.Context(), "set -eu\n"+setup, out) != 0 {
 		t.Fatal(out.shown())
 	}
@@ -136,10 +132,7 @@ func TestMistakes(t *testing.T) {
 	}
 
 	const file = "testdata/mistakes.txt"
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(file))(t)
 	parts := make([]string, 0, bytes.Count(b, []byte("\n"))) // no part moves when one is added
 	var trying errgroup.Group
 	trying.SetLimit(8)
@@ -168,9 +161,7 @@ func TestMistakes(t *testing.T) {
 	_ = trying.Wait() // returns no errors
 	got := strings.Join(parts, "")
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(got), 0o644))
 	} else if got != string(b) {
 		t.Errorf("it says now (go test ./internal/cmdline -run TestMistakes -update writes it):\n%s", got)
 	}

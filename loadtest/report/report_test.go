@@ -48,8 +48,7 @@ func pages(t *testing.T) map[string][]byte {
 	add("closed", b, err)
 	b, err = HTML(good, bad, closed)
 	add("three", b, err)
-	c, err := result.Compare(good, bad, 0.05)
-	must.OK(t, err)
+	c := must.Get(result.Compare(good, bad, 0.05))(t)
 	b, err = CompareHTML(c)
 	add("compared", b, err)
 	search := &loadtest.Capacity{Found: true, Rate: 470, Limit: 500, Closed: 510, Nodes: 1, Tries: []loadtest.Try{

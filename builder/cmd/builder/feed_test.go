@@ -15,6 +15,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/providertest"
 )
 
@@ -104,10 +105,8 @@ func TestFeed(t *testing.T) {
 // TestNewFolders: what is there is not touched, and what fails leaves nothing.
 func TestNewFolders(t *testing.T) {
 	broken := t.TempDir() // a feed without assets
-	if err := os.WriteFile(filepath.Join(broken, source.InfoFile),
-		[]byte(`{"format":1,"database":"d","time":"2026-11-21T07:20:00Z"}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(broken, source.InfoFile),
+		[]byte(`{"format":1,"database":"d","time":"2026-11-21T07:20:00Z"}`), 0o644))
 	for _, test := range []struct {
 		name, src string
 		prepare   func(dir string) error

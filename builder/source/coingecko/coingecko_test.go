@@ -15,6 +15,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/providertest"
 )
 
@@ -43,10 +44,8 @@ func TestLiveEqualsReplay(t *testing.T) {
 	base := sampleProvider(t).Serve(t) + api
 	live := providertest.Files(t, openTest(t, "?details=on&rate=60000&base="+base, "COINGECKO_PRO_API_KEY=k"))
 	dir := filepath.Join(t.TempDir(), "recording")
-	if err := openTest(t, "?details=on&rate=60000&base="+base,
-		"COINGECKO_PRO_API_KEY=k").Record(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, openTest(t, "?details=on&rate=60000&base="+base,
+		"COINGECKO_PRO_API_KEY=k").Record(t.Context(), dir))
 	replayed := providertest.Files(t, openTest(t, "?replay="+dir))
 	if !maps.Equal(providertest.All(t, live), providertest.All(t, replayed)) {
 		t.Errorf("live:\n%v\nreplayed:\n%v", providertest.All(t, live), providertest.All(t, replayed))

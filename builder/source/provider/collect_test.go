@@ -600,10 +600,8 @@ func TestReplayOfFilesMadeByHand(t *testing.T) {
 		for _, f := range strings.Fields(test.files) {
 			name, body, _ := strings.Cut(f, "=")
 			path := filepath.Join(dir, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777),
-				os.WriteFile(path, []byte(body), 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777),
+				os.WriteFile(path, []byte(body), 0o644)))
 		}
 		c := open(t, providertest.New(), "replay="+dir)
 		state := source.PartNew

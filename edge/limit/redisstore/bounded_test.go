@@ -14,15 +14,13 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/internal/lab/must"
 )
 
 // hostile is a listener that answers whatever it is sent with the same bytes.
 func hostile(t *testing.T, reply func(net.Conn)) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var conns sync.WaitGroup
 	conns.Go(func() {
 		for {
@@ -91,18 +89,12 @@ func TestHostile(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, err := Open("redis://:password@" + hostile(t, reply))
-			if err != nil {
-				t.Fatal(err)
-			}
+			store := must.Get(Open("redis://:password@" + hostile(t, reply)))(t)
 			shared := limit.NewShared(limit.SharedConfig{Store: store})
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			running.Go(func() { shared.Run(ctx) })
-			l, err := limit.New(1, 5)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(limit.New(1, 5))(t)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for range 4 {
@@ -168,9 +160,7 @@ func TestBounded(t *testing.T) {
 				}
 			}()
 			b := &bounded{Conn: mine}
-			if _, err := b.Write([]byte{0}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(b.Write([]byte{0}))(t)
 			got, err := io.ReadAll(b)
 			mine.Close()
 			if (err == nil) != ok || ok && !bytes.Equal(got, []byte(text)) {

@@ -16,6 +16,7 @@ import (
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/process"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -101,17 +102,12 @@ func (s *server) kill() {
 // signal stops the server where it stands, or lets it go on.
 func (s *server) signal(sig syscall.Signal) {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.cmd.Process.Signal(sig))
 }
 
 func (s *server) open() *Store {
 	s.t.Helper()
-	store, err := Open(s.url())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	store := must.Get(Open(s.url()))(s.t)
 	s.t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -127,19 +123,13 @@ func (s *server) until(what string, ok func() bool) {
 
 func newLimit(t *testing.T, rate, burst int) limit.Limit {
 	t.Helper()
-	l, err := limit.New(rate, burst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(limit.New(rate, burst))(t)
 	return l
 }
 
 func grant(t *testing.T, s *Store, name string, l limit.Limit, want, back int) limit.Grant {
 	t.Helper()
-	g, err := s.Take(t.Context(), name, l, want, back)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(s.Take(t.Context(), name, l, want, back))(t)
 	return g
 }
 
@@ -205,17 +195,13 @@ func TestForeign(t *testing.T) {
 	ctx, l := t.Context(), newLimit(t, 1, 10)
 	for _, value := range []string{"", "x", "1 2 3", "-1 5", "1.5 7", "9999999999999999 5000000000",
 		strings.Repeat("9", 400) + " " + strings.Repeat("9", 400)} {
-		if err := store.client.Set(ctx, prefix+"a", value, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.client.Set(ctx, prefix+"a", value, 0).Err())
 		g := grant(t, store, "a", l, 20, 0)
 		if g.Tokens < 0 || g.Tokens > 10 || g.Missing < 0 || g.Missing > l.Longest() {
 			t.Errorf("%.40q: %+v", value, g)
 		}
 	}
-	if err := store.client.LPush(ctx, prefix+"list", "x").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.client.LPush(ctx, prefix+"list", "x").Err())
 	var redisErr redis.Error
 	if _, err := store.Take(ctx, "list", l, 1, 0); !errors.As(err, &redisErr) ||
 		!strings.Contains(err.Error(), "WRONGTYPE") {
@@ -348,10 +334,8 @@ func TestForgetful(t *testing.T) {
 	store := startServer(t).open()
 	l := newLimit(t, 1, 5)
 	grant(t, store, "a", l, 5, 0)
-	if err := errors.Join(
-		store.client.ScriptFlush(t.Context()).Err(), store.client.FlushAll(t.Context()).Err()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(
+		store.client.ScriptFlush(t.Context()).Err(), store.client.FlushAll(t.Context()).Err()))
 	if g := grant(t, store, "a", l, 5, 0); g.Tokens != 5 {
 		t.Errorf("%+v", g)
 	}

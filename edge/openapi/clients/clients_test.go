@@ -20,6 +20,7 @@ import (
 
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/openapitest"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -31,12 +32,11 @@ const required = "MARKETDATA_REQUIRE_CLIENTS"
 type output map[string]any
 
 func TestClients(t *testing.T) {
-	text, err := os.ReadFile("cases.json")
-	ok(t, err)
+	text := must.Get(os.ReadFile("cases.json"))(t)
 	var cases []testCase
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	ok(t, decoder.Decode(&cases))
+	must.OK(t, decoder.Decode(&cases))
 	reference := map[string]output{} // of Go's client
 	for _, c := range []struct {
 		name, dir string
@@ -62,8 +62,7 @@ func TestClients(t *testing.T) {
 				run = append(run, f.cases[strconv.Itoa(i)].testCase)
 			}
 			file := filepath.Join(t.TempDir(), "cases.json")
-			b, err := json.Marshal(run)
-			ok(t, err)
+			b := must.Get(json.Marshal(run))(t)
 			write(t, file, string(b))
 			lines := bytes.Split(bytes.TrimSpace(execute(t, c.dir, nil, append(c.command, file)...)), []byte("\n"))
 			if len(lines) != len(run) {
@@ -175,8 +174,7 @@ func TestQuickStart(t *testing.T) {
 				c.program = filepath.Join(c.dir, c.program)
 			}
 			have(t, c.program)
-			readme, err := os.ReadFile(filepath.Join(c.dir, "README.md"))
-			ok(t, err)
+			readme := must.Get(os.ReadFile(filepath.Join(c.dir, "README.md")))(t)
 			_, start, _ := strings.Cut(string(readme), "```"+c.language+"\n")
 			start, _, _ = strings.Cut(start, "```")
 			store, into := openapitest.Market(t), t.TempDir()
@@ -195,8 +193,7 @@ func TestQuickStart(t *testing.T) {
 
 // goModule makes a module in a folder that requires the client's.
 func goModule(t *testing.T, dir, into string) {
-	at, err := filepath.Abs(dir)
-	ok(t, err)
+	at := must.Get(filepath.Abs(dir))(t)
 	const path = "example.com/marketdata/edge/openapi/clients/go"
 	write(t, filepath.Join(into, "go.mod"),
 		"module start\n\ngo 1.23.0\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+at+"\n")
@@ -205,7 +202,7 @@ func goModule(t *testing.T, dir, into string) {
 // wheel builds a wheel and unpacks it into a folder.
 func wheel(t *testing.T, dir, into string) {
 	copied := t.TempDir() // builds write beside their source
-	ok(t, os.CopyFS(copied, os.DirFS(dir)))
+	must.OK(t, os.CopyFS(copied, os.DirFS(dir)))
 	execute(t, copied, nil, python(), "-m", "build", "--no-isolation", "--outdir", "packed")
 	wheels, err := filepath.Glob(filepath.Join(copied, "packed", "*.whl"))
 	if err != nil || len(wheels) != 1 {
@@ -217,21 +214,21 @@ func wheel(t *testing.T, dir, into string) {
 // tarball packs an npm package and unpacks it into a folder's node_modules.
 func tarball(t *testing.T, dir, into string) {
 	at := filepath.Join(into, modulesDir, "marketdata-client")
-	ok(t, os.MkdirAll(at, 0o755))
+	must.OK(t, os.MkdirAll(at, 0o755))
 	execute(t, dir, nil, "npm", "pack", "--pack-destination", into)
 	execute(t, into, nil, "tar", "-xzf", "marketdata-client-1.0.0.tgz", "-C", at, "--strip-components=1")
 	write(t, filepath.Join(into, "package.json"), `{"type": "module"}`)
 }
 
 func write(t *testing.T, path, text string) {
-	ok(t, os.WriteFile(path, []byte(text), 0o644))
+	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // compile makes types from the OpenAPI document, which it lints, and compiles
 // with them: test/document.ts says that the client's own types are the same.
 func compile(t *testing.T) {
 	have(t, "typescript/"+modules+"tsc")
-	ok(t, os.MkdirAll("typescript/generated", 0o755))
+	must.OK(t, os.MkdirAll("typescript/generated", 0o755))
 	write(t, "typescript/generated/openapi.json", document(t))
 	// Fetched when it is used: with all it needs it is six times as much as the rest.
 	execute(t, "typescript", []string{"npm_config_ignore_scripts=true"}, "npx", "--yes",
@@ -246,8 +243,7 @@ func compile(t *testing.T) {
 // document is the OpenAPI document.
 func document(t *testing.T) string {
 	t.Helper()
-	text, err := openapi.Document(openapi.Options{})
-	ok(t, err)
+	text := must.Get(openapi.Document(openapi.Options{}))(t)
 	return string(text)
 }
 
@@ -282,12 +278,4 @@ func execute(t *testing.T, dir string, env []string, command ...string) []byte {
 		t.Fatalf("%v: %v\n%s%s", command, err, out, &complaints)
 	}
 	return out
-}
-
-// ok ends the test if err is not nil.
-func ok(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/faultproxy"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/openapitest"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -129,18 +130,14 @@ func (f *fronts) add(c testCase) {
 	addr := f.server.Listener.Addr().String()
 	if c.Network != "" {
 		proxy, err := faultproxy.Start(addr)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.OK(f.t, err)
 		f.t.Cleanup(func() { _ = proxy.Close() })
 		for _, fault := range faultproxy.Faults {
 			if fault.Name == c.Network {
 				err = proxy.Set(fault)
 			}
 		}
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.OK(f.t, err)
 		addr = proxy.Addr()
 	}
 	name := strconv.Itoa(len(f.cases))
@@ -164,7 +161,7 @@ func publish(t *testing.T, store artifacts.Store, ids []int, times ...time.Time)
 
 func ask(t *testing.T, base, target, key string) *http.Response {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, base+target, nil)
-	ok(t, err)
+	must.OK(t, err)
 	req.Header.Set("X-Api-Key", key)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

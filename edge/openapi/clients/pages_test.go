@@ -11,6 +11,7 @@ import (
 
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi"
+	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/openapitest"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -24,8 +25,7 @@ var program = regexp.MustCompile("(?s)\n```(sh|python|typescript|go)\n(.*?)```\n
 // more must obey Retry-After. It wants the output that the page shows, where …
 // is any text.
 func TestPages(t *testing.T) {
-	pages, err := openapi.Pages()
-	ok(t, err)
+	pages := must.Get(openapi.Pages())(t)
 	store := openapitest.Market(t)
 	base := openapitest.Start(t, edge.Config{Reader: store})
 	run := map[string]func(t *testing.T, dir, text string) []string{
@@ -40,7 +40,7 @@ func TestPages(t *testing.T) {
 			if err == nil {
 				err = os.Symlink(at, filepath.Join(dir, modulesDir))
 			}
-			ok(t, err)
+			must.OK(t, err)
 			present(t, filepath.Join(dir, modules+"tsc"))
 			if strings.Contains(text, "./api.js") {
 				write(t, filepath.Join(dir, "openapi.json"), document(t))

@@ -24,13 +24,12 @@ func TestClock(t *testing.T) {
 		if now, err := s.Now(ctx); err != nil || !now.Equal(want) {
 			t.Errorf("Now is %v, %v, want %v", now, err, want)
 		}
-		err := s.List(ctx, "", func(i artifacts.Info) error {
+		must.OK(t, s.List(ctx, "", func(i artifacts.Info) error {
 			if !i.Modified.Equal(want) {
 				t.Errorf("Modified is %v, want %v", i.Modified, want)
 			}
 			return nil
-		})
-		must.OK(t, err)
+		}))
 	}
 	check(at)
 	at = at.Add(time.Hour)
