@@ -271,7 +271,9 @@ func TestTotals(t *testing.T) {
 	until(t, "the snapshot", func() bool { s := r.Refresher.State(); return s != nil && s.Snapshot != nil })
 	for _, raw := range []string{"size=7", "size=7", "size=7", "size=8", "slug=asset-1,asset-2"} {
 		req := &reply.Request{Now: time.Now()}
-		must.OK(t, req.Query.Parse(query.Quotes, []byte(raw)))
+		if err := req.Query.Parse(query.Quotes, []byte(raw)); err != nil {
+			t.Fatal(err)
+		}
 		if p := r.Engine.Answer(req); p != nil {
 			t.Fatalf("%s: %+v", raw, p)
 		}

@@ -10,7 +10,6 @@ import (
 
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -69,7 +68,9 @@ func TestNoAllocations(t *testing.T) {
 			do := func() {
 				for _, raw := range raws {
 					req.Reply.Clear()
-					must.OK(t, req.Query.Parse(e, raw))
+					if err := req.Query.Parse(e, raw); err != nil {
+						t.Fatal(err)
+					}
 					if p := r.Answer(req); p != nil || req.Reply.Status != c.status {
 						t.Fatalf("%s: %+v, status %d", raw, p, req.Reply.Status)
 					}

@@ -45,7 +45,9 @@ func TestAdmission(t *testing.T) {
 	}
 	req.AcceptEncoding, req.IfNoneMatch = []byte("gzip"), []byte(header(&req.Reply, "ETag"))
 	var q query.Query
-	must.OK(t, q.Parse(query.Quotes, []byte("size=50")))
+	if err := q.Parse(query.Quotes, []byte("size=50")); err != nil {
+		t.Fatal(err)
+	}
 	entry := r.Refresher.State().Snapshot.Responses().Get(q.AppendKey(nil))
 	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil || req.Reply.Status != 304 ||
 		entry.Response(int(gzipCoding)) != nil {

@@ -64,7 +64,9 @@ func TestCostByRowsSent(t *testing.T) {
 			case strings.HasPrefix(raw, "q="):
 				e, blocks = query.Search, 40 // of what words begin and end with; and 20 assets, side by side
 			}
-			must.OK(t, q.Parse(e, []byte(raw)))
+			if err := q.Parse(e, []byte(raw)); err != nil {
+				t.Fatal(err)
+			}
 			if e == query.History {
 				blocks = 5*len(s.History(q.Window).Blocks) + 5 // of each item, and of the listing
 			}

@@ -95,7 +95,9 @@ func TestSearchRows(t *testing.T) {
 		want := searchRows(text, assets)
 		search := func(s *snapshot.Snapshot, bill auth.Bill) (auth.Bill, error) {
 			var q query.Query
-			must.OK(t, q.Parse(query.Search, []byte(raw)))
+			if err := q.Parse(query.Search, []byte(raw)); err != nil {
+				t.Fatal(err)
+			}
 			w := newFinder()
 			w.Bill = &bill
 			err := w.Loosen(s, &q, time.Minute)
