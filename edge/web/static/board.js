@@ -514,8 +514,11 @@ function showHead(now) {
   $("listing-title").textContent = $("table").caption.textContent = view.title;
   $("table").tHead.replaceChildren(element("tr", {}, ...view.columns.map((column) => heading(column, now))));
   for (const link of $("views").children) {
-    if (link.getAttribute("href") === "?view=" + now.view) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.getAttribute("href") !== "?view=" + now.view) link.removeAttribute("aria-current");
+    else {
+      link.setAttribute("aria-current", "page");
+      $("views").scrollLeft = link.offsetLeft - $("views").offsetLeft; // in sight, where not all of them are
+    }
   }
   $("views").hidden = Boolean(now.filter);
   $("listing-title").classList.toggle("hidden", !now.filter);
