@@ -122,7 +122,7 @@ class Chart {
     this.last = price(points.at(-1)[1]);
     this.from = since(points, { step, length }, end);
     const axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
-    const times = ({ width, scales: { x } }) => timeTicks(x.min, x.max, Math.max(2, Math.floor(width / 80)));
+    const times = ({ width, scales: { x } }) => timeTicks(x.min, x.max, Math.max(2, Math.floor(width / 65)));
     const amounts = ({ height, scales: { y } }) => amountTicks(y.min, y.max, Math.max(2, Math.floor(height / 50)));
     this.plot = new uPlot({
       width: box.clientWidth, height: box.clientHeight, padding: [10, 0, 0, 16], legend: { show: false },
