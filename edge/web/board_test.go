@@ -1094,6 +1094,7 @@ func TestNumbers(t *testing.T) {
 		`JSON.stringify(alone([0, 9000, 10000, 20000], 3600))`:                                     "[0,3]",
 
 		`strokes([0, 1, 2, 6].map((h, i) => [new Date(h * 36e5).toISOString(), String(i)]), 3600, 0, 36000, 100, 30)`: "M0.0,30.0L10.0,20.0L20.0,10.0M60.0,0.0h0",
+		`strokes([0, 1, 2].map((h) => [new Date(h * 36e5).toISOString(), "1.000" + h]), 3600, 0, 7200, 100, 30)`:      "M0.0,15.3L50.0,15.0L100.0,14.7",
 
 		`strokes([["1970-01-01T00:00:00Z", "5"]], 3600, 0, 7200, 100, 30)`: "M0.0,15.0h0",
 		`(async () => {

@@ -89,12 +89,13 @@ function amountLabels(amounts, step) {
 // --- drawings --------------------------------------------------------------
 
 // strokes returns the path of points in a box: each stroke is without a gap, and a
-// point alone is a dot.
+// point alone is a dot. What hardly moves, such as a stablecoin, looks so: the box is
+// at least a hundredth of the price high.
 function strokes(points, step, from, to, width, height) {
   const [xs, ys] = plotted(points);
-  const low = Math.min(...ys), span = Math.max(...ys) - low;
+  const [low, high] = [Math.min(...ys), Math.max(...ys)], span = Math.max(high - low, high / 100);
   const x = (i) => (((xs[i] - from) / (to - from)) * width).toFixed(1);
-  const y = (i) => (span ? (1 - (ys[i] - low) / span) * height : height / 2).toFixed(1);
+  const y = (i) => (height / 2 + (span && ((low + high) / 2 - ys[i]) / span) * height).toFixed(1);
   return xs.map((_, i) => (broken(xs, step, i) ? "M" : "L") + x(i) + "," + y(i) + (broken(xs, step, i) && broken(xs, step, i + 1) ? "h0" : "")).join("");
 }
 
