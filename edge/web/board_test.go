@@ -449,7 +449,7 @@ func TestBoardKeyboard(t *testing.T) {
 	tabTo("plot")
 	const told = `document.querySelector("#point").textContent + "|" + document.querySelector("#plot").ariaValueText`
 	newest, before := at.Format("2006-01-02 15:04 UTC"), at.Add(-24*time.Hour).Format("2006-01-02 15:04 UTC")
-	last, first := "$1994.5 "+newest+"|$1994.5, "+newest, "$1240.5 "+before+"|$1240.5, "+before
+	last, first := "$1,994.5 "+newest+"|$1,994.5, "+newest, "$1,240.5 "+before+"|$1,240.5, "+before
 	p.expect(told, last)
 	p.expect(`document.querySelector("#range p").textContent`, "Low $1,240.50, high $1,994.50")
 	for _, step := range []struct{ key, want string }{{"ArrowLeft", first}, {"ArrowLeft", first}, {"ArrowRight", last},
@@ -460,7 +460,7 @@ func TestBoardKeyboard(t *testing.T) {
 	tabTo("Points as a table")
 	p.key("Enter")
 	p.expect(`document.querySelector("#points tbody").innerText.split(/\s*[\t\n]\s*/).join("|")`,
-		newest+"|$1994.5|"+before+"|$1240.5")
+		newest+"|$1,994.5|"+before+"|$1,240.5")
 	tabTo("back")
 	p.key("Enter")
 	p.await(shown + ` && document.querySelector("#detail").hidden`)
@@ -759,7 +759,7 @@ func TestBoardAsset(t *testing.T) {
 	const point = `document.querySelector("#point").textContent`
 	said := func(i int) string {
 		price := board(times[i], at)["quotes"][5]["price"].(string)
-		return "$" + price + tail + " " + times[i].Format("2006-01-02 15:04 UTC")
+		return "$" + price[:1] + "," + price[1:] + tail + " " + times[i].Format("2006-01-02 15:04 UTC")
 	}
 
 	p.goTo(base + "/")
@@ -1063,6 +1063,7 @@ func TestNumbers(t *testing.T) {
 		`price("0.5")`:                    "$0.5000",
 		`price("1")`:                      "$1.00",
 		`price("1.005")`:                  "$1.01",
+		`grouped("1234567.1234567")`:      "1,234,567.1234567",
 		`price("9007199254740993.125")`:   "$9.01\u00a0×10¹⁵",
 		`money("0")`:                      "$0.00",
 		`money("999.99")`:                 "$999.99",

@@ -169,7 +169,7 @@ class Chart {
     this.index = index;
     const [time, price] = this.points[index];
     this.box.setAttribute("aria-valuenow", index);
-    this.box.setAttribute("aria-valuetext", "$" + price + ", " + utc(time));
+    this.box.setAttribute("aria-valuetext", "$" + grouped(price) + ", " + utc(time));
     this.tell(index, this.plot.valToPos(this.data[0][index], "x") + this.plot.over.offsetLeft);
   }
 

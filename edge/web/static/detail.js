@@ -173,7 +173,7 @@ async function showChart(asset, window, sign, signal) {
   $("range").firstChild.replaceChildren("Low ", exact(low, price), ", high ", exact(high, price), made.from && ", " + made.from);
   $("csv").onclick = () => download("prices-" + asset.id + "-" + window + ".csv", csv(points));
   $("points-of").hidden = $("range").hidden = false;
-  $("points").tBodies[0].replaceChildren(...points.map(([time, price]) => element("tr", {}, element("td", { class: "text" }, timed(time)), element("td", {}, "$" + price))).reverse());
+  $("points").tBodies[0].replaceChildren(...points.map(([time, price]) => element("tr", {}, element("td", { class: "text" }, timed(time)), element("td", {}, "$" + grouped(price)))).reverse());
 }
 
 function clearChart(...instead) {
@@ -187,7 +187,7 @@ function clearChart(...instead) {
 // showPoint says what stands at a place of the chart, above it.
 function showPoint([time, price], x) {
   const box = $("point");
-  box.replaceChildren(element("strong", {}, "$" + price), " " + utc(time));
+  box.replaceChildren(element("strong", {}, "$" + grouped(price)), " " + utc(time));
   box.style.left = Math.max(0, Math.min(x - box.offsetWidth / 2, $("chart").clientWidth - box.offsetWidth)) + "px";
   box.style.top = $("chart").offsetTop + "px";
 }

@@ -22,9 +22,11 @@ function roundDecimal(text, places) {
   }
   const all = digits.toString().padStart(places + 1, "0");
   const cut = all.length - places;
-  const whole = all.slice(0, cut).replace(/\B(?=(\d{3})+$)/g, ",");
-  return (negative && digits > 0n ? "-" : "") + whole + (places > 0 ? "." + all.slice(cut) : "");
+  return (negative && digits > 0n ? "-" : "") + grouped(all.slice(0, cut)) + (places > 0 ? "." + all.slice(cut) : "");
 }
+
+// grouped has commas between the thousands of what stands before the point.
+const grouped = (text) => text.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
 
 // less is whether one decimal is below another.
 function less(a, b) {
