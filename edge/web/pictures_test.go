@@ -3,7 +3,6 @@ package web_test
 import (
 	"os"
 	"testing"
-	"time"
 
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/lab/memstore"
@@ -11,20 +10,16 @@ import (
 	"example.com/marketdata/internal/lab/teststore"
 )
 
-// TestPictures makes the README's pictures, of a simulated market with a month of
-// prices, where SCREENSHOTS names a folder. Those of other states are made by the
+// TestPictures makes the README's pictures, of the market that make run
+// shows, where SCREENSHOTS names a folder. Those of other states are made by the
 // tests that bring them about.
 func TestPictures(t *testing.T) {
 	if os.Getenv("SCREENSHOTS") == "" {
 		t.Skip("SCREENSHOTS names no folder")
 	}
 	at := mark()
-	var times []time.Time
-	for hours := 30 * 24; hours > 7*24; hours -= 4 {
-		times = append(times, at.Add(time.Duration(-hours)*time.Hour))
-	}
 	store := memstore.New()
-	teststore.Simulate(t, store, "?assets=1000&seed=1", append(append(times, hourly(at, 7*24)...), at)...)
+	teststore.SimulateYear(t, store, "?assets=2000&seed=1", at)
 	teststore.Change(t, store, at)
 	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})
 	openapitest.Await(t, base, "")

@@ -177,6 +177,13 @@ func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.T
 	backfill(tb, store, feeds)
 }
 
+// SimulateYear publishes a simulated market with its year, as make run has it.
+func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Time) {
+	tb.Helper()
+	src := must.Get(sim.Open(context.Background(), what))(tb)
+	backfill(tb, store, must.Get(builder.PastOf(context.Background(), src, end))(tb))
+}
+
 // RecordedFolder returns the folder of a recorded market below that of all of them, and skips the
 // test if it is not there: recorded data is not part of the project.
 func RecordedFolder(tb testing.TB, all, name string) string {
