@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -606,6 +608,9 @@ func TestBoardSearch(t *testing.T) {
 	p.await(closed + ` && document.querySelector("#q").value === "s1"`)
 	p.key("Escape")
 	p.await(`document.querySelector("#q").value === ""`)
+	find("asset")
+	p.await(`document.querySelectorAll("#found li").length === 20 && ` + says +
+		` === "The first 20: more letters find others."`)
 	// Letters that follow each other are one question. Enter opens the first that it finds.
 	before := p.count("/search?")
 	p.eval(`for (const q of ["s", "s0", "s08"]) { document.querySelector("#q").value = q; document.querySelector("#q").dispatchEvent(new Event("input")); }`)
@@ -835,6 +840,13 @@ func TestBoardAsset(t *testing.T) {
 	p.expect(`document.querySelector("#detail-head .price").textContent`, "\u2013 \u2013")
 	p.shoot("asset-none")
 	p.checkAxe("no points")
+	// A favourite without a price is listed like others, be it the only one.
+	for ids, want := range map[string]string{"[1]": assetName(0), "[1,7]": assetName(6) + "|" + assetName(0)} {
+		p.eval(`localStorage.setItem("market-board-favourites", ` + quote(ids) + `)`)
+		p.goTo(base + "/?view=favourites")
+		p.await(shown + ` && ` + names + `.join("|") === ` + quote(want))
+		p.expect(`document.querySelector("#table tbody tr:last-child .price").textContent`, "\u2013")
+	}
 	p.goTo(base + "/?asset=nope%3Cb%3E")
 	p.await(`document.querySelector("#detail-name")?.textContent === "No asset is listed at this address."`)
 	p.shoot("asset-unknown")
@@ -1041,6 +1053,142 @@ func TestBoardTime(t *testing.T) {
 	p.eval(click("#problem button"))
 	p.await(shown + ` && ` + where + ` === "Page 3 of 3, 45 rows" && ` + problem + ` === ""`)
 	p.checkStayed(base, "404 (Not Found)", "ERR_INTERNET_DISCONNECTED", "ERR_BLOCKED_BY_CLIENT")
+}
+
+// TestBoardNews has a page renew itself: what reads otherwise is tinted, prices by their
+// direction, and the page says how many of them changed. A reader who wants less motion
+// sees no tint.
+func TestBoardNews(t *testing.T) {
+	at := mark()
+	store := memstore.New()
+	market := func(when time.Time) map[string][]map[string]any {
+		rows := board(at, at)
+		if when.Equal(at) {
+			rows["quotes"][1]["price"], rows["quotes"][2]["price"] = "2111.5", "1997.001"
+			rows["quotes"][6]["volume"] = "42"
+			rows["quotes"][7]["price"] = "1993.50" // is the same
+		}
+		return rows
+	}
+	teststore.PublishAll(t, store, market, at.Add(-10*time.Minute))
+	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})
+	openapitest.Await(t, base, "")
+	b := startBrowser(t)
+	pages := map[string]*page{"flash": b.open(t, desktop), "none": b.open(t, desktop)}
+	pages["none"].emulate("", "prefers-reduced-motion", "reduce")
+	const cells = `[...document.querySelectorAll("#table tbody td:not(.who, .lines)")]`
+	for _, p := range pages {
+		p.goTo(base + "/")
+		p.await(shown + ` && hearing`)
+		p.eval(`globalThis.before = ` + cells + `.map((cell) => cell.textContent)`)
+	}
+	teststore.PublishAll(t, store, market, at)
+	for animation, p := range pages {
+		p.await(`document.querySelector("#age").textContent.endsWith(", 2 of 20 prices changed")`)
+		p.expect(`document.querySelector("#news").textContent`, "New snapshot: 2 of 20 prices changed")
+		for _, wrong := range p.texts(cells + `.flatMap((cell, i) => {
+			const want = cell.textContent === before[i] ? "none" : ` + quote(animation) + `, is = getComputedStyle(cell).animationName;
+			return is === want ? [] : [before[i] + " > " + cell.textContent + ": " + is];
+		})`) {
+			t.Errorf("%s: %s", animation, wrong)
+		}
+		p.expect(cells+`.filter((cell) => cell.matches(".fresh.price")).map((cell) => cell.textContent + " " + cell.className).join("|")`,
+			"$2,111.50 price fresh rose|$1,997.00 price fresh fell")
+		p.checkStayed(base)
+	}
+}
+
+// TestBoardTheme switches from the system's theme and back to it. The choice is kept,
+// and other tabs have it; paper has none.
+func TestBoardTheme(t *testing.T) {
+	base, _ := startBoard(t, mark(), true)
+	p := startBrowser(t).open(t, desktop)
+	p.goTo(base + "/")
+	p.await(shown)
+	other := p.tab()
+	other.goTo(base + "/docs")
+	other.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(5)))
+	other.await(assetShown)
+	const dark = `document.documentElement.dataset.theme + document.querySelector("#theme").ariaPressed + JSON.stringify(localStorage) === `
+	p.press("#theme", 0.5, 0.5, 1)
+	for _, p := range []*page{p, other} {
+		p.await(dark + quote(`darktrue{"market-board-theme":"dark"}`))
+		p.checkDark(true)
+		p.checkContrast()
+	}
+	p.call("Page.reload", nil)
+	p.await(`document.readyState === "complete" && ` + shown)
+	p.checkDark(true)
+	p.checkAxe("dark")
+
+	// On paper: what can be used on a screen alone is left out.
+	for _, p := range []*page{p, other} {
+		p.emulate("print", "prefers-color-scheme", "light")
+		p.checkDark(false)
+		p.checkFits()
+		if left := p.texts(`[...document.querySelectorAll("button:not(th *), input, select, summary, nav:not(#windows) a")].filter((one) => one.checkVisibility()).map((one) => one.outerHTML)`); left != nil {
+			t.Errorf("printed: %q", left)
+		}
+		p.emulate("", "prefers-color-scheme", "light")
+	}
+	p.expect(names+`.length + document.querySelector("#table tbody td.price").textContent`, "20$2,000.50")
+
+	p.press("#theme", 0.5, 0.5, 1)
+	for _, p := range []*page{p, other} {
+		p.await(dark + quote("lightfalse{}"))
+		p.emulate("", "prefers-color-scheme", "dark") // which is no choice of the reader's
+		p.await(dark + quote("darktrue{}"))
+		p.checkDark(true)
+	}
+	p.checkStayed(base)
+}
+
+// TestBoardMouse opens an asset by its row; sees a part of its chart, and the whole again;
+// and takes its points along.
+func TestBoardMouse(t *testing.T) {
+	at := mark()
+	base, _ := startBoard(t, at, true, hourly(at, 24)...)
+	b := startBrowser(t)
+	p := b.open(t, desktop)
+	p.goTo(base + "/")
+	p.await(shown)
+	// With the middle button in another tab. What is selected can be copied, and a star is no link.
+	p.eval(`globalThis.asked = []; open = (...what) => asked.push(what.join(" "))`)
+	const row = "#table tbody tr:nth-child(6) "
+	const price = `document.querySelector("` + row + `.price")`
+	to := "?" + url.Values{"asset": {assetSlug(6)}}.Encode()
+	p.eval(price + `.dispatchEvent(new MouseEvent("auxclick", { button: 1, bubbles: true }))`)
+	p.expect(`asked.join()`, base+"/"+to+" _blank noopener")
+	p.eval(`getSelection().selectAllChildren(` + price + `), ` + price + `.click()`)
+	p.expect(`location.search`, "")
+	p.eval(`getSelection().removeAllRanges()`)
+	p.press(row+".star", 0.5, 0.5, 1)
+	p.expect(`document.querySelector("`+row+`.star").ariaPressed + location.search`, "true")
+	p.press(row+".price", 0.1, 0.1, 1)
+	p.await(assetShown + ` && location.search === ` + quote(to))
+
+	p.eval(click("#windows a"))
+	p.await(assetShown + ` && location.search.endsWith("window=24h")`)
+	const view = `charted.chart.view.map((time) => Math.round((24 * (time - charted.chart.whole[0])) / day)).join() + document.querySelector("#whole").hidden`
+	p.press("#plot .u-over", 0.25, 0.75, 1)
+	p.await(view + ` === "6,18false"`)
+	p.press("#plot .u-over", 0.5, 0.5, 1)
+	p.press("#plot .u-over", 0.5, 0.5, 2)
+	p.await(view + ` === "0,24true"`)
+
+	dir := t.TempDir()
+	p.call("Browser.setDownloadBehavior",
+		map[string]any{"behavior": "allow", "browserContextId": p.context, "downloadPath": dir})
+	p.press("#csv", 0.5, 0.5, 1)
+	var got []byte
+	for end := time.Now().Add(patience); len(got) == 0 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		got, _ = os.ReadFile(filepath.Join(dir, "prices-7-24h.csv"))
+	}
+	want := p.eval(`fetch("/openapi/v1/history?id=7&window=24h").then((r) => r.json()).then(({ result }) => ["time,price", ...result.items[0].points.map((point) => point.join()), ""].join("\n"))`)
+	if string(got) != want || strings.Count(string(got), "\n") != 26 {
+		t.Errorf("downloaded: %q, want %q", got, want)
+	}
+	p.checkStayed(base)
 }
 
 // TestNumbers checks how decimals are shown: rounded half away from zero,

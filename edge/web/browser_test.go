@@ -241,9 +241,15 @@ func (b *browser) tab(t *testing.T, v view, context string) *page {
 	if v.dark {
 		scheme = "dark"
 	}
-	p.call("Emulation.setEmulatedMedia",
-		map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}})
+	p.emulate("", "prefers-color-scheme", scheme)
 	return p
+}
+
+// emulate has the page seen on a medium, and by a reader who prefers something.
+func (p *page) emulate(medium, preference, value string) {
+	p.t.Helper()
+	p.call("Emulation.setEmulatedMedia",
+		map[string]any{"media": medium, "features": []map[string]string{{"name": preference, "value": value}}})
 }
 
 func unmarshal(t *testing.T, raw json.RawMessage, into any) {
@@ -368,23 +374,48 @@ func (p *page) key(name string) {
 	}
 }
 
-// point brings the mouse, on a phone a finger, to a place in the element that a
-// selector finds: in parts of its width, and at the middle of its height.
+// place is a place in the element that a selector finds: in parts of its width, and at the
+// middle of its height.
+func (p *page) place(selector string, part float64) map[string]any {
+	p.t.Helper()
+	at := map[string]any{}
+	unmarshal(p.t, json.RawMessage(p.eval(fmt.Sprintf(
+		`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return JSON.stringify({ x: r.left + r.width * %g, y: r.top + r.height / 2 }); })()`, quote(selector), part)).(string)), &at)
+	return at
+}
+
+// point brings the mouse, on a phone a finger, to a place.
 func (p *page) point(selector string, part float64) {
 	p.t.Helper()
-	var at struct {
-		X float64 `json:"x"`
-		Y float64 `json:"y"`
-	}
-	place := fmt.Sprintf(
-		`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return JSON.stringify({ x: r.left + r.width * %g, y: r.top + r.height / 2 }); })()`, quote(selector), part)
-	unmarshal(p.t, json.RawMessage(p.eval(place).(string)), &at)
 	if p.view.phone {
-		p.call("Input.dispatchTouchEvent", map[string]any{"type": "touchStart", "touchPoints": []any{at}})
+		p.call("Input.dispatchTouchEvent",
+			map[string]any{"type": "touchStart", "touchPoints": []any{p.place(selector, part)}})
 		p.call("Input.dispatchTouchEvent", map[string]any{"type": "touchEnd", "touchPoints": []any{}})
 		return
 	}
-	p.call("Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": at.X, "y": at.Y})
+	p.mouse("mouseMoved", selector, part, 0)
+}
+
+// mouse has the mouse do something at a place.
+func (p *page) mouse(what, selector string, part float64, clicks int) {
+	p.t.Helper()
+	event := p.place(selector, part)
+	event["type"], event["clickCount"] = what, clicks
+	if clicks > 0 {
+		event["button"], event["buttons"] = "left", 1
+	}
+	p.call("Input.dispatchMouseEvent", event)
+}
+
+// press presses the mouse at one place, and lets it go at another.
+func (p *page) press(selector string, from, to float64, clicks int) {
+	p.t.Helper()
+	p.mouse("mouseMoved", selector, from, 0)
+	p.mouse("mousePressed", selector, from, clicks)
+	if to != from {
+		p.mouse("mouseMoved", selector, to, clicks)
+	}
+	p.mouse("mouseReleased", selector, to, clicks)
 }
 
 // block has requests to such URLs fail; none: no more.
