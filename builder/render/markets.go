@@ -74,14 +74,15 @@ func knownCapsFirst(f *market.Feed) Order {
 
 // addGroups adds the members of the listed groups, and to each row its groups as a tail.
 func (t *Table) addGroups(f *market.Feed, r *market.Result) {
-	slugs := [len(artifacts.GroupSorts)][][]string{}
+	var slugs [len(artifacts.GroupSorts)]groupsOf
 	for k, groups := range [...][]market.Group{f.Categories, f.Chains} {
 		listed := [...][]market.ListedGroup{r.Categories, r.Chains}[k]
 		of := make([]*market.Group, len(listed))
 		for i := range listed {
 			of[i] = &groups[listed[i].Group]
 		}
-		slugs[k] = make([][]string, len(f.Quotes))
+		isListed := func(a int) bool { return r.QuoteOf[a] >= 0 && f.Assets[a].Active }
+		slugs[k] = newGroupsOf(len(f.Assets), of, isListed)
 		m := Members{Sort: artifacts.GroupSorts[k].Sort, Starts: []int32{0}}
 		keys := make(map[*market.Group][]byte, len(of))
 		for _, g := range of {
@@ -91,9 +92,8 @@ func (t *Table) addGroups(f *market.Feed, r *market.Result) {
 		for _, g := range of {
 			start := len(m.Rows)
 			for _, a := range g.Members {
-				if q := r.QuoteOf[a]; q >= 0 && f.Assets[a].Active {
-					m.Rows = append(m.Rows, q)
-					slugs[k][q] = append(slugs[k][q], g.Slug)
+				if isListed(a) {
+					m.Rows = append(m.Rows, r.QuoteOf[a])
 				}
 			}
 			if len(m.Rows) == start {
@@ -107,13 +107,53 @@ func (t *Table) addGroups(f *market.Feed, r *market.Result) {
 	t.Tails = rows(len(f.Quotes), func(dst []byte, q int) []byte {
 		dst = append(dst, `,"groups":{`...)
 		for k, of := range artifacts.GroupSorts {
-			slices.Sort(slugs[k][q])
 			dst = append(append(append(dst, ",\""[1-min(k, 1):]...), of.Groups...), "\":["...)
-			for i, slug := range slugs[k][q] {
-				dst = appendString(append(dst, ","[:min(i, 1)]...), slug)
-			}
-			dst = append(dst, ']')
+			dst = append(slugs[k].append(dst, f.Quotes[q].Asset), ']')
 		}
 		return append(dst, "}}"...)
 	})
+}
+
+// groupsOf are the groups of each asset, in the order of their slugs.
+type groupsOf struct {
+	texts  [][]byte // slugs as JSON
+	starts []int32  // by asset, and a last one for the end
+	of     []int32  // indexes into texts, those of one asset after the other
+}
+
+func newGroupsOf(assets int, groups []*market.Group, isListed func(asset int) bool) groupsOf {
+	groups = slices.Clone(groups)
+	slices.SortFunc(groups, func(a, b *market.Group) int { return cmp.Compare(a.Slug, b.Slug) })
+	g := groupsOf{texts: make([][]byte, len(groups)), starts: make([]int32, assets+1)}
+	each := func(do func(i int32, asset int)) {
+		for i, group := range groups {
+			for _, a := range group.Members {
+				if isListed(a) {
+					do(int32(i), a)
+				}
+			}
+		}
+	}
+	each(func(_ int32, asset int) { g.starts[asset+1]++ })
+	for a := range assets {
+		g.starts[a+1] += g.starts[a]
+	}
+	next := slices.Clone(g.starts)
+	g.of = make([]int32, g.starts[assets])
+	each(func(i int32, asset int) {
+		g.of[next[asset]] = i
+		next[asset]++
+	})
+	for i := range groups {
+		g.texts[i] = appendString(nil, groups[i].Slug)
+	}
+	return g
+}
+
+// append appends the slugs of an asset, with a comma between two.
+func (g *groupsOf) append(dst []byte, asset int) []byte {
+	for i, group := range g.of[g.starts[asset]:g.starts[asset+1]] {
+		dst = append(append(dst, ","[:min(i, 1)]...), g.texts[group]...)
+	}
+	return dst
 }
