@@ -387,10 +387,11 @@ func TestLookupAllocations(t *testing.T) {
 	var keys Keys
 	now := time.Now()
 	keys.Use(set(entry), now)
-	memo := new(Memo)
-	for _, presented := range [][]byte{[]byte(text), []byte(other), []byte("nonsense"), nil} {
-		if n := testing.AllocsPerRun(100, func() { keys.Lookup(presented, now, memo) }); n != 0 {
-			t.Errorf("%.12q: %v allocations", presented, n)
+	for _, memo := range []*Memo{nil, new(Memo)} {
+		for _, presented := range [][]byte{[]byte(text), []byte(other), []byte("nonsense"), nil} {
+			if n := testing.AllocsPerRun(100, func() { keys.Lookup(presented, now, memo) }); n != 0 {
+				t.Errorf("%.12q: %v allocations", presented, n)
+			}
 		}
 	}
 }
