@@ -114,22 +114,6 @@ func checkSegments(rt *rapid.T, c *chain, before []artifacts.Ref) {
 	}
 }
 
-func TestAssignIDsInAllCollections(t *testing.T) {
-	l := must.Get(Load(context.Background(), newStore(), nil))(t)
-	f := &market.Feed{
-		Assets:     []market.Asset{{Key: "b"}, {Key: "a"}, {Key: "c", ID: 7}, {Key: "B"}},
-		Exchanges:  []market.Exchange{{Key: "x"}},
-		Categories: []market.Group{{Key: "x", ID: 3}, {Key: "w"}},
-		Chains:     []market.Group{{Key: "w"}},
-	}
-	ok(t, l.AssignIDs(f))
-	got := []uint64{f.Assets[0].ID, f.Assets[1].ID, f.Assets[2].ID, f.Assets[3].ID, f.Exchanges[0].ID,
-		f.Categories[0].ID, f.Categories[1].ID, f.Chains[0].ID}
-	if want := []uint64{10, 9, 7, 8, 1, 3, 4, 1}; !slices.Equal(got, want) {
-		t.Errorf("ids are %v, want %v", got, want)
-	}
-}
-
 func TestAssignIDsRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name string

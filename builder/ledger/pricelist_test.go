@@ -7,32 +7,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"pgregory.net/rapid"
 )
-
-func TestHistoryRoundTrip(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		now := time.Unix(600*rapid.Int64Range(-1e8, 1e9).Draw(rt, "start"), 0).UTC()
-		list := priceList(nil)
-		for range rapid.IntRange(0, 20).Draw(rt, "snapshots") {
-			h := priceSet{Time: now, Parts: []artifacts.Ref{}}
-			for range rapid.IntRange(0, 3).Draw(rt, "parts") {
-				h.Parts = append(h.Parts, artifacts.Ref{
-					Digest: artifacts.Sum([]byte(rapid.String().Draw(rt, "object"))),
-					Size:   rapid.Int64Range(0, artifacts.MaxObjectSize).Draw(rt, "size"),
-				})
-			}
-			list = append(list, h)
-			now = now.Add(time.Duration(rapid.IntRange(1, 60_000).Draw(rt, "gap")) * artifacts.Step)
-		}
-		text, err := list.MarshalText()
-		ok(rt, err)
-		var got priceList
-		if err := got.UnmarshalText(text); err != nil || !reflect.DeepEqual(got, list) {
-			rt.Fatalf("%v reads as %v (%v)", list, got, err)
-		}
-	})
-}
 
 func TestHistoryLayout(t *testing.T) {
 	part := artifacts.Ref{Digest: artifacts.Sum(nil), Size: 300}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/internal/lab/must"
-	"pgregory.net/rapid"
 )
 
 // TestLayout pins the bytes that README.md describes.
@@ -37,54 +35,6 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.what, got, test.want)
 		}
 	}
-}
-
-// drawRows draws rows in ascending order of id.
-func drawRows(rt *rapid.T) []row {
-	price := rapid.Custom(func(rt *rapid.T) market.U128 {
-		u := market.U128{Hi: rapid.Uint64Max(1<<56).Draw(rt, "hi"), Lo: rapid.Uint64().Draw(rt, "lo")}
-		if rapid.Bool().Draw(rt, "small") {
-			u = market.U128{Lo: u.Lo >> rapid.IntRange(0, 63).Draw(rt, "shift")}
-		}
-		return u
-	})
-	ids := rapid.OneOf(rapid.Uint64Range(1, 40), rapid.Uint64Range(1, market.MaxID))
-	var rows []row
-	for _, id := range rapid.SliceOfDistinct(ids, rapid.ID[uint64]).Draw(rt, "ids") {
-		rows = append(rows, row{id: id, price: price.Draw(rt, "price")})
-	}
-	slices.SortFunc(rows, func(a, b row) int { return big.NewInt(int64(a.id)).Cmp(big.NewInt(int64(b.id))) })
-	return rows
-}
-
-// TestRowsRoundTrip writes rows and reads those of them that are asked for.
-func TestRowsRoundTrip(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		written, asked := drawRows(rt), drawRows(rt)
-		want := map[uint64]market.U128{}
-		for _, w := range written {
-			if slices.ContainsFunc(asked, func(a row) bool { return a.id == w.id }) {
-				want[w.id] = w.price
-			}
-		}
-		const behind = "behind"
-		r := reader{b: append(appendRows(nil, written), behind...)}
-		got, last := 0, -1
-		r.rows(asked, func(i int, price market.U128) {
-			if w, ok := want[asked[i].id]; !ok || w != price || i <= last {
-				rt.Fatalf("row %d: id %d has price %v, want %v", i, asked[i].id, price, w)
-			}
-			got, last = got+1, i
-		})
-		if r.bad || string(r.b) != behind || got != len(want) {
-			rt.Fatalf("read %d rows of %d, fault %v, rest %q", got, len(want), r.bad, r.b)
-		}
-		cut := rapid.IntRange(0, len(appendRows(nil, written))-1).Draw(rt, "cut")
-		r = reader{b: appendRows(nil, written)[:cut]}
-		if r.rows(asked, func(int, market.U128) {}); !r.bad {
-			rt.Fatalf("%d bytes of %d read as whole", cut, len(appendRows(nil, written)))
-		}
-	})
 }
 
 func TestRowsRefuses(t *testing.T) {
