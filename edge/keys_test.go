@@ -61,33 +61,6 @@ func (e *keyedEdge) reported(state, reason string) {
 	})
 }
 
-// TestKeyLife: keys are created, rotated and revoked while an edge runs.
-func TestKeyLife(t *testing.T) {
-	mem := memstore.New()
-	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
-	e := &keyedEdge{t: t, registry: &teststore.Registry{Store: mem}}
-	e.Edge, _ = start(t, mem, func(c *Config) {
-		c.AuthOff, c.Server.AddressRate, c.Server.AddressBurst = false, 100_000, 100_000
-	})
-	e.reported("VALID", "") // a store without keys lets no client in
-	made := teststore.Key(t, mem, 1_000_000, 1_000_000)
-	e.becomes(made.Key, http.StatusOK)
-
-	next := must.Get(e.registry.Rotate(t.Context(), made.ID, time.Hour))(t)
-	e.becomes(next.Key, http.StatusOK)
-	if got := e.status(made.Key); got != http.StatusOK {
-		t.Errorf("the old key, within the overlap: %d", got)
-	}
-	last := must.Get(e.registry.Rotate(t.Context(), next.ID, 0))(t)
-	e.becomes(last.Key, http.StatusOK)
-	e.becomes(next.Key, http.StatusUnauthorized)
-	must.Get(e.registry.Revoke(t.Context(), last.ID))(t)
-	e.becomes(last.Key, http.StatusUnauthorized)
-	if got := e.status(made.Key); got != http.StatusOK {
-		t.Errorf("another key after a revocation: %d", got)
-	}
-}
-
 // TestKeysThroughFaults: the last good set stays in force while the store is
 // away or holds a broken one, over a restart too, and that is said.
 func TestKeysThroughFaults(t *testing.T) {

@@ -73,64 +73,6 @@ func decimal(t testing.TB, digits string, decimals int) market.U128 {
 	}
 }
 
-func TestReadEveryField(t *testing.T) {
-	feed, report := mustRead(t, FS(testFeed(
-		AssetsFile, `{"key":"a","id":7,"name":"Ä \"n\" \ud83d\ude00","symbol":"S","slug":"s","logo":"l","explorers":["x","y\/z"],"website":"w","whitepaper":"p","active":false}
-{"slug":"t","symbol":"S","name":"N","key":"b"}`,
-		QuotesFile, `{"key":"b","price":"1.5","market_cap":2e3,"volume":0.5}
-{"key":"a","price":1e-18}`,
-		ExchangesFile, `{"key":"e","id":9,"name":"E","slug":"s","logo":"l","links":{"chat":"c","website":"w","more":1},"fees":{"maker":"0.1","taker":0.2},"market":{"volume_24h":"3","markets_count":4,"coins_count":0,"data_time":"2026-01-02T03:04:05.999+02:00"}}
-{"key":"f","name":"F","slug":"s"}
-{"key":"g","name":"G","slug":"s","market":{}}`,
-		CategoriesFile, `{"key":"k","id":3,"name":"K","slug":"s","status":"disabled","members":["b","a","nobody","b"]}
-{"key":"l","name":"L","slug":"t"}`,
-		ChainsFile, `{"key":"h","id":1,"name":"H","slug":"s","status":"active","members":["b"],"display_name":"D","evm_chain_id":9007199254740991,"native":"a"}
-{"key":"i","name":"I","slug":"t","status":"deleted","native":"nobody"}`,
-	)), ReadOptions{})
-
-	if want := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC); feed.Database != "db" || !feed.Time.Equal(want) {
-		t.Errorf("database %q, time %v", feed.Database, feed.Time)
-	}
-	same(t, feed.Assets, []market.Asset{
-		{Key: "a", ID: 7, Name: "Ä \"n\" 😀", Symbol: "S", Slug: "s", Logo: "l", Explorers: []string{"x", "y/z"},
-			Website: "w", Whitepaper: "p"},
-		{Key: "b", Name: "N", Symbol: "S", Slug: "t", Active: true},
-	})
-	same(t, feed.Quotes, []market.Quote{
-		{Asset: 1, Price: decimal(t, "15", 17), MarketCap: decimal(t, "2000", 8), Volume: decimal(t, "5", 7)},
-		{Asset: 0, Price: u(1)},
-	})
-	volume, four, zero := decimal(t, "3", 8), uint64(4), uint64(0)
-	moment := time.Date(2026, 1, 2, 1, 4, 5, 0, time.UTC)
-	same(t, feed.Exchanges, []market.Exchange{
-		{Key: "e", ID: 9, Name: "E", Slug: "s", Logo: "l", Links: [6]string{0: "w", 5: "c"}, Maker: decimal(t, "1", 7),
-			Taker:  decimal(t, "2", 7),
-			Market: &market.ExchangeMarket{Volume: &volume, MarketsCount: &four, CoinsCount: &zero, DataTime: &moment}},
-		{Key: "f", Name: "F", Slug: "s"},
-		{Key: "g", Name: "G", Slug: "s", Market: &market.ExchangeMarket{}},
-	})
-	same(t, feed.Categories, []market.Group{
-		{Key: "k", ID: 3, Name: "K", Slug: "s", Members: []int{0, 1}, Native: -1},
-		{Key: "l", Name: "L", Slug: "t", Active: true, Native: -1},
-	})
-	evm := uint64(1<<53 - 1)
-	same(t, feed.Chains, []market.Group{
-		{
-			Key: "h", ID: 1, Name: "H", Slug: "s", Active: true, Members: []int{1}, DisplayName: "D", EVMChainID: &evm,
-			Native: 0,
-		},
-		{Key: "i", Name: "I", Slug: "t", DisplayName: "I", Native: -1},
-	})
-	if report.UnknownMembers != 1 || report.UnknownNatives != 1 || report.BadDataTimes != 0 {
-		t.Errorf("counted %+v", report)
-	}
-	for _, f := range report.Files {
-		if f.Rejected != 0 {
-			t.Errorf("%s: %v", f.Name, f.Rejections)
-		}
-	}
-}
-
 // linesOf returns the lines of a file in testdata but for blank ones and comments.
 func linesOf(t *testing.T, name string) (lines []string) {
 	t.Helper()
