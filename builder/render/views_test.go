@@ -9,7 +9,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/loadtest/model"
 	"pgregory.net/rapid"
 )
 
@@ -242,35 +241,5 @@ func checkView(t *rapid.T, table *Table, v *artifacts.View, o *Order, bodies [][
 	}
 	if at != len(order) {
 		t.Fatalf("%s: %d rows, want %d", v.Sort, at, len(order))
-	}
-}
-
-// TestSorts: every listing has the sort keys of INTERFACE.md, "Sorting".
-func TestSorts(t *testing.T) {
-	var got []string
-	for table := range Tables(golden(t)) {
-		views, pieces := Views(table)
-		objects := 0
-		for _, v := range views {
-			got = append(got, v.Collection+"/"+v.Sort)
-			objects += len(v.Objects)
-		}
-		if len(pieces) != objects || objects > len(views) {
-			t.Errorf("%d pieces for %d objects of %d small views", len(pieces), objects, len(views))
-		}
-	}
-	want := []string{"trending/board", "search/word", "markets/category", "markets/chain"}
-	for _, collection := range model.Lists {
-		for _, key := range model.SortKeys(collection) {
-			if collection == "markets" && slices.Contains(model.SortKeys("quotes")[1:], key) {
-				continue // the quotes have it
-			}
-			want = append(want, collection+"/"+key)
-		}
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("views %v\nwant %v", got, want)
 	}
 }
