@@ -33,9 +33,7 @@ func TestSignedObjectParsesAndVerifies(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for _, trust := range []Trust{{a.Trust()}, {b.Trust()}, {newTestKey(t).Trust(), b.Trust()}} {
-		if err := trust.Verify(CurrentKey, raw); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, trust.Verify(CurrentKey, raw))
 	}
 	for name, err := range map[string]error{
 		"another key":    Trust{newTestKey(t).Trust()}.Verify(CurrentKey, raw),

@@ -79,8 +79,7 @@ func RunUntil(tb testing.TB, e *Edge) (stop func() error) {
 // newSignKey makes a key to sign with.
 func newSignKey(tb testing.TB) artifacts.SignKey {
 	tb.Helper()
-	k := must.Get(artifacts.NewSignKey(rand.Reader))(tb)
-	return k
+	return must.Get(artifacts.NewSignKey(rand.Reader))(tb)
 }
 
 // Get asks with headers: pairs of a name and a value.
@@ -162,9 +161,7 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 		!strings.Contains(body, "\nedge_snapshot_sequence 1\n") {
 		t.Errorf("/metrics: %d %s", status, body)
 	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, stop())
 	if _, err := os.Stat(e.temporary); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the temporary cache folder stays: %v", err)
 	}
@@ -195,10 +192,7 @@ func TestChangeOnGlobal(t *testing.T) {
 		{artifacts.Change{Database: "fixture", Time: later, Value: "0"}, `"0"`, "Wed, 04 Mar 2026 05:10:42 GMT"},
 	} {
 		c.change.Format = artifacts.Format
-		var err error
-		if version, err = mem.Swap(context.Background(), artifacts.ChangeKey, version, c.change.Encode()); err != nil {
-			t.Fatal(err)
-		}
+		version = must.Get(mem.Swap(context.Background(), artifacts.ChangeKey, version, c.change.Encode()))(t)
 		var body string
 		var h http.Header
 		until(t, "a change of "+c.want, func() bool {
@@ -237,9 +231,7 @@ func TestUsage(t *testing.T) {
 // serves on for nobody.
 func TestIdleStops(t *testing.T) {
 	_, stop := start(t, memstore.New(), func(cfg *Config) { cfg.DrainWait = time.Hour })
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, stop())
 }
 
 // TestReady: an edge that has not read the key set is not ready; a store that has
@@ -330,9 +322,7 @@ func TestHistoryApart(t *testing.T) {
 				s := e.refresher.Status()
 				return status == 200 && s.MissingHistory == 0 && s.HistoryFault == ""
 			})
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, stop())
 		}
 	}
 }

@@ -98,10 +98,7 @@ func (w *world) change(value string) {
 	defer w.mu.Unlock()
 	w.changes = append(w.changes, &reference.Change{Database: "fixture", Time: teststore.Start, Value: value})
 	c := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: teststore.Start, Value: value}
-	var err error
-	if w.version, err = w.store.Swap(context.Background(), artifacts.ChangeKey, w.version, c.Encode()); err != nil {
-		w.tb.Fatal(err)
-	}
+	w.version = must.Get(w.store.Swap(context.Background(), artifacts.ChangeKey, w.version, c.Encode()))(w.tb)
 }
 
 // right reports whether body is what a snapshot answers to a target.

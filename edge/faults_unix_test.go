@@ -61,12 +61,10 @@ func TestDiskFull(t *testing.T) {
 			strings.Contains(fmt.Sprint(s.Reasons), "the cache folder cannot be written: ")
 	})
 	n.stop() // what is being written at this moment is not left behind
-	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasPrefix(filepath.Base(path), durable.Prefix) {
 			t.Errorf("left behind: %s", path)
 		}
 		return err
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }

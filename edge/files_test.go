@@ -66,9 +66,7 @@ func TestFileLimit(t *testing.T) {
 	// One address has half of them.
 	conns := make([]net.Conn, 17)
 	for i := range conns {
-		if conns[i], err = net.Dial("tcp", e.Addr().String()); err != nil {
-			t.Fatal(err)
-		}
+		conns[i] = must.Get(net.Dial("tcp", e.Addr().String()))(t)
 		defer conns[i].Close()
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conns[16]), nil)

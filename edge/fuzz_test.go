@@ -29,9 +29,7 @@ func socketEdge(f *testing.F) string {
 	must.OK(f, err)
 	path := filepath.Join(f.TempDir(), "edge")
 	must.OK(f, e.listener.Close())
-	if e.listener, err = net.Listen("unix", path); err != nil {
-		f.Fatal(err)
-	}
+	e.listener = must.Get(net.Listen("unix", path))(f)
 	RunUntil(f, e)
 	until(f, "the snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
 	return path

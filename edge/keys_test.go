@@ -81,9 +81,7 @@ func TestKeysThroughFaults(t *testing.T) {
 	must.OK(t, err)
 	for reason, broken := range map[string][]byte{"corrupt": good[:len(good)/2],
 		"unknown format": bytes.Replace(good, []byte(`"format":1`), []byte(`"format":2`), 1)} {
-		if version, err = mem.Swap(t.Context(), artifacts.KeysKey, version, broken); err != nil {
-			t.Fatal(err)
-		}
+		version = must.Get(mem.Swap(t.Context(), artifacts.KeysKey, version, broken))(t)
 		e.reported("INTERRUPTED", reason)
 		if got := e.status(made.Key); got != http.StatusOK {
 			t.Errorf("with a set that is %s: %d", reason, got)

@@ -31,8 +31,7 @@ import (
 func TestReplay(t *testing.T) {
 	stores := map[string]func(t *testing.T, name string) artifacts.Store{
 		"folder": func(t *testing.T, _ string) artifacts.Store {
-			s := must.Get(dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true}))(t)
-			return s
+			return must.Get(dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true}))(t)
 		},
 	}
 	if !testing.Short() {

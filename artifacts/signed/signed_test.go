@@ -105,9 +105,7 @@ func TestStateOfTheStore(t *testing.T) {
 			}
 		}
 		last := []artifacts.SignKey{next}
-		if _, err := Renew(ctx, Store(mem, last, artifacts.Trust{next.Trust()}), last); err != nil {
-			t.Error(err)
-		}
+		must.Get(Renew(ctx, Store(mem, last, artifacts.Trust{next.Trust()}), last))(t)
 		if _, _, err := first.Get(ctx, o, 1000); !errors.Is(err, artifacts.ErrSignature) {
 			t.Errorf("%s: the old key still counts: %v", o, err)
 		}

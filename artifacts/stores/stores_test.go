@@ -34,9 +34,7 @@ func TestFile(t *testing.T) {
 		}
 		must.OK(t, s.Put(ctx, artifacts.MustKey("a"), []byte("x")))
 		path := strings.TrimPrefix(address, "file:")
-		if _, err := os.Stat(filepath.Join(path, "a")); err != nil {
-			t.Error(err)
-		}
+		must.Get(os.Stat(filepath.Join(path, "a")))(t)
 		if b, _, err := r.Get(ctx, artifacts.MustKey("a"), 10); err != nil || string(b) != "x" {
 			t.Errorf("%s: reader got %q, %v", address, b, err)
 		}

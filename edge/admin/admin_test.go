@@ -24,8 +24,7 @@ func newServer(t *testing.T, change func(*Config)) *Server {
 	if change != nil {
 		change(&cfg)
 	}
-	s := must.Get(New(cfg))(t)
-	return s
+	return must.Get(New(cfg))(t)
 }
 
 // ask returns the answer to a peer at an address.

@@ -40,8 +40,7 @@ func TestMain(m *testing.M) {
 
 func newChecker(t *testing.T) *openapitest.Checker {
 	t.Helper()
-	c := must.Get(openapitest.New())(t)
-	return c
+	return must.Get(openapitest.New())(t)
 }
 
 // patience bounds what a test waits for; nothing should ever take that long.
@@ -366,9 +365,7 @@ func TestAnswers(t *testing.T) {
 			if a.Header.Get("Content-Encoding") != coding {
 				t.Errorf("%s: coded as %q", coding, a.Header.Get("Content-Encoding"))
 			}
-			if err := c.Check("HEAD", "/openapi/v1/quotes", a); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, c.Check("HEAD", "/openapi/v1/quotes", a))
 			seen.answer(t, question{method: "HEAD", target: "/openapi/v1/quotes"}, a)
 		}
 	}

@@ -30,9 +30,7 @@ func current(t *testing.T) string {
 		delete(d, key)
 	}
 	strip(d)
-	if text, err = json.MarshalIndent(d, "", " "); err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(json.MarshalIndent(d, "", " "))(t)
 	return string(text)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/internal/lab/must"
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
@@ -120,9 +121,7 @@ func TestParameters(t *testing.T) {
 						each.valid)
 				}
 				a := w.open.ask(t, q)
-				if err := c.Check(q.method, q.target, a); err != nil {
-					t.Error(err)
-				}
+				must.OK(t, c.Check(q.method, q.target, a))
 				want := 400
 				if each.valid {
 					want = 200

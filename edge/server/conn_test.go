@@ -102,9 +102,7 @@ func TestAcceptErrors(t *testing.T) {
 	c := dial(t, inner.Addr().String()).send(request("GET", assets))
 	expect(t, 200, "", c.receive("GET"))
 	c.Close()
-	if err := s.Drain(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Drain(t.Context()))
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
@@ -301,9 +299,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	for range clients {
 		<-warm
 	}
-	if err := s.Drain(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Drain(t.Context()))
 	wg.Wait()
 }
 

@@ -153,8 +153,7 @@ func newKeys(t testing.TB, rate, burst int) (*auth.Keys, string) {
 // otherKey returns the text of a key that no set holds.
 func otherKey(t testing.TB) string {
 	t.Helper()
-	text := must.Get(artifacts.NewKey(rand.NewChaCha8([32]byte{2})))(t)
-	return text
+	return must.Get(artifacts.NewKey(rand.NewChaCha8([32]byte{2})))(t)
 }
 
 func newServer(t testing.TB, cfg Config) *Server {
@@ -162,8 +161,7 @@ func newServer(t testing.TB, cfg Config) *Server {
 	if cfg.Answer == nil {
 		cfg.Answer = stub
 	}
-	s := must.Get(New(cfg))(t)
-	return s
+	return must.Get(New(cfg))(t)
 }
 
 // newRequest returns a request from 127.0.0.1 as it is when it was read.

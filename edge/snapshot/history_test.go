@@ -160,9 +160,7 @@ func TestHistoryBeforeActivation(t *testing.T) {
 					time.Sleep(2 * time.Minute)
 					r.until(t, "history", local)
 				}
-				if err := r.answers(); err != nil {
-					t.Error(err)
-				}
+				must.OK(t, r.answers())
 				r.halt()
 				if name != "missing" {
 					asked.once(t)
@@ -278,10 +276,7 @@ func historyWithinTheDisk(t *testing.T, delay time.Duration) {
 	var cache *shards.Cache
 	r := start(t, mem, t.TempDir(), func(cfg *Config, s *store) {
 		s.set(asked.count)
-		var err error
-		if cache, err = shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: cfg.Dir, DirSize: bound}); err != nil {
-			t.Fatal(err)
-		}
+		cache = must.Get(shards.New(shards.Config{Store: s, Memory: 1 << 20, Dir: cfg.Dir, DirSize: bound}))(t)
 		t.Cleanup(cache.Close)
 		cfg.Cache, cfg.HistoryBytes, cfg.DirBytes = cache, 1<<30, bound
 	})

@@ -157,9 +157,7 @@ func TestSwapAndPins(t *testing.T) {
 	if err != nil || s.View(query.Quotes, query.SortID).Rows == 0 {
 		t.Fatalf("pin on a fresh edge: %v", err)
 	}
-	if _, err := s.View(query.Quotes, query.SortID).Shard(0, &Budget{Wait: time.Minute}); err != nil {
-		t.Error(err)
-	}
+	must.Get(s.View(query.Quotes, query.SortID).Shard(0, &Budget{Wait: time.Minute}))(t)
 }
 
 func TestRefusals(t *testing.T) {
@@ -252,10 +250,7 @@ func TestChangeRecord(t *testing.T) {
 		{string((&artifacts.Change{Format: 1, Time: teststore.Start, Value: "0"}).Encode()), "0"},
 		{strings.Repeat(" ", artifacts.MaxPointerSize+1), ""},
 	} {
-		var err error
-		if version, err = mem.Swap(context.Background(), artifacts.ChangeKey, version, []byte(c.raw)); err != nil {
-			t.Fatal(err)
-		}
+		version = must.Get(mem.Swap(context.Background(), artifacts.ChangeKey, version, []byte(c.raw)))(t)
 		r.until(t, "change "+c.want, func() bool {
 			got := r.State().Change
 			return got == nil && c.want == "" || got != nil && got.Value == c.want

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,40 @@ import (
 
 	"example.com/marketdata/internal/lab/must"
 )
+
+func TestThin(t *testing.T) {
+	at := time.Date(2025, 6, 30, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name       string
+		kept, want []string // before the time above
+	}{
+		{"younger than 48 hours", []string{"47h50m", "47h40m", "0s"}, []string{"47h50m", "47h40m", "0s"}},
+		// 11:30, 11:50, 12:00, 12:10
+		{"48 hours to the minute", []string{"48h30m", "48h10m", "48h0m", "47h50m"},
+			[]string{"48h30m", "48h0m", "47h50m"}},
+		// 12:00, 12:10, 13:00
+		{"hours across an hour's end", []string{"72h0m", "71h50m", "71h0m"}, []string{"72h0m", "71h0m"}},
+		// 11:50 stands for its day, 12:00 and 12:10 share an hour
+		{"90 days to the minute", []string{"2160h10m", "2160h", "2159h50m"}, []string{"2160h10m", "2160h"}},
+		// 12:00, 13:00, 23:50, 00:00, 01:00
+		{"days", []string{"2400h", "2399h", "2388h10m", "2388h", "2387h"}, []string{"2400h", "2388h"}},
+		// the first of the day has gone
+		{"366 days", []string{"8784h10m", "8784h"}, nil},
+	} {
+		var kept []moment
+		for _, age := range tt.kept {
+			kept = append(kept, moment{time: at.Add(-must.Get(time.ParseDuration(age))(t))})
+		}
+		var got []string
+		for _, m := range thin(kept, at) {
+			i := slices.IndexFunc(kept, func(h moment) bool { return h.time.Equal(m.time) })
+			got = append(got, tt.kept[i])
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
 
 func rows(lines ...string) string { return strings.Join(lines, "\n") }
 
@@ -27,6 +62,98 @@ func build(t *testing.T, w *World, f Files) Report {
 
 func get(w *World, target string, pins ...string) Answer {
 	return w.Answer(Question{Method: "GET", Target: target, Pins: pins})
+}
+
+// TestPast follows one asset, one group and the total over time.
+func TestPast(t *testing.T) {
+	w := New(Defaults())
+	const one = `{"key":"a","name":"A","symbol":"A","slug":"a"}`
+	const other = `{"key":"b","name":"B","symbol":"B","slug":"b"}`
+	at := func(at, price string) Files {
+		f := feedAt(at, rows(one, other), "")
+		if price != "" {
+			f["quotes.ndjson"] = `{"key":"a","price":` + price + `,"market_cap":` + price + `}`
+		}
+		f["categories.ndjson"] = rows(
+			`{"key":"g","name":"G","slug":"g","members":["a"]}`, `{"key":"h","name":"H","slug":"h","members":["b"]}`)
+		return f
+	}
+	build(t, w, at("2025-06-01T00:00:00Z", "100"))
+	w.Change(time.Date(2025, 6, 1, 0, 5, 0, 0, time.UTC))
+	build(t, w, at("2025-06-01T00:10:00Z", ""))
+	build(t, w, at("2025-06-01T00:50:00Z", "110"))
+	build(t, w, at("2025-06-01T01:10:00Z", "132"))
+	// 1h: from 00:50 on (00:10 had no price); the others from 00:00.
+	want := `"percent_change":{"1h":"20","6h":"32","12h":"32","24h":"32","7d":"32","30d":"32","90d":"32","1y":"32"}`
+	if a := get(w, "/openapi/v1/quotes"); !strings.Contains(a.Body, want) {
+		t.Errorf("changes: %s", a.Body)
+	}
+	if a := get(w, "/openapi/v1/global"); !strings.Contains(a.Body, `"total_market_cap_change_percentage_24h":"0"`) {
+		t.Errorf("the change record of the first snapshot: %s", a.Body)
+	}
+	w.Change(time.Date(2025, 6, 1, 1, 15, 0, 0, time.UTC))
+	if a := get(w, "/openapi/v1/global"); !strings.Contains(a.Body, `"total_market_cap_change_percentage_24h":"32"`) {
+		t.Errorf("the change record of now: %s", a.Body)
+	}
+	// Pins: 00:10 is the time of retention, 00:00 lies before it.
+	for pin, status := range map[string]int{"2025-06-01T00:10:00Z": 200, "2025-06-01T00:00:00Z": 410,
+		"2025-06-01T00:20:00Z": 410, "2025-06-01T01:20:00Z": 503, "2025-06-01": 400,
+		"2025-06-01T00:10:01Z": 400, "2025-06-01T00:05:00Z": 400, "2025-06-01T01:30:00Z": 400,
+		"2026-06-01T00:00:00Z": 400} {
+		if a := get(w, "/openapi/v1/quotes", pin); a.Status != status {
+			t.Errorf("pin %s: %d, want %d", pin, a.Status, status)
+		}
+	}
+
+	// A is deactivated: its group is frozen, shown for an hour and then gone.
+	frozen := func(when string) Files {
+		f := at(when, "")
+		f["assets.ndjson"] = rows(strings.Replace(one, `"a"}`, `"a","active":false}`, 1), other)
+		return f
+	}
+	build(t, w, frozen("2025-06-01T02:10:00Z"))
+	if a := get(w, "/openapi/v1/categories?sort=id"); !strings.Contains(a.Body, `"market_cap":"132"`) ||
+		!strings.Contains(a.Body, `"snapshot_time":"2025-06-01T01:10:00Z"`) || !strings.Contains(a.Body, `"total":2`) {
+		t.Errorf("the frozen group: %s", a.Body)
+	}
+	build(t, w, frozen("2025-06-01T02:20:00Z"))
+	if a := get(w, "/openapi/v1/categories"); strings.Contains(a.Body, `"slug":"g"`) ||
+		!strings.Contains(a.Body, `"total":1`) {
+		t.Errorf("the group an hour and ten minutes later: %s", a.Body)
+	}
+
+	// The same again changes nothing; other rows at the same time are refused.
+	if r := build(t, w, frozen("2025-06-01T02:20:00Z")); r.Published {
+		t.Error("the same feed was published twice")
+	}
+	if _, err := w.Build(at("2025-06-01T02:20:00Z", "5"), time.Time{}); !errors.Is(err, ErrOlder) {
+		t.Errorf("other rows at the same time: %v", err)
+	}
+
+	// A year later A is back: it has its id, and no price of the past is kept
+	// but the first of that day, 366 days ago and out of every window.
+	build(t, w, at("2026-06-02T00:00:00Z", "66"))
+	if a := get(w, "/openapi/v1/quotes"); !strings.Contains(a.Body, `"1y":"0"`) ||
+		!strings.Contains(a.Body, `"id":1,`) {
+		t.Errorf("a year and a day later: %s", a.Body)
+	}
+}
+
+func TestCoding(t *testing.T) {
+	for accept, want := range map[string]string{
+		"": "", "gzip": "gzip", "gzip, br": "gzip", "gzip, br, zstd": "zstd", "gzip;q=0.5, br;q=0.4": "gzip",
+		"*": "gzip", "br;q=0.5, *": "gzip", "br, *;q=0.5": "br", "gzip;q=0, *": "", "*;q=0": "", "identity": "",
+		"gzip;q=0": "", "GZIP;Q=0.1": "gzip", "deflate": "", "deflate, *;q=0.1": "gzip", "zstd;q=0, *;q=0.5": "gzip",
+		"identity;q=0.5, gzip;q=0.4": "", "identity;q=0": "",
+		"gzip;q=0.001": "gzip", "identity, gzip": "gzip",
+	} {
+		if got := Coding([]string{accept}, 1025); got != want {
+			t.Errorf("Coding(%q) = %q, want %q", accept, got, want)
+		}
+		if got := Coding([]string{accept}, 1024); got != "" {
+			t.Errorf("Coding(%q) of a short body = %q", accept, got)
+		}
+	}
 }
 
 // TestHistory: which moments give points of a window, and which assets have some.

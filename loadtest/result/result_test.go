@@ -95,9 +95,7 @@ func TestRoundTrip(t *testing.T) {
 	r.Thresholds = []Threshold{th, must.Get(empty.Check(r))(t)}
 	r.Exit = 5
 	b := must.Get(r.Encode())(t)
-	if err := schemaError(t, b); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, schemaError(t, b))
 	again := must.Get(Parse(b))(t)
 	if !reflect.DeepEqual(again, r) {
 		t.Errorf("read back as %+v", again)

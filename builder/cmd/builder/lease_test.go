@@ -58,9 +58,7 @@ func TestLease(t *testing.T) {
 			t.Errorf("killed in %s: %v, %q", stage, err, report.Problems)
 		}
 		ok(t, other.cmd.Process.Signal(syscall.SIGTERM))
-		if err := other.wait(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, other.wait())
 		_ = holder.wait() // it was killed
 		if lease, _, err := store.Get(ctx, artifacts.LeaseKey, 1<<10); err != nil ||
 			!strings.Contains(string(lease), `"owner":""`) {

@@ -123,9 +123,7 @@ func TestHostile(t *testing.T) {
 			}
 			cancel()
 			running.Wait()
-			if err := shared.Close(); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, shared.Close())
 		})
 	}
 }

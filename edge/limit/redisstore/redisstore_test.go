@@ -76,10 +76,7 @@ func (s *server) start() (ready bool) {
 	s.cmd = exec.Command(
 		s.program, "--port", s.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no")
 	s.cmd.Dir = s.t.TempDir()
-	var err error
-	if s.process, err = process.Start(s.cmd); err != nil {
-		s.t.Fatal(err)
-	}
+	s.process = must.Get(process.Start(s.cmd))(s.t)
 	ended := false
 	s.until("a server", func() bool {
 		ready = strings.Contains(s.process.Tail(), "Ready to accept connections")
@@ -123,14 +120,12 @@ func (s *server) until(what string, ok func() bool) {
 
 func newLimit(t *testing.T, rate, burst int) limit.Limit {
 	t.Helper()
-	l := must.Get(limit.New(rate, burst))(t)
-	return l
+	return must.Get(limit.New(rate, burst))(t)
 }
 
 func grant(t *testing.T, s *Store, name string, l limit.Limit, want, back int) limit.Grant {
 	t.Helper()
-	g := must.Get(s.Take(t.Context(), name, l, want, back))(t)
-	return g
+	return must.Get(s.Take(t.Context(), name, l, want, back))(t)
 }
 
 // TestTake: a limit of so few a second that none comes in during the test, so

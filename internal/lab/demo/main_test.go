@@ -80,9 +80,7 @@ func TestRun(t *testing.T) {
 		}
 		ln.Close()
 		must.OK(t, cmd.Process.Signal(syscall.SIGINT))
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, cmd.Wait())
 	}
 	// The source, whose server is not there, says first what its plan allows.
 	said, err := command(t.TempDir(), "coinpaprika:?base=http://127.0.0.1:1", listen).CombinedOutput()

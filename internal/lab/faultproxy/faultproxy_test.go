@@ -64,9 +64,7 @@ func TestFaults(t *testing.T) {
 			}
 		})
 	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, p.Close())
 	if _, err := net.Dial("tcp", addr); err == nil {
 		t.Error("it listens after Close")
 	}

@@ -146,7 +146,5 @@ func TestUpgrade(t *testing.T) {
 	snapshot := fault{
 		"a snapshot of today", func(ctx context.Context, served func()) error { served(); return follow(ctx) }}
 	s.load(t, "mixed", together, []fault{snapshot, snapshot, snapshot})
-	if err := builder(t.Context(), "verify"); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, builder(t.Context(), "verify"))
 }
