@@ -9,7 +9,7 @@
 //	objects/<2 hex>/<62 hex>   shards of a view, and what the ledger keeps
 //	manifests/<64 hex>         one a snapshot
 //
-// One says which store it is, is made before anything else, and never says another thing:
+// One says which store it is, is made before anything else, and never changes its id:
 //
 //	identity                   32 hexadecimal digits, random; which small objects there were
 //

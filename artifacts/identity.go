@@ -19,8 +19,8 @@ type Identity struct {
 	Format int `json:"format"`
 	// Store is 32 lower-case hexadecimal digits, random.
 	Store string `json:"store"`
-	// Had lists the small objects that this store has had: CurrentKey, KeysKey. One
-	// of them that is missing was lost. Stores of earlier versions do not say.
+	// Had lists the small objects that this store has had: CurrentKey, ChangeKey, KeysKey.
+	// One of them that is missing was lost. Stores of earlier versions do not say.
 	Had []Key `json:"had,omitempty"`
 }
 

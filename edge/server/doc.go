@@ -20,7 +20,8 @@
 // body. Head and body are written at once; a body that was composed in the request's buffers is not
 // copied. When a client is slow, nothing is kept that belongs to a cache.
 //
-// Neither an answer nor a refusal for key or rate allocates memory or takes a lock.
+// Neither a refusal for key or rate nor an answer, unless it enters a cache, allocates memory or takes
+// a lock.
 //
 // # What is bounded
 //
