@@ -149,30 +149,6 @@ func TestKeySetBounds(t *testing.T) {
 	}
 }
 
-func TestKeyInForce(t *testing.T) {
-	later := keyTime.Add(time.Hour)
-	for _, c := range []struct {
-		name             string
-		expires, revoked time.Time
-		now              time.Time
-		want             bool
-	}{
-		{"neither", time.Time{}, time.Time{}, keyTime, true},
-		{"before it was created", time.Time{}, time.Time{}, keyTime.Add(-time.Hour), true},
-		{"just before expiry", later, time.Time{}, later.Add(-1), true},
-		{"at expiry", later, time.Time{}, later, false},
-		{"after expiry", later, time.Time{}, later.Add(1), false},
-		{"revoked", time.Time{}, keyTime, later, false},
-		{"revoked by a clock that is ahead", time.Time{}, later, keyTime, false},
-	} {
-		k := keyEntry(1)
-		k.Expires, k.Revoked = c.expires, c.revoked
-		if got := k.InForce(c.now); got != c.want {
-			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
-		}
-	}
-}
-
 // TestKeyGolden holds the text of keys still; the checksums were computed
 // apart, with Python's zlib.crc32.
 func TestKeyGolden(t *testing.T) {

@@ -46,8 +46,9 @@ func set(entries ...artifacts.KeyEntry) *artifacts.KeySet {
 func TestLookup(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	good, goodEntry := newKey(t, 1)
+	goodEntry.Created = now.Add(time.Hour) // by another machine's clock
 	revoked, revokedEntry := newKey(t, 2)
-	revokedEntry.Revoked = now.Add(time.Hour) // by another machine's clock
+	revokedEntry.Revoked = now.Add(time.Hour)
 	expiring, expiringEntry := newKey(t, 3)
 	expiringEntry.Expires = now
 	unknown, _ := newKey(t, 4)

@@ -81,42 +81,6 @@ func TestSaturatedAcrossReloads(t *testing.T) {
 	}
 }
 
-// TestSaturatedNow is the same by the real clock, for a moment.
-func TestSaturatedNow(t *testing.T) {
-	const goroutines, rate, burst = 64, 2000, 2000
-	text, entry := newKey(t, 1)
-	entry.Rate, entry.Burst = rate, burst
-	a := &asked{keys: new(Keys), text: []byte(text)}
-	began := time.Now()
-	a.keys.Use(set(entry), began)
-	end := began.Add(500 * time.Millisecond)
-	// Emptied first: what drips into a full bucket is lost.
-	for a.ask(t, began, nil) {
-	}
-	var wg sync.WaitGroup
-	for range goroutines {
-		wg.Go(func() {
-			var memo Memo
-			// The last one is of the end, whenever it is asked.
-			for now := time.Now(); ; now = time.Now() {
-				if last := now.After(end); last {
-					for a.ask(t, end, &memo) {
-					}
-					return
-				}
-				a.ask(t, now, &memo)
-				runtime.Gosched()
-			}
-		})
-	}
-	for time.Now().Before(end) {
-		a.keys.Use(set(entry), time.Now())
-		runtime.Gosched()
-	}
-	wg.Wait()
-	a.check(t, rate, burst, end.Sub(began))
-}
-
 // counting is a source of random bytes that are all different, and cheap.
 type counting struct {
 	n    uint64

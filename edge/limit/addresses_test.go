@@ -25,23 +25,6 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
-	l := must.Get(New(10, 50))(t)
-	a := NewAddresses(l)
-	one, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
-	for i := range 50 {
-		if !a.Take([]netip.Addr{one, other}[i%2], 0).OK {
-			t.Fatalf("token %d refused", i)
-		}
-	}
-	if d := a.Take(one, 0); d.OK || d.Remaining != 0 || d.Reset != 5 || d.RetryAfter != 1 {
-		t.Errorf("an empty bucket says %+v", d)
-	}
-	if a.Take(netip.MustParseAddr("2001:db8:0:1::1"), 0); a.Take(other, 0).OK {
-		t.Error("one /64 has two buckets")
-	}
-}
-
 // TestFlood: millions of made-up addresses cost no memory and free nobody.
 func TestFlood(t *testing.T) {
 	n := 10_000_000

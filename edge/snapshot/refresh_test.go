@@ -258,35 +258,6 @@ func TestChangeRecord(t *testing.T) {
 	}
 }
 
-// TestFetchBudget: a store that gives some objects and is slow with others does
-// not hold up a snapshot past the budget.
-func TestFetchBudget(t *testing.T) {
-	mem := memstore.New()
-	first := teststore.Publish(t, mem, teststore.NewFeed(300, 1), teststore.Start)
-	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.FetchBudget = 50 * time.Millisecond })
-	r.until(t, "the first snapshot", r.at(teststore.Start))
-	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
-	// Before the publication: the refresher may follow the pointer at once.
-	var once sync.Once
-	var slow artifacts.Key
-	release := make(chan struct{})
-	r.store.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
-		if key.Kind() == artifacts.ObjectKind {
-			if once.Do(func() { slow = key }); key == slow {
-				<-release
-			}
-		}
-		return b, err
-	})
-	teststore.Publish(t, mem, teststore.NewFeed(300, 2), next(first))
-	r.until(t, "the second snapshot", r.at(next(first)))
-	if r.Status().Missing == 0 {
-		t.Error("nothing is missing")
-	}
-	close(release)
-	r.until(t, "all objects", func() bool { return r.Status().Missing == 0 })
-}
-
 // TestLacking: of a first snapshot whose objects are not all here, only one whose
 // store is slow is good enough, and that past the fetch budget.
 func TestLacking(t *testing.T) {
