@@ -80,11 +80,11 @@ const showParts = {
       entry("Volume 24 h", volume(quote?.volume)),
       ...["1h", "6h", "12h"].map((window) => entry(window.replace(/\D/, " $&"), changed(quote?.percent_change[window]))),
     );
-    showList("links", "Links", [
+    showList("links", [
       ...linked([["Website", asset.links.website], ["Whitepaper", asset.links.whitepaper]]),
       ...asset.explorers.map((url) => [outward(url), " ", element("span", { class: "soft" }, "explorer")]),
     ], "None is known.");
-    showList("groups", "Categories and chains", (groups ?? []).map(({ kind, group }) => [element("a", { href: pageOf(group, kind) }, group.name), " ", element("span", { class: "soft" }, kind)]),
+    showList("groups", (groups ?? []).map(({ kind, group }) => [element("a", { href: pageOf(group, kind) }, group.name), " ", element("span", { class: "soft" }, kind)]),
       groups || !quote ? "It is in none." : "They could not be loaded.");
     $("windows").replaceChildren(
       ...Object.keys(windows).map((window) => element("a", { href: pageOf(asset, "asset", window), ...(window === now.window && { "aria-current": "true" }) }, window, changed(quote?.percent_change[window]))),
@@ -99,7 +99,7 @@ const showParts = {
       entry("Taker fee", fee(fees.taker)),
       entry("As of", timed(market?.data_time)),
     );
-    showList("links", "Links", linked(Object.entries(links).map(([name, url]) => [name[0].toUpperCase() + name.slice(1), url])), "None is known.");
+    showList("links", linked(Object.entries(links).map(([name, url]) => [name[0].toUpperCase() + name.slice(1), url])), "None is known.");
     showList("groups");
   },
   category: showGroup,
@@ -119,13 +119,12 @@ function showGroup(group, now) {
   showList("groups");
 }
 
-// showList fills a part of the page that is a list; without a title it has none.
-function showList(id, title, items = [], none) {
-  $(id).parentElement.hidden = !title;
-  $(id + "-title").textContent = title ?? "";
-  $(id).replaceChildren(...items.map((item) => element("li", {}, ...item)));
+// showList fills a part of the page that is a list; without items it has none.
+function showList(id, items, none) {
+  $(id).parentElement.hidden = !items;
+  $(id).replaceChildren(...(items ?? []).map((item) => element("li", {}, ...item)));
   $(id + "-none").textContent = none ?? "";
-  $(id + "-none").hidden = items.length > 0;
+  $(id + "-none").hidden = items?.length > 0;
 }
 
 const linked = (links) => links.filter(([, url]) => url).map(([title, url]) => [outward(url, title)]);
