@@ -322,6 +322,7 @@ function keepingFocus(draw) {
 }
 
 function fail(problem) {
+  $("age").hidden = !pin;
   $("board").hidden ||= !overview;
   $("detail").hidden ||= !drawn.detail;
   $("listing").hidden ||= drawn.table !== tableOf(state());
@@ -391,7 +392,7 @@ function turnOver(now) {
   $("board").hidden = Boolean(now.filter);
   $("detail").hidden = !now.filter;
   $("listing").hidden = !now.view;
-  $("search").hidden = false;
+  $("search").hidden = $("age").hidden = false;
 }
 
 const bar = () => element("span", { class: "skeleton" }, "\u2007");
@@ -625,7 +626,6 @@ function showAge() {
   const next = !reachable ? "unreachable" : dropped ? "reconnecting" : performance.now() < news.until ? news.text
     : stale ? "stale" : left > 0 ? "next in " + Math.floor(left / 60) + ":" + String(left % 60).padStart(2, "0") : "next is due";
   const [date, ...clocked] = utc(pin).split(" ");
-  $("age").hidden = false;
   $("age").firstChild.textContent = "Snapshot of " + date + " ";
   $("age").lastChild.textContent = clocked.join(" ") + ", " + said + ", " + next;
   $("age").title = "Snapshot of " + utc(pin) + "; here " + local(pin);
