@@ -48,11 +48,12 @@ func extreme(at time.Time) map[string][]map[string]any {
 }
 
 // measure returns what is wrong with the boxes of a page: texts that overlap or leave their cells, rows of more
-// than two lines, a page that is wider than the window.
+// than two lines, rows sorted by what is not in sight, a page that is wider than the window.
 const measure = `(() => {
 	const found = [], clips = new Map(), boxes = [];
 	const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 	if (wide > 0) found.push("the page is " + wide + " pixels wider than the window");
+	if (document.querySelector("#listing:not([hidden]) th[aria-sort]:not(.rank)")?.checkVisibility() === false) found.push("the rows are sorted by a column that is not in sight");
 	for (const row of document.querySelectorAll("#table tr:not(:has(.empty))")) {
 		if (row.offsetHeight > 62) found.push("a row is " + row.offsetHeight + " pixels high: " + row.innerText.slice(0, 60));
 	}
@@ -114,7 +115,8 @@ func TestBoxes(t *testing.T) {
 			openapitest.Await(t, base, "")
 			p := b.open(t, view{width: 1920, height: 900})
 			for _, query := range []string{
-				"", "?sort=percent_change.24h:desc", "?view=categories", "?view=chains", "?view=exchanges"} {
+				"", "?sort=percent_change.24h:desc", "?sort=volume:desc", "?view=categories",
+				"?view=chains&sort=volume_24h:desc", "?view=exchanges"} {
 				p.goTo(base + "/" + query)
 				p.await(shown + ` && location.search === ` + quote(query))
 				p.measure(name + " /" + query)

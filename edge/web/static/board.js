@@ -382,7 +382,7 @@ function showWaiting(now) {
   if (now.view && drawn.table !== tableOf(now)) {
     showHead(now);
     $("where").textContent = "Loading";
-    $("table").tBodies[0].replaceChildren(...Array.from({ length: now.rows }, () => element("tr", {}, ...views[now.view].columns.map((column) => element("td", { class: classOf(column) }, bar())))));
+    $("table").tBodies[0].replaceChildren(...Array.from({ length: now.rows }, () => element("tr", {}, ...views[now.view].columns.map((column) => element("td", { class: classOf(column, now) }, bar())))));
   }
   turnOver(now);
 }
@@ -487,7 +487,7 @@ function showListing(now, { result, prices, signal }, newer) {
   const body = $("table").tBodies[0];
   const before = new Map(newer ? [...body.rows].map((row) => [row.dataset.id, row.cells]) : []);
   body.replaceChildren(
-    ...rows.map((row) => element("tr", { "data-id": row.id }, ...view.columns.map((column) => element("td", { class: classOf(column) }, element("div", {}, column.cell(row)))))),
+    ...rows.map((row) => element("tr", { "data-id": row.id }, ...view.columns.map((column) => element("td", { class: classOf(column, now) }, element("div", {}, column.cell(row)))))),
   );
   for (const { dataset, cells } of body.rows) {
     for (const [i, cell] of [...(before.get(dataset.id) ?? [])].entries()) if (!cells[i].matches(".who, .lines")) tint(cells[i], cell);
@@ -559,11 +559,18 @@ function turn(button, other, off) {
   button.disabled = off;
 }
 
-const classOf = (column) => [column.style, column.wide && "wide" + column.wide].filter(Boolean).join(" ");
+// classOf has the column that rows are sorted by in sight in every window. If it would have
+// left, the last of those that stay gives way to it.
+function classOf(column, now) {
+  const { columns } = views[now.view];
+  const by = columns.find(({ sort }) => now.sort.startsWith(sort + ":"));
+  const wide = column === by ? 0 : column.wide ?? (by?.wide && column === columns.findLast(({ wide }) => !wide) && 1);
+  return [column.style, wide && "wide" + wide].filter(Boolean).join(" ");
+}
 
 // heading makes the head of a column; buttons sort by it.
 function heading(column, now) {
-  const th = element("th", { scope: "col", class: classOf(column) });
+  const th = element("th", { scope: "col", class: classOf(column, now) });
   if (!column.sort) {
     th.append(column.title || element("span", { class: "hidden" }, column.says));
     return th;
