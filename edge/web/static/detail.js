@@ -33,7 +33,7 @@ function showDetailSkeleton(now) {
   drawn.detail = "";
   $("chart-of").hidden = now.kind !== "asset";
   $("detail-parts").hidden = false;
-  $("detail-head").replaceChildren(headed(null, bar()));
+  $("detail-head").replaceChildren(headed(null, bar()), ...(now.kind === "asset" ? [element("p", { class: "price" }, bar())] : []));
   clearChart(element("div", { class: "skeleton" }));
   $("facts").replaceChildren(...Array.from({ length: 5 }, () => entry(bar(), bar())));
   for (const list of [$("links"), $("groups")]) list.replaceChildren(element("li", {}, bar()));
