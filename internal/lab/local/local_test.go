@@ -5,54 +5,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"example.com/marketdata/internal/lab/must"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// TestBuildPast: a store is filled once, the oldest snapshot first, and then
-// left alone; the key is made once, too.
-func TestBuildPast(t *testing.T) {
-	bin, data := t.TempDir(), t.TempDir()
-	build := exec.CommandContext(
-		t.Context(), "go", "build", "-o", filepath.Join(bin, "builder"), "example.com/marketdata/builder/cmd/builder")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	m := &Machine{
-		Bin: bin, Data: data, Store: "file:" + filepath.Join(data, "store"), Under: []string{"nice", "-n", "19"}}
-	end := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	verify := func() string {
-		t.Helper()
-		return string(must.Get(m.Output(t.Context(), "builder", "verify", "--store", m.Store, "--json"))(t))
-	}
-	for range 2 {
-		must.OK(t, m.BuildPast(t.Context(), "sim:?assets=50&seed=1", end, []time.Duration{time.Hour, 0}))
-		if got := verify(); !strings.Contains(got, `"snapshot":"2026-11-01T12:00:00Z","sequence":2,`) {
-			t.Errorf("the store holds %s", got)
-		}
-	}
-	file := filepath.Join(data, "key")
-	key, err := m.Key(t.Context(), file, "--rate", "7")
-	if err != nil || !strings.HasPrefix(key, "mdk_") {
-		t.Fatalf("key %q, %v", key, err)
-	}
-	if again, err := m.Key(t.Context(), file); again != key || err != nil {
-		t.Errorf("the next time the key is %q, %v", again, err)
-	}
-	if _, err := m.Output(t.Context(), "builder", "nonsense"); err == nil ||
-		!strings.Contains(err.Error(), "nonsense") || !strings.Contains(err.Error(), "exit status 2") {
-		t.Errorf("a program that fails: %v", err)
-	}
-}
 
 // script makes a program of the machine's.
 func script(t *testing.T, m *Machine, name, text string) {

@@ -72,9 +72,3 @@ func TestStop(t *testing.T) {
 		})
 	}
 }
-
-func TestNotThere(t *testing.T) {
-	if _, err := Start(exec.Command("/none")); err == nil {
-		t.Error("a program that is not there was started")
-	}
-}
