@@ -55,9 +55,7 @@ func TestParseKeySetTakes(t *testing.T) {
 }
 
 // withoutSum returns a small object without its checksum, as one that is made to be broken.
-func withoutSum(b []byte) string {
-	return string(b[:len(b)-sumLength-1]) + "}\n"
-}
+func withoutSum(b []byte) string { return string(b[:len(b)-sumLength-1]) + "}\n" }
 
 // withSum gives s a checksum where it ends as an object does.
 func withSum(s string) []byte {

@@ -169,9 +169,7 @@ func TestMissingFolder(t *testing.T) {
 	must.OK(t, os.RemoveAll(root))
 	calls := storetest.Calls(ctx, s, "v")
 	calls["reader's get"] = read
-	calls["list objects"] = func() error {
-		return s.List(ctx, "objects/", func(artifacts.Info) error { return nil })
-	}
+	calls["list objects"] = func() error { return s.List(ctx, "objects/", func(artifacts.Info) error { return nil }) }
 	for name, call := range calls {
 		err := call()
 		if err == nil || errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrConflict) {

@@ -19,9 +19,7 @@ func parse(t *testing.T, e Endpoint, raw string) *Query {
 }
 
 // repeated is n times 1, with commas.
-func repeated(n int) string {
-	return strings.TrimSuffix(strings.Repeat("1,", n), ",")
-}
+func repeated(n int) string { return strings.TrimSuffix(strings.Repeat("1,", n), ",") }
 
 // rules are queries at the edges of the rules of INTERFACE.md, "Parameters".
 // FuzzParse begins from each of them on every endpoint and takes the answer from

@@ -120,9 +120,7 @@ func TestRoundTrip(t *testing.T) {
 // schemaError holds JSON against the schema, and wants each field described.
 func schemaError(t *testing.T, b []byte) error {
 	t.Helper()
-	read := func(b []byte) any {
-		return must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(b)))(t)
-	}
+	read := func(b []byte) any { return must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(b)))(t) }
 	c := jsonschema.NewCompiler()
 	strict := bytes.ReplaceAll(
 		Schema, []byte(`"properties": {`), []byte(`"additionalProperties": false, "properties": {`))

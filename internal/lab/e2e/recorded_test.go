@@ -53,9 +53,7 @@ func TestRecordedDirectory(t *testing.T) {
 		nth = 1
 	}
 	p.askWhole(nth)
-	checkProperty(t, 1, func(t *rapid.T) {
-		p.in(t).askAll(t, 300)
-	})
+	checkProperty(t, 1, func(t *rapid.T) { p.in(t).askAll(t, 300) })
 }
 
 // TestRecordedMoments follows a recorded market over two dozen moments.
@@ -74,9 +72,7 @@ func TestRecordedMoments(t *testing.T) {
 		p.change(time.Minute)
 		p.askWhole(3)
 	}
-	checkProperty(t, 1, func(t *rapid.T) {
-		p.in(t).askAll(t, 300)
-	})
+	checkProperty(t, 1, func(t *rapid.T) { p.in(t).askAll(t, 300) })
 }
 
 // TestSimulatedYear follows the simulated market that `make run` makes, smaller, of
