@@ -10,16 +10,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
-	"unicode"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
@@ -101,40 +97,6 @@ func TestGolden(t *testing.T) {
 		}
 		if got := hex.EncodeToString(sum.Sum(nil)[:8]); got != c.want {
 			t.Errorf("%d assets, seed %d, %v: %s, want %s", c.assets, c.seed, c.at, got, c.want)
-		}
-	}
-}
-
-// TestWords: names share words as in real directories, of which searches are dear.
-func TestWords(t *testing.T) {
-	const n = 20_000
-	counts, words, beginnings := map[string]int{}, 0, map[string]int{}
-	for line := range bytes.Lines(read(t, filesAt(t, n, 1, at), source.AssetsFile)) {
-		var row struct{ Name string }
-		ok(t, json.Unmarshal(line, &row))
-		for word := range strings.FieldsFuncSeq(strings.ToLower(row.Name),
-			func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-			counts[word]++
-			words++
-			if len(word) > 1 {
-				beginnings[word[:2]]++
-			}
-		}
-	}
-	often := slices.Sorted(maps.Values(counts))
-	slices.Reverse(often)
-	two := slices.Sorted(maps.Values(beginnings))
-	for _, c := range []struct {
-		what     string
-		n        int
-		from, to int
-	}{
-		{"words", words, n * 16 / 10, n * 22 / 10}, {"the most frequent word", often[0], n * 2 / 100, n * 4 / 100},
-		{"the hundredth", often[99], n / 1000, n / 200},
-		{"the most frequent two letters", two[len(two)-1], n * 3 / 100, n * 10 / 100},
-	} {
-		if c.n < c.from || c.n > c.to {
-			t.Errorf("%s: %d in %d names, want %d to %d", c.what, c.n, n, c.from, c.to)
 		}
 	}
 }
@@ -229,95 +191,6 @@ func TestLargest(t *testing.T) {
 	for line := range bytes.Lines(read(t, files, source.ChainsFile)) {
 		if len(line) > source.MaxLine {
 			t.Errorf("a line of %d bytes, of %d", len(line), source.MaxLine)
-		}
-	}
-}
-
-// TestOddities: a market has what real feeds have of oddities, about as often.
-func TestOddities(t *testing.T) {
-	files := filesAt(t, 20_000, 1, at)
-	for _, c := range []struct {
-		file, pattern string
-		low, high     int
-	}{
-		{source.AssetsFile, `"name":"[^"]*[^\x00-\x7f]`, 400, 900},
-		{source.AssetsFile, `"symbol":"AI"`, 400, 800},
-		{source.AssetsFile, `"symbol":"[^"]*(\x{212a}|\x{017f})`, 20, 80},
-		{source.AssetsFile, `"slug":"[^"]*&`, 300, 1500},
-		{source.AssetsFile, `"active":false`, 1000, 1400},
-		{source.AssetsFile, `"explorers":\[\]`, 2000, 3000},
-		{source.QuotesFile, `"key"`, 18_800, 19_400},
-		{source.QuotesFile, `"price":"0\.000000000`, 1000, 4000},
-		{source.QuotesFile, `"price":"[0-9]{4}`, 800, 4000},
-		{source.QuotesFile, `e-\d`, 1000, 4000},
-		{source.QuotesFile, `"market_cap":null`, 800, 1200},
-		{source.QuotesFile, `"market_cap":"0.0"`, 600, 900},
-		{source.QuotesFile, `"volume":"0"`, 1000, 1300},
-		{source.ExchangesFile, `"market":null`, 20, 50},
-		{source.ExchangesFile, `"slug":"velara-exchange"`, 25, 60},
-		{source.ExchangesFile, `"data_time":("a|null)`, 20, 60},
-		{source.CategoriesFile, `"status":"d`, 15, 60},
-		{source.CategoriesFile, `"members":\[\]`, 5, 30},
-		{source.CategoriesFile, `"sim-unknown"`, 2, 30},
-		{source.ChainsFile, `"native":"sim-unknown"`, 5, 30},
-		{source.ChainsFile, `"evm_chain_id":[0-9]`, 100, 160},
-	} {
-		if n := len(regexp.MustCompile(c.pattern).FindAll(read(t, files, c.file), -1)); n < c.low || n > c.high {
-			t.Errorf("%s, %s: %d, want %d to %d", c.file, c.pattern, n, c.low, c.high)
-		}
-	}
-}
-
-// TestPlausible: the figures of a market fit each other as real ones do, at any time.
-func TestPlausible(t *testing.T) {
-	for month := range 12 {
-		m := filesAt(t, 2000, 1, at.AddDate(0, -month, 0))
-		feed, _, err := source.Read(t.Context(), m, source.ReadOptions{})
-		ok(t, err)
-		number := func(u market.U128, decimals int) float64 {
-			return must.Get(strconv.ParseFloat(string(market.AppendDecimal(nil, u, decimals)), 64))(t)
-		}
-		prices, traded := make([]float64, len(feed.Assets)), 0.0
-		for _, q := range feed.Quotes {
-			price := number(q.Price, market.PriceDecimals)
-			prices[q.Asset] = price
-			traded += number(q.Volume, market.MoneyDecimals)
-			if supply := number(q.MarketCap, market.MoneyDecimals) / price; q.Asset < 100 && supply != 0 &&
-				(supply < 1e6 || supply > 1e14) {
-				t.Errorf("month %d: asset %d: a supply of %.3g", month, q.Asset, supply)
-			}
-			if q.Asset > 0 && q.MarketCap.Cmp(feed.Quotes[0].MarketCap) >= 0 {
-				t.Errorf("month %d: asset %d is larger than the first", month, q.Asset)
-			}
-		}
-		if prices[0] < 10_000 || prices[0] > 300_000 {
-			t.Errorf("month %d: the largest asset costs %v", month, prices[0])
-		}
-		for _, a := range feed.Categories[stablecoins].Members {
-			if p := prices[a]; p != 0 && (p < 0.99 || p > 1.01) {
-				t.Errorf("month %d: %s costs %v", month, feed.Assets[a].Name, p)
-			}
-		}
-		exchanged := 0.0
-		for _, e := range feed.Exchanges {
-			if e.Market == nil {
-				continue
-			}
-			if e.Market.Volume != nil {
-				exchanged += number(*e.Market.Volume, market.MoneyDecimals)
-			}
-			if c, n := e.Market.CoinsCount, e.Market.MarketsCount; c != nil && n != nil && *c > *n {
-				t.Errorf("month %d: %s has %d coins in %d markets", month, e.Name, *c, *n)
-			}
-		}
-		if exchanged < traded/2 || exchanged > traded*2 {
-			t.Errorf("month %d: %.4g traded on exchanges, %.4g in all", month, exchanged, traded)
-		}
-		for _, c := range feed.Chains[:len(homes)] {
-			if n := c.Native; n < 0 || !strings.HasPrefix(c.Name, feed.Assets[n].Name) ||
-				len(c.Members) > 0 && !slices.Contains(c.Members, n) {
-				t.Errorf("month %d: chain %s: native %d", month, c.Name, n)
-			}
 		}
 	}
 }
