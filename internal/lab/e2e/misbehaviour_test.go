@@ -267,8 +267,10 @@ func (l *catalogue) addBodies() {
 		"blanks":            func(b string) string { return "\r\n\t " + b + " \n" },
 		"lines":             func(b string) string { return strings.ReplaceAll(b, `,"`, ",\r\n\t\"") },
 		"escapes":           func(b string) string { return strings.ReplaceAll(b, "Coin ", `\u0043oin\u0020`) },
-		"unknown fields":    func(b string) string { return strings.ReplaceAll(b, `{"id"`, `{"new":[{"x":1e999}],"id"`) },
-		"a field twice":     func(b string) string { return strings.ReplaceAll(b, `{"id"`, `{"id":"other","id"`) },
+		"unknown fields": func(b string) string {
+			return strings.ReplaceAll(b, `{"id"`, `{"new":[{"x":1e999}],"id"`)
+		},
+		"a field twice": func(b string) string { return strings.ReplaceAll(b, `{"id"`, `{"id":"other","id"`) },
 	})
 }
 
