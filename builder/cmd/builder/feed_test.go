@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -28,22 +27,6 @@ const (
 	feedSample    = "../../source/testdata/feed"
 )
 
-// tree reads all files below dir, by path.
-func tree(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(filepath.Join(dir, path))
-		files[path] = string(b)
-		return err
-	})
-	ok(t, err)
-	return files
-}
-
 // entries names what is in a folder, hidden files too.
 func entries(t *testing.T, dir string) (names []string) {
 	t.Helper()
@@ -60,7 +43,7 @@ func snapshotOf(t *testing.T, src string, more ...string) map[string]string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "store")
 	done(t, append([]string{"build", "--source", src, "--store", "file:" + dir}, more...)...)
-	objects := tree(t, dir)
+	objects := providertest.Tree(t, dir)
 	maps.DeleteFunc(objects, func(path, _ string) bool {
 		return !strings.HasPrefix(path, "objects/") && !strings.HasPrefix(path, "manifests/")
 	})
@@ -90,7 +73,7 @@ func TestFeed(t *testing.T) {
 			if !maps.Equal(snapshotOf(t, "feed:"+dir), snapshotOf(t, src, at...)) {
 				t.Error("the feed's snapshot is not the source's")
 			}
-			rows := bytes.Count([]byte(tree(t, dir)[source.AssetsFile]), []byte("\n"))
+			rows := bytes.Count([]byte(providertest.Tree(t, dir)[source.AssetsFile]), []byte("\n"))
 			if counts := report["counts"].(map[string]any); report["folder"] != dir || report["time"] == "" ||
 				counts["assets"] != float64(rows) {
 				t.Errorf("%d assets, report %v", rows, report)
@@ -134,7 +117,7 @@ func TestNewFolders(t *testing.T) {
 			before := entries(t, above)
 			r := command(t, "feed", "--source", test.src, "--out", dir)
 			if test.says == "" {
-				if r.status != cmdline.Done || !strings.Contains(r.stdout, "60 assets") || len(tree(t, dir)) != 6 {
+				if r.status != cmdline.Done || !strings.Contains(r.stdout, "60 assets") || len(providertest.Tree(t, dir)) != 6 {
 					t.Errorf("%+v", r)
 				}
 				return
@@ -159,7 +142,7 @@ func TestNewFolders(t *testing.T) {
 func sampleProvider(t *testing.T, dir string, rename ...string) *providertest.Provider {
 	t.Helper()
 	p := providertest.New()
-	for path, body := range tree(t, dir) {
+	for path, body := range providertest.Tree(t, dir) {
 		p.Set("/"+strings.NewReplacer(rename...).Replace(strings.TrimSuffix(path, ".json")), []byte(body))
 	}
 	return p
@@ -196,7 +179,7 @@ func TestRecord(t *testing.T) {
 			recording, feed := filepath.Join(above, "re cording&1"), filepath.Join(above, "feed")
 			report := object(t, done(t, "record", "--source", live, "--out", recording, "--json"))
 			done(t, "feed", "--source", live, "--out", feed)
-			for name, body := range tree(t, recording) {
+			for name, body := range providertest.Tree(t, recording) {
 				if strings.Contains(body, key) {
 					t.Errorf("the key is in %s", name)
 				}
@@ -209,12 +192,12 @@ func TestRecord(t *testing.T) {
 			for i := range replayed {
 				dir := filepath.Join(t.TempDir(), "feed")
 				done(t, "feed", "--source", test.scheme+":?replay="+url.QueryEscape(recording), "--out", dir)
-				replayed[i] = tree(t, dir)
+				replayed[i] = providertest.Tree(t, dir)
 			}
 			if !maps.Equal(replayed[0], replayed[1]) {
 				t.Error("replayed twice, two feeds")
 			}
-			want := tree(t, feed)
+			want := providertest.Tree(t, feed)
 			delete(want, source.InfoFile) // the two were asked for one after the other
 			delete(replayed[0], source.InfoFile)
 			if !maps.Equal(replayed[0], want) {
@@ -235,7 +218,7 @@ func TestRecordOfAnySource(t *testing.T) {
 	recorded, fed := filepath.Join(t.TempDir(), "recorded"), filepath.Join(t.TempDir(), "fed")
 	done(t, "record", "--source", "feed:"+feedSample, "--out", recorded)
 	done(t, "feed", "--source", "feed:"+feedSample, "--out", fed)
-	if got := tree(t, recorded); !maps.Equal(got, tree(t, fed)) {
+	if got := providertest.Tree(t, recorded); !maps.Equal(got, providertest.Tree(t, fed)) {
 		t.Errorf("recorded %v", got)
 	}
 }

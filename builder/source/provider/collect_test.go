@@ -543,7 +543,7 @@ func TestRecordAndReplay(t *testing.T) {
 		if _, at, err := source.ReadInfo(t.Context(), files); err != nil || !at.Equal(began) {
 			t.Errorf("replayed at %v, recorded at %v, %v", at, began, err)
 		}
-		if a, b := tree(t, dir), tree(t, again); !maps.Equal(a, b) {
+		if a, b := providertest.Tree(t, dir), providertest.Tree(t, again); !maps.Equal(a, b) {
 			t.Errorf("the recording of a replay differs:\n%v\n%v", a, b)
 		}
 
@@ -554,21 +554,6 @@ func TestRecordAndReplay(t *testing.T) {
 			t.Errorf("changed by hand: %v", g.err)
 		}
 	})
-}
-
-func tree(t *testing.T, dir string) map[string]string {
-	files := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		rel, _ := filepath.Rel(dir, path)
-		files[rel] = string(b)
-		return err
-	})
-	ok(t, err)
-	return files
 }
 
 // TestReplayOfFilesMadeByHand tries the names that a file may have.

@@ -199,3 +199,18 @@ func AllAccepted(t *testing.T, files source.Files) {
 		}
 	}
 }
+
+// Tree returns all files below a folder, by path.
+func Tree(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	must.OK(t, fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(filepath.Join(dir, path))
+		files[path] = string(b)
+		return err
+	}))
+	return files
+}
