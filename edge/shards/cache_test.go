@@ -94,23 +94,6 @@ func wantRow(tb testing.TB, c *Cache, o *Object, i, id int) {
 	}
 }
 
-// TestFetchedOnce: with a memory of one byte everything holds, and the store is
-// asked once.
-func TestFetchedOnce(t *testing.T) {
-	for _, memory := range []int64{1, 1 << 20} {
-		c, s, mem := setup(t, Config{Memory: memory})
-		o := c.Acquire(object(t, mem, 100, 8))
-		for range 3 {
-			for i := range 8 {
-				wantRow(t, c, o, i, 100+i)
-			}
-		}
-		if s.total() != 1 {
-			t.Errorf("memory of %d bytes: %d gets, want 1", memory, s.total())
-		}
-	}
-}
-
 func TestAcquireSharesAndReleaseForgets(t *testing.T) {
 	c, s, mem := setup(t, Config{Memory: 1 << 20})
 	ref := object(t, mem, 1, 2)
@@ -158,20 +141,6 @@ func TestWrongBytesFromTheStore(t *testing.T) {
 				t.Errorf("%d objects are counted as damaged, want 1", n)
 			}
 		})
-	}
-}
-
-// TestDiskThatTakesNothing: everything is answered, from what was fetched.
-func TestDiskThatTakesNothing(t *testing.T) {
-	c, s, mem := setup(t, Config{Memory: 1 << 20, DirSize: 1})
-	o := c.Acquire(object(t, mem, 1, 8))
-	wantRow(t, c, o, 0, 1)
-	c.Wait()
-	for i := range 8 {
-		wantRow(t, c, o, i, 1+i)
-	}
-	if s.total() > 2 {
-		t.Errorf("%d gets: one fetch serves all shards of its object", s.total())
 	}
 }
 

@@ -117,7 +117,8 @@ func TestNewFolders(t *testing.T) {
 			before := entries(t, above)
 			r := command(t, "feed", "--source", test.src, "--out", dir)
 			if test.says == "" {
-				if r.status != cmdline.Done || !strings.Contains(r.stdout, "60 assets") || len(providertest.Tree(t, dir)) != 6 {
+				if r.status != cmdline.Done || !strings.Contains(r.stdout, "60 assets") ||
+					len(providertest.Tree(t, dir)) != 6 {
 					t.Errorf("%+v", r)
 				}
 				return
