@@ -40,7 +40,6 @@ func seeds(f *testing.F, whole []byte) {
 	f.Add(whole)
 	f.Add([]byte(strings.Replace(string(whole), `"format":1`, `"format":2`, 1)))
 	f.Add([]byte(strings.Replace(string(whole), `"format":1`, `"format":-1,"FORMAT":1`, 1)))
-	f.Add([]byte(strings.Replace(string(whole), "2026-11-21T12", "2026-11-21T12", 1)))
 	f.Add([]byte(strings.ReplaceAll(string(whole), "Z\"", "+23:59\"")))
 	f.Add([]byte(strings.ReplaceAll(string(whole), "2026", "9999")))
 	f.Add(append(bytes.Clone(whole), signatureStart...))

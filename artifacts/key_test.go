@@ -1,7 +1,6 @@
 package artifacts
 
 import (
-	"path"
 	"strings"
 	"testing"
 )
@@ -45,33 +44,4 @@ func TestParseKey(t *testing.T) {
 			t.Errorf("%s is read as kind %v, %v", name, key.Kind(), err)
 		}
 	}
-}
-
-// FuzzParseKey: a key that is taken stays below the folder it is joined to, is written as it was
-// read, and every beginning of it is a prefix that is taken.
-func FuzzParseKey(f *testing.F) {
-	d := Sum(nil)
-	for _, name := range []string{
-		"a", "a/b", "../a", "a/./b", "a//b", "/a", ".tmp/x", `..\a`, "a/..", "%2e%2e/a",
-		ObjectKey(d).String(), ManifestKey(d).String(), CurrentKey.String(),
-	} {
-		f.Add(name)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		key, err := ParseKey(name)
-		if err != nil {
-			return
-		}
-		if key.String() != name {
-			t.Errorf("key %q is written %q", name, key)
-		}
-		if got := path.Join("/root", name); got != "/root/"+name {
-			t.Errorf("key %q joins to %q", name, got)
-		}
-		for i := range len(name) {
-			if err := CheckPrefix(name[:i]); err != nil {
-				t.Errorf("CheckPrefix(%q) = %v, and %q is taken", name[:i], err, name)
-			}
-		}
-	})
 }

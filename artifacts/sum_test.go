@@ -24,36 +24,12 @@ func TestChecksum(t *testing.T) {
 	identity := &Identity{Format: Format, Store: pointer.Store}
 	for name, c := range map[string]struct {
 		encoded []byte
-		again   func(b []byte) ([]byte, error) // what it says, encoded again
+		again   func(b []byte) ([]byte, error)
 	}{
-		"pointer": {pointer.Encode(), func(b []byte) ([]byte, error) {
-			p, err := ParsePointer(b)
-			if err != nil {
-				return nil, err
-			}
-			return p.Encode(), nil
-		}},
-		"change": {change.Encode(), func(b []byte) ([]byte, error) {
-			c, err := ParseChange(b)
-			if err != nil {
-				return nil, err
-			}
-			return c.Encode(), nil
-		}},
-		"identity": {identity.Encode(), func(b []byte) ([]byte, error) {
-			i, err := ParseIdentity(b)
-			if err != nil {
-				return nil, err
-			}
-			return i.Encode(), nil
-		}},
-		"keys": {keys.Encode(), func(b []byte) ([]byte, error) {
-			s, err := ParseKeySet(b)
-			if err != nil {
-				return nil, err
-			}
-			return s.Encode(), nil
-		}},
+		"pointer":  {pointer.Encode(), encoder(ParsePointer)},
+		"change":   {change.Encode(), encoder(ParseChange)},
+		"identity": {identity.Encode(), encoder(ParseIdentity)},
+		"keys":     {keys.Encode(), encoder(ParseKeySet)},
 	} {
 		refused := 0
 		for bit := range 8 * len(c.encoded) {
@@ -87,5 +63,16 @@ func TestChecksum(t *testing.T) {
 			!bytes.Equal(got, c.encoded) {
 			t.Errorf("%s with a line of signatures: %s, %v", name, got, err)
 		}
+	}
+}
+
+// encoder returns what encodes again what parse reads.
+func encoder[T interface{ Encode() []byte }](parse func([]byte) (T, error)) func([]byte) ([]byte, error) {
+	return func(b []byte) ([]byte, error) {
+		v, err := parse(b)
+		if err != nil {
+			return nil, err
+		}
+		return v.Encode(), nil
 	}
 }
