@@ -46,7 +46,8 @@ func marketTable(f *market.Feed, r *market.Result) *Table {
 			Prefix:  func(q int32) uint64 { return r.Change(f, w, int(q)).Prefix() },
 			Compare: func(a, b int32) int { return r.Change(f, w, int(a)).Cmp(r.Change(f, w, int(b))) }})
 	}
-	t.Orders = append(t.Orders, Order{Sort: "id", Index: true})
+	// A page by name looks up each of its ranks here, in a shard of its own.
+	t.Orders = append(t.Orders, Order{Sort: "id", Index: true, RowsPerShard: RowsPerShard})
 	t.addGroups(f, r)
 	return t
 }

@@ -60,6 +60,8 @@ type Order struct {
 	// Index: rows are looked up by this order's key, so its shards carry the
 	// keys, and the run numbers of the table's other orders.
 	Index bool
+	// RowsPerShard is that of this order, if it is not the table's.
+	RowsPerShard int
 }
 
 // Members lists rows of a table by groups, a run for each.
@@ -473,7 +475,7 @@ type cutter struct {
 func (c *cutter) view(views []artifacts.View, pieces []Piece, columns []string) ([]artifacts.View, []Piece) {
 	s := c.s
 	v := artifacts.View{Collection: c.t.Collection, Sort: s.Sort, Rows: len(s.order), Runs: len(s.runStart) - 1,
-		Last: s.last, Columns: columns, RowsPerShard: c.t.RowsPerShard}
+		Last: s.last, Columns: columns, RowsPerShard: cmp.Or(s.RowsPerShard, c.t.RowsPerShard)}
 	const per = RowsPerShard * ShardsPerObject
 	v.Objects = make([]artifacts.ViewObject, (v.Rows+per-1)/per)
 	for o := range v.Objects {
@@ -488,7 +490,7 @@ func (c *cutter) object(from, to int) ([]byte, artifacts.Fence) {
 	var o artifacts.Object
 	var plain []byte
 	var shard artifacts.ShardRows
-	rows := cmp.Or(c.t.RowsPerShard, RowsPerShard)
+	rows := cmp.Or(c.s.RowsPerShard, c.t.RowsPerShard, RowsPerShard)
 	for i := from; i < to; i += rows {
 		j := min(i+rows, to)
 		c.shard(&shard, i, j)

@@ -127,21 +127,21 @@ func (b *bench) history(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.fromDisk(
-		ctx, disk, years, func() error { _, err := capture(one.addr, year, b.auth()); return err }); err != nil {
+	if err := b.fromDisk(ctx, disk, "history", years,
+		func() error { _, err := capture(one.addr, year, b.auth()); return err }); err != nil {
 		return err
 	}
 	return b.flooded(ctx, others, one)
 }
 
-// fromDisk sends requests one after another to an edge that keeps next to nothing in memory,
-// alternating with requests for a cached year. The p99 of the cached ones shows how late the
+// fromDisk sends requests one after another to an edge of a market that keeps next to nothing in
+// memory, alternating with requests for a cached answer. The p99 of the cached ones shows how late the
 // machine is: a round in which it exceeds maxCachedP99 does not count.
-func (b *bench) fromDisk(ctx context.Context, what string, ask asker, cached func() error) error {
+func (b *bench) fromDisk(ctx context.Context, what, market string, ask asker, cached func() error) error {
 	if b.skipped(what) {
 		return nil
 	}
-	s, err := b.edge(ctx, "history-disk", b.store("history"), "--cache-size", "1B")
+	s, err := b.edge(ctx, market+"-disk", b.store(market), "--cache-size", "1B")
 	if err != nil {
 		return err
 	}
