@@ -1066,7 +1066,8 @@ func TestBoardNews(t *testing.T) {
 		if when.Equal(at) {
 			rows["quotes"][1]["price"], rows["quotes"][2]["price"] = "2111.5", "1997.001"
 			rows["quotes"][6]["volume"] = "42"
-			rows["quotes"][7]["price"] = "1993.50" // is the same
+			rows["quotes"][7]["price"] = "1993.50"  // is the same
+			rows["quotes"][8]["price"] = "1992.501" // is not, but for the eye
 		}
 		return rows
 	}
@@ -1077,23 +1078,24 @@ func TestBoardNews(t *testing.T) {
 	pages := map[string]*page{"flash": b.open(t, desktop), "none": b.open(t, desktop)}
 	pages["none"].emulate("", "prefers-reduced-motion", "reduce")
 	const cells = `[...document.querySelectorAll("#table tbody td:not(.who, .lines)")]`
+	const said = `((cell) => cell.textContent + (cell.matches(".price") ? cell.querySelector("[title]").title : ""))`
 	for _, p := range pages {
 		p.goTo(base + "/")
 		p.await(shown + ` && hearing`)
-		p.eval(`globalThis.before = ` + cells + `.map((cell) => cell.textContent)`)
+		p.eval(`globalThis.before = ` + cells + `.map(` + said + `)`)
 	}
 	teststore.PublishAll(t, store, market, at)
 	for animation, p := range pages {
-		p.await(`document.querySelector("#age").textContent.endsWith(", 2 of 20 prices changed")`)
-		p.expect(`document.querySelector("#news").textContent`, "New snapshot: 2 of 20 prices changed")
+		p.await(`document.querySelector("#age").textContent.endsWith(", 3 of 20 prices changed")`)
+		p.expect(`document.querySelector("#news").textContent`, "New snapshot: 3 of 20 prices changed")
 		for _, wrong := range p.texts(cells + `.flatMap((cell, i) => {
-			const want = cell.textContent === before[i] ? "none" : ` + quote(animation) + `, is = getComputedStyle(cell).animationName;
+			const want = ` + said + `(cell) === before[i] ? "none" : ` + quote(animation) + `, is = getComputedStyle(cell).animationName;
 			return is === want ? [] : [before[i] + " > " + cell.textContent + ": " + is];
 		})`) {
 			t.Errorf("%s: %s", animation, wrong)
 		}
 		p.expect(cells+`.filter((cell) => cell.matches(".fresh.price")).map((cell) => cell.textContent + " " + cell.className).join("|")`,
-			"$2,111.50 price fresh rose|$1,997.00 price fresh fell")
+			"$2,111.50 price fresh rose|$1,997.00 price fresh fell|$1,992.50 price fresh rose")
 		p.checkStayed(base)
 	}
 }

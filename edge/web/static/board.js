@@ -606,12 +606,13 @@ function tellNews(rows, newer) {
   $("news").textContent = "New snapshot: " + news.text;
 }
 
-// tint marks what reads otherwise than it did; prices by their direction.
+// tint marks what reads otherwise than it did; prices by their direction, and by all of
+// their digits, as they are counted.
 function tint(now, before) {
-  if (now.textContent === before.textContent) return;
-  const [is, was] = [now, before].map((one) => one.matches(".price") && one.querySelector("[title]")?.title);
-  const decimal = /^[\d.]+$/;
-  now.classList.add("fresh", ...(decimal.test(is) && decimal.test(was) ? [less(was, is) ? "rose" : "fell"] : []));
+  const priced = now.matches(".price"), decimal = /^[\d.]+$/;
+  const [is, was] = [now, before].map((one) => (priced && one.querySelector("[title]")?.title) || one.textContent);
+  if (is === was) return;
+  now.classList.add("fresh", ...(priced && decimal.test(is) && decimal.test(was) ? [less(was, is) ? "rose" : "fell"] : []));
 }
 
 // --- time ----------------------------------------------------------------------
