@@ -20,6 +20,7 @@ import (
 
 	"example.com/marketdata/internal/buildinfo"
 	"example.com/marketdata/internal/logs"
+	"example.com/marketdata/internal/nearest"
 	"github.com/alecthomas/kong"
 )
 
@@ -199,28 +200,6 @@ func didYouMean(word string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}
-	nearest := slices.MinFunc(known, func(a, b string) int { return distance(word, a) - distance(word, b) })
-	return ", did you mean " + nearest + "?"
-}
-
-// distance is Levenshtein's, the letters that must be put in, taken out or
-// exchanged.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			exchanged := last
-			if a[i] != b[j] {
-				exchanged++
-			}
-			last = row[j+1]
-			row[j+1] = min(exchanged, last+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	word = slices.MinFunc(known, func(a, b string) int { return nearest.Distance(word, a) - nearest.Distance(word, b) })
+	return ", did you mean " + word + "?"
 }
