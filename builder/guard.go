@@ -229,11 +229,11 @@ func (g *Guards) badRows(r *source.Report) (stops []error) {
 	for _, f := range r.Files {
 		if f.Rejected > minBadRows && g.MaxBadRows.exceededBy(f.Rejected, f.Rows) {
 			var such []string
-			for _, row := range f.Rejections[:examples] {
+			for _, row := range f.Rejections[:min(examples, len(f.Rejections))] {
 				such = append(such, row.String())
 			}
 			stops = append(
-				stops, stop(ruleBadRows, such, "--max-bad-rows", "%s: %d of %d rows set aside, more than %s", f.Name,
+				stops, stop(ruleBadRows, such, "--max-bad-rows", "%s: %d of %d rows set aside, more than %s", f.Shown,
 					f.Rejected, f.Rows, g.MaxBadRows))
 		}
 	}

@@ -25,7 +25,7 @@ const (
 
 // Errors of ParseDecimal.
 var (
-	errNotDecimal = errors.New("not a decimal in the grammar of JSON numbers")
+	errNotDecimal = errors.New("not a decimal, such as 12.5 or 1e-5")
 	errNegative   = errors.New("negative")
 )
 

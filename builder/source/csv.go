@@ -36,7 +36,7 @@ func (f csvFolder) Files(ctx context.Context, t time.Time) (Files, error) {
 	}
 	c := &csvFiles{folder: files.(fsFiles), files: map[string]fs.FileInfo{}}
 	var newest time.Time
-	for _, name := range []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
+	for _, name := range rowFiles {
 		info, err := fs.Stat(c.folder.fsys, csvName(name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && name == AssetsFile:
@@ -70,6 +70,16 @@ type csvFiles struct {
 	info   []byte                 // if there is no feed.json
 }
 
+// Shown is what reports call a file of the feed.
+func (c *csvFiles) Shown(name string) string {
+	if name == InfoFile {
+		return name
+	}
+	return csvName(name)
+}
+
+func (c *csvFiles) list() []string { return c.folder.list() }
+
 func (c *csvFiles) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if name == InfoFile {
 		f, err := c.folder.Open(ctx, name)
@@ -90,7 +100,7 @@ func (c *csvFiles) Open(ctx context.Context, name string) (io.ReadCloser, error)
 	r.csv = csv.NewReader(&r.line)
 	r.csv.FieldsPerRecord, r.csv.ReuseRecord = -1, true
 	if err := r.header(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", csvName(name), err), f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
 	return r, nil
 }
@@ -111,8 +121,8 @@ type csvReader struct {
 	buf    []byte // the memory of out
 }
 
-// Name is what reports call the file.
-func (r *csvReader) Name() string { return r.was.Name() }
+// Columns are the names in the first line.
+func (r *csvReader) Columns() []string { return r.names }
 
 // header reads the names of the columns.
 func (r *csvReader) header(ctx context.Context) error {
@@ -144,7 +154,7 @@ func (r *csvReader) header(ctx context.Context) error {
 // swallow all lines after it.
 func (r *csvReader) cells(line []byte) ([]string, error) {
 	if !utf8.Valid(line) {
-		return nil, errors.New("not valid UTF-8")
+		return nil, errors.New("the line is not valid UTF-8")
 	}
 	r.line.Reset(line)
 	cells, err := r.csv.Read()
@@ -190,7 +200,10 @@ func (r *csvReader) appendLine(dst, line []byte, err error) []byte {
 		cells, err = r.cells(line)
 	}
 	if err == nil && len(cells) != len(r.names) {
-		err = fmt.Errorf("%d cells, and the first line names %d", len(cells), len(r.names))
+		err = fmt.Errorf("the row has %d cells, and the first line names %d columns", len(cells), len(r.names))
+	}
+	if errors.Is(err, errLineTooLong) {
+		err = fmt.Errorf("the line is longer than %d bytes", MaxLine)
 	}
 	if err != nil {
 		return append(append(dst, quoted(err.Error())...), '\n')

@@ -60,6 +60,14 @@ func (f fsFiles) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	return sizedFile{file, info.Size()}, nil
 }
 
+func (f fsFiles) list() (names []string) {
+	entries, _ := fs.ReadDir(f.fsys, ".") // for suggestions only
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
 type sizedFile struct {
 	fs.File
 	size int64
@@ -95,9 +103,9 @@ func Write(ctx context.Context, dir string, files Files, progress func(file stri
 	if err := remove(filepath.Join(dir, InfoFile)); err != nil {
 		return fmt.Errorf("write feed: %w", err)
 	}
-	for _, name := range []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
+	for _, name := range rowFiles {
 		if err := copyFile(ctx, dir, name, files, progress); err != nil {
-			return fmt.Errorf("write feed: %s: %w", name, err)
+			return fmt.Errorf("write feed: %s: %w", shownName(files, name), err)
 		}
 	}
 	if err := durable.WriteFile(filepath.Join(dir, InfoFile), bytes.NewReader(info), 0o644); err != nil {

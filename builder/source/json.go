@@ -83,10 +83,25 @@ type object struct {
 	path   string   // precedes names in messages: "market."
 	names  []string // in the order in which they are likely to come
 	values [][]byte // raw JSON by name; nil when absent or null
+	// unknown are the members of other names, those of objects within this one too; valid as
+	// long as values.
+	unknown []member
+}
+
+// member is a member of an object, which does not know its name.
+type member struct {
+	of          *object
+	name, value []byte
+}
+
+// clear forgets the last line.
+func (o *object) clear() {
+	clear(o.values)
+	o.unknown = o.unknown[:0]
 }
 
 func newObject(path string, names ...string) *object {
-	return &object{path, names, make([][]byte, len(names))}
+	return &object{path: path, names: names, values: make([][]byte, len(names))}
 }
 
 // set records a member. Rows of one file tend to have their fields in the same
@@ -105,13 +120,14 @@ func (o *object) set(name, value []byte, from int) (next int) {
 		}
 		from++
 	}
+	o.unknown = append(o.unknown, member{o, name, value})
 	return from
 }
 
 // read reads text, which must be one JSON object, with white space around it. The error
 // is errNotObject for other JSON.
 func (o *object) read(text []byte) error {
-	clear(o.values)
+	o.clear()
 	if err := valid(text); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package source
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type ReadOptions struct {
 	// Progress receives how much of a file has been read, in bytes; total is -1
 	// when it is not known.
 	Progress func(file string, read, total int64)
+	// Listed bounds the rejections and the warnings of each file in the report; 0: 100.
+	Listed int
 }
 
 // Read reads a feed. It sets aside every row that FEED.md says cannot be used;
@@ -47,21 +50,24 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 	if p, ok := files.(Provenance); ok {
 		r.report.Parts = p.Parts()
 	}
-	for _, file := range []struct {
-		name string
-		rows func(expected int) accepter
-	}{
-		{AssetsFile, r.assets},
-		{QuotesFile, r.quotes},
-		{ExchangesFile, r.exchanges},
-		{CategoriesFile, r.categories},
-		{ChainsFile, r.chains},
-	} {
-		if err := r.file(ctx, file.name, file.rows); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", file.name, err)
+	rows := []func(expected int) accepter{r.assets, r.quotes, r.exchanges, r.categories, r.chains}
+	for i, name := range rowFiles {
+		if err := r.file(ctx, name, rows[i]); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", shownName(files, name), err)
 		}
 	}
 	return feed, r.report, nil
+}
+
+// rowFiles are the files of rows, in the order of reading: others refer to assets.
+var rowFiles = []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile}
+
+// shownName is what messages call a file of the feed.
+func shownName(files Files, name string) string {
+	if n, ok := files.(interface{ Shown(name string) string }); ok {
+		return n.Shown(name)
+	}
+	return name
 }
 
 // ReadInfo reads feed.json: the database that the feed is from, and its time.
@@ -116,6 +122,11 @@ func parseInfo(b []byte) (database string, t time.Time, err error) {
 	if t, err = parseTime(text); err != nil {
 		r.fail(o, timeField, "%w", err)
 	}
+	if e, ok := r.err.(*fieldError); ok && e.value == nil {
+		if like := meantBy(e.field, o.unknownNames()); like != "" {
+			return "", t, fmt.Errorf("%w; %s", e, like)
+		}
+	}
 	return database, t, r.err
 }
 
@@ -125,6 +136,7 @@ type reader struct {
 	opts   ReadOptions
 	feed   *market.Feed
 	report *Report
+	now    problems
 
 	lines lines
 	row   row
@@ -141,33 +153,32 @@ type reader struct {
 // in object; it changes nothing if it returns an error.
 type accepter struct {
 	object *object
+	within []*object // the objects in it
 	accept func(o *object) error
 }
 
 // file reads one file's rows.
 func (r *reader) file(ctx context.Context, name string, rows func(expected int) accepter) error {
-	r.report.Files = append(r.report.Files, FileReport{Name: name})
+	r.report.Files = append(r.report.Files, FileReport{Name: name, Shown: shownName(r.files, name)})
 	report := &r.report.Files[len(r.report.Files)-1]
+	r.now = problems{FileReport: report, most: cmp.Or(r.opts.Listed, maxRejections), fields: map[string]int{}}
+	r.row.table = nil
 	f, err := r.files.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if name == AssetsFile {
-			return errMissing
-		}
-		return nil
+		return r.missing(name)
 	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	shown := name
-	if named, ok := f.(interface{ Name() string }); ok {
-		shown = named.Name()
-	}
 	w := watch(ctx, f, name, r.opts.Progress)
 	if err := r.lines.reset(w); err != nil {
 		return err
 	}
 	a := rows(r.lines.expect(w.total))
+	if t, ok := f.(interface{ Columns() []string }); ok {
+		r.row.table = r.unknownColumns(t.Columns(), a)
+	}
 	for {
 		line, err := r.lines.next()
 		if err == io.EOF {
@@ -181,33 +192,46 @@ func (r *reader) file(ctx context.Context, name string, rows func(expected int) 
 			continue
 		}
 		report.Rows++
-		if !tooLong {
+		if a.object.clear(); !tooLong {
 			err = r.accept(line, a)
 		}
 		if err == nil {
 			report.Accepted++
-			continue
+		} else {
+			r.reject(a, line, err)
 		}
-		report.Rejected++
-		if len(report.Rejections) < maxRejections {
-			rejection := Rejection{File: shown, Line: r.lines.number, Reason: err.Error()}
-			if key := a.object.values[fieldKey]; !tooLong && key != nil && key[0] == '"' {
-				rejection.Key = shorten(r.row.unquote(key))
-			}
-			report.Rejections = append(report.Rejections, rejection)
+		if r.row.table == nil && len(a.object.unknown) > 0 {
+			r.unknownFields(a)
 		}
 	}
+}
+
+// missing returns an error if a feed must have the file, and warns if one is named like it.
+func (r *reader) missing(name string) error {
+	like := namedLike(r.files, r.now.Shown)
+	switch {
+	case name == AssetsFile && like != "":
+		return fmt.Errorf("%w; there is %s", errMissing, like)
+	case name == AssetsFile:
+		return errMissing
+	case like != "" && r.warn():
+		r.now.Warnings = append(r.now.Warnings, Problem{File: like, Reason: "unknown file, ignored",
+			Suggestion: didYouMean(r.now.Shown)})
+	}
+	return nil
 }
 
 var errUTF8 = errors.New("not JSON: not valid UTF-8")
 
 func (r *reader) accept(line []byte, a accepter) error {
 	if !utf8.Valid(line) {
-		clear(a.object.values)
 		return errUTF8
 	}
 	if r.row.start(line, a.object); r.row.err != nil {
-		clear(a.object.values)
+		a.object.clear()
+		if r.row.table != nil { // which makes a line that is no row the reason why
+			return errors.New(string(r.row.unquote(bytes.TrimSpace(line))))
+		}
 		if r.row.err == errNotObject {
 			return fmt.Errorf("%w: %s", errNotObject, shorten(line))
 		}

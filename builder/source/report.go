@@ -1,11 +1,9 @@
 package source
 
-import (
-	"fmt"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
-// maxRejections bounds the rejections of each file that a Report lists. All are counted.
+// maxRejections bounds the rejections and the warnings of each file that a Report lists, unless
+// ReadOptions.Listed does. All are counted.
 const maxRejections = 100
 
 // Report says how many of a feed's rows Read accepted, and why not the others.
@@ -22,31 +20,20 @@ type Report struct {
 
 // FileReport counts a file's rows, without blank lines. Rows is Accepted plus Rejected.
 type FileReport struct {
-	Name                     string
+	Name string
+	// Shown is the name in messages: assets.csv for assets.ndjson.
+	Shown                    string
 	Rows, Accepted, Rejected int
-	// Rejections are the first maxRejections rows that were set aside.
-	Rejections []Rejection
+	// Warned counts what is ignored: unknown fields and columns, each once, and members, native
+	// coins and times that cannot be used.
+	Warned int
+	// Rejections are the first rows that were set aside, and Warnings the first of Warned, at most
+	// ReadOptions.Listed of each.
+	Rejections, Warnings []Problem
+	// Spread says that the file is not lines but one array, or objects over several lines.
+	// Rejections then has the first line only.
+	Spread bool
 }
-
-// Rejection says why a row was set aside.
-type Rejection struct {
-	File string
-	// Line counts from 1, blank lines included.
-	Line int
-	// Key is the row's key, shortened if it is long; "" if it cannot be read.
-	Key    string
-	Reason string
-}
-
-func (r Rejection) String() string {
-	if r.Key == "" {
-		return fmt.Sprintf("%s:%d: %s", r.File, r.Line, r.Reason)
-	}
-	return fmt.Sprintf("%s:%d: key %q: %s", r.File, r.Line, r.Key, r.Reason)
-}
-
-// maxQuoted bounds quotations from a row in reports and reasons, in bytes.
-const maxQuoted = 80
 
 // shorten cuts text to maxQuoted bytes, between two characters.
 func shorten(text []byte) string {

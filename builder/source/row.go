@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ const maxInteger = market.MaxID
 type row struct {
 	scratch []byte   // texts that had to be unescaped
 	texts   [][]byte // of the last array
+	table   *columns // nil if the file is not a table
 	err     error
 }
 
@@ -40,11 +42,37 @@ func (r *row) unquote(raw []byte) []byte {
 
 func (r *row) fail(o *object, field int, format string, args ...any) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%s%s: "+format, append([]any{o.path, o.names[field]}, args...)...)
+		r.err = &fieldError{o.path + o.names[field], o.values[field], fmt.Errorf(format, args...)}
+	}
+}
+
+// fieldError says what is wrong with a field; value is its JSON, nil if it is absent.
+type fieldError struct {
+	field string
+	value []byte
+	err   error
+}
+
+func (e *fieldError) Error() string { return e.field + ": " + e.err.Error() }
+func (e *fieldError) Unwrap() error { return e.err }
+
+// missing fails for a required field that is absent.
+func (r *row) missing(o *object, field int) {
+	switch {
+	case r.table == nil:
+		r.fail(o, field, "missing")
+	case slices.Contains(r.table.names, o.path+o.names[field]):
+		r.fail(o, field, "empty")
+	default:
+		r.fail(o, field, "missing: no column is named so")
 	}
 }
 
 func (r *row) wrongType(o *object, field int, want string) {
+	if r.table != nil { // cells have no type
+		r.fail(o, field, "want %s", want)
+		return
+	}
 	kind := "a number"
 	switch o.values[field][0] {
 	case '"':
@@ -119,7 +147,7 @@ func (r *row) required(o *object, field int) []byte {
 	text, ok := r.text(o, field)
 	switch {
 	case o.values[field] == nil:
-		r.fail(o, field, "missing")
+		r.missing(o, field)
 	case ok && len(text) == 0:
 		r.fail(o, field, "empty")
 	}
@@ -211,7 +239,7 @@ func (r *row) boolean(o *object, field int, absent bool) bool {
 // sub reads an object within the row; ok is false if it is absent or another type.
 func (r *row) sub(o *object, field int, into *object) (ok bool) {
 	raw := o.values[field]
-	clear(into.values)
+	into.clear()
 	if raw == nil {
 		return false
 	}
@@ -220,6 +248,7 @@ func (r *row) sub(o *object, field int, into *object) (ok bool) {
 		return false
 	}
 	into.members(raw)
+	o.unknown = append(o.unknown, into.unknown...)
 	return true
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -65,13 +67,14 @@ func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 		return n, r.row.err
 	}
 	if _, taken := c.keys[string(i.key)]; taken {
-		return n, errKeySeen
+		return n, &fieldError{"key", quoted(string(i.key)), errKeySeen}
 	}
 	uniqueSlug := c.collection != "exchanges"
 	if uniqueSlug {
 		c.folded = artifacts.AppendFold(c.folded[:0], i.slug)
 		if owner, taken := c.slugs[string(c.folded)]; taken {
-			return n, fmt.Errorf("slug: %q is that of key %q", shorten(i.slug), shorten([]byte(owner)))
+			return n, &fieldError{"slug", strconv.AppendQuote(nil, string(i.slug)),
+				fmt.Errorf("%q is that of key %q", shorten(i.slug), shorten([]byte(owner)))}
 		}
 	}
 	if i.id != 0 {
@@ -96,7 +99,7 @@ func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 	return n, nil
 }
 
-var errKeySeen = errors.New("key: seen before in this file")
+var errKeySeen = errors.New("seen before in this file")
 
 // keepLike keeps a text that is often equal to another kept text.
 func (r *reader) keepLike(text []byte, kept string) string {
@@ -109,12 +112,15 @@ func (r *reader) keepLike(text []byte, kept string) string {
 // checkID returns an error if another key has a given id, in this file or among all ids
 // ever given out, if the key has another id, or if the id of a new key is too high.
 func (r *reader) checkID(c *claims, i identity) error {
+	wrong := func(format string, args ...any) error {
+		return &fieldError{"id", strconv.AppendUint(nil, i.id, 10), fmt.Errorf(format, args...)}
+	}
 	owner, taken := c.ids[i.id]
 	if !taken && r.opts.Owner != nil {
 		owner, taken = r.opts.Owner(c.collection, i.id)
 	}
 	if taken && owner != string(i.key) {
-		return fmt.Errorf("id: %d is that of key %q", i.id, shorten([]byte(owner)))
+		return wrong("%d is that of key %q", i.id, shorten([]byte(owner)))
 	}
 	known, ok := uint64(0), false
 	if r.opts.Known != nil {
@@ -122,10 +128,9 @@ func (r *reader) checkID(c *claims, i identity) error {
 	}
 	switch {
 	case ok && known != i.id:
-		return fmt.Errorf("id: the key has id %d, not %d", known, i.id)
+		return wrong("the key has id %d, not %d", known, i.id)
 	case !ok && i.id > market.MaxNewID:
-		return fmt.Errorf("id: %d of a new key: want at most %d, which leaves ids to be assigned", i.id,
-			uint64(market.MaxNewID))
+		return wrong("%d of a new key: want at most %d, which leaves ids to be assigned", i.id, uint64(market.MaxNewID))
 	}
 	return nil
 }
@@ -147,7 +152,7 @@ func (r *reader) assets(expected int) accepter {
 	claimed := newClaims("assets", expected)
 	r.directory = claimed.keys
 	r.feed.Assets = make([]market.Asset, 0, expected)
-	return accepter{assetObject(), func(o *object) error {
+	return accepter{object: assetObject(), accept: func(o *object) error {
 		row := &r.row
 		id := row.identity(o)
 		symbol := row.name(o, assetSymbol)
@@ -188,14 +193,14 @@ func quoteObject() *object {
 }
 
 func (r *reader) quotes(expected int) accepter {
-	quoted := make([]bool, len(r.feed.Assets))
+	seen := make([]bool, len(r.feed.Assets))
 	r.feed.Quotes = make([]market.Quote, 0, expected)
-	return accepter{quoteObject(), func(o *object) error {
+	return accepter{object: quoteObject(), accept: func(o *object) error {
 		row := &r.row
 		key := row.name(o, fieldKey)
 		price, ok := row.decimal(o, quotePrice, market.PriceDecimals, market.PriceIntDigits)
 		if !ok {
-			row.fail(o, quotePrice, "missing")
+			row.missing(o, quotePrice)
 		}
 		marketCap, _ := row.decimal(o, quoteMarketCap, market.MoneyDecimals, market.MoneyIntDigits)
 		volume, _ := row.decimal(o, quoteVolume, market.MoneyDecimals, market.MoneyIntDigits)
@@ -205,11 +210,11 @@ func (r *reader) quotes(expected int) accepter {
 		asset, ok := r.directory[string(key)]
 		switch {
 		case !ok:
-			return errNoAsset
-		case quoted[asset]:
-			return errKeySeen
+			return &fieldError{"key", quoted(string(key)), errNoAsset}
+		case seen[asset]:
+			return &fieldError{"key", quoted(string(key)), errKeySeen}
 		}
-		quoted[asset] = true
+		seen[asset] = true
 		r.feed.Quotes = append(r.feed.Quotes, market.Quote{
 			Asset: int(asset), Price: price, MarketCap: marketCap, Volume: volume,
 		})
@@ -217,7 +222,7 @@ func (r *reader) quotes(expected int) accepter {
 	}}
 }
 
-var errNoAsset = errors.New("key: no asset in the directory has it")
+var errNoAsset = errors.New("no asset in the directory has it")
 
 const (
 	exchangeLogo = firstOwnField + iota
@@ -247,7 +252,7 @@ func (r *reader) exchanges(expected int) accepter {
 	links := newObject("links.", market.ExchangeLinks[:]...)
 	fees := newObject("fees.", "maker", "taker")
 	aggregate := newObject("market.", "volume_24h", "markets_count", "coins_count", "data_time")
-	return accepter{exchangeObject(), func(o *object) error {
+	return accepter{object: exchangeObject(), within: []*object{links, fees, aggregate}, accept: func(o *object) error {
 		row := &r.row
 		id := row.identity(o)
 		logo := row.url(o, exchangeLogo)
@@ -276,6 +281,7 @@ func (r *reader) exchanges(expected int) accepter {
 		}
 		if badTime {
 			r.report.BadDataTimes++
+			r.badTime(o, aggregate.values[marketDataTime])
 		}
 		r.feed.Exchanges = append(r.feed.Exchanges, e)
 		return nil
@@ -334,12 +340,13 @@ func (r *reader) chains(expected int) accepter {
 func (r *reader) groups(collection string, o *object, into *[]market.Group, expected int) accepter {
 	claimed := newClaims(collection, expected)
 	var members []int
-	return accepter{o, func(o *object) error {
+	var unknown [][]byte
+	return accepter{object: o, accept: func(o *object) error {
 		row := &r.row
 		id := row.identity(o)
 		g := market.Group{Active: row.groupIsActive(o), Native: -1}
 		var displayName []byte
-		unknownNatives := 0
+		var unknownNative []byte
 		if collection == "chains" {
 			displayName = id.name
 			if text, ok := row.bounded(o, chainDisplayName, maxName); ok {
@@ -352,17 +359,16 @@ func (r *reader) groups(collection string, o *object, into *[]market.Group, expe
 				if asset, ok := r.directory[string(native)]; ok {
 					g.Native = int(asset)
 				} else {
-					unknownNatives = 1
+					unknownNative = native
 				}
 			}
 		}
-		unknownMembers := 0
-		members = members[:0]
+		members, unknown = members[:0], unknown[:0]
 		for _, key := range row.array(o, groupMembers) {
 			if asset, ok := r.directory[string(key)]; ok {
 				members = append(members, int(asset))
 			} else {
-				unknownMembers++
+				unknown = append(unknown, key)
 			}
 		}
 		n, err := r.claim(claimed, id, len(*into))
@@ -375,8 +381,14 @@ func (r *reader) groups(collection string, o *object, into *[]market.Group, expe
 		copy(g.Members, members)
 		g.Key, g.ID, g.Name, g.Slug = n.key, n.id, n.name, n.slug
 		g.DisplayName = r.text.keep(displayName)
-		r.report.UnknownMembers += unknownMembers
-		r.report.UnknownNatives += unknownNatives
+		for _, key := range unknown {
+			r.report.UnknownMembers++
+			r.unknownAsset(o, groupMembers, key)
+		}
+		if unknownNative != nil {
+			r.report.UnknownNatives++
+			r.unknownAsset(o, chainNative, unknownNative)
+		}
 		*into = append(*into, g)
 		return nil
 	}}
@@ -388,7 +400,9 @@ func (r *row) groupIsActive(o *object) bool {
 	case !given || string(status) == "active":
 		return true
 	case string(status) != "disabled" && string(status) != "deleted":
-		r.fail(o, groupStatus, "%q is none of active, disabled, deleted", shorten(status))
+		r.fail(o, groupStatus, "%q is none of %s", shorten(status), strings.Join(statuses, ", "))
 	}
 	return false
 }
+
+var statuses = []string{"active", "disabled", "deleted"}

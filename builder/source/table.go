@@ -34,7 +34,12 @@ func NewTable(names []string) (*Table, error) {
 		return nil, fmt.Errorf("%d columns: want at most %d", len(names), maxColumns)
 	}
 	if !slices.Contains(names, "key") {
-		return nil, fmt.Errorf("no column is named key; the columns are %q", shorten([]byte(strings.Join(names, ", "))))
+		hint := meantBy("key", names)
+		if len(names) == 1 && strings.ContainsAny(names[0], ";\t") {
+			hint = "want commas between them"
+		}
+		return nil, fmt.Errorf("no column is named key; the columns are %q%s",
+			shorten([]byte(strings.Join(names, ", "))), strings.TrimSuffix("; "+hint, "; "))
 	}
 	for i, name := range names {
 		object, field, dotted := strings.Cut(name, ".")

@@ -106,6 +106,14 @@ func (d dirFS) Open(name string) (fs.File, error) {
 	return Open(filepath.Join(string(d), filepath.FromSlash(name)))
 }
 
+// ReadDir implements fs.ReadDirFS.
+func (d dirFS) ReadDir(name string) ([]fs.DirEntry, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
+	}
+	return os.ReadDir(filepath.Join(string(d), filepath.FromSlash(name)))
+}
+
 // ReadFile reads a file of at most limit bytes. A longer one is an error, and nothing
 // of it is returned.
 func ReadFile(path string, limit int64) ([]byte, error) {

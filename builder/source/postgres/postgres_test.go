@@ -86,7 +86,7 @@ func (s *server) everyType(t *testing.T) {
 			rejected = append(rejected, r.String())
 		}
 	}
-	if want := `assets.ndjson:3: key "3": name: empty; quotes.ndjson:3: key "3": price: not a decimal in the grammar of JSON numbers`; strings.Join(rejected, "; ") != want {
+	if want := `assets.ndjson:3: key "3": name: empty; quotes.ndjson:3: key "3": price: not a decimal, such as 12.5 or 1e-5: "NaN"`; strings.Join(rejected, "; ") != want {
 		t.Errorf("set aside: %q", rejected)
 	}
 	if want := time.Date(2026, 11, 21, 10, 5, 31, 5e8, time.UTC); feed.Database != "prices" || !feed.Time.Equal(want) {

@@ -40,11 +40,11 @@ func with(feed fstest.MapFS, name, row string) fstest.MapFS {
 	return more
 }
 
-func readFeed(t *testing.T, feed fstest.MapFS) (*market.Feed, []source.Rejection) {
+func readFeed(t *testing.T, feed fstest.MapFS) (*market.Feed, []source.Problem) {
 	t.Helper()
 	f, report, err := source.Read(t.Context(), source.FS(feed), source.ReadOptions{})
 	must.OK(t, err)
-	var rejected []source.Rejection
+	var rejected []source.Problem
 	for _, file := range report.Files {
 		rejected = append(rejected, file.Rejections...)
 	}

@@ -1,0 +1,298 @@
+package source
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/nearest"
+)
+
+// Problem says why a row was set aside, or what in a feed is ignored.
+type Problem struct {
+	File string `json:"file"`
+	// Line counts from 1, blank lines included; 0 for the whole file.
+	Line int `json:"line,omitempty"`
+	// Key is the row's key, shortened if it is long; "" if it cannot be read.
+	Key string `json:"key,omitempty"`
+	// Field is the name of the field or column; Value what the file has there, shortened.
+	Field string `json:"field,omitempty"`
+	Value string `json:"value,omitempty"`
+	// Reason begins with the field, if it is about one.
+	Reason string `json:"reason"`
+	// Suggestion says what may be meant; "" if nothing is like it.
+	Suggestion string `json:"suggestion,omitempty"`
+	// Rows is how many rows have an unknown field; Line is that of the first.
+	Rows int `json:"rows,omitempty"`
+}
+
+func (p Problem) String() string {
+	text := p.File
+	if p.Line > 0 {
+		text += fmt.Sprintf(":%d", p.Line)
+	}
+	if p.Key != "" {
+		text += fmt.Sprintf(": key %q", p.Key)
+	}
+	return text + ": " + p.Text()
+}
+
+// Text is the problem without its place.
+func (p Problem) Text() string {
+	text := p.Reason
+	if p.Rows > 1 {
+		text += fmt.Sprintf(" in %d rows", p.Rows)
+	}
+	if p.Value != "" && p.Value != `""` && p.Field != "key" && !strings.Contains(text, p.Value) {
+		text += ": " + p.Value
+	}
+	if p.Suggestion != "" {
+		text += "; " + p.Suggestion
+	}
+	return text
+}
+
+// didYouMean suggests a word; "" suggests nothing.
+func didYouMean(word string) string {
+	if word == "" {
+		return ""
+	}
+	return "did you mean " + word + "?"
+}
+
+// maxQuoted bounds quotations from a row in reports and reasons, in bytes.
+const maxQuoted = 80
+
+// Suggestions of keys compare with all assets, so their number is bounded, and that of the assets.
+const (
+	maxKeySuggestions = 20 // in a file
+	maxKeysCompared   = 20_000
+)
+
+// columns are those of a table.
+type columns struct {
+	names   []string
+	unknown []string
+}
+
+// problems are those of one file.
+type problems struct {
+	*FileReport
+	most      int            // listed
+	fields    map[string]int // unknown fields, to their warnings; -1 if those are not listed
+	suggested int            // keys
+	name      []byte
+}
+
+// problem begins one that is about the row in a.
+func (r *reader) problem(a accepter) Problem {
+	p := Problem{File: r.now.Shown, Line: r.lines.number}
+	if key := a.object.values[fieldKey]; key != nil && key[0] == '"' {
+		p.Key = shorten(r.row.unquote(key))
+	}
+	return p
+}
+
+// value returns the JSON of a field as the file has it.
+func (r *reader) value(raw []byte) string {
+	if r.row.table != nil && len(raw) > 0 && raw[0] == '"' {
+		raw = r.row.unquote(raw)
+	}
+	return shorten(raw)
+}
+
+// reject counts a row that was set aside.
+func (r *reader) reject(a accepter, line []byte, err error) {
+	r.now.Rejected++
+	first := r.now.Rows == 1 && r.row.table == nil
+	if start := bytes.TrimLeft(line, " \t\r"); first && len(start) > 0 && start[0] == '[' {
+		r.now.Spread = true
+		cause := "not JSON"
+		if errors.Is(err, errNotObject) {
+			cause = errNotObject.Error()
+		}
+		err = errors.New(cause + " but an array: want one object a line; jq -c '.[]' FILE makes such lines")
+	} else if first && string(bytes.TrimSpace(line)) == "{" {
+		r.now.Spread = true
+		err = errors.New("not JSON: an object over several lines: want it on one; jq -c . FILE makes such lines")
+	}
+	if len(r.now.Rejections) >= r.now.most || r.now.Spread && !first {
+		return
+	}
+	p := r.problem(a)
+	p.Reason = err.Error()
+	if e, ok := err.(*fieldError); ok {
+		p.Field, p.Value = e.field, r.value(e.value)
+		p.Suggestion = r.suggest(a, e)
+	}
+	r.now.Rejections = append(r.now.Rejections, p)
+}
+
+// suggest says what may be meant by a field that cannot be used.
+func (r *reader) suggest(a accepter, e *fieldError) string {
+	switch {
+	case e.err == errNoAsset:
+		return r.suggestAsset(r.row.unquote(e.value))
+	case e.field == "status" && len(e.value) > 0 && e.value[0] == '"':
+		return didYouMean(nearest.Likely(string(r.row.unquote(e.value)), statuses))
+	case e.value != nil:
+		return ""
+	case r.row.table != nil:
+		return meantBy(e.field, r.row.table.unknown)
+	}
+	return meantBy(e.field, a.object.unknownNames())
+}
+
+func (o *object) unknownNames() (names []string) {
+	for _, m := range o.unknown {
+		names = append(names, m.of.path+string(m.name))
+	}
+	return names
+}
+
+// meantBy names the unknown field that is probably meant for one that is missing.
+func meantBy(field string, unknown []string) string {
+	if found := cmp.Or(nearest.Likely(field, unknown), nearest.Part(field, unknown)); found != "" {
+		return fmt.Sprintf("rename %q to %s?", shorten([]byte(found)), field)
+	}
+	return ""
+}
+
+// suggestAsset names the asset whose key may be meant, or whose slug or symbol it is.
+func (r *reader) suggestAsset(key []byte) string {
+	if r.now.suggested++; r.now.suggested > maxKeySuggestions || len(r.feed.Assets) > maxKeysCompared ||
+		len(key) > maxQuoted {
+		return ""
+	}
+	if i := slices.IndexFunc(r.feed.Assets, func(a market.Asset) bool {
+		return strings.EqualFold(a.Slug, string(key)) || strings.EqualFold(a.Symbol, string(key))
+	}); i >= 0 {
+		return didYouMean(shorten([]byte(r.feed.Assets[i].Key)))
+	}
+	var keys []string // of the same digits: 1028 is never meant by 1027
+	for _, a := range r.feed.Assets {
+		if digits(a.Key) == digits(string(key)) {
+			keys = append(keys, a.Key)
+		}
+	}
+	return didYouMean(shorten([]byte(nearest.Likely(string(key), keys))))
+}
+
+func digits(key string) string {
+	return strings.Map(func(r rune) rune {
+		if r < '0' || '9' < r {
+			return -1
+		}
+		return r
+	}, key)
+}
+
+// warn counts a problem that does not set its row aside, and returns whether there is room to list it.
+func (r *reader) warn() (listed bool) {
+	r.now.Warned++
+	return len(r.now.Warnings) < r.now.most
+}
+
+// unknownAsset warns of a member or native coin, key, of the group in a, that is not in the directory.
+func (r *reader) unknownAsset(o *object, field int, key []byte) {
+	if !r.warn() {
+		return
+	}
+	p := r.problem(accepter{object: o})
+	p.Field, p.Value = o.names[field], shorten(key)
+	p.Reason = fmt.Sprintf("%s: no asset has the key %q", p.Field, p.Value)
+	p.Suggestion = r.suggestAsset(key)
+	r.now.Warnings = append(r.now.Warnings, p)
+}
+
+// badTime warns of a data_time that is shown as none.
+func (r *reader) badTime(o *object, value []byte) {
+	if !r.warn() {
+		return
+	}
+	p := r.problem(accepter{object: o})
+	p.Field, p.Value = "market.data_time", r.value(value)
+	p.Reason = p.Field + ": " + errTime.Error() + ", after 1970"
+	r.now.Warnings = append(r.now.Warnings, p)
+}
+
+// unknownFields warns of the fields of the last row that nobody reads, once for each name.
+func (r *reader) unknownFields(a accepter) {
+	for _, m := range a.object.unknown {
+		r.now.name = append(append(r.now.name[:0], m.of.path...), m.name...)
+		if at, seen := r.now.fields[string(r.now.name)]; seen {
+			if at >= 0 {
+				r.now.Warnings[at].Rows++
+			}
+			continue
+		}
+		at, listed := -1, r.warn()
+		if listed {
+			p := r.problem(a)
+			p.Field, p.Value, p.Rows = shorten(r.now.name), r.value(m.value), 1
+			p.Reason = p.Field + ": unknown field, ignored"
+			p.Suggestion = suggestField(p.Field, a.absent(func(o *object, i int) bool { return o.values[i] == nil }))
+			at = len(r.now.Warnings)
+			r.now.Warnings = append(r.now.Warnings, p)
+		}
+		if len(r.now.fields) < r.now.most {
+			r.now.fields[string(r.now.name)] = at
+		}
+	}
+}
+
+// unknownColumns warns of the columns that are no fields, and returns all.
+func (r *reader) unknownColumns(names []string, a accepter) *columns {
+	c := &columns{names: names}
+	known := a.absent(func(*object, int) bool { return true })
+	absent := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return slices.Contains(names, name) })
+	for _, name := range names {
+		if name == "" || slices.Contains(known, name) {
+			continue
+		}
+		c.unknown = append(c.unknown, name)
+		if !r.warn() {
+			continue
+		}
+		p := Problem{File: r.now.Shown, Line: 1, Field: shorten([]byte(name))}
+		p.Reason = p.Field + ": unknown column, ignored"
+		p.Suggestion = suggestField(name, absent)
+		r.now.Warnings = append(r.now.Warnings, p)
+	}
+	return c
+}
+
+func suggestField(name string, absent []string) string {
+	return didYouMean(cmp.Or(nearest.Likely(name, absent), nearest.Part(name, absent)))
+}
+
+// absent names the fields that is reports.
+func (a accepter) absent(is func(o *object, field int) bool) (names []string) {
+	for _, o := range append([]*object{a.object}, a.within...) {
+		for i, name := range o.names {
+			if is(o, i) {
+				names = append(names, o.path+name)
+			}
+		}
+	}
+	return names
+}
+
+// lister is implemented by files whose names can be listed.
+type lister interface{ list() []string }
+
+// namedLike returns the name of a file that is probably meant for one that is missing, or "".
+func namedLike(files Files, missing string) string {
+	l, ok := files.(lister)
+	if !ok {
+		return ""
+	}
+	others := slices.DeleteFunc(l.list(), func(name string) bool {
+		return slices.ContainsFunc(rowFiles, func(f string) bool { return name == shownName(files, f) })
+	})
+	return nearest.Likely(missing, others)
+}
