@@ -371,7 +371,7 @@ func (b *build) read(ctx context.Context, name string, files source.Files, prior
 	}
 	for _, f := range in.rows.Files {
 		for _, r := range f.Rejections[:min(len(f.Rejections), maxReportedRejections)] {
-			b.Log.Warn("row set aside", "file", r.File, "line", r.Line, "key", r.Key, "reason", r.Reason)
+			b.Log.Warn("row set aside", "file", r.File, "line", r.Line, "key", r.Key, "reason", r.Text())
 		}
 	}
 	b.report.feed(in)
@@ -438,7 +438,7 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	case t.Before(last):
 		return fmt.Errorf("snapshot %s: %w, %s", publish.Stamp(t), ErrOlder, publish.Stamp(last))
 	case t.Equal(last):
-		return fmt.Errorf("snapshot %s: %w; a time has one snapshot: correct it with that of %s, the next;"+
+		return fmt.Errorf("snapshot %s: %w; a time has one snapshot: publish the correction as the next, --time %s;"+
 			" until then builder rollback puts the one before back",
 			publish.Stamp(t), ErrOther, publish.Stamp(t.Add(artifacts.Step)))
 	case !t.After(head.Manifest.WithdrawnThrough):

@@ -24,6 +24,9 @@ type Report struct {
 	Rejected map[string]int `json:"rejected"`
 	// Rejections are the first of them, with their reasons.
 	Rejections []string `json:"rejections"`
+	// Warned counts what of the feed is ignored, and Warnings are the first such.
+	Warned   int      `json:"warned"`
+	Warnings []string `json:"warnings"`
 	// UnknownMembers, UnknownNatives and BadDataTimes count values that do not make their row
 	// invalid (FEED.md, "Bad input").
 	UnknownMembers int `json:"unknown_members"`
@@ -65,11 +68,12 @@ type StepTime struct {
 	MS   int64  `json:"ms"`
 }
 
-// maxReportedRejections bounds Report.Rejections and Report.Missing.
+// maxReportedRejections bounds Report.Rejections, Report.Warnings and Report.Missing.
 const maxReportedRejections = 20
 
 func newReport() *Report {
-	return &Report{Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{}, Steps: []StepTime{}}
+	return &Report{Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{}, Warnings: []string{},
+		Steps: []StepTime{}}
 }
 
 // ReportOf returns the report of an existing snapshot.
@@ -122,6 +126,10 @@ func (r *Report) rows(src *source.Report) {
 			if len(r.Rejections) < maxReportedRejections {
 				r.Rejections = append(r.Rejections, row.String())
 			}
+		}
+		r.Warned += f.Warned
+		for _, w := range f.Warnings[:min(len(f.Warnings), maxReportedRejections-len(r.Warnings))] {
+			r.Warnings = append(r.Warnings, w.String())
 		}
 	}
 	r.Parts = src.Parts

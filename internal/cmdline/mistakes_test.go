@@ -38,6 +38,9 @@ builder keys create --store file:store --name one >key
 builder feed --source 'sim:?assets=30&seed=1' --time 2026-11-21T07:20:00Z --out feed
 cp -r feed norows && for f in norows/*.ndjson; do : >$f; done
 cp -r feed broken && sed -i 's/"key"/key/' broken/assets.ndjson
+cp -r feed typo && sed -i 's/"market_cap"/"marketcap"/; 3s/"key":"sim-2"/"key":"sim_2"/' typo/quotes.ndjson
+mkdir array csv && cp feed/feed.json array && (echo [; sed '$!s/$/,/' feed/assets.ndjson; echo ]) >array/assets.ndjson
+printf 'Key,name\n1,Apple\n' >csv/assets.csv
 mkdir empty noread nowrite && chmod 000 noread && chmod 555 nowrite
 : >empty.key; echo not-a-key >wrong.key; builder keygen sign.key >trust.key; builder keygen secret.key >/dev/null && chmod 000 secret.key
 builder build --source 'sim:?assets=30&seed=1' --time 2026-11-21T07:20:00Z --store file:signed --sign-key sign.key

@@ -112,14 +112,14 @@ func TestHelp(t *testing.T) {
 	}
 	for _, name := range []string{
 		"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "status", "gc",
-		"repair", "backup", "restore", "rollback", "backfill", "feed", "record", "source",
+		"repair", "backup", "restore", "rollback", "backfill", "feed", "record", "source", "check",
 	} {
 		r := command(t, append(strings.Fields(name), "--help")...)
 		wants := []string{
 			"Usage: builder " + name, "BUILDER_CONFIG", "Example", "\n    builder " + name + " ", "--store=STORE",
 			"s3://bucket",
 		}
-		if slices.Contains([]string{"feed", "record", "source"}, name) {
+		if slices.Contains([]string{"feed", "record", "source", "check"}, name) {
 			wants = append(wants[:4], "--source=SOURCE")
 		}
 		for _, want := range wants {
