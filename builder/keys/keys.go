@@ -188,22 +188,21 @@ func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 // that edges have seen since the copy was made.
 const restoreStep = 1000
 
-// Restore replaces a key set that was lost by a copy, and returns how many keys it has. It
-// refuses if a set exists, and a copy of another store's. Keys that were revoked since the
-// copy was made are in force again.
-func (r *Registry) Restore(ctx context.Context, copied *artifacts.KeySet) (int, error) {
+// Restore replaces a key set that was lost by a copy, with a number above seen, the highest that
+// edges are known to have seen, and returns its keys. It refuses if another set exists, and a copy
+// of another store's. Keys that were revoked since the copy was made are in force again.
+func (r *Registry) Restore(ctx context.Context, copied *artifacts.KeySet, seen uint64) (int, error) {
 	err := r.update(ctx, true, func(set *artifacts.KeySet) (bool, error) {
-		if set.Number > 0 {
-			if set.Number > copied.Number &&
-				slices.EqualFunc(set.Keys, copied.Keys, func(a, b artifacts.KeyEntry) bool {
-					return a.Hash == b.Hash
-				}) {
-				return true, nil
-			}
+		same := slices.EqualFunc(set.Keys, copied.Keys, func(a, b artifacts.KeyEntry) bool { return a.Hash == b.Hash })
+		switch {
+		case set.Number > max(copied.Number, seen) && same:
+			return true, nil
+		case set.Number > 0 && !same:
 			return false, errors.New("a key set is there: builder restore --keys-from-backup replaces it")
+		case set.Number == 0:
+			*set = *copied
 		}
-		*set = *copied
-		set.Number = min(set.Number+restoreStep, artifacts.MaxNumber-1)
+		set.Number = min(max(set.Number, seen)+restoreStep, artifacts.MaxNumber-1)
 		return false, nil
 	})
 	if err != nil {

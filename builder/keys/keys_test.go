@@ -528,6 +528,32 @@ func TestFullSet(t *testing.T) {
 	}
 }
 
+// TestRestore loses the key set again and again. However old the copy is, the restored set goes on
+// above what edges have seen, once that is said; another set stays as it is.
+func TestRestore(t *testing.T) {
+	store := memstore.New()
+	r, _ := newRegistry(store)
+	mustCreate(t, r, board)
+	copied := stored(t, store)
+	seen := copied.Number
+	for round := range 3 {
+		other := mustCreate(t, r, board)
+		seen = max(seen, stored(t, store).Number)
+		if _, err := r.Restore(t.Context(), copied, seen); err == nil || stored(t, store).Find(other.ID) == nil {
+			t.Fatalf("round %d: another set was replaced: %v", round, err)
+		}
+		ok(t, store.Delete(t.Context(), artifacts.KeysKey))
+		for _, known := range []uint64{0, seen, seen, 0} { // unknown at first
+			n := must.Get(r.Restore(t.Context(), copied, known))(t)
+			if set := stored(t, store); n != 1 || set.Find(copied.Keys[0].ID) == nil ||
+				set.Number <= max(known, copied.Number) {
+				t.Fatalf("round %d: seen %d, put back %d keys: %+v", round, known, n, set)
+			}
+		}
+		seen = stored(t, store).Number
+	}
+}
+
 func TestForget(t *testing.T) {
 	day := func(n int) time.Time { return start.AddDate(0, 0, n) }
 	set := &artifacts.KeySet{Keys: []artifacts.KeyEntry{

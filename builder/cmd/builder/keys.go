@@ -165,6 +165,7 @@ func (c *keysRotateCmd) Run(e *env) error {
 type keysRestoreCmd struct {
 	storeFlag
 	From string `required:"" placeholder:"STORE|DIR" help:"A backup, or the cache folder of an edge."`
+	Seen uint64 `placeholder:"N" help:"The highest number of a key set that edges have seen: 'moved back from N' in /status."`
 }
 
 func (c *keysRestoreCmd) Run(e *env) error {
@@ -191,7 +192,10 @@ func (c *keysRestoreCmd) Run(e *env) error {
 	if err != nil {
 		return fmt.Errorf("--from %s: %w", c.From, err)
 	}
-	n, err := registry.Restore(e.ctx, set)
+	if c.Seen > artifacts.MaxNumber/2 {
+		return fmt.Errorf("--seen %d: numbers of key sets are below 2^52", c.Seen)
+	}
+	n, err := registry.Restore(e.ctx, set, c.Seen)
 	if err == nil {
 		e.print("put back %d keys of key set %d", n, set.Number)
 	}
