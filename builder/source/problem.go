@@ -88,10 +88,10 @@ type problems struct {
 	name      []byte
 }
 
-// problem begins one that is about the row in a.
-func (r *reader) problem(a accepter) Problem {
+// problem begins one that is about the row in o.
+func (r *reader) problem(o *object) Problem {
 	p := Problem{File: r.now.Shown, Line: r.lines.number}
-	if key := a.object.values[fieldKey]; key != nil && key[0] == '"' {
+	if key := o.values[fieldKey]; key != nil && key[0] == '"' {
 		p.Key = shorten(r.row.unquote(key))
 	}
 	return p
@@ -123,7 +123,7 @@ func (r *reader) reject(a accepter, line []byte, err error) {
 	if len(r.now.Rejections) >= r.now.most || r.now.Spread && !first {
 		return
 	}
-	p := r.problem(a)
+	p := r.problem(a.object)
 	p.Reason = err.Error()
 	if e, ok := err.(*fieldError); ok {
 		p.Field, p.Value = e.field, r.value(e.value)
@@ -156,7 +156,7 @@ func (o *object) unknownNames() (names []string) {
 
 // meantBy names the unknown field that is probably meant for one that is missing.
 func meantBy(field string, unknown []string) string {
-	if found := cmp.Or(nearest.Likely(field, unknown), nearest.Part(field, unknown)); found != "" {
+	if found := like(field, unknown); found != "" {
 		return fmt.Sprintf("rename %q to %s?", shorten([]byte(found)), field)
 	}
 	return ""
@@ -165,7 +165,7 @@ func meantBy(field string, unknown []string) string {
 // suggestAsset names the asset whose key may be meant, or whose slug or symbol it is.
 func (r *reader) suggestAsset(key []byte) string {
 	if r.now.suggested++; r.now.suggested > maxKeySuggestions || len(r.feed.Assets) > maxKeysCompared ||
-		len(key) > maxQuoted {
+		len(key) > maxQuoted || len(bytes.Trim(key, "0123456789")) == 0 { // 1028 is never meant by 1027
 		return ""
 	}
 	if i := slices.IndexFunc(r.feed.Assets, func(a market.Asset) bool {
@@ -173,51 +173,36 @@ func (r *reader) suggestAsset(key []byte) string {
 	}); i >= 0 {
 		return didYouMean(shorten([]byte(r.feed.Assets[i].Key)))
 	}
-	var keys []string // of the same digits: 1028 is never meant by 1027
+	var keys []string
 	for _, a := range r.feed.Assets {
-		if digits(a.Key) == digits(string(key)) {
-			keys = append(keys, a.Key)
-		}
+		keys = append(keys, a.Key)
 	}
 	return didYouMean(shorten([]byte(nearest.Likely(string(key), keys))))
 }
 
-func digits(key string) string {
-	return strings.Map(func(r rune) rune {
-		if r < '0' || '9' < r {
-			return -1
-		}
-		return r
-	}, key)
-}
-
-// warn counts a problem that does not set its row aside, and returns whether there is room to list it.
-func (r *reader) warn() (listed bool) {
+// warn counts a problem that does not set its row aside, and lists it if there is room.
+func (r *reader) warn(p Problem, suggest func() string) {
 	r.now.Warned++
-	return len(r.now.Warnings) < r.now.most
+	if len(r.now.Warnings) < r.now.most {
+		p.Suggestion = suggest()
+		r.now.Warnings = append(r.now.Warnings, p)
+	}
 }
 
-// unknownAsset warns of a member or native coin, key, of the group in a, that is not in the directory.
+// unknownAsset warns of a member or native coin, key, that is not in the directory.
 func (r *reader) unknownAsset(o *object, field int, key []byte) {
-	if !r.warn() {
-		return
-	}
-	p := r.problem(accepter{object: o})
+	p := r.problem(o)
 	p.Field, p.Value = o.names[field], shorten(key)
 	p.Reason = fmt.Sprintf("%s: no asset has the key %q", p.Field, p.Value)
-	p.Suggestion = r.suggestAsset(key)
-	r.now.Warnings = append(r.now.Warnings, p)
+	r.warn(p, func() string { return r.suggestAsset(key) })
 }
 
 // badTime warns of a data_time that is shown as none.
 func (r *reader) badTime(o *object, value []byte) {
-	if !r.warn() {
-		return
-	}
-	p := r.problem(accepter{object: o})
+	p := r.problem(o)
 	p.Field, p.Value = "market.data_time", r.value(value)
 	p.Reason = p.Field + ": " + errTime.Error() + ", after 1970"
-	r.now.Warnings = append(r.now.Warnings, p)
+	r.warn(p, func() string { return "" })
 }
 
 // unknownFields warns of the fields of the last row that nobody reads, once for each name.
@@ -230,14 +215,15 @@ func (r *reader) unknownFields(a accepter) {
 			}
 			continue
 		}
-		at, listed := -1, r.warn()
-		if listed {
-			p := r.problem(a)
-			p.Field, p.Value, p.Rows = shorten(r.now.name), r.value(m.value), 1
-			p.Reason = p.Field + ": unknown field, ignored"
-			p.Suggestion = suggestField(p.Field, a.absent(func(o *object, i int) bool { return o.values[i] == nil }))
-			at = len(r.now.Warnings)
-			r.now.Warnings = append(r.now.Warnings, p)
+		p := r.problem(a.object)
+		p.Field, p.Value, p.Rows = shorten(r.now.name), r.value(m.value), 1
+		p.Reason = p.Field + ": unknown field, ignored"
+		at := len(r.now.Warnings)
+		r.warn(p, func() string {
+			return didYouMean(like(p.Field, a.fields(func(o *object, i int) bool { return o.values[i] == nil })))
+		})
+		if at == len(r.now.Warnings) {
+			at = -1
 		}
 		if len(r.now.fields) < r.now.most {
 			r.now.fields[string(r.now.name)] = at
@@ -248,30 +234,27 @@ func (r *reader) unknownFields(a accepter) {
 // unknownColumns warns of the columns that are no fields, and returns all.
 func (r *reader) unknownColumns(names []string, a accepter) *columns {
 	c := &columns{names: names}
-	known := a.absent(func(*object, int) bool { return true })
+	known := a.fields(func(*object, int) bool { return true })
 	absent := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return slices.Contains(names, name) })
 	for _, name := range names {
 		if name == "" || slices.Contains(known, name) {
 			continue
 		}
 		c.unknown = append(c.unknown, name)
-		if !r.warn() {
-			continue
-		}
 		p := Problem{File: r.now.Shown, Line: 1, Field: shorten([]byte(name))}
 		p.Reason = p.Field + ": unknown column, ignored"
-		p.Suggestion = suggestField(name, absent)
-		r.now.Warnings = append(r.now.Warnings, p)
+		r.warn(p, func() string { return didYouMean(like(name, absent)) })
 	}
 	return c
 }
 
-func suggestField(name string, absent []string) string {
-	return didYouMean(cmp.Or(nearest.Likely(name, absent), nearest.Part(name, absent)))
+// like returns the one of the names of fields that is most like name, or "".
+func like(name string, others []string) string {
+	return cmp.Or(nearest.Likely(name, others), nearest.Part(name, others))
 }
 
-// absent names the fields that is reports.
-func (a accepter) absent(is func(o *object, field int) bool) (names []string) {
+// fields names the fields for which is returns true.
+func (a accepter) fields(is func(o *object, field int) bool) (names []string) {
 	for _, o := range append([]*object{a.object}, a.within...) {
 		for i, name := range o.names {
 			if is(o, i) {

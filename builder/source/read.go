@@ -214,9 +214,8 @@ func (r *reader) missing(name string) error {
 		return fmt.Errorf("%w; there is %s", errMissing, like)
 	case name == AssetsFile:
 		return errMissing
-	case like != "" && r.warn():
-		r.now.Warnings = append(r.now.Warnings, Problem{File: like, Reason: "unknown file, ignored",
-			Suggestion: didYouMean(r.now.Shown)})
+	case like != "":
+		r.warn(Problem{File: like, Reason: "unknown file, ignored"}, func() string { return didYouMean(r.now.Shown) })
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -22,18 +21,11 @@ const maxListed = 1000
 
 // checkReport is what check finds in a feed.
 type checkReport struct {
-	// Ready is false if a row is set aside, or the feed cannot be built at all.
-	Ready bool `json:"ready"`
-	// Error says why the feed cannot be built.
-	Error    string `json:"error,omitempty"`
-	Database string `json:"database,omitempty"`
-	Time     string `json:"time,omitempty"`
-	// Counts are the rows that a build accepts, by collection; Rejected those that it sets aside,
-	// by file; Warned what it ignores.
-	Counts   map[string]int `json:"counts"`
-	Rejected map[string]int `json:"rejected"`
-	Warned   int            `json:"warned"`
-	Problems []problem      `json:"problems"`
+	// Ready is false if a row is set aside, or the feed cannot be built at all; Error then says why.
+	Ready bool   `json:"ready"`
+	Error string `json:"error,omitempty"`
+	*feedReport
+	Problems []problem `json:"problems"`
 }
 
 // problem is a row set aside, or a warning.
@@ -52,45 +44,34 @@ func (c *checkCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	r := &checkReport{Counts: map[string]int{}, Rejected: map[string]int{}, Problems: []problem{}}
+	r := &checkReport{feedReport: newFeedReport(), Problems: []problem{}}
 	p := e.progress()
-	rejected, err := r.read(e, src, p)
+	err = r.read(e, src, p)
 	p.close()
-	if e.ctx.Err() != nil {
+	switch {
+	case e.ctx.Err() != nil:
 		return e.ctx.Err()
-	}
-	if err != nil {
+	case err != nil:
 		r.Error = err.Error()
 	}
-	r.Ready = err == nil && rejected == 0
-	if c.JSON {
-		err = e.printJSON(r)
-	} else {
-		r.print(e, rejected)
-		err = nil
+	r.Ready = err == nil && r.rejected() == 0
+	if err := e.show(r, nil, c.JSON, func() { r.print(e) }); err != nil || r.Ready {
+		return err
 	}
-	if err == nil && !r.Ready {
-		return cmdline.Status(cmdline.Failed)
-	}
-	return err
+	return cmdline.Status(cmdline.Failed)
 }
 
-// read reads the feed as a build into an empty store does, and returns how many rows are set aside.
-func (r *checkReport) read(e *env, src source.Source, p *progress) (rejected int, err error) {
+func (r *checkReport) read(e *env, src source.Source, p *progress) error {
 	files, err := src.Files(e.ctx, time.Time{})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	feed, rows, err := source.Read(e.ctx, files, source.ReadOptions{Progress: p.file("check "), Listed: maxListed})
+	report, rows, err := e.readFeed(files, p)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", src, err)
+		return fmt.Errorf("%s: %w", src, err)
 	}
-	r.Database, r.Time = feed.Database, feed.Time.UTC().Format(time.RFC3339)
+	r.feedReport = report
 	for _, f := range rows.Files {
-		r.Counts[strings.TrimSuffix(f.Name, ".ndjson")] = f.Accepted
-		r.Rejected[f.Name] = f.Rejected
-		r.Warned += f.Warned
-		rejected += f.Rejected
 		for _, row := range f.Rejections {
 			r.Problems = append(r.Problems, problem{setAside, row})
 		}
@@ -98,23 +79,22 @@ func (r *checkReport) read(e *env, src source.Source, p *progress) (rejected int
 			r.Problems = append(r.Problems, problem{warning, w})
 		}
 	}
-	switch {
-	case len(feed.Assets) == 0:
-		err = errors.New("no asset is accepted")
-	case len(feed.Quotes) == 0:
-		err = errors.New("no quote is accepted")
+	for _, c := range []string{"asset", "quote"} {
+		if r.Counts[c+"s"] == 0 {
+			return fmt.Errorf("no %s is accepted", c)
+		}
 	}
-	return rejected, err
+	return nil
 }
 
-func (r *checkReport) print(e *env, rejected int) {
+func (r *checkReport) print(e *env) {
 	for _, p := range r.Problems {
 		if p.Kind == warning {
 			p.Reason = "warning: " + p.Reason
 		}
 		e.print("%s", p)
 	}
-	if n := rejected + r.Warned - len(r.Problems); n > 0 {
+	if n := r.rejected() + r.Warned - len(r.Problems); n > 0 {
 		e.print("and %s more problems", humanize.Comma(int64(n)))
 	}
 	if r.Error != "" {
@@ -130,8 +110,8 @@ func (r *checkReport) print(e *env, rejected int) {
 			parts = append(parts, count(n, c[1]))
 		}
 	}
-	if rejected > 0 {
-		parts = append(parts, count(rejected, "row")+" set aside")
+	if n := r.rejected(); n > 0 {
+		parts = append(parts, count(n, "row")+" set aside")
 	}
 	if r.Warned > 0 {
 		parts = append(parts, count(r.Warned, "warning"))

@@ -35,7 +35,7 @@ func (c *feedCmd) Run(e *env) error {
 		if err := source.Write(e.ctx, hidden, files, p.file("write ")); err != nil {
 			return fmt.Errorf("%s: %w", src, err)
 		}
-		report, err = e.readFeed(source.FS(os.DirFS(hidden)), p)
+		report, _, err = e.readFeed(source.FS(os.DirFS(hidden)), p)
 		if live, ok := files.(source.Provenance); err == nil && ok {
 			report.Parts = live.Parts()
 		}
@@ -79,7 +79,7 @@ func (c *recordCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		report, err = e.readFeed(files, p)
+		report, _, err = e.readFeed(files, p)
 		return err
 	})
 	p.close()
@@ -92,14 +92,15 @@ func (c *recordCmd) Run(e *env) error {
 // feedReport describes a feed.
 type feedReport struct {
 	// Folder is the folder of the feed or the recording.
-	Folder   string `json:"folder"`
-	Database string `json:"database"`
-	Time     string `json:"time"`
+	Folder   string `json:"folder,omitempty"`
+	Database string `json:"database,omitempty"`
+	Time     string `json:"time,omitempty"`
 	// Counts are the rows that a build would accept, by collection; Rejected those that
-	// it would set aside, by file; Rejections the first of these.
+	// it would set aside, by file; Rejections the first of these; Warned what it would ignore.
 	Counts     map[string]int `json:"counts"`
 	Rejected   map[string]int `json:"rejected"`
 	Rejections []string       `json:"rejections"`
+	Warned     int            `json:"warned"`
 	// Parts say where the parts of a live source's feed came from.
 	Parts []source.Part `json:"parts,omitempty"`
 }
@@ -107,26 +108,29 @@ type feedReport struct {
 // maxShownRejections bounds feedReport.Rejections.
 const maxShownRejections = 20
 
-// readFeed reads a feed as a build does.
-func (e *env) readFeed(files source.Files, p *progress) (*feedReport, error) {
+func newFeedReport() *feedReport {
+	return &feedReport{Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{}}
+}
+
+// readFeed reads a feed as a build into an empty store does.
+func (e *env) readFeed(files source.Files, p *progress) (*feedReport, *source.Report, error) {
 	feed, rows, err := source.Read(e.ctx, files, source.ReadOptions{
-		Progress: p.file("check "),
+		Progress: p.file("check "), Listed: maxListed,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r := &feedReport{
-		Database: feed.Database, Time: feed.Time.UTC().Format(time.RFC3339), Parts: rows.Parts,
-		Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{},
-	}
+	r := newFeedReport()
+	r.Database, r.Time, r.Parts = feed.Database, feed.Time.UTC().Format(time.RFC3339), rows.Parts
 	for _, f := range rows.Files {
 		r.Counts[strings.TrimSuffix(f.Name, filepath.Ext(f.Name))] = f.Accepted
 		r.Rejected[f.Name] = f.Rejected
+		r.Warned += f.Warned
 		for _, row := range f.Rejections[:min(len(f.Rejections), maxShownRejections-len(r.Rejections))] {
 			r.Rejections = append(r.Rejections, row.String())
 		}
 	}
-	return r, nil
+	return r, rows, nil
 }
 
 func (e *env) printFeed(r *feedReport, kind, dir string, asJSON bool) error {
@@ -142,12 +146,16 @@ func (e *env) printFeed(r *feedReport, kind, dir string, asJSON bool) error {
 			e.log.Info("part", "part", part.Name, "state", part.State, "reason", part.Reason)
 		}
 	}
-	rejected := 0
-	for _, n := range r.Rejected {
-		rejected += n
-	}
 	e.print("%s of %s at %s is in %s: %d assets, %d quotes, %d exchanges, %d categories, %d chains; a build will set "+
 		"%d rows aside", kind, r.Database, r.Time, dir, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"],
-		r.Counts["categories"], r.Counts["chains"], rejected)
+		r.Counts["categories"], r.Counts["chains"], r.rejected())
 	return nil
+}
+
+// rejected is the number of rows set aside in all files.
+func (r *feedReport) rejected() (n int) {
+	for _, f := range r.Rejected {
+		n += f
+	}
+	return n
 }
