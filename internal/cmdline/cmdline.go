@@ -110,6 +110,11 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 		_, _ = parser.Parse([]string{"--help"})
 		return Usage
 	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	} else if len(args) == 1 && args[0] == "version" {
+		args = []string{"--version"}
+	}
 	parsed, err := parser.Parse(args)
 	if exited { // by --help or --version, which have printed their text
 		return Done

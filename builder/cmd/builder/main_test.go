@@ -110,6 +110,14 @@ func TestHelp(t *testing.T) {
 	if r := command(t, "--version"); r.status != cmdline.Done || !strings.HasPrefix(r.stdout, "builder ") {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
 	}
+	for word, flags := range map[string][]string{"version": {"--version"}, "help": {"--help"},
+		"help keys create": {"keys", "create", "--help"}} {
+		want := command(t, flags...)
+		r := command(t, strings.Fields(word)...)
+		if r.status != cmdline.Done || r.stdout != want.stdout || r.stdout == "" {
+			t.Errorf("%s: status %d, %q", word, r.status, r.stdout)
+		}
+	}
 	for _, name := range []string{
 		"build", "run", "change", "keys create", "keys list", "keys revoke", "keys rotate", "verify", "status", "gc",
 		"repair", "backup", "restore", "rollback", "backfill", "feed", "record", "source", "check",
