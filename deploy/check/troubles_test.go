@@ -192,7 +192,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"EdgeKeysUnconfirmed"},
 		shows:  "does not confirm the key set: .*key set",
-		pages:  map[string]string{"EdgeKeysUnconfirmed": "a key set that is damaged or not signed"},
+		pages:  map[string]string{"EdgeKeysUnconfirmed": "damaged or not signed"},
 	},
 	{
 		name: "the store loses its pointer and its key set", minutes: 12,
