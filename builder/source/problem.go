@@ -162,9 +162,11 @@ func meantBy(field string, unknown []string) string {
 	return ""
 }
 
-// suggestAsset names the asset whose key may be meant, or whose slug or symbol it is.
+// suggestAsset names the asset whose key may be meant, or whose slug or symbol it is. A build, which
+// does not say how much to list, has no time to compare all keys.
 func (r *reader) suggestAsset(key []byte) string {
-	if r.now.suggested++; r.now.suggested > maxKeySuggestions || len(r.feed.Assets) > maxKeysCompared ||
+	r.now.suggested++
+	if r.opts.Listed == 0 || r.now.suggested > maxKeySuggestions || len(r.feed.Assets) > maxKeysCompared ||
 		len(key) > maxQuoted || len(bytes.Trim(key, "0123456789")) == 0 { // 1028 is never meant by 1027
 		return ""
 	}
