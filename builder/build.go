@@ -221,7 +221,7 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 			publish.ErrLost, b.SeenSequence, now.Sequence, b.SeenSequence)
 	}
 	if head.Pointer != nil {
-		last, _, err := change.Last(ctx, b.Store)
+		last, err := change.Last(ctx, b.Store)
 		if err != nil {
 			return nil, fmt.Errorf("read change record: %w", err)
 		}

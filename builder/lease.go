@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/publish"
 )
 
 // LeaseTime is how long a lease lasts from its last renewal. The holder renews it, and waiters
@@ -151,10 +152,8 @@ func (l *Lease) claim(ctx context.Context) bool {
 // too large belongs to nobody and is removed, since no swap could name it.
 func (l *Lease) look(ctx context.Context) error {
 	b, version, err := l.Store.GetIf(ctx, artifacts.LeaseKey, l.version, maxLeaseSize)
-	if errors.Is(err, artifacts.ErrTooLarge) {
-		if err = l.Store.Delete(ctx, artifacts.LeaseKey); err == nil {
-			err = artifacts.ErrNotFound
-		}
+	if dropped, derr := publish.DropOversized(ctx, l.Store, artifacts.LeaseKey, err); dropped && derr == nil {
+		err = artifacts.ErrNotFound
 	}
 	switch {
 	case errors.Is(err, artifacts.ErrNotModified):

@@ -42,7 +42,10 @@ func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 	snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error),
 ) (*artifacts.Change, error) {
 	for try := 1; ; try++ {
-		before, version, err := Last(ctx, s)
+		before, version, err := last(ctx, s)
+		if dropped, derr := publish.DropOversized(ctx, s, artifacts.ChangeKey, err); dropped {
+			err = derr
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read change record: %w", err)
 		}
@@ -85,9 +88,18 @@ func CheckJump(last *artifacts.Change, p *artifacts.Pointer) error {
 		" builder restore puts a backup's pointer in its place", artifacts.ErrCorrupt, p.Sequence, last.Sequence)
 }
 
-// Last returns the change record and its version: a zero record if there is none or it cannot be
-// read, since the new one does not depend on it.
-func Last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, artifacts.Version, error) {
+// Last returns the change record: a zero one if there is none or it is damaged, since the next one
+// does not depend on it. A record of a newer format is an error.
+func Last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, error) {
+	c, _, err := last(ctx, s)
+	if errors.Is(err, artifacts.ErrTooLarge) {
+		err = nil
+	}
+	return c, err
+}
+
+// last is Last with the record's version, and fails for a record over the limit.
+func last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, artifacts.Version, error) {
 	b, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	var c *artifacts.Change
 	if err == nil {

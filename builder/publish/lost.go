@@ -126,6 +126,15 @@ func UnlessDamage(err error) error {
 	return err
 }
 
+// DropOversized deletes the cell key if err, of reading it, says that it is over the limit: its
+// version cannot be read, so nothing could be swapped for it. It reports whether it did.
+func DropOversized(ctx context.Context, s artifacts.Store, key artifacts.Key, err error) (bool, error) {
+	if !errors.Is(err, artifacts.ErrTooLarge) {
+		return false, nil
+	}
+	return true, s.Delete(ctx, key)
+}
+
 // Mendable adds to the error of a missing or broken object the command that repairs it.
 func Mendable(err error) error {
 	if err == nil || !artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrFormat) {

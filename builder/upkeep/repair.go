@@ -172,6 +172,9 @@ func (r *repairer) identity(ctx context.Context, check *artifacts.CheckReport) e
 	if err == nil || !artifacts.IsDamage(err) {
 		return err
 	}
+	if _, err := publish.DropOversized(ctx, r.Store, artifacts.IdentityKey, err); err != nil {
+		return err
+	}
 	made := artifacts.Identity{Format: artifacts.Format, Store: r.pointer.Store,
 		Had: []artifacts.Key{artifacts.CurrentKey}}
 	if _, _, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize); err == nil {

@@ -71,6 +71,9 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.dropOversized(ctx); err != nil {
+		return nil, err
+	}
 	if r.present.identity.value.Store == "" {
 		made := artifacts.Identity{Format: artifacts.Format, Store: r.id}
 		if err := settle(ctx, cfg.Store, artifacts.IdentityKey, r.present.identity.version, made.Encode()); err != nil {
@@ -282,6 +285,22 @@ func (r *restore) keySet() (*artifacts.KeySet, error) {
 	var err error
 	set.Numbered, err = r.number("key set's number", backup.value.Numbered, present.value.Numbered)
 	return set, err
+}
+
+// dropOversized deletes the cells that cannot be swapped. A key set goes only when the backup's
+// takes its place.
+func (r *restore) dropOversized(ctx context.Context) error {
+	p := &r.present
+	for _, cell := range []struct {
+		key    artifacts.Key
+		damage error
+	}{{artifacts.IdentityKey, p.identity.damage}, {artifacts.CurrentKey, p.pointer.damage},
+		{artifacts.ChangeKey, p.change.damage}, {artifacts.KeysKey, p.keys.damage}} {
+		if _, err := publish.DropOversized(ctx, r.Store, cell.key, cell.damage); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // objects puts every object of the backup's snapshots.

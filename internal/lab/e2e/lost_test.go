@@ -261,6 +261,8 @@ func (l *losses) spoil(t *testing.T, address string, row lossRow) {
 	case "missing":
 	case "damaged":
 		b = []byte("{\"format\":1,\"damaged\":true}\n")
+	case "oversized":
+		b = bytes.Repeat([]byte(" "), artifacts.MaxKeySetSize+1)
 	case "older, with its record":
 		put(t, s, artifacts.ChangeKey, l.older[artifacts.ChangeKey])
 		fallthrough
