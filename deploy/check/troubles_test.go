@@ -442,6 +442,22 @@ var troubles = []trouble{
 		pages:  map[string]string{"BuilderSuperseded": "Two builders read different feeds"},
 	},
 	{
+		name: "the store loses a retained manifest", fresh: true, minutes: 18,
+		make: func(s *scene) func() {
+			s.publish(s.at.Add(-20 * time.Minute))
+			first, err := filepath.Glob(filepath.Join(s.dir, "manifests", "*"))
+			must(s.t, err)
+			s.publish(s.at.Add(-10 * time.Minute))
+			must(s.t, os.Remove(first[0]))
+			s.feed(s.at, nil)
+			s.run("--source=feed:"+s.beside("feed")).until("/metrics", "^builder_missing_objects 1")
+			return nil
+		},
+		alerts: []string{"BuilderObjectsMissing"},
+		shows:  "objects are missing from the store",
+		pages:  map[string]string{"BuilderObjectsMissing": "prices of the past or a retained manifest"},
+	},
+	{
 		name: "rows of the feed are bad", fresh: true, minutes: 33,
 		make: func(s *scene) func() {
 			s.feed(s.at, func(dir string) {
