@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"html/template"
 	"math"
-	"strconv"
 	"strings"
+
+	"example.com/marketdata/loadtest/result"
 )
 
 // The size of a plot in its own units. It is drawn as wide as there is room; at
@@ -131,7 +132,7 @@ type plot struct {
 
 // timeAxis makes the x axis seconds, to end.
 func (p *plot) timeAxis(end float64) {
-	ticks, _ := linearTicks(end, 6, seconds)
+	ticks, _ := linearTicks(end, 6, result.Seconds)
 	for len(ticks) > 0 && ticks[len(ticks)-1].value > end*1.0001 {
 		ticks = ticks[:len(ticks)-1]
 	}
@@ -247,46 +248,18 @@ func (p *plot) path(b *strings.Builder, l *line) {
 		b, `<path class="%s" d="%s"><title>%s</title></path>`, class, d.String(), template.HTMLEscapeString(l.Name))
 }
 
-// figure writes v with three significant digits.
-func figure(v float64) string {
-	if math.Abs(v) >= 100 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
-}
-
 // Millis writes a time in milliseconds with a unit that suits it.
-func Millis(v float64) string {
-	switch {
-	case v == 0:
-		return "0"
-	case v >= 1000:
-		return figure(v/1000) + " s"
-	case v < 1:
-		return figure(v*1000) + " µs"
-	}
-	return figure(v) + " ms"
-}
-
-func seconds(v float64) string {
-	switch {
-	case v >= 3600 && math.Mod(v, 1800) == 0:
-		return figure(v/3600) + " h"
-	case v >= 120 && math.Mod(v, 30) == 0:
-		return figure(v/60) + " min"
-	}
-	return figure(v) + " s"
-}
+func Millis(v float64) string { return result.Millis(v) }
 
 // thousands writes a count.
 func thousands(v float64) string {
 	switch {
 	case v >= 1e6:
-		return figure(v/1e6) + "M"
+		return result.Figure(v/1e6) + "M"
 	case v >= 1e4:
-		return figure(v/1e3) + "k"
+		return result.Figure(v/1e3) + "k"
 	}
-	return figure(v)
+	return result.Figure(v)
 }
 
-func percent(v float64) string { return figure(v) + " %" }
+func percent(v float64) string { return result.Figure(v) + " %" }

@@ -25,7 +25,7 @@ var style string
 var page string
 
 var tmpl = template.Must(template.New("report").Funcs(template.FuncMap{
-	"millis": Millis, "thousands": thousands, "figure": figure,
+	"millis": Millis, "thousands": thousands, "figure": result.Figure,
 	"count":   func(n any) string { return group(fmt.Sprint(n)) },
 	"percent": func(share float64) string { return percent(100 * share) },
 	"signed":  func(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) },
@@ -46,7 +46,7 @@ func value(v float64, unit string) string {
 	case "share":
 		return percent(100 * v)
 	}
-	return strings.TrimSpace(figure(v) + " " + unit)
+	return strings.TrimSpace(result.Figure(v) + " " + unit)
 }
 
 // group puts thin spaces between thousands.
@@ -219,8 +219,7 @@ func (d *document) latencyOverTime() *plot {
 			for k := range r.Series {
 				pt := &r.Series[k]
 				var b strings.Builder
-				fmt.Fprintf(
-					&b, "%s to %s: %s answers", seconds(pt.StartS), seconds(pt.EndS), group(fmt.Sprint(pt.Due.Count)))
+				fmt.Fprintf(&b, "%s: %s answers", when(pt), group(fmt.Sprint(pt.Due.Count)))
 				for _, pc := range percentiles {
 					fmt.Fprintf(&b, "\n%s %s", pc.name, Millis(pc.of(&pt.Due)))
 				}
@@ -234,12 +233,15 @@ func (d *document) latencyOverTime() *plot {
 	return p.draw()
 }
 
+// when says which stretch a point is of.
+func when(p *result.Point) string { return result.Seconds(p.StartS) + " to " + result.Seconds(p.EndS) }
+
 // swaps marks when snapshots were first seen, but for the one at the start.
 func swaps(r *result.Run) []mark {
 	var marks []mark
 	for _, s := range r.Swaps {
 		if s.AtS > 0.5 {
-			marks = append(marks, mark{s.AtS, "snapshot " + s.Snapshot + " first seen at " + seconds(s.AtS)})
+			marks = append(marks, mark{s.AtS, "snapshot " + s.Snapshot + " first seen at " + result.Seconds(s.AtS)})
 		}
 	}
 	return marks
@@ -317,7 +319,7 @@ func (d *document) rateOverTime() *plot {
 			bad += float64(pt.Failed)
 			if one {
 				p.slots = append(p.slots, slot{pt.StartS, pt.EndS,
-					fmt.Sprintf("%s to %s\nanswered %s/s\nfailed %s/s\nread %s/s", seconds(pt.StartS), seconds(pt.EndS),
+					fmt.Sprintf("%s\nanswered %s/s\nfailed %s/s\nread %s/s", when(pt),
 						thousands(float64(pt.Answered)/span), thousands(float64(pt.Failed)/span),
 						humanize.IBytes(uint64(float64(pt.BytesRead)/span)))})
 			}
@@ -363,9 +365,8 @@ func (d *document) generatorOverTime() *plot {
 			pt := &r.Series[k]
 			l.x, l.y = append(l.x, pt.EndS), append(l.y, 100*pt.CPUShare)
 			if len(d.Runs) == 1 {
-				p.slots = append(
-					p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s to %s\nprocessors %s\nsend lag p99 %s",
-						seconds(pt.StartS), seconds(pt.EndS), percent(100*pt.CPUShare), Millis(pt.LagP99MS))})
+				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s\nprocessors %s\nsend lag p99 %s",
+					when(pt), percent(100*pt.CPUShare), Millis(pt.LagP99MS))})
 			}
 		}
 		p.Lines = append(p.Lines, l)

@@ -145,8 +145,9 @@ func TestFigures(t *testing.T) {
 	for got, want := range map[string]string{
 		Millis(0): "0", Millis(0.0421): "42.1 µs", Millis(0.9): "900 µs", Millis(1.5): "1.5 ms",
 		Millis(123.4): "123 ms", Millis(61000): "61 s",
-		seconds(90): "90 s", seconds(180): "3 min", seconds(7200): "2 h", thousands(12345): "12.3k",
-		thousands(9999): "9999", group("1234567"): "1\u202f234\u202f567", group("123"): "123",
+		result.Seconds(90): "90 s", result.Seconds(180): "3 min", result.Seconds(7200): "2 h",
+		thousands(12345): "12.3k", thousands(9999): "9999",
+		group("1234567"): "1\u202f234\u202f567", group("123"): "123",
 		value(0.00123, "share"): "0.123 %", value(12, "requests/s"): "12 requests/s",
 	} {
 		if got != want {
