@@ -100,10 +100,7 @@ func (s *service) run(t *testing.T, rate float64, connections, most int, thresho
 	e.Classes = []engine.ClassResult{class}
 	s.elapsed += max(length, last)
 	r := must.Get(result.New(setup, result.Tool{}, e, &check.Report{}))(t)
-	for _, a := range thresholds {
-		th := must.Get(a.Check(r))(t)
-		r.Thresholds = append(r.Thresholds, th)
-	}
+	must.OK(t, r.Judge(thresholds))
 	return judge(rate, connections, r, thresholds)
 }
 

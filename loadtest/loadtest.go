@@ -235,12 +235,8 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	if err := run.Hold(told); err != nil {
 		return nil, err
 	}
-	for _, a := range load.Assertions {
-		th, err := a.Check(run)
-		if err != nil {
-			return nil, err
-		}
-		run.Thresholds = append(run.Thresholds, th)
+	if err := run.Judge(load.Assertions); err != nil {
+		return nil, err
 	}
 	run.Exit = exit(run)
 	return run, nil

@@ -186,6 +186,34 @@ func TestValidity(t *testing.T) {
 	}
 }
 
+// The send lag is held against the strictest latency threshold.
+func TestValidLag(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lag        time.Duration
+		thresholds []string
+		valid      bool
+	}{
+		"no threshold":       {1010 * time.Microsecond, nil, false},
+		"of 20 ms":           {1900 * time.Microsecond, []string{"p99<20ms"}, true},
+		"of 20 ms, too late": {2100 * time.Microsecond, []string{"p99<20ms"}, false},
+		"the strictest":      {1900 * time.Microsecond, []string{"p99<1s", "quotes:service.p50<=10ms"}, false},
+		"never below 1 ms":   {900 * time.Microsecond, []string{"p99<1ms"}, true},
+		"no such bound":      {1010 * time.Microsecond, []string{"p99>1s", "lag.p99<1s", "errors<5%"}, false},
+	} {
+		var all []*Assertion
+		for _, text := range tc.thresholds {
+			all = append(all, must.Get(ParseAssertion(text))(t))
+		}
+		e, c := fakeParts(2, 1, steady(1))
+		lag(e, tc.lag, 1)
+		r := must.Get(New(Setup{Mode: "open"}, Tool{}, e, c))(t)
+		must.OK(t, r.Judge(all))
+		if r.Validity.Valid != tc.valid || len(r.Thresholds) != len(all) {
+			t.Errorf("%s: %+v, thresholds %+v", name, r.Validity, r.Thresholds)
+		}
+	}
+}
+
 // lag makes a share of the requests late.
 func lag(e *engine.Result, d time.Duration, share float64) {
 	n := e.Lag.TotalCount()

@@ -85,6 +85,12 @@ func ParseAssertion(s string) (*Assertion, error) {
 // a late load tester makes look better than it was.
 func (a *Assertion) FromSent() bool { return strings.HasPrefix(a.metric, "service.") }
 
+// bounds reports whether the threshold is an upper bound of a latency of requests.
+func (a *Assertion) bounds() bool {
+	m := strings.TrimPrefix(a.metric, "service.")
+	return a.op[0] == '<' && (m[0] == 'p' || m == "min" || m == "mean" || m == "max")
+}
+
 // ops are the operators in words.
 var ops = map[string]string{"<": "below", "<=": "at most", "==": "exactly", ">=": "at least", ">": "above"}
 

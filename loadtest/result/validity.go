@@ -1,19 +1,54 @@
 package result
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Beyond these limits the run measured the load tester, not the service.
 const (
 	minAchieved = 0.99 // of the rate asked for
 	minLagMS    = 1.0  // send lag at the 99th percentile, or
-	maxLagOfP50 = 0.1  // this share of the reported p50, whichever is larger
+	maxLagShare = 0.1  // this share of the p50 or of the strictest latency threshold, whichever is largest
 	maxCPUShare = 0.9  // of what it may use
 )
 
 // ValidWhen says in words when a run is valid.
-var ValidWhen = fmt.Sprintf("The figures are the service's, because in an open loop at least %.0f %% of the requests were sent before the end and the send lag's p99 was at most %v ms or %.0f %% of the p50, "+
-	"whichever is larger, and because the load tester took at most %.0f %% of the processors that it may use.", 100*minAchieved, minLagMS,
-	100*maxLagOfP50, 100*maxCPUShare)
+var ValidWhen = fmt.Sprintf("The figures are the service's, because in an open loop at least %.0f %% of the requests "+
+	"were sent before the end and the send lag's p99 was at most %v ms, or %.0f %% of the p50 or of the strictest "+
+	"latency threshold, whichever is largest, and because the load tester took at most %.0f %% of the processors that "+
+	"it may use.", 100*minAchieved, minLagMS, 100*maxLagShare, 100*maxCPUShare)
+
+// Judge judges the thresholds, and the validity, which depends on them.
+func (r *Run) Judge(assertions []*Assertion) error {
+	r.Thresholds = []Threshold{}
+	for _, a := range assertions {
+		t, err := a.Check(r)
+		if err != nil {
+			return err
+		}
+		r.Thresholds = append(r.Thresholds, t)
+	}
+	r.Validity = r.judge()
+	return nil
+}
+
+// lagLimit returns the highest valid p99 of the send lag, in milliseconds. The latency from due includes the lag, so
+// the lag must be small against the figure that the run is to show: the strictest latency threshold, or the p50. Lag
+// only overstates that latency. So a threshold that held also holds without it, and one that failed by more than
+// maxLagShare failed by the service.
+func (r *Run) lagLimit() float64 {
+	strictest := math.Inf(1)
+	for _, t := range r.Thresholds {
+		if a, err := ParseAssertion(t.Expression); err == nil && a.bounds() {
+			strictest = min(strictest, a.limit)
+		}
+	}
+	if math.IsInf(strictest, 1) {
+		strictest = 0
+	}
+	return max(minLagMS, maxLagShare*max(r.Due.P50MS, strictest))
+}
 
 // judge decides whether the figures are the service's.
 func (r *Run) judge() Validity {
@@ -32,7 +67,7 @@ func (r *Run) judge() Validity {
 			add("achieved %.1f requests/s of %.1f asked (%.1f %%, want %.0f %%): %s", achieved, r.Rate.Asked,
 				100*achieved/r.Rate.Asked, 100*minAchieved, why)
 		}
-		if limit := max(minLagMS, maxLagOfP50*r.Due.P50MS); r.Lag.P99MS > limit {
+		if limit := r.lagLimit(); r.Lag.P99MS > limit {
 			add("send lag p99 is %.3f ms, above %.3f ms: %s", r.Lag.P99MS, limit, why)
 		}
 	}
