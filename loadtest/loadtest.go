@@ -18,6 +18,8 @@ package loadtest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -238,15 +240,17 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	if err := run.Judge(load.Assertions); err != nil {
 		return nil, err
 	}
-	run.Exit = exit(run)
+	run.Exit = Exit(run)
 	return run, nil
 }
 
 func (t *Tester) setup(load *Load) result.Setup {
+	digest := sha256.Sum256(fmt.Appendf(nil, "%+v %+v", t.scenario, t.targets))
 	s := result.Setup{
 		URLs: t.opt.URLs, Mode: "closed", Connections: load.Connections, TimeoutS: load.Timeout.Seconds(),
 		WarmupS: load.Warmup.Seconds(), Seed: t.opt.Seed,
-		Traffic: t.name, CheckShare: t.opt.CheckShare, Oracle: t.opt.Store != nil, Label: t.opt.Label,
+		Traffic: t.name, TrafficDigest: hex.EncodeToString(digest[:8]), CheckShare: t.opt.CheckShare,
+		Oracle: t.opt.Store != nil, Label: t.opt.Label,
 	}
 	if len(load.Stages) > 0 {
 		s.Mode, s.Stages, s.Arrivals = "open", pace.FormatStages(load.Stages), string(load.Arrivals)
@@ -284,10 +288,10 @@ const (
 	ExitWrong     = 5
 )
 
-// exit returns the exit status of a run. A wrong answer outweighs everything.
+// Exit returns the exit status of a run. A wrong answer outweighs everything.
 // Thresholds come after validity, because those of an invalid run say nothing
 // of the service.
-func exit(r *result.Run) int {
+func Exit(r *result.Run) int {
 	failed := false
 	for _, t := range r.Thresholds {
 		failed = failed || !t.Pass

@@ -132,7 +132,7 @@ func TestExit(t *testing.T) {
 	} {
 		r := good()
 		tc.change(r)
-		if got := exit(r); got != tc.want {
+		if got := Exit(r); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 	}

@@ -40,8 +40,8 @@ type Finding struct {
 // Moment is the time of an observation: At, and in a result the seconds from the
 // start of the run.
 type Moment struct {
-	At  time.Time `json:"-"`
-	AtS float64   `json:"at_s"`
+	At  time.Time `json:"-" merge:"first"`
+	AtS float64   `json:"at_s" merge:"min"`
 }
 
 // Example is one wrong answer.
@@ -100,8 +100,8 @@ func (c *Checker) wrong(k Kind, target []byte, r *client.Response, format string
 
 // Swap is the first sight of a snapshot.
 type Swap struct {
-	Moment
 	Snapshot string `json:"snapshot"`
+	Moment
 }
 
 // maxSwaps bounds the snapshots that a run distinguishes.
@@ -179,7 +179,7 @@ func (c *Checker) NoteChange() {
 }
 
 func (c *Checker) noteSnapshot(snapshot string) {
-	if c.swaps.add(Swap{Moment{At: time.Now()}, snapshot}) && c.oracle != nil {
+	if c.swaps.add(Swap{snapshot, Moment{At: time.Now()}}) && c.oracle != nil {
 		c.oracle.find(snapshot)
 	}
 }

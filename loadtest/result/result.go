@@ -38,16 +38,16 @@ const (
 var Schema []byte
 
 // Run is a run's result. Names that end in _ms are milliseconds, in _s seconds;
-// rates are a second.
+// rates are a second. The tags merge are for Merge.
 type Run struct {
-	Format      int       `json:"format"`
+	Format      int       `json:"format" merge:"first"`
 	Kind        string    `json:"kind"`
 	Tool        Tool      `json:"tool"`
 	Machine     Machine   `json:"machine"`
-	Started     time.Time `json:"started"`
-	DurationS   float64   `json:"duration_s"`
+	Started     time.Time `json:"started" merge:"first"`
+	DurationS   float64   `json:"duration_s" merge:"max"`
 	Interrupted bool      `json:"interrupted"`
-	Setup       Setup     `json:"setup"`
+	Setup       Setup     `json:"setup" merge:"first"`
 	Requests    Requests  `json:"requests"`
 	Rate        Rate      `json:"rate"`
 	// Due is the latency from when a request was due, Service from when it was
@@ -58,16 +58,18 @@ type Run struct {
 	Lag       Latency      `json:"lag"`
 	Connect   Latency      `json:"connect"`
 	Classes   []Class      `json:"classes"`
-	Series    []Point      `json:"series"`
+	Series    []Point      `json:"series" merge:"first"`
 	Swaps     []check.Swap `json:"swaps"`
 	Checks    check.Report `json:"checks"`
 	Streams   *Streams     `json:"streams,omitempty"` // nil: none were held
 	Generator Generator    `json:"generator"`
-	Validity  Validity     `json:"validity"`
+	Validity  Validity     `json:"validity" merge:"first"`
 	// Thresholds are those that were asked for.
-	Thresholds []Threshold `json:"thresholds"`
+	Thresholds []Threshold `json:"thresholds" merge:"first"`
 	// Exit is the exit status that the run ended with.
-	Exit int `json:"exit"`
+	Exit int `json:"exit" merge:"first"`
+	// Merged are the runs that this one was merged from; nil: it was measured.
+	Merged []Member `json:"merged,omitempty" merge:"first"`
 }
 
 // Tool is the program that measured.
@@ -96,10 +98,12 @@ type Setup struct {
 	WarmupS     float64 `json:"warmup_s"`
 	Seed        uint64  `json:"seed"`
 	// Traffic is a scenario's name, or what the targets came from.
-	Traffic    string  `json:"traffic"`
-	CheckShare float64 `json:"check_share"`
-	Oracle     bool    `json:"oracle"`
-	Label      string  `json:"label,omitempty"`
+	Traffic string `json:"traffic"`
+	// TrafficDigest tells scenarios, or targets, of one name apart.
+	TrafficDigest string  `json:"traffic_digest,omitempty"`
+	CheckShare    float64 `json:"check_share"`
+	Oracle        bool    `json:"oracle"`
+	Label         string  `json:"label,omitempty"`
 }
 
 // Requests are counts over the whole run, the warm-up left out.
@@ -158,15 +162,15 @@ type Class struct {
 // Point is a stretch of the run, usually a second. Requests count where their
 // answers arrived.
 type Point struct {
-	StartS    float64 `json:"start_s"`
-	EndS      float64 `json:"end_s"`
+	StartS    float64 `json:"start_s" merge:"min"`
+	EndS      float64 `json:"end_s" merge:"max"`
 	Sent      uint64  `json:"sent"`
 	Answered  uint64  `json:"answered"`
 	Failed    uint64  `json:"failed"`
 	BytesRead uint64  `json:"bytes_read"`
 	Due       Latency `json:"due"`
-	LagP99MS  float64 `json:"lag_p99_ms"`
-	CPUShare  float64 `json:"cpu_share"`
+	LagP99MS  float64 `json:"lag_p99_ms" merge:"max"`
+	CPUShare  float64 `json:"cpu_share" merge:"max"`
 }
 
 // Streams are the streams of events that were held beside the load, its warm-up
@@ -218,7 +222,7 @@ func (r *Run) Hold(s *streams.Result) error {
 // Generator is what the load tester itself took.
 type Generator struct {
 	CPUS     float64 `json:"cpu_s"`
-	CPUShare float64 `json:"cpu_share"` // of what it may use
+	CPUShare float64 `json:"cpu_share" merge:"max"` // of what it may use
 }
 
 // Validity says whether the figures can be believed.

@@ -31,6 +31,13 @@ func fake(t testing.TB, seconds int, seed uint64, latency func(r *rand.Rand, sec
 func fakeParts(
 	seconds int, seed uint64, latency func(r *rand.Rand, second int) time.Duration,
 ) (*engine.Result, *check.Report) {
+	return fakeRate(1000, seconds, seed, latency)
+}
+
+// fakeRate makes the parts of a run at a rate.
+func fakeRate(
+	rate, seconds int, seed uint64, latency func(r *rand.Rand, second int) time.Duration,
+) (*engine.Result, *check.Report) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	k := engine.ClassResult{Name: "quotes", Failures: map[engine.Failure]uint64{}, Statuses: map[int]uint64{},
 		Due: engine.NewHistogram(), Service: engine.NewHistogram()}
@@ -39,7 +46,7 @@ func fakeParts(
 	for s := range seconds {
 		iv := &engine.Interval{
 			Start: time.Duration(s) * time.Second, End: time.Duration(s+1) * time.Second, Due: engine.NewHistogram()}
-		for range 1000 {
+		for range rate {
 			d := int64(latency(r, s))
 			iv.Due.RecordValue(d)
 			k.Due.RecordValue(d)
@@ -50,7 +57,7 @@ func fakeParts(
 		}
 		e.Intervals = append(e.Intervals, iv)
 	}
-	k.Sent = uint64(seconds) * 1000
+	k.Sent = uint64(seconds * rate)
 	k.Statuses[200] = k.Sent
 	e.Asked, e.InTime = k.Sent, k.Sent
 	e.Classes = []engine.ClassResult{k}

@@ -31,6 +31,7 @@ type cli struct {
 	Capacity  capacityCmd  `cmd:"" help:"Search for the highest rate at which thresholds hold, in three minutes at most; exit 4 when it cannot be found here."`
 	Report    reportCmd    `cmd:"" help:"Draw runs as one HTML file."`
 	Compare   compareCmd   `cmd:"" help:"Say what changed from one run to another; exit 3 on a regression."`
+	Merge     mergeCmd     `cmd:"" help:"Add the runs that several machines made at one time to one run, and judge it."`
 	Scenarios scenariosCmd `cmd:"" help:"List the scenarios that come with the program."`
 	Schema    schemaCmd    `cmd:"" help:"Print the JSON schema of run.json."`
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,6 +180,68 @@ func TestCompare(t *testing.T) {
 	}
 	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "What changed from A to B") {
 		t.Errorf("report: %v", err)
+	}
+}
+
+// Two runs at one time, merged, are what one run of both is; two that were not are refused.
+func TestMergeCommand(t *testing.T) {
+	// Answers take 20 to 100 ms, many times what this process adds.
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(must.Get(time.ParseDuration(r.URL.Path[1:]))(t))
+	}))
+	t.Cleanup(srv.Close)
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	run := func(name, rate, seed string) {
+		args := []string{"run", "--url", srv.URL, "--duration", "2s", "--arrivals", "uniform", "--rate", rate, "--seed",
+			seed, "--assert", "rate>=75", "--quiet", "--out", file(name)}
+		for _, d := range []string{"20ms", "40ms", "60ms", "80ms", "100ms"} {
+			args = append(args, "--target", "GET /"+d)
+		}
+		command(t, args...) // its status depends on how busy this machine is
+	}
+	var both sync.WaitGroup
+	both.Go(func() { run("a.json", "50", "1") })
+	both.Go(func() { run("b.json", "50", "2") })
+	both.Wait()
+	run("one.json", "100", "3")
+	code, out, problems := command(t, "merge", file("a.json"), file("b.json"), "--assert", "p50<1h", "--out",
+		file("merged.json"), "--html", file("merged.html"))
+	m, one := must.Get(result.Read(file("merged.json")))(t), must.Get(result.Read(file("one.json")))(t)
+	if code != m.Exit || problems != "" || !strings.Contains(out, "p50<1h passed") ||
+		!strings.Contains(out, file("b.json")) {
+		t.Errorf("exit %d: %s%s", code, out, problems)
+	}
+	if m.Requests.Asked != 200 || one.Requests.Asked != 200 || m.Due.Count != one.Due.Count || m.Rate.Asked != 100 ||
+		m.Setup.Stages != one.Setup.Stages || m.Thresholds[1].Expression != "rate>=75" || *m.Thresholds[1].Value <= 75 {
+		t.Errorf("merged %+v %+v, one %+v", m.Requests, m.Thresholds, one.Requests)
+	}
+	if share := m.Service.P50MS / one.Service.P50MS; share < 0.75 || share > 1.25 {
+		t.Errorf("p50 %v ms merged, %v ms of one run", m.Service.P50MS, one.Service.P50MS)
+	}
+	if b := string(must.Get(os.ReadFile(file("merged.html")))(t)); !strings.Contains(b, "<h2>Machines</h2>") {
+		t.Error("the report has no machines")
+	}
+	for name, args := range map[string][]string{
+		"report": {"--html", file("again.html")}, "compare": {file("one.json")}} {
+		code, out, problems := command(t, append([]string{name, file("merged.json")}, args...)...)
+		if code == 1 || code == 2 {
+			t.Errorf("%s: exit %d: %s%s", name, code, out, problems)
+		}
+	}
+	for want, args := range map[string][]string{
+		"stages is 2s:50 in":    {file("a.json"), file("one.json")},
+		"are the same run":      {file("a.json"), file("a.json")},
+		"want two at least":     {file("a.json")},
+		"measured together for": {file("a.json"), file("later.json")},
+	} {
+		if want == "measured together for" {
+			run("later.json", "50", "2")
+		}
+		if code, _, problems := command(t, append([]string{"merge"}, args...)...); code != 1 ||
+			!strings.Contains(problems, want) {
+			t.Errorf("%s: exit %d, %s", want, code, problems)
+		}
 	}
 }
 
