@@ -126,6 +126,7 @@ type plot struct {
 	xScale, yScale scale
 	xTicks, yTicks []tick
 	marks          []mark
+	warmup         float64 // where it ends on the x axis; 0: there is none
 	slots          []slot
 	SVG            template.HTML
 }
@@ -190,6 +191,15 @@ func (p *plot) draw() *plot {
 			at, plotHeight-bottom+17, anchor, template.HTMLEscapeString(t.label))
 	}
 	b.WriteString(`</g>`)
+	if p.warmup > 0 {
+		width := p.xScale.at(p.warmup) - left
+		fmt.Fprintf(&b, `<g class="warmup"><rect x="%g" y="%g" width="%.1f" height="%g"/><title>%s</title>`, left, top, width,
+			plotHeight-bottom-top, "warm-up: requests were sent, and counted nowhere")
+		if width > 60 {
+			fmt.Fprintf(&b, `<text x="%g" y="%g">warm-up</text>`, left+5, top+14)
+		}
+		b.WriteString(`</g>`)
+	}
 	for _, m := range p.marks {
 		x := p.xScale.at(m.x)
 		fmt.Fprintf(&b, `<g class="mark"><path d="M%.1f %gV%g"/><path class="flag" d="M%.1f %gl6 4l-6 4z"/><title>%s</title></g>`, x, top,

@@ -4,10 +4,12 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,6 +89,9 @@ type labelled struct {
 	Name string
 }
 
+// Good reports whether nothing is to be seen to.
+func (r labelled) Good() bool { return loadtest.Exit(r.Run) == loadtest.ExitOK }
+
 type document struct {
 	Title      string
 	Style      template.CSS
@@ -154,6 +159,15 @@ func (d *document) render() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// warmup is how long no run was measured.
+func (d *document) warmup() float64 {
+	if len(d.Runs) == 0 {
+		return 0
+	}
+	r := slices.MinFunc(d.Runs, func(a, b labelled) int { return cmp.Compare(a.Setup.WarmupS, b.Setup.WarmupS) })
+	return r.Setup.WarmupS
+}
+
 func (d *document) end() float64 {
 	end := 1.0
 	for _, r := range d.Runs {
@@ -204,8 +218,7 @@ func (d *document) latencyOverTime() *plot {
 					l.Class += " dashed"
 				}
 			}
-			for k := range points(r.Run) {
-				pt := &r.Series[k]
+			for pt := range r.Measured() {
 				l.x = append(l.x, pt.EndS)
 				v := math.NaN()
 				if pt.Due.Count > 0 {
@@ -216,8 +229,7 @@ func (d *document) latencyOverTime() *plot {
 			p.Lines = append(p.Lines, l)
 		}
 		if one {
-			for k := range r.Series {
-				pt := &r.Series[k]
+			for pt := range r.Measured() {
 				var b strings.Builder
 				fmt.Fprintf(&b, "%s: %s answers", when(pt), group(fmt.Sprint(pt.Due.Count)))
 				for _, pc := range percentiles {
@@ -229,6 +241,7 @@ func (d *document) latencyOverTime() *plot {
 		}
 	}
 	p.timeAxis(d.end())
+	p.warmup = d.warmup()
 	p.latencyAxis()
 	return p.draw()
 }
@@ -311,8 +324,7 @@ func (d *document) rateOverTime() *plot {
 			p.Lines = append(p.Lines, asked(r.Run))
 		}
 		bad := 0.0
-		for k := range points(r.Run) {
-			pt := &r.Series[k]
+		for pt := range r.Measured() {
 			span := max(pt.EndS-pt.StartS, 1e-3)
 			answered.x, answered.y = append(answered.x, pt.EndS), append(answered.y, float64(pt.Answered)/span)
 			failed.x, failed.y = append(failed.x, pt.EndS), append(failed.y, float64(pt.Failed)/span)
@@ -333,6 +345,7 @@ func (d *document) rateOverTime() *plot {
 		}
 	}
 	p.timeAxis(d.end())
+	p.warmup = d.warmup()
 	p.countAxis("requests a second", 0, thousands)
 	return p.draw()
 }
@@ -374,19 +387,22 @@ func (d *document) generatorOverTime() *plot {
 	end := d.end()
 	p.Lines = append(p.Lines, line{Name: "limit", Class: "bad dashed", x: []float64{0, end}, y: []float64{90, 90}})
 	p.timeAxis(end)
+	p.warmup = d.warmup()
 	p.countAxis("share of the processors", 100, percent)
 	return p.draw()
 }
 
-// Bar returns how long the bar of a latency is, in percent of the longest p99
-// of the run's endpoints.
+// Bar returns how long the bar of a latency is, in percent, on a logarithmic scale from half
+// of the shortest p50 of the run's endpoints to their longest p99.
 func (r labelled) Bar(ms float64) float64 {
-	most := 0.0
+	least, most := math.Inf(1), 0.0
 	for i := range r.Classes {
-		most = max(most, r.Classes[i].Due.P99MS)
+		if d := &r.Classes[i].Due; d.P50MS > 0 {
+			least, most = min(least, d.P50MS/2), max(most, d.P99MS)
+		}
 	}
-	if most == 0 {
+	if !(ms > least && most > least) {
 		return 0
 	}
-	return math.Round(1000*min(1, ms/most)) / 10
+	return math.Round(1000*min(1, math.Log(ms/least)/math.Log(most/least))) / 10
 }

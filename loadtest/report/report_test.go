@@ -57,6 +57,14 @@ func pages(t *testing.T) map[string][]byte {
 	}}
 	b, err = CapacityHTML(search)
 	add("capacity", b, err)
+	merged := must.Get(result.Merge([]string{"a.json", "b.json"}, []*result.Run{
+		must.Get(fakerun.New(20, 1, 1, false))(t), must.Get(fakerun.New(20, 2, 1, false))(t)}, nil))(t)
+	b, err = HTML(merged)
+	add("merged", b, err)
+	warm := run(t, 20, 1, false)
+	warm.Setup.WarmupS = 10
+	b, err = HTML(warm)
+	add("warm", b, err)
 	empty := run(t, 0, 1, false)
 	empty.Setup.Stages = "not stages"
 	b, err = HTML(empty)
@@ -68,25 +76,38 @@ func TestPages(t *testing.T) {
 	all := pages(t)
 	for name, want := range map[string][]string{
 		"good": {
-			"Valid.", "Latency over time", "Latency by percentile", "Requests over time", "By endpoint",
+			"Held 400/s to 600/s for 60 s: p99 ", "no errors, no wrong answers.", "what is shown is the service",
+			"Latency over time", "Latency by percentile", "Requests over time", "By endpoint",
 			"What the words mean", "the send lag&#39;s p99 was at most 1 ms",
 			"snapshot 2026-11-01T12:00:00Z first seen at 30 s", ">quotes<", "p99.9", ">events, late<",
 			"30 of 30 open at the end, 31 opened; 61 events, 0 missed, 0 early; failures: ended: 1"},
 		"bad": {
-			"INVALID", "&lt;because&gt;", "Wrong answers", "&lt;script&gt;alert(1)&lt;/script&gt;", "failed</b>",
+			"WRONG: 1 wrong answer at 400/s to 600/s, interrupted after 20 s.", "&lt;because&gt;", "Wrong answers",
+			"&lt;script&gt;alert(1)&lt;/script&gt;", "failed</b>",
 			"the latency from due that 99 % of the requests do not exceed is below 5ms", "31.5 ms", "nothing",
-			"Interrupted", "timeout: "},
+			"timeout: "},
 		"closed":   {"Closed loop: maximum throughput."},
-		"compared": {"What changed from A to B", "worse", "INVALID (B"},
+		"compared": {"What changed from A to B", "worse", "B: a &lt;b&gt;label&lt;/b&gt;: <b class=\"bad\">WRONG: 1 wrong"},
 		"capacity": {"500/s was too much, and a closed run was answered 510/s", "closed, 64 connections",
 			"failed</b>: p99&lt;5ms was 6 ms", "Latency over time"},
-		"empty": {"INVALID", "no request was due"},
+		"empty":  {"Failed: none of 0 requests was answered as it should be."},
+		"warm":   {">warm-up</text>", "10 s to 11 s: 500 answers", "9 s to 10 s\nprocessors"},
+		"merged": {"<h2>Machines</h2>", "b.json", "of the busiest machine's, 4 in all"},
 	} {
 		for _, w := range want {
 			if !strings.Contains(string(all[name]), w) {
 				t.Errorf("%s has no %q", name, w)
 			}
 		}
+	}
+	// What is not counted in the warm-up is not drawn as nothing.
+	for _, absent := range []string{"9 s to 10 s: ", "9 s to 10 s\nanswered"} {
+		if strings.Contains(string(all["warm"]), absent) {
+			t.Errorf("the warm-up has %q", absent)
+		}
+	}
+	if strings.Contains(string(all["good"]), `class="warmup"`) {
+		t.Error("a run without a warm-up has one")
 	}
 	// Nothing is loaded from anywhere, nothing is run, no number is broken.
 	for name, b := range all {
