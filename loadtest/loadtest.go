@@ -79,6 +79,7 @@ type Load struct {
 	// for Duration.
 	Stages     []pace.Stage        `kong:"-"`
 	Duration   time.Duration       `kong:"-"`
+	StartAt    time.Time           `kong:"-"` // zero: at once
 	Assertions []*result.Assertion `kong:"-"`
 	// Tick is called, when set, at the end of each interval, usually a second.
 	Tick func(*engine.Interval) `kong:"-"`
@@ -221,6 +222,9 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	held := streams.Hold(
 		ctx, streams.Config{Endpoints: t.endpoints, Keys: t.opt.Keys, Count: load.Streams, Store: t.opt.Store})
 	defer held.Close()
+	if err := t.await(ctx, load.StartAt); err != nil {
+		return nil, err
+	}
 	e, err := engine.Run(ctx, engine.Config{
 		Endpoints: t.endpoints, Source: source, Stages: load.Stages, Arrivals: load.Arrivals, Seed: t.opt.Seed,
 		Duration:    load.Duration,
@@ -242,6 +246,28 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	}
 	run.Exit = Exit(run)
 	return run, nil
+}
+
+// maxAwait bounds how far ahead a start may be.
+const maxAwait = 24 * time.Hour
+
+// await waits for a time, so that several load testers that are ready begin together.
+func (t *Tester) await(ctx context.Context, start time.Time) error {
+	wait := time.Until(start)
+	switch {
+	case start.IsZero():
+		return nil
+	case wait < 0 || wait > maxAwait:
+		return usage("the load was ready at %s, and was to start at %s: want a time up to %v later",
+			time.Now().UTC().Format(time.RFC3339), start.UTC().Format(time.RFC3339), maxAwait)
+	}
+	t.opt.Status("waiting for " + start.UTC().Format(time.RFC3339))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(wait):
+		return nil
+	}
 }
 
 func (t *Tester) setup(load *Load) result.Setup {

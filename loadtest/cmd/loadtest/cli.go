@@ -48,6 +48,7 @@ type target struct {
 type runCmd struct {
 	Rate     float64       `placeholder:"R" group:"Load:" help:"Requests a second that are due."`
 	Duration time.Duration `default:"30s" group:"Load:" help:"How long."`
+	StartAt  time.Time     `placeholder:"TIME" group:"Load:" help:"Start the load at this time, such as 2026-11-01T12:00:00Z, as other machines do (see merge)."`
 	Stages   string        `placeholder:"D:R,…" group:"Load:" help:"Rates one after the other, DURATION:RATE or DURATION:FROM-TO; in place of --rate and --duration."`
 	Closed   bool          `group:"Load:" help:"Closed loop: each connection sends again when it has its answer. For maximum throughput; its latencies are not those of independent clients."`
 	Assert   []string      `sep:"none" placeholder:"T" group:"Judgement:" help:"A threshold such as 'p99<5ms', 'errors<0.1%' or 'quotes:p99.9<20ms'; give it again for more."`
@@ -151,6 +152,7 @@ func (t *target) load(closed bool) loadtest.Load {
 // Run implements the command.
 func (c *runCmd) Run(e *env) error {
 	load := c.load(c.Closed)
+	load.StartAt = c.StartAt
 	var err error
 	if load.Assertions, err = assertions(c.Assert); err != nil {
 		return err

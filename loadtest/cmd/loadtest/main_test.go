@@ -192,8 +192,11 @@ func TestMergeCommand(t *testing.T) {
 	t.Cleanup(srv.Close)
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
+	at := time.Now().Add(4 * time.Second).UTC().Truncate(time.Second).Format(time.RFC3339)
+	began := at
 	run := func(name, rate, seed string) {
-		args := []string{"run", "--url", srv.URL, "--duration", "2s", "--arrivals", "uniform", "--rate", rate, "--seed",
+		args := []string{"run", "--start-at", at, "--url", srv.URL, "--duration",
+			"2s", "--arrivals", "uniform", "--rate", rate, "--seed",
 			seed, "--assert", "rate>=75", "--quiet", "--out", file(name)}
 		for _, d := range []string{"20ms", "40ms", "60ms", "80ms", "100ms"} {
 			args = append(args, "--target", "GET /"+d)
@@ -204,6 +207,13 @@ func TestMergeCommand(t *testing.T) {
 	both.Go(func() { run("a.json", "50", "1") })
 	both.Go(func() { run("b.json", "50", "2") })
 	both.Wait()
+	for _, bad := range []string{at, "2999-01-01T00:00:00Z"} {
+		if code, _, problems := command(t, "run", "--start-at", bad, "--url", srv.URL, "--target", "GET /20ms",
+			"--rate", "1"); code != 2 || !strings.Contains(problems, "was to start at "+bad) {
+			t.Errorf("--start-at %s: exit %d, %s", bad, code, problems)
+		}
+	}
+	at = time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)
 	run("one.json", "100", "3")
 	code, out, problems := command(t, "merge", file("a.json"), file("b.json"), "--assert", "p50<1h", "--out",
 		file("merged.json"), "--html", file("merged.html"))
@@ -211,6 +221,10 @@ func TestMergeCommand(t *testing.T) {
 	if code != m.Exit || problems != "" || !strings.Contains(out, "p50<1h passed") ||
 		!strings.Contains(out, file("b.json")) {
 		t.Errorf("exit %d: %s%s", code, out, problems)
+	}
+	if start := must.Get(time.Parse(time.RFC3339, began))(t); m.Started.Before(start) ||
+		m.Merged[0].Started.Before(start) || m.Merged[1].Started.Before(start) {
+		t.Errorf("started at %v: %+v", start, m.Merged)
 	}
 	if m.Requests.Asked != 200 || one.Requests.Asked != 200 || m.Due.Count != one.Due.Count || m.Rate.Asked != 100 ||
 		m.Setup.Stages != one.Setup.Stages || m.Thresholds[1].Expression != "rate>=75" || *m.Thresholds[1].Value <= 75 {
@@ -236,6 +250,7 @@ func TestMergeCommand(t *testing.T) {
 		"measured together for": {file("a.json"), file("later.json")},
 	} {
 		if want == "measured together for" {
+			at = time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)
 			run("later.json", "50", "2")
 		}
 		if code, _, problems := command(t, append([]string{"merge"}, args...)...); code != 1 ||
