@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/discovery/dns"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -58,16 +59,18 @@ func kubernetesProcesses(t *testing.T, folder string) (all []process) {
 		}
 	}
 	for _, o := range objects(t, folder) {
-		d, ok := o.(*appsv1.Deployment)
-		if !ok {
+		pod := podOf(o)
+		if pod == nil {
 			continue
 		}
-		spec := d.Spec.Template.Spec
+		spec := pod.Spec
 		c := spec.Containers[0]
-		p := process{where: "kubernetes/" + folder + ": " + d.Name, args: c.Args, env: map[string]string{},
+		p := process{where: "kubernetes/" + folder + ": " + c.Name, args: c.Args, env: map[string]string{},
 			memory: c.Resources.Limits.Memory().String()}
 		for _, e := range c.Env {
-			if p.env[e.Name] = e.Value; e.ValueFrom != nil {
+			if p.env[e.Name] = e.Value; e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+				p.env[e.Name] = "3" // the index of a job's pod
+			} else if e.ValueFrom != nil {
 				ref := e.ValueFrom.ConfigMapKeyRef
 				p.env[e.Name] = config[ref.Name+" "+ref.Key]
 			}
@@ -97,6 +100,57 @@ func kubernetesProcesses(t *testing.T, folder string) (all []process) {
 		all = append(all, p)
 	}
 	return all
+}
+
+// podOf returns the pod that an object makes, nil if none.
+func podOf(o runtime.Object) *corev1.PodTemplateSpec {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return &o.Spec.Template
+	case *batchv1.Job:
+		return &o.Spec.Template
+	}
+	return nil
+}
+
+// TestLoadtestJob: the Pod Security Standard admits the pods of the load test. They run all at one time, each with a
+// seed of its own, and one that fails, by a threshold too, ends no other.
+func TestLoadtestJob(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := 0
+	for _, o := range objects(t, "loadtest") {
+		j, ok := o.(*batchv1.Job)
+		if !ok {
+			continue
+		}
+		jobs++
+		s, pod := &j.Spec, &j.Spec.Template
+		for _, r := range evaluator.EvaluatePod(api.LevelVersion{
+			Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+			if !r.Allowed {
+				t.Errorf("%s: %s", r.ForbiddenReason, r.ForbiddenDetail)
+			}
+		}
+		if *s.CompletionMode != batchv1.IndexedCompletion || *s.Completions != *s.Parallelism ||
+			*s.BackoffLimitPerIndex != 0 || s.BackoffLimit != nil ||
+			pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+			t.Errorf("job %+v", s)
+		}
+		seeded := false
+		for _, e := range pod.Spec.Containers[0].Env {
+			seeded = seeded || e.Name == "LOADTEST_SEED" &&
+				e.ValueFrom.FieldRef.FieldPath == "metadata.annotations['"+batchv1.JobCompletionIndexAnnotation+"']"
+		}
+		if !seeded {
+			t.Error("all pods have one seed")
+		}
+	}
+	if jobs != 1 {
+		t.Errorf("%d jobs", jobs)
+	}
 }
 
 // TestKubernetes: the Pod Security Standard of the namespace admits the pods, and

@@ -27,7 +27,8 @@ type process struct {
 // processes are those of all configurations.
 func processes(t *testing.T) []process {
 	return slices.Concat(
-		composeProcesses(t), kubernetesProcesses(t, "base"), kubernetesProcesses(t, "example"), systemdProcesses(t))
+		composeProcesses(t), kubernetesProcesses(t, "base"), kubernetesProcesses(t, "example"),
+		kubernetesProcesses(t, "loadtest"), systemdProcesses(t))
 }
 
 // flag returns the value of a flag, or else its default, as the help tells it; ""
