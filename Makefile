@@ -31,6 +31,10 @@ stack: build ## as in production: MinIO, builder, two edges, HAProxy with TLS an
 loadtest: build ## load that stack's edges for 45 s, every answer checked; a report to open
 	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)' loadtest
 
+loadtest-picture: loadtest ## loadtest/report.png from such a report, if its load was held: needs an idle machine, and Chromium
+	@grep -q '>Held' .run/stack/report.html && $${CHROMIUM:-chromium-headless-shell} --headless --no-sandbox --hide-scrollbars \
+		--window-size=1000,716 --screenshot=loadtest/report.png file://$(CURDIR)/.run/stack/report.html
+
 capacity: build ## the highest rate at which SLO holds on one of its edges, in three minutes at most, or why there is none
 	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)' loadtest --slo '$(SLO)'
 
