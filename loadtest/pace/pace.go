@@ -15,6 +15,27 @@ import (
 // MaxRate is the highest rate that a stage may ask for, in requests a second.
 const MaxRate = 10_000_000
 
+// Rate is a rate in requests a second. Its text may end in k, a thousand, or M, a million.
+type Rate float64
+
+// UnmarshalText reads 500, 5k, 1.5k or 2M, all also with /s at the end.
+func (r *Rate) UnmarshalText(b []byte) error {
+	text := strings.TrimSuffix(string(b), "/s")
+	// As an exponent, so that 4.35k is the number nearest to 4350.
+	for unit, exponent := range map[string]string{"k": "e3", "K": "e3", "M": "e6"} {
+		if number, ok := strings.CutSuffix(text, unit); ok {
+			text = number + exponent
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v <= math.MaxFloat64) {
+		return fmt.Errorf("rate %.40q: want requests a second, such as 500, 5k, 1.5k or 2M", b)
+	}
+	*r = Rate(v)
+	return nil
+}
+
 // Stage is a stretch of a schedule in which the rate goes in a straight line
 // from From to To, in requests a second. A rate of zero is a pause.
 type Stage struct {
@@ -34,7 +55,7 @@ func ParseStages(s string) ([]Stage, error) {
 	for part := range strings.SplitSeq(s, ",") {
 		bad := func(why string) error {
 			return fmt.Errorf(
-				"stage %q: %s; a stage is DURATION:RATE or DURATION:FROM-TO, such as 10s:1000 or 30s:1000-20000", part, why)
+				"stage %q: %s; a stage is DURATION:RATE or DURATION:FROM-TO, such as 10s:500 or 30s:1k-20k", part, why)
 		}
 		duration, rates, ok := strings.Cut(strings.TrimSpace(part), ":")
 		if !ok {
@@ -49,11 +70,13 @@ func ParseStages(s string) ([]Stage, error) {
 			to = from
 		}
 		st := Stage{Duration: d}
-		if st.From, err = strconv.ParseFloat(from, 64); err != nil {
-			return nil, bad("rate is not a number")
-		}
-		if st.To, err = strconv.ParseFloat(to, 64); err != nil {
-			return nil, bad("rate is not a number")
+		for _, r := range []struct {
+			text string
+			to   *float64
+		}{{from, &st.From}, {to, &st.To}} {
+			if err := (*Rate)(r.to).UnmarshalText([]byte(r.text)); err != nil {
+				return nil, bad(err.Error())
+			}
 		}
 		stages = append(stages, st)
 	}
@@ -98,6 +121,17 @@ func Duration(stages []Stage) time.Duration {
 		d += s.Duration
 	}
 	return d
+}
+
+// At returns the rate of the stages at a time from their start, in requests a second; 0 after their end.
+func At(stages []Stage, at time.Duration) float64 {
+	for _, s := range stages {
+		if at < s.Duration {
+			return s.From + (s.To-s.From)*at.Seconds()/s.Duration.Seconds()
+		}
+		at -= s.Duration
+	}
+	return 0
 }
 
 // area returns how many requests a stage expects.

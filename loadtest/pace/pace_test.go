@@ -122,3 +122,34 @@ func TestParseStagesRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestRate(t *testing.T) {
+	for text, want := range map[string]float64{
+		"500": 500, "0.5": 0.5, "5k": 5000, "5K": 5000, "1.5k": 1500, "4.35k": 4350, "0.3k": 300, "2M": 2e6,
+		"5k/s": 5000, "1e3": 1000, "0": 0,
+		"": -1, "k": -1, "5m": -1, "5kk": -1, "5 k": -1, "5,000": -1, "-1": -1, "-1k": -1, "NaN": -1, "Inf": -1,
+		"1e400": -1, "fast": -1,
+	} {
+		var r Rate
+		err := r.UnmarshalText([]byte(text))
+		if (err == nil) != (want >= 0) || err == nil && float64(r) != want {
+			t.Errorf("%q: %v, %v, want %v", text, r, err, want)
+		}
+	}
+	got := must.Get(ParseStages("10s:1.5k,30s:1k-2M"))(t)
+	if FormatStages(got) != "10s:1500,30s:1000-2000000" {
+		t.Errorf("stages are %s", FormatStages(got))
+	}
+}
+
+func TestAt(t *testing.T) {
+	stages := must.Get(ParseStages("10s:100,10s:100-300,5s:0,5s:7"))(t)
+	for at, want := range map[time.Duration]float64{
+		0: 100, 9 * time.Second: 100, 15 * time.Second: 200, 22 * time.Second: 0, 29 * time.Second: 7,
+		30 * time.Second: 0,
+	} {
+		if got := At(stages, at); got != want {
+			t.Errorf("at %v the rate is %v, want %v", at, got, want)
+		}
+	}
+}
