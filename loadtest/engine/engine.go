@@ -83,7 +83,7 @@ type Config struct {
 	Timeout time.Duration
 	// Warmup is how long at the start requests are sent but not counted.
 	Warmup time.Duration
-	// Tick is called, when set, at the end of each interval.
+	// Tick is called, when set, after each second.
 	Tick func(*Interval)
 }
 
@@ -163,13 +163,13 @@ type run struct {
 // now returns the time since the run's start.
 func (r *run) now() time.Duration { return time.Since(r.start) }
 
-// pool holds the connections to one endpoint. Its fields except idle belong to the
-// goroutine that dispatches.
+// pool holds the connections to one endpoint. Only the goroutine that dispatches
+// changes it, except idle.
 type pool struct {
 	run      *run
 	endpoint *client.Endpoint
 	limit    int
-	started  int
+	started  atomic.Int32
 	idle     chan *worker
 	workers  sync.WaitGroup
 }
@@ -257,8 +257,9 @@ func (p *pool) dispatch(ctx context.Context, k uint64, sleep *sleeper) {
 			unsent++
 		}
 	}
-	for range p.started {
+	for p.started.Load() > 0 {
 		close((<-p.idle).jobs)
+		p.started.Add(-1)
 	}
 	p.workers.Wait()
 	r.rec.dispatched(asked, unsent, waited)
@@ -273,8 +274,8 @@ func (p *pool) take(ctx context.Context) (w *worker, immediate bool) {
 		return w, true
 	default:
 	}
-	if p.started < p.limit {
-		p.started++
+	if int(p.started.Load()) < p.limit {
+		p.started.Add(1)
 		w := p.worker()
 		p.workers.Go(w.serve)
 		return w, true
@@ -314,9 +315,7 @@ func (w *worker) send(i uint64, due time.Duration) bool {
 	} else if observer, ok := w.session.(Observer); ok {
 		observer.Failed(err)
 	}
-	if due >= r.cfg.Warmup {
-		w.rec.record(&o, r.length)
-	}
+	w.rec.record(&o, r.length, due >= r.cfg.Warmup)
 	return !errors.Is(err, client.ErrConnect)
 }
 
@@ -362,23 +361,37 @@ const maxIntervals = 1200
 
 // tick closes an interval each second until done is closed.
 func (r *run) tick(done <-chan struct{}) {
-	step := time.Second
-	for r.length > step*maxIntervals {
-		step += time.Second
+	seconds := 1
+	for r.length > time.Duration(seconds*maxIntervals)*time.Second {
+		seconds++
 	}
 	cpus := usableCPUs()
-	t := time.NewTicker(step)
+	t := time.NewTicker(time.Second)
 	defer t.Stop()
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-t.C:
 			iv := r.rec.cut(r.now(), cpus)
 			if r.cfg.Tick != nil {
+				iv.InFlight, iv.Classes = r.inFlight(), r.rec.counts()
 				r.cfg.Tick(iv)
 			}
+			r.rec.keep(iv, n%seconds == 0)
 		case <-done:
-			r.rec.cut(r.now(), cpus)
+			r.rec.keep(r.rec.cut(r.now(), cpus), n%seconds == 0)
 			return
 		}
 	}
+}
+
+// inFlight returns how many requests wait for their answers.
+func (r *run) inFlight() int {
+	if len(r.cfg.Stages) == 0 {
+		return r.cfg.Connections
+	}
+	n := 0
+	for _, p := range r.pools {
+		n += int(p.started.Load()) - len(p.idle)
+	}
+	return max(0, n)
 }

@@ -301,6 +301,74 @@ func TestWarmup(t *testing.T) {
 		t.Errorf("served %d, asked %d, counted %d even ones over %v", served.Load(), res.Asked, res.Classes[0].Sent,
 			res.Length)
 	}
+	shown, timed := uint64(0), int64(0)
+	for _, iv := range res.Intervals {
+		shown += iv.Answered
+		timed += iv.Due.TotalCount()
+	}
+	if shown != 200 || timed != 200 {
+		t.Errorf("intervals have %d answers and %d latencies of the 200 with the warm-up", shown, timed)
+	}
+}
+
+// TestTick holds answers back, so that what a tick sees is known.
+func TestTick(t *testing.T) {
+	held := make(chan struct{})
+	var asked atomic.Uint64
+	e := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch n := asked.Add(1); {
+		case n <= 3:
+			w.WriteHeader(429)
+		case n <= 8:
+			<-held
+		}
+	})
+	var first, last *Interval
+	res := must.Get(Run(t.Context(), Config{Endpoints: []*client.Endpoint{e}, Source: &plain{},
+		Stages: []pace.Stage{{Duration: 100 * time.Millisecond, From: 80, To: 80}, {Duration: 1500 * time.Millisecond},
+			{Duration: 100 * time.Millisecond, From: 20, To: 20}},
+		Connections: 20, Timeout: time.Minute, Tick: func(iv *Interval) {
+			if first == nil {
+				first = iv
+				close(held)
+			}
+			last = iv
+		}}))(t)
+	counted := first.Classes[0].Sent + first.Classes[1].Sent
+	if first.InFlight != 5 || first.Limited != 3 || first.Sent != 3 || counted != 3 ||
+		first.Classes[0].Statuses[429]+first.Classes[1].Statuses[429] != 3 {
+		t.Errorf("the first tick sees %+v", first)
+	}
+	if last == nil || len(res.Intervals) < 2 || res.Intervals[0].Limited != 3 || res.Intervals[0].Classes != nil {
+		t.Errorf("intervals are %+v", res.Intervals)
+	}
+}
+
+// TestKeep: an interval of several seconds has their sums, and leaves them as they were.
+func TestKeep(t *testing.T) {
+	r := newRecorder([]string{"all"})
+	var seconds []*Interval
+	for i := range 7 {
+		iv := &Interval{
+			Start: time.Duration(i) * time.Second, End: time.Duration(i+1) * time.Second, Sent: 3, Answered: 2,
+			Failed: 1, Limited: 1, Read: 10, Due: NewHistogram(), LagP99: time.Duration(i%3) * time.Millisecond, CPU: float64(i)}
+		Record(iv.Due, time.Duration(i+1)*time.Millisecond)
+		seconds = append(seconds, iv)
+		r.keep(iv, i%3 == 0)
+	}
+	if len(r.intervals) != 3 {
+		t.Fatalf("%d intervals of 7 seconds", len(r.intervals))
+	}
+	iv := r.intervals[1]
+	if iv.Start != 3*time.Second || iv.End != 6*time.Second || iv.Sent != 9 || iv.Answered != 6 || iv.Failed != 3 ||
+		iv.Limited != 3 || iv.Read != 30 || iv.Due.TotalCount() != 3 || iv.LagP99 != 2*time.Millisecond || iv.CPU != 4 {
+		t.Errorf("the second interval is %+v", iv)
+	}
+	for _, iv := range seconds {
+		if iv.Sent != 3 || iv.Due.TotalCount() != 1 || iv.End-iv.Start != time.Second {
+			t.Errorf("a second became %+v", iv)
+		}
+	}
 }
 
 func TestInterrupt(t *testing.T) {

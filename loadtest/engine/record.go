@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"runtime"
 	"sync"
@@ -69,18 +70,26 @@ type ClassResult struct {
 	Due, Service *hdrhistogram.Histogram
 }
 
-// Interval is a stretch of a run, usually a second. Answers count in the
-// interval in which they arrived.
+// Interval is a stretch of a run, usually a second, the warm-up included. Answers count
+// in the interval in which they arrived.
 type Interval struct {
 	Start, End time.Duration
 	Sent       uint64 // requests sent and done with, whatever came of it
 	Answered   uint64 // of these, with an answer as it should be
 	Failed     uint64
+	Limited    uint64 // of these, with a 429
 	Read       uint64 // bytes
 	Due        *hdrhistogram.Histogram
-	LagP99     time.Duration
+	// LagP99 is of a second; of a longer interval the largest.
+	LagP99 time.Duration
 	// CPU is the share that the process itself took of what it may use.
 	CPU float64
+	// InFlight requests waited for their answers at the end. Classes are counts since the end of
+	// the warm-up, without latencies. Err is why one of the requests had no answer, or nil. They are
+	// there during Config.Tick only.
+	InFlight int
+	Classes  []ClassResult
+	Err      error
 }
 
 // Result holds the figures of a run. Requests of the warm-up count in none of them
@@ -140,8 +149,9 @@ type recorder struct {
 
 // window holds a shard's records of the current interval.
 type window struct {
-	sent, answered, failed, read uint64
-	due, lag                     *hdrhistogram.Histogram
+	sent, answered, failed, limited, read uint64
+	due, lag                              *hdrhistogram.Histogram
+	err                                   error
 }
 
 func newWindow() *window { return &window{due: NewHistogram(), lag: NewHistogram()} }
@@ -157,6 +167,8 @@ func (w *window) add(o *window) {
 	w.sent += o.sent
 	w.answered += o.answered
 	w.failed += o.failed
+	w.limited += o.limited
+	w.err = cmp.Or(w.err, o.err)
 	w.read += o.read
 	w.due.Merge(o.due)
 	w.lag.Merge(o.lag)
@@ -217,13 +229,37 @@ func (s *shard) opened(d time.Duration) {
 	Record(s.connect, d)
 }
 
-// record records an outcome; length is when the schedule ends.
-func (s *shard) record(o *outcome, length time.Duration) {
+// record records an outcome; length is when the schedule ends. In the warm-up it counts in the
+// interval alone.
+func (s *shard) record(o *outcome, length time.Duration, counted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c, w := &s.classes[o.class], s.now
-	c.sent++
+	measured := o.err == nil && o.verdict != Unexpected || o.err != nil && failureOf(o.err) == FailTimeout
+	w := s.now
 	w.sent++
+	w.read += uint64(o.read)
+	Record(w.lag, o.sent-o.due)
+	if o.err != nil || o.verdict != OK {
+		w.failed++
+	} else {
+		w.answered++
+	}
+	if o.status == 429 {
+		w.limited++
+	}
+	w.err = cmp.Or(w.err, o.err)
+	if measured {
+		Record(w.due, o.done-o.due)
+	}
+	if counted {
+		s.count(o, length, measured)
+	}
+}
+
+// count adds an outcome to the figures of the run. The caller holds mu.
+func (s *shard) count(o *outcome, length time.Duration, measured bool) {
+	c := &s.classes[o.class]
+	c.sent++
 	if o.sent <= length {
 		s.inTime++
 	}
@@ -232,33 +268,21 @@ func (s *shard) record(o *outcome, length time.Duration) {
 	}
 	s.read += uint64(o.read)
 	s.written += uint64(o.written)
-	w.read += uint64(o.read)
 	Record(s.lag, o.sent-o.due)
-	Record(w.lag, o.sent-o.due)
-	measured := true
 	switch {
 	case o.err != nil:
-		f := failureOf(o.err)
-		c.failures[f]++
-		measured = f == FailTimeout
+		c.failures[failureOf(o.err)]++
 	case o.verdict == Unexpected:
 		c.failures[FailStatus]++
-		measured = false
 	case o.verdict == Wrong:
 		c.failures[FailWrong]++
 	}
 	if o.err == nil {
 		c.statuses[min(o.status, len(c.statuses)-1)]++
 	}
-	if o.err != nil || o.verdict != OK {
-		w.failed++
-	} else {
-		w.answered++
-	}
 	if measured {
 		Record(c.due, o.done-o.due)
 		Record(c.service, o.done-o.sent)
-		Record(w.due, o.done-o.due)
 	}
 }
 
@@ -278,16 +302,63 @@ func (r *recorder) cut(now time.Duration, cpus float64) *Interval {
 		full.reset()
 		r.next[i] = full
 	}
-	iv := &Interval{Start: r.last, End: now, Sent: sum.sent, Answered: sum.answered, Failed: sum.failed, Read: sum.read,
-		Due: sum.due}
+	iv := &Interval{Start: r.last, End: now, Sent: sum.sent, Answered: sum.answered, Failed: sum.failed,
+		Limited: sum.limited, Read: sum.read, Due: sum.due, Err: sum.err}
 	iv.LagP99 = time.Duration(sum.lag.ValueAtQuantile(99))
 	cpu := cpuTime()
 	if cpus > 0 && now > r.last {
 		iv.CPU = float64(cpu-r.cpuLast) / float64(now-r.last) / cpus
 	}
 	r.cpuLast, r.last = cpu, now
-	r.intervals = append(r.intervals, iv)
 	return iv
+}
+
+// keep adds an interval to the series, as a new one of it or to its last, after Tick, which may
+// hold the interval itself for longer.
+func (r *recorder) keep(iv *Interval, begin bool) {
+	if begin {
+		kept := *iv
+		kept.InFlight, kept.Classes, kept.Err = 0, nil, nil
+		r.intervals = append(r.intervals, &kept)
+		return
+	}
+	last := r.intervals[len(r.intervals)-1]
+	due := NewHistogram()
+	due.Merge(last.Due)
+	due.Merge(iv.Due)
+	was, is := float64(last.End-last.Start), float64(iv.End-iv.Start)
+	last.CPU = (last.CPU*was + iv.CPU*is) / max(was+is, 1)
+	last.End, last.Due, last.LagP99 = iv.End, due, max(last.LagP99, iv.LagP99)
+	last.Sent += iv.Sent
+	last.Answered += iv.Answered
+	last.Failed += iv.Failed
+	last.Limited += iv.Limited
+	last.Read += iv.Read
+}
+
+// counts returns the figures of each class, without latencies.
+func (r *recorder) counts() []ClassResult {
+	out := make([]ClassResult, len(r.classes))
+	for i, name := range r.classes {
+		out[i] = ClassResult{Name: name, Failures: map[Failure]uint64{}, Statuses: map[int]uint64{}}
+	}
+	for _, s := range r.shards {
+		s.mu.Lock()
+		for i := range s.classes {
+			from, c := &s.classes[i], &out[i]
+			c.Sent += from.sent
+			for f, n := range from.failures {
+				c.Failures[f] += n
+			}
+			for status, n := range from.statuses {
+				if n > 0 {
+					c.Statuses[status] += n
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+	return out
 }
 
 func (r *run) result(interrupted bool) *Result {
@@ -301,24 +372,14 @@ func (r *run) result(interrupted bool) *Result {
 		Lag: NewHistogram(), Connect: NewHistogram(), Intervals: rec.intervals,
 		CPU: rec.cpuLast - rec.cpu0, CPUs: usableCPUs(), Wall: time.Since(rec.started), Interrupted: interrupted,
 	}
-	for i, name := range rec.classes {
-		c := ClassResult{Name: name, Failures: map[Failure]uint64{}, Statuses: map[int]uint64{}, Due: NewHistogram(),
-			Service: NewHistogram()}
+	out.Classes = rec.counts()
+	for i := range out.Classes {
+		c := &out.Classes[i]
+		c.Due, c.Service = NewHistogram(), NewHistogram()
 		for _, s := range rec.shards {
-			from := &s.classes[i]
-			c.Sent += from.sent
-			for f, n := range from.failures {
-				c.Failures[f] += n
-			}
-			for status, n := range from.statuses {
-				if n > 0 {
-					c.Statuses[status] += n
-				}
-			}
-			c.Due.Merge(from.due)
-			c.Service.Merge(from.service)
+			c.Due.Merge(s.classes[i].due)
+			c.Service.Merge(s.classes[i].service)
 		}
-		out.Classes = append(out.Classes, c)
 	}
 	for _, s := range rec.shards {
 		out.InTime += s.inTime
