@@ -47,9 +47,11 @@ type Run struct {
 	Started     time.Time `json:"started" merge:"first"`
 	DurationS   float64   `json:"duration_s" merge:"max"`
 	Interrupted bool      `json:"interrupted"`
-	Setup       Setup     `json:"setup" merge:"first"`
-	Requests    Requests  `json:"requests"`
-	Rate        Rate      `json:"rate"`
+	// Aborted says which condition ended the run early, and what was measured; "": none.
+	Aborted  string   `json:"aborted,omitempty"`
+	Setup    Setup    `json:"setup" merge:"first"`
+	Requests Requests `json:"requests"`
+	Rate     Rate     `json:"rate"`
 	// Due is the latency from when a request was due, Service from when it was
 	// sent; in a closed loop they are the same. Lag is the difference, the send
 	// lag; Connect is how long connections took to open.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"example.com/marketdata/loadtest/pace"
 )
 
 // Threshold is a condition on a run.
@@ -45,7 +47,7 @@ var assertion = regexp.MustCompile(`^\s*(?:([^:<>=]+):)?\s*([a-z0-9._]+)\s*(<=|>
 
 var percentile = regexp.MustCompile(`^(?:service\.|lag\.|late\.)?p(\d{1,2}(?:\.\d+)?|100)$`)
 
-const assertionHelp = "want [CLASS:]METRIC OP VALUE, such as 'p99<5ms', 'quotes:service.p99.9<=20ms', 'errors<0.1%', 'rate>=20000', 'wrong==0'; " +
+const assertionHelp = "want [CLASS:]METRIC OP VALUE, such as 'p99<5ms', 'quotes:service.p99.9<=20ms', 'errors<0.1%', 'rate>=20k', 'wrong==0'; " +
 	"METRIC is pN, min, mean or max (of the latency from due; service.pN, lag.pN of the others, late.pN of events), errors, wrong, rate or requests; OP is <, <=, ==, >= or >"
 
 // ParseAssertion reads a threshold's expression.
@@ -67,7 +69,9 @@ func ParseAssertion(s string) (*Assertion, error) {
 		if percent {
 			a.limit /= 100
 		}
-	case a.metric == "wrong", a.metric == "rate", a.metric == "requests":
+	case a.metric == "rate":
+		err = (*pace.Rate)(&a.limit).UnmarshalText([]byte(m[4]))
+	case a.metric == "wrong", a.metric == "requests":
 		if a.class != "" && a.metric == "wrong" {
 			return nil, fmt.Errorf("threshold %q: wrong answers are counted over all classes", s)
 		}
@@ -80,6 +84,12 @@ func ParseAssertion(s string) (*Assertion, error) {
 	}
 	return a, nil
 }
+
+// String returns the expression.
+func (a *Assertion) String() string { return a.text }
+
+// Class is the class that the threshold is of, "" of all.
+func (a *Assertion) Class() string { return a.class }
 
 // FromSent reports whether the threshold is one of the latency from sent, which
 // a late load tester makes look better than it was.

@@ -28,6 +28,8 @@ func (r *Run) Verdict() string {
 			answers = "answer"
 		}
 		return fmt.Sprintf("WRONG: %s wrong %s at %s", comma(r.Checks.Wrong), answers, load)
+	case r.Aborted != "":
+		return "Aborted at " + load + ": " + r.Aborted
 	case q.Answered == 0:
 		return fmt.Sprintf("Failed: none of %s requests was answered as it should be%s", comma(q.Asked), r.mostly())
 	case r.Setup.Oracle && r.Checks.Compared == 0:

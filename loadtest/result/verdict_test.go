@@ -35,6 +35,10 @@ func TestVerdict(t *testing.T) {
 			r.Requests.Answered, r.Requests.Failures = 0, map[string]uint64{"connect": 60000}
 			r.Validity.Valid = false
 		},
+		"Aborted at 1,000/s, interrupted after 41.5 s: errors>1%: 34 % in the last 5 s": func(r *Run) {
+			r.Interrupted, r.DurationS, r.Aborted = true, 41.5, "errors>1%: 34 % in the last 5 s"
+			r.Validity.Valid = false
+		},
 		"Failed: the oracle compared no answer":     func(r *Run) { r.Setup.Oracle, r.Validity.Valid = true, false },
 		"WRONG: 1 wrong answer at 1,000/s for 60 s": func(r *Run) { r.Checks.Wrong, r.Validity.Valid = 1, false },
 		"Closed loop answered 12,346/s over 64 connections for 60 s: p99 8 ms, no errors, no wrong answers": func(r *Run) {

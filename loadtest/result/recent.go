@@ -1,0 +1,42 @@
+package result
+
+import (
+	"fmt"
+	"strings"
+
+	"example.com/marketdata/loadtest/engine"
+)
+
+// ParseAbort reads an expression of which Recent can tell during a run.
+func ParseAbort(s string) (*Assertion, error) {
+	a, err := ParseAssertion(s)
+	if err != nil {
+		return nil, err
+	}
+	if a.class != "" || a.metric == "requests" || strings.Contains(a.metric, ".") && !strings.HasPrefix(a.metric, "p") {
+		return nil, fmt.Errorf("%q cannot be told during a run: want errors, wrong, rate, pN, min, mean or max, over all "+
+			"classes, such as 'errors>1%%' or 'p99>2s'", s)
+	}
+	return a, nil
+}
+
+// Recent checks the expression against some seconds of a run that lasts, and wrong against all wrong
+// answers so far.
+func (a *Assertion) Recent(seconds []*engine.Interval, wrong uint64) (Threshold, error) {
+	r, due := &Run{}, engine.NewHistogram()
+	for _, iv := range seconds {
+		r.Requests.Sent += iv.Sent
+		r.Requests.Failed += iv.Failed
+		r.DurationS += (iv.End - iv.Start).Seconds()
+		due.Merge(iv.Due)
+	}
+	r.Requests.Asked = max(1, r.Requests.Sent) // a rate of 0 is measured too
+	if a.metric == "wrong" {
+		r.Checks.Wrong, r.Checks.Checked = wrong, max(1, wrong)
+	}
+	var err error
+	if r.Due, err = newLatency(due); err != nil {
+		return Threshold{}, err
+	}
+	return a.Check(r)
+}
