@@ -29,6 +29,8 @@ func (t *Threshold) Measured() string {
 		return "nothing measured"
 	case t.Unit == "share":
 		return fmt.Sprintf("%.3g %%", 100**t.Value)
+	case t.Unit == "ms":
+		return Millis(*t.Value)
 	}
 	return strings.TrimSpace(fmt.Sprintf("%.4g %s", *t.Value, t.Unit))
 }

@@ -21,6 +21,9 @@ func (r *Run) Verdict() string {
 			failed = append(failed, t.Expression+" was "+t.Measured())
 		}
 	}
+	if failed == nil && !r.Validity.Valid && !r.Limited() { // the service was too slow, so the figures are its own
+		failed = []string{r.Validity.Reasons[0]}
+	}
 	switch {
 	case r.Checks.Wrong > 0:
 		answers := "answers"
@@ -34,7 +37,7 @@ func (r *Run) Verdict() string {
 		return fmt.Sprintf("Failed: none of %s requests was answered as it should be%s", comma(q.Asked), r.mostly())
 	case r.Setup.Oracle && r.Checks.Compared == 0:
 		return "Failed: the oracle compared no answer"
-	case !r.Validity.Valid:
+	case r.Limited():
 		return "INVALID at " + load + ": " + strings.Join(r.Validity.Reasons, "; ")
 	case failed != nil:
 		return "Did not hold " + load + ": " + strings.Join(append(failed, r.wrong()), ", ")

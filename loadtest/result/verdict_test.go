@@ -1,6 +1,7 @@
 package result
 
 import (
+	"slices"
 	"testing"
 
 	"example.com/marketdata/internal/lab/must"
@@ -31,6 +32,9 @@ func TestVerdict(t *testing.T) {
 		"INVALID at 1,000/s for 60 s: too late; too busy": func(r *Run) {
 			r.Validity = Validity{Reasons: []string{"too late", "too busy"}}
 		},
+		"Did not hold 1,000/s for 60 s: too slow, no wrong answers": func(r *Run) {
+			r.Requests.Waited, r.Validity = 60000, Validity{Reasons: []string{"too slow", "also late"}}
+		},
 		"Failed: none of 60,000 requests was answered as it should be (mostly connect)": func(r *Run) {
 			r.Requests.Answered, r.Requests.Failures = 0, map[string]uint64{"connect": 60000}
 			r.Validity.Valid = false
@@ -52,8 +56,9 @@ func TestVerdict(t *testing.T) {
 		r := must.Get(New(Setup{Mode: "open", Stages: "60s:1000"}, Tool{}, e, c))(t)
 		r.Due.P99MS = 8
 		change(r)
-		if got := r.Verdict(); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
+		reasons := slices.Clone(r.Validity.Reasons)
+		if got := r.Verdict(); got != want || !slices.Equal(reasons, r.Validity.Reasons) {
+			t.Errorf("got  %s\nwant %s\nand reasons %q", got, want, r.Validity.Reasons)
 		}
 	}
 }
