@@ -44,7 +44,7 @@ type rare struct {
 // NewMix returns the traffic of a scenario over a directory. Keys, which have no
 // line breaks, are used in turn; none sends none.
 func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Checker) (*Mix, error) {
-	m := &Mix{scenario: s, dir: d, seed: seed, keys: keys, checker: c, rows: map[string]*zipf{}}
+	m := &Mix{scenario: s, dir: d, seed: seed, keys: keys, checker: c, classes: s.Classes(), rows: map[string]*zipf{}}
 	total := 0.0
 	for i := range s.Mix {
 		k := &s.Mix[i]
@@ -54,7 +54,7 @@ func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Chec
 		}
 		total += k.Weight
 		m.weights = append(m.weights, total)
-		m.class = append(m.class, m.classOf(k.Endpoint))
+		m.class = append(m.class, slices.Index(m.classes, k.Endpoint))
 		if n := len(d.entries(of)); n > 0 && m.rows[of] == nil {
 			m.rows[of] = newZipf(n, s.Zipf)
 		}
@@ -62,20 +62,9 @@ func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Chec
 	// Pages of one row are the most that a listing can have; 1,000 are enough
 	// to draw shallow ones from.
 	m.pages = newZipf(1000, max(s.Zipf, 1))
-	m.refused = -1
-	if s.BadKey > 0 || s.BadParameter > 0 {
-		m.refused = m.classOf("refused")
-	}
+	m.refused = slices.Index(m.classes, refused)
 	m.rare = refusals()
 	return m, nil
-}
-
-func (m *Mix) classOf(name string) int {
-	if i := slices.Index(m.classes, name); i >= 0 {
-		return i
-	}
-	m.classes = append(m.classes, name)
-	return len(m.classes) - 1
 }
 
 // entries returns the rows that filters on an endpoint are drawn from.

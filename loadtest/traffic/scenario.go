@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/marketdata/internal/nearest"
 	"example.com/marketdata/loadtest/model"
 	"go.yaml.in/yaml/v3"
 )
@@ -99,7 +100,7 @@ func LoadScenario(name string) (*Scenario, error) {
 	case slices.Contains(Scenarios(), name):
 		b, err = embedded.ReadFile("scenarios/" + name + ".yaml")
 	default:
-		err = fmt.Errorf("want a .yaml file or one of %s", strings.Join(Scenarios(), ", "))
+		err = fmt.Errorf("%s, or a .yaml file", WantOne(name, Scenarios()))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("scenario %q: %w", name, err)
@@ -124,6 +125,29 @@ func ParseScenario(b []byte) (*Scenario, error) {
 	return s, s.check()
 }
 
+// WantOne says of a word that is none of the known ones which are, and which one was probably meant.
+func WantOne(word string, known []string) string {
+	text := "want one of " + strings.Join(known, ", ")
+	if near := nearest.Likely(word, known); near != "" {
+		text = fmt.Sprintf("did you mean %s? %s", near, text)
+	}
+	return text
+}
+
+// Classes returns the kinds of requests that a Mix of the scenario has.
+func (s *Scenario) Classes() []string {
+	var all []string
+	for _, k := range s.Mix {
+		if !slices.Contains(all, k.Endpoint) {
+			all = append(all, k.Endpoint)
+		}
+	}
+	if s.BadKey > 0 || s.BadParameter > 0 {
+		all = append(all, refused)
+	}
+	return all
+}
+
 // filters are the filters that each list takes.
 var filters = map[string][]string{
 	"assets": {"id", "slug", "symbol"}, "quotes": {"id", "slug", "symbol"},
@@ -131,7 +155,7 @@ var filters = map[string][]string{
 	"exchanges": {"id", "slug"}, "categories": {"id", "slug"}, "chains": {"id", "slug"}, search: {"q"},
 }
 
-const history, search, markets = "history", "search", "markets"
+const history, search, markets, refused = "history", "search", "markets", "refused"
 
 // filtered returns the listing whose rows the kind's filter names.
 func (k *Kind) filtered() string {
@@ -191,7 +215,7 @@ func (k *Kind) check(share func(string, float64) error) error {
 	list := filters[k.Endpoint] != nil
 	switch {
 	case !slices.Contains(endpoints, k.Endpoint):
-		return fmt.Errorf("endpoint %q: want one of %s", k.Endpoint, strings.Join(endpoints, ", "))
+		return fmt.Errorf("endpoint %q: %s", k.Endpoint, WantOne(k.Endpoint, endpoints))
 	case !(k.Weight >= 0):
 		return fmt.Errorf("weight %v: want 0 or more", k.Weight)
 	case k.By == "" || k.By == "list":
