@@ -17,15 +17,18 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +53,9 @@ func usage(format string, args ...any) error {
 // are those of the command's flags.
 type Options struct {
 	URLs     []string `name:"url" sep:"none" placeholder:"URL" group:"Service:" help:"Base URL of a node; give it again for more, which then get requests in turn."`
-	Keys     []string `name:"key" sep:"none" placeholder:"KEY" group:"Service:" help:"API key, sent as X-Api-Key; give it again for more, used in turn."`
+	Keys     []string `name:"key" placeholder:"KEY" group:"Service:" help:"API key, sent as X-Api-Key; several, with commas or the flag given again, take turns."`
+	KeysFile string   `name:"keys-file" placeholder:"FILE" group:"Service:" help:"More keys: one a line, or what builder keys create prints with --json."`
+	Headers  []string `name:"header" sep:"none" placeholder:"FIELD" group:"Service:" help:"Send this header field with every request, such as 'Authorization: Bearer x'; give it again for more."`
 	Insecure bool     `group:"Service:" help:"Take any TLS certificate."`
 	// Scenario "" is mixed. It is not used when there are targets.
 	Scenario string `default:"mixed" group:"Traffic:" help:"Traffic: a scenario that comes with the program (see scenarios), or a YAML file."`
@@ -64,6 +69,9 @@ type Options struct {
 	Label         string  `placeholder:"TEXT" group:"Results:" help:"Name the run in reports."`
 	// Store is where the oracle finds the snapshots; nil: no oracle.
 	Store artifacts.Reader `kong:"-"`
+	// Thresholds are those that runs will be judged by. New refuses any of a class that the traffic
+	// does not have.
+	Thresholds []*result.Assertion `kong:"-"`
 	// Status, when set, is called with each step before and after the load.
 	Status func(text string) `kong:"-"`
 }
@@ -81,7 +89,7 @@ type Load struct {
 	Duration   time.Duration       `kong:"-"`
 	StartAt    time.Time           `kong:"-"` // zero: at once
 	Assertions []*result.Assertion `kong:"-"`
-	// Tick is called, when set, at the end of each interval, usually a second.
+	// Tick is called, when set, after each second.
 	Tick func(*engine.Interval) `kong:"-"`
 }
 
@@ -109,40 +117,18 @@ func New(ctx context.Context, opt Options) (*Tester, error) {
 	if !(opt.CheckShare >= 0 && opt.CheckShare <= 1) {
 		return nil, usage("share of answers to check is %v: want 0 to 1", opt.CheckShare)
 	}
-	for _, key := range opt.Keys {
-		if key == "" || strings.ContainsAny(key, "\r\n") {
-			return nil, usage("a key is empty or has a line break")
-		}
-	}
 	t := &Tester{opt: opt}
-	if err := t.readTargets(); err != nil {
+	if err := t.prepare(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
-	}
-	if len(t.opt.URLs) == 0 {
-		return nil, usage("no URL to load")
-	}
-	for _, u := range t.opt.URLs {
-		e, err := client.ParseEndpoint(u, opt.Insecure)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUsage, err)
-		}
-		t.endpoints = append(t.endpoints, e)
 	}
 	if t.targets != nil {
 		return t, nil
 	}
-	if opt.Scenario == "" {
-		opt.Scenario = "mixed"
+	key := ""
+	if len(t.opt.Keys) > 0 {
+		key = t.opt.Keys[0]
 	}
 	var err error
-	if t.scenario, err = traffic.LoadScenario(opt.Scenario); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
-	}
-	t.name = t.scenario.Name
-	key := ""
-	if len(opt.Keys) > 0 {
-		key = opt.Keys[0]
-	}
 	t.dir, err = traffic.ReadDirectory(
 		ctx, t.endpoints[0], key, opt.DirectoryRows, func(endpoint string, read, total int) {
 			opt.Status(fmt.Sprintf("reading the directory: /%s %d of %d", endpoint, read, total))
@@ -150,7 +136,45 @@ func New(ctx context.Context, opt Options) (*Tester, error) {
 	return t, err
 }
 
-func (t *Tester) readTargets() error {
+// prepare makes what the options alone tell.
+func (t *Tester) prepare() (err error) {
+	if t.opt.Keys, err = t.opt.keys(); err != nil {
+		return err
+	}
+	fields, err := t.opt.header()
+	if err != nil {
+		return err
+	}
+	if err := t.readTargets(fields); err != nil {
+		return err
+	}
+	if len(t.opt.URLs) == 0 {
+		return errors.New("no URL to load")
+	}
+	lines := ""
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		lines += fields[name] + "\r\n"
+	}
+	for _, u := range t.opt.URLs {
+		e, err := client.ParseEndpoint(u, t.opt.Insecure)
+		if err != nil {
+			return err
+		}
+		e.Header = lines
+		t.endpoints = append(t.endpoints, e)
+	}
+	if t.targets == nil {
+		if t.scenario, err = traffic.LoadScenario(cmp.Or(t.opt.Scenario, "mixed")); err != nil {
+			return err
+		}
+		t.name = t.scenario.Name
+	}
+	return t.checkClasses(t.opt.Thresholds)
+}
+
+// readTargets reads the requests of the options, and adds the fields to those that have no
+// field of that name.
+func (t *Tester) readTargets(fields map[string]string) error {
 	text, dir := strings.Join(t.opt.Targets, "\n"), "."
 	switch file := t.opt.TargetsFile; {
 	case file != "" && text != "":
@@ -172,6 +196,9 @@ func (t *Tester) readTargets() error {
 	var err error
 	if t.targets, err = traffic.ParseTargets(strings.NewReader(text), dir); err != nil {
 		return err
+	}
+	for i := range t.targets {
+		t.targets[i].AddHeader(fields)
 	}
 	base, err := traffic.Base(t.targets)
 	if len(t.opt.URLs) == 0 {

@@ -49,6 +49,9 @@ type Endpoint struct {
 	// Prefix is the URL's path, which requests' paths are added to, without a
 	// slash at its end.
 	Prefix string
+	// Header is the header fields that each request has besides its own, one a line, each line
+	// with its end.
+	Header string
 
 	addr string
 	tls  *tls.Config // nil: plain TCP
@@ -63,7 +66,7 @@ func ParseEndpoint(raw string, insecure bool) (*Endpoint, error) {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("URL %q: takes no user, query or fragment", u.Redacted())
 	}
-	e := &Endpoint{Host: u.Host, Prefix: u.EscapedPath(), addr: u.Host}
+	e := &Endpoint{Host: u.Host, Prefix: u.EscapedPath(), Header: "User-Agent: loadtest\r\n", addr: u.Host}
 	for e.Prefix != "" && e.Prefix[len(e.Prefix)-1] == '/' {
 		e.Prefix = e.Prefix[:len(e.Prefix)-1]
 	}
@@ -95,6 +98,9 @@ func (e *Endpoint) Dial(ctx context.Context, deadline time.Time) (net.Conn, erro
 	}
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
+		if errors.As(err, new(*tls.CertificateVerificationError)) {
+			err = fmt.Errorf("%w (--insecure takes any)", err)
+		}
 		return nil, err
 	}
 	return tc, nil

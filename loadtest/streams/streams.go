@@ -240,8 +240,8 @@ func (st *stream) hold(ctx context.Context) error {
 		return err
 	}
 	var req bytes.Buffer
-	fmt.Fprintf(&req, "GET %s%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n", st.endpoint.Prefix, Path,
-		st.endpoint.Host)
+	fmt.Fprintf(&req, "GET %s%s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n%s", st.endpoint.Prefix, Path,
+		st.endpoint.Host, st.endpoint.Header)
 	if st.key != "" {
 		fmt.Fprintf(&req, "X-Api-Key: %s\r\n", st.key)
 	}

@@ -140,7 +140,7 @@ func ask(ctx context.Context, conn *client.Conn, req []byte) (*client.Response, 
 
 // http1 returns the beginning of a request, without the empty line.
 func http1(e *client.Endpoint, method, target, key string) []byte {
-	b := fmt.Appendf(nil, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: loadtest\r\n", method, e.Prefix, target, e.Host)
+	b := fmt.Appendf(nil, "%s %s%s HTTP/1.1\r\nHost: %s\r\n%s", method, e.Prefix, target, e.Host, e.Header)
 	if key != "" {
 		b = fmt.Appendf(b, "X-Api-Key: %s\r\n", key)
 	}

@@ -179,7 +179,7 @@ func (s *mixSession) Request(i uint64, e *client.Endpoint) *engine.Request {
 	b = append(b, s.target...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, e.Host...)
-	b = append(b, "\r\nUser-Agent: loadtest\r\n"...)
+	b = append(append(b, "\r\n"...), e.Header...)
 	if key != "" {
 		b = header(b, "X-Api-Key: ", key)
 	}

@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"net/textproto"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -46,6 +49,8 @@ func ParseTargets(r io.Reader, dir string) ([]Target, error) {
 		case line == "" || line[0] == '#':
 		case strings.ContainsFunc(line, unicode.IsControl):
 			return nil, fail("a control character")
+		case strings.HasPrefix(line, "http://"), strings.HasPrefix(line, "https://"):
+			return nil, fail("want the method before a request's URL, such as GET; a service's address goes to --url")
 		case line[0] == '@':
 			if len(all) == 0 {
 				return nil, fail("a body before the first request")
@@ -182,6 +187,18 @@ func prepare(t *Target, class int) prepared {
 	}
 	p.end = append([]byte("\r\n"), t.Body...)
 	return p
+}
+
+// AddHeader adds the header fields, by canonical name, that the target does not have itself.
+func (t *Target) AddHeader(fields map[string]string) {
+	missing := maps.Clone(fields)
+	for _, h := range t.Header {
+		name, _, _ := strings.Cut(h, ":")
+		delete(missing, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		t.Header = append(t.Header, missing[name])
+	}
 }
 
 // maxClasses bounds the paths that figures are kept apart for.
