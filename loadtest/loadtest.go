@@ -30,6 +30,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -72,8 +73,9 @@ type Options struct {
 	// Thresholds are those that runs will be judged by. New refuses any of a class that the traffic
 	// does not have.
 	Thresholds []*result.Assertion `kong:"-"`
-	// Status, when set, is called with each step before and after the load.
-	Status func(text string) `kong:"-"`
+	// Status, when set, is called with each step before and after the load, and Warn at once, by
+	// another goroutine, with what is likely to spoil the run.
+	Status, Warn func(text string) `kong:"-"`
 }
 
 // Load configures the load of a run.
@@ -89,8 +91,10 @@ type Load struct {
 	Duration   time.Duration       `kong:"-"`
 	StartAt    time.Time           `kong:"-"` // zero: at once
 	Assertions []*result.Assertion `kong:"-"`
+	// AbortOn ends the load when one of them, of ParseAbort, is true of its last five seconds.
+	AbortOn []*result.Assertion `kong:"-"`
 	// Tick is called, when set, after each second.
-	Tick func(*engine.Interval) `kong:"-"`
+	Tick func(*Progress) `kong:"-"`
 }
 
 const defaultRows = 20_000
@@ -103,6 +107,7 @@ type Tester struct {
 	dir       *traffic.Directory
 	targets   []traffic.Target
 	name      string // of the traffic
+	warned    atomic.Bool
 }
 
 // New checks the options and reads the service's directory when the traffic
@@ -110,6 +115,9 @@ type Tester struct {
 func New(ctx context.Context, opt Options) (*Tester, error) {
 	if opt.Status == nil {
 		opt.Status = func(string) {}
+	}
+	if opt.Warn == nil {
+		opt.Warn = func(string) {}
 	}
 	if opt.DirectoryRows == 0 {
 		opt.DirectoryRows = defaultRows
@@ -252,13 +260,19 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	if err := t.await(ctx, load.StartAt); err != nil {
 		return nil, err
 	}
-	e, err := engine.Run(ctx, engine.Config{
+	sending, stop := context.WithCancel(ctx)
+	defer stop()
+	w := &watch{tester: t, load: &load, checker: c, stop: stop}
+	e, err := engine.Run(sending, engine.Config{
 		Endpoints: t.endpoints, Source: source, Stages: load.Stages, Arrivals: load.Arrivals, Seed: t.opt.Seed,
 		Duration:    load.Duration,
-		Connections: load.Connections, Timeout: load.Timeout, Warmup: load.Warmup, Tick: load.Tick,
+		Connections: load.Connections, Timeout: load.Timeout, Warmup: load.Warmup, Tick: w.tick,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	if w.err != nil {
+		return nil, w.err
 	}
 	told := held.Close() // before answers are examined, which takes processors
 	run, err := result.New(t.setup(&load), tool(), e, finish())
@@ -268,6 +282,7 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	if err := run.Hold(told); err != nil {
 		return nil, err
 	}
+	run.Aborted = w.aborted
 	if err := run.Judge(load.Assertions); err != nil {
 		return nil, err
 	}
@@ -339,6 +354,7 @@ const (
 	ExitThreshold = 3 // or a regression
 	ExitInvalid   = 4
 	ExitWrong     = 5
+	ExitAborted   = 6 // by Load.AbortOn
 )
 
 // Exit returns the exit status of a run. A wrong answer outweighs everything.
@@ -352,6 +368,8 @@ func Exit(r *result.Run) int {
 	switch {
 	case r.Checks.Wrong > 0:
 		return ExitWrong
+	case r.Aborted != "":
+		return ExitAborted
 	case r.Requests.Answered == 0:
 		return ExitFailed
 	case r.Setup.Oracle && r.Checks.Compared == 0:

@@ -74,6 +74,7 @@ type Checker struct {
 	places   placeBook
 	findings findings
 	swaps    swapList
+	policy   atomic.Pointer[string]
 }
 
 // seenShard is the answers that were seen, by hash; true: wrong.
@@ -180,6 +181,10 @@ func (s *Session) Answer(a *Ask, r *client.Response) engine.Verdict {
 
 // status judges the status by what was expected.
 func (s *Session) status(a *Ask, r *client.Response, api bool) engine.Verdict {
+	if r.Status == 429 && s.c.policy.Load() == nil {
+		policy := string(r.Get("RateLimit-Policy"))
+		s.c.policy.Store(&policy)
+	}
 	switch {
 	case r.Status >= 500 || r.Status == 429 && a.Expect != Unauthorized || r.Status == 408:
 		return engine.Unexpected
@@ -413,6 +418,18 @@ func (c *Checker) judge(an *answer) bool {
 	c.findings.add(kind, Example{
 		Target: an.ask, Snapshot: an.snapshot, Status: an.status, Detail: detail, Moment: Moment{At: an.received}})
 	return false
+}
+
+// Wrong returns how many wrong answers were found so far after the engine had counted them as
+// answered.
+func (c *Checker) Wrong() uint64 { return c.findings.later.Load() }
+
+// Policy returns the RateLimit-Policy of the first 429, "" if there was none.
+func (c *Checker) Policy() string {
+	if p := c.policy.Load(); p != nil {
+		return *p
+	}
+	return ""
 }
 
 // Report is what a checker found, as run.json has it.

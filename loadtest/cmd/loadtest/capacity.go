@@ -7,18 +7,19 @@ import (
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/report"
+	"example.com/marketdata/loadtest/result"
 )
 
 // Run implements the command.
 func (c *capacityCmd) Run(e *env) error {
-	thresholds, err := assertions(append(c.SLO, "errors<0.1%"))
+	thresholds, err := assertions(append(c.SLO, "errors<0.1%"), result.ParseAssertion)
 	if err != nil {
 		return err
 	}
 	if !(c.Headroom >= 0 && c.Headroom < 1) {
 		return cmdline.Wrong("--headroom is %v: want a share from 0 to below 1", c.Headroom)
 	}
-	t, err := c.tester(e)
+	t, err := c.tester(e, thresholds)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (c *capacityCmd) Run(e *env) error {
 			return err
 		}
 	}
-	nodes := found.NodesFor(c.Traffic, c.Headroom)
+	nodes := found.NodesFor(float64(c.Traffic), c.Headroom)
 	if c.Traffic <= 0 {
 		nodes = 0
 	}

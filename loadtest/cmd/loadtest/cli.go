@@ -23,7 +23,7 @@ import (
 const description = `Loads an HTTP service, measures it so that the figures can be believed, and checks its answers.
 
 Every flag is also an environment variable, --rate is LOADTEST_RATE, and may stand in a --config file: rate: 500.
-Exit status: 0 fine, 1 failed, 2 wrong usage, 3 threshold or regression, 4 invalid run or no capacity found, 5 wrong answer.`
+Exit status: 0 fine, 1 failed, 2 wrong usage, 3 threshold or regression, 4 invalid run or no capacity found, 5 wrong answer, 6 ended by --abort-on.`
 
 // cli is the command line.
 type cli struct {
@@ -45,17 +45,28 @@ type target struct {
 	Oracle           string `placeholder:"STORE" group:"Judgement:" help:"Recompute answers from the snapshots in this store (file:PATH or s3://…) and compare the bytes."`
 }
 
+// live holds the flags about a run while it lasts.
+type live struct {
+	AbortOn []string `sep:"none" placeholder:"C" group:"Judgement:" help:"End the run when this is true of its last five seconds, such as 'errors>1%', 'p99>2s' or 'wrong>0'; give it again for more."`
+}
+
+// results holds the flags about what a run leaves behind.
+type results struct {
+	Out   string `placeholder:"FILE" group:"Results:" help:"Write the result as JSON; - is standard output."`
+	HTML  string `name:"html" placeholder:"FILE" group:"Results:" help:"Write the report, one self-contained HTML file."`
+	HGRM  string `name:"hgrm" placeholder:"FILE" group:"Results:" help:"Write the latency distribution for HdrHistogram's plotters."`
+	Quiet bool   `group:"Results:" help:"Print no live line and no summary; only why the exit status is not 0."`
+}
+
 type runCmd struct {
-	Rate     float64       `placeholder:"R" group:"Load:" help:"Requests a second that are due."`
-	Duration time.Duration `default:"30s" group:"Load:" help:"How long."`
+	Rate     pace.Rate     `placeholder:"R" group:"Load:" help:"Requests a second that are due, such as 500 or 5k."`
+	Duration time.Duration `aliases:"for" default:"30s" group:"Load:" help:"How long."`
 	StartAt  time.Time     `placeholder:"TIME" group:"Load:" help:"Start the load at this time, such as 2026-11-01T12:00:00Z, as other machines do (see merge)."`
 	Stages   string        `placeholder:"D:R,…" group:"Load:" help:"Rates one after the other, DURATION:RATE or DURATION:FROM-TO; in place of --rate and --duration."`
 	Closed   bool          `group:"Load:" help:"Closed loop: each connection sends again when it has its answer. For maximum throughput; its latencies are not those of independent clients."`
 	Assert   []string      `sep:"none" placeholder:"T" group:"Judgement:" help:"A threshold such as 'p99<5ms', 'errors<0.1%' or 'quotes:p99.9<20ms'; give it again for more."`
-	Out      string        `placeholder:"FILE" group:"Results:" help:"Write the result as JSON; - is standard output."`
-	HTML     string        `name:"html" placeholder:"FILE" group:"Results:" help:"Write the report, one self-contained HTML file."`
-	HGRM     string        `name:"hgrm" placeholder:"FILE" group:"Results:" help:"Write the latency distribution for HdrHistogram's plotters."`
-	Quiet    bool          `group:"Results:" help:"Print no live line and no summary; only why the exit status is not 0."`
+	live     `embed:""`
+	results  `embed:""`
 	target   `embed:"" set:"check=1"`
 }
 
@@ -63,7 +74,7 @@ type capacityCmd struct {
 	target   `embed:"" set:"check=0.01"`
 	SLO      []string      `name:"slo" sep:"none" required:"" placeholder:"T" group:"Search:" help:"A threshold that must hold, such as 'p99<5ms'; give it again for more. errors<0.1% always is one."`
 	Step     time.Duration `default:"3s" group:"Search:" help:"Hold each rate this long to judge it, after a warm-up of a fifth of it."`
-	Traffic  float64       `placeholder:"R" group:"Search:" help:"Say how many nodes this traffic needs, in requests a second, if a capacity is found."`
+	Traffic  pace.Rate     `placeholder:"R" group:"Search:" help:"Say how many nodes this traffic needs, in requests a second, if a capacity is found."`
 	Headroom float64       `default:"0.3" group:"Search:" help:"Share of a node's capacity that is to stay free."`
 	JSON     bool          `name:"json" group:"Results:" help:"Print the result as JSON."`
 	HTML     string        `name:"html" placeholder:"FILE" group:"Results:" help:"Write a report of the search, and of the step at the rate that was found."`
@@ -89,6 +100,7 @@ type schemaCmd struct{}
 type env struct {
 	ctx            context.Context
 	stdout, stderr io.Writer
+	log            *slog.Logger
 	screen         *screen
 }
 
@@ -97,18 +109,20 @@ func program() cmdline.Program {
 	return cmdline.Program{
 		Name: "loadtest", Description: description, CLI: &cli{}, Usage: loadtest.ErrUsage,
 		Groups: []string{"Service:", "Search:", "Load:", "Traffic:", "Judgement:", "Results:"},
-		Run: func(ctx context.Context, parsed *kong.Context, _ *slog.Logger) error {
-			e := &env{ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, screen: newScreen(parsed.Stderr)}
+		Run: func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error {
+			e := &env{ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, log: log, screen: newScreen(parsed.Stderr, log)}
 			defer e.screen.clear()
 			return parsed.Run(e)
 		},
 	}
 }
 
-func assertions(texts []string) ([]*result.Assertion, error) {
+func assertions(
+	texts []string, parse func(string) (*result.Assertion, error),
+) ([]*result.Assertion, error) {
 	var all []*result.Assertion
 	for _, t := range texts {
-		a, err := result.ParseAssertion(t)
+		a, err := parse(t)
 		if err != nil {
 			return nil, cmdline.Wrong("%w", err)
 		}
@@ -117,10 +131,10 @@ func assertions(texts []string) ([]*result.Assertion, error) {
 	return all, nil
 }
 
-// tester returns a Tester for the target.
-func (t *target) tester(e *env) (*loadtest.Tester, error) {
+// tester returns a Tester for the target, to be judged by the thresholds.
+func (t *target) tester(e *env, thresholds []*result.Assertion) (*loadtest.Tester, error) {
 	opt := t.Options
-	opt.Status = e.screen.show
+	opt.Status, opt.Warn, opt.Thresholds = e.screen.show, e.screen.warn, thresholds
 	if t.DirectoryRows < 1 {
 		return nil, cmdline.Wrong("--directory-rows is %d: want 1 or more", t.DirectoryRows)
 	}
@@ -154,7 +168,7 @@ func (c *runCmd) Run(e *env) error {
 	load := c.load(c.Closed)
 	load.StartAt = c.StartAt
 	var err error
-	if load.Assertions, err = assertions(c.Assert); err != nil {
+	if load.Assertions, err = assertions(c.Assert, result.ParseAssertion); err != nil {
 		return err
 	}
 	switch {
@@ -169,23 +183,15 @@ func (c *runCmd) Run(e *env) error {
 	case c.Rate == 0:
 		return cmdline.Wrong("give --rate, --stages or --closed")
 	default:
-		load.Stages = pace.Constant(c.Rate, c.Duration)
+		load.Stages = pace.Constant(float64(c.Rate), c.Duration)
 		if err := pace.Check(load.Stages); err != nil {
 			return cmdline.Wrong("--rate, --duration: %w", err)
 		}
 	}
-	t, err := c.tester(e)
+	r, err := c.run(e, &c.live, c.Quiet, load)
 	if err != nil {
 		return err
 	}
-	if !c.Quiet {
-		load.Tick = e.screen.tick
-	}
-	r, err := t.Run(e.ctx, load)
-	if err != nil {
-		return err
-	}
-	e.screen.clear()
 	if err := c.write(e, r); err != nil {
 		return err
 	}
@@ -197,7 +203,30 @@ func (c *runCmd) Run(e *env) error {
 	return cmdline.Status(r.Exit)
 }
 
-func (c *runCmd) write(e *env, r *result.Run) error {
+// run runs the load and shows it while it lasts.
+func (t *target) run(e *env, live *live, quiet bool, load loadtest.Load) (*result.Run, error) {
+	var err error
+	if load.AbortOn, err = assertions(live.AbortOn, result.ParseAbort); err != nil {
+		return nil, err
+	}
+	tester, err := t.tester(e, load.Assertions)
+	if err != nil {
+		return nil, err
+	}
+	show := e.screen.tick
+	if quiet {
+		show = func(*loadtest.Progress) {}
+	}
+	load.Tick = show
+	r, err := tester.Run(e.ctx, load)
+	if err != nil {
+		return nil, err
+	}
+	e.screen.clear()
+	return r, nil
+}
+
+func (c *results) write(e *env, r *result.Run) error {
 	for _, f := range []struct {
 		name string
 		make func() ([]byte, error)

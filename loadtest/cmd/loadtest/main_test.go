@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/internal/lab/fakerun"
 	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/result"
 )
@@ -82,7 +84,8 @@ func TestExitStatus(t *testing.T) {
 		{"threshold kept", closed("--assert", "p99<10s", "--assert", "errors<1%"), 0, "p99<10s passed"},
 		{"threshold", closed("--assert", "p99<1ms"), 3, "p99<1ms FAILED"},
 		{"quiet", closed("--quiet", "--assert", "p99<1ms"), 3, ""},
-		{"no samples", closed("--assert", "quotes:p99<1h"), 3, "nothing measured"},
+		{"no samples", closed("--assert", "late.p99<1h"), 3, "nothing measured"},
+		{"no such class", closed("--assert", "quotes:p99<1h"), 2, ""},
 		{"no server", []string{"run", "--url", "http://" + ln.Addr().String(), "--closed", "--connections", "1",
 			"--duration", "50ms", "--target", "GET /"}, 1, "connect:"},
 		{"no directory", []string{"run", "--url", url, "--rate", "1"}, 1, ""},
@@ -287,27 +290,47 @@ func TestCapacityCommand(t *testing.T) {
 }
 
 func TestLiveLine(t *testing.T) {
-	var b bytes.Buffer
-	s := &screen{w: &b, width: 60}
+	var b, logged bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&logged, nil))
+	s := &screen{w: &b, width: 85, log: log}
 	h := engine.NewHistogram()
 	must.OK(t, h.RecordValue(int64(1500*time.Microsecond)))
-	s.tick(&engine.Interval{Start: time.Second, End: 2 * time.Second, Sent: 1234, Failed: 5, Due: h})
+	p := &loadtest.Progress{Wrong: 7, Left: 298 * time.Second, Interval: &engine.Interval{
+		Start: time.Second, End: 2 * time.Second, Sent: 1234, Failed: 5, Due: h}}
+	s.tick(p)
 	line := b.String()
-	if !strings.Contains(line, "1234/s") || !strings.Contains(line, "p50 1.5 ms") ||
-		len([]rune(line)) > 60+len("\r\x1b[K") {
-		t.Errorf("live line %q", line)
+	for _, want := range []string{"4m58s left", "1234/s", "p50 1.5 ms", "p99 1.5 ms", "errors 5 ", "wrong 7 "} {
+		if !strings.Contains(line, want) {
+			t.Errorf("live line %q, want %q in it", line, want)
+		}
+	}
+	if len([]rune(line)) > 85+len("\r\x1b[K") {
+		t.Errorf("live line %q is too long", line)
 	}
 	s.clear()
 	s.clear()
 	if got := strings.TrimPrefix(b.String(), line); got != "\r\x1b[K" {
 		t.Errorf("cleared with %q", got)
 	}
-	quiet := newScreen(&b)
+	s.tick(p)
 	b.Reset()
-	quiet.tick(&engine.Interval{Due: h})
-	quiet.show("x")
-	quiet.clear()
-	if b.Len() > 0 {
-		t.Errorf("%q on no terminal", &b)
+	s.warn("much is 429")
+	if b.String() != "\r\x1b[K" || !strings.Contains(logged.String(), `level=WARN msg="much is 429"`) {
+		t.Errorf("warned with %q and %q", &b, &logged)
+	}
+	file := newScreen(&b, log)
+	b.Reset()
+	logged.Reset()
+	for range 2 { // runs
+		for i := range 25 {
+			p.Start, p.End = time.Duration(i)*time.Second, time.Duration(i+1)*time.Second
+			file.tick(p)
+		}
+	}
+	file.show("x")
+	file.clear()
+	if lines := strings.Count(logged.String(), "\n"); b.Len() > 0 || lines != 4 ||
+		!strings.Contains(logged.String(), `rate=1234 p50="1.5 ms" p99="1.5 ms" errors=5`) {
+		t.Errorf("on no terminal: %q and the log %s", &b, &logged)
 	}
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -10,24 +12,28 @@ import (
 	"time"
 
 	"example.com/marketdata/loadtest"
-	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/report"
 	"example.com/marketdata/loadtest/result"
 	"golang.org/x/term"
 )
 
-// screen is the live line on a terminal. On anything else it shows nothing.
-// It is safe for concurrent use.
+// linePause is the least time between two lines of the log that only tell of progress.
+const linePause = 10 * time.Second
+
+// screen is the live line on a terminal. On anything else it logs a run's state now
+// and then. It is safe for concurrent use.
 type screen struct {
-	mu    sync.Mutex
-	w     io.Writer // nil: no terminal
-	width int
-	shown time.Time
-	dirty bool
+	log    *slog.Logger
+	mu     sync.Mutex
+	w      io.Writer // nil: no terminal
+	width  int
+	shown  time.Time
+	dirty  bool
+	logged time.Duration // into the run
 }
 
-func newScreen(w io.Writer) *screen {
-	s := &screen{}
+func newScreen(w io.Writer, log *slog.Logger) *screen {
+	s := &screen{log: log, shown: time.Now()}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.w = f
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -52,22 +58,39 @@ func (s *screen) line(text string) {
 func (s *screen) show(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.w == nil && time.Since(s.shown) >= linePause {
+		s.shown = time.Now()
+		s.log.Info(text)
+	}
 	if time.Since(s.shown) > 100*time.Millisecond {
 		s.line(text)
 	}
 }
 
-// tick shows the last interval of a run.
-func (s *screen) tick(iv *engine.Interval) {
-	if s.w == nil {
-		return
-	}
-	q := func(q float64) string { return report.Millis(float64(iv.Due.ValueAtQuantile(q)) / 1e6) }
+// tick shows the last second of a run.
+func (s *screen) tick(p *loadtest.Progress) {
+	rate := math.Round(float64(p.Sent) / max((p.End-p.Start).Seconds(), 1e-3))
+	q := func(q float64) string { return report.Millis(float64(p.Due.ValueAtQuantile(q)) / 1e6) }
+	left := p.Left.Round(time.Second)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.line(fmt.Sprintf("%5.0fs  %8.0f/s  p50 %-8s p99 %-8s errors %-6d lag p99 %-8s own CPU %.0f%%",
-		iv.End.Seconds(), float64(iv.Sent)/max((iv.End-iv.Start).Seconds(), 1e-3), q(50), q(99), iv.Failed,
-		report.Millis(float64(iv.LagP99)/1e6), 100*iv.CPU))
+	switch {
+	case s.w != nil:
+		s.line(fmt.Sprintf("%7s left  %.0f/s  p50 %-8s p99 %-8s errors %-5d wrong %-4d lag p99 %-8s own CPU %.0f%%", left,
+			rate, q(50), q(99), p.Failed, p.Wrong, report.Millis(float64(p.LagP99)/1e6), 100*p.CPU))
+	case p.Start < s.logged: // another run
+		s.logged = 0
+	case p.End-s.logged >= linePause:
+		s.logged = p.End
+		s.log.Info("the last second", "rate", rate, "p50", q(50), "p99", q(99), "errors", p.Failed,
+			"wrong", p.Wrong, "left", left)
+	}
+}
+
+// warn logs what is likely to spoil the run.
+func (s *screen) warn(text string) {
+	s.clear()
+	s.log.Warn(text)
 }
 
 // clear removes the live line.
@@ -192,7 +215,12 @@ func checks(w io.Writer, r *result.Run) {
 			fmt.Fprintf(w, "oracle\t%s\n", c.OracleError)
 		}
 	}
-	for _, f := range c.Findings {
+	wrongAnswers(w, r)
+}
+
+// wrongAnswers prints some examples of each kind.
+func wrongAnswers(w io.Writer, r *result.Run) {
+	for _, f := range r.Checks.Findings {
 		fmt.Fprintf(w, "WRONG\t%s: %d distinct answers\n", f.Kind, f.Count)
 		for _, e := range f.Examples[:min(2, len(f.Examples))] {
 			fmt.Fprintf(w, "\t%s (status %d, snapshot %s): %s\n", e.Target, e.Status, e.Snapshot, e.Detail)

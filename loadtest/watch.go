@@ -1,0 +1,143 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/marketdata/internal/logs"
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/engine"
+	"example.com/marketdata/loadtest/pace"
+	"example.com/marketdata/loadtest/result"
+)
+
+// Progress is the state of a run after one of its seconds.
+type Progress struct {
+	*engine.Interval
+	// DueRate is the schedule's rate at the end of the interval, in requests a second; 0 in a
+	// closed loop.
+	DueRate float64
+	Wrong   uint64        // wrong answers since the end of the warm-up, as far as examined
+	Left    time.Duration // until no more requests are due
+}
+
+const (
+	// abortWindow is over how many seconds, after the warm-up, Load.AbortOn is evaluated.
+	abortWindow = 5
+	// Above these shares of a second's requests, Options.Warn is called.
+	warnLimited = 0.1
+	warnFailed  = 0.5
+)
+
+// watch follows a run while it lasts.
+type watch struct {
+	tester  *Tester
+	load    *Load
+	checker *check.Checker
+	stop    context.CancelFunc // ends the load
+	recent  []*engine.Interval
+	aborted string // why; "": it was not
+	err     error
+}
+
+func (w *watch) tick(iv *engine.Interval) {
+	p := &Progress{Interval: iv, Wrong: w.checker.Wrong(), Left: w.load.Duration - iv.End}
+	if stages := w.load.Stages; len(stages) > 0 {
+		p.DueRate, p.Left = pace.At(stages, iv.End), pace.Duration(stages)-iv.End
+	}
+	p.Left = max(0, p.Left)
+	for _, c := range iv.Classes {
+		p.Wrong += c.Failures[engine.FailWrong]
+	}
+	if text := w.trouble(p); text != "" && w.tester.warned.CompareAndSwap(false, true) {
+		w.tester.opt.Warn(text)
+	}
+	if w.load.Tick != nil {
+		w.load.Tick(p)
+	}
+	if iv.Start >= w.load.Warmup {
+		w.recent = append(w.recent, iv)
+		w.recent = w.recent[max(0, len(w.recent)-abortWindow):]
+	}
+	if len(w.recent) < abortWindow || w.aborted != "" {
+		return
+	}
+	for _, a := range w.load.AbortOn {
+		th, err := a.Recent(w.recent, p.Wrong)
+		if err != nil {
+			w.err = err
+		}
+		if th.Pass {
+			w.aborted = fmt.Sprintf("%s: %s in the last %d s", th.Expression, th.Measured(), abortWindow)
+			w.stop()
+			return
+		}
+	}
+}
+
+// trouble says why most of the last second's requests failed, or many of them at a limit; else "".
+func (w *watch) trouble(p *Progress) string {
+	share := func(n uint64) float64 { return float64(n) / max(1, float64(p.Sent)) }
+	if s := share(p.Limited); s > warnLimited {
+		return fmt.Sprintf("%.0f %% of the answers are 429: %s", 100*s, w.limit())
+	}
+	if s := share(p.Failed); s > warnFailed && p.Start >= w.load.Warmup {
+		counts := map[string]uint64{}
+		for _, c := range p.Classes {
+			for f, n := range c.Failures {
+				counts[string(f)] += n
+			}
+			for status, n := range c.Statuses {
+				if status >= 400 {
+					counts[strconv.Itoa(status)] += n
+				}
+			}
+		}
+		delete(counts, string(engine.FailStatus)) // the statuses say more
+		keys := result.SortedKeys(counts)
+		why := strings.Join(keys[:min(3, len(keys))], ", ")
+		if p.Err != nil && len(keys) == 1 {
+			why = logs.Text(p.Err)
+		}
+		return fmt.Sprintf("%.0f %% of the requests fail: %s", 100*s, why)
+	}
+	return ""
+}
+
+// policy is the end of a RateLimit-Policy: a limit's burst, and the seconds in which it is full
+// again.
+var policy = regexp.MustCompile(`;q=(\d{1,9});w=([1-9]\d{0,8})$`)
+
+// limit says which limit the requests meet, and what to do.
+func (w *watch) limit() string {
+	keys := slices.Compact(slices.Sorted(slices.Values(w.tester.opt.Keys)))
+	whose, ask := "an address without a key", ""
+	if n := len(keys); n > 0 {
+		whose = "a key"
+		ask = fmt.Sprintf(" with %d", n)
+		if ask += " keys"; n == 1 {
+			ask = " with one"
+		}
+	}
+	asked := "as much as the service answers"
+	if s := w.load.Stages; len(s) > 0 {
+		most := 0.0
+		for _, s := range s {
+			most = max(most, s.From, s.To)
+		}
+		asked = fmt.Sprintf("%s/s", perSecond(most))
+	}
+	may := "has a limit"
+	if m := policy.FindStringSubmatch(w.checker.Policy()); m != nil {
+		burst, _ := strconv.ParseFloat(m[1], 64) // digits
+		window, _ := strconv.ParseFloat(m[2], 64)
+		may = fmt.Sprintf("may ask for about %s/s", perSecond(burst/window))
+	}
+	return fmt.Sprintf("%s %s at each edge, and you ask for %s%s; give more keys (--keys-file) or one with a higher --rate "+
+		"(builder keys create)", whose, may, asked, ask)
+}
