@@ -13,7 +13,8 @@
 // See the README for what the figures mean. Subpackages: pace (when requests
 // are due), client (HTTP/1.1), engine (the loops), traffic (what is asked),
 // streams (of events), check and oracle (whether the answers are right), result
-// (figures, validity, thresholds, comparison) and report (HTML).
+// (figures, validity, thresholds, comparison), metrics (of a run while it lasts) and
+// report (HTML).
 package loadtest
 
 import (

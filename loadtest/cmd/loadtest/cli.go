@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/loadtest"
+	"example.com/marketdata/loadtest/metrics"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/report"
 	"example.com/marketdata/loadtest/result"
@@ -47,7 +50,8 @@ type target struct {
 
 // live holds the flags about a run while it lasts.
 type live struct {
-	AbortOn []string `sep:"none" placeholder:"C" group:"Judgement:" help:"End the run when this is true of its last five seconds, such as 'errors>1%', 'p99>2s' or 'wrong>0'; give it again for more."`
+	AbortOn []string        `sep:"none" placeholder:"C" group:"Judgement:" help:"End the run when this is true of its last five seconds, such as 'errors>1%', 'p99>2s' or 'wrong>0'; give it again for more."`
+	Metrics cmdline.Address `placeholder:"ADDRESS" group:"Results:" help:"Serve Prometheus metrics during the run, at /metrics, such as 127.0.0.1:9095."`
 }
 
 // results holds the flags about what a run leaves behind.
@@ -218,6 +222,20 @@ func (t *target) run(e *env, live *live, quiet bool, load loadtest.Load) (*resul
 		show = func(*loadtest.Progress) {}
 	}
 	load.Tick = show
+	if live.Metrics != "" {
+		m := metrics.New(load.Warmup)
+		load.Tick = func(p *loadtest.Progress) { m.Tick(p); show(p) }
+		ln, err := net.Listen("tcp", string(live.Metrics))
+		if err != nil {
+			return nil, fmt.Errorf("--metrics: %w", err)
+		}
+		mux := http.NewServeMux()
+		mux.Handle("/metrics", m)
+		srv := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second}
+		defer srv.Close()
+		go srv.Serve(ln) // ends with Close
+		e.log.Info("metrics", "url", "http://"+ln.Addr().String()+"/metrics")
+	}
 	r, err := tester.Run(e.ctx, load)
 	if err != nil {
 		return nil, err

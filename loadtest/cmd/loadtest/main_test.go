@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,12 +13,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/internal/lab/fakerun"
+	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/engine"
@@ -111,6 +114,40 @@ func TestExitStatus(t *testing.T) {
 				t.Errorf("prints %q and %q", out, problems)
 			}
 		})
+	}
+}
+
+// TestMetricsDuringRun scrapes the run from the server that it loads.
+func TestMetricsDuringRun(t *testing.T) {
+	addr := local.Free("127.0.0.1:0")
+	var asked atomic.Uint64
+	scraped := make(chan string, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) != 60 {
+			return
+		}
+		res, err := http.Get("http://" + addr + "/metrics")
+		if err != nil {
+			scraped <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		scraped <- string(b)
+	}))
+	defer srv.Close()
+	t.Setenv("LOADTEST_KEY", "a,b") // two
+	if code, out, problems := command(t, "run", "--url", srv.URL, "--target", "GET /x", "--rate", "30", "--for", "2500ms",
+		"--metrics", addr); code != 0 && code != 4 {
+		t.Fatalf("exit %d: %s%s", code, out, problems)
+	}
+	if body := <-scraped; !strings.Contains(body, `loadtest_requests_total{class="/x",code="200"}`) ||
+		!strings.Contains(body, "loadtest_due_requests_per_second 30\n") {
+		t.Errorf("scraped %s", body)
+	}
+	if code, _, problems := command(t, "run", "--url", srv.URL, "--target", "GET /x", "--rate", "1", "--for", "1s",
+		"--metrics", strings.TrimPrefix(srv.URL, "http://")); code != 1 || !strings.Contains(problems, "--metrics: ") {
+		t.Errorf("on a port in use: exit %d, %s", code, problems)
 	}
 }
 
