@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ Exit status: 0 fine, 1 failed, 2 wrong usage, 3 threshold or regression, 4 inval
 // cli is the command line.
 type cli struct {
 	Run       runCmd       `cmd:"" help:"Load a service once: at set times (open loop), or with --closed as fast as it answers."`
+	Hold      holdCmd      `cmd:"" aliases:"check" help:"Load a service at one rate, and say in one sentence whether thresholds held; exit 3 when they did not."`
 	Capacity  capacityCmd  `cmd:"" help:"Search for the highest rate at which thresholds hold, in three minutes at most; exit 4 when it cannot be found here."`
 	Report    reportCmd    `cmd:"" help:"Draw runs as one HTML file."`
 	Compare   compareCmd   `cmd:"" help:"Say what changed from one run to another; exit 3 on a regression."`
@@ -64,11 +66,20 @@ type results struct {
 
 type runCmd struct {
 	Rate     pace.Rate     `placeholder:"R" group:"Load:" help:"Requests a second that are due, such as 500 or 5k."`
-	Duration time.Duration `aliases:"for" default:"30s" group:"Load:" help:"How long."`
+	Duration time.Duration `aliases:"for" default:"30s" group:"Load:" help:"How long; --for is the same."`
 	StartAt  time.Time     `placeholder:"TIME" group:"Load:" help:"Start the load at this time, such as 2026-11-01T12:00:00Z, as other machines do (see merge)."`
 	Stages   string        `placeholder:"D:R,…" group:"Load:" help:"Rates one after the other, DURATION:RATE or DURATION:FROM-TO; in place of --rate and --duration."`
 	Closed   bool          `group:"Load:" help:"Closed loop: each connection sends again when it has its answer. For maximum throughput; its latencies are not those of independent clients."`
-	Assert   []string      `sep:"none" placeholder:"T" group:"Judgement:" help:"A threshold such as 'p99<5ms', 'errors<0.1%' or 'quotes:p99.9<20ms'; give it again for more."`
+	Assert   []string      `aliases:"slo" sep:"none" placeholder:"T" group:"Judgement:" help:"A threshold such as 'p99<5ms', 'errors<0.1%' or 'quotes:p99.9<20ms'; give it again for more."`
+	live     `embed:""`
+	results  `embed:""`
+	target   `embed:"" set:"check=1"`
+}
+
+type holdCmd struct {
+	Rate     pace.Rate     `required:"" placeholder:"R" group:"Load:" help:"Requests a second that are due, such as 500 or 5k."`
+	Duration time.Duration `aliases:"for" default:"1m" group:"Load:" help:"How long; --for is the same."`
+	SLO      []string      `name:"slo" aliases:"assert" sep:"none" placeholder:"T" group:"Judgement:" help:"A threshold that must hold, such as 'p99<20ms'; give it again for more. errors<0.1% is one unless another of errors is given."`
 	live     `embed:""`
 	results  `embed:""`
 	target   `embed:"" set:"check=1"`
@@ -114,7 +125,8 @@ func program() cmdline.Program {
 		Name: "loadtest", Description: description, CLI: &cli{}, Usage: loadtest.ErrUsage,
 		Groups: []string{"Service:", "Search:", "Load:", "Traffic:", "Judgement:", "Results:"},
 		Run: func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error {
-			e := &env{ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, log: log, screen: newScreen(parsed.Stderr, log)}
+			e := &env{ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, log: log}
+			e.screen = newScreen(parsed.Stderr, log)
 			defer e.screen.clear()
 			return parsed.Run(e)
 		},
@@ -207,8 +219,45 @@ func (c *runCmd) Run(e *env) error {
 	return cmdline.Status(r.Exit)
 }
 
+// Run implements the command.
+func (c *holdCmd) Run(e *env) error {
+	load := c.load(false)
+	asked := c.SLO
+	if !slices.ContainsFunc(asked, func(s string) bool { return strings.HasPrefix(strings.TrimSpace(s), "errors") }) {
+		asked = append(slices.Clone(asked), "errors<0.1%")
+	}
+	var err error
+	if load.Assertions, err = assertions(asked, result.ParseAssertion); err != nil {
+		return err
+	}
+	load.Stages = pace.Constant(float64(c.Rate), c.Duration)
+	if err := pace.Check(load.Stages); err != nil {
+		return cmdline.Wrong("--rate, --duration: %w", err)
+	}
+	r, err := c.run(e, &c.live, c.Quiet, load)
+	if err != nil {
+		return err
+	}
+	if r.Exit == loadtest.ExitInvalid && !r.Limited() {
+		r.Exit = loadtest.ExitThreshold // the service was too slow for the rate, so it did not hold it
+	}
+	if err := c.write(e, r); err != nil {
+		return err
+	}
+	if c.Out != "-" && !c.Quiet {
+		fmt.Fprintln(e.stdout, r.Verdict())
+		wrongAnswers(e.stderr, r)
+	} else {
+		whyNot(e.stderr, r)
+	}
+	return cmdline.Status(r.Exit)
+}
+
 // run runs the load and shows it while it lasts.
 func (t *target) run(e *env, live *live, quiet bool, load loadtest.Load) (*result.Run, error) {
+	if quiet {
+		e.screen = newScreen(io.Discard, slog.New(slog.DiscardHandler))
+	}
 	var err error
 	if load.AbortOn, err = assertions(live.AbortOn, result.ParseAbort); err != nil {
 		return nil, err
@@ -217,14 +266,10 @@ func (t *target) run(e *env, live *live, quiet bool, load loadtest.Load) (*resul
 	if err != nil {
 		return nil, err
 	}
-	show := e.screen.tick
-	if quiet {
-		show = func(*loadtest.Progress) {}
-	}
-	load.Tick = show
+	load.Tick = e.screen.tick
 	if live.Metrics != "" {
 		m := metrics.New(load.Warmup)
-		load.Tick = func(p *loadtest.Progress) { m.Tick(p); show(p) }
+		load.Tick = func(p *loadtest.Progress) { m.Tick(p); e.screen.tick(p) }
 		ln, err := net.Listen("tcp", string(live.Metrics))
 		if err != nil {
 			return nil, fmt.Errorf("--metrics: %w", err)

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,7 +52,8 @@ func calm(t *testing.T) string {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"--version"}, {"scenarios"}, {"schema"}} {
+	for _, args := range [][]string{
+		{"--help"}, {"run", "--help"}, {"hold", "--help"}, {"--version"}, {"scenarios"}, {"schema"}} {
 		if code, out, problems := command(t, args...); code != 0 || out == "" || problems != "" {
 			t.Errorf("%q: exit %d, %q, %q", args, code, out, problems)
 		}
@@ -85,7 +87,7 @@ func TestExitStatus(t *testing.T) {
 	}{
 		{"fine", closed(), 0, "closed loop: maximum throughput"},
 		{"threshold kept", closed("--assert", "p99<10s", "--assert", "errors<1%"), 0, "p99<10s passed"},
-		{"threshold", closed("--assert", "p99<1ms"), 3, "p99<1ms FAILED"},
+		{"threshold", closed("--slo", "p99<1ms"), 3, "p99<1ms FAILED"},
 		{"quiet", closed("--quiet", "--assert", "p99<1ms"), 3, ""},
 		{"no samples", closed("--assert", "late.p99<1h"), 3, "nothing measured"},
 		{"no such class", closed("--assert", "quotes:p99<1h"), 2, ""},
@@ -110,8 +112,50 @@ func TestExitStatus(t *testing.T) {
 			if !strings.Contains(out, tc.out) {
 				t.Errorf("prints %s, want %q in it", out, tc.out)
 			}
-			if tc.name == "quiet" && (out != "" || !strings.Contains(problems, "p99<1ms FAILED")) {
+			if tc.name == "quiet" && (out != "" || !strings.HasPrefix(problems, "loadtest: threshold p99<1ms FAILED")) {
 				t.Errorf("prints %q and %q", out, problems)
+			}
+		})
+	}
+}
+
+// TestHold: one sentence on standard output, nothing else.
+func TestHold(t *testing.T) {
+	api := fakeapi.NewServer(fakeapi.NewWorld(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), 60, 1))
+	api.Break(fakeapi.NoRequestID)
+	wrong := httptest.NewServer(api)
+	defer wrong.Close()
+	url := calm(t)
+	for _, tc := range []struct {
+		name, args string
+		want       int
+		out        string
+	}{
+		{"held", "hold --rate 0.02k --duration 500ms --slo p50<10s", 0, "^Held 20/s for 0.5 s: p99 "},
+		{"by its other names", "check --rate 20/s --for 500ms", 0, "^Held 20/s for 0.5 s: p99 "},
+		{"not held", "hold --rate 20 --for 500ms --slo p50<1ms", 3, "^Did not hold 20/s .*p50<1ms was "},
+		{"errors", "hold --rate 20 --for 500ms --target GET_/bad", 3, "^Did not hold .*errors<0.1% was 50 %"},
+		{"errors allowed", "hold --rate 20 --for 500ms --target GET_/bad --slo errors<60%", 0, "50 % errors"},
+		{"wrong", "hold --url " + wrong.URL + " --key " + fakeapi.Key + " --rate 20 --for 500ms", 5, "^WRONG: [0-9]+ "},
+		{"aborted", "hold --rate 20 --for 1h --target GET_/bad --abort-on errors>1%", 6, "^Aborted .*errors>1%: 5"},
+		{"too slow", "hold --rate 2k --for 300ms --connections 1 --timeout 200ms", 3, "^Did not hold "},
+		{"no rate", "hold", 2, "^$"},
+		{"no condition", "hold --rate 20 --abort-on quotes:p99>1s", 2, "^$"},
+		{"an address", "hold --rate 20 --target " + url, 2, "^$"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			args := strings.Fields(tc.args)
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "GET_", "GET ")
+			}
+			if tc.name != "wrong" {
+				args = append(args, "--url", url, "--target", "GET /")
+			}
+			code, out, problems := command(t, args...)
+			busy := strings.Contains(out, "the generator") && code == 4
+			if matches := regexp.MustCompile(tc.out).MatchString(out); !busy &&
+				(code != tc.want || !matches || strings.Count(out, "\n") > 1) {
+				t.Errorf("exit %d, want %d: %s%s", code, tc.want, out, problems)
 			}
 		})
 	}
@@ -137,8 +181,8 @@ func TestMetricsDuringRun(t *testing.T) {
 	}))
 	defer srv.Close()
 	t.Setenv("LOADTEST_KEY", "a,b") // two
-	if code, out, problems := command(t, "run", "--url", srv.URL, "--target", "GET /x", "--rate", "30", "--for", "2500ms",
-		"--metrics", addr); code != 0 && code != 4 {
+	if code, out, problems := command(t, "run", "--url", srv.URL, "--target", "GET /x", "--rate", "30",
+		"--for", "2500ms", "--metrics", addr); code != 0 && code != 4 {
 		t.Fatalf("exit %d: %s%s", code, out, problems)
 	}
 	if body := <-scraped; !strings.Contains(body, `loadtest_requests_total{class="/x",code="200"}`) ||
