@@ -64,18 +64,18 @@ func (r *Run) wrong() string {
 
 // mostly names the most frequent failure, one of a status by the status.
 func (r *Run) mostly() string {
-	for _, failure := range SortedKeys(r.Requests.Failures) {
-		if failure == string(engine.FailStatus) {
-			for _, s := range SortedKeys(r.Requests.Statuses) {
-				if s == "429" || strings.HasPrefix(s, "5") {
-					failure = "status " + s
-					break
-				}
+	failures := SortedKeys(r.Requests.Failures)
+	if len(failures) == 0 {
+		return ""
+	}
+	if failures[0] == string(engine.FailStatus) {
+		for _, s := range SortedKeys(r.Requests.Statuses) {
+			if s == "429" || strings.HasPrefix(s, "5") {
+				return " (mostly status " + s + ")"
 			}
 		}
-		return " (mostly " + failure + ")"
 	}
-	return ""
+	return " (mostly " + failures[0] + ")"
 }
 
 // load is the rate and for how long, the warm-up left out.
