@@ -2,6 +2,7 @@ package openapi_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -239,6 +240,9 @@ func TestExamples(t *testing.T) {
 var endpoints = []string{
 	"assets", "quotes", "markets", "trending", "exchanges", "global", "categories", "chains", "history", "search"}
 
+// pinned is what stands before a path that is asked of the newest snapshot.
+const pinned = "/at/20261121T120000Z"
+
 // asked is a path with what it takes at least.
 func asked(path string) string {
 	switch {
@@ -278,7 +282,7 @@ func targets() []string {
 // had: such a promise would be untested.
 func TestAnswers(t *testing.T) {
 	w, c := newWorld(t), newChecker(t)
-	seen := newSeen(c.Doc)
+	seen := newSeen(c)
 	check := func(s service, q question, want ...int) openapitest.Answer {
 		t.Helper()
 		a := s.ask(t, q)
@@ -295,6 +299,10 @@ func TestAnswers(t *testing.T) {
 		get := question{method: "GET", target: target}
 		a := check(w.open, get, 200, 400)
 		check(w.empty, get, 200, 400, 404)
+		below := check(w.open, question{method: "GET", target: pinned + target}, a.Status)
+		if !bytes.Equal(below.Body, a.Body) {
+			t.Errorf("%s:\n%s\nbelow /at/:\n%s", target, a.Body, below.Body)
+		}
 		check(w.keyed, question{method: "HEAD", target: target,
 			header: []string{"Origin: https://board.example", "X-Request-Id: mine"}}, a.Status)
 		if a.Status != 200 {
@@ -304,6 +312,8 @@ func TestAnswers(t *testing.T) {
 			question{method: "GET", target: target, header: []string{"If-None-Match: " + a.Header.Get("ETag")}}, 304)
 		check(w.keyed, question{method: "GET", target: target,
 			header: []string{"If-Modified-Since: " + a.Header.Get("Last-Modified")}}, 304)
+		check(w.keyed, question{method: "GET", target: pinned + target,
+			header: []string{"If-None-Match: " + a.Header.Get("ETag")}}, 304)
 		for _, header := range []string{"X-Snapshot-Time: 2026-11-21T11:50:00Z", "X-Snapshot-Time:"} {
 			check(w.keyed, question{method: "GET", target: target, header: []string{header}}, 200)
 		}
@@ -329,9 +339,12 @@ func TestAnswers(t *testing.T) {
 		for check(w.limited, get(), 200, 429).Status != 429 {
 			// It may have got its token back.
 		}
-		check(w.keyed, question{method: "GET", target: "/at/20261121T115000Z" + target}, 200)
-		check(w.keyed, question{method: "GET", target: "/at/20261121T115000Z" + target,
-			header: []string{"X-Snapshot-Time: 2026-11-21T11:50:00Z"}}, 400)
+		for at, status := range map[string]int{"20261121T115000Z": 200, "20261121T115500Z": 400,
+			"20260229T000000Z": 400, "99990101T000000Z": 400, "20200101T000000Z": 410, "2026-11-21T11:50:00Z": 404} {
+			check(w.keyed, question{method: "GET", target: "/at/" + at + target}, status)
+		}
+		check(w.keyed, question{method: "GET", target: pinned + target,
+			header: []string{"X-Snapshot-Time: 2026-11-21T12:00:00Z"}}, 400)
 		check(w.keyed, question{method: "POST", target: target}, 405)
 		check(w.keyed, question{method: "DELETE", target: target}, 405)
 		check(w.keyed, question{method: "GET", target: target, body: strings.Repeat("x", 5000)}, 413)
@@ -339,6 +352,9 @@ func TestAnswers(t *testing.T) {
 		check(w.open, question{method: "GET", target: "/openapi/v1/" + endpoint + "/"}, 404)
 	}
 	check(w.keyed, get503(), 503)
+	check(w.empty, question{method: "GET", target: pinned + "/openapi/v1/global"}, 503)
+	check(w.keyed, question{method: "GET", target: "/at/" + strings.NewReplacer("-", "", ":", "").Replace(
+		strings.TrimPrefix(soon(), "X-Snapshot-Time: ")) + "/openapi/v1/chains"}, 503)
 	check(w.keyed, question{method: "GET", target: "/openapi/v1/global", half: true}, 408)
 	// Many requests from one address without a key.
 	for a := (openapitest.Answer{}); a.Status != 429; {
@@ -354,7 +370,10 @@ func TestAnswers(t *testing.T) {
 		CacheScope: "public", Server: server.Config{AllowOrigin: board}}, {Server: server.Config{AllowOrigin: board}}} {
 		cfg.Reader, cfg.AuthOff = openapitest.Market(t), true
 		one = service{base: openapitest.Start(t, cfg)}.ready(t)
-		check(one, question{method: "GET", target: "/openapi/v1/chains", header: []string{"Origin: " + board}}, 200)
+		for _, prefix := range []string{"", pinned} {
+			check(one, question{method: "GET", target: prefix + "/openapi/v1/chains",
+				header: []string{"Origin: " + board}}, 200)
+		}
 		check(one, question{method: "GET", target: "/openapi/v1/chains?size=x", header: []string{"Origin: " + board}},
 			400)
 	}
@@ -419,15 +438,15 @@ func get503() question {
 
 // seen remembers what answers had of what the document promises.
 type seen struct {
-	doc      *openapi3.T
+	c        *openapitest.Checker
 	statuses map[string]bool // by status
 	headers  map[string]bool // by status and name
 	values   map[string]bool // by schema, property and JSON type
 	enums    map[string]bool // of headers, by name and value
 }
 
-func newSeen(doc *openapi3.T) *seen {
-	return &seen{doc, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+func newSeen(c *openapitest.Checker) *seen {
+	return &seen{c, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 }
 
 func (s *seen) answer(t *testing.T, q question, a openapitest.Answer) {
@@ -439,11 +458,11 @@ func (s *seen) answer(t *testing.T, q question, a openapitest.Answer) {
 		s.enums[strings.ToLower(name)+" "+values[0]] = true
 	}
 	path, _, _ := strings.Cut(q.target, "?")
-	item := s.doc.Paths.Value(path)
-	if q.method != "GET" || item == nil || a.Status == 304 {
+	operation, _ := s.c.Operation(path)
+	if q.method != "GET" || operation == nil || a.Status == 304 {
 		return
 	}
-	ref := item.Get.Responses.Status(a.Status)
+	ref := operation.Responses.Status(a.Status)
 	if ref == nil {
 		return
 	}
@@ -491,8 +510,8 @@ func (s *seen) walk(name string, ref *openapi3.SchemaRef, value any) {
 // report names what no answer had.
 func (s *seen) report(t *testing.T) {
 	t.Helper()
-	for _, path := range s.doc.Paths.InMatchingOrder() {
-		for status, response := range s.doc.Paths.Value(path).Get.Responses.Map() {
+	for _, path := range s.c.Doc.Paths.InMatchingOrder() {
+		for status, response := range s.c.Doc.Paths.Value(path).Get.Responses.Map() {
 			codes := []string{status}
 			if status == "default" {
 				codes = []string{"404", "405"}
@@ -516,7 +535,7 @@ func (s *seen) report(t *testing.T) {
 			}
 		}
 	}
-	for name, ref := range s.doc.Components.Schemas {
+	for name, ref := range s.c.Doc.Components.Schemas {
 		s.reportSchema(t, name, ref)
 	}
 }

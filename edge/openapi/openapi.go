@@ -85,7 +85,7 @@ func (e *encoder) node(n *yaml.Node) error {
 		return e.mapping(n)
 	case yaml.SequenceNode:
 		e.out.WriteByte('[')
-		for i, item := range n.Content {
+		for i, item := range items(n) {
 			if i > 0 {
 				e.out.WriteByte(',')
 			}
@@ -99,6 +99,21 @@ func (e *encoder) node(n *yaml.Node) error {
 		return e.scalar(n)
 	}
 	return fmt.Errorf("line %d: a node of kind %d", n.Line, n.Kind)
+}
+
+// items returns the items of a list, and of the lists in it.
+func items(n *yaml.Node) (all []*yaml.Node) {
+	for _, item := range n.Content {
+		if item.Kind == yaml.AliasNode {
+			item = item.Alias
+		}
+		if item.Kind == yaml.SequenceNode {
+			all = append(all, items(item)...)
+		} else {
+			all = append(all, item)
+		}
+	}
+	return all
 }
 
 func (e *encoder) mapping(n *yaml.Node) error {

@@ -37,39 +37,60 @@ func TestDocument(t *testing.T) {
 }
 
 // TestPaths finds the paths in the order of INTERFACE.md, which is that of
-// openapi.yaml, and every endpoint below /at/, too.
+// openapi.yaml, and each endpoint a second time below /at/: the same, with the time
+// in the path in place of X-Snapshot-Time.
 func TestPaths(t *testing.T) {
 	text := must.Get(openapi.Document(openapi.Options{}))(t)
+	var paths []string
+	for _, prefix := range []string{"", "/at/{time}"} {
+		for _, endpoint := range endpoints {
+			paths = append(paths, prefix+"/openapi/v1/"+endpoint)
+		}
+		if prefix == "" {
+			paths = append(paths, prefix+"/openapi/v1/events")
+		}
+	}
 	last := -1
-	for _, endpoint := range append(slices.Clone(endpoints), "events") {
-		at := bytes.Index(text, []byte(`"/openapi/v1/`+endpoint+`":{`))
+	for _, path := range paths {
+		at := bytes.Index(text, []byte(`"`+path+`":{`))
 		if at <= last {
-			t.Errorf("%s stands at %d, behind %d", endpoint, at, last)
+			t.Errorf("%s stands at %d, behind %d", path, at, last)
 		}
 		last = at
 	}
 	doc := newChecker(t).Doc
-	if n := doc.Paths.Len(); n != len(endpoints)+2 {
-		t.Errorf("%d paths, but %d endpoints, events and a path below /at/", n, len(endpoints))
+	if n := doc.Paths.Len(); n != len(paths) {
+		t.Errorf("%d paths, want %v", n, paths)
 	}
-	below := doc.Paths.Value("/at/{time}/openapi/v1/{endpoint}").Get
-	if names := below.Parameters.GetByInAndName("path", "endpoint").
-		Schema.Value.Enum; !slices.Equal(names, toAny(endpoints)) {
-		t.Errorf("below /at/ are %v, want %v", names, endpoints)
-	}
-	answers := below.Responses.Status(200).Value.Content.Get("application/json").Schema.Value.AnyOf
-	for i, endpoint := range endpoints {
-		want := doc.Paths.Value("/openapi/v1/" + endpoint).Get.Responses.Status(200).
-			Value.Content.Get("application/json").Schema.Ref
-		if i >= len(answers) || answers[i].Ref != want {
-			t.Errorf("below /at/ %s is not answered as %s", endpoint, want)
+	for _, endpoint := range endpoints {
+		plain := doc.Paths.Value("/openapi/v1/" + endpoint).Get
+		below := doc.Paths.Value("/at/{time}/openapi/v1/" + endpoint).Get
+		if below.OperationID != plain.OperationID+"At" || !slices.Equal(below.Tags, []string{"Pinned"}) {
+			t.Errorf("below /at/ %s is %s, tagged %v", endpoint, below.OperationID, below.Tags)
+		}
+		want := append([]string{"#/components/parameters/At"}, slices.DeleteFunc(refs(plain.Parameters),
+			func(ref string) bool { return ref == "#/components/parameters/SnapshotTime" })...)
+		if got := refs(below.Parameters); !slices.Equal(got, want) {
+			t.Errorf("below /at/ %s takes %v, want %v", endpoint, got, want)
+		}
+		for status, want := range plain.Responses.Map() {
+			got := below.Responses.Value(status)
+			switch {
+			case endpoint == "global" && status == "404": // before the first snapshot nothing can be pinned
+			case got == nil || got.Ref != want.Ref:
+				t.Errorf("below /at/ %s is not answered by %s as elsewhere", endpoint, status)
+			case status == "200" && got.Value.Content["application/json"].Schema.Ref !=
+				want.Value.Content["application/json"].Schema.Ref:
+				t.Errorf("below /at/ %s has another body", endpoint)
+			}
 		}
 	}
 }
 
-func toAny(names []string) (all []any) {
-	for _, name := range names {
-		all = append(all, name)
+// refs are what parameters refer to.
+func refs(parameters openapi3.Parameters) (names []string) {
+	for _, p := range parameters {
+		names = append(names, p.Ref)
 	}
-	return all
+	return names
 }

@@ -95,7 +95,7 @@ func (c *Checker) Check(method, target string, a Answer) error {
 	if err != nil {
 		return err
 	}
-	operation := c.operation(u.Path)
+	operation, _ := c.Operation(u.Path)
 	known := operation != nil && (method == http.MethodGet || method == http.MethodHead)
 	var ref *openapi3.ResponseRef
 	switch {
@@ -103,11 +103,11 @@ func (c *Checker) Check(method, target string, a Answer) error {
 		ref = operation.Responses.Status(a.Status)
 	case a.Status == http.StatusNotFound && operation == nil,
 		a.Status == http.StatusMethodNotAllowed && operation != nil:
-		ref = c.operation("/openapi/v1/assets").Responses.Default()
+		ref = c.Doc.Components.Responses["OtherError"]
 	case operation == nil && (method == http.MethodGet || method == http.MethodHead):
 		return fmt.Errorf("%s: %d at a path that the document does not have", target, a.Status)
 	default:
-		ref = c.operation("/openapi/v1/assets").Responses.Status(a.Status)
+		ref = c.Doc.Paths.Value("/openapi/v1/assets").Get.Responses.Status(a.Status)
 	}
 	if ref == nil {
 		return fmt.Errorf("%s %s: the document has no answer of status %d", method, target, a.Status)
@@ -163,27 +163,33 @@ func (c *Checker) Valid(target string, header http.Header) error {
 	if err != nil {
 		return err
 	}
-	operation := c.operation(u.Path)
+	operation, time := c.Operation(u.Path)
 	if operation == nil {
 		return fmt.Errorf("%s: no such path", target)
 	}
 	return openapi3filter.ValidateRequest(context.Background(), &openapi3filter.RequestValidationInput{
-		Request: &http.Request{Method: http.MethodGet, URL: u, Header: header},
-		Route: &routers.Route{Spec: c.Doc, PathItem: c.Doc.Paths.Value(u.Path), Operation: operation, Path: u.Path,
-			Method: http.MethodGet},
+		Request:    &http.Request{Method: http.MethodGet, URL: u, Header: header},
+		PathParams: map[string]string{"time": time},
+		Route: &routers.Route{Spec: c.Doc, PathItem: &openapi3.PathItem{Get: operation}, Operation: operation,
+			Path: u.Path, Method: http.MethodGet},
 		Options: &openapi3filter.Options{
 			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, SkipSettingDefaults: true},
 	})
 }
 
-// operation returns the document's description of a path; below /at/, of its endpoint.
-func (c *Checker) operation(path string) *openapi3.Operation {
+// Operation returns the document's description of a path, nil if it has none; below /at/ the time in
+// the path, too.
+func (c *Checker) Operation(path string) (operation *openapi3.Operation, time string) {
 	if below, ok := strings.CutPrefix(path, "/at/"); ok {
-		_, endpoint, _ := strings.Cut(below, "/")
-		path = "/" + endpoint
+		var endpoint string
+		time, endpoint, _ = strings.Cut(below, "/")
+		if c.Doc.Components.Parameters["At"].Value.Schema.Value.VisitJSON(time) != nil {
+			return nil, ""
+		}
+		path = "/at/{time}/" + endpoint
 	}
 	if item := c.Doc.Paths.Value(path); item != nil {
-		return item.Get
+		operation = item.Get
 	}
-	return nil
+	return operation, time
 }
