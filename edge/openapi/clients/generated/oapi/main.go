@@ -1,0 +1,113 @@
+// Oapi calls every operation with what oapi-codegen makes of the document.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"strings"
+
+	"example.com/marketdata/edge/openapi/clients/generated/oapi/api"
+)
+
+var (
+	ctx    = context.Background()
+	time   = os.Getenv("MARKETDATA_TIME")
+	client = get(api.NewClientWithResponses(os.Getenv("MARKETDATA_URL"), api.WithRequestEditorFn(
+		func(_ context.Context, r *http.Request) error {
+			r.Header.Set("X-Api-Key", os.Getenv("MARKETDATA_KEY"))
+			return nil
+		})))
+)
+
+func get[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
+func show(operation string, result any) {
+	fmt.Printf("%s\n", get(json.Marshal(map[string]any{"operation": operation, "result": result})))
+}
+
+// event returns the data of the first event in a stream.
+func event(stream io.Reader) string {
+	lines := bufio.NewScanner(stream)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "data: ") {
+	}
+	return lines.Text()
+}
+
+func main() {
+	show("listAssets", get(client.ListAssetsWithResponse(ctx, &api.ListAssetsParams{
+		Slug: &[]string{"bitcoin", "petal"}, Fields: &[]string{"links"},
+	})).JSON200.Result)
+	show("listAssetsAt", get(client.ListAssetsAtWithResponse(ctx, time, &api.ListAssetsAtParams{
+		Slug: &[]string{"bitcoin", "petal"}, Fields: &[]string{"links"},
+	})).JSON200.Result)
+	show("listQuotes", get(client.ListQuotesWithResponse(ctx, &api.ListQuotesParams{
+		Id: &[]int64{1, 9, 12}, Sort: new(api.ListQuotesParamsSortNameDesc),
+	})).JSON200.Result)
+	show("listQuotesAt", get(client.ListQuotesAtWithResponse(ctx, time, &api.ListQuotesAtParams{
+		Id: &[]int64{1, 9, 12}, Sort: new(api.ListQuotesAtParamsSortNameDesc),
+	})).JSON200.Result)
+	show("listMarkets", get(client.ListMarketsWithResponse(ctx, &api.ListMarketsParams{
+		Category: &[]string{"layer-1"}, Sort: new(api.ListMarketsParamsSortPercentChange24hDesc),
+		Page: new(int64(2)), Size: new(int64(2)), Fields: &[]string{"groups"},
+	})).JSON200.Result)
+	show("listMarketsAt", get(client.ListMarketsAtWithResponse(ctx, time, &api.ListMarketsAtParams{
+		Category: &[]string{"layer-1"}, Sort: new(api.ListMarketsAtParamsSortPercentChange24hDesc),
+		Page: new(int64(2)), Size: new(int64(2)), Fields: &[]string{"groups"},
+	})).JSON200.Result)
+	show("listTrending", get(client.ListTrendingWithResponse(ctx, &api.ListTrendingParams{
+		By: new(api.ListTrendingParamsByGainers),
+	})).JSON200.Result)
+	show("listTrendingAt", get(client.ListTrendingAtWithResponse(ctx, time, &api.ListTrendingAtParams{
+		By: new(api.ListTrendingAtParamsByGainers),
+	})).JSON200.Result)
+	show("listExchanges", get(client.ListExchangesWithResponse(ctx, &api.ListExchangesParams{
+		Limit: new(int64(2)), Offset: new(int64(1)), Sort: new(api.ListExchangesParamsSortVolumeDesc),
+	})).JSON200.Result)
+	show("listExchangesAt", get(client.ListExchangesAtWithResponse(ctx, time, &api.ListExchangesAtParams{
+		Limit: new(int64(2)), Offset: new(int64(1)), Sort: new(api.ListExchangesAtParamsSortVolumeDesc),
+	})).JSON200.Result)
+	show("getGlobal", get(client.GetGlobalWithResponse(ctx, &api.GetGlobalParams{})).JSON200.Result)
+	show("getGlobalAt", get(client.GetGlobalAtWithResponse(ctx, time, &api.GetGlobalAtParams{})).JSON200.Result)
+	show("listCategories", get(client.ListCategoriesWithResponse(ctx, &api.ListCategoriesParams{
+		Page: new(int64(2)), Size: new(int64(2)), Sort: new(api.ListCategoriesParamsSortName),
+	})).JSON200.Result)
+	show("listCategoriesAt", get(client.ListCategoriesAtWithResponse(ctx, time, &api.ListCategoriesAtParams{
+		Page: new(int64(2)), Size: new(int64(2)), Sort: new(api.ListCategoriesAtParamsSortName),
+	})).JSON200.Result)
+	show("listChains", get(client.ListChainsWithResponse(ctx, &api.ListChainsParams{
+		Slug: &[]string{"ethereum-chain"},
+	})).JSON200.Result)
+	show("listChainsAt", get(client.ListChainsAtWithResponse(ctx, time, &api.ListChainsAtParams{
+		Slug: &[]string{"ethereum-chain"},
+	})).JSON200.Result)
+	show("listHistory", get(client.ListHistoryWithResponse(ctx, &api.ListHistoryParams{
+		Symbol: &[]string{"BTC", "PTL"}, Window: new(api.ListHistoryParamsWindowN1y), Page: new(int64(2)),
+		Size: new(int64(2)),
+	})).JSON200.Result)
+	show("listHistoryAt", get(client.ListHistoryAtWithResponse(ctx, time, &api.ListHistoryAtParams{
+		Symbol: &[]string{"BTC", "PTL"}, Window: new(api.ListHistoryAtParamsWindowN1y), Page: new(int64(2)),
+		Size: new(int64(2)),
+	})).JSON200.Result)
+	show("searchAssets", get(client.SearchAssetsWithResponse(ctx, &api.SearchAssetsParams{
+		Q: "petal cl",
+	})).JSON200.Result)
+	show("searchAssetsAt", get(client.SearchAssetsAtWithResponse(ctx, time, &api.SearchAssetsAtParams{
+		Q: "petal cl",
+	})).JSON200.Result)
+
+	events := get(client.FollowSnapshots(ctx, nil))
+	defer events.Body.Close()
+	show("followSnapshots", event(events.Body))
+	show("gone", get(client.ListQuotesAtWithResponse(ctx, "20200101T000000Z", nil)).JSON410.MessageKey)
+}

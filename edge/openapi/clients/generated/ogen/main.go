@@ -1,0 +1,134 @@
+// Ogen calls every operation with what ogen makes of the document.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"strings"
+
+	"example.com/marketdata/edge/openapi/clients/generated/ogen/api"
+)
+
+// key is the source of the API key.
+type key struct{}
+
+func (key) ApiKey(context.Context, api.OperationName) (api.ApiKey, error) {
+	return api.ApiKey{APIKey: os.Getenv("MARKETDATA_KEY")}, nil
+}
+
+var (
+	ctx    = context.Background()
+	time   = os.Getenv("MARKETDATA_TIME")
+	client = get(api.NewClient(os.Getenv("MARKETDATA_URL"), key{}, api.WithClient(transport{})))
+)
+
+func get[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
+func show(operation string, result any) {
+	fmt.Printf("%s\n", get(json.Marshal(map[string]any{"operation": operation, "result": result})))
+}
+
+// transport ends a stream behind its first event: ogen's clients read a body to its end.
+type transport struct{}
+
+func (transport) Do(r *http.Request) (*http.Response, error) {
+	response, err := http.DefaultClient.Do(r)
+	if err == nil && response.Header.Get("Content-Type") == "text/event-stream" {
+		defer response.Body.Close()
+		response.Body = io.NopCloser(strings.NewReader(event(response.Body)))
+	}
+	return response, err
+}
+
+// event returns the data of the first event in a stream.
+func event(stream io.Reader) string {
+	lines := bufio.NewScanner(stream)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "data: ") {
+	}
+	return lines.Text()
+}
+
+func main() {
+	show("listAssets", get(client.ListAssets(ctx, api.ListAssetsParams{
+		Slug: []string{"bitcoin", "petal"}, Fields: []string{"links"},
+	})).(*api.AssetsAnswerHeaders).Response.Result)
+	show("listAssetsAt", get(client.ListAssetsAt(ctx, api.ListAssetsAtParams{
+		Time: time, Slug: []string{"bitcoin", "petal"}, Fields: []string{"links"},
+	})).(*api.AssetsAnswerHeaders).Response.Result)
+	show("listQuotes", get(client.ListQuotes(ctx, api.ListQuotesParams{
+		ID: []int64{1, 9, 12}, Sort: api.NewOptQuoteSort(api.QuoteSortNameDesc),
+	})).(*api.QuotesAnswerHeaders).Response.Result)
+	show("listQuotesAt", get(client.ListQuotesAt(ctx, api.ListQuotesAtParams{
+		Time: time, ID: []int64{1, 9, 12}, Sort: api.NewOptQuoteSort(api.QuoteSortNameDesc),
+	})).(*api.QuotesAnswerHeaders).Response.Result)
+	show("listMarkets", get(client.ListMarkets(ctx, api.ListMarketsParams{
+		Category: []string{"layer-1"}, Sort: api.NewOptMarketSort(api.MarketSortPercentChange24hDesc),
+		Page: api.NewOptInt64(2), Size: api.NewOptInt64(2), Fields: []string{"groups"},
+	})).(*api.MarketsAnswerHeaders).Response.Result)
+	show("listMarketsAt", get(client.ListMarketsAt(ctx, api.ListMarketsAtParams{
+		Time: time, Category: []string{"layer-1"},
+		Sort: api.NewOptMarketSort(api.MarketSortPercentChange24hDesc), Page: api.NewOptInt64(2),
+		Size: api.NewOptInt64(2), Fields: []string{"groups"},
+	})).(*api.MarketsAnswerHeaders).Response.Result)
+	show("listTrending", get(client.ListTrending(ctx, api.ListTrendingParams{
+		By: api.NewOptBoard(api.BoardGainers),
+	})).(*api.TrendingAnswerHeaders).Response.Result)
+	show("listTrendingAt", get(client.ListTrendingAt(ctx, api.ListTrendingAtParams{
+		Time: time, By: api.NewOptBoard(api.BoardGainers),
+	})).(*api.TrendingAnswerHeaders).Response.Result)
+	show("listExchanges", get(client.ListExchanges(ctx, api.ListExchangesParams{
+		Limit: api.NewOptInt64(2), Offset: api.NewOptInt64(1),
+		Sort: api.NewOptExchangeSort(api.ExchangeSortVolumeDesc),
+	})).(*api.ExchangesAnswerHeaders).Response.Result)
+	show("listExchangesAt", get(client.ListExchangesAt(ctx, api.ListExchangesAtParams{
+		Time: time, Limit: api.NewOptInt64(2), Offset: api.NewOptInt64(1),
+		Sort: api.NewOptExchangeSort(api.ExchangeSortVolumeDesc),
+	})).(*api.ExchangesAnswerHeaders).Response.Result)
+	show("getGlobal", get(client.GetGlobal(ctx, api.GetGlobalParams{})).(*api.GlobalAnswerHeaders).Response.Result)
+	show("getGlobalAt", get(client.GetGlobalAt(ctx, api.GetGlobalAtParams{
+		Time: time,
+	})).(*api.GlobalAnswerHeaders).Response.Result)
+	show("listCategories", get(client.ListCategories(ctx, api.ListCategoriesParams{
+		Page: api.NewOptInt64(2), Size: api.NewOptInt64(2), Sort: api.NewOptGroupSort(api.GroupSortName),
+	})).(*api.CategoriesAnswerHeaders).Response.Result)
+	show("listCategoriesAt", get(client.ListCategoriesAt(ctx, api.ListCategoriesAtParams{
+		Time: time, Page: api.NewOptInt64(2), Size: api.NewOptInt64(2),
+		Sort: api.NewOptGroupSort(api.GroupSortName),
+	})).(*api.CategoriesAnswerHeaders).Response.Result)
+	show("listChains", get(client.ListChains(ctx, api.ListChainsParams{
+		Slug: []string{"ethereum-chain"},
+	})).(*api.ChainsAnswerHeaders).Response.Result)
+	show("listChainsAt", get(client.ListChainsAt(ctx, api.ListChainsAtParams{
+		Time: time, Slug: []string{"ethereum-chain"},
+	})).(*api.ChainsAnswerHeaders).Response.Result)
+	show("listHistory", get(client.ListHistory(ctx, api.ListHistoryParams{
+		Symbol: []string{"BTC", "PTL"}, Window: api.NewOptWindow(api.Window1y), Page: api.NewOptInt64(2),
+		Size: api.NewOptInt64(2),
+	})).(*api.HistoryAnswerHeaders).Response.Result)
+	show("listHistoryAt", get(client.ListHistoryAt(ctx, api.ListHistoryAtParams{
+		Time: time, Symbol: []string{"BTC", "PTL"}, Window: api.NewOptWindow(api.Window1y),
+		Page: api.NewOptInt64(2), Size: api.NewOptInt64(2),
+	})).(*api.HistoryAnswerHeaders).Response.Result)
+	show("searchAssets", get(client.SearchAssets(ctx, api.SearchAssetsParams{
+		Q: "petal cl",
+	})).(*api.SearchAnswerHeaders).Response.Result)
+	show("searchAssetsAt", get(client.SearchAssetsAt(ctx, api.SearchAssetsAtParams{
+		Time: time, Q: "petal cl",
+	})).(*api.SearchAnswerHeaders).Response.Result)
+
+	events := get(client.FollowSnapshots(ctx, api.FollowSnapshotsParams{})).(*api.FollowSnapshotsOKHeaders)
+	show("followSnapshots", string(get(io.ReadAll(events.Response))))
+	gone := get(client.ListQuotesAt(ctx, api.ListQuotesAtParams{Time: "20200101T000000Z"}))
+	show("gone", gone.(*api.SnapshotGoneHeaders).Response.MessageKey)
+}

@@ -1,0 +1,205 @@
+package clients
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"example.com/marketdata/edge"
+	"example.com/marketdata/internal/lab/gen"
+	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/openapitest"
+	"example.com/marketdata/internal/lab/teststore"
+)
+
+// asked is the query with which the programs in generated/ call an operation, and
+// its sibling below /at/.
+var asked = map[string]string{
+	"listAssets":     "slug=bitcoin,petal&fields=links",
+	"listQuotes":     "id=1,9,12&sort=name:desc",
+	"listMarkets":    "category=layer-1&sort=percent_change.24h:desc&page=2&size=2&fields=groups",
+	"listTrending":   "by=gainers",
+	"listExchanges":  "limit=2&offset=1&sort=volume:desc",
+	"getGlobal":      "",
+	"listCategories": "page=2&size=2&sort=name",
+	"listChains":     "slug=ethereum-chain",
+	"listHistory":    "symbol=BTC,PTL&window=1y&page=2&size=2",
+	"searchAssets":   "q=petal+cl",
+}
+
+// earlier is the time that the programs ask for below /at/.
+const earlier = "20261121T115000Z"
+
+// TestGenerated generates clients from the document and compiles, for each, a program
+// that calls every operation. What the program understood of an answer must be all of it:
+// it is compared with the edge's bytes.
+func TestGenerated(t *testing.T) {
+	store := openapitest.Market(t)
+	key, base := teststore.Key(t, store, 1000, 1000).Key, openapitest.Start(t, edge.Config{Reader: store})
+	openapitest.Await(t, base, key)
+	want := map[string]any{
+		"gone": "SNAPSHOT_GONE", "followSnapshots": `data: {"snapshot_time":"2026-11-21T12:00:00Z"}`}
+	for path, item := range must.Get(openapitest.New())(t).Doc.Paths.Map() {
+		if operation := item.Get.OperationID; want[operation] == nil {
+			target := strings.Replace(path, "{time}", earlier, 1) + "?" + asked[strings.TrimSuffix(operation, "At")]
+			_, _, want[operation] = request(t, base+target, key)
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		generate func(t *testing.T, dir string)
+		command  []string
+	}{
+		{"oapi-codegen", func(t *testing.T, dir string) {
+			must.OK(t, os.Mkdir(filepath.Join(dir, "oapi/api"), 0o755))
+			execute(t, dir, nil, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "api",
+				"-o", "oapi/api/api.go", "openapi.json")
+		}, []string{"go", "run", "./oapi"}},
+		{"ogen", func(t *testing.T, dir string) {
+			execute(t, dir, nil, "go", "tool", "ogen", "-config", "ogen/ogen.yml", "-package", "api",
+				"-target", "ogen/api", "openapi.json")
+		}, []string{"go", "run", "./ogen"}},
+		{"openapi-typescript", func(t *testing.T, dir string) {
+			at := must.Get(filepath.Abs("typescript/" + modulesDir))(t)
+			must.OK(t, os.Symlink(at, filepath.Join(dir, modulesDir)))
+			execute(t, dir, nil, modules+"openapi-typescript", "openapi.json", "--output", "typescript/api.ts")
+			execute(t, dir, nil, modules+"tsc", "--skipLibCheck", "--strict", "--target", "es2022", "--module",
+				"nodenext", "--types", "node", "typescript/main.mts")
+		}, []string{"node", "typescript/main.mjs"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if os.Getenv(required) == "" {
+				t.Skip("make test-clients downloads the generators")
+			}
+			dir := t.TempDir()
+			must.OK(t, os.CopyFS(dir, os.DirFS("generated")))
+			write(t, filepath.Join(dir, "openapi.json"), document(t))
+			c.generate(t, dir)
+			lines := bufio.NewScanner(bytes.NewReader(execute(t, dir, []string{"MARKETDATA_URL=" + base,
+				"MARKETDATA_KEY=" + key, "MARKETDATA_TIME=" + earlier}, c.command...)))
+			got := map[string]any{}
+			for lines.Scan() {
+				var line struct {
+					Operation string
+					Result    any
+				}
+				must.OK(t, json.Unmarshal(lines.Bytes(), &line))
+				got[line.Operation] = line.Result
+			}
+			for operation := range want {
+				if !reflect.DeepEqual(got[operation], want[operation]) {
+					t.Errorf("%s:\n%v\nwant\n%v", operation, got[operation], want[operation])
+				}
+			}
+		})
+	}
+}
+
+// request asks for a target and returns the status, the header and the result of the answer.
+func request(t *testing.T, address, key string) (status int, header http.Header, result any) {
+	t.Helper()
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))(t)
+	request.Header.Set("X-Api-Key", key)
+	response := must.Get(plain.Do(request))(t)
+	defer response.Body.Close()
+	var envelope struct{ Result any }
+	if err := json.NewDecoder(response.Body).Decode(&envelope); err != nil {
+		t.Fatalf("%s: %d: %v", address, response.StatusCode, err)
+	}
+	return response.StatusCode, response.Header, envelope.Result
+}
+
+// TestPrism asks 1,000 random questions that the document allows through Prism, a
+// proxy that holds questions and answers against the document in its own way and
+// sends an Accept-Encoding of "*".
+func TestPrism(t *testing.T) {
+	have(t, "npm")
+	store, checker := openapitest.Market(t), must.Get(openapitest.New())(t)
+	key := teststore.Key(t, store, 100_000, 100_000).Key
+	base := openapitest.Start(t, edge.Config{Reader: store})
+	openapitest.Await(t, base, key)
+	proxy := startPrism(t, base)
+	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(checker.Doc.Paths.Map())),
+		func(path string) bool { return strings.HasSuffix(path, "/events") })
+	for seed, count := 0, 0; count < 1000; seed++ {
+		at := paths[seed%len(paths)]
+		target := strings.Replace(at, "{time}", earlier, 1) + "?" + gen.Queries(path.Base(at)).Example(seed)
+		if !forPrism(target) || checker.Valid(target, nil) != nil {
+			continue
+		}
+		// Whether a history has a filter, and a number no plus sign, the document says in words.
+		want, _, direct := request(t, base+target, key)
+		if want != http.StatusOK {
+			continue
+		}
+		count++
+		status, header, result := request(t, proxy+target, key)
+		if violations := header.Get("Sl-Violations"); status != want || violations != "" {
+			t.Errorf("%s: %d %s", target, status, violations)
+		}
+		if !reflect.DeepEqual(result, direct) {
+			t.Errorf("%s:\n%v\nwithout Prism\n%v", target, result, direct)
+		}
+	}
+}
+
+// wholeNumber finds the elements of a value that may be whole numbers.
+var wholeNumber = regexp.MustCompile(`-?[0-9]+`)
+
+// forPrism reports whether Prism reads a target as an edge does. To Prism ID is id, a parameter that comes twice
+// is a list, and a number is a double.
+func forPrism(target string) bool {
+	u, err := url.Parse(target)
+	if err != nil || strings.ContainsFunc(target, func(r rune) bool { return r > '~' }) {
+		return false
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return false
+	}
+	for name, values := range query {
+		for _, text := range wholeNumber.FindAllString(strings.Join(values, ","), -1) {
+			if n, err := strconv.ParseInt(text, 10, 64); err != nil || max(n, -n) >= 1<<53 || n == math.MinInt64 {
+				return false
+			}
+		}
+		if name != strings.ToLower(name) || len(values) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// startPrism starts Prism before an edge, and returns its address.
+func startPrism(t *testing.T, base string) string {
+	t.Helper()
+	m := &local.Machine{Data: t.TempDir()}
+	file := filepath.Join(m.Data, "openapi.json")
+	write(t, file, document(t))
+	program := strings.TrimSpace(string(execute(t, m.Data, []string{"npm_config_ignore_scripts=true"}, "npm", "exec",
+		"--yes", "--package=@stoplight/prism-cli@5.16.0", "--call=command -v prism")))
+	addr := local.Free("127.0.0.1:0")
+	host, port, _ := net.SplitHostPort(addr)
+	prism := must.Get(m.StartCommand("prism", exec.CommandContext(context.Background(), program, "proxy", file, base,
+		"--host", host, "--port", port)))(t)
+	t.Cleanup(prism.Stop)
+	must.OK(t, local.AwaitListener(t.Context(), addr, prism))
+	return "http://" + addr
+}
