@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/server"
@@ -96,4 +97,34 @@ func TestReference(t *testing.T) {
 			p.checkStayed(base)
 		})
 	}
+}
+
+// TestPinned finds the operations below /at/ behind one entry of the menu, and sends one with the
+// time that stands there.
+func TestPinned(t *testing.T) {
+	at := mark()
+	base, _ := startBoard(t, at, true, at.Add(-10*time.Minute))
+	p := startBrowser(t).open(t, desktop)
+	p.goTo(base + "/docs")
+	const (
+		menu      = `[...document.querySelectorAll("aside a, aside button, nav a, nav button")].map((a) => a.innerText)`
+		history   = "tag/pinned/GET/at/{time}/openapi/v1/history"
+		operation = `document.querySelector("[id$='` + history + `']")`
+		console   = `document.querySelector("[role=dialog].scalar-client")`
+		send      = `[...` + console +
+			`.querySelectorAll("[data-addressbar-action=send]")].find((button) => button.checkVisibility())`
+	)
+	p.await(menu + `.some((entry) => entry.startsWith("Pinned"))`)
+	p.expect(`String(`+menu+`.some((entry) => entry.startsWith("Prices up to a snapshot")))`, "false")
+	p.goTo(base + "/docs#" + history)
+	p.await(operation + `.querySelector(".show-api-client-button")`)
+	p.expect(`String(`+menu+`.filter((entry) => entry.includes("snapshot")).length)`, "10")
+	p.eval(operation + `.querySelector(".show-api-client-button").click()`)
+	p.await(send)
+	p.eval(console + `.querySelector("#id [aria-label$=Value] [contenteditable]").focus()`)
+	p.insert("7")
+	p.await(console + `.querySelector("#id [type=checkbox]").checked`)
+	p.eval(send + `.click()`)
+	p.await(console + `.innerText.includes("200 OK") && ` + console + `.innerText.includes('"points"')`)
+	p.checkStayed(base)
 }
