@@ -28,6 +28,19 @@ func WriteFile(path string, from io.Reader, mode fs.FileMode) error {
 	return Sync(filepath.Dir(path))
 }
 
+// CreateFile is WriteFile for a path that must be free: anything there is an error that is
+// fs.ErrExist, and stays.
+func CreateFile(path string, from io.Reader, mode fs.FileMode) error {
+	temp, err := Temp(filepath.Dir(path), from, mode, (*os.File).Sync)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.Link(temp, path), os.Remove(temp)); err != nil {
+		return err
+	}
+	return Sync(filepath.Dir(path))
+}
+
 // ReplaceFile is WriteFile without the wait for the disk, for what can be made
 // again and is checked when it is read: after a power cut the file may be empty,
 // short or full of zeros.

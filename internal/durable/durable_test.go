@@ -51,6 +51,28 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+// TestCreateFile: what is there stays, a file, a folder or a link to nowhere.
+func TestCreateFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	must.OK(t, CreateFile(path, strings.NewReader("first"), 0o600))
+	must.OK(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
+	must.OK(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
+	for _, name := range []string{"file", "folder", "link"} {
+		err := CreateFile(filepath.Join(dir, name), strings.NewReader("second"), 0o600)
+		if !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b, err := os.ReadFile(path)
+	info, serr := os.Stat(path)
+	entries, derr := os.ReadDir(dir)
+	must.OK(t, errors.Join(err, serr, derr))
+	if string(b) != "first" || info.Mode() != 0o600 || len(entries) != 3 {
+		t.Errorf("%q, %v, %v", b, info.Mode(), entries)
+	}
+}
+
 // TestOpen: what is no regular file is refused, and nothing is waited for.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()

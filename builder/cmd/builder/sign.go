@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/durable"
 )
 
 type keygenCmd struct {
@@ -27,17 +27,11 @@ func (c *keygenCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	err = durable.CreateFile(c.Out, strings.NewReader(k.Text()+"\n"), 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%s: %w; a key is never written over: name a new file", c.Out, fs.ErrExist)
+	}
 	if err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			err = fmt.Errorf("%w; a key is never written over: name a new file", err)
-		}
-		return err
-	}
-	if _, err := fmt.Fprintln(f, k.Text()); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	e.print("%s", k.Trust().Text())
