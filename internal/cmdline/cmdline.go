@@ -110,17 +110,17 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 		_, _ = parser.Parse([]string{"--help"})
 		return Usage
 	}
-	if len(args) > 0 && args[0] == "help" {
-		args = append(slices.Clone(args[1:]), "--help")
-	} else if len(args) == 1 && args[0] == "version" {
-		args = []string{"--version"}
+	args = wordsToFlags(parser.Model.Node, args)
+	colours := PaintOn(stderr)
+	if slices.Contains(args, "--json") || os.Getenv(strings.ToUpper(p.Name)+"_JSON") != "" {
+		colours = Paint{} // programs read it
 	}
 	parsed, err := parser.Parse(args)
 	if exited { // by --help or --version, which have printed their text
 		return Done
 	}
 	log := slog.New(slog.DiscardHandler)
-	fail := func(err error) { fmt.Fprintf(stderr, "%s: %s\n", p.Name, logs.Text(err)) }
+	fail := func(err error) { fmt.Fprintln(stderr, colours.Red(p.Name+": "+logs.Text(err))) }
 	wrong := func(err error, at *kong.Context) int {
 		text := strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")
 		if word, ok := strings.CutPrefix(text, "unexpected argument "); ok &&
@@ -141,8 +141,9 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	}
 	if of, ok := p.CLI.(interface{ LogFlags() logs.Flags }); ok {
 		flags := of.LogFlags()
-		log = flags.Logger(stderr)
+		log = flags.Logger(paintedLog{stderr, colours})
 		if flags.LogFormat == "json" {
+			log = flags.Logger(stderr)
 			fail = func(err error) { log.Error("failed", "err", err) }
 		}
 	}
@@ -165,6 +166,24 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 
 // LogFlags returns the log's flags.
 func (f Flags) LogFlags() logs.Flags { return f.Flags }
+
+// wordsToFlags replaces the word version, and help where a command may stand or after one, by the flags.
+func wordsToFlags(node *kong.Node, args []string) []string {
+	if len(args) == 1 && args[0] == "version" {
+		return []string{"--version"}
+	}
+	for i, arg := range args {
+		if arg == "help" {
+			return append(slices.Delete(slices.Clone(args), i, i+1), "--help")
+		}
+		at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == arg })
+		if at < 0 || len(node.Children[at].Positional) > 0 {
+			break
+		}
+		node = node.Children[at]
+	}
+	return args
+}
 
 // commandsOf names the command that was parsed, as far as it got.
 func commandsOf(at *kong.Context) (names []string) {

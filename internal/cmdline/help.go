@@ -7,10 +7,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// printHelp prints the help of a command: its flags, in groups where it has many,
+// writeHelp prints the help of a command: its flags, in groups where it has many,
 // and last those of every command. Where few of the program's flags mean something
 // to a command, its tag takes names them.
-func (p Program) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+func (p Program) writeHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	root, node := ctx.Model.Node, ctx.Selected()
 	if root.Leaf() {
 		return kong.DefaultHelpPrinter(options, ctx)

@@ -111,7 +111,8 @@ func TestHelp(t *testing.T) {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
 	}
 	for word, flags := range map[string][]string{"version": {"--version"}, "help": {"--help"},
-		"help keys create": {"keys", "create", "--help"}} {
+		"help keys create": {"keys", "create", "--help"}, "keys help create": {"keys", "create", "--help"},
+		"keys help": {"keys", "--help"}, "build help": {"build", "--help"}} {
 		want := command(t, flags...)
 		r := command(t, strings.Fields(word)...)
 		if r.status != cmdline.Done || r.stdout != want.stdout || r.stdout == "" {

@@ -1,0 +1,84 @@
+package cmdline
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+)
+
+// Paint colours text for people: problems red, warnings yellow, success green, headings bold. The
+// zero value leaves text alone.
+type Paint struct{ on bool }
+
+// PaintOn returns the colours for w: none unless w is a terminal, TERM is not dumb, and NO_COLOR
+// (https://no-color.org) is unset or empty.
+func PaintOn(w io.Writer) Paint {
+	f, ok := w.(*os.File)
+	return Paint{ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))}
+}
+
+func (p Paint) Red(text string) string    { return p.paint("31", text) }
+func (p Paint) Yellow(text string) string { return p.paint("33", text) }
+func (p Paint) Green(text string) string  { return p.paint("32", text) }
+func (p Paint) Bold(text string) string   { return p.paint("1", text) }
+
+func (p Paint) paint(code, text string) string {
+	if !p.on || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// heading finds what introduces a part of a help text.
+var heading = regexp.MustCompile(`(?m)^(Usage:|[A-Z][A-Za-z ]*:$)`)
+
+// printHelp prints help; on a terminal, with bold headings.
+func (p Program) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	out, colours := ctx.Stdout, PaintOn(ctx.Stdout)
+	if !colours.on {
+		return p.writeHelp(options, ctx)
+	}
+	width, _, err := term.GetSize(int(out.(*os.File).Fd()))
+	if err == nil && width > 0 && os.Getenv("COLUMNS") == "" {
+		os.Setenv("COLUMNS", strconv.Itoa(width)) // kong finds the width of nothing but a terminal
+		defer os.Unsetenv("COLUMNS")
+	}
+	var text bytes.Buffer
+	ctx.Stdout = &text
+	defer func() { ctx.Stdout = out }()
+	if err := p.writeHelp(options, ctx); err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, heading.ReplaceAllStringFunc(text.String(), colours.Bold))
+	return err
+}
+
+// paintedLog colours the lines of a text log, each of which comes in one Write.
+type paintedLog struct {
+	io.Writer
+	Paint
+}
+
+func (p paintedLog) Write(line []byte) (int, error) {
+	if !p.on {
+		return p.Writer.Write(line)
+	}
+	text := strings.TrimSuffix(string(line), "\n")
+	_, event, _ := strings.Cut(text, " ") // after the time
+	switch {
+	case strings.HasPrefix(event, "level=ERROR"):
+		text = p.Red(text)
+	case strings.HasPrefix(event, "level=WARN"):
+		text = p.Yellow(text)
+	}
+	if _, err := io.WriteString(p.Writer, text+"\n"); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
