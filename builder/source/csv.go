@@ -40,7 +40,11 @@ func (f csvFolder) Files(ctx context.Context, t time.Time) (Files, error) {
 		info, err := fs.Stat(c.folder.fsys, csvName(name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && name == AssetsFile:
-			return nil, fmt.Errorf("%s: there is no %s (a folder of NDJSON files is feed:PATH)", f, csvName(name))
+			hint := "a folder of NDJSON files is feed:PATH"
+			if like := namedLike(c, csvName(name)); like != "" {
+				hint = "there is " + like
+			}
+			return nil, fmt.Errorf("%s: there is no %s (%s)", f, csvName(name), hint)
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
@@ -122,7 +126,7 @@ type csvReader struct {
 }
 
 // Columns are the names in the first line.
-func (r *csvReader) Columns() []string { return r.names }
+func (r *csvReader) Columns() (names []string, header int) { return r.names, 1 }
 
 // header reads the names of the columns.
 func (r *csvReader) header(ctx context.Context) error {
@@ -159,7 +163,16 @@ func (r *csvReader) cells(line []byte) ([]string, error) {
 	r.line.Reset(line)
 	cells, err := r.csv.Read()
 	if perr, ok := errors.AsType[*csv.ParseError](err); ok {
-		return nil, fmt.Errorf("byte %d: %w", perr.Column, perr.Err)
+		switch perr.Err {
+		case csv.ErrQuote:
+			err = errors.New("a quoted cell has no end on this line, or text behind it: a row is one line, and a quote " +
+				"in a quoted cell is doubled")
+		case csv.ErrBareQuote:
+			err = errors.New("a quote in a cell that does not begin with one: quote the cell, and double its quotes")
+		default:
+			err = perr.Err
+		}
+		return nil, fmt.Errorf("byte %d: %w", perr.Column, err)
 	}
 	return cells, err
 }

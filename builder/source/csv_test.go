@@ -107,8 +107,8 @@ func TestCSVBadRows(t *testing.T) {
 	}
 	wants := []string{
 		`assets.csv:3: the row has 5 cells, and the first line names 6 columns`,
-		`assets.csv:4: byte 11: extraneous or missing`,
-		`assets.csv:6: byte 5: bare`,
+		`assets.csv:4: byte 11: a quoted cell has no end`,
+		`assets.csv:6: byte 5: a quote in a cell`,
 		`assets.csv:8: the line is not valid UTF-8`,
 		`assets.csv:9: the line is longer than 1048576 bytes`,
 		`assets.csv:10: key "h": id: want an integer`,

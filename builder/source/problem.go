@@ -15,8 +15,9 @@ import (
 // Problem says why a row was set aside, or what in a feed is ignored.
 type Problem struct {
 	File string `json:"file"`
-	// Line counts from 1, blank lines included; 0 for the whole file.
-	Line int `json:"line,omitempty"`
+	// Line counts from 1, blank lines included; 0 for the whole file. Of a query's result it is the row.
+	Line  int `json:"line,omitempty"`
+	isRow bool
 	// Key is the row's key, shortened if it is long; "" if it cannot be read.
 	Key string `json:"key,omitempty"`
 	// Field is the name of the field or column; Value what the file has there, shortened.
@@ -32,7 +33,10 @@ type Problem struct {
 
 func (p Problem) String() string {
 	text := p.File
-	if p.Line > 0 {
+	switch {
+	case p.isRow:
+		text += fmt.Sprintf(": row %d", p.Line)
+	case p.Line > 0:
 		text += fmt.Sprintf(":%d", p.Line)
 	}
 	if p.Key != "" {
@@ -47,7 +51,7 @@ func (p Problem) Text() string {
 	if p.Rows > 1 {
 		text += fmt.Sprintf(" in %d rows", p.Rows)
 	}
-	if p.Value != "" && p.Value != `""` && p.Field != "key" && !strings.Contains(text, p.Value) {
+	if p.Value != "" && p.Value != `""` && (p.Field != "key" || p.Key == "") && !strings.Contains(text, p.Value) {
 		text += ": " + p.Value
 	}
 	if p.Suggestion != "" {
@@ -73,9 +77,16 @@ const (
 	maxKeysCompared   = 20_000
 )
 
+// tabular is implemented by files that are tables. header is the line of the names, 0 if that is
+// no line: those of a query's result.
+type tabular interface {
+	Columns() (names []string, header int)
+}
+
 // columns are those of a table.
 type columns struct {
 	names   []string
+	header  int
 	unknown []string
 }
 
@@ -90,7 +101,7 @@ type problems struct {
 
 // problem begins one that is about the row in o.
 func (r *reader) problem(o *object) Problem {
-	p := Problem{File: r.now.Shown, Line: r.lines.number}
+	p := Problem{File: r.now.Shown, Line: r.lines.number, isRow: r.row.table != nil && r.row.table.header == 0}
 	if key := o.values[fieldKey]; key != nil && key[0] == '"' {
 		p.Key = shorten(r.row.unquote(key))
 	}
@@ -141,6 +152,9 @@ func (r *reader) suggest(a accepter, e *fieldError) string {
 		return didYouMean(nearest.Likely(string(r.row.unquote(e.value)), statuses))
 	case e.value != nil:
 		return ""
+	case e.field == "key" && len(a.object.unknown) == 1 && bytes.HasPrefix(a.object.unknown[0].value, []byte("[")):
+		return fmt.Sprintf("the rows are in an array: jq -c '.%s[]' FILE makes lines of them",
+			shorten(a.object.unknown[0].name))
 	case r.row.table != nil:
 		return meantBy(e.field, r.row.table.unknown)
 	}
@@ -196,7 +210,12 @@ func (r *reader) unknownAsset(o *object, field int, key []byte) {
 	p := r.problem(o)
 	p.Field, p.Value = o.names[field], shorten(key)
 	p.Reason = fmt.Sprintf("%s: no asset has the key %q", p.Field, p.Value)
-	r.warn(p, func() string { return r.suggestAsset(key) })
+	r.warn(p, func() string {
+		if r.row.table != nil && field != chainNative && bytes.ContainsAny(key, ",; ") {
+			return "want " + listSeparator + " between keys"
+		}
+		return r.suggestAsset(key)
+	})
 }
 
 // badTime warns of a data_time that is shown as none.
@@ -234,8 +253,9 @@ func (r *reader) unknownFields(a accepter) {
 }
 
 // unknownColumns warns of the columns that are no fields, and returns all.
-func (r *reader) unknownColumns(names []string, a accepter) *columns {
-	c := &columns{names: names}
+func (r *reader) unknownColumns(t tabular, a accepter) *columns {
+	names, header := t.Columns()
+	c := &columns{names: names, header: header}
 	known := a.fields(func(*object, int) bool { return true })
 	absent := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return slices.Contains(names, name) })
 	for _, name := range names {
@@ -243,16 +263,41 @@ func (r *reader) unknownColumns(names []string, a accepter) *columns {
 			continue
 		}
 		c.unknown = append(c.unknown, name)
-		p := Problem{File: r.now.Shown, Line: 1, Field: shorten([]byte(name))}
+		object, _, _ := strings.Cut(name, ".")
+		r.now.fields[name], r.now.fields[object] = -1, -1 // no row says so again
+		p := Problem{File: r.now.Shown, Line: header, Field: shorten([]byte(name))}
 		p.Reason = p.Field + ": unknown column, ignored"
+		if strings.TrimSpace(name) != name {
+			p.Reason = fmt.Sprintf("%q, with a space: unknown column, ignored", p.Field)
+		}
 		r.warn(p, func() string { return didYouMean(like(name, absent)) })
 	}
 	return c
 }
 
-// like returns the one of the names of fields that is most like name, or "".
+// like returns the one of the names of fields that is most like name, or means the same, or "".
 func like(name string, others []string) string {
-	return cmp.Or(nearest.Likely(name, others), nearest.Part(name, others))
+	if found := cmp.Or(nearest.Likely(name, others), nearest.Part(name, others)); found != "" {
+		return found
+	}
+	last := func(name string) string { return name[strings.LastIndex(name, ".")+1:] } // without its object
+	i := slices.IndexFunc(others, func(other string) bool {
+		return slices.Contains(synonyms[last(name)], strings.ToLower(last(other))) ||
+			slices.Contains(synonyms[last(other)], strings.ToLower(last(name)))
+	})
+	if i < 0 {
+		return ""
+	}
+	return others[i]
+}
+
+// synonyms are what others call fields.
+var synonyms = map[string][]string{
+	"key": {"id", "asset", "coin", "code", "ticker"}, "name": {"title", "label"}, "symbol": {"ticker", "code"},
+	"logo":    {"image", "icon"},
+	"website": {"homepage", "url"}, "active": {"enabled"}, "price": {"usd", "last", "close", "rate"},
+	"volume": {"turnover"}, "volume_24h": {"turnover"}, "members": {"coins", "assets", "tokens"},
+	"native": {"coin", "currency"},
 }
 
 // fields names the fields for which is returns true.
@@ -279,5 +324,8 @@ func namedLike(files Files, missing string) string {
 	others := slices.DeleteFunc(l.list(), func(name string) bool {
 		return slices.ContainsFunc(rowFiles, func(f string) bool { return name == shownName(files, f) })
 	})
+	if name := csvName(missing); slices.Contains(others, name) {
+		return name + ": a folder of CSV files is csv:PATH"
+	}
 	return nearest.Likely(missing, others)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -31,17 +32,20 @@ type ReadOptions struct {
 	Progress func(file string, read, total int64)
 	// Listed bounds the rejections and the warnings of each file in the report; 0: 100.
 	Listed int
+	// GoOn reads all files for the report, also after one that fails.
+	GoOn bool
 }
 
 // Read reads a feed. It sets aside every row that FEED.md says cannot be used;
 // the report counts them and says why. An error means that there is no feed:
-// feed.json or assets.ndjson is missing, or a file cannot be read to its end.
+// feed.json or assets.ndjson is missing, or a file cannot be read to its end. The report
+// beside an error is of what was read.
 // Rows without an id have ID 0 in the result, for the ledger to give them one.
 func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Report, error) {
 	feed := &market.Feed{}
-	var err error
-	if feed.Database, feed.Time, err = ReadInfo(ctx, files); err != nil {
-		return nil, nil, err
+	var failed error
+	if feed.Database, feed.Time, failed = ReadInfo(ctx, files); failed != nil && !opts.GoOn {
+		return nil, &Report{}, failed
 	}
 	r := &reader{
 		files: files, opts: opts, feed: feed, report: &Report{},
@@ -53,8 +57,14 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 	rows := []func(expected int) accepter{r.assets, r.quotes, r.exchanges, r.categories, r.chains}
 	for i, name := range rowFiles {
 		if err := r.file(ctx, name, rows[i]); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", shownName(files, name), err)
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", shownName(files, name), err))
+			if !opts.GoOn || ctx.Err() != nil || name == AssetsFile {
+				break // without assets nothing that refers to them is right
+			}
 		}
+	}
+	if failed != nil {
+		return nil, r.report, failed
 	}
 	return feed, r.report, nil
 }
@@ -77,7 +87,7 @@ func ReadInfo(ctx context.Context, files Files) (database string, t time.Time, e
 		return "", t, err
 	}
 	if database, t, err = parseInfo(info); err != nil {
-		return "", t, fmt.Errorf("%s: %w", InfoFile, err)
+		return "", t, fmt.Errorf("%s: %w", shownName(files, InfoFile), err)
 	}
 	return database, t, nil
 }
@@ -88,10 +98,14 @@ var errMissing = errors.New("missing, and a feed must have it")
 func readInfoFile(ctx context.Context, files Files) ([]byte, error) {
 	f, err := files.Open(ctx, InfoFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errMissing
+		hint := fmt.Sprintf("such as %s", bytes.TrimSpace(Info("mine", time.Unix(1795255800, 0))))
+		if like := namedLike(files, AssetsFile); strings.HasPrefix(like, csvName(AssetsFile)) {
+			hint = "there is " + like
+		}
+		err = fmt.Errorf("%w: %s", errMissing, hint)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", InfoFile, err)
+		return nil, fmt.Errorf("%s: %w", shownName(files, InfoFile), err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, MaxLine+1))
@@ -99,7 +113,7 @@ func readInfoFile(ctx context.Context, files Files) ([]byte, error) {
 		err = fmt.Errorf("longer than %d bytes", MaxLine)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", InfoFile, err)
+		return nil, fmt.Errorf("%s: %w", shownName(files, InfoFile), err)
 	}
 	return b, nil
 }
@@ -114,18 +128,20 @@ func parseInfo(b []byte) (database string, t time.Time, err error) {
 		return "", t, errUTF8
 	}
 	r.start(b, o)
-	if n, ok := r.count(o, format, 0); r.err == nil && (!ok || n != 1) {
-		r.fail(o, format, "want 1, the only format there is")
+	if string(o.values[format]) != "1" {
+		r.fail(o, format, "want 1, a number: the only format there is")
 	}
 	database = string(r.required(o, databaseField))
 	text := r.required(o, timeField)
 	if t, err = parseTime(text); err != nil {
 		r.fail(o, timeField, "%w", err)
 	}
-	if e, ok := r.err.(*fieldError); ok && e.value == nil {
-		if like := meantBy(e.field, o.unknownNames()); like != "" {
-			return "", t, fmt.Errorf("%w; %s", e, like)
+	if e, ok := r.err.(*fieldError); ok {
+		p := Problem{Field: e.field, Reason: e.Error(), Value: shorten(e.value)}
+		if e.value == nil {
+			p.Suggestion = meantBy(e.field, o.unknownNames())
 		}
+		return "", t, errors.New(p.Text())
 	}
 	return database, t, r.err
 }
@@ -176,8 +192,8 @@ func (r *reader) file(ctx context.Context, name string, rows func(expected int) 
 		return err
 	}
 	a := rows(r.lines.expect(w.total))
-	if t, ok := f.(interface{ Columns() []string }); ok {
-		r.row.table = r.unknownColumns(t.Columns(), a)
+	if t, ok := f.(tabular); ok {
+		r.row.table = r.unknownColumns(t, a)
 	}
 	for {
 		line, err := r.lines.next()
@@ -200,7 +216,7 @@ func (r *reader) file(ctx context.Context, name string, rows func(expected int) 
 		} else {
 			r.reject(a, line, err)
 		}
-		if r.row.table == nil && len(a.object.unknown) > 0 {
+		if len(a.object.unknown) > 0 {
 			r.unknownFields(a)
 		}
 	}

@@ -39,7 +39,7 @@ const (
 type Files interface {
 	// Open returns a file of the feed by name. The error is fs.ErrNotExist for a file
 	// that does not exist, and any other if the source does not answer. A method
-	// Size() int64 of the file serves progress; a method Columns() []string makes it a
+	// Size() int64 of the file serves progress; a file that is tabular is a
 	// table in reports, whose values are cells. Open may be called again for the same file.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 }

@@ -3,8 +3,10 @@ package source
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -97,6 +99,37 @@ func quoted[T string | []string](texts T) []byte {
 	}
 	return b
 }
+
+// Results is a feed in memory that queries gave, each the rows of one file.
+type Results struct {
+	Memory
+	// Columns are the names of each file's columns, and Names what messages call the file. Others
+	// are files beside the queries'.
+	Columns map[string][]string
+	Names   map[string]string
+	Others  []string
+}
+
+func (r Results) list() []string { return r.Others }
+
+// Shown implements what shownName asks.
+func (r Results) Shown(name string) string { return cmp.Or(r.Names[name], name) }
+
+// Open implements Files.
+func (r Results) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	f, err := r.Memory.Open(ctx, name)
+	if err != nil || r.Columns[name] == nil {
+		return f, err
+	}
+	return result{f.(sizedReader), r.Columns[name]}, nil
+}
+
+type result struct {
+	sizedReader
+	names []string
+}
+
+func (r result) Columns() (names []string, header int) { return r.names, 0 }
 
 // integerForm is the form of a feed's integers.
 var integerForm = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)

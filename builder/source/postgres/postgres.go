@@ -9,6 +9,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,6 +58,8 @@ type database struct {
 	name    string // for logs
 	config  *pgconn.Config
 	queries map[string]string // by name
+	places  map[string]string // where the queries are, by name: quotes.sql, or sql.quotes in the URL
+	others  []string          // files in the folder of the queries
 	timeout time.Duration
 	now     func() time.Time
 }
@@ -85,7 +88,9 @@ func parse(rest string) (*database, error) {
 	if _, given := u.User.Password(); given || query.Has("password") || query.Has("sslpassword") {
 		return nil, errors.New("a password in the URL would be seen in logs: set PGPASSWORD, or keep it in a passfile")
 	}
-	d := &database{queries: map[string]string{}, timeout: defaultTimeout, now: time.Now}
+	d := &database{
+		queries: map[string]string{}, places: map[string]string{}, timeout: defaultTimeout, now: time.Now,
+	}
 	if dir := query.Get("sql"); dir != "" {
 		if err := d.readQueries(dir); err != nil {
 			return nil, err
@@ -93,7 +98,7 @@ func parse(rest string) (*database, error) {
 	}
 	for _, name := range queryNames {
 		if text := query.Get("sql." + name); text != "" {
-			d.queries[name] = text
+			d.queries[name], d.places[name] = text, "sql."+name
 		}
 		query.Del("sql." + name)
 	}
@@ -124,7 +129,11 @@ func (d *database) readQueries(dir string) error {
 		if err != nil {
 			return fmt.Errorf("sql: %w", err)
 		}
-		d.queries[name] = string(text)
+		d.queries[name], d.places[name] = string(text), name+".sql"
+	}
+	entries, _ := os.ReadDir(dir) // for suggestions only
+	for _, e := range entries {
+		d.others = append(d.others, e.Name())
 	}
 	return nil
 }
@@ -143,7 +152,13 @@ SET LOCAL client_encoding = 'UTF8'; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateSt
 func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTime)
 	defer cancel()
-	feed := source.Memory{source.InfoFile: source.Info(d.config.Database, d.now())}
+	feed := source.Results{
+		Memory:  source.Memory{source.InfoFile: source.Info(d.config.Database, d.now())},
+		Columns: map[string][]string{}, Names: map[string]string{}, Others: d.others,
+	}
+	for _, name := range queryNames {
+		feed.Names[fileOf(name)] = cmp.Or(d.places[name], name+".sql")
+	}
 	conn, err := pgconn.ConnectConfig(ctx, d.config)
 	if err != nil {
 		return nil, err
@@ -158,19 +173,40 @@ func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error)
 			continue
 		}
 		rows := conn.ExecParams(ctx, d.queries[name], nil, nil, nil, nil) // one statement, values as text
-		file, lines := name+".ndjson", readLines
+		file, lines := fileOf(name), readLines
 		if name == infoQuery {
-			file, lines = source.InfoFile, readInfo
+			lines = readInfo
+		} else {
+			feed.Columns[file] = columnNames(rows)
 		}
-		feed[file], err = lines(rows)
+		feed.Memory[file], err = lines(rows)
 		if _, closeErr := rows.Close(); closeErr != nil {
 			err = closeErr // the reason why there were no more rows
 		}
+		if err != nil && strings.Contains(err.Error(), "multiple commands") {
+			err = fmt.Errorf("want one statement: %w", err)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("query sql.%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", d.places[name], err)
 		}
 	}
 	return feed, nil
+}
+
+// fileOf names the feed's file that a query gives.
+func fileOf(query string) string {
+	if query == infoQuery {
+		return source.InfoFile
+	}
+	return query + ".ndjson"
+}
+
+func columnNames(rows *pgconn.ResultReader) []string {
+	names := make([]string, 0, len(rows.FieldDescriptions()))
+	for _, c := range rows.FieldDescriptions() {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // readInfo makes feed.json of a row.
@@ -178,7 +214,12 @@ func readInfo(rows *pgconn.ResultReader) ([]byte, error) {
 	info := map[string]json.RawMessage{"format": json.RawMessage("1")}
 	for n := 0; rows.NextRow(); n++ {
 		for i, value := range rows.Values() {
-			if column := rows.FieldDescriptions()[i]; n == 0 && value != nil {
+			column := rows.FieldDescriptions()[i]
+			if column.DataTypeOID == pgtype.TimestampOID {
+				return nil, fmt.Errorf("the column %[1]s has no time zone: want timestamptz, such as %[1]s at time zone 'UTC'",
+					column.Name)
+			}
+			if n == 0 && value != nil {
 				info[column.Name] = fieldValue(nil, column, value)
 			}
 		}
@@ -192,15 +233,13 @@ func readInfo(rows *pgconn.ResultReader) ([]byte, error) {
 // readLines makes the lines of a feed's file of rows.
 func readLines(rows *pgconn.ResultReader) ([]byte, error) {
 	columns := rows.FieldDescriptions()
-	names := make([]string, len(columns))
-	for i, c := range columns {
-		names[i] = c.Name
+	for _, c := range columns {
 		if c.DataTypeOID == pgtype.Float4OID || c.DataTypeOID == pgtype.Float8OID {
 			return nil, fmt.Errorf("the column %s is of binary floating point, which is not exact: want numeric",
 				c.Name)
 		}
 	}
-	table, err := source.NewTable(names)
+	table, err := source.NewTable(columnNames(rows))
 	if err != nil {
 		return nil, err
 	}

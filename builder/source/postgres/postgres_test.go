@@ -86,7 +86,7 @@ func (s *server) everyType(t *testing.T) {
 			rejected = append(rejected, r.String())
 		}
 	}
-	if want := `assets.ndjson:3: key "3": name: empty; quotes.ndjson:3: key "3": price: not a decimal, such as 12.5 or 1e-5: "NaN"`; strings.Join(rejected, "; ") != want {
+	if want := `sql.assets: row 3: key "3": name: empty; sql.quotes: row 3: key "3": price: not a decimal, such as 12.5 or 1e-5: NaN`; strings.Join(rejected, "; ") != want {
 		t.Errorf("set aside: %q", rejected)
 	}
 	if want := time.Date(2026, 11, 21, 10, 5, 31, 5e8, time.UTC); feed.Database != "prices" || !feed.Time.Equal(want) {
@@ -130,6 +130,35 @@ func (s *server) assetsAlone(t *testing.T) {
 	}
 }
 
+// words: a report speaks of queries, rows and columns, and of a file that is nearly called like a query.
+func (s *server) words(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"assets":    `select id as key, name, symbol, slug, name as title from asset where name <> ''`,
+		"exchanges": `select 'x' as key, 'X' as name, 'x' as slug, '{"homepage":"https://x"}'::jsonb as links`,
+		"chain":     `select 1`,
+		"quotes":    `select asset as key, -1 as price from quote where asset = 1`,
+	} {
+		ok(t, os.WriteFile(filepath.Join(dir, name+".sql"), []byte(text), 0o600))
+	}
+	src := must.Get(Open(t.Context(), strings.TrimPrefix(s.address, "postgres:")+"?sql="+dir))(t)
+	files := must.Get(src.Files(t.Context(), time.Time{}))(t)
+	_, report, err := source.Read(t.Context(), files, source.ReadOptions{})
+	ok(t, err)
+	var said []string
+	for _, f := range report.Files {
+		for _, p := range append(f.Rejections, f.Warnings...) {
+			said = append(said, p.String())
+		}
+	}
+	if got, want := strings.Join(said, "\n"), `assets.sql: title: unknown column, ignored
+quotes.sql: row 1: key "1": price: negative: -1
+exchanges.sql: row 1: key "x": links.homepage: unknown field, ignored: https://x; did you mean links.website?
+chain.sql: unknown file, ignored; did you mean chains.sql?`; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func (s *server) oneState(t *testing.T) {
 	// While the query for the quotes waits for a lock, all rows are deleted: it
 	// and those behind it see them all the same.
@@ -160,21 +189,25 @@ func TestPostgres(t *testing.T) {
 	s := start(t)
 	t.Run("every type", s.everyType)
 	t.Run("without feed and others", s.assetsAlone)
+	t.Run("words", s.words)
 	t.Run("one state", s.oneState)
 	for name, test := range map[string]struct{ query, text, want string }{
 		"floating point": {
 			"quotes", "select 'a' as key, 0.1::float8 as price",
-			"query sql.quotes: the column price is of binary floating point",
+			"sql.quotes: the column price is of binary floating point",
 		},
-		"no key":          {"quotes", "select 0.1 as price", "no column is named key"},
-		"twice":           {"quotes", "select 1 as key, 1 as key", "second time"},
-		"a wrong column":  {"quotes", "select nothing from quote", `column "nothing" does not exist`},
-		"not a query":     {"quotes", "commit", "no column is named key"},
-		"two statements":  {"quotes", "select 1 as key; commit", "multiple commands"},
+		"no key":         {"quotes", "select 0.1 as price", "no column is named key"},
+		"twice":          {"quotes", "select 1 as key, 1 as key", "second time"},
+		"a wrong column": {"quotes", "select nothing from quote", `column "nothing" does not exist`},
+		"not a query":    {"quotes", "commit", "no column is named key"},
+		"two statements": {"quotes", "select 1 as key; commit", "want one statement"},
+		"no time zone": {
+			"feed", "select 'a' as database, now()::timestamp as time", "such as time at time zone 'UTC'",
+		},
 		"a writing query": {"quotes", "delete from asset returning id as key", "read-only transaction"},
 		"feed without rows": {
 			"feed", "select 'a' as database, now() as time where false",
-			"query sql.feed: want a row with the columns database and time",
+			"sql.feed: want a row with the columns database and time",
 		},
 		"feed without time": {"feed", "select 'a' as database, null::timestamptz as time", "want a row"},
 		"breaks off":        {"quotes", "select 1/(3-n) as key from generate_series(1,9) n", "division by zero"},
