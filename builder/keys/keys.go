@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -88,22 +89,61 @@ type Listed struct {
 	Revoked *time.Time `json:"revoked"`
 }
 
+// MaxCount is how many keys can be made at once.
+const MaxCount = 1000
+
 // Create makes a key. If the set is full, the key replaces the one that has been out of
 // force for longest; if all are in force, Create fails.
 func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
-	key, entry, err := r.entry(req)
-	if err == nil {
-		err = r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
-			if set.FindHash(entry.Hash) != nil {
-				return true, nil
-			}
-			return false, add(set, entry, entry.Created)
-		})
-	}
+	made, err := r.CreateAll(ctx, []Request{req}, func([]Created) error { return nil })
 	if err != nil {
-		return Created{}, fmt.Errorf("create key: %w", err)
+		return Created{}, err
 	}
-	return created(key, &entry), nil
+	return made[0], nil
+}
+
+// CreateAll makes at least one key, as Create does, in one write of the set: all are in force or
+// none is. Just before that write it calls save, at most once, and fails if save does: what save
+// keeps may never come into force, but no key in force is missing from it.
+func (r *Registry) CreateAll(ctx context.Context, reqs []Request, save func([]Created) error) ([]Created, error) {
+	made, entries := make([]Created, len(reqs)), make([]artifacts.KeyEntry, len(reqs))
+	for i, req := range reqs {
+		key, entry, err := r.entry(req)
+		if err != nil {
+			return nil, fmt.Errorf("create key: %w", err)
+		}
+		entries[i], made[i] = entry, created(key, &entry)
+	}
+	saved := false
+	err := r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
+		if set.FindHash(entries[0].Hash) != nil {
+			return true, nil
+		}
+		for _, entry := range entries {
+			if err := add(set, entry, entry.Created); err != nil {
+				return false, err
+			}
+		}
+		if saved { // the set was read again
+			return false, nil
+		}
+		saved = true
+		return false, save(made)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create key: %w", err)
+	}
+	return made, nil
+}
+
+// Numbered returns n requests, with the names NAME-01, NAME-02 and so on.
+func (q Request) Numbered(n int) []Request {
+	all := make([]Request, n)
+	for i := range all {
+		all[i] = q
+		all[i].Name = fmt.Sprintf("%s-%0*d", q.Name, max(2, len(strconv.Itoa(n))), i+1)
+	}
+	return all
 }
 
 // Check returns an error if no store could fulfil the request.

@@ -465,7 +465,7 @@ func TestFaults(t *testing.T) {
 			want: errFault, unknown: true, calls: 1,
 		},
 	} {
-		for _, op := range []string{"create", "revoke", "rotate"} {
+		for _, op := range []string{"create", "create all", "revoke", "rotate"} {
 			t.Run(c.name+"/"+op, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					store := memstore.New()
@@ -474,7 +474,16 @@ func TestFaults(t *testing.T) {
 					clock.time = start.Add(time.Minute)
 					faulty := &faultyStore{Store: store, gets: c.gets, swaps: c.swaps}
 					r.Store = faulty
-					err := operations(r, old.ID)[op](t.Context())
+					do := operations(r, old.ID)
+					var saved []Created
+					do["create all"] = func(ctx context.Context) error {
+						_, err := r.CreateAll(ctx, board.Numbered(3), func(made []Created) error {
+							saved = append(saved, made...)
+							return nil
+						})
+						return err
+					}
+					err := do[op](t.Context())
 					if !errors.Is(err, c.want) {
 						t.Errorf("got %v, want %v", err, c.want)
 					}
@@ -484,15 +493,19 @@ func TestFaults(t *testing.T) {
 					set := stored(t, store)
 					k := set.Find(old.ID)
 					done := map[string]bool{
-						"create": len(set.Keys) == 2,
-						"revoke": k.Revoked.Equal(clock.time.Truncate(time.Second)),
-						"rotate": len(set.Keys) == 2 && k.Expires.Equal(clock.time.Truncate(time.Second)),
+						"create":     len(set.Keys) == 2,
+						"create all": len(set.Keys) == 4 && inForce(set, saved) == 3,
+						"revoke":     k.Revoked.Equal(clock.time.Truncate(time.Second)),
+						"rotate":     len(set.Keys) == 2 && k.Expires.Equal(clock.time.Truncate(time.Second)),
 					}
 					if done[op] != c.stored {
 						t.Errorf("stored: %+v, want done %v", set, c.stored)
 					}
-					if op == "revoke" && len(set.Keys) != 1 || len(set.Keys) > 2 {
+					if op == "revoke" && len(set.Keys) != 1 || len(set.Keys) > 2 && op != "create all" {
 						t.Errorf("%d keys", len(set.Keys))
+					}
+					if n := len(set.Keys) - 1; op == "create all" && (n > 0 && n < 3 || len(saved) > 3) {
+						t.Errorf("%d of 3 keys are in the set, %d are saved", n, len(saved))
 					}
 					if faulty.swapCalls != c.calls {
 						t.Errorf("%d swaps, want %d", faulty.swapCalls, c.calls)
@@ -500,6 +513,60 @@ func TestFaults(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// inForce counts the keys that are in the set.
+func inForce(set *artifacts.KeySet, made []Created) (n int) {
+	for _, k := range made {
+		if e := set.FindHash(artifacts.HashKey([]byte(k.Key))); e != nil && e.ID == k.ID && e.Name == k.Name {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCreateAll: the keys are saved once, before any of them is in the set, which other operations
+// change meanwhile. If they cannot be saved, or one does not fit, the set stays.
+func TestCreateAll(t *testing.T) {
+	store := memstore.New()
+	r, _ := newRegistry(store)
+	mustCreate(t, r, board)
+	saves, made := 0, []Created(nil)
+	made = must.Get(r.CreateAll(t.Context(), board.Numbered(60), func(saved []Created) error {
+		saves++
+		if n := inForce(stored(t, store), saved); n != 0 || len(saved) != 60 {
+			t.Errorf("%d of %d keys are in force before they are saved", n, len(saved))
+		}
+		mustCreate(t, r, board)
+		return nil
+	}))(t)
+	set := stored(t, store)
+	if saves != 1 || len(set.Keys) != 62 || inForce(set, made) != 60 || made[0].Name != "Board-01" ||
+		made[59].Name != "Board-60" {
+		t.Errorf("%d saves, %d keys: %+v", saves, len(set.Keys), made)
+	}
+	if names := board.Numbered(100); names[0].Name != "Board-001" || names[99].Name != "Board-100" {
+		t.Errorf("names %s, %s", names[0].Name, names[99].Name)
+	}
+	full := errors.New("disk full")
+	_, err := r.CreateAll(t.Context(), board.Numbered(2), func([]Created) error { return full })
+	if !errors.Is(err, full) {
+		t.Errorf("got %v, want %v", err, full)
+	}
+	set.Keys = slices.Repeat(set.Keys[:1], artifacts.MaxKeys-1)
+	for i := range set.Keys {
+		set.Keys[i].ID, set.Keys[i].Hash = fmt.Sprint("k", i), artifacts.Sum(fmt.Append(nil, i))
+	}
+	put(t, store, set.Encode())
+	if _, err = r.CreateAll(t.Context(), board.Numbered(2), func([]Created) error {
+		t.Error("keys were saved that do not fit")
+		return nil
+	}); err == nil {
+		t.Error("more keys than a set takes")
+	}
+	if n := len(stored(t, store).Keys); n != artifacts.MaxKeys-1 {
+		t.Errorf("%d keys", n)
 	}
 }
 
