@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -114,6 +115,10 @@ func (c *backupCmd) Run(e *env) error {
 		return err
 	}
 	to, err := stores.Open(e.ctx, c.To, stores.Options{})
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--to %s: there is no such folder, and backup makes none, which could be where a disk is not "+
+			"mounted: mount it, or mkdir the folder", c.To)
+	}
 	if err != nil {
 		return err
 	}
@@ -156,10 +161,15 @@ func (c *restoreCmd) Run(e *env) error {
 	if trust != nil {
 		from.Reader = signed.Reader(from.Reader, trust)
 	}
-	store, err := c.openAny(e, true)
+	store, err := c.openAny(e, false)
+	made := errors.Is(err, fs.ErrNotExist)
+	if made {
+		store, err = c.openAny(e, true)
+	}
 	if err != nil {
 		return err
 	}
+	c.announce(e, store, made)
 	p := e.progress()
 	r, err := upkeep.Restore(e.ctx, upkeep.RestoreConfig{
 		Store: store, From: from, Seen: c.Seen, KeysFromBackup: c.KeysFromBackup, Progress: p.show, Now: time.Now,

@@ -11,6 +11,7 @@ import (
 	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/coincap"
 	"example.com/marketdata/builder/source/coingecko"
@@ -63,18 +64,38 @@ func (f *storeFlag) makeStore(e *env) (artifacts.Store, error) { return f.open(e
 // open refuses a store that was here and has nothing left of it; see checkKnown.
 func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 	store, err := f.openAny(e, false)
-	if errors.Is(err, fs.ErrNotExist) && create {
+	made := errors.Is(err, fs.ErrNotExist) && create
+	if made {
 		if err = f.checkKnown(e, nil); err == nil {
-			return f.openAny(e, true)
+			store, err = f.openAny(e, true)
 		}
-	}
-	if err == nil {
+	} else if err == nil {
 		err = f.checkKnown(e, store)
 	}
 	if err != nil {
 		return nil, err
 	}
+	if create {
+		f.announce(e, store, made)
+	}
 	return store, nil
+}
+
+// announce says so if a command begins a new store: a mistyped path makes one, too.
+func (f *storeFlag) announce(e *env, store artifacts.Store, made bool) {
+	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey} {
+		if _, _, err := store.Get(e.ctx, key, key.Limit()); !errors.Is(err, artifacts.ErrNotFound) {
+			return // it is no new one, or what follows says what is wrong
+		}
+	}
+	if publish.CheckLost(e.ctx, store) != nil {
+		return // likewise
+	}
+	what := "this begins a new store: nothing was there"
+	if made {
+		what = "this makes a new store: there was no such folder"
+	}
+	e.log.Info(what, "store", f.Store)
 }
 
 // openAny opens a store that may be empty, or new, or have lost everything.
