@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -86,4 +87,23 @@ func (m *Moment) UnmarshalText(b []byte) error {
 	}
 	m.Time = t
 	return nil
+}
+
+// Span formats a duration for people: 250 ms, 1.2 s, 3 min, 5 h 20 min, 12 days.
+func Span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + Span(-d)
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%d.%d s", d/time.Second, d%time.Second/(100*time.Millisecond))
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute), " 0 min")
+	}
+	return humanize.Comma(int64(d/(24*time.Hour))) + " days"
 }

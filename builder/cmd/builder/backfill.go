@@ -64,7 +64,7 @@ func (c *backfillCmd) Run(e *env) error {
 	report, err := b.Backfill(e.ctx, feeds)
 	p.close()
 	if err == nil && report.Published && !c.JSON {
-		e.print("%d feeds of the past are remembered, from %s on", report.Past, feeds[0].Time.Format(time.RFC3339))
+		e.print("remembered %s of the past, from %s on", count(report.Past, "feed"), feeds[0].Time.Format(time.RFC3339))
 	}
 	return e.printReport(report, append([]string{}, skipped...), err, c.JSON)
 }

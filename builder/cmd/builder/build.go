@@ -178,13 +178,12 @@ func (e *env) printReport(r *builder.Report, skipped []string, err error, asJSON
 		}
 	case err != nil:
 	case r.Published:
-		e.print("snapshot %s is published (sequence %d): %d assets, %d quotes, %d exchanges, %d categories, %d "+
-			"chains; %d rows set aside; %d objects, %d bytes written in %d ms", r.SnapshotTime, r.Sequence,
-			r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"], r.Counts["categories"], r.Counts["chains"],
-			r.RejectedRows(), r.ObjectsWritten, r.BytesWritten, r.DurationMS)
+		e.succeeded("snapshot %s is published (sequence %d): %s; %s set aside; %s, %s written in %s", r.SnapshotTime,
+			r.Sequence, rowsOf(r.Counts), count(r.RejectedRows(), "row"), count(r.ObjectsWritten, "object"),
+			size(r.BytesWritten), cmdline.Span(time.Duration(r.DurationMS)*time.Millisecond))
 		if r.MissingObjects > 0 {
-			e.print("%d objects that it refers to are missing from the store, or cut, such as %s; builder repair "+
-				"mends it", r.MissingObjects, r.Missing[0])
+			e.print("%s", e.paint.Red(fmt.Sprintf("%s that it refers to are missing from the store, or cut, such as %s; "+
+				"builder repair mends it", count(r.MissingObjects, "object"), r.Missing[0])))
 		}
 	default:
 		e.print("nothing to do: snapshot %s (sequence %d): %s", r.SnapshotTime, r.Sequence, r.Reason)

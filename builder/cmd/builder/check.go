@@ -7,6 +7,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/logs"
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 )
@@ -24,6 +25,7 @@ type checkReport struct {
 	// Ready is false if a row is set aside, or the feed cannot be built at all; Error then says why.
 	Ready bool   `json:"ready"`
 	Error string `json:"error,omitempty"`
+	text  string // the same, for people
 	*feedReport
 	Problems []problem `json:"problems"`
 }
@@ -52,7 +54,7 @@ func (c *checkCmd) Run(e *env) error {
 	case e.ctx.Err() != nil:
 		return e.ctx.Err()
 	case err != nil:
-		r.Error = err.Error()
+		r.Error, r.text = err.Error(), logs.Text(err)
 	}
 	r.Ready = err == nil && r.rejected() == 0
 	if err := e.show(r, nil, c.JSON, func() { r.print(e) }); err != nil || r.Ready {
@@ -67,9 +69,6 @@ func (r *checkReport) read(e *env, src source.Source, p *progress) error {
 		return err
 	}
 	report, rows, err := e.readFeed(files, p)
-	if err != nil {
-		return fmt.Errorf("%s: %w", src, err)
-	}
 	r.feedReport = report
 	for _, f := range rows.Files {
 		for _, row := range f.Rejections {
@@ -79,49 +78,63 @@ func (r *checkReport) read(e *env, src source.Source, p *progress) error {
 			r.Problems = append(r.Problems, problem{warning, w})
 		}
 	}
-	for _, c := range []string{"asset", "quote"} {
-		if r.Counts[c+"s"] == 0 {
-			return fmt.Errorf("no %s is accepted", c)
+	for i, c := range []string{"asset", "quote"} {
+		switch {
+		case err != nil || r.Counts[c+"s"] > 0:
+		case rows.Files[i].Rows == 0:
+			err = fmt.Errorf("no %s is accepted: %s is missing or has no rows", c, rows.Files[i].Shown)
+		default:
+			err = fmt.Errorf("no %s is accepted", c)
 		}
 	}
-	return nil
+	return err
 }
 
 func (r *checkReport) print(e *env) {
 	for _, p := range r.Problems {
+		paint := e.paint.Red
 		if p.Kind == warning {
 			p.Reason = "warning: " + p.Reason
+			paint = e.paint.Yellow
 		}
-		e.print("%s", p)
+		e.print("%s", paint(p.String()))
 	}
 	if n := r.rejected() + r.Warned - len(r.Problems); n > 0 {
-		e.print("and %s more problems", humanize.Comma(int64(n)))
+		e.print("and %s", count(n, "more problem"))
 	}
 	if r.Error != "" {
-		e.print("%s", r.Error)
+		e.print("%s", e.paint.Red(r.text))
 	}
-	verdict := "ready"
+	verdict, paint := "ready", e.paint.Green
 	if !r.Ready {
-		verdict = "not ready"
+		verdict, paint = "not ready", e.paint.Red
 	}
-	parts := []string{count(r.Counts["assets"], "asset"), count(r.Counts["quotes"], "quote")}
-	for _, c := range [][2]string{{"exchanges", "exchange"}, {"categories", "category"}, {"chains", "chain"}} {
-		if n := r.Counts[c[0]]; n > 0 {
-			parts = append(parts, count(n, c[1]))
-		}
-	}
+	parts := []string{rowsOf(r.Counts)}
 	if n := r.rejected(); n > 0 {
 		parts = append(parts, count(n, "row")+" set aside")
 	}
 	if r.Warned > 0 {
 		parts = append(parts, count(r.Warned, "warning"))
 	}
-	e.print("%s: %s", verdict, strings.Join(parts, ", "))
+	e.print("%s: %s", paint(verdict), strings.Join(parts, ", "))
 }
 
-func count(n int, what string) string {
-	return humanize.Comma(int64(n)) + " " + english.PluralWord(n, what, "")
+// rowsOf names how many rows the collections have.
+func rowsOf(counts map[string]int) string {
+	parts := []string{count(counts["assets"], "asset"), count(counts["quotes"], "quote")}
+	for _, c := range [][2]string{{"exchanges", "exchange"}, {"categories", "category"}, {"chains", "chain"}} {
+		if n := counts[c[0]]; n > 0 {
+			parts = append(parts, count(n, c[1]))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
+
+func count[T int | int64](n T, what string) string {
+	return comma(n) + " " + english.PluralWord(int(n), what, "")
+}
+
+func comma[T int | int64](n T) string { return humanize.Comma(int64(n)) }
 
 // warn logs what a build ignored: the first of all.
 func (e *env) warn(first []string, all int) {

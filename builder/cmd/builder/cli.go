@@ -63,6 +63,7 @@ type env struct {
 	ctx            context.Context
 	stdout, stderr io.Writer
 	log            *slog.Logger
+	paint          cmdline.Paint // of stdout
 	sourceCache    string
 	costs          bool // sources are opened for what they cost
 }
@@ -77,12 +78,13 @@ func program() cmdline.Program {
 			"maxHistoryAssets": strconv.Itoa(market.MaxHistoryAssets), "grace": hours(upkeep.DefaultGrace),
 			"sources": source.Schemes((&env{}).sources()),
 			"rate":    strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst),
-			"overlap": hours(keys.DefaultOverlap),
+			"overlap": hours(keys.DefaultOverlap), "maxCount": strconv.Itoa(keys.MaxCount),
 		},
 		Groups: []string{"Schedule:", "Snapshots:", "Guard rails:", "Signing:"},
 		Run: func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error {
 			return parsed.Run(&env{
 				ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, log: log, sourceCache: c.SourceCache,
+				paint: cmdline.PaintOn(parsed.Stdout),
 			})
 		},
 	}
@@ -111,6 +113,11 @@ func (e *env) show(report any, err error, asJSON bool, words func()) error {
 	}
 	words()
 	return nil
+}
+
+// succeeded prints what a command has done, in green.
+func (e *env) succeeded(format string, args ...any) {
+	e.print("%s", e.paint.Green(fmt.Sprintf(format, args...)))
 }
 
 func (e *env) print(format string, args ...any) {

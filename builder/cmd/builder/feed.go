@@ -112,16 +112,17 @@ func newFeedReport() *feedReport {
 	return &feedReport{Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{}}
 }
 
-// readFeed reads a feed as a build into an empty store does.
+// readFeed reads a feed as a build into an empty store does. The reports beside an error are of what
+// could be read.
 func (e *env) readFeed(files source.Files, p *progress) (*feedReport, *source.Report, error) {
 	feed, rows, err := source.Read(e.ctx, files, source.ReadOptions{
-		Progress: p.file("check "), Listed: maxListed,
+		Progress: p.file("check "), Listed: maxListed, GoOn: true,
 	})
-	if err != nil {
-		return nil, nil, err
-	}
 	r := newFeedReport()
-	r.Database, r.Time, r.Parts = feed.Database, feed.Time.UTC().Format(time.RFC3339), rows.Parts
+	if err == nil {
+		r.Database, r.Time = feed.Database, feed.Time.UTC().Format(time.RFC3339)
+	}
+	r.Parts = rows.Parts
 	for _, f := range rows.Files {
 		r.Counts[strings.TrimSuffix(f.Name, filepath.Ext(f.Name))] = f.Accepted
 		r.Rejected[f.Name] = f.Rejected
@@ -130,7 +131,7 @@ func (e *env) readFeed(files source.Files, p *progress) (*feedReport, *source.Re
 			r.Rejections = append(r.Rejections, row.String())
 		}
 	}
-	return r, rows, nil
+	return r, rows, err
 }
 
 func (e *env) printFeed(r *feedReport, kind, dir string, asJSON bool) error {
@@ -146,9 +147,8 @@ func (e *env) printFeed(r *feedReport, kind, dir string, asJSON bool) error {
 			e.log.Info("part", "part", part.Name, "state", part.State, "reason", part.Reason)
 		}
 	}
-	e.print("%s of %s at %s is in %s: %d assets, %d quotes, %d exchanges, %d categories, %d chains; a build will set "+
-		"%d rows aside", kind, r.Database, r.Time, dir, r.Counts["assets"], r.Counts["quotes"], r.Counts["exchanges"],
-		r.Counts["categories"], r.Counts["chains"], r.rejected())
+	e.print("%s of %s at %s is in %s: %s; a build will set %s aside", kind, r.Database, r.Time, dir, rowsOf(r.Counts),
+		count(r.rejected(), "row"))
 	return nil
 }
 

@@ -70,8 +70,7 @@ func (c *repairCmd) Run(e *env) error {
 	p.close()
 	err = e.show(report, err, c.JSON, func() { c.print(e, report) })
 	if err == nil && len(report.Missing) > 0 {
-		n := len(report.Missing)
-		err = fmt.Errorf("%d problems are left", n)
+		err = errors.New("left: " + count(len(report.Missing), "problem"))
 	}
 	return err
 }
@@ -85,19 +84,23 @@ func (c *repairCmd) print(e *env, r *upkeep.RepairReport) {
 		e.print("mended: %s from %s", m.Key, m.From)
 	}
 	for _, problem := range r.Missing {
-		e.print("missing: %s", problem)
+		e.print("%s", e.paint.Red("missing: "+problem))
 	}
 	for _, note := range r.Notes {
-		e.print("note: %s", note)
+		e.print("%s", e.paint.Yellow("note: "+note))
 	}
 	switch {
 	case r.Accepted:
-		e.print("lost: %s", r.Loss)
+		e.print("%s", e.paint.Red("lost: "+r.Loss))
 	case r.Loss != "":
-		e.print("the ledger cannot be mended; with --accept-loss %s", r.Loss)
+		e.print("%s", e.paint.Red("the ledger cannot be mended; with --accept-loss "+r.Loss))
 	}
-	e.print("snapshot %s (sequence %d): %d objects mended, %d problems left", r.Snapshot, r.Sequence, len(r.Mended),
-		len(r.Missing))
+	say := e.succeeded
+	if len(r.Missing) > 0 {
+		say = e.print
+	}
+	say("snapshot %s (sequence %d): %s mended, %s left", r.Snapshot, r.Sequence, count(len(r.Mended), "object"),
+		count(len(r.Missing), "problem"))
 }
 
 type backupCmd struct {
@@ -130,8 +133,8 @@ func (c *backupCmd) Run(e *env) error {
 		if r.Snapshot == "" {
 			e.print("%s: nothing copied", noSnapshot)
 		} else {
-			e.print("snapshot %s (sequence %d): %d snapshots, %d objects; copied %d of them, %d bytes",
-				r.Snapshot, r.Sequence, r.Snapshots, r.Objects, r.Copied, r.CopiedBytes)
+			e.succeeded("snapshot %s (sequence %d): %s, %s; copied %s of them, %s", r.Snapshot, r.Sequence,
+				count(r.Snapshots, "snapshot"), count(r.Objects, "object"), comma(r.Copied), size(r.CopiedBytes))
 		}
 	})
 }
@@ -177,9 +180,9 @@ func (c *restoreCmd) Run(e *env) error {
 	p.close()
 	return e.show(r, err, c.JSON, func() {
 		for _, note := range r.Notes {
-			e.print("note: %s", note)
+			e.print("%s", e.paint.Yellow("note: "+note))
 		}
-		e.print("snapshot %s is published (sequence %d): %d objects put back; %d keys, %d of them revoked",
-			r.Snapshot, r.Sequence, r.Put, r.Keys, r.Revoked)
+		e.succeeded("snapshot %s is published (sequence %d): %s put back; %s, %s of them revoked", r.Snapshot,
+			r.Sequence, count(r.Put, "object"), count(r.Keys, "key"), comma(r.Revoked))
 	})
 }

@@ -2,11 +2,10 @@ package main
 
 import (
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"example.com/marketdata/builder/source/provider"
-	"github.com/dustin/go-humanize"
+	"example.com/marketdata/internal/cmdline"
 )
 
 type sourceCmd struct {
@@ -41,25 +40,25 @@ func (e *env) printCosts(c *provider.Costs) error {
 		if seconds == 0 {
 			return "never"
 		}
-		return (time.Duration(seconds) * time.Second).Round(time.Minute).String()
+		return cmdline.Span((time.Duration(seconds) * time.Second).Round(time.Minute))
 	}
-	comma := func(n int) string { return humanize.Comma(int64(n)) }
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "part\tvalue\tcalls\tevery\ta month\twithin the quota\ta month\t")
+	t := &table{}
+	t.row(e.paint.Bold, "PART", "VALUE", "CALLS", "EVERY", "A MONTH", "WITHIN THE QUOTA", "A MONTH")
 	for _, p := range c.Parts {
 		calls := comma(p.Calls)
 		if !p.Measured {
 			calls = "~" + calls
 		}
+		var paint func(string) string
 		rarer := ""
 		if p.Month < p.Wanted {
-			rarer = "more rarely"
+			rarer, paint = "more rarely", e.paint.Yellow
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Part, p.Value, calls, every(p.EverySeconds),
-			comma(p.Wanted), every(p.AskedSeconds), comma(p.Month), rarer)
+		t.row(paint, p.Part, p.Value, calls, every(p.EverySeconds), comma(p.Wanted), every(p.AskedSeconds),
+			comma(p.Month), rarer)
 	}
-	fmt.Fprintf(w, "all\t\t\t\t%s\t\t%s\t\n", comma(c.Wanted), comma(c.Month))
-	if err := w.Flush(); err != nil {
+	t.row(nil, "all", "", "", "", comma(c.Wanted), "", comma(c.Month))
+	if err := t.print(e.stdout); err != nil {
 		return err
 	}
 	quota := "no quota"
@@ -68,8 +67,8 @@ func (e *env) printCosts(c *provider.Costs) error {
 	}
 	e.print("\n%s, plan %s: %s; at most %s calls a minute", c.Source, c.Plan, quota, comma(c.PerMinute))
 	if c.Cache == "" && c.Quota > 0 {
-		e.print("WITHOUT A CACHE FOLDER each process counts its own calls only: restarts and cron jobs can exceed " +
-			"the quota. Give a folder: option cache, or --source-cache.")
+		e.print("%s", e.paint.Yellow("WITHOUT A CACHE FOLDER each process counts its own calls only: restarts and cron "+
+			"jobs can exceed the quota. Give a folder: option cache, or --source-cache."))
 	}
 	return nil
 }

@@ -5,11 +5,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/upkeep"
+	"example.com/marketdata/internal/cmdline"
 	"github.com/dustin/go-humanize"
 )
 
@@ -42,102 +42,125 @@ func (c *statusCmd) Run(e *env) error {
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
 
 func (e *env) printStatus(r *upkeep.StatusReport) error {
-	w := statusTable{tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)}
-	w.snapshots(r)
-	fmt.Fprintln(w)
-	w.moving(r)
-	fmt.Fprintln(w)
-	w.row("keys", fmt.Sprintf("%d in force, %d expired, %d revoked", r.Keys.InForce, r.Keys.Expired, r.Keys.Revoked))
+	t := &table{}
+	e.snapshots(t, r)
+	t.row(nil)
+	e.moving(t, r)
+	t.row(nil)
+	t.row(nil, "API keys", fmt.Sprintf("%s in force, %s expired, %s revoked", comma(r.Keys.InForce),
+		comma(r.Keys.Expired), comma(r.Keys.Revoked)))
 	if l := r.Ledger; l != nil {
-		w.row("ledger",
-			fmt.Sprintf("prices of %d snapshots from %s to %s, %d assets ever, %d objects, %s, %d missing", l.Snapshots,
-				l.Oldest.Format(time.RFC3339), l.Newest.Format(time.RFC3339), l.IDs["assets"], l.Objects, size(l.Bytes),
-				l.Missing))
-		w.row("", l.Digest)
+		text := fmt.Sprintf("prices of %s", count(l.Snapshots, "snapshot"))
+		if l.Snapshots > 0 {
+			text += fmt.Sprintf(" from %s to %s", l.Oldest.Format(time.RFC3339), l.Newest.Format(time.RFC3339))
+		}
+		paint := e.paint.Red
+		if l.Missing == 0 {
+			paint = nil
+		}
+		t.row(paint, "ledger", fmt.Sprintf("%s, %s ever, %s of %s, %s missing", text, count(l.IDs["assets"], "asset"),
+			count(l.Objects, "object"), size(l.Bytes), comma(l.Missing)))
+		t.row(nil, "", l.Digest)
 	}
 	if len(r.Snapshots) > 0 && len(r.Snapshots[0].DataAges) > 0 {
 		ages := r.Snapshots[0].DataAges
 		var texts []string
 		for _, part := range slices.Sorted(maps.Keys(ages)) {
-			texts = append(texts, fmt.Sprintf("%s %v", part, time.Duration(ages[part])*time.Second))
+			texts = append(texts, part+" "+ago(ages[part]))
 		}
-		w.row("data", "newest row before "+strings.Join(texts, ", "))
+		t.row(nil, "newest data", strings.Join(texts, ", "))
 	}
-	w.row("size", fmt.Sprintf("%d objects, %s", r.Objects, size(r.Bytes)))
-	w.row("gc", fmt.Sprintf("would remove %d objects, %s", r.Free, size(r.FreeBytes)))
+	t.row(nil, "size", fmt.Sprintf("%s, %s", count(r.Objects, "object"), size(r.Bytes)))
+	t.row(nil, "gc", fmt.Sprintf("would remove %s, %s", count(r.Free, "object"), size(r.FreeBytes)))
 	for _, p := range r.Problems {
-		w.row("problem", p)
+		t.row(e.paint.Red, "problem", p)
 	}
-	return w.Flush()
+	return t.print(e.stdout)
 }
 
-// statusTable prints a status as a table.
-type statusTable struct{ *tabwriter.Writer }
-
-func (w statusTable) row(cells ...any) {
-	for i, c := range cells {
-		if i > 0 {
-			fmt.Fprint(w, "\t")
-		}
-		fmt.Fprint(w, c)
-	}
-	fmt.Fprintln(w)
-}
-
-func (w statusTable) snapshots(r *upkeep.StatusReport) {
+func (e *env) snapshots(t *table, r *upkeep.StatusReport) {
 	damaged := slices.ContainsFunc(r.Moving,
 		func(m upkeep.MovingStatus) bool { return m.Key == artifacts.CurrentKey && m.There })
 	switch {
 	case len(r.Snapshots) == 0 && damaged:
-		w.row("the pointer to the published snapshot cannot be read; builder restore puts back that of a backup or " +
-			"of an edge's cache folder")
+		t.row(e.paint.Red, "the pointer to the published snapshot cannot be read; builder restore puts back that of a "+
+			"backup or of an edge's cache folder")
 	case len(r.Snapshots) == 0:
-		w.row(noSnapshot)
+		t.row(nil, noSnapshot)
 	default:
-		w.row("store", r.Store)
-		fmt.Fprintln(w)
-		w.row("SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")), "OBJECTS",
-			"SIZE", "MISSING")
+		t.row(nil, "store", r.Store)
+		t.row(nil)
+		t.row(e.paint.Bold, "SNAPSHOT", "AGE", "STATE", "SEQUENCE", strings.ToUpper(strings.Join(collections, "\t")),
+			"OBJECTS", "SIZE", "MISSING")
 	}
 	for _, s := range r.Snapshots {
+		var paint func(string) string
 		state, sequence := "retained", any("")
 		if s.Published {
-			state, sequence = "published", s.Sequence
+			state, sequence, paint = "published", s.Sequence, e.paint.Green
 		}
 		var counts []string
 		for _, name := range collections {
 			n := "?"
 			if s.Counts != nil {
-				n = fmt.Sprint(s.Counts[name])
+				n = comma(s.Counts[name])
 			}
 			counts = append(counts, n)
 		}
-		w.row(s.Time.Format(time.RFC3339), time.Duration(s.AgeSeconds)*time.Second, state, sequence,
-			strings.Join(counts, "\t"), s.Objects, size(s.Bytes), s.Missing)
+		if s.Missing > 0 || s.Counts == nil {
+			paint = e.paint.Red
+		}
+		t.row(paint, s.Time.Format(time.RFC3339), ago(s.AgeSeconds), state, sequence, strings.Join(counts, "\t"),
+			comma(s.Objects), size(s.Bytes), comma(s.Missing))
 	}
-	for _, t := range r.Withdrawn {
-		w.row(t.Format(time.RFC3339), "", "withdrawn")
+	for _, at := range r.Withdrawn {
+		t.row(nil, at.Format(time.RFC3339), "", "withdrawn")
 	}
-	if t := r.WithdrawnThrough; !t.IsZero() {
-		w.row(t.Format(time.RFC3339), "", "withdrawn, with all before")
+	if at := r.WithdrawnThrough; !at.IsZero() {
+		t.row(nil, at.Format(time.RFC3339), "", "withdrawn, with all before")
 	}
 }
 
-func (w statusTable) moving(r *upkeep.StatusReport) {
-	w.row("OBJECT", "NUMBER", "SIGNED BY", "TRUSTED")
+// smallNames are what people call the small objects; what their numbers are called, if they have some.
+var smallNames = map[artifacts.Key][2]string{
+	artifacts.IdentityKey: {"identity"}, artifacts.CurrentKey: {"pointer", "sequence"},
+	artifacts.ChangeKey: {"change record", "number"}, artifacts.KeysKey: {"key set", "number"},
+}
+
+// moving adds the small objects. Their numbers are written as other commands take them.
+func (e *env) moving(t *table, r *upkeep.StatusReport) {
+	t.row(e.paint.Bold, "SMALL OBJECT", "VERSION", "SIGNATURE")
 	for _, m := range r.Moving {
-		signers, trusted := strings.Join(m.SignedBy, ", "), "not asked"
+		var paint func(string) string
+		name, version, signature := smallNames[m.Key], "", ""
 		switch {
 		case !m.There:
-			signers = "not there"
-		case signers == "":
-			signers = "nobody"
+			version = "not there"
+		case len(m.SignedBy) == 0:
+			signature = "none"
+		default:
+			signature = "by " + strings.Join(m.SignedBy, ", ") + "; to check it, give --trust-key"
 		}
-		if m.Trusted != nil {
-			trusted = map[bool]string{true: "yes", false: "no"}[*m.Trusted]
+		if m.Number > 0 {
+			version = fmt.Sprintf("%s %d", name[1], m.Number)
 		}
-		w.row(m.Key, m.Number, signers, trusted)
+		if m.There && m.Trusted != nil {
+			if *m.Trusted {
+				signature, paint = "by "+strings.Join(m.SignedBy, ", ")+", trusted", e.paint.Green
+			} else {
+				signature, paint = strings.Trim(signature+", NOT trusted", ", "), e.paint.Red
+			}
+		}
+		t.row(paint, name[0], version, signature)
 	}
+}
+
+// ago says when something was, given its age.
+func ago(seconds int64) string {
+	if seconds < 0 {
+		return "in " + cmdline.Span(time.Duration(-seconds)*time.Second)
+	}
+	return cmdline.Span(time.Duration(seconds)*time.Second) + " ago"
 }
 
 func size(n int64) string { return humanize.IBytes(uint64(n)) }

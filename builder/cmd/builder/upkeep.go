@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"time"
 
 	"example.com/marketdata/builder"
@@ -51,14 +51,19 @@ func (c *verifyCmd) Run(e *env) error {
 			e.print("%s", noSnapshot)
 			return
 		}
-		e.print("snapshot %s (sequence %d): %d snapshots, %d objects, %d bytes, %d rows read", report.Snapshot,
-			report.Sequence, report.Snapshots, report.Objects, report.Bytes, report.Rows)
+		say := e.succeeded
+		if len(report.Problems) > 0 {
+			say = e.print
+		}
+		say("snapshot %s (sequence %d): read %s, %s, %s, %s; %s", report.Snapshot, report.Sequence,
+			count(report.Snapshots, "snapshot"), count(report.Objects, "object"), size(report.Bytes),
+			count(report.Rows, "row"), count(len(report.Problems), "problem"))
 		for _, problem := range report.Problems {
-			e.print("problem: %s", problem)
+			e.print("%s", e.paint.Red("problem: "+problem))
 		}
 	})
 	if n := len(report.Problems); err == nil && n > 0 {
-		err = fmt.Errorf("%d problems", n)
+		err = errors.New(count(n, "problem"))
 	}
 	return err
 }
@@ -106,10 +111,11 @@ func (c *gcCmd) Run(e *env) error {
 		case !report.Snapshot:
 			e.print("%s: nothing removed", noSnapshot)
 		case c.DryRun:
-			e.print("%d objects of %d bytes would be removed, %d kept", report.Deleted, report.DeletedBytes,
-				report.Kept)
+			e.print("would remove %s, %s, and keep %s", count(report.Deleted, "object"), size(report.DeletedBytes),
+				comma(report.Kept))
 		default:
-			e.print("%d objects of %d bytes removed, %d kept", report.Deleted, report.DeletedBytes, report.Kept)
+			e.print("removed %s, %s, and kept %s", count(report.Deleted, "object"), size(report.DeletedBytes),
+				comma(report.Kept))
 		}
 	})
 }
