@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"text/tabwriter"
+	"io/fs"
+	"os"
+	"strings"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/durable"
 )
 
 // keysCmd groups the commands on API keys (INTERFACE.md, "Keys").
@@ -23,11 +26,14 @@ type keysCmd struct {
 
 type keysCreateCmd struct {
 	storeFlag
-	Name    string          `required:"" help:"Whose key it is; need not be unique."`
-	Rate    int             `default:"${rate}" help:"Requests a second."`
-	Burst   int             `default:"${burst}" help:"Requests at once."`
-	Expires *cmdline.Moment `placeholder:"T" help:"When the key goes out of force; by default never."`
-	JSON    bool            `help:"Print the key as one JSON object."`
+	Name      string          `required:"" help:"Whose key it is; need not be unique."`
+	Rate      int             `default:"${rate}" help:"Requests a second."`
+	Burst     int             `default:"${burst}" help:"Requests at once."`
+	Expires   *cmdline.Moment `placeholder:"T" help:"When the key goes out of force; by default never."`
+	Count     *int            `placeholder:"N" help:"Make N keys in one step, at most ${maxCount}, with the names NAME-01, NAME-02 and so on."`
+	Out       string          `placeholder:"FILE" help:"Write the keys to this new file, one a line, readable by its owner alone, instead of printing them."`
+	Overwrite bool            `help:"Replace the file of --out, and whatever keys are in it."`
+	JSON      bool            `help:"Print the key as one JSON object, with --count an array of them, also with --out."`
 }
 
 func (c *keysCreateCmd) Validate() error {
@@ -35,27 +41,87 @@ func (c *keysCreateCmd) Validate() error {
 		return fmt.Errorf("--expires %s: want a time to come, the key would never be in force",
 			c.Expires.Format(time.RFC3339))
 	}
-	return c.request().Check()
+	if c.Count != nil && (*c.Count < 1 || *c.Count > keys.MaxCount) {
+		return fmt.Errorf("--count %d: want 1 to %d", *c.Count, keys.MaxCount)
+	}
+	if c.Overwrite && c.Out == "" {
+		return errors.New("--overwrite: give the file, --out FILE")
+	}
+	return c.requests()[0].Check()
 }
 
-func (c *keysCreateCmd) request() keys.Request {
+func (c *keysCreateCmd) requests() []keys.Request {
 	req := keys.Request{Name: c.Name, Rate: c.Rate, Burst: c.Burst}
 	if c.Expires != nil {
 		req.Expires = c.Expires.Time
 	}
-	return req
+	if c.Count == nil {
+		return []keys.Request{req}
+	}
+	return req.Numbered(*c.Count)
 }
 
 func (c *keysCreateCmd) Run(e *env) error {
+	if err := c.mayWriteFile(); err != nil { // before a store is made
+		return err
+	}
 	registry, err := c.registry(e, c.makeStore)
 	if err != nil {
 		return err
 	}
-	made, err := registry.Create(e.ctx, c.request())
-	if err != nil {
+	written := false
+	made, err := registry.CreateAll(e.ctx, c.requests(), func(made []keys.Created) error {
+		err := c.writeFile(made)
+		written = err == nil && c.Out != ""
 		return err
+	})
+	switch {
+	case err != nil && written:
+		return fmt.Errorf("%w; keys list shows whether the keys in %s are in force", err, c.Out)
+	case err != nil:
+		return err
+	case c.JSON && c.Count != nil:
+		return e.printJSON(made)
+	case c.Out != "" && !c.JSON:
+		e.succeeded("%s in %s; builder keys list shows names and ids", count(len(made), "new key"), c.Out)
+		return nil
 	}
-	return e.printKey(made, c.JSON)
+	for _, k := range made {
+		err = errors.Join(err, e.printKey(k, c.JSON))
+	}
+	return err
+}
+
+func (c *keysCreateCmd) mayWriteFile() error {
+	info, err := os.Stat(c.Out)
+	switch {
+	case c.Out == "", err != nil: // to write it fails, if there is anything but no such file
+		return nil
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("--out %s: %w; want the name of a new file", c.Out, durable.ErrNotRegular)
+	case !c.Overwrite:
+		return fmt.Errorf("--out %s: %w, and its keys would be lost; name a new file, or give --overwrite", c.Out,
+			fs.ErrExist)
+	}
+	return nil
+}
+
+func (c *keysCreateCmd) writeFile(made []keys.Created) error {
+	if c.Out == "" {
+		return nil
+	}
+	var text strings.Builder
+	for _, k := range made {
+		fmt.Fprintln(&text, k.Key)
+	}
+	write := durable.CreateFile
+	if c.Overwrite {
+		write = durable.WriteFile
+	}
+	if err := write(c.Out, strings.NewReader(text.String()), 0o600); err != nil {
+		return fmt.Errorf("--out %s: %w", c.Out, err)
+	}
+	return nil
 }
 
 func (e *env) printKey(made keys.Created, asJSON bool) error {
@@ -101,13 +167,21 @@ func (c *keysListCmd) Run(e *env) error {
 	if c.JSON {
 		return e.printJSON(list)
 	}
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tRATE\tBURST\tCREATED\tEXPIRES\tREVOKED\tNAME")
-	for _, k := range list {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\n", k.ID, k.Rate, k.Burst, k.Created.Format(time.RFC3339),
-			or(k.Expires, "never"), or(k.Revoked, "no"), k.Name)
+	if len(list) == 0 {
+		e.print("the store has no keys; builder keys create makes one")
+		return nil
 	}
-	return w.Flush()
+	t := &table{}
+	t.row(e.paint.Bold, "ID", "A SECOND", "BURST", "CREATED", "EXPIRES", "REVOKED", "NAME")
+	for _, k := range list {
+		var paint func(string) string
+		if k.Revoked != nil || k.Expires != nil && !k.Expires.After(time.Now()) {
+			paint = e.paint.Yellow
+		}
+		t.row(paint, k.ID, comma(k.Rate), comma(k.Burst), k.Created.Format(time.RFC3339), or(k.Expires, "never"),
+			or(k.Revoked, "no"), k.Name)
+	}
+	return t.print(e.stdout)
 }
 
 type keysRevokeCmd struct {
@@ -131,7 +205,7 @@ func (c *keysRevokeCmd) Run(e *env) error {
 	if c.All {
 		n, err := registry.RevokeAll(e.ctx)
 		if err == nil {
-			e.print("no key is in force; %d are revoked", n)
+			e.print("no key is in force; revoked: %s", comma(n))
 		}
 		return err
 	}
@@ -197,7 +271,7 @@ func (c *keysRestoreCmd) Run(e *env) error {
 	}
 	n, err := registry.Restore(e.ctx, set, c.Seen)
 	if err == nil {
-		e.print("put back %d keys of key set %d", n, set.Number)
+		e.print("put back %s of key set %d", count(n, "key"), set.Number)
 	}
 	return err
 }

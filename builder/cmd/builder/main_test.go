@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -379,6 +380,79 @@ func TestKeys(t *testing.T) {
 	}
 	if r := command(t, "keys", "create", "--store", store, "--name", "x", "--rate", "-1"); r.status == cmdline.Done {
 		t.Error("a negative rate is taken")
+	}
+}
+
+// TestManyKeys: the keys of one command are in a file of its owner's and in force, and no file that is
+// there is replaced unasked.
+func TestManyKeys(t *testing.T) {
+	dir := t.TempDir()
+	store, file := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "keys")
+	create := func(more ...string) []string {
+		return append([]string{"keys", "create", "--store", store, "--name", "load"}, more...)
+	}
+	must.OK(t, os.WriteFile(file, []byte("old\n"), 0o644))
+	wants(t, cmdline.Failed, "give --overwrite", create("--count", "60", "--out", file)...)
+	wants(t, cmdline.Failed, "not a regular file", create("--out", "/dev/null", "--overwrite")...)
+	for _, count := range []string{"0", "-1", "1001", "x"} {
+		if r := command(t, create("--count", count)...); r.status != cmdline.Usage {
+			t.Errorf("--count %s: %+v", count, r)
+		}
+	}
+	if _, err := os.Stat(strings.TrimPrefix(store, "file:")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("refused commands made a store: %v", err)
+	}
+	var made []struct{ ID, Key, Name string }
+	ok(t, json.Unmarshal([]byte(done(t, create("--count", "60", "--out", file, "--overwrite", "--json")...)), &made))
+	var listed []struct{ ID, Name string }
+	ok(t, json.Unmarshal([]byte(done(t, "keys", "list", "--store", store, "--json")), &listed))
+	lines := strings.Fields(string(must.Get(os.ReadFile(file))(t)))
+	if info := must.Get(os.Stat(file))(t); info.Mode() != 0o600 || len(lines) != 60 || len(made) != 60 ||
+		len(listed) != 60 {
+		t.Fatalf("%v, %d lines, %d keys, %d listed", info.Mode(), len(lines), len(made), len(listed))
+	}
+	for i, k := range made {
+		if k.Key != lines[i] || k.ID != listed[i].ID || k.Name != fmt.Sprintf("load-%02d", i+1) ||
+			k.Name != listed[i].Name {
+			t.Errorf("key %d: %+v, listed %+v, in the file %s", i, k, listed[i], lines[i])
+		}
+	}
+	if out := done(t, create("--count", "3")...); strings.Count(out, "mdk_live_") != 3 ||
+		strings.Count(out, "\n") != 3 {
+		t.Errorf("without a file: %q", out)
+	}
+	one := filepath.Join(dir, "one")
+	if out := done(t, create("--out", one)...); strings.Contains(out, "mdk_live_") || !strings.Contains(out, one) {
+		t.Errorf("one key in a file: %q", out)
+	}
+}
+
+// TestNewStore: the commands that may begin a store say that they do, once, and backup names what to do.
+func TestNewStore(t *testing.T) {
+	const says = "new store"
+	dir := t.TempDir()
+	backup := filepath.Join(dir, "backup")
+	wants(t, cmdline.Failed, "mkdir", "backup", "--store", "file:"+dir, "--to", "file:"+backup)
+	must.OK(t, os.Mkdir(backup, 0o777))
+	for i, args := range [][]string{
+		{"build", "--source", simulated}, {"keys", "create", "--name", "x"}, {"backfill", "--source", simulated},
+		{"restore", "--from", "file:" + backup},
+	} {
+		for _, path := range []string{"missing", "empty"} {
+			store := filepath.Join(dir, fmt.Sprint(path, i))
+			if path == "empty" {
+				must.OK(t, os.Mkdir(store, 0o777))
+			}
+			for _, first := range []bool{true, false} {
+				r := command(t, append(args, "--store", "file:"+store)...)
+				if strings.Contains(r.stderr, says) != first || strings.Contains(r.stdout, says) {
+					t.Errorf("%q, %s, first %v: %+v", args, path, first, r)
+				}
+			}
+		}
+		if i == 0 {
+			done(t, "backup", "--store", "file:"+filepath.Join(dir, "missing0"), "--to", "file:"+backup)
+		}
 	}
 }
 
