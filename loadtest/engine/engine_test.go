@@ -351,7 +351,8 @@ func TestKeep(t *testing.T) {
 	for i := range 7 {
 		iv := &Interval{
 			Start: time.Duration(i) * time.Second, End: time.Duration(i+1) * time.Second, Sent: 3, Answered: 2,
-			Failed: 1, Limited: 1, Read: 10, Due: NewHistogram(), LagP99: time.Duration(i%3) * time.Millisecond, CPU: float64(i)}
+			Failed: 1, Limited: 1, Read: 10, Due: NewHistogram(),
+			LagP99: time.Duration(i%3) * time.Millisecond, CPU: float64(i)}
 		Record(iv.Due, time.Duration(i+1)*time.Millisecond)
 		seconds = append(seconds, iv)
 		r.keep(iv, i%3 == 0)

@@ -19,13 +19,9 @@ type mergeCmd struct {
 
 // Run implements the command.
 func (c *mergeCmd) Run(e *env) error {
-	var more []*result.Assertion
-	for _, t := range c.Assert {
-		a, err := result.ParseAssertion(t)
-		if err != nil {
-			return cmdline.Wrong("%w", err)
-		}
-		more = append(more, a)
+	more, err := assertions(c.Assert, result.ParseAssertion)
+	if err != nil {
+		return err
 	}
 	var runs []*result.Run
 	for _, name := range c.Runs {
