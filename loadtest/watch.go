@@ -3,6 +3,7 @@ package loadtest
 import (
 	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -124,20 +125,20 @@ func (w *watch) limit() string {
 			ask = " with one"
 		}
 	}
-	asked := "as much as the service answers"
-	if s := w.load.Stages; len(s) > 0 {
-		most := 0.0
-		for _, s := range s {
-			most = max(most, s.From, s.To)
-		}
+	asked, most := "as much as the service answers", 0.0
+	for _, s := range w.load.Stages {
+		most = max(most, s.From, s.To)
 		asked = fmt.Sprintf("%s/s", perSecond(most))
 	}
-	may := "has a limit"
+	may, needed := "has a limit", "N"
 	if m := policy.FindStringSubmatch(w.checker.Policy()); m != nil {
 		burst, _ := strconv.ParseFloat(m[1], 64) // digits
 		window, _ := strconv.ParseFloat(m[2], 64)
 		may = fmt.Sprintf("may ask for about %s/s", perSecond(burst/window))
+		if most > 0 && burst > 0 {
+			needed = fmt.Sprintf("%.0f", math.Ceil(most*window/burst))
+		}
 	}
-	return fmt.Sprintf("%s %s at each edge, and you ask for %s%s; give more keys (--keys-file) or one with a higher --rate "+
-		"(builder keys create)", whose, may, asked, ask)
+	return fmt.Sprintf("%s %s at each edge, and you ask for %s%s; give more keys (builder keys create --count %s --out "+
+		"FILE, then --keys-file FILE) or one with a higher --rate", whose, may, asked, ask, needed)
 }

@@ -35,10 +35,12 @@ func TestWarn(t *testing.T) {
 		nothing bool
 	}{
 		{"limited", limited(`"default";q=200;w=2`), []string{"a", "b", "a"}, 0,
-			[]string{"90 % of the answers are 429", "a key may ask for about 100/s", "for 200/s with 2 keys;"}, false},
+			[]string{"90 % of the answers are 429", "a key may ask for about 100/s", "for 200/s with 2 keys;",
+				"--count 2 "}, false},
 		{"no key, in the warm-up", limited(`"default";q=50;w=5`), nil, 1500 * time.Millisecond,
-			[]string{"an address without a key may ask for about 10/s", "you ask for 200/s;"}, false},
-		{"another service's policy", limited("100;w=60"), []string{"a"}, 0, []string{"a key has a limit"}, false},
+			[]string{"an address without a key may ask for about 10/s", "for 200/s;", "--count 20 "}, false},
+		{"another service's policy", limited("100;w=60"), []string{"a"}, 0,
+			[]string{"a key has a limit", "--count N "}, false},
 		{"failing", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }, nil, 0,
 			[]string{"100 % of the requests fail: 503"}, false},
 		{"closing", func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, nil, 0,
