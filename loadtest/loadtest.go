@@ -63,7 +63,7 @@ type Options struct {
 	Scenario string `default:"mixed" group:"Traffic:" help:"Traffic: a scenario that comes with the program (see scenarios), or a YAML file."`
 	// TargetsFile or Targets; without URLs they go to the host that they name.
 	TargetsFile string   `name:"targets" placeholder:"FILE" group:"Traffic:" help:"Send the requests of a file in vegeta's format instead, in turn."`
-	Targets     []string `name:"target" sep:"none" placeholder:"REQUEST" group:"Traffic:" help:"Send this request instead, such as 'GET /path'; give it again for more."`
+	Targets     []string `name:"target" sep:"none" placeholder:"REQUEST" group:"Traffic:" help:"Send this request instead, such as 'GET /path'; give it again for more. An address is one more --url."`
 	// DirectoryRows 0 is 20,000.
 	DirectoryRows int     `default:"20000" group:"Traffic:" help:"Read at most so many rows of each listing to ask for."`
 	Seed          uint64  `default:"1" group:"Traffic:" help:"Seed of traffic and arrivals."`
@@ -154,6 +154,7 @@ func (t *Tester) prepare() (err error) {
 	if err != nil {
 		return err
 	}
+	t.addresses()
 	if err := t.readTargets(fields); err != nil {
 		return err
 	}
@@ -179,6 +180,21 @@ func (t *Tester) prepare() (err error) {
 		t.name = t.scenario.Name
 	}
 	return t.checkClasses(t.opt.Thresholds)
+}
+
+// addresses moves the targets that are addresses, not requests, to the URLs: other load testers
+// call the service the target.
+func (t *Tester) addresses() {
+	isAddress := func(target string) bool {
+		return strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://")
+	}
+	t.opt.URLs, t.opt.Targets = slices.Clone(t.opt.URLs), slices.Clone(t.opt.Targets)
+	for _, target := range t.opt.Targets {
+		if isAddress(target) {
+			t.opt.URLs = append(t.opt.URLs, target)
+		}
+	}
+	t.opt.Targets = slices.DeleteFunc(t.opt.Targets, isAddress)
 }
 
 // readTargets reads the requests of the options, and adds the fields to those that have no

@@ -141,15 +141,15 @@ func TestHold(t *testing.T) {
 		{"too slow", "hold --rate 2k --for 300ms --connections 1 --timeout 200ms", 3, "^Did not hold "},
 		{"no rate", "hold", 2, "^$"},
 		{"no condition", "hold --rate 20 --abort-on quotes:p99>1s", 2, "^$"},
-		{"an address", "hold --rate 20 --target " + url, 2, "^$"},
+		{"an address", "check --target " + url + " --slo p99<10s --rate 0.02k --for 500ms", 0, "^Held 20/s for 0.5 s: p99 "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			args := strings.Fields(tc.args)
 			for i := range args {
 				args[i] = strings.ReplaceAll(args[i], "GET_", "GET ")
 			}
-			if tc.name != "wrong" {
-				args = append(args, "--url", url, "--target", "GET /")
+			if args = append(args, "--target", "GET /"); tc.name != "an address" {
+				args = append(args, "--url", url)
 			}
 			code, out, problems := command(t, args...)
 			busy := strings.Contains(out, "the generator") && code == 4
