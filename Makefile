@@ -3,6 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 GO ?= go
 SOURCE ?= sim:?assets=2000&seed=1
+SERVER ?= versitygw
 SLO ?= p99<20ms
 SOAK ?= 10m
 FUZZ ?= 3m
@@ -22,8 +23,8 @@ build: ## put builder, edge and loadtest into bin/
 run: build ## the whole service on this machine: store, builder, edge, a board that is signed in; SOURCE=coinpaprika: is the real market
 	@$(GO) build -o bin/local ./internal/lab/demo && exec bin/local --source '$(SOURCE)'
 
-run-minio: build ## the same on a MinIO, built first if need be
-	@$(GO) build -o bin/local ./internal/lab/demo && exec bin/local --minio --source '$(SOURCE)'
+run-s3: build ## the same on an S3 server, built first if need be: versitygw, or SERVER=minio
+	@$(GO) build -o bin/local ./internal/lab/demo && exec bin/local --server $(SERVER) --source '$(SOURCE)'
 
 stack: build ## as in production: MinIO, builder, two edges, HAProxy with TLS and HTTP/2
 	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)'

@@ -1,5 +1,5 @@
 // Command local runs the whole service on this machine: a store, the builder's
-// loop and an edge. It is what `make run` and `make run-minio` start.
+// loop and an edge. It is what `make run` and `make run-s3` start.
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/local"
+	"example.com/marketdata/internal/lab/testserver"
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
 )
@@ -27,10 +28,12 @@ type cli struct {
 	Bin    string `default:"bin" help:"Folder of the builder and edge programs."`
 	Data   string `default:".run" help:"Folder for stores, logs and keys, one folder a source; kept between runs, and for one run at a time."`
 	Source string `default:"sim:?assets=2000&seed=1" help:"Where the market comes from (see builder build --help)."`
-	MinIO  bool   `name:"minio" help:"Keep the data in a MinIO that is started here, instead of in a folder."`
+	Server string `enum:"none,minio,versitygw" default:"none" help:"Keep the data in this S3 server, which is started here, instead of in a folder: minio or versitygw."`
 	Listen string `default:"127.0.0.1:8080" help:"Public address of the edge."`
 	Admin  string `default:"127.0.0.1:9090" help:"Admin address of the edge."`
 }
+
+var servers = map[string]testserver.Kind{"minio": testserver.KindMinIO, "versitygw": testserver.KindVersitygw}
 
 func main() {
 	var c cli
@@ -94,14 +97,14 @@ func (c *cli) run(ctx context.Context) error {
 		return err
 	}
 	keyFile := filepath.Join(data, "key")
-	if c.MinIO {
-		keyFile += "-minio"
-		server, err := m.StartMinIO(ctx)
+	if kind, ok := servers[c.Server]; ok {
+		keyFile += "-" + c.Server
+		server, err := m.StartS3(ctx, kind)
 		if err != nil {
 			return err
 		}
 		defer server.Close()
-		fmt.Printf("MinIO       %s  (%s / %s)\n", server.Endpoint, server.AccessKey, server.SecretKey)
+		fmt.Printf("%-12s%s  (%s / %s)\n", c.Server, server.Endpoint, server.AccessKey, server.SecretKey)
 	}
 	if err := m.BuildPast(ctx, c.Source, time.Now(), nil); err != nil {
 		return err

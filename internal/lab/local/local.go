@@ -40,10 +40,10 @@ type Machine struct {
 	Under []string // the command that starts programs, such as nice -n 19 or taskset -c 0
 }
 
-// StartMinIO starts a MinIO with its data below m.Data and makes it m's store.
+// StartS3 starts an S3 server with its data below m.Data and makes it m's store.
 // The port is 9000 of 127.0.0.1, or a free one. Close ends it.
-func (m *Machine) StartMinIO(ctx context.Context) (*testserver.Server, error) {
-	dir := filepath.Join(m.Data, "minio")
+func (m *Machine) StartS3(ctx context.Context, kind testserver.Kind) (*testserver.Server, error) {
+	dir := filepath.Join(m.Data, kind.String())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (m *Machine) StartMinIO(ctx context.Context) (*testserver.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := testserver.RunMinIO(ctx, dir, addr.Port)
+	server, err := testserver.Run(ctx, kind, dir, addr.Port)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func start(ctx context.Context, c config) (_ *stack, err error) {
 			s.stop()
 		}
 	}()
-	if s.minio, err = s.StartMinIO(ctx); err != nil {
+	if s.minio, err = s.StartS3(ctx, testserver.KindMinIO); err != nil {
 		return nil, err
 	}
 	if err := s.BuildPast(ctx, c.source, c.newest, c.past); err != nil {

@@ -35,7 +35,11 @@ const Bucket = "marketdata"
 // Region is the region that every server says it is in.
 const Region = "us-east-1"
 
-const dataFolder = "data" // in the server's folder
+// In the server's folder.
+const (
+	dataFolder     = "data"
+	accountsFolder = "accounts" // of versitygw
+)
 
 // startTimeout bounds how long a server may take until it answers, pollEvery is
 // how often it is asked.
@@ -96,8 +100,10 @@ func Start(ctx context.Context, kind Kind, o Options) (*Server, error) {
 		}
 		s.ownDir = true
 	}
-	if err := os.MkdirAll(filepath.Join(s.dir, dataFolder), 0o755); err != nil {
-		return nil, err
+	for _, folder := range []string{dataFolder, accountsFolder} {
+		if err := os.MkdirAll(filepath.Join(s.dir, folder), 0o755); err != nil {
+			return nil, err
+		}
 	}
 	// A port that is free now may be taken a moment later.
 	for range 3 {
@@ -117,10 +123,10 @@ func Start(ctx context.Context, kind Kind, o Options) (*Server, error) {
 	return s, nil
 }
 
-// RunMinIO starts MinIO on a given port with its data, from earlier runs too,
-// in dir. The credentials are the usual ones of a MinIO that is tried out.
-func RunMinIO(ctx context.Context, dir string, port int) (*Server, error) {
-	return Start(ctx, KindMinIO, Options{Dir: dir, Port: port, AccessKey: "minioadmin", SecretKey: "minioadmin"})
+// Run starts a server on a given port with its data, from earlier runs too, in dir. The credentials
+// are the usual ones of a MinIO that is tried out.
+func Run(ctx context.Context, kind Kind, dir string, port int) (*Server, error) {
+	return Start(ctx, kind, Options{Dir: dir, Port: port, AccessKey: "minioadmin", SecretKey: "minioadmin"})
 }
 
 func freePort() (int, error) {
@@ -202,7 +208,8 @@ func (s *Server) command() *exec.Cmd {
 			"MINIO_BROWSER=off", "MINIO_UPDATE=off", // no console, no calls home
 		}
 	case KindVersitygw:
-		cmd = exec.Command(s.program, "--quiet", "--keep-alive", "--port", listen, "--region", Region, "posix", data)
+		cmd = exec.Command(s.program, "--quiet", "--keep-alive", "--port", listen, "--region", Region,
+			"--iam-dir", filepath.Join(s.dir, accountsFolder), "--iam-cache-disable", "posix", data)
 		cmd.Env = []string{"ROOT_ACCESS_KEY=" + s.AccessKey, "ROOT_SECRET_KEY=" + s.SecretKey}
 	}
 	// Nothing else of this process' environment changes what the server does.
@@ -210,6 +217,28 @@ func (s *Server) command() *exec.Cmd {
 	cmd.Dir = s.dir
 	cmd.Stdout = s.log
 	return cmd
+}
+
+// AddAccount lets others use a versitygw, with credentials of their own.
+func (s *Server) AddAccount(ctx context.Context, accessKey, secretKey string) error {
+	return s.admin(ctx, "create-user", "--access", accessKey, "--secret", secretKey, "--role", "admin")
+}
+
+// DeleteAccount takes that back.
+func (s *Server) DeleteAccount(ctx context.Context, accessKey string) error {
+	return s.admin(ctx, "delete-user", "--access", accessKey)
+}
+
+func (s *Server) admin(ctx context.Context, args ...string) error {
+	if s.Kind != KindVersitygw {
+		return fmt.Errorf("%s: no accounts", s.Kind)
+	}
+	cmd := exec.CommandContext(ctx, s.program, append([]string{"admin", "--access", s.AccessKey, "--secret", s.SecretKey,
+		"--endpoint-url", s.Endpoint}, args...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", args[0], err, out)
+	}
+	return nil
 }
 
 // Stop kills the server and keeps its data. It does nothing if the server is not running.

@@ -66,13 +66,13 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestRunMinIO: the data stay in the folder, for the next run.
-func TestRunMinIO(t *testing.T) {
+// TestRunAgain: the data stay in the folder, for the next run.
+func TestRunAgain(t *testing.T) {
 	MinIO(t).Stop() // skips the test where it cannot start
 	dir := t.TempDir()
 	port := must.Get(freePort())(t)
 	for range 2 {
-		s := must.Get(RunMinIO(t.Context(), dir, port))(t)
+		s := must.Get(Run(t.Context(), KindMinIO, dir, port))(t)
 		if want := fmt.Sprintf("s3://marketdata/x?endpoint=http://127.0.0.1:%d&region=us-east-1", port); s.URL(
 			"x") != want {
 			t.Errorf("URL is %s, want %s", s.URL("x"), want)
