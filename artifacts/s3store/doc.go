@@ -12,9 +12,22 @@
 //	region      default: AWS_REGION, or else us-east-1
 //	path-style  true: http://host/bucket/key, false: http://bucket.host/key;
 //	            default: true with an endpoint, false without
+//	profile     of the file that AWS_SHARED_CREDENTIALS_FILE names, for a store with credentials of
+//	            its own; default: the usual credentials
 //
-// Credentials are those of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or else
-// the role of the instance, task or pod. An edge needs s3:GetObject, and s3:ListBucket on the
+// # Credentials
+//
+// The first of these that is set gives them:
+//
+//   - AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, fixed for the life of the store
+//   - the file AWS_SHARED_CREDENTIALS_FILE, its profile AWS_PROFILE or else default; it is read again
+//     when it has changed
+//   - the role of the instance, task or pod, asked again when four fifths of its time are over
+//
+// A request whose signature the store refuses is repeated once with the newest credentials of file
+// or role. If newer ones cannot be had, the last ones go on until they end or are refused.
+//
+// An edge needs s3:GetObject, and s3:ListBucket on the
 // bucket: without it Amazon answers 403 for an object that is not there. A builder needs
 // s3:PutObject and s3:DeleteObject too.
 //
@@ -33,9 +46,9 @@
 //
 // # One attempt
 //
-// Every request is tried once, since a retry of a conditional write that had been applied would be
-// refused for its own success. (MinIO's client tries ten times by default.) Connecting, TLS, the
-// wait for an answer and every pause in a transfer are bounded, those of a read by five seconds; a
+// Every request is tried once, unless its signature was refused, since a retry of a conditional
+// write that had been applied would be refused for its own success. (MinIO's client tries ten times
+// by default.) Connecting, TLS, the wait for an answer and every pause in a transfer are bounded, those of a read by five seconds; a
 // whole call is bounded by its context.
 //
 // # On the wire

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ type fake struct {
 	ignore  map[string]bool // headers of conditions that are not honoured
 	sameTag bool            // every object has the same ETag
 	look    *sync.WaitGroup // writes look at once, then write one by one
+	page    int             // keys in a page of a list; 0: all
+	file    bool            // credentials are those of the file
 	// answer, when not nil, answers in place of the server.
 	answer func(w http.ResponseWriter, r *http.Request) (done bool)
 
@@ -36,6 +39,16 @@ type fake struct {
 
 func (f *fake) open(t *testing.T) *s3store.Store {
 	t.Helper()
+	o := s3store.Options{Credentials: &s3store.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"}}
+	if f.file {
+		o.Credentials = nil
+	}
+	return open(t, f.address(t), o)
+}
+
+// address starts the server and returns the address of a store there.
+func (f *fake) address(t *testing.T) string {
+	t.Helper()
 	f.objects = map[string][]byte{}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
@@ -44,8 +57,7 @@ func (f *fake) open(t *testing.T) *s3store.Store {
 			t.Error(fault)
 		}
 	})
-	return open(t, "s3://bucket/p?endpoint="+server.URL,
-		s3store.Options{Credentials: &s3store.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"}})
+	return "s3://bucket/p?endpoint=" + server.URL
 }
 
 // seen returns the requests since it was last called.
@@ -100,7 +112,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (f *fake) get(w http.ResponseWriter, r *http.Request, key string) {
 	if r.URL.Query().Get("list-type") == "2" {
-		f.list(w, r.URL.Query().Get("prefix"))
+		f.list(w, r.URL.Query())
 		return
 	}
 	f.mu.Lock()
@@ -147,21 +159,29 @@ func (f *fake) put(w http.ResponseWriter, r *http.Request, key string, body []by
 	w.Header().Set("ETag", f.etag(body))
 }
 
-func (f *fake) list(w http.ResponseWriter, prefix string) {
+func (f *fake) list(w http.ResponseWriter, q url.Values) {
 	type contents struct {
 		Key          string
 		Size         int
 		LastModified time.Time
 	}
 	var answer struct {
-		XMLName  xml.Name `xml:"ListBucketResult"`
-		Contents []contents
+		XMLName               xml.Name `xml:"ListBucketResult"`
+		Contents              []contents
+		IsTruncated           bool
+		NextContinuationToken string
 	}
 	f.mu.Lock()
 	for _, key := range slices.Sorted(maps.Keys(f.objects)) {
-		if strings.HasPrefix(key, prefix) {
-			answer.Contents = append(answer.Contents, contents{key, len(f.objects[key]), time.Now().UTC()})
+		after := max(q.Get("start-after"), q.Get("continuation-token"))
+		if !strings.HasPrefix(key, q.Get("prefix")) || key <= after {
+			continue
 		}
+		if answer.IsTruncated = f.page > 0 && len(answer.Contents) == f.page; answer.IsTruncated {
+			answer.NextContinuationToken = answer.Contents[f.page-1].Key
+			break
+		}
+		answer.Contents = append(answer.Contents, contents{key, len(f.objects[key]), time.Now().UTC()})
 	}
 	f.mu.Unlock()
 	xml.NewEncoder(w).Encode(answer) // the client went away

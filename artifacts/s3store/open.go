@@ -15,7 +15,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
 
@@ -53,7 +52,7 @@ func Open(address string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	creds, signer, err := o.credentials()
+	signer, err := o.signer(a.profile)
 	if err != nil {
 		return nil, fmt.Errorf("store %q: %w", address, err)
 	}
@@ -67,7 +66,7 @@ func Open(address string, o Options) (*Store, error) {
 	}
 	clock := &clock{next: bounded{transport}, now: time.Now}
 	client, err := minio.NewCore(a.host, &minio.Options{
-		Creds:        creds,
+		Creds:        signer.Credentials,
 		Secure:       a.secure,
 		Transport:    clock,
 		Region:       a.region, // else the client asks the server for it first
@@ -106,6 +105,7 @@ type address struct {
 	host           string // of the endpoint, with its port if it has one
 	secure         bool
 	region         string
+	profile        string // of the credentials file; "": the usual credentials
 	pathStyle      bool
 }
 
@@ -114,13 +114,14 @@ const (
 	paramEndpoint  = "endpoint"
 	paramRegion    = "region"
 	paramPathStyle = "path-style"
+	paramProfile   = "profile"
 )
 
 func parse(s string) (address, error) {
 	a, err := parseAddress(s)
 	if err != nil {
-		return address{}, fmt.Errorf("store %q: %w; want s3://bucket/prefix?%s=http://host:port&%s=name&%s=true|false, all parameters optional",
-			redact(s), err, paramEndpoint, paramRegion, paramPathStyle)
+		return address{}, fmt.Errorf("store %q: %w; want s3://bucket/prefix?%s=http://host:port&%s=name&%s=true|false&%s=name, all parameters optional",
+			redact(s), err, paramEndpoint, paramRegion, paramPathStyle, paramProfile)
 	}
 	return a, nil
 }
@@ -164,7 +165,7 @@ func parseAddress(s string) (address, error) {
 	if err != nil {
 		return address{}, err
 	}
-	known := []string{paramEndpoint, paramRegion, paramPathStyle}
+	known := []string{paramEndpoint, paramRegion, paramPathStyle, paramProfile}
 	for name, values := range q {
 		if !slices.Contains(known, name) {
 			return address{}, fmt.Errorf("unknown parameter %q", name)
@@ -183,6 +184,7 @@ func parseAddress(s string) (address, error) {
 	default:
 		return address{}, fmt.Errorf("%s: %q is neither true nor false", paramPathStyle, v)
 	}
+	a.profile = q.Get(paramProfile)
 	a.region = cmp.Or(q.Get(paramRegion), os.Getenv("AWS_REGION"), "us-east-1")
 	return a, nil
 }
@@ -201,42 +203,6 @@ func (a *address) setEndpoint(s string) error {
 	}
 	a.host, a.secure, a.pathStyle = u.Host, u.Scheme == "https", true
 	return nil
-}
-
-// credentials are fixed for the life of the store when the environment gives them; a role's are
-// fetched when they are first needed, and before they end. A chain of providers would end in
-// unsigned requests when no one has any, and hide why. from says whose they are.
-func (o Options) credentials() (_ *credentials.Credentials, from string, _ error) {
-	c, from := o.Credentials, "the given credentials"
-	if c == nil {
-		from = "AWS_ACCESS_KEY_ID"
-		c = &Credentials{
-			os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN")}
-	}
-	switch {
-	case c.AccessKeyID != "" && c.SecretAccessKey != "":
-		return credentials.NewStaticV4(c.AccessKeyID, c.SecretAccessKey, c.SessionToken), from, nil
-	case c.AccessKeyID != "":
-		return nil, "", errors.New("AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not")
-	case c.SecretAccessKey != "":
-		return nil, "", errors.New("AWS_SECRET_ACCESS_KEY is set and AWS_ACCESS_KEY_ID is not")
-	}
-	return credentials.New(&role{IAM: credentials.IAM{Client: &http.Client{Timeout: roleTimeout}}}),
-		"this machine's role", nil
-}
-
-// role says where credentials were looked for when there are none.
-type role struct {
-	credentials.IAM
-}
-
-func (r *role) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
-	v, err := r.IAM.RetrieveWithCredContext(c)
-	if err != nil {
-		return v, fmt.Errorf("%w: no credentials: AWS_ACCESS_KEY_ID is not set, and this machine has no role: %w",
-			artifacts.ErrNoAccess, err)
-	}
-	return v, nil
 }
 
 func newTransport(secure bool) (*http.Transport, error) {

@@ -29,7 +29,7 @@ type Store struct {
 	clock     *clock
 	bucket    string
 	prefix    string // of every key: empty, or ends with a slash
-	signer    string // where the access key is from, as errors name it
+	signer    *signer
 }
 
 var (
@@ -81,16 +81,17 @@ func (s *Store) classify(err error) error {
 		wrong = fmt.Sprintf(
 			"there is no bucket %q at %s: make it there, or mend the address", s.bucket, s.client.EndpointURL())
 	case "InvalidAccessKeyId":
-		wrong = fmt.Sprintf("%s knows no access key like that of %s", s.client.EndpointURL(), s.signer)
+		wrong = fmt.Sprintf("%s knows no access key like that of %s", s.client.EndpointURL(), s.signer.from) +
+			s.signer.why()
 	case "SignatureDoesNotMatch":
-		wrong = fmt.Sprintf("the secret key is not that of the access key of %s", s.signer)
+		wrong = fmt.Sprintf("the secret key is not that of the access key of %s", s.signer.from) + s.signer.why()
 	case "ExpiredToken", "InvalidToken":
-		wrong = fmt.Sprintf("the session token beside the access key of %s is not in force", s.signer)
+		wrong = fmt.Sprintf("the session token beside the access key of %s is not in force", s.signer.from) + s.signer.why()
 	case "RequestTimeTooSkewed":
 		wrong = fmt.Sprintf(
 			"the clocks of this machine and of %s are more than 15 minutes apart: set them right", s.client.EndpointURL())
 	case minio.AccessDenied:
-		wrong = fmt.Sprintf("the access key of %s may not do this in bucket %q", s.signer, s.bucket)
+		wrong = fmt.Sprintf("the access key of %s may not do this in bucket %q", s.signer.from, s.bucket)
 	default:
 		if answer.StatusCode == http.StatusBadRequest && !document {
 			err = fmt.Errorf(
@@ -149,7 +150,12 @@ func (s *Store) readWatched(
 			return nil, "", err
 		}
 	}
-	body, info, _, err := s.client.GetObject(ctx, s.bucket, s.prefix+key.String(), opts)
+	var body io.ReadCloser
+	var info minio.ObjectInfo
+	err := s.signed(func() (err error) {
+		body, info, _, err = s.client.GetObject(ctx, s.bucket, s.prefix+key.String(), opts)
+		return err
+	})
 	if err != nil {
 		return nil, "", s.classify(err)
 	}
@@ -198,8 +204,12 @@ func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Vers
 		opts.SetMatchETag(string(old))
 	}
 	sum := sha256.Sum256(data)
-	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+key.String(), bytes.NewReader(data), int64(len(data)), "",
-		hex.EncodeToString(sum[:]), opts)
+	var info minio.UploadInfo
+	err := s.signed(func() (err error) {
+		info, err = s.client.PutObject(ctx, s.bucket, s.prefix+key.String(), bytes.NewReader(data), int64(len(data)), "",
+			hex.EncodeToString(sum[:]), opts)
+		return err
+	})
 	if err = s.classify(err); errors.Is(err, artifacts.ErrNotModified) {
 		err = fmt.Errorf("%w: %v", errRefused, err) // MinIO once answered so
 	}
@@ -283,20 +293,32 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 	if err := artifacts.CheckPrefix(prefix); err != nil {
 		return fmt.Errorf("list %.100s: %w", prefix, err)
 	}
-	for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{
-		Prefix: s.prefix + prefix, Recursive: true, FetchOwner: new(bool),
-	}) {
-		if o.Err != nil {
-			return fmt.Errorf("list %.100s: %w", prefix, s.classify(o.Err))
+	var stopped error // f's
+	after := ""       // the last key that f was called for
+	err := s.signed(func() error {
+		for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{
+			Prefix: s.prefix + prefix, Recursive: true, FetchOwner: new(bool), StartAfter: after,
+		}) {
+			if o.Err != nil {
+				return o.Err
+			}
+			after = o.Key
+			name, ok := strings.CutPrefix(o.Key, s.prefix)
+			key, err := artifacts.ParseKey(name)
+			if !ok || err != nil {
+				continue
+			}
+			if stopped = f(artifacts.Info{Key: key, Size: o.Size, Modified: o.LastModified}); stopped != nil {
+				return nil
+			}
 		}
-		name, ok := strings.CutPrefix(o.Key, s.prefix)
-		key, err := artifacts.ParseKey(name)
-		if !ok || err != nil {
-			continue
-		}
-		if err := f(artifacts.Info{Key: key, Size: o.Size, Modified: o.LastModified}); err != nil {
-			return err
-		}
+		return nil
+	})
+	switch {
+	case stopped != nil:
+		return stopped
+	case err != nil:
+		return fmt.Errorf("list %.100s: %w", prefix, s.classify(err))
 	}
 	if err := ctx.Err(); err != nil { // the client's list just ends
 		return fmt.Errorf("list %.100s: %w", prefix, err)
@@ -308,7 +330,9 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
 	err := ready(ctx, key)
 	if err == nil {
-		err = s.client.RemoveObject(ctx, s.bucket, s.prefix+key.String(), minio.RemoveObjectOptions{})
+		err = s.signed(func() error {
+			return s.client.RemoveObject(ctx, s.bucket, s.prefix+key.String(), minio.RemoveObjectOptions{})
+		})
 	}
 	if err == nil {
 		return nil

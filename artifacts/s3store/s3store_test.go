@@ -401,7 +401,8 @@ func TestList(t *testing.T) {
 // TestRole: without keys in the environment the role's are used.
 func TestRole(t *testing.T) {
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
-		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"} {
+		"AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
+		"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"} {
 		t.Setenv(name, "")
 	}
 	given := true
@@ -436,7 +437,8 @@ func TestRole(t *testing.T) {
 	}
 
 	given, seen = false, nil
-	if err := get(); err == nil || !strings.Contains(err.Error(), "AWS_ACCESS_KEY_ID is not set") {
+	if err := get(); err == nil ||
+		!strings.Contains(err.Error(), "neither AWS_ACCESS_KEY_ID nor AWS_SHARED_CREDENTIALS_FILE is set") {
 		t.Errorf("without credentials: %v", err)
 	}
 	if seen != nil {
