@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -108,6 +110,63 @@ func TestActions(t *testing.T) {
 	} {
 		if err == nil || !strings.Contains(err.Error(), "Access Denied") {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestCompose: what compose.yaml does to its store, once and again, lets the builder do all that it
+// asks, and edges read and change nothing.
+func TestCompose(t *testing.T) {
+	server := testserver.Versitygw(t)
+	ctx := t.Context()
+	_, setup, _ := strings.Cut(read(t, "../compose.yaml"), "\n  store-setup:\n")
+	_, script, _ := strings.Cut(setup, "\n    command:\n      - |\n")
+	script, _, _ = strings.Cut(script, "\n\n")
+	bin := t.TempDir()
+	program, err := testserver.Program(ctx, testserver.KindVersitygw)
+	if err == nil {
+		err = os.Symlink(program, filepath.Join(bin, "versitygw"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		cmd := exec.CommandContext(ctx, "sh", "-euc", strings.ReplaceAll(script, "$$", "$"))
+		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "ADMIN_ACCESS_KEY=" + server.AccessKey,
+			"ADMIN_SECRET_KEY=" + server.SecretKey, "ADMIN_ENDPOINT_URL=" + server.Endpoint,
+			"BUILDER_SECRET=of-builder", "EDGE_SECRET=of-edge"}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	open := func(account string) *s3store.Store {
+		s, err := s3store.Open("s3://market/live?endpoint="+server.Endpoint, s3store.Options{
+			Credentials: &s3store.Credentials{AccessKeyID: account, SecretAccessKey: "of-" + account}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	builder, edge := open("builder"), open("edge")
+	version, err := builder.Swap(ctx, artifacts.CurrentKey, "", []byte("pointer"))
+	err = errors.Join(err, builder.SelfTest(ctx), builder.List(ctx, "", func(artifacts.Info) error { return nil }))
+	if err != nil {
+		t.Errorf("builder: %v", err)
+	}
+	if b, _, err := edge.Get(ctx, artifacts.CurrentKey, 100); string(b) != "pointer" {
+		t.Errorf("edge: %q, %v", b, err)
+	}
+	if _, _, err := edge.Get(ctx, artifacts.ChangeKey, 100); !errors.Is(err, artifacts.ErrNotFound) {
+		t.Errorf("edge: an object that is not there: %v", err)
+	}
+	_, swapErr := edge.Swap(ctx, artifacts.CurrentKey, version, []byte("forged"))
+	for what, err := range map[string]error{
+		"swap":   swapErr,
+		"put":    edge.Put(ctx, artifacts.MustKey("objects/00/1"), []byte("forged")),
+		"delete": edge.Delete(ctx, artifacts.CurrentKey),
+	} {
+		if !errors.Is(err, artifacts.ErrNoAccess) {
+			t.Errorf("edge: %s: %v", what, err)
 		}
 	}
 }
