@@ -159,8 +159,8 @@ func TestProfile(t *testing.T) {
 	for i := range 3 {
 		version := filepath.Join(dir, fmt.Sprint("..", i))
 		must.OK(t, os.Mkdir(version, 0o755))
-		must.OK(t, os.WriteFile(filepath.Join(version, "credentials"), []byte(
-			profile("default", fmt.Sprint("usual", i), "secret")+profile("copy", fmt.Sprint("copys", i), "secret")), 0o600))
+		text := profile("default", fmt.Sprint("usual", i), "secret") + profile("copy", fmt.Sprint("copys", i), "secret")
+		must.OK(t, os.WriteFile(filepath.Join(version, "credentials"), []byte(text), 0o600))
 		link := filepath.Join(dir, "..data")
 		must.OK(t, os.Symlink(version, link+".new"))
 		must.OK(t, os.Rename(link+".new", link))

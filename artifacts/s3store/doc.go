@@ -48,8 +48,8 @@
 //
 // Every request is tried once, unless its signature was refused, since a retry of a conditional
 // write that had been applied would be refused for its own success. (MinIO's client tries ten times
-// by default.) Connecting, TLS, the wait for an answer and every pause in a transfer are bounded, those of a read by five seconds; a
-// whole call is bounded by its context.
+// by default.) Connecting, TLS, the wait for an answer and every pause in a transfer are bounded,
+// those of a read by five seconds; a whole call is bounded by its context.
 //
 // # On the wire
 //

@@ -76,22 +76,22 @@ func (s *Store) classify(err error) error {
 	}
 	err = fmt.Errorf("%s (HTTP status %d): %w", code, answer.StatusCode, err)
 	var wrong string
+	from := s.signer.from
 	switch answer.Code {
 	case minio.NoSuchBucket:
 		wrong = fmt.Sprintf(
 			"there is no bucket %q at %s: make it there, or mend the address", s.bucket, s.client.EndpointURL())
 	case "InvalidAccessKeyId":
-		wrong = fmt.Sprintf("%s knows no access key like that of %s", s.client.EndpointURL(), s.signer.from) +
-			s.signer.why()
+		wrong = fmt.Sprintf("%s knows no access key like that of %s", s.client.EndpointURL(), from) + s.signer.why()
 	case "SignatureDoesNotMatch":
-		wrong = fmt.Sprintf("the secret key is not that of the access key of %s", s.signer.from) + s.signer.why()
+		wrong = fmt.Sprintf("the secret key is not that of the access key of %s", from) + s.signer.why()
 	case "ExpiredToken", "InvalidToken":
-		wrong = fmt.Sprintf("the session token beside the access key of %s is not in force", s.signer.from) + s.signer.why()
+		wrong = fmt.Sprintf("the session token beside the access key of %s is not in force", from) + s.signer.why()
 	case "RequestTimeTooSkewed":
 		wrong = fmt.Sprintf(
 			"the clocks of this machine and of %s are more than 15 minutes apart: set them right", s.client.EndpointURL())
 	case minio.AccessDenied:
-		wrong = fmt.Sprintf("the access key of %s may not do this in bucket %q", s.signer.from, s.bucket)
+		wrong = fmt.Sprintf("the access key of %s may not do this in bucket %q", from, s.bucket)
 	default:
 		if answer.StatusCode == http.StatusBadRequest && !document {
 			err = fmt.Errorf(
@@ -206,7 +206,8 @@ func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Vers
 	sum := sha256.Sum256(data)
 	var info minio.UploadInfo
 	err := s.signed(func() (err error) {
-		info, err = s.client.PutObject(ctx, s.bucket, s.prefix+key.String(), bytes.NewReader(data), int64(len(data)), "",
+		body := bytes.NewReader(data)
+		info, err = s.client.PutObject(ctx, s.bucket, s.prefix+key.String(), body, int64(len(data)), "",
 			hex.EncodeToString(sum[:]), opts)
 		return err
 	})

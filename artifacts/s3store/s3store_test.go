@@ -2,11 +2,13 @@ package s3store_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -499,6 +501,20 @@ func testStore(t *testing.T, start func(testing.TB) *testserver.Server) {
 	storetest.TestStore(t, func(t *testing.T) artifacts.Store {
 		n++
 		return open(t, server.URL(fmt.Sprintf("store/%d", n)), server.Options())
+	})
+}
+
+// TestStoreGiven examines any server, in a bucket that is there: its address in
+// MARKETDATA_TEST_STORE, its credentials as programs take them (deploy/README.md, "S3 servers").
+func TestStoreGiven(t *testing.T) {
+	address := os.Getenv("MARKETDATA_TEST_STORE")
+	if address == "" {
+		t.Skip("MARKETDATA_TEST_STORE names no store")
+	}
+	n := 0
+	storetest.TestStore(t, func(t *testing.T) artifacts.Store {
+		n++
+		return open(t, strings.Replace(address, "?", fmt.Sprintf("/%s-%d?", rand.Text(), n), 1), s3store.Options{})
 	})
 }
 

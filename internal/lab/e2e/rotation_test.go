@@ -32,18 +32,11 @@ func (c complaints) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestRotation: while builder and edge each get new credentials ten times, the old ones being
-// withdrawn as soon as the new ones are in the file, no build, poll, fetch or request fails, and no
-// log complains.
-func TestRotation(t *testing.T) {
-	server := testserver.Versitygw(t)
-	file := filepath.Join(t.TempDir(), "credentials")
-	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "",
-		"AWS_SESSION_TOKEN": "", "AWS_SHARED_CREDENTIALS_FILE": file} {
-		t.Setenv(name, value)
-	}
+// rotation returns a function that gives both sides their credentials number n, and withdraws those
+// before.
+func rotation(t *testing.T, server *testserver.Server, file string) func(n int) error {
 	sides := []string{"builder", "edge"}
-	rotate := func(n int) (err error) {
+	return func(n int) (err error) {
 		var text strings.Builder
 		for _, side := range sides {
 			account := fmt.Sprint(side, n)
@@ -58,6 +51,19 @@ func TestRotation(t *testing.T) {
 		}
 		return err
 	}
+}
+
+// TestRotation: while builder and edge each get new credentials ten times, the old ones being
+// withdrawn as soon as the new ones are in the file, no build, poll, fetch or request fails, and no
+// log complains.
+func TestRotation(t *testing.T) {
+	server := testserver.Versitygw(t)
+	file := filepath.Join(t.TempDir(), "credentials")
+	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "",
+		"AWS_SESSION_TOKEN": "", "AWS_SHARED_CREDENTIALS_FILE": file} {
+		t.Setenv(name, value)
+	}
+	rotate := rotation(t, server, file)
 	must.OK(t, rotate(0))
 
 	log := slog.New(slog.NewTextHandler(complaints{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -97,16 +103,7 @@ func TestRotation(t *testing.T) {
 			}
 		}
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		res := must.Get(http.Get(edge.Admin + "/readyz"))(t)
-		must.OK(t, res.Body.Close())
-		if res.StatusCode == http.StatusOK {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the edge is not ready")
-		}
-	}
+	ready(t, edge.Admin)
 	for range 2 {
 		clients.Go(func() {
 			for page := 1; ; page = page%4 + 1 {
@@ -136,7 +133,28 @@ func TestRotation(t *testing.T) {
 	}
 	close(done)
 	clients.Wait()
-	metrics := must.Get(http.Get(edge.Admin + "/metrics"))(t)
+	allWell(t, edge.Admin)
+}
+
+// ready waits until an edge is.
+func ready(t *testing.T, admin string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		res := must.Get(http.Get(admin + "/readyz"))(t)
+		must.OK(t, res.Body.Close())
+		if res.StatusCode == http.StatusOK {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the edge is not ready")
+		}
+	}
+}
+
+// allWell checks by an edge's metrics that it never failed to read its store.
+func allWell(t *testing.T, admin string) {
+	t.Helper()
+	metrics := must.Get(http.Get(admin + "/metrics"))(t)
 	text := string(must.Get(io.ReadAll(metrics.Body))(t))
 	must.OK(t, metrics.Body.Close())
 	for _, want := range []string{"edge_poll_errors_total 0", "edge_store_fetch_errors_total 0",

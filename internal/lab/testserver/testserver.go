@@ -233,8 +233,8 @@ func (s *Server) admin(ctx context.Context, args ...string) error {
 	if s.Kind != KindVersitygw {
 		return fmt.Errorf("%s: no accounts", s.Kind)
 	}
-	cmd := exec.CommandContext(ctx, s.program, append([]string{"admin", "--access", s.AccessKey, "--secret", s.SecretKey,
-		"--endpoint-url", s.Endpoint}, args...)...)
+	cmd := exec.CommandContext(ctx, s.program, append([]string{"admin", "--access", s.AccessKey, "--secret",
+		s.SecretKey, "--endpoint-url", s.Endpoint}, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", args[0], err, out)
 	}
