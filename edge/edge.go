@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/fallback"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/auth"
@@ -38,6 +39,9 @@ type Config struct {
 	// Store is the URL of the object store; Reader takes its place when set.
 	Store  string
 	Reader artifacts.Reader
+	// FallbackStore is the URL of a copy that is read where the store does not answer; "": none.
+	// See package fallback.
+	FallbackStore string
 
 	// Listen is the public address, Admin that of the admin listener.
 	Listen, Admin string
@@ -109,6 +113,7 @@ type Edge struct {
 	watcher   *auth.Watcher
 	limits    *limit.Shared // nil: not shared
 	floor     *floor.Floor
+	fallback  *fallback.Reader // nil: there is none
 	public    *server.Server
 	admin     *admin.Server
 	metrics   *metrics.Metrics
@@ -162,15 +167,6 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 			e.close()
 		}
 	}()
-	local := false
-	if cfg.Reader == nil {
-		local = stores.Local(cfg.Store)
-		// Opening fails only for a wrong address.
-		if cfg.Reader, err = stores.OpenReader(context.WithoutCancel(ctx), cfg.Store); err != nil {
-			return nil, fmt.Errorf("%w: --store: %w", ErrUsage, err)
-		}
-		e.cfg.Reader = cfg.Reader
-	}
 	dir := cfg.CacheDir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "edge-cache-"); err != nil {
@@ -179,6 +175,16 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		}
 		e.temporary = dir
 	}
+	var verify func(key artifacts.Key, data []byte) error
+	if len(cfg.Trust) > 0 {
+		verify = cfg.Trust.Verify
+	}
+	e.floor = floor.Open(dir, cfg.AcceptStore, cfg.Log)
+	local := cfg.Reader == nil && stores.Local(cfg.Store)
+	if cfg.Reader, err = e.openReader(context.WithoutCancel(ctx), verify); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	e.cfg.Reader = cfg.Reader
 	// A quarter of the memory is for finished answers. During a swap two
 	// snapshots have theirs; each is filled by what is asked for twice, or was coded.
 	responses := cfg.CacheSize / 4
@@ -188,11 +194,6 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	var verify func(key artifacts.Key, data []byte) error
-	if len(cfg.Trust) > 0 {
-		verify = cfg.Trust.Verify
-	}
-	e.floor = floor.Open(dir, cfg.AcceptStore, cfg.Log)
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
 		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Floor: e.floor,
 		Verify:       verify,
@@ -233,6 +234,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	}
 	e.metrics = metrics.New(metrics.Sources{
 		Engine: e.engine, Refresher: e.refresher, Cache: e.cache, Watcher: e.watcher, Limits: e.limits, Floor: e.floor,
+		Fallback:    e.fallback,
 		ClockSkew:   e.clockSkew,
 		Connections: func() server.Stats { return e.public.Stats() },
 	})
@@ -250,6 +252,35 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	return e, nil
+}
+
+// openReader opens the store, and the one to fall back on, if there is one: the edge takes from the
+// second what it would take from the first. Opening fails only for a wrong address.
+func (e *Edge) openReader(ctx context.Context, verify func(artifacts.Key, []byte) error) (artifacts.Reader, error) {
+	first := e.cfg.Reader
+	var err error
+	if first == nil {
+		if first, err = stores.OpenReader(ctx, e.cfg.Store); err != nil {
+			return nil, fmt.Errorf("--store: %w", err)
+		}
+	}
+	if e.cfg.FallbackStore == "" {
+		return first, nil
+	}
+	second, err := stores.OpenReader(ctx, e.cfg.FallbackStore)
+	if err != nil {
+		return nil, fmt.Errorf("--fallback-store: %w", err)
+	}
+	check := func(key artifacts.Key, b []byte) error {
+		if verify != nil {
+			if err := verify(key, b); err != nil {
+				return err
+			}
+		}
+		return e.floor.CheckCell(key, b)
+	}
+	e.fallback = fallback.New(fallback.Config{First: first, Second: second, Check: check, Log: e.cfg.Log})
+	return e.fallback, nil
 }
 
 // loopback reports an address that only this machine reaches.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/fallback"
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
@@ -57,6 +58,8 @@ type More struct {
 	// ClockSkew is how far this machine's clock is ahead of the store's; null where
 	// the store does not say.
 	ClockSkew *float64 `json:"clock_skew_seconds"`
+	// Fallback is null without a fallback store.
+	Fallback *fallback.Status `json:"fallback"`
 	// Limits is null unless limits are shared with other edges.
 	Limits *limit.SharedStatus `json:"limits"`
 }
@@ -201,6 +204,11 @@ func (e *Edge) status() admin.Status {
 		keys := e.watcher.Status()
 		out.Keys = keys
 		amiss(keys.State != upstream.Valid, "the store does not confirm the key set", keys.LastError)
+	}
+	if e.fallback != nil {
+		second := e.fallback.Status()
+		more.Fallback = &second
+		amiss(second.Active, "the fallback store answers in place of the first", second.Reason)
 	}
 	if e.limits != nil {
 		limits := e.limits.Status()

@@ -108,6 +108,19 @@ var troubles = []trouble{
 		},
 	},
 	{
+		name: "the store is away, and there is a copy", minutes: 7,
+		make: func(s *scene) func() {
+			e := serving(s, "--auth=keys", "--fallback-store=file:"+s.dir)
+			return func() {
+				s.front.breaks(away)
+				e.until("/metrics", "^edge_fallback_active 1")
+			}
+		},
+		alerts: []string{"EdgeOnFallback"},
+		shows:  "the fallback store answers in place of the first: (current|keys|change): ",
+		pages:  map[string]string{"EdgeOnFallback": "`fallback.reason` in its `/status` says why.*As EdgeInterrupted"},
+	},
+	{
 		name: "one edge cannot reach the store", minutes: 12,
 		make: func(s *scene) func() {
 			serving(s)

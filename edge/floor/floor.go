@@ -173,6 +173,39 @@ func (f *Floor) Check(key artifacts.Key, store string, n uint64) error {
 	return nil
 }
 
+// CheckCell is Check for the bytes of a cell, which may be damaged.
+func (f *Floor) CheckCell(key artifacts.Key, b []byte) error {
+	var store string
+	var n uint64
+	var err error
+	switch key {
+	case artifacts.IdentityKey:
+		var v *artifacts.Identity
+		if v, err = artifacts.ParseIdentity(b); err == nil {
+			store = v.Store
+		}
+	case artifacts.CurrentKey:
+		var v *artifacts.Pointer
+		if v, err = artifacts.ParsePointer(b); err == nil {
+			store, n = v.Store, v.Sequence
+		}
+	case artifacts.ChangeKey:
+		var v *artifacts.Change
+		if v, err = artifacts.ParseChange(b); err == nil {
+			store, n = v.Store, v.Number
+		}
+	case artifacts.KeysKey:
+		var v *artifacts.KeySet
+		if v, err = artifacts.ParseKeySet(b); err == nil {
+			store, n = v.Store, v.Number
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return f.Check(key, store, n)
+}
+
 // Seen reports whether such an object of the store that this edge follows was
 // taken.
 func (f *Floor) Seen(key artifacts.Key) bool {

@@ -117,6 +117,10 @@ var (
 	lostDesc = desc("edge_store_object_lost",
 		"1 while a small object that this edge has read before is missing from the store.", "object")
 
+	fallbackDesc = desc("edge_fallback_active",
+		"1 while the fallback store gives what the first does not: the pointer, the change record or the key set.")
+	fallbackReadsDesc = desc("edge_fallback_reads_total", "Answers taken from the fallback store.")
+
 	limitsStateDesc = desc(
 		"edge_limits_state", "1 for the state that shared limits are in, as /status names it; INTERRUPTED: this edge limits by itself.", "state")
 	limitsCallsDesc  = desc("edge_limits_calls_total", "Calls to the store of shared limits.")
@@ -135,7 +139,7 @@ func (c *partsCollector) Describe(ch chan<- *prometheus.Desc) {
 		sequenceDesc, timeDesc, ageDesc, stateDesc, missingDesc, offDiskDesc, historyDesc, lastLagDesc, skewDesc,
 		diskDesc, entriesDesc, entryBytesDesc,
 		openDesc, waitingDesc, waitingBytesDesc, refusedDesc, streamsDesc, eventsDesc, keysDesc, keysStateDesc,
-		confirmedDesc, lostDesc,
+		confirmedDesc, lostDesc, fallbackDesc, fallbackReadsDesc,
 		limitsStateDesc, limitsCallsDesc, limitsFaultsDesc, limitsLocalDesc,
 	} {
 		ch <- d
@@ -205,6 +209,12 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 		states(keysStateDesc, keys.State)
 		gauge(confirmedDesc, unix(keys.Confirmed))
 	}
+	second, active := c.src.Fallback.Status(), 0.0
+	if second.Active {
+		active = 1
+	}
+	gauge(fallbackDesc, active)
+	ch <- prometheus.MustNewConstMetric(fallbackReadsDesc, prometheus.CounterValue, float64(second.Reads))
 	if c.src.Limits != nil {
 		limits := c.src.Limits.Status()
 		states(limitsStateDesc, limits.State)

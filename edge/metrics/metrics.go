@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"time"
 
+	"example.com/marketdata/artifacts/fallback"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/limit"
@@ -41,6 +42,8 @@ type Sources struct {
 	Watcher *auth.Watcher
 	// Floor knows which small objects the store has lost.
 	Floor *floor.Floor
+	// Fallback reads from a second store; nil: there is none.
+	Fallback *fallback.Reader
 	// Limits is nil when limits are not shared: there are no metrics of it then.
 	Limits *limit.Shared
 	// ClockSkew returns how far this machine's clock is ahead of the store's, if that

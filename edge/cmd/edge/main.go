@@ -25,7 +25,7 @@ import (
 
 const description = `Serves the snapshots that a builder has published to an object store.
 
-STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the usual AWS_… variables. An edge only reads it.
+STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the usual AWS_… variables, of which AWS_SHARED_CREDENTIALS_FILE names a file that is read again when it changes. An edge only reads it.
 
   edge --store file:./store
   edge --store 's3://market/live?endpoint=http://127.0.0.1:9000&region=us-east-1' --listen :8080 --cache-dir /var/cache/edge
@@ -49,10 +49,11 @@ func (k *trustKey) UnmarshalText(b []byte) error {
 }
 
 type cli struct {
-	Store     string          `placeholder:"STORE" group:"Store and addresses:" help:"Where the snapshots are."`
-	Listen    cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address."`
-	Admin     cmdline.Address `default:"127.0.0.1:9090" group:"Store and addresses:" help:"Address of /livez, /readyz, /status, /metrics. Not for the public."`
-	AdminHost []string        `placeholder:"NAME" group:"Store and addresses:" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
+	Store         string          `placeholder:"STORE" group:"Store and addresses:" help:"Where the snapshots are."`
+	FallbackStore string          `placeholder:"STORE" group:"Store and addresses:" help:"A copy of the store, read where the store does not answer: a replica, or what builder backup makes. It may be behind; nothing older than before is taken from it."`
+	Listen        cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address."`
+	Admin         cmdline.Address `default:"127.0.0.1:9090" group:"Store and addresses:" help:"Address of /livez, /readyz, /status, /metrics. Not for the public."`
+	AdminHost     []string        `placeholder:"NAME" group:"Store and addresses:" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
 
 	Auth          string        `enum:"keys,off" default:"keys" group:"Who is let in:" help:"keys: every request needs an API key. off: everybody is let in; for local use only."`
 	Insecure      bool          `group:"Who is let in:" help:"Allow --auth off on an address that is not loopback."`
@@ -114,7 +115,8 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 		trust = append(trust, artifacts.TrustKey(k))
 	}
 	return edge.Config{
-		Store: c.Store, Listen: string(c.Listen), Admin: string(c.Admin), AdminHosts: c.AdminHost, Pprof: c.Pprof,
+		Store: c.Store, FallbackStore: c.FallbackStore,
+		Listen: string(c.Listen), Admin: string(c.Admin), AdminHosts: c.AdminHost, Pprof: c.Pprof,
 		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, BoardLogos: c.BoardLogos,
 		LimitStore: c.LimitStore,
 		CacheSize:  max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize),

@@ -230,6 +230,12 @@ func Rollback(tb testing.TB, store artifacts.Store, to time.Time, opts ...Option
 	return Read(tb, store)
 }
 
+// Backup copies a store into an empty one, or into an earlier backup of it.
+func Backup(tb testing.TB, from, to artifacts.Store) {
+	tb.Helper()
+	must.Get(upkeep.Backup(context.Background(), upkeep.BackupConfig{From: from, To: to}))(tb)
+}
+
 // edited is a store that changes pointers as they are written.
 type edited struct {
 	artifacts.Store
