@@ -225,7 +225,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		}
 		e.keys = &auth.Keys{Shared: e.limits}
 		e.watcher = auth.NewWatcher(e.keys, auth.Config{
-			Reader: cfg.Reader, Every: min(cfg.Poll, auth.DefaultEvery),
+			Reader: cfg.Reader, Every: min(4*cfg.Poll, auth.DefaultEvery),
 			File: filepath.Join(dir, artifacts.KeysKey.String()), Floor: e.floor, Verify: verify,
 			MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
 		})

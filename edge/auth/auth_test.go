@@ -396,3 +396,47 @@ func TestLookupAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestAtRest: the store is asked for an unchanged set at most 9.4 times a minute (deploy/COST.md), and
+// a changed one is in force within eight seconds, of the ten that are promised.
+func TestAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		asked := 0
+		var keys Keys
+		w := NewWatcher(&keys, Config{Reader: counted{mem, &asked}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { w.Run(ctx); close(done) }()
+		var v artifacts.Version
+		for i := range 100 {
+			time.Sleep(time.Minute)
+			text, entry := newKey(t, uint64(i))
+			v = must.Get(mem.Swap(ctx, artifacts.KeysKey, v, set(entry).Encode()))(t)
+			time.Sleep(8 * time.Second)
+			synctest.Wait()
+			if _, verdict := keys.Lookup([]byte(text), time.Now(), nil); verdict != Allowed {
+				t.Fatalf("key %d is %v after eight seconds: %+v", i, verdict, w.Status())
+			}
+		}
+		if minutes := 100 * 68 / 60; asked < 7*minutes || asked > 95*minutes/10 {
+			t.Errorf("in %d minutes the store was asked %d times", minutes, asked)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// counted counts the reads of the key set.
+type counted struct {
+	artifacts.Reader
+	asked *int
+}
+
+func (c counted) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
+) ([]byte, artifacts.Version, error) {
+	if key == artifacts.KeysKey {
+		*c.asked++
+	}
+	return c.Reader.GetIf(ctx, key, known, limit)
+}

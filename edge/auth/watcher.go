@@ -21,8 +21,8 @@ import (
 const (
 	// DefaultEvery is how often the store is asked for a newer set. A change
 	// is in force within ten seconds while the store answers
-	// (INTERFACE.md, "Keys").
-	DefaultEvery = 2 * time.Second
+	// (INTERFACE.md, "Keys"): two are left for the answer.
+	DefaultEvery = 8 * time.Second
 	// defaultTimeout bounds one question to the store.
 	defaultTimeout = 5 * time.Second
 	// maxPause bounds the pause after a row of refused sets, and between reports that the

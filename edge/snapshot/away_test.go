@@ -12,6 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/follow"
+	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -155,4 +156,42 @@ func TestOutage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAtRest: an edge that has the newest snapshot asks for the pointer 30 times a minute and for the
+// change record once (deploy/COST.md), and for both at once when the pointer has moved.
+func TestAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
+		counting := faultstore.New(mem, nil)
+		r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
+			s.Reader = counting
+			c.Poll = 0
+		})
+		r.until(t, "the first snapshot", r.at(teststore.Start))
+		asked := map[artifacts.Key]int{}
+		var mu sync.Mutex
+		counting.SetHook(func(op faultstore.Op) faultstore.Decision {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[op.Key]++
+			return faultstore.Pass
+		})
+		const minutes = 60
+		time.Sleep(minutes * time.Minute)
+		mu.Lock()
+		pointers, records, all := asked[artifacts.CurrentKey], asked[artifacts.ChangeKey], len(asked)
+		mu.Unlock()
+		if pointers < 29*minutes || pointers > 31*minutes || records < minutes-2 || records > minutes+2 || all != 2 {
+			t.Errorf("in %d minutes it asked %v", minutes, asked)
+		}
+		teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first))
+		teststore.Change(t, mem, next(first))
+		time.Sleep(3 * time.Second)
+		if s := r.State(); !s.Snapshot.Time.Equal(next(first)) || s.Change == nil {
+			t.Errorf("after the pointer has moved: %+v", s)
+		}
+		r.halt()
+	})
 }

@@ -91,6 +91,8 @@ type Refresher struct {
 	warm    Warm
 	pointer artifacts.Version // of the last pointer that was handled
 	change  artifacts.Version // of the last readable change record
+	// unasked counts the polls since the change record was last read.
+	unasked int
 
 	// activating serializes changes of the state: by the goroutine of Run, and by the
 	// timers of snapshots that wait. It is locked before mu, and guards record.
@@ -193,16 +195,23 @@ func (r *Refresher) backOff() *backoff.ExponentialBackOff {
 	return b
 }
 
-// poll reads the pointer, follows it, and reads the change record: last, because it may be
-// slow, but before the first snapshot, so that every answer has it.
+// changeEach is how many polls of the pointer there are to one of the change record, unless the
+// pointer moves: by default one a minute, where a builder writes it every five.
+const changeEach = 30
+
+// poll reads the pointer, follows it, and, if it is time, reads the change record: last, because
+// it may be slow, but before the first snapshot, so that every answer has it.
 func (r *Refresher) poll(ctx context.Context) (err, changeErr error) {
 	r.Counters.Polls.Add(1)
-	first := r.State() == nil
+	first, before := r.State() == nil, r.pointer
 	if first {
 		changeErr = r.pollChange(ctx)
 	}
 	err = r.pollPointer(ctx)
-	if !first && !follow.IsAway(err) {
+	if r.unasked++; r.pointer != before {
+		r.unasked = changeEach
+	}
+	if !first && !follow.IsAway(err) && r.unasked >= changeEach {
 		changeErr = r.pollChange(ctx)
 	}
 	return err, changeErr
@@ -339,6 +348,7 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 	var c *artifacts.Change
 	switch {
 	case errors.Is(err, artifacts.ErrNotModified):
+		r.unasked = 0
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound):
 		version, b, err = "", nil, nil
@@ -354,8 +364,8 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 			}
 		}
 	}
-	if r.change = version; err != nil {
-		r.change = "" // it may have been damaged on its way: it is read again
+	if r.change, r.unasked = version, 0; err != nil {
+		r.change, r.unasked = "", changeEach // it may have been damaged on its way: it is read again
 	}
 	if c != nil {
 		r.cfg.Floor.Missing(artifacts.ChangeKey, false)
