@@ -37,7 +37,7 @@ func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &role{}
 		c := credentials.New(&source{next: r})
-		key := func() string { return must.Get(c.Get())(t).AccessKeyID }
+		key := func() string { return must.Get(c.GetWithContext(nil))(t).AccessKeyID }
 		for _, step := range []struct {
 			after time.Duration
 			away  bool
@@ -67,7 +67,7 @@ func TestRefresh(t *testing.T) {
 		}
 		r.away = true
 		time.Sleep(2 * time.Hour)
-		if v, err := c.Get(); !errors.Is(err, artifacts.ErrNoAccess) || v.AccessKeyID != "" {
+		if v, err := c.GetWithContext(nil); !errors.Is(err, artifacts.ErrNoAccess) || v.AccessKeyID != "" {
 			t.Errorf("after their end: %q, %v", v.AccessKeyID, err)
 		}
 	})
