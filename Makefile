@@ -82,7 +82,7 @@ test-clients: ## lint the OpenAPI document; the clients, generated ones, Prism a
 
 ##@ At night (what CI has no time for)
 
-nightly: race kill-builder stack-test fleet-test crowd-test soak properties test-pages test-clients test-release vuln fuzz ## all of this group, test-pages, test-clients and test-release, some four hours; make -k nightly goes on after a failure
+nightly: race kill-builder stack-test fleet-test restart-test crowd-test soak properties test-pages test-clients test-release vuln fuzz ## all of this group, test-pages, test-clients and test-release, some four hours; make -k nightly goes on after a failure
 
 nightly: SOAK = 1h
 nightly: RACE = ./edge # whole edges; CI has their parts
@@ -96,6 +96,9 @@ stack-test: servers ## kill edges and the store behind HAProxy under load, at le
 
 fleet-test: ## 200 swaps over four edges behind HAProxy: how far apart they make a snapshot current (eight minutes)
 	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestFleet ./internal/lab/stack
+
+restart-test: ## 200 restarts of an edge at 2,000 requests a second, with --reuse-port and with a socket of systemd (ten minutes)
+	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestRestarts ./internal/lab/stack
 
 crowd-test: ## what another client gets beside 50 addresses with 1,000 connections each, and beside 10,000 that read no file (three minutes)
 	SERVER_TEST_LONG=1 $(GO) test -count=1 -v -timeout 15m -run TestCrowd ./edge/server

@@ -45,6 +45,12 @@ type Config struct {
 
 	// Listen is the public address, Admin that of the admin listener.
 	Listen, Admin string
+	// PublicSocket and AdminSocket take the place of these addresses if set. Another process keeps
+	// them open, such as systemd, so that nothing is refused between two edges.
+	PublicSocket, AdminSocket net.Listener
+	// ReusePort shares Listen with other edges of this user (Linux). The edge listens there once it
+	// is ready, and loses no connection when it leaves.
+	ReusePort bool
 	// AdminHosts are names by which the admin listener answers, beside addresses
 	// and localhost.
 	AdminHosts []string
@@ -87,13 +93,17 @@ type Config struct {
 	// the limits of keys; "": they share none. See package redisstore.
 	LimitStore string
 
+	// OnReady is called when /readyz first says so, OnDrain when the edge begins to drain; nil: nothing is.
+	OnReady, OnDrain func()
+
 	// Server configures the public listener. New sets Answer, Current, Keys, Static (package
 	// web), Observe and Logger, and lowers MaxConns to what the process's limit of open files
 	// allows.
 	Server server.Config
 
 	// DrainWait is how long requests are still served after the end was asked
-	// for, with /readyz at 503 (5 s); DrainTimeout bounds what comes then (15 s).
+	// for, with /readyz at 503: 0 to an edge that is idle, to which there was no request
+	// for as long. DrainTimeout bounds what comes then (15 s).
 	DrainWait, DrainTimeout time.Duration
 
 	// Now is the clock by which snapshots become current, and of pins of the future
@@ -117,11 +127,12 @@ type Edge struct {
 	public    *server.Server
 	admin     *admin.Server
 	metrics   *metrics.Metrics
-	listener  net.Listener
+	listener  net.Listener // of ReusePort: nil until the edge is ready, and servePublic's
 	adminLn   net.Listener
 	temporary string // folder to remove at the end
 	began     time.Time
-	ready     atomic.Bool // it was, once: see notReady
+	ready     atomic.Bool // it was, once: see unready
+	listening atomic.Bool // at the public address
 }
 
 // ErrUsage: the configuration cannot be.
@@ -129,6 +140,9 @@ var ErrUsage = errors.New("usage")
 
 // complete sets the defaults, and refuses what does not fit together.
 func (cfg *Config) complete() error {
+	if cfg.PublicSocket != nil {
+		cfg.Listen = cfg.PublicSocket.Addr().String()
+	}
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
 	cfg.Admin = cmp.Or(cfg.Admin, "127.0.0.1:9090")
 	cfg.CacheSize = cmp.Or(cfg.CacheSize, 256<<20)
@@ -143,6 +157,15 @@ func (cfg *Config) complete() error {
 		cfg.Log.Warn("answers are marked as public: whatever caches them must check keys itself")
 	default:
 		return fmt.Errorf("%w: --cache-scope %q: want private or public", ErrUsage, cfg.CacheScope)
+	}
+	switch _, port, _ := net.SplitHostPort(cfg.Listen); {
+	case !cfg.ReusePort:
+	case cfg.PublicSocket != nil:
+		return fmt.Errorf("%w: --reuse-port: the public socket was passed to this process, so it opens none to share",
+			ErrUsage)
+	case port == "0":
+		return fmt.Errorf("%w: --reuse-port: --listen %s lets the system choose: want the port to share", ErrUsage,
+			cfg.Listen)
 	}
 	if cfg.AuthOff {
 		if !cfg.Insecure && !loopback(cfg.Listen) {
@@ -245,11 +268,8 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	if e.admin, err = e.newAdmin(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
-	if e.listener, err = server.Listen(cfg.Listen); err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
-	}
-	if e.adminLn, err = net.Listen("tcp", cfg.Admin); err != nil {
-		return nil, fmt.Errorf("--admin: %w", err)
+	if err = e.listen(); err != nil {
+		return nil, err
 	}
 	return e, nil
 }
@@ -283,6 +303,27 @@ func (e *Edge) openReader(ctx context.Context, verify func(artifacts.Key, []byte
 	return e.fallback, nil
 }
 
+// listen opens the listeners that were not passed, but not one of ReusePort: the kernel would give
+// it connections before it can answer.
+func (e *Edge) listen() (err error) {
+	e.listener, e.adminLn = e.cfg.PublicSocket, e.cfg.AdminSocket
+	switch {
+	case e.listener != nil:
+		err = server.Adopt(e.listener)
+	case !e.cfg.ReusePort:
+		e.listener, err = server.Listen(e.cfg.Listen)
+	}
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if e.adminLn == nil {
+		if e.adminLn, err = net.Listen("tcp", e.cfg.Admin); err != nil {
+			return fmt.Errorf("--admin: %w", err)
+		}
+	}
+	return nil
+}
+
 // loopback reports an address that only this machine reaches.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
@@ -296,12 +337,13 @@ func loopback(addr string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// Addr and AdminAddr return where the edge listens.
+// Addr and AdminAddr return where the edge listens. Addr is not for one of ReusePort, whose address
+// is Config.Listen.
 func (e *Edge) Addr() net.Addr      { return e.listener.Addr() }
 func (e *Edge) AdminAddr() net.Addr { return e.adminLn.Addr() }
 
 // Run serves until ctx is done, and then drains: /readyz is 503 at once,
-// requests are served for DrainWait, unless none came for as long, then with Connection: close, and all is
+// requests are served for DrainWait unless the edge is idle, then with Connection: close, and all is
 // over within DrainTimeout. It returns nil after that, or why it could not
 // serve. It may be called once.
 func (e *Edge) Run(ctx context.Context) error {
@@ -320,25 +362,31 @@ func (e *Edge) Run(ctx context.Context) error {
 	served := make(chan struct{})
 	running.Go(func() {
 		defer close(served)
-		// Who connects meanwhile waits, where an edge that was just restarted would
-		// refuse what it can answer a moment later: a proxy sends that on.
-		<-e.refresher.Restored()
-		if err := e.public.Serve(e.listener); err != nil {
+		if err := e.servePublic(ctx); err != nil {
 			failed <- err
 		}
 	})
+	if e.cfg.OnReady != nil {
+		running.Go(func() {
+			if e.await(ctx, e.notReady) {
+				e.cfg.OnReady()
+			}
+		})
+	}
 	running.Go(func() {
 		if err := e.admin.Serve(e.adminLn); err != nil {
 			failed <- err
 		}
 	})
-	e.cfg.Log.Info("listening", "listen", e.Addr().String(), "admin", e.AdminAddr().String(), "store", e.cfg.Store)
 
 	var err error
 	select {
 	case <-ctx.Done():
 		e.cfg.Log.Info("draining", "wait", e.cfg.DrainWait, "timeout", e.cfg.DrainTimeout)
 		e.admin.SetDraining()
+		if e.cfg.OnDrain != nil {
+			e.cfg.OnDrain()
+		}
 		err = e.serveOn(failed)
 	case err = <-failed:
 	}
@@ -358,10 +406,45 @@ func (e *Edge) Run(ctx context.Context) error {
 	return err
 }
 
-// serveOn serves for DrainWait, in which balancers notice that the edge is not ready. Where
-// none has sent anybody for as long, nobody has to notice. It returns what fails meanwhile.
+// servePublic serves the public listener until it drains.
+func (e *Edge) servePublic(ctx context.Context) error {
+	// Who connects meanwhile waits, where an edge that was just restarted would
+	// refuse what it can answer a moment later: a proxy sends that on.
+	<-e.refresher.Restored()
+	if e.cfg.ReusePort {
+		if !e.await(ctx, e.unready) {
+			return nil
+		}
+		ln, err := server.ListenShared(e.cfg.Listen)
+		if err != nil {
+			return fmt.Errorf("--listen: %w", err)
+		}
+		e.listener = ln
+	}
+	e.listening.Store(true)
+	e.cfg.Log.Info("listening", "listen", e.Addr().String(), "admin", e.AdminAddr().String(), "store", e.cfg.Store)
+	return e.public.Serve(e.listener)
+}
+
+// await waits until there is no reason why not, and reports false if ctx is done before.
+func (e *Edge) await(ctx context.Context, why func() string) bool {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for why() != "" {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+	}
+	return true
+}
+
+// serveOn serves for DrainWait, in which balancers notice that the edge is not ready. An edge to
+// which there was no request for as long is in no balancer's use, so nobody has to notice. It
+// returns what fails meanwhile.
 func (e *Edge) serveOn(failed <-chan error) error {
-	timer, ticker := time.NewTimer(e.cfg.DrainWait), time.NewTicker(drainLook)
+	timer, ticker := time.NewTimer(e.cfg.DrainWait), time.NewTicker(lookEvery)
 	defer timer.Stop()
 	defer ticker.Stop()
 	for e.public.Quiet() < e.cfg.DrainWait {
@@ -376,8 +459,8 @@ func (e *Edge) serveOn(failed <-chan error) error {
 	return nil
 }
 
-// drainLook is how often serveOn looks whether anybody is there.
-const drainLook = 50 * time.Millisecond
+// lookEvery is how often await and serveOn look.
+const lookEvery = 20 * time.Millisecond
 
 // close frees what New opened.
 func (e *Edge) close() {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/lab/faultproxy"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/memstore"
@@ -204,6 +206,8 @@ func TestChangeOnGlobal(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
+	everywhere := must.Get(net.Listen("tcp", "0.0.0.0:0"))(t)
+	defer everywhere.Close()
 	for _, c := range []struct {
 		cfg  Config
 		want string
@@ -211,6 +215,9 @@ func TestUsage(t *testing.T) {
 		{Config{Listen: "0.0.0.0:0", AuthOff: true}, "--insecure"},
 		{Config{Listen: ":0", AuthOff: true}, "--insecure"},
 		{Config{CacheScope: "shared"}, "--cache-scope"},
+		{Config{Listen: "127.0.0.1:0", ReusePort: true}, "--listen 127.0.0.1:0 lets the system choose"},
+		{Config{PublicSocket: everywhere, AuthOff: true}, "--insecure"},
+		{Config{PublicSocket: everywhere, ReusePort: true}, "--reuse-port: the public socket was passed"},
 	} {
 		c.cfg.Reader, c.cfg.Admin = memstore.New(), "127.0.0.1:0"
 		if _, err := New(context.Background(), c.cfg); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(),
@@ -227,10 +234,50 @@ func TestUsage(t *testing.T) {
 	e.close()
 }
 
-// TestIdleStops: an edge to which nobody has been connected for as long as it would serve on
-// serves on for nobody.
+// TestIdleStops: an edge that no request reached for as long as it would serve on serves on for
+// nobody, whoever is connected.
 func TestIdleStops(t *testing.T) {
-	_, stop := start(t, memstore.New(), func(cfg *Config) { cfg.DrainWait = time.Hour })
+	for _, connected := range []bool{false, true} {
+		e, stop := start(t, memstore.New(), func(cfg *Config) { cfg.DrainWait = time.Hour })
+		if connected {
+			conn := must.Get(net.Dial("tcp", e.Addr().String()))(t)
+			defer conn.Close()
+			until(t, "the connection", func() bool { return e.public.Stats().Open == 1 })
+		}
+		must.OK(t, stop())
+	}
+}
+
+// TestReusePort: an edge joins those of a port once it is ready, and says so after that.
+func TestReusePort(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("processes share a port on Linux only")
+	}
+	mem := memstore.New()
+	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
+	first := must.Get(server.ListenShared("127.0.0.1:0"))(t)
+	var hide atomic.Bool
+	hide.Store(true)
+	faults := faultstore.New(mem, func(faultstore.Op) faultstore.Decision {
+		if hide.Load() {
+			return faultstore.Refuse
+		}
+		return faultstore.Pass
+	})
+	ready := make(chan struct{})
+	e, stop := start(t, faults, func(cfg *Config) {
+		cfg.Listen, cfg.ReusePort, cfg.OnReady = first.Addr().String(), true, func() { close(ready) }
+	})
+	until(t, "a fault", func() bool { return e.refresher.Status().LastError != "" })
+	if e.listening.Load() {
+		t.Error("it listens before it is ready")
+	}
+	hide.Store(false)
+	<-ready
+	must.OK(t, first.Close())
+	if status, body, _ := Get(t, first.Addr(), "/openapi/v1/assets"); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
 	must.OK(t, stop())
 }
 

@@ -97,9 +97,17 @@ func (e *Edge) current() *snapshot.Snapshot {
 	return nil
 }
 
-// notReady says why the edge cannot answer, in a line (INTERFACE.md,
-// "Listeners"). Once it could, only the snapshot's age makes it say so again.
+// notReady says why no request can be answered here, in a line (INTERFACE.md, "Listeners").
 func (e *Edge) notReady() string {
+	if why := e.unready(); why != "" || e.listening.Load() {
+		return why
+	}
+	return "not listening yet at " + e.cfg.Listen
+}
+
+// unready says why the edge has no answers. Once it had, only the snapshot's age makes it say so
+// again.
+func (e *Edge) unready() string {
 	s := e.current()
 	if s != nil && e.cfg.MaxStale > 0 && time.Since(s.Time) > e.cfg.MaxStale {
 		return fmt.Sprintf("the snapshot of %s is older than --max-stale %v", s.TimeText, e.cfg.MaxStale)

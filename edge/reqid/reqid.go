@@ -1,5 +1,6 @@
 // Package reqid generates and checks the values of X-Request-Id (INTERFACE.md, "Request
-// ids"). An edge keeps a client's own id if it is safe in a header and a log line.
+// ids"), and reads those of traceparent. An edge keeps a client's own id if it is safe in a
+// header and a log line.
 package reqid
 
 import (
@@ -45,4 +46,25 @@ func Append(dst []byte) []byte {
 	binary.NativeEndian.PutUint64(bits[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(bits[8:], rand.Uint64())
 	return hex.AppendEncode(dst, bits[:])
+}
+
+// TraceID returns the trace id in the value of a traceparent header (W3C Trace Context),
+// 32 lower-case hexadecimal digits: a part of value. It returns nil if value is invalid.
+// Of a version after 00 it reads what version 00 has.
+func TraceID(value []byte) []byte {
+	const form = "00-00000000000000000000000000000000-0000000000000000-00"
+	if len(value) < len(form) || string(value[:2]) == "ff" ||
+		len(value) > len(form) && (string(value[:2]) == form[:2] || value[len(form)] != '-') {
+		return nil
+	}
+	for i, c := range []byte(form) {
+		if b := value[i]; c == '-' && b != '-' || c == '0' && !(b >= '0' && b <= '9' || b >= 'a' && b <= 'f') {
+			return nil
+		}
+	}
+	id, parent := value[3:35], value[36:52]
+	if string(id) == form[3:35] || string(parent) == form[36:52] {
+		return nil
+	}
+	return id
 }

@@ -80,3 +80,28 @@ func TestEveryBit(t *testing.T) {
 		}
 	}
 }
+
+// traceGrammar is the grammar of W3C Trace Context, with the two ids that are invalid and
+// what later versions may add.
+var traceGrammar = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-(?s:.*))?$`)
+
+func FuzzTraceID(f *testing.F) {
+	const valid = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	zeros := strings.Repeat("0", 32)
+	for _, value := range []string{valid, "", "00", valid + "-", valid + "-x", "01" + valid[2:], "ff" + valid[2:],
+		"01" + valid[2:] + "-what.the-future.brings", "01" + valid[2:] + ".", strings.ToUpper(valid), valid[:54],
+		"00-" + zeros + valid[35:], valid[:36] + zeros[:16] + valid[52:], valid[:40] + "\r\nA: b" + valid[47:],
+		valid[:10] + "\xff" + valid[11:], "-" + valid[1:], strings.ReplaceAll(valid, "-", "0"), valid + "\n"} {
+		f.Add([]byte(value))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		want := ""
+		if m := traceGrammar.FindSubmatch(value); m != nil && strings.Trim(string(m[2]), "0") != "" &&
+			strings.Trim(string(m[3]), "0") != "" && string(m[1]) != "ff" && (m[4] == nil || string(m[1]) != "00") {
+			want = string(m[2])
+		}
+		if got := string(TraceID(value)); got != want {
+			t.Errorf("TraceID(%q) = %q, want %q", value, got, want)
+		}
+	})
+}

@@ -22,6 +22,8 @@ func TestAllocations(t *testing.T) {
 		"200": {keys, request("GET", assets+"?page=2&sort=name:desc&slug=a,b", "X-Api-Key: "+text,
 			"Accept-Encoding: gzip"), 200},
 		"200 with origin": {keys, request("GET", assets, "X-Api-Key: "+text, origin, "X-Request-Id: mine"), 200},
+		"200 with traceparent": {keys, request("GET", assets, "X-Api-Key: "+text,
+			"traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), 200},
 		"200 pinned": {keys, request("GET", assets, "X-Api-Key: "+text, "X-Snapshot-Time: 2026-11-21T12:00:00Z"),
 			200},
 		"200 without auth": {nil, request("GET", assets), 200},

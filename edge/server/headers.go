@@ -36,7 +36,8 @@ var (
 		b := bytes.Clone(lineAllow)
 		b = reply.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
 		b = reply.AppendLine(b, "Access-Control-Allow-Headers",
-			[]byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID"))
+			[]byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID, "+
+				"Traceparent, Tracestate"))
 		return reply.AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
 	}()
 

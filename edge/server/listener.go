@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -67,6 +68,9 @@ func (l *listener) accept() (*conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
 		if err != nil {
+			if ln, ok := l.Listener.(shared); ok && errors.Is(err, os.ErrDeadlineExceeded) && ln.more() {
+				continue
+			}
 			if !passing(err) {
 				return nil, err
 			}

@@ -51,7 +51,7 @@ func (s *Server) observe(r *Request, err error) {
 }
 
 // requestLog writes a bounded number of log lines of requests. No line contains a key, a full address,
-// or anything that a client chose except the request id, which has a safe alphabet.
+// or anything that a client chose except the request id and the trace id, which have safe alphabets.
 type requestLog struct {
 	log  *slog.Logger
 	all  bool
@@ -93,7 +93,7 @@ func (l *requestLog) wants(route Route, status int, took time.Duration) (slog.Le
 
 func (l *requestLog) request(r *Request, level slog.Level, status int, took time.Duration, client string) {
 	attrs := []slog.Attr{
-		slog.String("request_id", outside.Text(string(r.ID))), slog.String("key_id", r.KeyID),
+		slog.String("request_id", outside.Text(string(r.ID))), traceID(r), slog.String("key_id", r.KeyID),
 		slog.String("route", r.route.Name()),
 		slog.Int("status", status), slog.Int("bytes", len(r.Reply.Body)), slog.Duration("duration", took),
 		slog.String("client", client),
@@ -104,10 +104,18 @@ func (l *requestLog) request(r *Request, level slog.Level, status int, took time
 	l.log.LogAttrs(context.Background(), level, "request", attrs...)
 }
 
+// traceID returns the attribute of a request's trace id; handlers leave out an empty one.
+func traceID(r *Request) slog.Attr {
+	if r.TraceID == nil {
+		return slog.Attr{}
+	}
+	return slog.String("trace_id", string(r.TraceID))
+}
+
 func (l *requestLog) panicked(r *Request, v any, stack []byte) {
 	if l.log != nil && l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK {
-		l.log.Error("request handler panicked", "request_id", outside.Text(string(r.ID)), "route", r.route.Name(),
-			"panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
+		l.log.Error("request handler panicked", "request_id", outside.Text(string(r.ID)),
+			traceID(r), "route", r.route.Name(), "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
 	}
 }
 

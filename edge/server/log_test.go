@@ -165,6 +165,40 @@ func TestLogAll(t *testing.T) {
 	}
 }
 
+// TestTrace: a request's trace id is in its log lines, and nothing else of its traceparent.
+func TestTrace(t *testing.T) {
+	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
+	for name, c := range map[string]struct {
+		headers []string
+		want    any
+	}{
+		"one":     {[]string{"TraceParent:\t00-" + id + "-00f067aa0ba902b7-01 "}, id},
+		"later":   {[]string{"traceparent: cc-" + id + "-00f067aa0ba902b7-01-evil\" level=ERROR"}, id},
+		"none":    {nil, nil},
+		"empty":   {[]string{"traceparent: "}, nil},
+		"hostile": {[]string{"traceparent: 00-" + id[:30] + "\xff\"-00f067aa0ba902b7-01"}, nil},
+		"two": {[]string{"traceparent: 00-" + id + "-00f067aa0ba902b7-01",
+			"traceparent: 00-" + id + "-00f067aa0ba902b7-01"}, nil},
+	} {
+		out, log := newLog()
+		s := newServer(t, Config{Logger: log, LogAll: true, Answer: func(r *Request) error {
+			if r.Query.Endpoint == query.Chains {
+				panic("at the disco")
+			}
+			return stub(r)
+		}})
+		handle(t, s, time.Now(), request("GET", "/openapi/v1/chains", c.headers...))
+		for _, message := range []string{"request", "request handler panicked"} {
+			if lines := out.lines(t, message); len(lines) != 1 || lines[0]["trace_id"] != c.want {
+				t.Errorf("%s: %v, want trace_id %v", name, lines, c.want)
+			}
+		}
+		if strings.Contains(out.String(), "evil") || strings.Contains(out.String(), "00f067") {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+}
+
 func TestMask(t *testing.T) {
 	for in, want := range map[string]string{"192.0.2.77": "192.0.2.0/24", "::ffff:192.0.2.77": "192.0.2.0/24",
 		"2001:db8:1:2::3": "2001:db8:1::/48"} {

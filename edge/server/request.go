@@ -18,6 +18,8 @@ type Request struct {
 
 	// ID is the request id, 1 to 128 characters.
 	ID []byte
+	// TraceID is the trace id of the request's traceparent; nil: it has no valid one.
+	TraceID []byte
 	// KeyID names the API key; "" without authentication.
 	KeyID string
 	// Origin: the request has an Origin header.
@@ -106,7 +108,7 @@ func (s *Server) release(r *Request) {
 // detach gives back the memory of a Request, except what its log line and its answer need.
 func (s *Server) detach(r *Request) {
 	r.client = s.clientOf(r)
-	r.ID = bytes.Clone(r.ID)
+	r.ID, r.TraceID = bytes.Clone(r.ID), bytes.Clone(r.TraceID)
 	if m := r.mem; !r.once {
 		m.lines = r.Reply.Lines[:0]
 		s.requests.Put(&Request{mem: m})
@@ -116,7 +118,7 @@ func (s *Server) detach(r *Request) {
 			Buffers: r.Buffers, Now: r.Now, Snapshot: r.Snapshot,
 			Reply: reply.Reply{Status: r.Reply.Status, Body: r.Reply.Body},
 		},
-		ID: r.ID, KeyID: r.KeyID,
+		ID: r.ID, TraceID: r.TraceID, KeyID: r.KeyID,
 		route: r.route, conn: r.conn, client: r.client, took: r.took, close: r.close,
 	}
 }
@@ -129,8 +131,8 @@ var noTags = []byte{}
 // reads the lines as they were sent: what the parser makes of them would have it
 // take cookies apart.
 func (r *Request) readHeaders() {
-	var id []byte
-	ids := 0
+	var id, trace []byte
+	ids, traces := 0, 0
 	lines := r.http().Header.RawHeaders()
 	for len(lines) > len(crlf) {
 		var line, value []byte
@@ -169,7 +171,15 @@ func (r *Request) readHeaders() {
 			if _, ok = valueOf(line, "origin"); ok {
 				r.Origin = true
 			}
+		case 'T', 't':
+			if value, ok = valueOf(line, "traceparent"); ok {
+				trace = value
+				traces++
+			}
 		}
+	}
+	if traces == 1 {
+		r.TraceID = reqid.TraceID(trace)
 	}
 	if ids == 1 && reqid.Valid(id) {
 		r.ID = id

@@ -79,8 +79,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Drain ends serving: it closes the listener, lets requests be answered, with
-// Connection: close, and closes connections on which nothing happens. It
+// Drain ends serving: it closes the listener, one of ListenShared once its queue is empty, lets requests
+// be answered, with Connection: close, and closes connections on which nothing happens. It
 // returns when no connection is left; or when ctx is done, after cutting off
 // those that are left, with an error that says how many.
 func (s *Server) Drain(ctx context.Context) error {
@@ -89,6 +89,12 @@ func (s *Server) Drain(ctx context.Context) error {
 	l := s.listener.Load()
 	if l == nil {
 		return nil
+	}
+	if sh, ok := l.Listener.(shared); ok && sh.leave() {
+		select {
+		case <-s.served:
+		case <-ctx.Done():
+		}
 	}
 	_ = l.Close()
 	<-s.served

@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/cmdline"
 	"github.com/alecthomas/kong"
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 const description = `Serves the snapshots that a builder has published to an object store.
@@ -51,7 +52,8 @@ func (k *trustKey) UnmarshalText(b []byte) error {
 type cli struct {
 	Store         string          `placeholder:"STORE" group:"Store and addresses:" help:"Where the snapshots are."`
 	FallbackStore string          `placeholder:"STORE" group:"Store and addresses:" help:"A copy of the store, read where the store does not answer: a replica, or what builder backup makes. It may be behind; nothing older than before is taken from it."`
-	Listen        cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address."`
+	Listen        cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address. A socket that systemd passes takes its place; one named admin takes that of --admin."`
+	ReusePort     bool            `group:"Store and addresses:" help:"Share --listen with other edges of the same user on this machine (Linux): for more than some 40 processors, and to start the next edge before the last one stops, so that no connection is refused. An edge joins once it is ready. Each needs its own --admin and --cache-dir."`
 	Admin         cmdline.Address `default:"127.0.0.1:9090" group:"Store and addresses:" help:"Address of /livez, /readyz, /status, /metrics. Not for the public."`
 	AdminHost     []string        `placeholder:"NAME" group:"Store and addresses:" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
 
@@ -90,7 +92,7 @@ type cli struct {
 	ReadTimeout  time.Duration `default:"5s" group:"Times:" help:"Time for a request to arrive."`
 	WriteTimeout time.Duration `default:"10s" group:"Times:" help:"Time for an answer to be taken."`
 	IdleTimeout  time.Duration `default:"75s" group:"Times:" help:"Time a connection may be idle."`
-	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, serve on for that long with /readyz at 503, unless nobody was connected for as long."`
+	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, serve on for that long with /readyz at 503; an edge that no request reached for as long stops at once."`
 	DrainTimeout time.Duration `default:"15s" group:"Times:" help:"After that, be done within."`
 
 	BoardLogos []string      `placeholder:"ORIGIN" group:"Pages, logs, profiles:" help:"Origin that the market board may load logos from, such as https://static.coinpaprika.com; monograms stand for all others. Repeatable."`
@@ -117,7 +119,8 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 	return edge.Config{
 		Store: c.Store, FallbackStore: c.FallbackStore,
 		Listen: string(c.Listen), Admin: string(c.Admin), AdminHosts: c.AdminHost, Pprof: c.Pprof,
-		AuthOff: c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, BoardLogos: c.BoardLogos,
+		ReusePort: c.ReusePort,
+		AuthOff:   c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, BoardLogos: c.BoardLogos,
 		LimitStore: c.LimitStore,
 		CacheSize:  max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize),
 		HistoryFetch: int64(c.HistoryFetch),
@@ -160,25 +163,43 @@ func (serveCmd) Run(ctx context.Context, c *cli, log *slog.Logger) error {
 			"--cache-dir %s is the store's folder, which an edge only reads: want a folder of its own", c.CacheDir)
 	}
 	tuneCollector(int64(c.CacheSize))
-	e, err := edge.New(ctx, c.config(log))
+	cfg := c.config(log)
+	var err error
+	if cfg.PublicSocket, cfg.AdminSocket, err = passedSockets(); err != nil {
+		return err
+	}
+	cfg.OnReady = func() { tellSystemd(log, daemon.SdNotifyReady) }
+	cfg.OnDrain = func() { tellSystemd(log, daemon.SdNotifyStopping) }
+	e, err := edge.New(ctx, cfg)
 	if err != nil {
 		return err
 	}
+	alive, ended := context.WithCancel(context.WithoutCancel(ctx))
+	defer ended()
+	go feedWatchdog(alive, e.AdminAddr().String(), log)
 	return e.Run(ctx)
 }
 
 // Run asks the edge of this machine for its readiness.
 func (healthCmd) Run(ctx context.Context, c *cli) error {
-	host, port, err := net.SplitHostPort(string(c.Admin))
-	if err != nil || port == "0" {
+	if _, port, err := net.SplitHostPort(string(c.Admin)); err != nil || port == "0" {
 		return cmdline.Wrong("--admin %q: want the address of the edge that is asked", c.Admin)
+	}
+	return ask(ctx, string(c.Admin), "/readyz")
+}
+
+// ask asks an admin listener of this machine, and returns why its answer is not 200.
+func ask(ctx context.Context, admin, path string) error {
+	host, port, err := net.SplitHostPort(admin)
+	if err != nil {
+		return err
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "localhost"
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, nil)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// adminSocket is the FileDescriptorName= of a socket for --admin. Others are for --listen.
+const adminSocket = "admin"
+
+// passedSockets returns the sockets that systemd passes, by man sd_listen_fds; nil: none.
+func passedSockets() (public, admin net.Listener, err error) {
+	named, err := activation.ListenersWithNames()
+	if err != nil {
+		return nil, nil, fmt.Errorf("sockets of systemd: %w", err)
+	}
+	for name, all := range named {
+		place := &public
+		if name == adminSocket {
+			place = &admin
+		}
+		for _, ln := range all {
+			if *place != nil {
+				return nil, nil, fmt.Errorf("systemd passes sockets at %v and %v: want one for --listen, and one with "+
+					"FileDescriptorName=%s for --admin", (*place).Addr(), ln.Addr(), adminSocket)
+			}
+			*place = ln
+		}
+	}
+	return public, admin, nil
+}
+
+// tellSystemd sends what man sd_notify describes, if systemd started this process and listens.
+func tellSystemd(log *slog.Logger, state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		log.Warn("systemd was not told", "state", state, "err", err)
+	}
+}
+
+// feedWatchdog tells systemd that the edge is alive while its admin listener answers, if the unit has
+// a WatchdogSec=.
+func feedWatchdog(ctx context.Context, admin string, log *slog.Logger) {
+	patience, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("no watchdog", "err", err)
+	}
+	if patience <= 0 {
+		return
+	}
+	ticker := time.NewTicker(patience / 4)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := ask(ctx, admin, "/livez"); err == nil {
+			tellSystemd(log, daemon.SdNotifyWatchdog)
+		} else if ctx.Err() == nil {
+			log.Error("the watchdog gets no answer", "err", err)
+		}
+	}
+}
