@@ -106,6 +106,7 @@ type conn struct {
 	// state holds the state in its last stateBits bits. The others count changes, so that two
 	// readings tell whether anything happened in between.
 	state   atomic.Uint32
+	asked   atomic.Int64 // when its last request was answered, in nanoseconds since listener.began; 0: none was
 	closed  atomic.Bool
 	last    bool // the last answer was written: linger before closing
 	broken  bool // what the peer has not taken is not worth keeping

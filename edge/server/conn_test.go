@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"runtime"
@@ -243,6 +244,46 @@ func TestDrain(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestQuiet: a server is busy with requests, and not with connections that wait for one.
+func TestQuiet(t *testing.T) {
+	release, entered := make(chan struct{}), make(chan struct{})
+	s, addr := start(t, func(cfg *Config) {
+		cfg.Answer = func(r *Request) error {
+			if r.Query.Page == 2 {
+				entered <- struct{}{}
+				<-release
+			}
+			return stub(r)
+		}
+	})
+	dial(t, addr)
+	until(t, func() bool { return s.Stats().Open == 1 })
+	if got := s.Quiet(); got != math.MaxInt64 {
+		t.Errorf("before the first request: quiet for %v", got)
+	}
+	busy := dial(t, addr).send(request("GET", assets+"?page=2"))
+	<-entered
+	if got := s.Quiet(); got != 0 {
+		t.Errorf("beside a request: quiet for %v", got)
+	}
+	began := time.Now()
+	close(release)
+	expect(t, 200, "", busy.receive("GET"))
+	until(t, func() bool { return s.Quiet() > 0 })
+	quiet := s.Quiet()
+	if quiet > time.Since(began) {
+		t.Errorf("after the answer: quiet for %v", quiet)
+	}
+	busy.Close()
+	until(t, func() bool { return s.Stats().Open == 1 })
+	if got := s.Quiet(); got < quiet || got > time.Since(began) {
+		t.Errorf("once the connection is gone: quiet for %v, before that %v", got, quiet)
+	}
+	half := dial(t, addr).send("GET / HT")
+	until(t, func() bool { return s.Quiet() == 0 })
+	half.Close()
 }
 
 // TestDrainTimeout: what does not end in time is cut off, and said so.

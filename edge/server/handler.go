@@ -182,6 +182,7 @@ func (s *Server) finish(r *Request) {
 	r.took = time.Since(r.Now)
 	if r.conn != nil {
 		r.conn.now = r.Now.Add(r.took)
+		r.conn.asked.Store(int64(r.conn.now.Sub(r.conn.listener.began)))
 	}
 }
 

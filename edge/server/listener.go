@@ -35,13 +35,14 @@ type listener struct {
 	refusing                               sync.WaitGroup
 	refusals                               chan struct{} // one for each that is under way
 	turns                                  chan struct{} // see conn.yield
+	began                                  time.Time
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
 	all      account
 	accounts map[netip.Prefix]*account // of the addresses that have connections, and of their networks
 	holders  [resources]int            // connections that hold some
-	left     time.Time                 // when the last connection left, if there is none; zero: there never was one
+	asked    int64                     // the latest conn.asked of the connections that have left
 	empty    chan struct{}             // closed when there is no connection left; nil while no drain waits for that
 	stop     chan struct{}             // closed with the listener
 }
@@ -56,6 +57,7 @@ func newListener(ln net.Listener, cfg *Config) *listener {
 		maxBytes: cfg.MaxWaitingBytes, maxBytesOne: max(1, cfg.MaxWaitingBytes/8),
 		proxies: cfg.ProxyProtocol, trusted: cfg.TrustedProxies,
 		refusals: make(chan struct{}, maxRefusing), turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		began: time.Now(),
 		conns: map[*conn]struct{}{}, accounts: map[netip.Prefix]*account{}, stop: make(chan struct{}),
 	}
 }
@@ -164,11 +166,8 @@ func (l *listener) leave(c *conn) {
 	defer l.mu.Unlock()
 	delete(l.conns, c)
 	l.holdNothing(c)
-	if len(l.conns) > 0 {
-		return
-	}
-	l.left = time.Now()
-	if l.empty != nil {
+	l.asked = max(l.asked, c.asked.Load())
+	if len(l.conns) == 0 && l.empty != nil {
 		close(l.empty)
 		l.empty = nil
 	}

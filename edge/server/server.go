@@ -158,7 +158,8 @@ func (s *Server) cut(ctx context.Context, l *listener, none <-chan struct{}) err
 	return fmt.Errorf("drain: %d connections were cut off: %w", n, context.Cause(ctx))
 }
 
-// Quiet returns how long there has been no connection; 0: there is one.
+// Quiet returns how long there has been nothing to do: no request, and no stream of /events.
+// Connections that wait for a request count as nothing.
 func (s *Server) Quiet() time.Duration {
 	l := s.listener.Load()
 	if l == nil {
@@ -166,13 +167,17 @@ func (s *Server) Quiet() time.Duration {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.conns) > 0 {
-		return 0
+	asked := l.asked
+	for c := range l.conns {
+		if state(c.state.Load()&(1<<stateBits-1)) != idle {
+			return 0
+		}
+		asked = max(asked, c.asked.Load())
 	}
-	if l.left.IsZero() {
+	if asked == 0 {
 		return math.MaxInt64
 	}
-	return time.Since(l.left)
+	return time.Since(l.began) - time.Duration(asked)
 }
 
 // Stats counts connections.
