@@ -350,6 +350,8 @@ func (e *Edge) Run(ctx context.Context) error {
 	// Refreshing and the admin listener outlive ctx, for as long as it drains.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
 	failed := make(chan error, 2)
 	var running sync.WaitGroup
 	running.Go(func() { e.refresher.Run(work, e.engine.Warm) })
@@ -389,6 +391,7 @@ func (e *Edge) Run(ctx context.Context) error {
 		}
 		err = e.serveOn(failed)
 	case err = <-failed:
+		leave()
 	}
 	drain, cancel := context.WithTimeout(work, e.cfg.DrainTimeout)
 	defer cancel()

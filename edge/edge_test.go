@@ -279,6 +279,14 @@ func TestReusePort(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	must.OK(t, stop())
+
+	taken := must.Get(server.Listen("127.0.0.1:0"))(t)
+	defer taken.Close()
+	e = must.Get(New(t.Context(), Config{Reader: mem, Listen: taken.Addr().String(), Admin: "127.0.0.1:0",
+		ReusePort: true, AuthOff: true, OnReady: func() { t.Error("it is ready") }}))(t)
+	if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "--listen: ") {
+		t.Errorf("at a port that another holds: %v", err)
+	}
 }
 
 // TestReady: an edge that has not read the key set is not ready; a store that has
