@@ -2,10 +2,13 @@ package check
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/prometheus/common/promslog"
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/discovery/dns"
@@ -29,9 +32,15 @@ import (
 // Kubernetes does, with nothing left over.
 func objects(t *testing.T, folder string) (all []runtime.Object) {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
-		Run(filesys.MakeFsOnDisk(), filepath.Join(deploy, "kubernetes", folder))
+	dir := filepath.Join(deploy, "kubernetes", folder)
+	if folder == podmonitor { // a component, which is built with something else
+		dir = withComponent(t, dir)
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := monitoringv1.AddToScheme(scheme.Scheme); err != nil {
 		t.Fatal(err)
 	}
 	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
@@ -47,6 +56,30 @@ func objects(t *testing.T, folder string) (all []runtime.Object) {
 		all = append(all, o)
 	}
 	return all
+}
+
+const podmonitor = "podmonitor"
+
+// withComponent returns a folder that adds the component of another one to base.
+func withComponent(t *testing.T, component string) string {
+	t.Helper()
+	dir := t.TempDir()
+	of := func(folder string) string {
+		abs, err := filepath.Abs(folder)
+		if err == nil {
+			abs, err = filepath.Rel(dir, abs)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return abs
+	}
+	text := fmt.Sprintf("namespace: marketdata\nresources: [%s]\ncomponents: [%s]\n",
+		of(filepath.Join(component, "../base")), of(component))
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func kubernetesProcesses(t *testing.T, folder string) (all []process) {
@@ -160,7 +193,7 @@ func TestKubernetes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{"base", "example"} {
+	for _, folder := range []string{"base", "example", podmonitor} {
 		named := map[string]string{} // what is named, by whom
 		there := map[string]bool{}
 		all := objects(t, folder)
@@ -224,6 +257,23 @@ func TestKubernetes(t *testing.T) {
 				}
 			case *autoscalingv2.HorizontalPodAutoscaler:
 				name("%s %s", o.Spec.ScaleTargetRef.Kind, o.Spec.ScaleTargetRef.Name)
+			case *monitoringv1.PodMonitor:
+				if o.Namespace != "marketdata" || o.Spec.JobLabel != nameLabel {
+					t.Errorf("%s: in %s, with the jobs of label %s", o.Name, o.Namespace, o.Spec.JobLabel)
+				}
+				for _, e := range o.Spec.Selector.MatchExpressions {
+					for _, value := range e.Values {
+						pods := podsOf(map[string]string{e.Key: value})
+						there["job "+value] = true
+						for _, endpoint := range o.Spec.PodMetricsEndpoints {
+							name("%s port %s", pods, *endpoint.Port)
+						}
+					}
+				}
+				for _, m := range regexp.MustCompile(`job="(\w+)"`).FindAllStringSubmatch(
+					read(t, deploy, "prometheus", "rules.yml"), -1) {
+					name("job %s", m[1])
+				}
 			case *policyv1.PodDisruptionBudget:
 				name("%s", podsOf(o.Spec.Selector.MatchLabels))
 			}
@@ -248,5 +298,8 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// podsOf names pods by the label that selectors select by.
-func podsOf(labels map[string]string) string { return "pods " + labels["app.kubernetes.io/name"] }
+// nameLabel is the label that selectors select by.
+const nameLabel = "app.kubernetes.io/name"
+
+// podsOf names pods by it.
+func podsOf(labels map[string]string) string { return "pods " + labels[nameLabel] }
