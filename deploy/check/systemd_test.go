@@ -28,7 +28,7 @@ func systemdProcesses(t *testing.T) (all []process) {
 	for _, file := range slices.Concat(files, dropIns) {
 		text := read(t, file)
 		if dir := filepath.Dir(file); dir != units {
-			text = read(t, strings.TrimSuffix(dir, ".d")) + text
+			text = read(t, strings.Replace(strings.TrimSuffix(dir, ".d"), "@.", ".", 1)) + text
 		}
 		options, err := unit.DeserializeOptions(strings.NewReader(text))
 		if err != nil {
@@ -44,8 +44,11 @@ func systemdProcesses(t *testing.T) (all []process) {
 		}
 		cache, state := "/var/cache/"+is["CacheDirectory"], "/var/lib/"+is["StateDirectory"]
 		args := strings.Fields(strings.NewReplacer("${CACHE_DIRECTORY}", cache, "${STATE_DIRECTORY}", state,
-			"${CREDENTIALS_DIRECTORY}", credentials).Replace(is["ExecStart"]))
+			"${CREDENTIALS_DIRECTORY}", credentials, "%i", "1").Replace(is["ExecStart"]))
 		args[0] = strings.TrimPrefix(args[0], "/usr/local/bin/")
+		if is["Type"] == "notify" && !strings.Contains(is["RestrictAddressFamilies"], "AF_UNIX") {
+			t.Errorf("%s: it cannot tell systemd that it is ready", file)
+		}
 		p := process{where: file, args: args, writable: []string{cache, state}, memory: is["MemoryMax"]}
 		env := filepath.Join(units, strings.TrimPrefix(is["EnvironmentFile"], "/etc/marketdata/"))
 		if p.env, err = dotenv.Read(env); err != nil {
@@ -70,28 +73,49 @@ func systemdProcesses(t *testing.T) (all []process) {
 	return all
 }
 
-// TestSystemd: systemd takes the units, with what is dropped in, and finds them
-// locked enough.
+// TestSystemd: systemd takes the units, with what is dropped in, and finds them locked enough. The
+// socket has the address of the edge.
 func TestSystemd(t *testing.T) {
 	dir := t.TempDir()
-	all := systemdProcesses(t)
-	slices.Reverse(all) // what is dropped in first
-	for _, p := range all {
+	var files []string
+	install := func(name, from string) {
 		// It wants the program to be there.
-		text := strings.ReplaceAll(read(t, p.where), "/usr/local/bin/", bin+"/")
-		file := filepath.Join(dir, strings.TrimPrefix(p.where, units))
+		text := strings.ReplaceAll(read(t, from), "/usr/local/bin/", bin+"/")
+		file := filepath.Join(dir, name)
 		if err := errors.Join(
 			os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasSuffix(file, ".conf") {
-			continue
+		if filepath.Dir(file) == dir {
+			files = append(files, file)
 		}
+	}
+	all := systemdProcesses(t)
+	for _, p := range all {
+		install(strings.TrimPrefix(p.where, units+"/"), p.where)
+	}
+	install("marketdata-edge@.service", units+"/marketdata-edge.service") // as packages have it
+	socket := units + "/marketdata-edge.socket"
+	install("marketdata-edge.socket", socket)
+	options, err := unit.DeserializeOptions(strings.NewReader(read(t, socket)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		for _, o := range options {
+			if o.Name == "ListenStream" && p.args[0] == "edge" && ":"+o.Value != p.flag(t, "listen") {
+				t.Errorf("%s: %s, but --listen is %s", socket, o.Value, p.flag(t, "listen"))
+			}
+		}
+	}
+	for _, file := range files {
 		// Warnings about units of this machine are no matter.
 		if out := tool(t, nil, "systemd-analyze", "verify", "--man=no", file); strings.Contains(
 			out, filepath.Base(file)) {
 			t.Error(out)
 		}
-		tool(t, nil, "systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", file)
+		if strings.HasSuffix(file, ".service") {
+			tool(t, nil, "systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", file)
+		}
 	}
 }

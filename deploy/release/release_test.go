@@ -123,7 +123,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s is not that of the archive", p)
 		}
 	}
-	for _, unit := range []string{"builder", "edge"} {
+	for _, unit := range []string{"builder", "edge", "edge@"} {
 		text := packed["usr/lib/systemd/system/marketdata-"+unit+".service"]
 		for _, m := range regexp.MustCompile(`(?m)^(?:ExecStart|EnvironmentFile)=/(\S+)`).FindAllSubmatch(text, -1) {
 			if packed[string(m[1])] == nil {
