@@ -271,6 +271,9 @@ type (
 // ErrLost is the builder's error for a cell that is missing although the store had it.
 var ErrLost = publish.ErrLost
 
+// DefaultRate and DefaultBurst are the limits of keys that are made without any.
+const DefaultRate, DefaultBurst = keys.DefaultRate, keys.DefaultBurst
+
 // Key makes an API key in a store.
 func Key(tb testing.TB, store artifacts.Store, rate, burst int) keys.Created {
 	tb.Helper()
