@@ -7,6 +7,7 @@ package clients
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"maps"
 	"math"
@@ -15,18 +16,19 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
-	"strings"
+	"sync"
 	"testing"
+	"time"
 
-	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi"
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
 )
 
 // required turns skipping into failing; "make test-clients" sets it.
 const required = "MARKETDATA_REQUIRE_CLIENTS"
+
+// version is that of all clients.
+const version = "1.0.0"
 
 // output is a line of a runner.
 type output map[string]any
@@ -53,7 +55,7 @@ func TestClients(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(t)
 			}
-			f := newFronts(t)
+			f := newFronts(t, c.dir)
 			var run []*testCase
 			for _, one := range cases {
 				f.add(one)
@@ -153,92 +155,30 @@ func holds(got, want any) bool {
 	return reflect.DeepEqual(got, want)
 }
 
-// TestQuickStart packs each client, and runs with the package what its README
-// shows.
-func TestQuickStart(t *testing.T) {
-	for _, c := range []struct {
-		dir, language, program string
-		pack                   func(t *testing.T, dir, into string)
-		file                   string
-		command                []string
-		want                   string
-	}{
-		{"go", "go", "go", goModule, "main.go", []string{"go", "run", "."}, "64447.198255415 [no-such]"},
-		{"python", "python", python(), wheel, "start.py", []string{python(), "start.py"},
-			"64447.198255415 ['no-such']"},
-		{"typescript", "js", modules + "tsc", tarball, "start.js", []string{"node", "start.js"},
-			"64447.198255415 [ 'no-such' ]"},
-	} {
-		t.Run(c.dir, func(t *testing.T) {
-			if c.dir == "typescript" {
-				c.program = filepath.Join(c.dir, c.program)
-			}
-			have(t, c.program)
-			readme := must.Get(os.ReadFile(filepath.Join(c.dir, "README.md")))(t)
-			_, start, _ := strings.Cut(string(readme), "```"+c.language+"\n")
-			start, _, _ = strings.Cut(start, "```")
-			store, into := openapitest.Market(t), t.TempDir()
-			key, base := teststore.Key(t, store, 100, 100).Key, openapitest.Start(t, edge.Config{Reader: store})
-			openapitest.Await(t, base, key)
-			c.pack(t, c.dir, into)
-			write(t, filepath.Join(into, c.file),
-				strings.NewReplacer("https://host", base, "mdk_live_…", key).Replace(start))
-			got := string(execute(t, into, nil, c.command...))
-			if want := c.want + "\n1 BTC\n2 ETH\n5 USDX\n7 SALT\n9 PTL\n12 PTL\n14 ZZZ\n"; got != want {
-				t.Errorf("it prints\n%s\nwant\n%s", got, want)
-			}
-		})
-	}
-}
-
-// goModule makes a module in a folder that requires the client's.
-func goModule(t *testing.T, dir, into string) {
-	at := must.Get(filepath.Abs(dir))(t)
-	const path = "example.com/marketdata/edge/openapi/clients/go"
-	write(t, filepath.Join(into, "go.mod"),
-		"module start\n\ngo 1.23.0\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+at+"\n")
-}
-
-// wheel builds a wheel and unpacks it into a folder.
-func wheel(t *testing.T, dir, into string) {
-	copied := t.TempDir() // builds write beside their source
-	must.OK(t, os.CopyFS(copied, os.DirFS(dir)))
-	execute(t, copied, nil, python(), "-m", "build", "--no-isolation", "--outdir", "packed")
-	wheels, err := filepath.Glob(filepath.Join(copied, "packed", "*.whl"))
-	if err != nil || len(wheels) != 1 {
-		t.Fatal(wheels, err)
-	}
-	execute(t, into, nil, python(), "-m", "zipfile", "--extract", wheels[0], ".")
-}
-
-// tarball packs an npm package and unpacks it into a folder's node_modules.
-func tarball(t *testing.T, dir, into string) {
-	at := filepath.Join(into, modulesDir, "marketdata-client")
-	must.OK(t, os.MkdirAll(at, 0o755))
-	execute(t, dir, nil, "npm", "pack", "--pack-destination", into)
-	execute(t, into, nil, "tar", "-xzf", "marketdata-client-1.0.0.tgz", "-C", at, "--strip-components=1")
-	write(t, filepath.Join(into, "package.json"), `{"type": "module"}`)
-}
-
 func write(t *testing.T, path, text string) {
 	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // compile makes types from the OpenAPI document, which it lints, and compiles
-// with them: test/document.ts says that the client's own types are the same.
+// with them: test/document.ts says that the client's own types are the same. It
+// does so once.
 func compile(t *testing.T) {
 	have(t, "typescript/"+modules+"tsc")
-	must.OK(t, os.MkdirAll("typescript/generated", 0o755))
-	write(t, "typescript/generated/openapi.json", document(t))
-	// Fetched when it is used: with all it needs it is six times as much as the rest.
-	execute(t, "typescript", []string{"npm_config_ignore_scripts=true"}, "npx", "--yes",
-		"@stoplight/spectral-cli@6.16.3", "lint", "--fail-severity=hint", "generated/openapi.json")
-	execute(t, "typescript", []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"},
-		modules+"redocly", "lint", "generated/openapi.json")
-	execute(t, "typescript", nil, modules+"openapi-typescript", "generated/openapi.json", "--output",
-		"generated/api.ts")
-	execute(t, "typescript", nil, modules+"tsc")
+	compileOnce.Do(func() {
+		must.OK(t, os.MkdirAll("typescript/generated", 0o755))
+		write(t, "typescript/generated/openapi.json", document(t))
+		// Fetched when it is used: with all it needs it is six times as much as the rest.
+		execute(t, "typescript", []string{"npm_config_ignore_scripts=true"}, "npx", "--yes",
+			"@stoplight/spectral-cli@6.16.3", "lint", "--fail-severity=hint", "generated/openapi.json")
+		execute(t, "typescript", []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"},
+			modules+"redocly", "lint", "generated/openapi.json")
+		execute(t, "typescript", nil, modules+"openapi-typescript", "generated/openapi.json", "--output",
+			"generated/api.ts")
+		execute(t, "typescript", nil, modules+"tsc")
+	})
 }
+
+var compileOnce sync.Once
 
 // document is the OpenAPI document.
 func document(t *testing.T) string {
@@ -270,7 +210,10 @@ func have(t *testing.T, program string) {
 // execute runs a command in a folder and returns what it prints.
 func execute(t *testing.T, dir string, env []string, command ...string) []byte {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.WaitDelay = time.Second // for the output of its children
 	var complaints bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), &complaints
 	out, err := cmd.Output()

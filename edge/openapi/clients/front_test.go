@@ -29,10 +29,11 @@ var first = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // testCase is one of cases.json. The runners read the fields down to Take.
 type testCase struct {
 	Name    string          `json:"name"`
-	Base    string          `json:"base"` // set here, as is Key when it is empty
+	Base    *string         `json:"base"` // set here when it is missing, as is Key
 	Key     string          `json:"key"`
 	Call    string          `json:"call"`
-	Mode    string          `json:"mode,omitempty"` // refresh, pages, rows; else one answer
+	Mode    string          `json:"mode,omitempty"`  // refresh, pages, rows; else one answer
+	Words   string          `json:"words,omitempty"` // of search
 	Query   json.RawMessage `json:"query,omitempty"`
 	Retries *int            `json:"retries,omitempty"`
 	Take    int             `json:"take,omitempty"` // of events
@@ -56,9 +57,9 @@ type testCase struct {
 // front stands before an edge for one case, and does what the case says.
 type front struct {
 	*testCase
-	t         *testing.T
-	edge, key string
-	swap      func() // before the second request
+	t                *testing.T
+	edge, key, agent string
+	swap             func() // before the second request
 
 	mu       sync.Mutex
 	requests int
@@ -73,12 +74,15 @@ type fronts struct {
 	cases                 map[string]*front // by name
 	market, empty         string
 	key, emptyKey, narrow string
+	agent                 string
 }
 
-func newFronts(t *testing.T) *fronts {
+// newFronts starts the edges for the runner of a language, whose requests must say so.
+func newFronts(t *testing.T, language string) *fronts {
 	store, empty := openapitest.Market(t), memstore.New()
 	f := &fronts{
-		t: t, cases: map[string]*front{}, key: teststore.Key(t, store, 1000, 1000).Key,
+		t: t, cases: map[string]*front{}, agent: "conformance/1 marketdata-" + language + "/" + version,
+		key:    teststore.Key(t, store, 1000, 1000).Key,
 		narrow: teststore.Key(t, store, 1, 1).Key, emptyKey: teststore.Key(t, empty, 1000, 1000).Key,
 	}
 	f.market, f.empty = openapitest.Start(t, edge.Config{Reader: store}),
@@ -100,7 +104,7 @@ func newFronts(t *testing.T) *fronts {
 
 // add starts what a case needs.
 func (f *fronts) add(c testCase) {
-	s := &front{testCase: &c, t: f.t, edge: f.market, key: f.key}
+	s := &front{testCase: &c, t: f.t, edge: f.market, key: f.key, agent: f.agent}
 	switch c.Edge {
 	case "":
 	case "empty":
@@ -141,7 +145,10 @@ func (f *fronts) add(c testCase) {
 		addr = proxy.Addr()
 	}
 	name := strconv.Itoa(len(f.cases))
-	c.Base = "http://" + addr + "/" + name
+	if c.Base == nil {
+		base := "http://" + addr + "/" + name
+		c.Base = &base
+	}
 	if c.Key == "" {
 		c.Key = s.key
 	}
@@ -180,6 +187,9 @@ func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 		step = s.Script[s.requests]
 	}
 	s.requests++
+	if got := r.UserAgent(); got != s.agent {
+		s.t.Errorf("%s: User-Agent %q, want %q", s.Name, got, s.agent)
+	}
 	if s.requests == 2 && s.swap != nil {
 		s.swap()
 	}

@@ -1,90 +1,139 @@
 // Package marketdata is a client of the Market Data Service, version 1 of its
 // interface. It needs the standard library alone.
 //
-//	client := &marketdata.Client{BaseURL: "https://host", Key: "mdk_live_…"}
-//	answer, err := client.Quotes(ctx, marketdata.Query{Symbols: []string{"BTC"}})
-//	for row, err := range marketdata.Rows(ctx, client.Assets, marketdata.Query{Size: 100}) { … }
+//	client, err := marketdata.New("https://host", "mdk_live_…")
+//	answer, err := client.Quotes(ctx, marketdata.QuotesQuery{Symbol: []string{"BTC"}})
+//	for row, err := range marketdata.Rows(ctx, client.Assets, marketdata.AssetsQuery{Size: 100}) { … }
 package marketdata
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Client asks one service. Its methods are safe for concurrent use; its fields
-// must not change after the first call.
+// Version is this client's version, which its User-Agent names.
+const Version = "1.0.0"
+
+// Client asks one service. Its methods are safe for concurrent use. New makes one.
 type Client struct {
-	BaseURL string // "https://host", without /openapi/v1
-	Key     string // mdk_live_…
-
-	HTTP    *http.Client  // nil: http.DefaultClient. Redirects are not followed: they would carry the key elsewhere
-	Timeout time.Duration // of one attempt, its body included; 0: 10 s
-	Retries int           // attempts after the first; 0: 3; negative: none
-	MaxWait time.Duration // a longer Retry-After is returned as the error it came with; 0: 30 s
-	// Sleep waits between attempts; nil: by the clock.
-	Sleep func(context.Context, time.Duration) error
+	base, key, agent string
+	http             http.Client
+	timeout, maxWait time.Duration
+	retries          int
+	wait             func(context.Context, time.Duration) error
 }
 
-// Query are an endpoint's parameters. A zero value is not sent; Answer.Ignored
-// names what the endpoint did not use.
-type Query struct {
-	IDs            []int64
-	Slugs, Symbols []string  // up to 100 values of each
-	Categories     []string  // slugs, of Markets
-	Chains         []string  // likewise
-	Page, Size     int       // page mode; Size up to 100
-	Limit, Offset  int       // offset mode
-	Sort           string    // "rank", "market_cap:desc"
-	Fields         []string  // of Assets: "links"; of Markets: "groups"
-	By             string    // of Trending
-	Window         string    // of History: "24h", "7d", "30d", "90d", "1y"
-	At             time.Time // the snapshot to answer from: Answer.SnapshotTime of an earlier answer
+// New returns a client of the service at baseURL, "https://host" without
+// /openapi/v1. The key may be empty if the service needs none. An invalid
+// base URL, key or option is an error.
+func New(baseURL, key string, options ...Option) (*Client, error) {
+	u, err := url.Parse(baseURL)
+	var problem string
+	switch { // No message repeats the URL: it may be a key in the wrong place.
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		problem = "the base URL must be like https://host"
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		problem = "the base URL must have no user, query or fragment"
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/openapi/v1"):
+		problem = "the base URL must not end in /openapi/v1, which the client adds"
+	case !visible(key, 0x21):
+		problem = "the key must not have blanks, line breaks or characters outside ASCII"
+	}
+	if problem != "" {
+		return nil, errors.New("marketdata: " + problem)
+	}
+	c := &Client{base: strings.TrimRight(baseURL, "/"), key: key, agent: "marketdata-go/" + Version,
+		timeout: 10 * time.Second, maxWait: 30 * time.Second, retries: 3, wait: wait}
+	for _, option := range options {
+		if err := option(c); err != nil {
+			return nil, fmt.Errorf("marketdata: %w", err)
+		}
+	}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
 }
 
-func (q Query) values() url.Values {
-	v := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			v.Set(name, value)
+// visible reports whether a text is ASCII without control characters and without any below from.
+func visible(text string, from byte) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r < rune(from) || r > '~' }) < 0
+}
+
+// Option changes how a Client asks.
+type Option func(*Client) error
+
+// Timeout limits one attempt, its body included; 10 s unless given.
+func Timeout(d time.Duration) Option {
+	return func(c *Client) error {
+		c.timeout = d
+		return must(d > 0, "Timeout must be more than 0")
+	}
+}
+
+// Retries is how many attempts may follow the first one; 3 unless given.
+func Retries(n int) Option {
+	return func(c *Client) error {
+		c.retries = n
+		return must(n >= 0, "Retries must be at least 0")
+	}
+}
+
+// MaxWait is the longest Retry-After that is waited for; the error that came with a longer one is
+// returned at once. 30 s unless given.
+func MaxWait(d time.Duration) Option {
+	return func(c *Client) error {
+		c.maxWait = d
+		return must(d > 0, "MaxWait must be more than 0")
+	}
+}
+
+// UserAgent puts the name of a program, "board/2.1", before this client's in the User-Agent.
+func UserAgent(program string) Option {
+	return func(c *Client) error {
+		c.agent = program + " marketdata-go/" + Version
+		return must(program != "" && visible(program, ' '), "UserAgent must be visible ASCII, such as board/2.1")
+	}
+}
+
+// Sleep waits between attempts in place of the clock, for tests.
+func Sleep(wait func(context.Context, time.Duration) error) Option {
+	return func(c *Client) error {
+		c.wait = wait
+		return must(wait != nil, "Sleep must not be nil")
+	}
+}
+
+// HTTPClient sends requests with the Transport, Jar and Timeout of h: through a proxy of one's own,
+// with certificates of one's own. Redirects are not followed: they would carry the key elsewhere.
+func HTTPClient(h *http.Client) Option {
+	return func(c *Client) error {
+		if h != nil {
+			c.http = *h
 		}
+		return must(h != nil, "HTTPClient must not be nil")
 	}
-	number := func(name string, n int) {
-		if n != 0 {
-			v.Set(name, strconv.Itoa(n))
-		}
+}
+
+func must(ok bool, problem string) error {
+	if ok {
+		return nil
 	}
-	var ids []string
-	for _, id := range q.IDs {
-		ids = append(ids, strconv.FormatInt(id, 10))
-	}
-	set("id", strings.Join(ids, ","))
-	set("slug", strings.Join(q.Slugs, ","))
-	set("symbol", strings.Join(q.Symbols, ","))
-	set("category", strings.Join(q.Categories, ","))
-	set("chain", strings.Join(q.Chains, ","))
-	number("page", q.Page)
-	number("size", q.Size)
-	number("limit", q.Limit)
-	number("offset", q.Offset)
-	set("sort", q.Sort)
-	set("fields", strings.Join(q.Fields, ","))
-	set("by", q.By)
-	set("window", q.Window)
-	return v
+	return errors.New(problem)
 }
 
 // Answer is a result and what the headers say of it.
 type Answer[T any] struct {
 	Result       T
 	SnapshotTime time.Time           // of the snapshot that answered; zero before the first one
-	NotFound     map[string][]string // values of a filter ("id", "slug", "symbol") that match nothing
+	NotFound     map[string][]string // values of a filter ("id", "slug", …) that match nothing
 	Ignored      []string            // names of parameters that had no part in the answer
 	Limit        *RateLimit          // nil when the answer does not tell
 	RequestID    string
@@ -104,122 +153,86 @@ type RateLimit struct {
 	Remaining, Reset int // requests left; seconds until the bucket is full
 }
 
-// MessageKey is the stable name of an error, for errors.Is.
-type MessageKey string
-
-func (k MessageKey) Error() string { return string(k) }
-
-// The keys of errors.
-const (
-	BadRequest         = MessageKey("BAD_REQUEST")
-	Unauthorized       = MessageKey("UNAUTHORIZED")
-	NotFound           = MessageKey("NOT_FOUND") // Global before the first snapshot
-	PathNotFound       = MessageKey("PATH_NOT_FOUND")
-	MethodNotAllowed   = MessageKey("METHOD_NOT_ALLOWED")
-	RequestTimeout     = MessageKey("REQUEST_TIMEOUT")
-	SnapshotGone       = MessageKey("SNAPSHOT_GONE") // Query.At, Pages, Rows: begin again
-	PayloadTooLarge    = MessageKey("PAYLOAD_TOO_LARGE")
-	TooManyRequests    = MessageKey("TOO_MANY_REQUESTS")
-	HeadersTooLarge    = MessageKey("HEADERS_TOO_LARGE")
-	InternalError      = MessageKey("INTERNAL_ERROR")
-	ServiceUnavailable = MessageKey("SERVICE_UNAVAILABLE")
-)
-
-// Error is an answer that is no success: errors.As gives it, errors.Is compares
-// its Key. Any other error means that no answer arrived.
-type Error struct {
-	Status     int
-	Code       int        // of the envelope; 0 when something in between answered
-	Key        MessageKey // likewise ""
-	Message    string     // for people
-	RetryAfter time.Duration
-	Limit      *RateLimit
-	RequestID  string
-}
-
-func (e *Error) Error() string {
-	return fmt.Sprintf("market data service: %d %s: %s (request %s)", e.Status, e.Key, e.Message, e.RequestID)
-}
-
-// Unwrap returns the Key.
-func (e *Error) Unwrap() error { return e.Key }
-
 // Assets lists the directory of assets.
-func (c *Client) Assets(ctx context.Context, q Query) (*Answer[List[Asset]], error) {
-	return get[List[Asset]](ctx, c, "assets", q)
+func (c *Client) Assets(ctx context.Context, q AssetsQuery) (*Answer[Page[Asset]], error) {
+	return get[Page[Asset]](ctx, c, "assets", q)
 }
 
 // Quotes lists the assets that have a price.
-func (c *Client) Quotes(ctx context.Context, q Query) (*Answer[List[Quote]], error) {
-	return get[List[Quote]](ctx, c, "quotes", q)
+func (c *Client) Quotes(ctx context.Context, q QuotesQuery) (*Answer[Page[Quote]], error) {
+	return get[Page[Quote]](ctx, c, "quotes", q)
 }
 
 // Markets lists the quotes of Quotes with their ranks, in the order of any figure.
-func (c *Client) Markets(ctx context.Context, q Query) (*Answer[List[Market]], error) {
-	return get[List[Market]](ctx, c, "markets", q)
+func (c *Client) Markets(ctx context.Context, q MarketsQuery) (*Answer[Page[Market]], error) {
+	return get[Page[Market]](ctx, c, "markets", q)
 }
 
 // Trending returns up to 20 assets by their 24-hour change.
-func (c *Client) Trending(ctx context.Context, q Query) (*Answer[Items[Quote]], error) {
+func (c *Client) Trending(ctx context.Context, q TrendingQuery) (*Answer[Items[Quote]], error) {
 	return get[Items[Quote]](ctx, c, "trending", q)
 }
 
 // Exchanges lists exchanges.
-func (c *Client) Exchanges(ctx context.Context, q Query) (*Answer[List[Exchange]], error) {
-	return get[List[Exchange]](ctx, c, "exchanges", q)
+func (c *Client) Exchanges(ctx context.Context, q ExchangesQuery) (*Answer[Page[Exchange]], error) {
+	return get[Page[Exchange]](ctx, c, "exchanges", q)
 }
 
-// Global returns the market's totals; of q it takes At alone.
-func (c *Client) Global(ctx context.Context, q Query) (*Answer[Global], error) {
+// Global returns the market's totals; ErrNotFound before the first snapshot.
+func (c *Client) Global(ctx context.Context, q GlobalQuery) (*Answer[Global], error) {
 	return get[Global](ctx, c, "global", q)
 }
 
 // Categories lists groups of assets.
-func (c *Client) Categories(ctx context.Context, q Query) (*Answer[List[Category]], error) {
-	return get[List[Category]](ctx, c, "categories", q)
+func (c *Client) Categories(ctx context.Context, q CategoriesQuery) (*Answer[Page[Category]], error) {
+	return get[Page[Category]](ctx, c, "categories", q)
 }
 
 // Chains lists blockchains.
-func (c *Client) Chains(ctx context.Context, q Query) (*Answer[List[Chain]], error) {
-	return get[List[Chain]](ctx, c, "chains", q)
+func (c *Client) Chains(ctx context.Context, q ChainsQuery) (*Answer[Page[Chain]], error) {
+	return get[Page[Chain]](ctx, c, "chains", q)
 }
 
-// History lists prices over q.Window, of the assets that q names.
-func (c *Client) History(ctx context.Context, q Query) (*Answer[List[History]], error) {
-	return get[List[History]](ctx, c, "history", q)
+// History lists prices over q.Window, of the assets that q names; it must name some.
+func (c *Client) History(ctx context.Context, q HistoryQuery) (*Answer[Page[History]], error) {
+	return get[Page[History]](ctx, c, "history", q)
 }
 
 // Search returns up to 20 assets whose name, symbol or slug has words that begin
-// with those of words; of q it takes At alone.
-func (c *Client) Search(ctx context.Context, words string, q Query) (*Answer[Items[Asset]], error) {
+// with those of words.
+func (c *Client) Search(ctx context.Context, words string, q SearchQuery) (*Answer[Items[Asset]], error) {
 	return get[Items[Asset]](ctx, c, "search", q, "q", words)
 }
 
 // Pages reads a whole listing page by page from one snapshot, that of the first
 // answer, whatever is published meanwhile:
 //
-//	for page, err := range marketdata.Pages(ctx, client.Quotes, marketdata.Query{Size: 100}) { … }
+//	for page, err := range marketdata.Pages(ctx, client.Quotes, marketdata.QuotesQuery{Size: 100}) { … }
 //
-// It ends with the first error. SnapshotGone means that the listing took longer
+// It ends with the first error. ErrSnapshotGone means that the listing took longer
 // than snapshots are retained: begin again.
-func Pages[T any](
-	ctx context.Context, list func(context.Context, Query) (*Answer[List[T]], error), q Query,
-) iter.Seq2[*Answer[List[T]], error] {
-	return func(yield func(*Answer[List[T]], error) bool) {
-		q.Limit, q.Offset = 0, 0
-		for q.Page = max(q.Page, 1); ; q.Page++ {
+func Pages[T any, Q PagesQuery](
+	ctx context.Context, list func(context.Context, Q) (*Answer[Page[T]], error), q Q,
+) iter.Seq2[*Answer[Page[T]], error] {
+	return func(yield func(*Answer[Page[T]], error) bool) {
+		q := q
+		field := reflect.ValueOf(&q).Elem().FieldByName
+		field("Limit").SetZero()
+		field("Offset").SetZero()
+		for number := max(field("Page").Int(), 1); ; number++ {
+			field("Page").SetInt(number)
 			page, err := list(ctx, q)
-			if !yield(page, err) || err != nil || int64(q.Page) >= page.Result.TotalPage {
+			if !yield(page, err) || err != nil || number >= page.Result.TotalPage {
 				return
 			}
-			q.At = page.SnapshotTime
+			field("At").Set(reflect.ValueOf(page.SnapshotTime))
 		}
 	}
 }
 
 // Rows is Pages row by row.
-func Rows[T any](
-	ctx context.Context, list func(context.Context, Query) (*Answer[List[T]], error), q Query,
+func Rows[T any, Q PagesQuery](
+	ctx context.Context, list func(context.Context, Q) (*Answer[Page[T]], error), q Q,
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for page, err := range Pages(ctx, list, q) {
@@ -236,8 +249,38 @@ func Rows[T any](
 	}
 }
 
-func get[T any](ctx context.Context, c *Client, endpoint string, q Query, more ...string) (*Answer[T], error) {
-	values := q.values()
+// parameters returns what a query sends: each field under its name in lower case, but At.
+func parameters(query any) (values url.Values, at time.Time) {
+	values = url.Values{}
+	v := reflect.ValueOf(query)
+	for i := range v.NumField() {
+		text := ""
+		switch value := v.Field(i).Interface().(type) {
+		case time.Time:
+			at = value
+		case string:
+			text = value
+		case int:
+			if value != 0 {
+				text = strconv.Itoa(value)
+			}
+		case []string:
+			text = strings.Join(value, ",")
+		case []int64:
+			text = strings.Trim(strings.ReplaceAll(fmt.Sprint(value), " ", ","), "[]")
+		}
+		if f := v.Field(i); f.Kind() == reflect.Slice && !f.IsNil() && f.Len() == 0 {
+			text = "," // matches nothing; sent as "" it would match all
+		}
+		if text != "" {
+			values.Set(strings.ToLower(v.Type().Field(i).Name), text)
+		}
+	}
+	return values, at
+}
+
+func get[T any](ctx context.Context, c *Client, endpoint string, query any, more ...string) (*Answer[T], error) {
+	values, at := parameters(query)
 	if len(more) == 2 {
 		values.Set(more[0], more[1])
 	}
@@ -245,8 +288,8 @@ func get[T any](ctx context.Context, c *Client, endpoint string, q Query, more .
 	if len(values) > 0 {
 		target += "?" + values.Encode()
 	}
-	if !q.At.IsZero() {
-		header.Set("X-Snapshot-Time", q.At.UTC().Format(time.RFC3339))
+	if !at.IsZero() {
+		header.Set("X-Snapshot-Time", at.UTC().Format(time.RFC3339))
 	}
 	var ask func(context.Context, *Answer[T]) (*Answer[T], error)
 	ask = func(ctx context.Context, before *Answer[T]) (*Answer[T], error) {
@@ -270,7 +313,7 @@ func get[T any](ctx context.Context, c *Client, endpoint string, q Query, more .
 		if before != nil && r.status == http.StatusNotModified {
 			a.Result, a.Unchanged = before.Result, true
 		} else if err := json.Unmarshal(r.result, &a.Result); err != nil {
-			return nil, fmt.Errorf("read the answer of %s: %w", endpoint, err)
+			return nil, &TransportError{fmt.Errorf("read the answer of %s: %w", endpoint, err)}
 		}
 		return a, nil
 	}

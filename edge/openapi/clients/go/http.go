@@ -46,7 +46,7 @@ func (c *Client) do(ctx context.Context, target string, header http.Header) (*re
 
 // once sends a request once. A 304 has no result.
 func (c *Client) once(ctx context.Context, target string, header http.Header) (*reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, or(c.Timeout, 10*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	res, err := c.send(ctx, target, header)
 	if err != nil {
@@ -62,20 +62,24 @@ func (c *Client) once(ctx context.Context, target string, header http.Header) (*
 }
 
 func (c *Client) send(ctx context.Context, target string, header http.Header) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.BaseURL, "/")+target, nil)
+	if c.base == "" {
+		return nil, errors.New("marketdata: this Client was not made by New")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+target, nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header = header.Clone()
-	req.Header.Set("X-Api-Key", c.Key)
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	if c.HTTP != nil {
-		client.Transport, client.Jar, client.Timeout = c.HTTP.Transport, c.HTTP.Jar, c.HTTP.Timeout
+	req.Header.Set("X-Api-Key", c.key)
+	req.Header.Set("User-Agent", c.agent)
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, &TransportError{err}
 	}
-	return client.Do(req)
+	return res, nil
 }
 
-// read returns the result of an answer: an *Error unless its status is 200.
+// read returns the result of an answer: an *APIError unless its status is 200.
 func read(res *http.Response) (json.RawMessage, error) {
 	var envelope struct {
 		Code    int             `json:"code"`
@@ -89,14 +93,14 @@ func read(res *http.Response) (json.RawMessage, error) {
 	}
 	if res.StatusCode == http.StatusOK {
 		if err != nil {
-			return nil, fmt.Errorf("read the answer: %w", err)
+			return nil, &TransportError{fmt.Errorf("read the answer: %w", err)}
 		}
 		return envelope.Result, nil
 	}
-	e := &Error{Status: res.StatusCode, Message: http.StatusText(res.StatusCode), Limit: limit(res.Header),
+	e := &APIError{Status: res.StatusCode, Message: http.StatusText(res.StatusCode), Limit: limit(res.Header),
 		RequestID: res.Header.Get("X-Request-Id")}
 	if err == nil {
-		e.Code, e.Key, e.Message = envelope.Code, envelope.Key, envelope.Message
+		e.Code, e.MessageKey, e.Message = envelope.Code, envelope.Key, envelope.Message
 	}
 	if seconds, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 31); err == nil {
 		e.RetryAfter = time.Duration(seconds) * time.Second
@@ -107,11 +111,9 @@ func read(res *http.Response) (json.RawMessage, error) {
 // pause waits before the attempt after this one. It returns err when there
 // should be none.
 func (c *Client) pause(ctx context.Context, attempt int, err error) error {
-	wait, retries := jitter(250*time.Millisecond<<min(attempt, 10)), c.Retries
-	if retries == 0 {
-		retries = 3
-	}
-	var e *Error
+	wait := jitter(250 * time.Millisecond << min(attempt, 10))
+	var e *APIError
+	var broken *TransportError
 	if errors.As(err, &e) {
 		if !slices.Contains([]int{408, 429, 500, 502, 503, 504}, e.Status) {
 			return err
@@ -119,22 +121,21 @@ func (c *Client) pause(ctx context.Context, attempt int, err error) error {
 		if e.RetryAfter > 0 {
 			wait = e.RetryAfter
 		}
+	} else if !errors.As(err, &broken) {
+		return err // no request was sent
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if attempt >= retries || wait > or(c.MaxWait, 30*time.Second) {
+	if attempt >= c.retries || wait > c.maxWait {
 		return err
 	}
-	return c.sleep(ctx, wait)
+	return c.wait(ctx, wait)
 }
 
-func (c *Client) sleep(ctx context.Context, wait time.Duration) error {
-	if c.Sleep != nil {
-		return c.Sleep(ctx, wait)
-	}
+func wait(ctx context.Context, d time.Duration) error {
 	select {
-	case <-time.After(wait):
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -145,8 +146,8 @@ func (c *Client) sleep(ctx context.Context, wait time.Duration) error {
 // force. It connects again when the stream ends, and ends with an error when
 // that fails too often in a row. After the first event each is passed on
 // at random within three seconds, so that not all clients ask at once.
-// What is read next may still come from an edge that is a moment behind: name
-// the event's time in Query.At.
+// What is read next may still come from an edge that is a moment behind: set
+// the query's At to the event's time.
 func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
 	return func(yield func(time.Time, error) bool) {
 		var last string
@@ -156,7 +157,7 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
 				attempt = 0
 				if ms, ok := strings.CutPrefix(line, "retry:"); ok {
 					if n, err := strconv.Atoi(strings.TrimSpace(ms)); err == nil && n > 0 {
-						again = min(time.Duration(n)*time.Millisecond, or(c.MaxWait, 30*time.Second))
+						again = min(time.Duration(n)*time.Millisecond, c.maxWait)
 					}
 				}
 				id, ok := strings.CutPrefix(line, "id:")
@@ -166,7 +167,7 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
 					return nil
 				}
 				if last != "" {
-					if err := c.sleep(ctx, rand.N(spread)); err != nil {
+					if err := c.wait(ctx, rand.N(spread)); err != nil {
 						return err
 					}
 				}
@@ -180,7 +181,7 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
 			case errors.Is(err, errStop):
 				return
 			case err == io.EOF && ctx.Err() == nil:
-				err = c.sleep(ctx, jitter(again))
+				err = c.wait(ctx, jitter(again))
 			default:
 				err = c.pause(ctx, attempt, err)
 			}
@@ -214,7 +215,7 @@ func (c *Client) stream(ctx context.Context, last string, line func(string) erro
 		return err
 	}
 	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-		return fmt.Errorf("%s in place of events", kind)
+		return &TransportError{fmt.Errorf("%s in place of events", kind)}
 	}
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
@@ -263,13 +264,6 @@ func list(values string) []string {
 		}
 	}
 	return parts
-}
-
-func or(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 // jitter returns a time between half of d and d.

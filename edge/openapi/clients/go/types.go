@@ -14,8 +14,8 @@ type Decimal string
 // Rat returns the number exactly, and false when d is no decimal number.
 func (d Decimal) Rat() (*big.Rat, bool) { return new(big.Rat).SetString(string(d)) }
 
-// List is one page of a listing.
-type List[T any] struct {
+// Page is one page of a listing.
+type Page[T any] struct {
 	Items     []T   `json:"items"`
 	Page      int64 `json:"page"`
 	Total     int64 `json:"total"` // rows that match in the snapshot that answered
@@ -37,7 +37,7 @@ type Asset struct {
 	Slug      string      `json:"slug"`
 	Logo      string      `json:"logo"`
 	Explorers []string    `json:"explorers"`
-	Links     *AssetLinks `json:"links,omitempty"` // with Query.Fields "links" only
+	Links     *AssetLinks `json:"links,omitempty"` // with AssetsQuery.Fields "links" only
 }
 
 // AssetLinks are URLs, "" when unknown.
@@ -63,7 +63,7 @@ type Quote struct {
 type Market struct {
 	Quote
 	Rank   *int64        `json:"rank,omitempty"`   // by market cap, from 1; nil when there is none
-	Groups *MarketGroups `json:"groups,omitempty"` // with Query.Fields "groups" only
+	Groups *MarketGroups `json:"groups,omitempty"` // with MarketsQuery.Fields "groups" only
 }
 
 // MarketGroups are the slugs of the listed groups of which an asset is a coin.
@@ -129,13 +129,16 @@ type GroupMarket struct {
 	CoinsCount     int64     `json:"coins_count"`
 	MarketCapShare Decimal   `json:"market_cap_share"`
 	SnapshotTime   time.Time `json:"snapshot_time"`
-	TopGainers     []struct {
-		ID     int64  `json:"id"`
-		Symbol string `json:"symbol"`
-		Name   string `json:"name"`
-		Slug   string `json:"slug"`
-		Logo   string `json:"logo"`
-	} `json:"top_gainers"`
+	TopGainers     []Gainer  `json:"top_gainers"`
+}
+
+// Gainer is a coin of a group.
+type Gainer struct {
+	ID     int64  `json:"id"`
+	Symbol string `json:"symbol"`
+	Name   string `json:"name"`
+	Slug   string `json:"slug"`
+	Logo   string `json:"logo"`
 }
 
 // History is the course of an asset's price in a window, oldest point first.

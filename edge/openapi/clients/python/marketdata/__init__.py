@@ -1,52 +1,78 @@
 """A client of the Market Data Service, version 1 of its interface, for the standard
 library alone: Client, and AsyncClient with the same methods to await.
 
-    client = Client("https://host", "mdk_live_…")
-    for row in client.rows(client.quotes, size=100):
-        print(row.symbol, row.price)  # Decimal
+    with Client("https://host", "mdk_live_…") as client:
+        for row in client.rows(client.quotes, size=100):
+            print(row.symbol, row.price)  # Decimal
 """
 
 import asyncio
+import base64
 import contextlib
 import http.client
 import socket
+import ssl
 import time
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
-from typing import Any, AsyncIterator, Awaitable, Callable, Iterator, TypeVar, Unpack, cast
-from urllib.parse import urlsplit
+from typing import Any, AsyncIterator, Awaitable, Callable, Iterator, Self, TypeVar, Unpack, cast
+from urllib.parse import unquote
 
 from .core import (
-    MAX_BODY, SILENCE, Answer, ApiError, BadRequest, Core, Events, MarketDataError, NotFound, RateLimit, Reply, Request,
-    ServiceUnavailable, SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized,
+    MAX_BODY, SILENCE, VERSION, Answer, ApiError, BadRequest, Core, Events, HeadersTooLarge, InternalError, MarketDataError,
+    MethodNotAllowed, NotFound, PathNotFound, PayloadTooLarge, RateLimit, Reply, Request, RequestTimeout, ServiceUnavailable,
+    SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized,
 )
 from .types import (
-    Asset, Category, Chain, Exchange, ExchangeMarket, Fees, Gainer, Global, GroupMarket, History, Items, Market, Page, Query,
-    Quote,
+    Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangeMarket, ExchangesQuery, Fees, Gainer,
+    Global, GlobalQuery, GroupMarket, History, HistoryQuery, Items, Market, MarketsQuery, Page, Quote, QuotesQuery, SearchQuery,
+    TrendingQuery,
 )
 
+__version__ = VERSION
 __all__ = [
-    "Answer", "ApiError", "Asset", "AsyncClient", "BadRequest", "Category", "Chain", "Client", "Exchange", "ExchangeMarket", "Fees",
-    "Gainer", "Global", "GroupMarket", "History", "Items", "Market", "MarketDataError", "NotFound", "Page", "Query", "Quote", "RateLimit",
-    "ServiceUnavailable", "SnapshotGone", "TooManyRequests", "TransportError", "Unauthorized",
+    "Answer", "ApiError", "Asset", "AssetsQuery", "AsyncClient", "BadRequest", "CategoriesQuery", "Category", "Chain",
+    "ChainsQuery", "Client", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "Gainer", "Global", "GlobalQuery",
+    "GroupMarket", "HeadersTooLarge", "History", "HistoryQuery", "InternalError", "Items", "Market", "MarketDataError",
+    "MarketsQuery", "MethodNotAllowed", "NotFound", "Page", "PathNotFound", "PayloadTooLarge", "Quote", "QuotesQuery",
+    "RateLimit", "RequestTimeout", "SearchQuery", "ServiceUnavailable", "SnapshotGone", "TooManyRequests", "TransportError",
+    "TrendingQuery", "Unauthorized",
 ]
 
 T = TypeVar("T")
 KEPT = 8  # connections kept open
 
 
-@dataclass(eq=False)
 class _Transport(Core):
     """Sends requests, from any thread."""
 
     def __post_init__(self) -> None:
-        url = urlsplit(self.base)
-        if url.scheme not in ("http", "https") or not url.hostname:
-            raise ValueError(f"{self.base}: not like https://host")
-        self._make = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-        self._at, self._prefix = (url.hostname, url.port), url.path.rstrip("/")
+        super().__post_init__()
+        url, proxy = self._url, self._proxy
+        self._tls = ssl.create_default_context(cafile=self.ca_file) if url.scheme == "https" else None
+        self._prefix = url.path.rstrip("/")
+        self._tunnel: dict[str, str] = {}
+        if proxy and proxy.username is not None:
+            user = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+            self._tunnel = {"proxy-authorization": "Basic " + base64.b64encode(user.encode()).decode()}
+        if proxy and not self._tls:
+            self._prefix = f"http://{url.netloc}{self._prefix}"
+            self._headers |= self._tunnel
         self._kept: list[http.client.HTTPConnection] = []
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        at = self._proxy or self._url
+        host = cast(str, at.hostname)
+        if not self._tls:
+            return http.client.HTTPConnection(host, at.port, timeout=timeout)
+        connection = http.client.HTTPSConnection(host, at.port or (80 if self._proxy else None), timeout=timeout, context=self._tls)
+        if self._proxy:
+            connection.set_tunnel(cast(str, self._url.hostname), self._url.port, self._tunnel)
+        return connection
+
+    def _ask(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
+        connection.request("GET", self._prefix + request.target, headers=self._headers | request.headers)
+        return connection.getresponse()
 
     def _send(self, request: Request) -> Reply | TransportError:
         try:
@@ -61,14 +87,13 @@ class _Transport(Core):
             except (OSError, http.client.HTTPException) as error:
                 return TransportError(f"{type(error).__name__}: {error}")
         try:
-            return self._exchange(self._make(*self._at, timeout=self.timeout), request)
+            return self._exchange(self._connection(self.timeout), request)
         except (OSError, http.client.HTTPException) as error:
             return TransportError(f"{type(error).__name__}: {error}")
 
     def _exchange(self, connection: http.client.HTTPConnection, request: Request) -> Reply:
         try:
-            connection.request("GET", self._prefix + request.target, headers={"x-api-key": self.key, **request.headers})
-            reply = self._read(connection.getresponse())
+            reply = self._read(self._ask(connection, request))
         except BaseException:
             connection.close()
             raise
@@ -85,10 +110,10 @@ class _Transport(Core):
         return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, body)
 
     def _stream(self, request: Request) -> "_Stream | MarketDataError":
-        connection = self._make(*self._at, timeout=SILENCE)
+        connection = self._connection(SILENCE)
         try:
-            connection.request("GET", self._prefix + request.target, headers={"x-api-key": self.key, **request.headers})
-            stream = _Stream(connection, connection.sock, connection.getresponse())
+            connection.connect()
+            stream = _Stream(connection, connection.sock, self._ask(connection, request))
             if stream.response.getheader("content-type", "").startswith("text/event-stream"):
                 return stream
             self._read(stream.response).result()
@@ -127,9 +152,27 @@ class _Stream:
 
 
 class Client(_Transport):
-    """Asks one service. Its methods may be called from several threads."""
+    """Asks one service. Its methods may be called from several threads.
 
-    sleep: Callable[[float], None] = staticmethod(time.sleep)
+    base_url is "https://host", without /openapi/v1; key may be empty if the service needs none.
+
+    timeout: seconds for each wait for the network.
+    retries: how many attempts may follow the first one.
+    max_wait: an error whose Retry-After is longer than these seconds is raised at once.
+    user_agent: name of a program, "board/2.1", to put before this client's in the User-Agent.
+    proxy: "http://proxy:3128" or "http://user:password@proxy:3128".
+    ca_file: certificates (PEM) to trust in place of the system's.
+    sleep: waits between attempts in place of the clock, for tests.
+
+    Raises ValueError for an invalid value, OSError for a ca_file that cannot be read."""
+
+    _clock = staticmethod(time.sleep)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _run(self, steps: Steps[T]) -> T:
         done: Any = None
@@ -143,41 +186,51 @@ class Client(_Transport):
         except StopIteration as end:
             return cast(T, end.value)
 
-    def assets(self, **query: Unpack[Query]) -> Answer[Page[Asset]]:
-        return self._run(self.ask("assets", Page[Asset], query))
+    def assets(self, **query: Unpack[AssetsQuery]) -> Answer[Page[Asset]]:
+        """Lists the directory of assets."""
+        return self._run(self._call("assets", Page[Asset], query))
 
-    def quotes(self, **query: Unpack[Query]) -> Answer[Page[Quote]]:
-        return self._run(self.ask("quotes", Page[Quote], query))
+    def quotes(self, **query: Unpack[QuotesQuery]) -> Answer[Page[Quote]]:
+        """Lists the assets that have a price."""
+        return self._run(self._call("quotes", Page[Quote], query))
 
-    def markets(self, **query: Unpack[Query]) -> Answer[Page[Market]]:
-        return self._run(self.ask("markets", Page[Market], query))
+    def markets(self, **query: Unpack[MarketsQuery]) -> Answer[Page[Market]]:
+        """Lists the quotes of quotes with their ranks, in the order of any figure."""
+        return self._run(self._call("markets", Page[Market], query))
 
-    def trending(self, **query: Unpack[Query]) -> Answer[Items[Quote]]:
-        return self._run(self.ask("trending", Items[Quote], query))
+    def trending(self, **query: Unpack[TrendingQuery]) -> Answer[Items[Quote]]:
+        """Returns up to 20 assets by their 24-hour change."""
+        return self._run(self._call("trending", Items[Quote], query))
 
-    def exchanges(self, **query: Unpack[Query]) -> Answer[Page[Exchange]]:
-        return self._run(self.ask("exchanges", Page[Exchange], query))
+    def exchanges(self, **query: Unpack[ExchangesQuery]) -> Answer[Page[Exchange]]:
+        """Lists exchanges."""
+        return self._run(self._call("exchanges", Page[Exchange], query))
 
-    def global_(self, **query: Unpack[Query]) -> Answer[Global]:
-        return self._run(self.ask("global", Global, query))
+    def global_(self, **query: Unpack[GlobalQuery]) -> Answer[Global]:
+        """Returns the market's totals; NotFound before the first snapshot."""
+        return self._run(self._call("global", Global, query))
 
-    def categories(self, **query: Unpack[Query]) -> Answer[Page[Category]]:
-        return self._run(self.ask("categories", Page[Category], query))
+    def categories(self, **query: Unpack[CategoriesQuery]) -> Answer[Page[Category]]:
+        """Lists groups of assets."""
+        return self._run(self._call("categories", Page[Category], query))
 
-    def chains(self, **query: Unpack[Query]) -> Answer[Page[Chain]]:
-        return self._run(self.ask("chains", Page[Chain], query))
+    def chains(self, **query: Unpack[ChainsQuery]) -> Answer[Page[Chain]]:
+        """Lists blockchains."""
+        return self._run(self._call("chains", Page[Chain], query))
 
-    def history(self, **query: Unpack[Query]) -> Answer[Page[History]]:
-        return self._run(self.ask("history", Page[History], query))
+    def history(self, **query: Unpack[HistoryQuery]) -> Answer[Page[History]]:
+        """Lists prices over a window, of the assets that id, slug or symbol name."""
+        return self._run(self._call("history", Page[History], query))
 
-    def search(self, words: str, **query: Unpack[Query]) -> Answer[Items[Asset]]:
-        return self._run(self.ask("search", Items[Asset], query, q=words))
+    def search(self, words: str, **query: Unpack[SearchQuery]) -> Answer[Items[Asset]]:
+        """Returns up to 20 assets whose name, symbol or slug has words that begin with those of words."""
+        return self._run(self._call("search", Items[Asset], query, q=words))
 
     def refresh(self, answer: Answer[T]) -> Answer[T]:
         """Asks again. When nothing has changed, only headers are transferred and result is the one held."""
-        return self._run(self.fetch(answer.request, answer))
+        return self._run(self._fetch(answer._request, answer))
 
-    def pages(self, call: Callable[..., Answer[Page[T]]], **query: Unpack[Query]) -> Iterator[Answer[Page[T]]]:
+    def pages(self, call: Callable[..., Answer[Page[T]]], **query: Any) -> Iterator[Answer[Page[T]]]:
         """Reads a whole listing page by page from one snapshot, that of the first answer, whatever is
         published meanwhile. SnapshotGone: it took longer than snapshots are retained; begin again."""
         for number in count(query.pop("page", 1)):
@@ -187,7 +240,7 @@ class Client(_Transport):
                 return
             query["at"] = page.snapshot_time
 
-    def rows(self, call: Callable[..., Answer[Page[T]]], **query: Unpack[Query]) -> Iterator[T]:
+    def rows(self, call: Callable[..., Answer[Page[T]]], **query: Any) -> Iterator[T]:
         """pages, row by row."""
         for page in self.pages(call, **query):
             yield from page.result.items
@@ -211,9 +264,15 @@ class Client(_Transport):
 
 class AsyncClient(_Transport):
     """Client for asyncio. Requests are sent on asyncio's threads; waits are not. Cancelled, a call
-    returns at once, and its thread ends with its exchange."""
+    returns at once, and its thread ends with its exchange. The arguments are those of Client."""
 
-    sleep: Callable[[float], Awaitable[None]] = staticmethod(asyncio.sleep)
+    _clock = staticmethod(asyncio.sleep)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
 
     async def _run(self, steps: Steps[T]) -> T:
         done: Any = None
@@ -227,41 +286,51 @@ class AsyncClient(_Transport):
         except StopIteration as end:
             return cast(T, end.value)
 
-    async def assets(self, **query: Unpack[Query]) -> Answer[Page[Asset]]:
-        return await self._run(self.ask("assets", Page[Asset], query))
+    async def assets(self, **query: Unpack[AssetsQuery]) -> Answer[Page[Asset]]:
+        """As Client.assets."""
+        return await self._run(self._call("assets", Page[Asset], query))
 
-    async def quotes(self, **query: Unpack[Query]) -> Answer[Page[Quote]]:
-        return await self._run(self.ask("quotes", Page[Quote], query))
+    async def quotes(self, **query: Unpack[QuotesQuery]) -> Answer[Page[Quote]]:
+        """As Client.quotes."""
+        return await self._run(self._call("quotes", Page[Quote], query))
 
-    async def markets(self, **query: Unpack[Query]) -> Answer[Page[Market]]:
-        return await self._run(self.ask("markets", Page[Market], query))
+    async def markets(self, **query: Unpack[MarketsQuery]) -> Answer[Page[Market]]:
+        """As Client.markets."""
+        return await self._run(self._call("markets", Page[Market], query))
 
-    async def trending(self, **query: Unpack[Query]) -> Answer[Items[Quote]]:
-        return await self._run(self.ask("trending", Items[Quote], query))
+    async def trending(self, **query: Unpack[TrendingQuery]) -> Answer[Items[Quote]]:
+        """As Client.trending."""
+        return await self._run(self._call("trending", Items[Quote], query))
 
-    async def exchanges(self, **query: Unpack[Query]) -> Answer[Page[Exchange]]:
-        return await self._run(self.ask("exchanges", Page[Exchange], query))
+    async def exchanges(self, **query: Unpack[ExchangesQuery]) -> Answer[Page[Exchange]]:
+        """As Client.exchanges."""
+        return await self._run(self._call("exchanges", Page[Exchange], query))
 
-    async def global_(self, **query: Unpack[Query]) -> Answer[Global]:
-        return await self._run(self.ask("global", Global, query))
+    async def global_(self, **query: Unpack[GlobalQuery]) -> Answer[Global]:
+        """As Client.global_."""
+        return await self._run(self._call("global", Global, query))
 
-    async def categories(self, **query: Unpack[Query]) -> Answer[Page[Category]]:
-        return await self._run(self.ask("categories", Page[Category], query))
+    async def categories(self, **query: Unpack[CategoriesQuery]) -> Answer[Page[Category]]:
+        """As Client.categories."""
+        return await self._run(self._call("categories", Page[Category], query))
 
-    async def chains(self, **query: Unpack[Query]) -> Answer[Page[Chain]]:
-        return await self._run(self.ask("chains", Page[Chain], query))
+    async def chains(self, **query: Unpack[ChainsQuery]) -> Answer[Page[Chain]]:
+        """As Client.chains."""
+        return await self._run(self._call("chains", Page[Chain], query))
 
-    async def history(self, **query: Unpack[Query]) -> Answer[Page[History]]:
-        return await self._run(self.ask("history", Page[History], query))
+    async def history(self, **query: Unpack[HistoryQuery]) -> Answer[Page[History]]:
+        """As Client.history."""
+        return await self._run(self._call("history", Page[History], query))
 
-    async def search(self, words: str, **query: Unpack[Query]) -> Answer[Items[Asset]]:
-        return await self._run(self.ask("search", Items[Asset], query, q=words))
+    async def search(self, words: str, **query: Unpack[SearchQuery]) -> Answer[Items[Asset]]:
+        """As Client.search."""
+        return await self._run(self._call("search", Items[Asset], query, q=words))
 
     async def refresh(self, answer: Answer[T]) -> Answer[T]:
         """As Client.refresh."""
-        return await self._run(self.fetch(answer.request, answer))
+        return await self._run(self._fetch(answer._request, answer))
 
-    async def pages(self, call: Callable[..., Awaitable[Answer[Page[T]]]], **query: Unpack[Query]) -> AsyncIterator[Answer[Page[T]]]:
+    async def pages(self, call: Callable[..., Awaitable[Answer[Page[T]]]], **query: Any) -> AsyncIterator[Answer[Page[T]]]:
         """As Client.pages."""
         for number in count(query.pop("page", 1)):
             page = await call(**query, page=number)
@@ -270,7 +339,7 @@ class AsyncClient(_Transport):
                 return
             query["at"] = page.snapshot_time
 
-    async def rows(self, call: Callable[..., Awaitable[Answer[Page[T]]]], **query: Unpack[Query]) -> AsyncIterator[T]:
+    async def rows(self, call: Callable[..., Awaitable[Answer[Page[T]]]], **query: Any) -> AsyncIterator[T]:
         """As Client.rows."""
         async for page in self.pages(call, **query):
             for row in page.result.items:

@@ -5,17 +5,21 @@ import json
 import random
 import re
 import zlib
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from datetime import datetime, timezone
 from decimal import Decimal
 from functools import cache
 from types import NoneType
-from typing import Any, Generator, Generic, TypeVar, get_args, get_origin, get_type_hints
-from urllib.parse import unquote, urlencode
+from typing import Any, ClassVar, Generator, Generic, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
-from .types import Query
+from .types import (
+    AssetsQuery, CategoriesQuery, ChainsQuery, ExchangesQuery, GlobalQuery, HistoryQuery, MarketsQuery, QuotesQuery, SearchQuery,
+    TrendingQuery,
+)
 
 T = TypeVar("T")
+VERSION = "1.0.0"
 MAX_BODY = 16 << 20  # bytes of an answer; a page of 100 rows is far below
 SILENCE = 45.0  # seconds after which a stream of events is taken for dead: it has a line every 15 s
 SPREAD = 3.0  # seconds over which clients spread what they ask after an event
@@ -69,25 +73,49 @@ class NotFound(ApiError):
     """global_ before the first snapshot."""
 
 
+class PathNotFound(ApiError):
+    """An older service: it lacks the endpoint."""
+
+
+class MethodNotAllowed(ApiError):
+    """Another method than GET; this client sends none."""
+
+
+class RequestTimeout(ApiError):
+    """The request did not arrive in time."""
+
+
 class SnapshotGone(ApiError):
     """The snapshot that was asked for is no longer retained: begin the listing again."""
+
+
+class PayloadTooLarge(ApiError):
+    """A request body over 4 KiB; this client sends none."""
 
 
 class TooManyRequests(ApiError):
     """Over the rate limit."""
 
 
+class HeadersTooLarge(ApiError):
+    """A request over 16 KiB: ask for fewer values at once."""
+
+
+class InternalError(ApiError):
+    """A fault of the service."""
+
+
 class ServiceUnavailable(ApiError):
     """What the answer needs is unavailable."""
 
 
-ERRORS: dict[str, type[ApiError]] = {
-    "BAD_REQUEST": BadRequest,
-    "UNAUTHORIZED": Unauthorized,
-    "NOT_FOUND": NotFound,
-    "SNAPSHOT_GONE": SnapshotGone,
-    "TOO_MANY_REQUESTS": TooManyRequests,
-    "SERVICE_UNAVAILABLE": ServiceUnavailable,
+# By message_key: BAD_REQUEST is BadRequest.
+ERRORS: dict[str, type[ApiError]] = {re.sub("(?<!^)([A-Z])", r"_\1", e.__name__).upper(): e for e in ApiError.__subclasses__()}
+
+# The parameters that each endpoint reads.
+QUERIES: dict[str, Any] = {
+    "assets": AssetsQuery, "quotes": QuotesQuery, "markets": MarketsQuery, "trending": TrendingQuery, "exchanges": ExchangesQuery,
+    "global": GlobalQuery, "categories": CategoriesQuery, "chains": ChainsQuery, "history": HistoryQuery, "search": SearchQuery,
 }
 
 
@@ -111,8 +139,8 @@ class Answer(Generic[T]):
     limit: RateLimit | None
     request_id: str | None
     unchanged: bool  # refresh: the service says that result is still what it was
-    etag: str = field(repr=False)
-    request: Request = field(repr=False)
+    _etag: str = field(repr=False)
+    _request: Request = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -151,27 +179,57 @@ class Reply:
 Steps = Generator[Request | float, Any, T]
 
 
-@dataclass
+@dataclass(eq=False)
 class Core:
-    """Base is "https://host", without /openapi/v1. Timeout (seconds) is that of each wait for
-    the network, retries how many attempts follow the first one. An error whose Retry-After is
-    longer than max_wait seconds is raised at once."""
+    """The arguments of Client, which describes them, and what is made of them."""
 
-    base: str
+    base_url: str
     key: str = field(repr=False)
+    _: KW_ONLY
     timeout: float = 10.0
     retries: int = 3
     max_wait: float = 30.0
+    user_agent: str = ""
+    proxy: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    sleep: Any = None
+    _clock: ClassVar[Any]
 
-    def ask(self, endpoint: str, result: Any, query: Query, **more: str) -> Steps[Answer[Any]]:
+    def __post_init__(self) -> None:
+        # No message repeats a URL: it may be a key in the wrong place.
+        url, proxy = located("base_url", self.base_url), located("proxy", self.proxy or "http://none")
+        if url.username is not None or url.query or url.fragment:
+            raise ValueError("base_url must have no user, query or fragment")
+        if url.path.rstrip("/").endswith("/openapi/v1"):
+            raise ValueError("base_url must not end in /openapi/v1, which the client adds")
+        if proxy.scheme != "http":
+            raise ValueError("proxy must be like http://proxy:3128")
+        if re.search("[^!-~]", self.key):
+            raise ValueError("key must not have blanks, line breaks or characters outside ASCII")
+        if re.search("[^ -~]", self.user_agent):
+            raise ValueError("user_agent must be visible ASCII, such as board/2.1")
+        if self.timeout <= 0 or self.max_wait <= 0 or self.retries < 0:
+            raise ValueError("timeout and max_wait must be more than 0, retries at least 0")
+        self.sleep = self.sleep or self._clock
+        self._url, self._proxy = url, proxy if self.proxy else None
+        self._headers = {"x-api-key": self.key, "user-agent": f"{self.user_agent} marketdata-python/{VERSION}".strip()}
+
+    def _call(self, endpoint: str, result: Any, query: Any, **more: str) -> Steps[Answer[Any]]:
+        """A request of an endpoint. Parameters that it does not read are a TypeError."""
+        known = QUERIES[endpoint].__annotations__
+        for name in query:
+            if name not in known:
+                raise TypeError(f"{endpoint} takes no {name!r}: it takes {', '.join(known)}")
         values: dict[str, Any] = {**query, **more}
         at = values.pop("at", None)
+        if at is not None and at.tzinfo is None:
+            raise ValueError("at has no time zone: datetime.now(timezone.utc), not datetime.now()")
         headers = {"x-snapshot-time": at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")} if at else {}
-        text = {k: ",".join(map(str, v)) if isinstance(v, list) else v for k, v in values.items() if v is not None}
-        return self.fetch(Request(f"/openapi/v1/{endpoint}" + ("?" + urlencode(text) if text else ""), headers, result))
+        text = {k: v if isinstance(v, (str, int)) else ",".join(map(str, v)) or "," for k, v in values.items() if v is not None}
+        return self._fetch(Request(f"/openapi/v1/{endpoint}" + ("?" + urlencode(text) if text else ""), headers, result))
 
-    def fetch(self, request: Request, before: Answer[Any] | None = None) -> Steps[Answer[Any]]:
-        headers = request.headers | {"accept-encoding": "gzip"} | ({"if-none-match": before.etag} if before else {})
+    def _fetch(self, request: Request, before: Answer[Any] | None = None) -> Steps[Answer[Any]]:
+        headers = request.headers | {"accept-encoding": "gzip"} | ({"if-none-match": before._etag} if before else {})
         attempt = 0
         while True:
             reply = yield Request(request.target, headers)
@@ -182,17 +240,17 @@ class Core:
                 result = before.result if before and unchanged else decode(request.result, reply.result())
                 break
             except MarketDataError as error:
-                yield self.pause(error, attempt)
+                yield self._pause(error, attempt)
             attempt += 1
         h = reply.headers
         return Answer(
-            result=result, unchanged=unchanged, etag=h.get("etag", ""), request=request, limit=limit(h), request_id=h.get("x-request-id"),
+            result=result, unchanged=unchanged, _etag=h.get("etag", ""), _request=request, limit=limit(h), request_id=h.get("x-request-id"),
             snapshot_time=datetime.fromisoformat(h["x-snapshot-time"]) if "x-snapshot-time" in h else None,
             not_found={name: listed(values) for name, _, values in (f.partition("=") for f in h.get("x-not-found", "").split("&")) if name},
             ignored=listed(h["x-ignored"]) if "x-ignored" in h else [],
         )
 
-    def pause(self, error: MarketDataError, attempt: int) -> float:
+    def _pause(self, error: MarketDataError, attempt: int) -> float:
         """Seconds to wait before the attempt after this one; raises error when there should be none."""
         wait = jitter(0.25 * 2 ** min(attempt, 10))
         if isinstance(error, ApiError):
@@ -229,7 +287,19 @@ class Events:
     def pause(self, stream: object) -> float:
         """Seconds to wait before connecting again: the stream has ended, or is an error."""
         self.attempt += 1
-        return self.core.pause(stream, self.attempt - 1) if isinstance(stream, MarketDataError) else jitter(self.again)
+        return self.core._pause(stream, self.attempt - 1) if isinstance(stream, MarketDataError) else jitter(self.again)
+
+
+def located(name: str, url: str) -> SplitResult:
+    """Splits the URL of a server."""
+    parts = urlsplit(url)
+    try:
+        fits = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"{name} must be like https://host")
+    return parts
 
 
 def limit(headers: dict[str, str]) -> RateLimit | None:

@@ -3,28 +3,88 @@
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Generic, Literal, TypedDict, TypeVar
+from typing import Generic, Iterable, Literal, TypedDict, TypeVar
 
 T = TypeVar("T")
 
 
-class Query(TypedDict, total=False):
-    """An endpoint's parameters. Answer.ignored names what the endpoint did not use."""
+class PinQuery(TypedDict, total=False):
+    """at is the snapshot to answer from, such as snapshot_time of an earlier answer."""
 
-    id: list[int]  # up to 100 values, as of slug and symbol
-    slug: list[str]
-    symbol: list[str]
-    category: list[str]  # slugs, of markets
-    chain: list[str]
-    page: int  # page mode; size up to 100
+    at: datetime | None
+
+
+class GlobalQuery(PinQuery):
+    """The parameters of global_."""
+
+
+class SearchQuery(PinQuery):
+    """The parameters of search beside the words."""
+
+
+class TrendingQuery(PinQuery, total=False):
+    """The parameters of trending."""
+
+    by: Literal["gainers"]
+
+
+class PagesQuery(PinQuery, total=False):
+    """The parameters of every listing. Lists have up to 100 values; an empty one matches nothing."""
+
+    id: Iterable[int]
+    slug: Iterable[str]
+    page: int  # page mode; size up to 100, of history up to 20
     size: int
     limit: int  # offset mode
     offset: int
-    sort: str  # "rank", "market_cap:desc"
-    fields: list[str]  # of assets: "links"; of markets: "groups"
-    by: str  # of trending
-    window: Literal["24h", "7d", "30d", "90d", "1y"]  # of history
-    at: datetime | None  # the snapshot to answer from: snapshot_time of an earlier answer
+
+
+class AssetsQuery(PagesQuery, total=False):
+    """The parameters of assets."""
+
+    symbol: Iterable[str]
+    sort: str  # id, name, symbol, slug, rank, with :asc or :desc
+    fields: Iterable[str]  # links
+
+
+class QuotesQuery(PagesQuery, total=False):
+    """The parameters of quotes."""
+
+    symbol: Iterable[str]
+    sort: str  # id, name, symbol, slug, with :asc or :desc
+
+
+class MarketsQuery(PagesQuery, total=False):
+    """The parameters of markets."""
+
+    symbol: Iterable[str]
+    category: Iterable[str]  # slugs
+    chain: Iterable[str]
+    sort: str  # rank, market_cap:desc, percent_change.24h:desc, …
+    fields: Iterable[str]  # groups
+
+
+class ExchangesQuery(PagesQuery, total=False):
+    """The parameters of exchanges."""
+
+    sort: str  # id, name, slug, volume, with :asc or :desc
+
+
+class CategoriesQuery(PagesQuery, total=False):
+    """The parameters of categories."""
+
+    sort: str  # id, name, slug, market_cap, volume_24h, with :asc or :desc
+
+
+class ChainsQuery(CategoriesQuery):
+    """The parameters of chains."""
+
+
+class HistoryQuery(PagesQuery, total=False):
+    """The parameters of history. One of id, slug and symbol is required."""
+
+    symbol: Iterable[str]
+    window: str  # 24h, 7d, 30d, 90d, 1y; 7d unless given
 
 
 @dataclass(frozen=True)
@@ -83,6 +143,8 @@ class Market(Quote):
 
 @dataclass(frozen=True)
 class Fees:
+    """An exchange's fees, in percent."""
+
     maker: Decimal
     taker: Decimal
 
@@ -122,6 +184,8 @@ class Global:
 
 @dataclass(frozen=True)
 class Gainer:
+    """A coin of a group."""
+
     id: int
     symbol: str
     name: str
@@ -144,6 +208,8 @@ class GroupMarket:
 
 @dataclass(frozen=True)
 class Category:
+    """A group of assets."""
+
     id: int
     name: str
     slug: str
@@ -152,6 +218,8 @@ class Category:
 
 @dataclass(frozen=True)
 class Chain:
+    """A blockchain with the assets on it."""
+
     id: int
     name: str
     display_name: str

@@ -11,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from marketdata import ApiError, AsyncClient, Client, MarketDataError, RateLimit, SnapshotGone
+from marketdata import ApiError, AsyncClient, Client, RateLimit, SnapshotGone, TransportError
 
 
 def plain(value: Any) -> Any:
@@ -46,19 +46,22 @@ async def run(case: dict[str, Any], kind: type) -> dict[str, Any]:
     async def later(seconds: float) -> None:
         waits.append(seconds)
 
-    client = kind(case["base"], case["key"], **({"retries": max(case["retries"], 0)} if "retries" in case else {}))
-    client.sleep = waits.append if kind is Client else later
     query = dict(case.get("query", {}))
     if "at" in query:
         query["at"] = datetime.fromisoformat(query["at"])
-    words = [query.pop("q")] if "q" in query else []
-    call = getattr(client, {"global": "global_"}.get(case["call"], case["call"]))
+    words = [case["words"]] if "words" in case else []
 
     async def value(result: Any) -> Any:
         return await result if inspect.isawaitable(result) else result
 
     out: dict[str, Any] = {"case": case["name"]}
+    client: Any = None
     try:
+        client = kind(
+            case["base"], case["key"], user_agent="conformance/1", sleep=waits.append if kind is Client else later,
+            **({"retries": case["retries"]} if "retries" in case else {}),
+        )
+        call = getattr(client, {"global": "global_"}.get(case["call"], case["call"]))
         if case["call"] == "events":
             await take(call(), out.setdefault("events", []), case["take"])
         elif case.get("mode") == "pages":
@@ -79,9 +82,12 @@ async def run(case: dict[str, Any], kind: type) -> dict[str, Any]:
             "retry_after": error.retry_after or 0, "gone": isinstance(error, SnapshotGone),
         }
         out["limit"] = plain(error.limit)
-    except MarketDataError:
+    except TransportError:
         out["error"] = {"key": "TRANSPORT"}
-    client.close()
+    except (TypeError, ValueError):
+        out["error"] = {"key": "INVALID"}
+    if client:
+        client.close()
     return plain(out | {"waits": [w for w in waits if w]})
 
 

@@ -4,9 +4,15 @@
  *     const client = new Client("https://host", "mdk_live_…");
  *     for await (const row of client.rows("quotes", { size: 100 })) console.log(row.symbol, row.price);
  */
-import type { Asset, Category, Chain, Exchange, Global, History, Items, List, Market, MessageKey, Query, Quote, Time } from "./types.js";
+import type {
+  Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangesQuery, Global, GlobalQuery, History,
+  HistoryQuery, Items, Market, MarketsQuery, MessageKey, Page, Pin, Quote, QuotesQuery, SearchQuery, Time, TrendingQuery,
+} from "./types.js";
 
 export type * from "./types.js";
+
+/** This client's version, which its `User-Agent` names. */
+export const version = "1.0.0";
 
 const silence = 45_000; // ms after which a stream of events is taken for dead: it has a line every 15 s
 const spread = 3_000; // ms over which clients spread what they ask after an event
@@ -35,11 +41,18 @@ export interface Answer<T> {
   requestId: string | undefined;
   /** `refresh`: the service says that `result` is still what it was. */
   unchanged: boolean;
+  /** @internal */
   etag: string;
-  request: { target: string; headers: Record<string, string> };
+  /** @internal */
+  request: Request;
 }
 
-/** An answer that is no success. Branch on `messageKey`. */
+interface Request {
+  target: string;
+  headers: Record<string, string>;
+}
+
+/** An answer that is no success: one of the classes below, or of this one for a key that is newer. */
 export class ApiError extends Error {
   override name = "ApiError";
   constructor(
@@ -58,10 +71,37 @@ export class ApiError extends Error {
   }
 }
 
+/** A parameter or the snapshot's time is invalid; `message` names it. */
+export class BadRequest extends ApiError {}
+/** No valid key. */
+export class Unauthorized extends ApiError {}
+/** `global` before the first snapshot. */
+export class NotFound extends ApiError {}
+/** An older service: it lacks the endpoint. */
+export class PathNotFound extends ApiError {}
+/** Another method than GET; this client sends none. */
+export class MethodNotAllowed extends ApiError {}
+/** The request did not arrive in time. */
+export class RequestTimeout extends ApiError {}
 /** The snapshot that was asked for is no longer retained: begin the listing again. */
-export class SnapshotGone extends ApiError {
-  override name = "SnapshotGone";
-}
+export class SnapshotGone extends ApiError {}
+/** A request body over 4 KiB; this client sends none. */
+export class PayloadTooLarge extends ApiError {}
+/** Over the rate limit. */
+export class TooManyRequests extends ApiError {}
+/** A request over 16 KiB: ask for fewer values at once. */
+export class HeadersTooLarge extends ApiError {}
+/** A fault of the service. */
+export class InternalError extends ApiError {}
+/** What the answer needs is unavailable. */
+export class ServiceUnavailable extends ApiError {}
+
+const errors: Record<MessageKey, typeof ApiError> = {
+  BAD_REQUEST: BadRequest, UNAUTHORIZED: Unauthorized, NOT_FOUND: NotFound, PATH_NOT_FOUND: PathNotFound,
+  METHOD_NOT_ALLOWED: MethodNotAllowed, REQUEST_TIMEOUT: RequestTimeout, SNAPSHOT_GONE: SnapshotGone,
+  PAYLOAD_TOO_LARGE: PayloadTooLarge, TOO_MANY_REQUESTS: TooManyRequests, HEADERS_TOO_LARGE: HeadersTooLarge,
+  INTERNAL_ERROR: InternalError, SERVICE_UNAVAILABLE: ServiceUnavailable,
+};
 
 /** No whole answer of the service arrived; `cause` says why. */
 export class TransportError extends Error {
@@ -75,47 +115,85 @@ export interface Options {
   retries?: number;
   /** An error whose `Retry-After` is longer than these milliseconds is thrown at once. 30,000 unless given. */
   maxWait?: number;
+  /** Name of a program, `board/2.1`, to put before this client's in the `User-Agent`. Browsers send their own. */
+  userAgent?: string;
+  /** Waits between attempts in place of the clock, for tests. */
+  sleep?: (ms: number) => Promise<void>;
   /** Ends everything that the client does. */
   signal?: AbortSignal;
+  /** Sends requests in place of the global one: through a proxy, with certificates of one's own. */
   fetch?: typeof fetch;
-  sleep?: (ms: number) => Promise<void>;
 }
 
-/** The listings, which `pages` and `rows` read whole. */
+/** The listings, which `pages` and `rows` read whole: their rows and parameters. */
 export interface Lists {
-  assets: Asset;
-  quotes: Quote;
-  markets: Market;
-  exchanges: Exchange;
-  categories: Category;
-  chains: Chain;
-  history: History;
+  assets: [Asset, AssetsQuery];
+  quotes: [Quote, QuotesQuery];
+  markets: [Market, MarketsQuery];
+  exchanges: [Exchange, ExchangesQuery];
+  categories: [Category, CategoriesQuery];
+  chains: [Chain, ChainsQuery];
+  history: [History, HistoryQuery];
 }
 
-/** Asks one service; `base` is `https://host`, without `/openapi/v1`. */
+/** Parameters may be left out, unless one is required. */
+type Rest<Q> = {} extends Q ? [query?: Q] : [query: Q];
+
+const paging = ["at", "id", "slug", "page", "size", "limit", "offset"];
+/** What each endpoint reads, for callers without types. */
+const parameters: Record<string, readonly string[]> = {
+  assets: [...paging, "symbol", "sort", "fields"], quotes: [...paging, "symbol", "sort"],
+  markets: [...paging, "symbol", "category", "chain", "sort", "fields"], trending: ["at", "by"],
+  exchanges: [...paging, "sort"], global: ["at"], categories: [...paging, "sort"], chains: [...paging, "sort"],
+  history: [...paging, "symbol", "window"], search: ["at"],
+};
+
+/** Asks one service. */
 export class Client {
   readonly #base: string;
-  readonly #key: string;
+  readonly #headers: Record<string, string>;
   readonly #options: Options & { timeout: number; retries: number; maxWait: number };
 
-  constructor(base: string, key: string, options: Options = {}) {
-    this.#base = base.replace(/\/+$/, "");
-    this.#key = key;
-    this.#options = { timeout: 10_000, retries: 3, maxWait: 30_000, ...options };
+  /**
+   * `baseUrl` is `https://host`, without `/openapi/v1`; `key` may be empty if the service needs none. Throws a
+   * `TypeError` for an invalid value.
+   */
+  constructor(baseUrl: string, key: string, options: Options = {}) {
+    const o = { timeout: 10_000, retries: 3, maxWait: 30_000, ...options };
+    // No message repeats a URL: it may be a key in the wrong place.
+    check(URL.canParse(baseUrl) && /^https?:\/\/[^/]/i.test(baseUrl), "baseUrl must be like https://host");
+    check(!/[?#]/.test(baseUrl) && !new URL(baseUrl).username, "baseUrl must have no user, query or fragment");
+    this.#base = baseUrl.replace(/\/+$/, "");
+    check(!this.#base.endsWith("/openapi/v1"), "baseUrl must not end in /openapi/v1, which the client adds");
+    check(!/[^!-~]/.test(key), "key must not have blanks, line breaks or characters outside ASCII");
+    check(!/[^ -~]/.test(o.userAgent ?? ""), "userAgent must be visible ASCII, such as board/2.1");
+    check(o.timeout > 0 && o.maxWait > 0 && o.retries >= 0, "timeout and maxWait must be more than 0, retries at least 0");
+    this.#options = o;
+    this.#headers = { "X-Api-Key": key };
+    // Browsers send their own, and some would ask the service first whether it takes another.
+    if (!("location" in globalThis)) this.#headers["User-Agent"] = `${o.userAgent ?? ""} marketdata-typescript/${version}`.trim();
   }
 
-  assets(query?: Query): Promise<Answer<List<Asset>>> { return this.#ask("assets", query); }
-  quotes(query?: Query): Promise<Answer<List<Quote>>> { return this.#ask("quotes", query); }
-  markets(query?: Query): Promise<Answer<List<Market>>> { return this.#ask("markets", query); }
-  trending(query?: Query): Promise<Answer<Items<Quote>>> { return this.#ask("trending", query); }
-  exchanges(query?: Query): Promise<Answer<List<Exchange>>> { return this.#ask("exchanges", query); }
-  global(query?: Query): Promise<Answer<Global>> { return this.#ask("global", query); }
-  categories(query?: Query): Promise<Answer<List<Category>>> { return this.#ask("categories", query); }
-  chains(query?: Query): Promise<Answer<List<Chain>>> { return this.#ask("chains", query); }
+  /** The directory of assets. */
+  assets(query?: AssetsQuery): Promise<Answer<Page<Asset>>> { return this.#ask("assets", query); }
+  /** The assets that have a price. */
+  quotes(query?: QuotesQuery): Promise<Answer<Page<Quote>>> { return this.#ask("quotes", query); }
+  /** The quotes of `quotes` with their ranks, in the order of any figure. */
+  markets(query?: MarketsQuery): Promise<Answer<Page<Market>>> { return this.#ask("markets", query); }
+  /** Up to 20 assets by their 24-hour change. */
+  trending(query?: TrendingQuery): Promise<Answer<Items<Quote>>> { return this.#ask("trending", query); }
+  /** Exchanges. */
+  exchanges(query?: ExchangesQuery): Promise<Answer<Page<Exchange>>> { return this.#ask("exchanges", query); }
+  /** The market's totals; `NotFound` before the first snapshot. */
+  global(query?: GlobalQuery): Promise<Answer<Global>> { return this.#ask("global", query); }
+  /** Groups of assets. */
+  categories(query?: CategoriesQuery): Promise<Answer<Page<Category>>> { return this.#ask("categories", query); }
+  /** Blockchains. */
+  chains(query?: ChainsQuery): Promise<Answer<Page<Chain>>> { return this.#ask("chains", query); }
   /** Prices over `query.window`, of the assets that `query` names. */
-  history(query: Query): Promise<Answer<List<History>>> { return this.#ask("history", query); }
+  history(query: HistoryQuery): Promise<Answer<Page<History>>> { return this.#ask("history", query); }
   /** Up to 20 assets whose name, symbol or slug has words that begin with those of `words`. */
-  search(words: string, query?: Query): Promise<Answer<Items<Asset>>> { return this.#ask("search", query, { q: words }); }
+  search(words: string, query?: SearchQuery): Promise<Answer<Items<Asset>>> { return this.#ask("search", query, { q: words }); }
 
   /** Asks again. When nothing has changed, only headers are transferred and `result` is the one held. */
   refresh<T>(answer: Answer<T>): Promise<Answer<T>> { return this.#fetch(answer.request, answer); }
@@ -124,19 +202,22 @@ export class Client {
    * Reads a whole listing page by page from one snapshot, that of the first answer, whatever is published
    * meanwhile. `SnapshotGone`: it took longer than snapshots are retained; begin again.
    */
-  async *pages<N extends keyof Lists>(list: N, query: Query = {}): AsyncGenerator<Answer<List<Lists[N]>>, void, undefined> {
-    let at = query.at;
-    for (let page = query.page ?? 1, last = page; page <= last; page++) {
-      const answer = await this.#ask<List<Lists[N]>>(list, { ...query, page, at });
+  async *pages<N extends keyof Lists>(
+    list: N, ...rest: Rest<Lists[N][1]>
+  ): AsyncGenerator<Answer<Page<Lists[N][0]>>, void, undefined> {
+    const query = rest[0] as QuotesQuery | undefined;
+    let at = query?.at;
+    for (let page = query?.page ?? 1, last = page; page <= last; page++) {
+      const answer = await this.#ask<Page<Lists[N][0]>>(list, { ...query, page, at } as QuotesQuery);
       yield answer;
       at = answer.snapshotTime;
-      last = answer.result.total_page;
+      last = answer.result.totalPage;
     }
   }
 
   /** `pages`, row by row. */
-  async *rows<N extends keyof Lists>(list: N, query: Query = {}): AsyncGenerator<Lists[N], void, undefined> {
-    for await (const page of this.pages(list, query)) yield* page.result.items;
+  async *rows<N extends keyof Lists>(list: N, ...query: Rest<Lists[N][1]>): AsyncGenerator<Lists[N][0], void, undefined> {
+    for await (const page of this.pages(list, ...query)) yield* page.result.items;
   }
 
   /**
@@ -179,15 +260,20 @@ export class Client {
     }
   }
 
-  #ask<T>(endpoint: string, query: Query = {}, more: Record<string, string> = {}): Promise<Answer<T>> {
-    const { at, ...parameters } = query;
+  async #ask<T>(endpoint: string, query: Pin = {}, more: Record<string, string> = {}): Promise<Answer<T>> {
+    const { at, ...values } = query;
     const search = new URLSearchParams(more);
-    for (const [name, value] of Object.entries(parameters)) if (value !== undefined) search.set(name, String(value));
+    for (const [name, value] of Object.entries(values)) {
+      check(parameters[endpoint]?.includes(name), `${endpoint} takes no ${name}: it takes ${parameters[endpoint]?.join(", ")}`);
+      // An empty list matches nothing; sent as "" it would match all.
+      if (value !== undefined) search.set(name, Array.isArray(value) && value.length === 0 ? "," : String(value));
+    }
+    check(at === undefined || /^\d{4}(-\d\d){2}T\d\d(:\d\d){2}Z$/.test(at), "at must be like 2026-11-21T10:10:00Z");
     const target = `/openapi/v1/${endpoint}${search.size > 0 ? `?${search}` : ""}`;
     return this.#fetch<T>({ target, headers: at === undefined ? {} : { "X-Snapshot-Time": at } });
   }
 
-  async #fetch<T>(request: Answer<T>["request"], before?: Answer<T>): Promise<Answer<T>> {
+  async #fetch<T>(request: Request, before?: Answer<T>): Promise<Answer<T>> {
     for (let attempt = 0; ; attempt++) {
       try {
         return await this.#once(request, before);
@@ -197,7 +283,7 @@ export class Client {
     }
   }
 
-  async #once<T>(request: Answer<T>["request"], before?: Answer<T>): Promise<Answer<T>> {
+  async #once<T>(request: Request, before?: Answer<T>): Promise<Answer<T>> {
     const headers = { ...request.headers, ...(before && { "If-None-Match": before.etag }) };
     const response = await this.#send(request.target, headers, AbortSignal.timeout(this.#options.timeout));
     const unchanged = before !== undefined && response.status === 304;
@@ -220,7 +306,7 @@ export class Client {
     const send = this.#options.fetch ?? fetch;
     try {
       return await send(this.#base + target, {
-        headers: { "X-Api-Key": this.#key, ...headers }, signal: AbortSignal.any(signals), redirect: "manual", cache: "no-store",
+        headers: { ...this.#headers, ...headers }, signal: AbortSignal.any(signals), redirect: "manual", cache: "no-store",
       });
     } catch (cause) {
       throw new TransportError(`GET ${target}`, { cause });
@@ -251,9 +337,9 @@ export class Client {
 
 async function resultOf<T>(response: Response): Promise<T> {
   try {
-    const { result } = (await response.json()) as { result?: T };
+    const { result } = (await response.json()) as { result?: unknown };
     if (result === undefined) throw new TypeError("no result");
-    return result;
+    return camel(result) as T;
   } catch (cause) {
     throw new TransportError("read the answer", { cause });
   }
@@ -263,10 +349,21 @@ async function failed(response: Response): Promise<ApiError> {
   const envelope = (await response.json().catch(() => null)) as { code?: number; message?: string; message_key?: string } | null;
   const key = envelope?.message_key ?? "";
   const after = response.headers.get("Retry-After") ?? "";
-  return new (key === "SNAPSHOT_GONE" ? SnapshotGone : ApiError)(
+  return new (errors[key as MessageKey] ?? ApiError)(
     response.status, envelope?.code ?? 0, key, envelope?.message ?? response.statusText,
     /^\d{1,9}$/.test(after) ? Number(after) : undefined, limitOf(response), response.headers.get("X-Request-Id") ?? undefined,
   );
+}
+
+/** The value with names such as `marketCap` for `market_cap`. */
+function camel(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(camel);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, v]) => [name.replace(/_(.)/g, (_, c: string) => c.toUpperCase()), camel(v)]));
+}
+
+function check(ok: boolean | undefined, problem: string): void {
+  if (!ok) throw new TypeError(problem);
 }
 
 async function* lines(response: Response): AsyncGenerator<string, void, undefined> {

@@ -3,39 +3,88 @@ export type Decimal = string;
 /** RFC 3339, UTC, whole seconds, such as `2026-11-21T10:10:00Z`. */
 export type Time = string;
 
-/** An endpoint's parameters. `Answer.ignored` names what the endpoint did not use. */
-export interface Query {
-  /** Up to 100 values, as of `slug` and `symbol`. */
-  id?: number[];
-  slug?: string[];
-  symbol?: string[];
-  /** Slugs, of markets. */
-  category?: string[];
-  chain?: string[];
-  /** Page mode; `size` up to 100. */
+/** The snapshot to answer from: `snapshotTime` of an earlier answer. */
+export interface Pin {
+  at?: Time | undefined;
+}
+
+/** What every listing takes. Lists have up to 100 values; an empty one matches nothing. */
+interface Paging extends Pin {
+  id?: readonly number[];
+  slug?: readonly string[];
+  /** Page mode; `size` up to 100, of history up to 20. */
   page?: number;
   size?: number;
   /** Offset mode. */
   limit?: number;
   offset?: number;
-  /** `rank`, `market_cap:desc`. */
-  sort?: string;
-  /** `links` of assets, `groups` of markets. */
-  fields?: ("links" | "groups")[];
-  /** Of trending. */
-  by?: "gainers";
-  /** Of history. */
-  window?: "24h" | "7d" | "30d" | "90d" | "1y";
-  /** The snapshot to answer from: `snapshotTime` of an earlier answer. */
-  at?: Time | undefined;
 }
 
+/** Keys to sort by: ascending unless `:desc` follows. */
+export type Sort<Key extends string> = Key | `${Key}:asc` | `${Key}:desc`;
+
+/** The parameters of `assets`. */
+export interface AssetsQuery extends Paging {
+  symbol?: readonly string[];
+  sort?: Sort<"id" | "name" | "symbol" | "slug" | "rank">;
+  fields?: readonly "links"[];
+}
+
+/** The parameters of `quotes`. */
+export interface QuotesQuery extends Paging {
+  symbol?: readonly string[];
+  sort?: Sort<"id" | "name" | "symbol" | "slug">;
+}
+
+/** The parameters of `markets`. */
+export interface MarketsQuery extends Paging {
+  symbol?: readonly string[];
+  /** Slugs. */
+  category?: readonly string[];
+  chain?: readonly string[];
+  sort?: Sort<
+    | "rank" | "market_cap" | "volume" | "price" | "percent_change.1h" | "percent_change.24h" | "percent_change.7d"
+    | "percent_change.30d" | "id" | "name" | "symbol" | "slug">;
+  fields?: readonly "groups"[];
+}
+
+/** The parameters of `trending`. */
+export interface TrendingQuery extends Pin {
+  by?: "gainers";
+}
+
+/** The parameters of `exchanges`. */
+export interface ExchangesQuery extends Paging {
+  sort?: Sort<"id" | "name" | "slug" | "volume">;
+}
+
+/** The parameters of `global`. */
+export interface GlobalQuery extends Pin {}
+
+/** The parameters of `categories`. */
+export interface CategoriesQuery extends Paging {
+  sort?: Sort<"id" | "name" | "slug" | "market_cap" | "volume_24h">;
+}
+
+/** The parameters of `chains`. */
+export interface ChainsQuery extends CategoriesQuery {}
+
+/** The parameters of `history`, which needs to be told the assets. */
+export type HistoryQuery = Paging & {
+  symbol?: readonly string[];
+  /** `7d` unless given. */
+  window?: "24h" | "7d" | "30d" | "90d" | "1y";
+} & ({ id: readonly number[] } | { slug: readonly string[] } | { symbol: readonly string[] });
+
+/** The parameters of `search` beside the words. */
+export interface SearchQuery extends Pin {}
+
 /** One page of a listing; `total` are the rows that match in the snapshot that answered. */
-export interface List<T> {
+export interface Page<T> {
   items: T[];
   page: number;
   total: number;
-  total_page: number;
+  totalPage: number;
 }
 
 /** A result without pages. */
@@ -68,10 +117,10 @@ export interface Quote extends Named {
   logo: string;
   price: Decimal;
   /** Null when unknown. */
-  market_cap: Decimal | null;
+  marketCap: Decimal | null;
   /** Of 24 hours. */
   volume: Decimal;
-  percent_change: Record<Window, Decimal>;
+  percentChange: Record<Window, Decimal>;
 }
 
 /** A quote with its asset's rank. */
@@ -88,30 +137,30 @@ export interface Exchange extends Named {
   links: Record<"website" | "twitter" | "telegram" | "reddit" | "facebook" | "chat", string>;
   fees: { maker: Decimal; taker: Decimal };
   market: {
-    volume_24h: Decimal | null;
-    markets_count: number | null;
-    coins_count: number | null;
-    data_time: Time | null;
+    volume24h: Decimal | null;
+    marketsCount: number | null;
+    coinsCount: number | null;
+    dataTime: Time | null;
   } | null;
 }
 
 /** Totals over active assets with a known market cap. */
 export interface Global {
-  total_market_cap: Decimal;
-  total_volume_24h: Decimal;
-  total_market_cap_change_percentage_24h: Decimal | null;
-  data_time: Time;
+  totalMarketCap: Decimal;
+  totalVolume24h: Decimal;
+  totalMarketCapChangePercentage24h: Decimal | null;
+  dataTime: Time;
 }
 
 /** The aggregate over a group's coins. */
 export interface GroupMarket {
-  market_cap: Decimal;
-  volume_24h: Decimal;
-  coins_count: number;
+  marketCap: Decimal;
+  volume24h: Decimal;
+  coinsCount: number;
   /** 0 to 1: a part of the sum over all groups, in which a coin counts once for each group. */
-  market_cap_share: Decimal;
-  snapshot_time: Time;
-  top_gainers: (Named & { symbol: string; logo: string })[];
+  marketCapShare: Decimal;
+  snapshotTime: Time;
+  topGainers: (Named & { symbol: string; logo: string })[];
 }
 
 export interface Category extends Named {
@@ -119,9 +168,9 @@ export interface Category extends Named {
 }
 
 export interface Chain extends Named {
-  display_name: string;
+  displayName: string;
   /** EIP-155; null for others. */
-  evm_chain_id: number | null;
+  evmChainId: number | null;
   logo: string;
   market: GroupMarket;
 }

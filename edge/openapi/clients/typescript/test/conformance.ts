@@ -1,7 +1,7 @@
 // Runs the cases of a file with this client and prints what came of each as a line of JSON. The test in the
 // folder above starts the servers, and says in the file where they are.
 import { readFileSync } from "node:fs";
-import { ApiError, Client, SnapshotGone, TransportError, type Answer, type Lists, type Query } from "../src/index.js";
+import { ApiError, Client, SnapshotGone, TransportError, type Answer, type Lists, type MarketsQuery } from "../src/index.js";
 
 interface Case {
   name: string;
@@ -11,37 +11,45 @@ interface Case {
   mode?: "pages" | "rows" | "refresh";
   take?: number;
   retries?: number;
-  query?: Query & { q?: string };
+  words?: string;
+  query?: MarketsQuery; // or another
+}
+
+/** The value as the service's JSON has it. */
+function plain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, v]) => [name.replace(/(?<=[a-z])(?=[A-Z0-9])/g, "_").toLowerCase(), plain(v)]));
 }
 
 async function run(c: Case): Promise<object> {
   const waits: number[] = [];
   const out: Record<string, unknown> = { case: c.name, waits };
-  const client = new Client(c.base, c.key, {
-    ...(c.retries === undefined ? {} : { retries: c.retries }),
-    sleep: async (ms) => { waits.push(ms / 1000); },
-  });
-  const { q, ...query } = c.query ?? {};
-  const ask = (): Promise<Answer<unknown>> => c.call === "search" ? client.search(q ?? "", query) : client[c.call as "quotes"](query);
+  const query = c.query ?? {};
   try {
+    const client = new Client(c.base, c.key, {
+      ...(c.retries === undefined ? {} : { retries: c.retries }),
+      userAgent: "conformance/1", sleep: async (ms) => { waits.push(ms / 1000); },
+    });
+    const ask = (): Promise<Answer<unknown>> => c.call === "search" ? client.search(c.words ?? "", query) : client[c.call as "markets"](query);
     if (c.call === "events") {
       const events: string[] = [];
       out["events"] = events;
       for await (const at of client.events()) if (events.push(at) === c.take) break;
     } else if (c.mode === "pages") {
       const pages = [];
-      for await (const page of client.pages(c.call as keyof Lists, query)) pages.push(page);
+      for await (const page of client.pages(c.call as "markets", query)) pages.push(page);
       out["snapshots"] = pages.map((page) => page.snapshotTime ?? null);
       out["ids"] = pages.flatMap((page) => page.result.items.map((row) => row.id));
     } else if (c.mode === "rows") {
       const ids: number[] = [];
-      for await (const row of client.rows(c.call as keyof Lists, query)) ids.push(row.id);
+      for await (const row of client.rows(c.call as "markets", query)) ids.push(row.id);
       out["ids"] = ids;
     } else {
       let answer = await ask();
       if (c.mode === "refresh") answer = await client.refresh(answer);
       const { result, snapshotTime, unchanged, notFound, ignored, limit } = answer;
-      Object.assign(out, { result, snapshot_time: snapshotTime ?? null, unchanged, not_found: notFound, ignored, limit: limit ?? null });
+      Object.assign(out, { result: plain(result), snapshot_time: snapshotTime ?? null, unchanged, not_found: notFound, ignored, limit: limit ?? null });
     }
   } catch (error) {
     if (error instanceof ApiError) {
@@ -50,6 +58,8 @@ async function run(c: Case): Promise<object> {
       out["limit"] = limit ?? null;
     } else if (error instanceof TransportError) {
       out["error"] = { key: "TRANSPORT" };
+    } else if (error instanceof TypeError) {
+      out["error"] = { key: "INVALID" };
     } else {
       throw error;
     }

@@ -1,21 +1,33 @@
 // What a client made from the OpenAPI document would see is what this client says. It is compiled, not run.
 import type { components, paths } from "../generated/api.js";
-import type { Asset, Category, Chain, Exchange, Global, MessageKey, Query, Quote } from "../src/index.js";
+import type { Asset, Category, Chain, Client, Exchange, Global, MessageKey, Quote } from "../src/index.js";
 
 type Schemas = components["schemas"];
 /** Compiles when each type may stand for the other. */
 type Same<A extends B, B extends C, C = A> = [A, B, C];
+/** The name as this client writes it: marketCap for market_cap. */
+type Camel<S> = S extends `${infer A}_${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S & string;
+type Camels<T> = T extends readonly unknown[] | string | number | null ? (T extends readonly (infer E extends object)[] ? Camels<E>[] : T)
+  : { [N in keyof T as Camel<N>]: Camels<T[N]> };
 export type Checks = [
-  Same<Asset, Schemas["Asset"]>,
-  Same<Quote, Schemas["Quote"]>,
-  Same<Exchange, Schemas["Exchange"]>,
-  Same<Global, Schemas["Global"]>,
-  Same<Category, Schemas["Category"]>,
-  Same<Chain, Schemas["Chain"]>,
+  Same<Asset, Camels<Schemas["Asset"]>>,
+  Same<Quote, Camels<Schemas["Quote"]>>,
+  Same<Exchange, Camels<Schemas["Exchange"]>>,
+  Same<Global, Camels<Schemas["Global"]>>,
+  Same<Category, Camels<Schemas["Category"]>>,
+  Same<Chain, Camels<Schemas["Chain"]>>,
   Same<MessageKey, Schemas["Error"]["message_key"]>,
 ];
 
-/** Every parameter that the document has is one of Query's, but that which search() takes. */
-type Parameters = { [P in keyof paths]: paths[P] extends { get: { parameters: { query?: infer Q } } } ? (Q extends object ? keyof Q : never) : never }[keyof paths];
-export type Known = Exclude<Parameters, "q"> extends keyof Query ? true : never;
-export const known: Known = true;
+/** Each method takes the parameters that the document has, but the words of search, and at for the header; and the same orders and windows. */
+type Endpoint = "assets" | "quotes" | "markets" | "trending" | "exchanges" | "global" | "categories" | "chains" | "history";
+type Documented<E extends Endpoint> = paths[`/openapi/v1/${E}`]["get"]["parameters"] extends { query?: infer Q } ? NonNullable<Q> : never;
+type Taken<E extends Endpoint> = NonNullable<Parameters<Client[E]>[0]>;
+type Keys<T> = T extends unknown ? Exclude<keyof T, "at"> : never;
+type Values<T, N extends string> = T extends { [K in N]?: infer V } ? NonNullable<V> : never;
+type Equal<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
+type Alike = { [E in Endpoint]: [
+  Equal<Keys<Documented<E>>, Keys<Taken<E>>>, Equal<Values<Documented<E>, "sort">, Values<Taken<E>, "sort">>,
+  Equal<Values<Documented<E>, "window">, Values<Taken<E>, "window">>,
+] };
+export const alike: Record<Endpoint, [true, true, true]> = {} as Alike;

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,16 +16,10 @@ import (
 )
 
 type testCase struct {
-	Name, Base, Key, Call, Mode string
-	Take, Retries               int
-	Query                       struct {
-		ID                                    []int64
-		Slug, Symbol, Category, Chain, Fields []string
-		Page, Size                            int
-		Limit, Offset                         int
-		Sort, By, Window, Q                   string
-		At                                    time.Time
-	}
+	Name, Base, Key, Call, Mode, Words string
+	Take                               int
+	Retries                            *int
+	Query                              json.RawMessage
 }
 
 type output map[string]any
@@ -48,43 +43,43 @@ func main() {
 func (c testCase) run() output {
 	waits := []float64{}
 	out := output{"case": c.Name}
-	client := &marketdata.Client{
-		BaseURL: c.Base, Key: c.Key, Retries: c.Retries, Sleep: func(_ context.Context, d time.Duration) error {
+	options := []marketdata.Option{
+		marketdata.UserAgent("conformance/1"), marketdata.Sleep(func(_ context.Context, d time.Duration) error {
 			waits = append(waits, d.Seconds())
 			return nil
-		}}
+		})}
+	if c.Retries != nil {
+		options = append(options, marketdata.Retries(*c.Retries))
+	}
+	client, err := marketdata.New(c.Base, c.Key, options...)
+	if err != nil {
+		return output{"case": c.Name, "waits": waits, "error": output{"key": "INVALID"}}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	q := marketdata.Query{
-		IDs: c.Query.ID, Slugs: c.Query.Slug, Symbols: c.Query.Symbol,
-		Categories: c.Query.Category, Chains: c.Query.Chain, Page: c.Query.Page, Size: c.Query.Size,
-		Limit: c.Query.Limit, Offset: c.Query.Offset,
-		Sort: c.Query.Sort, Fields: c.Query.Fields, By: c.Query.By, Window: c.Query.Window, At: c.Query.At,
-	}
-	var err error
 	switch c.Call {
 	case "assets":
-		err = list(ctx, c, out, q, client.Assets, func(r marketdata.Asset) int64 { return r.ID })
+		err = list(ctx, c, out, client.Assets, func(r marketdata.Asset) int64 { return r.ID })
 	case "quotes":
-		err = list(ctx, c, out, q, client.Quotes, func(r marketdata.Quote) int64 { return r.ID })
+		err = list(ctx, c, out, client.Quotes, func(r marketdata.Quote) int64 { return r.ID })
 	case "markets":
-		err = list(ctx, c, out, q, client.Markets, func(r marketdata.Market) int64 { return r.ID })
+		err = list(ctx, c, out, client.Markets, func(r marketdata.Market) int64 { return r.ID })
 	case "exchanges":
-		err = list(ctx, c, out, q, client.Exchanges, func(r marketdata.Exchange) int64 { return r.ID })
+		err = list(ctx, c, out, client.Exchanges, func(r marketdata.Exchange) int64 { return r.ID })
 	case "categories":
-		err = list(ctx, c, out, q, client.Categories, func(r marketdata.Category) int64 { return r.ID })
+		err = list(ctx, c, out, client.Categories, func(r marketdata.Category) int64 { return r.ID })
 	case "chains":
-		err = list(ctx, c, out, q, client.Chains, func(r marketdata.Chain) int64 { return r.ID })
+		err = list(ctx, c, out, client.Chains, func(r marketdata.Chain) int64 { return r.ID })
 	case "history":
-		err = list(ctx, c, out, q, client.History, func(r marketdata.History) int64 { return r.ID })
+		err = list(ctx, c, out, client.History, func(r marketdata.History) int64 { return r.ID })
 	case "trending":
-		err = one(ctx, c, out, q, client.Trending)
+		err = one(ctx, c, out, client.Trending)
 	case "global":
-		err = one(ctx, c, out, q, client.Global)
+		err = one(ctx, c, out, client.Global)
 	case "search":
-		err = one(ctx, c, out, q, func(ctx context.Context, q marketdata.Query) (
+		err = one(ctx, c, out, func(ctx context.Context, q marketdata.SearchQuery) (
 			*marketdata.Answer[marketdata.Items[marketdata.Asset]], error) {
-			return client.Search(ctx, c.Query.Q, q)
+			return client.Search(ctx, c.Words, q)
 		})
 	case "events":
 		times := []time.Time{}
@@ -101,23 +96,49 @@ func (c testCase) run() output {
 		log.Fatalf("case %s: no call %q", c.Name, c.Call)
 	}
 	if err != nil {
-		out["error"] = output{"key": "TRANSPORT"}
-		var e *marketdata.Error
-		if errors.As(err, &e) {
-			out["error"] = output{"key": e.Key, "status": e.Status, "code": e.Code,
-				"retry_after": e.RetryAfter.Seconds(), "gone": errors.Is(err, marketdata.SnapshotGone)}
-			out["limit"] = limit(e.Limit)
+		var api *marketdata.APIError
+		var broken *marketdata.TransportError
+		switch {
+		case errors.As(err, &api):
+			out["error"] = output{"key": api.MessageKey, "status": api.Status, "code": api.Code,
+				"retry_after": api.RetryAfter.Seconds(), "gone": errors.Is(err, marketdata.ErrSnapshotGone)}
+			out["limit"] = limit(api.Limit)
+		case errors.As(err, &broken):
+			out["error"] = output{"key": "TRANSPORT"}
+		case errors.Is(err, errNotAQuery):
+			out["error"] = output{"key": "INVALID"}
+		default:
+			log.Fatalf("%s: %v", c.Name, err)
 		}
 	}
 	out["waits"] = waits
 	return out
 }
 
+var errNotAQuery = errors.New("the endpoint has no such parameter")
+
+// query is the case's query, if the endpoint's type has it.
+func query[Q any](c testCase) (q Q, err error) {
+	if len(c.Query) == 0 {
+		return q, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(c.Query))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&q); err != nil {
+		return q, errors.Join(errNotAQuery, err)
+	}
+	return q, nil
+}
+
 // list runs a case of a listing; modes pages and rows read all of it.
-func list[T any](
-	ctx context.Context, c testCase, out output, q marketdata.Query,
-	call func(context.Context, marketdata.Query) (*marketdata.Answer[marketdata.List[T]], error), id func(T) int64,
+func list[T any, Q marketdata.PagesQuery](
+	ctx context.Context, c testCase, out output,
+	call func(context.Context, Q) (*marketdata.Answer[marketdata.Page[T]], error), id func(T) int64,
 ) error {
+	q, err := query[Q](c)
+	if err != nil {
+		return err
+	}
 	ids := []int64{}
 	switch c.Mode {
 	case "pages":
@@ -140,17 +161,20 @@ func list[T any](
 			ids = append(ids, id(row))
 		}
 	default:
-		return one(ctx, c, out, q, call)
+		return one(ctx, c, out, call)
 	}
 	out["ids"] = ids
 	return nil
 }
 
 // one runs a case of one answer; mode refresh asks for it twice.
-func one[T any](
-	ctx context.Context, c testCase, out output, q marketdata.Query,
-	call func(context.Context, marketdata.Query) (*marketdata.Answer[T], error),
+func one[T, Q any](
+	ctx context.Context, c testCase, out output, call func(context.Context, Q) (*marketdata.Answer[T], error),
 ) error {
+	q, err := query[Q](c)
+	if err != nil {
+		return err
+	}
 	a, err := call(ctx, q)
 	if err == nil && c.Mode == "refresh" {
 		a, err = a.Refresh(ctx)

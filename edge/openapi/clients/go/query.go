@@ -1,0 +1,91 @@
+package marketdata
+
+import "time"
+
+// The queries are the parameters of the endpoints. A zero value is not sent; an
+// empty list that is not nil matches nothing. Lists have up to 100 values. Page and
+// Size make the page mode, Limit and Offset the offset mode. At is the snapshot to
+// answer from, such as Answer.SnapshotTime of an earlier answer.
+
+// AssetsQuery are the parameters of Client.Assets.
+type AssetsQuery struct {
+	ID            []int64
+	Slug, Symbol  []string
+	Page, Size    int // Size up to 100
+	Limit, Offset int
+	Sort          string   // "id", "name", "symbol", "slug", "rank", with ":asc" or ":desc"
+	Fields        []string // "links"
+	At            time.Time
+}
+
+// QuotesQuery are the parameters of Client.Quotes.
+type QuotesQuery struct {
+	ID            []int64
+	Slug, Symbol  []string
+	Page, Size    int // Size up to 100
+	Limit, Offset int
+	Sort          string // "id", "name", "symbol", "slug", with ":asc" or ":desc"
+	At            time.Time
+}
+
+// MarketsQuery are the parameters of Client.Markets.
+type MarketsQuery struct {
+	ID              []int64
+	Slug, Symbol    []string
+	Category, Chain []string // slugs
+	Page, Size      int      // Size up to 100
+	Limit, Offset   int
+	Sort            string   // "rank", "market_cap:desc", "percent_change.24h:desc", …
+	Fields          []string // "groups"
+	At              time.Time
+}
+
+// TrendingQuery are the parameters of Client.Trending.
+type TrendingQuery struct {
+	By string // "gainers"
+	At time.Time
+}
+
+// ExchangesQuery are the parameters of Client.Exchanges.
+type ExchangesQuery struct {
+	ID            []int64
+	Slug          []string
+	Page, Size    int // Size up to 100
+	Limit, Offset int
+	Sort          string // "id", "name", "slug", "volume", with ":asc" or ":desc"
+	At            time.Time
+}
+
+// GlobalQuery are the parameters of Client.Global.
+type GlobalQuery struct{ At time.Time }
+
+// CategoriesQuery are the parameters of Client.Categories.
+type CategoriesQuery struct {
+	ID            []int64
+	Slug          []string
+	Page, Size    int // Size up to 100
+	Limit, Offset int
+	Sort          string // "id", "name", "slug", "market_cap", "volume_24h", with ":asc" or ":desc"
+	At            time.Time
+}
+
+// ChainsQuery are the parameters of Client.Chains.
+type ChainsQuery CategoriesQuery
+
+// HistoryQuery are the parameters of Client.History. One of ID, Slug and Symbol is required.
+type HistoryQuery struct {
+	ID            []int64
+	Slug, Symbol  []string
+	Window        string // "24h", "7d", "30d", "90d", "1y"; "7d" unless given
+	Page, Size    int    // Size up to 20
+	Limit, Offset int
+	At            time.Time
+}
+
+// SearchQuery are the parameters of Client.Search beside the words.
+type SearchQuery struct{ At time.Time }
+
+// PagesQuery are the queries of the listings, which Pages and Rows read whole.
+type PagesQuery interface {
+	AssetsQuery | QuotesQuery | MarketsQuery | ExchangesQuery | CategoriesQuery | ChainsQuery | HistoryQuery
+}

@@ -1,0 +1,50 @@
+// Calls that the service would refuse, or answer without what was asked, do not compile. It is compiled, not run.
+import { Client, type HistoryQuery } from "../src/index.js";
+
+export async function refused(client: Client): Promise<void> {
+  // @ts-expect-error no asset is named
+  await client.history({});
+  // @ts-expect-error likewise
+  await client.history({ window: "1y" });
+  // @ts-expect-error likewise
+  client.rows("history");
+  // @ts-expect-error likewise
+  client.pages("history", { size: 5 });
+  // @ts-expect-error no such window
+  await client.history({ id: [1], window: "2y" });
+  // @ts-expect-error history has one order
+  await client.history({ id: [1], sort: "id" });
+  // @ts-expect-error the parameter is id
+  await client.quotes({ ids: [1] });
+  // @ts-expect-error a list
+  await client.quotes({ id: 1 });
+  // @ts-expect-error quotes have no order by price
+  await client.quotes({ sort: "price" });
+  // @ts-expect-error no such direction
+  await client.markets({ sort: "price:down" });
+  // @ts-expect-error of markets only
+  await client.assets({ category: ["layer-1"] });
+  // @ts-expect-error exchanges have no symbols
+  await client.exchanges({ symbol: ["BTC"] });
+  // @ts-expect-error no such board
+  await client.trending({ by: "losers" });
+  // @ts-expect-error a result without pages
+  await client.trending({ page: 2 });
+  // @ts-expect-error totals have no rows
+  await client.global({ id: [1] });
+  // @ts-expect-error words are required
+  await client.search();
+  // @ts-expect-error trending has no pages
+  client.rows("trending");
+  // @ts-expect-error no address
+  new Client();
+  // @ts-expect-error the option is retries
+  new Client("https://host", "", { retry: 1 });
+
+  // What is right compiles.
+  const one: HistoryQuery = { slug: ["bitcoin"], window: "30d", page: 2 };
+  await client.history(one);
+  client.rows("history", { symbol: ["BTC"], id: [1] });
+  client.rows("markets", { sort: "percent_change.24h:desc", fields: ["groups"], chain: ["ethereum"] });
+  client.pages("assets");
+}
