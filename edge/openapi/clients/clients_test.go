@@ -210,7 +210,7 @@ func have(t *testing.T, program string) {
 // execute runs a command in a folder and returns what it prints.
 func execute(t *testing.T, dir string, env []string, command ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.WaitDelay = time.Second // for the output of its children

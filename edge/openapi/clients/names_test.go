@@ -1,0 +1,208 @@
+package clients
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/openapitest"
+)
+
+// names are those that a client has, in its language's case.
+type names struct {
+	Methods, Options, Answer, Error, Errors []string
+	Queries                                 map[string][]string // parameters, by endpoint
+}
+
+// TestNames holds the clients' names against each other, the table of them in README.md, and the
+// document's parameters.
+func TestNames(t *testing.T) {
+	have(t, python())
+	compile(t)
+	clients := []names{goNames(t), {}, {}}
+	must.OK(t, json.Unmarshal(execute(t, "python", nil, python(), "-m", "tests.names"), &clients[1]))
+	must.OK(t, json.Unmarshal(execute(t, "typescript", nil, "node", "out/test/names.js"), &clients[2]))
+
+	paths := must.Get(openapitest.New())(t).Doc.Paths
+	for i, c := range clients {
+		for endpoint, got := range c.Queries {
+			want := []string{"at"} // the header
+			for _, p := range paths.Value("/openapi/v1/" + endpoint).Get.Parameters {
+				if p.Value.In == "query" && p.Value.Name != "q" { // the words of search
+					want = append(want, p.Value.Name)
+				}
+			}
+			if got := snake(got); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+				t.Errorf("client %d: %s takes %v, and the document has %v", i, endpoint, got, want)
+			}
+		}
+		if len(c.Queries) != 10 {
+			t.Errorf("client %d has %d queries", i, len(c.Queries))
+		}
+	}
+
+	table := namesTable(clients)
+	readme := string(must.Get(os.ReadFile("README.md"))(t))
+	_, rest, _ := strings.Cut(readme, "<!-- names:")
+	_, rest, _ = strings.Cut(rest, "\n")
+	if got, _, _ := strings.Cut(rest, "<!-- /names -->"); got != table {
+		t.Errorf("README.md has\n%s\nand the clients\n%s", got, table)
+	}
+}
+
+// namesTable returns the table of what the clients have in common, in the order of Go's client, and
+// what one of them has alone.
+func namesTable(clients []names) string {
+	var b strings.Builder
+	row := func(title string, cells [][]string) {
+		b.WriteString("| " + title + " |")
+		for _, cell := range cells {
+			b.WriteString(" ")
+			for i, name := range cell {
+				if i > 0 {
+					b.WriteString(", ")
+				}
+				b.WriteString("`" + name + "`")
+			}
+			b.WriteString(" |")
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("| | Go | Python | TypeScript |\n| --- | --- | --- | --- |\n")
+	alone := make([][]string, len(clients))
+	for _, kind := range []struct {
+		title string
+		of    func(names) []string
+	}{
+		{"methods", func(n names) []string { return n.Methods }},
+		{"parameters", func(n names) []string {
+			var all []string
+			for _, endpoint := range []string{"assets", "markets", "trending", "history"} {
+				for _, name := range n.Queries[endpoint] {
+					if !slices.Contains(all, name) {
+						all = append(all, name)
+					}
+				}
+			}
+			return all
+		}},
+		{"options", func(n names) []string { return n.Options }},
+		{"an answer", func(n names) []string { return n.Answer }},
+		{"errors", func(n names) []string { return n.Errors }},
+		{"an API error", func(n names) []string { return n.Error }},
+	} {
+		cells := make([][]string, len(clients))
+		for _, name := range snake(kind.of(clients[0])) {
+			for i, c := range clients {
+				cells[i] = append(cells[i], pick(kind.of(c), name)...)
+			}
+		}
+		for i, c := range clients {
+			for _, name := range kind.of(c) {
+				inAll := true
+				for _, other := range clients {
+					inAll = inAll && len(pick(kind.of(other), snake([]string{name})[0])) == 1
+				}
+				if !inAll {
+					alone[i] = append(alone[i], name)
+					cells[i] = slices.DeleteFunc(cells[i], func(n string) bool { return n == name })
+				}
+			}
+		}
+		row(kind.title, cells)
+	}
+	row("one client's", alone)
+	return b.String()
+}
+
+// pick returns the name in a list whose form in snake case is snaked.
+func pick(list []string, snaked string) []string {
+	i := slices.Index(snake(list), snaked)
+	if i < 0 {
+		return nil
+	}
+	return list[i : i+1]
+}
+
+var (
+	humps    = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	acronyms = regexp.MustCompile(`([A-Z])([A-Z][a-z])`)
+)
+
+// snake returns names of any language in snake case, without what a language adds: Go's Err,
+// Python's _ behind a keyword.
+func snake(list []string) (snaked []string) {
+	for _, name := range list {
+		if rest, ok := strings.CutPrefix(name, "Err"); ok && rest != "or" {
+			name = rest
+		}
+		name = acronyms.ReplaceAllString(humps.ReplaceAllString(name, "${1}_$2"), "${1}_$2")
+		snaked = append(snaked, strings.TrimSuffix(strings.ToLower(name), "_"))
+	}
+	return snaked
+}
+
+// goNames reads the names of Go's client from its source.
+func goNames(t *testing.T) names {
+	t.Helper()
+	var files []*ast.File
+	set := token.NewFileSet()
+	for _, file := range must.Get(filepath.Glob("go/*.go"))(t) {
+		files = append(files, must.Get(parser.ParseFile(set, file, nil, parser.ParseComments))(t))
+	}
+	n := names{Queries: map[string][]string{}}
+	list := func(functions []*doc.Func) (names []string) {
+		for _, f := range functions {
+			names = append(names, f.Name)
+		}
+		return names
+	}
+	pkg := must.Get(doc.NewFromFiles(set, files, "marketdata"))(t)
+	n.Methods = list(pkg.Funcs) // of listings: methods have no type parameters
+	for _, kind := range pkg.Types {
+		endpoint, query := strings.CutSuffix(kind.Name, "Query")
+		switch {
+		case kind.Name == "Client":
+			n.Methods = append(list(kind.Methods), n.Methods...)
+		case kind.Name == "Answer":
+			n.Methods, n.Answer = append(n.Methods, list(kind.Methods)...), fields(kind)
+		case kind.Name == "Option":
+			n.Options = list(kind.Funcs)
+		case kind.Name == "APIError":
+			n.Error = fields(kind)
+		case query && endpoint != "Pages":
+			n.Queries[strings.ToLower(endpoint)] = fields(kind)
+		}
+	}
+	n.Errors = []string{"APIError", "TransportError"}
+	for _, group := range pkg.Consts {
+		for _, name := range group.Names {
+			if strings.HasPrefix(name, "Err") {
+				n.Errors = append(n.Errors, name)
+			}
+		}
+	}
+	n.Queries["chains"] = n.Queries["categories"] // one is declared as the other
+	return n
+}
+
+// fields are the exported ones of a struct.
+func fields(kind *doc.Type) (names []string) {
+	if s, ok := kind.Decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType); ok {
+		for _, f := range s.Fields.List {
+			for _, name := range f.Names {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	return names
+}
