@@ -141,7 +141,7 @@ func TestHold(t *testing.T) {
 		{"too slow", "hold --rate 2k --for 300ms --connections 1 --timeout 200ms", 3, "^Did not hold "},
 		{"no rate", "hold", 2, "^$"},
 		{"no condition", "hold --rate 20 --abort-on quotes:p99>1s", 2, "^$"},
-		{"an address", "check --target " + url + " --slo p99<10s --rate 0.02k --for 500ms", 0, "^Held 20/s for 0.5 s: "},
+		{"an address", "check --target " + url + " --slo p99<10s --rate 20 --for 500ms", 0, "^Held 20/s for 0.5 s: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			args := strings.Fields(tc.args)
