@@ -84,7 +84,7 @@ func TestRun(t *testing.T) {
 	}
 	// The source, whose server is not there, says first what its plan allows.
 	said, err := command(t.TempDir(), "coinpaprika:?base=http://127.0.0.1:1", listen).CombinedOutput()
-	if err == nil || !strings.HasPrefix(string(said), "part ") ||
+	if err == nil || !strings.HasPrefix(string(said), "PART ") ||
 		!strings.Contains(string(said), "plan free: quota 20,000 calls a month") {
 		t.Errorf("%v, %s", err, said)
 	}
