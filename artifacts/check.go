@@ -32,7 +32,7 @@ type Progress func(done, total int)
 // are JSON, are the same in every view of a collection, and carry the run numbers of the others;
 // the feed's counts; that rows of history have a point for each of their block's times, and that
 // listings have the assets with a point in their window; that the view of words has those of the
-// assets' names. Of a ledger, whose format is the builder's own, it verifies length and digest
+// assets' names, and the view of contracts those of the coins' platforms. Of a ledger, whose format is the builder's own, it verifies length and digest
 // only: those of the root and, if refs is given, of what refs says that the root names. It reads
 // each object once. The error is non-nil when the store could not be asked; what is wrong with what
 // it answered is in the report. A store without a snapshot has no problems.
@@ -229,6 +229,7 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 			viewName(SearchCollection, SearchSort))
 	}
 	c.markets(at, summaries)
+	c.coins(at, summaries)
 	for i := range HistoryWindows {
 		if w := &HistoryWindows[i]; !listsPoints(m, w, summaries) {
 			c.problem("snapshot %s: view %s lists other assets than have a point", at, viewName(w.Collection(), "id"))
@@ -257,6 +258,28 @@ func (c *checker) markets(at string, summaries map[string]*summary) {
 	if words != 0 {
 		c.problem("snapshot %s: the views of members list others than the assets' groups say", at)
 	}
+}
+
+// coins checks what the collections of CoinGecko's interface have to do with the others.
+func (c *checker) coins(at string, summaries map[string]*summary) {
+	for _, same := range [...][2]string{
+		{CoinsCollection, "assets"}, {FiguresCollection, "quotes"}, {LeadersCollection, "categories"},
+	} {
+		p, q := summaries[viewName(same[0], "id")], summaries[viewName(same[1], "id")]
+		if p != nil && q != nil && p.own != q.own {
+			c.problem("snapshot %s: view %s has other ids than %s", at, viewName(same[0], "id"), same[1])
+		}
+	}
+	coins, contracts := summaries[viewName(CoinsCollection, "id")], summaries[viewName(ContractsCollection, ContractsSort)]
+	if coins != nil && contracts != nil && coins.words != contracts.words {
+		c.problem("snapshot %s: view %s has other contracts than the coins' platforms say", at,
+			viewName(ContractsCollection, ContractsSort))
+	}
+}
+
+// uncounted are the collections whose rows are none of the feed's, besides those of history.
+var uncounted = []string{
+	"trending", SearchCollection, ContractsCollection, PlatformsCollection, RatesCollection, LeadersCollection,
 }
 
 // listsPoints reports whether a window's listing has the assets with a point of its chain in
@@ -296,9 +319,12 @@ func viewName(collection, sort string) string { return collection + "/" + sort }
 // feed's assets, quotes and exchanges are listed, and some of its groups.
 func (c *checker) count(m *Manifest, v *View) {
 	accepted, counted := m.Counts[v.Collection],
-		v.Collection != "trending" && v.Collection != SearchCollection && !IsHistory(v.Collection) && !v.IsMembers()
-	if v.Collection == MarketsCollection {
+		!slices.Contains(uncounted, v.Collection) && !IsHistory(v.Collection) && !v.IsMembers()
+	switch v.Collection {
+	case MarketsCollection, FiguresCollection:
 		accepted = m.Counts["quotes"]
+	case CoinsCollection:
+		accepted = m.Counts["assets"]
 	}
 	some := v.Collection == "categories" || v.Collection == "chains"
 	if counted && (v.Rows > accepted || v.Rows < accepted && !some) {

@@ -97,7 +97,7 @@
 //	r          runs that have rows in this shard, 1 to n
 //	r lengths  rows of each run in this shard; absent when r = n
 //	r keys     length and bytes of each run's key (with flag 0): the sort
-//	           key of its rows, folded (see [Fold])
+//	           key of its rows, folded (see [Fold]) unless it is a contract's
 //	c          columns
 //	c·n ords   column after column: for each row, the number of its run in
 //	           the view of the same collection that the manifest's view
@@ -157,6 +157,41 @@
 // The view by id has a column for every other order and as tails the groups of which the asset is
 // a coin, ,"groups":{"categories":[…],"chains":[…]}}. The views category and chain have a run for
 // each listed group with quoted coins, by its folded slug, and in it a row for each of them.
+//
+// # Coins
+//
+// What the answers below /api/v3/ need and the collections above do not have. An item is bytes that
+// clients get; [CoinItem] cuts it out.
+//
+// coins, by id, has the assets; the tail makes an item one with platforms, by their ids:
+//
+//	{"id":1,"item":{"id":"usd-coin","symbol":"USDC","name":"USD Coin"}}
+//	,"platforms":{"ethereum":"0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48"}}
+//
+// contracts, by address, has a run with a row, {"id":1}, for each address in these tails; its key
+// is that of [AppendContractKey].
+//
+// platforms, by id, has each listed chain, and each platform with an address, in the order of their
+// ids as bytes, numbered from 1. What is not known is null, "" or {}:
+//
+//	{"id":1,"item":{"id":"ethereum","chain_identifier":1,"name":"Ethereum Mainnet",
+//	"shortname":"Ethereum","native_coin_id":"ether","image":{"thumb":"…","small":"…","large":"…"}}}
+//
+// figures, by id, has the quotes. price_change_24h is the price less the base of the percent
+// change; a supply may be null:
+//
+//	{"id":1,"price_change_24h":"-12.5","circulating_supply":"19700000","total_supply":null,
+//	"max_supply":"21000000"}
+//
+// rates, by id, has what a unit of each currency is worth in US dollars, usd included, in the order
+// of their codes as bytes, numbered from 1:
+//
+//	{"id":1,"code":"btc","name":"Bitcoin","unit":"BTC","type":"crypto","usd":"91000.5"}
+//
+// leaders, by id, has the listed categories, each with the slugs and logos of up to three coins, by
+// rank:
+//
+//	{"id":1,"top_3_coins_id":["bitcoin","ether"],"top_3_coins":["https://…",""]}
 //
 // # Versions
 //

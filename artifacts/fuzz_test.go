@@ -30,7 +30,7 @@ func fuzzManifest() *Manifest {
 			{Collection: "assets", Sort: "name", Rows: 3, Runs: 2, Columns: []string{"id"},
 				Objects: []ViewObject{{Ref: Ref{d, 9}, Rows: 3, First: Fence{Key: "a"}}}},
 		},
-		Global: Global{"1.5", "0"}, Retained: []Retained{{fuzzTime.Add(-Step), Ref{d, 7}}},
+		Global: Global{"1.5", "0", 2}, Retained: []Retained{{fuzzTime.Add(-Step), Ref{d, 7}}},
 		Withdrawn: []time.Time{fuzzTime.Add(Step)}, WithdrawnThrough: fuzzTime.Add(2 * Step), Ledger: Ref{d, 8},
 	}
 }

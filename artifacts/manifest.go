@@ -17,8 +17,8 @@ import (
 // OldestFormat is the oldest one that it still reads.
 //
 // History: 1, November 2026, the first. Identity, and store and number of key set
-// and change record, history, search and the keys of the assets' view by name came
-// later in it: a store without them is read, and older readers ignore them.
+// and change record, history, search, the keys of the assets' view by name, and the collections
+// of CoinsCollection came later in it: a store without them is read, and older readers ignore them.
 const (
 	Format       = 1
 	OldestFormat = 1
@@ -89,11 +89,11 @@ func (m *Manifest) IsWithdrawn(t time.Time) bool {
 // View is a collection in one sort order.
 type View struct {
 	// Collection is assets, quotes, markets, exchanges, categories, chains, trending,
-	// search, or one of history (see HistoryWindow).
+	// search, one of history (see HistoryWindow), or one of those of CoinsCollection.
 	Collection string `json:"collection"`
 	// Sort is the key it is sorted by, ascending, ties by id: a sort key of the
-	// interface; for trending it is board, for search word, for the members of groups
-	// GroupSorts.
+	// interface; for trending it is board, for search word, for contracts address, for
+	// the members of groups GroupSorts.
 	Sort string `json:"sort"`
 	// Rows and Runs count the rows, and the runs of equal keys.
 	Rows int `json:"rows"`
@@ -119,10 +119,12 @@ type ViewObject struct {
 	First Fence `json:"first"`
 }
 
-// Global holds the two totals as they are answered.
+// Global holds the two totals as they are answered, and the number of active assets, which
+// snapshots of before do not have.
 type Global struct {
 	TotalMarketCap string `json:"total_market_cap"`
 	TotalVolume24h string `json:"total_volume_24h"`
+	ActiveAssets   int    `json:"active_assets,omitempty"`
 }
 
 // Retained is an earlier snapshot.

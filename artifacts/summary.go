@@ -33,8 +33,8 @@ type summary struct {
 	sum  Digest   // of the rows' digests, as a number: stands for a set of rows
 	own  uint64   // the sum of pair of each row's id and run
 	ords []uint64 // by column: the sum of pair of each row's id and run there
-	// words is the sum of hashWord: of the rows themselves in the view of words and in the
-	// views of members, of those that its rows need in the assets' and the markets' view by id.
+	// words is the sum of hashWord: of the rows themselves in the views of words, of members and of
+	// contracts, of those that its rows need in the assets', the markets' and the coins' view by id.
 	words uint64
 }
 
@@ -96,6 +96,9 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 			if !bytes.HasPrefix(rest, []byte(`"rank":`)) {
 				p.unranked++
 			}
+			if err := checkFigures(rest); err != nil {
+				return nil, fmt.Errorf("row of id %d: %w", id, err)
+			}
 			points, last, err := countPoints(rest)
 			if err != nil || i > 0 && points != p.points {
 				return nil, fmt.Errorf(
@@ -114,9 +117,11 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 			switch {
 			case bytes.HasPrefix(tail, groupsTail):
 				words, err = memberSum(row, tail)
+			case bytes.HasPrefix(tail, platformsTail):
+				words, err = contractSum(id, tail)
 			case byID && tail != nil: // of an asset
 				words, err = wordSum(row)
-			case p.keyed && s.columns == 0: // a word, or a member of a group
+			case p.keyed && s.columns == 0: // a word, a member of a group, or a contract
 				words = hashWord(s.Key(j), row)
 			}
 			if err != nil {
@@ -241,7 +246,7 @@ func summarizeObject(b []byte) (*summary, error) {
 // check compares an object with what the manifest says of it: it is object o of view v.
 func (p *summary) check(m *Manifest, v *View, o *ViewObject) error {
 	byID := v.Sort == "id"
-	keyed := !byID && (len(v.Columns) > 0 || v.Collection == SearchCollection)
+	keyed := !byID && (len(v.Columns) > 0 || v.Collection == SearchCollection || v.Collection == ContractsCollection)
 	keyed = keyed || v.IsMembers()
 	var fence Fence
 	if byID {

@@ -421,7 +421,8 @@ func inputDigest(f *market.Feed, set *market.Settings) artifacts.Digest {
 // global formats the totals for answers.
 func global(r *market.Result) artifacts.Global {
 	total := func(u *uint256.Int) string { return string(market.AppendWide(nil, false, u, market.MoneyDecimals)) }
-	return artifacts.Global{TotalMarketCap: total(&r.TotalMarketCap), TotalVolume24h: total(&r.TotalVolume)}
+	return artifacts.Global{TotalMarketCap: total(&r.TotalMarketCap), TotalVolume24h: total(&r.TotalVolume),
+		ActiveAssets: r.ActiveAssets}
 }
 
 // isSnapshot reports whether the head was built from this input.

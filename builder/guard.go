@@ -166,7 +166,7 @@ var collections = []string{"assets", "quotes", "exchanges", "categories", "chain
 func counts(f *market.Feed) map[string]int {
 	return map[string]int{
 		"assets": len(f.Assets), "quotes": len(f.Quotes), "exchanges": len(f.Exchanges),
-		"categories": len(f.Categories), "chains": len(f.Chains),
+		"categories": len(f.Categories), "chains": len(f.Chains), "rates": len(f.Rates),
 	}
 }
 

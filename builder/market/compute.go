@@ -78,6 +78,8 @@ type Result struct {
 	Change24h []Percent
 	// HistoryAssets is that of the settings.
 	HistoryAssets int
+	// ActiveAssets counts those of the directory.
+	ActiveAssets int
 	// Trending are quotes, best first.
 	Trending []int32
 	// TotalMarketCap and TotalVolume are in units of 1e-8.
@@ -114,6 +116,9 @@ func (r *Result) index(f *Feed) {
 	for i := range f.Assets {
 		r.QuoteOf[i] = -1
 		r.ByID[f.Assets[i].ID] = int32(i)
+		if f.Assets[i].Active {
+			r.ActiveAssets++
+		}
 	}
 	for q := range f.Quotes {
 		r.QuoteOf[f.Quotes[q].Asset] = int32(q)
@@ -149,6 +154,15 @@ func (r *Result) Change(f *Feed, w, q int) Percent {
 		return r.Change24h[q]
 	}
 	return PercentChange(f.Quotes[q].Price, r.Bases[w][q])
+}
+
+// Moved24h returns by how much the price of quote q has moved in 24 hours, and whether it fell.
+func (r *Result) Moved24h(f *Feed, q int) (fell bool, by U128) {
+	price, base := f.Quotes[q].Price, r.Bases[window24h][q]
+	if base.IsZero() {
+		return false, by
+	}
+	return price.Cmp(base) < 0, price.distance(base)
 }
 
 func (r *Result) changes(f *Feed) {

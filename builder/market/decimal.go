@@ -264,6 +264,17 @@ func (p Percent) Prefix() uint64 {
 // Append appends the percentage as a decimal.
 func (p *Percent) Append(dst []byte) []byte { return AppendWide(dst, p.Neg, &p.V, PercentDecimals) }
 
+// distance returns |u − v|.
+func (u U128) distance(v U128) (d U128) {
+	if u.Cmp(v) < 0 {
+		u, v = v, u
+	}
+	var borrow uint64
+	d.Lo, borrow = bits.Sub64(u.Lo, v.Lo, 0)
+	d.Hi, _ = bits.Sub64(u.Hi, v.Hi, borrow)
+	return d
+}
+
 // percentScale brings a ratio to percent in units of 1e-12.
 const percentScale = 1e14
 
@@ -273,16 +284,8 @@ func PercentChange(price, base U128) (p Percent) {
 	if base.IsZero() || price == base {
 		return p
 	}
-	diff := U128{}
-	var borrow uint64
-	if price.Cmp(base) > 0 {
-		diff.Lo, borrow = bits.Sub64(price.Lo, base.Lo, 0)
-		diff.Hi, _ = bits.Sub64(price.Hi, base.Hi, borrow)
-	} else {
-		p.Neg = true
-		diff.Lo, borrow = bits.Sub64(base.Lo, price.Lo, 0)
-		diff.Hi, _ = bits.Sub64(base.Hi, price.Hi, borrow)
-	}
+	p.Neg = price.Cmp(base) < 0
+	diff := price.distance(base)
 	// Three words: 128 bits by 47.
 	h1, n0 := bits.Mul64(diff.Lo, percentScale)
 	h2, l2 := bits.Mul64(diff.Hi, percentScale)

@@ -1,6 +1,12 @@
 package market
 
-import "time"
+import (
+	"bytes"
+	"time"
+	"unicode"
+
+	"example.com/marketdata/artifacts"
+)
 
 const (
 	// MaxID is the highest id there can be (FEED.md, "Files").
@@ -24,6 +30,7 @@ type Feed struct {
 	Exchanges  []Exchange
 	Categories []Group
 	Chains     []Group
+	Rates      []Rate
 }
 
 // Asset is one accepted row of assets.ndjson.
@@ -38,6 +45,28 @@ type Asset struct {
 	Website    string
 	Whitepaper string
 	Active     bool
+	// Platforms has each platform once, by ID ascending.
+	Platforms []Platform
+}
+
+// Platform is where an asset has a contract.
+type Platform struct {
+	ID      string // Name as a slug; see PlatformID
+	Name    string // as the feed gives it
+	Address string // as artifacts.AppendAddress writes it
+}
+
+// PlatformID returns the slug of a platform's name: its words in lower case, joined by hyphens; ""
+// if it has none. The slug of a slug is itself.
+func PlatformID(name string) string {
+	var id []byte
+	for word, rest := artifacts.NextWord([]byte(name)); word != nil; word, rest = artifacts.NextWord(rest) {
+		if id != nil {
+			id = append(id, '-')
+		}
+		id = append(id, bytes.Map(unicode.ToLower, word)...)
+	}
+	return string(id)
 }
 
 // Quote is one accepted row of quotes.ndjson; Asset is an index into Feed.Assets.
@@ -46,7 +75,36 @@ type Quote struct {
 	Price     U128 // 18 decimals
 	MarketCap U128 // 8 decimals; zero: unknown
 	Volume    U128 // 8 decimals
+	// Supplies are in the order of SupplyNames.
+	Supplies [len(SupplyNames)]Supply
 }
+
+// SupplyNames are the fields of a quote's supplies.
+var SupplyNames = [3]string{"circulating_supply", "total_supply", "max_supply"}
+
+// Supply is a number of coins, if it is known.
+type Supply struct {
+	Known bool
+	Coins U128 // 8 decimals
+}
+
+// Rate is one accepted row of rates.ndjson.
+type Rate struct {
+	Code string
+	Name string
+	Unit string
+	Type string // of RateTypes
+	USD  U128   // 18 decimals, above 0: what a unit is worth
+}
+
+// RateTypes are the kinds of rates; the first is the default.
+var RateTypes = []string{"fiat", "crypto", "commodity"}
+
+// USD is the code of the currency in which a feed's figures are; DollarRate is its rate where the
+// feed has none.
+const USD = "usd"
+
+var DollarRate = Rate{Code: USD, Name: "US Dollar", Unit: "$", Type: RateTypes[0], USD: U128{Lo: 1e18}}
 
 // Exchange is one accepted row of exchanges.ndjson.
 type Exchange struct {

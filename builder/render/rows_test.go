@@ -61,11 +61,14 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 		Assets: []market.Asset{
 			{ID: 1, Name: "Bit \"coin\"", Symbol: "BTC", Slug: "bitcoin", Logo: "https://l/1.png",
 				Explorers: []string{"https://a", "https://b"}, Website: "https://w", Whitepaper: "https://p",
-				Active: true},
-			{ID: 9007199254740991, Name: "Étoile", Symbol: "é", Slug: "r&d(x)", Active: true},
+				Active: true, Platforms: []market.Platform{
+					{ID: "chain", Name: "Chain", Address: "0xab"}, {ID: "z", Name: "Z!", Address: "\"x"}}},
+			{ID: 9007199254740991, Name: "Étoile", Symbol: "é", Slug: "r&d(x)", Active: true,
+				Platforms: []market.Platform{{ID: "a-b", Name: "a.b", Address: "y"}, {ID: "z", Name: "z", Address: "x"}}},
 		},
 		Quotes: []market.Quote{
-			{Asset: 0, Price: price(t, "64250.12"), MarketCap: sum(t, "1265000000000.5"), Volume: sum(t, "0")},
+			{Asset: 0, Price: price(t, "64250.12"), MarketCap: sum(t, "1265000000000.5"), Volume: sum(t, "0"),
+				Supplies: [3]market.Supply{{Known: true, Coins: sum(t, "19700000.5")}, {}, {Known: true}}},
 			{Asset: 1, Price: price(t, "1e-18")},
 		},
 		Exchanges: []market.Exchange{
@@ -76,11 +79,14 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 					DataTime: ptr(at.Add(-time.Second))}},
 			{ID: 5, Name: "Null", Slug: "null", Market: &market.ExchangeMarket{CoinsCount: ptr(uint64(0))}},
 		},
-		Categories: []market.Group{{ID: 6, Name: "Group", Slug: "group", Active: true}},
+		Categories: []market.Group{{ID: 6, Name: "Group", Slug: "group", Active: true, Members: []int{0, 1}}},
+		Rates:      []market.Rate{{Code: "eur", Name: "Euro", Unit: "€", Type: "fiat", USD: price(t, "1.08")}},
 		Chains: []market.Group{
 			{ID: 7, Name: "Chain", DisplayName: "The Chain", Slug: "chain", EVMChainID: ptr(uint64(0)), Native: 0,
 				Active: true},
 			{ID: 8, Name: "Other", DisplayName: "Other", Slug: "other", Native: -1, Active: true},
+			{ID: 9, Name: "Unlisted", DisplayName: "U", Slug: "(A)B", Native: 1}, // of a-b: (A)B has its words
+			{ID: 10, Name: "Higher", Slug: "a_b", Native: -1},
 		},
 	}
 	r := &market.Result{
@@ -140,6 +146,26 @@ func TestRows(t *testing.T) {
 			`{"id":8,"name":"Other","display_name":"Other","slug":"other","evm_chain_id":null,"logo":"","market":{"market_cap":"0","volume_24h":"0","coins_count":0,"market_cap_share":"0","snapshot_time":"2026-11-21T07:20:00Z","top_gainers":[]}}`,
 		},
 		"trending": {quote},
+		"coins": {
+			`{"id":1,"item":{"id":"bitcoin","symbol":"BTC","name":"Bit \"coin\""},"platforms":{"chain":"0xab","z":"\"x"}}`,
+			`{"id":9007199254740991,"item":{"id":"r&d(x)","symbol":"é","name":"Étoile"},"platforms":{"(A)B":"y","z":"x"}}`,
+		},
+		"contracts": {`{"id":1}`, `{"id":1}`, `{"id":9007199254740991}`, `{"id":9007199254740991}`},
+		"platforms": {
+			`{"id":1,"item":{"id":"(A)B","chain_identifier":null,"name":"Unlisted","shortname":"U","native_coin_id":"r&d(x)","image":{}}}`,
+			`{"id":2,"item":{"id":"chain","chain_identifier":0,"name":"Chain","shortname":"The Chain","native_coin_id":"bitcoin","image":{"thumb":"https://l/1.png","small":"https://l/1.png","large":"https://l/1.png"}}}`,
+			`{"id":3,"item":{"id":"other","chain_identifier":null,"name":"Other","shortname":"Other","native_coin_id":null,"image":{}}}`,
+			`{"id":4,"item":{"id":"z","chain_identifier":null,"name":"Z!","shortname":"","native_coin_id":null,"image":{}}}`,
+		},
+		"figures": {
+			`{"id":1,"price_change_24h":"14250.12","circulating_supply":"19700000.5","total_supply":null,"max_supply":"0"}`,
+			`{"id":9007199254740991,"price_change_24h":"0","circulating_supply":null,"total_supply":null,"max_supply":null}`,
+		},
+		"rates": {
+			`{"id":1,"code":"eur","name":"Euro","unit":"€","type":"fiat","usd":"1.08"}`,
+			`{"id":2,"code":"usd","name":"US Dollar","unit":"$","type":"fiat","usd":"1"}`,
+		},
+		"leaders": {`{"id":6,"top_3_coins_id":["bitcoin"],"top_3_coins":["https://l/1.png"]}`},
 	} {
 		for _, table := range tables {
 			if table.Collection != collection {

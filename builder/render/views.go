@@ -115,7 +115,7 @@ func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 				func(dst []byte, l *market.ListedGroup) []byte { return categoryRow(dst, f, r, l) })) &&
 			yield(groupTable("chains", f.Chains, r.Chains,
 				func(dst []byte, l *market.ListedGroup) []byte { return chainRow(dst, f, r, l) })) &&
-			yield(trendingTable(f, r)) && yield(searchTable(f, r))
+			yield(trendingTable(f, r)) && yield(searchTable(f, r)) && coinTables(f, r, yield)
 	}
 }
 
@@ -436,11 +436,11 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 	for i := range t.Orders {
 		orders[i] = t.sort(&t.Orders[i])
 	}
-	// All orders except the one by id number their runs for the index views.
+	// All of several orders except the one by id number their runs for the index views.
 	var columns []*sorted
 	var names []string
 	for _, s := range orders {
-		if s.Sort != "id" && t.Collection != "trending" && t.Collection != artifacts.SearchCollection {
+		if s.Sort != "id" && len(orders) > 1 {
 			columns, names = append(columns, s), append(names, s.Sort)
 		}
 	}

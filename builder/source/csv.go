@@ -100,7 +100,7 @@ func (c *csvFiles) Open(ctx context.Context, name string) (io.ReadCloser, error)
 	if err != nil {
 		return nil, err
 	}
-	r := &csvReader{File: f, was: was, lines: lines{buf: bufio.NewReaderSize(nil, lineBuffer)}}
+	r := &csvReader{File: f, name: name, was: was, lines: lines{buf: bufio.NewReaderSize(nil, lineBuffer)}}
 	r.csv = csv.NewReader(&r.line)
 	r.csv.FieldsPerRecord, r.csv.ReuseRecord = -1, true
 	if err := r.header(ctx); err != nil {
@@ -114,6 +114,7 @@ func (c *csvFiles) Open(ctx context.Context, name string) (io.ReadCloser, error)
 // not a row becomes a JSON string with the reason, which the reader of the feed sets aside.
 type csvReader struct {
 	fs.File
+	name   string // of the feed's file
 	was    fs.FileInfo
 	lines  lines
 	line   bytes.Reader
@@ -145,7 +146,7 @@ func (r *csvReader) header(ctx context.Context) error {
 	if err == nil {
 		r.names = slices.Clone(names)
 		r.values = make([][]byte, len(names))
-		r.table, err = NewTable(r.names)
+		r.table, err = NewTable(r.name, r.names)
 	}
 	if err != nil {
 		return fmt.Errorf("line 1, the names of the columns: %w", err)

@@ -26,19 +26,20 @@ func writeCSV(t *testing.T, files ...string) (dir string, src Source) {
 
 // TestCSV: a folder of CSV files is the same feed as one of NDJSON files.
 func TestCSV(t *testing.T) {
-	dir, src := writeCSV(t, "assets.csv", "\ufeffname,key,id,symbol,slug,explorers,active,,other,\r\n"+
-		`"A ""n"", <&>\",a,7,S,s,x|https://y.example/?a=b,FALSE,,,`+"\r\n\r\n  \r\n"+
-		`Ä,b,,B,t,,t,1,2,3`,
-		"quotes.csv", "key,price,market_cap,volume\nb,1.50,2e3,\na,0.000000000000000001,,0.1\n",
+	dir, src := writeCSV(t, "assets.csv", "\ufeffname,key,id,symbol,slug,explorers,active,,other,,platforms.solana,platforms.Two Words\r\n"+
+		`"A ""n"", <&>\",a,7,S,s,x|https://y.example/?a=b,FALSE,,,,So1,x1`+"\r\n\r\n  \r\n"+
+		`Ä,b,,B,t,,t,1,2,3,,`,
+		"quotes.csv", "key,price,market_cap,volume,max_supply\nb,1.50,2e3,,21\na,0.000000000000000001,,0.1,\n",
 		"exchanges.csv", "key,name,slug,market.volume_24h,links.website,fees.taker,market.markets_count,links.chat,market.data_time\n"+
 			"e,E,s,12345678901234567890.12345678,w,0.2,4,c,2026-01-02T03:04:05Z\nf,F,s,,,,,,\n",
 		"categories.csv", "key,name,slug,status,members\nk,K,s,disabled,b|a|nobody\n",
 		"chains.csv", "key,name,slug,evm_chain_id,native\nh,H,s,1,a\n",
+		"rates.csv", "code,usd,asset,unit\neur,1.08,,€\nbtc,,b,\n",
 	)
 	moment := time.Date(2026, 1, 31, 12, 0, 0, 5, time.UTC)
 	for name, at := range map[string]time.Time{
 		"assets": moment.Add(-time.Hour), "quotes": moment, "exchanges": moment.Add(-2 * time.Hour), "categories": {},
-		"chains": {},
+		"chains": {}, "rates": {},
 	} {
 		if at.IsZero() {
 			at = time.Unix(0, 0)
@@ -48,15 +49,20 @@ func TestCSV(t *testing.T) {
 	files := must.Get(src.Files(t.Context(), time.Time{}))(t)
 	got, report := mustRead(t, files, ReadOptions{})
 	want, wantReport := mustRead(t, FS(testFeed(InfoFile, `{"format":1,"database":"csv","time":"2026-01-31T12:00:00Z"}`,
-		AssetsFile, `{"key":"a","id":7,"name":"A \"n\", <&>\\","symbol":"S","slug":"s","explorers":["x","https://y.example/?a=b"],"active":false}
+		AssetsFile, `{"key":"a","id":7,"name":"A \"n\", <&>\\","symbol":"S","slug":"s","explorers":["x","https://y.example/?a=b"],"active":false,"platforms":{"solana":"So1","Two Words":"x1"}}
 {"key":"b","name":"Ä","symbol":"B","slug":"t"}`,
-		QuotesFile, `{"key":"b","price":"1.50","market_cap":"2e3"}
+		QuotesFile, `{"key":"b","price":"1.50","market_cap":"2e3","max_supply":"21"}
 {"key":"a","price":"0.000000000000000001","volume":"0.1"}`,
 		ExchangesFile, `{"key":"e","name":"E","slug":"s","links":{"website":"w","chat":"c"},"fees":{"taker":"0.2"},"market":{"volume_24h":"12345678901234567890.12345678","markets_count":4,"data_time":"2026-01-02T03:04:05Z"}}
 {"key":"f","name":"F","slug":"s"}`,
 		CategoriesFile, `{"key":"k","name":"K","slug":"s","status":"disabled","members":["b","a","nobody"]}`,
 		ChainsFile, `{"key":"h","name":"H","slug":"s","evm_chain_id":1,"native":"a"}`,
+		RatesFile, `{"code":"eur","usd":"1.08","unit":"€"}
+{"code":"btc","asset":"b"}`,
 	)), ReadOptions{})
+	if len(want.Rates) != 2 {
+		t.Errorf("rates %+v", want.Rates)
+	}
 	same(t, *got, *want)
 	for i, f := range wantReport.Files {
 		csv := report.Files[i]

@@ -35,6 +35,9 @@ func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	all.sum(rowSum(len(f.Exchanges), func(row *encoder, i int) { row.exchange(&f.Exchanges[i]) }))
 	all.sum(rowSum(len(f.Categories), func(row *encoder, i int) { row.group(&f.Categories[i], assetKeys) }))
 	all.sum(rowSum(len(f.Chains), func(row *encoder, i int) { row.group(&f.Chains[i], assetKeys) }))
+	if len(f.Rates) > 0 { // a feed of before has the digest that it had
+		all.sum(rowSum(len(f.Rates), func(row *encoder, i int) { row.rate(&f.Rates[i]) }))
+	}
 	return sha256.Sum256(all)
 }
 
@@ -114,6 +117,11 @@ func (e *encoder) asset(a *market.Asset) {
 	e.text(a.Website)
 	e.text(a.Whitepaper)
 	e.given(a.Active)
+	for _, p := range a.Platforms {
+		e.text(p.ID)
+		e.text(p.Name)
+		e.text(p.Address)
+	}
 }
 
 func (e *encoder) quote(q *market.Quote, assetKeys []xxh3.Uint128) {
@@ -121,6 +129,20 @@ func (e *encoder) quote(q *market.Quote, assetKeys []xxh3.Uint128) {
 	e.decimal(q.Price)
 	e.decimal(q.MarketCap)
 	e.decimal(q.Volume)
+	for i, s := range q.Supplies {
+		if s.Known {
+			e.number(uint64(i))
+			e.decimal(s.Coins)
+		}
+	}
+}
+
+func (e *encoder) rate(r *market.Rate) {
+	e.text(r.Code)
+	e.text(r.Name)
+	e.text(r.Unit)
+	e.text(r.Type)
+	e.decimal(r.USD)
 }
 
 func (e *encoder) exchange(x *market.Exchange) {

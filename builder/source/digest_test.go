@@ -20,6 +20,7 @@ func fullFeed() *market.Feed {
 		return market.Asset{
 			Key: key, ID: 1, Name: "n", Symbol: "s", Slug: "u", Logo: "l",
 			Explorers: []string{"x", "y"}, Website: "w", Whitepaper: "p", Active: true,
+			Platforms: []market.Platform{{ID: "i", Name: "I", Address: "0x"}},
 		}
 	}
 	group := func() market.Group {
@@ -31,7 +32,8 @@ func fullFeed() *market.Feed {
 	return &market.Feed{
 		Database: "db", Time: at,
 		Assets: []market.Asset{asset("a"), asset("b")},
-		Quotes: []market.Quote{{Asset: 1, Price: u(1), MarketCap: u(2), Volume: u(3)}},
+		Quotes: []market.Quote{{Asset: 1, Price: u(1), MarketCap: u(2), Volume: u(3),
+			Supplies: [3]market.Supply{{Known: true, Coins: u(4)}, {Known: true, Coins: u(4)}, {Known: true, Coins: u(4)}}}},
 		Exchanges: []market.Exchange{{
 			Key: "e", ID: 2, Name: "n", Slug: "s", Logo: "l", Links: [6]string{"1", "2", "3", "4", "5", "6"},
 			Maker: u(1), Taker: u(2),
@@ -41,6 +43,7 @@ func fullFeed() *market.Feed {
 		}},
 		Categories: []market.Group{group()},
 		Chains:     []market.Group{group()},
+		Rates:      []market.Rate{{Code: "eur", Name: "n", Unit: "u", Type: "fiat", USD: u(5)}},
 	}
 }
 

@@ -154,7 +154,7 @@ func (f *httpFeed) Files(ctx context.Context, _ time.Time) (Files, error) {
 		if before == nil {
 			return nil, fmt.Errorf("%s has no %s", f, InfoFile)
 		}
-		for _, name := range []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
+		for _, name := range rowFiles {
 			if err := get(name, maxHTTPFile); err != nil {
 				return nil, err
 			}

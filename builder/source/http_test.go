@@ -91,7 +91,7 @@ func TestHTTP(t *testing.T) {
 				t.Errorf("%d assets, %d quotes", len(feed.Assets), len(feed.Quotes))
 			}
 			if s.status[http.StatusOK] != got || s.status[http.StatusNotModified] != unchanged ||
-				s.status[http.StatusNotFound] != 3 {
+				s.status[http.StatusNotFound] != 4 {
 				t.Errorf("answers %v, want %d new and %d unchanged", s.status, got, unchanged)
 			}
 		}

@@ -34,18 +34,29 @@ func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 	}
 	rows := map[string]map[string]model.Accepted{
 		"assets": {}, "quotes": {}, "exchanges": {}, "categories": {}, "chains": {},
+		"rates": {},
 	}
 	for _, a := range f.Assets {
+		var platforms []string
+		for _, p := range a.Platforms {
+			platforms = append(platforms, p.ID, p.Name, p.Address)
+		}
 		rows["assets"][a.Key] = model.Accepted{
 			ID: int64(a.ID),
-			Row: fmt.Sprintf("%q %t",
-				append([]string{a.Name, a.Symbol, a.Slug, a.Logo, a.Website, a.Whitepaper}, a.Explorers...), a.Active),
+			Row: fmt.Sprintf("%q %t %q", append([]string{a.Name, a.Symbol, a.Slug, a.Logo, a.Website, a.Whitepaper},
+				a.Explorers...), a.Active, platforms),
 		}
 	}
 	for _, q := range f.Quotes {
-		rows["quotes"][f.Assets[q.Asset].Key] = model.Accepted{
-			Row: fmt.Sprint(units(q.Price), units(q.MarketCap), units(q.Volume)),
+		row := fmt.Sprint(units(q.Price), units(q.MarketCap), units(q.Volume))
+		for _, s := range q.Supplies {
+			if s.Known {
+				row += " " + units(s.Coins)
+			} else {
+				row += " none"
+			}
 		}
+		rows["quotes"][f.Assets[q.Asset].Key] = model.Accepted{Row: row}
 	}
 	for _, e := range f.Exchanges {
 		row := fmt.Sprintf("%q %s %s", append([]string{e.Name, e.Slug, e.Logo}, e.Links[:]...), units(e.Maker),
@@ -58,6 +69,9 @@ func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 			row += fmt.Sprintf(" %s %s %s %v", volume, count(m.MarketsCount), count(m.CoinsCount), m.DataTime)
 		}
 		rows["exchanges"][e.Key] = model.Accepted{ID: int64(e.ID), Row: row}
+	}
+	for _, r := range f.Rates {
+		rows["rates"][r.Code] = model.Accepted{Row: fmt.Sprintf("%q %s", []string{r.Name, r.Unit, r.Type}, units(r.USD))}
 	}
 	for collection, groups := range map[string][]market.Group{"categories": f.Categories, "chains": f.Chains} {
 		for _, g := range groups {
@@ -137,19 +151,20 @@ func TestReadAgainstModel(t *testing.T) {
 				files[name] = &fstest.MapFile{Data: []byte(text)}
 			}
 			for collection, rows := range compareWithModel(t, files, known) {
-				if known[collection] == nil && collection != "quotes" {
+				ids := collection != "quotes" && collection != "rates"
+				if known[collection] == nil && ids {
 					known[collection] = map[string]int64{}
 				}
 				for key, row := range rows {
 					seen[collection]++
-					if collection != "quotes" {
+					if ids {
 						known[collection][key] = row.ID
 					}
 				}
 			}
 		}
 	})
-	if len(seen) != 5 {
+	if len(seen) != 6 {
 		t.Errorf("accepted rows of %v alone", slices.Collect(maps.Keys(seen)))
 	}
 }
@@ -158,7 +173,9 @@ func TestReadAgainstModel(t *testing.T) {
 func FuzzFiles(f *testing.F) {
 	for _, row := range []string{
 		`{"key":"a","id":5,"name":"n","symbol":"s","slug":"s\u0041","explorers":["x"],"active":true}`,
-		`{"key":"a","price":"1e-5","market_cap":null,"volume":3}`,
+		`{"key":"a","price":"1e-5","market_cap":null,"volume":3,"total_supply":"1e3","max_supply":0}`,
+		`{"key":"p","name":"n","symbol":"s","slug":"p","platforms":{"Ab c":"0xABCDEFABCDEFABCDEFABCDEFABCDEFABCDEFABCD","x":""}}`,
+		`{"code":"eur","usd":1.08,"unit":"e","type":"fiat"}` + "\n" + `{"code":"btc","asset":"a"}`,
 		`{"key":"e","name":"n","slug":"s","links":{"chat":"c"},"fees":{"maker":0.1},"market":{"data_time":"2026-01-02T03:04:05Z","coins_count":3}}`,
 		`{"key":"e","name":"n","slug":"s","market":{"data_time":"2026-01-02t03:04:05,5z"}}` + "\n\v\n" +
 			`{"key":"f","name":"n","slug":"s","market":{"data_time":"2026-01-02t03:04:05z"}}`,
@@ -172,7 +189,7 @@ func FuzzFiles(f *testing.F) {
 		if bytes.Count(file, []byte("[")) > 9000 || bytes.Count(file, []byte("{")) > 9000 {
 			return
 		}
-		for _, name := range []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile} {
+		for _, name := range rowFiles {
 			compareWithModel(t, testFeed(name, string(file)),
 				map[string]map[string]int64{"assets": {"b": 5}, "chains": {"a": 7}})
 		}

@@ -51,7 +51,8 @@ func (p Problem) Text() string {
 	if p.Rows > 1 {
 		text += fmt.Sprintf(" in %d rows", p.Rows)
 	}
-	if p.Value != "" && p.Value != `""` && (p.Field != "key" || p.Key == "") && !strings.Contains(text, p.Value) {
+	isKey := p.Field == "key" || p.Field == "code"
+	if p.Value != "" && p.Value != `""` && (!isKey || p.Key == "") && !strings.Contains(text, p.Value) {
 		text += ": " + p.Value
 	}
 	if p.Suggestion != "" {
@@ -148,8 +149,8 @@ func (r *reader) suggest(a accepter, e *fieldError) string {
 	switch {
 	case e.err == errNoAsset:
 		return r.suggestAsset(r.row.unquote(e.value))
-	case e.field == "status" && len(e.value) > 0 && e.value[0] == '"':
-		return didYouMean(nearest.Likely(string(r.row.unquote(e.value)), statuses))
+	case choices[e.field] != nil && len(e.value) > 0 && e.value[0] == '"':
+		return didYouMean(nearest.Likely(string(r.row.unquote(e.value)), choices[e.field]))
 	case e.value != nil:
 		return ""
 	case e.field == "key" && len(a.object.unknown) == 1 && bytes.HasPrefix(a.object.unknown[0].value, []byte("[")):
@@ -160,6 +161,9 @@ func (r *reader) suggest(a accepter, e *fieldError) string {
 	}
 	return meantBy(e.field, a.object.unknownNames())
 }
+
+// choices are what the fields take that have no other values.
+var choices = map[string][]string{"status": statuses, "type": market.RateTypes}
 
 func (o *object) unknownNames() (names []string) {
 	for _, m := range o.unknown {
@@ -259,7 +263,8 @@ func (r *reader) unknownColumns(t tabular, a accepter) *columns {
 	known := a.fields(func(*object, int) bool { return true })
 	absent := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return slices.Contains(names, name) })
 	for _, name := range names {
-		if name == "" || slices.Contains(known, name) {
+		free := slices.Contains(a.within, r.platformNames) && strings.HasPrefix(name, platformsPath)
+		if name == "" || free || slices.Contains(known, name) {
 			continue
 		}
 		c.unknown = append(c.unknown, name)

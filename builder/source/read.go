@@ -54,7 +54,7 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 	if p, ok := files.(Provenance); ok {
 		r.report.Parts = p.Parts()
 	}
-	rows := []func(expected int) accepter{r.assets, r.quotes, r.exchanges, r.categories, r.chains}
+	rows := []func(expected int) accepter{r.assets, r.quotes, r.exchanges, r.categories, r.chains, r.rates}
 	for i, name := range rowFiles {
 		if err := r.file(ctx, name, rows[i]); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", shownName(files, name), err))
@@ -70,7 +70,7 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 }
 
 // rowFiles are the files of rows, in the order of reading: others refer to assets.
-var rowFiles = []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile}
+var rowFiles = []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile, RatesFile}
 
 // shownName is what messages call a file of the feed.
 func shownName(files Files, name string) string {
@@ -163,6 +163,12 @@ type reader struct {
 	text    textArena
 	strings sliceArena[string]
 	indices sliceArena[int]
+
+	platformNames *object
+	platformsOf   map[string]*platform        // by name
+	addresses     map[string]map[string]int32 // by platform's id
+	found         []found
+	contracts     sliceArena[market.Platform]
 }
 
 // accepter adds the rows of one file to the feed. accept adds the row whose fields are

@@ -369,13 +369,23 @@ func TestLongLineCostsNoMemory(t *testing.T) {
 func TestLongTexts(t *testing.T) {
 	for field, most := range map[string]int{
 		"key": 256, "name": 256, "symbol": 256, "slug": 256, "logo": 2048, "website": 2048, "whitepaper": 2048,
-		"explorers": 2048, "many": 50,
+		"explorers": 2048, "many": 50, "platform": 256, "address": 256, "platforms": 100,
 	} {
 		for _, over := range []int{0, 1} {
 			row := map[string]any{"key": "k", "name": "n", "symbol": "s", "slug": "s"}
 			switch text := strings.Repeat("x", most+over); field {
 			case "explorers":
 				row[field] = []string{text}
+			case "platform":
+				row["platforms"] = map[string]string{text: "a"}
+			case "address":
+				row["platforms"] = map[string]string{"x": text}
+			case "platforms":
+				many := map[string]string{}
+				for i := range text {
+					many[fmt.Sprint(i)] = "a"
+				}
+				row[field] = many
 			case "many":
 				row["explorers"] = strings.Split(text, "")
 			default:
@@ -424,7 +434,7 @@ func TestMissingFiles(t *testing.T) {
 	}
 	// testFeed has no other file.
 	feed, report := mustRead(t, FS(testFeed()), ReadOptions{})
-	if len(feed.Assets) != 3 || len(report.Files) != 5 {
+	if len(feed.Assets) != 3 || len(report.Files) != 6 {
 		t.Errorf("%d assets, %+v", len(feed.Assets), report)
 	}
 }

@@ -142,17 +142,21 @@ const (
 	assetWebsite
 	assetWhitepaper
 	assetActive
+	assetPlatforms
 )
 
 func assetObject() *object {
-	return newObject("", "key", "id", "name", "slug", "symbol", "logo", "explorers", "website", "whitepaper", "active")
+	return newObject("", "key", "id", "name", "slug", "symbol", "logo", "explorers", "website", "whitepaper", "active",
+		"platforms")
 }
 
 func (r *reader) assets(expected int) accepter {
 	claimed := newClaims("assets", expected)
 	r.directory = claimed.keys
 	r.feed.Assets = make([]market.Asset, 0, expected)
-	return accepter{object: assetObject(), accept: func(o *object) error {
+	r.platformNames = newObject(platformsPath)
+	r.platformsOf, r.addresses = map[string]*platform{}, map[string]map[string]int32{}
+	return accepter{object: assetObject(), within: []*object{r.platformNames}, accept: func(o *object) error {
 		row := &r.row
 		id := row.identity(o)
 		symbol := row.name(o, assetSymbol)
@@ -161,6 +165,7 @@ func (r *reader) assets(expected int) accepter {
 		whitepaper := row.url(o, assetWhitepaper)
 		active := row.boolean(o, assetActive, true)
 		explorers := row.urls(o, assetExplorers)
+		platforms := r.platforms(o, assetPlatforms)
 		n, err := r.claim(claimed, id, len(r.feed.Assets))
 		if err != nil {
 			return err
@@ -169,6 +174,7 @@ func (r *reader) assets(expected int) accepter {
 			Key: n.key, ID: n.id, Name: n.name, Slug: n.slug,
 			Symbol: r.text.keep(symbol), Logo: r.text.keep(logo), Explorers: r.keepAll(explorers),
 			Website: r.text.keep(website), Whitepaper: r.text.keep(whitepaper), Active: active,
+			Platforms: r.claimPlatforms(platforms, len(r.feed.Assets)),
 		})
 		return nil
 	}}
@@ -186,10 +192,11 @@ const (
 	quotePrice = 1 + iota
 	quoteMarketCap
 	quoteVolume
+	quoteSupplies // the first of them
 )
 
 func quoteObject() *object {
-	return newObject("", "key", "price", "market_cap", "volume")
+	return newObject("", append([]string{"key", "price", "market_cap", "volume"}, market.SupplyNames[:]...)...)
 }
 
 func (r *reader) quotes(expected int) accepter {
@@ -204,6 +211,11 @@ func (r *reader) quotes(expected int) accepter {
 		}
 		marketCap, _ := row.decimal(o, quoteMarketCap, market.MoneyDecimals, market.MoneyIntDigits)
 		volume, _ := row.decimal(o, quoteVolume, market.MoneyDecimals, market.MoneyIntDigits)
+		quote := market.Quote{Price: price, MarketCap: marketCap, Volume: volume}
+		for i := range quote.Supplies {
+			s := &quote.Supplies[i]
+			s.Coins, s.Known = row.decimal(o, quoteSupplies+i, market.MoneyDecimals, market.MoneyIntDigits)
+		}
 		if row.err != nil {
 			return row.err
 		}
@@ -215,9 +227,8 @@ func (r *reader) quotes(expected int) accepter {
 			return &fieldError{"key", quoted(string(key)), errKeySeen}
 		}
 		seen[asset] = true
-		r.feed.Quotes = append(r.feed.Quotes, market.Quote{
-			Asset: int(asset), Price: price, MarketCap: marketCap, Volume: volume,
-		})
+		quote.Asset = int(asset)
+		r.feed.Quotes = append(r.feed.Quotes, quote)
 		return nil
 	}}
 }

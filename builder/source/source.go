@@ -33,6 +33,7 @@ const (
 	ExchangesFile  = "exchanges.ndjson"
 	CategoriesFile = "categories.ndjson"
 	ChainsFile     = "chains.ndjson"
+	RatesFile      = "rates.ndjson"
 )
 
 // Files are a feed's files at one moment.
@@ -84,7 +85,7 @@ type Provenance interface {
 // Priced is implemented by Files that can give prices without a file to read.
 type Priced interface {
 	// Prices returns the assets and quotes that Read returns. Of assets it has only key, id and
-	// whether they are active.
+	// whether they are active, of quotes no supplies.
 	Prices(ctx context.Context) (*market.Feed, error)
 }
 

@@ -28,19 +28,23 @@ type column struct {
 // maxColumns bounds a table; no file of a feed has so many fields.
 const maxColumns = 1000
 
-// NewTable returns the table whose columns have these names, in this order. It fails if no column
-// is the key, or two are the same field. It ignores columns without a name.
-func NewTable(names []string) (*Table, error) {
+// NewTable returns the table of a file of the feed whose columns have these names, in this order. It
+// fails if no column is the key, or two are the same field. It ignores columns without a name.
+func NewTable(file string, names []string) (*Table, error) {
+	key := "key"
+	if file == RatesFile {
+		key = "code"
+	}
 	t := &Table{}
 	if len(names) > maxColumns {
 		return nil, fmt.Errorf("%d columns: want at most %d", len(names), maxColumns)
 	}
-	if !slices.Contains(names, "key") {
-		hint := meantBy("key", names)
+	if !slices.Contains(names, key) {
+		hint := meantBy(key, names)
 		if len(names) == 1 && strings.ContainsAny(names[0], ";\t") {
 			hint = "want commas between them"
 		}
-		return nil, fmt.Errorf("no column is named key; the columns are %q%s",
+		return nil, fmt.Errorf("no column is named %s; the columns are %q%s", key,
 			shorten([]byte(strings.Join(names, ", "))), strings.TrimSuffix("; "+hint, "; "))
 	}
 	for i, name := range names {

@@ -17,6 +17,7 @@ const (
 	exchanges  = "exchanges"
 	categories = "categories"
 	chains     = "chains"
+	rates      = "rates"
 	markets    = "markets"
 )
 
@@ -27,10 +28,12 @@ type asset struct {
 	explorers                     []string
 	website, whitepaper           string
 	active                        bool
+	platforms                     []platform
 
 	price     *big.Rat // nil: it has no quote
 	marketCap *big.Rat // nil: unknown
 	volume    *big.Rat
+	supplies  [len(supplies)]*big.Rat // nil: unknown
 
 	rank    int // 0: none
 	changes []*big.Rat
@@ -70,8 +73,9 @@ type feed struct {
 	assets    []*asset
 	exchanges []*exchange
 	groups    map[string][]*group // categories and chains
-	rejected  map[string]int      // rows set aside, by file
-	rows      map[string]int      // rows read, by file
+	rates     []*rate
+	rejected  map[string]int // rows set aside, by file
+	rows      map[string]int // rows read, by file
 }
 
 // claims are the keys, ids and slugs of one file, taken by the rows accepted.
@@ -80,10 +84,12 @@ type claims struct {
 	ids    map[string]int64 // of this file, by key; 0: to be assigned
 	owners map[int64]string // keys of all the ids above
 	slugs  map[string]bool  // folded
+	others map[string]bool  // what else only one row may have
 }
 
 func newClaims(known map[string]int64) *claims {
-	c := &claims{known: known, ids: map[string]int64{}, owners: map[int64]string{}, slugs: map[string]bool{}}
+	c := &claims{known: known, ids: map[string]int64{}, owners: map[int64]string{}, slugs: map[string]bool{},
+		others: map[string]bool{}}
 	for key, id := range known {
 		c.owners[id] = key
 	}
@@ -92,12 +98,16 @@ func newClaims(known map[string]int64) *claims {
 
 // take accepts a row, or says why it must be set aside. A row set aside claims
 // nothing.
-func (c *claims) take(key string, given *int64, slug string) error {
+func (c *claims) take(r row) error {
+	key, given, slug := r.key, r.given, r.slug
 	if _, seen := c.ids[key]; seen {
 		return errors.New("key seen before")
 	}
 	if slug != "" && c.slugs[Fold(slug)] {
 		return errors.New("slug of another row")
+	}
+	if slices.ContainsFunc(r.others, func(claim string) bool { return c.others[claim] }) {
+		return errors.New("address of another row")
 	}
 	id, known := c.known[key]
 	if given != nil {
@@ -116,6 +126,9 @@ func (c *claims) take(key string, given *int64, slug string) error {
 	c.ids[key] = id
 	if slug != "" {
 		c.slugs[Fold(slug)] = true
+	}
+	for _, claim := range r.others {
+		c.others[claim] = true
 	}
 	return nil
 }
@@ -153,6 +166,8 @@ type row struct {
 	given *int64
 	slug  string // "": slugs of this file are not unique
 	add   func()
+
+	others []string // claims of contracts
 }
 
 // readFeed reads a feed folder. The ids are those known from earlier builds, by
@@ -172,6 +187,7 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 		{assets, func(r *reader) row { return f.asset(r, directory) }},
 		{quotes, func(r *reader) row { return quoteOf(r, directory) }},
 		{exchanges, f.exchange}, {categories, f.category}, {chains, f.chain},
+		{rates, func(r *reader) row { return f.rate(r, directory) }},
 	} {
 		c := newClaims(known[file.name])
 		for _, line := range lines(files[file.name+".ndjson"]) {
@@ -180,7 +196,7 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 				f.rejected[file.name]++
 			}
 		}
-		if file.name == quotes {
+		if file.name == quotes || file.name == rates {
 			continue // which have no ids of their own
 		}
 		if err := c.assign(); err != nil {
@@ -220,7 +236,7 @@ func (c *claims) read(line []byte, read func(*reader) row) error {
 	if r.err != nil {
 		return r.err
 	}
-	if err := c.take(row.key, row.given, row.slug); err != nil {
+	if err := c.take(row); err != nil {
 		return err
 	}
 	row.add()
@@ -232,12 +248,16 @@ func (f *feed) asset(r *reader, directory map[string]*asset) row {
 		key: r.required("key"), name: r.required("name"), symbol: r.required("symbol"), slug: r.required("slug"),
 		logo: r.text("logo", ""), explorers: r.texts("explorers"),
 		website: r.text("website", ""), whitepaper: r.text("whitepaper", ""),
-		active: r.boolean("active", true),
+		active: r.boolean("active", true), platforms: r.platforms(),
+	}
+	var claims []string
+	for _, p := range a.platforms {
+		claims = append(claims, p.claim())
 	}
 	return row{a.key, r.integer("id", 1), a.slug, func() {
 		f.assets = append(f.assets, a)
 		directory[a.key] = a
-	}}
+	}, claims}
 }
 
 func quoteOf(r *reader, directory map[string]*asset) row {
@@ -248,11 +268,16 @@ func quoteOf(r *reader, directory map[string]*asset) row {
 	}
 	marketCap := r.decimal("market_cap", amountPlaces, amountDigits)
 	volume := r.decimal("volume", amountPlaces, amountDigits)
+	var known [len(supplies)]*big.Rat
+	for i, name := range supplies {
+		known[i] = r.decimal(name, amountPlaces, amountDigits)
+	}
 	a := directory[key]
 	if a == nil {
 		r.fail("key", "not in the directory")
 	}
-	return row{key, nil, "", func() {
+	return row{key: key, add: func() {
+		a.supplies = known
 		a.price, a.volume = price, cmp.Or(volume, new(big.Rat))
 		if marketCap != nil && marketCap.Sign() > 0 { // zero means unknown
 			a.marketCap = marketCap
@@ -289,12 +314,12 @@ func (f *feed) exchange(r *reader) row {
 		}
 		r.absorb(market)
 	}
-	return row{e.key, given, "", func() { f.exchanges = append(f.exchanges, e) }}
+	return row{key: e.key, given: given, add: func() { f.exchanges = append(f.exchanges, e) }}
 }
 
 func (f *feed) category(r *reader) row {
 	g, given := readGroup(r)
-	return row{g.key, given, g.slug, func() { f.groups[categories] = append(f.groups[categories], g) }}
+	return row{g.key, given, g.slug, func() { f.groups[categories] = append(f.groups[categories], g) }, nil}
 }
 
 func (f *feed) chain(r *reader) row {
@@ -302,7 +327,7 @@ func (f *feed) chain(r *reader) row {
 	g.displayName = r.text("display_name", g.name)
 	g.evmChainID = r.integer("evm_chain_id", 0)
 	g.native = r.text("native", "")
-	return row{g.key, given, g.slug, func() { f.groups[chains] = append(f.groups[chains], g) }}
+	return row{g.key, given, g.slug, func() { f.groups[chains] = append(f.groups[chains], g) }, nil}
 }
 
 // absorb makes the fault of an inner object the row's.
@@ -359,7 +384,8 @@ func Accept(
 	if err != nil {
 		return nil, nil, err
 	}
-	rows = map[string]map[string]Accepted{assets: {}, quotes: {}, exchanges: {}, categories: {}, chains: {}}
+	rows = map[string]map[string]Accepted{assets: {}, quotes: {}, exchanges: {}, categories: {}, chains: {},
+		rates: {}}
 	units := func(x *big.Rat, places int) string {
 		if x == nil {
 			return "none"
@@ -375,12 +401,13 @@ func Accept(
 	here := map[string]bool{}
 	for _, a := range f.assets {
 		here[a.key] = true
+		platforms, supplies := a.shown(units)
 		rows[assets][a.key] = Accepted{a.id, fmt.Sprintf("%q %t",
-			append([]string{a.name, a.symbol, a.slug, a.logo, a.website, a.whitepaper}, a.explorers...), a.active)}
+			append([]string{a.name, a.symbol, a.slug, a.logo, a.website, a.whitepaper}, a.explorers...), a.active) + platforms}
 		if a.price != nil {
 			marketCap := cmp.Or(a.marketCap, new(big.Rat))
 			rows[quotes][a.key] = Accepted{Row: fmt.Sprint(
-				units(a.price, pricePlaces), units(marketCap, amountPlaces), units(a.volume, amountPlaces))}
+				units(a.price, pricePlaces), units(marketCap, amountPlaces), units(a.volume, amountPlaces)) + supplies}
 		}
 	}
 	for _, e := range f.exchanges {
@@ -405,6 +432,10 @@ func Accept(
 			rows[collection][g.key] = Accepted{g.id, fmt.Sprintf("%q %t %s %q", []string{
 				g.name, g.slug, g.displayName, native}, g.active, count(g.evmChainID), slices.Compact(members))}
 		}
+	}
+	for _, v := range f.rates {
+		rows[rates][v.code] = Accepted{
+			Row: fmt.Sprintf("%q %s", []string{v.name, v.unit, v.kind}, units(v.usd, pricePlaces))}
 	}
 	return rows, f.rejected, nil
 }

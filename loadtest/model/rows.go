@@ -131,7 +131,7 @@ func (r *reader) text(name, otherwise string) string {
 
 // longest bounds texts, in bytes.
 var longest = map[string]int{
-	"key": 256, "name": 256, "symbol": 256, "slug": 256, "display_name": 256,
+	"key": 256, "name": 256, "symbol": 256, "slug": 256, "display_name": 256, "unit": 256,
 	"logo": 2048, "website": 2048, "whitepaper": 2048, "twitter": 2048, "telegram": 2048, "reddit": 2048,
 	"facebook": 2048, "chat": 2048,
 }

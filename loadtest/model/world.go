@@ -99,6 +99,7 @@ func (w *World) Build(files Files, at time.Time) (Report, error) {
 		Counts: map[string]int{
 			assets: len(f.assets), quotes: f.rows[quotes] - f.rejected[quotes], exchanges: len(f.exchanges),
 			categories: len(f.groups[categories]), chains: len(f.groups[chains]),
+			rates: len(f.rates),
 		},
 	}
 	if newest := w.Newest(); newest != nil {

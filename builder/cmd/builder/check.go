@@ -122,7 +122,9 @@ func (r *checkReport) print(e *env) {
 // rowsOf names how many rows the collections have.
 func rowsOf(counts map[string]int) string {
 	parts := []string{count(counts["assets"], "asset"), count(counts["quotes"], "quote")}
-	for _, c := range [][2]string{{"exchanges", "exchange"}, {"categories", "category"}, {"chains", "chain"}} {
+	for _, c := range [][2]string{
+		{"exchanges", "exchange"}, {"categories", "category"}, {"chains", "chain"}, {"rates", "rate"},
+	} {
 		if n := counts[c[0]]; n > 0 {
 			parts = append(parts, count(n, c[1]))
 		}

@@ -41,7 +41,7 @@ const (
 // but that for the assets.
 const infoQuery = "feed"
 
-var queryNames = []string{infoQuery, "assets", "quotes", "exchanges", "categories", "chains"}
+var queryNames = []string{infoQuery, "assets", "quotes", "exchanges", "categories", "chains", "rates"}
 
 const want = "want postgres://USER@HOST:PORT/DATABASE?sql=DIR, a folder with assets.sql, quotes.sql and so on, or " +
 	"&sql.assets=QUERY&sql.quotes=QUERY…; timeout=DURATION, sslmode, sslrootcert, sslcert, sslkey, passfile, " +
@@ -173,13 +173,13 @@ func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error)
 			continue
 		}
 		rows := conn.ExecParams(ctx, d.queries[name], nil, nil, nil, nil) // one statement, values as text
-		file, lines := fileOf(name), readLines
+		file := fileOf(name)
 		if name == infoQuery {
-			lines = readInfo
+			feed.Memory[file], err = readInfo(rows)
 		} else {
 			feed.Columns[file] = columnNames(rows)
+			feed.Memory[file], err = readLines(file, rows)
 		}
-		feed.Memory[file], err = lines(rows)
 		if _, closeErr := rows.Close(); closeErr != nil {
 			err = closeErr // the reason why there were no more rows
 		}
@@ -231,7 +231,7 @@ func readInfo(rows *pgconn.ResultReader) ([]byte, error) {
 }
 
 // readLines makes the lines of a feed's file of rows.
-func readLines(rows *pgconn.ResultReader) ([]byte, error) {
+func readLines(file string, rows *pgconn.ResultReader) ([]byte, error) {
 	columns := rows.FieldDescriptions()
 	for _, c := range columns {
 		if c.DataTypeOID == pgtype.Float4OID || c.DataTypeOID == pgtype.Float8OID {
@@ -239,7 +239,7 @@ func readLines(rows *pgconn.ResultReader) ([]byte, error) {
 				c.Name)
 		}
 	}
-	table, err := source.NewTable(columnNames(rows))
+	table, err := source.NewTable(file, columnNames(rows))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package gen
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ func (m *market) feed(d draw, at time.Time) model.Files {
 	optional("exchanges.ndjson", m.exchangeFile(d))
 	optional("categories.ndjson", m.groupFile(d, "categories"))
 	optional("chains.ndjson", m.groupFile(d, "chains"))
+	optional("rates.ndjson", m.rateFile(d))
 	return files
 }
 
@@ -95,6 +97,7 @@ func (m *market) assetFile(d draw) string {
 		r = d.optional(r, "website", d.literal(pick(d, []string{"", "https://example.com/", "\n"})), `""`)
 		r = d.optional(r, "whitepaper", d.literal(pick(d, []string{"", "https://example.com/paper.pdf"})), `""`)
 		r = d.optional(r, "active", fmt.Sprint(!a.inactive), "true")
+		r = d.optional(r, "platforms", d.object(a.platforms), "{}")
 		rows = append(rows, r)
 	}
 	return m.lines(d, rows, m.crowd.rows["assets"])
@@ -118,6 +121,9 @@ func (m *market) quoteFile(d draw) string {
 		r := []member{{"key", d.literal(a.key)}, {"price", a.price}}
 		r = d.optional(r, "market_cap", a.cap, "null")
 		r = d.optional(r, "volume", a.volume, `"0"`)
+		for i, name := range []string{"circulating_supply", "total_supply", "max_supply"} {
+			r = d.optional(r, name, cmp.Or(a.supplies[i], "null"), "null")
+		}
 		rows = append(rows, r)
 	}
 	return m.lines(d, rows, m.crowd.rows["quotes"])

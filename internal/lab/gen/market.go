@@ -24,7 +24,8 @@ func (m Moment) GoString() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "moment %s", m.At.Format(time.RFC3339))
 	for _, name := range []string{
-		"feed.json", "assets.ndjson", "quotes.ndjson", "exchanges.ndjson", "categories.ndjson", "chains.ndjson"} {
+		"feed.json", "assets.ndjson", "quotes.ndjson", "exchanges.ndjson", "categories.ndjson", "chains.ndjson",
+		"rates.ndjson"} {
 		text := m.Files[name]
 		if len(text) > 4000 {
 			text = text[:4000] + "…"
@@ -110,6 +111,8 @@ type thing struct {
 	symbol             string
 	inactive           bool
 	price, cap, volume string // JSON; price "": no quote
+	supplies           [3]string
+	platforms          []member
 
 	// Of categories and chains; native of chains alone.
 	status, native string
@@ -137,6 +140,7 @@ func (m *market) newThing(d draw, collection string) *thing {
 	switch collection {
 	case "assets":
 		t.symbol, t.slug, t.inactive = d.text(symbols), m.slug(d), d.chance(15)
+		t.platforms = m.platforms(d)
 		m.requote(d, t)
 	case "exchanges":
 		t.slug = d.text(slugs) // which may be shared
@@ -182,6 +186,12 @@ func (m *market) requote(d draw, a *thing) {
 	}
 	if !d.chance(10) {
 		a.volume = d.decimal(amount)
+	}
+	a.supplies = [3]string{}
+	for i := range a.supplies {
+		if d.chance(20) {
+			a.supplies[i] = d.decimal(amount)
+		}
 	}
 }
 
@@ -231,6 +241,8 @@ func (m *market) churn(d draw) {
 			a.slug = m.slug(d)
 		case d.chance(6):
 			a.inactive = !a.inactive
+		case d.chance(6):
+			a.platforms = m.platforms(d)
 		case d.chance(2):
 			a.id = m.id(d, "assets") // another one than it has, or by luck the same
 		}
