@@ -64,6 +64,8 @@ type assetRow struct {
 	Website    string   `json:"website,omitempty"`
 	Whitepaper string   `json:"whitepaper,omitempty"`
 	Active     *bool    `json:"active,omitempty"`
+
+	Platforms map[string]string `json:"platforms,omitempty"`
 }
 
 func (m *moment) assetRow(place int) any {
@@ -89,6 +91,7 @@ func (m *moment) assetRow(place int) any {
 	if links.with(4).percent(20) {
 		row.Whitepaper = "https://docs.sim.example/" + a.tag() + "/paper.pdf"
 	}
+	row.Platforms = m.platforms(&a)
 	if state := a.active(); state != unsaid {
 		row.Active = new(state == active)
 	}
@@ -129,11 +132,19 @@ func (a *asset) stable() bool {
 	return a.place == 3 || a.place == 6 || a.place >= settled && a.hash.with(ofPrice).below(100) < 3
 }
 
-// figures returns the asset's price, digits × 10^exp, and its market cap and volume in cents. A
-// price follows the market, its sector and its own way; the cap moves with it, since the supply
+// figures are an asset's.
+type figures struct {
+	price             uint64 // × 10^exp
+	exp               int
+	marketCap, volume uint64 // in cents
+	supply            uint64 // × 10^supplyExp
+	supplyExp         int
+}
+
+// figures returns the asset's figures. A price follows the market, its sector and its own way; the cap moves with it, since the supply
 // stays. The largest asset costs tens of thousands, the next thousands; tiny prices belong to
 // small assets, so that supplies are plausible.
-func (m *moment) figures(a *asset) (digits uint64, exp int, marketCap, volume uint64) {
+func (m *moment) figures(a *asset) (f figures) {
 	kind, start := a.hash.with(ofKind), a.hash.with(ofPrice)
 	volatility := int64(kind.with(3).between(50, 125))
 	switch v := kind.with(2).below(100); {
@@ -143,7 +154,7 @@ func (m *moment) figures(a *asset) (digits uint64, exp int, marketCap, volume ui
 	default:
 		volatility *= 4
 	}
-	digits = start.with(1).between(100_000_000, 999_999_999)
+	digits, exp := start.with(1).between(100_000_000, 999_999_999), 0
 	factor, sector := m.market, m.sector[kind.with(4).below(sectors)]
 	switch v := start.below(100); {
 	case a.stable():
@@ -173,13 +184,15 @@ func (m *moment) figures(a *asset) (digits uint64, exp int, marketCap, volume ui
 		own, percent = unit+(own-unit)/8, 2*percent
 	}
 	factor = factor * sector / unit * own / unit
-	marketCap = capOf(a.place)
+	marketCap := capOf(a.place)
 	if a.place >= settled {
 		marketCap = marketCap * a.hash.with(ofCap).between(20, 500) / 100
 	}
-	marketCap = min(maxCap, times(marketCap, factor))
-	volume = min(maxCap, times(marketCap/1000*percent*percent/100, turnover.walk(m.unix, 100)))
-	return times(digits, factor), exp, marketCap, volume
+	f.supply, f.supplyExp = supplyOf(marketCap, digits, exp)
+	f.price, f.exp = times(digits, factor), exp
+	f.marketCap = min(maxCap, times(marketCap, factor))
+	f.volume = min(maxCap, times(f.marketCap/1000*percent*percent/100, turnover.walk(m.unix, 100)))
+	return f
 }
 
 // lost reports whether the asset has no quote: four of a hundred never have
@@ -202,6 +215,10 @@ type quoteRow struct {
 	Price     json.RawMessage `json:"price"`
 	MarketCap json.RawMessage `json:"market_cap,omitempty"`
 	Volume    json.RawMessage `json:"volume,omitempty"`
+
+	Circulating json.RawMessage `json:"circulating_supply,omitempty"`
+	Total       json.RawMessage `json:"total_supply,omitempty"`
+	Max         json.RawMessage `json:"max_supply,omitempty"`
 }
 
 func (m *moment) quoteRow(place int) any {
@@ -209,12 +226,13 @@ func (m *moment) quoteRow(place int) any {
 	if m.lost(&a) {
 		return nil
 	}
-	price, exp, marketCap, volume := m.figures(&a)
+	f := m.figures(&a)
 	style := a.hash.with(ofStyle)
-	row := quoteRow{Key: a.key(), Price: spell(price, exp, 8, style.with(0))}
+	row := quoteRow{Key: a.key(), Price: spell(f.price, f.exp, 8, style.with(0))}
+	row.addSupplies(&a, f.supply, f.supplyExp)
 	switch kind := style.with(1).below(100); {
 	case kind >= 15 || place < settled:
-		row.MarketCap = spell(marketCap, -2, 10, style.with(2))
+		row.MarketCap = spell(f.marketCap, -2, 10, style.with(2))
 	case kind < 5:
 		row.MarketCap = json.RawMessage(`null`)
 	case kind < 9:
@@ -224,7 +242,7 @@ func (m *moment) quoteRow(place int) any {
 	}
 	switch kind := style.with(3).below(100); {
 	case kind >= 12 || place < settled:
-		row.Volume = spell(volume, -2, 10, style.with(4))
+		row.Volume = spell(f.volume, -2, 10, style.with(4))
 	case kind < 6:
 		row.Volume = json.RawMessage(`"0"`)
 	case kind < 8:

@@ -149,14 +149,13 @@ func (m *moment) chainRow(i int) any {
 	h := m.seed.with(ofChain).with(uint64(i))
 	row := m.group(h, i, m.assets/2)
 	row.Key = fmt.Sprintf("sim-chain-%d", i)
-	name, native := coin(h.with(ofName)), h.with(ofNative)
+	native := h.with(ofNative)
 	home := m.asset((i*3 + int(native.with(0).below(3))) % m.assets)
 	if i < len(homes) { // which always are there
 		home = m.asset(homes[i] % m.assets)
-		name, _ = home.names()
 	}
-	row.Name = name + h.with(ofName).with(5).pick(chainTails[:])
-	row.Slug = slug(row.Name) + "-" + strconv.FormatInt(int64(i), 36)
+	var name string
+	row.Name, row.Slug, name = m.chainName(i)
 	if h.with(ofName).with(4).percent(50) {
 		row.DisplayName = name
 	}
@@ -183,6 +182,18 @@ func (m *moment) chainRow(i int) any {
 		row.Native = json.RawMessage(`null`)
 	}
 	return row
+}
+
+// chainName returns the name and the slug of chain i, which never change, and its short name.
+func (m *moment) chainName(i int) (name, chainSlug, short string) {
+	h := m.seed.with(ofChain).with(uint64(i)).with(ofName)
+	short = coin(h)
+	if i < len(homes) {
+		home := m.asset(homes[i] % m.assets)
+		short, _ = home.names()
+	}
+	name = short + h.with(5).pick(chainTails[:])
+	return name, slug(name) + "-" + strconv.FormatInt(int64(i), 36), short
 }
 
 const (

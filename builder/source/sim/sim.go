@@ -51,6 +51,7 @@ type Market struct {
 	now    func() time.Time
 
 	exchanges, categories, chains int
+	chainSlugs                    []string
 	// traded is what all assets trade in a day on average, in cents, and venues what the exchanges'
 	// shares of it add up to, where the first has a million.
 	traded, venues uint64
@@ -114,6 +115,10 @@ func newMarket(assets int, seed uint64, now func() time.Time) *Market {
 			m.traded += capOf(place) / 10
 		}
 	}
+	for i := range m.chains {
+		_, slug, _ := (&moment{Market: m}).chainName(i)
+		m.chainSlugs = append(m.chainSlugs, slug)
+	}
 	for i := range m.exchanges {
 		m.venues += capOf(i) / (topCap / 1_000_000)
 	}
@@ -173,6 +178,9 @@ const (
 	ofStatus
 	ofMembers
 	ofNative
+	ofPlatforms
+	ofSupply
+	ofRate
 )
 
 // sectors are the groups of assets that move together.
@@ -217,6 +225,8 @@ func (m *moment) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 		return m.rows(ctx, m.categories, m.categoryRow), nil
 	case source.ChainsFile:
 		return m.rows(ctx, m.chains, m.chainRow), nil
+	case source.RatesFile:
+		return m.rows(ctx, rates, m.rateRow), nil
 	}
 	return nil, fmt.Errorf("simulated market: file %.80q: %w", name, fs.ErrNotExist)
 }

@@ -28,7 +28,7 @@ var at = time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)
 
 var allFiles = []string{
 	source.InfoFile, source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile,
-	source.ChainsFile,
+	source.ChainsFile, source.RatesFile,
 }
 
 func filesAt(t testing.TB, assets int, seed uint64, when time.Time) *moment {
@@ -86,9 +86,9 @@ func TestGolden(t *testing.T) {
 		at     time.Time
 		want   string
 	}{
-		{500, 1, at, "a79ffe4e980d9bd9"},
-		{500, 2, at.Add(-400 * 24 * time.Hour), "c28f1601cf6ce94b"},
-		{10, 1 << 63, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC), "df68c673f7c1e68b"},
+		{500, 1, at, "889d1c36e1077cb6"},
+		{500, 2, at.Add(-400 * 24 * time.Hour), "8b61feed1034286e"},
+		{10, 1 << 63, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC), "669bf46226b070c8"},
 	} {
 		sum := sha256.New()
 		files := filesAt(t, c.assets, c.seed, c.at)
@@ -173,6 +173,9 @@ func TestRead(t *testing.T) {
 		for i, a := range feed.Assets {
 			feed.Assets[i] = market.Asset{Key: a.Key, Active: a.Active}
 		}
+		for i := range feed.Quotes {
+			feed.Quotes[i].Supplies = prices.Quotes[i].Supplies
+		}
 		if !slices.Equal(prices.Quotes, feed.Quotes) || !reflect.DeepEqual(prices.Assets, feed.Assets) ||
 			prices.Database != feed.Database || !prices.Time.Equal(feed.Time) {
 			rt.Errorf("%v: the prices are not those of the files", m)
@@ -239,6 +242,55 @@ func TestPricesMove(t *testing.T) {
 				t.Errorf("%v and %v before: %d prices moved by %.4f (median) to %.4f, want %v to %v", when, c.age,
 					len(f), f[len(f)/2], f[len(f)-1], c.low, c.most)
 			}
+		}
+	}
+}
+
+// TestSupplies: what circulates times the price is the cap, total and most are not below it, and all
+// stay. Rates move, but for that of the dollar.
+func TestSupplies(t *testing.T) {
+	read := func(when time.Time) (map[string]market.Quote, map[string]market.U128) {
+		feed, _, err := source.Read(t.Context(), filesAt(t, 1000, 1, when), source.ReadOptions{})
+		ok(t, err)
+		quotes, rates := map[string]market.Quote{}, map[string]market.U128{}
+		for _, q := range feed.Quotes {
+			quotes[feed.Assets[q.Asset].Key] = q
+		}
+		for _, r := range feed.Rates {
+			rates[r.Code] = r.USD
+		}
+		return quotes, rates
+	}
+	float := func(u market.U128, unit float64) float64 { return (float64(u.Hi)*(1<<64) + float64(u.Lo)) / unit }
+	now, rates := read(at)
+	before, ratesBefore := read(at.Add(-24 * time.Hour))
+	checked := 0
+	for key, q := range now {
+		coins, total, most := q.Supplies[0], q.Supplies[1], q.Supplies[2]
+		if was, ok := before[key]; ok && was.Supplies != q.Supplies {
+			t.Errorf("%s: supplies %v, a day before %v", key, q.Supplies, was.Supplies)
+		}
+		if coins.Known && (total.Known && total.Coins.Cmp(coins.Coins) < 0 || most.Known && most.Coins.Cmp(coins.Coins) < 0) ||
+			total.Known && most.Known && most.Coins.Cmp(total.Coins) < 0 {
+			t.Errorf("%s: supplies %v", key, q.Supplies)
+		}
+		if coins.Known && !q.MarketCap.IsZero() {
+			checked++
+			ratio := float(coins.Coins, 1e8) * float(q.Price, 1e18) / float(q.MarketCap, 1e8)
+			if ratio < 0.999 || ratio > 1.001 {
+				t.Errorf("%s: coins at their price are %v times the cap", key, ratio)
+			}
+		}
+	}
+	if checked < 500 {
+		t.Errorf("%d supplies", checked)
+	}
+	if len(rates) != len(currencies)+len(coinRates)+1 || rates["btc"] != now["sim-0"].Price {
+		t.Errorf("rates %v", rates)
+	}
+	for code, r := range rates {
+		if (r == ratesBefore[code]) != (code == market.USD) {
+			t.Errorf("%s: %v, a day before %v", code, r, ratesBefore[code])
 		}
 	}
 }
