@@ -75,18 +75,12 @@ type Quote struct {
 	Price     U128 // 18 decimals
 	MarketCap U128 // 8 decimals; zero: unknown
 	Volume    U128 // 8 decimals
-	// Supplies are in the order of SupplyNames.
-	Supplies [len(SupplyNames)]Supply
+	// Supplies are numbers of coins in the order of SupplyNames, 8 decimals; zero: unknown.
+	Supplies [len(SupplyNames)]U128
 }
 
 // SupplyNames are the fields of a quote's supplies.
 var SupplyNames = [3]string{"circulating_supply", "total_supply", "max_supply"}
-
-// Supply is a number of coins, if it is known.
-type Supply struct {
-	Known bool
-	Coins U128 // 8 decimals
-}
 
 // Rate is one accepted row of rates.ndjson.
 type Rate struct {

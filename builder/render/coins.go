@@ -165,10 +165,10 @@ func figureTable(f *market.Feed, r *market.Result) *Table {
 			dst = append(market.AppendWide(dst, neg, &uint256.Int{by.Lo, by.Hi}, market.PriceDecimals), '"')
 			for i, s := range f.Quotes[q].Supplies {
 				dst = append(append(append(dst, `,"`...), market.SupplyNames[i]...), `":`...)
-				if s.Known {
-					dst = appendDecimal(dst, "", s.Coins, market.MoneyDecimals)
-				} else {
+				if s.IsZero() {
 					dst = append(dst, "null"...)
+				} else {
+					dst = appendDecimal(dst, "", s, market.MoneyDecimals)
 				}
 			}
 			return append(dst, '}')

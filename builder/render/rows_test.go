@@ -68,7 +68,7 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 		},
 		Quotes: []market.Quote{
 			{Asset: 0, Price: price(t, "64250.12"), MarketCap: sum(t, "1265000000000.5"), Volume: sum(t, "0"),
-				Supplies: [3]market.Supply{{Known: true, Coins: sum(t, "19700000.5")}, {}, {Known: true}}},
+				Supplies: [3]market.U128{sum(t, "19700000.5"), {}, sum(t, "21e6")}},
 			{Asset: 1, Price: price(t, "1e-18")},
 		},
 		Exchanges: []market.Exchange{
@@ -158,7 +158,7 @@ func TestRows(t *testing.T) {
 			`{"id":4,"item":{"id":"z","chain_identifier":null,"name":"Z!","shortname":"","native_coin_id":null,"image":{}}}`,
 		},
 		"figures": {
-			`{"id":1,"price_change_24h":"14250.12","circulating_supply":"19700000.5","total_supply":null,"max_supply":"0"}`,
+			`{"id":1,"price_change_24h":"14250.12","circulating_supply":"19700000.5","total_supply":null,"max_supply":"21000000"}`,
 			`{"id":9007199254740991,"price_change_24h":"0","circulating_supply":null,"total_supply":null,"max_supply":null}`,
 		},
 		"rates": {

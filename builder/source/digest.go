@@ -130,9 +130,9 @@ func (e *encoder) quote(q *market.Quote, assetKeys []xxh3.Uint128) {
 	e.decimal(q.MarketCap)
 	e.decimal(q.Volume)
 	for i, s := range q.Supplies {
-		if s.Known {
+		if !s.IsZero() {
 			e.number(uint64(i))
-			e.decimal(s.Coins)
+			e.decimal(s)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func fullFeed() *market.Feed {
 		Database: "db", Time: at,
 		Assets: []market.Asset{asset("a"), asset("b")},
 		Quotes: []market.Quote{{Asset: 1, Price: u(1), MarketCap: u(2), Volume: u(3),
-			Supplies: [3]market.Supply{{Known: true, Coins: u(4)}, {Known: true, Coins: u(4)}, {Known: true, Coins: u(4)}}}},
+			Supplies: [3]market.U128{u(4), u(5), u(6)}}},
 		Exchanges: []market.Exchange{{
 			Key: "e", ID: 2, Name: "n", Slug: "s", Logo: "l", Links: [6]string{"1", "2", "3", "4", "5", "6"},
 			Maker: u(1), Taker: u(2),

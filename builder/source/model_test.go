@@ -50,11 +50,7 @@ func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 	for _, q := range f.Quotes {
 		row := fmt.Sprint(units(q.Price), units(q.MarketCap), units(q.Volume))
 		for _, s := range q.Supplies {
-			if s.Known {
-				row += " " + units(s.Coins)
-			} else {
-				row += " none"
-			}
+			row += " " + units(s)
 		}
 		rows["quotes"][f.Assets[q.Asset].Key] = model.Accepted{Row: row}
 	}

@@ -213,8 +213,7 @@ func (r *reader) quotes(expected int) accepter {
 		volume, _ := row.decimal(o, quoteVolume, market.MoneyDecimals, market.MoneyIntDigits)
 		quote := market.Quote{Price: price, MarketCap: marketCap, Volume: volume}
 		for i := range quote.Supplies {
-			s := &quote.Supplies[i]
-			s.Coins, s.Known = row.decimal(o, quoteSupplies+i, market.MoneyDecimals, market.MoneyIntDigits)
+			quote.Supplies[i], _ = row.decimal(o, quoteSupplies+i, market.MoneyDecimals, market.MoneyIntDigits)
 		}
 		if row.err != nil {
 			return row.err

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -109,7 +110,7 @@ func (a *asset) shown(units func(x *big.Rat, places int) string) (platforms, sup
 	}
 	var numbers []string
 	for _, s := range a.supplies {
-		numbers = append(numbers, units(s, amountPlaces))
+		numbers = append(numbers, units(cmp.Or(s, new(big.Rat)), amountPlaces))
 	}
 	return fmt.Sprintf(" %q", texts), " " + strings.Join(numbers, " ")
 }

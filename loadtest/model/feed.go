@@ -270,7 +270,9 @@ func quoteOf(r *reader, directory map[string]*asset) row {
 	volume := r.decimal("volume", amountPlaces, amountDigits)
 	var known [len(supplies)]*big.Rat
 	for i, name := range supplies {
-		known[i] = r.decimal(name, amountPlaces, amountDigits)
+		if n := r.decimal(name, amountPlaces, amountDigits); n != nil && n.Sign() > 0 { // zero means unknown
+			known[i] = n
+		}
 	}
 	a := directory[key]
 	if a == nil {

@@ -15,8 +15,9 @@
 // The key and the slug of a row are the provider's id (bitcoin, binance).
 //
 //	assets      name, symbol; explorer is the only link. All are active.
+//	            platforms from tokens, on the chains below: of each the first address.
 //	quotes      priceUsd, marketCapUsd and volumeUsd24Hr: numbers as texts, of
-//	            which every digit is kept.
+//	            which every digit is kept. supply is what circulates, maxSupply.
 //	chains      the EVM chains of package provider's table on which an asset has
 //	            tokens; the members are these assets. The key is the chain id.
 //	exchanges   name, exchangeUrl; volumeUsd, tradingPairs and updated.
@@ -27,6 +28,7 @@ package coincap
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
@@ -86,10 +88,19 @@ func (m *market) Write(f *provider.Feed) {
 			explorers = append(explorers, url)
 		}
 		return provider.Named(asset, provider.Raw("symbol", asset.Get("symbol")),
-			provider.Strings("explorers", explorers))
+			provider.Strings("explorers", explorers),
+			provider.Platforms(func(add func(name string, address json.RawMessage)) {
+				tokens := asset.Object("tokens")
+				for id := range tokens {
+					if _, ok := provider.EVMChainByID(id); ok && len(tokens.List(id)) > 0 {
+						add(id, tokens.List(id)[0])
+					}
+				}
+			}))
 	})
 	f.Quotes.AddRows(m.assets, func(asset provider.Fields) []provider.Field {
-		return provider.Quote(asset, asset.Get("priceUsd"), asset.Get("marketCapUsd"), asset.Get("volumeUsd24Hr"))
+		return provider.Quote(asset, asset.Get("priceUsd"), asset.Get("marketCapUsd"), asset.Get("volumeUsd24Hr"),
+			[3]string{"supply", "", "maxSupply"})
 	})
 	f.Exchanges.AddRows(m.exchanges, func(exchange provider.Fields) []provider.Field {
 		id := exchange.Get("exchangeId")

@@ -11,6 +11,7 @@
 //	/exchanges, pages of 250     6 hours      every time    exchanges
 //	/coins/categories            a day        6 hours       categories
 //	/asset_platforms             a day        6 hours       chains
+//	/exchange_rates              1 hour       every time    rates
 //	/coins/markets?category=…    each once a week, slow     members of categories
 //	/coins/{id}                  each once a month, slow    links of assets (details=on)
 //
@@ -26,11 +27,12 @@
 //	assets      the coins of /coins/list, and those of /coins/markets that are
 //	            missing there. symbol in upper case. logo is the image of
 //	            /coins/markets or else of /coins/{id}. website, explorers and
-//	            whitepaper from /coins/{id}. All are active.
+//	            whitepaper from /coins/{id}. platforms from /coins/list. All are
+//	            active.
 //	quotes      current_price, market_cap and total_volume of /coins/markets, in
 //	            full precision, those that stand for others (WBTC, stETH) included.
 //	            A coin that has no price there has no quote. A
-//	            market cap of 0 is not known.
+//	            market cap or a supply of 0 is not known.
 //	exchanges   name, image, url. volume_24h is trade_volume_24h_btc times the
 //	            current_price of bitcoin, multiplied exactly: the provider gives
 //	            volumes in bitcoin only. It is null when bitcoin has no price.
@@ -42,18 +44,24 @@
 //	            that only coins name are chains too, with the table's name or
 //	            their id.
 //
+//	rates       of /exchange_rates, which are units a bitcoin: usd is the dollars
+//	            a bitcoin divided by them, rounded to 18 decimals. That of bitcoin
+//	            is its price.
+//
 // All this was checked against recorded answers of 2024 to 2026 and against the
 // provider's OpenAPI description.
 package coingecko
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"time"
 
+	feed "example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source/provider"
 )
 
@@ -66,7 +74,7 @@ type plan struct {
 	env   string // the variable with the key
 	pages int    // of markets; 0: all
 
-	listEvery, exchangesEvery, groupsEvery time.Duration
+	listEvery, exchangesEvery, groupsEvery, ratesEvery time.Duration
 }
 
 const (
@@ -84,6 +92,7 @@ var (
 			Base: publicBase, PerMinute: 5, Burst: 1, Slow: 1, Quotas: []provider.Quota{{Name: "free"}}, Calls: calls,
 		},
 		pages: 1, listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
+		ratesEvery: time.Hour,
 	}
 	demo = plan{
 		Plan: provider.Plan{
@@ -91,6 +100,7 @@ var (
 			Quotas: []provider.Quota{{Name: "demo", Calls: 10_000}}, Calls: calls,
 		}, env: "COINGECKO_DEMO_API_KEY",
 		pages: 1, listEvery: 6 * time.Hour, exchangesEvery: 6 * time.Hour, groupsEvery: 24 * time.Hour,
+		ratesEvery: time.Hour,
 	}
 	paid = plan{
 		Plan: provider.Plan{Base: paidBase, KeyHeader: "x-cg-pro-api-key", PerMinute: 250, Burst: 10, Slow: 30,
@@ -149,7 +159,7 @@ type market struct {
 	detailed bool // whether to ask for details
 
 	// markets are the rows of all pages, each coin's once.
-	markets, coins, exchanges, categories, platforms []provider.Row
+	markets, coins, exchanges, categories, platforms, rates []provider.Row
 	// members are the answers to /coins/markets?category=ID, and details those to
 	// /coins/{id}, by id.
 	members, details map[string]*provider.Answer
@@ -181,6 +191,20 @@ var (
 	reduceMembers = provider.Keep("id")
 	reduceDetail  = provider.Keep("id", "links", "image")
 )
+
+// checkRates refuses rates that cannot be converted to dollars.
+func checkRates(body []byte) (int, error) {
+	if n, err := provider.CheckObject(body); err != nil {
+		return n, err
+	}
+	rows := provider.Rows(body)
+	for _, row := range rows {
+		if value := row.Fields.Get("value"); row.Fields.Text("id") == feed.USD && provider.Quotient(value, value) != nil {
+			return len(rows), nil
+		}
+	}
+	return 0, errors.New("want an object with usd.value, above 0")
+}
 
 // Collect implements provider.Market.
 func (m *market) Collect(ctx context.Context, r provider.Round) error {
@@ -214,6 +238,12 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 		provider.List{
 			Has: named, Into: &m.categories,
 			Part: provider.Part{Name: "categories", Path: "/coins/categories", Every: p.groupsEvery},
+		},
+		provider.List{
+			Into: &m.rates,
+			Part: provider.Part{
+				Name: "exchange_rates", Path: "/exchange_rates", At: "rates", Every: p.ratesEvery, Check: checkRates,
+			},
 		},
 	)
 	if err != nil {

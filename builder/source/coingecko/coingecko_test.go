@@ -26,7 +26,7 @@ func sampleProvider(t testing.TB) *providertest.Provider {
 	t.Helper()
 	p := providertest.Sample(t, api, map[string]string{
 		"/coins/markets": "coins_markets", "/coins/list": "coins_list", "/exchanges": "exchanges",
-		"/asset_platforms":  "asset_platforms",
+		"/asset_platforms": "asset_platforms", "/exchange_rates": "exchange_rates",
 		"/coins/categories": "categories", "/coins/bitcoin": "coins/bitcoin", "/coins/01coin": "coins/01coin",
 	})
 	p.Set(api+"/coins/markets?page=2", []byte("[]"))
@@ -306,6 +306,7 @@ func TestEndpointsFail(t *testing.T) {
 		api + "/exchanges":        {Part: "exchanges"},
 		api + "/coins/categories": {Part: "categories"},
 		api + "/asset_platforms":  {Part: "asset_platforms"},
+		api + "/exchange_rates":   {Part: "exchange_rates"},
 	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
 		return over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
 	})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	feed "example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source/provider"
 )
 
@@ -20,6 +21,32 @@ func (m *market) Write(f *provider.Feed) {
 			provider.Strings("members", provider.IDs(m.members[category.Text("id")].Rows())))
 	})
 	m.writeChains(f)
+	m.writeRates(f)
+}
+
+// bitcoin is the coin in which the provider gives rates and the volumes of exchanges.
+const bitcoin = "bitcoin"
+
+// writeRates writes what a unit is worth in dollars: dollars a bitcoin over units a bitcoin. The
+// bitcoin itself is worth its price, which is newer.
+func (m *market) writeRates(f *provider.Feed) {
+	var dollars json.RawMessage
+	for _, row := range m.rates {
+		if row.Fields.Text("id") == feed.USD {
+			dollars = row.Fields.Get("value")
+		}
+	}
+	priced := m.price(bitcoin) != nil
+	f.Rates.AddRows(m.rates, func(rate provider.Fields) []provider.Field {
+		worth := provider.Raw("usd", provider.Quotient(dollars, rate.Get("value")))
+		if rate.Text("id") == "btc" && priced {
+			worth = provider.String("asset", bitcoin)
+		}
+		return []provider.Field{
+			provider.Raw("code", rate.Get("id")), worth, provider.Raw("name", rate.Get("name")),
+			provider.Raw("unit", rate.Get("unit")), provider.Raw("type", rate.Get("type")),
+		}
+	})
 }
 
 func (m *market) writeAssets(f *provider.Feed) {
@@ -50,19 +77,21 @@ func (m *market) asset(coin, priced provider.Fields) []provider.Field {
 		provider.Strings("explorers", links.Texts("blockchain_site")),
 		provider.First("website", links.Texts("homepage")),
 		provider.String("whitepaper", links.Text("whitepaper")),
+		provider.Raw("platforms", coin.Get("platforms")),
 	}
 }
 
 func quote(coin provider.Fields) []provider.Field {
-	return provider.Quote(coin, coin.Get("current_price"), coin.Get("market_cap"), coin.Get("total_volume"))
+	return provider.Quote(coin, coin.Get("current_price"), coin.Get("market_cap"), coin.Get("total_volume"),
+		feed.SupplyNames)
 }
 
 func (m *market) writeExchanges(f *provider.Feed) {
-	bitcoin := m.price("bitcoin")
+	price := m.price(bitcoin)
 	f.Exchanges.AddRows(m.exchanges, func(exchange provider.Fields) []provider.Field {
 		return provider.Named(exchange, provider.Raw("logo", exchange.Get("image")),
 			provider.Struct("links", provider.Raw("website", exchange.Get("url"))), provider.Struct("market",
-				provider.Raw("volume_24h", provider.Product(exchange.Get("trade_volume_24h_btc"), bitcoin))),
+				provider.Raw("volume_24h", provider.Product(exchange.Get("trade_volume_24h_btc"), price))),
 		)
 	})
 }

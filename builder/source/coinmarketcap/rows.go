@@ -1,6 +1,11 @@
 package coinmarketcap
 
-import "example.com/marketdata/builder/source/provider"
+import (
+	"encoding/json"
+
+	feed "example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/source/provider"
+)
 
 // Write implements provider.Market.
 func (m *market) Write(f *provider.Feed) {
@@ -45,12 +50,16 @@ func (m *market) asset(coin provider.Fields) []provider.Field {
 	return row(coin, provider.Raw("symbol", coin.Get("symbol")), logo(info, coinLogo, coin.ID()),
 		provider.Strings("explorers", urls.Texts("explorer")), provider.First("website", urls.Texts("website")),
 		provider.First("whitepaper", urls.Texts("technical_doc")), provider.Raw("active", active),
+		provider.Platforms(func(add func(name string, address json.RawMessage)) {
+			platform := coin.Object("platform")
+			add(platform.Text("slug"), platform.Get("token_address"))
+		}),
 	)
 }
 
 func quote(coin provider.Fields) []provider.Field {
 	usd := coin.Object("quote").Object("USD")
-	return provider.Quote(coin, usd.Get("price"), usd.Get("market_cap"), usd.Get("volume_24h"))
+	return provider.Quote(coin, usd.Get("price"), usd.Get("market_cap"), usd.Get("volume_24h"), feed.SupplyNames)
 }
 
 func (m *market) exchange(of provider.Fields) []provider.Field {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	feed "example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source/provider"
 )
 
@@ -73,7 +74,7 @@ func links(of provider.Fields, kind string) (urls []string) {
 
 func quote(ticker provider.Fields) []provider.Field {
 	usd := ticker.Object("quotes").Object("USD")
-	return provider.Quote(ticker, usd.Get("price"), usd.Get("market_cap"), usd.Get("volume_24h"))
+	return provider.Quote(ticker, usd.Get("price"), usd.Get("market_cap"), usd.Get("volume_24h"), feed.SupplyNames)
 }
 
 func exchange(of provider.Fields) []provider.Field {

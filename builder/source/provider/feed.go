@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 )
 
 // Feed is a feed in memory: the files of FEED.md. It is a source.Files.
 type Feed struct {
-	Assets, Quotes, Exchanges, Categories, Chains Table
+	Assets, Quotes, Exchanges, Categories, Chains, Rates Table
 
 	info  []byte
 	parts []source.Part
@@ -31,6 +34,7 @@ func (f *Feed) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 		source.InfoFile: f.info, source.AssetsFile: f.Assets.buf.Bytes(), source.QuotesFile: f.Quotes.buf.Bytes(),
 		source.ExchangesFile:  f.Exchanges.buf.Bytes(),
 		source.CategoriesFile: f.Categories.buf.Bytes(), source.ChainsFile: f.Chains.buf.Bytes(),
+		source.RatesFile: f.Rates.buf.Bytes(),
 	}.Open(ctx, name)
 }
 
@@ -124,18 +128,41 @@ func Strings(name string, values []string) Field {
 // Struct is a field with an object, which may be empty.
 func Struct(name string, members ...Field) Field { return Field{name, appendObject(nil, members)} }
 
+// Platforms is the field of an asset's contracts, which each adds by the platform's name; the first
+// of a name counts. None leaves it out.
+func Platforms(each func(add func(name string, address json.RawMessage))) Field {
+	var members []Field
+	each(func(name string, address json.RawMessage) {
+		if name != "" && address != nil && !slices.ContainsFunc(members, func(f Field) bool { return f.name == name }) {
+			members = append(members, Raw(name, address))
+		}
+	})
+	if members == nil {
+		return Field{name: "platforms"}
+	}
+	slices.SortFunc(members, func(a, b Field) int { return strings.Compare(a.name, b.name) })
+	return Struct("platforms", members...)
+}
+
 // Named begins a row with the usual fields: the id as key and slug, and the name.
 func Named(of Fields, more ...Field) []Field {
 	id := of.Get("id")
 	return append([]Field{Key("key", id), Raw("name", of.Get("name")), Key("slug", id)}, more...)
 }
 
-// Quote returns the row of a quote, or nil for a coin without a price.
-func Quote(coin Fields, price, marketCap, volume json.RawMessage) []Field {
+// Quote returns the row of a quote, or nil for a coin without a price. supplies names the coin's
+// members with what circulates, the total and the most there may be.
+func Quote(coin Fields, price, marketCap, volume json.RawMessage, supplies [3]string) []Field {
 	if price == nil && coin.ID() != "" {
 		return nil
 	}
-	return []Field{Key("key", coin.Get("id")), Raw("price", price), Raw("market_cap", marketCap), Raw("volume", volume)}
+	row := []Field{
+		Key("key", coin.Get("id")), Raw("price", price), Raw("market_cap", marketCap), Raw("volume", volume),
+	}
+	for i, name := range market.SupplyNames {
+		row = append(row, Raw(name, coin.Get(supplies[i])))
+	}
+	return row
 }
 
 // AddRows adds the fields that row returns for each of the rows, if any. A row that is

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -58,16 +59,26 @@ type Row struct {
 	Fields Fields
 }
 
-// Rows returns the rows of an array that Part.Check has accepted; none if body is nil.
-func Rows(body []byte) []Row {
+// Rows returns the rows of an array that Part.Check has accepted; none if body is nil. Of an object
+// they are the members that are objects, by name, which is their id.
+func Rows(body []byte) (rows []Row) {
 	if body == nil {
 		return nil
+	}
+	if o, ok := Object(body); ok {
+		for _, name := range slices.Sorted(maps.Keys(o)) {
+			if fields, ok := Object(o[name]); ok {
+				fields["id"] = quote(name)
+				rows = append(rows, Row{o[name], fields})
+			}
+		}
+		return rows
 	}
 	list, err := array(body)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: rows that were not checked: %v", err))
 	}
-	rows := make([]Row, len(list))
+	rows = make([]Row, len(list))
 	for i, raw := range list {
 		rows[i].Raw = raw
 		rows[i].Fields, _ = Object(raw)

@@ -47,7 +47,8 @@ func All(t *testing.T, files source.Files) map[string]string {
 	t.Helper()
 	m := map[string]string{}
 	for _, name := range []string{
-		source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile} {
+		source.AssetsFile, source.QuotesFile, source.ExchangesFile, source.CategoriesFile, source.ChainsFile,
+		source.RatesFile} {
 		m[name] = Contents(t, files, name)
 	}
 	return m
@@ -148,7 +149,7 @@ func CheckRead(t testing.TB, feed *provider.Feed) {
 	_, report, err := source.Read(t.Context(), feed, source.ReadOptions{})
 	must.OK(t, err)
 	for i, table := range []*provider.Table{
-		&feed.Assets, &feed.Quotes, &feed.Exchanges, &feed.Categories, &feed.Chains} {
+		&feed.Assets, &feed.Quotes, &feed.Exchanges, &feed.Categories, &feed.Chains, &feed.Rates} {
 		if got := report.Files[i]; got.Rows != table.Rows() || got.Accepted+got.Rejected != got.Rows {
 			t.Errorf("%s: %+v, want %d rows", got.Name, got, table.Rows())
 		}
