@@ -243,10 +243,12 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 	for _, p := range r.Parts {
 		if !p.Newest.IsZero() {
 			m.partNewest.WithLabelValues(p.Name).Set(unix(p.Newest))
-			m.partEvery.WithLabelValues(p.Name).Set(p.Every.Seconds())
 		}
 		if !p.Fetched.IsZero() {
 			m.partFetched.WithLabelValues(p.Name).Set(unix(p.Fetched))
+		}
+		if !p.Newest.IsZero() || !p.Fetched.IsZero() {
+			m.partEvery.WithLabelValues(p.Name).Set(p.Every.Seconds())
 		}
 		m.partFailures.WithLabelValues(p.Name).Set(float64(p.Failures))
 		if p.Quotes {

@@ -146,7 +146,7 @@ func unknown(t *testing.T, text, legend string) (problems []string) {
 		"builder_part_untimed": "part",
 		"builder_source_calls": "source", "builder_source_calls_left": "source",
 	} {
-		series = append(series, labels.FromStrings("__name__", name, "instance", "builder", label, "x"))
+		series = append(series, labels.FromStrings("__name__", name, "instance", "builder", label, "exchange_rates"))
 	}
 	// labels of what is selected, and those that it is grouped by
 	names, grouped := map[string]bool{}, map[string]bool{}

@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// paprika is CoinPaprika with forty coins.
+// paprika is CoinPaprika with forty coins, or CoinGecko.
 type paprika struct {
 	updated time.Time     // of each price; zero: none says
 	slow    time.Duration // before it answers with prices
 	refuses string        // a path that it answers with 403
+	gecko   bool
 }
 
 func (p *paprika) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -34,6 +35,14 @@ func (p *paprika) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return fmt.Sprintf(`{"id":"c-%d","name":"Coin %d","symbol":"C%d",%s"quotes":{"USD":{"price":%d.5,"volume_24h":5000000,"market_cap":%d}}}`, i, i,
 				i, said, 1000-i, 100_000_000-i)
 		}
+	case "/exchange_rates":
+		fmt.Fprint(w, `{"rates":{"usd":{"name":"US Dollar","unit":"$","value":91000,"type":"fiat"}}}`)
+		return
+	case "/coins/markets", "/coins/list", "/asset_platforms", "/coins/categories":
+		row = func(i int) string {
+			return fmt.Sprintf(`{"id":"c-%d","name":"Coin %d","symbol":"C%d","current_price":%d,"last_updated":%q}`, i, i, i,
+				1000-i, p.updated.UTC().Format(time.RFC3339))
+		}
 	case "/exchanges":
 		row = func(i int) string { return fmt.Sprintf(`{"id":"e-%d","name":"Exchange %d"}`, i, i) }
 	case "/coins":
@@ -44,6 +53,9 @@ func (p *paprika) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var rows []string
 	for i := range 40 {
+		if r.URL.Query().Get("page") > "1" {
+			break
+		}
 		if text := row(i); text != "" {
 			rows = append(rows, text)
 		}
@@ -56,7 +68,11 @@ func (p *paprika) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *scene) provider(p *paprika, options string) string {
 	server := httptest.NewServer(p)
 	s.t.Cleanup(server.Close)
-	return "--source=coinpaprika:?slow=0&base=" + server.URL + "/v1" + options
+	name := "coinpaprika"
+	if p.gecko {
+		name = "coingecko"
+	}
+	return "--source=" + name + ":?slow=0&base=" + server.URL + "/v1" + options
 }
 
 // provided starts a builder whose source is p.

@@ -542,6 +542,20 @@ var troubles = []trouble{
 		pages:  map[string]string{"BuilderPartFailing": "401, 402, 403: the key or plan does not cover it"},
 	},
 	{
+		name: "the provider refuses exchange rates", fresh: true, minutes: 13,
+		make: func(s *scene) func() {
+			p := &paprika{updated: time.Now(), gecko: true}
+			s.feedOf(s.provider(p, "&rate=60000"), "feed", "--source-cache="+s.beside("provider"))
+			p.refuses = "/exchange_rates"
+			age(s.t, s.beside("provider/coingecko/recording.json"), 8*time.Hour)
+			provided(s, p, "&rate=60000").until("/metrics", `^builder_part_failures\{part="exchange_rates"\} 1`)
+			return nil
+		},
+		alerts: []string{"BuilderRatesOld"},
+		shows:  "part=exchange_rates.*status 403",
+		pages:  map[string]string{"BuilderRatesOld": "off by what currencies have moved since"},
+	},
+	{
 		name: "the provider is slow", fresh: true, minutes: 13, stretch: 100,
 		make: func(s *scene) func() {
 			provided(s, &paprika{updated: time.Now(), slow: 4 * time.Second}, "").
