@@ -32,10 +32,11 @@ type Progress func(done, total int)
 // are JSON, are the same in every view of a collection, and carry the run numbers of the others;
 // the feed's counts; that rows of history have a point for each of their block's times, and that
 // listings have the assets with a point in their window; that the view of words has those of the
-// assets' names, and the view of contracts those of the coins' platforms. Of a ledger, whose format is the builder's own, it verifies length and digest
-// only: those of the root and, if refs is given, of what refs says that the root names. It reads
-// each object once. The error is non-nil when the store could not be asked; what is wrong with what
-// it answered is in the report. A store without a snapshot has no problems.
+// assets' names, and the view of contracts those of the coins' platforms. Of a ledger, whose format
+// is the builder's own, it verifies length and digest only: those of the root and, if refs is given,
+// of what refs says that the root names. It reads each object once. The error is non-nil when the
+// store could not be asked; what is wrong with what it answered is in the report. A store without a
+// snapshot has no problems.
 func Check(ctx context.Context, r ObjectReader, refs func(root []byte) ([]Ref, error), progress Progress,
 ) (*CheckReport, error) {
 	c := &checker{
@@ -270,7 +271,8 @@ func (c *checker) coins(at string, summaries map[string]*summary) {
 			c.problem("snapshot %s: view %s has other ids than %s", at, viewName(same[0], "id"), same[1])
 		}
 	}
-	coins, contracts := summaries[viewName(CoinsCollection, "id")], summaries[viewName(ContractsCollection, ContractsSort)]
+	coins := summaries[viewName(CoinsCollection, "id")]
+	contracts := summaries[viewName(ContractsCollection, ContractsSort)]
 	if coins != nil && contracts != nil && coins.words != contracts.words {
 		c.problem("snapshot %s: view %s has other contracts than the coins' platforms say", at,
 			viewName(ContractsCollection, ContractsSort))

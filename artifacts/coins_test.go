@@ -22,8 +22,9 @@ func TestAppendAddress(t *testing.T) {
 	const hex = "0123456789abcdefABCDEFabcdef0123456789AB"
 	for address, want := range map[string]string{
 		"0x" + hex: "0x" + strings.ToLower(hex), "0X" + hex: "0X" + hex, hex: hex, "0x" + hex[1:]: "0x" + hex[1:],
-		"0x" + hex + "0": "0x" + hex + "0", "0x" + hex[1:] + "G": "0x" + hex[1:] + "G", "0x" + hex[1:] + "@": "0x" + hex[1:] + "@",
-		"": "", "So1ANA": "So1ANA",
+		"0x" + hex + "0": "0x" + hex + "0", "0x" + hex[1:] + "G": "0x" + hex[1:] + "G",
+		"0x" + hex[1:] + "@": "0x" + hex[1:] + "@",
+		"":                   "", "So1ANA": "So1ANA",
 	} {
 		if got := AppendAddress(nil, []byte(address)); string(got) != want {
 			t.Errorf("%s becomes %s", address, got)

@@ -64,7 +64,8 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 				Active: true, Platforms: []market.Platform{
 					{ID: "chain", Name: "Chain", Address: "0xab"}, {ID: "z", Name: "Z!", Address: "\"x"}}},
 			{ID: 9007199254740991, Name: "Étoile", Symbol: "é", Slug: "r&d(x)", Active: true,
-				Platforms: []market.Platform{{ID: "a-b", Name: "a.b", Address: "y"}, {ID: "z", Name: "z", Address: "x"}}},
+				Platforms: []market.Platform{
+					{ID: "a-b", Name: "a.b", Address: "y"}, {ID: "z", Name: "z", Address: "x"}}},
 		},
 		Quotes: []market.Quote{
 			{Asset: 0, Price: price(t, "64250.12"), MarketCap: sum(t, "1265000000000.5"), Volume: sum(t, "0"),

@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// Bounds of what only the answers below /api/v3/ show (FEED.md, "Bad input").
+// Bounds of what only the answers below /api/v3/ show.
 const (
 	maxPlatforms = 100 // of an asset
 	maxRates     = 500

@@ -67,7 +67,8 @@ func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 		rows["exchanges"][e.Key] = model.Accepted{ID: int64(e.ID), Row: row}
 	}
 	for _, r := range f.Rates {
-		rows["rates"][r.Code] = model.Accepted{Row: fmt.Sprintf("%q %s", []string{r.Name, r.Unit, r.Type}, units(r.USD))}
+		rows["rates"][r.Code] = model.Accepted{
+			Row: fmt.Sprintf("%q %s", []string{r.Name, r.Unit, r.Type}, units(r.USD))}
 	}
 	for collection, groups := range map[string][]market.Group{"categories": f.Categories, "chains": f.Chains} {
 		for _, g := range groups {

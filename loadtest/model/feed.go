@@ -405,7 +405,8 @@ func Accept(
 		here[a.key] = true
 		platforms, supplies := a.shown(units)
 		rows[assets][a.key] = Accepted{a.id, fmt.Sprintf("%q %t",
-			append([]string{a.name, a.symbol, a.slug, a.logo, a.website, a.whitepaper}, a.explorers...), a.active) + platforms}
+			append([]string{a.name, a.symbol, a.slug, a.logo, a.website, a.whitepaper}, a.explorers...), a.active) +
+			platforms}
 		if a.price != nil {
 			marketCap := cmp.Or(a.marketCap, new(big.Rat))
 			rows[quotes][a.key] = Accepted{Row: fmt.Sprint(

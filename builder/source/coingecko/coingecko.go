@@ -199,7 +199,8 @@ func checkRates(body []byte) (int, error) {
 	}
 	rows := provider.Rows(body)
 	for _, row := range rows {
-		if value := row.Fields.Get("value"); row.Fields.Text("id") == feed.USD && provider.Quotient(value, value) != nil {
+		value := row.Fields.Get("value")
+		if row.Fields.Text("id") == feed.USD && provider.Quotient(value, value) != nil {
 			return len(rows), nil
 		}
 	}

@@ -141,9 +141,9 @@ type figures struct {
 	supplyExp         int
 }
 
-// figures returns the asset's figures. A price follows the market, its sector and its own way; the cap moves with it, since the supply
-// stays. The largest asset costs tens of thousands, the next thousands; tiny prices belong to
-// small assets, so that supplies are plausible.
+// figures returns the asset's figures. A price follows the market, its sector and its own way; the cap
+// moves with it, since the supply stays. The largest asset costs tens of thousands, the next
+// thousands; tiny prices belong to small assets, so that supplies are plausible.
 func (m *moment) figures(a *asset) (f figures) {
 	kind, start := a.hash.with(ofKind), a.hash.with(ofPrice)
 	volatility := int64(kind.with(3).between(50, 125))

@@ -24,7 +24,7 @@ func exampleFeed(t *testing.T) fstest.MapFS {
 	t.Helper()
 	d, files := read(t, feedDocument), fstest.MapFS{}
 	for _, name := range []string{source.InfoFile, source.AssetsFile, source.QuotesFile, source.ExchangesFile,
-		source.CategoriesFile, source.ChainsFile} {
+		source.CategoriesFile, source.ChainsFile, source.RatesFile} {
 		files[name] = &fstest.MapFile{Data: []byte(d.blocksOf(t, "ndjson "+name)[0].text)}
 	}
 	return files

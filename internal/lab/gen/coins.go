@@ -35,8 +35,8 @@ func (m *market) platforms(d draw) []member {
 func (m *market) rateFile(d draw) string {
 	var rows [][]member
 	for range d.upTo(5) {
-		r := []member{{"code", d.literal(pick(d, []string{
-			"eur", "gbp", "jpy", "btc", "eth", "xau", "usd", "sats", "0x", "EUR", "e", "abcdefghij", "abcdefghijk", "e-r"}))}}
+		r := []member{{"code", d.literal(pick(d, []string{"eur", "gbp", "jpy", "btc", "eth", "xau", "usd", "sats", "0x",
+			"EUR", "e", "abcdefghij", "abcdefghijk", "e-r"}))}}
 		switch {
 		case d.chance(60):
 			r = append(r, member{"usd", d.decimal(price)})
