@@ -158,18 +158,23 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// TestOtherWords: a view of words that is whole, but of other assets, is found out.
-func TestOtherWords(t *testing.T) {
-	s, other := memstore.New(), memstore.New()
-	mustBuild(t, s, world{Assets: 30, At: epoch})
-	mustBuild(t, other, world{Assets: 29, At: epoch})
-	h := head(t, s)
-	words := head(t, other).Manifest.View(artifacts.SearchCollection, artifacts.SearchSort)
-	*h.Manifest.View(artifacts.SearchCollection, artifacts.SearchSort) = *words
-	republish(t, s, h.Manifest, stored(t, other, artifacts.ObjectKey(words.Objects[0].Digest)))
-	if report, err := artifacts.Check(t.Context(), s, ledger.Refs, nil); err != nil || len(report.Problems) != 1 ||
-		!strings.Contains(report.Problems[0], "view search/word does not have the words and ranks") {
-		t.Errorf("%v, %q", err, report.Problems)
+// TestOtherAssets: a view of words or of contracts that is whole, but of other assets, is found out.
+func TestOtherAssets(t *testing.T) {
+	for _, c := range [][3]string{
+		{artifacts.SearchCollection, artifacts.SearchSort, "view search/word does not have the words and ranks"},
+		{artifacts.ContractsCollection, artifacts.ContractsSort, "view contracts/address has other contracts"},
+	} {
+		s, other := memstore.New(), memstore.New()
+		mustBuild(t, s, world{Assets: 30, At: epoch})
+		mustBuild(t, other, world{Assets: 29, At: epoch})
+		h := head(t, s)
+		view := head(t, other).Manifest.View(c[0], c[1])
+		*h.Manifest.View(c[0], c[1]) = *view
+		republish(t, s, h.Manifest, stored(t, other, artifacts.ObjectKey(view.Objects[0].Digest)))
+		if report, err := artifacts.Check(t.Context(), s, ledger.Refs, nil); err != nil || len(report.Problems) != 1 ||
+			!strings.Contains(report.Problems[0], c[2]) {
+			t.Errorf("%v, %q", err, report.Problems)
+		}
 	}
 }
 

@@ -58,7 +58,9 @@ func (p *platforms) tail(dst []byte, a *market.Asset, sorted []market.Platform) 
 	for i := range sorted {
 		sorted[i].ID = p.ids[sorted[i].ID]
 	}
-	slices.SortFunc(sorted, func(a, b market.Platform) int { return cmp.Compare(a.ID, b.ID) })
+	if len(sorted) > 1 { // most are in one or none
+		slices.SortFunc(sorted, func(a, b market.Platform) int { return cmp.Compare(a.ID, b.ID) })
+	}
 	dst = append(dst, `,"platforms":{`...)
 	for i, of := range sorted {
 		dst = appendString(append(dst, ","[:min(i, 1)]...), of.ID)
@@ -67,13 +69,16 @@ func (p *platforms) tail(dst []byte, a *market.Asset, sorted []market.Platform) 
 	return append(dst, "}}"...), sorted
 }
 
+// coinRowsPerShard is that of rows of a hundred bytes.
+const coinRowsPerShard = 4 * RowsPerShard
+
 // coinTable returns the assets as /coins/list has them.
 func coinTable(f *market.Feed, p *platforms) *Table {
 	n := len(f.Assets)
 	var sorted []market.Platform
 	return &Table{
-		Collection: artifacts.CoinsCollection,
-		IDs:        ids(n, func(i int) uint64 { return f.Assets[i].ID }),
+		Collection: artifacts.CoinsCollection, RowsPerShard: coinRowsPerShard,
+		IDs: ids(n, func(i int) uint64 { return f.Assets[i].ID }),
 		Rows: rows(n, func(dst []byte, i int) []byte {
 			a := &f.Assets[i]
 			dst = appendKeyString(artifacts.AppendCoin(dst, a.ID), `{"id":`, a.Slug)
@@ -102,7 +107,7 @@ func contractTable(f *market.Feed, p *platforms) *Table {
 			if kept == nil {
 				kept = a.keep(row)
 			}
-			key = artifacts.AppendContractKey(key[:0], p.ids[of.ID], []byte(of.Address))
+			key = append(append(append(key[:0], p.ids[of.ID]...), 0), of.Address...) // artifacts.AppendContractKey
 			keys, t.Rows, t.IDs = append(keys, a.keep(key)), append(t.Rows, kept), append(t.IDs, id)
 		}
 	}
@@ -158,7 +163,7 @@ func figureTable(f *market.Feed, r *market.Result) *Table {
 	n := len(f.Quotes)
 	id := ids(n, func(q int) uint64 { return f.Assets[f.Quotes[q].Asset].ID })
 	return &Table{
-		Collection: artifacts.FiguresCollection, IDs: id, Orders: []Order{{Sort: "id"}},
+		Collection: artifacts.FiguresCollection, RowsPerShard: 2 * RowsPerShard, IDs: id, Orders: []Order{{Sort: "id"}},
 		Rows: rows(n, func(dst []byte, q int) []byte {
 			neg, by := r.Moved24h(f, q)
 			dst = append(appendID(dst, id[q]), `,"price_change_24h":"`...)

@@ -10,6 +10,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"github.com/zeebo/xxh3"
 )
 
 // Bounds of what only the answers below /api/v3/ show.
@@ -21,17 +22,18 @@ const (
 // platformsPath precedes the name of a platform in messages and in names of columns.
 const platformsPath = "platforms."
 
-// platform is a name of a platform, and what assets claim on it under any of its names.
+// platform is a name of a platform.
 type platform struct {
-	id, name  string
-	addresses map[string]int32 // to the asset's place
-	line      int              // the last one that names it
+	id, name string
+	hash     uint64 // of the id
+	line     int    // the last one that names it
 }
 
 // found is a contract in a row that is not accepted yet.
 type found struct {
 	*platform
 	address []byte
+	hash    uint64 // of both
 }
 
 // platforms reads an asset's contracts. It claims nothing; the result is valid until the next call.
@@ -97,10 +99,18 @@ func (r *reader) platform(m *member) (f found, err error) {
 	from := len(r.row.scratch)
 	r.row.scratch = artifacts.AppendAddress(r.row.scratch, address)
 	address = r.row.scratch[from:]
-	if owner, taken := p.addresses[string(address)]; taken {
+	f = found{p, address, xxh3.HashSeed(address, p.hash)}
+	if owner, taken := r.addresses[f.hash]; taken && hasContract(&r.feed.Assets[owner], &f) {
 		return wrong("address %s is that of key %q", shorten(address), shorten([]byte(r.feed.Assets[owner].Key)))
 	}
-	return found{p, address}, nil
+	return f, nil
+}
+
+// hasContract looks whether it is not merely the hash of a contract that an asset has.
+func hasContract(a *market.Asset, f *found) bool {
+	return slices.ContainsFunc(a.Platforms, func(p market.Platform) bool {
+		return p.ID == f.id && p.Address == string(f.address)
+	})
 }
 
 func (r *reader) platformOf(name []byte) *platform {
@@ -110,10 +120,7 @@ func (r *reader) platformOf(name []byte) *platform {
 		if p.id = market.PlatformID(p.name); p.id == p.name {
 			p.id = p.name // one copy
 		}
-		if p.addresses = r.addresses[p.id]; p.addresses == nil {
-			p.addresses = map[string]int32{}
-			r.addresses[p.id] = p.addresses
-		}
+		p.hash = xxh3.HashString(p.id)
 		r.platformsOf[p.name] = p
 	}
 	return p
@@ -124,7 +131,7 @@ func (r *reader) claimPlatforms(all []found, at int) []market.Platform {
 	kept := r.contracts.slice(len(all))
 	for i, f := range all {
 		kept[i] = market.Platform{ID: f.id, Name: f.name, Address: r.text.keep(f.address)}
-		f.addresses[kept[i].Address] = int32(at)
+		r.addresses[f.hash] = int32(at)
 	}
 	return kept
 }

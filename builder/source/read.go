@@ -165,8 +165,8 @@ type reader struct {
 	indices sliceArena[int]
 
 	platformNames *object
-	platformsOf   map[string]*platform        // by name
-	addresses     map[string]map[string]int32 // by platform's id
+	platformsOf   map[string]*platform // by name
+	addresses     map[uint64]int32     // claimed: by the contract's hash, the asset's place
 	found         []found
 	contracts     sliceArena[market.Platform]
 }

@@ -155,7 +155,7 @@ func (r *reader) assets(expected int) accepter {
 	r.directory = claimed.keys
 	r.feed.Assets = make([]market.Asset, 0, expected)
 	r.platformNames = newObject(platformsPath)
-	r.platformsOf, r.addresses = map[string]*platform{}, map[string]map[string]int32{}
+	r.platformsOf, r.addresses = map[string]*platform{}, make(map[uint64]int32, expected)
 	return accepter{object: assetObject(), within: []*object{r.platformNames}, accept: func(o *object) error {
 		row := &r.row
 		id := row.identity(o)

@@ -48,8 +48,8 @@ func (w World) Feed() fstest.MapFS {
 	var assets, quotes, exchanges, categories, chains bytes.Buffer
 	for i := range w.Assets {
 		fmt.Fprintf(&assets, `{"key":"coin-%d","name":"Coin %[1]d","symbol":"C%d","slug":"coin-%[1]d",`+
-			`"logo":"https://img.example/%[1]d.png","website":"https://coin%[1]d.example","active":%[3]v}`+"\n", i, i-i%5/4,
-			i%17 != 16)
+			`"logo":"https://img.example/%[1]d.png","website":"https://coin%[1]d.example","active":%[3]v,`+
+			`"platforms":{"chain-0":"0x%040[1]X"}}`+"\n", i, i-i%5/4, i%17 != 16)
 		if i%11 == 10 {
 			continue // without a quote
 		}
@@ -57,7 +57,7 @@ func (w World) Feed() fstest.MapFS {
 		if i < w.Movers {
 			price *= w.Factor
 		}
-		fmt.Fprintf(&quotes, `{"key":"coin-%d","price":"%d.%06d","market_cap":%d,"volume":"%d.5"}`+"\n",
+		fmt.Fprintf(&quotes, `{"key":"coin-%d","price":"%d.%06d","market_cap":%d,"volume":"%d.5","max_supply":21e6}`+"\n",
 			i, price, dice.IntN(1_000_000), (w.Assets-i)*1_000_000+dice.IntN(1000), dice.IntN(100_000_000))
 	}
 	for i := range w.Broken {
@@ -74,6 +74,7 @@ func (w World) Feed() fstest.MapFS {
 	return Files(w.At, map[string][]byte{
 		source.AssetsFile: assets.Bytes(), source.QuotesFile: quotes.Bytes(), source.ExchangesFile: exchanges.Bytes(),
 		source.CategoriesFile: categories.Bytes(), source.ChainsFile: chains.Bytes(),
+		source.RatesFile: []byte(`{"code":"eur","usd":"1.08"}`),
 	})
 }
 

@@ -36,8 +36,9 @@ type fakeCoin struct {
 	num                int    // of the one whose ids are numbers
 	name, symbol       string
 	price, cap, volume string
-	unlisted, unquoted bool // a snapshot has no such asset, or no quote of it
-	bare               bool // without the figures that only the quote's row has
+	circulating, most  string // supplies
+	unlisted, unquoted bool   // a snapshot has no such asset, or no quote of it
+	bare               bool   // without the figures that only the quote's row has
 	updated            string
 }
 
@@ -62,6 +63,10 @@ func newFakeMarket(moment int) *fakeMarket {
 			symbol: fmt.Sprintf(`"C%d"`, i%30),
 			price:  fmt.Sprintf("%d.%d", 1000-20*i, 10+moment), cap: fmt.Sprintf("%d.5", 100_000_000-1_000_000*i),
 			volume: strconv.Itoa(5_000_000 - 1000*i), updated: now,
+			circulating: fmt.Sprintf("%d.25", 1_000_000+i), most: "null",
+		}
+		if i%3 == 0 {
+			c.most = strconv.Itoa(21_000_000 + i)
 		}
 		switch i {
 		case 0:
@@ -84,6 +89,7 @@ type fakeAPI struct {
 	env, header, key      string
 	quotes, groups        string // the parts that have these
 	denied                string // what it says, with status 200, when it gives nothing
+	rates                 string // what a snapshot has of them
 	open                  func(string, provider.Env) (*provider.Source, error)
 	// answer finds the rows of a request: the list they are from, its rows, the first
 	// one of the page (-1: the list has no pages), and what stands around them.
@@ -111,8 +117,8 @@ var fakeAPIs = []*fakeAPI{
 			switch {
 			case path == "/tickers":
 				return of("quotes", each(m.coins, func(c *fakeCoin) string {
-					return fmt.Sprintf(`{"id":%q,"name":%s,"symbol":%s,"last_updated":%q,"quotes":{"USD":{"price":%s,"volume_24h":%s,"market_cap":%s}}}`,
-						c.id, c.name, c.symbol, c.updated, c.price, c.volume, c.cap)
+					return fmt.Sprintf(`{"id":%q,"name":%s,"symbol":%s,"last_updated":%q,"circulating_supply":%s,"max_supply":%s,"quotes":{"USD":{"price":%s,"volume_24h":%s,"market_cap":%s}}}`,
+						c.id, c.name, c.symbol, c.updated, c.circulating, c.most, c.price, c.volume, c.cap)
 				}))
 			case path == "/coins":
 				return of("assets", each(m.coins, func(c *fakeCoin) string {
@@ -162,13 +168,14 @@ var fakeAPIs = []*fakeAPI{
 		scheme: "coingecko", base: "https://pro-api.coingecko.com/api/v3", env: "COINGECKO_PRO_API_KEY",
 		header: "x-cg-pro-api-key", key: "s3cret",
 		quotes: "coins_markets", groups: "categories",
+		rates:  `{"code":"eur","usd":1.25,"name":"Euro","unit":"€"}` + "\n" + `{"code":"usd","name":"US Dollar","unit":"$"}`,
 		denied: `{"status":{"error_code":429,"error_message":"You've exceeded the Rate Limit."}}`,
 		open:   coingecko.Open,
 		answer: func(m *fakeMarket, path string, q url.Values) (string, []string, int, string, string) {
 			page, _ := strconv.Atoi(q.Get("page"))
 			market := func(c *fakeCoin) string {
-				return fmt.Sprintf(`{"id":%q,"symbol":%s,"name":%s,"image":"https://img.test/%s.png","current_price":%s,"market_cap":%s,"total_volume":%s,"last_updated":%q}`,
-					c.id, lower(c.symbol), c.name, c.id, c.price, c.cap, c.volume, c.updated)
+				return fmt.Sprintf(`{"id":%q,"symbol":%s,"name":%s,"image":"https://img.test/%s.png","current_price":%s,"market_cap":%s,"total_volume":%s,"circulating_supply":%s,"max_supply":%s,"last_updated":%q}`,
+					c.id, lower(c.symbol), c.name, c.id, c.price, c.cap, c.volume, c.circulating, c.most, c.updated)
 			}
 			switch path {
 			case "/coins/markets":
@@ -193,6 +200,9 @@ var fakeAPIs = []*fakeAPI{
 					func(g *fakeGroup) string { return fmt.Sprintf(`{"id":%q,"name":%q}`, g.id, g.id) }), -1, "[", "]"
 			case "/asset_platforms":
 				return "chains", nil, -1, "[", "]"
+			case "/exchange_rates":
+				return "rates", []string{`"usd":{"name":"US Dollar","unit":"$","value":1e5,"type":"fiat"}`,
+					`"eur":{"name":"Euro","unit":"€","value":80000,"type":"fiat"}`}, -1, `{"rates":{`, "}}"
 			}
 			return "", nil, -1, "", ""
 		},
@@ -231,8 +241,8 @@ var fakeAPIs = []*fakeAPI{
 				return list, rows, start - 1, before + "[", "]" + after
 			}
 			listing := func(c *fakeCoin) string {
-				return fmt.Sprintf(`{"id":%d,"name":%s,"symbol":%s,"slug":%q,"last_updated":%q,"quote":{"USD":{"price":%s,"volume_24h":%s,"market_cap":%s}}}`,
-					c.num, c.name, c.symbol, c.id, c.updated, c.price, c.volume, c.cap)
+				return fmt.Sprintf(`{"id":%d,"name":%s,"symbol":%s,"slug":%q,"last_updated":%q,"circulating_supply":%s,"max_supply":%s,"quote":{"USD":{"price":%s,"volume_24h":%s,"market_cap":%s}}}`,
+					c.num, c.name, c.symbol, c.id, c.updated, c.circulating, c.most, c.price, c.volume, c.cap)
 			}
 			switch path {
 			case "/v1/cryptocurrency/listings/latest":
@@ -303,8 +313,8 @@ var fakeAPIs = []*fakeAPI{
 				rank := 0
 				return "quotes", each(m.coins, func(c *fakeCoin) string {
 					rank++
-					return fmt.Sprintf(`{"id":%q,"rank":"%d","symbol":%s,"name":%s,"priceUsd":%s,"marketCapUsd":%s,"volumeUsd24Hr":%s,"explorer":null,"tokens":{}}`,
-						c.id, rank, c.symbol, c.name, text(c.price), text(c.cap), text(c.volume))
+					return fmt.Sprintf(`{"id":%q,"rank":"%d","symbol":%s,"name":%s,"priceUsd":%s,"marketCapUsd":%s,"volumeUsd24Hr":%s,"supply":%s,"maxSupply":%s,"explorer":null,"tokens":{}}`,
+						c.id, rank, c.symbol, c.name, text(c.price), text(c.cap), text(c.volume), text(c.circulating), text(c.most))
 				}), offset, before, "]}"
 			case "/exchanges":
 				return "exchanges", each(m.exchanges, func(e *fakeExchange) string {
@@ -377,7 +387,8 @@ func (a *fakeAPI) files(m *fakeMarket, at time.Time) model.Files {
 		if assets = append(assets, row); !c.unquoted {
 			key, _, _ := strings.Cut(row, ",")
 			quotes = append(
-				quotes, fmt.Sprintf(`%s,"price":%s,"market_cap":%s,"volume":%s}`, key, c.price, c.cap, c.volume))
+				quotes, fmt.Sprintf(`%s,"price":%s,"market_cap":%s,"volume":%s,"circulating_supply":%s,"max_supply":%s}`, key,
+					c.price, c.cap, c.volume, c.circulating, c.most))
 		}
 	}
 	file := func(rows []string) string { return strings.Join(rows, "\n") }
@@ -389,6 +400,7 @@ func (a *fakeAPI) files(m *fakeMarket, at time.Time) model.Files {
 		"exchanges.ndjson":  file(exchanges),
 		"categories.ndjson": file(categories),
 		"chains.ndjson":     file(chains),
+		"rates.ndjson":      a.rates,
 	}
 }
 
