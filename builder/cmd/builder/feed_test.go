@@ -118,7 +118,7 @@ func TestNewFolders(t *testing.T) {
 			r := command(t, "feed", "--source", test.src, "--out", dir)
 			if test.says == "" {
 				if r.status != cmdline.Done || !strings.Contains(r.stdout, "60 assets") ||
-					len(providertest.Tree(t, dir)) != 6 {
+					len(providertest.Tree(t, dir)) != 7 {
 					t.Errorf("%+v", r)
 				}
 				return
