@@ -37,7 +37,8 @@ func TestAppendAddress(t *testing.T) {
 
 func TestCheckFigures(t *testing.T) {
 	for rest, want := range map[string]string{
-		`"price_change_24h":"-1.5","total_supply":null}`: "", `"code":"eur","name":"x","usd":"1.08"}`: "", `"rank":1}`: "",
+		`"price_change_24h":"-1.5","total_supply":null}`: "", `"code":"eur","name":"x","usd":"1.08"}`: "",
+		`"rank":1}`:                "",
 		`"price_change_24h":null}`: "price_change_24h", `"price_change_24h":"0","max_supply":"1.0"}`: "max_supply",
 		`"code":"eur","usd":"1e3"}`: "usd", `"code":"eur","usd":null}`: "usd", `"code":"eur","usd":1}`: "json",
 	} {

@@ -168,7 +168,8 @@ var fakeAPIs = []*fakeAPI{
 		scheme: "coingecko", base: "https://pro-api.coingecko.com/api/v3", env: "COINGECKO_PRO_API_KEY",
 		header: "x-cg-pro-api-key", key: "s3cret",
 		quotes: "coins_markets", groups: "categories",
-		rates:  `{"code":"eur","usd":1.25,"name":"Euro","unit":"€"}` + "\n" + `{"code":"usd","name":"US Dollar","unit":"$"}`,
+		rates: `{"code":"eur","usd":1.25,"name":"Euro","unit":"€"}` + "\n" +
+			`{"code":"usd","name":"US Dollar","unit":"$"}`,
 		denied: `{"status":{"error_code":429,"error_message":"You've exceeded the Rate Limit."}}`,
 		open:   coingecko.Open,
 		answer: func(m *fakeMarket, path string, q url.Values) (string, []string, int, string, string) {
@@ -314,7 +315,8 @@ var fakeAPIs = []*fakeAPI{
 				return "quotes", each(m.coins, func(c *fakeCoin) string {
 					rank++
 					return fmt.Sprintf(`{"id":%q,"rank":"%d","symbol":%s,"name":%s,"priceUsd":%s,"marketCapUsd":%s,"volumeUsd24Hr":%s,"supply":%s,"maxSupply":%s,"explorer":null,"tokens":{}}`,
-						c.id, rank, c.symbol, c.name, text(c.price), text(c.cap), text(c.volume), text(c.circulating), text(c.most))
+						c.id, rank, c.symbol, c.name, text(c.price), text(c.cap), text(c.volume),
+						text(c.circulating), text(c.most))
 				}), offset, before, "]}"
 			case "/exchanges":
 				return "exchanges", each(m.exchanges, func(e *fakeExchange) string {
