@@ -59,25 +59,14 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// namesTable returns the table of what the clients have in common, in the order of Go's client, and
-// what one of them has alone.
+// namesTable returns the table of what the clients have in common, as Python has it in the order of
+// Go's client, and what one of them has alone.
 func namesTable(clients []names) string {
 	var b strings.Builder
-	row := func(title string, cells [][]string) {
-		b.WriteString("| " + title + " |")
-		for _, cell := range cells {
-			b.WriteString(" ")
-			for i, name := range cell {
-				if i > 0 {
-					b.WriteString(", ")
-				}
-				b.WriteString("`" + name + "`")
-			}
-			b.WriteString(" |")
-		}
-		b.WriteString("\n")
+	row := func(title string, names []string) {
+		b.WriteString("| " + title + " | `" + strings.Join(names, "`, `") + "` |\n")
 	}
-	b.WriteString("| | Go | Python | TypeScript |\n| --- | --- | --- | --- |\n")
+	b.WriteString("| | |\n| --- | --- |\n")
 	alone := make([][]string, len(clients))
 	for _, kind := range []struct {
 		title string
@@ -100,27 +89,26 @@ func namesTable(clients []names) string {
 		{"errors", func(n names) []string { return n.Errors }},
 		{"an API error", func(n names) []string { return n.Error }},
 	} {
-		cells := make([][]string, len(clients))
-		for _, name := range snake(kind.of(clients[0])) {
-			for i, c := range clients {
-				cells[i] = append(cells[i], pick(kind.of(c), name)...)
-			}
-		}
+		var common []string
 		for i, c := range clients {
 			for _, name := range kind.of(c) {
+				snaked := snake([]string{name})[0]
 				inAll := true
 				for _, other := range clients {
-					inAll = inAll && len(pick(kind.of(other), snake([]string{name})[0])) == 1
+					inAll = inAll && pick(kind.of(other), snaked) != nil
 				}
 				if !inAll {
 					alone[i] = append(alone[i], name)
-					cells[i] = slices.DeleteFunc(cells[i], func(n string) bool { return n == name })
+				} else if i == 0 {
+					common = append(common, pick(kind.of(clients[1]), snaked)...)
 				}
 			}
 		}
-		row(kind.title, cells)
+		row(kind.title, common)
 	}
-	row("one client's", alone)
+	for i, language := range []string{"Go", "Python", "TypeScript"} {
+		row(language+" alone", alone[i])
+	}
 	return b.String()
 }
 
