@@ -15,7 +15,7 @@ import (
 
 type statusCmd struct {
 	storeFlag
-	Grace time.Duration `default:"${grace}" help:"Grace period of the gc whose work is foretold."`
+	Grace time.Duration `default:"${grace}" help:"Grace period of gc, for what it would remove."`
 	JSON  bool          `help:"Print the report as one JSON object."`
 }
 

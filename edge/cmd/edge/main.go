@@ -72,7 +72,7 @@ type cli struct {
 	FetchBudget time.Duration `default:"60s" group:"Freshness:" help:"How long a new snapshot may be fetched before it is taken over incomplete."`
 	MaxStale    time.Duration `default:"0s" group:"Freshness:" help:"Answer 503 when the snapshot is older than that; 0: never."`
 
-	TrustKey    []trustKey `placeholder:"KEY" group:"Trust in the store:" help:"Believe only what is signed by this key of builder keygen. Repeatable, for changing keys: any one suffices."`
+	TrustKey    []trustKey `placeholder:"KEY" group:"Trust in the store:" help:"Trust only what is signed by this key of builder keygen. Repeatable, for changing keys: any one suffices."`
 	AcceptStore []string   `placeholder:"ID" group:"Trust in the store:" help:"Identity of another store that this edge may follow, after a restore or a copy. Repeatable."`
 
 	TrustedProxies []netip.Prefix `placeholder:"CIDR" group:"Behind proxies and a CDN:" help:"Proxies that are believed when X-Forwarded-For says whom they ask for. Repeatable."`
