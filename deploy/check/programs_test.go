@@ -110,7 +110,7 @@ func TestProcesses(t *testing.T) {
 		if dir := p.flag(t, "cache-dir"); !slices.Contains(p.writable, dir) {
 			t.Errorf("%s: --cache-dir %s is none of %v", p.where, dir, p.writable)
 		}
-		// What README says of memory: half as much again as the cache, and 160 MiB; that is the soft limit.
+		// What the runbook says of memory: half as much again as the cache, and 160 MiB; that is the soft limit.
 		if soft := sizeOf(t, p.flag(t, "cache-size"))*3/2 + 160<<20; p.memory != "" && sizeOf(t, p.memory) < soft*5/4 {
 			t.Errorf("%s: memory %s, the soft limit is %d", p.where, p.memory, soft)
 		}

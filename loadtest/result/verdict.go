@@ -12,7 +12,7 @@ import (
 )
 
 // Verdict says in one sentence, for people, what the run showed: the outcome that also decides its exit
-// status (README.md), the load, and the figures to remember.
+// status, the load, and the figures to remember.
 func (r *Run) Verdict() string {
 	q, load := &r.Requests, r.load()
 	var failed []string
