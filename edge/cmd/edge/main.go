@@ -66,7 +66,7 @@ type cli struct {
 	CacheSize    cmdline.Size `default:"256MiB" group:"Memory and disk:" help:"Memory for shards and finished answers together."`
 	CacheDir     string       `placeholder:"DIR" group:"Memory and disk:" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. Without: a temporary folder."`
 	CacheDirSize cmdline.Size `default:"0" group:"Memory and disk:" help:"Bound of the disk copy; 0: none."`
-	HistoryFetch cmdline.Size `default:"1GiB" group:"Memory and disk:" help:"How much of /history is fetched before it is asked for, once a snapshot is in force, the newest first and no more than --cache-dir-size leaves; 0: nothing."`
+	HistoryFetch cmdline.Size `default:"1GiB" group:"Memory and disk:" help:"How much of /history is fetched before it is asked for, the newest first and no more than --cache-dir-size leaves; 0: nothing."`
 
 	Poll        time.Duration `default:"2s" group:"Freshness:" help:"How often the store is asked for a newer snapshot."`
 	FetchBudget time.Duration `default:"60s" group:"Freshness:" help:"How long a new snapshot may be fetched before it is taken over incomplete."`
