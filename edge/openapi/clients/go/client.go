@@ -269,8 +269,8 @@ func parameters(query any) (values url.Values, at time.Time) {
 		case []int64:
 			text = strings.Trim(strings.ReplaceAll(fmt.Sprint(value), " ", ","), "[]")
 		}
-		if f := v.Field(i); f.Kind() == reflect.Slice && !f.IsNil() && f.Len() == 0 {
-			text = "," // matches nothing; sent as "" it would match all
+		if f := v.Field(i); f.Kind() == reflect.Slice && !f.IsNil() && text == "" {
+			text = "," // no value, or one that is empty, matches nothing; sent as "" it would match all
 		}
 		if text != "" {
 			values.Set(strings.ToLower(v.Type().Field(i).Name), text)

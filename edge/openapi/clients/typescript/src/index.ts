@@ -265,8 +265,8 @@ export class Client {
     const search = new URLSearchParams(more);
     for (const [name, value] of Object.entries(values)) {
       check(parameters[endpoint]?.includes(name), `${endpoint} takes no ${name}: it takes ${parameters[endpoint]?.join(", ")}`);
-      // An empty list matches nothing; sent as "" it would match all.
-      if (value !== undefined) search.set(name, Array.isArray(value) && value.length === 0 ? "," : String(value));
+      // A list without a value, or of an empty one, matches nothing; sent as "" it would match all.
+      if (value !== undefined) search.set(name, Array.isArray(value) ? String(value) || "," : String(value));
     }
     check(at === undefined || /^\d{4}(-\d\d){2}T\d\d(:\d\d){2}Z$/.test(at), "at must be like 2026-11-21T10:10:00Z");
     const target = `/openapi/v1/${endpoint}${search.size > 0 ? `?${search}` : ""}`;
