@@ -147,6 +147,8 @@ const parameters: Record<string, readonly string[]> = {
   exchanges: [...paging, "sort"], global: ["at"], categories: [...paging, "sort"], chains: [...paging, "sort"],
   history: [...paging, "symbol", "window"], search: ["at"],
 };
+const lists = Object.keys(parameters).filter((name) => parameters[name]?.includes("page"));
+const optionNames = ["timeout", "retries", "maxWait", "userAgent", "sleep", "signal", "fetch"];
 
 /** Asks one service. */
 export class Client {
@@ -160,11 +162,13 @@ export class Client {
    */
   constructor(baseUrl: string, key: string, options: Options = {}) {
     const o = { timeout: 10_000, retries: 3, maxWait: 30_000, ...options };
+    for (const name of Object.keys(o)) check(optionNames.includes(name), `there is no option ${name}: there are ${optionNames.join(", ")}`);
     // No message repeats a URL: it may be a key in the wrong place.
     check(URL.canParse(baseUrl) && /^https?:\/\/[^/]/i.test(baseUrl), "baseUrl must be like https://host");
     check(!/[?#]/.test(baseUrl) && !new URL(baseUrl).username, "baseUrl must have no user, query or fragment");
     this.#base = baseUrl.replace(/\/+$/, "");
     check(!this.#base.endsWith("/openapi/v1"), "baseUrl must not end in /openapi/v1, which the client adds");
+    check(typeof key === "string", "key must be a string, empty if the service needs none");
     check(!/[^!-~]/.test(key), "key must not have blanks, line breaks or characters outside ASCII");
     check(!/[^ -~]/.test(o.userAgent ?? ""), "userAgent must be visible ASCII, such as board/2.1");
     check(o.timeout > 0 && o.maxWait > 0 && o.retries >= 0, "timeout and maxWait must be more than 0, retries at least 0");
@@ -193,7 +197,10 @@ export class Client {
   /** Prices over `query.window`, of the assets that `query` names. */
   history(query: HistoryQuery): Promise<Answer<Page<History>>> { return this.#ask("history", query); }
   /** Up to 20 assets whose name, symbol or slug has words that begin with those of `words`. */
-  search(words: string, query?: SearchQuery): Promise<Answer<Items<Asset>>> { return this.#ask("search", query, { q: words }); }
+  async search(words: string, query?: SearchQuery): Promise<Answer<Items<Asset>>> {
+    check(typeof words === "string", "words must be a string");
+    return this.#ask("search", query, { q: words });
+  }
 
   /** Asks again. When nothing has changed, only headers are transferred and `result` is the one held. */
   refresh<T>(answer: Answer<T>): Promise<Answer<T>> { return this.#fetch(answer.request, answer); }
@@ -205,6 +212,7 @@ export class Client {
   async *pages<N extends keyof Lists>(
     list: N, ...rest: Rest<Lists[N][1]>
   ): AsyncGenerator<Answer<Page<Lists[N][0]>>, void, undefined> {
+    check(lists.includes(list), `the first argument names a list: ${lists.join(", ")}`);
     const query = rest[0] as QuotesQuery | undefined;
     let at = query?.at;
     for (let page = query?.page ?? 1, last = page; page <= last; page++) {
@@ -309,7 +317,7 @@ export class Client {
         headers: { ...this.#headers, ...headers }, signal: AbortSignal.any(signals), redirect: "manual", cache: "no-store",
       });
     } catch (cause) {
-      throw new TransportError(`GET ${target}`, { cause });
+      throw new TransportError(`GET ${target}: ${reason(cause)}`, { cause });
     }
   }
 
@@ -333,6 +341,13 @@ export class Client {
     });
     signal?.throwIfAborted();
   }
+}
+
+/** What the innermost error says: fetch's own is "fetch failed". */
+function reason(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.cause instanceof Error) return reason(error.cause);
+  return error.message || ("code" in error ? String(error.code) : error.name); // of several addresses only the code tells
 }
 
 async function resultOf<T>(response: Response): Promise<T> {

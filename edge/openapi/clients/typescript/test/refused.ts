@@ -38,6 +38,8 @@ export async function refused(client: Client): Promise<void> {
   client.rows("trending");
   // @ts-expect-error no address
   new Client();
+  // @ts-expect-error a list is named, not its method
+  client.rows(client.markets);
   // @ts-expect-error the option is retries
   new Client("https://host", "", { retry: 1 });
 
