@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from .core import (
     MAX_BODY, SILENCE, VERSION, Answer, ApiError, BadRequest, Core, Events, HeadersTooLarge, InternalError, MarketDataError,
     MethodNotAllowed, NotFound, PathNotFound, PayloadTooLarge, RateLimit, Reply, Request, RequestTimeout, ServiceUnavailable,
-    SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized,
+    SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized, method,
 )
 from .types import (
     Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangeMarket, ExchangesQuery, Fees, Gainer,
@@ -85,11 +85,14 @@ class _Transport(Core):
             except ConnectionError:
                 pass  # it was closed meanwhile
             except (OSError, http.client.HTTPException) as error:
-                return TransportError(f"{type(error).__name__}: {error}")
+                return self._broken(error)
         try:
             return self._exchange(self._connection(self.timeout), request)
         except (OSError, http.client.HTTPException) as error:
-            return TransportError(f"{type(error).__name__}: {error}")
+            return self._broken(error)
+
+    def _broken(self, error: Exception) -> TransportError:
+        return TransportError(f"{self._url.scheme}://{self._url.netloc}: {type(error).__name__}: {error}")
 
     def _exchange(self, connection: http.client.HTTPConnection, request: Request) -> Reply:
         try:
@@ -121,7 +124,7 @@ class _Transport(Core):
         except MarketDataError as error:
             failure = error
         except (OSError, http.client.HTTPException) as error:
-            failure = TransportError(f"{type(error).__name__}: {error}")
+            failure = self._broken(error)
         connection.close()
         return failure
 
@@ -233,6 +236,7 @@ class Client(_Transport):
     def pages(self, call: Callable[..., Answer[Page[T]]], **query: Any) -> Iterator[Answer[Page[T]]]:
         """Reads a whole listing page by page from one snapshot, that of the first answer, whatever is
         published meanwhile. SnapshotGone: it took longer than snapshots are retained; begin again."""
+        method(call)
         for number in count(query.pop("page", 1)):
             page = call(**query, page=number)
             yield page
@@ -332,6 +336,7 @@ class AsyncClient(_Transport):
 
     async def pages(self, call: Callable[..., Awaitable[Answer[Page[T]]]], **query: Any) -> AsyncIterator[Answer[Page[T]]]:
         """As Client.pages."""
+        method(call)
         for number in count(query.pop("page", 1)):
             page = await call(**query, page=number)
             yield page

@@ -1,6 +1,7 @@
 """What both clients share: requests, retries, headers and answers, without input or
 output. Its generators yield what is to be done and are sent what came of it."""
 
+import http.client
 import json
 import random
 import re
@@ -168,8 +169,9 @@ class Reply:
         if not isinstance(envelope, dict):
             envelope = {}
         key, after = envelope.get("message_key", ""), self.headers.get("retry-after", "")
+        message = envelope.get("message", http.client.responses.get(self.status, ""))
         raise ERRORS.get(key, ApiError)(
-            self.status, envelope.get("code", 0), key, envelope.get("message", ""),
+            self.status, envelope.get("code", 0), key, message,
             int(after) if re.fullmatch("[0-9]{1,9}", after) else None, limit(self.headers), self.headers.get("x-request-id"),
         )
 
@@ -196,6 +198,14 @@ class Core:
     _clock: ClassVar[Any]
 
     def __post_init__(self) -> None:
+        for name in ("base_url", "key", "user_agent"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name} must be a str, not {type(getattr(self, name)).__name__}")
+        for name in ("timeout", "max_wait"):
+            if not isinstance(getattr(self, name), (int, float)):
+                raise TypeError(f"{name} must be a number, not {getattr(self, name)!r}")
+        if not isinstance(self.retries, int):
+            raise TypeError(f"retries must be an int, not {self.retries!r}")
         # No message repeats a URL: it may be a key in the wrong place.
         url, proxy = located("base_url", self.base_url), located("proxy", self.proxy or "http://none")
         if url.username is not None or url.query or url.fragment:
@@ -222,6 +232,8 @@ class Core:
                 raise TypeError(f"{endpoint} takes no {name!r}: it takes {', '.join(known)}")
         values: dict[str, Any] = {**query, **more}
         at = values.pop("at", None)
+        if not isinstance(at, datetime | None):
+            raise TypeError(f"at must be a datetime, such as an answer's snapshot_time, not {at!r}")
         if at is not None and at.tzinfo is None:
             raise ValueError("at has no time zone: datetime.now(timezone.utc), not datetime.now()")
         headers = {"x-snapshot-time": at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")} if at else {}
@@ -300,6 +312,12 @@ def located(name: str, url: str) -> SplitResult:
     if not fits:
         raise ValueError(f"{name} must be like https://host")
     return parts
+
+
+def method(call: object) -> None:
+    """Refuses what pages and rows cannot call: "assets", client.assets()."""
+    if not callable(call):
+        raise TypeError("the first argument is a method of the client, such as client.assets")
 
 
 def limit(headers: dict[str, str]) -> RateLimit | None:
