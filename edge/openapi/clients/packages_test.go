@@ -19,7 +19,7 @@ type aPackage struct {
 
 var packages = []aPackage{
 	{dir: "go", language: "go", program: "go", file: "main.go",
-		environment: []string{"GOPROXY=off", "GOFLAGS=-mod=mod"}},
+		environment: []string{"GOPROXY=http://127.0.0.1:1", "GOFLAGS="}},
 	{dir: "python", language: "python", program: python(), file: "start.py",
 		installed: []string{"*.dist-info/LICENSE", "*.dist-info/METADATA"},
 		environment: []string{"PIP_NO_INDEX=1", "PIP_NO_BUILD_ISOLATION=false", "PIP_TARGET=.", "PIP_UPGRADE=1",
