@@ -25,12 +25,12 @@ import (
 )
 
 type cli struct {
-	Bin    string `default:"bin" help:"Folder of the builder and edge programs."`
-	Data   string `default:".run" help:"Folder for stores, logs and keys, one folder a source; kept between runs, and for one run at a time."`
-	Source string `default:"sim:?assets=2000&seed=1" help:"Where the market comes from (see builder build --help)."`
-	Server string `enum:"none,minio,versitygw" default:"none" help:"Keep the data in this S3 server, which is started here, instead of in a folder: minio or versitygw."`
-	Listen string `default:"127.0.0.1:8080" help:"Public address of the edge."`
-	Admin  string `default:"127.0.0.1:9090" help:"Admin address of the edge."`
+	Bin    string          `default:"bin" help:"Folder of the builder and edge programs."`
+	Data   string          `default:".run" help:"Folder for stores, logs and keys, one folder a source; kept between runs, and for one run at a time."`
+	Source string          `default:"sim:?assets=2000&seed=1" help:"Where the market comes from (see builder build --help)."`
+	Server string          `enum:"none,minio,versitygw" default:"none" help:"Keep the data in this S3 server, which is started here, instead of in a folder: minio or versitygw."`
+	Listen cmdline.Address `default:"127.0.0.1:8080" help:"Public address of the edge."`
+	Admin  cmdline.Address `default:"127.0.0.1:9090" help:"Admin address of the edge."`
 }
 
 var servers = map[string]testserver.Kind{"minio": testserver.KindMinIO, "versitygw": testserver.KindVersitygw}
@@ -81,10 +81,12 @@ func (c *cli) run(ctx context.Context) error {
 	defer running.Close()
 	// They are kept until the edge takes them, so that no other run does.
 	var ports []net.Listener
-	for _, port := range [][2]string{{"LOCAL_LISTEN", c.Listen}, {"LOCAL_ADMIN", c.Admin}} {
+	listen, admin := string(c.Listen), string(c.Admin)
+	for _, port := range [][2]string{{"LOCAL_LISTEN", listen}, {"LOCAL_ADMIN", admin}} {
 		ln, err := net.Listen("tcp", port[1])
 		if err != nil {
-			return fmt.Errorf("%s=%s make run: %w", port[0], port[1], err)
+			return fmt.Errorf("the edge cannot have %s, and %s=HOST:PORT make run gives it another: %w", port[1],
+				port[0], err)
 		}
 		defer ln.Close()
 		ports = append(ports, ln)
@@ -121,20 +123,20 @@ func (c *cli) run(ctx context.Context) error {
 	for _, ln := range ports {
 		ln.Close()
 	}
-	edge, err := m.Start("edge", "edge", "--store", m.Store, "--listen", c.Listen, "--admin", c.Admin, "--cache-dir",
+	edge, err := m.Start("edge", "edge", "--store", m.Store, "--listen", listen, "--admin", admin, "--cache-dir",
 		filepath.Join(data, "cache"), "--drain-wait", "0s")
 	if err != nil {
 		return err
 	}
 	defer edge.Stop()
-	if err := local.Await(ctx, "http://"+c.Admin+"/readyz", edge); err != nil {
+	if err := local.Await(ctx, "http://"+admin+"/readyz", edge); err != nil {
 		return err
 	}
-	board = "http://" + c.Listen + "/#key=" + key
+	board = "http://" + listen + "/#key=" + key
 	if _, err := running.WriteString(board + " " + c.Source); err != nil {
 		return err
 	}
-	greet(data, filepath.Dir(m.Log("edge")), c.Listen, c.Admin, key, board)
+	greet(data, filepath.Dir(m.Log("edge")), listen, admin, key, board)
 	return wait(ctx, edge, loop)
 }
 
@@ -188,7 +190,7 @@ func (c *cli) elsewhere(running string) error {
 		return fmt.Errorf("another run has just begun in %s", c.Data)
 	case source != c.Source:
 		return fmt.Errorf(
-			"running already, with SOURCE=%s: %s\nEnd that with Ctrl-C, or give this one a folder and addresses of its own: LOCAL_DATA=.run2 LOCAL_LISTEN=127.0.0.1:8081 LOCAL_ADMIN=127.0.0.1:9091 make run", source, board)
+			"running already, with SOURCE=%s: %s\nEnd that with Ctrl-C, or give this one a folder and addresses of its own: LOCAL_DATA=.run2 LOCAL_LISTEN=127.0.0.1:8081 LOCAL_ADMIN=127.0.0.1:9091 make run SOURCE='%s'", source, board, c.Source)
 	}
 	fmt.Printf("running already\nboard       %s\n", board)
 	return nil
