@@ -23,6 +23,7 @@ import (
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/floor"
+	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/limit/redisstore"
 	"example.com/marketdata/edge/metrics"
@@ -36,6 +37,9 @@ import (
 // Config is what an Edge is made from. Zero values take the defaults that
 // stand beside them.
 type Config struct {
+	// Coins: what package gecko answers is there, too.
+	Coins bool
+
 	// Store is the URL of the object store; Reader takes its place when set.
 	Store  string
 	Reader artifacts.Reader
@@ -221,16 +225,16 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Floor: e.floor,
 		Verify:       verify,
 		HistoryBytes: cfg.HistoryFetch, DirBytes: cfg.CacheDirSize, ResponseMemory: responses, Now: cfg.Now,
-		Log:     cfg.Log,
+		Coins: cfg.Coins, Log: cfg.Log,
 		Swapped: func(s snapshot.Swap) { e.metrics.Swapped(s) },
 	})
 	e.engine = reply.New(reply.Config{
 		Refresher: e.refresher, WarmBytes: cfg.CacheSize / 4, MaxStale: cfg.MaxStale,
-		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, Log: cfg.Log,
+		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, Log: cfg.Log, Compose: gecko.FromSource,
 	})
 
 	public := cfg.Server
-	public.Current = e.refresher.Current
+	public.Current, public.Coins = e.refresher.Current, cfg.Coins
 	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Request) }
 	public.Logger, public.SharedCaches = cfg.Log, cfg.CacheScope == "public"
 	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff,
@@ -258,6 +262,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	e.metrics = metrics.New(metrics.Sources{
 		Engine: e.engine, Refresher: e.refresher, Cache: e.cache, Watcher: e.watcher, Limits: e.limits, Floor: e.floor,
 		Fallback:    e.fallback,
+		Coins:       cfg.Coins,
 		ClockSkew:   e.clockSkew,
 		Connections: func() server.Stats { return e.public.Stats() },
 	})

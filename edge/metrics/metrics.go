@@ -49,6 +49,8 @@ type Sources struct {
 	// ClockSkew returns how far this machine's clock is ahead of the store's, if that
 	// is known; nil: it never is.
 	ClockSkew func() (skew time.Duration, known bool)
+	// Coins: requests of package gecko are answered.
+	Coins bool
 	// Connections is called at each scrape, not before: the server that it asks
 	// may be made later, with Metrics.Observe.
 	Connections func() server.Stats
@@ -90,7 +92,7 @@ func New(src Sources) *Metrics {
 	}
 	m.answers.init(runtime.GOMAXPROCS(0))
 	registry := registry.New("edge")
-	registry.MustRegister(&answerCollector{&m.answers}, &partsCollector{src}, m.swapLag, m.swap, m.activation)
+	registry.MustRegister(&answerCollector{&m.answers, src.Coins}, &partsCollector{src}, m.swapLag, m.swap, m.activation)
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	return m
 }

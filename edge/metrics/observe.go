@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/server"
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +44,7 @@ type routeCounts struct {
 	answers      [len(statuses)][len(bounds) + 1]atomic.Uint64
 }
 
-// stripe is one set of all counters, some 20 KiB, of which the few that are in
+// stripe is one set of all counters, some 70 KiB, of which the few that are in
 // use matter.
 type stripe struct {
 	route                    [server.Routes]routeCounts
@@ -71,7 +72,7 @@ func (a *answers) init(cores int) {
 
 func (a *answers) observe(o *server.Observation) {
 	s := &a.stripes[o.Conn&a.mask]
-	c := &s.route[min(o.Route, server.Routes-1)]
+	c := &s.route[min(int(o.Route), server.Routes-1)]
 	status := uint8(len(statuses) - 1)
 	if uint(o.Status) < uint(len(statusIndex)) {
 		status = statusIndex[o.Status]
@@ -106,7 +107,7 @@ func expected(r server.Route) []int {
 		return []int{503}
 	case server.RouteUnread:
 		return []int{400, 408, 413, 431, 503}
-	case server.Route(query.Global):
+	case server.Route(query.Global), server.RouteCoins + server.Route(gecko.Coin):
 		return []int{200, 304, 400, 401, 404, 410, 429, 500, 503}
 	default:
 		return []int{200, 304, 400, 401, 410, 429, 500, 503}
@@ -125,7 +126,10 @@ var (
 )
 
 // answerCollector adds the stripes up at a scrape.
-type answerCollector struct{ *answers }
+type answerCollector struct {
+	*answers
+	coins bool // routes of package gecko are there
+}
 
 // Describe implements prometheus.Collector.
 func (answerCollector) Describe(ch chan<- *prometheus.Desc) {
@@ -164,7 +168,11 @@ func (a answerCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	counter(limitedDesc, limitedKey, "key")
 	counter(limitedDesc, limitedOther, "address")
-	for r := range server.Route(server.Routes) {
+	routes := server.RouteCoins
+	if a.coins {
+		routes = server.Route(server.Routes)
+	}
+	for r := range routes {
 		for i, n := range sum[r].status {
 			if n > 0 || slices.Contains(expected(r), statuses[i]) {
 				counter(requestsDesc, n, r.Name(), codeName(statuses[i]))

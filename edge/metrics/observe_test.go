@@ -114,7 +114,7 @@ func TestObserve(t *testing.T) {
 	}
 	wg.Wait()
 
-	got := gather(t, answerCollector{&a})
+	got := gather(t, answerCollector{&a, true})
 	seen := 0
 	for _, m := range got["edge_http_requests_total"].Metric {
 		key := [2]string{label(m, "route"), label(m, "code")}
@@ -167,7 +167,7 @@ func TestBeginsAtZero(t *testing.T) {
 	var a answers
 	a.init(1)
 	got := map[[2]string]bool{}
-	for _, m := range gather(t, answerCollector{&a})["edge_http_requests_total"].Metric {
+	for _, m := range gather(t, answerCollector{&a, true})["edge_http_requests_total"].Metric {
 		if m.Counter.GetValue() != 0 {
 			t.Errorf("%v is not 0", m)
 		}

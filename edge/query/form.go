@@ -145,10 +145,10 @@ func escaped(b []byte) bool {
 	return bytes.IndexByte(b, '%') >= 0 || bytes.IndexByte(b, '+') >= 0
 }
 
-// appendUnescaped appends b with + as a space and valid %xx as their bytes; a %
+// AppendUnescaped appends b with + as a space and valid %xx as their bytes; a %
 // that starts no valid escape stands for itself. What it appends is not longer
 // than b.
-func appendUnescaped(dst, b []byte) []byte {
+func AppendUnescaped(dst, b []byte) []byte {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; c {
 		case '+':
@@ -216,8 +216,8 @@ func unhex(c byte) byte {
 	return 255
 }
 
-// parseInt reads an optional - and decimal digits, within int64.
-func parseInt(b []byte) (int64, bool) {
+// ParseInt reads an optional - and decimal digits, within int64.
+func ParseInt(b []byte) (int64, bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
 		b = b[1:]

@@ -195,7 +195,7 @@ func (q *Query) ids(csv []byte) *ParamError {
 		if len(element) == 0 {
 			continue
 		}
-		id, ok := parseInt(element)
+		id, ok := ParseInt(element)
 		if !ok {
 			return errIDElement[n]
 		}
@@ -347,7 +347,7 @@ func (q *Query) window(v []byte) *ParamError {
 
 func (q *Query) text(v []byte) *ParamError {
 	n := len(q.buf)
-	q.buf = appendUnescaped(q.buf, v)
+	q.buf = AppendUnescaped(q.buf, v)
 	if q.Text = q.buf[n:]; len(q.Text) > MaxText {
 		return errQ
 	}
@@ -452,7 +452,7 @@ func (q *Query) integer(
 	if len(v) == 0 {
 		return 0, false, nil
 	}
-	n, ok := parseInt(q.unescape(v))
+	n, ok := ParseInt(q.unescape(v))
 	switch {
 	case !ok:
 		return 0, true, errs.notInt
@@ -469,7 +469,7 @@ func (q *Query) unescape(v []byte) []byte {
 		return v
 	}
 	n := len(q.buf)
-	q.buf = appendUnescaped(q.buf, v)
+	q.buf = AppendUnescaped(q.buf, v)
 	return q.buf[n:]
 }
 
@@ -478,7 +478,7 @@ func (q *Query) unescape(v []byte) []byte {
 // is split.
 func (q *Query) fold(v []byte) []byte {
 	n := len(q.buf)
-	q.buf = appendUnescaped(q.buf, v)
+	q.buf = AppendUnescaped(q.buf, v)
 	q.buf = artifacts.AppendFold(q.buf[:n], q.buf[n:])
 	return q.buf[n:]
 }

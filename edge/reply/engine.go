@@ -41,6 +41,9 @@ type Config struct {
 	Wait time.Duration
 	// MaxStale is the age from which the current snapshot answers no longer; 0: never.
 	MaxStale time.Duration
+	// Compose makes a Composer from its Source, for answers that are made ahead of a swap; nil: such
+	// are not.
+	Compose func(source []byte) Composer
 	// AllowOrigin is the allowed origin; one other than * joins Vary.
 	AllowOrigin string
 	// CacheScope begins Cache-Control: private (the default), or public, which allows shared
@@ -139,6 +142,9 @@ func (e *Engine) Answer(r *Request) error {
 	case s != nil && e.cfg.MaxStale > 0 && r.Now.Sub(s.Time) > e.cfg.MaxStale:
 		return ErrUnavailable
 	}
+	if r.Other != nil {
+		return e.answerOther(r, state, s)
+	}
 	if len(r.Query.Ignored) > 0 {
 		addIgnored(r)
 	}
@@ -205,7 +211,7 @@ const entryOverhead = 1 << 10
 func (e *Engine) failure(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead),
-		errors.Is(err, snapshot.ErrLater), errors.Is(err, rows.ErrNoView), errors.Is(err, rows.ErrLimited):
+		errors.Is(err, snapshot.ErrLater), errors.Is(err, rows.ErrNoView), errors.Is(err, rows.ErrLimited), refused(err):
 		return err
 	}
 	if now := time.Now().Unix(); e.logged.Swap(now) != now {
@@ -239,7 +245,7 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 		r.Reply.Fixed, r.Reply.Body = response.OK, response.Body
 	}
 	e.addTimes(r, w.snapshot, true)
-	if r.Query.Endpoint != query.Global {
+	if !r.asks(query.Global) {
 		w.counters.hits.Add(1)
 	}
 	return true
@@ -271,7 +277,7 @@ func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err e
 // charge charges the request for bytes that are composed and encoded. Only bodies of
 // /history are long enough for it.
 func (r *Request) charge(bytes int) {
-	if r.Query.Endpoint == query.History {
+	if r.asks(query.History) {
 		r.Bill.Bytes(bytes)
 	}
 }

@@ -1,7 +1,6 @@
 package reply
 
 import (
-	"net/http"
 	"strconv"
 
 	"example.com/marketdata/edge/query"
@@ -25,9 +24,7 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 			return nil
 		}
 	}
-	if c := state.Change; c != nil && c.Time.After(s.Time) {
-		w.modified = c.Time.UTC().AppendFormat(nil, http.TimeFormat)
-	}
+	w.follow(state)
 	w.Body, w.notFound = appendGlobal(r.Buffers.Body(), state, s), w.notFound[:0]
 	tag := digestOf(w.Body)
 	if current { // another goroutine makes the same
@@ -47,14 +44,23 @@ func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte 
 	b = append(b, `","total_volume_24h":"`...)
 	b = append(b, s.Global.TotalVolume24h...)
 	b = append(b, `","total_market_cap_change_percentage_24h":`...)
-	if c := state.Change; c != nil && c.Database == s.Database && fits(c.Value) {
-		b = strconv.AppendQuote(b, c.Value) // digits, a minus, a point
+	if value, ok := Change(state, s); ok {
+		b = strconv.AppendQuote(b, value) // digits, a minus, a point
 	} else {
 		b = append(b, "null"...)
 	}
 	b = append(b, `,"data_time":"`...)
 	b = append(b, s.TimeText...)
 	return append(b, `"}}`...)
+}
+
+// Change returns the change record's percentage, if there is one for the totals of s.
+func Change(state *snapshot.State, s *snapshot.Snapshot) (string, bool) {
+	c := state.Change
+	if c == nil || c.Database != s.Database || !fits(c.Value) {
+		return "", false
+	}
+	return c.Value, true
 }
 
 // maxChangeDigits bounds the integer digits of the total's change; a longer one is null

@@ -75,7 +75,7 @@ func (c *cacheLines) of(r *Request, s *snapshot.Snapshot) []byte {
 		return c.ordinary[age]
 	case !r.PinInPath:
 		return c.pinned[age]
-	case r.Query.Endpoint == query.Global: // the change of the total may change
+	case r.asks(query.Global): // the change of the total may change
 		return c.global[age]
 	}
 	return c.path
@@ -133,7 +133,7 @@ func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 	r.Reply.AddLines(e.cacheLines.of(r, s))
 	if r.Reply.Status == http.StatusOK {
 		if e.cfg.CacheScope == scopePublic {
-			r.Reply.Lines = appendNames(r.Reply.Lines, s, r.Query.Endpoint)
+			r.Reply.Lines = appendNames(r.Reply.Lines, s, r.name())
 		}
 		r.Reply.AddLines(cacheStatus(hit, s != nil && r.Now.Sub(s.Time) > snapshot.StaleAfter))
 	}
@@ -141,7 +141,7 @@ func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 
 // appendNames appends the keys by which a cache in front can purge an answer: its snapshot's time,
 // without the punctuation that some caches refuse, and its endpoint.
-func appendNames(dst []byte, s *snapshot.Snapshot, e query.Endpoint) []byte {
+func appendNames(dst []byte, s *snapshot.Snapshot, name string) []byte {
 	for _, header := range [...]struct{ name, separator string }{{"Surrogate-Key: ", " "}, {"Cache-Tag: ", ","}} {
 		dst = append(dst, header.name...)
 		if s != nil {
@@ -152,7 +152,7 @@ func appendNames(dst []byte, s *snapshot.Snapshot, e query.Endpoint) []byte {
 			}
 			dst = append(dst, header.separator...)
 		}
-		dst = append(append(dst, e.Name()...), "\r\n"...)
+		dst = append(append(dst, name...), "\r\n"...)
 	}
 	return dst
 }

@@ -33,6 +33,8 @@ type Request struct {
 	// Query is the parsed query, and RawQuery the query as it was sent.
 	Query    query.Query
 	RawQuery []byte
+	// Other, unless nil, composes the answer in place of what Query asks for.
+	Other Composer
 	// Now is the clock, read once for the request.
 	Now time.Time
 	// Pin is the time of the requested snapshot if Pinned: by a header, or in the path if
@@ -46,6 +48,17 @@ type Request struct {
 	Snapshot time.Time
 	// Reply is the answer.
 	Reply Reply
+}
+
+// asks reports whether the request asks for a listing.
+func (r *Request) asks(e query.Endpoint) bool { return r.Other == nil && r.Query.Endpoint == e }
+
+// name names what is asked for.
+func (r *Request) name() string {
+	if r.Other != nil {
+		return r.Other.Name()
+	}
+	return r.Query.Endpoint.Name()
 }
 
 // Reply is an answer: a status, a body, and header lines.

@@ -43,18 +43,14 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 			return
 		}
 		// New objects of history are fetched when the snapshot is current.
-		if hot.Endpoint == query.History || q.Parse(hot.Endpoint, hot.RawQuery) != nil {
+		if !hot.Other && (hot.Endpoint == query.History || q.Parse(hot.Endpoint, hot.RawQuery) != nil) {
 			continue
 		}
 		pace.Do(func() {
-			if w.Loosen(next, &q, time.Until(deadline)) != nil {
-				return
-			}
-			if w.compose(w.Body[:0], next, &q, time.Until(deadline)) != nil {
+			source, ok := e.composeAgain(&w, next, &q, &hot.Source, time.Until(deadline))
+			if !ok {
 				return // it is made when it is asked for
 			}
-			w.key = q.AppendKey(w.key[:0])
-			source := w.source(hot.Endpoint, hot.RawQuery, w.digest())
 			var entry *respcache.Entry
 			for c := range coding(codings) {
 				if hot.Response(int(c)) == nil {
@@ -73,6 +69,24 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 	}
 }
 
+// composeAgain composes the answer of source from next.
+func (e *Engine) composeAgain(
+	w *work, next *snapshot.Snapshot, q *query.Query, source *respcache.Source, wait time.Duration,
+) (respcache.Source, bool) {
+	if source.Other {
+		c := e.composeHot(w, next, source.RawQuery, wait)
+		if c == nil {
+			return respcache.Source{}, false
+		}
+		return w.otherSource(c, digestOf(w.Body)), true
+	}
+	if w.Loosen(next, q, wait) != nil || w.compose(w.Body[:0], next, q, wait) != nil {
+		return respcache.Source{}, false
+	}
+	w.key = q.AppendKey(w.key[:0])
+	return w.source(source.Endpoint, source.RawQuery, w.digest()), true
+}
+
 type warmShard struct {
 	v *snapshot.View
 	n int
@@ -83,11 +97,7 @@ func (e *Engine) warmShards(ctx context.Context, deadline time.Time, old, next *
 	var warm []warmShard
 	pace := next.Pace()
 	budget := e.cfg.WarmBytes
-	next.Each(func(ep query.Endpoint, o query.Sort, v *snapshot.View) {
-		was := old.View(ep, o)
-		if was == nil {
-			return
-		}
+	next.Each(old, func(was, v *snapshot.View) {
 		for n := range min(v.Shards(), was.Shards()) {
 			if budget <= 0 || ctx.Err() != nil || time.Now().After(deadline) {
 				return

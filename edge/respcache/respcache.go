@@ -88,6 +88,8 @@ func next(b *[]byte, part []byte) []byte {
 // compose it again from the next snapshot.
 type Source struct {
 	Endpoint query.Endpoint
+	// Other: RawQuery is the source of a reply.Composer, and Endpoint has no meaning.
+	Other bool
 	// RawQuery is the query string. An entry does not keep one over a KiB, and is then
 	// never among the hottest.
 	RawQuery []byte

@@ -90,12 +90,8 @@ func (f *Finder) appendItems(v *snapshot.View, picked []entry) error {
 		b := &f.window.Blocks[i]
 		points += len(b.Points)/snapshot.PointLength - b.First
 	}
-	if f.Buffers != nil && len(picked)*(points*usualPoint+usualItem) > cap(f.Body)-len(f.Body) {
-		if err := f.enter(limit.LargeBody); err != nil {
-			return err
-		}
-		f.large = true
-		f.Body = append(f.Buffers.LargeBody(), f.Body...)
+	if err := f.Grow(len(picked) * (points*usualPoint + usualItem)); err != nil {
+		return err
 	}
 	for _, e := range picked {
 		s, err := f.at(v, e.row/v.PerShard())
@@ -106,6 +102,19 @@ func (f *Finder) appendItems(v *snapshot.View, picked []entry) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// Grow makes room for a body that is n bytes longer: a large one waits for its turn.
+func (f *Finder) Grow(n int) error {
+	if f.Buffers == nil || f.large || n <= cap(f.Body)-len(f.Body) {
+		return nil
+	}
+	if err := f.enter(limit.LargeBody); err != nil {
+		return err
+	}
+	f.large = true
+	f.Body = append(f.Buffers.LargeBody(), f.Body...)
 	return nil
 }
 

@@ -63,7 +63,9 @@ type Finder struct {
 	historySearch
 }
 
-// cursor is a position in a view.
+// Cursor is a position in a view. One that is used for neighbouring rows saves finding their shard.
+type Cursor = cursor
+
 type cursor struct {
 	view  *snapshot.View
 	n     int // of the shard
@@ -71,8 +73,8 @@ type cursor struct {
 	row   int // that was found last
 }
 
-// reset readies the Finder for a query that may wait for shards for up to wait.
-func (f *Finder) reset(wait time.Duration) {
+// Reset readies the Finder for a query that may wait for shards for up to wait. Find begins with it.
+func (f *Finder) Reset(wait time.Duration) {
 	f.Sums, f.Whole, f.Total = f.Sums[:0], false, 0
 	for by := range f.Missing {
 		f.Missing[by] = f.Missing[by][:0]
@@ -109,7 +111,7 @@ func (f *Finder) Release() {
 // is nil before the first snapshot. The endpoint is any but global. Errors are ErrNoView and
 // ErrLimited, or wrap shards.ErrUnavailable.
 func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
-	f.reset(wait)
+	f.Reset(wait)
 	f.tails = q.Tails
 	if q.Endpoint == query.History && s != nil {
 		f.window, f.about = s.History(q.Window), q.Window

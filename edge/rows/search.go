@@ -125,7 +125,7 @@ func (f *Finder) Loosen(s *snapshot.Snapshot, q *query.Query, wait time.Duration
 		s.View(query.Search, query.SortWord) == nil || !utf8.Valid(q.Text) {
 		return nil
 	}
-	f.reset(wait)
+	f.Reset(wait)
 	defer f.settle()
 	for _, as := range sameAs {
 		same, err := f.starting(s.View(query.Assets, as.sort), q.Text, true)

@@ -51,6 +51,8 @@ type Config struct {
 	Current func() (t []byte, changed <-chan struct{})
 	// MaxStreams bounds the open streams of /events; 0: DefaultMaxStreams.
 	MaxStreams int
+	// Coins: what package gecko answers is there, too.
+	Coins bool
 	// Static are the files of other public paths, by path.
 	Static map[string]StaticFile
 

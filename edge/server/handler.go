@@ -27,6 +27,9 @@ func (s *Server) handle(r *Request) {
 func (s *Server) answer(r *Request) {
 	r.route = RouteUnknown
 	header := &r.http().Header
+	var path []byte
+	path, r.RawQuery = splitTarget(header.RequestURI())
+	r.coins = s.cfg.Coins && bytes.HasPrefix(path, coinsPrefix)
 	if header.IsOptions() {
 		r.route = RouteOptions
 		if !s.overOpen(r) {
@@ -40,8 +43,9 @@ func (s *Server) answer(r *Request) {
 		}
 		return
 	}
-	var path []byte
-	path, r.RawQuery = splitTarget(header.RequestURI())
+	if r.coins && s.answerCoins(r, path[len(coinsPrefix):]) {
+		return
+	}
 	if s.streams != nil && string(path) == eventsPath {
 		r.route = RouteEvents
 		s.openStream(r)
@@ -75,6 +79,11 @@ func (s *Server) answer(r *Request) {
 		s.problem(r, p)
 		return
 	}
+	s.answerFound(r)
+}
+
+// answerFound finds the answer, or says why there is none.
+func (s *Server) answerFound(r *Request) {
 	if err := s.find(r); err != nil {
 		p := problemOf(err)
 		if p == snapshotLater || p == noView {

@@ -32,17 +32,20 @@ var (
 		[]byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, "+
 			"X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, Access-Control-Allow-Origin, RateLimit-Policy, "+
 			"RateLimit, X-Request-Id, Retry-After"))
-	linesPreflight = func() []byte {
-		b := bytes.Clone(lineAllow)
-		b = reply.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
-		b = reply.AppendLine(b, "Access-Control-Allow-Headers",
-			[]byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID, "+
-				"Traceparent, Tracestate"))
-		return reply.AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
-	}()
+	linesPreflight     = newPreflight("")
+	linesCoinPreflight = newPreflight(", " + demoKeyHeader + ", " + proKeyHeader)
 
 	valueMethods = []byte("GET, HEAD, OPTIONS")
 )
+
+func newPreflight(more string) []byte {
+	b := bytes.Clone(lineAllow)
+	b = reply.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
+	b = reply.AppendLine(b, "Access-Control-Allow-Headers",
+		[]byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID, "+
+			"Traceparent, Tracestate"+more))
+	return reply.AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
+}
 
 // addCommon adds the headers of every answer.
 func (s *Server) addCommon(r *Request) {
@@ -93,6 +96,9 @@ func appendRateLimit(dst []byte, name string, d limit.Decision) []byte {
 // problem answers with p. The reply must be clear.
 func (s *Server) problem(r *Request, p *problem) {
 	r.Reply.Status, r.Reply.Fixed, r.Reply.Body = p.status, linesProblem, p.body
+	if r.coins {
+		r.Reply.Body = p.appendCoinBody(r.Buffers.Body())
+	}
 	switch p.status {
 	case http.StatusUnauthorized:
 		r.Reply.AddLines(lineRealm)
@@ -118,4 +124,7 @@ func (s *Server) badParameter(r *Request, err *query.ParamError) {
 // preflight answers OPTIONS.
 func (s *Server) preflight(r *Request) {
 	r.Reply.Status, r.Reply.Fixed = http.StatusNoContent, linesPreflight
+	if r.coins {
+		r.Reply.Fixed = linesCoinPreflight
+	}
 }

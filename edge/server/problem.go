@@ -78,7 +78,10 @@ var (
 
 // problemOf returns the problem for an error of Config.Answer.
 func problemOf(err error) *problem {
+	var refusal *reply.Refusal
 	switch {
+	case errors.As(err, &refusal):
+		return coinProblem(refusal)
 	case errors.Is(err, reply.ErrNoSnapshot):
 		return noSnapshot
 	case errors.Is(err, snapshot.ErrGone):

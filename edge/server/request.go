@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/reqid"
@@ -31,6 +32,9 @@ type Request struct {
 	memo    *auth.Memo // the connection's
 	key     []byte     // as presented
 	keys    int        // how often
+	coinKey []byte     // the first in a header of CoinGecko's
+	others  bool       // there is another one in such headers
+	coins   bool       // errors have the form of CoinGecko's
 	pin     []byte
 	pins    int
 	lastID  []byte      // Last-Event-ID
@@ -52,6 +56,7 @@ type memory struct {
 	head   []byte
 	lines  []byte    // of Reply
 	joined [3][]byte // header values that were joined, by list
+	coins  *gecko.Query // nil before the first
 }
 
 // maxPooledHead is the longest head of a Request that is reused. For each header line the parser
@@ -143,6 +148,8 @@ func (r *Request) readHeaders() {
 			if value, ok = valueOf(line, "x-api-key"); ok {
 				r.key = value
 				r.keys++
+			} else if value, ok = coinKeyOf(line); ok {
+				r.presentCoinKey(value)
 			} else if value, ok = valueOf(line, "x-request-id"); ok {
 				id = value
 				ids++

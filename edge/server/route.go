@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 
+	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/query"
 )
 
@@ -27,16 +28,21 @@ const (
 	RouteFuturePin
 	// RouteEvents: a stream of events. Its time is that to its head.
 	RouteEvents
+	// RouteCoins begins those of the endpoints of package gecko, in its order.
+	RouteCoins
 
 	// Routes is how many there are.
-	Routes = query.Endpoints + iota
+	Routes = int(RouteCoins) + gecko.Endpoints
 )
 
 // Name returns the route's name: an endpoint's, or static, options, unknown,
 // unread, future_pin or events.
 func (r Route) Name() string {
-	if r < query.Endpoints {
+	switch {
+	case r < query.Endpoints:
 		return query.Endpoint(r).Name()
+	case r >= RouteCoins:
+		return gecko.Endpoint(r - RouteCoins).Name()
 	}
 	return [...]string{"static", "options", "unknown", "unread", "future_pin", "events"}[r-query.Endpoints]
 }

@@ -152,7 +152,7 @@ func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
 	if r.Buffers.Composed() {
 		cost += rows.OutputSize
 		if r.Buffers.Large() {
-			cost += rows.LargeSize
+			cost += int64(max(rows.LargeSize, len(r.payload())))
 		} else {
 			cost += int64(len(r.payload()))
 		}

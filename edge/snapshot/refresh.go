@@ -58,6 +58,8 @@ type Config struct {
 	// DirBytes the disk copy, of which it takes what snapshots themselves leave; 0
 	// DirBytes: no bound.
 	HistoryBytes, DirBytes int64
+	// Coins: snapshots have the views of CoinView, too.
+	Coins bool
 	// ResponseMemory bounds the finished answers of one snapshot, in bytes; see
 	// package respcache.
 	ResponseMemory int64
@@ -334,7 +336,7 @@ func (r *Refresher) open(raw []byte, ref artifacts.Ref) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSnapshot(m, ref.Digest, r.cfg.Cache)
+	return newSnapshot(m, ref.Digest, r.cfg.Cache, r.cfg.Coins)
 }
 
 // pollChange brings the change record up to date. A record that is missing or

@@ -41,6 +41,7 @@ type Snapshot struct {
 	responses atomic.Pointer[respcache.Cache]
 
 	views          [query.Endpoints][query.Sorts]*View
+	coins          [coinViews]*View
 	history        [len(artifacts.HistoryWindows)]*History
 	objects        []*shards.Object
 	historyObjects []*shards.Object // which the snapshot does not wait for
@@ -68,8 +69,8 @@ type View struct {
 }
 
 // newSnapshot builds a snapshot from its manifest and acquires its objects, which release
-// gives back. It reads nothing.
-func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache) (*Snapshot, error) {
+// gives back: with those of CoinView if coins. It reads nothing.
+func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache, coins bool) (*Snapshot, error) {
 	if m.Unicode != artifacts.FoldUnicodeVersion {
 		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, this edge's tables are %s",
 			artifacts.ErrFormat, m.Unicode, artifacts.FoldUnicodeVersion)
@@ -93,6 +94,9 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 				s.objects = append(s.objects, view.objects...)
 			}
 		}
+	}
+	if coins {
+		s.addCoins(m)
 	}
 	s.addHistory(m)
 	if err := s.complete(); err != nil {
@@ -225,14 +229,21 @@ func (s *Snapshot) allObjects() []*shards.Object { return slices.Concat(s.object
 // Pace returns the pace of work in the background, for warming.
 func (s *Snapshot) Pace() *shards.Pace { return &s.cache.Pace }
 
-// Each calls f for every view but those of history.
-func (s *Snapshot) Each(f func(query.Endpoint, query.Sort, *View)) {
+// Each calls f for every view but those of history, with the same one of an older snapshot that
+// has it.
+func (s *Snapshot) Each(older *Snapshot, f func(was, v *View)) {
+	each := func(was, v *View) {
+		if was != nil && v != nil {
+			f(was, v)
+		}
+	}
 	for e := range s.views {
 		for o, v := range s.views[e] {
-			if v != nil {
-				f(query.Endpoint(e), query.Sort(o), v)
-			}
+			each(older.views[e][o], v)
 		}
+	}
+	for i, v := range s.coins {
+		each(older.coins[i], v)
 	}
 }
 

@@ -95,6 +95,7 @@ type cli struct {
 	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, serve on for that long with /readyz at 503; an edge that no request reached for as long stops at once."`
 	DrainTimeout time.Duration `default:"15s" group:"Times:" help:"After that, be done within."`
 
+	Coingecko  bool          `group:"Pages, logs, profiles:" help:"Answer the part of CoinGecko's API that a snapshot can answer, below /api/v3/; see COINGECKO.md."`
 	BoardLogos []string      `placeholder:"ORIGIN" group:"Pages, logs, profiles:" help:"Origin that the market board may load logos from, such as https://static.coinpaprika.com; monograms stand for all others. Repeatable."`
 	AccessLog  string        `enum:"some,all" default:"some" group:"Pages, logs, profiles:" help:"some: faults, slow requests, a sample of refused ones. all: every request."`
 	LogSlow    time.Duration `default:"500ms" group:"Pages, logs, profiles:" help:"Requests that take longer are logged; 0: none."`
@@ -120,7 +121,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 		Store: c.Store, FallbackStore: c.FallbackStore,
 		Listen: string(c.Listen), Admin: string(c.Admin), AdminHosts: c.AdminHost, Pprof: c.Pprof,
 		ReusePort: c.ReusePort,
-		AuthOff:   c.Auth == "off", Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, BoardLogos: c.BoardLogos,
+		AuthOff:   c.Auth == "off", Coins: c.Coingecko, Insecure: c.Insecure, MaxKeyAge: c.MaxKeyAge, BoardLogos: c.BoardLogos,
 		LimitStore: c.LimitStore,
 		CacheSize:  max(int64(c.CacheSize), 1), CacheDir: c.CacheDir, CacheDirSize: int64(c.CacheDirSize),
 		HistoryFetch: int64(c.HistoryFetch),

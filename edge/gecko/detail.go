@@ -1,0 +1,298 @@
+package gecko
+
+import (
+	"bytes"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// theCoin returns the asset that the path names.
+func (c *composer) theCoin() (uint64, error) {
+	switch c.Endpoint {
+	case Contract, ContractChart, ContractRange:
+		c.folded = artifacts.AppendAddress(c.folded[:0], c.path[1])
+		id, err := c.atAddress(c.path[0], bytes.Clone(c.folded))
+		if err == nil && id == 0 {
+			err = errNoCoin
+		}
+		return id, err
+	}
+	c.coins = c.coins[:0]
+	if err := c.namedAs(c.path[0], query.SortSlug); err != nil {
+		return 0, err
+	}
+	if len(c.coins) == 0 {
+		return 0, errNoCoin
+	}
+	return c.coins[0].id, nil
+}
+
+// coin answers /coins/{id} and /coins/{platform}/contract/{address}.
+func (c *composer) coin() error {
+	id, err := c.theCoin()
+	if err != nil {
+		return err
+	}
+	row, links, err := c.asset(id)
+	if err != nil {
+		return err
+	}
+	c.identity(row)
+	c.field(`,"web_slug":`, textOf(row, `,"slug":`))
+	if err := c.platformsOf(id); err != nil {
+		return err
+	}
+	c.add(`,"block_time_in_minutes":0,"hashing_algorithm":null`)
+	if err := c.groupsOf(id); err != nil {
+		return err
+	}
+	c.add(`,"preview_listing":false,"public_notice":null,"additional_notices":[],"has_supply_breakdown":false,` +
+		`"localization":{},"description":{}`)
+	c.links(row, links)
+	c.image(row)
+	c.add(`,"country_origin":"","genesis_date":null`)
+	if c.Endpoint == Contract {
+		c.add(`,"contract_address":`)
+		c.folded = artifacts.AppendAddress(c.folded[:0], c.path[1])
+		c.Body = appendText(c.Body, c.folded)
+	}
+	c.add(`,"sentiment_votes_up_percentage":null,"sentiment_votes_down_percentage":null,` +
+		`"watchlist_portfolio_users":0,"market_cap_rank":`)
+	rank := rankOf(row, id)
+	c.rank(rank)
+	c.add(`,"market_cap_rank_with_rehypothecated":null`)
+	if c.flags.has(marketData) {
+		if err := c.marketData(id, rank); err != nil {
+			return err
+		}
+	}
+	c.add(`,"community_data":{},"developer_data":{},"status_updates":[]`)
+	c.updated(`,"last_updated":`)
+	c.add(`,"tickers":[]}`)
+	return nil
+}
+
+// identity begins an object with what names an asset.
+func (c *composer) identity(row []byte) {
+	c.field(`{"id":`, textOf(row, `,"slug":`))
+	c.field(`,"symbol":`, textOf(row, `,"symbol":`))
+	c.field(`,"name":`, textOf(row, `,"name":`))
+}
+
+// image appends an asset's picture, of which there is one size.
+func (c *composer) image(row []byte) {
+	c.add(`,"image":{`)
+	if logo := textOf(row, `,"logo":`); len(logo) > len(`""`) {
+		c.field(`"thumb":`, logo)
+		c.field(`,"small":`, logo)
+		if c.Endpoint != Past {
+			c.field(`,"large":`, logo)
+		}
+	}
+	c.add(`}`)
+}
+
+// platformsOf appends where an asset has contracts.
+func (c *composer) platformsOf(id uint64) error {
+	_, tail, err := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id)
+	if err != nil {
+		return err
+	}
+	object := []byte("{}")
+	if tail != nil {
+		object = artifacts.CoinPlatforms(tail)
+	}
+	n := 0
+	var only []byte
+	eachPair(object, func(name, _ []byte) { n, only = n+1, name })
+	if n != 1 {
+		only = nil
+	}
+	c.field(`,"asset_platform_id":`, only)
+	c.field(`,"platforms":`, object)
+	c.add(`,"detail_platforms":{`)
+	eachPair(object, func(name, address []byte) {
+		c.comma()
+		c.field("", name)
+		c.field(`:{"decimal_place":null,"contract_address":`, address)
+		c.add("}")
+	})
+	c.add(`}`)
+	return nil
+}
+
+// eachPair calls do for each pair of texts in an object.
+func eachPair(object []byte, do func(name, value []byte)) {
+	for len(object) > 1 && object[1] == '"' {
+		name := textAt(object[1:])
+		value := textAt(object[len(name)+2:])
+		do(name, value)
+		object = object[len(name)+len(value)+2:]
+	}
+}
+
+// groupsOf appends the categories of an asset.
+func (c *composer) groupsOf(id uint64) error {
+	_, tail, err := c.rowByID(&c.prices, c.s.View(query.Markets, query.SortID), id)
+	if err != nil {
+		return err
+	}
+	c.names = c.names[:0] // the details
+	c.add(`,"categories":[`)
+	elementsAt(after(tail, `"categories":`), func(slug []byte) {
+		if err != nil {
+			return
+		}
+		var group []byte
+		if group, err = c.category(slug[1 : len(slug)-1]); group == nil {
+			return
+		}
+		name := textOf(group, `,"name":`)
+		c.comma()
+		c.field("", name)
+		if len(c.names) > 0 {
+			c.names = append(c.names, ',')
+		}
+		c.names = append(append(append(c.names, `{"id":`...), slug...), `,"name":`...)
+		c.names = append(append(c.names, name...), '}')
+	})
+	c.add(`]`)
+	if c.flags.has(details) {
+		c.field(`,"categories_details":[`, c.names)
+		c.add(`]`)
+	}
+	return err
+}
+
+// category returns the row of a listed category; nil: there is none.
+func (c *composer) category(slug []byte) ([]byte, error) {
+	v := c.s.View(query.Categories, query.SortSlug)
+	c.folded = artifacts.AppendFold(c.folded[:0], slug)
+	start, end, err := c.ByKey(&c.byText, v, c.folded)
+	if err != nil || start == end {
+		return nil, err
+	}
+	s, i, err := c.At(&c.byText, v, start)
+	if err != nil {
+		return nil, err
+	}
+	row := s.Row(i)
+	if have := textOf(row, `,"slug":`); !bytes.Equal(have[1:len(have)-1], slug) && !isText(have, slug, &c.folded) {
+		return nil, nil
+	}
+	return row, nil
+}
+
+func (c *composer) links(row, tail []byte) {
+	c.add(`,"links":{"homepage":[`)
+	if website := textOf(tail, `{"website":`); len(website) > len(`""`) {
+		c.field("", website)
+	}
+	c.field(`],"whitepaper":`, textOf(tail, `,"whitepaper":`))
+	explorers := after(row, `,"explorers":`)
+	c.field(`,"blockchain_site":`, explorers[:len(explorers)-1])
+	c.add(`,"official_forum_url":[],"chat_url":[],"announcement_url":[],"snapshot_url":null,` +
+		`"twitter_screen_name":"","facebook_username":"","bitcointalk_thread_identifier":null,` +
+		`"telegram_channel_identifier":"","subreddit_url":"","repos_url":{"github":[],"bitbucket":[]}}`)
+}
+
+// unknown are the parts of market_data that a snapshot does not have.
+const unknown = `,"high_24h":{},"low_24h":{},"ath":{},"ath_change_percentage":{},"ath_date":{},"atl":{},` +
+	`"atl_change_percentage":{},"atl_date":{},"market_cap_change_24h_in_currency":{},` +
+	`"market_cap_change_percentage_24h_in_currency":{},"price_change_percentage_14d_in_currency":{},` +
+	`"price_change_percentage_60d_in_currency":{},"price_change_percentage_200d_in_currency":{}`
+
+// marketData appends an asset's figures.
+func (c *composer) marketData(id, rank uint64) error {
+	if err := c.allRates(); err != nil {
+		return err
+	}
+	quote, err := c.quote(id)
+	if err != nil {
+		return err
+	}
+	figures, _, err := c.rowByID(&c.figures, c.s.CoinView(snapshot.Figures), id)
+	if err != nil {
+		return err
+	}
+	if err := c.Grow(4096 + len(c.rates)*200); err != nil {
+		return err
+	}
+	quote = after(quote, `,"logo":`)
+	price := digitsOf(quote, `,"price":`)
+	c.add(`,"market_data":{`)
+	c.inAll(`"current_price":`, price)
+	c.add(`,"total_value_locked":null,"mcap_to_tvl_ratio":null,"fdv_to_tvl_ratio":null,"roi":null`)
+	c.inAll(`,"market_cap":`, digitsOf(quote, `,"market_cap":`))
+	c.inAll(`,"total_volume":`, digitsOf(quote, `,"volume":`))
+	c.add(`,"fully_diluted_valuation":{`)
+	for i := range c.rates {
+		from := len(c.Body)
+		c.comma()
+		c.code(i)
+		if c.diluted("", price, figures, &c.rates[i]); bytes.HasSuffix(c.Body, null) {
+			c.Body = c.Body[:from]
+		}
+	}
+	c.add(`},"market_cap_rank":`)
+	c.rank(rank)
+	c.add(`,"outstanding_token_value_usd":null,"market_cap_rank_with_rehypothecated":null`)
+	if change := digitsOf(figures, `"price_change_24h":`); change != nil {
+		c.field(`,"price_change_24h":`, change)
+		c.field(`,"price_change_24h_in_currency":{"usd":`, change)
+		c.add(`}`)
+	}
+	for i := range windows {
+		w := &windows[i]
+		percent := digitsAt(changeOf(quote, w.name))
+		if percent == nil {
+			continue
+		}
+		if w.name != "1h" {
+			c.add(`,"price_change_percentage_`, w.name, `":`)
+			c.field("", percent)
+		}
+		c.add(`,"price_change_percentage_`, w.name, `_in_currency":{"usd":`)
+		c.field("", percent)
+		c.add(`}`)
+	}
+	c.add(unknown)
+	for _, supply := range [...]string{`,"total_supply":`, `,"circulating_supply":`} {
+		if n := digitsOf(figures, supply); n != nil {
+			c.field(supply, n)
+		}
+	}
+	c.field(`,"max_supply":`, digitsOf(figures, `,"max_supply":`))
+	c.add(`,"outstanding_supply":null`)
+	c.updated(`,"last_updated":`)
+	if c.flags.has(sparkline) {
+		c.add(`,"sparkline_7d":[`)
+		if err := c.sparkline(id, &rate{usd: one, dollars: true}); err != nil {
+			return err
+		}
+		c.add(`]`)
+	}
+	c.add(`}`)
+	return nil
+}
+
+// code appends the name of a currency as a key.
+func (c *composer) code(i int) {
+	c.Body = append(append(append(c.Body, '"'), c.rates[i].code...), '"', ':')
+}
+
+// inAll appends a figure in all currencies; {} if it is not known.
+func (c *composer) inAll(name string, dollars []byte) {
+	c.add(name, "{")
+	for i := range c.rates {
+		from := len(c.Body)
+		c.comma()
+		c.code(i)
+		if c.amount("", dollars, &c.rates[i], -1); bytes.HasSuffix(c.Body, null) {
+			c.Body = c.Body[:from]
+		}
+	}
+	c.add("}")
+}

@@ -1,0 +1,146 @@
+package reply
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"example.com/marketdata/edge/respcache"
+	"example.com/marketdata/edge/rows"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// Composer composes an answer that is no listing, whole. It gets tag, coding, headers and caching
+// like every answer. It is for one request at a time.
+type Composer interface {
+	// Name names what is asked for, for caches in front.
+	Name() string
+	// AppendKey appends what the answer depends on beside snapshot and change record. It begins
+	// with a byte above those of listings.
+	AppendKey(dst []byte) []byte
+	// Source is from what Config.Compose makes a Composer of an equal answer.
+	Source() []byte
+	// Whole reports an answer that has a whole collection. One of them is composed at once, for all
+	// who ask for it.
+	Whole() bool
+	// FollowsChange reports an answer that has the change record, as /global has.
+	FollowsChange() bool
+	// Compose appends the body to f.Body. s is nil before the first snapshot. Errors are those of
+	// rows.Finder.Find, or a Refusal.
+	Compose(f *rows.Finder, state *snapshot.State, s *snapshot.Snapshot, wait time.Duration) error
+}
+
+// Refusal is an error that the client is told: one of its own, in ASCII that stands in a JSON string
+// as it is, unless Status is 500 or above.
+type Refusal struct {
+	Status  int
+	Message string
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+// wholes lets one answer with a whole collection be composed at once, which may take tens of
+// megabytes.
+var wholes = make(chan struct{}, 1)
+
+// answerOther is Answer for a Composer, without its first steps.
+func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snapshot) error {
+	w := e.works.Get().(*work)
+	defer e.free(w)
+	w.key = r.Other.AppendKey(w.key[:0])
+	var cache *respcache.Cache
+	if s != nil {
+		r.Snapshot, cache = s.Time, s.Responses()
+		w.answerFrom(s)
+		if r.Other.FollowsChange() {
+			w.follow(state)
+			if c := state.Change; c != nil {
+				w.key = append(c.Time.AppendFormat(w.key, time.RFC3339Nano), c.Database...)
+				w.key = append(w.key, c.Value...)
+			}
+		}
+	}
+	entry := cache.Get(w.key)
+	if entry != nil && e.writeEntry(r, w, entry) {
+		return nil
+	}
+	w.Bill, w.Buffers = &r.Bill, &r.Buffers
+	w.Reset(e.cfg.Wait)
+	if r.Other.Whole() {
+		if err := w.Budget.Enter(wholes); err != nil {
+			return e.failure(err)
+		}
+		defer func() { <-wholes }()
+		if entry = cache.Get(w.key); entry != nil && e.writeEntry(r, w, entry) {
+			return nil
+		}
+	}
+	w.Body, w.notFound = r.Buffers.Body(), w.notFound[:0]
+	err := r.Other.Compose(&w.Finder, state, s, e.cfg.Wait)
+	w.counters.composed(w)
+	if err != nil {
+		return e.failure(err)
+	}
+	return e.sendOther(r, w, cache, entry)
+}
+
+// sendOther sends the answer that was just composed, and caches it by the rules of Answer.
+func (e *Engine) sendOther(r *Request, w *work, cache *respcache.Cache, entry *respcache.Entry) error {
+	tag, length := digestOf(w.Body), len(w.Body)
+	kept := r.Other.Whole() && cache.Limit() > 4*int64(length)
+	if !kept { // a kept one is composed once for all who ask
+		r.Bill.Bytes(length / otherBytes)
+	}
+	c, err := e.writeFresh(r, w, tag)
+	if err != nil {
+		return e.failure(err)
+	}
+	if entry != nil || kept || cache.AskedBefore(w.key) ||
+		c != identity && cache.HasRoom(w.key, len(w.coded)+entryOverhead) {
+		w.admit(cache, entry, w.otherSource(r.Other, tag), c)
+	}
+	if c != identity {
+		r.Reply.Body = append(w.Body[:0], w.coded...)
+	}
+	return nil
+}
+
+// otherBytes is how many times cheaper a byte of these answers is than one of /history: rows are
+// mostly copied, and a page with its sparklines is as long as a quarter's points of twenty assets.
+const otherBytes = 8
+
+func (w *work) otherSource(c Composer, tag digest) respcache.Source {
+	return respcache.Source{Other: true, RawQuery: c.Source(), Digest: tag, Length: len(w.Body)}
+}
+
+// follow makes Last-Modified the later of the snapshot's and the change record's.
+func (w *work) follow(state *snapshot.State) {
+	if c := state.Change; c != nil && c.Time.After(w.snapshot.Time) {
+		w.modified = c.Time.UTC().AppendFormat(nil, http.TimeFormat)
+	}
+}
+
+// composeHot composes the answer of a Composer for a snapshot that is not in force yet. It reports
+// whether that was possible.
+func (e *Engine) composeHot(w *work, next *snapshot.Snapshot, source []byte, wait time.Duration) Composer {
+	if e.cfg.Compose == nil {
+		return nil
+	}
+	c := e.cfg.Compose(source)
+	if c == nil || c.FollowsChange() {
+		return nil
+	}
+	w.Reset(wait)
+	w.Body, w.notFound = w.Body[:0], w.notFound[:0]
+	if c.Compose(&w.Finder, nil, next, wait) != nil {
+		return nil
+	}
+	w.key = c.AppendKey(w.key[:0])
+	return c
+}
+
+// refused reports an error that is the client's own.
+func refused(err error) bool {
+	var r *Refusal
+	return errors.As(err, &r)
+}

@@ -1,0 +1,83 @@
+package rows
+
+import (
+	"bytes"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// What follows is for answers that are no listings, which other packages compose.
+
+// At returns the shard that has a row of v, and the row's number in it.
+func (f *Finder) At(c *Cursor, v *snapshot.View, row int) (*artifacts.Shard, int, error) {
+	s, err := f.move(c, v, row/v.PerShard())
+	if err == nil && row%v.PerShard() >= s.Len() {
+		err = errShort
+	}
+	f.Rows++
+	return s, row % v.PerShard(), err
+}
+
+// ByID returns the row with id in the view by id v.
+func (f *Finder) ByID(c *Cursor, v *snapshot.View, id uint64) (s *artifacts.Shard, row int, ok bool, err error) {
+	f.Rows++
+	return f.find(c, v, id)
+}
+
+// ByKey returns the rows of v with a key, start to end (exclusive), counted in the view.
+func (f *Finder) ByKey(c *Cursor, v *snapshot.View, key []byte) (start, end int, err error) {
+	n, err := v.FindKey(key, &f.Budget)
+	if err != nil || n < 0 {
+		return 0, 0, err
+	}
+	s, err := f.move(c, v, n)
+	if err != nil {
+		return 0, 0, err
+	}
+	run, ok := s.FindKey(key)
+	if !ok {
+		return 0, 0, nil
+	}
+	a, b := s.RunRows(run)
+	start, end = f.bounds(s, n*v.PerShard(), run, a, b)
+	return start, end, nil
+}
+
+// EachPrice calls do for the points of an asset in a window, oldest first: with the text before the
+// price in an answer of /history, PointLength bytes, and the price.
+func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(point, price []byte)) error {
+	for i := range h.Blocks {
+		b := &h.Blocks[i]
+		s, row, ok, err := f.find(c, b.View, id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		rest, closed := bytes.CutSuffix(s.Row(row)[artifacts.IDEnd(id):], []byte("]}"))
+		rest, opened := bytes.CutPrefix(rest, []byte(pricesKey))
+		if !closed || !opened {
+			return errPrices
+		}
+		for n := 0; len(rest) > 0; n++ {
+			if n*snapshot.PointLength >= len(b.Points) {
+				return errPrices
+			}
+			if rest[0] != '"' {
+				rest = rest[min(len(rest), len(null)+1):]
+				continue
+			}
+			end := bytes.IndexByte(rest[1:], '"') + 1
+			if end == 0 {
+				return errPrices
+			}
+			if n >= b.First {
+				do(b.Points[n*snapshot.PointLength:][:snapshot.PointLength], rest[1:end])
+			}
+			rest = rest[min(len(rest), end+2):]
+		}
+	}
+	return nil
+}

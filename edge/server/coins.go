@@ -1,0 +1,102 @@
+package server
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+
+	"example.com/marketdata/edge/gecko"
+	"example.com/marketdata/edge/reply"
+)
+
+// The headers in which programs for CoinGecko send their key, beside X-Api-Key.
+const (
+	demoKeyHeader = "x-cg-demo-api-key"
+	proKeyHeader  = "x-cg-pro-api-key"
+)
+
+var coinsPrefix = []byte(gecko.Prefix)
+
+// ping needs neither key nor snapshot.
+var ping = StaticFile{Body: []byte(`{"gecko_says":"(V3) To the Moon!"}`), ContentType: "application/json",
+	CacheControl: "no-cache"}
+
+func coinKeyOf(line []byte) ([]byte, bool) {
+	value, ok := valueOf(line, demoKeyHeader)
+	if !ok {
+		value, ok = valueOf(line, proKeyHeader)
+	}
+	return value, ok
+}
+
+// presentCoinKey notes a key that stands elsewhere than in X-Api-Key. Programs may send the same one
+// in several places.
+func (r *Request) presentCoinKey(key []byte) {
+	switch {
+	case len(key) == 0:
+	case r.coinKey == nil:
+		r.coinKey = key
+	case !bytes.Equal(r.coinKey, key):
+		r.others = true
+	}
+}
+
+// takeCoinKeys makes the key of any place the request's, also one in the query.
+func (r *Request) takeCoinKeys() {
+	for raw, more := r.RawQuery, true; more; {
+		var pair []byte
+		pair, raw, more = bytes.Cut(raw, []byte{'&'})
+		if name, value, _ := bytes.Cut(pair, []byte{'='}); gecko.IsKey(name) {
+			r.presentCoinKey(value)
+		}
+	}
+	switch {
+	case r.coinKey == nil:
+	case r.others || r.keys > 1 || r.keys == 1 && !bytes.Equal(r.key, r.coinKey):
+		r.keys = 2
+	default:
+		r.key, r.keys = r.coinKey, 1
+	}
+}
+
+// answerCoins answers a request below gecko.Prefix, and reports whether there is an endpoint.
+func (s *Server) answerCoins(r *Request, path []byte) bool {
+	endpoint, ok := gecko.EndpointAt(path)
+	if !ok {
+		return false
+	}
+	r.route = RouteCoins + Route(endpoint)
+	r.takeCoinKeys()
+	if p := s.admit(r); p != nil {
+		s.problem(r, p)
+		return true
+	}
+	if r.mem.coins == nil {
+		r.mem.coins = new(gecko.Query)
+	}
+	q := r.mem.coins
+	if refusal := q.Parse(endpoint, path, r.RawQuery); refusal != nil {
+		s.problem(r, coinProblem(refusal))
+		return true
+	}
+	r.RawQuery, r.Other = nil, q // the query may hold a key
+	if p := r.parsePin(nil); p != nil {
+		s.problem(r, p)
+		return true
+	}
+	s.answerFound(r)
+	return true
+}
+
+// coinProblem returns the problem of a refusal.
+func coinProblem(r *reply.Refusal) *problem { return &problem{status: r.Status, message: r.Message} }
+
+// appendCoinBody appends an error as CoinGecko words it.
+func (p *problem) appendCoinBody(dst []byte) []byte {
+	switch p.status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusGone:
+		return append(append(append(dst, `{"error":"`...), p.message...), `"}`...)
+	}
+	dst = strconv.AppendInt(append(dst, `{"status":{"error_code":`...), int64(p.status), 10)
+	return append(append(append(dst, `,"error_message":"`...), p.message...), `"}}`...)
+}
