@@ -54,8 +54,8 @@ type Request struct {
 type memory struct {
 	http   fasthttp.Request
 	head   []byte
-	lines  []byte    // of Reply
-	joined [3][]byte // header values that were joined, by list
+	lines  []byte       // of Reply
+	joined [3][]byte    // header values that were joined, by list
 	coins  *gecko.Query // nil before the first
 }
 
