@@ -238,7 +238,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Request) }
 	public.Logger, public.SharedCaches = cfg.Log, cfg.CacheScope == "public"
 	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff,
-		Logos: cfg.BoardLogos}); err != nil {
+		Logos: cfg.BoardLogos, Coins: cfg.Coins}); err != nil {
 		return nil, fmt.Errorf("%w: --board-logos: %w", ErrUsage, err)
 	}
 	public.MaxConns = fitConns(cmp.Or(public.MaxConns, server.DefaultMaxConns), openFiles(), cfg.Log)

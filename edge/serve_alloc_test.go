@@ -24,7 +24,7 @@ func TestServeAllocatesNothing(t *testing.T) {
 	teststore.Publish(t, mem, teststore.NewFeed(5000, 1), teststore.Start)
 	auth := "X-Api-Key: " + teststore.Key(t, mem, 1_000_000, 1_000_000).Key
 	e, _ := start(t, mem, func(cfg *Config) {
-		cfg.AuthOff, cfg.Poll, cfg.CacheSize = false, time.Minute, 64<<20
+		cfg.Coins, cfg.AuthOff, cfg.Poll, cfg.CacheSize = true, false, time.Minute, 64<<20
 		cfg.Log = slog.New(slog.DiscardHandler)
 		cfg.Server.AddressRate, cfg.Server.AddressBurst = 1_000_000, 1_000_000
 	})
@@ -41,6 +41,8 @@ func TestServeAllocatesNothing(t *testing.T) {
 		{"parameters ignored", "/openapi/v1/quotes?page=3&limit=2&id=&id=&utm%5Fsource=x", []string{auth}, 200},
 		{"in gzip", "/openapi/v1/quotes?page=3", []string{auth, "Accept-Encoding: gzip, deflate"}, 200},
 		{"304", "/openapi/v1/quotes?page=3", []string{auth, "If-None-Match: *"}, 304},
+		{"prices for CoinGecko's programs", "/api/v3/simple/price?ids=asset-1,asset-2&vs_currencies=usd&include_24hr_vol=true",
+			[]string{"x-cg-demo-api-key" + auth[len("X-Api-Key"):]}, 200},
 		{"400", "/openapi/v1/quotes?page=0", []string{auth}, 400},
 		{"401", "/openapi/v1/quotes", nil, 401},
 	} {

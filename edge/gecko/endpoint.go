@@ -1,9 +1,21 @@
 package gecko
 
-import "bytes"
+import (
+	"bytes"
+	_ "embed"
+)
 
 // Prefix begins the path of every endpoint.
 const Prefix = "/api/v3/"
+
+// Document describes the endpoints, in OpenAPI 3.0: the published names and types, without what is
+// not supported.
+//
+//go:embed openapi.json
+var Document []byte
+
+// Ping is the answer to /ping, which needs no snapshot.
+const Ping = `{"gecko_says":"(V3) To the Moon!"}`
 
 // Endpoint is one of the paths below Prefix.
 type Endpoint uint8

@@ -1,6 +1,7 @@
 package gecko
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 
@@ -279,9 +280,10 @@ func (c *composer) shares(total []byte) error {
 	for len(items) > 0 {
 		var item []byte
 		item, items = nextItem(items)
-		symbol := artifacts.AppendFold(nil, textOf(item, `,"symbol":`))
+		symbol := bytes.ToLower(textOf(item, `,"symbol":`))
+		id, _ := strconv.ParseUint(string(digitsOf(item, `{"id":`)), 10, 64)
 		var worth number
-		if !worth.parse(digitsOf(item, `,"market_cap":`)) ||
+		if rankOf(item, id) == 0 || !worth.parse(digitsOf(item, `,"market_cap":`)) ||
 			slices.ContainsFunc(seen, func(s []byte) bool { return string(s) == string(symbol) }) {
 			continue
 		}

@@ -2,6 +2,7 @@ package gecko
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math"
 	"net/http"
@@ -185,14 +186,8 @@ func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	if p := endpoints[e].requires; p != none && len(sent[p]) == 0 {
 		return errMissing[p]
 	}
-	for _, read := range [...]func(*[params][]byte) *reply.Refusal{
-		q.readFlags, q.readLookup, q.readCurrencies, q.readPage, q.readChanges, q.readTimes, q.readText,
-	} {
-		if err := read(&sent); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(q.readFlags(&sent), q.readLookup(&sent), q.readCurrencies(&sent), q.readPage(&sent),
+		q.readChanges(&sent), q.readTimes(&sent), q.readText(&sent))
 }
 
 // keep returns what was appended to q.buf.
@@ -220,10 +215,7 @@ func (q *Query) split(sent *[params][]byte, path, raw []byte) {
 			if endpoints[q.Endpoint].reads.has(p) && string(name) == paramNames[p] && !seen.has(p) {
 				seen |= setOf(p)
 				sent[p] = value
-				if q.source[len(q.source)-1] != '?' {
-					q.source = append(q.source, '&')
-				}
-				q.source = append(q.source, pair...)
+				q.source = append(append(q.source, pair...), '&')
 			}
 		}
 	}

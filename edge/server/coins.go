@@ -17,10 +17,6 @@ const (
 
 var coinsPrefix = []byte(gecko.Prefix)
 
-// ping needs neither key nor snapshot.
-var ping = StaticFile{Body: []byte(`{"gecko_says":"(V3) To the Moon!"}`), ContentType: "application/json",
-	CacheControl: "no-cache"}
-
 func coinKeyOf(line []byte) ([]byte, bool) {
 	value, ok := valueOf(line, demoKeyHeader)
 	if !ok {

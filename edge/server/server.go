@@ -71,9 +71,6 @@ func New(cfg Config) (*Server, error) {
 	for path, file := range cfg.Static {
 		s.static[path] = newStaticFile(file)
 	}
-	if cfg.Coins {
-		s.static[string(coinsPrefix)+"ping"] = newStaticFile(ping)
-	}
 	if cfg.Current != nil {
 		s.streams = &streams{current: cfg.Current, keys: cfg.Keys, max: cfg.MaxStreams, ofKey: map[string]int{}}
 	}

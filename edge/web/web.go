@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 
+	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/openapi"
 	"example.com/marketdata/edge/server"
 	"github.com/andybalholm/brotli"
@@ -51,6 +52,8 @@ type Options struct {
 	// Logos are the origins, such as https://img.example, that the board may load
 	// logos from. Of all other logos it shows monograms.
 	Logos []string
+	// Coins: what package gecko answers is there, too.
+	Coins bool
 }
 
 // The policies of the pages. Scalar makes style elements as it runs, which only
@@ -140,6 +143,10 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 			made.CacheControl = immutable
 		}
 		all[f.path] = made
+	}
+	if o.Coins {
+		all[gecko.Prefix+"ping"] = file([]byte(gecko.Ping), "application/json", filePolicy)
+		all[gecko.Prefix+"openapi.json"] = file(gecko.Document, "application/json", filePolicy)
 	}
 	b, err := bundle()
 	if err != nil {

@@ -1,0 +1,107 @@
+package gecko
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// FuzzParse checks that a request is refused by a message of ours or has a key, which the request that
+// its source makes has, too; and that no API key gets into either.
+func FuzzParse(f *testing.F) {
+	for _, target := range []string{
+		"simple/price?ids=bitcoin,ether&vs_currencies=usd,eur&include_market_cap=true&precision=2&x_cg_demo_api_key=secret",
+		"simple/token_price/ethereum?contract_addresses=0xA0b86991c6218b36c1d19d4a2e9eb0ce3606eb48&vs_currencies=usd",
+		"coins/markets?vs_currency=usd&order=volume_asc&per_page=250&page=3&price_change_percentage=1h,24h&category=a%20b",
+		"coins/solo-%28chain%29/market_chart?vs_currency=usd&days=max", "coins/a/history?date=29-02-2024",
+		"coins/a/market_chart/range?vs_currency=usd&from=1&to=2", "search?query=a+b%2", "coins/e/contract/0x1?x%5Fcg_pro_api_key=secret",
+		"simple/token_price/e?contract_addresses=0?&vs_currencies=usd", "simple/price?symbols=,,a&vs_currencies=usd&include_tokens=all", "global?&&=&a",
+	} {
+		f.Add(target)
+	}
+	f.Fuzz(func(t *testing.T, target string) {
+		path, raw, _ := strings.Cut(target, "?")
+		e, ok := EndpointAt([]byte(path))
+		if !ok {
+			return
+		}
+		var q Query
+		if err := q.Parse(e, []byte(path), []byte(raw)); err != nil {
+			if err.Status != 400 || strings.ContainsFunc(err.Message, func(r rune) bool { return r < ' ' || r > '~' || r == '"' }) {
+				t.Fatalf("%q: %d %q", target, err.Status, err.Message)
+			}
+			return
+		}
+		key := q.AppendKey(nil)
+		other, _ := FromSource(q.Source()).(*Query)
+		if other == nil || !bytes.Equal(other.AppendKey(nil), key) {
+			t.Fatalf("%q: its source %q asks for something else", target, q.Source())
+		}
+		for pair := range strings.SplitSeq(raw, "&") {
+			name, value, _ := strings.Cut(pair, "=")
+			if IsKey([]byte(name)) && bytes.Contains(q.Source(), []byte(name+"="+value)) && !strings.Contains(path, name) {
+				t.Fatalf("%q: an API key is in its source %q", target, q.Source())
+			}
+		}
+	})
+}
+
+// TestKeys checks which requests share an answer.
+func TestKeys(t *testing.T) {
+	key := func(target string) string {
+		path, raw, _ := strings.Cut(target, "?")
+		e, ok := EndpointAt([]byte(path))
+		var q Query
+		if err := q.Parse(e, []byte(path), []byte(raw)); !ok || err != nil {
+			t.Fatalf("%s: %v", target, err)
+		}
+		return string(q.AppendKey(nil))
+	}
+	same := key("simple/price?ids=a,b&vs_currencies=usd,eur")
+	for _, target := range []string{"simple/price?vs_currencies=EUR,usd,usd&ids=b,,a,b&unknown=1&x_cg_pro_api_key=k",
+		"simple/price?ids=a%2Cb&symbols=c&vs_currencies=usd,eur&include_market_cap=false&precision=full"} {
+		if key(target) != same {
+			t.Errorf("%s has another key", target)
+		}
+	}
+	for _, target := range []string{"simple/price?ids=a&vs_currencies=usd,eur", "simple/price?names=a,b&vs_currencies=usd,eur",
+		"simple/price?ids=a,b&vs_currencies=usd", "simple/price?ids=A,b&vs_currencies=usd,eur",
+		"simple/price?ids=a,b&vs_currencies=usd,eur&precision=3",
+		"simple/price?ids=a,b&vs_currencies=usd,eur&include_24hr_vol=1"} {
+		if key(target) == same {
+			t.Errorf("%s has the same key", target)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	many := strings.Repeat("a,", 500)
+	for target, want := range map[string]string{
+		"simple/price?ids=a":                                          "Missing parameter vs_currencies",
+		"simple/price?vs_currencies=usd":                              "Missing parameter ids, names or symbols",
+		"simple/price?ids=" + many + "&vs_currencies=usd":             "ids: more than 500 elements",
+		"simple/price?ids=a&vs_currencies=usd&precision=19":           errPrecision.Message,
+		"simple/price?ids=a&vs_currencies=,":                          errCurrency.Message,
+		"simple/price?ids=a&vs_currencies=usd&include_24hr_vol=maybe": "include_24hr_vol: not true or false",
+		"simple/price?symbols=a&vs_currencies=usd&include_tokens=x":   errTokens.Message,
+		"simple/token_price/e?vs_currencies=usd":                      "Missing parameter contract_addresses",
+		"coins/markets":                                               "Missing parameter vs_currency",
+		"coins/markets?vs_currency=usd,eur":                           errCurrency.Message,
+		"coins/markets?vs_currency=usd&per_page=251":                  errPerPage.Message,
+		"coins/markets?vs_currency=usd&page=0":                        errPage.Message,
+		"coins/markets?vs_currency=usd&order=rank":                    errOrder.Message,
+		"coins/markets?vs_currency=usd&price_change_percentage=2h":    errChanges.Message,
+		"coins/a/market_chart?vs_currency=usd&days=0":                 errDays.Message,
+		"coins/a/market_chart/range?vs_currency=usd&from=2&to=1":      errTimes.Message,
+		"coins/a/market_chart/range?vs_currency=usd&from=2":           "Missing parameter to",
+		"coins/a/history?date=2025-01-01":                             errDate.Message,
+		"search?query=+":                                              errText.Message,
+	} {
+		path, raw, _ := strings.Cut(target, "?")
+		e, _ := EndpointAt([]byte(path))
+		var q Query
+		if err := q.Parse(e, []byte(path), []byte(raw)); err == nil || err.Message != want {
+			t.Errorf("%.80s: %v, want %q", target, err, want)
+		}
+	}
+}
