@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/internal/lab/memstore"
@@ -181,8 +180,8 @@ func optional(row map[string]any, name string, x *big.Rat) {
 	}
 }
 
-// Files implements teststore.Content.
-func (w *coinWorld) Files(at time.Time) source.Memory {
+// feed returns the feed's rows at a time.
+func (w *coinWorld) feed(at time.Time) teststore.Rows {
 	rows := teststore.Rows{}
 	for _, c := range w.coins {
 		key := fmt.Sprint("k", c.id)
@@ -217,7 +216,7 @@ func (w *coinWorld) Files(at time.Time) source.Memory {
 		rows["categories"] = append(rows["categories"],
 			map[string]any{"key": slug, "name": "Group " + slug, "slug": slug, "members": members})
 	}
-	return rows.Files(at)
+	return rows
 }
 
 // before is the earliest price in a window, or nil if there is none but the present one.
@@ -561,7 +560,8 @@ func (w *coinWorld) askRest(r *rand.Rand) coinQuestion {
 	case 1:
 		list := []any{}
 		for _, c := range w.coins {
-			list = append(list, map[string]any{"id": c.slug, "symbol": c.symbol, "name": c.name, "platforms": c.platforms})
+			list = append(list,
+				map[string]any{"id": c.slug, "symbol": c.symbol, "name": c.name, "platforms": c.platforms})
 		}
 		return coinQuestion{"coins/list?include_platform=true", "CoinsList", 200, list}
 	case 2:
@@ -595,8 +595,9 @@ func (w *coinWorld) askRest(r *rand.Rand) coinQuestion {
 			shares[symbol] = plain(share.Mul(share, big.NewRat(100, 1)), 12)
 		}
 	}
-	return coinQuestion{"global", "Global", 200, map[string]any{"data": map[string]any{"active_cryptocurrencies": active,
-		"total_market_cap": w.inAll(total), "total_volume": w.inAll(volume), "updated_at": w.at.Unix(),
+	return coinQuestion{"global", "Global", 200, map[string]any{"data": map[string]any{
+		"active_cryptocurrencies": active,
+		"total_market_cap":        w.inAll(total), "total_volume": w.inAll(volume), "updated_at": w.at.Unix(),
 		"market_cap_percentage": shares}}}
 }
 
@@ -703,12 +704,15 @@ func TestCoinGecko(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 16))
 		w := newCoinWorld(r)
 		mem := memstore.New()
-		past := teststore.Past(w, w.times[:len(w.times)-1]...)
-		teststore.Publish(t, mem, w, w.at, past)
-		e, stop := start(t, mem, func(cfg *Config) { cfg.Coins, cfg.Poll, cfg.HistoryFetch = true, time.Minute, 1<<30 })
+		feed := teststore.Moments(w.feed)
+		teststore.Publish(t, mem, feed, w.at, teststore.Past(feed, w.times[:len(w.times)-1]...))
+		e, stop := start(t, mem, func(cfg *Config) {
+			cfg.Coins, cfg.Poll, cfg.HistoryFetch = true, time.Minute, 1<<30
+		})
 		until(t, "a whole snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
 		for range 150 {
-			asks := []func(*rand.Rand) coinQuestion{w.askSimple, w.askSimple, w.askMarkets, w.askCoin, w.askCoin, w.askRest}
+			asks := []func(*rand.Rand) coinQuestion{w.askSimple, w.askSimple, w.askMarkets, w.askCoin, w.askCoin,
+				w.askRest}
 			q := asks[r.IntN(len(asks))](r)
 			answer, body := e.ask(t, q.path)
 			if answer.StatusCode != q.status {
@@ -779,7 +783,8 @@ func TestCoinGeckoKeys(t *testing.T) {
 		{"ping", nil, 200, gecko.Ping},
 		{target, nil, 401, `{"status":{"error_code":401,"error_message":"`},
 		{target + "&x_cg_demo_api_key=" + other, []string{"X-Api-Key", key}, 401, `{"status":{"error_code":401`},
-		{target + "&x_cg_demo_api_key=" + key, []string{"X-Api-Key", key, "x-cg-demo-api-key", key}, 200, `{"asset-9":{`},
+		{target + "&x_cg_demo_api_key=" + key, []string{"X-Api-Key", key, "x-cg-demo-api-key", key}, 200,
+			`{"asset-9":{`},
 		{"coins/nothing", []string{"X-Api-Key", key}, 404, `{"error":"coin not found"}`},
 		{"nothing", nil, 404, `{"error":"`},
 		{target + "x", []string{"X-Api-Key", key}, 400, `{"error":"invalid vs_currency"}`},
@@ -793,8 +798,15 @@ func TestCoinGeckoKeys(t *testing.T) {
 			t.Errorf("%s %v: %d %s", c.path, c.header, answer.StatusCode, body)
 		}
 	}
+	for _, want := range []string{"edge; fwd=miss", "edge; hit"} { // a whole collection is kept at once
+		answer, _ := e.ask(t, "coins/list", "X-Api-Key", key)
+		if got := answer.Header.Get("Cache-Status"); !strings.HasPrefix(got, want) {
+			t.Errorf("coins/list: %q, want %q", got, want)
+		}
+	}
 	must.OK(t, stop())
-	if strings.Contains(logged.String(), key) || !strings.Contains(logged.String(), `"route":"coingecko_simple_price"`) {
+	const route = `"route":"coingecko_simple_price"`
+	if strings.Contains(logged.String(), key) || !strings.Contains(logged.String(), route) {
 		t.Errorf("the log has the key, or not the route:\n%s", logged.String())
 	}
 }

@@ -92,7 +92,8 @@ func New(src Sources) *Metrics {
 	}
 	m.answers.init(runtime.GOMAXPROCS(0))
 	registry := registry.New("edge")
-	registry.MustRegister(&answerCollector{&m.answers, src.Coins}, &partsCollector{src}, m.swapLag, m.swap, m.activation)
+	registry.MustRegister(&answerCollector{&m.answers, src.Coins}, &partsCollector{src}, m.swapLag, m.swap,
+		m.activation)
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	return m
 }

@@ -211,7 +211,8 @@ const entryOverhead = 1 << 10
 func (e *Engine) failure(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead),
-		errors.Is(err, snapshot.ErrLater), errors.Is(err, rows.ErrNoView), errors.Is(err, rows.ErrLimited), refused(err):
+		errors.Is(err, snapshot.ErrLater), errors.Is(err, rows.ErrNoView), errors.Is(err, rows.ErrLimited),
+		refused(err):
 		return err
 	}
 	if now := time.Now().Unix(); e.logged.Swap(now) != now {

@@ -347,7 +347,8 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 	for i, v := range p.Manifest.Views {
 		err := spoil(func(m *artifacts.Manifest) { m.Views = append(m.Views[:i:i], m.Views[i+1:]...) })
 		// Without an order, /markets has the others, without the view by id or of members none.
-		ofCoins := slices.ContainsFunc(coinViewNames[:], func(n coinViewName) bool { return n.collection == v.Collection })
+		ofCoins := slices.ContainsFunc(coinViewNames[:],
+			func(n coinViewName) bool { return n.collection == v.Collection })
 		needed := v.Collection != artifacts.MarketsCollection && !ofCoins &&
 			slices.Contains([]string{"id", "slug", "symbol", "board"}, v.Sort)
 		want := all

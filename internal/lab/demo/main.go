@@ -124,7 +124,7 @@ func (c *cli) run(ctx context.Context) error {
 		ln.Close()
 	}
 	edge, err := m.Start("edge", "edge", "--store", m.Store, "--listen", listen, "--admin", admin, "--cache-dir",
-		filepath.Join(data, "cache"), "--drain-wait", "0s")
+		filepath.Join(data, "cache"), "--drain-wait", "0s", "--coingecko")
 	if err != nil {
 		return err
 	}

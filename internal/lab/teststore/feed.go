@@ -37,6 +37,12 @@ func (r Rows) Files(at time.Time) source.Memory {
 	return files
 }
 
+// Moments is a market that changes: its rows at a time.
+type Moments func(at time.Time) Rows
+
+// Files implements Content.
+func (m Moments) Files(at time.Time) source.Memory { return m(at).Files(at) }
+
 // Asset is an asset of a Feed. Without a price it has no quote; amounts are in the smallest
 // units of the feed.
 type Asset struct {
