@@ -164,6 +164,9 @@ func (serveCmd) Run(ctx context.Context, c *cli, log *slog.Logger) error {
 		return cmdline.Wrong(
 			"--cache-dir %s is the store's folder, which an edge only reads: want a folder of its own", c.CacheDir)
 	}
+	if c.FallbackStore == c.Store {
+		return cmdline.Wrong("--fallback-store %s is the store itself: want a copy, which is not away with it", c.Store)
+	}
 	tuneCollector(int64(c.CacheSize))
 	cfg := c.config(log)
 	var err error
