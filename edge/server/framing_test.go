@@ -38,7 +38,7 @@ func TestFraming(t *testing.T) {
 		"half a body":         {request("GET", assets, "Content-Length: 4000") + "hello", 408, "REQUEST_TIMEOUT"},
 		"half a chunk": {request("POST", assets, "Transfer-Encoding: chunked") + "ff0\r\n", 408,
 			"REQUEST_TIMEOUT"},
-		"TLS": {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 408, "REQUEST_TIMEOUT"},
+		"TLS": {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "BAD_REQUEST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

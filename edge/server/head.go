@@ -12,6 +12,9 @@ const maxLines = 100
 
 var crlf = []byte("\r\n")
 
+// tlsHandshake is the first byte of a TLS connection (RFC 8446, 5.1).
+const tlsHandshake = 0x16
+
 // head is what the lines of a head state about the framing of their request and about its
 // connection. Each byte is scanned once, as it arrives, so the result does not depend on the pieces
 // in which the head arrives.
@@ -37,7 +40,10 @@ func (h *head) scan(b []byte) bool {
 		if i < 0 {
 			h.looks += len(b) - h.seen
 			h.seen = len(b)
-			return false
+			// A client that speaks TLS sends no line, and waits: it learns at once that this is HTTP.
+			tls := h.lines == 0 && len(b) > h.begin && b[h.begin] == tlsHandshake
+			h.malformed = h.malformed || tls
+			return tls
 		}
 		h.looks += i + 1
 		h.seen += i + 1
