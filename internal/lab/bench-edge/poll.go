@@ -232,7 +232,11 @@ var (
 // receive reads what has arrived, and reports whether the answer is complete. A status other than
 // 200 and 304 is an error.
 func (p *polled) receive() (done bool, err error) {
-	n, err := syscall.Read(p.fd, p.buf[p.got:])
+	at := p.got
+	if p.want >= 0 {
+		at = 0 // the head was read
+	}
+	n, err := syscall.Read(p.fd, p.buf[at:])
 	switch {
 	case err == syscall.EAGAIN:
 		return false, nil
@@ -258,9 +262,7 @@ func (p *polled) receive() (done bool, err error) {
 			if err != nil {
 				return false, fmt.Errorf("the answer's length: %w", err)
 			}
-			if p.want = end + len(headEnd) + n; p.want > len(p.buf) {
-				return false, fmt.Errorf("an answer of %d bytes", p.want)
-			}
+			p.want = end + len(headEnd) + n
 		default:
 			return false, fmt.Errorf("status %s: %s", status, p.buf[:p.got])
 		}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// coinsAssets is how many assets the market has, with a year of history.
+const coinsAssets = 1000
+
+// coins compares answers for programs of CoinGecko with our own that find as much.
+func (b *bench) coins(ctx context.Context) error {
+	const prices, markets, held = "new prices of ten coins in two currencies for CoinGecko's programs, beside ten new ids",
+		"a new page of 250 coins with sparklines for CoinGecko's programs, beside a new page of 100 quotes",
+		"cached prices of ten coins for CoinGecko's programs, beside a cached page"
+	if b.skipped(prices, markets, held) {
+		return nil
+	}
+	defer func(key string) { b.key = key }(b.key) // the store here has its own
+	m := b.on(nil, b.Server, b.Client)
+	m.Store = b.store("coins")
+	if err := m.BuildPast(ctx, fmt.Sprintf("sim:?assets=%d&seed=1", coinsAssets), time.Now(), nil); err != nil {
+		return err
+	}
+	one, err := b.market(ctx, "coins", coinsAssets, "--coingecko", "--max-waiting", "1GiB")
+	if err != nil {
+		return err
+	}
+	defer b.stop(one)
+	other, err := b.edge(ctx, "coins-other", b.store("coins"), "--coingecko")
+	if err != nil {
+		return err
+	}
+	defer b.stop(other)
+	filters, err := b.filters(one)
+	if err != nil {
+		return err
+	}
+	ten := func(kind string) func(rnd *rand.Rand) string {
+		var values []string
+		for _, f := range filters {
+			if value, ok := strings.CutPrefix(f, kind); ok {
+				values = append(values, value)
+			}
+		}
+		return func(rnd *rand.Rand) string {
+			var chosen [10]string
+			for i := range chosen {
+				chosen[i] = values[rnd.IntN(len(values))]
+			}
+			return strings.Join(chosen[:], ",")
+		}
+	}
+	slugs, ids := ten("slug="), ten("id=")
+	const price = "/api/v3/simple/price?vs_currencies=usd,eur&ids="
+	auth := b.auth()
+	for _, c := range []comparison{
+		{prices, 1.6,
+			load{"edge, new prices", one,
+				func(dst []byte, rnd *rand.Rand) []byte { return append(append(dst, price...), slugs(rnd)...) }, auth},
+			load{"edge, new ids", other,
+				func(dst []byte, rnd *rand.Rand) []byte { return append(append(dst, quotes+"?id="...), ids(rnd)...) },
+				auth}},
+		{markets, 6,
+			load{"edge, new markets", one, func(dst []byte, rnd *rand.Rand) []byte {
+				dst = fmt.Appendf(dst, "/api/v3/coins/markets?vs_currency=usd&sparkline=true&per_page=%d&page=%d&order=%s",
+					250-rnd.IntN(20), 1+rnd.IntN(3), []string{"market_cap_desc", "volume_desc", "id_asc"}[rnd.IntN(3)])
+				dst = append(dst, "&price_change_percentage="...)
+				for _, window := range [...]string{"1h", "24h", "7d", "14d", "30d", "200d", "1y"} {
+					if rnd.IntN(2) == 0 { // so that no answer is asked for twice
+						dst = append(append(dst, window...), ',')
+					}
+				}
+				return dst
+			}, auth},
+			load{"edge, new pages of 100", other, func(dst []byte, rnd *rand.Rand) []byte {
+				return listing(dst, rnd.IntN(coinsAssets-150), 100, sorts[rnd.IntN(len(sorts))])
+			}, auth}},
+		{held, 0,
+			load{"edge, cached prices", one, always(price + slugs(rand.New(rand.NewPCG(1, 1)))), auth},
+			load{"edge, cached page", other, always(quotes + "?page=3"), auth}},
+	} {
+		if err := b.compare(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
