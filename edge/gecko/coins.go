@@ -119,7 +119,7 @@ func (c *composer) markets() error {
 	if err != nil {
 		return err
 	}
-	const usualItem, usualPoint = 1100, 20
+	const usualItem, usualPoint = 1300, 14
 	n := usualItem * (bytes.Count(items, itemEnd) + 1)
 	if c.flags.has(sparkline) {
 		n += n / usualItem * 170 * usualPoint
@@ -252,13 +252,14 @@ func (c *composer) sparkline(id uint64, r *rate) error {
 	if h == nil {
 		return nil
 	}
+	if r.dollars && c.places < 0 {
+		var err error
+		c.Body, err = c.AppendPrices(c.Body, &c.prices, h, id)
+		return err
+	}
 	return c.EachPrice(&c.prices, h, id, func(_, price []byte) {
 		c.comma()
-		if r.dollars && c.places < 0 {
-			c.Body = append(c.Body, price...)
-		} else {
-			c.amount("", price, r, c.places)
-		}
+		c.amount("", price, r, c.places)
 	})
 }
 

@@ -114,7 +114,11 @@ func (f *Finder) Grow(n int) error {
 		return err
 	}
 	f.large = true
-	f.Body = append(f.Buffers.LargeBody(), f.Body...)
+	body := f.Buffers.LargeBody()
+	if n += len(f.Body); n > cap(body) {
+		body = make([]byte, 0, n)
+	}
+	f.Body = append(body, f.Body...)
 	return nil
 }
 
