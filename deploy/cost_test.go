@@ -92,7 +92,7 @@ func measure(t *testing.T, assets int) (u usage) {
 		read.Store(op.Key, true)
 		return faultstore.Pass
 	})
-	edge := testedge.Start(t, testedge.Config{Reader: reads, AuthOff: true, HistoryFetch: 1 << 30,
+	edge := testedge.Start(t, testedge.Config{Reader: reads, AuthOff: true, Coins: true, HistoryFetch: 1 << 30,
 		Now: func() time.Time { return at.Add(time.Minute) }})
 	await(t, mem, &read)
 	reads.Reset()
