@@ -148,7 +148,10 @@ func TestHold(t *testing.T) {
 			for i := range args {
 				args[i] = strings.ReplaceAll(args[i], "GET_", "GET ")
 			}
-			if args = append(args, "--target", "GET /"); tc.name != "an address" {
+			if tc.name != "wrong" {
+				args = append(args, "--target", "GET /")
+			}
+			if !strings.Contains(tc.args, "http://") {
 				args = append(args, "--url", url)
 			}
 			code, out, problems := command(t, args...)
