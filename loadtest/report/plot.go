@@ -153,7 +153,7 @@ func (p *plot) latencyAxis() {
 	if math.IsInf(least, 1) {
 		least = 0
 	}
-	ticks, lo, hi := logTicks(least, most, Millis)
+	ticks, lo, hi := logTicks(least, most, result.Millis)
 	p.Y, p.yTicks, p.yScale = "latency", ticks, scale{lo, hi, true, plotHeight - bottom, top}
 }
 
@@ -257,9 +257,6 @@ func (p *plot) path(b *strings.Builder, l *line) {
 	fmt.Fprintf(
 		b, `<path class="%s" d="%s"><title>%s</title></path>`, class, d.String(), template.HTMLEscapeString(l.Name))
 }
-
-// Millis writes a time in milliseconds with a unit that suits it.
-func Millis(v float64) string { return result.Millis(v) }
 
 // thousands writes a count.
 func thousands(v float64) string {

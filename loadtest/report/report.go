@@ -27,7 +27,7 @@ var style string
 var page string
 
 var tmpl = template.Must(template.New("report").Funcs(template.FuncMap{
-	"millis": Millis, "thousands": thousands, "figure": result.Figure,
+	"millis": result.Millis, "thousands": thousands, "figure": result.Figure,
 	"count":   func(n any) string { return group(fmt.Sprint(n)) },
 	"percent": func(share float64) string { return percent(100 * share) },
 	"signed":  func(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) },
@@ -44,7 +44,7 @@ var tmpl = template.Must(template.New("report").Funcs(template.FuncMap{
 func value(v float64, unit string) string {
 	switch unit {
 	case "ms":
-		return Millis(v)
+		return result.Millis(v)
 	case "share":
 		return percent(100 * v)
 	}
@@ -233,7 +233,7 @@ func (d *document) latencyOverTime() *plot {
 				var b strings.Builder
 				fmt.Fprintf(&b, "%s: %s answers", when(pt), group(fmt.Sprint(pt.Due.Count)))
 				for _, pc := range percentiles {
-					fmt.Fprintf(&b, "\n%s %s", pc.name, Millis(pc.of(&pt.Due)))
+					fmt.Fprintf(&b, "\n%s %s", pc.name, result.Millis(pc.of(&pt.Due)))
 				}
 				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, b.String()})
 			}
@@ -379,7 +379,7 @@ func (d *document) generatorOverTime() *plot {
 			l.x, l.y = append(l.x, pt.EndS), append(l.y, 100*pt.CPUShare)
 			if len(d.Runs) == 1 {
 				p.slots = append(p.slots, slot{pt.StartS, pt.EndS, fmt.Sprintf("%s\nprocessors %s\nsend lag p99 %s",
-					when(pt), percent(100*pt.CPUShare), Millis(pt.LagP99MS))})
+					when(pt), percent(100*pt.CPUShare), result.Millis(pt.LagP99MS))})
 			}
 		}
 		p.Lines = append(p.Lines, l)

@@ -142,7 +142,7 @@ func TestTicks(t *testing.T) {
 	}
 	for r, want := range map[[2]float64]string{{0.2, 900}: "100 µs 1 ms 10 ms 100 ms 1 s",
 		{0.9, 1.5}: "500 µs 1 ms 2 ms 5 ms", {0, 0}: "100 µs 200 µs 500 µs 1 ms"} {
-		ticks, lo, hi := logTicks(r[0], r[1], Millis)
+		ticks, lo, hi := logTicks(r[0], r[1], result.Millis)
 		if got := join(ticks); got != want || lo > max(r[0], 0.1) || hi < r[1] {
 			t.Errorf("logarithmic %v: %s, %v to %v", r, got, lo, hi)
 		}
@@ -164,8 +164,9 @@ func TestPath(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	for got, want := range map[string]string{
-		Millis(0): "0", Millis(0.0421): "42.1 µs", Millis(0.9): "900 µs", Millis(1.5): "1.5 ms",
-		Millis(123.4): "123 ms", Millis(61000): "61 s",
+		result.Millis(0): "0", result.Millis(0.0421): "42.1 µs", result.Millis(0.9): "900 µs",
+		result.Millis(1.5):   "1.5 ms",
+		result.Millis(123.4): "123 ms", result.Millis(61000): "61 s",
 		result.Seconds(90): "90 s", result.Seconds(180): "3 min", result.Seconds(7200): "2 h",
 		thousands(12345): "12.3k", thousands(9999): "9999",
 		group("1234567"): "1\u202f234\u202f567", group("123"): "123",

@@ -36,8 +36,8 @@ func (c *capacityCmd) Run(e *env) error {
 					verdict = "not judged" // thresholds are for the open loop
 				}
 			}
-			fmt.Fprintf(e.stderr, "%9.0f/s  p50 %-9s p99 %-9s %-24s %s", try.Rate, report.Millis(try.Run.Due.P50MS),
-				report.Millis(try.Run.Due.P99MS), loop, verdict)
+			fmt.Fprintf(e.stderr, "%9.0f/s  p50 %-9s p99 %-9s %-24s %s", try.Rate, result.Millis(try.Run.Due.P50MS),
+				result.Millis(try.Run.Due.P99MS), loop, verdict)
 			if try.Why != "" {
 				fmt.Fprintf(e.stderr, ": %s", try.Why)
 			}

@@ -6,7 +6,6 @@ import (
 
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/loadtest"
-	"example.com/marketdata/loadtest/report"
 	"example.com/marketdata/loadtest/result"
 )
 
@@ -49,7 +48,7 @@ func (c *mergeCmd) Run(e *env) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 	for _, r := range m.Merged {
 		fmt.Fprintf(w, "%s\t%.1f/s answered\tp99 %s\tsend lag p99 %s\town CPU %.0f %%\n", r.Name, r.Rate.Answered,
-			report.Millis(r.P99MS), report.Millis(r.LagP99MS), 100*r.CPUShare)
+			result.Millis(r.P99MS), result.Millis(r.LagP99MS), 100*r.CPUShare)
 	}
 	w.Flush()
 	return cmdline.Status(m.Exit)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.com/marketdata/loadtest"
-	"example.com/marketdata/loadtest/report"
 	"example.com/marketdata/loadtest/result"
 	"golang.org/x/term"
 )
@@ -70,14 +69,14 @@ func (s *screen) show(text string) {
 // tick shows the last second of a run.
 func (s *screen) tick(p *loadtest.Progress) {
 	rate := math.Round(float64(p.Sent) / max((p.End-p.Start).Seconds(), 1e-3))
-	q := func(q float64) string { return report.Millis(float64(p.Due.ValueAtQuantile(q)) / 1e6) }
+	q := func(q float64) string { return result.Millis(float64(p.Due.ValueAtQuantile(q)) / 1e6) }
 	left := p.Left.Round(time.Second)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.w != nil:
 		s.line(fmt.Sprintf("%7s left  %.0f/s  p50 %-8s p99 %-8s errors %-5d wrong %-4d lag p99 %-8s own CPU %.0f%%", left,
-			rate, q(50), q(99), p.Failed, p.Wrong, report.Millis(float64(p.LagP99)/1e6), 100*p.CPU))
+			rate, q(50), q(99), p.Failed, p.Wrong, result.Millis(float64(p.LagP99)/1e6), 100*p.CPU))
 	case p.Start < s.logged: // another run
 		s.logged = 0
 	case p.End-s.logged >= linePause:
@@ -122,8 +121,8 @@ func summary(out io.Writer, r *result.Run) {
 		float64(q.BytesRead)/(1<<20)/max(r.DurationS, 1e-3))
 	fmt.Fprintf(w, "latency\tp50\tp90\tp99\tp99.9\tmax\tmean\n")
 	row := func(name string, l *result.Latency) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, report.Millis(l.P50MS), report.Millis(l.P90MS),
-			report.Millis(l.P99MS), report.Millis(l.P999MS), report.Millis(l.MaxMS), report.Millis(l.MeanMS))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, result.Millis(l.P50MS), result.Millis(l.P90MS),
+			result.Millis(l.P99MS), result.Millis(l.P999MS), result.Millis(l.MaxMS), result.Millis(l.MeanMS))
 	}
 	if r.Closed() {
 		row("from sent", &r.Service)
