@@ -131,7 +131,7 @@ func (c *composer) markets() error {
 	for len(items) > 0 {
 		item := items
 		if i := bytes.Index(items, itemEnd); i >= 0 {
-			item, items = items[:i+3], items[i+4:]
+			item, items = items[:i+2], items[i+3:]
 		} else {
 			items = nil
 		}
@@ -146,8 +146,8 @@ func (c *composer) markets() error {
 	return nil
 }
 
-// itemEnd ends an item of /markets before another. It stands in no text.
-var itemEnd = []byte(`"}},{"id":`)
+// itemEnd ends an item of /markets before another. It stands in no text, where quotes are escaped.
+var itemEnd = []byte(`}},{"id":`)
 
 // market appends an element of /coins/markets.
 func (c *composer) market(item []byte) error {
@@ -251,11 +251,6 @@ func (c *composer) sparkline(id uint64, r *rate) error {
 	h := c.s.History(sparkWindow)
 	if h == nil {
 		return nil
-	}
-	if r.dollars && c.places < 0 {
-		var err error
-		c.Body, err = c.AppendPrices(c.Body, &c.prices, h, id)
-		return err
 	}
 	return c.EachPrice(&c.prices, h, id, func(_, price []byte) {
 		c.comma()

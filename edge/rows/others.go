@@ -44,43 +44,6 @@ func (f *Finder) ByKey(c *Cursor, v *snapshot.View, key []byte) (start, end int,
 	return start, end, nil
 }
 
-// AppendPrices appends the prices of an asset in a window, oldest first, with commas between them.
-func (f *Finder) AppendPrices(dst []byte, c *Cursor, h *snapshot.History, id uint64) ([]byte, error) {
-	from := len(dst)
-	for i := range h.Blocks {
-		b := &h.Blocks[i]
-		s, row, ok, err := f.find(c, b.View, id)
-		if err != nil {
-			return dst, err
-		}
-		if !ok {
-			continue
-		}
-		rest, opened := bytes.CutPrefix(s.Row(row)[artifacts.IDEnd(id):], []byte(pricesKey))
-		if !opened {
-			return dst, errPrices
-		}
-		for n := 0; len(rest) > 0 && rest[0] != ']'; n++ {
-			if rest[0] != '"' {
-				rest = rest[min(len(rest), len(null)):]
-			} else {
-				end := bytes.IndexByte(rest[1:], '"') + 1
-				if end == 0 {
-					return dst, errPrices
-				}
-				if n >= b.First {
-					dst = append(append(dst, rest[1:end]...), ',')
-				}
-				rest = rest[end+1:]
-			}
-			if len(rest) > 0 && rest[0] == ',' {
-				rest = rest[1:]
-			}
-		}
-	}
-	return dst[:max(from, len(dst)-1)], nil
-}
-
 // EachPrice calls do for the points of an asset in a window, oldest first: with the text before the
 // price in an answer of /history, PointLength bytes, and the price.
 func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(point, price []byte)) error {

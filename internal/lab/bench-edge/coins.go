@@ -13,10 +13,11 @@ const coinsAssets = 1000
 
 // coins compares answers for programs of CoinGecko with our own that find as much.
 func (b *bench) coins(ctx context.Context) error {
-	const prices, markets, held = "new prices of ten coins in two currencies for CoinGecko's programs, beside ten new ids",
+	const prices, markets, sent, held = "new prices of ten coins in two currencies for CoinGecko's programs, beside ten new ids",
 		"a new page of 250 coins with sparklines for CoinGecko's programs, beside a new page of 100 quotes",
+		"a cached page of 250 coins with sparklines, which is only sent, beside a new page of 100 quotes",
 		"cached prices of ten coins for CoinGecko's programs, beside a cached page"
-	if b.skipped(prices, markets, held) {
+	if b.skipped(prices, markets, sent, held) {
 		return nil
 	}
 	defer func(key string) { b.key = key }(b.key) // the store here has its own
@@ -57,6 +58,9 @@ func (b *bench) coins(ctx context.Context) error {
 	slugs, ids := ten("slug="), ten("id=")
 	const price = "/api/v3/simple/price?vs_currencies=usd,eur&ids="
 	auth := b.auth()
+	pages := load{"edge, new pages of 100", other, func(dst []byte, rnd *rand.Rand) []byte {
+		return listing(dst, rnd.IntN(coinsAssets-150), 100, sorts[rnd.IntN(len(sorts))])
+	}, auth}
 	for _, c := range []comparison{
 		{prices, 1.6,
 			load{"edge, new prices", one,
@@ -76,9 +80,11 @@ func (b *bench) coins(ctx context.Context) error {
 				}
 				return dst
 			}, auth},
-			load{"edge, new pages of 100", other, func(dst []byte, rnd *rand.Rand) []byte {
-				return listing(dst, rnd.IntN(coinsAssets-150), 100, sorts[rnd.IntN(len(sorts))])
-			}, auth}},
+			pages},
+		{sent, 0,
+			load{"edge, cached markets", one,
+				always("/api/v3/coins/markets?vs_currency=usd&sparkline=true&per_page=250"), auth},
+			pages},
 		{held, 0,
 			load{"edge, cached prices", one, always(price + slugs(rand.New(rand.NewPCG(1, 1)))), auth},
 			load{"edge, cached page", other, always(quotes + "?page=3"), auth}},
