@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"github.com/zeebo/xxh3"
 )
 
 // The collections that only the answers below /api/v3/ need (see the package documentation).
@@ -44,21 +46,31 @@ const evmDigits = 40
 // AppendAddress appends a contract's address in the form in which addresses compare as bytes: 0x
 // and 40 hexadecimal digits in lower case, any other unchanged.
 func AppendAddress(dst []byte, address []byte) []byte {
-	digits, evm := bytes.CutPrefix(address, []byte("0x"))
-	evm = evm && len(digits) == evmDigits
+	from := len(dst)
+	dst = append(dst, address...)
+	digits, evm := bytes.CutPrefix(dst[from:], []byte("0x"))
+	if !evm || len(digits) != evmDigits {
+		return dst
+	}
 	for _, c := range digits {
-		evm = evm && ('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f')
+		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'f') {
+			return dst
+		}
 	}
-	if evm {
-		return AppendFold(dst, address)
+	for i := range digits {
+		digits[i] |= 0x20 // which digits below ten have
 	}
-	return append(dst, address...)
+	return dst
 }
 
-// AppendContractKey appends the key of a contract in the view of ContractsCollection: the
-// platform's id, a zero byte, which no address has, and the address as AppendAddress writes it.
+// AppendContractKey appends the key of a contract in the view of ContractsCollection: the hash XXH3,
+// in hexadecimal digits, of the address as AppendAddress writes it, with that of the platform's id as
+// its seed. Another contract may have the same, so who finds a row looks into the asset's platforms.
 func AppendContractKey(dst []byte, platform string, address []byte) []byte {
-	return AppendAddress(append(append(dst, platform...), 0), address)
+	from := len(dst)
+	dst = AppendAddress(dst, address)
+	hash := xxh3.HashSeed(dst[from:], xxh3.HashString(platform))
+	return strconv.AppendUint(dst[:from], hash, 16)
 }
 
 var platformsTail = []byte(platformsField)
@@ -77,21 +89,54 @@ func contractSum(id uint64, tail []byte) (sum uint64, err error) {
 	return sum, nil
 }
 
+// FigureCount is how many figures a row of FiguresCollection has: the change of the price in 24 hours,
+// and the circulating, total and maximum supplies.
+const FigureCount = 4
+
+const figuresField = `,"figures":[`
+
+// AppendFigures appends the row of a quote up to its figures, which the caller appends with commas
+// between them and closes with a bracket and a brace.
+func AppendFigures(dst []byte, id uint64) []byte {
+	return append(strconv.AppendUint(append(dst, `{"id":`...), id, 10), figuresField...)
+}
+
+// Figures returns the figures in a row of FiguresCollection, without quotes; nil: it is null.
+func Figures(row []byte) (f [FigureCount][]byte) {
+	_, rest, _ := bytes.Cut(row, []byte(figuresField))
+	for i := range f {
+		var one []byte
+		one, rest, _ = bytes.Cut(rest, []byte(","))
+		if len(one) > 0 && one[0] == '"' {
+			f[i] = one[1:bytes.LastIndexByte(one, '"')]
+		}
+	}
+	return f
+}
+
 // checkFigures returns an error unless the decimals in a row of FiguresCollection or RatesCollection
 // are such. rest is what stands behind its id, by which it tells those of other collections.
 func checkFigures(rest []byte) error {
 	isRate := bytes.HasPrefix(rest, []byte(`"code":`))
-	if !isRate && !bytes.HasPrefix(rest, []byte(`"price_change_24h":`)) {
+	if !isRate && !bytes.HasPrefix(rest, []byte(figuresField[1:])) {
 		return nil
 	}
-	var fields map[string]*string
-	if err := json.Unmarshal(append([]byte("{"), rest...), &fields); err != nil {
+	var row struct {
+		USD     string    `json:"usd"`
+		Figures []*string `json:"figures"`
+	}
+	if err := json.Unmarshal(append([]byte("{"), rest...), &row); err != nil {
 		return err
 	}
-	for name, value := range fields {
-		text := isRate && name != "usd"
-		if !text && value != nil && !isDecimal(*value, 18) || value == nil && (isRate || name == "price_change_24h") {
-			return fmt.Errorf("%s is no decimal", name)
+	if isRate {
+		row.Figures = []*string{&row.USD, nil, nil, nil}
+	}
+	if len(row.Figures) != FigureCount || row.Figures[0] == nil {
+		return fmt.Errorf("it has other figures")
+	}
+	for i, value := range row.Figures {
+		if value != nil && !isDecimal(*value, 18) {
+			return fmt.Errorf("figure %d is no decimal", i+1)
 		}
 	}
 	return nil

@@ -30,17 +30,34 @@ func TestAppendAddress(t *testing.T) {
 			t.Errorf("%s becomes %s", address, got)
 		}
 	}
-	if got := AppendContractKey([]byte("x"), "solana", []byte("So1")); string(got) != "xsolana\x00So1" {
+	lower := AppendContractKey(nil, "ethereum", []byte("0x"+strings.ToLower(hex)))
+	if got := AppendContractKey([]byte("x"), "ethereum", []byte("0x"+hex)); string(got) != "x"+string(lower) {
 		t.Errorf("key %q", got)
+	}
+	if got := AppendContractKey(nil, "base", []byte("0x"+hex)); string(got) == string(lower) {
+		t.Errorf("key %q on two platforms", got)
+	}
+}
+
+func TestFigures(t *testing.T) {
+	for list, want := range map[string][FigureCount]string{
+		`"-1.5","1",null,"21"`: {"-1.5", "1", "", "21"}, `"0",null,null,null`: {"0"}, ``: {}, `"1"`: {"1"},
+	} {
+		for i, got := range Figures(append(append(AppendFigures(nil, 7), list...), "]}"...)) {
+			if string(got) != want[i] {
+				t.Errorf("%s: figure %d is %s", list, i, got)
+			}
+		}
 	}
 }
 
 func TestCheckFigures(t *testing.T) {
 	for rest, want := range map[string]string{
-		`"price_change_24h":"-1.5","total_supply":null}`: "", `"code":"eur","name":"x","usd":"1.08"}`: "",
-		`"rank":1}`:                "",
-		`"price_change_24h":null}`: "price_change_24h", `"price_change_24h":"0","max_supply":"1.0"}`: "max_supply",
-		`"code":"eur","usd":"1e3"}`: "usd", `"code":"eur","usd":null}`: "usd", `"code":"eur","usd":1}`: "json",
+		`"figures":["-1.5",null,null,"1"]}`: "", `"code":"eur","name":"x","usd":"1.08"}`: "",
+		`"rank":1}`:                        "",
+		`"figures":[null,null,null,null]}`: "other", `"figures":["0","1"]}`: "other",
+		`"figures":["0",null,"1.0",null]}`: "figure 3", `"figures":["0",null,1,null]}`: "json",
+		`"code":"eur","usd":"1e3"}`: "figure 1", `"code":"eur","usd":null}`: "figure 1", `"code":"eur","usd":1}`: "json",
 	} {
 		err := checkFigures([]byte(rest))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

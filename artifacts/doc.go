@@ -168,8 +168,8 @@
 //	{"id":1,"item":{"id":"usd-coin","symbol":"USDC","name":"USD Coin"}}
 //	,"platforms":{"ethereum":"0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48"}}
 //
-// contracts, by address, has a run with a row, {"id":1}, for each address in these tails; its key
-// is that of [AppendContractKey].
+// contracts, by address, has a row, {"id":1}, for each address in these tails, in the run with the
+// key of [AppendContractKey].
 //
 // platforms, by id, has each listed chain, and each platform with an address, in the order of their
 // ids as bytes, numbered from 1. What is not known is null, "" or {}:
@@ -177,11 +177,10 @@
 //	{"id":1,"item":{"id":"ethereum","chain_identifier":1,"name":"Ethereum Mainnet",
 //	"shortname":"Ethereum","native_coin_id":"ether","image":{"thumb":"…","small":"…","large":"…"}}}
 //
-// figures, by id, has the quotes. price_change_24h is the price less the base of the percent
-// change; a supply may be null:
+// figures, by id, has for each quote its price less the base of the percent change of 24 hours, and
+// the circulating, total and maximum supplies, which may be null:
 //
-//	{"id":1,"price_change_24h":"-12.5","circulating_supply":"19700000","total_supply":null,
-//	"max_supply":"21000000"}
+//	{"id":1,"figures":["-12.5","19700000",null,"21000000"]}
 //
 // rates, by id, has what a unit of each currency is worth in US dollars, usd included, in the order
 // of their codes as bytes, numbered from 1:

@@ -107,7 +107,7 @@ func contractTable(f *market.Feed, p *platforms) *Table {
 			if kept == nil {
 				kept = a.keep(row)
 			}
-			key = append(append(append(key[:0], p.ids[of.ID]...), 0), of.Address...) // artifacts.AppendContractKey
+			key = artifacts.AppendContractKey(key[:0], p.ids[of.ID], []byte(of.Address))
 			keys, t.Rows, t.IDs = append(keys, a.keep(key)), append(t.Rows, kept), append(t.IDs, id)
 		}
 	}
@@ -163,20 +163,19 @@ func figureTable(f *market.Feed, r *market.Result) *Table {
 	n := len(f.Quotes)
 	id := ids(n, func(q int) uint64 { return f.Assets[f.Quotes[q].Asset].ID })
 	return &Table{
-		Collection: artifacts.FiguresCollection, RowsPerShard: 2 * RowsPerShard, IDs: id, Orders: []Order{{Sort: "id"}},
+		Collection: artifacts.FiguresCollection, RowsPerShard: coinRowsPerShard, IDs: id, Orders: []Order{{Sort: "id"}},
 		Rows: rows(n, func(dst []byte, q int) []byte {
 			neg, by := r.Moved24h(f, q)
-			dst = append(appendID(dst, id[q]), `,"price_change_24h":"`...)
+			dst = append(artifacts.AppendFigures(dst, id[q]), '"')
 			dst = append(market.AppendWide(dst, neg, &uint256.Int{by.Lo, by.Hi}, market.PriceDecimals), '"')
-			for i, s := range f.Quotes[q].Supplies {
-				dst = append(append(append(dst, `,"`...), market.SupplyNames[i]...), `":`...)
+			for _, s := range f.Quotes[q].Supplies {
 				if s.IsZero() {
-					dst = append(dst, "null"...)
+					dst = append(dst, ",null"...)
 				} else {
-					dst = appendDecimal(dst, "", s, market.MoneyDecimals)
+					dst = appendDecimal(dst, ",", s, market.MoneyDecimals)
 				}
 			}
-			return append(dst, '}')
+			return append(dst, "]}"...)
 		}),
 	}
 }

@@ -159,8 +159,8 @@ func TestRows(t *testing.T) {
 			`{"id":4,"item":{"id":"z","chain_identifier":null,"name":"Z!","shortname":"","native_coin_id":null,"image":{}}}`,
 		},
 		"figures": {
-			`{"id":1,"price_change_24h":"14250.12","circulating_supply":"19700000.5","total_supply":null,"max_supply":"21000000"}`,
-			`{"id":9007199254740991,"price_change_24h":"0","circulating_supply":null,"total_supply":null,"max_supply":null}`,
+			`{"id":1,"figures":["14250.12","19700000.5",null,"21000000"]}`,
+			`{"id":9007199254740991,"figures":["0",null,null,null]}`,
 		},
 		"rates": {
 			`{"id":1,"code":"eur","name":"Euro","unit":"€","type":"fiat","usd":"1.08"}`,

@@ -154,7 +154,7 @@ func (c *composer) market(item []byte) error {
 	r := &c.rates[0]
 	digits := digitsOf(item, `{"id":`)
 	id, _ := strconv.ParseUint(string(digits), 10, 64)
-	figures, _, err := c.rowByID(&c.figures, c.s.CoinView(snapshot.Figures), id)
+	figures, err := c.figuresOf(id)
 	if err != nil {
 		return err
 	}
@@ -168,19 +168,19 @@ func (c *composer) market(item []byte) error {
 	rank := rankOf(item, id)
 	c.add(`,"market_cap_rank":`)
 	c.rank(rank)
-	c.diluted(`,"fully_diluted_valuation":`, price, figures, r)
+	c.diluted(`,"fully_diluted_valuation":`, price, &figures, r)
 	c.amount(`,"total_volume":`, digitsOf(quote, `,"volume":`), r, -1)
 	c.add(`,"high_24h":null,"low_24h":null`)
 	var change, percent []byte
 	if r.dollars { // the past of rates is not kept
-		change, percent = digitsOf(figures, `"price_change_24h":`), digitsOf(quote, `,"24h":`)
+		change, percent = figures[change24h], digitsOf(quote, `,"24h":`)
 	}
 	c.field(`,"price_change_24h":`, change)
 	c.field(`,"price_change_percentage_24h":`, percent)
 	c.add(`,"market_cap_change_24h":null,"market_cap_change_percentage_24h":null`)
-	c.field(`,"circulating_supply":`, digitsOf(figures, `,"circulating_supply":`))
-	c.field(`,"total_supply":`, digitsOf(figures, `,"total_supply":`))
-	c.field(`,"max_supply":`, digitsOf(figures, `,"max_supply":`))
+	c.field(`,"circulating_supply":`, figures[circulating])
+	c.field(`,"total_supply":`, figures[total])
+	c.field(`,"max_supply":`, figures[maximum])
 	c.add(`,"ath":null,"ath_change_percentage":null,"ath_date":null,"atl":null,"atl_change_percentage":null,` +
 		`"atl_date":null,"roi":null`)
 	c.updated(`,"last_updated":`)
@@ -230,10 +230,10 @@ func (c *composer) updated(name string) {
 }
 
 // diluted appends the price of all coins that there will ever be, or of all that there are.
-func (c *composer) diluted(name string, price, figures []byte, r *rate) {
-	supply := digitsOf(figures, `,"max_supply":`)
+func (c *composer) diluted(name string, price []byte, f *figures, r *rate) {
+	supply := f[maximum]
 	if supply == nil {
-		supply = digitsOf(figures, `,"total_supply":`)
+		supply = f[total]
 	}
 	var x, y, all number
 	c.add(name)

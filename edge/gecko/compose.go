@@ -243,6 +243,25 @@ func (c *composer) quote(id uint64) ([]byte, error) {
 	return row, err
 }
 
+// figures are those of artifacts.Figures.
+type figures [artifacts.FigureCount][]byte
+
+// The places of figures.
+const (
+	change24h = iota
+	circulating
+	total
+	maximum
+)
+
+func (c *composer) figuresOf(id uint64) (f figures, err error) {
+	row, _, err := c.rowByID(&c.figures, c.s.CoinView(snapshot.Figures), id)
+	if row != nil {
+		f = artifacts.Figures(row)
+	}
+	return f, err
+}
+
 // asset returns the row of /assets of an asset, and its tail.
 func (c *composer) asset(id uint64) (row, tail []byte, err error) {
 	row, tail, err = c.rowByID(&c.listed, c.s.View(query.Assets, query.SortID), id)
@@ -279,7 +298,7 @@ func (c *composer) named() error {
 // atAddress returns the id of the asset with a contract; 0: there is none.
 func (c *composer) atAddress(platform, address []byte) (uint64, error) {
 	v := c.s.CoinView(snapshot.Contracts)
-	if v == nil || bytes.IndexByte(platform, 0) >= 0 {
+	if v == nil {
 		return 0, nil
 	}
 	c.folded = artifacts.AppendContractKey(c.folded[:0], string(platform), address)
@@ -287,11 +306,27 @@ func (c *composer) atAddress(platform, address []byte) (uint64, error) {
 	if err != nil || start == end {
 		return 0, err
 	}
-	s, i, err := c.At(&c.byText, v, start)
-	if err != nil {
-		return 0, err
+	// What the asset's platforms have: no text has unescaped quotes.
+	from := len(c.names)
+	defer func() { c.names = c.names[:from] }()
+	c.names = append(appendText(c.names, platform), ':')
+	c.folded = artifacts.AppendAddress(c.folded[:0], address)
+	c.names = appendText(c.names, c.folded)
+	for row := start; row < end; row++ {
+		s, i, err := c.At(&c.byText, v, row)
+		if err != nil {
+			return 0, err
+		}
+		id := s.ID(i)
+		_, tail, err := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id)
+		if err != nil {
+			return 0, err
+		}
+		if bytes.Contains(tail, c.names[from:]) {
+			return id, nil
+		}
 	}
-	return s.ID(i), nil
+	return 0, nil
 }
 
 // namedAs adds the assets with a slug, name or symbol. Of several with one name or symbol it is that

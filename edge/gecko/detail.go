@@ -213,7 +213,7 @@ func (c *composer) marketData(id, rank uint64) error {
 	if err != nil {
 		return err
 	}
-	figures, _, err := c.rowByID(&c.figures, c.s.CoinView(snapshot.Figures), id)
+	figures, err := c.figuresOf(id)
 	if err != nil {
 		return err
 	}
@@ -232,14 +232,14 @@ func (c *composer) marketData(id, rank uint64) error {
 		from := len(c.Body)
 		c.comma()
 		c.code(i)
-		if c.diluted("", price, figures, &c.rates[i]); bytes.HasSuffix(c.Body, null) {
+		if c.diluted("", price, &figures, &c.rates[i]); bytes.HasSuffix(c.Body, null) {
 			c.Body = c.Body[:from]
 		}
 	}
 	c.add(`},"market_cap_rank":`)
 	c.rank(rank)
 	c.add(`,"outstanding_token_value_usd":null,"market_cap_rank_with_rehypothecated":null`)
-	if change := digitsOf(figures, `"price_change_24h":`); change != nil {
+	if change := figures[change24h]; change != nil {
 		c.field(`,"price_change_24h":`, change)
 		c.field(`,"price_change_24h_in_currency":{"usd":`, change)
 		c.add(`}`)
@@ -259,12 +259,13 @@ func (c *composer) marketData(id, rank uint64) error {
 		c.add(`}`)
 	}
 	c.add(unknown)
-	for _, supply := range [...]string{`,"total_supply":`, `,"circulating_supply":`} {
-		if n := digitsOf(figures, supply); n != nil {
-			c.field(supply, n)
-		}
+	if n := figures[total]; n != nil {
+		c.field(`,"total_supply":`, n)
 	}
-	c.field(`,"max_supply":`, digitsOf(figures, `,"max_supply":`))
+	if n := figures[circulating]; n != nil {
+		c.field(`,"circulating_supply":`, n)
+	}
+	c.field(`,"max_supply":`, figures[maximum])
 	c.add(`,"outstanding_supply":null`)
 	c.updated(`,"last_updated":`)
 	if c.flags.has(sparkline) {
