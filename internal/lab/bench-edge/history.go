@@ -203,7 +203,7 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 		}
 		print(before, what, "alone")
 		var during result.Run
-		found, refused, err := b.flood(s.addr, key, round, func() (err error) {
+		found, refused, err := b.flood(s.addr, key, round, "history", func() (err error) {
 			during, _, err = b.open(ctx, s, rate/4, 1)
 			return err
 		})
@@ -225,14 +225,13 @@ func (b *bench) flooded(ctx context.Context, what string, s *server) error {
 // flood runs a floodCmd beside load, and returns its answers with and without a result. It only
 // gets the time that the load tester leaves of its core: at the same priority it would make the
 // load late.
-func (b *bench) flood(addr, key string, round int, load func() error, more ...string) (found, refused int, err error) {
+func (b *bench) flood(addr, key string, round int, kind string, load func() error) (found, refused int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, 0, err
 	}
 	cmd := exec.Command(
-		"chrt", "--idle", "0", self, "flood", "--addr", addr, "--key", key, "--round", strconv.Itoa(round))
-	cmd.Args = append(cmd.Args, more...)
+		"chrt", "--idle", "0", self, "flood", "--addr", addr, "--key", key, "--round", strconv.Itoa(round), "--kind", kind)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
@@ -256,15 +255,18 @@ const (
 	minSeconds   = 9 // needed for a median
 )
 
-// floodCmd requests new, coded, full pages of history, or the most expensive searches, at
-// floodRate, and prints the number of answers of each status.
+// floodCmd requests the most expensive answers of a kind, new and coded, at floodRate, and prints the
+// number of answers of each status.
 type floodCmd struct {
 	Addr string `required:""`
 	Key  string `required:""`
 	// Round must differ between runs against one edge, which caches answers.
-	Round    uint64
-	Searches bool
+	Round uint64
+	Kind  string `required:"" enum:"history,search,coins"`
 }
+
+// costly are the paths of the requests that cost most for what they take from a key's limit.
+var costly = map[string]func(*rand.Rand) string{"history": fullPage, "search": costlySearch, "coins": costlyCoins}
 
 func (c *floodCmd) Run(ctx context.Context) error {
 	rnd := rand.New(rand.NewPCG(3, c.Round))
@@ -278,10 +280,7 @@ func (c *floodCmd) Run(ctx context.Context) error {
 			continue
 		case <-tick:
 		}
-		path := costlySearch(rnd)
-		if !c.Searches {
-			path = fullPage(rnd)
-		}
+		path := costly[c.Kind](rnd)
 		asking.Go(func() {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Addr+path, nil)
 			if err != nil {

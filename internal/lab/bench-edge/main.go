@@ -27,7 +27,7 @@ type cli struct {
 	Run     runCmd     `cmd:"" default:"withargs" help:"Compare (the default)."`
 	Codings codingsCmd `cmd:"" help:"Compare the settings of content codings."`
 	Bare    bareCmd    `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
-	Flood   floodCmd   `cmd:"" hidden:"" help:"Ask for full pages of history, or the most expensive searches, until interrupted."`
+	Flood   floodCmd   `cmd:"" hidden:"" help:"Ask for the most expensive answers of a kind until interrupted."`
 }
 
 type runCmd struct {

@@ -15,9 +15,8 @@ const (
 	searchShare  = 5 // of one core, in percent
 )
 
-// searches measures a key with the default limit that sends the most expensive searches as fast as
-// it may: for prefixes that thousands of names share but few names combine. The bounds are the
-// share of a core that they take beside the other key's load, and that key's latency.
+// searches measures the most expensive searches: for prefixes that thousands of names share but few
+// names combine.
 func (b *bench) searches(ctx context.Context) error {
 	const share, others = "CPU time while a key asks for the dearest searches, of one core",
 		"p99 at 200 a second while a key asks for the dearest searches, beside none"
@@ -30,7 +29,14 @@ func (b *bench) searches(ctx context.Context) error {
 		return err
 	}
 	defer b.stop(s)
-	key, err := b.newKey(ctx, b.store("search"))
+	return b.dearest(ctx, s, "search", share, others)
+}
+
+// dearest measures a key with the default limit that sends the most expensive requests of a kind (see
+// floodCmd) as fast as it may. The bounds are the share of a core that they take beside the load of
+// another key, which b.key is, and that key's latency.
+func (b *bench) dearest(ctx context.Context, s *server, kind, share, others string) error {
+	key, err := b.newKey(ctx, b.store(kind))
 	if err != nil {
 		return err
 	}
@@ -57,10 +63,10 @@ func (b *bench) searches(ctx context.Context) error {
 		}
 		var during []float64
 		var busy float64
-		found, refused, err := b.flood(s.addr, key, round, func() (err error) {
-			during, busy, err = timed("beside searches")
+		found, refused, err := b.flood(s.addr, key, round, kind, func() (err error) {
+			during, busy, err = timed("beside them")
 			return err
-		}, "--searches")
+		})
 		if err != nil {
 			return err
 		}
