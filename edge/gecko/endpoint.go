@@ -114,8 +114,10 @@ var slash = []byte{'/'}
 // maxElements is how many elements a path has at most.
 const maxElements = 6
 
-// elementsOf returns the elements of a path below Prefix, as sent; more than maxElements are cut.
+// elementsOf returns the elements of a path below Prefix, as sent; more than maxElements are cut. A
+// final slash does not count: pycoingecko sends one behind a coin.
 func elementsOf(path []byte) (elements [maxElements + 1][]byte, n int) {
+	path = bytes.TrimSuffix(path, slash)
 	for more := true; more && n <= maxElements; n++ {
 		elements[n], path, more = bytes.Cut(path, slash)
 	}

@@ -63,7 +63,8 @@ func TestKeys(t *testing.T) {
 	}
 	same := key("simple/price?ids=a,b&vs_currencies=usd,eur")
 	for _, target := range []string{"simple/price?vs_currencies=EUR,usd,usd&ids=b,,a,b&unknown=1&x_cg_pro_api_key=k",
-		"simple/price?ids=a%2Cb&symbols=c&vs_currencies=usd,eur&include_market_cap=false&precision=full"} {
+		"simple/price?ids=a%2Cb&symbols=c&vs_currencies=usd,eur&include_market_cap=false&precision=full",
+		"simple/price/?ids=a,b&vs_currencies=usd,eur"} {
 		if key(target) != same {
 			t.Errorf("%s has another key", target)
 		}
