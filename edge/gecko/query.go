@@ -161,8 +161,8 @@ var (
 	errPage      = refuse("page: it takes a whole number from 1")
 	errChanges   = refuse("price_change_percentage: it takes 1h, 24h, 7d, 14d, 30d, 200d and 1y, separated by commas")
 	errDays      = refuse("days: it takes a whole number from 1, or max")
-	errTimes     = refuse("from, to: they take a time in Unix seconds, the earlier one first")
-	errDate      = refuse("date: it takes a day of the form dd-mm-yyyy")
+	errTimes     = refuse("from, to: they take Unix seconds, yyyy-mm-dd or yyyy-mm-ddThh:mm, the earlier one first")
+	errDate      = refuse("date: it takes a day of the form dd-mm-yyyy or yyyy-mm-dd")
 	errText      = refuse("query: it takes 1 to 64 bytes, up to eight words with blanks between")
 )
 
@@ -438,20 +438,38 @@ func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
 			return errMissing[to]
 		}
 		var ok, also bool
-		q.begin, ok = query.ParseInt(q.unescape(sent[from]))
-		q.end, also = query.ParseInt(q.unescape(sent[to]))
+		q.begin, ok = unixTime(q.unescape(sent[from]))
+		q.end, also = unixTime(q.unescape(sent[to]))
 		if !ok || !also || q.begin < 0 || q.end < q.begin {
 			return errTimes
 		}
 	case Past:
-		t, err := time.Parse("02-01-2006", string(q.unescape(sent[date])))
-		if err != nil {
+		t, ok := timeOf(q.unescape(sent[date]), "02-01-2006", time.DateOnly)
+		if !ok {
 			return errDate
 		}
-		q.begin = t.Unix()
-		q.end = q.begin + day - 1
+		q.begin, q.end = t, t+day-1
 	}
 	return nil
+}
+
+// unixTime reads a time in Unix seconds, or, as CoinGecko's own clients advise, a day or a minute in
+// UTC, which stand for their first second.
+func unixTime(text []byte) (int64, bool) {
+	if n, ok := query.ParseInt(text); ok {
+		return n, true
+	}
+	return timeOf(text, time.DateOnly, "2006-01-02T15:04")
+}
+
+// timeOf returns a time of one of these layouts in Unix seconds.
+func timeOf(text []byte, layouts ...string) (int64, bool) {
+	for _, layout := range layouts {
+		if t, err := time.Parse(layout, string(text)); err == nil {
+			return t.Unix(), true
+		}
+	}
+	return 0, false
 }
 
 // The following make Query a reply.Composer.

@@ -69,6 +69,14 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s has another key", target)
 		}
 	}
+	for target, same := range map[string]string{
+		"coins/a/history?date=2024-02-29": "coins/a/history?date=29-02-2024",
+		"coins/a/market_chart/range?vs_currency=usd&from=2026-11-20&to=2026-11-21T12:30": "coins/a/market_chart/range" +
+			"?vs_currency=usd&from=1795132800&to=1795264200"} {
+		if key(target) != key(same) {
+			t.Errorf("%s has another key than %s", target, same)
+		}
+	}
 	for _, target := range []string{"simple/price?ids=a&vs_currencies=usd,eur",
 		"simple/price?names=a,b&vs_currencies=usd,eur",
 		"simple/price?ids=a,b&vs_currencies=usd", "simple/price?ids=A,b&vs_currencies=usd,eur",
@@ -100,7 +108,8 @@ func TestRefusals(t *testing.T) {
 		"coins/a/market_chart?vs_currency=usd&days=0":                 errDays.Message,
 		"coins/a/market_chart/range?vs_currency=usd&from=2&to=1":      errTimes.Message,
 		"coins/a/market_chart/range?vs_currency=usd&from=2":           "Missing parameter to",
-		"coins/a/history?date=2025-01-01":                             errDate.Message,
+		"coins/a/market_chart/range?vs_currency=usd&from=2&to=1970-1": errTimes.Message,
+		"coins/a/history?date=01-2025-01":                             errDate.Message,
 		"search?query=+":                                              errText.Message,
 	} {
 		path, raw, _ := strings.Cut(target, "?")
