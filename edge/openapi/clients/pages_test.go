@@ -40,20 +40,26 @@ const exampleMarket = "example"
 // a key for five.
 func theMarkets(t *testing.T) []aMarket {
 	t.Helper()
-	simulateOnce.Do(func() {
-		simulated = memstore.New()
-		teststore.SimulateYear(t, simulated, "?assets=2000&seed=1", first)
-		teststore.Change(t, simulated, first.Add(90*time.Second))
-	})
 	markets := []aMarket{
 		{name: exampleMarket, store: openapitest.Market(t), rate: 1, burst: 10},
-		{name: "make run", store: simulated, rate: teststore.DefaultRate, burst: teststore.DefaultBurst},
-		{name: "narrow", store: simulated, rate: 5, burst: 5},
+		{name: "make run", store: simulation(t), rate: teststore.DefaultRate, burst: teststore.DefaultBurst},
+		{name: "narrow", store: simulation(t), rate: 5, burst: 5},
 	}
 	for i := range markets {
 		markets[i].base = openapitest.Start(t, edge.Config{Reader: markets[i].store})
 	}
 	return markets
+}
+
+// simulation returns the market of make run with a year of history at first; it is made once.
+func simulation(t *testing.T) artifacts.Store {
+	t.Helper()
+	simulateOnce.Do(func() {
+		simulated = memstore.New()
+		teststore.SimulateYear(t, simulated, "?assets=2000&seed=1", first)
+		teststore.Change(t, simulated, first.Add(90*time.Second))
+	})
+	return simulated
 }
 
 var (

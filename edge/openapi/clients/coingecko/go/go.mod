@@ -1,0 +1,6 @@
+// A module of its own: nothing of the project uses the client.
+module example.com/marketdata/edge/openapi/clients/coingecko/go
+
+go 1.26.8
+
+require github.com/superoo7/go-gecko v1.0.0

@@ -1,0 +1,283 @@
+package clients
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"example.com/marketdata/edge"
+	"example.com/marketdata/edge/gecko"
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/openapitest"
+	"example.com/marketdata/internal/lab/teststore"
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// geckoFolder names the variable with the folder of clients that no package registry of ours has:
+// pycoingecko and coingecko-python, as their repositories are.
+const geckoFolder = "MARKETDATA_COINGECKO_CLIENTS"
+
+// geckoEdge is an edge with the market of make run that answers programs for CoinGecko, and what
+// they ask it about: the best coin with a contract.
+type geckoEdge struct {
+	base, key                                       string
+	coin, name, symbol, category, platform, address string
+	coins                                           []string // that have a price, 500 of them
+	addresses                                       []string // of the platform, 100 of them
+}
+
+func startGecko(t *testing.T) *geckoEdge {
+	t.Helper()
+	store := simulation(t)
+	g := &geckoEdge{key: teststore.Key(t, store, 1000, 1000).Key, base: openapitest.Start(t,
+		edge.Config{Reader: store, Coins: true})}
+	openapitest.Await(t, g.base, g.key)
+	var list []struct {
+		ID        string
+		Platforms map[string]string
+	}
+	must.OK(t, json.Unmarshal(g.get(t, "coins/list?include_platform=true"), &list))
+	platforms := map[string]map[string]string{}
+	for _, c := range list {
+		platforms[c.ID] = c.Platforms
+	}
+	for _, page := range []string{"1", "2"} {
+		var markets []struct{ ID, Name, Symbol string }
+		must.OK(t, json.Unmarshal(g.get(t, "coins/markets?vs_currency=usd&per_page=250&page="+page), &markets))
+		for _, c := range markets {
+			g.coins = append(g.coins, c.ID)
+			for platform, address := range platforms[c.ID] {
+				if g.coin == "" && strings.HasPrefix(address, "0x") {
+					g.coin, g.name, g.symbol, g.platform, g.address = c.ID, c.Name, c.Symbol, platform, address
+				}
+			}
+		}
+	}
+	for _, c := range list {
+		if address := c.Platforms[g.platform]; address != "" && len(g.addresses) < 100 {
+			g.addresses = append(g.addresses, address)
+		}
+	}
+	var groups []struct {
+		ID string `json:"category_id"`
+	}
+	must.OK(t, json.Unmarshal(g.get(t, "coins/categories/list"), &groups))
+	g.category = groups[0].ID
+	return g
+}
+
+// get returns the edge's answer to a GET of what is below gecko.Prefix, which is a 200.
+func (g *geckoEdge) get(t *testing.T, target string) []byte {
+	t.Helper()
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, g.base+gecko.Prefix+target, nil))(t)
+	req.Header.Set("X-Api-Key", g.key)
+	answer := must.Get(plain.Do(req))(t)
+	defer answer.Body.Close()
+	body := must.Get(io.ReadAll(answer.Body))(t)
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s\n%s", target, answer.Status, body)
+	}
+	return body
+}
+
+// TestCoinGeckoClients has clients that others wrote for CoinGecko ask an edge all that COINGECKO.md
+// lists. What they understood must be what the edge said.
+func TestCoinGeckoClients(t *testing.T) {
+	g := startGecko(t)
+	folder := os.Getenv(geckoFolder)
+	modules := []string{"PYTHONPATH=" + strings.Join([]string{filepath.Join(folder, "coingecko-python/src"),
+		filepath.Join(folder, "pycoingecko"), os.Getenv("PYTHONPATH")}, ":")}
+	for _, c := range []struct {
+		name, dir string
+		command   []string
+		known     func(got, want any) bool
+		part      bool // it does not know all paths
+	}{
+		{name: "coingecko-typescript", dir: "typescript", command: []string{"node", "out/test/coingecko.js"}},
+		{name: "coingecko-python", dir: "coingecko", command: []string{python(), "official.py"}},
+		{name: "pycoingecko", dir: "coingecko", command: []string{python(), "community.py"}},
+		{name: "go-gecko", dir: "coingecko/go", command: []string{"go", "run", "."}, known: inStruct, part: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			have(t, c.command[0])
+			switch {
+			case c.dir == "typescript":
+				compile(t)
+			case c.dir == "coingecko" && folder == "":
+				t.Skipf("%s names no folder with clones of coingecko-python and pycoingecko", geckoFolder)
+			case c.part && os.Getenv(required) == "":
+				t.Skip("make test-clients downloads the client")
+			}
+			address, targets := g.record(t)
+			lines := bytes.Split(bytes.TrimSpace(execute(t, c.dir, modules, append(c.command, address+"/api/v3",
+				g.key, g.coin, g.name, g.symbol, g.category, g.platform, g.address)...)), []byte("\n"))
+			asked := targets()
+			if len(lines) != len(asked) {
+				t.Fatalf("%d answers to %d requests", len(lines), len(asked))
+			}
+			for i, line := range lines {
+				var got, want any
+				must.OK(t, json.Unmarshal(line, &got))
+				must.OK(t, json.Unmarshal(g.get(t, asked[i]), &want))
+				if same := c.known; same == nil && !reflect.DeepEqual(got, want) || same != nil && !same(got, want) {
+					t.Errorf("%s: the client has\n%.2000v\nand the edge\n%.2000v", asked[i], got, want)
+				}
+			}
+			if missing := unasked(t, asked); !c.part && len(missing) > 0 {
+				t.Errorf("the client did not ask %v", missing)
+			}
+		})
+	}
+}
+
+// record starts a server that passes requests on to the edge. targets returns what was asked below
+// gecko.Prefix, without keys.
+func (g *geckoEdge) record(t *testing.T) (address string, targets func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var asked []string
+	proxy := httputil.NewSingleHostReverseProxy(must.Get(url.Parse(g.base))(t))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		target, _ := strings.CutPrefix(keyInQuery.ReplaceAllString(r.URL.RequestURI(), ""), gecko.Prefix)
+		mu.Lock()
+		asked = append(asked, target)
+		mu.Unlock()
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() []string { return asked }
+}
+
+var keyInQuery = regexp.MustCompile(`[?&]x_cg_demo_api_key=[^&]*`)
+
+// unasked returns the paths of the document, and their parameters, that no request has.
+func unasked(t *testing.T, asked []string) (missing []string) {
+	t.Helper()
+	doc := must.Get(openapi3.NewLoader().LoadFromData(gecko.Document))(t)
+	for path, item := range doc.Paths.Map() {
+		pattern := regexp.MustCompile("^" + braces.ReplaceAllString(path[1:], "[^/]+") + "/?$")
+		sent, found := url.Values{}, false
+		for _, target := range asked {
+			path, raw, _ := strings.Cut(target, "?")
+			if !pattern.MatchString(path) {
+				continue
+			}
+			found = true
+			for name, values := range must.Get(url.ParseQuery(raw))(t) {
+				sent[name] = values
+			}
+		}
+		if !found {
+			missing = append(missing, path)
+		}
+		for _, p := range item.Get.Parameters {
+			if p.Value.In == "query" && found && sent[p.Value.Name] == nil {
+				missing = append(missing, path+": "+p.Value.Name)
+			}
+		}
+	}
+	return missing
+}
+
+var braces = regexp.MustCompile(`\{\w+\}`)
+
+// inStruct reports whether got, made of structs with numbers of 32 bits, has all of want that it has
+// fields for; the other fields are empty.
+func inStruct(got, want any) bool {
+	switch got := got.(type) {
+	case map[string]any:
+		m, _ := want.(map[string]any)
+		if data, ok := m["data"].(map[string]any); ok { // go-gecko takes the envelope off /global
+			m = data
+		}
+		if rates, ok := m["rates"].(map[string]any); ok {
+			m = rates
+		}
+		for name, v := range got {
+			if !inStruct(v, m[name]) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		list, _ := want.([]any)
+		for i, v := range got {
+			if len(got) != len(list) || !inStruct(v, list[i]) {
+				return false
+			}
+		}
+		return true
+	case float64:
+		x, _ := want.(float64)
+		return float32(got) == float32(x)
+	}
+	return got == want || got == nil || got == "" && want == nil || got == false && want == nil
+}
+
+// TestCoinGeckoRequests sends the requests that COINGECKO.md lists of other programs, and finds the
+// fields that they read in the answers.
+func TestCoinGeckoRequests(t *testing.T) {
+	g := startGecko(t)
+	ids := url.QueryEscape(strings.Join(g.coins, ","))
+	fill := strings.NewReplacer("{id}", g.coin, "{ids}", ids, "{platform}", url.PathEscape(g.platform),
+		"{address}", g.address, "{addresses}", strings.Join(g.addresses, ","))
+	page := must.Get(os.ReadFile("../../COINGECKO.md"))(t)
+	requests := requestRow.FindAllStringSubmatch(string(page), -1)
+	for _, row := range requests {
+		var answer any
+		must.OK(t, json.Unmarshal(g.get(t, fill.Replace(row[1])), &answer))
+		for _, field := range codeSpan.FindAllStringSubmatch(row[2], -1) {
+			if err := hasField(answer, strings.Split(field[1], "."), fill); err != nil {
+				t.Errorf("%s: %s: %v", row[1], field[1], err)
+			}
+		}
+	}
+	if len(requests) != 7 || len(g.coins) != 500 || len(g.addresses) != 100 {
+		t.Errorf("%d requests about %d coins and %d addresses", len(requests), len(g.coins), len(g.addresses))
+	}
+}
+
+var (
+	requestRow = regexp.MustCompile("(?m)^\\| [^|]*\\| `([^`]+)`[^|]* \\| ([^|]+) \\|[^|]*\\|$")
+	codeSpan   = regexp.MustCompile("`([^`]+)`")
+)
+
+// hasField reports an object without the field; of a list, the first one.
+func hasField(v any, path []string, fill *strings.Replacer) error {
+	switch v := v.(type) {
+	case []any:
+		for _, element := range v {
+			if err := hasField(element, path, fill); err != nil {
+				return err
+			}
+		}
+		if len(v) == 0 {
+			return fmt.Errorf("an empty list where %s belongs", cmp.Or(strings.Join(path, "."), "something"))
+		}
+		return nil
+	case map[string]any:
+		field, ok := v[fill.Replace(path[0])]
+		if !ok || len(path) == 1 {
+			if !ok {
+				return fmt.Errorf("there is no %s", path[0])
+			}
+			return nil
+		}
+		return hasField(field, path[1:], fill)
+	}
+	return fmt.Errorf("%v where %s belongs", v, strings.Join(slices.Clone(path), "."))
+}
