@@ -363,6 +363,9 @@ func (e *Edge) Run(ctx context.Context) error {
 	if e.watcher != nil {
 		running.Go(func() { e.watcher.Run(work) })
 	}
+	if e.fallback != nil {
+		running.Go(func() { e.fallback.Try(work) })
+	}
 	if e.limits != nil {
 		running.Go(func() { e.limits.Run(work) })
 	}

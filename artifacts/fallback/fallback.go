@@ -78,6 +78,15 @@ func New(cfg Config) *Reader {
 		from: map[artifacts.Key]string{}, status: Status{Since: time.Now().UTC()}}
 }
 
+// Try reads the second store's pointer once and logs a warning if it gives none, since a wrong address
+// would show only when the first store is away.
+func (r *Reader) Try(ctx context.Context) {
+	key := artifacts.CurrentKey
+	if _, _, err := r.cfg.Second.Get(ctx, key, key.Limit()); err != nil && ctx.Err() == nil {
+		r.cfg.Log.Warn("the fallback store would not help now: it gives no pointer", "err", err)
+	}
+}
+
 // Status says which store answers; of a nil Reader, that no second one does.
 func (r *Reader) Status() Status {
 	if r == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,6 +56,19 @@ func made(t *testing.T, s state) *faultstore.Store {
 	store := faultstore.New(mem, nil)
 	store.SetHook(in(s))
 	return store
+}
+
+// TestTry: at start a second store without a pointer is reported, and one that is behind is not.
+func TestTry(t *testing.T) {
+	for s, want := range map[state]bool{newest: false, old: false, lacking: true, failing: true} {
+		var log strings.Builder
+		r := New(Config{First: made(t, newest), Second: made(t, s), Check: check,
+			Log: slog.New(slog.NewTextHandler(&log, nil))})
+		r.Try(t.Context())
+		if got := strings.Contains(log.String(), "would not help"); got != want {
+			t.Errorf("%s: %q", s, log.String())
+		}
+	}
 }
 
 // in decides what becomes of reads from a store in a state.
