@@ -71,14 +71,16 @@ test-release: ## make a release twice, and one of every platform, and hold it ag
 test-pages: ## the market board and the API reference in a headless Chromium, in the dark and on a phone too
 	TEST_VIEWS=all MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
 
-screenshots: ## edge/web/screenshots, of every state of the pages
+screenshots: ## edge/web/screenshots, of every state of the pages; edge/gecko/*.png with cointop, ticker 4, tmux and aha
 	MARKETDATA_REQUIRE_BROWSER=1 SCREENSHOTS=$(CURDIR)/edge/web/screenshots $(GO) test -count=1 ./edge/web
+	SCREENSHOTS=$(CURDIR)/edge/gecko $(GO) test -count=1 -run TestCoinGeckoPrograms ./internal/lab/stack
 
 test-clients: ## lint the OpenAPI document; the clients, generated ones, Prism, the packages and the documentation's programs against running edges (npm, pip)
 	@command -v npm >/dev/null || { echo 'test-clients needs node 20.3 or later with npm: https://nodejs.org'; exit 1; }
 	@$(PYTHON) -c 'import setuptools, wheel, pip, tomllib' || { echo 'test-clients needs Python 3.11 or later with pip, setuptools and wheel (apt-get install python3-pip python3-setuptools python3-wheel), and PYTHON=/usr/bin/python3 when another one comes first'; exit 1; }
 	cd edge/openapi/clients/typescript && npm ci --no-audit --no-fund --ignore-scripts
 	MARKETDATA_REQUIRE_CLIENTS=1 PYTHON=$(PYTHON) $(GO) test -count=1 -v ./edge/openapi/clients
+	$(GO) test -count=1 -v -run TestCoinGeckoPrograms ./internal/lab/stack
 
 ##@ At night (what CI has no time for)
 

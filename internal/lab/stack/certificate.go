@@ -18,10 +18,10 @@ import (
 // certificateFile is where clients find the certificate to trust.
 func certificateFile(dir string) string { return filepath.Join(dir, "certificate.pem") }
 
-// makeCertificate makes a certificate for this machine, signed by itself, and
+// makeCertificate makes a certificate for this machine and further names, signed by itself, and
 // returns the file with certificate and key that HAProxy wants. Each start
 // makes a new one.
-func makeCertificate(dir string) (string, error) {
+func makeCertificate(dir string, names ...string) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", err
@@ -34,7 +34,8 @@ func makeCertificate(dir string) (string, error) {
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "marketdata on this machine"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(0, 1, 0),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		DNSNames:    append([]string{"localhost"}, names...),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		IsCA:        true, BasicConstraintsValid: true, // its own issuer

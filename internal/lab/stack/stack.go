@@ -45,7 +45,8 @@ type stack struct {
 	key     string // API key
 	edges   [2]*edge
 	haproxy *local.Program // nil: none
-	listen  string         // HAProxy's address for clients
+	listen  string         // HAProxy's address for clients; "": port 8443, or a free one
+	names   []string       // of HAProxy's certificate, beside this machine's
 	stats   string         // and of its figures
 	source  string
 	newest  time.Time
@@ -134,11 +135,14 @@ func (s *stack) balance(ctx context.Context, program string, config []byte) erro
 	if err := os.WriteFile(file, config, 0o644); err != nil {
 		return err
 	}
-	pem, err := makeCertificate(s.Data)
+	pem, err := makeCertificate(s.Data, s.names...)
 	if err != nil {
 		return err
 	}
-	s.listen, s.stats = local.Free("127.0.0.1:8443"), local.Free("127.0.0.1:8404")
+	if s.listen == "" {
+		s.listen = local.Free("127.0.0.1:8443")
+	}
+	s.stats = local.Free("127.0.0.1:8404")
 	cmd := exec.Command(program, "-db", "-f", file)
 	cmd.Env = append(os.Environ(), "LISTEN="+s.listen, "STATS="+s.stats, "CERT="+pem)
 	for i, e := range s.edges {
