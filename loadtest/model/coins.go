@@ -13,10 +13,29 @@ import (
 // A platform is where an asset has a contract.
 type platform struct{ id, name, address string }
 
-// A rate of the feed: what a unit is worth in US dollars.
-type rate struct {
-	code, name, unit, kind string
-	usd                    *big.Rat
+// A Rate of the feed: what a unit is worth in US dollars.
+type Rate struct {
+	Code, Name, Unit, Type string
+	USD                    *big.Rat
+}
+
+// Coins is what a snapshot of a feed has besides the rows of its listings: only answers for
+// programs of CoinGecko show it.
+type Coins struct {
+	Active int                         // assets
+	Rates  []Rate                      // by code, that of the US dollar among them
+	Chains map[string]Platform         // all platforms, by id
+	On     map[int64]map[string]string // addresses of each asset, by platform
+	// Supplies are circulating, total and most coins of each quoted asset; nil: unknown. Moved is by
+	// how much its price moved in 24 hours.
+	Supplies map[int64][len(supplies)]*big.Rat
+	Moved    map[int64]*big.Rat
+}
+
+// A Platform is what is known of one besides its id.
+type Platform struct {
+	Name, ShortName, Native, Logo string // Native is a slug
+	EVMChainID                    *int64
 }
 
 var (
@@ -71,35 +90,82 @@ func (r *reader) platforms() []platform {
 func (p platform) claim() string { return p.id + "\x00" + p.address }
 
 func (f *feed) rate(r *reader, directory map[string]*asset) row {
-	v := &rate{code: r.required("code"), kind: r.text("type", rateKinds[0])}
-	v.name, v.unit = r.text("name", ""), r.text("unit", "")
-	for _, text := range []*string{&v.name, &v.unit} {
+	v := Rate{Code: r.required("code"), Type: r.text("type", rateKinds[0])}
+	v.Name, v.Unit = r.text("name", ""), r.text("unit", "")
+	for _, text := range []*string{&v.Name, &v.Unit} {
 		if *text == "" {
-			*text = v.code
+			*text = v.Code
 		}
 	}
-	if !rateCode.MatchString(v.code) || !slices.Contains(rateKinds, v.kind) || len(f.rates) == 500 {
+	if !rateCode.MatchString(v.Code) || !slices.Contains(rateKinds, v.Type) || len(f.rates) == 500 {
 		r.fail("code", "not one that is taken")
 	}
-	v.usd = r.decimal("usd", pricePlaces, priceDigits)
+	v.USD = r.decimal("usd", pricePlaces, priceDigits)
 	if key, given := r.fields["asset"]; given {
 		a := directory[r.text("asset", "")]
-		if v.usd != nil || a == nil || key[0] != '"' {
+		if v.USD != nil || a == nil || key[0] != '"' {
 			r.fail("asset", "not known, or a second value")
 			return row{}
 		}
-		v.usd = a.price
+		v.USD = a.price
 	}
-	if one := big.NewRat(1, 1); v.code == "usd" {
-		if _, given := r.fields["asset"]; given || v.usd != nil && v.usd.Cmp(one) != 0 {
+	if one := big.NewRat(1, 1); v.Code == "usd" {
+		if _, given := r.fields["asset"]; given || v.USD != nil && v.USD.Cmp(one) != 0 {
 			r.fail("usd", "not 1")
 		}
-		v.usd = one
+		v.USD = one
 	}
-	if v.usd == nil || v.usd.Sign() == 0 {
+	if v.USD == nil || v.USD.Sign() == 0 {
 		r.fail("usd", "not above 0")
 	}
-	return row{key: v.code, add: func() { f.rates = append(f.rates, v) }}
+	return row{key: v.Code, add: func() { f.rates = append(f.rates, v) }}
+}
+
+// newCoins gathers what a snapshot has for programs of CoinGecko.
+func newCoins(f *feed, st state) *Coins {
+	c := &Coins{Rates: slices.Clone(f.rates), Chains: map[string]Platform{}, On: map[int64]map[string]string{},
+		Supplies: map[int64][len(supplies)]*big.Rat{}, Moved: map[int64]*big.Rat{}}
+	if !slices.ContainsFunc(c.Rates, func(r Rate) bool { return r.Code == "usd" }) {
+		c.Rates = append(c.Rates, Rate{"usd", "US Dollar", "$", rateKinds[0], big.NewRat(1, 1)})
+	}
+	slices.SortFunc(c.Rates, func(a, b Rate) int { return strings.Compare(a.Code, b.Code) })
+	directory := map[string]*asset{"": {}}
+	for _, a := range f.assets {
+		directory[a.key] = a
+	}
+	chainOf := map[string]*group{} // by the slug as a platform's name
+	add := func(g *group) {
+		native := cmp.Or(directory[g.native], directory[""])
+		c.Chains[g.slug] = Platform{g.name, g.displayName, native.slug, native.logo, g.evmChainID}
+	}
+	for _, g := range f.groups[chains] {
+		if other := chainOf[platformID(g.slug)]; other == nil || g.slug < other.slug {
+			chainOf[platformID(g.slug)] = g
+		}
+	}
+	for _, g := range visibleGroups(f, st, chains) {
+		add(g)
+	}
+	for _, a := range f.assets {
+		if a.active {
+			c.Active++
+		}
+		if a.price != nil {
+			c.Supplies[a.id], c.Moved[a.id] = a.supplies, a.moved
+		}
+		c.On[a.id] = map[string]string{}
+		for _, p := range a.platforms {
+			id := p.id
+			if g := chainOf[id]; g != nil {
+				id = g.slug
+				add(g)
+			} else if known := c.Chains[id]; known.Name == "" || p.name < known.Name {
+				c.Chains[id] = Platform{Name: p.name}
+			}
+			c.On[a.id][id] = p.address
+		}
+	}
+	return c
 }
 
 // shown formats an asset's platforms, and a quote's supplies, for Accept.

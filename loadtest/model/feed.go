@@ -37,6 +37,7 @@ type asset struct {
 
 	rank    int // 0: none
 	changes []*big.Rat
+	moved   *big.Rat // in 24 hours
 }
 
 // An exchange of the feed.
@@ -73,7 +74,7 @@ type feed struct {
 	assets    []*asset
 	exchanges []*exchange
 	groups    map[string][]*group // categories and chains
-	rates     []*rate
+	rates     []Rate
 	rejected  map[string]int // rows set aside, by file
 	rows      map[string]int // rows read, by file
 }
@@ -437,8 +438,8 @@ func Accept(
 		}
 	}
 	for _, v := range f.rates {
-		rows[rates][v.code] = Accepted{
-			Row: fmt.Sprintf("%q %s", []string{v.name, v.unit, v.kind}, units(v.usd, pricePlaces))}
+		rows[rates][v.Code] = Accepted{
+			Row: fmt.Sprintf("%q %s", []string{v.Name, v.Unit, v.Type}, units(v.USD, pricePlaces))}
 	}
 	return rows, f.rejected, nil
 }

@@ -104,6 +104,9 @@ func decimal(x *big.Rat, places int) string {
 	return text
 }
 
+// Plain writes x, rounded half to even to the given decimals, in plain notation.
+func Plain(x *big.Rat, places int) string { return decimal(round(x, places), places) }
+
 // percent is the change from base to value in percent, rounded; zero when the
 // base is.
 func percent(base, value *big.Rat) *big.Rat {

@@ -76,12 +76,12 @@ type Filter struct {
 	Values []string
 }
 
-// parameters are those sent, decoded; of a repeated one the first counts, and
-// an empty one is the same as none.
 type parameters map[string]string
 
-func parseParameters(raw string) parameters {
-	first := parameters{}
+// Parameters are those sent, decoded; of a repeated one the first counts, and
+// an empty one is the same as none.
+func Parameters(raw string) map[string]string {
+	first := map[string]string{}
 	for name, values := range allParameters(raw) {
 		if values[0] != "" {
 			first[name] = values[0]
@@ -98,8 +98,8 @@ func allParameters(raw string) map[string][]string {
 			continue
 		}
 		name, value, _ := strings.Cut(pair, "=")
-		name = unescape(name)
-		all[name] = append(all[name], unescape(value))
+		name = Unescape(name)
+		all[name] = append(all[name], Unescape(value))
 	}
 	return all
 }
@@ -163,7 +163,7 @@ var escape = regexp.MustCompile(`^%[0-9A-Fa-f]{2}`)
 
 // unescape decodes a form-encoded name or value. A percent sign that starts no
 // valid escape stands for itself.
-func unescape(s string) string {
+func Unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		switch {
@@ -182,7 +182,8 @@ func unescape(s string) string {
 
 var integerGrammar = regexp.MustCompile(`^-?[0-9]+$`)
 
-func parseInteger(s string) (int64, bool) {
+// Integer reads a whole number as parameters write it.
+func Integer(s string) (int64, bool) {
 	if !integerGrammar.MatchString(s) {
 		return 0, false
 	}
@@ -236,7 +237,7 @@ func (r *parser) number(name string, missing int64) int64 {
 	if !r.sent(name) {
 		return missing
 	}
-	n, ok := parseInteger(r.parameters[name])
+	n, ok := Integer(r.parameters[name])
 	if !ok {
 		r.blame(name)
 	}
@@ -255,7 +256,7 @@ func (q *Query) parseFilters(l listing, r *parser) {
 	if r.sent("id") {
 		var ids []int64
 		for i, e := range r.elements("id") {
-			n, ok := parseInteger(e)
+			n, ok := Integer(e)
 			switch {
 			case ok:
 				ids = append(ids, n)

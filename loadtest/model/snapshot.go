@@ -24,6 +24,8 @@ type Snapshot struct {
 	NoMarkets bool
 	// Series are the windows of history that were supplied, by name.
 	Series map[string]*Series
+	// Coins is what /api/v3/ shows besides; only of feeds.
+	Coins *Coins
 
 	mu     sync.Mutex
 	orders map[string][]*Row            // whole listings, put in order

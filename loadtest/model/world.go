@@ -141,7 +141,13 @@ func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) 
 	next.kept = thin(append(slices.Clone(w.kept), now), at)
 	for _, a := range f.assets {
 		if a.price != nil {
-			a.changes = changes(next.kept, a.key, at)
+			for _, w := range windows {
+				a.changes = append(a.changes, percent(base(next.kept, a.key, at.Add(-w)), a.price))
+			}
+			a.moved = new(big.Rat)
+			if b := base(next.kept, a.key, at.Add(-windows[day])); b.Sign() > 0 {
+				a.moved.Sub(a.price, b)
+			}
 		}
 	}
 	for _, collection := range []string{categories, chains} {
@@ -160,7 +166,7 @@ func (w *World) publish(f *feed, files Files, at time.Time) {
 	s := render(f, w.state, w.settings, at)
 	marketCap, volume := totals(f.assets)
 	s.TotalMarketCap, s.TotalVolume = decimal(marketCap, amountPlaces), decimal(volume, amountPlaces)
-	s.Series = series(w.kept, w.ids[assets], at)
+	s.Series, s.Coins = series(w.kept, w.ids[assets], at), newCoins(f, w.state)
 	s.files, s.state = files, w.state
 	w.retain(s)
 }
@@ -223,6 +229,9 @@ func (w *World) Newest() *Snapshot {
 	}
 	return w.retained[len(w.retained)-1]
 }
+
+// Changed is the newest record of the change job, nil before the first.
+func (w *World) Changed() *Change { return w.change }
 
 // Retained are the snapshots that can be pinned, oldest first.
 func (w *World) Retained() []*Snapshot { return slices.Clone(w.retained) }
@@ -299,22 +308,14 @@ var windows = []time.Duration{
 // day is the index of the 24h window.
 const day = 3
 
-// changes are an asset's changes over the windows at time T, when it has a
-// price: against the earliest price kept inside each window.
-func changes(kept []moment, key string, at time.Time) []*big.Rat {
-	value := kept[len(kept)-1].prices[key]
-	var all []*big.Rat
-	for _, w := range windows {
-		var base *big.Rat
-		for _, m := range kept {
-			if price := m.prices[key]; price != nil && !m.time.Before(at.Add(-w)) {
-				base = price
-				break
-			}
+// base is the earliest price kept of an asset since a time: it has one, its last at least.
+func base(kept []moment, key string, since time.Time) *big.Rat {
+	for _, m := range kept {
+		if price := m.prices[key]; price != nil && !m.time.Before(since) {
+			return price
 		}
-		all = append(all, percent(base, value))
 	}
-	return all
+	panic("model: a quoted asset has no price")
 }
 
 // rankAssets numbers the active assets with a known market cap, the largest

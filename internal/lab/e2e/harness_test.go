@@ -106,7 +106,8 @@ func floors(t failer, settings model.Settings) market.Settings {
 // start starts an edge, which has nothing but the store.
 func (p *pair) start() {
 	p.t.Helper()
-	p.edge = testedge.Start(p.t, testedge.Config{Reader: p.store, AuthOff: true, Poll: p.poll, CacheSize: 8 << 20})
+	p.edge = testedge.Start(p.t, testedge.Config{Reader: p.store, AuthOff: true, Poll: p.poll, CacheSize: 8 << 20,
+		Coins: true})
 	conn := client.New(must.Get(client.ParseEndpoint(p.edge.URL, false))(p.t))
 	conn.Timeout = 30 * time.Second
 	p.conn = conn

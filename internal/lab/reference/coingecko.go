@@ -1,0 +1,809 @@
+package reference
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"math"
+	"math/big"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/marketdata/loadtest/model"
+)
+
+// CoinPrefix is the path of all endpoints for programs of CoinGecko.
+const CoinPrefix = "/api/v3/"
+
+// Coins answers them from a snapshot of a feed: a plain reading of edge/COINGECKO.md, with
+// rationals, maps and encoding/json.
+type Coins struct {
+	*model.Snapshot
+	change string // of the total, in percent
+	assets []row  // by id
+	quotes map[int64]row
+	rates  map[string]*big.Rat
+}
+
+// A CoinAnswer is what must be answered.
+type CoinAnswer struct {
+	Status int
+	Blame  []string // a 400 names one of these
+	Shape  string   // of a 200, as it is published
+	Body   any      // of a 200, and of a coin's 404: what is known of it
+}
+
+// row is a row of a listing, decoded with its numbers as they are written.
+type row map[string]any
+
+func decode(text string) (r row) {
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.UseNumber()
+	if err := d.Decode(&r); err != nil {
+		panic("reference: " + err.Error())
+	}
+	return r
+}
+
+// at is what stands in r at a path; nil for nothing.
+func (r row) at(path ...string) any {
+	var v any = map[string]any(r)
+	for _, name := range path {
+		object, _ := v.(map[string]any)
+		v = object[name]
+	}
+	return v
+}
+
+func (r row) text(path ...string) string { return cmp.Or(r.at(path...), any("")).(string) }
+func (r row) slug() string               { return r.text("slug") }
+
+func (r row) id() int64 {
+	n, _ := r.at("id").(json.Number).Int64()
+	return n
+}
+
+// rank is 0 for none.
+func (r row) rank() int64 {
+	n, _ := cmp.Or(r.at("rank"), any(json.Number("0"))).(json.Number).Int64()
+	return n
+}
+
+// number is a decimal of the row; nil: null, or none.
+func (r row) number(path ...string) *big.Rat {
+	text, _ := r.at(path...).(string)
+	x, _ := new(big.Rat).SetString(text)
+	return x
+}
+
+// NewCoins makes a snapshot ready. c is the change record in force, nil for none.
+func NewCoins(s *model.Snapshot, c *model.Change) *Coins {
+	q, _ := model.Parse(model.Prefix + "global")
+	global := decode(s.Answer(q, c).Body)
+	all := &Coins{Snapshot: s, quotes: map[int64]row{}, rates: map[string]*big.Rat{},
+		change: cmp.Or(global.text("result", "total_market_cap_change_percentage_24h"), "0")}
+	for _, r := range s.Lists["assets"] {
+		all.assets = append(all.assets, decode(r.WithTail))
+	}
+	for _, r := range s.Lists["markets"] {
+		all.quotes[r.ID] = decode(r.WithTail)
+	}
+	for _, r := range s.Coins.Rates {
+		all.rates[r.Code] = r.USD
+	}
+	return all
+}
+
+// coinQuestion is one request: the variable elements of its path, its parameters, and which of these
+// are at fault.
+type coinQuestion struct {
+	*Coins
+	path []string
+	sent map[string]string
+	bad  []string
+}
+
+// coinPaths are the paths, a more special one before one that covers it. An answer of nil is a coin
+// that is not known.
+var coinPaths = []struct {
+	path, shape string
+	answer      func(*coinQuestion) any
+}{
+	{"ping", "PingServer", func(*coinQuestion) any { return row{"gecko_says": "(V3) To the Moon!"} }},
+	{"simple/price", "SimplePrice", (*coinQuestion).simplePrice},
+	{"simple/token_price/{}", "SimplePrice", (*coinQuestion).simplePrice},
+	{"simple/supported_vs_currencies", "SupportedCurrencies", (*coinQuestion).currencies},
+	{"coins/list", "CoinsList", (*coinQuestion).list},
+	{"coins/markets", "CoinsMarkets", (*coinQuestion).markets},
+	{"coins/categories/list", "CategoriesList", (*coinQuestion).categoryNames},
+	{"coins/categories", "Categories", (*coinQuestion).categories},
+	{"coins/{}", "CoinsID", (*coinQuestion).coin},
+	{"coins/{}/market_chart", "CoinsMarketChart", (*coinQuestion).chart},
+	{"coins/{}/market_chart/range", "CoinsMarketChart", (*coinQuestion).chartRange},
+	{"coins/{}/history", "CoinsIdHistory", (*coinQuestion).past},
+	{"coins/{}/contract/{}", "CoinsContractAddress", (*coinQuestion).coin},
+	{"coins/{}/contract/{}/market_chart", "CoinsMarketChart", (*coinQuestion).chart},
+	{"coins/{}/contract/{}/market_chart/range", "CoinsMarketChart", (*coinQuestion).chartRange},
+	{"exchange_rates", "ExchangeRates", (*coinQuestion).exchangeRates},
+	{"asset_platforms", "AssetPlatforms", (*coinQuestion).platforms},
+	{"exchanges/list", "ExchangesList", (*coinQuestion).exchangeNames},
+	{"exchanges", "Exchanges", (*coinQuestion).exchanges},
+	{"search/trending", "TrendingSearch", (*coinQuestion).trending},
+	{"search", "Search", (*coinQuestion).search},
+	{"global", "Global", (*coinQuestion).global},
+}
+
+// Answer is what must be answered to a request for what is below CoinPrefix.
+func (c *Coins) Answer(target string) CoinAnswer {
+	path, raw, _ := strings.Cut(target, "?")
+	for _, p := range coinPaths {
+		q := &coinQuestion{Coins: c, sent: model.Parameters(raw)}
+		want, got := strings.Split(p.path, "/"), strings.Split(path, "/")
+		same := len(want) == len(got)
+		for i := 0; same && i < len(want); i++ {
+			if same = want[i] == got[i] || want[i] == "{}" && got[i] != ""; want[i] == "{}" {
+				// In a path a plus is a plus.
+				q.path = append(q.path, model.Unescape(strings.ReplaceAll(got[i], "+", "%2B")))
+			}
+		}
+		if !same {
+			continue
+		}
+		switch body := p.answer(q); {
+		case len(q.bad) > 0:
+			return CoinAnswer{Status: 400, Blame: q.bad}
+		case body == nil:
+			return CoinAnswer{Status: 404, Body: row{"error": "coin not found"}}
+		default:
+			return CoinAnswer{Status: 200, Shape: p.shape, Body: body}
+		}
+	}
+	return CoinAnswer{Status: 404}
+}
+
+// Parameters.
+
+func (q *coinQuestion) blame(name string) { q.bad = append(q.bad, name) }
+
+func (q *coinQuestion) has(name string, otherwise bool) bool {
+	switch model.Fold(q.sent[name]) {
+	case "":
+		return otherwise
+	case "true", "1":
+		return true
+	case "false", "0":
+		return false
+	}
+	q.blame(name)
+	return false
+}
+
+// one is a parameter's value, among those that it takes; the first without one.
+func (q *coinQuestion) one(name string, values ...string) string {
+	v := model.Fold(q.sent[name])
+	if v == "" {
+		return values[0]
+	}
+	if !slices.Contains(values, v) {
+		q.blame(name)
+	}
+	return v
+}
+
+func (q *coinQuestion) whole(name string, low, high, otherwise int64) int64 {
+	v := q.sent[name]
+	n, ok := model.Integer(v)
+	if v == "" && low <= otherwise {
+		return otherwise
+	}
+	if !ok || n < low || n > high {
+		q.blame(name)
+	}
+	return n
+}
+
+func (q *coinQuestion) elements(name, text string) (list []string) {
+	for v := range strings.SplitSeq(text, ",") {
+		if v = strings.TrimSpace(v); v != "" {
+			list = append(list, v)
+		}
+	}
+	if len(list) > 500 {
+		q.blame(name)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// codes are the currencies that a parameter names: one, or some.
+func (q *coinQuestion) codes(name string, most int) []string {
+	list := q.elements(name, model.Fold(q.sent[name]))
+	unknown := func(code string) bool { return q.rates[code] == nil }
+	if len(list) == 0 || most == 1 && strings.Contains(q.sent[name], ",") || slices.ContainsFunc(list, unknown) {
+		q.blame("vs_currenc")
+		return []string{"usd"}
+	}
+	return list
+}
+
+func (q *coinQuestion) places() int {
+	v := model.Fold(q.sent["precision"])
+	n, ok := model.Integer(v)
+	if v == "" || v == "full" {
+		return 18
+	}
+	if !ok || n < 0 || n > 18 {
+		q.blame("precision")
+	}
+	return int(n)
+}
+
+// Numbers.
+
+// plain writes x, rounded half to even.
+func plain(x *big.Rat, places int) json.Number { return json.Number(model.Plain(x, places)) }
+
+// in is a figure in US dollars in another currency. One that is unknown, or has 78 digits, is null.
+func (q *coinQuestion) in(code string, x *big.Rat, places int) any {
+	if x == nil {
+		return nil
+	}
+	n := plain(new(big.Rat).Quo(x, q.rates[code]), places)
+	whole, _, _ := strings.Cut(string(n), ".")
+	if len(whole)+places > 77 {
+		return nil
+	}
+	return n
+}
+
+func (q *coinQuestion) inAll(x *big.Rat) row {
+	all := row{}
+	for code := range q.rates {
+		if v := q.in(code, x, 18); v != nil {
+			all[code] = v
+		}
+	}
+	return all
+}
+
+func exact(x *big.Rat) any {
+	if x == nil {
+		return nil
+	}
+	return plain(x, 18)
+}
+
+func percent(quote row, window string) any { return exact(quote.number("percent_change", window)) }
+
+// diluted is the price of all coins that there will ever be, or of all that there are.
+func (q *coinQuestion) diluted(quote row) *big.Rat {
+	known := q.Snapshot.Coins.Supplies[quote.id()]
+	if supply := cmp.Or(known[2], known[1]); supply != nil {
+		return new(big.Rat).Mul(quote.number("price"), supply)
+	}
+	return nil
+}
+
+// Coins.
+
+// best is the matching asset of the best rank; nil: there is none.
+func (c *Coins) best(match func(row) bool) (best row) {
+	for _, a := range c.assets {
+		if match(a) && (best == nil || a.rank() > 0 && (best.rank() == 0 || a.rank() < best.rank())) {
+			best = a
+		}
+	}
+	return best
+}
+
+func same(field, text string) func(row) bool {
+	return func(a row) bool { return model.Fold(a.text(field)) == model.Fold(text) }
+}
+
+var evmAddress = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
+
+// address is a contract's as it is answered.
+func address(text string) string {
+	if evmAddress.MatchString(text) {
+		return strings.ToLower(text)
+	}
+	return text
+}
+
+func (q *coinQuestion) at(platform, contract string) row {
+	return q.best(func(a row) bool {
+		have, ok := q.Snapshot.Coins.On[a.id()][platform]
+		return ok && have == address(contract)
+	})
+}
+
+// named are the assets that a request names, by the names under which they are answered.
+func (q *coinQuestion) named() (coins map[string]row, asked bool) {
+	coins = map[string]row{}
+	all := q.one("include_tokens", "top", "all") == "all"
+	for _, by := range []string{"ids", "names", "symbols", "contract_addresses"} {
+		if q.sent[by] == "" || asked {
+			continue
+		}
+		asked = true
+		found := 0
+		list := q.elements(by, q.sent[by])
+		if by == "symbols" && all {
+			list = q.elements(by, model.Fold(q.sent[by]))
+		}
+		for _, v := range list {
+			key, a := v, row(nil)
+			switch by {
+			case "ids":
+				a = q.best(func(a row) bool { return a.slug() == v })
+			case "names":
+				a = q.best(same("name", v))
+			case "contract_addresses":
+				key, a = address(v), q.at(q.path[0], v)
+			default:
+				if a = q.best(same("symbol", v)); all {
+					for _, a := range q.assets {
+						if found < 500 && same("symbol", v)(a) {
+							coins[a.slug()] = a
+							found++
+						}
+					}
+					continue
+				}
+			}
+			if a != nil {
+				coins[key] = a
+			}
+		}
+	}
+	return coins, asked
+}
+
+func (q *coinQuestion) simplePrice() any {
+	codes, places := q.codes("vs_currencies", 500), q.places()
+	marketCap, volume := q.has("include_market_cap", false), q.has("include_24hr_vol", false)
+	change, at := q.has("include_24hr_change", false), q.has("include_last_updated_at", false)
+	if len(q.path) == 0 {
+		delete(q.sent, "contract_addresses")
+	} else {
+		q.sent["ids"], q.sent["names"], q.sent["symbols"], q.sent["include_tokens"] = "", "", "", ""
+	}
+	coins, asked := q.named()
+	if !asked && len(q.path) == 0 {
+		q.blame("ids, names or symbols")
+	} else if !asked {
+		q.blame("contract_addresses")
+	}
+	answer := row{}
+	for key, a := range coins {
+		figures, quote := row{}, q.quotes[a.id()]
+		answer[key] = figures
+		if quote == nil {
+			continue
+		}
+		for _, code := range codes {
+			figures[code] = q.in(code, quote.number("price"), places)
+			if v := q.in(code, quote.number("market_cap"), 18); marketCap && v != nil {
+				figures[code+"_market_cap"] = v
+			}
+			if volume {
+				figures[code+"_24h_vol"] = q.in(code, quote.number("volume"), 18)
+			}
+			if change && code == "usd" {
+				figures[code+"_24h_change"] = percent(quote, "24h")
+			}
+		}
+		if at {
+			figures["last_updated_at"] = q.Time.Unix()
+		}
+	}
+	return answer
+}
+
+func (q *coinQuestion) updated() string { return q.Time.Format(model.TimeFormat) }
+
+func identity(a row) row {
+	return row{"id": a.slug(), "symbol": a.text("symbol"), "name": a.text("name")}
+}
+
+func (q *coinQuestion) list() any {
+	with := q.has("include_platform", false)
+	return each(q.assets, func(a row) row {
+		item := identity(a)
+		if with {
+			item["platforms"] = q.Snapshot.Coins.On[a.id()]
+		}
+		return item
+	})
+}
+
+// sorted are rows of a listing in an order such as volume_desc.
+func (q *coinQuestion) sorted(listing, key string, desc bool) (rows []row) {
+	var list []*model.Row
+	for i := range q.Lists[listing] {
+		list = append(list, &q.Lists[listing][i])
+	}
+	slices.SortFunc(list, model.Order(key, desc))
+	for _, r := range list {
+		rows = append(rows, decode(cmp.Or(r.WithTail, r.JSON)))
+	}
+	return rows
+}
+
+// page cuts one out of a listing.
+func (q *coinQuestion) page(list []row) []row {
+	size := q.whole("per_page", 1, 250, 100)
+	number := q.whole("page", 1, math.MaxInt64, 1)
+	first := min(max(number-1, 0), math.MaxInt32) * size
+	return list[min(max(first, 0), int64(len(list))):min(max(first+size, 0), int64(len(list)))]
+}
+
+func (q *coinQuestion) markets() any {
+	code, places, sparkline := q.codes("vs_currency", 1)[0], q.places(), q.has("sparkline", false)
+	key, direction, _ := strings.Cut(strings.Replace(q.one("order", "market_cap_desc", "market_cap_asc", "volume_desc",
+		"volume_asc", "id_asc", "id_desc"), "market_cap", "cap", 1), "_")
+	key = map[string]string{"cap": "market_cap", "volume": "volume"}[key]
+	changes := q.elements("price_change_percentage", model.Fold(q.sent["price_change_percentage"]))
+	for _, w := range changes {
+		if !slices.Contains([]string{"1h", "24h", "7d", "14d", "30d", "200d", "1y"}, w) {
+			q.blame("price_change_percentage")
+		}
+	}
+	group := q.sent["category"]
+	if group != "" {
+		q.sent["ids"], q.sent["names"], q.sent["symbols"] = "", "", ""
+	}
+	delete(q.sent, "contract_addresses")
+	named, asked := q.named()
+	ids := map[int64]bool{}
+	for _, a := range named {
+		ids[a.id()] = true
+	}
+	list := q.page(slices.DeleteFunc(q.sorted("markets", cmp.Or(key, "slug"), direction == "desc"), func(m row) bool {
+		in, _ := m.at("groups", "categories").([]any)
+		return asked && !ids[m.id()] || group != "" && !slices.Contains(in, any(group))
+	}))
+	return each(list, func(m row) row {
+		item := q.market(m, code, places, sparkline)
+		for _, w := range changes {
+			if code == "usd" {
+				item["price_change_percentage_"+w+"_in_currency"] = percent(m, w)
+			}
+		}
+		return item
+	})
+}
+
+func (q *coinQuestion) market(m row, code string, places int, sparkline bool) row {
+	known := q.Snapshot.Coins.Supplies[m.id()]
+	item := identity(m)
+	maps.Copy(item, row{"image": m.text("logo"), "current_price": q.in(code, m.number("price"), places),
+		"market_cap": q.in(code, m.number("market_cap"), 18), "market_cap_rank": m.at("rank"),
+		"fully_diluted_valuation": q.in(code, q.diluted(m), 18),
+		"total_volume":            q.in(code, m.number("volume"), 18), "circulating_supply": exact(known[0]),
+		"total_supply": exact(known[1]), "max_supply": exact(known[2]), "last_updated": q.updated()})
+	if code == "usd" {
+		item["price_change_24h"] = exact(q.Snapshot.Coins.Moved[m.id()])
+		item["price_change_percentage_24h"] = percent(m, "24h")
+	}
+	if sparkline {
+		item["sparkline_in_7d"] = row{"price": q.sparkline(m.id(), code, places)}
+	}
+	return item
+}
+
+func (q *coinQuestion) points(window string, id int64) []model.Point {
+	if s := q.Series[window]; s != nil {
+		return s.Points(id)
+	}
+	return nil
+}
+
+func (q *coinQuestion) priceIn(code string, p model.Point, places int) any {
+	x, _ := new(big.Rat).SetString(p.Price)
+	return q.in(code, x, places)
+}
+
+func (q *coinQuestion) sparkline(id int64, code string, places int) []any {
+	prices := []any{}
+	for _, p := range q.points("7d", id) {
+		prices = append(prices, q.priceIn(code, p, places))
+	}
+	return prices
+}
+
+// theCoin is the asset that the path names; nil: it is not known.
+func (q *coinQuestion) theCoin() row {
+	if len(q.path) == 2 {
+		return q.at(q.path[0], q.path[1])
+	}
+	return q.best(func(a row) bool { return a.slug() == q.path[0] })
+}
+
+func (q *coinQuestion) coin() any {
+	market, sparkline := q.has("market_data", true), q.has("sparkline", false)
+	details := q.has("include_categories_details", false)
+	a := q.theCoin()
+	if a == nil {
+		return nil
+	}
+	on, quote, item := q.Snapshot.Coins.On[a.id()], q.quotes[a.id()], identity(a)
+	contracts, homepage, groups, named := row{}, []any{}, []any{}, []any{}
+	for platform, address := range on {
+		contracts[platform] = row{"contract_address": address}
+		if len(on) == 1 {
+			item["asset_platform_id"] = platform
+		}
+	}
+	if website := a.text("links", "website"); website != "" {
+		homepage = append(homepage, website)
+	}
+	slugs, _ := quote.at("groups", "categories").([]any)
+	for _, slug := range slugs {
+		for _, g := range q.sorted("categories", "id", false) {
+			if g.slug() == slug {
+				groups = append(groups, g.text("name"))
+				named = append(named, row{"id": slug, "name": g.text("name")})
+			}
+		}
+	}
+	maps.Copy(item, row{"web_slug": a.slug(), "platforms": on, "detail_platforms": contracts, "categories": groups,
+		"image": image(a, "thumb", "small", "large"), "market_cap_rank": a.at("rank"), "last_updated": q.updated(),
+		"links": row{"homepage": homepage, "whitepaper": a.text("links", "whitepaper"),
+			"blockchain_site": a.at("explorers")}})
+	if len(q.path) == 2 {
+		item["contract_address"] = address(q.path[1])
+	}
+	if details {
+		item["categories_details"] = named
+	}
+	if market {
+		item["market_data"] = q.marketData(a, quote, sparkline)
+	}
+	return item
+}
+
+func image(a row, sizes ...string) row {
+	all := row{}
+	for _, size := range sizes {
+		if logo := a.text("logo"); logo != "" {
+			all[size] = logo
+		}
+	}
+	return all
+}
+
+func (q *coinQuestion) marketData(a, quote row, sparkline bool) row {
+	known := q.Snapshot.Coins.Supplies[a.id()]
+	data := row{"current_price": q.inAll(quote.number("price")), "market_cap": q.inAll(quote.number("market_cap")),
+		"total_volume": q.inAll(quote.number("volume")), "market_cap_rank": a.at("rank"), "last_updated": q.updated()}
+	if sparkline {
+		data["sparkline_7d"] = q.sparkline(a.id(), "usd", 18)
+	}
+	if quote == nil {
+		return data
+	}
+	data["fully_diluted_valuation"] = q.inAll(q.diluted(quote))
+	data["circulating_supply"], data["total_supply"] = exact(known[0]), exact(known[1])
+	data["max_supply"] = exact(known[2])
+	moved := exact(q.Snapshot.Coins.Moved[a.id()])
+	data["price_change_24h"], data["price_change_24h_in_currency"] = moved, row{"usd": moved}
+	for _, w := range []string{"1h", "24h", "7d", "30d", "1y"} {
+		data["price_change_percentage_"+w+"_in_currency"] = row{"usd": percent(quote, w)}
+		if w != "1h" {
+			data["price_change_percentage_"+w] = percent(quote, w)
+		}
+	}
+	return data
+}
+
+// between are an asset's points of a time, from the finest window that covers it.
+func (q *coinQuestion) between(id int64, begin, end time.Time) (points []model.Point) {
+	window := model.Windows[len(model.Windows)-1]
+	for _, w := range slices.Backward(model.Windows) {
+		if !begin.Before(q.Time.Add(-w.Length)) {
+			window = w
+		}
+	}
+	for _, p := range q.points(window.Name, id) {
+		if !p.Time.Before(begin) && !p.Time.After(end) {
+			points = append(points, p)
+		}
+	}
+	return points
+}
+
+func (q *coinQuestion) chart() any {
+	days := int64(math.MaxInt32)
+	if model.Fold(q.sent["days"]) != "max" {
+		days = min(days, q.whole("days", 1, math.MaxInt64, 0))
+	}
+	return q.prices(time.Unix(q.Time.Unix()-days*24*60*60, 0), q.Time)
+}
+
+func (q *coinQuestion) chartRange() any {
+	from := q.whole("from", 0, math.MaxInt64, -1)
+	to := q.whole("to", max(from, 0), math.MaxInt64, -1)
+	const end = 1 << 40 // within which times are
+	return q.prices(time.Unix(min(from, end), 0), time.Unix(min(to, end), 0))
+}
+
+func (q *coinQuestion) prices(begin, end time.Time) any {
+	code, places, a, prices := q.codes("vs_currency", 1)[0], q.places(), q.theCoin(), []any{}
+	if a == nil {
+		return nil
+	}
+	for _, p := range q.between(a.id(), begin, end) {
+		prices = append(prices, []any{p.Time.UnixMilli(), q.priceIn(code, p, places)})
+	}
+	return row{"prices": prices}
+}
+
+func (q *coinQuestion) past() any {
+	begin, err := time.Parse("02-01-2006", q.sent["date"])
+	if err != nil {
+		q.blame("date")
+	}
+	a := q.theCoin()
+	if a == nil {
+		return nil
+	}
+	item, data := identity(a), row{}
+	if points := q.between(a.id(), begin, begin.Add(24*time.Hour-time.Second)); len(points) > 0 {
+		x, _ := new(big.Rat).SetString(points[0].Price)
+		data["current_price"] = q.inAll(x)
+	}
+	item["image"], item["market_data"] = image(a, "thumb", "small"), data
+	return item
+}
+
+// Whole collections.
+
+// each makes an item of each row.
+func each[T any](rows []T, item func(T) row) any {
+	list := []any{}
+	for _, r := range rows {
+		list = append(list, item(r))
+	}
+	return list
+}
+
+func (q *coinQuestion) currencies() any {
+	codes := []any{}
+	for _, r := range q.Snapshot.Coins.Rates {
+		codes = append(codes, r.Code)
+	}
+	return codes
+}
+
+func (q *coinQuestion) exchangeRates() any {
+	rates := row{}
+	if bitcoin := q.rates["btc"]; bitcoin != nil {
+		for _, r := range q.Snapshot.Coins.Rates {
+			rates[r.Code] = row{"name": r.Name, "unit": r.Unit, "type": r.Type, "value": q.in(r.Code, bitcoin, 18)}
+		}
+	}
+	return row{"rates": rates}
+}
+
+func (q *coinQuestion) platforms() any {
+	return each(slices.Sorted(maps.Keys(q.Snapshot.Coins.Chains)), func(id string) row {
+		p := q.Snapshot.Coins.Chains[id]
+		item := row{"id": id, "name": p.Name, "shortname": p.ShortName, "chain_identifier": p.EVMChainID,
+			"native_coin_id": p.Native, "image": image(row{"logo": p.Logo}, "thumb", "small", "large")}
+		if p.Native == "" {
+			item["native_coin_id"] = nil
+		}
+		return item
+	})
+}
+
+func (q *coinQuestion) categoryNames() any {
+	return each(q.sorted("categories", "id", false), func(g row) row {
+		return row{"category_id": g.slug(), "name": g.text("name")}
+	})
+}
+
+func (q *coinQuestion) categories() any {
+	order := q.one("order", "market_cap_desc", "market_cap_asc", "name_desc", "name_asc", "market_cap_change_24h_desc",
+		"market_cap_change_24h_asc")
+	key := "market_cap"
+	switch {
+	case strings.Contains(order, "change"): // of which nothing is known
+		key, order = "id", ""
+	case strings.HasPrefix(order, "name"):
+		key = "name"
+	}
+	ranked := q.sorted("markets", "rank", false)
+	return each(q.sorted("categories", key, strings.HasSuffix(order, "desc")), func(g row) row {
+		leaders, logos := []any{}, []any{}
+		for _, m := range ranked {
+			in, _ := m.at("groups", "categories").([]any)
+			if m.rank() > 0 && slices.Contains(in, any(g.slug())) && len(leaders) < 3 {
+				leaders, logos = append(leaders, m.slug()), append(logos, m.text("logo"))
+			}
+		}
+		return row{"id": g.slug(), "name": g.text("name"), "market_cap": exact(g.number("market", "market_cap")),
+			"volume_24h": exact(g.number("market", "volume_24h")), "top_3_coins_id": leaders, "top_3_coins": logos,
+			"updated_at": q.updated()}
+	})
+}
+
+func (q *coinQuestion) exchangeNames() any {
+	return each(q.sorted("exchanges", "id", false), func(e row) row {
+		return row{"id": e.slug(), "name": e.text("name")}
+	})
+}
+
+func (q *coinQuestion) exchanges() any {
+	return each(q.page(q.sorted("exchanges", "volume", true)), func(e row) row {
+		volume := any(0)
+		if x := e.number("market", "volume_24h"); x != nil && q.rates["btc"] != nil {
+			volume = q.in("btc", x, 18)
+		}
+		return row{"id": e.slug(), "name": e.text("name"), "url": e.text("links", "website"), "image": e.text("logo"),
+			"trade_volume_24h_btc": volume}
+	})
+}
+
+func (q *coinQuestion) search() any {
+	asked, _ := model.Parse(model.Prefix + "search?q=" + url.QueryEscape(q.sent["query"]))
+	list := []any{}
+	if asked == nil {
+		q.blame("query")
+		return list
+	}
+	found := decode(q.Snapshot.Answer(asked, nil).Body)
+	for _, v := range found.at("result", "items").([]any) {
+		a := row(v.(map[string]any))
+		item := identity(a)
+		item["api_symbol"], item["market_cap_rank"] = a.slug(), a.at("rank")
+		item["thumb"], item["large"] = a.text("logo"), a.text("logo")
+		list = append(list, item)
+	}
+	return row{"coins": list}
+}
+
+func (q *coinQuestion) trending() any {
+	list := []any{}
+	for i, r := range q.Lists["trending"] {
+		t := decode(r.JSON)
+		bitcoin := func(name string) string {
+			if q.rates["btc"] == nil {
+				return ""
+			}
+			return string(q.in("btc", t.number(name), 18).(json.Number))
+		}
+		item := identity(t)
+		maps.Copy(item, row{"coin_id": t.id(), "market_cap_rank": q.quotes[t.id()].rank(), "thumb": t.text("logo"),
+			"small": t.text("logo"), "large": t.text("logo"), "slug": t.slug(),
+			"price_btc": json.Number(cmp.Or(bitcoin("price"), "0")), "score": i, "data": row{
+				"price":     exact(t.number("price")),
+				"price_btc": bitcoin("price"), "price_change_percentage_24h": row{"usd": percent(t, "24h")},
+				"market_cap": t.text("market_cap"), "market_cap_btc": bitcoin("market_cap"),
+				"total_volume": t.text("volume"), "total_volume_btc": bitcoin("volume")}})
+		list = append(list, row{"item": item})
+	}
+	return row{"coins": list}
+}
+
+func (q *coinQuestion) global() any {
+	total, _ := new(big.Rat).SetString(q.TotalMarketCap)
+	volume, _ := new(big.Rat).SetString(q.TotalVolume)
+	shares := row{}
+	for _, m := range q.sorted("markets", "rank", false) {
+		symbol := strings.ToLower(m.text("symbol"))
+		if m.rank() > 0 && m.rank() <= 10 && shares[symbol] == nil {
+			share := new(big.Rat).Quo(m.number("market_cap"), total)
+			shares[symbol] = plain(share.Mul(share, big.NewRat(100, 1)), 12)
+		}
+	}
+	return row{"data": row{"active_cryptocurrencies": q.Snapshot.Coins.Active, "markets": len(q.Lists["exchanges"]),
+		"total_market_cap": q.inAll(total), "total_volume": q.inAll(volume), "updated_at": q.Time.Unix(),
+		"market_cap_percentage":                shares,
+		"market_cap_change_percentage_24h_usd": json.Number(q.change), "volume_change_percentage_24h_usd": 0}}
+}
