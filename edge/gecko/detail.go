@@ -160,8 +160,8 @@ func (c *composer) groupsOf(id uint64) error {
 	})
 	c.add(`]`)
 	if c.flags.has(details) {
-		c.field(`,"categories_details":[`, c.names)
-		c.add(`]`)
+		c.add(`,"categories_details":[`)
+		c.Body = append(append(c.Body, c.names...), ']')
 	}
 	return err
 }

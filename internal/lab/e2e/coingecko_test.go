@@ -233,6 +233,7 @@ func oddCoins(at time.Time, price string) model.Files {
 // mistake is a 400 or a 404.
 func FuzzCoinGecko(f *testing.F) {
 	for _, target := range []string{
+		"coins/a%20b?include_categories_details=true", // the first, when nothing has been put together
 		"coins/%22d%22%20%5C/market_chart?vs_currency=sats&days=1",
 		"coins/bitcoin/market_chart/range?vs_currency=EUR&from=0&to=9999999999&precision=2",
 		"coins/some-chain/contract/So1aNa/market_chart?vs_currency=btc&days=max",
