@@ -177,7 +177,7 @@ func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	at := 0
 	for i := range n {
 		if want := endpoints[e].path[i]; want[0] == '{' && at < len(q.path) {
-			q.path[at] = q.keep(query.AppendUnescaped(q.buf, elements[i]))
+			q.path[at] = q.keep(appendElement(q.buf, elements[i]))
 			at++
 		}
 	}
@@ -188,6 +188,18 @@ func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	}
 	return cmp.Or(q.readFlags(&sent), q.readLookup(&sent), q.readCurrencies(&sent), q.readPage(&sent),
 		q.readChanges(&sent), q.readTimes(&sent), q.readText(&sent))
+}
+
+// appendElement appends an element of a path, unescaped: there, other than in a query, + is itself.
+func appendElement(dst, element []byte) []byte {
+	for more := true; more; {
+		var part []byte
+		part, element, more = bytes.Cut(element, []byte{'+'})
+		if dst = query.AppendUnescaped(dst, part); more {
+			dst = append(dst, '+')
+		}
+	}
+	return dst
 }
 
 // keep returns what was appended to q.buf.
