@@ -146,7 +146,7 @@ func (c *composer) groupsOf(id uint64) error {
 			return
 		}
 		var group []byte
-		if group, err = c.category(slug[1 : len(slug)-1]); group == nil {
+		if group, err = c.category(unescaped(slug)); group == nil {
 			return
 		}
 		name := textOf(group, `,"name":`)
@@ -179,7 +179,7 @@ func (c *composer) category(slug []byte) ([]byte, error) {
 		return nil, err
 	}
 	row := s.Row(i)
-	if have := textOf(row, `,"slug":`); !bytes.Equal(have[1:len(have)-1], slug) && !isText(have, slug, &c.folded) {
+	if !isText(textOf(row, `,"slug":`), slug, &c.folded) {
 		return nil, nil
 	}
 	return row, nil

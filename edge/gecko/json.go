@@ -2,6 +2,7 @@ package gecko
 
 import (
 	"bytes"
+	"encoding/json"
 	"unicode/utf8"
 )
 
@@ -86,6 +87,16 @@ func appendText(dst, text []byte) []byte {
 		}
 	}
 	return append(dst, '"')
+}
+
+// unescaped returns the text of a JSON string of the snapshot. Few have escapes.
+func unescaped(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	var text string
+	_ = json.Unmarshal(raw, &text) // it is one
+	return []byte(text)
 }
 
 // isText reports whether raw, a JSON string of the snapshot, is text.

@@ -235,6 +235,8 @@ func FuzzCoinGecko(f *testing.F) {
 	for _, target := range []string{
 		"coins/a%20b?include_categories_details=true", // the first, when nothing has been put together
 		"coins/a+b/market_chart?vs_currency=usd&days=1", "coins/a+b/history?date=01-06-2025",
+		"coins/a+b?include_categories_details=true&sparkline=1", "coins/bitcoin",
+		"coins/ethereum/contract/0x" + strings.Repeat("Ab", 20) + "?market_data=false",
 		"coins/%22d%22%20%5C/market_chart?vs_currency=sats&days=1",
 		"coins/bitcoin/market_chart/range?vs_currency=EUR&from=0&to=9999999999&precision=2",
 		"coins/some-chain/contract/So1aNa/market_chart?vs_currency=btc&days=max",
