@@ -289,14 +289,14 @@ func (q *Query) readLookup(sent *[params][]byte) *reply.Refusal {
 		}
 		q.by = l.lookup
 		v = q.unescape(v)
-		if bytes.Count(v, []byte{','}) >= maxValues {
-			return errTooMany[l.param]
-		}
 		for more := true; more; {
 			var value []byte
 			value, v, more = bytes.Cut(v, []byte{','})
 			if value = bytes.TrimSpace(value); len(value) == 0 {
 				continue
+			}
+			if len(q.values) == maxValues {
+				return errTooMany[l.param]
 			}
 			switch {
 			case q.by == byAddress:
@@ -333,20 +333,22 @@ func (q *Query) readCurrencies(sent *[params][]byte) *reply.Refusal {
 		return nil
 	}
 	v := q.fold(sent[p])
-	switch n := bytes.Count(v, []byte{','}); {
+	switch {
 	case len(v) == 0:
 		return errMissing[p]
-	case n >= maxValues:
-		return errTooMany[p]
-	case n > 0 && p == currency:
+	case p == currency && bytes.IndexByte(v, ',') >= 0:
 		return errCurrency
 	}
 	for more := true; more; {
 		var code []byte
 		code, v, more = bytes.Cut(v, []byte{','})
-		if code = bytes.TrimSpace(code); len(code) > 0 {
-			q.codes = append(q.codes, code)
+		if code = bytes.TrimSpace(code); len(code) == 0 {
+			continue
 		}
+		if len(q.codes) == maxValues {
+			return errTooMany[p]
+		}
+		q.codes = append(q.codes, code)
 	}
 	if q.codes = sorted(q.codes); len(q.codes) == 0 {
 		return errCurrency

@@ -89,7 +89,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	many := strings.Repeat("a,", 500)
+	many := strings.Repeat("a,", 501)
 	for target, want := range map[string]string{
 		"simple/price?ids=a":                                          "Missing parameter vs_currencies",
 		"simple/price?vs_currencies=usd":                              "Missing parameter ids, names or symbols",

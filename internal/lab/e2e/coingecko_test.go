@@ -243,6 +243,7 @@ func FuzzCoinGecko(f *testing.F) {
 		"coins/markets?vs_currency=sats&category=%22g%22+%5C+1&order=id_desc&price_change_percentage=24h,200d,",
 		"coins/markets?vs_currency=usd&symbols=btc,+BTC+,&include_tokens=all&per_page=1&page=2&sparkline=true",
 		"simple/price?vs_currencies=usd,eur,&names=A%2C,BITCOIN,d&include_24hr_change=1&include_last_updated_at=true",
+		"simple/price?vs_currencies=usd&ids=" + strings.Repeat("bitcoin,,", 499) + ",a+b,",
 		"simple/price?vs_currencies=usd&ids=" + strings.Repeat("a,", 501),
 		"simple/price?vs_currencies=usd&symbols=%22%C7%86,%FF&include_tokens=all&precision=0&include_market_cap=1",
 		"simple/token_price/some-chain?vs_currencies=usd&contract_addresses=So1aNa,0X" + strings.Repeat("aB", 20),
