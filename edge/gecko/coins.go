@@ -79,8 +79,8 @@ func nextItem(items []byte) (item, rest []byte) {
 
 // ask begins a question for a listing.
 func (c *composer) ask(e query.Endpoint, by query.Sort, desc bool, size int, page int64) *query.Query {
-	c.inner = query.Query{Endpoint: e, Sort: by, Desc: desc, IDs: c.inner.IDs[:0], Size: size, Page: page,
-		First: (page - 1) * int64(size)}
+	c.inner = query.Query{Endpoint: e, Sort: by, Desc: desc, IDs: c.inner.IDs[:0],
+		Categories: c.inner.Categories[:0], Size: size, Page: page, First: (page - 1) * int64(size)}
 	return &c.inner
 }
 
@@ -102,7 +102,7 @@ func (c *composer) markets() error {
 		q.HasCategory = true
 		if row != nil {
 			c.folded = artifacts.AppendFold(c.folded[:0], c.group)
-			q.Categories = [][]byte{c.folded}
+			q.Categories = append(q.Categories, c.folded)
 		}
 	case c.by != byNothing:
 		if err := c.named(); err != nil {

@@ -12,8 +12,8 @@ import (
 func (c *composer) theCoin() (uint64, error) {
 	switch c.Endpoint {
 	case Contract, ContractChart, ContractRange:
-		c.folded = artifacts.AppendAddress(c.folded[:0], c.path[1])
-		id, err := c.atAddress(c.path[0], bytes.Clone(c.folded))
+		c.names = artifacts.AppendAddress(c.names[:0], c.path[1])
+		id, err := c.atAddress(c.path[0], c.names)
 		if err == nil && id == 0 {
 			err = errNoCoin
 		}
@@ -94,13 +94,15 @@ func (c *composer) image(row []byte) {
 	c.add(`}`)
 }
 
+var empty = []byte("{}")
+
 // platformsOf appends where an asset has contracts.
 func (c *composer) platformsOf(id uint64) error {
 	_, tail, err := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id)
 	if err != nil {
 		return err
 	}
-	object := []byte("{}")
+	object := empty
 	if tail != nil {
 		object = artifacts.CoinPlatforms(tail)
 	}

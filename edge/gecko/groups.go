@@ -215,7 +215,8 @@ func (c *composer) trending() error {
 		} else {
 			c.field(`,"price_btc":`, zero)
 		}
-		c.field(`,"score":`, strconv.AppendInt(c.folded[:0], int64(score), 10))
+		c.add(`,"score":`)
+		c.Body = strconv.AppendInt(c.Body, int64(score), 10)
 		c.field(`,"data":{"price":`, price)
 		quoted(`,"price_btc":`, inBitcoin(price))
 		c.field(`,"price_change_percentage_24h":{"usd":`, digitsOf(quote, `,"24h":`))

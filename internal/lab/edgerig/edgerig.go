@@ -31,7 +31,7 @@ func New(tb testing.TB, store artifacts.Reader, shardMemory, responseMemory int6
 		Store: store, Memory: shardMemory, Dir: tb.TempDir(), Wait: time.Minute}))(tb)
 	tb.Cleanup(cache.Close)
 	return &Rig{Cache: cache, Refresher: snapshot.NewRefresher(snapshot.Config{
-		Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: responseMemory,
+		Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: responseMemory, Coins: true,
 	})}
 }
 
