@@ -219,11 +219,13 @@ func (d draw) coinValue(s *model.Snapshot, known []string, name string) string {
 		return d.encode(d.often([]string{"1", "max", "7", "8", "30", "31", "91", "365", "366", "MAX", "99999999999"},
 			[]string{"0", "-1", "0.5", "x", "9223372036854775808"}))
 	case "from", "to":
-		return d.encode(d.often([]string{strconv.FormatInt(at, 10), "0", "9999999999", "9223372036854775807"},
-			[]string{"-1", "x", "1.5", "9223372036854775808", "2025-01-01"}))
+		return d.encode(d.often([]string{strconv.FormatInt(at, 10), "0", "9999999999", "9223372036854775807",
+			time.Unix(at, 0).UTC().Format("2006-01-02"), time.Unix(at, 0).UTC().Format("2006-01-02T15:04"), "1969-12-31"},
+			[]string{"-1", "x", "1.5", "9223372036854775808", "2025-01", "2025-01-01T00:00:00"}))
 	case "date":
-		return d.encode(d.often([]string{time.Unix(at, 0).UTC().Format("02-01-2006"), "29-02-2024", "01-01-0000"},
-			[]string{"2025-01-01", "1-1-2025", "30-02-2025", "01-13-2025", "01-01-99999", "\xff", "01-01-2025 "}))
+		return d.encode(d.often([]string{time.Unix(at, 0).UTC().Format("02-01-2006"),
+			time.Unix(at, 0).UTC().Format("2006-01-02"), "29-02-2024", "01-01-0000"},
+			[]string{"2025-1-01", "1-1-2025", "30-02-2025", "01-13-2025", "01-01-99999", "\xff", "01-01-2025 "}))
 	case "include_tokens":
 		return d.encode(d.often([]string{"all", "top", "ALL"}, []string{"some", "all,top"}))
 	case "query":

@@ -140,6 +140,7 @@ var coinPaths = []struct {
 // Answer is what must be answered to a request for what is below CoinPrefix.
 func (c *Coins) Answer(target string) CoinAnswer {
 	path, raw, _ := strings.Cut(target, "?")
+	path = strings.TrimSuffix(path, "/")
 	for _, p := range coinPaths {
 		q := &coinQuestion{Coins: c, sent: model.Parameters(raw)}
 		want, got := strings.Split(p.path, "/"), strings.Split(path, "/")
@@ -626,10 +627,28 @@ func (q *coinQuestion) chart() any {
 }
 
 func (q *coinQuestion) chartRange() any {
-	from := q.whole("from", 0, math.MaxInt64, -1)
-	to := q.whole("to", max(from, 0), math.MaxInt64, -1)
+	from := q.unix("from", 0)
+	to := q.unix("to", max(from, 0))
 	const end = 1 << 40 // within which times are
 	return q.prices(time.Unix(min(from, end), 0), time.Unix(min(to, end), 0))
+}
+
+// unix is a time of at least low.
+func (q *coinQuestion) unix(name string, low int64) int64 {
+	if t := dated(q.sent[name], "2006-01-02", "2006-01-02T15:04"); t != nil && t.Unix() >= low {
+		return t.Unix()
+	}
+	return q.whole(name, low, math.MaxInt64, -1)
+}
+
+// dated reads a time of one of these layouts.
+func dated(text string, layouts ...string) *time.Time {
+	for _, layout := range layouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return &t
+		}
+	}
+	return nil
 }
 
 func (q *coinQuestion) prices(begin, end time.Time) any {
@@ -644,16 +663,17 @@ func (q *coinQuestion) prices(begin, end time.Time) any {
 }
 
 func (q *coinQuestion) past() any {
-	begin, err := time.Parse("02-01-2006", q.sent["date"])
-	if err != nil {
+	begin := dated(q.sent["date"], "02-01-2006", "2006-01-02")
+	if begin == nil {
 		q.blame("date")
+		begin = new(time.Time)
 	}
 	a := q.theCoin()
 	if a == nil {
 		return nil
 	}
 	item, data := identity(a), row{}
-	if points := q.between(a.id(), begin, begin.Add(24*time.Hour-time.Second)); len(points) > 0 {
+	if points := q.between(a.id(), *begin, begin.Add(24*time.Hour-time.Second)); len(points) > 0 {
 		x, _ := new(big.Rat).SetString(points[0].Price)
 		data["current_price"] = q.inAll(x)
 	}
