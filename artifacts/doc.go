@@ -20,6 +20,11 @@
 //	keys                       the API keys, as hashes
 //	lease                      which of several builders works
 //
+// A signed store has the log of published snapshots:
+//
+//	log/checkpoint             its size and root; moves like the four
+//	log/tile/...               its tiles and entries, immutable
+//
 // A reader starts at current, takes the manifest that it names, and from there the objects that the
 // manifest names. It checks each object's length and digest before it looks at a byte of it.
 //
@@ -52,6 +57,20 @@
 // has no checksum and no signature: nobody believes more of it than that it has changed, one that
 // cannot be read is overwritten like one that does not change, and whoever can write it could do no
 // more with a signature than without: hold up builders.
+//
+// # Log
+//
+// A signed store has a log of its publications, rollbacks and restores included: a Merkle tree as
+// C2SP tlog-tiles has it (https://c2sp.org/tlog-tiles), below log/. Each has one leaf. Its entry is
+// the snapshot's time and its manifest's digest:
+//
+//	2026-11-21T07:20:00Z 5f0c…
+//
+// log of the pointer is the tree whose last leaf is this publication, so the pointer's swap appends
+// it. Tiles and entries follow, then the checkpoint (C2SP tlog-checkpoint): a signed note; its
+// origin, and the name of its keys, is marketdata/ and the store's identity. So a log may lack the
+// pointer's own leaf, until the next publication, and no other. A partial tile goes when the full
+// one is there. Edges read none of it.
 //
 // # Manifest
 //

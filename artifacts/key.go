@@ -13,7 +13,7 @@ const (
 	OtherKind    Kind = iota // nothing of the format: a probe, a feed's file
 	ObjectKind               // an immutable object, by its digest
 	ManifestKind             // a manifest, by its digest
-	CellKind                 // a cell: identity, pointer, change record, key set, lease
+	CellKind                 // a cell: identity, pointer, change record, key set, lease, checkpoint
 )
 
 // Key names one thing in a store. Keys are comparable; two keys are equal if
@@ -38,12 +38,17 @@ var (
 	// LeaseKey is the lease of builders (FEED.md, "The lease"). It is not
 	// signed, and no edge reads it.
 	LeaseKey = Key{kind: CellKind, name: "lease"}
+	// CheckpointKey is the checkpoint of the log of published snapshots. It is a signed note, and no
+	// edge reads it.
+	CheckpointKey = Key{kind: CellKind, name: "log/checkpoint"}
 )
 
 // The folders of everything else.
 const (
 	ObjectPrefix   = "objects/"
 	ManifestPrefix = "manifests/"
+	// TilePrefix is where the tiles and entries of the log are.
+	TilePrefix = "log/tile/"
 	// ProbePrefix is where a store's self-test, and a backup's, write; gc clears it.
 	ProbePrefix = "probe/"
 )
@@ -89,7 +94,7 @@ func ParseKey(name string) (Key, error) {
 			return ObjectKey(d), nil
 		}
 	}
-	for _, cell := range [...]Key{IdentityKey, CurrentKey, ChangeKey, KeysKey, LeaseKey} {
+	for _, cell := range [...]Key{IdentityKey, CurrentKey, ChangeKey, KeysKey, LeaseKey, CheckpointKey} {
 		if name == cell.name {
 			return cell, nil
 		}

@@ -26,7 +26,8 @@ func TestParseKey(t *testing.T) {
 		}
 	}
 	for _, want := range []Key{
-		ObjectKey(d), ManifestKey(d), IdentityKey, CurrentKey, ChangeKey, KeysKey, LeaseKey, ProbeKey("x")} {
+		ObjectKey(d), ManifestKey(d), IdentityKey, CurrentKey, ChangeKey, KeysKey, LeaseKey, CheckpointKey,
+		ProbeKey("x")} {
 		got, err := ParseKey(want.String())
 		if err != nil || got != want {
 			t.Errorf("%v is read as %v, %v", want, got, err)

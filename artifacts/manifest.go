@@ -18,7 +18,7 @@ import (
 //
 // History: 1, November 2026, the first. Identity, and store and number of key set
 // and change record, history, search, the keys of the assets' view by name, and the collections
-// of CoinsCollection came later in it: a store without them is read, and older readers ignore them.
+// of CoinsCollection, and the log came later in it: a store without them is read, and older readers ignore them.
 const (
 	Format       = 1
 	OldestFormat = 1
@@ -305,6 +305,17 @@ type Pointer struct {
 	// DataTimes are the newest times of the provider's own in each part of a live
 	// source's feed, for people: the snapshot is from no older data.
 	DataTimes map[string]time.Time `json:"data_times,omitempty"`
+	// Log is the log of published snapshots, whose last leaf is this publication; nil in a store
+	// that is not signed.
+	Log *LogHead `json:"log,omitempty"`
+}
+
+// LogHead is a state of the log.
+type LogHead struct {
+	// Size is the number of leaves, from 1 to MaxNumber.
+	Size int64 `json:"size"`
+	// Root is the hash of the Merkle tree (RFC 6962) of that many leaves.
+	Root Digest `json:"root"`
 }
 
 // MaxActivateAfter bounds how long after its pointer moved a snapshot becomes current.
@@ -321,7 +332,8 @@ func ParsePointer(b []byte) (*Pointer, error) {
 		return nil, err
 	}
 	if !isStoreID(p.Store) || p.Sequence == 0 || p.Sequence > MaxNumber || p.Manifest.Digest.IsZero() ||
-		p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize {
+		p.Manifest.Size < 1 || p.Manifest.Size > MaxManifestSize ||
+		p.Log != nil && (p.Log.Size < 1 || p.Log.Size > MaxNumber) {
 		return nil, fmt.Errorf("%w: pointer: a field is missing or out of range", ErrCorrupt)
 	}
 	if err := cmp.Or(checkSnapshotTime(&p.Time), checkTime(&p.Published), checkActivation(&p.ActivateAt)); err != nil {

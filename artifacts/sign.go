@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"example.com/marketdata/internal/outside"
+	"golang.org/x/mod/sumdb/note"
 )
 
 // ErrSignature: an object is not signed by any key that is trusted.
@@ -101,10 +102,14 @@ const signatureStart = `{"signatures":[`
 
 // Sign returns the stored form of a small object that is signed: its encoding, one line, and a line
 // with one signature by each key. What is signed is the object's key in the store and its encoding,
-// so that one of the objects cannot be passed off as another. Without keys it returns body.
+// so that one of the objects cannot be passed off as another. Without keys it returns body. A
+// checkpoint becomes a signed note, which nothing else that is signed begins like.
 func Sign(key Key, body []byte, keys ...SignKey) []byte {
 	if len(keys) == 0 {
 		return body
+	}
+	if key == CheckpointKey {
+		return signNote(body, keys)
 	}
 	var line signatureLine
 	for _, k := range keys {
@@ -129,8 +134,11 @@ func Unsigned(b []byte) []byte {
 }
 
 // splitSigned returns a small object's encoding, and its line of signatures,
-// nil when there is none.
+// nil when there is none; of a note, its text and its signatures.
 func splitSigned(b []byte) (body, line []byte) {
+	if i := bytes.LastIndex(b, []byte(noteSignatures)); i >= 0 {
+		return b[:i+1], b[i+2:]
+	}
 	if i := bytes.LastIndexByte(bytes.TrimSuffix(b, []byte{'\n'}), '\n') + 1; i > 0 &&
 		bytes.HasPrefix(b[i:], []byte(signatureStart)) {
 		return b[:i], b[i:]
@@ -139,9 +147,16 @@ func splitSigned(b []byte) (body, line []byte) {
 }
 
 // SignedBy returns whether a small object has a line of signatures, and the ids
-// of the keys that stand in it. It verifies nothing.
+// of the keys that stand in it; of a note those of its form. It verifies nothing.
 func SignedBy(b []byte) (ids []string, signed bool) {
 	_, line := splitSigned(b)
+	var unverified *note.UnverifiedNoteError
+	if _, err := note.Open(b, nil); errors.As(err, &unverified) {
+		for _, sig := range unverified.Note.UnverifiedSigs {
+			ids = append(ids, fmt.Sprintf("%08x", sig.Hash))
+		}
+		return ids, true
+	}
 	var s signatureLine
 	if json.Unmarshal(line, &s) == nil {
 		for _, sig := range s.Signatures {
@@ -158,6 +173,9 @@ type Trust []TrustKey
 // Verify returns nil when the small object b under the given store key is
 // signed by a key of t, and else an error that wraps ErrSignature.
 func (t Trust) Verify(key Key, b []byte) error {
+	if key == CheckpointKey {
+		return t.verifyNote(b)
+	}
 	body, line := splitSigned(b)
 	if line == nil {
 		return fmt.Errorf(

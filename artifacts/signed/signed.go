@@ -1,8 +1,8 @@
-// Package signed wraps a store so that its identity, pointer, change record and key set are signed
-// when they are swapped and verified when they are read. Everything else is named by its digest and
-// reached from the pointer, so the pointer's signature covers it.
+// Package signed wraps a store so that its identity, pointer, change record, key set and checkpoint
+// are signed when they are swapped and verified when they are read. Everything else is named by its
+// digest and reached from the pointer, or hashed into the checkpoint, so these signatures cover it.
 //
-// Whether a store is signed is a state of the store: while one of the four is,
+// Whether a store is signed is a state of the store: while one of the first four is,
 // nothing is written to it without a key.
 package signed
 
@@ -20,6 +20,10 @@ import (
 // Cells are those that are signed. The identity stands first: whoever begins to
 // sign a store begins with it, and whoever ends ends with it.
 var Cells = []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey, artifacts.ChangeKey}
+
+// Renewed are those that Renew signs: also the log's checkpoint, which stays signed if the store no
+// longer is.
+var Renewed = append(slices.Clone(Cells), artifacts.CheckpointKey)
 
 // ErrSigned: the store is signed, and whoever writes to it has no key.
 var ErrSigned = errors.New("the store is signed")
@@ -92,6 +96,12 @@ func Store(s artifacts.Store, sign []artifacts.SignKey, trust artifacts.Trust) a
 	return store{s, reader{s, trust}, sign, new(atomic.Bool)}
 }
 
+// Signs reports whether s is a Store of this package that has keys to sign with.
+func Signs(s artifacts.Store) bool {
+	signs, ok := s.(store)
+	return ok && len(signs.sign) > 0
+}
+
 func (s store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	if s.reader.trust == nil {
 		return s.Store.Get(ctx, key, limit)
@@ -141,7 +151,7 @@ func (s store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Versio
 // returns as an error: whoever else wrote it does not get its name. So a key is
 // exchanged without a moment in which an object has no signature that counts.
 func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (renewed []artifacts.Key, err error) {
-	for _, o := range Cells {
+	for _, o := range Renewed {
 		b, version, e := s.Get(ctx, o, o.Limit())
 		if errors.Is(e, artifacts.ErrNotFound) {
 			continue
