@@ -44,7 +44,7 @@ var (
 	outcomes = []string{published, unchanged, guarded, superseded, failed}
 	steps    = []string{
 		builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory,
-		publish.StepSync, publish.StepManifest, publish.StepSwap,
+		publish.StepSync, publish.StepManifest, publish.StepSwap, publish.StepLog,
 	}
 	// stepBounds are upper bounds in seconds: 20,000 assets take seconds, a
 	// million minutes; builder.BuildDeadline ends all.

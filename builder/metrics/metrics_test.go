@@ -61,7 +61,7 @@ func build(ctx context.Context, t *testing.T, store artifacts.Store, assets int,
 ) (*builder.Report, error) {
 	market := must.Get(sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=3", assets)))(t)
 	b, err := builder.New(builder.Config{
-		Store: store, Source: market, Guards: builder.DefaultGuards, Log: buildtest.Discard,
+		Store: buildtest.Signed(store), Source: market, Guards: builder.DefaultGuards, Log: buildtest.Discard,
 		Now: func() time.Time { return at },
 	})
 	ok(t, err)

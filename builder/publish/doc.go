@@ -9,6 +9,8 @@
 //   - while the manifest is put: the same, for the manifest.
 //   - while the pointer is swapped: the store did it or did not. Either way the
 //     pointer names a manifest all of whose objects are durable.
+//   - while the log is written, in a signed store: the pointer has the leaf. The next publication
+//     writes it before it moves the pointer (package transparency).
 //
 // So there is nothing to recover: the next build starts as every build does, at the pointer. Two
 // publishers at once both do all of this, and the pointer's compare-and-swap lets one of them win;

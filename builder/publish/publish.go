@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/signed"
+	"example.com/marketdata/builder/transparency"
 	"github.com/cenkalti/backoff/v5"
 )
 
@@ -47,6 +49,7 @@ const (
 	StepSync     = "sync"     // objects are made durable
 	StepManifest = "manifest" // the manifest is put and made durable
 	StepSwap     = "swap"     // the pointer moves
+	StepLog      = "log"      // of a signed store: tiles and checkpoint are written
 )
 
 // Bounds of finding out whether a swap took effect. They hold even when the caller's context is
@@ -85,12 +88,18 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, a
 		return nil, fmt.Errorf("sync manifest: %w", err)
 	}
 	step(StepSwap)
-	return h.Point(ctx, o.store, ref, m.Time, at)
+	return h.point(ctx, o.store, ref, m.Time, at, step)
 }
 
 // Point is the last step of Publish: it moves the pointer from the head to the manifest ref, of
 // time t, which is durable with everything that it reaches.
 func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing,
+) (*artifacts.Pointer, error) {
+	return h.point(ctx, s, ref, t, at, func(string) {})
+}
+
+func (h *Head) point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing,
+	step func(name string),
 ) (*artifacts.Pointer, error) {
 	id, err := h.identity(ctx, s)
 	if err != nil {
@@ -111,14 +120,47 @@ func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, 
 	if p.Sequence > artifacts.MaxNumber {
 		return nil, fmt.Errorf("sequence %d: readers take up to 2^53", p.Sequence)
 	}
+	next, err := h.append(ctx, s, p)
+	if err != nil {
+		return nil, err
+	}
 	if err := h.swap(ctx, s, p); err != nil {
 		return p, err
+	}
+	if next != nil {
+		step(StepLog)
+		// The pointer has the leaf, so this is no failure: the next publication writes it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+		_ = next.Write(ctx, s)
 	}
 	if h.Pointer == nil {
 		// The snapshot is published, so this is no failure: the next build marks it.
 		_ = Mark(context.WithoutCancel(ctx), s, artifacts.CurrentKey)
 	}
 	return p, nil
+}
+
+// append gives the pointer p, if the store signs, a log with a leaf for this publication, and
+// returns what is to be written of it once the pointer has moved.
+func (h *Head) append(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (*transparency.Next, error) {
+	if !signed.Signs(s) {
+		return nil, nil
+	}
+	next, err := transparency.Append(ctx, s, p.Store, h.Pointer, transparency.LeafOf(p))
+	if errors.Is(err, transparency.ErrBehind) {
+		now, rerr := ReadHead(ctx, s)
+		if rerr == nil && now.version != h.version {
+			return nil, &LostError{now}
+		}
+		return nil, errors.Join(fmt.Errorf("pointer %q: %w: %w; put the newest pointer back with builder restore --from a"+
+			" backup", artifacts.CurrentKey, ErrLost, err), rerr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.Log = &artifacts.LogHead{Size: next.N, Root: artifacts.Digest(next.Hash)}
+	return next, nil
 }
 
 func randomID() string {

@@ -2,13 +2,16 @@ package publish
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
@@ -82,6 +85,34 @@ func TestOrder(t *testing.T) {
 	}
 	if n, bytes := o.Written(); n != 1 || bytes != q.Manifest.Size {
 		t.Errorf("%d objects of %d bytes written, want the manifest", n, bytes)
+	}
+}
+
+// TestLogOrder: in a signed store the pointer moves when the log is whole up to the one before, tiles
+// follow, and then, once they are durable, the checkpoint.
+func TestLogOrder(t *testing.T) {
+	var calls []string
+	key := must.Get(artifacts.NewSignKey(rand.Reader))(t)
+	s := signed.Store(faultstore.New(memstore.New(), func(op faultstore.Op) faultstore.Decision {
+		name := strings.TrimRight(op.Key.String()+op.Prefix, "0123456789")
+		calls = append(calls, strings.TrimSpace(string(op.Kind)+" "+name))
+		return faultstore.Pass
+	}), []artifacts.SignKey{key}, artifacts.Trust{key.Trust()})
+	for i := range 3 {
+		h := readHead(t, s)
+		o := objectsOf(t, h, s)
+		m := manifest(t, o, at.Add(time.Duration(i)*artifacts.Step), "shards of some kind")
+		ref := artifacts.Ref{Digest: artifacts.Sum(m.Encode()), Size: int64(len(m.Encode()))}
+		must.Get(h.identity(t.Context(), s))(t)
+		calls = nil
+		must.Get(h.Point(t.Context(), s, ref, m.Time, now(at)))(t)
+		ok(t, s.Put(t.Context(), artifacts.ManifestKey(ref.Digest), m.Encode()))
+	}
+	slices.Sort(calls[4:6]) // in any order
+	want := "get log/checkpoint, get log/tile/0/000.p/, get log/tile/entries/000.p/, swap current," +
+		" put log/tile/0/000.p/, put log/tile/entries/000.p/, sync, get log/checkpoint, swap log/checkpoint"
+	if got := strings.Join(calls[:len(calls)-1], ", "); got != want {
+		t.Errorf("calls: %s\nwant: %s", got, want)
 	}
 }
 

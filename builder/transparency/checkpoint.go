@@ -1,0 +1,59 @@
+package transparency
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"example.com/marketdata/artifacts"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Checkpoint is what a checkpoint says (C2SP tlog-checkpoint).
+type Checkpoint struct {
+	// Origin names the log, and the keys that sign it.
+	Origin string
+	tlog.Tree
+}
+
+// Origin returns the name of a store's log; store is its identity.
+func Origin(store string) string { return "marketdata/" + store }
+
+// treeLine is the first line of what package tlog writes for a tree, in the place of the origin.
+const treeLine = "go.sum database tree\n"
+
+func (c Checkpoint) text() []byte {
+	return append([]byte(c.Origin+"\n"), bytes.TrimPrefix(tlog.FormatTree(c.Tree), []byte(treeLine))...)
+}
+
+// ParseCheckpoint reads a checkpoint. It verifies no signature: see artifacts.Trust.
+func ParseCheckpoint(b []byte) (c Checkpoint, err error) {
+	text := artifacts.Unsigned(b)
+	origin, tree, _ := bytes.Cut(text, []byte{'\n'})
+	c.Origin = string(origin)
+	c.Tree, err = tlog.ParseTree(append([]byte(treeLine), tree...))
+	if err != nil || !bytes.Equal(c.text(), text) || c.N < 1 || c.N > artifacts.MaxNumber {
+		return Checkpoint{}, fmt.Errorf("%w: %s: want lines with origin, size and root", artifacts.ErrCorrupt,
+			artifacts.CheckpointKey)
+	}
+	return c, nil
+}
+
+// readCheckpoint reads a log's checkpoint. One that is missing has no leaves and no version.
+func readCheckpoint(ctx context.Context, r artifacts.ObjectReader, origin string,
+) (Checkpoint, artifacts.Version, error) {
+	b, version, err := r.Get(ctx, artifacts.CheckpointKey, artifacts.CheckpointKey.Limit())
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return Checkpoint{Origin: origin}, "", nil
+	}
+	var c Checkpoint
+	if err == nil {
+		c, err = ParseCheckpoint(b)
+	}
+	if err == nil && c.Origin != origin {
+		err = fmt.Errorf("%w: %s: it is of the log %.80q, not %q", artifacts.ErrCorrupt, artifacts.CheckpointKey,
+			c.Origin, origin)
+	}
+	return c, version, err
+}

@@ -1,0 +1,283 @@
+// Package transparency keeps the log of published snapshots (go doc ./artifacts, "Log").
+//
+// The pointer names the tree whose last leaf it is itself, so publishing and appending are one step,
+// the pointer's swap. Tiles and checkpoint are written behind it. Whoever dies in between leaves out
+// the pointer's own leaf, and no other: the next publication writes it first ([Settle]).
+package transparency
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// ErrBehind: the checkpoint has more leaves than the pointer says. Another builder has published
+// since the pointer was read, or the pointer is an old copy.
+var ErrBehind = errors.New("the pointer is older than the log's checkpoint")
+
+// C2SP tlog-tiles: the hashes of a tile are the 256 leaves of a subtree.
+const (
+	height = 8
+	width  = 1 << height
+	// entries is the level that package tlog gives to bundles of entries.
+	entries = -1
+	// maxEntry bounds an entry with its length, in bytes.
+	maxEntry = 128
+)
+
+// Leaf returns the entry of a publication: the snapshot's time and its manifest's digest.
+func Leaf(t time.Time, manifest artifacts.Digest) string {
+	return t.UTC().Format(time.RFC3339) + " " + manifest.String()
+}
+
+// LeafOf returns a pointer's entry.
+func LeafOf(p *artifacts.Pointer) string { return Leaf(p.Time, p.Manifest.Digest) }
+
+func appendEntry(bundle []byte, entry string) []byte {
+	return append(binary.BigEndian.AppendUint16(bundle, uint16(len(entry))), entry...)
+}
+
+// parseBundle returns a bundle's entries, and the tile of their hashes.
+func parseBundle(b []byte) (list []string, hashes []byte, err error) {
+	for len(b) > 0 {
+		size := 2
+		if len(b) >= size {
+			size += int(binary.BigEndian.Uint16(b))
+		}
+		if len(b) < size {
+			return nil, nil, fmt.Errorf("%w: a bundle of entries ends too early", artifacts.ErrCorrupt)
+		}
+		h := tlog.RecordHash(b[2:size])
+		list, hashes, b = append(list, string(b[2:size])), append(hashes, h[:]...), b[size:]
+	}
+	return list, hashes, nil
+}
+
+// key names a tile, or a bundle of entries, as C2SP tlog-tiles does.
+func key(t tlog.Tile) artifacts.Key {
+	path := strings.TrimPrefix(t.Path(), fmt.Sprintf("tile/%d/", height))
+	return artifacts.MustKey(artifacts.TilePrefix + strings.Replace(path, "data", "entries", 1))
+}
+
+// tileOf returns the n-th tile of a level of a tree of a size.
+func tileOf(level int, n, size int64) tlog.Tile {
+	return tlog.Tile{H: height, L: level, N: n, W: int(min(width, size>>(height*max(level, 0))-n<<height))}
+}
+
+// tiles reads the tiles of a tree, each once. It verifies nothing.
+type tiles struct {
+	ctx  context.Context // package tlog hands none on
+	from artifacts.ObjectReader
+	size int64
+	read map[tlog.Tile][]byte
+}
+
+func newTiles(ctx context.Context, r artifacts.ObjectReader, size int64) *tiles {
+	return &tiles{ctx, r, size, map[tlog.Tile][]byte{}}
+}
+
+func (r *tiles) get(t tlog.Tile) ([]byte, error) {
+	if b, ok := r.read[t]; ok {
+		return b, nil
+	}
+	b, _, err := r.from.Get(r.ctx, key(t), int64(t.W*maxEntry))
+	if err == nil && t.L != entries && len(b) != t.W*tlog.HashSize {
+		err = fmt.Errorf("%w: it has %d bytes", artifacts.ErrCorrupt, len(b))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key(t), err)
+	}
+	r.read[t] = b
+	return b, nil
+}
+
+// bundle returns the n-th bundle with its entries, which hash to the tile of level 0.
+func (r *tiles) bundle(n int64) (b []byte, list []string, err error) {
+	t := tileOf(entries, n, r.size)
+	if b, err = r.get(t); err != nil {
+		return nil, nil, err
+	}
+	want, err := r.get(tileOf(0, n, r.size))
+	if err != nil {
+		return nil, nil, err
+	}
+	list, hashes, err := parseBundle(b)
+	if err != nil || !bytes.Equal(hashes, want) {
+		return nil, nil, fmt.Errorf("%s: %w", key(t), mismatch(err))
+	}
+	return b, list, nil
+}
+
+// Height implements tlog.TileReader.
+func (r *tiles) Height() int { return height }
+
+// ReadTiles implements tlog.TileReader.
+func (r *tiles) ReadTiles(list []tlog.Tile) (out [][]byte, err error) {
+	for _, t := range list {
+		b, err := r.get(t)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// SaveTiles implements tlog.TileReader.
+func (r *tiles) SaveTiles([]tlog.Tile, [][]byte) {}
+
+// ReadHashes implements tlog.HashReader. Unlike tlog.TileHashReader it needs no root to begin with.
+func (r *tiles) ReadHashes(indexes []int64) (out []tlog.Hash, err error) {
+	for _, x := range indexes {
+		at := tlog.TileForIndex(height, x)
+		t := tileOf(at.L, at.N, r.size)
+		b, err := r.get(t)
+		if err != nil {
+			return nil, err
+		}
+		h, err := tlog.HashFromTile(t, b, x)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// Next is the log with one leaf more. Nothing of it is written yet.
+type Next struct {
+	Checkpoint
+	files map[tlog.Tile][]byte
+}
+
+// grow adds a leaf to the log of n leaves that lies in r. If before is set, these must have that
+// root; otherwise the caller checks the new one, which tells as much.
+func grow(ctx context.Context, r artifacts.ObjectReader, origin string, n int64, before *tlog.Hash, leaf string,
+) (*Next, error) {
+	old, grown := newTiles(ctx, r, n), newTiles(ctx, r, n+1)
+	grown.read = old.read // they differ in their widths
+	next := &Next{Checkpoint{origin, tlog.Tree{N: n + 1}}, map[tlog.Tile][]byte{}}
+	if before != nil && n > 0 {
+		if root, err := tlog.TreeHash(n, old); err != nil || root != *before {
+			return nil, fmt.Errorf("log of %d leaves: %w", n, mismatch(err))
+		}
+	}
+	add := func(level int, at int64, b, data []byte) tlog.Tile {
+		t := tlog.Tile{H: height, L: level, N: at >> height, W: int(at%width) + 1}
+		next.files[t] = append(bytes.Clone(b), data...)
+		grown.read[t] = next.files[t]
+		return t
+	}
+	var b []byte
+	var err error
+	if n%width > 0 {
+		if b, _, err = old.bundle(n >> height); err != nil {
+			return nil, err
+		}
+	}
+	add(entries, n, b, appendEntry(nil, leaf))
+	hash := tlog.RecordHash([]byte(leaf))
+	for level, at := 0, n; ; level, at = level+1, at>>height {
+		b = nil
+		if at%width > 0 {
+			if b, err = old.get(tileOf(level, at>>height, n)); err != nil {
+				return nil, err
+			}
+		}
+		t := add(level, at, b, hash[:])
+		if t.W < width {
+			break
+		}
+		halves, err := grown.ReadHashes([]int64{tlog.StoredHashIndex(height*(level+1)-1, 2*t.N),
+			tlog.StoredHashIndex(height*(level+1)-1, 2*t.N+1)})
+		if err != nil {
+			return nil, err
+		}
+		hash = tlog.NodeHash(halves[0], halves[1])
+	}
+	next.Hash, err = tlog.TreeHash(n+1, grown)
+	return next, err
+}
+
+// mismatch returns err, or if there is none, that something does not hash to the root.
+func mismatch(err error) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: it does not hash to the log's root", artifacts.ErrCorrupt)
+}
+
+// writeTries bounds how often Write swaps the checkpoint.
+const writeTries = 3
+
+// Write puts tiles and entries and, once they are durable, the checkpoint. It does nothing to a
+// checkpoint that has as many leaves already: another builder was faster.
+func (n *Next) Write(ctx context.Context, s artifacts.Store) error {
+	for t, b := range n.files {
+		if err := s.Put(ctx, key(t), b); err != nil {
+			return err
+		}
+	}
+	if err := s.Sync(ctx); err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		cp, version, err := readCheckpoint(ctx, s, n.Origin)
+		if err != nil || cp.N >= n.N {
+			return err
+		}
+		// After an error it may have been written or not: the next read tells.
+		if _, err = s.Swap(ctx, artifacts.CheckpointKey, version, n.text()); err == nil || try == writeTries {
+			return err
+		}
+	}
+}
+
+// Settle returns the log's tree after it has written the leaf of the pointer p, if whoever swapped
+// it did not come to that. A pointer without a log is that of a store that was not signed: the log
+// goes on where it was.
+func Settle(ctx context.Context, s artifacts.Store, store string, p *artifacts.Pointer) (tlog.Tree, error) {
+	cp, _, err := readCheckpoint(ctx, s, Origin(store))
+	if err != nil || p == nil || p.Log == nil {
+		return cp.Tree, err
+	}
+	head := tlog.Tree{N: p.Log.Size, Hash: tlog.Hash(p.Log.Root)}
+	switch {
+	case cp.Tree == head:
+		return head, nil
+	case cp.N > head.N:
+		return head, fmt.Errorf("%w: %d leaves, not %d", ErrBehind, head.N, cp.N)
+	}
+	next, err := grow(ctx, s, cp.Origin, head.N-1, nil, LeafOf(p))
+	if err == nil && (next.Tree != head || cp.N == head.N) {
+		err = fmt.Errorf("log of %d leaves: %w", head.N, mismatch(nil))
+	}
+	if err != nil {
+		return head, err
+	}
+	return head, next.Write(ctx, s)
+}
+
+// Append returns the log with a leaf behind that of the pointer p, which it settles.
+func Append(ctx context.Context, s artifacts.Store, store string, p *artifacts.Pointer, leaf string) (*Next, error) {
+	tree, err := Settle(ctx, s, store, p)
+	if err != nil {
+		return nil, err
+	}
+	return grow(ctx, s, Origin(store), tree.N, &tree.Hash, leaf)
+}
+
+// Superseded reports whether a key is of a partial tile, or a partial bundle, whose full one a log
+// of a size has.
+func Superseded(name artifacts.Key, size int64) bool {
+	path := strings.Replace(strings.TrimPrefix(name.String(), artifacts.TilePrefix), "entries/", "data/", 1)
+	t, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s", height, path))
+	return err == nil && t.W < width && (t.N+1)<<(height*(max(t.L, 0)+1)) <= size
+}
