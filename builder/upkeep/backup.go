@@ -12,6 +12,7 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/transparency"
 )
 
 // BackupConfig says what Backup copies where.
@@ -41,7 +42,7 @@ var errMoved = errors.New("the published snapshot changed during each of the tri
 	" than a backup takes?")
 
 // Backup copies the objects of the published snapshot and of those it retains, ledgers included,
-// then identity, key set and change record as they are, and the pointer last: until then, To is
+// and the log, then identity, key set and change record as they are, and the pointer last: until then, To is
 // the backup that it was. Every object is checked against its digest. Backup does not copy what To
 // holds in the right size, so gc must not run on To at the same time.
 //
@@ -75,6 +76,7 @@ type backup struct {
 	pointer []byte
 	id      string                  // the store's
 	there   map[artifacts.Key]int64 // what To holds: sizes by key
+	log     *transparency.View      // nil: there is none
 }
 
 func (b *backup) run(ctx context.Context) error {
@@ -111,6 +113,11 @@ func (b *backup) run(ctx context.Context) error {
 	if err := b.copy(ctx, "backup", objects); err != nil {
 		return err
 	}
+	if b.log != nil {
+		if err := b.log.CopyTo(ctx, b.To, b.log.Note); err != nil {
+			return err
+		}
+	}
 	if err := b.copy(ctx, "backup manifests", manifests); err != nil {
 		return err
 	}
@@ -137,6 +144,11 @@ func (b *backup) run(ctx context.Context) error {
 // start reads the pointer, nil if there is none. It refuses a place that is not a backup of this
 // store.
 func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
+	// Before the pointer, so that the backup's log is not ahead of its snapshot.
+	var err error
+	if b.log, err = transparency.Open(ctx, b.From); err != nil && !errors.Is(err, artifacts.ErrNotFound) {
+		return nil, err
+	}
 	body, _, err := b.From.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return nil, publish.CheckLost(ctx, b.From)

@@ -13,6 +13,7 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/transparency"
 )
 
 // DefaultGrace is how long gc keeps what nothing reaches any more.
@@ -47,7 +48,8 @@ type GCReport struct {
 
 // Collect removes objects and manifests that are older than the grace period and that nothing
 // needs: neither the published snapshot, nor a retained one, nor any manifest younger than the
-// grace period. It also removes what a self-test of the store left behind.
+// grace period. It also removes what a self-test of the store left behind, and of the log the partial
+// tiles whose full ones are there.
 //
 // Young manifests count for two reasons: slow readers keep a snapshot for a grace period after it
 // has left the retained list, and a build that has put its manifest but not yet moved the pointer
@@ -75,6 +77,13 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 		err = c.sweepMarked(ctx, fmt.Sprintf("%s%02x/", artifacts.ObjectPrefix, i), c.unmarked)
 		c.Progress.Show("collect", i+1, 256)
 	}
+	if err == nil && c.log != nil {
+		kept := c.report.Kept // counts objects
+		err = c.sweepMarked(ctx, artifacts.TilePrefix, func(key artifacts.Key) bool {
+			return transparency.Superseded(key, c.log.Size-1) // the last leaf may not be written yet
+		})
+		c.report.Kept = kept
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +99,7 @@ type collector struct {
 	keep      map[artifacts.Digest]bool                // objects
 	manifests map[artifacts.Digest]*artifacts.Manifest // marked
 	version   artifacts.Version                        // of the pointer as it was marked
+	log       *artifacts.LogHead                       // the pointer's
 }
 
 func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
@@ -157,7 +167,7 @@ func (c *collector) markPublished(ctx context.Context) error {
 	if err := publish.CheckOlder(ctx, c.Store, m); err != nil {
 		return err // what the newest pointer reaches would look like garbage
 	}
-	c.version, c.report.Snapshot = version, true
+	c.version, c.log, c.report.Snapshot = version, p.Log, true
 	return nil
 }
 

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/transparency"
 )
 
 // restoreStep is how far above all known sequences and numbers a restored store goes on: above
@@ -86,6 +88,9 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 		}
 	}
 	if err := r.objects(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.log(ctx); err != nil {
 		return nil, err
 	}
 	m, ref, err := r.manifest(ctx)
@@ -318,6 +323,51 @@ func (r *restore) objects(ctx context.Context) error {
 	}
 	r.report.Put = len(m.mended)
 	return nil
+}
+
+// log makes the store's log as long as both stores know it to be, so that the restored snapshot is
+// the next leaf of the one that checkpoints were given out of.
+func (r *restore) log(ctx context.Context) error {
+	if !signed.Signs(r.Store) {
+		return nil
+	}
+	// A leaf that was not written when its builder died is in the pointer.
+	settle := func(p *artifacts.Pointer) error {
+		if p.Store != r.id || p.Log == nil {
+			return nil
+		}
+		_, err := transparency.Settle(ctx, r.Store, r.id, p)
+		if errors.Is(err, transparency.ErrBehind) {
+			return nil
+		}
+		return publish.UnlessDamage(err)
+	}
+	if err := settle(&r.present.pointer.value); err != nil {
+		return err
+	}
+	theirs, err := transparency.Open(ctx, r.From)
+	ours, oursErr := transparency.Open(ctx, r.Store)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		if errors.Is(oursErr, artifacts.ErrNotFound) && r.backup.pointer.value.Log != nil {
+			r.note("the log is lost and begins anew: whoever keeps a checkpoint will see it")
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.From.Name, err)
+	}
+	switch {
+	case errors.Is(oursErr, artifacts.ErrNotFound):
+		r.note("the log goes on behind the backup's %d leaves: whoever keeps a later checkpoint will see it", theirs.N)
+	case oursErr != nil:
+		return oursErr
+	case ours.N >= theirs.N:
+		return ours.Continues(theirs.Checkpoint)
+	}
+	if err := theirs.CopyTo(ctx, r.Store, artifacts.Unsigned(theirs.Note)); err != nil {
+		return err
+	}
+	return settle(&r.backup.pointer.value)
 }
 
 // memory is what a restored snapshot must know of what was published since its backup.

@@ -8,10 +8,12 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/transparency"
 )
 
 // Verify reads everything that the pointer reaches, as artifacts.Check does, and adds to the
-// report the small objects that the store has lost. progress may be nil.
+// report the small objects that the store has lost, and what is wrong with its log. progress may be
+// nil.
 func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (*artifacts.CheckReport, error) {
 	show := func(done, total int) { progress.Show("verify", done, total) }
 	report, err := artifacts.Check(ctx, s, ledger.Refs, show)
@@ -27,6 +29,12 @@ func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (
 	}
 	if head, err := publish.ReadHead(ctx, s); err == nil && head.Manifest != nil {
 		if err := lost(publish.CheckOlder(ctx, s, head.Manifest)); err != nil {
+			return report, err
+		}
+		if err := transparency.Check(ctx, s, head.Pointer, head.Manifest); artifacts.IsDamage(err) ||
+			errors.Is(err, transparency.ErrBehind) || errors.Is(err, artifacts.ErrSignature) {
+			report.Problems = append(report.Problems, err.Error())
+		} else if err != nil {
 			return report, err
 		}
 	}

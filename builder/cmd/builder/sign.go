@@ -14,6 +14,7 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/transparency"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/durable"
 )
@@ -56,9 +57,12 @@ func (c *signCmd) Run(e *env) error {
 		return err
 	}
 	store := retry.New(opened, retry.Options{Log: e.log})
-	cells := slices.Clone(signed.Cells)
+	cells := signed.Renewed
 	if c.Off {
-		sign = nil
+		if err := c.settle(e.ctx, signed.Store(store, sign, trust)); err != nil {
+			return err
+		}
+		sign, cells = nil, slices.Clone(signed.Cells)
 		slices.Reverse(cells)
 	} else if _, err := publish.Identity(e.ctx, signed.Store(store, sign, nil)); err != nil {
 		return err
@@ -69,6 +73,22 @@ func (c *signCmd) Run(e *env) error {
 		}
 	}
 	return nil
+}
+
+// settle writes the log's last leaf while there is a key for it.
+func (c *signCmd) settle(ctx context.Context, s artifacts.Store) error {
+	b, _, err := s.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	if errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrSignature) {
+		return nil // there is none, or signOne says what is wrong
+	}
+	var p *artifacts.Pointer
+	if err == nil {
+		p, err = artifacts.ParsePointer(b)
+	}
+	if err == nil && p.Log != nil {
+		_, err = transparency.Settle(ctx, s, p.Store, p)
+	}
+	return publish.UnlessDamage(err) // a log that is lost can be given up so
 }
 
 // signOne signs an object with the keys sign and no others. It skips a missing object. If
