@@ -42,6 +42,7 @@ type cli struct {
 	Change   changeCmd   `cmd:"" help:"Record the 24-hour change of the total, once."`
 	Keys     keysCmd     `cmd:"" help:"Create, list, revoke and rotate API keys."`
 	Verify   verifyCmd   `cmd:"" help:"Read and check everything that the published snapshot and the retained ones refer to."`
+	Prove    proveCmd    `cmd:"" help:"Write a file that shows that a snapshot was published with an asset's quote, to anyone with a key to trust."`
 	Status   statusCmd   `cmd:"" help:"Say how a store is: snapshots, signatures, keys, ledger, sizes."`
 	GC       gcCmd       `cmd:"" name:"gc" help:"Remove what no retained snapshot needs."`
 	Keygen   keygenCmd   `cmd:"" help:"Make a pair of keys for signing what is published."`

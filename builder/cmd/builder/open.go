@@ -25,13 +25,18 @@ import (
 
 // storeFlag is the store that a command works on.
 type storeFlag struct {
-	Store    string   `required:"" placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
+	Store string `required:"" placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
+	keyFlags
+}
+
+// keyFlags are the keys that a command signs with and trusts.
+type keyFlags struct {
 	SignKey  []string `type:"existingfile" placeholder:"FILE" group:"Signing:" help:"Sign identity, pointer, change record and key set with the key in this file (see builder keygen), and trust only what is signed. Repeatable, for changing keys."`
 	TrustKey []string `placeholder:"KEY" group:"Signing:" help:"Trust what is signed by this key, too: its text, as keygen prints it. Repeatable."`
 }
 
 // keys reads the signing keys and the trusted keys. Signing keys are trusted too.
-func (f *storeFlag) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err error) {
+func (f *keyFlags) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err error) {
 	for _, file := range f.SignKey {
 		b, err := os.ReadFile(file)
 		if err != nil {

@@ -34,12 +34,28 @@ func (c *changeCmd) Run(e *env) error {
 }
 
 type verifyCmd struct {
-	storeFlag
-	JSON bool `help:"Print the report as one JSON object."`
+	Store string `placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
+	keyFlags
+	Proof      string `type:"existingfile" placeholder:"FILE" help:"Check this proof instead (see builder prove), with --trust-key and without a store."`
+	Checkpoint string `type:"existingfile" placeholder:"FILE" help:"Check instead that the store's log continues the one that this older checkpoint, or the one in this proof, is of."`
+	JSON       bool   `help:"Print the report as one JSON object."`
 }
 
 func (c *verifyCmd) Run(e *env) error {
-	store, err := c.openStore(e)
+	switch {
+	case c.Proof != "" && c.Checkpoint != "":
+		return cmdline.Wrong("--proof and --checkpoint are two checks: give one")
+	case c.Proof == "" && c.Store == "":
+		return cmdline.Wrong("--store or --proof is needed")
+	case c.Proof+c.Checkpoint != "":
+		return c.log(e)
+	}
+	return c.all(e)
+}
+
+// all checks a store.
+func (c *verifyCmd) all(e *env) error {
+	store, err := (&storeFlag{c.Store, c.keyFlags}).openStore(e)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,177 @@
+package transparency_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/transparency"
+	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+const store = "0123456789abcdef0123456789abcdef"
+
+// pointer is that of the n-th publication, from 1, in a log of that size and root.
+func pointer(n int64, tree tlog.Tree) *artifacts.Pointer {
+	return &artifacts.Pointer{
+		Format: artifacts.Format, Store: store, Sequence: uint64(n), Nonce: "n", Published: buildtest.Epoch,
+		Time:     buildtest.Epoch.Add(time.Duration(n) * artifacts.Step),
+		Manifest: artifacts.Ref{Digest: artifacts.Sum(fmt.Append(nil, n)), Size: 1},
+		Log:      &artifacts.LogHead{Size: tree.N, Root: artifacts.Digest(tree.Hash)},
+	}
+}
+
+// logOf makes a store with a log of n leaves by package tlog alone, with the pointer of the last.
+func logOf(t *testing.T, n int64) (*memstore.Store, *artifacts.Pointer) {
+	t.Helper()
+	s := memstore.New()
+	var hashes []tlog.Hash
+	read := tlog.HashReaderFunc(func(indexes []int64) (out []tlog.Hash, err error) {
+		for _, x := range indexes {
+			out = append(out, hashes[x])
+		}
+		return out, nil
+	})
+	var bundle []byte
+	for i := range n {
+		entry := buildtest.Leaf(pointer(i+1, tlog.Tree{}))
+		hashes = append(hashes, must.Get(tlog.StoredHashes(i, []byte(entry), read))(t)...)
+		bundle = append(binary.BigEndian.AppendUint16(bundle, uint16(len(entry))), entry...)
+		if w := i%256 + 1; w == 256 || i == n-1 {
+			ok(t, s.Put(t.Context(), transparency.Key(tlog.Tile{H: 8, L: -1, N: i / 256, W: int(w)}), bundle))
+			bundle = nil
+		}
+	}
+	for _, tile := range tlog.NewTiles(8, 0, n) {
+		ok(t, s.Put(t.Context(), transparency.Key(tile), must.Get(tlog.ReadTileData(tile, read))(t)))
+	}
+	tree := tlog.Tree{N: n, Hash: must.Get(tlog.TreeHash(n, read))(t)}
+	cp := transparency.Checkpoint{Origin: transparency.Origin(store), Tree: tree}
+	_, err := buildtest.Signed(s).Swap(t.Context(), artifacts.CheckpointKey, "", cp.Text())
+	ok(t, err)
+	return s, pointer(n, tree)
+}
+
+var ok = must.OK
+
+// TestTileBoundaries appends to logs whose last tiles are almost full, on each level: an independent
+// client reads the result, also without the partial tiles that are superseded.
+func TestTileBoundaries(t *testing.T) {
+	sizes := []int64{1, 254, 510}
+	if !testing.Short() {
+		sizes = append(sizes, 65534)
+	}
+	for _, n := range sizes {
+		s, last := logOf(t, n)
+		want := buildtest.CheckLog(t, s)
+		for range 4 {
+			next := pointer(last.Log.Size+1, tlog.Tree{})
+			signed := buildtest.Signed(s)
+			grown := must.Get(transparency.Append(t.Context(), signed, store, last, transparency.LeafOf(next)))(t)
+			ok(t, grown.Write(t.Context(), signed))
+			ok(t, grown.Write(t.Context(), signed)) // a second time is harmless
+			next.Log, last = &artifacts.LogHead{Size: grown.N, Root: artifacts.Digest(grown.Hash)}, next
+			want = append(want, buildtest.Leaf(next))
+		}
+		buildtest.SameLog(t, s, want, false)
+		removed := 0
+		ok(t, s.List(t.Context(), artifacts.TilePrefix, func(info artifacts.Info) error {
+			if transparency.Superseded(info.Key, last.Log.Size) {
+				removed++
+				return s.Delete(t.Context(), info.Key)
+			}
+			return nil
+		}))
+		buildtest.SameLog(t, s, want, false)
+		if (removed > 0) != (n > 1) {
+			t.Errorf("%d leaves: %d tiles are superseded", n, removed)
+		}
+		must.Get(transparency.Settle(t.Context(), buildtest.Signed(s), store, last))(t)
+	}
+}
+
+// TestSettle: what the pointer says is written if the tiles lead to it; everything else is an error,
+// and nothing is written.
+func TestSettle(t *testing.T) {
+	before, _ := logOf(t, 4)
+	_, last := logOf(t, 5)
+	whole := buildtest.Clone(t, before, buildtest.All)
+	must.Get(transparency.Settle(t.Context(), buildtest.Signed(whole), store, last))(t)
+	other := *last
+	other.Log = &artifacts.LogHead{Size: 5, Root: artifacts.Sum(nil)}
+	later := *last
+	later.Log = &artifacts.LogHead{Size: 7, Root: last.Log.Root}
+	for name, c := range map[string]struct {
+		s    artifacts.Store
+		p    *artifacts.Pointer
+		want error
+	}{
+		"written":                {whole, last, nil},
+		"to be written":          {before, last, nil},
+		"checkpoint is lost":     {without(t, whole, "log/checkpoint"), last, nil},
+		"checkpoint lost before": {without(t, before, "log/checkpoint"), last, nil},
+		"no log":                 {without(t, whole, "log/"), last, artifacts.ErrNotFound},
+		"another root":           {whole, &other, artifacts.ErrCorrupt},
+		"another leaf":           {before, &other, artifacts.ErrCorrupt},
+		"tiles are lost":         {without(t, before, "log/tile/0"), last, artifacts.ErrNotFound},
+		"entries are lost":       {without(t, before, "log/tile/entries"), last, artifacts.ErrNotFound},
+		"two behind":             {whole, &later, artifacts.ErrNotFound},
+		"ahead":                  {whole, pointer(4, tlog.Tree{N: 4}), transparency.ErrBehind},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := buildtest.Clone(t, c.s, buildtest.All)
+			tree, err := transparency.Settle(t.Context(), buildtest.Signed(s), store, c.p)
+			if !errors.Is(err, c.want) || err == nil && (tree.N != 5 || len(buildtest.CheckLog(t, s)) != 5) {
+				t.Errorf("%+v, %v", tree, err)
+			}
+			if err != nil && !sameFiles(t, s, c.s) {
+				t.Error("something was written")
+			}
+		})
+	}
+	changed := buildtest.Clone(t, whole, buildtest.All)
+	bundle := buildtest.Stored(t, changed, artifacts.MustKey("log/tile/entries/000.p/5"))
+	buildtest.Overwrite(t, changed, artifacts.MustKey("log/tile/entries/000.p/5"),
+		[]byte(strings.Replace(string(bundle), "2026", "2027", 1)))
+	_, err := transparency.Append(t.Context(), buildtest.Signed(changed), store, last, transparency.LeafOf(last))
+	if !errors.Is(err, artifacts.ErrCorrupt) {
+		t.Errorf("an entry that was changed is carried on: %v", err)
+	}
+}
+
+func without(t *testing.T, s artifacts.Store, prefix string) artifacts.Store {
+	return buildtest.Clone(t, s, func(key artifacts.Key) bool { return !strings.HasPrefix(key.String(), prefix) })
+}
+
+func sameFiles(t *testing.T, a, b artifacts.Store) bool {
+	names := func(s artifacts.Store) (all []string) {
+		ok(t, s.List(t.Context(), "", func(info artifacts.Info) error {
+			all = append(all, info.Key.String())
+			return nil
+		}))
+		return all
+	}
+	return len(names(a)) == len(names(b))
+}
+
+// FuzzProof: whatever a file says, Verify answers, and takes none that it did not write itself.
+func FuzzProof(f *testing.F) {
+	f.Add([]byte("{}"))
+	f.Add((&transparency.Proof{Format: 1, Checkpoint: "marketdata/x\n1\n"}).Encode())
+	trust := artifacts.Trust{buildtest.SignKey.Trust()}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p, _, err := transparency.Verify(b, trust); err == nil {
+			t.Errorf("%+v", p)
+		}
+		if _, err := transparency.Trusted(b, trust); err == nil {
+			t.Error("nobody signed this")
+		}
+	})
+}
