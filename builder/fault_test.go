@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,18 +13,21 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/transparency"
+	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
 	"golang.org/x/sync/errgroup"
 )
 
 // TestFaults makes every single store call of a store's first build and of a second one fail.
-// Whatever happens, the pointer is the old or the new one and all that it reaches is whole, what
-// the build says of itself is true, and the next build succeeds.
+// Whatever happens, the pointer is the old or the new one, all that it reaches is whole, the log has
+// each snapshot once, what the build says of itself is true, and the next build succeeds.
 func TestFaults(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
 	one := memstore.New()
-	mustBuild(t, one, w)
+	mustBuild(t, buildtest.Signed(one), w)
 	if listed, blocks := head(t, one).Manifest.History(&artifacts.HistoryWindows[0]); listed == nil ||
 		len(blocks) == 0 {
 		t.Fatal("no history, whose calls are to fail, too")
@@ -42,9 +46,13 @@ func TestFaults(t *testing.T) {
 					return false
 				}
 				old := head(t, before).Pointer
+				var log []string
+				if old != nil {
+					log = append(log, buildtest.Leaf(old))
+				}
 				next := w.Later(artifacts.Step)
 				everyFault(t, prepared, skip, func(t *testing.T, s artifacts.Store) error {
-					report, err := tryBuild(t.Context(), s, next)
+					report, err := tryBuild(t.Context(), buildtest.Signed(s), next)
 					if err == nil && !report.Published {
 						t.Errorf("neither published nor failed: %+v", report)
 					}
@@ -61,11 +69,23 @@ func TestFaults(t *testing.T) {
 						t.Errorf("the pointer moved: %v, but the build says %v", moved, err)
 					}
 					verify(t, s)
-					again, err := tryBuild(t.Context(), s, next)
+					published := slices.Clone(log)
+					if moved {
+						published = append(published, buildtest.Leaf(now))
+					}
+					buildtest.SameLog(t, s, published, moved)
+					again, err := tryBuild(t.Context(), buildtest.Signed(s), next)
 					if err != nil || again.Published == moved {
 						t.Errorf("the same build again: %+v, %v; the pointer had moved: %v", again, err, moved)
 					}
 					verify(t, s)
+					now = head(t, s).Pointer
+					if !moved {
+						published = append(published, buildtest.Leaf(now))
+					}
+					// The next build does this.
+					must.Get(transparency.Settle(t.Context(), buildtest.Signed(s), now.Store, now))(t)
+					buildtest.SameLog(t, s, published, false)
 				})
 				for _, kind := range []faultstore.Kind{faultstore.Get, faultstore.Put, faultstore.Sync,
 					faultstore.Swap} {
@@ -83,7 +103,7 @@ func TestFaults(t *testing.T) {
 func TestLostAnswerOvertaken(t *testing.T) {
 	inner := memstore.New()
 	w := world{Assets: 10, At: epoch}
-	mustBuild(t, inner, w)
+	mustBuild(t, buildtest.Signed(inner), w)
 	swapped := false
 	s := faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
 		switch {
@@ -91,12 +111,12 @@ func TestLostAnswerOvertaken(t *testing.T) {
 			swapped = true
 			return faultstore.Lose
 		case swapped && op.Kind == faultstore.Get && head(t, inner).Pointer.Sequence == 2:
-			mustBuild(t, inner, w.Later(2*artifacts.Step))
+			mustBuild(t, buildtest.Signed(inner), w.Later(2*artifacts.Step))
 		}
 		return faultstore.Pass
 	})
-	r, err := tryBuild(t.Context(), s, w.Later(artifacts.Step))
-	if err != nil || !r.Published || r.Sequence != 2 {
+	r, err := tryBuild(t.Context(), buildtest.Signed(s), w.Later(artifacts.Step))
+	if err != nil || !r.Published || r.Sequence != 2 || len(buildtest.CheckLog(t, inner)) != 3 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -109,7 +129,8 @@ func TestRace(t *testing.T) {
 		for _, same := range []bool{true, false} {
 			s := open(t)
 			at := epoch
-			mustBuild(t, s, world{Assets: 10, At: at})
+			mustBuild(t, buildtest.Signed(s), world{Assets: 10, At: at})
+			log := []string{buildtest.Leaf(head(t, s).Pointer)}
 			for round := range rounds {
 				at = at.Add(artifacts.Step)
 				// All have read the pointer before any of them swaps it.
@@ -129,7 +150,7 @@ func TestRace(t *testing.T) {
 						}
 					})
 					g.Go(func() error {
-						r, err := tryBuild(t.Context(), meeting, w)
+						r, err := tryBuild(t.Context(), buildtest.Signed(meeting), w)
 						var l *publish.LostError
 						if lost[i] = errors.As(err, &l); lost[i] {
 							err = nil
@@ -154,9 +175,12 @@ func TestRace(t *testing.T) {
 				if count(published) != 1 || count(left) != wantLeft || count(lost) != wantLost {
 					t.Errorf("same feed %v: published %v, left as it was %v, lost %v", same, published, left, lost)
 				}
-				if got := head(t, s).Pointer; got.Sequence != uint64(round+2) {
+				got := head(t, s).Pointer
+				if got.Sequence != uint64(round+2) {
 					t.Errorf("sequence %d, want %d", got.Sequence, round+2)
 				}
+				log = append(log, buildtest.Leaf(got))
+				buildtest.SameLog(t, s, log, false)
 			}
 			verify(t, s)
 		}

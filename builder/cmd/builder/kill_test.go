@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
 )
@@ -37,12 +38,14 @@ const (
 // step, and after its last one.
 var stages = []string{
 	"start", builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory,
-	publish.StepSync, publish.StepManifest, publish.StepSwap, builder.StepDone, "exited",
+	publish.StepSync, publish.StepManifest, publish.StepSwap, publish.StepLog, builder.StepDone,
+	"exited",
 }
 
 // TestKill kills builders with SIGKILL, two at a time on one store, at moments spread evenly over
 // the measured length of a build, and then at each step that was too short to be met. After every
-// pair all that is published is whole and the sequence has no gap, and the next build succeeds; an
+// pair all that is published is whole and in the log once, the sequence has no gap, and the next build
+// succeeds; an
 // edge that serves the store all the while answers nothing but whole snapshots, or 503; a closing
 // table says how often each step was hit, none at zero.
 func TestKill(t *testing.T) {
@@ -86,6 +89,8 @@ type killer struct {
 	edge    *watcher
 	stdout  io.Writer // of builders that start now; nil: nowhere
 
+	key    string    // the file of the key that they sign with
+	log    []string  // of all that is published
 	at     time.Time // of the last snapshot that was built
 	length time.Duration
 	hits   map[string]int
@@ -98,7 +103,7 @@ const killedMarket = "sim:?assets=400&seed=%d"
 func (k *killer) start(t *testing.T, at time.Time, seed int) *builderRun {
 	t.Helper()
 	cmd := builderProcess(context.Background(), "build", "--source", fmt.Sprintf(killedMarket, seed), "--store",
-		k.address, "--time", at.Format(time.RFC3339), "--force")
+		k.address, "--time", at.Format(time.RFC3339), "--force", "--sign-key", k.key)
 	cmd.Env, cmd.Stdout = append(cmd.Env, k.env...), k.stdout
 	return &builderRun{startProcess(t, cmd), time.Now()}
 }
@@ -145,6 +150,7 @@ func (b *builderRun) stage() string {
 
 func (k *killer) kill(t *testing.T, kills int) {
 	k.at, k.hits = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), map[string]int{}
+	k.key = signKeyFile(t)
 	k.build(t)
 	k.edge = watch(t, k.store)
 	for range 3 {
@@ -199,10 +205,39 @@ func (k *killer) build(t *testing.T) {
 			t.Fatalf("no history of %s", artifacts.HistoryWindows[i].Name)
 		}
 	}
+	k.logged(t, true)
 	if k.edge != nil {
 		k.edge.until(t, k.at)
 	}
 }
+
+// signKeyFile writes the key of signed stores.
+func signKeyFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sign.key")
+	ok(t, os.WriteFile(file, []byte(buildtest.SignKey.Text()), 0o600))
+	return file
+}
+
+// logged fails the test unless the log has each published snapshot once; the last may be missing if
+// its builder may have died.
+func (k *killer) logged(t *testing.T, whole bool) {
+	t.Helper()
+	head := must.Get(publish.ReadHead(t.Context(), k.store))(t)
+	if head.Pointer.Sequence == uint64(len(k.log)+1) {
+		k.log = append(k.log, buildtest.Leaf(head.Pointer))
+	}
+	if head.Pointer.Sequence != uint64(len(k.log)) {
+		t.Fatalf("sequence %d after %d snapshots", head.Pointer.Sequence, len(k.log))
+	}
+	buildtest.SameLog(t, k.store, k.log, !whole)
+	if leaves := buildtest.CheckLog(t, k.store); len(leaves) < len(k.log) {
+		k.hits[behind]++
+	}
+}
+
+// behind counts the deaths between the pointer's move and the checkpoint's.
+const behind = "before the checkpoint"
 
 // measure takes the length of a build as it will be: two at once, with a
 // snapshot before them and an edge beside them.
@@ -239,6 +274,7 @@ func (k *killer) pair(t *testing.T, first, second time.Duration) {
 func (k *killer) check(t *testing.T) {
 	t.Helper()
 	before := must.Get(publish.ReadHead(t.Context(), k.store))(t)
+	k.logged(t, false)
 	report, err := artifacts.Check(t.Context(), k.store, ledger.Refs, nil)
 	if err != nil || len(report.Problems) > 0 {
 		t.Fatalf("after a kill: %v, %q", err, report.Problems)
@@ -263,5 +299,6 @@ func (k *killer) table(t *testing.T) {
 		}
 	}
 	ok(t, w.Flush())
-	t.Logf("two builds at once take %v\n%s", k.length.Round(time.Millisecond), strings.TrimRight(b.String(), "\n"))
+	t.Logf("%d builders died %s; two builds at once take %v\n%s", k.hits[behind], behind,
+		k.length.Round(time.Millisecond), strings.TrimRight(b.String(), "\n"))
 }

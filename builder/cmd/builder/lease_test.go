@@ -16,6 +16,7 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/must"
 )
 
@@ -27,7 +28,8 @@ func TestLease(t *testing.T) {
 	for range max(1, killsOf(t)/20) {
 		root := filepath.Join(t.TempDir(), "store")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		holder, other := startRun(ctx, t, root), startRun(ctx, t, root)
+		key := signKeyFile(t)
+		holder, other := startRun(ctx, t, root, "--sign-key", key), startRun(ctx, t, root, "--sign-key", key)
 		for held := false; !held; {
 			select {
 			case line, ok := <-holder.lines:
@@ -52,7 +54,9 @@ func TestLease(t *testing.T) {
 			head := must.Get(publish.ReadHead(ctx, store))(t)
 			if published = head.Pointer != nil; !published {
 				other.until(t, "")
+				continue
 			}
+			buildtest.SameLog(t, store, []string{buildtest.Leaf(head.Pointer)}, true)
 		}
 		if report, err := artifacts.Check(ctx, store, ledger.Refs, nil); err != nil || len(report.Problems) > 0 {
 			t.Errorf("killed in %s: %v, %q", stage, err, report.Problems)
