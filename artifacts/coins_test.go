@@ -57,7 +57,8 @@ func TestCheckFigures(t *testing.T) {
 		`"rank":1}`:                        "",
 		`"figures":[null,null,null,null]}`: "other", `"figures":["0","1"]}`: "other",
 		`"figures":["0",null,"1.0",null]}`: "figure 3", `"figures":["0",null,1,null]}`: "json",
-		`"code":"eur","usd":"1e3"}`: "figure 1", `"code":"eur","usd":null}`: "figure 1", `"code":"eur","usd":1}`: "json",
+		`"code":"eur","usd":"1e3"}`: "figure 1", `"code":"eur","usd":null}`: "figure 1",
+		`"code":"eur","usd":1}`: "json",
 	} {
 		err := checkFigures([]byte(rest))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -182,7 +182,8 @@ func testCompletions(t *testing.T, root, bin string) {
 		cmd := exec.CommandContext(t.Context(), shell, append(args, root)...)
 		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb"}
 		b, err := cmd.CombinedOutput()
-		if offered := slices.Sorted(strings.FieldsSeq(string(b))); strings.Join(offered, " ") != "restore revoke rotate" {
+		offered := slices.Sorted(strings.FieldsSeq(string(b)))
+		if strings.Join(offered, " ") != "restore revoke rotate" {
 			t.Errorf("%s completes %q, %v", shell, b, err)
 		}
 	}

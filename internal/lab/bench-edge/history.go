@@ -231,7 +231,8 @@ func (b *bench) flood(addr, key string, round int, kind string, load func() erro
 		return 0, 0, err
 	}
 	cmd := exec.Command(
-		"chrt", "--idle", "0", self, "flood", "--addr", addr, "--key", key, "--round", strconv.Itoa(round), "--kind", kind)
+		"chrt", "--idle", "0", self, "flood", "--addr", addr, "--key", key, "--kind", kind,
+		"--round", strconv.Itoa(round))
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr

@@ -220,7 +220,8 @@ func (d draw) coinValue(s *model.Snapshot, known []string, name string) string {
 			[]string{"0", "-1", "0.5", "x", "9223372036854775808"}))
 	case "from", "to":
 		return d.encode(d.often([]string{strconv.FormatInt(at, 10), "0", "9999999999", "9223372036854775807",
-			time.Unix(at, 0).UTC().Format("2006-01-02"), time.Unix(at, 0).UTC().Format("2006-01-02T15:04"), "1969-12-31"},
+			time.Unix(at, 0).UTC().Format("2006-01-02"), time.Unix(at, 0).UTC().Format("2006-01-02T15:04"),
+			"1969-12-31"},
 			[]string{"-1", "x", "1.5", "9223372036854775808", "2025-01", "2025-01-01T00:00:00"}))
 	case "date":
 		return d.encode(d.often([]string{time.Unix(at, 0).UTC().Format("02-01-2006"),
