@@ -214,7 +214,7 @@ func oddCoins(at time.Time, price string) model.Files {
 		"assets.ndjson": `{"key":"a","name":"Bitcoin","symbol":"BTC","slug":"bitcoin","logo":"https://a.test/a.png"}
 {"key":"b","name":"A, \"B\" \\ \n","symbol":"\"ǅ","slug":"a+b","website":"https://a.test","platforms":{"ethereum":"0x` +
 			strings.Repeat("aB", 20) + `","Some Chain":"So1aNa"}}
-{"key":"c","name":"bitcoin","symbol":"btc","slug":"a b"}
+{"key":"c","name":"bitcoin","symbol":"btc","slug":"a b","platforms":{"zero":"So2"}}
 {"key":"d","name":"D","symbol":"d","slug":"\"d\" \\","active":false,"platforms":{"some-chain":"0X` +
 			strings.Repeat("aB", 20) + `"}}`,
 		"quotes.ndjson": `{"key":"a","price":"` + price + `","market_cap":1e12,"volume":"5e9","max_supply":21000000}
@@ -224,7 +224,8 @@ func oddCoins(at time.Time, price string) model.Files {
 {"code":"btc","asset":"a","type":"crypto"}
 {"code":"sats","usd":"0.000000000000000001"}`,
 		"categories.ndjson": `{"key":"g","name":"\"G\" \\","slug":"\"g\" \\ 1","members":["a","b","d"]}`,
-		"chains.ndjson":     `{"key":"e","name":"Ethereum","slug":"ethereum","members":["b"],"evm_chain_id":1,"native":"a"}`,
+		"chains.ndjson": `{"key":"e","name":"Ethereum","slug":"ethereum","members":["b"],"evm_chain_id":1,"native":"a"}
+{"key":"z","name":"Zero","slug":"zero\u0000"}`,
 		"exchanges.ndjson": `{"key":"x","name":"X","slug":"x","market":{"volume_24h":"1e9"}}
 {"key":"y","name":"Y","slug":"y"}`}
 }
@@ -247,7 +248,8 @@ func FuzzCoinGecko(f *testing.F) {
 		"simple/price?vs_currencies=usd&ids=" + strings.Repeat("a,", 501),
 		"simple/price?vs_currencies=usd&symbols=%22%C7%86,%FF&include_tokens=all&precision=0&include_market_cap=1",
 		"simple/token_price/some-chain?vs_currencies=usd&contract_addresses=So1aNa,0X" + strings.Repeat("aB", 20),
-		"coins/list?include_platform=true", "coins/categories?order=name_asc", "exchanges?per_page=1&page=2",
+		"coins/zero%00/contract/So2", "coins/zero/contract/%00So2", "coins/list?include_platform=true",
+		"coins/categories?order=name_asc", "exchanges?per_page=1&page=2",
 		"search?query=bitc", "search/trending", "global", "exchange_rates", "asset_platforms", "ping", "",
 	} {
 		f.Add(target)
