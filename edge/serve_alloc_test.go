@@ -18,7 +18,8 @@ import (
 
 // TestServeAllocatesNothing counts what a whole edge allocates for a cached answer,
 // from the bytes of the request to the bytes of the answer, over loopback: with
-// keys, limits, metrics and logging on. Package reply counts those of answers that are composed.
+// keys, limits, metrics and logging on. Packages reply and gecko count those of answers that
+// are composed.
 func TestServeAllocatesNothing(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(5000, 1), teststore.Start)

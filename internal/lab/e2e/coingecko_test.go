@@ -41,9 +41,9 @@ func shapes(t failer) openapi3.Schemas {
 
 // checkCoins asks for what is below /api/v3/, and compares the answer with the reference model and
 // with its published shape.
-func (p *pair) checkCoins(all openapi3.Schemas, c *reference.Coins, target string) {
+func (p *pair) checkCoins(all openapi3.Schemas, c *reference.Coins, target string, headers ...[2]string) {
 	p.t.Helper()
-	got, err := p.send(http.MethodGet, reference.CoinPrefix+target)
+	got, err := p.send(http.MethodGet, reference.CoinPrefix+target, headers...)
 	must.OK(p.t, err)
 	want := c.Answer(target)
 	if err := coinsDiffer(all, want, got); err != nil {
@@ -187,11 +187,16 @@ func isUnknown(name string, v any) bool {
 	return slices.Contains(neutral[v], name)
 }
 
-// TestCoinGecko asks like programs for CoinGecko about markets over a year.
+// TestCoinGecko asks like programs for CoinGecko about markets over a year, of retained snapshots, too.
 func TestCoinGecko(t *testing.T) {
-	all := shapes(t)
-	checkProperty(t, 6, func(t *rapid.T) {
+	all, asked := shapes(t), 0
+	defer func() { t.Logf("%d questions", asked) }()
+	checkProperty(t, 8, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
+		none := must.Get(p.send(http.MethodGet, reference.CoinPrefix+"global"))(t)
+		if none.status != 503 || !strings.HasPrefix(none.body, `{"status":{"error_code":503,"error_message":"`) {
+			t.Fatalf("before the first snapshot: %d %s", none.status, none.body)
+		}
 		crowd := rapid.SampledFrom([]int{0, 0, 600}).Draw(t, "crowd")
 		for _, m := range gen.Histories(5, 40, crowd).Draw(t, "history") {
 			if !p.build(m.Files, time.Time{}) {
@@ -200,9 +205,16 @@ func TestCoinGecko(t *testing.T) {
 			if m.Changes {
 				p.change(m.After)
 			}
-			c := reference.NewCoins(p.world.Newest(), p.world.Changed())
-			for range 60 {
-				p.checkCoins(all, c, gen.CoinQuestions(p.world.Newest()).Draw(t, "question"))
+			for i, s := range append(p.world.Retained(), p.world.Newest()) {
+				c := reference.NewCoins(s, p.world.Changed())
+				for range 20 + 60*(i/len(p.world.Retained())) { // the newest is asked without a pin, too
+					asked++
+					question, pin := gen.CoinQuestions(s).Draw(t, "question"), [2]string{"X-Snapshot-Time"}
+					if i < len(p.world.Retained()) {
+						pin[1] = s.Time.Format(model.TimeFormat)
+					}
+					p.checkCoins(all, c, question, pin)
+				}
 			}
 		}
 	})

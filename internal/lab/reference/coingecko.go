@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"math/big"
@@ -248,14 +249,14 @@ func (q *coinQuestion) places() int {
 // plain writes x, rounded half to even.
 func plain(x *big.Rat, places int) json.Number { return json.Number(model.Plain(x, places)) }
 
-// in is a figure in US dollars in another currency. One that is unknown, or has 78 digits, is null.
+// in is a figure in US dollars in another currency; null if it is unknown, or has more than 256 bits.
 func (q *coinQuestion) in(code string, x *big.Rat, places int) any {
 	if x == nil {
 		return nil
 	}
 	n := plain(new(big.Rat).Quo(x, q.rates[code]), places)
-	whole, _, _ := strings.Cut(string(n), ".")
-	if len(whole)+places > 77 {
+	units, _ := new(big.Rat).SetString(fmt.Sprintf("%se%d", n, places))
+	if units.Num().BitLen() > 256 {
 		return nil
 	}
 	return n
@@ -439,8 +440,11 @@ func (q *coinQuestion) sorted(listing, key string, desc bool) (rows []row) {
 func (q *coinQuestion) page(list []row) []row {
 	size := q.whole("per_page", 1, 250, 100)
 	number := q.whole("page", 1, math.MaxInt64, 1)
-	first := min(max(number-1, 0), math.MaxInt32) * size
-	return list[min(max(first, 0), int64(len(list))):min(max(first+size, 0), int64(len(list)))]
+	if len(q.bad) > 0 {
+		return nil
+	}
+	first := min(number-1, math.MaxInt32) * size
+	return list[min(first, int64(len(list))):min(first+size, int64(len(list)))]
 }
 
 func (q *coinQuestion) markets() any {

@@ -1,5 +1,5 @@
 // Package reference gives the reference model (loadtest/model) to the tests of packages that
-// do not import the load tester.
+// do not import the load tester. From the model's snapshots, Coins answers programs of CoinGecko.
 package reference
 
 import "example.com/marketdata/loadtest/model"
