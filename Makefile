@@ -111,7 +111,7 @@ soak: build servers ## builder, edges and a MinIO for SOAK=10m while everything 
 fuzz: ## each fuzz target of every package for FUZZ=3m
 	@targets="$$(set -o pipefail; $(GO) test -list '^Fuzz' ./... | awk '/^Fuzz/{names = names " " $$1} /^ok/{n = split(names, name); for (i = 1; i <= n; i++) print $$2, name[i]; names = ""}')" && \
 	echo "$$targets" | { failed=0; while read -r package name; do echo "$$package $$name"; \
-		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ) "$$package" </dev/null || failed=1; done; exit $$failed; }
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ) -fuzzminimizetime 5s "$$package" </dev/null || failed=1; done; exit $$failed; }
 
 properties: servers ## the model against the service at length, and every misbehaviour of every provider
 	RAPID_CHECKS=100 $(GO) test -count=1 -timeout 120m ./internal/lab/e2e
