@@ -438,7 +438,7 @@ func (q *coinQuestion) sorted(listing, key string, desc bool) (rows []row) {
 
 // page cuts one out of a listing.
 func (q *coinQuestion) page(list []row) []row {
-	size := q.whole("per_page", 1, 250, 100)
+	size := min(max(q.whole("per_page", 1, 250, 100), 1), 250)
 	number := q.whole("page", 1, math.MaxInt64, 1)
 	if len(q.bad) > 0 {
 		return nil
