@@ -26,16 +26,22 @@ func (c *composer) span() (begin, end int64, h *snapshot.History) {
 	return begin, end, h
 }
 
-// eachPoint calls do with the points of an asset that are asked for.
+// eachPoint calls do with the points of an asset that are asked for: with an interval the first one
+// of each hour or day that began since then, and the newest.
 func (c *composer) eachPoint(id uint64, do func(at int64, price []byte)) error {
 	begin, end, h := c.span()
 	if h == nil {
 		return nil
 	}
+	step, newest := max(c.step, 1), c.s.Time.Unix()
+	before := (begin - 1) / step
 	return c.EachPrice(&c.prices, h, id, func(point, price []byte) {
-		if at := unixOf(point); begin <= at && at <= end {
-			do(at, price)
+		at := unixOf(point)
+		if at < begin || at > end || c.step > 0 && at/step == before && at != newest {
+			return
 		}
+		before = at / step
+		do(at, price)
 	})
 }
 

@@ -43,6 +43,7 @@ const (
 	days
 	from
 	to
+	interval
 	date
 	text
 	params = iota
@@ -54,7 +55,7 @@ var paramNames = [params]string{ids: "ids", names: "names", symbols: "symbols", 
 	withTime: "include_last_updated_at", precision: "precision", platforms: "include_platform",
 	category: "category", order: "order", perPage: "per_page", page: "page", sparkline: "sparkline",
 	changes: "price_change_percentage", marketData: "market_data", details: "include_categories_details",
-	days: "days", from: "from", to: "to", date: "date", text: "query"}
+	days: "days", from: "from", to: "to", interval: "interval", date: "date", text: "query"}
 
 type paramSet uint32
 
@@ -119,6 +120,7 @@ type Query struct {
 	changes uint8 // windows of price_change_percentage, by bit
 	begin   int64 // days before T; or a Unix time in seconds
 	end     int64
+	step    int64  // seconds of interval; 0: all points
 	group   []byte // category
 	text    []byte // as sent
 
@@ -162,6 +164,7 @@ var (
 	errChanges   = refuse("price_change_percentage: it takes 1h, 24h, 7d, 14d, 30d, 200d and 1y, separated by commas")
 	errDays      = refuse("days: it takes a whole number from 1, or max")
 	errTimes     = refuse("from, to: they take Unix seconds, yyyy-mm-dd or yyyy-mm-ddThh:mm, the earlier one first")
+	errInterval  = refuse("interval: it takes 5m, hourly or daily")
 	errDate      = refuse("date: it takes a day of the form dd-mm-yyyy or yyyy-mm-dd")
 	errText      = refuse("query: it takes 1 to 64 bytes, up to eight words with blanks between")
 )
@@ -432,9 +435,21 @@ func (q *Query) readText(sent *[params][]byte) *reply.Refusal {
 	return nil
 }
 
-const day = 24 * 60 * 60
+const (
+	hour = 60 * 60
+	day  = 24 * hour
+)
 
 func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
+	switch string(q.fold(sent[interval])) {
+	case "", "5m": // no point is that near another
+	case "hourly":
+		q.step = hour
+	case "daily":
+		q.step = day
+	default:
+		return errInterval
+	}
 	switch q.Endpoint {
 	case Chart, ContractChart:
 		v := q.fold(sent[days])
@@ -522,7 +537,7 @@ func (q *Query) AppendKey(dst []byte) []byte {
 	}
 	dst = append(dst, keyStart+byte(q.Endpoint), byte(q.by), all, byte(q.places), q.order, byte(q.perPage), q.changes)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(q.flags))
-	for _, n := range [...]int64{q.page, q.begin, q.end} {
+	for _, n := range [...]int64{q.page, q.begin, q.end, q.step} {
 		dst = binary.AppendVarint(dst, n)
 	}
 	dst = appendKeyText(appendKeyText(dst, q.path[0]), q.path[1])

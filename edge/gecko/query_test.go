@@ -106,6 +106,7 @@ func TestRefusals(t *testing.T) {
 		"coins/markets?vs_currency=usd&order=rank":                    errOrder.Message,
 		"coins/markets?vs_currency=usd&price_change_percentage=2h":    errChanges.Message,
 		"coins/a/market_chart?vs_currency=usd&days=0":                 errDays.Message,
+		"coins/a/market_chart?vs_currency=usd&days=1&interval=week":   errInterval.Message,
 		"coins/a/market_chart/range?vs_currency=usd&from=2&to=1":      errTimes.Message,
 		"coins/a/market_chart/range?vs_currency=usd&from=2":           "Missing parameter to",
 		"coins/a/market_chart/range?vs_currency=usd&from=2&to=1970-1": errTimes.Message,

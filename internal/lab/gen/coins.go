@@ -118,12 +118,12 @@ var coinPaths = func() (all []struct{ path, reads, needs string }) {
 		{"coins/markets", marketList, "vs_currency"}, {"coins/markets", marketList, "vs_currency"},
 		{"coins/{coin}", "market_data sparkline include_categories_details", ""},
 		{"coins/{platform}/contract/{address}", "market_data sparkline include_categories_details", ""},
-		{"coins/{coin}/market_chart", "vs_currency days precision", "vs_currency days"},
-		{"coins/{coin}/market_chart/range", "vs_currency from to precision", "vs_currency from to"},
+		{"coins/{coin}/market_chart", "vs_currency days interval precision", "vs_currency days"},
+		{"coins/{coin}/market_chart/range", "vs_currency from to interval precision", "vs_currency from to"},
 		{"coins/{coin}/history", "date", "date"}, {"search", "query", "query"}, {"exchanges", "per_page page", ""},
 		{"coins/categories", "order", ""}, {"coins/list", "include_platform", ""},
-		{"coins/{platform}/contract/{address}/market_chart", "vs_currency days precision", "vs_currency days"},
-		{"coins/{platform}/contract/{address}/market_chart/range", "vs_currency from to precision",
+		{"coins/{platform}/contract/{address}/market_chart", "vs_currency days interval precision", "vs_currency days"},
+		{"coins/{platform}/contract/{address}/market_chart/range", "vs_currency from to interval precision",
 			"vs_currency from to"},
 		{"coins/categories/list"}, {"exchanges/list"}, {"search/trending"}, {"global"}, {"exchange_rates"},
 		{"asset_platforms"}, {"simple/supported_vs_currencies"}, {"ping"}, {"coins"}, {"coins//history"},
@@ -218,6 +218,8 @@ func (d draw) coinValue(s *model.Snapshot, known []string, name string) string {
 	case "days":
 		return d.encode(d.often([]string{"1", "max", "7", "8", "30", "31", "91", "365", "366", "MAX", "99999999999"},
 			[]string{"0", "-1", "0.5", "x", "9223372036854775808"}))
+	case "interval":
+		return d.encode(d.often([]string{"daily", "hourly", "5m", "Daily"}, []string{"weekly", "1d", "daily,"}))
 	case "from", "to":
 		return d.encode(d.often([]string{strconv.FormatInt(at, 10), "0", "9999999999", "9223372036854775807",
 			time.Unix(at, 0).UTC().Format("2006-01-02"), time.Unix(at, 0).UTC().Format("2006-01-02T15:04"),

@@ -655,13 +655,21 @@ func dated(text string, layouts ...string) *time.Time {
 	return nil
 }
 
+// prices are those of a chart: with an interval the first of each hour or day that begins in it, and
+// the newest.
 func (q *coinQuestion) prices(begin, end time.Time) any {
+	step := map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}[q.one("interval", "5m", "hourly",
+		"daily")]
 	code, places, a, prices := q.codes("vs_currency", 1)[0], q.places(), q.theCoin(), []any{}
 	if a == nil {
 		return nil
 	}
+	before := begin.Add(-time.Second).Truncate(step)
 	for _, p := range q.between(a.id(), begin, end) {
-		prices = append(prices, []any{p.Time.UnixMilli(), q.priceIn(code, p, places)})
+		if at := p.Time.Truncate(step); at.After(before) || p.Time.Equal(q.Time) {
+			before = at
+			prices = append(prices, []any{p.Time.UnixMilli(), q.priceIn(code, p, places)})
+		}
 	}
 	return row{"prices": prices}
 }

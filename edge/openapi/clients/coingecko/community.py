@@ -10,8 +10,9 @@ client = CoinGeckoAPI(demo_api_key=key)
 client.api_base_url = base + "/"
 figures = dict(include_market_cap=True, include_24hr_vol=True, include_24hr_change=True, include_last_updated_at=True,
                precision="full")
-chart = dict(vs_currency="eur", days=7, precision=2)
-span = dict(vs_currency="usd", from_timestamp=1795046400, to_timestamp=1795199400, precision=18)
+chart = dict(vs_currency="eur", days=7, interval="daily", precision=2)
+span = dict(vs_currency="usd", from_timestamp=1795046400, to_timestamp=1795199400, interval="hourly",
+            precision=18)
 
 for call in (
     lambda: client.ping(),

@@ -15,8 +15,9 @@ coins, simple = client.coins, client.simple
 usd_eur = dict(vs_currencies="usd,eur")
 figures = dict(usd_eur, include_market_cap=True, include_24hr_vol=True, include_24hr_change=True,
                include_last_updated_at=True, precision="full")
-chart = dict(vs_currency="eur", days="7", precision="2")
-span = dict(vs_currency="usd", from_="2026-11-19", to="2026-11-20T18:30", precision="18")
+chart = dict(vs_currency="eur", days="7", interval="daily", precision="2")
+span = dict(vs_currency="usd", from_="2026-11-19", to="2026-11-20T18:30", interval="hourly",
+            precision="18")
 
 
 def plain(value):

@@ -9,8 +9,8 @@ const figures = {
   include_market_cap: true, include_24hr_vol: true, include_24hr_change: true, include_last_updated_at: true, precision: "full",
 } as const;
 const vs_currencies = "usd,eur";
-const chart = { vs_currency: "eur", days: "7", precision: "2" } as const;
-const range = { vs_currency: "usd", from: "2026-11-19", to: "2026-11-20T18:30", precision: "18" } as const;
+const chart = { vs_currency: "eur", days: "7", interval: "daily", precision: "2" } as const;
+const range = { vs_currency: "usd", from: "2026-11-19", to: "2026-11-20T18:30", interval: "hourly", precision: "18" } as const;
 
 for (const call of [
   () => client.ping.get(),
