@@ -1,7 +1,9 @@
 package artifacts
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +36,8 @@ type Progress func(done, total int)
 // listings have the assets with a point in their window; that the view of words has those of the
 // assets' names, and the view of contracts those of the coins' platforms. Of a ledger, whose format
 // is the builder's own, it verifies length and digest only: those of the root and, if refs is given,
-// of what refs says that the root names. It reads each object once. The error is non-nil when the
+// of what refs says that the root names. Of files it verifies lists, chunks and digests. It reads
+// each object once. The error is non-nil when the
 // store could not be asked; what is wrong with what it answered is in the report. A store without a
 // snapshot has no problems.
 func Check(ctx context.Context, r ObjectReader, refs func(root []byte) ([]Ref, error), progress Progress,
@@ -55,7 +58,7 @@ type checker struct {
 	// summaries are of the objects of views that were read; nil: the object is
 	// broken, which was reported.
 	summaries map[Ref]*summary
-	// ledgers are the objects of ledgers that were read.
+	// ledgers are the objects of ledgers that were read, and sets, lists and whole files.
 	ledgers map[Ref]bool
 	// asked counts the objects asked for, known are all that are to be.
 	asked int
@@ -107,6 +110,11 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	for _, m := range all {
 		if err := c.snapshot(ctx, m); err != nil {
+			return err
+		}
+	}
+	for _, m := range all {
+		if err := c.files(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -442,4 +450,74 @@ func (c *checker) ledger(ctx context.Context, m *Manifest) error {
 		}
 	}
 	return nil
+}
+
+// files checks the files that a manifest reaches.
+func (c *checker) files(ctx context.Context, m *Manifest) error {
+	if m.Files.Digest.IsZero() || c.ledgers[m.Files] {
+		return nil
+	}
+	c.ledgers[m.Files] = true
+	sets := &FileSets{}
+	b, err := c.file(ctx, m.Files)
+	if err == nil {
+		sets, err = ParseFileSets(b)
+	}
+	if err != nil {
+		return c.refuse(FileKey(m.Files.Digest).String(), err)
+	}
+	for i := range sets.Sets {
+		set := &sets.Sets[i]
+		if c.ledgers[set.Files] {
+			continue
+		}
+		c.ledgers[set.Files] = true
+		l := &FileList{}
+		if b, err = c.file(ctx, set.Files); err == nil {
+			l, err = ParseFileList(b)
+		}
+		if err == nil && !l.Time.Equal(set.Time) {
+			err = fmt.Errorf("%w: it is of %v", ErrCorrupt, l.Time)
+		}
+		what := "files of " + set.Time.Format(time.RFC3339)
+		if err != nil {
+			if err := c.refuse(what, err); err != nil {
+				return err
+			}
+			continue
+		}
+		for j := range l.Items {
+			f := &l.Items[j]
+			if whole := (Ref{f.SHA256, f.Bytes}); !c.ledgers[whole] {
+				c.ledgers[whole] = true
+				if err := c.chunks(ctx, f); err != nil {
+					if err := c.refuse(what+": "+f.Name, err); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// chunks reads a file. It reads every chunk, so that a repair finds all that are lost.
+func (c *checker) chunks(ctx context.Context, f *File) (damage error) {
+	whole := sha256.New()
+	for i := range f.Chunks {
+		b, err := c.file(ctx, f.Chunk(i))
+		if err != nil && !IsDamage(err) {
+			return err
+		}
+		damage = cmp.Or(damage, err)
+		whole.Write(b)
+	}
+	if damage == nil && Digest(whole.Sum(nil)) != f.SHA256 {
+		damage = fmt.Errorf("%w: its chunks are not the file", ErrCorrupt)
+	}
+	return damage
+}
+
+func (c *checker) file(ctx context.Context, ref Ref) ([]byte, error) {
+	return c.get(ctx, FileKey(ref.Digest), ref)
 }

@@ -8,6 +8,7 @@
 //
 //	objects/<2 hex>/<62 hex>   shards of a view, and what the ledger keeps
 //	manifests/<64 hex>         one a snapshot
+//	files/<2 hex>/<62 hex>     what only files need
 //
 // One says which store it is, is made before anything else, and never changes its id:
 //
@@ -210,6 +211,13 @@
 // rank:
 //
 //	{"id":1,"top_3_coins_id":["bitcoin","ether"],"top_3_coins":["https://…",""]}
+//
+// # Files
+//
+// Files in the manifest names FileSets, which names the FileList of each set, which names the chunks
+// of each file: all of them below files/, so that a build need not list them. Each manifest names
+// the sets that are kept then. A list is signed as cells are, by the keys of the build, under the
+// name files.json.
 //
 // # Versions
 //

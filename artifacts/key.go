@@ -14,13 +14,14 @@ const (
 	ObjectKind               // an immutable object, by its digest
 	ManifestKind             // a manifest, by its digest
 	CellKind                 // a cell: identity, pointer, change record, key set, lease, checkpoint
+	FileKind                 // an immutable object that only files need, by its digest
 )
 
 // Key names one thing in a store. Keys are comparable; two keys are equal if
 // and only if their names are. The zero Key names nothing, and no store takes it.
 type Key struct {
 	kind   Kind
-	digest Digest // of an object or a manifest
+	digest Digest // of what is immutable
 	name   string // of everything else
 }
 
@@ -49,6 +50,7 @@ const (
 	ManifestPrefix = "manifests/"
 	// TilePrefix is where the tiles and entries of the log are.
 	TilePrefix = "log/tile/"
+	FilePrefix = "files/"
 	// ProbePrefix is where a store's self-test, and a backup's, write; gc clears it.
 	ProbePrefix = "probe/"
 )
@@ -58,6 +60,9 @@ func ObjectKey(d Digest) Key { return Key{kind: ObjectKind, digest: d} }
 
 // ManifestKey returns the key of the manifest with digest d.
 func ManifestKey(d Digest) Key { return Key{kind: ManifestKind, digest: d} }
+
+// FileKey returns the key of the object with digest d below FilePrefix.
+func FileKey(d Digest) Key { return Key{kind: FileKind, digest: d} }
 
 // ProbeKey returns a key under ProbePrefix; name must be legal in a key.
 func ProbeKey(name string) Key { return MustKey(ProbePrefix + name) }
@@ -89,9 +94,11 @@ func ParseKey(name string) (Key, error) {
 			return ManifestKey(d), nil
 		}
 	}
-	if rest, ok := strings.CutPrefix(name, ObjectPrefix); ok && len(rest) > 2 && rest[2] == '/' {
-		if d, err := ParseDigest(rest[:2] + rest[3:]); err == nil {
-			return ObjectKey(d), nil
+	for prefix, key := range map[string]func(Digest) Key{ObjectPrefix: ObjectKey, FilePrefix: FileKey} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && len(rest) > 2 && rest[2] == '/' {
+			if d, err := ParseDigest(rest[:2] + rest[3:]); err == nil {
+				return key(d), nil
+			}
 		}
 	}
 	for _, cell := range [...]Key{IdentityKey, CurrentKey, ChangeKey, KeysKey, LeaseKey, CheckpointKey} {
@@ -142,10 +149,12 @@ func (k Key) Check() error {
 // Kind returns what the key names.
 func (k Key) Kind() Kind { return k.kind }
 
-// Immutable reports whether the key names an object or a manifest.
-func (k Key) Immutable() bool { return k.kind == ObjectKind || k.kind == ManifestKind }
+// Immutable reports whether the key names an object, of files or others, or a manifest.
+func (k Key) Immutable() bool {
+	return k.kind == ObjectKind || k.kind == ManifestKind || k.kind == FileKind
+}
 
-// Digest returns the digest of an object or a manifest; zero for other kinds.
+// Digest returns the digest of what is immutable; zero for other kinds.
 func (k Key) Digest() Digest { return k.digest }
 
 // Signed reports whether the key names a cell that may be signed: all but the lease.
@@ -166,9 +175,12 @@ func (k Key) Names(data []byte) bool { return k.Immutable() && k.digest == Sum(d
 // digest are a folder, so that no folder of a directory store grows large.
 func (k Key) String() string {
 	switch k.kind {
-	case ObjectKind:
-		s := k.digest.String()
-		return ObjectPrefix + s[:2] + "/" + s[2:]
+	case ObjectKind, FileKind:
+		s, prefix := k.digest.String(), ObjectPrefix
+		if k.kind == FileKind {
+			prefix = FilePrefix
+		}
+		return prefix + s[:2] + "/" + s[2:]
 	case ManifestKind:
 		return ManifestPrefix + k.digest.String()
 	}

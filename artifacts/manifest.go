@@ -18,7 +18,8 @@ import (
 //
 // History: 1, November 2026, the first. Identity, and store and number of key set
 // and change record, history, search, the keys of the assets' view by name, and the collections
-// of CoinsCollection, and the log came later in it: a store without them is read, and older readers ignore them.
+// of CoinsCollection, the log, and files came later in it: a store without them is read, and older
+// readers ignore them.
 const (
 	Format       = 1
 	OldestFormat = 1
@@ -70,6 +71,8 @@ type Manifest struct {
 	// Ledger names what the builder remembers: the root of its ledger, which
 	// only the builder reads.
 	Ledger Ref `json:"ledger"`
+	// Files names the sets of files that are kept; zero: none ever was made.
+	Files Ref `json:"files,omitzero"`
 }
 
 // Oldest is the time of the oldest snapshot that is retained, itself if none is:
@@ -155,6 +158,9 @@ func ParseManifest(b []byte) (*Manifest, error) {
 	}
 	if m.Ledger.Size < 0 || m.Ledger.Size > MaxObjectSize {
 		return nil, fmt.Errorf("%w: manifest: ledger has %d bytes", ErrCorrupt, m.Ledger.Size)
+	}
+	if n := m.Files.Size; n < 0 || n > MaxObjectSize || n == 0 != m.Files.Digest.IsZero() {
+		return nil, fmt.Errorf("%w: manifest: sets of files have %d bytes", ErrCorrupt, n)
 	}
 	if m.RowsPerShard < 1 || m.RowsPerShard > maxShardRows || m.ShardsPerObject < 1 ||
 		m.ShardsPerObject > maxObjectShards {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
@@ -87,7 +88,8 @@ func eachHistory(t *testing.T, f func(t *testing.T, worlds []world, dice *rand.R
 }
 
 // force builds what the guard rails would hold back.
-func force(c *Config) { c.Guards.Force = true }
+// force also writes no files: of the snapshots of a backfill only the newest would have some.
+func force(c *Config) { c.Guards.Force, c.Files = true, files.Settings{} }
 
 // TestBackfillIsBuildsInOrder: a backfill's snapshot, and the one after, are those of builds one
 // after the other; but that the snapshots before were never published, and so cannot be retained.

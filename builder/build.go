@@ -14,6 +14,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/change"
+	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/history"
 	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
@@ -41,6 +42,7 @@ const (
 	StepCompute = "compute" // the past, and the figures
 	StepObjects = "objects" // rows, views and ledger are made and put
 	StepHistory = "history" // the views of history are made and put
+	StepFiles   = "files"   // files of prices, and the list of all; in snapshots with files
 	StepDone    = "done"    // behind the steps of package publish
 )
 
@@ -67,7 +69,9 @@ type Config struct {
 	// ActivateAfter is the delay from a build's swap until edges activate its snapshot, 0 to
 	// artifacts.MaxActivateAfter; 0: each edge activates it as soon as it can.
 	ActivateAfter time.Duration
-	Guards        Guards
+	// Files says which files are written, and how long they are kept.
+	Files  files.Settings
+	Guards Guards
 	// BlockPoints is how many intervals a block of history spans; 0: 18, of 1y 36. Only the
 	// benchmark of it sets it: Repair assumes the default.
 	BlockPoints int
@@ -99,6 +103,9 @@ func New(cfg Config) (*Builder, error) {
 	}
 	if cfg.ActivateAfter < 0 || cfg.ActivateAfter > artifacts.MaxActivateAfter {
 		return nil, fmt.Errorf("activate after %v: want 0 to %v", cfg.ActivateAfter, artifacts.MaxActivateAfter)
+	}
+	if k := cfg.Files.Keep; k < 0 || k > files.MaxKeep {
+		return nil, fmt.Errorf("files keep %v: want 0 to %v", k, files.MaxKeep)
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -254,7 +261,11 @@ func (b *build) compute(ctx context.Context, in *input, prior *ledger.Ledger, la
 func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.Ledger, in *input, result *market.Result,
 ) error {
 	return b.put(ctx, head, func(ctx context.Context, objects *publish.Objects) error {
-		views, err := b.putViews(ctx, objects, in.feed, result)
+		set, err := b.files(ctx, head, objects, in.feed, result)
+		if err != nil {
+			return err
+		}
+		views, err := b.putViews(ctx, objects, in.feed, result, set)
 		if err != nil {
 			return err
 		}
@@ -271,12 +282,16 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 		if err != nil {
 			return err
 		}
+		named, err := b.putFiles(ctx, set, prior)
+		if err != nil {
+			return err
+		}
 		manifest := &artifacts.Manifest{
 			Format: artifacts.Format, Time: in.t, Database: in.feed.Database, Unicode: unicode.Version,
 			Input:  in.digest,
 			Counts: b.report.Counts, RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject,
 			Views: append(views, charts...), Global: global(result), Retained: retained(head, in.t, b.Retain),
-			Ledger: root,
+			Ledger: root, Files: named,
 		}
 		if m := head.Manifest; m != nil {
 			publish.Withdraw(manifest, m.Withdrawn, m.WithdrawnThrough)
@@ -477,6 +492,7 @@ func (b *build) guard(ctx context.Context, in *input, last *lastSnapshot) error 
 
 // putViews makes and puts the objects of all views, and returns the views.
 func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *market.Feed, result *market.Result,
+	set *files.Writer,
 ) ([]artifacts.View, error) {
 	var all []artifacts.View
 	for table := range render.Tables(feed, result) {
@@ -484,9 +500,48 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 		if err := b.putPieces(ctx, objects, table.Collection, views, pieces); err != nil {
 			return nil, err
 		}
+		if set.Due() {
+			if err := set.Table(ctx, table); err != nil {
+				return nil, err
+			}
+		}
 		all = append(all, views...)
 	}
 	return all, nil
+}
+
+// files returns the writer of the snapshot's files. If the list of sets is damaged, a new one
+// begins, since files are no reason to stop.
+func (b *build) files(ctx context.Context, head *publish.Head, objects *publish.Objects, feed *market.Feed,
+	result *market.Result,
+) (*files.Writer, error) {
+	w := &files.Writer{Settings: b.Files, Put: objects.PutFile, Feed: feed, Result: result,
+		Sets: &artifacts.FileSets{Format: artifacts.Format}}
+	if head.Manifest == nil {
+		return w, nil
+	}
+	sets, err := artifacts.ReadFileSets(ctx, b.Store, head.Manifest)
+	if err == nil {
+		w.Sets, w.Named = sets, head.Manifest.Files
+		if n := len(sets.Sets); n > 0 && w.Due() {
+			w.Last, _, err = artifacts.ReadFileList(ctx, b.Store, &sets.Sets[n-1])
+		}
+	}
+	if artifacts.IsDamage(err) {
+		b.Log.Error("a list of files is damaged or missing: what it alone names is lost", "err", err)
+		err = nil
+	}
+	return w, err
+}
+
+// putFiles ends the set, if the snapshot gets one, and returns the name of the sets that are kept.
+func (b *build) putFiles(ctx context.Context, set *files.Writer, prior *ledger.Ledger) (artifacts.Ref, error) {
+	if !set.Due() {
+		return set.Renew(ctx, false)
+	}
+	b.step(StepFiles)
+	ref, err := set.Finish(ctx, prior)
+	return ref, publish.Mendable(err)
 }
 
 // putPieces makes and puts objects, and sets their names in the views.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/must"
@@ -31,6 +32,7 @@ var (
 func config(s artifacts.Store, src source.Source) Config {
 	return Config{
 		Store: s, Source: src, Retain: DefaultRetain, Guards: DefaultGuards, Log: discard, Settings: buildtest.Settings,
+		Files: files.Settings{Cadence: files.Build, Keep: 40 * time.Minute},
 	}
 }
 

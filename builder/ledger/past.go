@@ -161,3 +161,33 @@ func (h *priceSet) read(ctx context.Context, from artifacts.ObjectReader, f func
 	}
 	return nil
 }
+
+// Days returns the UTC days, ascending, of which the ledger keeps prices, from the day of a time on
+// and before that of another.
+func (l *Ledger) Days(from, before time.Time) (days []time.Time) {
+	for i := range l.root.Prices {
+		day := l.root.Prices[i].Time.Truncate(24 * time.Hour)
+		if !day.Before(from) && day.Before(before.Truncate(24*time.Hour)) && !slices.Contains(days, day) {
+			days = append(days, day)
+		}
+	}
+	return days
+}
+
+// EachPrice calls f with every price that the ledger keeps of a UTC day, by time, then id.
+func (l *Ledger) EachPrice(ctx context.Context, day time.Time, f func(t time.Time, id uint64, price market.U128),
+) error {
+	for i := range l.root.Prices {
+		p := &l.root.Prices[i]
+		if !p.Time.Truncate(24 * time.Hour).Equal(day) {
+			continue
+		}
+		err := p.read(ctx, l.reader, func(part *reader) {
+			part.each(func(id uint64, price market.U128) { f(p.Time, id, price) })
+		})
+		if err != nil {
+			return fmt.Errorf("ledger: prices: %w", err)
+		}
+	}
+	return nil
+}

@@ -123,6 +123,17 @@ func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
 	return ref, o.put(ctx, artifacts.ObjectKey(ref.Digest), data)
 }
 
+// PutFile stores an object below artifacts.FilePrefix, whether or not it is there: what a set of
+// files needs is new in nearly every set.
+func (o *Objects) PutFile(ctx context.Context, data []byte) (artifacts.Ref, error) {
+	ref := artifacts.Ref{Digest: artifacts.Sum(data), Size: int64(len(data))}
+	if ref.Size > artifacts.MaxObjectSize {
+		return ref, fmt.Errorf("object %s of files has %d bytes; readers take %d", ref.Digest, ref.Size,
+			int64(artifacts.MaxObjectSize))
+	}
+	return ref, o.put(ctx, artifacts.FileKey(ref.Digest), data)
+}
+
 func (o *Objects) put(ctx context.Context, key artifacts.Key, data []byte) error {
 	if _, err := o.head.identity(ctx, o.store); err != nil {
 		return err

@@ -85,7 +85,7 @@ func (b *backup) run(ctx context.Context) error {
 		return err
 	}
 	b.id = p.Store
-	for _, prefix := range []string{artifacts.ObjectPrefix, artifacts.ManifestPrefix} {
+	for _, prefix := range []string{artifacts.ObjectPrefix, artifacts.ManifestPrefix, artifacts.FilePrefix} {
 		err := b.To.List(ctx, prefix, func(i artifacts.Info) error {
 			b.there[i.Key] = i.Size
 			return nil
@@ -95,6 +95,7 @@ func (b *backup) run(ctx context.Context) error {
 		}
 	}
 	manifests, objects := map[artifacts.Key]artifacts.Ref{}, map[artifacts.Key]artifacts.Ref{}
+	lists := map[artifacts.Digest]bool{}
 	err = eachSnapshot(ctx, b.From, p, func(of artifacts.Retained, m *artifacts.Manifest, err error) error {
 		if err != nil {
 			return err
@@ -104,7 +105,9 @@ func (b *backup) run(ctx context.Context) error {
 			objects[artifacts.ObjectKey(ref.Digest)] = ref
 		}
 		manifests[artifacts.ManifestKey(of.Manifest.Digest)] = of.Manifest
-		return err
+		return errors.Join(err, artifacts.FileRefs(ctx, b.From, m, lists, func(ref artifacts.Ref) {
+			objects[artifacts.FileKey(ref.Digest)] = ref
+		}))
 	})
 	if err != nil {
 		return err

@@ -84,6 +84,9 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 		})
 		c.report.Kept = kept
 	}
+	for i := 0; i < 16 && err == nil && !c.keepFiles; i++ {
+		err = c.sweepMarked(ctx, fmt.Sprintf("%s%x", artifacts.FilePrefix, i), c.unmarked)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +103,13 @@ type collector struct {
 	manifests map[artifacts.Digest]*artifacts.Manifest // marked
 	version   artifacts.Version                        // of the pointer as it was marked
 	log       *artifacts.LogHead                       // the pointer's
+	lists     map[artifacts.Digest]bool                // lists of files whose chunks are in keep
+	keepFiles bool                                     // a list cannot be read
 }
 
 func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
 	c := &collector{GCConfig: cfg, report: GCReport{DryRun: cfg.DryRun}, keep: map[artifacts.Digest]bool{},
-		manifests: map[artifacts.Digest]*artifacts.Manifest{}}
+		manifests: map[artifacts.Digest]*artifacts.Manifest{}, lists: map[artifacts.Digest]bool{}}
 	var now time.Time
 	var err error
 	switch {
@@ -127,7 +132,7 @@ func (c *collector) unmarked(key artifacts.Key) bool {
 	if key.Kind() == artifacts.ManifestKind {
 		return c.manifests[key.Digest()] == nil
 	}
-	return key.Kind() == artifacts.ObjectKind && !c.keep[key.Digest()]
+	return key.Immutable() && !c.keep[key.Digest()]
 }
 
 // markYoung marks what the manifests from within the grace period reach. Unlike the published one,
@@ -181,10 +186,17 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) 
 			return nil, err
 		}
 		refs, err := needs(ctx, c.Store, m)
+		keep := func(ref artifacts.Ref) { c.keep[ref.Digest] = true }
 		for _, ref := range refs {
-			c.keep[ref.Digest] = true
+			keep(ref)
 		}
 		if err != nil {
+			return nil, err
+		}
+		if err := artifacts.FileRefs(ctx, c.Store, m, c.lists, keep); artifacts.IsDamage(err) {
+			c.Log.Error("a list of files is damaged or missing: all files stay until no snapshot needs it", "err", err)
+			c.keepFiles = true
+		} else if err != nil {
 			return nil, err
 		}
 		m.Views = nil // a gc may see a thousand manifests

@@ -8,6 +8,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/memstore"
@@ -36,8 +37,12 @@ func config(s artifacts.Store, src source.Source) builder.Config {
 	return builder.Config{
 		Store: s, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards, Log: discard,
 		Settings: buildtest.Settings,
+		Files:    files.Settings{Cadence: files.Build, Keep: 40 * time.Minute},
 	}
 }
+
+// noFiles makes no files: of a day's prices they read all.
+func noFiles(cfg *builder.Config) { cfg.Files.Cadence = files.Off }
 
 // tryBuild builds a snapshot.
 func tryBuild(ctx context.Context, s artifacts.Store, src source.Source, change ...func(*builder.Config),

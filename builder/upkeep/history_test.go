@@ -411,7 +411,7 @@ func TestHistoryOfAYear(t *testing.T) {
 			}
 		})
 		now := c.moment(c.at.Add(artifacts.Step))
-		mustBuild(t, s, now, assets(9))
+		mustBuild(t, s, now, assets(9), noFiles)
 		c.took(now, 9)
 		c.compare(t, inner)
 		anew(t, inner)

@@ -294,7 +294,7 @@ func (s *status) list(ctx context.Context) error {
 	if err := s.problem("gc would stop", err); err != nil {
 		return err
 	}
-	for _, prefix := range []string{artifacts.ManifestPrefix, artifacts.ObjectPrefix} {
+	for _, prefix := range []string{artifacts.ManifestPrefix, artifacts.ObjectPrefix, artifacts.FilePrefix} {
 		err := s.cfg.Store.List(ctx, prefix, func(info artifacts.Info) error {
 			s.Objects++
 			s.Bytes += info.Size

@@ -12,6 +12,7 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
+	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/metrics"
 	"example.com/marketdata/builder/publish"
@@ -41,6 +42,13 @@ type settingsFlags struct {
 	TrendingMinMarketCap money         `default:"10000000" help:"Least market cap of a trending asset."`
 	TrendingMinVolume    money         `default:"1000000" help:"Least volume of a trending asset."`
 	HistoryAssets        int           `default:"${historyAssets}" help:"How many quoted assets get a history: the best ranks, then those without one by id, at most ${maxHistoryAssets}. 0: none."`
+	filesFlags
+}
+
+// filesFlags say which snapshots get files.
+type filesFlags struct {
+	Files     string        `default:"off" enum:"off,build,hourly,daily" help:"Write the collections as Parquet and NDJSON: in every snapshot (build), or the first of each hour or day. One of ${enum}."`
+	FilesKeep time.Duration `default:"${filesKeep}" help:"How long files are kept, at most 8784h."`
 }
 
 func (f *settingsFlags) Validate() error {
@@ -49,6 +57,9 @@ func (f *settingsFlags) Validate() error {
 	}
 	if f.HistoryAssets < 0 || f.HistoryAssets > market.MaxHistoryAssets {
 		return fmt.Errorf("--history-assets %d: want 0 to %d", f.HistoryAssets, market.MaxHistoryAssets)
+	}
+	if f.FilesKeep < time.Hour || f.FilesKeep > files.MaxKeep {
+		return fmt.Errorf("--files-keep %v: want 1h to %v", f.FilesKeep, files.MaxKeep)
 	}
 	return nil
 }
@@ -123,11 +134,19 @@ func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfte
 	if err != nil {
 		return nil, err
 	}
+	sign, _, err := f.keys()
+	if err != nil {
+		return nil, err
+	}
 	return builder.New(builder.Config{
-		SeenStore: known, SeenSequence: sequence,
+		Files: f.files(sign), SeenStore: known, SeenSequence: sequence,
 		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(),
 		Guards: f.Guards, ActivateAfter: activateAfter,
 	})
+}
+
+func (f *filesFlags) files(sign []artifacts.SignKey) files.Settings {
+	return files.Settings{Cadence: files.Cadence(f.Files), Keep: f.FilesKeep, Sign: sign}
 }
 
 func (f *settingsFlags) settings() market.Settings {

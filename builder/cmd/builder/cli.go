@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
@@ -75,7 +76,8 @@ func program() cmdline.Program {
 	return cmdline.Program{
 		Name: "builder", Description: description, CLI: &c, Help: help,
 		Vars: kong.Vars{
-			"retain": hours(builder.DefaultRetain), "historyAssets": strconv.Itoa(market.DefaultHistoryAssets),
+			"retain": hours(builder.DefaultRetain), "filesKeep": hours(files.DefaultKeep),
+			"historyAssets":    strconv.Itoa(market.DefaultHistoryAssets),
 			"maxHistoryAssets": strconv.Itoa(market.MaxHistoryAssets), "grace": hours(upkeep.DefaultGrace),
 			"sources": source.Schemes((&env{}).sources()),
 			"rate":    strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst),

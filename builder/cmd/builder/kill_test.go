@@ -102,8 +102,9 @@ const killedMarket = "sim:?assets=400&seed=%d"
 // start starts a build of time at; seed tells two builders' feeds apart.
 func (k *killer) start(t *testing.T, at time.Time, seed int) *builderRun {
 	t.Helper()
-	cmd := builderProcess(context.Background(), "build", "--source", fmt.Sprintf(killedMarket, seed), "--store",
-		k.address, "--time", at.Format(time.RFC3339), "--force", "--sign-key", k.key)
+	source := fmt.Sprintf(killedMarket, seed)
+	cmd := builderProcess(context.Background(), "build", "--files", "build", "--source", source, "--store", k.address,
+		"--time", at.Format(time.RFC3339), "--force", "--sign-key", k.key)
 	cmd.Env, cmd.Stdout = append(cmd.Env, k.env...), k.stdout
 	return &builderRun{startProcess(t, cmd), time.Now()}
 }

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/upkeep"
@@ -38,19 +45,56 @@ type verifyCmd struct {
 	keyFlags
 	Proof      string `type:"existingfile" placeholder:"FILE" help:"Check this proof instead (see builder prove), with --trust-key and without a store."`
 	Checkpoint string `type:"existingfile" placeholder:"FILE" help:"Check instead that the store's log continues the one that this older checkpoint, or the one in this proof, is of."`
+	File       string `type:"existingfile" placeholder:"FILE" help:"Check this downloaded file instead against the files.json beside it, offline; with --trust-key its signature, too."`
 	JSON       bool   `help:"Print the report as one JSON object."`
 }
 
 func (c *verifyCmd) Run(e *env) error {
 	switch {
+	case c.File != "":
+		return c.verifyFile(e)
 	case c.Proof != "" && c.Checkpoint != "":
 		return cmdline.Wrong("--proof and --checkpoint are two checks: give one")
 	case c.Proof == "" && c.Store == "":
-		return cmdline.Wrong("--store or --proof is needed")
+		return cmdline.Wrong("--store, --proof or --file is needed")
 	case c.Proof+c.Checkpoint != "":
 		return c.log(e)
 	}
 	return c.all(e)
+}
+
+// verifyFile checks a file without a store. A day's prices lie in a folder beside files.json.
+func (c *verifyCmd) verifyFile(e *env) error {
+	_, trust, err := c.keys()
+	if err != nil {
+		return err
+	}
+	dir, name := filepath.Split(c.File)
+	list, err := os.ReadFile(filepath.Join(dir, artifacts.FilesJSON))
+	if errors.Is(err, fs.ErrNotExist) {
+		name = path.Join(filepath.Base(dir), name)
+		list, err = os.ReadFile(filepath.Join(dir, "..", artifacts.FilesJSON))
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	size, err := io.Copy(sum, f)
+	if err == nil {
+		err = artifacts.VerifyFile(list, trust, name, artifacts.Digest(sum.Sum(nil)), size)
+	}
+	return e.show(map[string]any{"file": name, "bytes": size, "signed": trust != nil}, err, c.JSON, func() {
+		if trust == nil {
+			e.print("%s is the file that files.json lists; give --trust-key to check who signed that", name)
+		} else {
+			e.succeeded("%s is the file that the signed files.json lists", name)
+		}
+	})
 }
 
 // all checks a store.

@@ -1,0 +1,244 @@
+package artifacts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+)
+
+const (
+	// FilesJSON is the name under which clients get a set's list. Its signatures are by this key.
+	FilesJSON = "files.json"
+	// FileChunk is the length of a file's chunks, and DayChunk that of a day's prices, which have
+	// many more.
+	FileChunk = 1 << 20
+	DayChunk  = 2 << 20
+	// MaxFileList bounds a set's list, in bytes.
+	MaxFileList = 4 << 20
+
+	maxFiles = 2000 // of a set
+)
+
+// The media types of files.
+const (
+	ParquetType = "application/vnd.apache.parquet"
+	NDJSONType  = "application/zstd"
+)
+
+// FileSets lists the sets of files that are kept, by time, ascending.
+type FileSets struct {
+	Format int       `json:"format"`
+	Sets   []FileSet `json:"sets"`
+}
+
+// FileSet names the files of the snapshot of a time: Files is the list's object.
+type FileSet struct {
+	Time  time.Time `json:"time"`
+	Files Ref       `json:"files"`
+}
+
+// FileList is the list of a set's files, which clients get as FilesJSON, with its signatures.
+type FileList struct {
+	Format int       `json:"format"`
+	Time   time.Time `json:"time"`
+	Items  []File    `json:"items"`
+}
+
+// File is a file of a set.
+type File struct {
+	// Name is unique in the set: quotes.parquet, prices/2026-11-22.parquet.
+	Name      string `json:"name"`
+	Bytes     int64  `json:"bytes"`
+	Rows      int64  `json:"rows"`
+	SHA256    Digest `json:"sha256"`
+	MediaType string `json:"media_type"`
+	// The file's bytes are those of its chunks. All but the last have ChunkBytes.
+	ChunkBytes int64    `json:"chunk_bytes"`
+	Chunks     []Digest `json:"chunks"`
+}
+
+var fileName = regexp.MustCompile(`^([a-z]+/)?[a-z0-9-]{1,64}\.(parquet|ndjson\.zst)$`)
+
+// Chunk names the file's chunk i.
+func (f *File) Chunk(i int) Ref {
+	return Ref{f.Chunks[i], min(f.ChunkBytes, f.Bytes-int64(i)*f.ChunkBytes)}
+}
+
+func (f *File) check() error {
+	switch {
+	case !fileName.MatchString(f.Name):
+		return fmt.Errorf("name %.80q", f.Name)
+	case f.Bytes < 1 || f.Rows < 0 || f.SHA256.IsZero() || f.ChunkBytes < 1 || f.ChunkBytes > MaxObjectSize,
+		int64(len(f.Chunks)) != (f.Bytes-1)/f.ChunkBytes+1:
+		return fmt.Errorf("%s: %d chunks of %d bytes for %d", f.Name, len(f.Chunks), f.ChunkBytes, f.Bytes)
+	}
+	return nil
+}
+
+// Find returns the file of a name, or nil.
+func (l *FileList) Find(name string) *File {
+	for i := range l.Items {
+		if l.Items[i].Name == name {
+			return &l.Items[i]
+		}
+	}
+	return nil
+}
+
+// Find returns the set of time t, or nil.
+func (s *FileSets) Find(t time.Time) *FileSet {
+	i, ok := slices.BinarySearchFunc(s.Sets, t, func(a FileSet, t time.Time) int { return a.Time.Compare(t) })
+	if !ok {
+		return nil
+	}
+	return &s.Sets[i]
+}
+
+// Encode returns the stored form.
+func (s *FileSets) Encode() []byte { return encodeLine(s) }
+
+// Encode returns the stored form, signed by each of keys.
+func (l *FileList) Encode(keys ...SignKey) []byte {
+	return Sign(MustKey(FilesJSON), encodeLine(l), keys...)
+}
+
+func encodeLine(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: files: " + err.Error())
+	}
+	return append(b, '\n')
+}
+
+// ParseFileSets reads what FileSets.Encode writes. A newer format gives ErrFormat, and everything
+// else that is wrong ErrCorrupt.
+func ParseFileSets(b []byte) (*FileSets, error) {
+	var s FileSets
+	if err := ParseFormat("sets of files", b, &s); err != nil {
+		return nil, err
+	}
+	for i := range s.Sets {
+		set := &s.Sets[i]
+		err := checkSnapshotTime(&set.Time)
+		if err == nil && (i > 0 && !s.Sets[i-1].Time.Before(set.Time) || set.Files.Digest.IsZero() ||
+			set.Files.Size < 1 || set.Files.Size > MaxFileList) {
+			err = fmt.Errorf("set of %v does not follow, or names a list of %d bytes", set.Time, set.Files.Size)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: sets of files: %w", ErrCorrupt, err)
+		}
+	}
+	return &s, nil
+}
+
+// ParseFileList reads what FileList.Encode writes; signatures are left out, see Trust.Verify.
+func ParseFileList(b []byte) (*FileList, error) {
+	var l FileList
+	if err := ParseFormat(FilesJSON, Unsigned(b), &l); err != nil {
+		return nil, err
+	}
+	err := checkSnapshotTime(&l.Time)
+	if err == nil && len(l.Items) > maxFiles {
+		err = fmt.Errorf("%d files, at most %d are read", len(l.Items), maxFiles)
+	}
+	seen := map[string]bool{}
+	for i := range l.Items {
+		if err == nil {
+			err = l.Items[i].check()
+		}
+		if name := l.Items[i].Name; err == nil && seen[name] {
+			err = fmt.Errorf("%s stands there twice", name)
+		}
+		seen[l.Items[i].Name] = true
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, FilesJSON, err)
+	}
+	return &l, nil
+}
+
+// ReadFileSets reads and checks the sets that a manifest names; none if it names none.
+func ReadFileSets(ctx context.Context, r ObjectReader, m *Manifest) (*FileSets, error) {
+	if m.Files.Digest.IsZero() {
+		return &FileSets{Format: Format}, nil
+	}
+	b, err := ReadFile(ctx, r, m.Files)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFileSets(b)
+}
+
+// ReadFileList reads and checks the list of a set, and returns its bytes as well.
+func ReadFileList(ctx context.Context, r ObjectReader, set *FileSet) (*FileList, []byte, error) {
+	b, err := ReadFile(ctx, r, set.Files)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := ParseFileList(b)
+	if err == nil && !l.Time.Equal(set.Time) {
+		err = fmt.Errorf("%w: %s of %v, want %v", ErrCorrupt, FilesJSON, l.Time, set.Time)
+	}
+	return l, b, err
+}
+
+// ReadFile reads and checks an object below FilePrefix.
+func ReadFile(ctx context.Context, r ObjectReader, ref Ref) ([]byte, error) {
+	return read(ctx, r, FileKey(ref.Digest), ref)
+}
+
+// FileRefs calls f with every object below FilePrefix that a manifest reaches, each once: the sets,
+// their lists, the chunks. It passes over lists that seen has, and adds the others; nil reads all.
+func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seen map[Digest]bool, f func(Ref)) error {
+	sets, err := ReadFileSets(ctx, r, m)
+	if err != nil || m.Files.Digest.IsZero() {
+		return err
+	}
+	f(m.Files)
+	for i := range sets.Sets {
+		set := &sets.Sets[i]
+		if f(set.Files); seen[set.Files.Digest] {
+			continue
+		}
+		l, _, err := ReadFileList(ctx, r, set)
+		if err != nil {
+			return err
+		}
+		for j := range l.Items {
+			for k := range l.Items[j].Chunks {
+				f(l.Items[j].Chunk(k))
+			}
+		}
+		if seen != nil {
+			seen[set.Files.Digest] = true
+		}
+	}
+	return nil
+}
+
+// VerifyFile checks a file's digest and size against list, which is FilesJSON as it is served, and
+// the list's signature, unless trust is empty. name is the file's name there.
+func VerifyFile(list []byte, trust Trust, name string, digest Digest, size int64) error {
+	if len(trust) > 0 {
+		if err := trust.Verify(MustKey(FilesJSON), list); err != nil {
+			return err
+		}
+	}
+	l, err := ParseFileList(list)
+	if err != nil {
+		return err
+	}
+	f := l.Find(name)
+	switch {
+	case f == nil:
+		return fmt.Errorf("%s of %s does not list %s", FilesJSON, l.Time.Format(time.RFC3339), name)
+	case f.Bytes != size:
+		return fmt.Errorf("%w: %s has %d bytes, want %d", ErrCorrupt, name, size, f.Bytes)
+	case f.SHA256 != digest:
+		return fmt.Errorf("%w: %s has digest %s, want %s", ErrCorrupt, name, digest, f.SHA256)
+	}
+	return nil
+}

@@ -1,0 +1,329 @@
+// Package files writes the collections of a snapshot as files (FEED.md, "Files of a snapshot"): in
+// Parquet, and as lines of JSON compressed with zstd. It streams them in chunks, keeps no file in
+// memory, and reads no clock: equal arguments give equal bytes.
+package files
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/render"
+	"github.com/klauspost/compress/zstd"
+	pzstd "github.com/parquet-go/parquet-go/compress/zstd"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// DefaultKeep is how long sets of files are kept, and MaxKeep bounds it.
+	DefaultKeep = 30 * 24 * time.Hour
+	MaxKeep     = 366 * 24 * time.Hour
+
+	day = 24 * time.Hour
+	// putting bounds the chunks of a file that are put at the same time.
+	putting = 4
+)
+
+// Cadence says which snapshots get files. The zero Cadence is Off.
+type Cadence string
+
+// The cadences: none; every snapshot; the first one of each hour, or day, of T.
+const (
+	Off    Cadence = "off"
+	Build  Cadence = "build"
+	Hourly Cadence = "hourly"
+	Daily  Cadence = "daily"
+)
+
+// due reports whether the snapshot of time t gets files, where the newest that has any is of time
+// last, zero if there is none.
+func (c Cadence) due(last, t time.Time) bool {
+	switch c {
+	case Build:
+		return true
+	case Hourly:
+		return last.Before(t.Truncate(time.Hour))
+	case Daily:
+		return last.Before(t.Truncate(day))
+	}
+	return false
+}
+
+// Settings say which files are written and kept.
+type Settings struct {
+	Cadence Cadence
+	// Keep is how much older than the newest snapshot a set, or the end of a day of prices, may be, up to
+	// MaxKeep; 0: DefaultKeep.
+	Keep time.Duration
+	// Sign are the keys that sign the list.
+	Sign []artifacts.SignKey
+}
+
+// Writer writes the set of one snapshot.
+type Writer struct {
+	Settings
+	// Put stores a chunk or a list.
+	Put    func(ctx context.Context, data []byte) (artifacts.Ref, error)
+	Feed   *market.Feed
+	Result *market.Result
+	// Sets are those of the snapshot before. A day's prices are written once, and named again by
+	// each later set.
+	Sets *artifacts.FileSets
+	// Named is their name.
+	Named artifacts.Ref
+	// Last is the newest list of Sets, nil if there is none.
+	Last *artifacts.FileList
+
+	list  artifacts.FileList
+	lz    *zstd.Encoder // of lines
+	codec pzstd.Codec   // of Parquet
+}
+
+// Due reports whether the snapshot gets files.
+func (w *Writer) Due() bool {
+	var last time.Time
+	if n := len(w.Sets.Sets); n > 0 {
+		last = w.Sets.Sets[n-1].Time
+	}
+	return w.Cadence.due(last, w.Result.T)
+}
+
+// oldest is the time from which on sets are kept.
+func (w *Writer) oldest() time.Time { return w.Result.T.Add(-cmp.Or(w.Keep, DefaultKeep)) }
+
+// Table writes the files of a collection whose rows are at hand. It ignores the tables that are no
+// collection's.
+func (w *Writer) Table(ctx context.Context, t *render.Table) error {
+	write := rowWriters[t.Collection]
+	w.codec.Level = zstd.SpeedFastest
+	if write == nil {
+		return nil
+	}
+	order := make([]int32, len(t.IDs))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(t.IDs[a], t.IDs[b]) })
+	line := func(dst []byte, i int32) []byte { return append(dst, t.Rows[i]...) }
+	switch t.Collection {
+	case "assets":
+		line = func(dst []byte, i int32) []byte {
+			return append(append(dst, t.Rows[i][:len(t.Rows[i])-1]...), t.Tails[i]...)
+		}
+	case "quotes":
+		line = func(dst []byte, i int32) []byte { return w.appendQuote(dst, t.Rows[i], i) }
+	}
+	return w.both(ctx, t.Collection, len(order), func(out io.Writer) error { return write(w, out, order) },
+		func(dst []byte, i int) []byte { return line(dst, order[i]) })
+}
+
+// appendQuote appends a quote's row with the asset's rank, if it has one, behind the id.
+func (w *Writer) appendQuote(dst, row []byte, q int32) []byte {
+	rank := w.Result.Rank[w.Feed.Quotes[q].Asset]
+	if rank == 0 {
+		return append(dst, row...)
+	}
+	head, rest, _ := strings.Cut(string(row), ",")
+	return fmt.Appendf(dst, `%s,"rank":%d,%s`, head, rank, rest)
+}
+
+// both writes the two files of a collection of n rows at the same time.
+func (w *Writer) both(ctx context.Context, name string, n int, parquet func(io.Writer) error,
+	line func(dst []byte, i int) []byte,
+) error {
+	lines := func(out io.Writer) error {
+		if w.lz == nil {
+			w.lz, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+				zstd.WithWindowSize(1<<20)) // fails for other options only
+		}
+		w.lz.Reset(out)
+		var buf []byte
+		for i := range n {
+			buf = append(line(buf[:0], i), '\n')
+			if _, err := w.lz.Write(buf); err != nil {
+				return err
+			}
+		}
+		return w.lz.Close()
+	}
+	var made [2]artifacts.File
+	g, ctx := errgroup.WithContext(ctx)
+	for i, f := range []struct {
+		name, media string
+		write       func(io.Writer) error
+	}{{name + ".ndjson.zst", artifacts.NDJSONType, lines}, {name + ".parquet", artifacts.ParquetType, parquet}} {
+		g.Go(func() (err error) {
+			made[i], err = w.file(ctx, f.name, f.media, int64(n), artifacts.FileChunk, f.write)
+			return err
+		})
+	}
+	err := g.Wait()
+	w.list.Items = append(w.list.Items, made[:]...)
+	return err
+}
+
+// file writes one file, chunk after chunk.
+func (w *Writer) file(ctx context.Context, name, media string, rows, chunk int64, write func(io.Writer) error,
+) (artifacts.File, error) {
+	c := &chunker{file: artifacts.File{Name: name, MediaType: media, Rows: rows, ChunkBytes: chunk},
+		put: w.Put, whole: sha256.New()}
+	c.group, c.ctx = errgroup.WithContext(ctx)
+	c.group.SetLimit(putting)
+	err := write(c)
+	if err == nil {
+		c.flush()
+	}
+	if perr := c.group.Wait(); perr != nil {
+		err = perr // what write failed of
+	}
+	if err != nil {
+		return c.file, fmt.Errorf("file %s: %w", name, err)
+	}
+	for _, d := range c.digests {
+		c.file.Chunks = append(c.file.Chunks, *d)
+	}
+	c.file.SHA256 = artifacts.Digest(c.whole.Sum(nil))
+	return c.file, nil
+}
+
+// chunker puts the chunks of what is written to it.
+type chunker struct {
+	ctx     context.Context
+	put     func(context.Context, []byte) (artifacts.Ref, error)
+	group   *errgroup.Group
+	file    artifacts.File
+	whole   hash.Hash
+	buf     []byte
+	digests []*artifacts.Digest
+}
+
+func (c *chunker) Write(b []byte) (int, error) {
+	n := len(b)
+	c.whole.Write(b)
+	c.file.Bytes += int64(n)
+	for len(b) > 0 {
+		part := b[:min(len(b), int(c.file.ChunkBytes)-len(c.buf))]
+		c.buf, b = append(c.buf, part...), b[len(part):]
+		if len(c.buf) == int(c.file.ChunkBytes) {
+			c.flush()
+		}
+	}
+	return n, c.ctx.Err()
+}
+
+func (c *chunker) flush() {
+	if len(c.buf) == 0 {
+		return
+	}
+	data, digest := c.buf, new(artifacts.Digest)
+	c.buf, c.digests = nil, append(c.digests, digest)
+	c.group.Go(func() error {
+		ref, err := c.put(c.ctx, data)
+		*digest = ref.Digest
+		return err
+	})
+}
+
+// Finish writes the files that no table has, and the list, and returns the name of the sets with
+// this one. prior is the ledger before the snapshot.
+func (w *Writer) Finish(ctx context.Context, prior *ledger.Ledger) (artifacts.Ref, error) {
+	w.list.Format, w.list.Time = artifacts.Format, w.Result.T
+	if err := w.members(ctx); err != nil {
+		return artifacts.Ref{}, err
+	}
+	if err := w.days(ctx, prior); err != nil {
+		return artifacts.Ref{}, err
+	}
+	slices.SortFunc(w.list.Items, func(a, b artifacts.File) int { return strings.Compare(a.Name, b.Name) })
+	body := w.list.Encode(w.Sign...)
+	if len(body) > artifacts.MaxFileList {
+		return artifacts.Ref{}, fmt.Errorf("the list of files has %d bytes; readers take %d", len(body),
+			artifacts.MaxFileList)
+	}
+	ref, err := w.Put(ctx, body)
+	if err != nil {
+		return artifacts.Ref{}, err
+	}
+	w.Sets.Sets = append(w.Sets.Sets, artifacts.FileSet{Time: w.Result.T, Files: ref})
+	return w.Renew(ctx, true)
+}
+
+// Renew drops the sets that are too old and returns the name of the others, a new one if a set was
+// added or dropped.
+func (w *Writer) Renew(ctx context.Context, added bool) (artifacts.Ref, error) {
+	old := func(s artifacts.FileSet) bool { return s.Time.Before(w.oldest()) }
+	n := len(w.Sets.Sets)
+	if w.Sets.Sets = slices.DeleteFunc(w.Sets.Sets, old); n == len(w.Sets.Sets) && !added {
+		return w.Named, nil
+	}
+	return w.Put(ctx, w.Sets.Encode())
+}
+
+// members writes the coins of the listed groups.
+func (w *Writer) members(ctx context.Context) error {
+	var all []member
+	for k, groups := range [...][]market.Group{w.Feed.Categories, w.Feed.Chains} {
+		listed := [...][]market.ListedGroup{w.Result.Categories, w.Result.Chains}[k]
+		for i := range listed {
+			g := &groups[listed[i].Group]
+			for _, a := range g.Members {
+				if asset := &w.Feed.Assets[a]; asset.Active {
+					all = append(all, member{groupCollections[k], int64(g.ID), int64(asset.ID)})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, member.compare)
+	return w.both(ctx, "members", len(all), func(out io.Writer) error {
+		return writeRows(w, out, len(all), func(row *member, i int) { *row = all[i] })
+	}, func(dst []byte, i int) []byte {
+		m := &all[i]
+		return fmt.Appendf(dst, `{"collection":"%s","group":%d,"asset":%d}`, m.Collection, m.Group, m.Asset)
+	})
+}
+
+// days names the days of prices that the set before has, and writes those that ended since.
+func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
+	t := w.Result.T
+	next, oldest := t.Truncate(day).Add(-day), w.oldest()
+	if w.Last != nil {
+		for _, f := range w.Last.Items {
+			of, err := time.Parse(dayName, f.Name)
+			if err != nil {
+				continue
+			}
+			next = of.Add(day)
+			if !next.Before(oldest) {
+				w.list.Items = append(w.list.Items, f)
+			}
+		}
+	}
+	for _, d := range prior.Days(next, t) {
+		if d.Add(day).Before(oldest) {
+			continue
+		}
+		var rows int64
+		f, err := w.file(ctx, d.Format(dayName), artifacts.ParquetType, 0, artifacts.DayChunk,
+			func(out io.Writer) (err error) {
+				rows, err = w.writeDay(ctx, out, d, prior)
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		f.Rows = rows
+		w.list.Items = append(w.list.Items, f)
+	}
+	return nil
+}
+
+const dayName = "prices/2006-01-02.parquet"

@@ -1,0 +1,292 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"time"
+
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/market"
+	"github.com/holiman/uint256"
+	"github.com/parquet-go/parquet-go"
+)
+
+const (
+	// groupRows are the rows of a row group: the writer holds one, compressed.
+	groupRows = 1 << 18
+	// dayGroupRows are those of a day's prices, which are narrow and many.
+	dayGroupRows = 1 << 22
+	// batch are the rows that are handed to the writer at once.
+	batch = 1024
+)
+
+// decimal is a DECIMAL in a FIXED_LEN_BYTE_ARRAY, which every reader of the last years knows: two's
+// complement, big-endian.
+type decimal [16]byte
+
+func fixed(u market.U128) (d decimal) {
+	for i := range 8 {
+		d[i], d[8+i] = byte(u.Hi>>(56-8*i)), byte(u.Lo>>(56-8*i))
+	}
+	return d
+}
+
+// most is the largest value of 36 digits.
+var most = func() uint256.Int {
+	ten := uint256.NewInt(10)
+	return *new(uint256.Int).SubUint64(new(uint256.Int).Exp(ten, uint256.NewInt(36)), 1)
+}()
+
+// computed returns nil for a value of more than 36 digits, which no feed but a hostile one gives:
+// a feed's own figures have no more.
+func computed(neg bool, u *uint256.Int, at *decimal) *decimal {
+	if u.Gt(&most) {
+		return nil
+	}
+	v := market.U128{Hi: u[1], Lo: u[0]}
+	if neg {
+		v.Hi, v.Lo = ^v.Hi, -v.Lo
+		if v.Lo == 0 {
+			v.Hi++
+		}
+	}
+	*at = fixed(v)
+	return at
+}
+
+// Rows have the fields of the interface's items, in their order and by their names.
+type (
+	asset struct {
+		ID        int64      `parquet:"id"`
+		Rank      int64      `parquet:"rank,optional"`
+		Name      string     `parquet:"name"`
+		Symbol    string     `parquet:"symbol"`
+		Slug      string     `parquet:"slug"`
+		Logo      string     `parquet:"logo"`
+		Explorers []string   `parquet:"explorers,list"`
+		Links     assetLinks `parquet:"links"`
+	}
+	assetLinks struct {
+		Website    string `parquet:"website"`
+		Whitepaper string `parquet:"whitepaper"`
+	}
+	quote struct {
+		ID        int64   `parquet:"id"`
+		Rank      int64   `parquet:"rank,optional"`
+		Name      string  `parquet:"name"`
+		Symbol    string  `parquet:"symbol"`
+		Slug      string  `parquet:"slug"`
+		Logo      string  `parquet:"logo"`
+		Price     decimal `parquet:"price,decimal(18:36)"`
+		MarketCap decimal `parquet:"market_cap,optional,decimal(8:36)"` // zero: null
+		Volume    decimal `parquet:"volume,decimal(8:36)"`
+		Changes   changes `parquet:"percent_change"`
+	}
+	changes struct {
+		H1  *decimal `parquet:"1h,decimal(12:36)"`
+		H6  *decimal `parquet:"6h,decimal(12:36)"`
+		H12 *decimal `parquet:"12h,decimal(12:36)"`
+		H24 *decimal `parquet:"24h,decimal(12:36)"`
+		D7  *decimal `parquet:"7d,decimal(12:36)"`
+		D30 *decimal `parquet:"30d,decimal(12:36)"`
+		D90 *decimal `parquet:"90d,decimal(12:36)"`
+		Y1  *decimal `parquet:"1y,decimal(12:36)"`
+	}
+	exchange struct {
+		ID     int64           `parquet:"id"`
+		Name   string          `parquet:"name"`
+		Slug   string          `parquet:"slug"`
+		Logo   string          `parquet:"logo"`
+		Links  exchangeLinks   `parquet:"links"`
+		Fees   fees            `parquet:"fees"`
+		Market *exchangeMarket `parquet:"market"`
+	}
+	exchangeLinks struct {
+		Website  string `parquet:"website"`
+		Twitter  string `parquet:"twitter"`
+		Telegram string `parquet:"telegram"`
+		Reddit   string `parquet:"reddit"`
+		Facebook string `parquet:"facebook"`
+		Chat     string `parquet:"chat"`
+	}
+	fees struct {
+		Maker decimal `parquet:"maker,decimal(8:36)"`
+		Taker decimal `parquet:"taker,decimal(8:36)"`
+	}
+	exchangeMarket struct {
+		Volume       *decimal   `parquet:"volume_24h,decimal(8:36)"`
+		MarketsCount *uint64    `parquet:"markets_count"`
+		CoinsCount   *uint64    `parquet:"coins_count"`
+		DataTime     *time.Time `parquet:"data_time,timestamp(millisecond)"`
+	}
+	category struct {
+		ID     int64       `parquet:"id"`
+		Name   string      `parquet:"name"`
+		Slug   string      `parquet:"slug"`
+		Market groupMarket `parquet:"market"`
+	}
+	chain struct {
+		ID          int64       `parquet:"id"`
+		Name        string      `parquet:"name"`
+		DisplayName string      `parquet:"display_name"`
+		Slug        string      `parquet:"slug"`
+		EVMChainID  *uint64     `parquet:"evm_chain_id"`
+		Logo        string      `parquet:"logo"`
+		Market      groupMarket `parquet:"market"`
+	}
+	groupMarket struct {
+		MarketCap    *decimal  `parquet:"market_cap,decimal(8:36)"`
+		Volume       *decimal  `parquet:"volume_24h,decimal(8:36)"`
+		Coins        int64     `parquet:"coins_count"`
+		Share        decimal   `parquet:"market_cap_share,decimal(12:36)"`
+		SnapshotTime time.Time `parquet:"snapshot_time,timestamp(millisecond)"`
+		TopGainers   []gainer  `parquet:"top_gainers,list"`
+	}
+	gainer struct {
+		ID     int64  `parquet:"id"`
+		Symbol string `parquet:"symbol"`
+		Name   string `parquet:"name"`
+		Slug   string `parquet:"slug"`
+		Logo   string `parquet:"logo"`
+	}
+	// member is an active member of a listed group.
+	member struct {
+		Collection string `parquet:"collection,dict"` // categories or chains
+		Group      int64  `parquet:"group"`
+		Asset      int64  `parquet:"asset"`
+	}
+	price struct {
+		Time  time.Time `parquet:"time,dict,timestamp(millisecond)"`
+		Asset int64     `parquet:"asset,delta"`
+		Price decimal   `parquet:"price,decimal(18:36)"`
+	}
+)
+
+func (m member) compare(n member) int {
+	return cmp.Or(cmp.Compare(m.Collection, n.Collection), cmp.Compare(m.Group, n.Group), cmp.Compare(m.Asset, n.Asset))
+}
+
+// groupCollections are those whose groups members has.
+var groupCollections = [...]string{"categories", "chains"}
+
+// rowWriters write a collection's rows in an order of its table.
+var rowWriters = map[string]func(w *Writer, out io.Writer, order []int32) error{
+	"assets": func(w *Writer, out io.Writer, order []int32) error {
+		return writeRows(w, out, len(order), func(row *asset, i int) { w.asset(row, order[i]) })
+	},
+	"quotes": func(w *Writer, out io.Writer, order []int32) error {
+		var at [batch][8]decimal
+		return writeRows(w, out, len(order), func(row *quote, i int) { w.quote(row, order[i], &at[i%batch]) })
+	},
+	"exchanges": func(w *Writer, out io.Writer, order []int32) error {
+		return writeRows(w, out, len(order), func(row *exchange, i int) { w.exchange(row, order[i]) })
+	},
+	"categories": func(w *Writer, out io.Writer, order []int32) error {
+		return writeRows(w, out, len(order), func(row *category, i int) {
+			l := &w.Result.Categories[order[i]]
+			g := &w.Feed.Categories[l.Group]
+			*row = category{int64(g.ID), g.Name, g.Slug, w.market(&l.Market)}
+		})
+	},
+	"chains": func(w *Writer, out io.Writer, order []int32) error {
+		return writeRows(w, out, len(order), func(row *chain, i int) {
+			l := &w.Result.Chains[order[i]]
+			g := &w.Feed.Chains[l.Group]
+			*row = chain{int64(g.ID), g.Name, g.DisplayName, g.Slug, g.EVMChainID, "", w.market(&l.Market)}
+			if g.Native >= 0 {
+				row.Logo = w.Feed.Assets[g.Native].Logo
+			}
+		})
+	},
+}
+
+func (w *Writer) asset(row *asset, i int32) {
+	a := &w.Feed.Assets[i]
+	*row = asset{int64(a.ID), int64(w.Result.Rank[i]), a.Name, a.Symbol, a.Slug, a.Logo, a.Explorers,
+		assetLinks{a.Website, a.Whitepaper}}
+}
+
+func (w *Writer) quote(row *quote, i int32, at *[8]decimal) {
+	q := &w.Feed.Quotes[i]
+	a := &w.Feed.Assets[q.Asset]
+	*row = quote{int64(a.ID), int64(w.Result.Rank[q.Asset]), a.Name, a.Symbol, a.Slug, a.Logo, fixed(q.Price),
+		fixed(q.MarketCap), fixed(q.Volume), changes{}}
+	c := &row.Changes
+	for k, to := range [...]**decimal{&c.H1, &c.H6, &c.H12, &c.H24, &c.D7, &c.D30, &c.D90, &c.Y1} {
+		change := w.Result.Change(w.Feed, k, int(i))
+		*to = computed(change.Neg, &change.V, &at[k])
+	}
+}
+
+func (w *Writer) exchange(row *exchange, i int32) {
+	e := &w.Feed.Exchanges[i]
+	l := &e.Links
+	*row = exchange{int64(e.ID), e.Name, e.Slug, e.Logo, exchangeLinks{l[0], l[1], l[2], l[3], l[4], l[5]},
+		fees{fixed(e.Maker), fixed(e.Taker)}, nil}
+	m := e.Market
+	if m == nil {
+		return
+	}
+	row.Market = &exchangeMarket{nil, m.MarketsCount, m.CoinsCount, m.DataTime}
+	if m.Volume != nil {
+		v := fixed(*m.Volume)
+		row.Market.Volume = &v
+	}
+}
+
+func (w *Writer) market(m *market.GroupMarket) groupMarket {
+	row := groupMarket{computed(false, &m.MarketCap, new(decimal)), computed(false, &m.Volume, new(decimal)),
+		int64(m.Coins), fixed(market.U128{Lo: m.Share}), m.Time.UTC(), nil}
+	for _, id := range m.TopGainers {
+		if i, ok := w.Result.ByID[id]; ok {
+			a := &w.Feed.Assets[i]
+			row.TopGainers = append(row.TopGainers, gainer{int64(id), a.Symbol, a.Name, a.Slug, a.Logo})
+		}
+	}
+	return row
+}
+
+func newParquet[T any](w *Writer, out io.Writer, rows int64) *parquet.GenericWriter[T] {
+	return parquet.NewGenericWriter[T](out, parquet.Compression(&w.codec),
+		parquet.MaxRowsPerRowGroup(rows), parquet.CreatedBy("marketdata", "1", "0"), parquet.DataPageVersion(1))
+}
+
+// writeRows writes n rows, which fill fills in.
+func writeRows[T any](of *Writer, out io.Writer, n int, fill func(row *T, i int)) error {
+	w := newParquet[T](of, out, groupRows)
+	rows := make([]T, batch)
+	for i := 0; i < n; i += batch {
+		part := rows[:min(batch, n-i)]
+		for j := range part {
+			fill(&part[j], i+j)
+		}
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// writeDay writes the prices of a day, by time, then asset.
+func (w *Writer) writeDay(ctx context.Context, out io.Writer, day time.Time, from *ledger.Ledger,
+) (n int64, err error) {
+	p := newParquet[price](w, out, dayGroupRows)
+	rows := make([]price, 0, batch)
+	flush := func() {
+		if err == nil {
+			_, err = p.Write(rows)
+		}
+		n, rows = n+int64(len(rows)), rows[:0]
+	}
+	rerr := from.EachPrice(ctx, day, func(t time.Time, id uint64, u market.U128) {
+		if rows = append(rows, price{t, int64(id), fixed(u)}); len(rows) == batch {
+			flush()
+		}
+	})
+	flush()
+	if err = cmp.Or(rerr, err); err == nil {
+		err = p.Close()
+	}
+	return n, err
+}

@@ -1,0 +1,233 @@
+package builder
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/files"
+	"example.com/marketdata/builder/internal/walk"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
+)
+
+// hourly writes files of the first snapshot of each hour.
+func hourly(keep time.Duration) func(c *Config) {
+	return func(c *Config) { c.Files = files.Settings{Cadence: files.Hourly, Keep: keep} }
+}
+
+// kept are the sets of files that the head names, and their lists.
+func kept(t *testing.T, s artifacts.Reader) (sets []artifacts.FileSet, lists []*artifacts.FileList) {
+	t.Helper()
+	all := must.Get(artifacts.ReadFileSets(t.Context(), s, head(t, s).Manifest))(t)
+	for i := range all.Sets {
+		l, _, err := artifacts.ReadFileList(t.Context(), s, &all.Sets[i])
+		ok(t, err)
+		lists = append(lists, l)
+	}
+	return all.Sets, lists
+}
+
+// bytesOf are those of a file.
+func bytesOf(t *testing.T, s artifacts.Reader, l *artifacts.FileList, name string) []byte {
+	t.Helper()
+	f := l.Find(name)
+	if f == nil {
+		t.Fatalf("the set of %v has no %s", l.Time, name)
+	}
+	var b []byte
+	for i := range f.Chunks {
+		b = append(b, must.Get(artifacts.ReadFile(t.Context(), s, f.Chunk(i)))(t)...)
+	}
+	if artifacts.Sum(b) != f.SHA256 || int64(len(b)) != f.Bytes {
+		t.Fatalf("%s of %v is not what its list says", name, l.Time)
+	}
+	return b
+}
+
+// itemsOf are the items of a collection as clients get them, by id, with the rank of an asset's
+// quote behind the id.
+func itemsOf(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, collection string) (lines []string) {
+	t.Helper()
+	ranks := map[uint64]string{}
+	if collection == "quotes" {
+		ok(t, walk.Rows(t.Context(), s, m.View("assets", "id").Objects, func(id uint64, row []byte) error {
+			if _, rest, found := strings.Cut(string(row), `,"rank":`); found {
+				ranks[id], _, _ = strings.Cut(rest, ",")
+			}
+			return nil
+		}))
+	}
+	for _, o := range m.View(collection, "id").Objects {
+		body := must.Get(artifacts.ReadObject(t.Context(), s, o.Ref))(t)
+		for _, shard := range must.Get(artifacts.ParseObject(body))(t) {
+			for i := range shard.Len() {
+				line := string(shard.Row(i))
+				if tail := shard.Tail(i); tail != nil {
+					line = line[:len(line)-1] + string(tail)
+				}
+				if rank := ranks[shard.ID(i)]; rank != "" {
+					line = strings.Replace(line, ",", `,"rank":`+rank+",", 1)
+				}
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// TestFiles: the first snapshot of each hour has files, whose lines are the items, and the first
+// one of a day has the prices of the day before, which never change again.
+func TestFiles(t *testing.T) {
+	s, again := memstore.New(), memstore.New()
+	w := world{Assets: 70, At: time.Date(2026, 8, 1, 20, 50, 0, 0, time.UTC)}
+	prices := map[time.Time]string{} // by snapshot
+	for ; w.At.Before(time.Date(2026, 8, 2, 1, 20, 0, 0, time.UTC)); w = w.Later(artifacts.Step) {
+		if w.At.Hour() == 23 && w.At.Minute() == 0 {
+			continue // a snapshot that is missing
+		}
+		mustBuild(t, s, w, hourly(2*time.Hour))
+		mustBuild(t, again, w, hourly(2*time.Hour))
+		m := head(t, s).Manifest
+		if m.Input != head(t, again).Manifest.Input || m.Files != head(t, again).Manifest.Files {
+			t.Fatalf("%v: the same builds gave other files", m.Time)
+		}
+		for _, item := range itemsOf(t, s, m, "quotes") {
+			id, rest, _ := strings.Cut(strings.TrimPrefix(item, `{"id":`), ",")
+			_, rest, _ = strings.Cut(rest, `"price":"`)
+			price, _, _ := strings.Cut(rest, `"`)
+			prices[m.Time] += fmt.Sprintf("%s %s\n", id, price)
+		}
+		sets, lists := kept(t, s)
+		if last := lists[len(lists)-1]; last.Time.Equal(m.Time) {
+			checkLines(t, s, m, last)
+		}
+		if oldest := sets[0].Time; oldest.Before(m.Time.Add(-2 * time.Hour)) {
+			t.Errorf("%v: files of %v are kept", m.Time, oldest)
+		}
+	}
+	verify(t, s)
+	sets, lists := kept(t, s)
+	var times []string
+	for _, set := range sets {
+		times = append(times, set.Time.Format("15:04"))
+	}
+	if got := strings.Join(times, " "); got != "23:10 00:00 01:00" {
+		t.Errorf("files of %s", got)
+	}
+	const day = "prices/2026-08-01.parquet"
+	if lists[0].Find(day) != nil || !slices.Equal(lists[1].Find(day).Chunks, lists[2].Find(day).Chunks) {
+		t.Error("the day's prices were there before it ended, or changed after it")
+	}
+	checkDay(t, bytesOf(t, s, lists[1], day), prices)
+
+	// Without files, those that are kept stay until they are too old.
+	off := func(c *Config) { c.Files = files.Settings{Keep: time.Hour} }
+	mustBuild(t, s, w, off)
+	if sets, _ := kept(t, s); len(sets) != 1 {
+		t.Errorf("%d sets are kept", len(sets))
+	}
+	// A list that is lost stops no build, and those after it have files again.
+	overwrite(t, s, artifacts.FileKey(head(t, s).Manifest.Files.Digest), nil)
+	mustBuild(t, s, w.Later(artifacts.Step), hourly(0))
+	if sets, _ := kept(t, s); len(sets) != 1 || !sets[0].Time.Equal(head(t, s).Manifest.Time) {
+		t.Errorf("after a loss: %v", sets)
+	}
+}
+
+// checkLines compares the lines of a set with the views of its snapshot, and counts the rows of
+// every file.
+func checkLines(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, l *artifacts.FileList) {
+	t.Helper()
+	for _, f := range l.Items {
+		b := bytesOf(t, s, l, f.Name)
+		collection, isLines := strings.CutSuffix(f.Name, ".ndjson.zst")
+		if !isLines {
+			p := must.Get(parquet.OpenFile(bytes.NewReader(b), f.Bytes))(t)
+			if p.NumRows() != f.Rows {
+				t.Errorf("%s has %d rows, its list says %d", f.Name, p.NumRows(), f.Rows)
+			}
+			continue
+		}
+		var got []string
+		z := must.Get(zstd.NewReader(bytes.NewReader(b)))(t)
+		for lines := bufio.NewScanner(z); lines.Scan(); {
+			got = append(got, lines.Text())
+		}
+		z.Close()
+		if int64(len(got)) != f.Rows {
+			t.Errorf("%s has %d lines, its list says %d", f.Name, len(got), f.Rows)
+		}
+		if collection == "members" {
+			if !slices.Contains(got, `{"collection":"categories","group":1,"asset":1}`) {
+				t.Errorf("members: %q", got)
+			}
+		} else if want := itemsOf(t, s, m, collection); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", f.Name, got, want)
+		}
+	}
+}
+
+// checkDay compares the prices of 2026-08-01 with those of its snapshots.
+func checkDay(t *testing.T, file []byte, prices map[time.Time]string) {
+	t.Helper()
+	type row struct {
+		Time  time.Time `parquet:"time,timestamp(millisecond)"`
+		Asset int64     `parquet:"asset"`
+		Price [16]byte  `parquet:"price,decimal(18:36)"`
+	}
+	got := map[time.Time]string{}
+	for _, r := range must.Get(parquet.Read[row](bytes.NewReader(file), int64(len(file))))(t) {
+		var u market.U128
+		for i := range 8 {
+			u.Hi, u.Lo = u.Hi<<8|uint64(r.Price[i]), u.Lo<<8|uint64(r.Price[8+i])
+		}
+		got[r.Time.UTC()] += fmt.Sprintf("%d %s\n", r.Asset, market.AppendDecimal(nil, u, market.PriceDecimals))
+	}
+	maps.DeleteFunc(prices, func(t time.Time, _ string) bool { return t.Day() != 1 })
+	if !maps.Equal(got, prices) {
+		t.Errorf("the day's prices have %d snapshots, or others than the quotes' %d", len(got), len(prices))
+	}
+}
+
+// TestFileSignature: a file is checked by the list beside it, and the list by its signature.
+func TestFileSignature(t *testing.T) {
+	s := memstore.New()
+	key, other := must.Get(artifacts.NewSignKey(bytes.NewReader(make([]byte, 64))))(t),
+		must.Get(artifacts.NewSignKey(strings.NewReader(strings.Repeat("x", 64))))(t)
+	mustBuild(t, s, world{Assets: 9, At: epoch}, func(c *Config) { c.Files.Sign = []artifacts.SignKey{key} })
+	sets, lists := kept(t, s)
+	list := stored(t, s, artifacts.FileKey(sets[0].Files.Digest))
+	file := bytesOf(t, s, lists[0], "quotes.parquet")
+	forged := bytes.Replace(list, []byte(`"rows":9`), []byte(`"rows":8`), 1)
+	for _, c := range []struct {
+		list  []byte
+		trust artifacts.Trust
+		name  string
+		file  []byte
+		want  string
+	}{
+		{list, artifacts.Trust{key.Trust()}, "quotes.parquet", file, ""},
+		{list, nil, "quotes.parquet", file, ""},
+		{list, artifacts.Trust{other.Trust()}, "quotes.parquet", file, "not signed by a trusted key"},
+		{forged, artifacts.Trust{key.Trust()}, "quotes.parquet", file, "not signed by a trusted key"},
+		{artifacts.Unsigned(list), artifacts.Trust{key.Trust()}, "quotes.parquet", file, "is not signed"},
+		{list, nil, "quotes.csv", file, "does not list quotes.csv"},
+		{list, nil, "assets.parquet", file, "bytes, want"},
+		{list, nil, "quotes.parquet", append(bytes.Clone(file[1:]), 0), "has digest"},
+	} {
+		err := artifacts.VerifyFile(c.list, c.trust, c.name, artifacts.Sum(c.file), int64(len(c.file)))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
