@@ -22,6 +22,7 @@ import (
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/limit"
@@ -236,6 +237,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	public := cfg.Server
 	public.Current, public.Coins = e.refresher.Current, cfg.Coins
 	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Request) }
+	public.Files = &files.Files{Refresher: e.refresher, Cache: e.cache}
 	public.Logger, public.SharedCaches = cfg.Log, cfg.CacheScope == "public"
 	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff,
 		Logos: cfg.BoardLogos, Coins: cfg.Coins}); err != nil {

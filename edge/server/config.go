@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/files"
 )
 
 // DefaultMaxConns is Config.MaxConns where it is 0.
@@ -51,6 +52,8 @@ type Config struct {
 	Current func() (t []byte, changed <-chan struct{})
 	// MaxStreams bounds the open streams of /events; 0: DefaultMaxStreams.
 	MaxStreams int
+	// Files finds the files of snapshots; nil: there is no such path.
+	Files *files.Files
 	// Coins: what package gecko answers is there, too.
 	Coins bool
 	// Static are the files of other public paths, by path.

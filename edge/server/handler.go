@@ -52,6 +52,9 @@ func (s *Server) answer(r *Request) {
 		return
 	}
 	endpoint, pathPin, ok := endpointAt(path)
+	if !ok && s.cfg.Files != nil && s.answerFiles(r, path) {
+		return
+	}
 	if !ok {
 		file := s.static[string(path)]
 		if file != nil {

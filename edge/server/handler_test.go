@@ -58,7 +58,7 @@ func TestMethods(t *testing.T) {
 				"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
 				"Access-Control-Max-Age": "86400",
 				"Access-Control-Allow-Headers": "X-Api-Key, X-Request-Id, X-Snapshot-Time, " +
-					"If-None-Match, If-Modified-Since, Last-Event-ID, Traceparent, Tracestate",
+					"If-None-Match, If-Modified-Since, Last-Event-ID, Range, If-Range, Traceparent, Tracestate",
 			} {
 				if got := a.Header.Get(name); got != want {
 					t.Errorf("OPTIONS %s: %s %q, want %q", target, name, got, want)

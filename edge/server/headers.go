@@ -27,10 +27,11 @@ var (
 	lineSoon  = reply.AppendLine(nil, headerRetryAfter, []byte("1"))
 	lineRealm = reply.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
 	lineVary  = reply.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
-	// Every header of INTERFACE.md, "Headers", and two more.
+	// Every header of INTERFACE.md, "Headers", and four more.
 	lineExposed = reply.AppendLine(nil, "Access-Control-Expose-Headers",
 		[]byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, "+
-			"X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, Access-Control-Allow-Origin, RateLimit-Policy, "+
+			"X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, Accept-Ranges, Content-Range, "+
+			"Access-Control-Allow-Origin, RateLimit-Policy, "+
 			"RateLimit, X-Request-Id, Retry-After"))
 	linesPreflight     = newPreflight("")
 	linesCoinPreflight = newPreflight(", " + demoKeyHeader + ", " + proKeyHeader)
@@ -43,7 +44,7 @@ func newPreflight(more string) []byte {
 	b = reply.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
 	b = reply.AppendLine(b, "Access-Control-Allow-Headers",
 		[]byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID, "+
-			"Traceparent, Tracestate"+more))
+			"Range, If-Range, Traceparent, Tracestate"+more))
 	return reply.AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
 }
 

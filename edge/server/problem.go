@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/snapshot"
@@ -92,6 +93,8 @@ func problemOf(err error) *problem {
 		return pinAhead
 	case errors.Is(err, snapshot.ErrLater):
 		return snapshotLater
+	case errors.Is(err, files.ErrNone):
+		return pathNotFound
 	case errors.Is(err, rows.ErrNoView):
 		return noView
 	case errors.Is(err, rows.ErrLimited):
@@ -116,6 +119,8 @@ var (
 		"there is nothing at this path")
 	methodNotAllowed = newProblem(http.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED",
 		"the methods are GET, HEAD and OPTIONS")
+	noRange = newProblem(http.StatusRequestedRangeNotSatisfiable, 41600, "RANGE_NOT_SATISFIABLE",
+		"Range: the file ends before it; Content-Range has its length")
 	requestTimeout = newProblem(http.StatusRequestTimeout, 40800, "REQUEST_TIMEOUT",
 		"the request did not arrive in time")
 	payloadTooLarge = newProblem(http.StatusRequestEntityTooLarge, 41300, "PAYLOAD_TOO_LARGE",

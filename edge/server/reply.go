@@ -64,6 +64,8 @@ func (s *Server) appendHead(dst []byte, r *Request) []byte {
 	case bodiless(p.Status):
 	case r.events && r.http().Header.IsHTTP11():
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	case r.file != nil:
+		dst = appendNumberLine(dst, "Content-Length", int(r.file.to-r.file.at))
 	case !r.events:
 		dst = appendNumberLine(dst, "Content-Length", len(p.Body))
 	}

@@ -39,6 +39,10 @@ type Request struct {
 	pins    int
 	lastID  []byte      // Last-Event-ID
 	events  bool        // the answer is a stream of /events
+	ranges  []byte      // Range
+	ifRange []byte      // If-Range; nil: not sent
+	file    *sending    // the body; nil: it is Reply.Body
+	sent    int         // of a file, in bytes
 	close   bool        // the connection is closed after the answer
 	limited bool        // limit and Bill.Left are set
 	limit   limit.Limit // the limit that the request counts under
@@ -169,6 +173,8 @@ func (r *Request) readHeaders() {
 				r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, value)
 			} else if value, ok = valueOf(line, "if-modified-since"); ok {
 				r.IfModifiedSince = join(&r.mem.joined[2], r.IfModifiedSince, value)
+			} else if value, ok = valueOf(line, "if-range"); ok {
+				r.ifRange = value
 			}
 		case 'L', 'l':
 			if value, ok = valueOf(line, "last-event-id"); ok {
@@ -177,6 +183,10 @@ func (r *Request) readHeaders() {
 		case 'O', 'o':
 			if _, ok = valueOf(line, "origin"); ok {
 				r.Origin = true
+			}
+		case 'R', 'r':
+			if value, ok = valueOf(line, "range"); ok {
+				r.ranges = value
 			}
 		case 'T', 't':
 			if value, ok = valueOf(line, "traceparent"); ok {

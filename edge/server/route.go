@@ -28,6 +28,8 @@ const (
 	RouteFuturePin
 	// RouteEvents: a stream of events. Its time is that to its head.
 	RouteEvents
+	// RouteFiles: the list of files, or one of them. Its time is that to the head.
+	RouteFiles
 	// RouteCoins begins those of the endpoints of package gecko, in its order.
 	RouteCoins
 
@@ -36,7 +38,7 @@ const (
 )
 
 // Name returns the route's name: an endpoint's, or static, options, unknown,
-// unread, future_pin or events.
+// unread, future_pin, events or files.
 func (r Route) Name() string {
 	switch {
 	case r < query.Endpoints:
@@ -44,7 +46,7 @@ func (r Route) Name() string {
 	case r >= RouteCoins:
 		return gecko.Endpoint(r - RouteCoins).Name()
 	}
-	return [...]string{"static", "options", "unknown", "unread", "future_pin", "events"}[r-query.Endpoints]
+	return [...]string{"static", "options", "unknown", "unread", "future_pin", "events", "files"}[r-query.Endpoints]
 }
 
 // ownFault reports an answer that is a fault of the service itself. What never
@@ -73,18 +75,23 @@ const (
 // endpointAt returns the endpoint at a path, compared byte by byte as sent, and the
 // pin in front of it, which has the form of a time; nil: there is none.
 func endpointAt(path []byte) (e query.Endpoint, pin []byte, ok bool) {
+	name, pin, ok := nameAt(path)
+	if ok {
+		e, ok = query.EndpointNamed(name)
+	}
+	return e, pin, ok
+}
+
+// nameAt returns what stands behind apiPrefix.
+func nameAt(path []byte) (name, pin []byte, ok bool) {
 	if rest, found := bytes.CutPrefix(path, pinPrefix); found {
 		if !hasForm(rest[:min(len(rest), len(pathTime))], pathTime) {
-			return 0, nil, false
+			return nil, nil, false
 		}
 		pin, path = rest[:len(pathTime)], rest[len(pathTime):]
 	}
-	name, ok := bytes.CutPrefix(path, apiPrefix)
-	if !ok {
-		return 0, nil, false
-	}
-	e, ok = query.EndpointNamed(name)
-	return e, pin, ok
+	name, ok = bytes.CutPrefix(path, apiPrefix)
+	return name, pin, ok
 }
 
 // hasForm reports whether b has a digit where form has one, and is form elsewhere.

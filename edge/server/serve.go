@@ -131,6 +131,9 @@ func (s *Server) unread(r *Request, err error, headRead bool) {
 // write writes the answer.
 func (s *Server) write(c *conn, r *Request) error {
 	first, rest := s.appendReply(r)
+	if r.file != nil && !r.http().Header.IsHead() {
+		return s.writeFile(c, r, first)
+	}
 	if c.forwards && (len(first)+len(rest) > freeUnread || c.stream != nil) {
 		c.client = s.clientOf(r)
 	}

@@ -537,3 +537,34 @@ func (c *Cache) trim(most int) {
 
 // Wait returns once the memory has handled every Keep; for tests.
 func (c *Cache) Wait() { c.mem.Cache.Wait() }
+
+// Chunk returns an object that only files need, from disk or else from the store, verified. Those who
+// ask for the same one at the same time share the fetch. Errors wrap ErrUnavailable.
+func (c *Cache) Chunk(ref artifacts.Ref) ([]byte, error) {
+	if b, err := c.disk.chunk(ref); err == nil {
+		return b, nil
+	}
+	v, err, _ := c.flights.Do("f"+ref.Digest.String(), c.guard(func() (any, error) {
+		if err := c.fetches.Acquire(c.ctx, 1); err != nil {
+			return nil, err
+		}
+		defer c.fetches.Release(1)
+		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.FetchTimeout)
+		defer cancel()
+		c.Counters.Fetches.Add(1)
+		b, err := artifacts.ReadFile(ctx, c.cfg.Store, ref)
+		c.Counters.FetchBytes.Add(int64(len(b)))
+		if err != nil {
+			c.Counters.FetchErrors.Add(1)
+			return nil, err
+		}
+		c.lastFetch.Store(time.Now().UnixNano())
+		c.disk.writeChunk(ref, b)
+		c.trim(needNone)
+		return b, nil
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return v.([]byte), nil
+}

@@ -30,7 +30,11 @@ type disk struct {
 	trimming sync.Mutex
 	full     atomic.Int64           // until when nothing is written, in Unix seconds
 	fault    atomic.Pointer[string] // why the last write failed; nil: it did not
+	chunks   atomic.Int64           // bytes of what of files is there, as far as known
 }
+
+// maxChunks bounds what of files is there if the disk copy has no bound.
+const maxChunks = 1 << 30
 
 const (
 	// staleTemp is how old a temporary file must be to have no writer.
@@ -44,13 +48,69 @@ func openDisk(root string, limit int64, counters *Counters, log *slog.Logger) (*
 	if err := os.MkdirAll(filepath.Join(root, "objects"), 0o755); err != nil {
 		return nil, fmt.Errorf("cache folder: %w", err)
 	}
-	_, total := d.walk()
+	files, total := d.walk()
 	counters.DiskBytes.Store(total)
+	for _, f := range files {
+		if f.chunk {
+			d.chunks.Add(f.size)
+		}
+	}
 	return d, nil
 }
 
-func (d *disk) path(ref artifacts.Ref) string {
-	return filepath.Join(d.root, filepath.FromSlash(artifacts.ObjectKey(ref.Digest).String()))
+func (d *disk) path(ref artifacts.Ref) string { return d.pathOf(artifacts.ObjectKey(ref.Digest)) }
+
+func (d *disk) pathOf(key artifacts.Key) string {
+	return filepath.Join(d.root, filepath.FromSlash(key.String()))
+}
+
+// chunk reads what is there of files.
+func (d *disk) chunk(ref artifacts.Ref) ([]byte, error) {
+	b, err := os.ReadFile(d.pathOf(artifacts.FileKey(ref.Digest)))
+	if err == nil {
+		err = ref.Check(b)
+	}
+	return b, err
+}
+
+// writeChunk writes something of files, where there is room for it.
+func (d *disk) writeChunk(ref artifacts.Ref, b []byte) {
+	if d.limit > 0 && ref.Size > d.limit/4 || time.Now().Unix() < d.full.Load() {
+		return
+	}
+	if err := d.replace(d.pathOf(artifacts.FileKey(ref.Digest)), b, nil); err != nil {
+		d.failed(err)
+		return
+	}
+	d.counters.DiskBytes.Add(ref.Size)
+	most := int64(maxChunks)
+	if d.limit > 0 {
+		most = d.limit / 4
+	}
+	if d.chunks.Add(ref.Size) <= most {
+		return
+	}
+	d.trimming.Lock()
+	defer d.trimming.Unlock()
+	files, all := d.walk()
+	left := int64(0)
+	files = slices.DeleteFunc(files, func(f file) bool { return !f.chunk })
+	for _, f := range files {
+		left += f.size
+	}
+	slices.SortFunc(files, func(a, b file) int {
+		return cmp.Or(cmp.Compare(a.mtime, b.mtime), cmp.Compare(a.path, b.path))
+	})
+	for _, f := range files {
+		if left <= Trimmed(most) {
+			break
+		}
+		if err := os.Remove(f.path); err == nil {
+			left, all = left-f.size, all-f.size
+		}
+	}
+	d.chunks.Store(left)
+	d.counters.DiskBytes.Store(all)
 }
 
 // has reports whether a file of the object's size is there.
@@ -98,16 +158,20 @@ func (d *disk) write(ref artifacts.Ref, b []byte, p *Pace) bool {
 	}
 	err := d.replace(d.path(ref), b, p)
 	if err != nil {
-		d.counters.DiskErrors.Add(1)
-		d.full.Store(time.Now().Add(fullPause).Unix())
-		text := err.Error()
-		d.fault.Store(&text)
-		d.log.Warn("cache folder cannot be written; going on without it", "wait", fullPause, "err", err)
+		d.failed(err)
 		return false
 	}
 	d.fault.Store(nil)
 	d.counters.DiskBytes.Add(ref.Size)
 	return true
+}
+
+func (d *disk) failed(err error) {
+	d.counters.DiskErrors.Add(1)
+	d.full.Store(time.Now().Add(fullPause).Unix())
+	text := err.Error()
+	d.fault.Store(&text)
+	d.log.Warn("cache folder cannot be written; going on without it", "wait", fullPause, "err", err)
 }
 
 func (d *disk) replace(path string, b []byte, p *Pace) error {
@@ -144,7 +208,8 @@ type file struct {
 	digest artifacts.Digest
 	size   int64
 	mtime  int64
-	need   int // files with less are removed first
+	chunk  bool // of files
+	need   int  // files with less are removed first
 	used   int64
 }
 
@@ -170,10 +235,11 @@ func (d *disk) walk() (files []file, total int64) {
 			return nil
 		}
 		key, err := artifacts.ParseKey(filepath.ToSlash(rel))
-		if err != nil || key.Kind() != artifacts.ObjectKind {
+		if err != nil || key.Kind() != artifacts.ObjectKind && key.Kind() != artifacts.FileKind {
 			return nil // not ours
 		}
-		files = append(files, file{path: path, digest: key.Digest(), size: fi.Size(), mtime: fi.ModTime().Unix()})
+		files = append(files, file{path: path, digest: key.Digest(), size: fi.Size(), mtime: fi.ModTime().Unix(),
+			chunk: key.Kind() == artifacts.FileKind})
 		total += fi.Size()
 		return nil
 	})

@@ -33,6 +33,8 @@ type Snapshot struct {
 	timeline.Facts
 	Database string
 	Global   artifacts.Global
+	// Files names the sets of files; zero: there are none.
+	Files artifacts.Ref
 	// TimeText and LastModified are Time in the formats of X-Snapshot-Time and
 	// Last-Modified.
 	TimeText, LastModified []byte
@@ -80,7 +82,7 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 			Time: m.Time, Manifest: digest,
 			Retained: m.Retained, Withdrawn: m.Withdrawn, WithdrawnThrough: m.WithdrawnThrough,
 		},
-		Database: m.Database, Global: m.Global,
+		Database: m.Database, Global: m.Global, Files: m.Files,
 		TimeText:     m.Time.AppendFormat(nil, timeFormat),
 		LastModified: m.Time.AppendFormat(nil, http.TimeFormat),
 		cache:        cache,

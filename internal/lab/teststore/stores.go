@@ -14,6 +14,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
+	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
@@ -94,6 +95,9 @@ func Edit(change func(*artifacts.Pointer)) Option {
 
 // Retain sets how long earlier snapshots are retained; of a Feed the default is as long as can be.
 func Retain(d time.Duration) Option { return func(o *options) { o.Retain = d } }
+
+// Files writes the files of the snapshot.
+func Files() Option { return func(o *options) { o.Config.Files.Cadence = files.Build } }
 
 // usual are the settings that operators begin with.
 var usual = builder.Config{Retain: builder.DefaultRetain, Settings: buildtest.Settings}
@@ -200,9 +204,9 @@ func RecordedFolder(tb testing.TB, all, name string) string {
 func Recorded(tb testing.TB, store artifacts.Store, folder string) {
 	tb.Helper()
 	ctx := context.Background()
-	files := source.FS(os.DirFS(folder))
-	if _, at, err := source.ReadInfo(ctx, files); err == nil {
-		backfill(tb, store, []builder.PastFeed{{Time: at.Truncate(10 * time.Minute), Files: files}})
+	feed := source.FS(os.DirFS(folder))
+	if _, at, err := source.ReadInfo(ctx, feed); err == nil {
+		backfill(tb, store, []builder.PastFeed{{Time: at.Truncate(10 * time.Minute), Files: feed}})
 		return
 	}
 	feeds, _, err := builder.ReadPastFeeds(ctx, folder)
@@ -215,7 +219,7 @@ func Recorded(tb testing.TB, store artifacts.Store, folder string) {
 func backfill(tb testing.TB, store artifacts.Store, feeds []builder.PastFeed) {
 	tb.Helper()
 	cfg := usual
-	cfg.Store = store
+	cfg.Store, cfg.Files.Cadence = store, files.Build
 	must.Get(newBuilder(tb, cfg).Backfill(context.Background(), feeds))(tb)
 }
 
