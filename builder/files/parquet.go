@@ -55,11 +55,12 @@ func computed(neg bool, u *uint256.Int, at *decimal) *decimal {
 	return at
 }
 
-// Rows have the fields of the interface's items, in their order and by their names.
+// Rows have the fields of the interface's items, in their order and by their names. What may be null
+// is a pointer: with the tag optional parquet-go 0.32 writes some zeros where it means null.
 type (
 	asset struct {
 		ID        int64      `parquet:"id"`
-		Rank      int64      `parquet:"rank,optional"`
+		Rank      *int64     `parquet:"rank"`
 		Name      string     `parquet:"name"`
 		Symbol    string     `parquet:"symbol"`
 		Slug      string     `parquet:"slug"`
@@ -72,16 +73,16 @@ type (
 		Whitepaper string `parquet:"whitepaper"`
 	}
 	quote struct {
-		ID        int64   `parquet:"id"`
-		Rank      int64   `parquet:"rank,optional"`
-		Name      string  `parquet:"name"`
-		Symbol    string  `parquet:"symbol"`
-		Slug      string  `parquet:"slug"`
-		Logo      string  `parquet:"logo"`
-		Price     decimal `parquet:"price,decimal(18:36)"`
-		MarketCap decimal `parquet:"market_cap,optional,decimal(8:36)"` // zero: null
-		Volume    decimal `parquet:"volume,decimal(8:36)"`
-		Changes   changes `parquet:"percent_change"`
+		ID        int64    `parquet:"id"`
+		Rank      *int64   `parquet:"rank"`
+		Name      string   `parquet:"name"`
+		Symbol    string   `parquet:"symbol"`
+		Slug      string   `parquet:"slug"`
+		Logo      string   `parquet:"logo"`
+		Price     decimal  `parquet:"price,decimal(18:36)"`
+		MarketCap *decimal `parquet:"market_cap,decimal(8:36)"`
+		Volume    decimal  `parquet:"volume,decimal(8:36)"`
+		Changes   changes  `parquet:"percent_change"`
 	}
 	changes struct {
 		H1  *decimal `parquet:"1h,decimal(12:36)"`
@@ -163,6 +164,21 @@ type (
 	}
 )
 
+// places hold what a row points to, so that it is not allocated.
+type places struct {
+	rank    int64
+	cap     decimal
+	changes [8]decimal
+}
+
+func (p *places) setRank(rank uint32) *int64 {
+	if rank == 0 {
+		return nil
+	}
+	p.rank = int64(rank)
+	return &p.rank
+}
+
 func (m member) compare(n member) int {
 	return cmp.Or(cmp.Compare(m.Collection, n.Collection), cmp.Compare(m.Group, n.Group), cmp.Compare(m.Asset, n.Asset))
 }
@@ -173,10 +189,11 @@ var groupCollections = [...]string{"categories", "chains"}
 // rowWriters write a collection's rows in an order of its table.
 var rowWriters = map[string]func(w *Writer, out io.Writer, order []int32) error{
 	"assets": func(w *Writer, out io.Writer, order []int32) error {
-		return writeRows(w, out, len(order), func(row *asset, i int) { w.asset(row, order[i]) })
+		at := make([]places, batch)
+		return writeRows(w, out, len(order), func(row *asset, i int) { w.asset(row, order[i], &at[i%batch]) })
 	},
 	"quotes": func(w *Writer, out io.Writer, order []int32) error {
-		var at [batch][8]decimal
+		at := make([]places, batch)
 		return writeRows(w, out, len(order), func(row *quote, i int) { w.quote(row, order[i], &at[i%batch]) })
 	},
 	"exchanges": func(w *Writer, out io.Writer, order []int32) error {
@@ -201,21 +218,25 @@ var rowWriters = map[string]func(w *Writer, out io.Writer, order []int32) error{
 	},
 }
 
-func (w *Writer) asset(row *asset, i int32) {
+func (w *Writer) asset(row *asset, i int32, at *places) {
 	a := &w.Feed.Assets[i]
-	*row = asset{int64(a.ID), int64(w.Result.Rank[i]), a.Name, a.Symbol, a.Slug, a.Logo, a.Explorers,
+	*row = asset{int64(a.ID), at.setRank(w.Result.Rank[i]), a.Name, a.Symbol, a.Slug, a.Logo, a.Explorers,
 		assetLinks{a.Website, a.Whitepaper}}
 }
 
-func (w *Writer) quote(row *quote, i int32, at *[8]decimal) {
+func (w *Writer) quote(row *quote, i int32, at *places) {
 	q := &w.Feed.Quotes[i]
 	a := &w.Feed.Assets[q.Asset]
-	*row = quote{int64(a.ID), int64(w.Result.Rank[q.Asset]), a.Name, a.Symbol, a.Slug, a.Logo, fixed(q.Price),
-		fixed(q.MarketCap), fixed(q.Volume), changes{}}
+	*row = quote{int64(a.ID), at.setRank(w.Result.Rank[q.Asset]), a.Name, a.Symbol, a.Slug, a.Logo, fixed(q.Price),
+		nil, fixed(q.Volume), changes{}}
+	if !q.MarketCap.IsZero() {
+		at.cap = fixed(q.MarketCap)
+		row.MarketCap = &at.cap
+	}
 	c := &row.Changes
 	for k, to := range [...]**decimal{&c.H1, &c.H6, &c.H12, &c.H24, &c.D7, &c.D30, &c.D90, &c.Y1} {
 		change := w.Result.Change(w.Feed, k, int(i))
-		*to = computed(change.Neg, &change.V, &at[k])
+		*to = computed(change.Neg, &change.V, &at.changes[k])
 	}
 }
 

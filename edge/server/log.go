@@ -42,7 +42,8 @@ func (s *Server) observe(r *Request, err error) {
 			conn = r.conn.number
 		}
 		s.cfg.Observe(Observation{
-			Route: r.route, Status: status, Bytes: len(r.Reply.Body) + r.sent, Duration: took, KeyID: r.KeyID, Conn: conn,
+			Route: r.route, Status: status, Bytes: len(r.Reply.Body) + r.sent, Duration: took, KeyID: r.KeyID,
+			Conn: conn,
 		})
 	}
 	if level, ok := s.log.wants(r.route, status, took); ok {

@@ -51,7 +51,8 @@ func (c *repairCmd) Run(e *env) error {
 	}
 	p := e.progress()
 	cfg := upkeep.RepairConfig{AcceptLoss: c.AcceptLoss, Config: builder.Config{
-		Files: c.files(sign), Store: store, Retain: c.Retain, Settings: c.settings(), Log: e.log, Progress: p.show, Now: time.Now,
+		Files: c.files(sign),
+		Store: store, Retain: c.Retain, Settings: c.settings(), Log: e.log, Progress: p.show, Now: time.Now,
 	}}
 	if c.Source != "" {
 		if cfg.Source, err = e.openSource(c.Source); err != nil {
