@@ -49,6 +49,7 @@ func TestPaths(t *testing.T) {
 		if prefix == "" {
 			paths = append(paths, prefix+"/openapi/v1/events")
 		}
+		paths = append(paths, prefix+"/openapi/v1/files", prefix+"/openapi/v1/files/{name}")
 	}
 	last := -1
 	for _, path := range paths {

@@ -159,12 +159,12 @@ func (c content) Files(_ context.Context, at time.Time) (source.Files, error) {
 	return c.Content.Files(at), nil
 }
 
-// PublishAll publishes a market at these times, one after the other.
+// PublishAll publishes a market at these times, one after the other, with files.
 func PublishAll(tb testing.TB, store artifacts.Store, rows func(at time.Time) map[string][]map[string]any,
 	times ...time.Time) {
 	tb.Helper()
 	for _, at := range times {
-		Publish(tb, store, Rows(rows(at)), at)
+		Publish(tb, store, Rows(rows(at)), at, Files())
 	}
 }
 
