@@ -9,7 +9,9 @@ library alone: Client, and AsyncClient with the same methods to await.
 import asyncio
 import base64
 import contextlib
+import hashlib
 import http.client
+import os
 import socket
 import ssl
 import time
@@ -24,7 +26,7 @@ from .core import (
     SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized, method,
 )
 from .types import (
-    Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangeMarket, ExchangesQuery, Fees, Gainer,
+    Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangeMarket, ExchangesQuery, Fees, File, Files, Gainer,
     Global, GlobalQuery, GroupMarket, History, HistoryQuery, Items, Market, MarketsQuery, Page, Quote, QuotesQuery, SearchQuery,
     TrendingQuery,
 )
@@ -32,7 +34,7 @@ from .types import (
 __version__ = VERSION
 __all__ = [
     "Answer", "ApiError", "Asset", "AssetsQuery", "AsyncClient", "BadRequest", "CategoriesQuery", "Category", "Chain",
-    "ChainsQuery", "Client", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "Gainer", "Global", "GlobalQuery",
+    "ChainsQuery", "Client", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "File", "Files", "Gainer", "Global", "GlobalQuery",
     "GroupMarket", "HeadersTooLarge", "History", "HistoryQuery", "InternalError", "Items", "Market", "MarketDataError",
     "MarketsQuery", "MethodNotAllowed", "NotFound", "Page", "PathNotFound", "PayloadTooLarge", "Quote", "QuotesQuery",
     "RateLimit", "RequestTimeout", "SearchQuery", "ServiceUnavailable", "SnapshotGone", "TooManyRequests", "TransportError",
@@ -127,6 +129,44 @@ class _Transport(Core):
             failure = self._broken(error)
         connection.close()
         return failure
+
+    def _receive(self, file: File, part: str, attempt: int) -> float:
+        """Appends to part what of the file is not there yet, once. Returns the seconds to wait before the next
+        attempt, below 0 when nothing is missing; an attempt that brought something is the first again."""
+        before = os.path.getsize(part) if os.path.exists(part) else 0
+        failure = self._append(file, part, before) if before < file.bytes else None
+        if failure is None:
+            return -1.0
+        grew = os.path.exists(part) and os.path.getsize(part) > before
+        return self._pause(failure, 0 if grew and self.retries else attempt)
+
+    def _append(self, file: File, part: str, at: int) -> MarketDataError | None:
+        connection = self._connection(self.timeout)
+        try:
+            response = self._ask(connection, Request(file.url, {"range": f"bytes={at}-"} if at else {}))
+            if response.status != (206 if at else 200):
+                self._read(response).result()
+                raise TransportError(f"status {response.status} in place of a part of the file")
+            with open(part, "ab") as out:
+                while block := response.read(min(1 << 16, file.bytes - at)):
+                    out.write(block)
+                    at += len(block)
+            return None if at == file.bytes else TransportError(f"{file.name} ended early")
+        except MarketDataError as error:
+            return error
+        except (ConnectionError, TimeoutError, http.client.HTTPException) as error:
+            return self._broken(error)
+        finally:
+            connection.close()
+
+    def _complete(self, file: File, part: str, path: str | os.PathLike[str]) -> None:
+        """Checks the digest of part and moves it into its place."""
+        with open(part, "rb") as whole:
+            digest = hashlib.file_digest(whole, "sha256").hexdigest()
+        if digest != file.sha256 or os.path.getsize(part) != file.bytes:
+            os.remove(part)
+            raise TransportError(f"{file.name} has digest {digest}, want {file.sha256}")
+        os.replace(part, path)
 
     def close(self) -> None:
         """Closes the connections that are kept open."""
@@ -229,6 +269,19 @@ class Client(_Transport):
         """Returns up to 20 assets whose name, symbol or slug has words that begin with those of words."""
         return self._run(self._call("search", Items[Asset], query, q=words))
 
+    def files(self) -> Answer[Files]:
+        """The newest files."""
+        return self._run(self._fetch(Request("/openapi/v1/files", {}, Files)))
+
+    def download(self, file: File, path: str | os.PathLike[str]) -> None:
+        """Writes a file to path. What has arrived is in path.part until it is whole and has its digest: an
+        interrupted download goes on from there, within this call and in the next one."""
+        part = f"{os.fspath(path)}.part"
+        for attempt in count():
+            if (wait := self._receive(file, part, attempt)) < 0:
+                return self._complete(file, part, path)
+            self.sleep(wait)
+
     def refresh(self, answer: Answer[T]) -> Answer[T]:
         """Asks again. When nothing has changed, only headers are transferred and result is the one held."""
         return self._run(self._fetch(answer._request, answer))
@@ -329,6 +382,18 @@ class AsyncClient(_Transport):
     async def search(self, words: str, **query: Unpack[SearchQuery]) -> Answer[Items[Asset]]:
         """As Client.search."""
         return await self._run(self._call("search", Items[Asset], query, q=words))
+
+    async def files(self) -> Answer[Files]:
+        """As Client.files."""
+        return await self._run(self._fetch(Request("/openapi/v1/files", {}, Files)))
+
+    async def download(self, file: File, path: str | os.PathLike[str]) -> None:
+        """As Client.download."""
+        part = f"{os.fspath(path)}.part"
+        for attempt in count():
+            if (wait := await asyncio.to_thread(self._receive, file, part, attempt)) < 0:
+                return await asyncio.to_thread(self._complete, file, part, path)
+            await self.sleep(wait)
 
     async def refresh(self, answer: Answer[T]) -> Answer[T]:
         """As Client.refresh."""

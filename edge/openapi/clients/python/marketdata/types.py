@@ -173,6 +173,26 @@ class Exchange:
 
 
 @dataclass(frozen=True)
+class File:
+    """A whole collection as a file; url is its path, where it never changes."""
+
+    name: str
+    bytes: int
+    rows: int
+    sha256: str
+    media_type: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of the snapshot of a time; None when there are none."""
+
+    time: datetime | None
+    items: list[File]
+
+
+@dataclass(frozen=True)
 class Global:
     """Totals over active assets with a known market cap."""
 

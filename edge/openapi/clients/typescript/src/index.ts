@@ -5,7 +5,7 @@
  *     for await (const row of client.rows("quotes", { size: 100 })) console.log(row.symbol, row.price);
  */
 import type {
-  Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangesQuery, Global, GlobalQuery, History,
+  Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangesQuery, File, Files, Global, GlobalQuery, History,
   HistoryQuery, Items, Market, MarketsQuery, MessageKey, Page, Pin, Quote, QuotesQuery, SearchQuery, Time, TrendingQuery,
 } from "./types.js";
 
@@ -150,6 +150,12 @@ const parameters: Record<string, readonly string[]> = {
 const lists = Object.keys(parameters).filter((name) => parameters[name]?.includes("page"));
 const optionNames = ["timeout", "retries", "maxWait", "userAgent", "sleep", "signal", "fetch"];
 
+/** A SHA-256 that is made piece by piece. */
+export interface Hash {
+  update(bytes: Uint8Array): unknown;
+  digest(encoding: "hex"): string;
+}
+
 /** Asks one service. */
 export class Client {
   readonly #base: string;
@@ -200,6 +206,46 @@ export class Client {
   async search(words: string, query?: SearchQuery): Promise<Answer<Items<Asset>>> {
     check(typeof words === "string", "words must be a string");
     return this.#ask("search", query, { q: words });
+  }
+
+  /** The newest files. */
+  files(): Promise<Answer<Files>> { return this.#ask("files"); }
+
+  /**
+   * Yields a file's bytes from `from` on, goes on where an answer breaks off, and throws a `TransportError` after the
+   * last ones if `hash` does not come to the file's digest. `hash` is a SHA-256 like Node's `createHash("sha256")`; it
+   * has had the bytes before `from`.
+   */
+  async *download(file: File, hash: Hash, from = 0): AsyncGenerator<Uint8Array, void, undefined> {
+    let at = from;
+    for (let attempt = 0; at < file.bytes; attempt++) {
+      const dead = new AbortController();
+      let timer = setTimeout(() => dead.abort(), this.#options.timeout);
+      let failure: unknown;
+      try {
+        const response = await this.#send(file.url, at > 0 ? { Range: `bytes=${at}-` } : {}, dead.signal);
+        if (response.status >= 300) throw await failed(response);
+        if (response.status !== (at > 0 ? 206 : 200)) throw new TransportError(`status ${response.status} in place of a part of the file`);
+        for (const reader = response.body!.getReader(); at < file.bytes;) {
+          const { done, value } = await reader.read();
+          if (done) throw new TransportError(`${file.name} ended early`);
+          clearTimeout(timer); // whoever takes the bytes may be slow
+          attempt = 0;
+          at += value.length;
+          hash.update(value);
+          yield value;
+          timer = setTimeout(() => dead.abort(), this.#options.timeout);
+        }
+      } catch (error) {
+        failure = error instanceof ApiError || error instanceof TransportError ? error : new TransportError(`${file.name}: ${reason(error)}`);
+      } finally {
+        clearTimeout(timer);
+        dead.abort();
+      }
+      if (failure !== undefined) await this.#sleep(this.#wait(failure, attempt));
+    }
+    const digest = hash.digest("hex");
+    if (at !== file.bytes || digest !== file.sha256) throw new TransportError(`${file.name} has digest ${digest}, want ${file.sha256}`);
   }
 
   /** Asks again. When nothing has changed, only headers are transferred and `result` is the one held. */

@@ -144,6 +144,22 @@ export interface Exchange extends Named {
   } | null;
 }
 
+/** The files of the snapshot of a time; null when there are none. */
+export interface Files {
+  time: Time | null;
+  items: File[];
+}
+
+/** A whole collection as a file; `url` is its path, where it never changes. */
+export interface File {
+  name: string;
+  bytes: number;
+  rows: number;
+  sha256: string;
+  mediaType: string;
+  url: string;
+}
+
 /** Totals over active assets with a known market cap. */
 export interface Global {
   totalMarketCap: Decimal;
