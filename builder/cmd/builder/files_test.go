@@ -19,7 +19,8 @@ func TestVerifyFile(t *testing.T) {
 	trust := regexp.MustCompile(`mdtrust_\S+`)
 	own, strange := trust.FindString(done(t, "keygen", key)), trust.FindString(done(t, "keygen", other))
 	for _, at := range []string{"2026-11-21T23:50:00Z", "2026-11-22T00:00:00Z"} {
-		done(t, "build", "--source", simulated, "--store", store, "--time", at, "--files", "hourly", "--sign-key", key)
+		done(t, "build", "--source", simulated, "--store", store, "--time", at, "--files", "hourly",
+			"--sign-key", key)
 	}
 	opened := must.Get(stores.Open(t.Context(), store, stores.Options{}))(t)
 	pointer := must.Get(artifacts.ParsePointer(must.Get(os.ReadFile(filepath.Join(dir, "store", "current")))(t)))(t)
@@ -40,7 +41,8 @@ func TestVerifyFile(t *testing.T) {
 			b = append(b, must.Get(artifacts.ReadFile(t.Context(), opened, l.Find(name).Chunk(i)))(t)...)
 		}
 		path := write(name, b)
-		wants(t, cmdline.Done, "is the file that the signed files.json lists", "verify", "--file", path, "--trust-key", own)
+		wants(t, cmdline.Done, "is the file that the signed files.json lists", "verify", "--file", path,
+			"--trust-key", own)
 		wants(t, cmdline.Done, "who signed that", "verify", "--file", path)
 		wants(t, cmdline.Failed, "not signed by a trusted key", "verify", "--file", path, "--trust-key", strange)
 		b[len(b)/2] ^= 1

@@ -19,6 +19,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/edge/openapi"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testedge"
 	"example.com/marketdata/internal/lab/testserver"
@@ -255,6 +256,24 @@ func (r *reader) checkBytes() {
 	}
 }
 
+// checkPage runs the queries of the page about files.
+func (r *reader) checkPage() {
+	r.Helper()
+	page := string(must.Get(openapi.Pages())(r.T)["files.md"])
+	_, block, _ := strings.Cut(page, "```sql\n")
+	block, _, _ = strings.Cut(block, "```")
+	queries := strings.Split(strings.TrimSuffix(strings.TrimSpace(block), ";"), ";")
+	if len(queries) != 3 {
+		r.Fatalf("%d queries", len(queries))
+	}
+	for _, q := range queries {
+		q = strings.NewReplacer("FROM '", "FROM '"+r.dir+"/", "JOIN '", "JOIN '"+r.dir+"/").Replace(q)
+		if n := r.text("SELECT count(*) FROM (" + q + ")"); n != "1" && n != "10" {
+			r.Errorf("%s: %s rows", q, n)
+		}
+	}
+}
+
 // TestFiles: what DuckDB reads from the files is what the interface says.
 func TestFiles(t *testing.T) {
 	for _, market := range []string{"coingecko-2025", "top1000-2026"} {
@@ -276,6 +295,7 @@ func TestFiles(t *testing.T) {
 		r.checkSums()
 		r.checkRows()
 		r.checkBytes()
+		r.checkPage()
 		prices := r.text("SELECT count(DISTINCT time) || ' ' || min(time) FROM " + r.path("prices/2026-11-21.parquet"))
 		if prices != "1 2026-11-21 23:50:00+00" {
 			t.Errorf("prices of %s", prices)

@@ -72,7 +72,8 @@ func (c *Client) Download(ctx context.Context, f File, path string) error {
 
 func whole(f File, n int64, sum hash.Hash) error {
 	if got := hex.EncodeToString(sum.Sum(nil)); n != f.Bytes || got != f.SHA256 {
-		return fmt.Errorf("marketdata: %s has %d bytes with digest %s, want %d with %s", f.Name, n, got, f.Bytes, f.SHA256)
+		return fmt.Errorf("marketdata: %s has %d bytes with digest %s, want %d with %s", f.Name, n, got, f.Bytes,
+			f.SHA256)
 	}
 	return nil
 }
