@@ -87,7 +87,7 @@ test-clients: ## lint the OpenAPI document; the clients, generated ones, Prism, 
 
 ##@ At night (what CI has no time for)
 
-nightly: race kill-builder stack-test fleet-test restart-test crowd-test soak properties test-pages test-clients test-release vuln fuzz ## all of this group, test-pages, test-clients and test-release, some four hours; make -k nightly goes on after a failure
+nightly: race kill-builder stack-test fleet-test restart-test crowd-test soak properties test-pages test-clients test-files test-release vuln fuzz ## all of this group, test-pages, test-clients, test-files and test-release, some four hours; make -k nightly goes on after a failure
 
 nightly: SOAK = 1h
 nightly: RACE = ./edge # whole edges; CI has their parts
