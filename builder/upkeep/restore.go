@@ -465,7 +465,8 @@ func (r *restore) rememberNewest(ctx context.Context, from either, mem *memory, 
 			return true, true
 		}
 		built, known := root.Remembers(t)
-		return !built, known
+		// Up to there a restore that could not tell may have put back a ledger from before a rollback.
+		return !built, known && t.After(m.WithdrawnThrough)
 	}
 	return true, nil
 }
