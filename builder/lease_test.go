@@ -24,10 +24,10 @@ import (
 )
 
 // Bounds of TestLease, on its clock: of a take-over (issue: within a minute), and
-// of a build, whose provider and store take their time.
+// of a build, whose provider takes up to 15 s and each of its some hundred store calls up to 0.1 s.
 const (
 	takeOver  = time.Minute
-	buildTime = 25 * time.Second
+	buildTime = 30 * time.Second
 )
 
 // fleet is two builder runs on one store, and what they did.
