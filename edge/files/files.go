@@ -237,11 +237,6 @@ func (l Listing) Compose(f *rows.Finder, _ *snapshot.State, s *snapshot.Snapshot
 	return err
 }
 
-// Has reports whether a client that sends this If-None-Match has the file.
-func (f *File) Has(ifNoneMatch []byte) bool {
-	return bytes.Contains(ifNoneMatch, f.Tag) || string(bytes.TrimSpace(ifNoneMatch)) == "*"
-}
-
 // Range returns the part that a Range header asks for, [from, to). A header that asks for more
 // than one, or is not valid, is ignored: ok is false then, and whole is meant. from is to where there
 // is no such part.

@@ -236,11 +236,11 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	c := chooseCoding(r, entry.Length)
 	if response := entry.Response(int(c)); response == nil {
 		// A 304 needs no body.
-		if w.etag = appendETag(w.etag[:0], entry.Digest, c); !notModified(r, w.etag, w.modified) {
+		if w.etag = appendETag(w.etag[:0], entry.Digest, c); !NotModified(r, w.etag, w.modified) {
 			return false
 		}
 		w.writeHead(r, http.StatusNotModified, c, entry.NotFound)
-	} else if notModified(r, response.ETag, response.LastModified) {
+	} else if NotModified(r, response.ETag, response.LastModified) {
 		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, response.NotModified
 	} else {
 		r.Reply.Fixed, r.Reply.Body = response.OK, response.Body
@@ -257,7 +257,7 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err error) {
 	c := chooseCoding(r, len(w.Body))
 	w.etag = appendETag(w.etag[:0], tag, c)
-	if notModified(r, w.etag, w.modified) {
+	if NotModified(r, w.etag, w.modified) {
 		r.charge(len(w.Body))
 		w.writeHead(r, http.StatusNotModified, c, w.notFound)
 	} else if w.writeHead(r, http.StatusOK, c, w.notFound); c == identity {

@@ -21,9 +21,6 @@ func digestOf(b []byte) digest {
 	return d
 }
 
-// digestDigits is the length of a digest in an ETag.
-const digestDigits = 2 * len(digest{})
-
 // appendETag appends the strong tag of a body in a coding
 // (INTERFACE.md, "Headers"): "<digest>", or "<digest>-gzip".
 func appendETag(dst []byte, d digest, c coding) []byte {
@@ -36,10 +33,11 @@ func appendETag(dst []byte, d digest, c coding) []byte {
 }
 
 // Matches reports whether the list of If-None-Match names the body with the given tag, by weak
-// comparison and ignoring the codings (INTERFACE.md, "Conditional requests"). tag is quoted: 32
-// hexadecimal digits, and the coding unless it is plain. The malformed rest of a list matches
-// nothing.
+// comparison and ignoring the codings (INTERFACE.md, "Conditional requests"). tag is quoted:
+// hexadecimal digits, and the coding behind a hyphen unless it is plain. The malformed rest of a list
+// matches nothing.
 func Matches(list, tag []byte) bool {
+	digits, _, _ := bytes.Cut(tag[1:len(tag)-1], []byte{'-'})
 	if star := trimSpace(list); len(star) == 1 && star[0] == '*' {
 		return true
 	}
@@ -53,7 +51,7 @@ func Matches(list, tag []byte) bool {
 		if end < 0 {
 			return false
 		}
-		if sameBody(list[1:1+end], tag[1:1+digestDigits]) {
+		if sameBody(list[1:1+end], digits) {
 			return true
 		}
 		list = trimSpace(list[end+2:])

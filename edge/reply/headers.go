@@ -166,9 +166,9 @@ func addIgnored(r *Request) {
 	}
 }
 
-// notModified checks the conditions of the request
-// (INTERFACE.md, "Conditional requests").
-func notModified(r *Request, etag, lastModified []byte) bool {
+// NotModified reports whether a client that sends these conditions has the answer (INTERFACE.md,
+// "Conditional requests"). lastModified is in the form of the header.
+func NotModified(r *Request, etag, lastModified []byte) bool {
 	if r.IfNoneMatch != nil {
 		return Matches(r.IfNoneMatch, etag)
 	}

@@ -9,6 +9,7 @@ import (
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -70,12 +71,11 @@ func (s *Server) findFile(r *Request, name []byte) error {
 	p := &r.Reply
 	p.Add("X-Snapshot-Time", f.Time.AppendFormat(nil, headerTime))
 	p.Add("ETag", f.Tag)
-	p.Add("Last-Modified", f.Time.AppendFormat(nil, http.TimeFormat))
+	modified := f.Time.AppendFormat(nil, http.TimeFormat)
+	p.Add("Last-Modified", modified)
 	p.Add("Accept-Ranges", []byte("bytes"))
 	s.addFileCaching(r)
-	modified := f.Time.AppendFormat(nil, http.TimeFormat)
-	if r.IfNoneMatch != nil && f.Has(r.IfNoneMatch) ||
-		r.IfNoneMatch == nil && r.IfModifiedSince != nil && bytes.Equal(r.IfModifiedSince, modified) {
+	if reply.NotModified(&r.Request, f.Tag, modified) {
 		p.Status = http.StatusNotModified
 		return nil
 	}
