@@ -19,6 +19,12 @@ const (
 	LeadersCollection   = "leaders"
 )
 
+// IsDirectory reports whether the rows of a collection depend on assets and chains alone, and on no
+// figure of them.
+func IsDirectory(collection string) bool {
+	return collection == CoinsCollection || collection == ContractsCollection || collection == PlatformsCollection
+}
+
 // ContractsSort names the only view of ContractsCollection.
 const ContractsSort = "address"
 

@@ -18,7 +18,7 @@ import (
 //
 // History: 1, November 2026, the first. Identity, and store and number of key set
 // and change record, history, search, the keys of the assets' view by name, and the collections
-// of CoinsCollection, the log, and files came later in it: a store without them is read, and older
+// of CoinsCollection, the log, files, and Directory came later in it: a store without them is read, and older
 // readers ignore them.
 const (
 	Format       = 1
@@ -55,6 +55,9 @@ type Manifest struct {
 	RowsPerShard    int    `json:"rows_per_shard"`
 	ShardsPerObject int    `json:"shards_per_object"`
 	Views           []View `json:"views"`
+	// Directory is the digest of what the views of IsDirectory are made of: while it stays the
+	// same the next snapshot names the same objects. Zero: they are made anew.
+	Directory Digest `json:"directory,omitzero"`
 	// Global holds the totals (FEED.md, "Figures").
 	Global Global `json:"global"`
 	// Retained lists the earlier snapshots that a request may pin

@@ -269,6 +269,11 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 		if err != nil {
 			return err
 		}
+		directory := source.DirectoryDigest(in.feed, result)
+		same, err := b.putDirectory(ctx, head, objects, in.feed, result, directory)
+		if err != nil {
+			return err
+		}
 		next, err := prior.Advance(ctx, in.feed, result, in.t)
 		if err != nil {
 			return publish.Mendable(err)
@@ -290,8 +295,8 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 			Format: artifacts.Format, Time: in.t, Database: in.feed.Database, Unicode: unicode.Version,
 			Input:  in.digest,
 			Counts: b.report.Counts, RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject,
-			Views: append(views, charts...), Global: global(result), Retained: retained(head, in.t, b.Retain),
-			Ledger: root, Files: named,
+			Views: slices.Concat(views, same, charts), Directory: directory,
+			Global: global(result), Retained: retained(head, in.t, b.Retain), Ledger: root, Files: named,
 		}
 		if m := head.Manifest; m != nil {
 			publish.Withdraw(manifest, m.Withdrawn, m.WithdrawnThrough)
@@ -355,8 +360,8 @@ func (b *build) history(
 	h := &history.Builder{
 		Reader: b.Store, Head: head, Root: after, Time: t, Has: objects.Has, Points: b.BlockPoints,
 		Put: func(table *render.Table) (artifacts.View, error) {
-			views, pieces := render.Views(table)
-			return views[0], b.putPieces(ctx, objects, table.Collection, views, pieces)
+			views, err := b.putTable(ctx, objects, table)
+			return views[0], err
 		},
 	}
 	if b.scratch != nil {
@@ -496,18 +501,48 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 ) ([]artifacts.View, error) {
 	var all []artifacts.View
 	for table := range render.Tables(feed, result) {
-		views, pieces := render.Views(table)
-		if err := b.putPieces(ctx, objects, table.Collection, views, pieces); err != nil {
-			return nil, err
+		views, err := b.putTable(ctx, objects, table)
+		if err == nil && set.Due() {
+			err = set.Table(ctx, table)
 		}
-		if set.Due() {
-			if err := set.Table(ctx, table); err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, views...)
 	}
 	return all, nil
+}
+
+// putDirectory returns the views of render.Directory: the head's if they are made of the same and the
+// store has their objects, else it makes and puts them.
+func (b *build) putDirectory(ctx context.Context, head *publish.Head, objects *publish.Objects, feed *market.Feed,
+	result *market.Result, made artifacts.Digest,
+) (all []artifacts.View, err error) {
+	if m := head.Manifest; m != nil && m.Directory == made && !objects.All {
+		for i := range m.Views {
+			if v := &m.Views[i]; artifacts.IsDirectory(v.Collection) {
+				all = append(all, *v)
+			}
+		}
+		if objects.HasAll(all) {
+			return all, nil
+		}
+		all = nil
+	}
+	for table := range render.Directory(feed, result) {
+		views, err := b.putTable(ctx, objects, table)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, views...)
+	}
+	return all, nil
+}
+
+// putTable makes and puts the objects of a table's views, and returns the views.
+func (b *build) putTable(ctx context.Context, objects *publish.Objects, t *render.Table) ([]artifacts.View, error) {
+	views, pieces := render.Views(t)
+	return views, b.putPieces(ctx, objects, t.Collection, views, pieces)
 }
 
 // files returns the writer of the snapshot's files. If the list of sets is damaged, a new one

@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"example.com/marketdata/artifacts"
@@ -103,6 +104,12 @@ func (o *Objects) Has(ref artifacts.Ref) bool {
 	defer o.mu.Unlock()
 	_, ok := o.there[ref.Digest]
 	return ok
+}
+
+// HasAll reports whether the store holds all objects of the views.
+func (o *Objects) HasAll(views []artifacts.View) bool {
+	lost := func(of artifacts.ViewObject) bool { return !o.Has(of.Ref) }
+	return !slices.ContainsFunc(views, func(v artifacts.View) bool { return slices.ContainsFunc(v.Objects, lost) })
 }
 
 // Put stores data, if necessary, and returns its name. The object is durable after the Sync of the

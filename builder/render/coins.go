@@ -2,6 +2,7 @@ package render
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"example.com/marketdata/artifacts"
@@ -9,11 +10,13 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// coinTables renders what only the answers below /api/v3/ need.
-func coinTables(f *market.Feed, r *market.Result, yield func(*Table) bool) bool {
-	p := platformsOf(f, r)
-	return yield(coinTable(f, p)) && yield(contractTable(f, p)) && yield(platformTable(f, p)) &&
-		yield(figureTable(f, r)) && yield(rateTable(f)) && yield(leaderTable(f, r))
+// Directory renders the collections of artifacts.IsDirectory, whose rows change with assets and
+// chains alone; see source.DirectoryDigest.
+func Directory(f *market.Feed, r *market.Result) iter.Seq[*Table] {
+	return func(yield func(*Table) bool) {
+		p := platformsOf(f, r)
+		_ = yield(coinTable(f, p)) && yield(contractTable(f, p)) && yield(platformTable(f, p))
+	}
 }
 
 // platforms are those of a snapshot: how answers name the platforms of the feed.

@@ -104,8 +104,8 @@ func ids(n int, id func(i int) uint64) []uint64 {
 	return out
 }
 
-// Tables renders the collections of a snapshot one after another, so that only one
-// collection's rows need be in memory.
+// Tables renders the collections of a snapshot, but those of Directory, one after another, so that
+// only one collection's rows need be in memory.
 func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 	return func(yield func(*Table) bool) {
 		names := namesOf(f)
@@ -115,7 +115,8 @@ func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 				func(dst []byte, l *market.ListedGroup) []byte { return categoryRow(dst, f, r, l) })) &&
 			yield(groupTable("chains", f.Chains, r.Chains,
 				func(dst []byte, l *market.ListedGroup) []byte { return chainRow(dst, f, r, l) })) &&
-			yield(trendingTable(f, r)) && yield(searchTable(f, r)) && coinTables(f, r, yield)
+			yield(trendingTable(f, r)) && yield(searchTable(f, r)) &&
+			yield(figureTable(f, r)) && yield(rateTable(f)) && yield(leaderTable(f, r))
 	}
 }
 

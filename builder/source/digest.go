@@ -41,6 +41,30 @@ func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	return sha256.Sum256(all)
 }
 
+// directoryForm is the form of the rows of those views; raise it when render changes it.
+const directoryForm = "directory 1"
+
+// DirectoryDigest returns the digest of what all rows of the views of coins, contracts and platforms
+// are made of: assets, which have their ids, and chains. It does not depend on the order of f. It
+// protects against chance only, like InputDigest.
+func DirectoryDigest(f *market.Feed, r *market.Result) artifacts.Digest {
+	var all encoder
+	all.text(directoryForm)
+	all.sum(rowSum(len(f.Assets), func(row *encoder, i int) { row.asset(&f.Assets[i]) }))
+	all.sum(rowSum(len(f.Chains), func(row *encoder, i int) {
+		g := &f.Chains[i]
+		row.text(g.Slug)
+		row.text(g.Name)
+		row.text(g.DisplayName)
+		row.count(g.EVMChainID)
+		if row.given(g.Native >= 0) {
+			row.text(f.Assets[g.Native].Key)
+		}
+	}))
+	all.sum(rowSum(len(r.Chains), func(row *encoder, i int) { row.text(f.Chains[r.Chains[i].Group].Slug) }))
+	return sha256.Sum256(all)
+}
+
 // multiset is a number of hashes, and their sum modulo 2^128.
 type multiset struct {
 	n   uint64

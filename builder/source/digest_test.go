@@ -3,6 +3,7 @@ package source
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -10,6 +11,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/render"
 	"pgregory.net/rapid"
 )
 
@@ -143,6 +145,60 @@ func TestDigestSeesEverything(t *testing.T) {
 	}
 }
 
+// directoryRows returns the form of the directory, and all rows of its views.
+func directoryRows(f *market.Feed, r *market.Result) string {
+	b := []byte(directoryForm)
+	for t := range render.Directory(f, r) {
+		b = fmt.Appendf(b, "\n%s %d", t.Collection, t.RowsPerShard)
+		for i := range t.Rows {
+			b = fmt.Appendf(b, "\n%d %s", t.IDs[i], t.Rows[i])
+			if t.Tails != nil {
+				b = append(b, t.Tails[i]...)
+			}
+			for _, o := range t.Orders {
+				if o.Keys != nil {
+					b = fmt.Appendf(b, " %s", o.Keys[i])
+				}
+			}
+		}
+	}
+	return string(b)
+}
+
+// TestDirectoryDigest: whatever changes a row of the directory changes the digest, and so does another
+// form of the rows. Figures do not.
+func TestDirectoryDigest(t *testing.T) {
+	feed, listed := fullFeed(), &market.Result{Chains: []market.ListedGroup{{}}}
+	rows, base := directoryRows(feed, listed), DirectoryDigest(feed, listed)
+	const recorded = "2356a174e4c4168951512ba3294cab022856b40ba4c9c6a147d912ba8d70f479"
+	if got := artifacts.Sum([]byte(rows)).String(); got != recorded {
+		t.Errorf("rows have another form: raise directoryForm and record %s\n%s", got, rows)
+	}
+	told := 0
+	for name, change := range changes("", reflect.ValueOf(feed).Elem()) {
+		if strings.HasPrefix(name, ".Assets shorter") {
+			continue // chains point to the last asset
+		}
+		undo := change()
+		other := directoryRows(feed, &market.Result{Chains: listed.Chains[:len(feed.Chains)]}) != rows
+		d := DirectoryDigest(feed, &market.Result{Chains: listed.Chains[:len(feed.Chains)]})
+		undo()
+		may := strings.HasPrefix(name, ".Assets") || strings.HasPrefix(name, ".Chains")
+		if other && d == base || d != base && !may {
+			t.Errorf("changing %s: other rows %t, other digest %t", name, other, d != base)
+		}
+		if other {
+			told++
+		}
+	}
+	if told < 15 {
+		t.Errorf("only %d changes show in rows", told)
+	}
+	if DirectoryDigest(feed, &market.Result{}) == base {
+		t.Error("whether a chain is listed is not in the digest")
+	}
+}
+
 // TestDigestIgnoresOrder reads the same rows in two orders.
 func TestDigestIgnoresOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -161,7 +217,7 @@ func TestDigestIgnoresOrder(t *testing.T) {
 				fmt.Sprintf(`{"key":"g%d","name":"n","slug":"u%d","native":"k%d","members":[%s]}`, i, i, n-i,
 					strings.Join(keys, ",")))
 		}
-		digest := func(label string, shuffle bool) artifacts.Digest {
+		digests := func(label string, shuffle bool) []artifacts.Digest {
 			files := fstest.MapFS{InfoFile: {Data: []byte(testInfo)}}
 			for _, f := range []struct {
 				name string
@@ -178,9 +234,9 @@ func TestDigestIgnoresOrder(t *testing.T) {
 			}
 			feed, _, err := Read(t.Context(), FS(files), ReadOptions{})
 			ok(t, err)
-			return InputDigest(feed, []byte("settings"))
+			return []artifacts.Digest{InputDigest(feed, []byte("settings")), DirectoryDigest(feed, &market.Result{})}
 		}
-		if digest("", false) != digest("shuffled ", true) {
+		if !slices.Equal(digests("", false), digests("shuffled ", true)) {
 			t.Fatal("the order of rows is in the digest")
 		}
 	})
