@@ -158,6 +158,9 @@ func (o *Object) Add(plain []byte, rows int, first Fence) {
 	})
 }
 
+// Reset makes the object empty again. It keeps its memory.
+func (o *Object) Reset() { o.Index.Shards, o.frames = o.Index.Shards[:0], o.frames[:0] }
+
 // Bytes returns the object as it is stored.
 func (o *Object) Bytes() []byte {
 	index, err := json.Marshal(o.Index)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"slices"
+	"sync"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
@@ -487,16 +488,26 @@ func (c *cutter) view(views []artifacts.View, pieces []Piece, columns []string) 
 	return append(views, v), pieces
 }
 
+// buffers are what it takes to make an object, for the next one: they grow to megabytes.
+type buffers struct {
+	object artifacts.Object
+	plain  []byte
+}
+
+var freeBuffers = sync.Pool{New: func() any { return new(buffers) }}
+
 func (c *cutter) object(from, to int) ([]byte, artifacts.Fence) {
-	var o artifacts.Object
-	var plain []byte
+	free := freeBuffers.Get().(*buffers)
+	defer freeBuffers.Put(free)
+	o := &free.object
+	o.Reset()
 	var shard artifacts.ShardRows
 	rows := cmp.Or(c.s.RowsPerShard, c.t.RowsPerShard, RowsPerShard)
 	for i := from; i < to; i += rows {
 		j := min(i+rows, to)
 		c.shard(&shard, i, j)
-		plain = artifacts.AppendShard(plain[:0], &shard)
-		o.Add(plain, j-i, c.fence(i))
+		free.plain = artifacts.AppendShard(free.plain[:0], &shard)
+		o.Add(free.plain, j-i, c.fence(i))
 	}
 	return o.Bytes(), c.fence(from)
 }
