@@ -13,7 +13,8 @@ import (
 const timeFormat = "2006-01-02T15:04:05Z"
 
 // arena holds many byte strings in a few large blocks, so that a million rows do
-// not take a million allocations.
+// not take a million allocations. Each block is twice as long as the one before, up to arenaBlock:
+// a table of ten rows does not clear a mebibyte.
 type arena struct{ block []byte }
 
 const arenaBlock = 1 << 20
@@ -21,7 +22,7 @@ const arenaBlock = 1 << 20
 // keep copies b into the arena.
 func (a *arena) keep(b []byte) []byte {
 	if len(b) > cap(a.block)-len(a.block) {
-		a.block = make([]byte, 0, max(arenaBlock, len(b)))
+		a.block = make([]byte, 0, max(min(2*cap(a.block), arenaBlock), 4<<10, len(b)))
 	}
 	n := len(a.block)
 	a.block = append(a.block, b...)

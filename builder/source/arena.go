@@ -2,7 +2,7 @@ package source
 
 import "strings"
 
-// arenaBlock is the size of an arena's blocks, in bytes or elements: some
+// arenaBlock is the largest size of an arena's blocks, in bytes or elements: some
 // hundred rows share one allocation.
 const arenaBlock = 1 << 14
 
@@ -26,8 +26,11 @@ func (a *textArena) keep(text []byte) string {
 	return a.block.String()[from:]
 }
 
-// sliceArena makes slices that share blocks of memory.
-type sliceArena[T any] struct{ free []T }
+// sliceArena makes slices that share blocks of memory, each twice as long as the one before.
+type sliceArena[T any] struct {
+	free []T
+	size int
+}
 
 // slice returns a slice of n elements; nil if n is 0.
 func (a *sliceArena[T]) slice(n int) []T {
@@ -37,7 +40,8 @@ func (a *sliceArena[T]) slice(n int) []T {
 	case n > arenaBlock/4:
 		return make([]T, n)
 	case n > len(a.free):
-		a.free = make([]T, arenaBlock)
+		a.size = min(max(2*a.size, 64, n), arenaBlock)
+		a.free = make([]T, a.size)
 	}
 	s := a.free[:n:n]
 	a.free = a.free[n:]
