@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"regexp"
 	"strings"
 	"sync"
@@ -91,16 +92,12 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]server.StaticFile{
-		"/openapi.json": file(document, "application/json", filePolicy),
-	}
-	pages, err := openapi.Pages()
+	same, err := unchanging()
 	if err != nil {
 		return nil, err
 	}
-	for name, text := range pages {
-		all["/docs/"+name] = file(text, "text/markdown; charset=utf-8", filePolicy)
-	}
+	all := maps.Clone(same)
+	all["/openapi.json"] = file(document, "application/json", filePolicy)
 	for _, page := range []struct{ path, name, policy string }{
 		{"/", "board.html", fmt.Sprintf(boardPolicy, sources)},
 		{"/docs", "docs.html", docsPolicy},
@@ -115,6 +112,22 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 			return nil, fmt.Errorf("web: %w", err)
 		}
 		all[page.path] = file(out.Bytes(), "text/html; charset=utf-8", page.policy)
+	}
+	if o.Coins {
+		maps.Copy(all, coins())
+	}
+	return all, nil
+}
+
+// unchanging are the files that are the same whatever the options, coded once a process.
+var unchanging = sync.OnceValues(func() (map[string]server.StaticFile, error) {
+	all := map[string]server.StaticFile{}
+	pages, err := openapi.Pages()
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range pages {
+		all["/docs/"+name] = file(text, "text/markdown; charset=utf-8", filePolicy)
 	}
 	for _, f := range []struct{ path, name, contentType string }{
 		{"/llms.txt", "static/llms.txt", "text/plain; charset=utf-8"},
@@ -144,17 +157,21 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 		}
 		all[f.path] = made
 	}
-	if o.Coins {
-		all[gecko.Prefix+"ping"] = file([]byte(gecko.Ping), "application/json", filePolicy)
-		all[gecko.Prefix+"openapi.json"] = file(gecko.Document, "application/json", filePolicy)
-	}
 	b, err := bundle()
 	if err != nil {
 		return nil, err
 	}
 	all[scalarPath] = b
 	return all, nil
-}
+})
+
+// coins are the files of CoinGecko's API, coded once a process.
+var coins = sync.OnceValue(func() map[string]server.StaticFile {
+	return map[string]server.StaticFile{
+		gecko.Prefix + "ping":         file([]byte(gecko.Ping), "application/json", filePolicy),
+		gecko.Prefix + "openapi.json": file(gecko.Document, "application/json", filePolicy),
+	}
+})
 
 // file makes a file with its headers, and in the codings that make it smaller.
 func file(body []byte, contentType, policy string) server.StaticFile {
@@ -194,10 +211,9 @@ func mustWrite(w io.WriteCloser, body []byte) {
 	}
 }
 
-// bundle is Scalar. It is embedded as brotli and unpacked once a process, for
-// clients that do not take it so: browsers ask for brotli on secure connections
-// only.
-var bundle = sync.OnceValues(func() (server.StaticFile, error) {
+// bundle is Scalar. It is embedded as brotli and unpacked for clients that do not take it so:
+// browsers ask for brotli on secure connections only.
+func bundle() (server.StaticFile, error) {
 	packed, err := files.ReadFile("scalar/standalone.js.br")
 	if err != nil {
 		return server.StaticFile{}, fmt.Errorf("web: %w", err)
@@ -212,4 +228,4 @@ var bundle = sync.OnceValues(func() (server.StaticFile, error) {
 		Header: map[string]string{"Content-Security-Policy": filePolicy, "X-Content-Type-Options": "nosniff",
 			"Referrer-Policy": "no-referrer"},
 	}, nil
-})
+}
