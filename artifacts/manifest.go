@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -433,26 +434,31 @@ func isDecimal(s string, places int) bool {
 	return true
 }
 
-// ParseFormat reads a JSON object that names its format, and refuses formats
-// that this release does not read before it looks at any other field. A line of
-// signatures behind it is left out; see Trust.Verify.
+// ParseFormat reads a JSON object that names its format into v, a pointer to a struct with a field
+// Format. A format that this release does not read is refused as such, whatever is in the other
+// fields. A line of signatures behind it is left out; see Trust.Verify.
 func ParseFormat(what string, b []byte, v any) error {
 	b, _ = splitSigned(b)
 	if !utf8.Valid(b) {
 		return fmt.Errorf("%w: %s: not UTF-8", ErrCorrupt, what)
 	}
-	var f struct {
-		Format int `json:"format"`
+	err := json.Unmarshal(b, v) // all at once: a manifest is long
+	format := int(reflect.ValueOf(v).Elem().FieldByName("Format").Int())
+	if err != nil {
+		var f struct {
+			Format int `json:"format"`
+		}
+		if json.Unmarshal(b, &f) != nil {
+			f.Format = Format
+		}
+		format = f.Format
 	}
-	if err := json.Unmarshal(b, &f); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, outside.Error(err)) // which may quote a number of any length
-	}
-	if f.Format < OldestFormat || f.Format > Format {
+	if format < OldestFormat || format > Format {
 		return fmt.Errorf(
-			"%w: %s: format %d; this release reads %d to %d", ErrFormat, what, f.Format, OldestFormat, Format)
+			"%w: %s: format %d; this release reads %d to %d", ErrFormat, what, format, OldestFormat, Format)
 	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, outside.Error(err))
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, outside.Error(err)) // which may quote a number of any length
 	}
 	return nil
 }

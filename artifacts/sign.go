@@ -134,10 +134,12 @@ func Unsigned(b []byte) []byte {
 }
 
 // splitSigned returns a small object's encoding, and its line of signatures,
-// nil when there is none; of a note, its text and its signatures.
+// nil when there is none; of a note, which is no JSON object, its text and its signatures.
 func splitSigned(b []byte) (body, line []byte) {
-	if i := bytes.LastIndex(b, []byte(noteSignatures)); i >= 0 {
-		return b[:i+1], b[i+2:]
+	if !bytes.HasPrefix(b, []byte{'{'}) {
+		if i := bytes.LastIndex(b, []byte(noteSignatures)); i >= 0 {
+			return b[:i+1], b[i+2:]
+		}
 	}
 	if i := bytes.LastIndexByte(bytes.TrimSuffix(b, []byte{'\n'}), '\n') + 1; i > 0 &&
 		bytes.HasPrefix(b[i:], []byte(signatureStart)) {
