@@ -56,8 +56,10 @@ test: servers ## all tests, against real S3 servers too; four packages at a time
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
 	@$(GO) run ./internal/lab/testserver/prepare
 
+# CI leaves these to the night: they are large, and what they test has one goroutine.
+ALONE = |CostByRowsSent|SearchRows|KeySetBounds|FullSet
 race: ## the packages with goroutines under the race detector; of builds, those beside another
-	$(GO) test -vet=off -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle)$$' ./artifacts/... ./builder/keys ./builder/metrics ./builder/publish ./builder/source/provider $(RACE) ./edge/admin ./edge/auth ./edge/cmd/... ./edge/limit/... ./edge/metrics ./edge/reply ./edge/respcache ./edge/rows ./edge/server ./edge/shards ./edge/snapshot
+	$(GO) test -vet=off -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle$(ALONE))$$' ./artifacts/... ./builder/keys ./builder/metrics ./builder/publish ./builder/source/provider $(RACE) ./edge/admin ./edge/auth ./edge/cmd/... ./edge/limit/... ./edge/metrics ./edge/reply ./edge/respcache ./edge/rows ./edge/server ./edge/shards ./edge/snapshot
 	$(GO) test -vet=off -race -short -shuffle=on -count=1 -run '^Test(Build|Race|Run|Lease|Collect|BackupBeside|RestoreBeside|StopInSwap)' ./builder ./builder/upkeep ./builder/cmd/...
 
 ##@ When you touch it
@@ -91,6 +93,7 @@ nightly: race kill-builder stack-test fleet-test restart-test crowd-test soak pr
 
 nightly: SOAK = 1h
 nightly: RACE = ./edge # whole edges; CI has their parts
+nightly: ALONE =
 
 kill-builder: servers ## kill hundreds of builders at every step and with the lease, on a folder and on MinIO
 	TEST_BUILDER_KILLS=2000 $(GO) test -count=1 -timeout 60m -v -run 'TestLease$$' ./builder ./builder/cmd/builder

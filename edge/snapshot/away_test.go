@@ -85,7 +85,11 @@ func (o *outage) GetIf(
 // each other, and ask a store that is away about as often as one that is there.
 func TestOutage(t *testing.T) {
 	const edges, delay = 4, 15 * time.Second
-	for seed := range uint64(16) {
+	outages := uint64(16)
+	if testing.Short() {
+		outages = 4
+	}
+	for seed := range outages {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		hangs := seed%2 == 1
 		before := time.Duration(rnd.Int64N(int64(20 * time.Second)))
