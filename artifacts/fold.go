@@ -99,3 +99,29 @@ func foldRune(r rune) rune {
 	}
 	return r
 }
+
+// AppendString appends s, valid UTF-8, as a JSON string: only ", \ and U+0000 to U+001F are escaped
+// (INTERFACE.md, "Envelope").
+func AppendString[T string | []byte](dst []byte, s T) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		start = i + 1
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c >= '\b' && c <= '\r' && c != '\v':
+			dst = append(dst, '\\', "btn fr"[c-'\b'])
+		default:
+			const digits = "0123456789abcdef"
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		}
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}

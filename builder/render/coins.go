@@ -66,7 +66,7 @@ func (p *platforms) tail(dst []byte, a *market.Asset, sorted []market.Platform) 
 	}
 	dst = append(dst, `,"platforms":{`...)
 	for i, of := range sorted {
-		dst = appendString(append(dst, ","[:min(i, 1)]...), of.ID)
+		dst = artifacts.AppendString(append(dst, ","[:min(i, 1)]...), of.ID)
 		dst = appendKeyString(dst, ":", of.Address)
 	}
 	return append(dst, "}}"...), sorted
@@ -148,7 +148,7 @@ func platformTable(f *market.Feed, p *platforms) *Table {
 		if native < 0 {
 			row = append(row, "null"...)
 		} else {
-			row, logo = appendString(row, f.Assets[native].Slug), f.Assets[native].Logo
+			row, logo = artifacts.AppendString(row, f.Assets[native].Slug), f.Assets[native].Logo
 		}
 		row = append(row, `,"image":{`...)
 		if logo != "" {
@@ -220,11 +220,11 @@ func leaderTable(f *market.Feed, r *market.Result) *Table {
 		}
 		row := append(appendID(nil, g.ID), `,"top_3_coins_id":[`...)
 		for i, a := range best {
-			row = appendString(append(row, ","[:min(i, 1)]...), f.Assets[a].Slug)
+			row = artifacts.AppendString(append(row, ","[:min(i, 1)]...), f.Assets[a].Slug)
 		}
 		row = append(row, `],"top_3_coins":[`...)
 		for i, a := range best {
-			row = appendString(append(row, ","[:min(i, 1)]...), f.Assets[a].Logo)
+			row = artifacts.AppendString(append(row, ","[:min(i, 1)]...), f.Assets[a].Logo)
 		}
 		t.Add(g.ID, append(row, "]}"...))
 	}

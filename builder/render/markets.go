@@ -146,7 +146,7 @@ func newGroupsOf(assets int, groups []*market.Group, isListed func(asset int) bo
 		next[asset]++
 	})
 	for i := range groups {
-		g.texts[i] = appendString(nil, groups[i].Slug)
+		g.texts[i] = artifacts.AppendString(nil, groups[i].Slug)
 	}
 	return g
 }

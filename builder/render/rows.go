@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 )
 
@@ -29,44 +30,9 @@ func (a *arena) keep(b []byte) []byte {
 	return a.block[n:len(a.block):len(a.block)]
 }
 
-const hexDigits = "0123456789abcdef"
-
-// appendString appends s as a JSON string: only ", \ and U+0000 to U+001F are
-// escaped (INTERFACE.md, "Envelope"). s is valid UTF-8.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	start := 0
-	for i := range len(s) {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[start:i]...)
-		start = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
-}
-
 // appendKeyString appends key, which ends in a colon, and s.
 func appendKeyString(dst []byte, key, s string) []byte {
-	return appendString(append(dst, key...), s)
+	return artifacts.AppendString(append(dst, key...), s)
 }
 
 func appendDecimal(dst []byte, key string, u market.U128, decimals int) []byte {
@@ -108,7 +74,7 @@ func assetRow(dst []byte, a *market.Asset, rank uint32) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendString(dst, e)
+		dst = artifacts.AppendString(dst, e)
 	}
 	return append(dst, ']', '}')
 }
@@ -164,7 +130,7 @@ func exchangeRow(dst []byte, e *market.Exchange) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendString(dst, name)
+		dst = artifacts.AppendString(dst, name)
 		dst = appendKeyString(dst, ":", e.Links[i])
 	}
 	dst = appendDecimal(dst, `},"fees":{"maker":`, e.Maker, market.MoneyDecimals)

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest/model"
@@ -18,7 +19,7 @@ import (
 // TestString holds the escaping against the model, and against what a JSON reader makes of it.
 func TestString(t *testing.T) {
 	check := func(s string) error {
-		got := string(appendString(nil, s))
+		got := string(artifacts.AppendString(nil, s))
 		var back string
 		if err := json.Unmarshal([]byte(got), &back); err != nil || back != s {
 			return fmt.Errorf("%q is written as %s, read as %q, %v", s, got, back, err)
