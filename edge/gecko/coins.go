@@ -3,7 +3,7 @@ package gecko
 import (
 	"bytes"
 	"slices"
-	"strconv"
+	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
@@ -26,9 +26,7 @@ func (c *composer) coinsList() error {
 			return err
 		}
 	}
-	c.add("[")
-	err := c.each(v, func(row, tail []byte) {
-		c.comma()
+	return c.list(v, func(row, tail []byte) {
 		if known {
 			row = artifacts.CoinItem(row)
 		} else {
@@ -41,40 +39,53 @@ func (c *composer) coinsList() error {
 			c.Body = append(c.Body, row...)
 		}
 	})
-	c.add("]")
-	return err
 }
 
 var noPlatforms = []byte(`,"platforms":{}}`)
 
-// find returns the items of the listing that c.inner asks for.
-func (c *composer) find() ([]byte, error) {
-	body := c.Body
-	c.Body = append(c.items[:0], '[')
-	err := c.Find(c.s, &c.inner, c.wait)
-	c.items, c.Body = c.Body, body
-	return c.items[1:], err
-}
-
 // maxItems bounds the memory for items that stays, in bytes.
 const maxItems = 128 << 10
 
-// nextItem cuts the first item from those of a listing.
-func nextItem(items []byte) (item, rest []byte) {
-	depth := 0
-	for i := 0; i < len(items); i++ {
-		switch items[i] {
-		case '"':
-			i += len(textAt(items[i:])) - 1
-		case '{':
-			depth++
-		case '}':
-			if depth--; depth == 0 {
-				return items[:i+1], items[min(i+2, len(items)):]
-			}
+// itemEnd ends an item before another. It stands in no text, where quotes are escaped; behind a quote
+// it is within an item.
+var itemEnd = []byte(`},{"id":`)
+
+// cutItem cuts the first of some items.
+func cutItem(items []byte) (item, rest []byte) {
+	for end := 0; ; end++ {
+		n := bytes.Index(items[end:], itemEnd)
+		if n < 0 {
+			return items, nil
+		}
+		if end += n; items[end-1] != '"' {
+			return items[:end+1], items[end+2:]
 		}
 	}
-	return items, nil
+}
+
+// items appends an array with what element appends for each item of the listing that c.inner asks for.
+// usual is how many bytes an element has that is not short.
+func (c *composer) items(usual int, element func(item []byte, id uint64) error) error {
+	body := c.Body
+	c.Body = append(c.scratch.items[:0], '[')
+	err := c.Find(c.s, &c.inner, c.wait)
+	rest := c.Body[1:]
+	c.scratch.items, c.Body = c.Body, body
+	if err == nil {
+		err = c.Grow(usual * (bytes.Count(rest, itemEnd) + 1))
+	}
+	c.add("[")
+	for err == nil && len(rest) > 0 {
+		var item []byte
+		item, rest = cutItem(rest)
+		c.comma()
+		err = element(item, wholeAt(after(item, `{"id":`)))
+	}
+	c.add("]")
+	if cap(c.scratch.items) > maxItems {
+		c.scratch.items = nil
+	}
+	return err
 }
 
 // ask begins a question for a listing.
@@ -104,7 +115,7 @@ func (c *composer) markets() error {
 			c.folded = artifacts.AppendFold(c.folded[:0], c.group)
 			q.Categories = append(q.Categories, c.folded)
 		}
-	case c.by != byNothing:
+	case c.by != none:
 		if err := c.named(); err != nil {
 			return err
 		}
@@ -115,65 +126,34 @@ func (c *composer) markets() error {
 		slices.Sort(q.IDs)
 		q.IDs = slices.Compact(q.IDs)
 	}
-	items, err := c.find()
-	if err != nil {
-		return err
-	}
-	const usualItem, usualPoint = 1300, 14
-	n := usualItem * (bytes.Count(items, itemEnd) + 1)
+	usual := 1300
 	if c.flags.has(sparkline) {
-		n += n / usualItem * 170 * usualPoint
+		usual += 170 * 14
 	}
-	if err := c.Grow(n); err != nil {
-		return err
-	}
-	c.add("[")
-	for len(items) > 0 {
-		item := items
-		if i := bytes.Index(items, itemEnd); i >= 0 {
-			item, items = items[:i+2], items[i+3:]
-		} else {
-			items = nil
-		}
-		if err := c.market(item); err != nil {
-			return err
-		}
-	}
-	c.add("]")
-	if cap(c.items) > maxItems {
-		c.items = nil
-	}
-	return nil
+	return c.items(usual, c.market)
 }
 
-// itemEnd ends an item of /markets before another. It stands in no text, where quotes are escaped.
-var itemEnd = []byte(`}},{"id":`)
-
 // market appends an element of /coins/markets.
-func (c *composer) market(item []byte) error {
+func (c *composer) market(item []byte, id uint64) error {
 	r := &c.rates[0]
-	digits := digitsOf(item, `{"id":`)
-	id, _ := strconv.ParseUint(string(digits), 10, 64)
 	figures, err := c.figuresOf(id)
 	if err != nil {
 		return err
 	}
-	c.comma()
 	c.identity(item)
-	quote := after(item, `,"logo":`)
+	quote := after(item, logoKey)
 	c.field(`,"image":`, textAt(quote))
-	price := digitsOf(quote, `,"price":`)
+	price := digitsOf(quote, priceKey)
 	c.amount(`,"current_price":`, price, r, c.places)
-	c.amount(`,"market_cap":`, digitsOf(quote, `,"market_cap":`), r, -1)
-	rank := rankOf(item, id)
-	c.add(`,"market_cap_rank":`)
-	c.rank(rank)
-	c.diluted(`,"fully_diluted_valuation":`, price, &figures, r)
-	c.amount(`,"total_volume":`, digitsOf(quote, `,"volume":`), r, -1)
+	c.amount(`,"market_cap":`, digitsOf(quote, capKey), r, -1)
+	c.rank(`,"market_cap_rank":`, rankOf(item, id))
+	diluted := figures.diluted(price)
+	c.value(`,"fully_diluted_valuation":`, &diluted, r, full)
+	c.amount(`,"total_volume":`, digitsOf(quote, volumeKey), r, -1)
 	c.add(`,"high_24h":null,"low_24h":null`)
 	var change, percent []byte
 	if r.dollars { // the past of rates is not kept
-		change, percent = figures[change24h], digitsOf(quote, `,"24h":`)
+		change, percent = figures[change24h], digitsOf(quote, dayKey)
 	}
 	c.field(`,"price_change_24h":`, change)
 	c.field(`,"price_change_percentage_24h":`, percent)
@@ -195,8 +175,8 @@ func (c *composer) market(item []byte) error {
 		if w := &windows[i]; c.changes&(1<<i) != 0 {
 			c.add(`,"price_change_percentage_`, w.name, `_in_currency":`)
 			var percent []byte
-			if r.dollars && w.known {
-				percent = digitsAt(changeOf(quote, w.name))
+			if r.dollars {
+				percent = w.of(quote)
 			}
 			c.field("", percent)
 		}
@@ -205,21 +185,20 @@ func (c *composer) market(item []byte) error {
 	return nil
 }
 
-// changeOf returns what stands behind the name of a window in a quote's row.
-func changeOf(quote []byte, window string) []byte {
-	for _, key := range [...]string{`{"1h":`, `,"24h":`, `,"7d":`, `,"30d":`, `,"1y":`} {
-		if key[2:len(key)-2] == window {
-			return after(quote, key)
-		}
+// of returns the change in a quote's row; nil: it is not known.
+func (w *window) of(quote []byte) []byte {
+	if w.key == "" {
+		return nil
 	}
-	return nil
+	return digitsOf(quote, w.key)
 }
 
-func (c *composer) rank(rank uint64) {
+// rank appends a rank; null for none.
+func (c *composer) rank(name string, rank uint64) {
 	if rank == 0 {
-		c.add("null")
+		c.field(name, nil)
 	} else {
-		c.Body = strconv.AppendUint(c.Body, rank, 10)
+		c.integer(name, int64(rank))
 	}
 }
 
@@ -229,21 +208,17 @@ func (c *composer) updated(name string) {
 	c.Body = append(append(c.Body, c.s.TimeText...), '"')
 }
 
-// diluted appends the price of all coins that there will ever be, or of all that there are.
-func (c *composer) diluted(name string, price []byte, f *figures, r *rate) {
+// diluted returns the price of all coins that there will ever be, or of all that there are.
+func (f *figures) diluted(price []byte) (all number) {
 	supply := f[maximum]
 	if supply == nil {
 		supply = f[total]
 	}
-	var x, y, all number
-	c.add(name)
-	if x.parse(price) && y.parse(supply) && all.times(&x, &y) {
-		var ok bool
-		if c.Body, ok = appendQuotient(c.Body, &all, &r.usd, full); ok {
-			return
-		}
-	}
-	c.add("null")
+	var x number
+	x.parse(price)
+	all.parse(supply)
+	all.times(&x, &all)
+	return all
 }
 
 // sparkline appends the prices of the last seven days.
@@ -252,7 +227,7 @@ func (c *composer) sparkline(id uint64, r *rate) error {
 	if h == nil {
 		return nil
 	}
-	return c.EachPrice(&c.prices, h, id, func(_, price []byte) {
+	return c.EachPrice(&c.prices, h, id, func(_ time.Time, price []byte) {
 		c.comma()
 		c.amount("", price, r, c.places)
 	})

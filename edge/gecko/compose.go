@@ -21,14 +21,14 @@ type scratch struct {
 	names  []byte // JSON, of coins
 	coins  []coin
 	rates  []rate
+	c      *composer
 }
 
 // rate is a currency: its code, and what one unit is worth in US dollars.
 type rate struct {
-	code []byte
-	usd  number
-	// dollars: it is the US dollar, in which figures stand as they are.
-	dollars bool
+	code    []byte
+	usd     number
+	dollars bool // it is the US dollar, in which figures stand as they are
 }
 
 // coin is an asset that a request names.
@@ -59,45 +59,16 @@ func (q *Query) Compose(f *rows.Finder, state *snapshot.State, s *snapshot.Snaps
 	if s == nil {
 		return errNoSnapshot
 	}
-	c := composer{Finder: f, Query: q, state: state, s: s, wait: wait}
-	err := c.compose()
-	f.Bill.Settle(c.visited)
-	clear(q.coins[:cap(q.coins)]) // keys are in shards
+	if q.c == nil {
+		q.c = new(composer)
+	}
+	*q.c = composer{Finder: f, Query: q, state: state, s: s, wait: wait}
+	err := endpoints[q.Endpoint].answer(q.c)
+	f.Bill.Settle(q.c.visited)
+	*q.c = composer{} // its rows and keys are in shards
+	clear(q.coins[:cap(q.coins)])
 	clear(q.rates[:cap(q.rates)])
 	return err
-}
-
-func (c *composer) compose() error {
-	switch c.Endpoint {
-	case SimplePrice, TokenPrice:
-		return c.simplePrice()
-	case Currencies:
-		return c.currencies()
-	case CoinsList:
-		return c.coinsList()
-	case Markets:
-		return c.markets()
-	case CategoriesList, Categories:
-		return c.categories()
-	case Coin, Contract:
-		return c.coin()
-	case Chart, ChartRange, ContractChart, ContractRange:
-		return c.chart()
-	case Past:
-		return c.past()
-	case ExchangeRates:
-		return c.exchangeRates()
-	case AssetPlatforms:
-		return c.assetPlatforms()
-	case ExchangesList, Exchanges:
-		return c.exchanges()
-	case Trending:
-		return c.trending()
-	case Search:
-		return c.search()
-	default:
-		return c.global()
-	}
 }
 
 // add appends texts to the body.
@@ -107,16 +78,30 @@ func (c *composer) add(texts ...string) {
 	}
 }
 
+// put appends a text and JSON.
+func (c *composer) put(name string, value []byte) { c.Body = append(append(c.Body, name...), value...) }
+
 // field appends name, with its punctuation, and a JSON value; null if value is nil.
 func (c *composer) field(name string, value []byte) {
-	c.Body = append(c.Body, name...)
 	if value == nil {
 		value = null
 	}
-	c.Body = append(c.Body, value...)
+	c.put(name, value)
 }
 
 var null = []byte("null")
+
+// texts appends strings of a row: pairs of a name, with its punctuation, and the key in the row.
+func (c *composer) texts(row []byte, pairs ...string) {
+	for i := 0; i < len(pairs); i += 2 {
+		c.put(pairs[i], textOf(row, pairs[i+1]))
+	}
+}
+
+func (c *composer) integer(name string, n int64) {
+	c.add(name)
+	c.Body = strconv.AppendInt(c.Body, n, 10)
+}
 
 // comma separates an element of an object or array from the one before it.
 func (c *composer) comma() {
@@ -128,37 +113,85 @@ func (c *composer) comma() {
 // amount appends a figure in US dollars in another currency; null if it is not known. Prices are
 // rounded to the decimals that were asked for.
 func (c *composer) amount(name string, dollars []byte, r *rate, places int) {
-	c.Body = append(c.Body, name...)
-	from := len(c.Body)
-	if dollars != nil {
-		if places < 0 && r.dollars {
-			c.Body = append(c.Body, dollars...)
-			return
-		}
-		if places < 0 {
-			places = full
-		}
-		var x number
-		if x.parse(dollars) {
-			c.Body, _ = appendQuotient(c.Body, &x, &r.usd, places)
-		}
+	if places < 0 && r.dollars {
+		c.field(name, dollars)
+		return
 	}
-	if len(c.Body) == from {
+	if places < 0 {
+		places = full
+	}
+	var x number
+	x.parse(dollars)
+	c.value(name, &x, r, places)
+}
+
+// value appends x in a currency; null if it is not known.
+func (c *composer) value(name string, x *number, r *rate, places int) {
+	c.add(name)
+	var ok bool
+	if c.Body, ok = appendQuotient(c.Body, x, &r.usd, places); !ok {
 		c.add("null")
 	}
 }
 
-// eachRate calls do with all currencies: code and value as they stand in the snapshot, and the row.
-func (c *composer) eachRate(do func(code, usd, row []byte)) error {
-	v := c.s.CoinView(snapshot.Rates)
-	if v == nil || v.Rows == 0 {
-		do([]byte(`"usd"`), []byte("1"), []byte(`{"id":1,"code":"usd","name":"usd","unit":"usd","type":"fiat","usd":"1"}`))
-		return nil
+// inAll appends x in all currencies; {} if it is not known.
+func (c *composer) inAll(name string, x *number) {
+	c.add(name, "{")
+	for i := range c.rates {
+		from, ok := len(c.Body), false
+		c.currency(&c.rates[i], "")
+		if c.Body, ok = appendQuotient(c.Body, x, &c.rates[i].usd, full); !ok {
+			c.Body = c.Body[:from]
+		}
 	}
-	return c.each(v, func(row, _ []byte) { do(textOf(row, `,"code":`), digitsOf(row, `,"usd":`), row) })
+	c.add("}")
 }
 
-// each calls do with the rows of a view.
+// dollarsInAll is inAll for a figure of a row.
+func (c *composer) dollarsInAll(name string, dollars []byte) {
+	var x number
+	x.parse(dollars)
+	c.inAll(name, &x)
+}
+
+// currency appends the name of a field with a figure in a currency.
+func (c *composer) currency(r *rate, suffix string) {
+	c.comma()
+	c.put(`"`, r.code)
+	c.add(suffix, `":`)
+}
+
+// dollarRow stands for the rates in a snapshot without any.
+var dollarRow = []byte(`{"id":1,"code":"usd","name":"usd","unit":"usd","type":"fiat","usd":"1"}`)
+
+const codeKey = `,"code":`
+
+// rateIn returns the rate in a row.
+func rateIn(row []byte) rate {
+	code := textOf(row, codeKey)
+	r := rate{code: code[1 : len(code)-1], dollars: string(code) == `"usd"`}
+	r.usd.parse(digitsOf(row, `,"usd":`))
+	return r
+}
+
+// known: there is such a rate.
+func (r *rate) known() bool { return r.usd.places >= 0 && !r.usd.v.IsZero() }
+
+// eachRate calls do with all currencies and their rows.
+func (c *composer) eachRate(do func(r rate, row []byte)) error {
+	known := func(row, _ []byte) {
+		if r := rateIn(row); r.known() {
+			do(r, row)
+		}
+	}
+	if v := c.s.CoinView(snapshot.Rates); v != nil {
+		return c.each(v, known)
+	}
+	known(dollarRow, nil)
+	return nil
+}
+
+// each calls do with the rows of a view, and their tails.
 func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) error {
 	var at rows.Cursor
 	for row := range v.Rows {
@@ -171,27 +204,34 @@ func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) error {
 	return nil
 }
 
+// list appends an array with what element appends for each row of a view, if there is one.
+func (c *composer) list(v *snapshot.View, element func(row, tail []byte)) (err error) {
+	c.add("[")
+	if v != nil {
+		err = c.each(v, func(row, tail []byte) {
+			c.comma()
+			element(row, tail)
+		})
+	}
+	c.add("]")
+	return err
+}
+
 // allRates makes c.rates all currencies.
 func (c *composer) allRates() error {
 	c.rates = c.rates[:0]
-	return c.eachRate(func(code, usd, _ []byte) {
-		r := rate{code: code[1 : len(code)-1], dollars: string(code) == `"usd"`}
-		if r.usd.parse(usd) && !r.usd.v.IsZero() {
-			c.rates = append(c.rates, r)
-		}
-	})
+	return c.eachRate(func(r rate, _ []byte) { c.rates = append(c.rates, r) })
 }
 
-// askedRates makes c.rates the currencies that are asked for, by binary search: rates stand in the
-// order of their codes.
+// askedRates makes c.rates the currencies that are asked for.
 func (c *composer) askedRates() error {
 	c.rates = c.rates[:0]
 	for _, code := range c.codes {
-		r, ok, err := c.rateOf(code)
+		r, err := c.rateOf(code)
 		switch {
 		case err != nil:
 			return err
-		case !ok:
+		case !r.known():
 			return errCurrency
 		}
 		c.rates = append(c.rates, r)
@@ -199,30 +239,33 @@ func (c *composer) askedRates() error {
 	return nil
 }
 
-func (c *composer) rateOf(code []byte) (rate, bool, error) {
-	r := rate{code: code, usd: one, dollars: string(code) == "usd"}
+// rateOf returns a rate by binary search: they stand in the order of their codes.
+func (c *composer) rateOf(code []byte) (rate, error) {
+	if string(code) == "usd" {
+		return rate{code, one, true}, nil
+	}
 	v := c.s.CoinView(snapshot.Rates)
-	if v == nil || r.dollars {
-		return r, r.dollars, nil
+	if v == nil {
+		return rate{}, nil
 	}
 	var at rows.Cursor
 	for low, high := 0, v.Rows; low < high; {
 		row := int(uint(low+high) / 2)
 		s, i, err := c.At(&at, v, row)
 		if err != nil {
-			return r, false, err
+			return rate{}, err
 		}
-		have := textOf(s.Row(i), `,"code":`)
+		have := textOf(s.Row(i), codeKey)
 		switch n := bytes.Compare(have[1:len(have)-1], code); {
 		case n < 0:
 			low = row + 1
 		case n > 0:
 			high = row
 		default:
-			return r, r.usd.parse(digitsOf(s.Row(i), `,"usd":`)) && !r.usd.v.IsZero(), nil
+			return rateIn(s.Row(i)), nil
 		}
 	}
-	return r, false, nil
+	return rate{}, nil
 }
 
 // rowByID returns the row with id in a view by id, and its tail; nil: there is none.
@@ -264,8 +307,7 @@ func (c *composer) figuresOf(id uint64) (f figures, err error) {
 
 // asset returns the row of /assets of an asset, and its tail.
 func (c *composer) asset(id uint64) (row, tail []byte, err error) {
-	row, tail, err = c.rowByID(&c.listed, c.s.View(query.Assets, query.SortID), id)
-	return row, tail, err
+	return c.rowByID(&c.listed, c.s.View(query.Assets, query.SortID), id)
 }
 
 // named makes c.coins the assets that the request names, at most maxValues.
@@ -273,20 +315,10 @@ func (c *composer) named() error {
 	c.coins = c.coins[:0]
 	for _, value := range c.values {
 		var err error
-		switch c.by {
-		case byAddress:
-			var id uint64
-			if id, err = c.atAddress(c.path[0], value); id != 0 {
-				at := len(c.names)
-				c.names = appendText(c.names, value)
-				c.coins = append(c.coins, coin{id, c.names[at:]})
-			}
-		case byID:
-			err = c.namedAs(value, query.SortSlug)
-		case byName:
-			err = c.namedAs(value, query.SortName)
-		default:
-			err = c.namedAs(value, query.SortSymbol)
+		if c.by == addresses {
+			err = c.namedAt(value)
+		} else {
+			err = c.namedAs(value)
 		}
 		if err != nil {
 			return err
@@ -295,44 +327,48 @@ func (c *composer) named() error {
 	return nil
 }
 
-// atAddress returns the id of the asset with a contract; 0: there is none.
-func (c *composer) atAddress(platform, address []byte) (uint64, error) {
+// key returns a text as JSON.
+func (c *composer) key(text []byte) []byte {
+	at := len(c.names)
+	c.names = artifacts.AppendString(c.names, text)
+	return c.names[at:]
+}
+
+// namedAt adds the asset with a contract.
+func (c *composer) namedAt(address []byte) error {
 	v := c.s.CoinView(snapshot.Contracts)
 	if v == nil {
-		return 0, nil
+		return nil
 	}
-	c.folded = artifacts.AppendContractKey(c.folded[:0], string(platform), address)
+	c.folded = artifacts.AppendContractKey(c.folded[:0], string(c.path[0]), address)
 	start, end, err := c.ByKey(&c.byText, v, c.folded)
-	if err != nil || start == end {
-		return 0, err
+	if err != nil {
+		return err
 	}
 	// What the asset's platforms have: no text has unescaped quotes.
-	from := len(c.names)
-	defer func() { c.names = c.names[:from] }()
-	c.names = append(appendText(c.names, platform), ':')
-	c.folded = artifacts.AppendAddress(c.folded[:0], address)
-	c.names = appendText(c.names, c.folded)
+	key := c.key(address)
+	c.folded = append(append(artifacts.AppendString(c.folded[:0], c.path[0]), ':'), key...)
 	for row := start; row < end; row++ {
 		s, i, err := c.At(&c.byText, v, row)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		id := s.ID(i)
-		_, tail, err := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id)
+		_, tail, err := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), s.ID(i))
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if bytes.Contains(tail, c.names[from:]) {
-			return id, nil
+		if bytes.Contains(tail, c.folded) {
+			c.coins = append(c.coins, coin{s.ID(i), key})
+			break
 		}
 	}
-	return 0, nil
+	return nil
 }
 
 // namedAs adds the assets with a slug, name or symbol. Of several with one name or symbol it is that
 // of the best rank, unless all are asked for.
-func (c *composer) namedAs(value []byte, by query.Sort) error {
-	v := c.s.View(query.Assets, by)
+func (c *composer) namedAs(value []byte) error {
+	v := c.s.View(query.Assets, [...]query.Sort{ids: query.SortSlug, names: query.SortName, symbols: query.SortSymbol}[c.by])
 	if v == nil {
 		return rows.ErrNoView
 	}
@@ -352,27 +388,20 @@ func (c *composer) namedAs(value []byte, by query.Sort) error {
 			return err
 		}
 		text, id := s.Row(i), s.ID(i)
-		switch {
-		case by == query.SortSlug:
-			if slug := textOf(text, `,"slug":`); isText(slug, value, &c.folded) {
+		switch slug := textOf(text, slugKey); {
+		case c.by == ids && !isText(slug, value, &c.folded):
+		case c.by == ids || c.flags.has(tokens):
+			if len(c.coins) < maxValues {
 				c.coins = append(c.coins, coin{id, slug})
 			}
-			continue
-		case c.all:
-			if len(c.coins) < maxValues {
-				c.coins = append(c.coins, coin{id, textOf(text, `,"slug":`)})
+		default: // a rank of 0 is the last
+			if rank := rankOf(text, id); best.id == 0 || rank-1 < bestRank-1 {
+				best.id, bestRank = id, rank
 			}
-			continue
-		}
-		rank := rankOf(text, id)
-		if best.id == 0 || rank > 0 && (bestRank == 0 || rank < bestRank) {
-			best.id, bestRank = id, rank
 		}
 	}
 	if best.id != 0 {
-		at := len(c.names)
-		c.names = appendText(c.names, value)
-		best.key = c.names[at:]
+		best.key = c.key(value)
 		c.coins = append(c.coins, best)
 	}
 	return nil
@@ -384,11 +413,7 @@ func rankOf(row []byte, id uint64) uint64 {
 	if !ok {
 		return 0
 	}
-	n := uint64(0)
-	for _, d := range digitsAt(rest) {
-		n = 10*n + uint64(d-'0')
-	}
-	return n
+	return wholeAt(rest)
 }
 
 // simplePrice answers /simple/price and /simple/token_price/{platform}.
@@ -425,12 +450,11 @@ func (c *composer) simplePrice() error {
 var simpleFigures = [...]struct {
 	param
 	suffix, key string
-}{{withCap, "_market_cap", `,"market_cap":`}, {withVolume, "_24h_vol", `,"volume":`},
-	{withChange, "_24h_change", `,"24h":`}}
+}{{withCap, "_market_cap", capKey}, {withVolume, "_24h_vol", volumeKey}, {withChange, "_24h_change", dayKey}}
 
 func (c *composer) simpleFigures(quote []byte) {
-	quote = after(quote, `,"logo":`) // figures follow
-	price := digitsOf(quote, `,"price":`)
+	quote = after(quote, logoKey) // figures follow
+	price := digitsOf(quote, priceKey)
 	var figures [len(simpleFigures)][]byte
 	for i := range simpleFigures {
 		if c.flags.has(simpleFigures[i].param) {
@@ -439,41 +463,36 @@ func (c *composer) simpleFigures(quote []byte) {
 	}
 	for i := range c.rates {
 		r := &c.rates[i]
-		name := func(suffix string) {
-			c.comma()
-			c.Body = append(append(append(append(c.Body, '"'), r.code...), suffix...), '"', ':')
-		}
-		name("")
+		c.currency(r, "")
 		c.amount("", price, r, c.places)
 		for j := range simpleFigures {
-			f := &simpleFigures[j]
+			f, figure := &simpleFigures[j], figures[j]
 			switch {
 			case !c.flags.has(f.param):
-			case f.param == withChange && r.dollars:
-				name(f.suffix)
-				c.field("", figures[j])
-			case f.param == withChange: // the past of rates is not kept
-				name(f.suffix)
-				c.add("null")
-			case figures[j] != nil: // a shape that takes no null
-				name(f.suffix)
-				c.amount("", figures[j], r, -1)
+			case f.param == withChange:
+				if !r.dollars { // the past of rates is not kept
+					figure = nil
+				}
+				c.currency(r, f.suffix)
+				c.field("", figure)
+			case figure != nil: // a shape that takes no null
+				c.currency(r, f.suffix)
+				c.amount("", figure, r, -1)
 			}
 		}
 	}
 	if c.flags.has(withTime) {
 		c.comma()
-		c.add(`"last_updated_at":`)
-		c.Body = strconv.AppendInt(c.Body, c.s.Time.Unix(), 10)
+		c.integer(`"last_updated_at":`, c.s.Time.Unix())
 	}
 }
 
 // currencies answers /simple/supported_vs_currencies.
 func (c *composer) currencies() error {
 	c.add("[")
-	err := c.eachRate(func(code, _, _ []byte) {
+	err := c.eachRate(func(_ rate, row []byte) {
 		c.comma()
-		c.field("", code)
+		c.texts(row, "", codeKey)
 	})
 	c.add("]")
 	return err
@@ -481,29 +500,24 @@ func (c *composer) currencies() error {
 
 // exchangeRates answers /exchange_rates: what one bitcoin is worth.
 func (c *composer) exchangeRates() error {
-	bitcoin, ok, err := c.rateOf([]byte("btc"))
+	bitcoin, err := c.rateOf([]byte("btc"))
 	if err != nil {
 		return err
 	}
 	c.add(`{"rates":{`)
-	if ok {
-		err = c.eachRate(func(code, usd, row []byte) {
-			var r rate
-			if !r.usd.parse(usd) || r.usd.v.IsZero() {
-				return
-			}
+	if bitcoin.known() {
+		err = c.eachRate(func(r rate, row []byte) {
 			from := len(c.Body)
 			c.comma()
-			c.field("", code)
-			c.field(`:{"name":`, textOf(row, `,"name":`))
-			c.field(`,"unit":`, textOf(row, `,"unit":`))
+			c.texts(row, "", codeKey, `:{"name":`, nameKey, `,"unit":`, `,"unit":`)
 			c.add(`,"value":`)
+			var ok bool
 			if c.Body, ok = appendQuotient(c.Body, &bitcoin.usd, &r.usd, full); !ok {
 				c.Body = c.Body[:from]
 				return
 			}
-			c.field(`,"type":`, textOf(row, `,"type":`))
-			c.add(`}`)
+			c.texts(row, `,"type":`, `,"type":`)
+			c.add("}")
 		})
 	}
 	c.add("}}")

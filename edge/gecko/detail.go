@@ -1,8 +1,6 @@
 package gecko
 
 import (
-	"bytes"
-
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/snapshot"
@@ -10,17 +8,8 @@ import (
 
 // theCoin returns the asset that the path names.
 func (c *composer) theCoin() (uint64, error) {
-	switch c.Endpoint {
-	case Contract, ContractChart, ContractRange:
-		c.names = artifacts.AppendAddress(c.names[:0], c.path[1])
-		id, err := c.atAddress(c.path[0], c.names)
-		if err == nil && id == 0 {
-			err = errNoCoin
-		}
-		return id, err
-	}
-	c.coins = c.coins[:0]
-	if err := c.namedAs(c.path[0], query.SortSlug); err != nil {
+	c.names = c.names[:0]
+	if err := c.named(); err != nil {
 		return 0, err
 	}
 	if len(c.coins) == 0 {
@@ -40,7 +29,7 @@ func (c *composer) coin() error {
 		return err
 	}
 	c.identity(row)
-	c.field(`,"web_slug":`, textOf(row, `,"slug":`))
+	c.texts(row, `,"web_slug":`, slugKey)
 	if err := c.platformsOf(id); err != nil {
 		return err
 	}
@@ -54,14 +43,12 @@ func (c *composer) coin() error {
 	c.image(row)
 	c.add(`,"country_origin":"","genesis_date":null`)
 	if c.Endpoint == Contract {
-		c.add(`,"contract_address":`)
-		c.folded = artifacts.AppendAddress(c.folded[:0], c.path[1])
-		c.Body = appendText(c.Body, c.folded)
+		c.field(`,"contract_address":`, c.coins[0].key)
 	}
 	c.add(`,"sentiment_votes_up_percentage":null,"sentiment_votes_down_percentage":null,` +
-		`"watchlist_portfolio_users":0,"market_cap_rank":`)
+		`"watchlist_portfolio_users":0`)
 	rank := rankOf(row, id)
-	c.rank(rank)
+	c.rank(`,"market_cap_rank":`, rank)
 	c.add(`,"market_cap_rank_with_rehypothecated":null`)
 	if c.flags.has(marketData) {
 		if err := c.marketData(id, rank); err != nil {
@@ -76,19 +63,16 @@ func (c *composer) coin() error {
 
 // identity begins an object with what names an asset.
 func (c *composer) identity(row []byte) {
-	c.field(`{"id":`, textOf(row, `,"slug":`))
-	c.field(`,"symbol":`, textOf(row, `,"symbol":`))
-	c.field(`,"name":`, textOf(row, `,"name":`))
+	c.texts(row, `{"id":`, slugKey, `,"symbol":`, symbolKey, `,"name":`, nameKey)
 }
 
 // image appends an asset's picture, of which there is one size.
 func (c *composer) image(row []byte) {
 	c.add(`,"image":{`)
-	if logo := textOf(row, `,"logo":`); len(logo) > len(`""`) {
-		c.field(`"thumb":`, logo)
-		c.field(`,"small":`, logo)
+	if len(textOf(row, logoKey)) > len(`""`) {
+		c.texts(row, `"thumb":`, logoKey, `,"small":`, logoKey)
 		if c.Endpoint != Past {
-			c.field(`,"large":`, logo)
+			c.texts(row, `,"large":`, logoKey)
 		}
 	}
 	c.add(`}`)
@@ -106,33 +90,23 @@ func (c *composer) platformsOf(id uint64) error {
 	if tail != nil {
 		object = artifacts.CoinPlatforms(tail)
 	}
-	n := 0
-	var only []byte
-	eachPair(object, func(name, _ []byte) { n, only = n+1, name })
-	if n != 1 {
+	only, rest := nextText(object)
+	if _, rest = nextText(rest); len(rest) > 1 {
 		only = nil
 	}
 	c.field(`,"asset_platform_id":`, only)
 	c.field(`,"platforms":`, object)
 	c.add(`,"detail_platforms":{`)
-	eachPair(object, func(name, address []byte) {
+	for name, rest := nextText(object); name != nil; name, rest = nextText(rest) {
+		var address []byte
+		address, rest = nextText(rest)
 		c.comma()
-		c.field("", name)
-		c.field(`:{"decimal_place":null,"contract_address":`, address)
+		c.put("", name)
+		c.put(`:{"decimal_place":null,"contract_address":`, address)
 		c.add("}")
-	})
+	}
 	c.add(`}`)
 	return nil
-}
-
-// eachPair calls do for each pair of texts in an object.
-func eachPair(object []byte, do func(name, value []byte)) {
-	for len(object) > 1 && object[1] == '"' {
-		name := textAt(object[1:])
-		value := textAt(object[len(name)+2:])
-		do(name, value)
-		object = object[len(name)+len(value)+2:]
-	}
 }
 
 // groupsOf appends the categories of an asset.
@@ -141,31 +115,29 @@ func (c *composer) groupsOf(id uint64) error {
 	if err != nil {
 		return err
 	}
-	c.names = c.names[:0] // the details
+	from := len(c.names) // of the details
 	c.add(`,"categories":[`)
-	elementsAt(after(tail, `"categories":`), func(slug []byte) {
+	slugs := after(tail, `"categories":`)
+	for slug, rest := nextText(slugs); slug != nil; slug, rest = nextText(rest) {
+		group, err := c.category(unescaped(slug))
 		if err != nil {
-			return
+			return err
 		}
-		var group []byte
-		if group, err = c.category(unescaped(slug)); group == nil {
-			return
+		if group == nil {
+			continue
 		}
-		name := textOf(group, `,"name":`)
+		name := textOf(group, nameKey)
 		c.comma()
-		c.field("", name)
-		if len(c.names) > 0 {
-			c.names = append(c.names, ',')
-		}
-		c.names = append(append(append(c.names, `{"id":`...), slug...), `,"name":`...)
+		c.put("", name)
+		c.names = append(append(append(c.names, `,{"id":`...), slug...), `,"name":`...)
 		c.names = append(append(c.names, name...), '}')
-	})
+	}
 	c.add(`]`)
 	if c.flags.has(details) {
-		c.add(`,"categories_details":[`)
-		c.Body = append(append(c.Body, c.names...), ']')
+		c.put(`,"categories_details":[`, c.names[min(from+1, len(c.names)):])
+		c.add("]")
 	}
-	return err
+	return nil
 }
 
 // category returns the row of a listed category; nil: there is none.
@@ -181,7 +153,7 @@ func (c *composer) category(slug []byte) ([]byte, error) {
 		return nil, err
 	}
 	row := s.Row(i)
-	if !isText(textOf(row, `,"slug":`), slug, &c.folded) {
+	if !isText(textOf(row, slugKey), slug, &c.folded) {
 		return nil, nil
 	}
 	return row, nil
@@ -192,7 +164,7 @@ func (c *composer) links(row, tail []byte) {
 	if website := textOf(tail, `{"website":`); len(website) > len(`""`) {
 		c.field("", website)
 	}
-	c.field(`],"whitepaper":`, textOf(tail, `,"whitepaper":`))
+	c.texts(tail, `],"whitepaper":`, `,"whitepaper":`)
 	explorers := after(row, `,"explorers":`)
 	c.field(`,"blockchain_site":`, explorers[:len(explorers)-1])
 	c.add(`,"official_forum_url":[],"chat_url":[],"announcement_url":[],"snapshot_url":null,` +
@@ -222,24 +194,16 @@ func (c *composer) marketData(id, rank uint64) error {
 	if err := c.Grow(4096 + len(c.rates)*200); err != nil {
 		return err
 	}
-	quote = after(quote, `,"logo":`)
-	price := digitsOf(quote, `,"price":`)
+	quote = after(quote, logoKey)
+	price := digitsOf(quote, priceKey)
 	c.add(`,"market_data":{`)
-	c.inAll(`"current_price":`, price)
+	c.dollarsInAll(`"current_price":`, price)
 	c.add(`,"total_value_locked":null,"mcap_to_tvl_ratio":null,"fdv_to_tvl_ratio":null,"roi":null`)
-	c.inAll(`,"market_cap":`, digitsOf(quote, `,"market_cap":`))
-	c.inAll(`,"total_volume":`, digitsOf(quote, `,"volume":`))
-	c.add(`,"fully_diluted_valuation":{`)
-	for i := range c.rates {
-		from := len(c.Body)
-		c.comma()
-		c.code(i)
-		if c.diluted("", price, &figures, &c.rates[i]); bytes.HasSuffix(c.Body, null) {
-			c.Body = c.Body[:from]
-		}
-	}
-	c.add(`},"market_cap_rank":`)
-	c.rank(rank)
+	c.dollarsInAll(`,"market_cap":`, digitsOf(quote, capKey))
+	c.dollarsInAll(`,"total_volume":`, digitsOf(quote, volumeKey))
+	diluted := figures.diluted(price)
+	c.inAll(`,"fully_diluted_valuation":`, &diluted)
+	c.rank(`,"market_cap_rank":`, rank)
 	c.add(`,"outstanding_token_value_usd":null,"market_cap_rank_with_rehypothecated":null`)
 	if change := figures[change24h]; change != nil {
 		c.field(`,"price_change_24h":`, change)
@@ -248,7 +212,7 @@ func (c *composer) marketData(id, rank uint64) error {
 	}
 	for i := range windows {
 		w := &windows[i]
-		percent := digitsAt(changeOf(quote, w.name))
+		percent := w.of(quote)
 		if percent == nil {
 			continue
 		}
@@ -279,23 +243,4 @@ func (c *composer) marketData(id, rank uint64) error {
 	}
 	c.add(`}`)
 	return nil
-}
-
-// code appends the name of a currency as a key.
-func (c *composer) code(i int) {
-	c.Body = append(append(append(c.Body, '"'), c.rates[i].code...), '"', ':')
-}
-
-// inAll appends a figure in all currencies; {} if it is not known.
-func (c *composer) inAll(name string, dollars []byte) {
-	c.add(name, "{")
-	for i := range c.rates {
-		from := len(c.Body)
-		c.comma()
-		c.code(i)
-		if c.amount("", dollars, &c.rates[i], -1); bytes.HasSuffix(c.Body, null) {
-			c.Body = c.Body[:from]
-		}
-	}
-	c.add("}")
 }

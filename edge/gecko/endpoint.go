@@ -3,6 +3,7 @@ package gecko
 import (
 	"bytes"
 	_ "embed"
+	"strings"
 )
 
 // Prefix begins the path of every endpoint.
@@ -48,94 +49,92 @@ const (
 	Endpoints = iota
 )
 
-// The kinds of elements of a path that are not the same in every request.
-const (
-	anyCoin     = "{id}"
-	anyPlatform = "{platform}"
-	anyAddress  = "{address}"
-)
-
 // endpoints are the paths, a more special one before one that covers it.
 var endpoints = [Endpoints]struct {
-	name     string // in metrics and logs
-	path     []string
+	path     string // {…} stands for any element
+	answer   func(*composer) error
 	reads    paramSet
 	requires param
 	whole    bool // it has a whole collection
 }{
-	SimplePrice: {"coingecko_simple_price", split("simple/price"), readsPrice | setOf(ids, names, symbols, tokens),
-		currencies, false},
-	TokenPrice: {"coingecko_simple_token_price", split("simple/token_price/" + anyPlatform),
-		readsPrice | setOf(addresses), addresses, false},
-	Currencies: {"coingecko_simple_supported_vs_currencies", split("simple/supported_vs_currencies"), 0, none, false},
-	CoinsList:  {"coingecko_coins_list", split("coins/list"), setOf(platforms), none, true},
-	Markets: {"coingecko_coins_markets", split("coins/markets"), setOf(currency, ids, names, symbols, tokens, category,
-		order, perPage, page, sparkline, changes, precision), currency, false},
-	CategoriesList: {"coingecko_coins_categories_list", split("coins/categories/list"), 0, none, true},
-	Categories:     {"coingecko_coins_categories", split("coins/categories"), setOf(order), none, true},
-	Coin: {"coingecko_coins_id", split("coins/" + anyCoin), setOf(marketData, sparkline, details), none,
-		false},
-	Chart: {"coingecko_coins_id_market_chart", split("coins/" + anyCoin + "/market_chart"),
-		setOf(currency, days, interval, precision), days, false},
-	ChartRange: {"coingecko_coins_id_market_chart_range", split("coins/" + anyCoin + "/market_chart/range"),
-		setOf(currency, from, to, interval, precision), from, false},
-	Past: {"coingecko_coins_id_history", split("coins/" + anyCoin + "/history"), setOf(date), date, false},
-	Contract: {"coingecko_coins_contract", split("coins/" + anyPlatform + "/contract/" + anyAddress),
-		setOf(marketData, sparkline, details), none, false},
-	ContractChart: {"coingecko_coins_contract_market_chart",
-		split("coins/" + anyPlatform + "/contract/" + anyAddress + "/market_chart"),
-		setOf(currency, days, interval, precision), days, false},
-	ContractRange: {"coingecko_coins_contract_market_chart_range",
-		split("coins/" + anyPlatform + "/contract/" + anyAddress + "/market_chart/range"),
-		setOf(currency, from, to, interval, precision), from, false},
-	ExchangeRates:  {"coingecko_exchange_rates", split("exchange_rates"), 0, none, false},
-	AssetPlatforms: {"coingecko_asset_platforms", split("asset_platforms"), 0, none, true},
-	ExchangesList:  {"coingecko_exchanges_list", split("exchanges/list"), 0, none, true},
-	Exchanges:      {"coingecko_exchanges", split("exchanges"), setOf(perPage, page), none, false},
-	Trending:       {"coingecko_search_trending", split("search/trending"), 0, none, false},
-	Search:         {"coingecko_search", split("search"), setOf(text), text, false},
-	Global:         {"coingecko_global", split("global"), 0, none, false},
+	SimplePrice: {path: "simple/price", answer: (*composer).simplePrice,
+		reads: readsPrice | setOf(ids, names, symbols, tokens), requires: currencies},
+	TokenPrice: {path: "simple/token_price/{platform}", answer: (*composer).simplePrice,
+		reads: readsPrice | setOf(addresses), requires: addresses},
+	Currencies: {path: "simple/supported_vs_currencies", answer: (*composer).currencies},
+	CoinsList:  {path: "coins/list", answer: (*composer).coinsList, reads: setOf(platforms), whole: true},
+	Markets: {path: "coins/markets", answer: (*composer).markets, reads: setOf(currency, ids, names, symbols, tokens,
+		category, order, perPage, page, sparkline, changes, precision), requires: currency},
+	CategoriesList: {path: "coins/categories/list", answer: (*composer).categories, whole: true},
+	Categories:     {path: "coins/categories", answer: (*composer).categories, reads: setOf(order), whole: true},
+	Coin:           {path: "coins/{id}", answer: (*composer).coin, reads: readsCoin},
+	Chart:          {path: "coins/{id}/market_chart", answer: (*composer).chart, reads: readsChart, requires: days},
+	ChartRange:     {path: "coins/{id}/market_chart/range", answer: (*composer).chart, reads: readsRange, requires: from},
+	Past:           {path: "coins/{id}/history", answer: (*composer).past, reads: setOf(date), requires: date},
+	Contract:       {path: "coins/{platform}/contract/{address}", answer: (*composer).coin, reads: readsCoin},
+	ContractChart: {path: "coins/{platform}/contract/{address}/market_chart", answer: (*composer).chart,
+		reads: readsChart, requires: days},
+	ContractRange: {path: "coins/{platform}/contract/{address}/market_chart/range", answer: (*composer).chart,
+		reads: readsRange, requires: from},
+	ExchangeRates:  {path: "exchange_rates", answer: (*composer).exchangeRates},
+	AssetPlatforms: {path: "asset_platforms", answer: (*composer).assetPlatforms, whole: true},
+	ExchangesList:  {path: "exchanges/list", answer: (*composer).exchangesList, whole: true},
+	Exchanges:      {path: "exchanges", answer: (*composer).exchanges, reads: setOf(perPage, page)},
+	Trending:       {path: "search/trending", answer: (*composer).trending},
+	Search:         {path: "search", answer: (*composer).search, reads: setOf(text), requires: text},
+	Global:         {path: "global", answer: (*composer).global},
 }
 
-var readsPrice = setOf(currencies, withCap, withVolume, withChange, withTime, precision)
+var (
+	readsPrice = setOf(currencies, withCap, withVolume, withChange, withTime, precision)
+	readsCoin  = setOf(marketData, sparkline, details)
+	readsChart = setOf(currency, days, interval, precision)
+	readsRange = setOf(currency, from, to, interval, precision)
+)
 
-func split(path string) (elements []string) {
-	for _, e := range bytes.Split([]byte(path), slash) {
-		elements = append(elements, string(e))
+// routes name the endpoints, as coingecko_coins_id_history.
+var routes = func() (list [Endpoints]string) {
+	short := strings.NewReplacer("/{platform}", "", "/{address}", "", "{id}", "id", "/", "_")
+	for e := range endpoints {
+		list[e] = "coingecko_" + short.Replace(endpoints[e].path)
 	}
-	return elements
-}
+	return list
+}()
 
 // Name returns the endpoint's name in metrics and logs.
-func (e Endpoint) Name() string { return endpoints[e].name }
+func (e Endpoint) Name() string { return routes[e] }
 
-var slash = []byte{'/'}
-
-// maxElements is how many elements a path has at most.
-const maxElements = 6
-
-// elementsOf returns the elements of a path below Prefix, as sent; more than maxElements are cut. A
-// final slash does not count: pycoingecko sends one behind a coin.
-func elementsOf(path []byte) (elements [maxElements + 1][]byte, n int) {
-	path = bytes.TrimSuffix(path, slash)
-	for more := true; more && n <= maxElements; n++ {
-		elements[n], path, more = bytes.Cut(path, slash)
-	}
-	return elements, n
-}
-
-// EndpointAt returns the endpoint at a path below Prefix, compared byte by byte as sent.
+// EndpointAt returns the endpoint at a path below Prefix, compared byte by byte as sent. A final slash
+// does not count: pycoingecko sends one behind a coin.
 func EndpointAt(path []byte) (Endpoint, bool) {
-	elements, n := elementsOf(path)
 	for e := range endpoints {
-		want := endpoints[e].path
-		same := len(want) == n
-		for i := 0; same && i < n; i++ {
-			same = string(elements[i]) == want[i] || want[i][0] == '{' && len(elements[i]) > 0
-		}
-		if same {
+		if _, ok := match(endpoints[e].path, path); ok {
 			return Endpoint(e), true
 		}
 	}
 	return 0, false
+}
+
+var slash = []byte{'/'}
+
+// match returns the elements of path, as sent, for which {…} stand in an endpoint's.
+func match(pattern string, path []byte) (variable [2][]byte, ok bool) {
+	path = bytes.TrimSuffix(path, slash)
+	for n, more := 0, true; more; {
+		var want string
+		var element []byte
+		var rest bool
+		want, pattern, more = strings.Cut(pattern, "/")
+		element, path, rest = bytes.Cut(path, slash)
+		switch {
+		case rest != more:
+			return variable, false
+		case want[0] == '{' && len(element) > 0:
+			variable[n] = element
+			n++
+		case string(element) != want:
+			return variable, false
+		}
+	}
+	return variable, true
 }

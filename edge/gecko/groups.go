@@ -3,7 +3,6 @@ package gecko
 import (
 	"bytes"
 	"slices"
-	"strconv"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
@@ -24,210 +23,117 @@ func (c *composer) categories() error {
 		}
 	}
 	c.ask(query.Categories, by, desc, max(byID.Rows, 1), 1)
-	items, err := c.find()
-	if err != nil {
-		return err
-	}
-	if err := c.Grow(len(items)*2 + 2); err != nil {
-		return err
-	}
-	c.add("[")
-	for len(items) > 0 {
-		var item []byte
-		item, items = nextItem(items)
-		c.comma()
-		name, slug := textOf(item, `,"name":`), textOf(item, `,"slug":`)
+	return c.items(128, func(item []byte, id uint64) error { // for it and its best coins
 		if c.Endpoint == CategoriesList {
-			c.field(`{"category_id":`, slug)
-			c.field(`,"name":`, name)
+			c.texts(item, `{"category_id":`, slugKey, `,"name":`, nameKey)
 			c.add("}")
-			continue
+			return nil
 		}
-		c.field(`{"id":`, slug)
-		c.field(`,"name":`, name)
+		c.texts(item, `{"id":`, slugKey, `,"name":`, nameKey)
 		c.field(`,"market_cap":`, digitsOf(item, `{"market_cap":`))
 		c.add(`,"market_cap_change_24h":0,"content":""`)
-		id, _ := strconv.ParseUint(string(digitsOf(item, `{"id":`)), 10, 64)
 		leaders, _, err := c.rowByID(&c.prices, c.s.CoinView(snapshot.Leaders), id)
-		if err != nil {
-			return err
-		}
 		if rest := after(leaders, `,"top_3_coins_id":`); rest != nil {
-			c.field(`,"top_3_coins_id":`, rest)
-			c.Body = c.Body[:len(c.Body)-1] // the row's brace
+			c.field(`,"top_3_coins_id":`, rest[:len(rest)-1]) // without the row's brace
 		} else {
 			c.add(`,"top_3_coins_id":[],"top_3_coins":[]`)
 		}
 		c.field(`,"volume_24h":`, digitsOf(item, `,"volume_24h":`))
 		c.updated(`,"updated_at":`)
 		c.add("}")
-	}
-	c.add("]")
-	c.items = nil
-	return nil
+		return err
+	})
 }
 
 // assetPlatforms answers /asset_platforms: the items stand in the snapshot as they are answered.
 func (c *composer) assetPlatforms() error {
-	c.add("[")
-	if v := c.s.CoinView(snapshot.Platforms); v != nil {
-		if err := c.each(v, func(row, _ []byte) {
-			c.comma()
-			c.Body = append(c.Body, artifacts.CoinItem(row)...)
-		}); err != nil {
-			return err
-		}
-	}
-	c.add("]")
-	return nil
+	return c.list(c.s.CoinView(snapshot.Platforms), func(row, _ []byte) { c.put("", artifacts.CoinItem(row)) })
 }
 
-// exchanges answers /exchanges, by volume, and /exchanges/list.
+// exchangesList answers /exchanges/list.
+func (c *composer) exchangesList() error {
+	return c.list(c.s.View(query.Exchanges, query.SortID), func(row, _ []byte) {
+		c.texts(row, `{"id":`, slugKey, `,"name":`, nameKey)
+		c.add("}")
+	})
+}
+
+// exchanges answers /exchanges, by volume.
 func (c *composer) exchanges() error {
-	if c.Endpoint == ExchangesList {
-		c.add("[")
-		err := c.each(c.s.View(query.Exchanges, query.SortID), func(row, _ []byte) {
-			c.comma()
-			c.field(`{"id":`, textOf(row, `,"slug":`))
-			c.field(`,"name":`, textOf(row, `,"name":`))
-			c.add("}")
-		})
-		c.add("]")
-		return err
-	}
-	bitcoin, known, err := c.rateOf([]byte("btc"))
+	bitcoin, err := c.rateOf([]byte("btc"))
 	if err != nil {
 		return err
 	}
 	c.ask(query.Exchanges, query.SortVolume, true, c.perPage, c.page)
-	items, err := c.find()
-	if err != nil {
-		return err
-	}
-	if err := c.Grow(len(items) + 300*c.perPage); err != nil {
-		return err
-	}
-	c.add("[")
-	for len(items) > 0 {
-		var item []byte
-		item, items = nextItem(items)
-		c.comma()
-		c.field(`{"id":`, textOf(item, `,"slug":`))
-		c.field(`,"name":`, textOf(item, `,"name":`))
-		c.field(`,"year_established":null,"country":null,"description":"","url":`, textOf(item, `{"website":`))
-		c.field(`,"image":`, textOf(item, `,"logo":`))
+	return c.items(512, func(item []byte, _ uint64) error {
+		c.texts(item, `{"id":`, slugKey, `,"name":`, nameKey,
+			`,"year_established":null,"country":null,"description":"","url":`, `{"website":`, `,"image":`, logoKey)
 		c.add(`,"has_trading_incentive":false,"trust_score":null,"trust_score_rank":null`)
-		volume := digitsOf(item, `{"volume_24h":`)
-		if volume == nil || !known {
-			volume = zero
-		}
-		c.amount(`,"trade_volume_24h_btc":`, volume, &bitcoin, -1)
+		c.inBitcoin(`,"trade_volume_24h_btc":`, digitsOf(item, `{"volume_24h":`), &bitcoin, "0")
 		c.add("}")
-	}
-	c.add("]")
-	return nil
+		return nil
+	})
 }
 
-// zero stands where a shape requires a number that is not known.
-var zero = []byte("0")
+// inBitcoin appends a figure in bitcoin; unknown without it or a rate.
+func (c *composer) inBitcoin(name string, dollars []byte, bitcoin *rate, unknown string) {
+	if dollars == nil || !bitcoin.known() {
+		c.add(name, unknown)
+	} else {
+		c.amount(name, dollars, bitcoin, -1)
+	}
+}
 
 // search answers /search: coins, by the rules of our own search.
 func (c *composer) search() error {
-	items, err := c.find()
-	if err != nil {
-		return err
-	}
-	c.add(`{"coins":[`)
-	for len(items) > 0 {
-		var item []byte
-		item, items = nextItem(items)
-		slug, logo := textOf(item, `,"slug":`), textOf(item, `,"logo":`)
-		id, _ := strconv.ParseUint(string(digitsOf(item, `{"id":`)), 10, 64)
-		c.comma()
-		c.field(`{"id":`, slug)
-		c.field(`,"name":`, textOf(item, `,"name":`))
-		c.field(`,"api_symbol":`, slug)
-		c.field(`,"symbol":`, textOf(item, `,"symbol":`))
-		c.add(`,"market_cap_rank":`)
-		c.rank(rankOf(item, id))
-		c.field(`,"thumb":`, logo)
-		c.field(`,"large":`, logo)
+	c.add(`{"coins":`)
+	err := c.items(512, func(item []byte, id uint64) error {
+		c.texts(item, `{"id":`, slugKey, `,"name":`, nameKey, `,"api_symbol":`, slugKey, `,"symbol":`, symbolKey)
+		c.rank(`,"market_cap_rank":`, rankOf(item, id))
+		c.texts(item, `,"thumb":`, logoKey, `,"large":`, logoKey)
 		c.add("}")
-	}
-	c.add(`],"exchanges":[],"icos":[],"categories":[],"nfts":[]}`)
-	return nil
+		return nil
+	})
+	c.add(`,"exchanges":[],"icos":[],"categories":[],"nfts":[]}`)
+	return err
 }
 
 // trending answers /search/trending.
 func (c *composer) trending() error {
-	bitcoin, known, err := c.rateOf([]byte("btc"))
+	bitcoin, err := c.rateOf([]byte("btc"))
 	if err != nil {
 		return err
 	}
 	c.ask(query.Trending, query.SortBoard, false, 0, 1)
-	items, err := c.find()
-	if err != nil {
-		return err
-	}
-	c.add(`{"coins":[`)
-	for score := 0; len(items) > 0; score++ {
-		var item []byte
-		item, items = nextItem(items)
-		digits := digitsOf(item, `{"id":`)
-		id, _ := strconv.ParseUint(string(digits), 10, 64)
+	c.add(`{"coins":`)
+	score := int64(0)
+	err = c.items(1024, func(item []byte, id uint64) error {
 		row, _, err := c.asset(id)
 		if err != nil {
 			return err
 		}
-		slug, logo := textOf(item, `,"slug":`), textOf(item, `,"logo":`)
-		quote := after(item, `,"logo":`)
-		// In bitcoin, without a rate, nothing is known.
-		inBitcoin := func(dollars []byte) []byte {
-			if !known || dollars == nil {
-				return nil
-			}
-			from := len(c.Body)
-			c.amount("", dollars, &bitcoin, -1)
-			value := c.Body[from:]
-			c.Body = c.Body[:from]
-			c.folded = append(c.folded[:0], value...)
-			return c.folded
-		}
-		quoted := func(name string, value []byte) {
-			c.add(name, `"`)
-			c.Body = append(append(c.Body, value...), '"')
-		}
-		c.comma()
-		c.field(`{"item":{"id":`, slug)
-		c.field(`,"coin_id":`, digits)
-		c.field(`,"name":`, textOf(item, `,"name":`))
-		c.field(`,"symbol":`, textOf(item, `,"symbol":`))
-		c.add(`,"market_cap_rank":`)
-		c.Body = strconv.AppendUint(c.Body, rankOf(row, id), 10)
-		for _, name := range [...]string{`,"thumb":`, `,"small":`, `,"large":`} {
-			c.field(name, logo)
-		}
-		c.field(`,"slug":`, slug)
-		price, volume := digitsOf(quote, `,"price":`), digitsOf(quote, `,"volume":`)
-		worth := digitsOf(quote, `,"market_cap":`)
-		if b := inBitcoin(price); b != nil {
-			c.field(`,"price_btc":`, b)
-		} else {
-			c.field(`,"price_btc":`, zero)
-		}
-		c.add(`,"score":`)
-		c.Body = strconv.AppendInt(c.Body, int64(score), 10)
+		quote := after(item, logoKey)
+		price, worth, volume := digitsOf(quote, priceKey), digitsOf(quote, capKey), digitsOf(quote, volumeKey)
+		c.texts(item, `{"item":{"id":`, slugKey)
+		c.integer(`,"coin_id":`, int64(id))
+		c.texts(item, `,"name":`, nameKey, `,"symbol":`, symbolKey)
+		c.integer(`,"market_cap_rank":`, int64(rankOf(row, id)))
+		c.texts(item, `,"thumb":`, logoKey, `,"small":`, logoKey, `,"large":`, logoKey, `,"slug":`, slugKey)
+		c.inBitcoin(`,"price_btc":`, price, &bitcoin, "0")
+		c.integer(`,"score":`, score)
 		c.field(`,"data":{"price":`, price)
-		quoted(`,"price_btc":`, inBitcoin(price))
-		c.field(`,"price_change_percentage_24h":{"usd":`, digitsOf(quote, `,"24h":`))
-		quoted(`},"market_cap":`, worth)
-		quoted(`,"market_cap_btc":`, inBitcoin(worth))
-		quoted(`,"total_volume":`, volume)
-		quoted(`,"total_volume_btc":`, inBitcoin(volume))
-		c.add(`,"sparkline":"","content":null}}}`)
-	}
-	c.add(`],"nfts":[],"categories":[]}`)
-	return nil
+		c.inBitcoin(`,"price_btc":"`, price, &bitcoin, "")
+		c.field(`","price_change_percentage_24h":{"usd":`, digitsOf(quote, dayKey))
+		c.put(`},"market_cap":"`, worth)
+		c.inBitcoin(`","market_cap_btc":"`, worth, &bitcoin, "")
+		c.put(`","total_volume":"`, volume)
+		c.inBitcoin(`","total_volume_btc":"`, volume, &bitcoin, "")
+		c.add(`","sparkline":"","content":null}}}`)
+		score++
+		return nil
+	})
+	c.add(`,"nfts":[],"categories":[]}`)
+	return err
 }
 
 // leading is how many coins' shares of the total market cap are answered.
@@ -239,13 +145,12 @@ func (c *composer) global() error {
 		return err
 	}
 	g := &c.s.Global
-	c.add(`{"data":{"active_cryptocurrencies":`)
-	c.Body = strconv.AppendInt(c.Body, int64(g.ActiveAssets), 10)
-	c.add(`,"upcoming_icos":0,"ongoing_icos":0,"ended_icos":0,"markets":`)
-	c.Body = strconv.AppendInt(c.Body, int64(c.s.View(query.Exchanges, query.SortID).Rows), 10)
+	c.integer(`{"data":{"active_cryptocurrencies":`, int64(g.ActiveAssets))
+	c.integer(`,"upcoming_icos":0,"ongoing_icos":0,"ended_icos":0,"markets":`,
+		int64(c.s.View(query.Exchanges, query.SortID).Rows))
 	total := []byte(g.TotalMarketCap)
-	c.inAll(`,"total_market_cap":`, total)
-	c.inAll(`,"total_volume":`, []byte(g.TotalVolume24h))
+	c.dollarsInAll(`,"total_market_cap":`, total)
+	c.dollarsInAll(`,"total_volume":`, []byte(g.TotalVolume24h))
 	c.add(`,"market_cap_percentage":{`)
 	if err := c.shares(total); err != nil {
 		return err
@@ -257,8 +162,8 @@ func (c *composer) global() error {
 	if !ok {
 		change = "0"
 	}
-	c.add(`},"market_cap_change_percentage_24h_usd":`, change, `,"volume_change_percentage_24h_usd":0,"updated_at":`)
-	c.Body = strconv.AppendInt(c.Body, c.s.Time.Unix(), 10)
+	c.add(`},"market_cap_change_percentage_24h_usd":`, change)
+	c.integer(`,"volume_change_percentage_24h_usd":0,"updated_at":`, c.s.Time.Unix())
 	c.add("}}")
 	return nil
 }
@@ -272,28 +177,27 @@ func (c *composer) shares(total []byte) error {
 		return nil
 	}
 	all.places += 2 // percent
-	c.ask(query.Markets, query.SortRank, false, leading, 1)
-	items, err := c.find()
-	if err != nil {
-		return err
-	}
 	var seen [][]byte
-	for len(items) > 0 {
-		var item []byte
-		item, items = nextItem(items)
-		symbol := bytes.ToLower(textOf(item, `,"symbol":`))
-		id, _ := strconv.ParseUint(string(digitsOf(item, `{"id":`)), 10, 64)
+	for row := range min(leading, v.Rows) {
+		s, i, err := c.At(&c.listed, v, row)
+		if err != nil {
+			return err
+		}
+		quote, err := c.quote(s.ID(i))
+		if err != nil {
+			return err
+		}
+		symbol := bytes.ToLower(textOf(quote, symbolKey))
 		var worth number
-		if rankOf(item, id) == 0 || !worth.parse(digitsOf(item, `,"market_cap":`)) ||
+		if artifacts.SearchRank(s.Row(i)) == 0 || !worth.parse(digitsOf(quote, capKey)) ||
 			slices.ContainsFunc(seen, func(s []byte) bool { return string(s) == string(symbol) }) {
 			continue
 		}
 		seen = append(seen, symbol)
-		from := len(c.Body)
+		from, ok := len(c.Body), false
 		c.comma()
-		c.field("", symbol)
+		c.put("", symbol)
 		c.add(":")
-		var ok bool
 		if c.Body, ok = appendQuotient(c.Body, &worth, &all, percentPlaces); !ok {
 			c.Body = c.Body[:from]
 		}

@@ -4,12 +4,26 @@ import (
 	"bytes"
 	"encoding/json"
 	"unicode/utf8"
+
+	"example.com/marketdata/artifacts"
 )
 
 // The rows of a snapshot are JSON of a known form: texts are escaped as INTERFACE.md, "Envelope"
 // says, so a key with its quotes stands nowhere in a text. What is cut out here is JSON again.
 
-// after returns what stands in row behind key, `,"name":`, and row if it is not there.
+// The keys of rows.
+const (
+	slugKey   = `,"slug":`
+	nameKey   = `,"name":`
+	symbolKey = `,"symbol":`
+	logoKey   = `,"logo":` // figures follow
+	priceKey  = `,"price":`
+	capKey    = `,"market_cap":`
+	volumeKey = `,"volume":`
+	dayKey    = `,"24h":`
+)
+
+// after returns what stands in row behind key; nil if it is not there.
 func after(row []byte, key string) []byte {
 	if i := bytes.Index(row, []byte(key)); i >= 0 {
 		return row[i+len(key):]
@@ -38,7 +52,7 @@ func textAt(b []byte) []byte {
 	}
 }
 
-// text returns the JSON string behind key, with its quotes.
+// textOf returns the JSON string behind key, with its quotes.
 func textOf(row []byte, key string) []byte { return textAt(after(row, key)) }
 
 // digitsOf returns the decimal or number behind key, without quotes; nil: it is null or missing.
@@ -58,35 +72,22 @@ func digitsAt(b []byte) []byte {
 	return b[:n]
 }
 
-// elementsAt calls do for each element of the array of texts that b begins with.
-func elementsAt(b []byte, do func(text []byte)) {
-	for len(b) > 1 && b[0] != ']' && b[1] == '"' {
-		text := textAt(b[1:])
-		do(text)
-		b = b[1+len(text):]
+// wholeAt returns the whole number that b begins with.
+func wholeAt(b []byte) (n uint64) {
+	for _, d := range digitsAt(b) {
+		n = 10*n + uint64(d-'0')
 	}
+	return n
 }
 
-// appendText appends text as a JSON string, escaped as the snapshot's are. Text that is not valid
-// UTF-8 stands in no snapshot.
-func appendText(dst, text []byte) []byte {
-	dst = append(dst, '"')
-	for _, c := range text {
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c >= ' ':
-			dst = append(dst, c)
-		default:
-			const short, digits = "btn\x00fr", "0123456789abcdef"
-			if c >= '\b' && c <= '\r' && c != '\v' {
-				dst = append(dst, '\\', short[c-'\b'])
-			} else {
-				dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
-			}
-		}
+// nextText cuts the string behind the first byte of b, which begins an array or object of strings, or
+// separates two; nil: there is none.
+func nextText(b []byte) (text, rest []byte) {
+	if len(b) < 2 || b[1] != '"' {
+		return nil, b
 	}
-	return append(dst, '"')
+	text = textAt(b[1:])
+	return text, b[1+len(text):]
 }
 
 // unescaped returns the text of a JSON string of the snapshot. Few have escapes.
@@ -104,6 +105,6 @@ func isText(raw, text []byte, buf *[]byte) bool {
 	if !utf8.Valid(text) {
 		return false
 	}
-	*buf = appendText((*buf)[:0], text)
+	*buf = artifacts.AppendString((*buf)[:0], text)
 	return bytes.Equal(raw, *buf)
 }

@@ -1,6 +1,7 @@
 package gecko
 
 import (
+	"bytes"
 	"math/bits"
 
 	"github.com/holiman/uint256"
@@ -9,7 +10,7 @@ import (
 // full is the number of decimals of computed values, and the most that a price has.
 const full = 18
 
-// number is a decimal: v / 10^places, negative if neg.
+// number is a decimal: v / 10^places, negative if neg; not known if places is below 0.
 type number struct {
 	v      uint256.Int
 	places int
@@ -30,7 +31,7 @@ var powers = func() (p [maxDigits + 1]uint256.Int) {
 
 // parse reads a decimal of the snapshot in plain notation, and reports whether it is one that fits.
 func (n *number) parse(b []byte) bool {
-	*n = number{}
+	*n = number{places: -1}
 	if len(b) > 0 && b[0] == '-' {
 		n.neg, b = true, b[1:]
 	}
@@ -54,10 +55,14 @@ func (n *number) parse(b []byte) bool {
 		}
 	}
 	n.add(part, unit)
+	if point == len(b)-1 {
+		return false
+	}
+	n.places = 0
 	if point >= 0 {
 		n.places = len(b) - 1 - point
 	}
-	return point != len(b)-1
+	return true
 }
 
 // chunk is the highest power of ten in a uint64.
@@ -74,11 +79,16 @@ func (n *number) add(part, unit uint64) {
 	n.v.AddUint64(&n.v, part)
 }
 
-// times sets n to x · y, and reports whether that fits.
-func (n *number) times(x, y *number) bool {
-	_, over := n.v.MulOverflow(&x.v, &y.v)
-	n.places, n.neg = x.places+y.places, x.neg != y.neg
-	return !over
+// times sets n to x · y; not known if it does not fit.
+func (n *number) times(x, y *number) {
+	places := x.places + y.places
+	if min(x.places, y.places) < 0 {
+		places = -1
+	}
+	if _, over := n.v.MulOverflow(&x.v, &y.v); over {
+		places = -1
+	}
+	n.places, n.neg = places, x.neg != y.neg
 }
 
 // one is the rate of the US dollar.
@@ -92,7 +102,7 @@ func appendQuotient(dst []byte, x, y *number, places int) ([]byte, bool) {
 	var q, r, d uint256.Int
 	d.Set(&y.v)
 	switch {
-	case shift > maxDigits || -shift > maxDigits:
+	case x.places < 0 || shift > maxDigits || -shift > maxDigits:
 		return dst, false
 	case shift < 0:
 		if _, over := d.MulOverflow(&d, &powers[-shift]); over {
@@ -127,10 +137,7 @@ func appendQuotient(dst []byte, x, y *number, places int) ([]byte, bool) {
 
 // appendPlain appends v / 10^places.
 func appendPlain(dst []byte, v *uint256.Int, places int, neg bool) []byte {
-	if v.IsZero() {
-		return append(dst, '0')
-	}
-	if neg {
+	if neg && !v.IsZero() {
 		dst = append(dst, '-')
 	}
 	var digits [maxDigits + 1]byte
@@ -144,29 +151,14 @@ func appendPlain(dst []byte, v *uint256.Int, places int, neg bool) []byte {
 			digits[at] = byte('0' + u%10)
 		}
 	}
-	for u := rest.Uint64(); u > 0; u /= 10 {
+	point := len(digits) - places
+	for u := rest.Uint64(); u > 0 || at >= point; u /= 10 { // at least one digit before the point
 		at--
 		digits[at] = byte('0' + u%10)
 	}
-	all := digits[at:]
-	whole := len(all) - places
-	if whole > 0 {
-		dst = append(dst, all[:whole]...)
-		all = all[whole:]
-		whole = 0
-	} else {
-		dst = append(dst, '0')
+	dst = append(dst, digits[at:point]...)
+	if fraction := bytes.TrimRight(digits[point:], "0"); len(fraction) > 0 {
+		dst = append(append(dst, '.'), fraction...)
 	}
-	end := len(all)
-	for end > 0 && all[end-1] == '0' {
-		end--
-	}
-	if end == 0 {
-		return dst
-	}
-	dst = append(dst, '.')
-	for ; whole < 0; whole++ {
-		dst = append(dst, '0')
-	}
-	return append(dst, all[:end]...)
+	return dst
 }

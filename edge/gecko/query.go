@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
@@ -91,29 +92,17 @@ func IsKey(name []byte) bool {
 	return false
 }
 
-// lookup is how coins are named.
-type lookup uint8
-
-const (
-	byNothing lookup = iota
-	byID
-	byName
-	bySymbol
-	byAddress
-)
-
 // Query is one request below Prefix, and the memory that its answer is composed with. It is a
 // reply.Composer. What it holds is valid until the next Parse.
 type Query struct {
 	Endpoint Endpoint
 
-	flags   paramSet  // the parameters of yes or no that are yes
+	flags   paramSet  // the parameters of yes or no that are yes; tokens: all
 	path    [2][]byte // the coin; or platform and address
-	by      lookup
-	values  [][]byte // as sent, sorted, without repeats
-	all     bool     // include_tokens=all
-	codes   [][]byte // currencies, folded, sorted, without repeats
-	places  int      // of prices; -1: all
+	by      param     // how coins are named: ids, names, symbols, addresses or none
+	values  [][]byte  // as sent, sorted, without repeats
+	codes   [][]byte  // currencies, folded, sorted, without repeats
+	places  int       // of prices; -1: all
 	order   uint8
 	page    int64
 	perPage int
@@ -134,26 +123,19 @@ func refuse(message string) *reply.Refusal {
 	return &reply.Refusal{Status: http.StatusBadRequest, Message: message}
 }
 
+// refusals are those of all parameters.
+func refusals(format string) (list [params]*reply.Refusal) {
+	for p, name := range paramNames {
+		list[p] = refuse(fmt.Sprintf(format, name))
+	}
+	return list
+}
+
 // The 400s, made beforehand: none repeats what was sent.
 var (
-	errMissing = func() (list [params]*reply.Refusal) {
-		for p, name := range paramNames {
-			list[p] = refuse("Missing parameter " + name)
-		}
-		return list
-	}()
-	errTooMany = func() (list [params]*reply.Refusal) {
-		for p, name := range paramNames {
-			list[p] = refuse(name + ": more than 500 elements")
-		}
-		return list
-	}()
-	errBool = func() (list [params]*reply.Refusal) {
-		for p, name := range paramNames {
-			list[p] = refuse(name + ": not true or false")
-		}
-		return list
-	}()
+	errMissing   = refusals("Missing parameter %s")
+	errTooMany   = refusals("%s: more than 500 elements")
+	errBool      = refusals("%s: not true or false")
 	errLookup    = refuse("Missing parameter ids, names or symbols")
 	errCurrency  = refuse("invalid vs_currency")
 	errPrecision = refuse("precision: it takes full, or a whole number from 0 to 18")
@@ -175,22 +157,19 @@ func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	*q = Query{Endpoint: e, values: q.values[:0], codes: q.codes[:0], buf: q.buf[:0], source: q.source[:0], places: -1,
 		page: 1, perPage: usualPage, scratch: q.scratch}
 	// No value grows when it is unescaped and folded.
-	q.buf = slices.Grow(q.buf, len(path)+2*len(raw))
-	elements, n := elementsOf(path)
-	at := 0
-	for i := range n {
-		if want := endpoints[e].path[i]; want[0] == '{' && at < len(q.path) {
-			q.path[at] = q.keep(appendElement(q.buf, elements[i]))
-			at++
-		}
+	q.buf = slices.Grow(q.buf, 2*(len(path)+len(raw)))
+	variable, _ := match(endpoints[e].path, path)
+	for i, element := range variable {
+		q.path[i] = q.keep(appendElement(q.buf, element))
 	}
 	var sent [params][]byte
 	q.split(&sent, path, raw)
 	if p := endpoints[e].requires; p != none && len(sent[p]) == 0 {
 		return errMissing[p]
 	}
+	wrong := q.readChanges(&sent) // with the memory of readLookup
 	return cmp.Or(q.readFlags(&sent), q.readLookup(&sent), q.readCurrencies(&sent), q.readPage(&sent),
-		q.readChanges(&sent), q.readTimes(&sent), q.readText(&sent))
+		wrong, q.readTimes(&sent), q.readText(&sent))
 }
 
 // appendElement appends an element of a path, unescaped: there, other than in a query, + is itself.
@@ -260,19 +239,13 @@ func (q *Query) readFlags(sent *[params][]byte) *reply.Refusal {
 			return errBool[p]
 		}
 	}
-	if v := sent[precision]; len(v) > 0 {
-		if v = q.fold(v); string(v) != "full" {
-			n, ok := query.ParseInt(v)
-			if !ok || n < 0 || n > full {
-				return errPrecision
-			}
-			q.places = int(n)
-		}
+	if v := sent[precision]; string(q.fold(v)) != "full" && !whole(q, v, 0, full, &q.places) {
+		return errPrecision
 	}
 	switch string(q.fold(sent[tokens])) {
 	case "", "top":
 	case "all":
-		q.all = true
+		q.flags |= setOf(tokens)
 	default:
 		return errTokens
 	}
@@ -280,50 +253,65 @@ func (q *Query) readFlags(sent *[params][]byte) *reply.Refusal {
 }
 
 // readLookup reads how coins are named: the first of ids, names and symbols that is sent counts.
-func (q *Query) readLookup(sent *[params][]byte) *reply.Refusal {
-	q.group = q.unescape(sent[category])
-	for _, l := range [...]struct {
-		param
-		lookup
-	}{{ids, byID}, {names, byName}, {symbols, bySymbol}, {addresses, byAddress}} {
-		v := sent[l.param]
-		if len(v) == 0 || q.by != byNothing || len(q.group) > 0 {
+func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
+	q.group, q.values = q.unescape(sent[category]), q.values[:0]
+	for _, p := range [...]param{ids, names, symbols, addresses} {
+		if len(sent[p]) == 0 || q.by != none || len(q.group) > 0 {
 			continue
 		}
-		q.by = l.lookup
-		v = q.unescape(v)
-		for more := true; more; {
-			var value []byte
-			value, v, more = bytes.Cut(v, []byte{','})
-			if value = bytes.TrimSpace(value); len(value) == 0 {
-				continue
-			}
-			if len(q.values) == maxValues {
-				return errTooMany[l.param]
-			}
-			switch {
-			case q.by == byAddress:
-				value = artifacts.AppendAddress(value[:0], value)
-			case q.by == bySymbol && q.all: // coins stand under their ids
-				value = artifacts.AppendFold(value[:0], value)
-			}
-			q.values = append(q.values, value)
+		q.by = p
+		v := q.unescape(sent[p])
+		if p == symbols && q.flags.has(tokens) { // coins stand under their ids
+			v = artifacts.AppendFold(v[:0], v)
 		}
-		q.values = sorted(q.values)
+		if q.values, refusal = readList(q.values, p, v); refusal != nil {
+			return refusal
+		}
 	}
-	if q.by != bySymbol {
-		q.all = false
+	if q.by != symbols {
+		q.flags &^= setOf(tokens)
 	}
-	if q.Endpoint == SimplePrice && q.by == byNothing {
-		return errLookup
+	switch q.Endpoint {
+	case SimplePrice:
+		if q.by == none {
+			return errLookup
+		}
+	case Coin, Chart, ChartRange, Past:
+		q.by, q.values = ids, append(q.values, q.path[0])
+	case Contract, ContractChart, ContractRange:
+		q.by, q.values = addresses, append(q.values, q.keep(artifacts.AppendAddress(q.buf, q.path[1])))
 	}
 	return nil
 }
 
-// sorted sorts values and drops repeats.
-func sorted(values [][]byte) [][]byte {
-	slices.SortFunc(values, bytes.Compare)
-	return slices.CompactFunc(values, bytes.Equal)
+// readList appends the elements of a list, sorted, without repeats and blanks around them.
+func readList(dst [][]byte, p param, list []byte) ([][]byte, *reply.Refusal) {
+	for more := true; more; {
+		var e []byte
+		e, list, more = bytes.Cut(list, []byte{','})
+		if e = bytes.TrimSpace(e); len(e) == 0 {
+			continue
+		}
+		if len(dst) == maxValues {
+			return dst, errTooMany[p]
+		}
+		if p == addresses {
+			e = artifacts.AppendAddress(e[:0], e)
+		}
+		dst = append(dst, e)
+	}
+	slices.SortFunc(dst, bytes.Compare)
+	return slices.CompactFunc(dst, bytes.Equal), nil
+}
+
+// whole reads a number from low to high, unless it was not sent.
+func whole[T int | int64](q *Query, sent []byte, low, high int64, to *T) bool {
+	if len(sent) == 0 {
+		return true
+	}
+	n, ok := query.ParseInt(q.unescape(sent))
+	*to = T(n)
+	return ok && n >= low && n <= high
 }
 
 // readCurrencies reads which currencies are asked for. Whether the snapshot has them shows when the
@@ -342,21 +330,11 @@ func (q *Query) readCurrencies(sent *[params][]byte) *reply.Refusal {
 	case p == currency && bytes.IndexByte(v, ',') >= 0:
 		return errCurrency
 	}
-	for more := true; more; {
-		var code []byte
-		code, v, more = bytes.Cut(v, []byte{','})
-		if code = bytes.TrimSpace(code); len(code) == 0 {
-			continue
-		}
-		if len(q.codes) == maxValues {
-			return errTooMany[p]
-		}
-		q.codes = append(q.codes, code)
+	var refusal *reply.Refusal
+	if q.codes, refusal = readList(q.codes, p, v); refusal == nil && len(q.codes) == 0 {
+		refusal = errCurrency
 	}
-	if q.codes = sorted(q.codes); len(q.codes) == 0 {
-		return errCurrency
-	}
-	return nil
+	return refusal
 }
 
 // The orders of the endpoints that have some: the first is the default.
@@ -378,49 +356,35 @@ func (q *Query) readPage(sent *[params][]byte) *reply.Refusal {
 		}
 		q.order = uint8(i)
 	}
-	if v := sent[perPage]; len(v) > 0 {
-		n, ok := query.ParseInt(q.unescape(v))
-		if !ok || n < 1 || n > maxPerPage {
-			return errPerPage
-		}
-		q.perPage = int(n)
+	if !whole(q, sent[perPage], 1, maxPerPage, &q.perPage) {
+		return errPerPage
 	}
-	if v := sent[page]; len(v) > 0 {
-		n, ok := query.ParseInt(q.unescape(v))
-		if !ok || n < 1 {
-			return errPage
-		}
-		q.page = min(n, furthest)
+	if !whole(q, sent[page], 1, math.MaxInt64, &q.page) {
+		return errPage
 	}
+	q.page = min(q.page, furthest)
 	return nil
 }
 
-// windows are what price_change_percentage may name, and which of them a snapshot has.
-var windows = [...]struct {
-	name  string
-	known bool
-}{{"1h", true}, {"24h", true}, {"7d", true}, {"14d", false}, {"30d", true}, {"200d", false}, {"1y", true}}
+// window is what price_change_percentage may name.
+type window struct {
+	name string
+	key  string // before it in the row of a quote; "": no snapshot has it
+}
 
-func (q *Query) readChanges(sent *[params][]byte) *reply.Refusal {
-	v := q.fold(sent[changes])
-	for more := len(v) > 0; more; {
-		var name []byte
-		name, v, more = bytes.Cut(v, []byte{','})
-		if name = bytes.TrimSpace(name); len(name) == 0 {
-			continue
-		}
-		known := false
-		for i := range windows {
-			if windows[i].name == string(name) {
-				known = true
-				q.changes |= 1 << i
-			}
-		}
-		if !known {
+var windows = [...]window{{"1h", `{"1h":`}, {"24h", `,"24h":`}, {"7d", `,"7d":`}, {"14d", ""}, {"30d", `,"30d":`},
+	{"200d", ""}, {"1y", `,"1y":`}}
+
+func (q *Query) readChanges(sent *[params][]byte) (refusal *reply.Refusal) {
+	q.values, refusal = readList(q.values, changes, q.fold(sent[changes]))
+	for _, name := range q.values {
+		i := slices.IndexFunc(windows[:], func(w window) bool { return w.name == string(name) })
+		if i < 0 {
 			return errChanges
 		}
+		q.changes |= 1 << i
 	}
-	return nil
+	return refusal
 }
 
 func (q *Query) readText(sent *[params][]byte) *reply.Refusal {
@@ -452,16 +416,11 @@ func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
 	}
 	switch q.Endpoint {
 	case Chart, ContractChart:
-		v := q.fold(sent[days])
-		if string(v) == "max" {
+		if string(q.fold(sent[days])) == "max" {
 			q.begin = math.MaxInt64
-			return nil
-		}
-		n, ok := query.ParseInt(v)
-		if !ok || n < 1 {
+		} else if !whole(q, sent[days], 1, math.MaxInt64, &q.begin) {
 			return errDays
 		}
-		q.begin = n
 	case ChartRange, ContractRange:
 		if len(sent[to]) == 0 {
 			return errMissing[to]
@@ -503,16 +462,9 @@ func timeOf(text []byte, layouts ...string) (int64, bool) {
 
 // The following make Query a reply.Composer.
 
-// Name implements reply.Composer.
-func (q *Query) Name() string { return q.Endpoint.Name() }
-
-// Source implements reply.Composer.
-func (q *Query) Source() []byte { return q.source }
-
-// Whole implements reply.Composer.
-func (q *Query) Whole() bool { return endpoints[q.Endpoint].whole }
-
-// FollowsChange implements reply.Composer.
+func (q *Query) Name() string        { return q.Endpoint.Name() }
+func (q *Query) Source() []byte      { return q.source }
+func (q *Query) Whole() bool         { return endpoints[q.Endpoint].whole }
 func (q *Query) FollowsChange() bool { return q.Endpoint == Global }
 
 // FromSource returns the request that Source was taken from.
@@ -531,26 +483,12 @@ const keyStart = 0x80
 
 // AppendKey implements reply.Composer.
 func (q *Query) AppendKey(dst []byte) []byte {
-	all := byte(0)
-	if q.all {
-		all = 1
-	}
-	dst = append(dst, keyStart+byte(q.Endpoint), byte(q.by), all, byte(q.places), q.order, byte(q.perPage), q.changes)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(q.flags))
-	for _, n := range [...]int64{q.page, q.begin, q.end, q.step} {
+	dst = append(dst, keyStart+byte(q.Endpoint), byte(q.by), q.order, q.changes)
+	for _, n := range [...]int64{int64(q.flags), int64(q.places), int64(q.perPage), q.page, q.begin, q.end, q.step} {
 		dst = binary.AppendVarint(dst, n)
 	}
-	dst = appendKeyText(appendKeyText(dst, q.path[0]), q.path[1])
-	dst = appendKeyText(appendKeyText(dst, q.group), q.text)
-	for _, list := range [...][][]byte{q.values, q.codes} {
-		dst = binary.AppendUvarint(dst, uint64(len(list)))
-		for _, v := range list {
-			dst = appendKeyText(dst, v)
-		}
+	for _, list := range [...][][]byte{q.path[:], {q.group, q.text}, q.values, q.codes} {
+		dst = query.AppendTexts(dst, list)
 	}
 	return dst
-}
-
-func appendKeyText(dst, text []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }

@@ -420,21 +420,22 @@ func (q *Query) AppendKey(dst []byte) []byte {
 		}
 	}
 	if q.HasSlug {
-		dst = appendTexts(dst, q.Slugs)
+		dst = AppendTexts(dst, q.Slugs)
 	}
 	if q.HasSymbol {
-		dst = appendTexts(dst, q.Symbols)
+		dst = AppendTexts(dst, q.Symbols)
 	}
 	if q.HasCategory {
-		dst = appendTexts(dst, q.Categories)
+		dst = AppendTexts(dst, q.Categories)
 	}
 	if q.HasChain {
-		dst = appendTexts(dst, q.Chains)
+		dst = AppendTexts(dst, q.Chains)
 	}
 	return dst
 }
 
-func appendTexts(dst []byte, texts [][]byte) []byte {
+// AppendTexts appends a list so that what follows is no part of it.
+func AppendTexts(dst []byte, texts [][]byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(texts)))
 	for _, t := range texts {
 		dst = binary.AppendUvarint(dst, uint64(len(t)))

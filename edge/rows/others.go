@@ -2,6 +2,7 @@ package rows
 
 import (
 	"bytes"
+	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/snapshot"
@@ -44,9 +45,8 @@ func (f *Finder) ByKey(c *Cursor, v *snapshot.View, key []byte) (start, end int,
 	return start, end, nil
 }
 
-// EachPrice calls do for the points of an asset in a window, oldest first: with the text before the
-// price in an answer of /history, PointLength bytes, and the price.
-func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(point, price []byte)) error {
+// EachPrice calls do for the points of an asset in a window, oldest first.
+func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(at time.Time, price []byte)) error {
 	for i := range h.Blocks {
 		b := &h.Blocks[i]
 		s, row, ok, err := f.find(c, b.View, id)
@@ -62,7 +62,7 @@ func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(po
 			return errPrices
 		}
 		for n := 0; len(rest) > 0; n++ {
-			if n*snapshot.PointLength >= len(b.Points) {
+			if n >= len(b.Times) {
 				return errPrices
 			}
 			if rest[0] != '"' {
@@ -74,7 +74,7 @@ func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(po
 				return errPrices
 			}
 			if n >= b.First {
-				do(b.Points[n*snapshot.PointLength:][:snapshot.PointLength], rest[1:end])
+				do(b.Times[n], rest[1:end])
 			}
 			rest = rest[min(len(rest), end+2):]
 		}

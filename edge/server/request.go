@@ -253,24 +253,7 @@ func (r *Request) parsePin(inPath []byte) *problem {
 	return nil
 }
 
-func parseTime(b []byte) (time.Time, bool) {
-	const form = headerTime
-	if !hasForm(b, form) {
-		return time.Time{}, false
-	}
-	var n [6]int
-	field := 0
-	for _, c := range b {
-		if isDigit(c) {
-			n[field] = 10*n[field] + int(c-'0')
-		} else {
-			field++
-		}
-	}
-	t := time.Date(n[0], time.Month(n[1]), n[2], n[3], n[4], n[5], 0, time.UTC)
-	// time.Date normalises the 30th of February to March, so such a date is invalid.
-	year, month, day := t.Date()
-	hour, minute, second := t.Clock()
-	ok := n == [6]int{year, int(month), day, hour, minute, second}
+func parseTime(b []byte) (t time.Time, ok bool) {
+	ok = hasForm(b, headerTime) && t.UnmarshalText(b) == nil
 	return t, ok
 }

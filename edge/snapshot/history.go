@@ -26,7 +26,9 @@ type Block struct {
 	*View
 	// First is the number of the first point that is in the window.
 	First int
-	// Points holds the text before the price of each point, PointLength bytes each.
+	// Times are those of its points, and Points holds the text before the price of each, PointLength
+	// bytes.
+	Times  []time.Time
 	Points []byte
 }
 
@@ -71,7 +73,7 @@ func (s *Snapshot) addHistory(m *artifacts.Manifest) {
 			if first == len(in.Times) {
 				return
 			}
-			b := Block{View: view(in), First: first}
+			b := Block{View: view(in), First: first, Times: in.Times}
 			for _, t := range in.Times {
 				b.Points = t.AppendFormat(b.Points, point)
 			}
