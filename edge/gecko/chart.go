@@ -10,7 +10,7 @@ import (
 
 // eachPoint calls do with the points of an asset that are asked for, from the finest window that covers
 // them: with an interval the first one of each hour or day that began since then, and the newest.
-func (c *composer) eachPoint(id uint64, do func(at int64, price []byte)) error {
+func (c *composer) eachPoint(id uint64, do func(at int64, price []byte)) {
 	now, begin, end := c.s.Time.Unix(), c.begin, c.end
 	if c.Endpoint == Chart || c.Endpoint == ContractChart {
 		begin, end = now-min(begin, math.MaxInt32)*day, now
@@ -22,12 +22,9 @@ func (c *composer) eachPoint(id uint64, do func(at int64, price []byte)) error {
 			break
 		}
 	}
-	if h == nil {
-		return nil
-	}
 	step := max(c.step, 1)
 	before := (begin - 1) / step
-	return c.EachPrice(&c.prices, h, id, func(t time.Time, price []byte) {
+	c.points(h, id, func(t time.Time, price []byte) {
 		at := t.Unix()
 		if at < begin || at > end || c.step > 0 && at/step == before && at != now {
 			return
@@ -38,44 +35,28 @@ func (c *composer) eachPoint(id uint64, do func(at int64, price []byte)) error {
 }
 
 // chart answers what ends in /market_chart and /market_chart/range.
-func (c *composer) chart() error {
-	if err := c.askedRates(); err != nil {
-		return err
-	}
-	id, err := c.theCoin()
-	if err != nil {
-		return err
-	}
+func (c *composer) chart() {
 	c.add(`{"prices":[`)
-	err = c.eachPoint(id, func(at int64, price []byte) {
+	c.eachPoint(c.coins[0].id, func(at int64, price []byte) {
 		c.comma()
 		c.integer("[", at*1000)
 		c.amount(",", price, &c.rates[0], c.places)
 		c.add("]")
 	})
 	c.add(`],"market_caps":[],"total_volumes":[]}`)
-	return err
 }
 
 // past answers /coins/{id}/history: the first price of a day.
-func (c *composer) past() error {
-	id, err := c.theCoin()
-	if err != nil {
-		return err
-	}
-	row, _, err := c.asset(id)
-	if err == nil {
-		err = c.allRates()
-	}
-	if err != nil {
-		return err
-	}
+func (c *composer) past() {
+	id := c.coins[0].id
+	row, _ := c.asset(id)
+	c.allRates()
 	c.identity(row)
 	c.add(`,"localization":{}`)
 	c.image(row)
 	c.add(`,"market_data":{`)
 	first := true
-	err = c.eachPoint(id, func(_ int64, price []byte) {
+	c.eachPoint(id, func(_ int64, price []byte) {
 		if first {
 			c.dollarsInAll(`"current_price":`, price)
 			c.add(`,"market_cap":{},"total_volume":{}`)
@@ -83,5 +64,4 @@ func (c *composer) past() error {
 		}
 	})
 	c.add(`},"community_data":{},"developer_data":{},"public_interest_stats":{}}`)
-	return err
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // coinsList answers /coins/list: the items stand in the snapshot as they are answered.
-func (c *composer) coinsList() error {
+func (c *composer) coinsList() {
 	v := c.s.CoinView(snapshot.Coins)
 	known := v != nil
 	if !known {
@@ -20,13 +20,12 @@ func (c *composer) coinsList() error {
 	if v.Rows > 0 {
 		s, _, err := c.At(&c.listed, v, 0)
 		if err != nil {
-			return err
+			c.fail(err)
+			return
 		}
-		if err := c.Grow(v.Rows * (len(s.Rows)/s.Len() + 1) * 5 / 4); err != nil {
-			return err
-		}
+		c.grow(v.Rows * (len(s.Rows)/s.Len() + 1) * 5 / 4)
 	}
-	return c.list(v, func(row, tail []byte) {
+	c.list(v, func(row, tail []byte) {
 		if known {
 			row = artifacts.CoinItem(row)
 		} else {
@@ -65,27 +64,26 @@ func cutItem(items []byte) (item, rest []byte) {
 
 // items appends an array with what element appends for each item of the listing that c.inner asks for.
 // usual is how many bytes an element has that is not short.
-func (c *composer) items(usual int, element func(item []byte, id uint64) error) error {
+func (c *composer) items(usual int, element func(item []byte, id uint64)) {
 	body := c.Body
 	c.Body = append(c.scratch.items[:0], '[')
-	err := c.Find(c.s, &c.inner, c.wait)
+	if c.err == nil {
+		c.fail(c.Find(c.s, &c.inner, c.wait))
+	}
 	rest := c.Body[1:]
 	c.scratch.items, c.Body = c.Body, body
-	if err == nil {
-		err = c.Grow(usual * (bytes.Count(rest, itemEnd) + 1))
-	}
+	c.grow(usual * (bytes.Count(rest, itemEnd) + 1))
 	c.add("[")
-	for err == nil && len(rest) > 0 {
+	for len(rest) > 0 && c.err == nil {
 		var item []byte
 		item, rest = cutItem(rest)
 		c.comma()
-		err = element(item, wholeAt(after(item, `{"id":`)))
+		element(item, wholeAt(after(item, `{"id":`)))
 	}
 	c.add("]")
 	if cap(c.scratch.items) > maxItems {
 		c.scratch.items = nil
 	}
-	return err
 }
 
 // ask begins a question for a listing.
@@ -96,29 +94,19 @@ func (c *composer) ask(e query.Endpoint, by query.Sort, desc bool, size int, pag
 }
 
 // markets answers /coins/markets, from /markets.
-func (c *composer) markets() error {
-	c.names = c.names[:0]
-	if err := c.askedRates(); err != nil {
-		return err
-	}
+func (c *composer) markets() {
 	by := [...]query.Sort{query.SortMarketCap, query.SortVolume, query.SortSlug}[c.order/2]
 	desc := c.order == 0 || c.order == 2 || c.order == 5
 	q := c.ask(query.Markets, by, desc, c.perPage, c.page)
 	switch {
 	case len(c.group) > 0:
-		row, err := c.category(c.group)
-		if err != nil {
-			return err
-		}
+		row := c.category(c.group)
 		q.HasCategory = true
 		if row != nil {
 			c.folded = artifacts.AppendFold(c.folded[:0], c.group)
 			q.Categories = append(q.Categories, c.folded)
 		}
 	case c.by != none:
-		if err := c.named(); err != nil {
-			return err
-		}
 		q.HasID = true
 		for i := range c.coins {
 			q.IDs = append(q.IDs, int64(c.coins[i].id))
@@ -130,16 +118,13 @@ func (c *composer) markets() error {
 	if c.flags.has(sparkline) {
 		usual += 170 * 14
 	}
-	return c.items(usual, c.market)
+	c.items(usual, c.market)
 }
 
 // market appends an element of /coins/markets.
-func (c *composer) market(item []byte, id uint64) error {
+func (c *composer) market(item []byte, id uint64) {
 	r := &c.rates[0]
-	figures, err := c.figuresOf(id)
-	if err != nil {
-		return err
-	}
+	figures := c.figuresOf(id)
 	c.identity(item)
 	quote := after(item, logoKey)
 	c.field(`,"image":`, textAt(quote))
@@ -166,9 +151,7 @@ func (c *composer) market(item []byte, id uint64) error {
 	c.updated(`,"last_updated":`)
 	if c.flags.has(sparkline) {
 		c.add(`,"sparkline_in_7d":{"price":[`)
-		if err := c.sparkline(id, r); err != nil {
-			return err
-		}
+		c.sparkline(id, r)
 		c.add(`]}`)
 	}
 	for i := range windows {
@@ -182,7 +165,6 @@ func (c *composer) market(item []byte, id uint64) error {
 		}
 	}
 	c.add("}")
-	return nil
 }
 
 // of returns the change in a quote's row; nil: it is not known.
@@ -222,15 +204,18 @@ func (f *figures) diluted(price []byte) (all number) {
 }
 
 // sparkline appends the prices of the last seven days.
-func (c *composer) sparkline(id uint64, r *rate) error {
-	h := c.s.History(sparkWindow)
-	if h == nil {
-		return nil
-	}
-	return c.EachPrice(&c.prices, h, id, func(_ time.Time, price []byte) {
+func (c *composer) sparkline(id uint64, r *rate) {
+	c.points(c.s.History(sparkWindow), id, func(_ time.Time, price []byte) {
 		c.comma()
 		c.amount("", price, r, c.places)
 	})
+}
+
+// points calls do with the points of an asset in a window, if the snapshot has it.
+func (c *composer) points(h *snapshot.History, id uint64, do func(at time.Time, price []byte)) {
+	if h != nil && c.err == nil {
+		c.fail(c.EachPrice(&c.prices, h, id, do))
+	}
 }
 
 var sparkWindow = slices.IndexFunc(artifacts.HistoryWindows[:], func(w artifacts.HistoryWindow) bool {

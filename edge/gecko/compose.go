@@ -47,6 +47,7 @@ type composer struct {
 
 	byText, listed, quotes, figures, prices rows.Cursor
 	visited                                 int
+	err                                     error // the first one
 }
 
 var (
@@ -63,12 +64,39 @@ func (q *Query) Compose(f *rows.Finder, state *snapshot.State, s *snapshot.Snaps
 		q.c = new(composer)
 	}
 	*q.c = composer{Finder: f, Query: q, state: state, s: s, wait: wait}
-	err := endpoints[q.Endpoint].answer(q.c)
+	if q.c.prepare(); q.c.err == nil {
+		endpoints[q.Endpoint].answer(q.c)
+	}
 	f.Bill.Settle(q.c.visited)
+	err := q.c.err
 	*q.c = composer{} // its rows and keys are in shards
 	clear(q.coins[:cap(q.coins)])
 	clear(q.rates[:cap(q.rates)])
 	return err
+}
+
+// prepare finds the currencies and coins that are asked for.
+func (c *composer) prepare() {
+	c.names = c.names[:0]
+	c.askedRates()
+	c.named()
+	if c.Endpoint.aboutOne() && len(c.coins) == 0 {
+		c.fail(errNoCoin)
+	}
+}
+
+// fail notes an error. From then on no row is found, and what is composed is not sent.
+func (c *composer) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// grow makes room for a body that is n bytes longer.
+func (c *composer) grow(n int) {
+	if c.err == nil {
+		c.fail(c.Grow(n))
+	}
 }
 
 // add appends texts to the body.
@@ -178,112 +206,124 @@ func rateIn(row []byte) rate {
 func (r *rate) known() bool { return r.usd.places >= 0 && !r.usd.v.IsZero() }
 
 // eachRate calls do with all currencies and their rows.
-func (c *composer) eachRate(do func(r rate, row []byte)) error {
+func (c *composer) eachRate(do func(r rate, row []byte)) {
 	known := func(row, _ []byte) {
 		if r := rateIn(row); r.known() {
 			do(r, row)
 		}
 	}
 	if v := c.s.CoinView(snapshot.Rates); v != nil {
-		return c.each(v, known)
+		c.each(v, known)
+	} else {
+		known(dollarRow, nil)
 	}
-	known(dollarRow, nil)
-	return nil
 }
 
 // each calls do with the rows of a view, and their tails.
-func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) error {
+func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) {
 	var at rows.Cursor
-	for row := range v.Rows {
-		s, i, err := c.At(&at, v, row)
-		if err != nil {
-			return err
+	for i := 0; i < v.Rows && c.err == nil; i++ {
+		if _, row, tail := c.row(&at, v, i); row != nil {
+			do(row, tail)
 		}
-		do(s.Row(i), s.Tail(i))
 	}
-	return nil
 }
 
 // list appends an array with what element appends for each row of a view, if there is one.
-func (c *composer) list(v *snapshot.View, element func(row, tail []byte)) (err error) {
+func (c *composer) list(v *snapshot.View, element func(row, tail []byte)) {
 	c.add("[")
 	if v != nil {
-		err = c.each(v, func(row, tail []byte) {
+		c.each(v, func(row, tail []byte) {
 			c.comma()
 			element(row, tail)
 		})
 	}
 	c.add("]")
-	return err
 }
 
 // allRates makes c.rates all currencies.
-func (c *composer) allRates() error {
+func (c *composer) allRates() {
 	c.rates = c.rates[:0]
-	return c.eachRate(func(r rate, _ []byte) { c.rates = append(c.rates, r) })
+	c.eachRate(func(r rate, _ []byte) { c.rates = append(c.rates, r) })
 }
 
 // askedRates makes c.rates the currencies that are asked for.
-func (c *composer) askedRates() error {
+func (c *composer) askedRates() {
 	c.rates = c.rates[:0]
 	for _, code := range c.codes {
-		r, err := c.rateOf(code)
-		switch {
-		case err != nil:
-			return err
-		case !r.known():
-			return errCurrency
+		r := c.rateOf(code)
+		if !r.known() {
+			c.fail(errCurrency)
 		}
 		c.rates = append(c.rates, r)
 	}
-	return nil
 }
 
 // rateOf returns a rate by binary search: they stand in the order of their codes.
-func (c *composer) rateOf(code []byte) (rate, error) {
+func (c *composer) rateOf(code []byte) (r rate) {
 	if string(code) == "usd" {
-		return rate{code, one, true}, nil
+		return rate{code, one, true}
 	}
 	v := c.s.CoinView(snapshot.Rates)
 	if v == nil {
-		return rate{}, nil
+		return r
 	}
 	var at rows.Cursor
 	for low, high := 0, v.Rows; low < high; {
-		row := int(uint(low+high) / 2)
-		s, i, err := c.At(&at, v, row)
-		if err != nil {
-			return rate{}, err
-		}
-		have := textOf(s.Row(i), codeKey)
+		middle := int(uint(low+high) / 2)
+		_, row, _ := c.row(&at, v, middle)
+		have := textOf(row, codeKey)
 		switch n := bytes.Compare(have[1:len(have)-1], code); {
 		case n < 0:
-			low = row + 1
+			low = middle + 1
 		case n > 0:
-			high = row
+			high = middle
 		default:
-			return rateIn(s.Row(i)), nil
+			return rateIn(row)
 		}
 	}
-	return rate{}, nil
+	return r
+}
+
+// row returns a row of a view, and its tail; nil: there was an error.
+func (c *composer) row(at *rows.Cursor, v *snapshot.View, i int) (id uint64, row, tail []byte) {
+	if c.err != nil {
+		return 0, nil, nil
+	}
+	s, i, err := c.At(at, v, i)
+	if err != nil {
+		c.fail(err)
+		return 0, nil, nil
+	}
+	return s.ID(i), s.Row(i), s.Tail(i)
 }
 
 // rowByID returns the row with id in a view by id, and its tail; nil: there is none.
-func (c *composer) rowByID(at *rows.Cursor, v *snapshot.View, id uint64) (row, tail []byte, err error) {
-	if v == nil {
-		return nil, nil, nil
+func (c *composer) rowByID(at *rows.Cursor, v *snapshot.View, id uint64) (row, tail []byte) {
+	if v == nil || c.err != nil {
+		return nil, nil
 	}
 	s, i, ok, err := c.ByID(at, v, id)
-	if err != nil || !ok {
-		return nil, nil, err
+	if c.fail(err); err != nil || !ok {
+		return nil, nil
 	}
-	return s.Row(i), s.Tail(i), nil
+	return s.Row(i), s.Tail(i)
+}
+
+// rowsByKey returns the rows of a view with a key, from start to end.
+func (c *composer) rowsByKey(v *snapshot.View, key []byte) (start, end int) {
+	if v == nil || c.err != nil {
+		return 0, 0
+	}
+	start, end, err := c.ByKey(&c.byText, v, key)
+	c.fail(err)
+	return start, end
 }
 
 // quote returns the row of /quotes of an asset; nil: it has none.
-func (c *composer) quote(id uint64) ([]byte, error) {
-	row, _, err := c.rowByID(&c.quotes, c.s.View(query.Quotes, query.SortID), id)
-	return row, err
+func (c *composer) quote(id uint64) []byte {
+	row, _ := c.rowByID(&c.quotes, c.s.View(query.Quotes, query.SortID), id)
+	return row
 }
 
 // figures are those of artifacts.Figures.
@@ -297,34 +337,28 @@ const (
 	maximum
 )
 
-func (c *composer) figuresOf(id uint64) (f figures, err error) {
-	row, _, err := c.rowByID(&c.figures, c.s.CoinView(snapshot.Figures), id)
-	if row != nil {
+func (c *composer) figuresOf(id uint64) (f figures) {
+	if row, _ := c.rowByID(&c.figures, c.s.CoinView(snapshot.Figures), id); row != nil {
 		f = artifacts.Figures(row)
 	}
-	return f, err
+	return f
 }
 
 // asset returns the row of /assets of an asset, and its tail.
-func (c *composer) asset(id uint64) (row, tail []byte, err error) {
+func (c *composer) asset(id uint64) (row, tail []byte) {
 	return c.rowByID(&c.listed, c.s.View(query.Assets, query.SortID), id)
 }
 
 // named makes c.coins the assets that the request names, at most maxValues.
-func (c *composer) named() error {
+func (c *composer) named() {
 	c.coins = c.coins[:0]
 	for _, value := range c.values {
-		var err error
 		if c.by == addresses {
-			err = c.namedAt(value)
+			c.namedAt(value)
 		} else {
-			err = c.namedAs(value)
-		}
-		if err != nil {
-			return err
+			c.namedAs(value)
 		}
 	}
-	return nil
 }
 
 // key returns a text as JSON.
@@ -335,67 +369,46 @@ func (c *composer) key(text []byte) []byte {
 }
 
 // namedAt adds the asset with a contract.
-func (c *composer) namedAt(address []byte) error {
+func (c *composer) namedAt(address []byte) {
 	v := c.s.CoinView(snapshot.Contracts)
-	if v == nil {
-		return nil
-	}
 	c.folded = artifacts.AppendContractKey(c.folded[:0], string(c.path[0]), address)
-	start, end, err := c.ByKey(&c.byText, v, c.folded)
-	if err != nil {
-		return err
-	}
+	start, end := c.rowsByKey(v, c.folded)
 	// What the asset's platforms have: no text has unescaped quotes.
 	key := c.key(address)
 	c.folded = append(append(artifacts.AppendString(c.folded[:0], c.path[0]), ':'), key...)
-	for row := start; row < end; row++ {
-		s, i, err := c.At(&c.byText, v, row)
-		if err != nil {
-			return err
-		}
-		_, tail, err := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), s.ID(i))
-		if err != nil {
-			return err
-		}
-		if bytes.Contains(tail, c.folded) {
-			c.coins = append(c.coins, coin{s.ID(i), key})
+	for i := start; i < end; i++ {
+		id, _, _ := c.row(&c.byText, v, i)
+		if _, tail := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id); bytes.Contains(tail, c.folded) {
+			c.coins = append(c.coins, coin{id, key})
 			break
 		}
 	}
-	return nil
 }
 
 // namedAs adds the assets with a slug, name or symbol. Of several with one name or symbol it is that
 // of the best rank, unless all are asked for.
-func (c *composer) namedAs(value []byte) error {
+func (c *composer) namedAs(value []byte) {
 	v := c.s.View(query.Assets, [...]query.Sort{ids: query.SortSlug, names: query.SortName, symbols: query.SortSymbol}[c.by])
 	if v == nil {
-		return rows.ErrNoView
+		c.fail(rows.ErrNoView)
 	}
 	c.folded = artifacts.AppendFold(c.folded[:0], value)
-	start, end, err := c.ByKey(&c.byText, v, c.folded)
-	if err != nil {
-		return err
-	}
+	start, end := c.rowsByKey(v, c.folded)
 	if c.visited += end - start; end-start > 1 && !c.Bill.Visit(end-start) {
-		return rows.ErrLimited
+		c.fail(rows.ErrLimited)
 	}
 	var best coin
 	bestRank := uint64(0)
-	for row := start; row < end; row++ {
-		s, i, err := c.At(&c.byText, v, row)
-		if err != nil {
-			return err
-		}
-		text, id := s.Row(i), s.ID(i)
-		switch slug := textOf(text, slugKey); {
+	for i := start; i < end && c.err == nil; i++ {
+		id, row, _ := c.row(&c.byText, v, i)
+		switch slug := textOf(row, slugKey); {
 		case c.by == ids && !isText(slug, value, &c.folded):
 		case c.by == ids || c.flags.has(tokens):
 			if len(c.coins) < maxValues {
 				c.coins = append(c.coins, coin{id, slug})
 			}
 		default: // a rank of 0 is the last
-			if rank := rankOf(text, id); best.id == 0 || rank-1 < bestRank-1 {
+			if rank := rankOf(row, id); best.id == 0 || rank-1 < bestRank-1 {
 				best.id, bestRank = id, rank
 			}
 		}
@@ -404,12 +417,11 @@ func (c *composer) namedAs(value []byte) error {
 		best.key = c.key(value)
 		c.coins = append(c.coins, best)
 	}
-	return nil
 }
 
 // rankOf returns the rank in a row of /assets; 0: it has none.
 func rankOf(row []byte, id uint64) uint64 {
-	rest, ok := bytes.CutPrefix(row[artifacts.IDEnd(id):], []byte(`,"rank":`))
+	rest, ok := bytes.CutPrefix(row[min(artifacts.IDEnd(id), len(row)):], []byte(`,"rank":`))
 	if !ok {
 		return 0
 	}
@@ -417,23 +429,11 @@ func rankOf(row []byte, id uint64) uint64 {
 }
 
 // simplePrice answers /simple/price and /simple/token_price/{platform}.
-func (c *composer) simplePrice() error {
-	c.names = c.names[:0]
-	if err := c.askedRates(); err != nil {
-		return err
-	}
-	if err := c.named(); err != nil {
-		return err
-	}
-	if err := c.Grow(len(c.coins) * (120 + len(c.rates)*40*(1+len(simpleFigures)))); err != nil {
-		return err
-	}
+func (c *composer) simplePrice() {
+	c.grow(len(c.coins) * (120 + len(c.rates)*40*(1+len(simpleFigures))))
 	c.add("{")
 	for i := range c.coins {
-		quote, err := c.quote(c.coins[i].id)
-		if err != nil {
-			return err
-		}
+		quote := c.quote(c.coins[i].id)
 		c.comma()
 		c.field("", c.coins[i].key)
 		c.add(":{")
@@ -443,7 +443,6 @@ func (c *composer) simplePrice() error {
 		c.add("}")
 	}
 	c.add("}")
-	return nil
 }
 
 // simpleFigures are those beside the price.
@@ -488,25 +487,21 @@ func (c *composer) simpleFigures(quote []byte) {
 }
 
 // currencies answers /simple/supported_vs_currencies.
-func (c *composer) currencies() error {
+func (c *composer) currencies() {
 	c.add("[")
-	err := c.eachRate(func(_ rate, row []byte) {
+	c.eachRate(func(_ rate, row []byte) {
 		c.comma()
 		c.texts(row, "", codeKey)
 	})
 	c.add("]")
-	return err
 }
 
 // exchangeRates answers /exchange_rates: what one bitcoin is worth.
-func (c *composer) exchangeRates() error {
-	bitcoin, err := c.rateOf([]byte("btc"))
-	if err != nil {
-		return err
-	}
+func (c *composer) exchangeRates() {
+	bitcoin := c.rateOf([]byte("btc"))
 	c.add(`{"rates":{`)
 	if bitcoin.known() {
-		err = c.eachRate(func(r rate, row []byte) {
+		c.eachRate(func(r rate, row []byte) {
 			from := len(c.Body)
 			c.comma()
 			c.texts(row, "", codeKey, `:{"name":`, nameKey, `,"unit":`, `,"unit":`)
@@ -521,5 +516,4 @@ func (c *composer) exchangeRates() error {
 		})
 	}
 	c.add("}}")
-	return err
 }

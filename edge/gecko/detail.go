@@ -1,42 +1,22 @@
 package gecko
 
 import (
+	"bytes"
+
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/snapshot"
 )
 
-// theCoin returns the asset that the path names.
-func (c *composer) theCoin() (uint64, error) {
-	c.names = c.names[:0]
-	if err := c.named(); err != nil {
-		return 0, err
-	}
-	if len(c.coins) == 0 {
-		return 0, errNoCoin
-	}
-	return c.coins[0].id, nil
-}
-
 // coin answers /coins/{id} and /coins/{platform}/contract/{address}.
-func (c *composer) coin() error {
-	id, err := c.theCoin()
-	if err != nil {
-		return err
-	}
-	row, links, err := c.asset(id)
-	if err != nil {
-		return err
-	}
+func (c *composer) coin() {
+	id := c.coins[0].id
+	row, links := c.asset(id)
 	c.identity(row)
 	c.texts(row, `,"web_slug":`, slugKey)
-	if err := c.platformsOf(id); err != nil {
-		return err
-	}
+	c.platformsOf(id)
 	c.add(`,"block_time_in_minutes":0,"hashing_algorithm":null`)
-	if err := c.groupsOf(id); err != nil {
-		return err
-	}
+	c.groupsOf(id)
 	c.add(`,"preview_listing":false,"public_notice":null,"additional_notices":[],"has_supply_breakdown":false,` +
 		`"localization":{},"description":{}`)
 	c.links(row, links)
@@ -51,14 +31,11 @@ func (c *composer) coin() error {
 	c.rank(`,"market_cap_rank":`, rank)
 	c.add(`,"market_cap_rank_with_rehypothecated":null`)
 	if c.flags.has(marketData) {
-		if err := c.marketData(id, rank); err != nil {
-			return err
-		}
+		c.marketData(id, rank)
 	}
 	c.add(`,"community_data":{},"developer_data":{},"status_updates":[]`)
 	c.updated(`,"last_updated":`)
 	c.add(`,"tickers":[]}`)
-	return nil
 }
 
 // identity begins an object with what names an asset.
@@ -81,11 +58,8 @@ func (c *composer) image(row []byte) {
 var empty = []byte("{}")
 
 // platformsOf appends where an asset has contracts.
-func (c *composer) platformsOf(id uint64) error {
-	_, tail, err := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id)
-	if err != nil {
-		return err
-	}
+func (c *composer) platformsOf(id uint64) {
+	_, tail := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id)
 	object := empty
 	if tail != nil {
 		object = artifacts.CoinPlatforms(tail)
@@ -106,23 +80,16 @@ func (c *composer) platformsOf(id uint64) error {
 		c.add("}")
 	}
 	c.add(`}`)
-	return nil
 }
 
 // groupsOf appends the categories of an asset.
-func (c *composer) groupsOf(id uint64) error {
-	_, tail, err := c.rowByID(&c.prices, c.s.View(query.Markets, query.SortID), id)
-	if err != nil {
-		return err
-	}
+func (c *composer) groupsOf(id uint64) {
+	_, tail := c.rowByID(&c.prices, c.s.View(query.Markets, query.SortID), id)
 	from := len(c.names) // of the details
 	c.add(`,"categories":[`)
 	slugs := after(tail, `"categories":`)
 	for slug, rest := nextText(slugs); slug != nil; slug, rest = nextText(rest) {
-		group, err := c.category(unescaped(slug))
-		if err != nil {
-			return err
-		}
+		group := c.category(unescaped(slug))
 		if group == nil {
 			continue
 		}
@@ -137,26 +104,21 @@ func (c *composer) groupsOf(id uint64) error {
 		c.put(`,"categories_details":[`, c.names[min(from+1, len(c.names)):])
 		c.add("]")
 	}
-	return nil
 }
 
 // category returns the row of a listed category; nil: there is none.
-func (c *composer) category(slug []byte) ([]byte, error) {
+func (c *composer) category(slug []byte) []byte {
 	v := c.s.View(query.Categories, query.SortSlug)
 	c.folded = artifacts.AppendFold(c.folded[:0], slug)
-	start, end, err := c.ByKey(&c.byText, v, c.folded)
-	if err != nil || start == end {
-		return nil, err
+	start, end := c.rowsByKey(v, c.folded)
+	if start == end {
+		return nil
 	}
-	s, i, err := c.At(&c.byText, v, start)
-	if err != nil {
-		return nil, err
-	}
-	row := s.Row(i)
+	_, row, _ := c.row(&c.byText, v, start)
 	if !isText(textOf(row, slugKey), slug, &c.folded) {
-		return nil, nil
+		return nil
 	}
-	return row, nil
+	return row
 }
 
 func (c *composer) links(row, tail []byte) {
@@ -165,8 +127,7 @@ func (c *composer) links(row, tail []byte) {
 		c.field("", website)
 	}
 	c.texts(tail, `],"whitepaper":`, `,"whitepaper":`)
-	explorers := after(row, `,"explorers":`)
-	c.field(`,"blockchain_site":`, explorers[:len(explorers)-1])
+	c.field(`,"blockchain_site":`, bytes.TrimSuffix(after(row, `,"explorers":`), []byte("}")))
 	c.add(`,"official_forum_url":[],"chat_url":[],"announcement_url":[],"snapshot_url":null,` +
 		`"twitter_screen_name":"","facebook_username":"","bitcointalk_thread_identifier":null,` +
 		`"telegram_channel_identifier":"","subreddit_url":"","repos_url":{"github":[],"bitbucket":[]}}`)
@@ -179,21 +140,11 @@ const unknown = `,"high_24h":{},"low_24h":{},"ath":{},"ath_change_percentage":{}
 	`"price_change_percentage_60d_in_currency":{},"price_change_percentage_200d_in_currency":{}`
 
 // marketData appends an asset's figures.
-func (c *composer) marketData(id, rank uint64) error {
-	if err := c.allRates(); err != nil {
-		return err
-	}
-	quote, err := c.quote(id)
-	if err != nil {
-		return err
-	}
-	figures, err := c.figuresOf(id)
-	if err != nil {
-		return err
-	}
-	if err := c.Grow(4096 + len(c.rates)*200); err != nil {
-		return err
-	}
+func (c *composer) marketData(id, rank uint64) {
+	c.allRates()
+	quote := c.quote(id)
+	figures := c.figuresOf(id)
+	c.grow(4096 + len(c.rates)*200)
 	quote = after(quote, logoKey)
 	price := digitsOf(quote, priceKey)
 	c.add(`,"market_data":{`)
@@ -236,11 +187,8 @@ func (c *composer) marketData(id, rank uint64) error {
 	c.updated(`,"last_updated":`)
 	if c.flags.has(sparkline) {
 		c.add(`,"sparkline_7d":[`)
-		if err := c.sparkline(id, &rate{usd: one, dollars: true}); err != nil {
-			return err
-		}
+		c.sparkline(id, &rate{usd: one, dollars: true})
 		c.add(`]`)
 	}
 	c.add(`}`)
-	return nil
 }

@@ -52,7 +52,7 @@ const (
 // endpoints are the paths, a more special one before one that covers it.
 var endpoints = [Endpoints]struct {
 	path     string // {…} stands for any element
-	answer   func(*composer) error
+	answer   func(*composer)
 	reads    paramSet
 	requires param
 	whole    bool // it has a whole collection
@@ -100,6 +100,9 @@ var routes = func() (list [Endpoints]string) {
 	}
 	return list
 }()
+
+// aboutOne: the endpoint's path names a coin.
+func (e Endpoint) aboutOne() bool { return e >= Coin && e <= ContractRange }
 
 // Name returns the endpoint's name in metrics and logs.
 func (e Endpoint) Name() string { return routes[e] }

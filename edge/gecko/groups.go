@@ -11,7 +11,7 @@ import (
 )
 
 // categories answers /coins/categories and /coins/categories/list.
-func (c *composer) categories() error {
+func (c *composer) categories() {
 	byID := c.s.View(query.Categories, query.SortID)
 	by, desc := query.SortID, false
 	if c.Endpoint == Categories {
@@ -23,16 +23,16 @@ func (c *composer) categories() error {
 		}
 	}
 	c.ask(query.Categories, by, desc, max(byID.Rows, 1), 1)
-	return c.items(128, func(item []byte, id uint64) error { // for it and its best coins
+	c.items(128, func(item []byte, id uint64) { // for it and its best coins
 		if c.Endpoint == CategoriesList {
 			c.texts(item, `{"category_id":`, slugKey, `,"name":`, nameKey)
 			c.add("}")
-			return nil
+			return
 		}
 		c.texts(item, `{"id":`, slugKey, `,"name":`, nameKey)
 		c.field(`,"market_cap":`, digitsOf(item, `{"market_cap":`))
 		c.add(`,"market_cap_change_24h":0,"content":""`)
-		leaders, _, err := c.rowByID(&c.prices, c.s.CoinView(snapshot.Leaders), id)
+		leaders, _ := c.rowByID(&c.prices, c.s.CoinView(snapshot.Leaders), id)
 		if rest := after(leaders, `,"top_3_coins_id":`); rest != nil {
 			c.field(`,"top_3_coins_id":`, rest[:len(rest)-1]) // without the row's brace
 		} else {
@@ -41,37 +41,32 @@ func (c *composer) categories() error {
 		c.field(`,"volume_24h":`, digitsOf(item, `,"volume_24h":`))
 		c.updated(`,"updated_at":`)
 		c.add("}")
-		return err
 	})
 }
 
 // assetPlatforms answers /asset_platforms: the items stand in the snapshot as they are answered.
-func (c *composer) assetPlatforms() error {
-	return c.list(c.s.CoinView(snapshot.Platforms), func(row, _ []byte) { c.put("", artifacts.CoinItem(row)) })
+func (c *composer) assetPlatforms() {
+	c.list(c.s.CoinView(snapshot.Platforms), func(row, _ []byte) { c.put("", artifacts.CoinItem(row)) })
 }
 
 // exchangesList answers /exchanges/list.
-func (c *composer) exchangesList() error {
-	return c.list(c.s.View(query.Exchanges, query.SortID), func(row, _ []byte) {
+func (c *composer) exchangesList() {
+	c.list(c.s.View(query.Exchanges, query.SortID), func(row, _ []byte) {
 		c.texts(row, `{"id":`, slugKey, `,"name":`, nameKey)
 		c.add("}")
 	})
 }
 
 // exchanges answers /exchanges, by volume.
-func (c *composer) exchanges() error {
-	bitcoin, err := c.rateOf([]byte("btc"))
-	if err != nil {
-		return err
-	}
+func (c *composer) exchanges() {
+	bitcoin := c.rateOf([]byte("btc"))
 	c.ask(query.Exchanges, query.SortVolume, true, c.perPage, c.page)
-	return c.items(512, func(item []byte, _ uint64) error {
+	c.items(512, func(item []byte, _ uint64) {
 		c.texts(item, `{"id":`, slugKey, `,"name":`, nameKey,
 			`,"year_established":null,"country":null,"description":"","url":`, `{"website":`, `,"image":`, logoKey)
 		c.add(`,"has_trading_incentive":false,"trust_score":null,"trust_score_rank":null`)
 		c.inBitcoin(`,"trade_volume_24h_btc":`, digitsOf(item, `{"volume_24h":`), &bitcoin, "0")
 		c.add("}")
-		return nil
 	})
 }
 
@@ -85,33 +80,25 @@ func (c *composer) inBitcoin(name string, dollars []byte, bitcoin *rate, unknown
 }
 
 // search answers /search: coins, by the rules of our own search.
-func (c *composer) search() error {
+func (c *composer) search() {
 	c.add(`{"coins":`)
-	err := c.items(512, func(item []byte, id uint64) error {
+	c.items(512, func(item []byte, id uint64) {
 		c.texts(item, `{"id":`, slugKey, `,"name":`, nameKey, `,"api_symbol":`, slugKey, `,"symbol":`, symbolKey)
 		c.rank(`,"market_cap_rank":`, rankOf(item, id))
 		c.texts(item, `,"thumb":`, logoKey, `,"large":`, logoKey)
 		c.add("}")
-		return nil
 	})
 	c.add(`,"exchanges":[],"icos":[],"categories":[],"nfts":[]}`)
-	return err
 }
 
 // trending answers /search/trending.
-func (c *composer) trending() error {
-	bitcoin, err := c.rateOf([]byte("btc"))
-	if err != nil {
-		return err
-	}
+func (c *composer) trending() {
+	bitcoin := c.rateOf([]byte("btc"))
 	c.ask(query.Trending, query.SortBoard, false, 0, 1)
 	c.add(`{"coins":`)
 	score := int64(0)
-	err = c.items(1024, func(item []byte, id uint64) error {
-		row, _, err := c.asset(id)
-		if err != nil {
-			return err
-		}
+	c.items(1024, func(item []byte, id uint64) {
+		row, _ := c.asset(id)
 		quote := after(item, logoKey)
 		price, worth, volume := digitsOf(quote, priceKey), digitsOf(quote, capKey), digitsOf(quote, volumeKey)
 		c.texts(item, `{"item":{"id":`, slugKey)
@@ -130,20 +117,16 @@ func (c *composer) trending() error {
 		c.inBitcoin(`","total_volume_btc":"`, volume, &bitcoin, "")
 		c.add(`","sparkline":"","content":null}}}`)
 		score++
-		return nil
 	})
 	c.add(`,"nfts":[],"categories":[]}`)
-	return err
 }
 
 // leading is how many coins' shares of the total market cap are answered.
 const leading = 10
 
 // global answers /global.
-func (c *composer) global() error {
-	if err := c.allRates(); err != nil {
-		return err
-	}
+func (c *composer) global() {
+	c.allRates()
 	g := &c.s.Global
 	c.integer(`{"data":{"active_cryptocurrencies":`, int64(g.ActiveAssets))
 	c.integer(`,"upcoming_icos":0,"ongoing_icos":0,"ended_icos":0,"markets":`,
@@ -152,9 +135,7 @@ func (c *composer) global() error {
 	c.dollarsInAll(`,"total_market_cap":`, total)
 	c.dollarsInAll(`,"total_volume":`, []byte(g.TotalVolume24h))
 	c.add(`,"market_cap_percentage":{`)
-	if err := c.shares(total); err != nil {
-		return err
-	}
+	c.shares(total)
 	change, ok := "", false
 	if c.state != nil {
 		change, ok = reply.Change(c.state, c.s)
@@ -165,31 +146,24 @@ func (c *composer) global() error {
 	c.add(`},"market_cap_change_percentage_24h_usd":`, change)
 	c.integer(`,"volume_change_percentage_24h_usd":0,"updated_at":`, c.s.Time.Unix())
 	c.add("}}")
-	return nil
 }
 
 // shares appends the percentages of the coins with the best ranks, by symbol in lower case; of several
 // coins with one symbol that of the best rank.
-func (c *composer) shares(total []byte) error {
+func (c *composer) shares(total []byte) {
 	var all number
 	v := c.s.View(query.Markets, query.SortRank)
 	if v == nil || !all.parse(total) || all.v.IsZero() {
-		return nil
+		return
 	}
 	all.places += 2 // percent
 	var seen [][]byte
 	for row := range min(leading, v.Rows) {
-		s, i, err := c.At(&c.listed, v, row)
-		if err != nil {
-			return err
-		}
-		quote, err := c.quote(s.ID(i))
-		if err != nil {
-			return err
-		}
+		id, listed, _ := c.row(&c.listed, v, row)
+		quote := c.quote(id)
 		symbol := bytes.ToLower(textOf(quote, symbolKey))
 		var worth number
-		if artifacts.SearchRank(s.Row(i)) == 0 || !worth.parse(digitsOf(quote, capKey)) ||
+		if listed == nil || artifacts.SearchRank(listed) == 0 || !worth.parse(digitsOf(quote, capKey)) ||
 			slices.ContainsFunc(seen, func(s []byte) bool { return string(s) == string(symbol) }) {
 			continue
 		}
@@ -202,7 +176,6 @@ func (c *composer) shares(total []byte) error {
 			c.Body = c.Body[:from]
 		}
 	}
-	return nil
 }
 
 // percentPlaces are the decimals of percentages.

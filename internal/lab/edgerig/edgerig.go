@@ -19,6 +19,7 @@ import (
 type Rig struct {
 	Refresher *snapshot.Refresher
 	Cache     *shards.Cache
+	Dir       string // of the disk copy
 	// Freeze ends refreshing; shards and answers stay.
 	Freeze func()
 }
@@ -27,10 +28,10 @@ type Rig struct {
 // it.
 func New(tb testing.TB, store artifacts.Reader, shardMemory, responseMemory int64) *Rig {
 	tb.Helper()
-	cache := must.Get(shards.New(shards.Config{
-		Store: store, Memory: shardMemory, Dir: tb.TempDir(), Wait: time.Minute}))(tb)
+	dir := tb.TempDir()
+	cache := must.Get(shards.New(shards.Config{Store: store, Memory: shardMemory, Dir: dir, Wait: time.Minute}))(tb)
 	tb.Cleanup(cache.Close)
-	return &Rig{Cache: cache, Refresher: snapshot.NewRefresher(snapshot.Config{
+	return &Rig{Cache: cache, Dir: dir, Refresher: snapshot.NewRefresher(snapshot.Config{
 		Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: responseMemory, Coins: true,
 	})}
 }
