@@ -1,4 +1,4 @@
-// Command go calls all that go-gecko offers and COINGECKO.md lists, and prints each answer as a line of JSON.
+// Command go has a client for CoinGecko call all that it offers and COINGECKO.md lists, and prints each answer as a line of JSON.
 package main
 
 import (
@@ -7,11 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-
-	gecko "github.com/superoo7/go-gecko/v3"
 )
 
-// redirect sends what goes to api.coingecko.com to base, with a key: the client knows neither.
+// redirect sends what goes to api.coingecko.com to base, with a key: one client knows neither.
 type redirect struct {
 	base *url.URL
 	key  string
@@ -34,21 +32,15 @@ func show(answer any, err error) {
 }
 
 func main() {
-	base, err := url.Parse(os.Args[1])
+	base, err := url.Parse(os.Args[2])
 	if err != nil {
 		log.Fatal(err)
 	}
-	coin := os.Args[3]
-	client := gecko.NewClient(&http.Client{Transport: redirect{base, os.Args[2]}})
-	show(client.Ping())
-	show(client.SimplePrice([]string{coin}, []string{"usd", "eur"}))
-	show(client.SimpleSupportedVSCurrencies())
-	show(client.ExchangeRates())
-	show(client.CoinsList())
-	show(client.CoinsMarket("eur", []string{coin}, "market_cap_asc", 50, 1, true, []string{"1h", "24h", "7d", "1y"}))
-	// Without the sparkline, which is an object here and a list in the published shape.
-	show(client.CoinsID(coin, false, false, true, false, false, false))
-	show(client.CoinsIDMarketChart(coin, "usd", "7"))
-	show(client.CoinsIDHistory(coin, "20-11-2026", false))
-	show(client.Global())
+	through := &http.Client{Transport: redirect{base, os.Args[3]}}
+	coin, category, platform, address := os.Args[4], os.Args[7], os.Args[8], os.Args[9]
+	if os.Args[1] == "go-gecko" {
+		goGecko(through, coin)
+	} else {
+		goingecko(through, os.Args[3], coin, category, platform, address)
+	}
 }
