@@ -87,37 +87,3 @@ func TestKeys(t *testing.T) {
 		}
 	}
 }
-
-func TestRefusals(t *testing.T) {
-	many := strings.Repeat("a,", 501)
-	for target, want := range map[string]string{
-		"simple/price?ids=a":                                          "Missing parameter vs_currencies",
-		"simple/price?vs_currencies=usd":                              "Missing parameter ids, names or symbols",
-		"simple/price?ids=" + many + "&vs_currencies=usd":             "ids: more than 500 elements",
-		"simple/price?ids=a&vs_currencies=usd&precision=19":           errPrecision.Message,
-		"simple/price?ids=a&vs_currencies=,":                          errCurrency.Message,
-		"simple/price?ids=a&vs_currencies=usd&include_24hr_vol=maybe": "include_24hr_vol: not true or false",
-		"simple/price?symbols=a&vs_currencies=usd&include_tokens=x":   errTokens.Message,
-		"simple/token_price/e?vs_currencies=usd":                      "Missing parameter contract_addresses",
-		"coins/markets":                                               "Missing parameter vs_currency",
-		"coins/markets?vs_currency=usd,eur":                           errCurrency.Message,
-		"coins/markets?vs_currency=usd&per_page=251":                  errPerPage.Message,
-		"coins/markets?vs_currency=usd&page=0":                        errPage.Message,
-		"coins/markets?vs_currency=usd&order=rank":                    errOrder.Message,
-		"coins/markets?vs_currency=usd&price_change_percentage=2h":    errChanges.Message,
-		"coins/a/market_chart?vs_currency=usd&days=0":                 errDays.Message,
-		"coins/a/market_chart?vs_currency=usd&days=1&interval=week":   errInterval.Message,
-		"coins/a/market_chart/range?vs_currency=usd&from=2&to=1":      errTimes.Message,
-		"coins/a/market_chart/range?vs_currency=usd&from=2":           "Missing parameter to",
-		"coins/a/market_chart/range?vs_currency=usd&from=2&to=1970-1": errTimes.Message,
-		"coins/a/history?date=01-2025-01":                             errDate.Message,
-		"search?query=+":                                              errText.Message,
-	} {
-		path, raw, _ := strings.Cut(target, "?")
-		e, _ := EndpointAt([]byte(path))
-		var q Query
-		if err := q.Parse(e, []byte(path), []byte(raw)); err == nil || err.Message != want {
-			t.Errorf("%.80s: %v, want %q", target, err, want)
-		}
-	}
-}

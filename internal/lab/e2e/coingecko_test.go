@@ -263,6 +263,20 @@ func FuzzCoinGecko(f *testing.F) {
 		"coins/zero%00/contract/So2", "coins/zero/contract/%00So2", "coins/list?include_platform=true",
 		"coins/categories?order=name_asc", "exchanges?per_page=1&page=2",
 		"search?query=bitc", "search/trending", "global", "exchange_rates", "asset_platforms", "ping", "",
+		// Each mistake alone.
+		"simple/price?ids=a", "simple/price?vs_currencies=usd", "simple/price?ids=a&vs_currencies=usd&precision=19",
+		"simple/price?ids=a&vs_currencies=,", "simple/price?ids=a&vs_currencies=usd&include_24hr_vol=maybe",
+		"simple/price?symbols=a&vs_currencies=usd&include_tokens=x", "simple/token_price/e?vs_currencies=usd",
+		"coins/markets", "coins/markets?vs_currency=usd,eur", "coins/markets?vs_currency=usd&per_page=251",
+		"coins/markets?vs_currency=usd&page=0", "coins/markets?vs_currency=usd&order=rank",
+		"coins/markets?vs_currency=usd&price_change_percentage=2h",
+		"coins/markets?vs_currency=usd&price_change_percentage=" + strings.Repeat("1h,", 501),
+		"coins/bitcoin/market_chart?vs_currency=usd&days=0", "coins/bitcoin/market_chart?vs_currency=usd",
+		"coins/bitcoin/market_chart?vs_currency=usd&days=1&interval=week",
+		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2&to=1",
+		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2",
+		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2&to=1970-1",
+		"coins/bitcoin/history?date=01-2025-01", "search?query=+", "search",
 	} {
 		f.Add(target)
 	}
