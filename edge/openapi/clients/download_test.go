@@ -29,8 +29,9 @@ func TestDownload(t *testing.T) {
 	list, _, err := artifacts.ReadFileList(t.Context(), store, &set.Sets[0])
 	must.OK(t, err)
 	const most = 20_000
-	ranges := 0
+	ranges, asked := 0, 0
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
 		req := must.Get(http.NewRequestWithContext(r.Context(), r.Method, base+r.URL.RequestURI(), nil))(t)
 		req.Header = r.Header.Clone()
 		res := must.Get(http.DefaultClient.Do(req))(t)
@@ -69,7 +70,12 @@ func TestDownload(t *testing.T) {
 		quotes := filepath.Join(folder, "quotes.parquet")
 		whole := must.Get(os.ReadFile(quotes))(t)
 		must.OK(t, os.WriteFile(quotes+".part", whole[:len(whole)-9], 0o600)) // as a killed one leaves it
+		must.OK(t, os.Remove(quotes))
+		asked = 0
 		mirror()
+		if asked != 2 { // the list, and the end of quotes.parquet
+			t.Errorf("%s: %d requests", client, asked)
+		}
 		if left, err := os.Stat(quotes + ".part"); err == nil {
 			t.Errorf("%s: %s stays", client, left.Name())
 		}

@@ -35,12 +35,19 @@ func (c *Client) Files(ctx context.Context) (*Answer[Files], error) {
 	return get[Files](ctx, c, "files", GlobalQuery{})
 }
 
-// Download writes a file to a path. What has arrived is in path.part until the whole file is there
-// and has its digest: a download that was interrupted goes on from there, within this call and in
-// the next one.
+// Download writes a file to a path, unless it is there. What has arrived is in path.part until the
+// whole file is there and has its digest: a download that was interrupted goes on from there, within
+// this call and in the next one.
 func (c *Client) Download(ctx context.Context, f File, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
+	}
+	if have, err := os.Open(path); err == nil {
+		sum := sha256.New()
+		n, err := io.Copy(sum, have)
+		if have.Close(); err == nil && whole(f, n, sum) == nil {
+			return nil
+		}
 	}
 	part, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

@@ -161,12 +161,17 @@ class _Transport(Core):
 
     def _complete(self, file: File, part: str, path: str | os.PathLike[str]) -> None:
         """Checks the digest of part and moves it into its place."""
-        with open(part, "rb") as whole:
-            digest = hashlib.file_digest(whole, "sha256").hexdigest()
-        if digest != file.sha256 or os.path.getsize(part) != file.bytes:
+        if not self._whole(file, part):
             os.remove(part)
-            raise TransportError(f"{file.name} has digest {digest}, want {file.sha256}")
+            raise TransportError(f"{file.name} has another digest than {file.sha256}")
         os.replace(part, path)
+
+    def _whole(self, file: File, path: str | os.PathLike[str]) -> bool:
+        """Whether the file is at path."""
+        if not os.path.exists(path) or os.path.getsize(path) != file.bytes:
+            return False
+        with open(path, "rb") as have:
+            return hashlib.file_digest(have, "sha256").hexdigest() == file.sha256
 
     def close(self) -> None:
         """Closes the connections that are kept open."""
@@ -274,8 +279,10 @@ class Client(_Transport):
         return self._run(self._fetch(Request("/openapi/v1/files", {}, Files)))
 
     def download(self, file: File, path: str | os.PathLike[str]) -> None:
-        """Writes a file to path. What has arrived is in path.part until it is whole and has its digest: an
-        interrupted download goes on from there, within this call and in the next one."""
+        """Writes a file to path, unless it is there. What has arrived is in path.part until it is whole and has its
+        digest: an interrupted download goes on from there, within this call and in the next one."""
+        if self._whole(file, path):
+            return
         part = f"{os.fspath(path)}.part"
         for attempt in count():
             if (wait := self._receive(file, part, attempt)) < 0:
@@ -389,6 +396,8 @@ class AsyncClient(_Transport):
 
     async def download(self, file: File, path: str | os.PathLike[str]) -> None:
         """As Client.download."""
+        if await asyncio.to_thread(self._whole, file, path):
+            return
         part = f"{os.fspath(path)}.part"
         for attempt in count():
             if (wait := await asyncio.to_thread(self._receive, file, part, attempt)) < 0:
