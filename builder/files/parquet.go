@@ -9,14 +9,15 @@ import (
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"github.com/holiman/uint256"
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 )
 
 const (
 	// groupRows are the rows of a row group: the writer holds one, compressed.
 	groupRows = 1 << 18
-	// dayGroupRows are those of a day's prices, which are narrow and many.
-	dayGroupRows = 1 << 22
+	// dayGroupRows are those of a day's prices, which are narrow and many: 16 MiB of prices.
+	dayGroupRows = 1 << 20
 	// batch are the rows that are handed to the writer at once.
 	batch = 1024
 )
@@ -269,6 +270,7 @@ func (w *Writer) market(m *market.GroupMarket) groupMarket {
 }
 
 func newParquet[T any](w *Writer, out io.Writer, rows int64) *parquet.GenericWriter[T] {
+	w.codec.Level = zstd.SpeedFastest
 	return parquet.NewGenericWriter[T](out, parquet.Compression(&w.codec),
 		parquet.MaxRowsPerRowGroup(rows), parquet.CreatedBy("marketdata", "1", "0"), parquet.DataPageVersion(1))
 }
