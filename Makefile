@@ -67,7 +67,7 @@ race: ## the packages with goroutines under the race detector; of builds, those 
 test-deploy: ## check deploy/ with its readers' parsers (a module of its own: downloads Prometheus, Kubernetes' types and others)
 	cd deploy/check && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 ./...
 
-test-files: servers ## DuckDB over the files of an edge on MinIO (a module of its own: downloads DuckDB; mounts them, which takes root)
+test-files: servers ## DuckDB, ClickHouse, polars and rclone with the files of an edge on MinIO (a module of its own: downloads them, but rclone; mounts the files, which takes root)
 	cd internal/lab/duckdb && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
 
 test-release: ## make a release twice, and one of every platform, and hold it against its readers' parsers (a module of its own: downloads nfpm, CycloneDX and others)

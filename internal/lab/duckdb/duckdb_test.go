@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,7 @@ type reader struct {
 	key   string
 	dir   string // where its files are mounted
 	files map[string]*remote
+	minio *testserver.Server
 }
 
 type listed struct {
@@ -66,7 +68,8 @@ func open(t *testing.T, publish func(artifacts.Store)) *reader {
 	}
 	store := must.Get(stores.Open(t.Context(), server.URL("files"), stores.Options{}))(t)
 	publish(store)
-	r := &reader{T: t, key: teststore.Key(t, store, 1_000_000, 1_000_000).Key, files: map[string]*remote{}}
+	r := &reader{T: t, key: teststore.Key(t, store, 1_000_000, 1_000_000).Key, files: map[string]*remote{},
+		minio: server}
 	r.url = testedge.Start(t, testedge.Config{Store: server.URL("files")}).URL
 	var list listed
 	for deadline := time.Now().Add(time.Minute); list.Time == ""; time.Sleep(20 * time.Millisecond) {
@@ -129,8 +132,8 @@ func plain(s string) string {
 	return s
 }
 
-// checkSums compares sums over the files with what the interface says.
-func (r *reader) checkSums() {
+// global are the totals of the market cap and of the volume.
+func (r *reader) global() [2]string {
 	r.Helper()
 	var global struct {
 		Cap    string `json:"total_market_cap"`
@@ -139,7 +142,14 @@ func (r *reader) checkSums() {
 	if err := r.get("/openapi/v1/global", &global); err != nil {
 		r.Fatal(err)
 	}
-	for column, want := range map[string]string{"market_cap": global.Cap, "volume": global.Volume} {
+	return [2]string{global.Cap, global.Volume}
+}
+
+// checkSums compares sums over the files with what the interface says.
+func (r *reader) checkSums() {
+	r.Helper()
+	global := r.global()
+	for column, want := range map[string]string{"market_cap": global[0], "volume": global[1]} {
 		// Of the active assets with a known market cap: these have a rank.
 		got := plain(r.text("SELECT sum(" + column + ") FROM " + r.path("quotes.parquet") + " WHERE rank IS NOT NULL"))
 		if got != want {
@@ -256,17 +266,23 @@ func (r *reader) checkBytes() {
 	}
 }
 
-// checkPage runs the queries of the page about files.
-func (r *reader) checkPage() {
+// blocks are the programs of the page about files: for DuckDB, ClickHouse and polars.
+func (r *reader) blocks() (blocks []string) {
 	r.Helper()
 	page := string(must.Get(openapi.Pages())(r.T)["files.md"])
-	_, block, _ := strings.Cut(page, "```sql\n")
-	block, _, _ = strings.Cut(block, "```")
-	queries := strings.Split(strings.TrimSuffix(strings.TrimSpace(block), ";"), ";")
-	if len(queries) != 3 {
-		r.Fatalf("%d queries", len(queries))
+	for _, m := range regexp.MustCompile("(?s)```(?:sql|js)\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		blocks = append(blocks, m[1])
 	}
-	for _, q := range queries {
+	if len(blocks) != 3 {
+		r.Fatalf("%d blocks", len(blocks))
+	}
+	return blocks
+}
+
+// checkPage runs the page's queries for DuckDB.
+func (r *reader) checkPage() {
+	r.Helper()
+	for _, q := range strings.Split(strings.TrimSuffix(strings.TrimSpace(r.blocks()[0]), ";"), ";") {
 		q = strings.NewReplacer("FROM '", "FROM '"+r.dir+"/", "JOIN '", "JOIN '"+r.dir+"/").Replace(q)
 		if n := r.text("SELECT count(*) FROM (" + q + ")"); n != "1" && n != "10" {
 			r.Errorf("%s: %s rows", q, n)
@@ -296,6 +312,7 @@ func TestFiles(t *testing.T) {
 		r.checkRows()
 		r.checkBytes()
 		r.checkPage()
+		r.checkPrograms()
 		prices := r.text("SELECT count(DISTINCT time) || ' ' || min(time) FROM " + r.path("prices/2026-11-21.parquet"))
 		if prices != "1 2026-11-21 23:50:00+00" {
 			t.Errorf("prices of %s", prices)
