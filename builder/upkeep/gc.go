@@ -29,6 +29,7 @@ type GCConfig struct {
 	DryRun bool
 	// Now is this machine's clock; nil: time.Now.
 	Now func() time.Time
+	// Log may be nil.
 	Log *slog.Logger
 	// Progress may be nil.
 	Progress builder.Progress
@@ -84,7 +85,7 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 		})
 		c.report.Kept = kept
 	}
-	for i := 0; i < 16 && err == nil && !c.keepFiles; i++ {
+	for i := 0; i < 16 && err == nil; i++ {
 		err = c.sweepMarked(ctx, fmt.Sprintf("%s%x", artifacts.FilePrefix, i), c.unmarked)
 	}
 	if err != nil {
@@ -104,7 +105,7 @@ type collector struct {
 	version   artifacts.Version                        // of the pointer as it was marked
 	log       *artifacts.LogHead                       // the pointer's
 	lists     map[artifacts.Digest]bool                // lists of files whose chunks are in keep
-	keepFiles bool                                     // a list cannot be read
+	filesErr  error                                    // why a list cannot be read: all files stay
 }
 
 func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
@@ -131,6 +132,9 @@ func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
 func (c *collector) unmarked(key artifacts.Key) bool {
 	if key.Kind() == artifacts.ManifestKind {
 		return c.manifests[key.Digest()] == nil
+	}
+	if key.Kind() == artifacts.FileKind && c.filesErr != nil {
+		return false
 	}
 	return key.Immutable() && !c.keep[key.Digest()]
 }
@@ -194,8 +198,9 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) 
 			return nil, err
 		}
 		if err := artifacts.FileRefs(ctx, c.Store, m, c.lists, keep); artifacts.IsDamage(err) {
-			c.Log.Error("a list of files is damaged or missing: all files stay until no snapshot needs it", "err", err)
-			c.keepFiles = true
+			if c.filesErr = err; c.Log != nil {
+				c.Log.Error("a list of files is damaged or missing: all files stay until no snapshot needs it", "err", err)
+			}
 		} else if err != nil {
 			return nil, err
 		}

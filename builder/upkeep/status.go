@@ -291,7 +291,7 @@ func (s *status) list(ctx context.Context) error {
 		err = c.markPublished(ctx)
 	}
 	collects := err == nil && c.report.Snapshot
-	if err := s.problem("gc would stop", err); err != nil {
+	if err := cmp.Or(s.problem("gc would stop", err), s.problem("files", c.filesErr)); err != nil {
 		return err
 	}
 	for _, prefix := range []string{artifacts.ManifestPrefix, artifacts.ObjectPrefix, artifacts.FilePrefix} {

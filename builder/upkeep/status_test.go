@@ -121,6 +121,22 @@ func TestStatus(t *testing.T) {
 
 // TestStatusDataAges: how old a provider's data was is in the report of the build and,
 // from the pointer, in the store's status.
+// TestStatusOfDamagedFiles: what cannot be read of files is a problem, and gc would remove none.
+func TestStatusOfDamagedFiles(t *testing.T) {
+	mem, c := storeWithClock()
+	w := world{Assets: 50, At: epoch}
+	mustBuild(t, mem, w)
+	mustBuild(t, mem, w.Later(artifacts.Step))
+	set := must.Get(artifacts.ReadFileSets(t.Context(), mem, head(t, mem).Manifest))(t).Sets[0]
+	list := artifacts.FileKey(set.Files.Digest)
+	ok(t, mem.Delete(t.Context(), list))
+	c.Pass(2 * DefaultGrace)
+	r := must.Get(Status(t.Context(), StatusConfig{Store: mem, Grace: DefaultGrace, Now: c.Now}))(t)
+	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], list.String()) || r.Free != 0 {
+		t.Errorf("problems %q; gc would remove %d objects", r.Problems, r.Free)
+	}
+}
+
 func TestStatusDataAges(t *testing.T) {
 	mem, c := storeWithClock()
 	s := dated{world{Assets: 50, At: epoch}, c.Now().Add(-45 * time.Minute)}
