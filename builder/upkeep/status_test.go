@@ -119,8 +119,6 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusDataAges: how old a provider's data was is in the report of the build and,
-// from the pointer, in the store's status.
 // TestStatusOfDamagedFiles: what cannot be read of files is a problem, and gc would remove none.
 func TestStatusOfDamagedFiles(t *testing.T) {
 	mem, c := storeWithClock()
@@ -137,6 +135,8 @@ func TestStatusOfDamagedFiles(t *testing.T) {
 	}
 }
 
+// TestStatusDataAges: how old a provider's data was is in the report of the build and,
+// from the pointer, in the store's status.
 func TestStatusDataAges(t *testing.T) {
 	mem, c := storeWithClock()
 	s := dated{world{Assets: 50, At: epoch}, c.Now().Add(-45 * time.Minute)}
