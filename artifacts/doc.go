@@ -70,8 +70,9 @@
 // log of the pointer is the tree whose last leaf is this publication, so the pointer's swap appends
 // it. Tiles and entries follow, then the checkpoint (C2SP tlog-checkpoint): a signed note; its
 // origin, and the name of its keys, is marketdata/ and the store's identity. So a log may lack the
-// pointer's own leaf, until the next publication, and no other. A partial tile goes when the full
-// one is there. Edges read none of it.
+// pointer's own leaf, until the next publication, and no other. What was published while the store
+// was not signed, and is retained, gets its leaves from the next signed publication, before its own.
+// A partial tile goes when the full one is there. Edges read none of it.
 //
 // # Manifest
 //

@@ -147,6 +147,9 @@ func (h *Head) append(ctx context.Context, s artifacts.Store, p *artifacts.Point
 	if !signed.Signs(s) {
 		return nil, nil
 	}
+	if err := h.catchUp(ctx, s, p); err != nil {
+		return nil, err
+	}
 	next, err := transparency.Append(ctx, s, p.Store, h.Pointer, transparency.LeafOf(p))
 	if errors.Is(err, transparency.ErrBehind) {
 		now, rerr := ReadHead(ctx, s)
@@ -161,6 +164,25 @@ func (h *Head) append(ctx context.Context, s artifacts.Store, p *artifacts.Point
 	}
 	p.Log = &artifacts.LogHead{Size: next.N, Root: artifacts.Digest(next.Hash)}
 	return next, nil
+}
+
+// catchUp gives the head and what it retains leaves, if it was published while the store was not
+// signed. Of a head whose manifest is not known, p retains the same.
+func (h *Head) catchUp(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (err error) {
+	if h.Pointer == nil || h.Pointer.Log != nil {
+		return nil
+	}
+	var leaves []string
+	if h.Manifest != nil {
+		leaves = append(transparency.Leaves(h.Manifest), transparency.LeafOf(h.Pointer))
+	} else {
+		m, err := artifacts.ReadManifest(ctx, s, p.Manifest)
+		if err != nil {
+			return err
+		}
+		leaves = transparency.Leaves(m)
+	}
+	return transparency.CatchUp(ctx, s, p.Store, leaves)
 }
 
 func randomID() string {

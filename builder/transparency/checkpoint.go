@@ -23,7 +23,8 @@ func Origin(store string) string { return "marketdata/" + store }
 // treeLine is the first line of what package tlog writes for a tree, in the place of the origin.
 const treeLine = "go.sum database tree\n"
 
-func (c Checkpoint) text() []byte {
+// Text returns the checkpoint without signatures.
+func (c Checkpoint) Text() []byte {
 	return append([]byte(c.Origin+"\n"), bytes.TrimPrefix(tlog.FormatTree(c.Tree), []byte(treeLine))...)
 }
 
@@ -33,15 +34,15 @@ func ParseCheckpoint(b []byte) (c Checkpoint, err error) {
 	origin, tree, _ := bytes.Cut(text, []byte{'\n'})
 	c.Origin = string(origin)
 	c.Tree, err = tlog.ParseTree(append([]byte(treeLine), tree...))
-	if err != nil || !bytes.Equal(c.text(), text) || c.N < 1 || c.N > artifacts.MaxNumber {
+	if err != nil || !bytes.Equal(c.Text(), text) || c.N < 1 || c.N > artifacts.MaxNumber {
 		return Checkpoint{}, fmt.Errorf("%w: %s: want lines with origin, size and root", artifacts.ErrCorrupt,
 			artifacts.CheckpointKey)
 	}
 	return c, nil
 }
 
-// readCheckpoint reads a log's checkpoint. One that is missing has no leaves and no version.
-func readCheckpoint(ctx context.Context, r artifacts.ObjectReader, origin string,
+// ReadCheckpoint reads a log's checkpoint. One that is missing has no leaves.
+func ReadCheckpoint(ctx context.Context, r artifacts.ObjectReader, origin string,
 ) (Checkpoint, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.CheckpointKey, artifacts.CheckpointKey.Limit())
 	if errors.Is(err, artifacts.ErrNotFound) {

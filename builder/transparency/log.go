@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,53 +158,73 @@ type Next struct {
 	files map[tlog.Tile][]byte
 }
 
-// grow adds a leaf to the log of n leaves that lies in r. If before is set, these must have that
+// grow adds leaves to the log of n leaves that lies in r. If before is set, these must have that
 // root; otherwise the caller checks the new one, which tells as much.
-func grow(ctx context.Context, r artifacts.ObjectReader, origin string, n int64, before *tlog.Hash, leaf string,
+func grow(ctx context.Context, r artifacts.ObjectReader, origin string, n int64, before *tlog.Hash, leaves ...string,
 ) (*Next, error) {
-	old, grown := newTiles(ctx, r, n), newTiles(ctx, r, n+1)
-	grown.read = old.read // they differ in their widths
-	next := &Next{Checkpoint{origin, tlog.Tree{N: n + 1}}, map[tlog.Tile][]byte{}}
+	t := newTiles(ctx, r, n)
+	next := &Next{Checkpoint{Origin: origin}, map[tlog.Tile][]byte{}}
 	if before != nil && n > 0 {
-		if root, err := tlog.TreeHash(n, old); err != nil || root != *before {
+		if root, err := tlog.TreeHash(n, t); err != nil || root != *before {
 			return nil, fmt.Errorf("log of %d leaves: %w", n, mismatch(err))
 		}
 	}
-	add := func(level int, at int64, b, data []byte) tlog.Tile {
-		t := tlog.Tile{H: height, L: level, N: at >> height, W: int(at%width) + 1}
-		next.files[t] = append(bytes.Clone(b), data...)
-		grown.read[t] = next.files[t]
-		return t
-	}
-	var b []byte
-	var err error
-	if n%width > 0 {
-		if b, _, err = old.bundle(n >> height); err != nil {
+	for _, leaf := range leaves {
+		if err := next.add(t, leaf); err != nil {
 			return nil, err
 		}
 	}
-	add(entries, n, b, appendEntry(nil, leaf))
+	var err error
+	next.N = t.size
+	next.Hash, err = tlog.TreeHash(next.N, t)
+	return next, err
+}
+
+// add puts a leaf behind those of t.
+func (n *Next) add(t *tiles, leaf string) (err error) {
+	add := func(level int, at int64, b, data []byte) tlog.Tile {
+		tile := tlog.Tile{H: height, L: level, N: at >> height, W: int(at%width) + 1}
+		n.files[tile] = append(bytes.Clone(b), data...)
+		t.read[tile] = n.files[tile]
+		return tile
+	}
+	size := t.size
+	var b []byte
+	if size%width > 0 {
+		if b, _, err = t.bundle(size >> height); err != nil {
+			return err
+		}
+	}
+	t.size++
+	add(entries, size, b, appendEntry(nil, leaf))
 	hash := tlog.RecordHash([]byte(leaf))
-	for level, at := 0, n; ; level, at = level+1, at>>height {
+	for level, at := 0, size; ; level, at = level+1, at>>height {
 		b = nil
 		if at%width > 0 {
-			if b, err = old.get(tileOf(level, at>>height, n)); err != nil {
-				return nil, err
+			if b, err = t.get(tileOf(level, at>>height, size)); err != nil {
+				return err
 			}
 		}
-		t := add(level, at, b, hash[:])
-		if t.W < width {
-			break
+		tile := add(level, at, b, hash[:])
+		if tile.W < width {
+			return nil
 		}
-		halves, err := grown.ReadHashes([]int64{tlog.StoredHashIndex(height*(level+1)-1, 2*t.N),
-			tlog.StoredHashIndex(height*(level+1)-1, 2*t.N+1)})
-		if err != nil {
-			return nil, err
+		if hash, err = above(tile, t.read[tile]); err != nil {
+			return err
 		}
-		hash = tlog.NodeHash(halves[0], halves[1])
 	}
-	next.Hash, err = tlog.TreeHash(n+1, grown)
-	return next, err
+}
+
+// above returns the hash of a full tile, which the tile above it has.
+func above(t tlog.Tile, b []byte) (hash tlog.Hash, err error) {
+	var halves [2]tlog.Hash
+	for i := range halves {
+		x := tlog.StoredHashIndex(height*(t.L+1)-1, 2*t.N+int64(i))
+		if halves[i], err = tlog.HashFromTile(t, b, x); err != nil {
+			return hash, err
+		}
+	}
+	return tlog.NodeHash(halves[0], halves[1]), nil
 }
 
 // mismatch returns err, or if there is none, that something does not hash to the root.
@@ -214,6 +235,18 @@ func mismatch(err error) error {
 	return fmt.Errorf("%w: it does not hash to the log's root", artifacts.ErrCorrupt)
 }
 
+// Put puts a tile, or entries, also in the place of damaged ones, or of some that no checkpoint ever
+// had.
+func Put(ctx context.Context, s artifacts.Store, key artifacts.Key, b []byte) error {
+	err := s.Put(ctx, key, b)
+	if errors.Is(err, artifacts.ErrConflict) {
+		if err = s.Delete(ctx, key); err == nil {
+			err = s.Put(ctx, key, b)
+		}
+	}
+	return err
+}
+
 // writeTries bounds how often Write swaps the checkpoint.
 const writeTries = 3
 
@@ -221,7 +254,7 @@ const writeTries = 3
 // checkpoint that has as many leaves already: another builder was faster.
 func (n *Next) Write(ctx context.Context, s artifacts.Store) error {
 	for t, b := range n.files {
-		if err := s.Put(ctx, key(t), b); err != nil {
+		if err := Put(ctx, s, key(t), b); err != nil {
 			return err
 		}
 	}
@@ -229,26 +262,31 @@ func (n *Next) Write(ctx context.Context, s artifacts.Store) error {
 		return err
 	}
 	for try := 1; ; try++ {
-		cp, version, err := readCheckpoint(ctx, s, n.Origin)
+		cp, version, err := ReadCheckpoint(ctx, s, n.Origin)
 		if err != nil || cp.N >= n.N {
 			return err
 		}
 		// After an error it may have been written or not: the next read tells.
-		if _, err = s.Swap(ctx, artifacts.CheckpointKey, version, n.text()); err == nil || try == writeTries {
+		if _, err = s.Swap(ctx, artifacts.CheckpointKey, version, n.Text()); err == nil || try == writeTries {
 			return err
 		}
 	}
+}
+
+// HeadOf returns the tree that a pointer names.
+func HeadOf(p *artifacts.Pointer) tlog.Tree {
+	return tlog.Tree{N: p.Log.Size, Hash: tlog.Hash(p.Log.Root)}
 }
 
 // Settle returns the log's tree after it has written the leaf of the pointer p, if whoever swapped
 // it did not come to that. A pointer without a log is that of a store that was not signed: the log
 // goes on where it was.
 func Settle(ctx context.Context, s artifacts.Store, store string, p *artifacts.Pointer) (tlog.Tree, error) {
-	cp, _, err := readCheckpoint(ctx, s, Origin(store))
+	cp, _, err := ReadCheckpoint(ctx, s, Origin(store))
 	if err != nil || p == nil || p.Log == nil {
 		return cp.Tree, err
 	}
-	head := tlog.Tree{N: p.Log.Size, Hash: tlog.Hash(p.Log.Root)}
+	head := HeadOf(p)
 	switch {
 	case cp.Tree == head:
 		return head, nil
@@ -272,6 +310,35 @@ func Append(ctx context.Context, s artifacts.Store, store string, p *artifacts.P
 		return nil, err
 	}
 	return grow(ctx, s, Origin(store), tree.N, &tree.Hash, leaf)
+}
+
+// Leaves returns the entries of the snapshots that a manifest retains, the oldest first.
+func Leaves(m *artifacts.Manifest) (leaves []string) {
+	for _, ret := range slices.Backward(m.Retained) {
+		leaves = append(leaves, Leaf(ret.Time, ret.Manifest.Digest))
+	}
+	return leaves
+}
+
+// CatchUp appends those of leaves that the log does not have: of snapshots that were published
+// while the store was not signed. Their pointer has no log, so that the checkpoint alone moves.
+func CatchUp(ctx context.Context, s artifacts.Store, store string, leaves []string) error {
+	v, err := Open(ctx, s)
+	if err == nil {
+		leaves, err = v.lacks(leaves)
+	}
+	if err != nil && !errors.Is(err, artifacts.ErrNotFound) || len(leaves) == 0 {
+		return err
+	}
+	cp, _, err := ReadCheckpoint(ctx, s, Origin(store))
+	if err != nil {
+		return err
+	}
+	next, err := grow(ctx, s, cp.Origin, cp.N, &cp.Hash, leaves...)
+	if err != nil {
+		return err
+	}
+	return next.Write(ctx, s)
 }
 
 // Superseded reports whether a key is of a partial tile, or a partial bundle, whose full one a log

@@ -70,6 +70,19 @@ func (v *View) Each(f func(index int64, leaf string) bool) error {
 	return nil
 }
 
+// lacks reads the whole log and returns those of leaves that it does not have.
+func (v *View) lacks(leaves []string) ([]string, error) {
+	missing := map[string]bool{}
+	for _, leaf := range leaves {
+		missing[leaf] = true
+	}
+	err := v.Each(func(_ int64, leaf string) bool {
+		delete(missing, leaf)
+		return true
+	})
+	return slices.DeleteFunc(leaves, func(leaf string) bool { return !missing[leaf] }), err
+}
+
 // Continues returns an error unless the log begins with all leaves of an older checkpoint.
 func (v *View) Continues(older Checkpoint) error {
 	if older.Origin != v.Origin {
@@ -86,8 +99,8 @@ func (v *View) Continues(older Checkpoint) error {
 }
 
 // Check reads the whole log of a store, whose pointer and manifest are p and m, and returns what is
-// wrong with it. A log may lack the pointer's own leaf: see Settle. A retained snapshot may lack a
-// leaf if it is older than the first.
+// wrong with it. A log may lack the pointer's own leaf: see Settle. While the pointer has no log, it
+// may lack those that CatchUp adds.
 func Check(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, m *artifacts.Manifest) error {
 	v, err := Open(ctx, r)
 	if errors.Is(err, artifacts.ErrNotFound) && (p.Log == nil || p.Log.Size == 1) {
@@ -96,34 +109,24 @@ func Check(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, 
 	if err != nil {
 		return fmt.Errorf("log: %w", err)
 	}
-	missing := map[string]bool{}
-	for _, ret := range m.Retained {
-		missing[Leaf(ret.Time, ret.Manifest.Digest)] = true
-	}
-	head := tlog.Tree{N: v.N, Hash: v.Hash}
+	head, leaves := v.Tree, []string(nil)
 	if p.Log != nil {
-		head = tlog.Tree{N: p.Log.Size, Hash: tlog.Hash(p.Log.Root)}
-		missing[LeafOf(p)] = head.N == v.N
-	}
-	first := ""
-	err = v.Each(func(_ int64, leaf string) bool {
-		delete(missing, leaf)
-		first = leaf
-		return true
-	})
-	for leaf, must := range missing {
-		if must && leaf > first && err == nil { // they begin with their times
-			err = fmt.Errorf("%w: log: it has no leaf of snapshot %s", artifacts.ErrCorrupt, leaf)
+		head, leaves = HeadOf(p), Leaves(m)
+		if head.N == v.N {
+			leaves = append(leaves, LeafOf(p))
 		}
 	}
+	missing, err := v.lacks(leaves)
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("log: %w", err)
 	case head.N < v.N:
 		return fmt.Errorf("log: %w: %d leaves, not %d; builder restore mends it", ErrBehind, head.N, v.N)
 	case v.Origin != Origin(p.Store) || head.N > v.N+1 || head.N == v.N && head.Hash != v.Hash:
 		return fmt.Errorf("%w: log: the checkpoint is of %d leaves of %s, the pointer of %d of store %s",
 			artifacts.ErrCorrupt, v.N, v.Origin, head.N, p.Store)
+	case len(missing) > 0:
+		return fmt.Errorf("%w: log: it has no leaf of snapshot %s", artifacts.ErrCorrupt, missing[0])
 	}
 	return nil
 }

@@ -38,12 +38,12 @@ func TestProve(t *testing.T) {
 			t.Errorf("%s: %s", file, out)
 		}
 	}
-	// Signing ends: the log waits, and goes on when it begins again.
+	// Signing ends: the log waits, and when it begins again goes on with what was published meanwhile.
 	done(t, "sign", "--sign-key", "key", "--off")
 	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:30:00Z", "--force")
 	done(t, "sign", "--sign-key", "key")
 	build("2026-11-21T07:40:00Z")
-	if out := done(t, append(continues, "kept")...); !strings.Contains(out, "has 3 leaves") {
+	if out := done(t, append(continues, "kept")...); !strings.Contains(out, "has 4 leaves") {
 		t.Error(out)
 	}
 	// A log that is lost can be given up, and that is seen.
