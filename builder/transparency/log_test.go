@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +146,130 @@ func TestSettle(t *testing.T) {
 	_, err := transparency.Append(t.Context(), buildtest.Signed(changed), store, last, transparency.LeafOf(last))
 	if !errors.Is(err, artifacts.ErrCorrupt) {
 		t.Errorf("an entry that was changed is carried on: %v", err)
+	}
+}
+
+// damage deletes, cuts, or flips a byte of each object, by dice.
+func damage(t *testing.T, s artifacts.Store, dice *rand.Rand, keys []artifacts.Key) {
+	t.Helper()
+	for _, key := range keys {
+		b := buildtest.Stored(t, s, key)
+		switch dice.IntN(3) {
+		case 0:
+			b = nil
+		case 1:
+			b = b[:dice.IntN(len(b))]
+		default:
+			b[dice.IntN(len(b))] ^= 1 << dice.IntN(8)
+		}
+		buildtest.Overwrite(t, s, key, b)
+	}
+}
+
+// TestMend damages any objects of logs of many sizes. With a copy, all is as it was; without one,
+// tiles always are if the entries are whole, entries if the snapshots are known, and else all but
+// the damaged entries; whatever happens, nothing else changes, and what is left is named.
+func TestMend(t *testing.T) {
+	for i, n := range []int64{1, 2, 7, 8, 255, 256, 257, 300, 511, 512, 513, 800} {
+		whole, last := logOf(t, n)
+		known := rand.New(rand.NewPCG(33, uint64(i))).Int64N(10)
+		var m artifacts.Manifest
+		for j := n - 1; j > max(0, n-1-known); j-- {
+			p := pointer(j, tlog.Tree{})
+			m.Retained = append(m.Retained, artifacts.Retained{Time: p.Time, Manifest: p.Manifest})
+		}
+		var tiles, bundles []artifacts.Key
+		for key := range buildtest.Log(t, whole) {
+			if strings.Contains(key.String(), "entries") {
+				bundles = append(bundles, key)
+			} else if key != artifacts.CheckpointKey {
+				tiles = append(tiles, key)
+			}
+		}
+		some := func(dice *rand.Rand, keys []artifacts.Key) (some []artifacts.Key) {
+			slices.SortFunc(keys, artifacts.Key.Compare)
+			for _, i := range dice.Perm(len(keys))[:dice.IntN(len(keys)+1)] {
+				some = append(some, keys[i])
+			}
+			return some
+		}
+		lost := func(keys []artifacts.Key) (lost []artifacts.Key) { // the last ones' snapshots may be known
+			for _, key := range keys {
+				if full := !strings.Contains(key.String(), ".p/"); full || n%256 > known+1 {
+					lost = append(lost, key)
+				}
+			}
+			return lost
+		}
+		for seed := range uint64(30) {
+			for name, c := range map[string]struct {
+				keys   []artifacts.Key
+				copies bool
+			}{
+				"tiles": {keys: tiles}, "bundles": {keys: bundles},
+				"any with a copy": {append(slices.Clone(tiles), bundles...), true},
+				"any":             {keys: append(slices.Clone(tiles), bundles...)},
+			} {
+				dice := rand.New(rand.NewPCG(seed, uint64(n)))
+				s, gone := buildtest.Clone(t, whole, buildtest.All), some(dice, c.keys)
+				damage(t, s, dice, gone)
+				var copied []artifacts.ObjectReader
+				if c.copies {
+					copied = append(copied, whole)
+				}
+				before := buildtest.Log(t, s)
+				left, solved, err := transparency.Mend(t.Context(), s, last, &m, copied,
+					func(key artifacts.Key, b []byte) error { return transparency.Put(t.Context(), s, key, b) })
+				ok(t, err)
+				after := buildtest.Log(t, whole)
+				if !solved {
+					after = before
+				}
+				for _, key := range left {
+					if !slices.Contains(gone, key) {
+						t.Fatalf("%d leaves, %s: %s was whole, and is left", n, name, key)
+					}
+					delete(after, key)
+					if b, is := before[key]; is {
+						after[key] = b
+					}
+				}
+				if !maps.Equal(after, buildtest.Log(t, s)) {
+					t.Fatalf("%d leaves, %s, seed %d: neither as it was nor mended, but %q", n, name, seed, left)
+				}
+				if may := lost(gone); name != "any" && (!solved || len(left) > 0 && name != "bundles" ||
+					slices.ContainsFunc(left, func(key artifacts.Key) bool { return !slices.Contains(may, key) })) {
+					t.Fatalf("%d leaves, %s, seed %d: of %q are left %q, solved %v", n, name, seed, gone, left, solved)
+				}
+			}
+		}
+	}
+}
+
+// TestMendFromOlderCopy: of a log that is gone, an older copy has the first leaves, and the retained
+// snapshots have the last.
+func TestMendFromOlderCopy(t *testing.T) {
+	for n := int64(250); n < 270; n++ {
+		whole, last := logOf(t, n)
+		older, _ := logOf(t, n-6)
+		var m artifacts.Manifest
+		for j := n - 1; j >= n-5; j-- {
+			p := pointer(j, tlog.Tree{})
+			m.Retained = append(m.Retained, artifacts.Retained{Time: p.Time, Manifest: p.Manifest})
+		}
+		s := memstore.New()
+		put := func(key artifacts.Key, b []byte) error { return s.Put(t.Context(), key, b) }
+		left, solved, err := transparency.Mend(t.Context(), s, last, &m, []artifacts.ObjectReader{older}, put)
+		want := buildtest.Log(t, whole)
+		delete(want, artifacts.CheckpointKey)
+		if err != nil || !solved || len(left) > 0 || !maps.Equal(buildtest.Log(t, s), want) {
+			t.Errorf("%d leaves: left %q, solved %v, %v", n, left, solved, err)
+		}
+		m.Retained = m.Retained[:4]
+		if left, solved, err := transparency.Mend(t.Context(), memstore.New(), last, &m,
+			[]artifacts.ObjectReader{older}, put); solved || err != nil {
+			t.Errorf("%d leaves, one of which nobody has: left %q, %v", n, left, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -422,6 +423,81 @@ func TestLogIsChecked(t *testing.T) {
 	gone := clone(t, l.s, func(key artifacts.Key) bool { return key != artifacts.CheckpointKey })
 	if p := problems(gone); len(p) == 0 {
 		t.Error("a lost checkpoint is not noticed")
+	}
+}
+
+// spoil damages each of keys in one of the ways.
+func (l *logged) spoil(s artifacts.Store, keys []artifacts.Key) {
+	for _, key := range keys {
+		way := ways[l.dice.IntN(len(ways))]
+		overwrite(l.t, s, key, way.damage(stored(l.t, s, key), stored(l.t, l.s, artifacts.CurrentKey)))
+	}
+}
+
+// TestRepairLog damages any of a log's newest objects, or loses all. Verify names them. Each way they
+// are mended: without a copy from what came before, and a log that is gone from an older backup and
+// the retained snapshots. Then the log goes on. Only without any copy is a log that is gone left, as
+// it is said to be.
+func TestRepairLog(t *testing.T) {
+	histories := uint64(6)
+	if testing.Short() {
+		histories = 1
+	}
+	for seed := range histories {
+		l := newLogged(t, 100+seed, artifacts.Step)
+		for range 8 {
+			switch l.dice.IntN(8) {
+			case 0:
+				l.unsigned()
+			case 1:
+				l.rollback(false)
+			}
+			l.build(false)
+		}
+		backup := memstore.New()
+		must.Get(Backup(t.Context(), BackupConfig{From: l.open(false), To: backup}))(t)
+		for range 3 {
+			l.build(false)
+		}
+		n := len(l.model)
+		newest := []artifacts.Key{artifacts.CheckpointKey, artifacts.MustKey(fmt.Sprintf("log/tile/0/000.p/%d", n)),
+			artifacts.MustKey(fmt.Sprintf("log/tile/entries/000.p/%d", n))}
+		liar := clone(t, l.s, all)
+		l.spoil(liar, slices.Collect(maps.Keys(buildtest.Log(t, liar))))
+		for subset := range 1<<len(newest) + 1 {
+			s, damaged, gone := clone(t, l.s, all), newest, subset == 1<<len(newest)
+			if gone {
+				s = clone(t, l.s, func(key artifacts.Key) bool { return !strings.HasPrefix(key.String(), "log/") })
+			} else {
+				damaged = slices.DeleteFunc(slices.Clone(newest),
+					func(key artifacts.Key) bool { return subset>>slices.Index(newest, key)&1 == 0 })
+				l.spoil(s, damaged)
+			}
+			found := strings.Join(must.Get(Verify(t.Context(), buildtest.Signed(s), nil))(t).Problems, "\n")
+			if (found == "") != (len(damaged) == 0) || found != "" && !slices.ContainsFunc(damaged,
+				func(key artifacts.Key) bool { return strings.Contains(found, key.String()) }) {
+				t.Fatalf("%q are damaged, verify says %q", damaged, found)
+			}
+			for name, use := range map[string]func(*RepairConfig){
+				"nothing": func(*RepairConfig) {}, "backup": from("backup", backup),
+				"copy": func(c *RepairConfig) { from("liar", liar)(c); from("copy", l.s)(c) },
+			} {
+				now := *l
+				now.s, now.model = clone(t, s, all), slices.Clone(l.model)
+				r := repair(t, now.open(false), use)
+				if gone && name == "nothing" {
+					if len(r.Missing) == 0 || !strings.Contains(r.Missing[0], "log") || len(r.Mended) > 0 {
+						t.Fatalf("a log that is gone: %+v", r)
+					}
+					continue
+				}
+				if len(r.Missing) > 0 || len(r.Mended) != len(damaged) {
+					t.Fatalf("%q are damaged, %s mends %q and leaves %q", damaged, name, r.Mended, r.Missing)
+				}
+				buildtest.SameLog(t, now.s, l.model, false)
+				now.build(false)
+			}
+		}
 	}
 }
 

@@ -67,7 +67,8 @@ const pointerTries = 5
 // safe beside a running builder and gc, and may be killed and run again.
 //
 // Repair replaces a damaged change record by a new one, and the identity by that of the pointer.
-// It does not repair pointer and key set: see Restore.
+// It mends the log (transparency.Mend), and with the store's keys signs a lost checkpoint again. It
+// does not repair pointer and key set: see Restore.
 func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 	r := &repairer{RepairConfig: cfg, mender: newMender(cfg.Store, cfg.From)}
 	for try := 1; ; try++ {
@@ -76,7 +77,10 @@ func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 		}
 		version := r.version
 		check, err := r.mend(ctx)
-		if err == nil && len(r.lost) > 0 {
+		if err == nil {
+			err = r.log(ctx) // before a loss is accepted, which appends to it
+		}
+		if err == nil && len(r.lost)+len(r.logLeft) > 0 {
 			// A builder may have published a snapshot, and gc removed the missing objects since.
 			if err := r.readPointer(ctx); err != nil {
 				return nil, err
@@ -84,7 +88,9 @@ func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 			if r.version != version && try < pointerTries {
 				continue
 			}
-			check, err = r.goBack(ctx, check)
+			if len(r.lost) > 0 {
+				check, err = r.goBack(ctx, check)
+			}
 		}
 		if err == nil {
 			err = r.changeRecord(ctx, check)
@@ -110,6 +116,7 @@ type repairer struct {
 	loss     string
 	accepted bool
 	notes    []string
+	logLeft  []string // what stays wrong with the log
 }
 
 func (r *repairer) readPointer(ctx context.Context) error {
@@ -133,7 +140,7 @@ func (r *repairer) readPointer(ctx context.Context) error {
 func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
 	out := &RepairReport{Mended: r.mended, Missing: []string{}, Loss: r.loss, Accepted: r.accepted, Notes: r.notes}
 	if check != nil {
-		out.Snapshot, out.Sequence, out.Missing = check.Snapshot, check.Sequence, check.Problems
+		out.Snapshot, out.Sequence, out.Missing = check.Snapshot, check.Sequence, append(check.Problems, r.logLeft...)
 	}
 	return out
 }

@@ -18,6 +18,7 @@ import (
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
 )
@@ -287,18 +288,22 @@ func TestRepairMoving(t *testing.T) {
 // pointer stays, and the next repair ends it.
 func TestRepairFaults(t *testing.T) {
 	whole := memstore.New()
-	grown(t, whole)
-	copied := clone(t, whole, all)
+	grown(t, buildtest.Signed(whole))
+	copied, leaves := clone(t, whole, all), buildtest.CheckLog(t, whole)
 	broken := func(t *testing.T) artifacts.Store {
 		s := clone(t, whole, all)
 		for i, p := range parts(t, whole) {
 			b := stored(t, s, p.key)
 			overwrite(t, s, p.key, ways[i%len(ways)].damage(b, []byte("other")))
 		}
+		for i, key := range []string{"checkpoint", "tile/0/000.p/3", "tile/entries/000.p/3"} {
+			b := stored(t, s, artifacts.MustKey("log/"+key))
+			overwrite(t, s, artifacts.MustKey("log/"+key), ways[i].damage(b, nil))
+		}
 		return s
 	}
 	everyFault(t, broken, few, func(t *testing.T, s artifacts.Store) error {
-		r, err := tryRepair(t.Context(), s, from("copy", copied))
+		r, err := tryRepair(t.Context(), buildtest.Signed(s), from("copy", copied))
 		if err == nil && len(r.Missing) > 0 {
 			err = fmt.Errorf("missing: %q", r.Missing)
 		}
@@ -308,8 +313,9 @@ func TestRepairFaults(t *testing.T) {
 			t.Error("the pointer moved")
 		}
 		if err != nil {
-			repair(t, s, from("copy", copied))
+			repair(t, buildtest.Signed(s), from("copy", copied))
 		}
 		verify(t, s)
+		buildtest.SameLog(t, s, leaves, false)
 	})
 }

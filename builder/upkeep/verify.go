@@ -8,7 +8,6 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/builder/transparency"
 )
 
 // Verify reads everything that the pointer reaches, as artifacts.Check does, and adds to the
@@ -31,12 +30,11 @@ func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (
 		if err := lost(publish.CheckOlder(ctx, s, head.Manifest)); err != nil {
 			return report, err
 		}
-		if err := transparency.Check(ctx, s, head.Pointer, head.Manifest); artifacts.IsDamage(err) ||
-			errors.Is(err, transparency.ErrBehind) || errors.Is(err, artifacts.ErrSignature) {
-			report.Problems = append(report.Problems, err.Error())
-		} else if err != nil {
+		problems, err := logProblems(ctx, s, head.Pointer, head.Manifest)
+		if err != nil {
 			return report, err
 		}
+		report.Problems = append(report.Problems, problems...)
 	}
 	for _, key := range smallKeys {
 		if _, _, err := s.Get(ctx, key, artifacts.MaxKeySetSize); !errors.Is(err, artifacts.ErrNotFound) {

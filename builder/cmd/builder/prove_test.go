@@ -19,7 +19,7 @@ func TestProve(t *testing.T) {
 	trust := strings.TrimSpace(done(t, "keygen", "key"))
 	stranger := strings.TrimSpace(done(t, "keygen", "other"))
 	build := func(at string) {
-		done(t, "build", "--source", simulated, "--time", at, "--sign-key", "key", "--force")
+		done(t, "build", "--source", simulated, "--time", at, "--sign-key", "key", "--force", "--retain", "0")
 	}
 	build("2026-11-21T07:10:00Z")
 	kept := must.Get(os.ReadFile("store/log/checkpoint"))(t)
@@ -46,14 +46,21 @@ func TestProve(t *testing.T) {
 	if out := done(t, append(continues, "kept")...); !strings.Contains(out, "has 4 leaves") {
 		t.Error(out)
 	}
-	// A log that is lost can be given up, and that is seen.
+	// A log that is lost comes back from a backup. Without one it can be given up, and that is seen.
+	must.OK(t, os.Mkdir("backup", 0o755))
+	done(t, "backup", "--to", "file:backup")
+	build("2026-11-21T07:50:00Z")
 	must.OK(t, os.RemoveAll("store/log"))
-	wants(t, cmdline.Failed, "log", "build", "--source", simulated, "--time", "2026-11-21T07:50:00Z", "--sign-key",
+	wants(t, cmdline.Failed, "log", "build", "--source", simulated, "--time", "2026-11-21T08:00:00Z", "--sign-key",
 		"key", "--force")
+	wants(t, cmdline.Failed, "log/checkpoint", "repair", "--sign-key", "key")
+	wants(t, cmdline.Done, "mended: log/checkpoint from the pointer", "repair", "--from", "backup", "--sign-key", "key")
+	done(t, append(continues, "kept")...)
+	must.OK(t, os.RemoveAll("store/log"))
 	done(t, "sign", "--sign-key", "key", "--off")
-	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:50:00Z", "--force")
 	done(t, "sign", "--sign-key", "key")
 	build("2026-11-21T08:00:00Z")
+	done(t, "verify", "--trust-key", trust)
 	wants(t, cmdline.Failed, "rewritten", append(continues, "kept")...)
 
 	must.OK(t, os.RemoveAll("store"))

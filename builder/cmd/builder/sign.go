@@ -106,6 +106,15 @@ func signOne(ctx context.Context, s artifacts.Store, key artifacts.Key, sign []a
 		return fmt.Errorf("%w by key %s; give that one as --sign-key, or as --trust-key", signed.ErrSigned,
 			strings.Join(by, ", "))
 	}
-	_, err = s.Swap(ctx, key, version, artifacts.Sign(key, artifacts.Unsigned(b), sign...))
+	b = artifacts.Unsigned(b)
+	if key == artifacts.CurrentKey && len(sign) == 0 {
+		p, err := artifacts.ParsePointer(b)
+		if err != nil {
+			return err
+		}
+		p.Log = nil // should signing begin again, the log goes on where it is
+		b = p.Encode()
+	}
+	_, err = s.Swap(ctx, key, version, artifacts.Sign(key, b, sign...))
 	return err
 }

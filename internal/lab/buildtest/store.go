@@ -70,10 +70,19 @@ func Verify(t *testing.T, r artifacts.Reader) *artifacts.CheckReport {
 
 // Contents reads every object that does not move, but the log.
 func Contents(t *testing.T, s artifacts.Store) map[artifacts.Key]string {
+	return read(t, s, func(key artifacts.Key) bool { return !Moving[key] && !inLog(key) })
+}
+
+// Log reads every object of the log.
+func Log(t *testing.T, s artifacts.Store) map[artifacts.Key]string { return read(t, s, inLog) }
+
+func inLog(key artifacts.Key) bool { return strings.HasPrefix(key.String(), "log/") }
+
+func read(t *testing.T, s artifacts.Store, keep func(key artifacts.Key) bool) map[artifacts.Key]string {
 	t.Helper()
 	all := map[artifacts.Key]string{}
 	err := s.List(t.Context(), "", func(i artifacts.Info) error {
-		if !Moving[i.Key] && !strings.HasPrefix(i.Key.String(), "log/") {
+		if keep(i.Key) {
 			all[i.Key] = string(Stored(t, s, i.Key))
 		}
 		return nil

@@ -1,0 +1,82 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/signed"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/transparency"
+)
+
+// logProblems returns what is wrong with the log of a store, by object if that can be told.
+func logProblems(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, m *artifacts.Manifest,
+) (problems []string, err error) {
+	wrong := transparency.Check(ctx, r, p, m)
+	if errors.Is(wrong, transparency.ErrBehind) {
+		return []string{wrong.Error()}, nil
+	}
+	if wrong == nil || publish.UnlessDamage(wrong) != nil {
+		return nil, wrong
+	}
+	name := func(key artifacts.Key, _ []byte) error {
+		problems = append(problems, "log: "+key.String()+" is missing or damaged")
+		return nil
+	}
+	left, _, err := transparency.Mend(ctx, r, p, m, nil, name)
+	for _, key := range left {
+		_ = name(key, nil)
+	}
+	if len(problems) == 0 {
+		problems = append(problems, wrong.Error())
+	}
+	return problems, err
+}
+
+// log mends the log of published snapshots, and notes what is left.
+func (r *repairer) log(ctx context.Context) error {
+	m, err := artifacts.ReadManifest(ctx, r.mender, r.pointer.Manifest)
+	if artifacts.IsDamage(err) {
+		m, err = &artifacts.Manifest{}, nil
+	}
+	if err == nil {
+		r.logLeft, err = logProblems(ctx, r.Store, r.pointer, m)
+	}
+	if err != nil || len(r.logLeft) == 0 {
+		return err
+	}
+	var copies []artifacts.ObjectReader
+	for _, c := range r.From {
+		copies = append(copies, c)
+	}
+	_, solved, err := transparency.Mend(ctx, r.Store, r.pointer, m, copies,
+		func(key artifacts.Key, b []byte) error {
+			r.mended = append(r.mended, Mended{key, "the rest of the log"})
+			return transparency.Put(ctx, r.Store, key, b)
+		})
+	if err == nil && solved {
+		err = r.checkpoint(ctx)
+	}
+	if err == nil {
+		r.logLeft, err = logProblems(ctx, r.Store, r.pointer, m)
+	}
+	return err
+}
+
+// checkpoint signs a lost or damaged checkpoint again: the pointer has size and root.
+func (r *repairer) checkpoint(ctx context.Context) error {
+	if r.pointer.Log == nil || !signed.Signs(r.Store) {
+		return nil
+	}
+	want := transparency.Checkpoint{Origin: transparency.Origin(r.pointer.Store), Tree: transparency.HeadOf(r.pointer)}
+	have, version, err := transparency.ReadCheckpoint(ctx, r.Store, want.Origin)
+	if err == nil && have.N >= want.N || publish.UnlessDamage(err) != nil {
+		return err
+	}
+	if _, err := publish.DropOversized(ctx, r.Store, artifacts.CheckpointKey, err); err != nil {
+		return err
+	}
+	r.mended = append(r.mended, Mended{artifacts.CheckpointKey, "the pointer"})
+	return settle(ctx, r.Store, artifacts.CheckpointKey, version, want.Text())
+}
