@@ -6,6 +6,7 @@ package local
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/process"
 	"example.com/marketdata/internal/lab/testserver"
@@ -57,6 +59,17 @@ func (m *Machine) StartS3(ctx context.Context, kind testserver.Kind) (*testserve
 	}
 	m.Store, m.Env = server.URL("live"), server.Env()
 	return server, nil
+}
+
+// Sign makes a key in m.Data. From now on m's builders sign with it, and its edges trust nothing else.
+func (m *Machine) Sign() (artifacts.SignKey, error) {
+	key, err := artifacts.NewSignKey(rand.Reader)
+	file := filepath.Join(m.Data, "sign.key")
+	if err == nil {
+		err = os.WriteFile(file, []byte(key.Text()), 0o600)
+	}
+	m.Env = append(m.Env, "BUILDER_SIGN_KEY="+file, "EDGE_TRUST_KEY="+key.Trust().Text())
+	return key, err
 }
 
 // command runs a program of m.Bin, or one that is named by its path.

@@ -19,6 +19,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/artifacts/signed"
+	"example.com/marketdata/builder/transparency"
 	"example.com/marketdata/internal/lab/faultproxy"
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/testserver"
@@ -47,6 +49,7 @@ type soak struct {
 	machine *local.Machine // its store is the MinIO itself
 	server  *testserver.Server
 	direct  *s3store.Store
+	key     artifacts.SignKey
 	vault   *vault
 	proxy   *faultproxy.Proxy
 	edges   []*node
@@ -55,6 +58,7 @@ type soak struct {
 	// building is held by builds, and by faults that no builder may see.
 	building sync.Mutex
 	at       time.Time // of the newest snapshot that was begun; guarded by building
+	leaves   []string  // of the log, by sequence; guarded by building
 
 	checkers  []*check.Checker // of the edges' answers
 	mu        sync.Mutex       // all below
@@ -95,6 +99,10 @@ func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
 	if s.proxy, err = faultproxy.Start(strings.TrimPrefix(s.server.Endpoint, "http://")); err != nil {
 		return s, err
 	}
+	if s.key, err = s.machine.Sign(); err != nil {
+		return s, err
+	}
+	s.machine.Env = append(s.machine.Env, "BUILDER_FILES=build")
 	s.vault = &vault{Store: s.direct, right: map[artifacts.Key][]byte{}}
 	first := s.at
 	for _, ago := range local.Year {
@@ -203,6 +211,7 @@ func (s *soak) published(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.record(p)
 	name := p.Time.Format(model.TimeFormat)
 	for _, c := range s.checkers {
 		c.Expect(name)
@@ -273,9 +282,44 @@ func (s *soak) rollback(ctx context.Context, random *rand.Rand) error {
 	if _, err = s.machine.Output(ctx, "builder", "rollback", "--store", s.machine.Store, "--to",
 		m.Retained[i].Time.Format(time.RFC3339)); err == nil {
 		s.report.count("rollbacks")
+		p, err := oracle.Published(ctx, s.vault)
+		if err != nil {
+			return err
+		}
+		s.record(p)
 	}
 	s.noteChange()
 	return err
+}
+
+// record notes which leaf of the log the published snapshot must be.
+func (s *soak) record(p *artifacts.Pointer) {
+	for uint64(len(s.leaves)) < p.Sequence {
+		s.leaves = append(s.leaves, "") // not seen: the next builder was faster
+	}
+	s.leaves[p.Sequence-1] = transparency.LeafOf(p)
+}
+
+// logged breaks a promise unless verify is content and the log has each published snapshot once.
+func (s *soak) logged(ctx context.Context) error {
+	if out, err := s.machine.Output(ctx, "builder", "verify", "--store", s.machine.Store); err != nil {
+		s.report.breaks(damagedStore, "%v: %s", err, out)
+		return nil
+	}
+	log, err := transparency.Open(ctx, signed.Reader(s.direct, artifacts.Trust{s.key.Trust()}))
+	if err != nil {
+		return err
+	}
+	if n := int64(len(s.leaves)); log.N != n && log.N != n-1 { // who published the last may have been killed
+		s.report.breaks(damagedStore, "the log has %d leaves, and %d snapshots were published", log.N, n)
+		return nil
+	}
+	return log.Each(func(i int64, leaf string) bool {
+		if want := s.leaves[i]; want != "" && want != leaf {
+			s.report.breaks(damagedStore, "leaf %d of the log is %s, and %s was published", i, leaf, want)
+		}
+		return true
+	})
 }
 
 // builds builds every few seconds, kills some builds, goes back to snapshots before,
@@ -353,8 +397,8 @@ func (s *soak) run(ctx context.Context) error {
 	}
 	s.building.Lock()
 	defer s.building.Unlock()
-	if out, err := s.machine.Output(ctx, "builder", "verify", "--store", s.machine.Store); err != nil {
-		s.report.breaks(damagedStore, "%v: %s", err, out)
+	if err := s.logged(ctx); err != nil {
+		return err
 	}
 	// Faults may keep an edge from loading some of them in time, but not all.
 	s.report.mu.Lock()

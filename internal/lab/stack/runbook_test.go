@@ -65,6 +65,7 @@ type operator struct {
 	builder *local.Program    // nil: the unit is stopped
 	words   map[string]string // what is filled in for words in capitals
 	clients *http.Client
+	leaves  []string // of the log
 }
 
 // TestRunbook runs every command of the runbook, in order, on a running stack, and checks the
@@ -84,7 +85,7 @@ func TestRunbook(t *testing.T) {
 			continue
 		}
 		delete(pages, s.title)
-		if !t.Run(s.title, func(t *testing.T) { o.t = t; o.try(s, p) }) {
+		if !t.Run(s.title, func(t *testing.T) { o.t = t; o.try(s, p); o.logged() }) {
 			break // the next ones go on with what this one has left
 		}
 	}
@@ -115,6 +116,18 @@ func (o *operator) try(s section, p page) {
 	}
 }
 
+// logged checks the log of the store that the builder has, which continues what it was after the
+// last section.
+func (o *operator) logged() {
+	o.t.Helper()
+	address := strings.TrimSpace(o.shell(`echo "$BUILDER_STORE"`))
+	leaves := o.stack.logged(o.t, address)
+	if len(o.leaves) > len(leaves) || !slices.Equal(o.leaves, leaves[:len(o.leaves)]) {
+		o.t.Errorf("the log is %q, and was %q", leaves, o.leaves)
+	}
+	o.leaves = leaves
+}
+
 // startOperator starts a stack whose programs read their flags from environment
 // files, and puts what the runbook's commands need into a folder for the shell.
 func startOperator(t *testing.T) *operator {
@@ -123,7 +136,7 @@ func startOperator(t *testing.T) *operator {
 	var err error
 	// Clients may ask from the beginning.
 	o.stack, err = start(t.Context(), config{bin: programs, data: t.TempDir(), source: "sim:?assets=400&seed=7",
-		newest: time.Now().Add(-4 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true})
+		newest: time.Now().Add(-4 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true, signed: true})
 	o.must(err)
 	t.Cleanup(o.stop)
 	o.logs(t)
@@ -390,6 +403,7 @@ systemctl restart marketdata-edge`)
 			before: func() {
 				o.backup("BACKUP", "copy")
 				o.remove(o.store("LIVE", "live"), artifacts.ObjectPrefix, 3)
+				o.remove(o.store("LIVE", "live"), "log/", 1<<20)
 				o.shell("! builder verify")
 			},
 		},
@@ -414,8 +428,13 @@ systemctl restart marketdata-edge`)
 			},
 		},
 		"Restore from nothing": {
-			before: func() { o.store("NEW", "new"); o.next(""); o.sequence() },
-			after:  func(int, string) { moveEdges("NEW") },
+			before: func() {
+				o.store("NEW", "new")
+				o.next("")
+				o.sequence()
+				o.leaves = nil // the log begins anew
+			},
+			after: func(int, string) { moveEdges("NEW") },
 		},
 		"Move to another store": {before: func() { o.store("NEW", "moved"); o.next("") }, after: moves},
 		"A second region": {

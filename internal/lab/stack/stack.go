@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	haproxyfiles "example.com/marketdata/deploy/haproxy"
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/testserver"
@@ -35,6 +36,7 @@ type config struct {
 	past     []time.Duration
 	balanced bool // with HAProxy in front
 	nice     bool // the project's programs let others go first
+	signed   bool // the store is, and every build makes files
 }
 
 // stack is the running service. The Machine's credentials are the builder's.
@@ -42,7 +44,8 @@ type stack struct {
 	*local.Machine
 	reader  local.Machine // with credentials that may only read
 	minio   *testserver.Server
-	key     string // API key
+	key     string            // API key
+	sign    artifacts.SignKey // of a signed store
 	edges   [2]*edge
 	haproxy *local.Program // nil: none
 	listen  string         // HAProxy's address for clients; "": port 8443, or a free one
@@ -85,6 +88,12 @@ func start(ctx context.Context, c config) (_ *stack, err error) {
 	if s.minio, err = s.StartS3(ctx, testserver.KindMinIO); err != nil {
 		return nil, err
 	}
+	if c.signed {
+		if s.sign, err = s.Sign(); err != nil {
+			return nil, err
+		}
+		s.Env = append(s.Env, "BUILDER_FILES=build")
+	}
 	if err := s.BuildPast(ctx, c.source, c.newest, c.past); err != nil {
 		return nil, err
 	}
@@ -94,6 +103,9 @@ func start(ctx context.Context, c config) (_ *stack, err error) {
 	s.reader = *s.Machine
 	if s.reader.Env, err = readOnly(s.minio); err != nil {
 		return nil, err
+	}
+	if c.signed {
+		s.reader.Env = append(s.reader.Env, "EDGE_TRUST_KEY="+s.sign.Trust().Text())
 	}
 	for i := range s.edges {
 		e := &edge{machine: &s.reader, name: fmt.Sprintf("edge%d", i+1)}

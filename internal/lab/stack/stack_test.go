@@ -23,6 +23,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
@@ -62,7 +63,7 @@ func TestStack(t *testing.T) {
 	testserver.MinIO(t).Stop() // skips the test where it cannot start
 	s := must.Get(start(t.Context(), config{bin: buildPrograms(t, root), data: t.TempDir(),
 		source: "sim:?assets=400&seed=7", newest: time.Now(), past: []time.Duration{24 * time.Hour, 0},
-		balanced: true}))(t)
+		balanced: true, signed: true}))(t)
 	s.activate = activateAfter
 	t.Cleanup(s.stop)
 	s.logs(t)
@@ -71,6 +72,31 @@ func TestStack(t *testing.T) {
 	t.Run("read only", s.testReadOnly)
 	t.Run("faults", s.testFaults)
 	t.Run("no edge", s.testNoEdge)
+	p := must.Get(artifacts.ParsePointer(buildtest.Stored(t, open(t, s.Machine), artifacts.CurrentKey)))(t)
+	if n := len(s.logged(t, s.Store)); uint64(n) != p.Sequence {
+		t.Errorf("the log has %d leaves, and %d snapshots were published", n, p.Sequence)
+	}
+}
+
+// logged returns the leaves of the log of a store, which has what is published, and nothing
+// twice. Verify must be content.
+func (s *stack) logged(t *testing.T, address string) []string {
+	t.Helper()
+	must.Get(s.Output(t.Context(), "builder", "verify", "--store", address))(t)
+	store := must.Get(s3store.Open(address, s.minio.Options()))(t)
+	p := must.Get(artifacts.ParsePointer(buildtest.Stored(t, store, artifacts.CurrentKey)))(t)
+	leaves := buildtest.CheckLog(t, store, s.sign)
+	seen := map[string]bool{}
+	for _, leaf := range leaves {
+		if seen[leaf] {
+			t.Errorf("the log has %s twice", leaf)
+		}
+		seen[leaf] = true
+	}
+	if !seen[buildtest.Leaf(p)] {
+		t.Errorf("the log is %q, without what is published", leaves)
+	}
+	return leaves
 }
 
 // logs makes a failing test print the end of the programs' logs.

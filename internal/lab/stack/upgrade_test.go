@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
@@ -55,13 +54,8 @@ func TestUpgrade(t *testing.T) {
 	testserver.MinIO(t).Stop() // skips the test where it cannot start
 	before, file := buildRelease(t)
 	today := buildPrograms(t, root)
-	sign := must.Get(artifacts.NewSignKey(rand.Reader))(t)
-	keyFile := filepath.Join(t.TempDir(), "sign.key")
-	must.OK(t, os.WriteFile(keyFile, []byte(sign.Text()), 0o600))
-	t.Setenv("BUILDER_SIGN_KEY", keyFile)
-	t.Setenv("EDGE_TRUST_KEY", sign.Trust().Text())
 	s := must.Get(start(t.Context(), config{bin: before, data: t.TempDir(), source: "sim:?assets=400&seed=7",
-		newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true}))(t)
+		newest: time.Now(), past: []time.Duration{24 * time.Hour, 0}, balanced: true, signed: true}))(t)
 	t.Cleanup(s.stop)
 	s.logs(t)
 
@@ -128,7 +122,7 @@ func TestUpgrade(t *testing.T) {
 			}
 			later := bytes.Replace(artifacts.Unsigned(pointer), []byte(`"format":1,`), []byte(`"format":2,`), 1)
 			if version, err = store.Swap(
-				ctx, artifacts.CurrentKey, version, artifacts.Sign(artifacts.CurrentKey, later, sign)); err != nil {
+				ctx, artifacts.CurrentKey, version, artifacts.Sign(artifacts.CurrentKey, later, s.sign)); err != nil {
 				return err
 			}
 			if err := both(ctx, "why it is refused",
