@@ -2,6 +2,7 @@ package buildtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/signed"
@@ -42,13 +42,20 @@ func Signed(s artifacts.Store, keys ...artifacts.SignKey) artifacts.Store {
 	return signed.Store(s, keys, trust)
 }
 
+// TB is what a test and a rapid check have in common.
+type TB interface {
+	must.TB
+	Context() context.Context
+	Fatalf(format string, args ...any)
+}
+
 // Leaf returns the log's entry for a pointer.
 func Leaf(p *artifacts.Pointer) string {
 	return p.Time.Format("2006-01-02T15:04:05Z") + " " + p.Manifest.Digest.String()
 }
 
 // Checkpoint opens a checkpoint with nothing of ours but a key's text for notes.
-func Checkpoint(tb testing.TB, b []byte, keys ...artifacts.SignKey) tlog.Tree {
+func Checkpoint(tb TB, b []byte, keys ...artifacts.SignKey) tlog.Tree {
 	tb.Helper()
 	if keys == nil {
 		keys = []artifacts.SignKey{SignKey}
@@ -70,7 +77,7 @@ func Checkpoint(tb testing.TB, b []byte, keys ...artifacts.SignKey) tlog.Tree {
 
 // CheckLog reads the log of a store as a client of C2SP tlog-tiles does that is no part of the
 // project, checks each leaf, and returns the entries. A store without one has none.
-func CheckLog(tb testing.TB, r artifacts.Reader, keys ...artifacts.SignKey) (leaves []string) {
+func CheckLog(tb TB, r artifacts.Reader, keys ...artifacts.SignKey) (leaves []string) {
 	tb.Helper()
 	b, _, err := r.Get(tb.Context(), artifacts.MustKey("log/checkpoint"), 1<<20)
 	if errors.Is(err, artifacts.ErrNotFound) {
@@ -114,7 +121,7 @@ func CheckLog(tb testing.TB, r artifacts.Reader, keys ...artifacts.SignKey) (lea
 }
 
 // Continues fails the test unless the log of a store begins with that of an older checkpoint.
-func Continues(tb testing.TB, r artifacts.Reader, older tlog.Tree, keys ...artifacts.SignKey) {
+func Continues(tb TB, r artifacts.Reader, older tlog.Tree, keys ...artifacts.SignKey) {
 	tb.Helper()
 	b, _, err := r.Get(tb.Context(), artifacts.MustKey("log/checkpoint"), 1<<20)
 	must.OK(tb, err)
@@ -126,7 +133,7 @@ func Continues(tb testing.TB, r artifacts.Reader, older tlog.Tree, keys ...artif
 
 // client reads tiles by their paths in C2SP tlog-tiles.
 type client struct {
-	tb testing.TB
+	tb TB
 	r  artifacts.Reader
 	// had are the tiles that were read.
 	had map[string][]byte
@@ -163,7 +170,7 @@ func (c client) get(level string, n int64, w int) []byte {
 
 // SameLog fails the test unless the log of a store has exactly the leaves of a model, or lacks the
 // last one where that may be.
-func SameLog(tb testing.TB, r artifacts.Reader, model []string, mayLackLast bool, keys ...artifacts.SignKey) {
+func SameLog(tb TB, r artifacts.Reader, model []string, mayLackLast bool, keys ...artifacts.SignKey) {
 	tb.Helper()
 	leaves := CheckLog(tb, r, keys...)
 	if !slices.Equal(leaves, model) &&

@@ -23,7 +23,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
-	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/upkeep"
@@ -40,6 +40,7 @@ import (
 // failer is what a test and a rapid check have in common.
 type failer interface {
 	testedge.T
+	Context() context.Context
 	Fatalf(format string, args ...any)
 }
 
@@ -58,6 +59,7 @@ type pair struct {
 	tags   map[string]string // bodies by ETag
 	bodies map[string]string // ETags by body
 	asked  int               // questions
+	leaves []string          // what the log must be
 }
 
 // folder is a source whose files the test exchanges.
@@ -82,7 +84,7 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	t.Helper()
 	settings.Clock = time.Now()
 	p := &pair{
-		t: t, world: model.New(settings), store: memstore.New(), source: &folder{}, poll: poll,
+		t: t, world: model.New(settings), store: buildtest.Signed(memstore.New()), source: &folder{}, poll: poll,
 		tags: map[string]string{}, bodies: map[string]string{},
 	}
 	guards := builder.DefaultGuards
@@ -90,6 +92,7 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	p.builder = must.Get(builder.New(builder.Config{
 		Store: p.store, Source: p.source, Retain: settings.Retain, Guards: guards, Log: buildtest.Discard,
 		Settings: floors(t, settings),
+		Files:    files.Settings{Cadence: files.Hourly, Keep: time.Hour, Sign: []artifacts.SignKey{buildtest.SignKey}},
 	}))(t)
 	p.start()
 	return p
@@ -107,7 +110,7 @@ func floors(t failer, settings model.Settings) market.Settings {
 func (p *pair) start() {
 	p.t.Helper()
 	p.edge = testedge.Start(p.t, testedge.Config{Reader: p.store, AuthOff: true, Poll: p.poll, CacheSize: 8 << 20,
-		Coins: true})
+		Coins: true, Trust: artifacts.Trust{buildtest.SignKey.Trust()}})
 	conn := client.New(must.Get(client.ParseEndpoint(p.edge.URL, false))(p.t))
 	conn.Timeout = 30 * time.Second
 	p.conn = conn
@@ -165,6 +168,7 @@ func (p *pair) publish(files model.Files, at time.Time) bool {
 	if got, want := byCollection(report.Counts), byCollection(want.Counts); !maps.Equal(got, want) {
 		p.t.Fatalf("rows accepted: %v, want %v", got, want)
 	}
+	p.record()
 	if got := want.Time.Format(time.RFC3339); report.SnapshotTime != got || report.Published != want.Published {
 		p.t.Fatalf("report: snapshot %s, published %t, want %s, %t", report.SnapshotTime, report.Published, got,
 			want.Published)
@@ -191,6 +195,7 @@ func (p *pair) rollback(to time.Time) {
 	if _, err := upkeep.Rollback(context.Background(), p.store, to, func() time.Time { return now }); err != nil {
 		p.t.Fatalf("rollback to %s: %v", to, err)
 	}
+	p.record()
 	if err := p.world.Rollback(to, now); err != nil {
 		p.t.Fatalf("rollback to %s: %v", to, err)
 	}
@@ -201,27 +206,40 @@ func (p *pair) rollback(to time.Time) {
 func (p *pair) backfill(moments []gen.Moment) {
 	p.t.Helper()
 	var past []builder.PastFeed
-	var files []model.Files
+	var texts []model.Files
 	for _, m := range moments {
 		past = append(past, builder.PastFeed{Name: m.At.Format(time.RFC3339), Time: m.At, Files: sourceFiles(m.Files)})
-		files = append(files, m.Files)
+		texts = append(texts, m.Files)
 	}
 	if _, err := p.builder.Backfill(context.Background(), past); err != nil {
 		p.t.Fatalf("backfill: %v", err)
 	}
-	if err := p.world.Backfill(files); err != nil {
+	p.record()
+	if err := p.world.Backfill(texts); err != nil {
 		p.t.Fatalf("backfill: %v", err)
 	}
 	p.await()
 }
 
-// verify checks the whole store, as builder verify does.
+// record notes what is published: the log must have it once.
+func (p *pair) record() {
+	p.t.Helper()
+	b, _, err := p.store.Get(context.Background(), artifacts.CurrentKey, artifacts.MaxPointerSize)
+	must.OK(p.t, err)
+	pointer := must.Get(artifacts.ParsePointer(b))(p.t)
+	if pointer.Sequence > uint64(len(p.leaves)) {
+		p.leaves = append(p.leaves, buildtest.Leaf(pointer))
+	}
+}
+
+// verify checks the whole store, as builder verify does, and its log.
 func (p *pair) verify() {
 	p.t.Helper()
-	report, err := artifacts.Check(context.Background(), p.store, ledger.Refs, nil)
+	report, err := upkeep.Verify(context.Background(), p.store, nil)
 	if err != nil || len(report.Problems) > 0 {
 		p.t.Fatalf("verify: %v, %q", err, report.Problems)
 	}
+	buildtest.SameLog(p.t, p.store, p.leaves, false)
 }
 
 // await waits until the edge has seen what was written last: until /global

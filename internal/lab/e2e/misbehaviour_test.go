@@ -556,7 +556,7 @@ func (f *followed) build(bad *misbehaviour, want string) {
 // follow lets a provider misbehave in one way after another, each time before a good
 // build and after it, and compares all that was published with the model.
 func follow(t *testing.T, a *fakeAPI, cases []misbehaviour) {
-	store := must.Get(dirstore.Open(t.TempDir(), dirstore.Options{Create: true}))(t)
+	store := buildtest.Signed(must.Get(dirstore.Open(t.TempDir(), dirstore.Options{Create: true}))(t))
 	settings := model.Defaults()
 	settings.Retain = builder.MaxRetain
 	settings.Clock = time.Now()

@@ -83,6 +83,7 @@ func TestYear(t *testing.T) {
 			}
 			p.askAll(t, 25)
 		}
+		p.verify()
 	})
 }
 
@@ -117,6 +118,7 @@ func TestCrowd(t *testing.T) {
 				}
 			}
 		}
+		p.verify()
 	})
 }
 
@@ -148,6 +150,7 @@ func TestRollback(t *testing.T) {
 			}
 			before = m.Files
 		}
+		p.verify()
 	})
 }
 
@@ -166,6 +169,7 @@ func TestPast(t *testing.T) {
 			}
 			p.askHistory(1)
 		}
+		p.verify()
 	})
 }
 
