@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -21,6 +22,11 @@ type CheckReport struct {
 	Rows      int64  `json:"rows"`
 	// Problems are what is wrong, at most maxProblems of them.
 	Problems []string `json:"problems"`
+}
+
+// OnlyFiles reports whether nothing is wrong, or only files are lost.
+func (r *CheckReport) OnlyFiles() bool {
+	return !slices.ContainsFunc(r.Problems, func(p string) bool { return !strings.HasPrefix(p, "files") })
 }
 
 const maxProblems = 100
@@ -464,7 +470,7 @@ func (c *checker) files(ctx context.Context, m *Manifest) error {
 		sets, err = ParseFileSets(b)
 	}
 	if err != nil {
-		return c.refuse(FileKey(m.Files.Digest).String(), err)
+		return c.refuse("files", err)
 	}
 	for i := range sets.Sets {
 		set := &sets.Sets[i]
@@ -519,5 +525,10 @@ func (c *checker) chunks(ctx context.Context, f *File) (damage error) {
 }
 
 func (c *checker) file(ctx context.Context, ref Ref) ([]byte, error) {
-	return c.get(ctx, FileKey(ref.Digest), ref)
+	key := FileKey(ref.Digest)
+	b, err := c.get(ctx, key, ref)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", key, err)
+	}
+	return b, err
 }

@@ -1,6 +1,7 @@
 package artifacts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -65,6 +66,16 @@ var fileName = regexp.MustCompile(`^([a-z]+/)?[a-z0-9-]{1,64}\.(parquet|ndjson\.
 // Chunk names the file's chunk i.
 func (f *File) Chunk(i int) Ref {
 	return Ref{f.Chunks[i], min(f.ChunkBytes, f.Bytes-int64(i)*f.ChunkBytes)}
+}
+
+// Whole reports whether lacks reports none of the file's chunks.
+func (f *File) Whole(lacks func(Ref) bool) bool {
+	for i := range f.Chunks {
+		if lacks(f.Chunk(i)) {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *File) check() error {
@@ -192,31 +203,37 @@ func ReadFile(ctx context.Context, r ObjectReader, ref Ref) ([]byte, error) {
 
 // FileRefs calls f with every object below FilePrefix that a manifest reaches, each once: the sets,
 // their lists, the chunks. It passes over lists that seen has, and adds the others; nil reads all.
+// A damaged list does not keep it from the others; it returns the first damage at the end.
 func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seen map[Digest]bool, f func(Ref)) error {
-	sets, err := ReadFileSets(ctx, r, m)
-	if err != nil || m.Files.Digest.IsZero() {
-		return err
+	if m.Files.Digest.IsZero() {
+		return nil
 	}
 	f(m.Files)
+	sets, damage := ReadFileSets(ctx, r, m)
+	if damage != nil {
+		return damage
+	}
 	for i := range sets.Sets {
 		set := &sets.Sets[i]
-		if f(set.Files); seen[set.Files.Digest] {
+		if seen[set.Files.Digest] {
 			continue
-		}
-		l, _, err := ReadFileList(ctx, r, set)
-		if err != nil {
-			return err
-		}
-		for j := range l.Items {
-			for k := range l.Items[j].Chunks {
-				f(l.Items[j].Chunk(k))
-			}
 		}
 		if seen != nil {
 			seen[set.Files.Digest] = true
 		}
+		f(set.Files)
+		l, _, err := ReadFileList(ctx, r, set)
+		if err != nil && !IsDamage(err) {
+			return err
+		}
+		damage = cmp.Or(damage, err)
+		for j := 0; err == nil && j < len(l.Items); j++ {
+			for k := range l.Items[j].Chunks {
+				f(l.Items[j].Chunk(k))
+			}
+		}
 	}
-	return nil
+	return damage
 }
 
 // VerifyFile checks a file's digest and size against list, which is FilesJSON as it is served, and

@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -558,15 +559,17 @@ func (b *build) files(ctx context.Context, head *publish.Head, objects *publish.
 	sets, err := artifacts.ReadFileSets(ctx, b.Store, head.Manifest)
 	if err == nil {
 		w.Sets, w.Named = sets, head.Manifest.Files
-		if n := len(sets.Sets); n > 0 && w.Due() {
-			w.Last, _, err = artifacts.ReadFileList(ctx, b.Store, &sets.Sets[n-1])
+		for i := len(sets.Sets) - 1; i >= 0 && w.Last == nil && publish.UnlessDamage(err) == nil && w.Due(); i-- {
+			last, _, lerr := artifacts.ReadFileList(ctx, b.Store, &sets.Sets[i])
+			if err = cmp.Or(lerr, err); lerr == nil {
+				w.Last = last
+			}
 		}
 	}
 	if artifacts.IsDamage(err) {
-		b.Log.Error("a list of files is damaged or missing: what it alone names is lost", "err", err)
-		err = nil
+		b.Log.Error("a list of files is damaged or missing; builder repair mends it", "err", err)
 	}
-	return w, err
+	return w, publish.UnlessDamage(err)
 }
 
 // putFiles ends the set, if the snapshot gets one, and returns the name of the sets that are kept.

@@ -184,6 +184,16 @@ func TestFilesFaults(t *testing.T) {
 	if status, _, _ := Get(t, e.Addr(), filesPath+"/assets.parquet"); status != 200 {
 		t.Errorf("after the faults: %d", status)
 	}
+
+	sets := must.Get(artifacts.ReadFileSets(t.Context(), mem, teststore.Read(t, mem).Manifest))(t)
+	list, _, err := artifacts.ReadFileList(t.Context(), mem, &sets.Sets[0])
+	must.OK(t, err)
+	must.OK(t, mem.Delete(t.Context(), artifacts.FileKey(list.Find("members.parquet").Chunks[0])))
+	for name, want := range map[string]int{"members.parquet": http.StatusServiceUnavailable, "chains.parquet": 200} {
+		if status, body, _ := Get(t, e.Addr(), filesPath+"/"+name); status != want {
+			t.Errorf("a chunk of the members is lost: %s is %d, %d bytes", name, status, len(body))
+		}
+	}
 }
 
 // TestFilesCost: a file costs a token for each 256 KiB, a part of it as much as it has, and half of

@@ -68,11 +68,13 @@ type Settings struct {
 	Sign []artifacts.SignKey
 }
 
+// Put stores a chunk, a list or the sets, and returns its name.
+type Put func(ctx context.Context, data []byte) (artifacts.Ref, error)
+
 // Writer writes the set of one snapshot.
 type Writer struct {
 	Settings
-	// Put stores a chunk or a list.
-	Put    func(ctx context.Context, data []byte) (artifacts.Ref, error)
+	Put    Put
 	Feed   *market.Feed
 	Result *market.Result
 	// Sets are those of the snapshot before. A day's prices are written once, and named again by
@@ -80,7 +82,7 @@ type Writer struct {
 	Sets *artifacts.FileSets
 	// Named is their name.
 	Named artifacts.Ref
-	// Last is the newest list of Sets, nil if there is none.
+	// Last is the newest list of Sets that can be read, nil if there is none.
 	Last *artifacts.FileList
 
 	list  artifacts.FileList
@@ -104,7 +106,6 @@ func (w *Writer) oldest() time.Time { return w.Result.T.Add(-cmp.Or(w.Keep, Defa
 // collection's.
 func (w *Writer) Table(ctx context.Context, t *render.Table) error {
 	write := rowWriters[t.Collection]
-	w.codec.Level = zstd.SpeedFastest
 	if write == nil {
 		return nil
 	}
@@ -198,7 +199,7 @@ func (w *Writer) file(ctx context.Context, name, media string, rows, chunk int64
 // chunker puts the chunks of what is written to it.
 type chunker struct {
 	ctx     context.Context
-	put     func(context.Context, []byte) (artifacts.Ref, error)
+	put     Put
 	group   *errgroup.Group
 	file    artifacts.File
 	whole   hash.Hash
@@ -291,7 +292,8 @@ func (w *Writer) members(ctx context.Context) error {
 	})
 }
 
-// days names the days of prices that the set before has, and writes those that ended since.
+// days names the days of prices that the set before has, and writes those that ended since; also one
+// that repair has dropped, if it is the newest.
 func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 	t := w.Result.T
 	next, oldest := t.Truncate(day).Add(-day), w.oldest()

@@ -35,6 +35,8 @@ type BackupReport struct {
 	// Copied and CopiedBytes count the objects that To did not have.
 	Copied      int   `json:"copied"`
 	CopiedBytes int64 `json:"copied_bytes"`
+	// Lost counts the objects of files that the store has lost, so that the backup lacks them, too.
+	Lost int `json:"lost"`
 }
 
 // errMoved: the pointer moved on, and gc removed objects before they were copied.
@@ -44,7 +46,8 @@ var errMoved = errors.New("the published snapshot changed during each of the tri
 // Backup copies the objects of the published snapshot and of those it retains, ledgers included,
 // and the log, then identity, key set and change record as they are, and the pointer last: until then, To is
 // the backup that it was. Every object is checked against its digest. Backup does not copy what To
-// holds in the right size, so gc must not run on To at the same time.
+// holds in the right size, so gc must not run on To at the same time. Lost objects of files do not
+// stop it.
 //
 // It is safe beside a running builder and gc: if the pointer has moved and an object is gone, it
 // starts again.
@@ -105,9 +108,13 @@ func (b *backup) run(ctx context.Context) error {
 			objects[artifacts.ObjectKey(ref.Digest)] = ref
 		}
 		manifests[artifacts.ManifestKey(of.Manifest.Digest)] = of.Manifest
-		return errors.Join(err, artifacts.FileRefs(ctx, b.From, m, lists, func(ref artifacts.Ref) {
+		ferr := artifacts.FileRefs(ctx, b.From, m, lists, func(ref artifacts.Ref) {
 			objects[artifacts.FileKey(ref.Digest)] = ref
-		}))
+		})
+		if artifacts.IsDamage(ferr) && !errors.Is(ferr, artifacts.ErrFormat) {
+			ferr = nil // copy finds it
+		}
+		return errors.Join(err, ferr)
 	})
 	if err != nil {
 		return err
@@ -115,6 +122,15 @@ func (b *backup) run(ctx context.Context) error {
 	// Objects before what names them, each step durable before the next.
 	if err := b.copy(ctx, "backup", objects); err != nil {
 		return err
+	}
+	if b.report.Lost > 0 { // or gc has removed them since
+		now, _, err := b.From.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+		if err == nil && !bytes.Equal(now, b.pointer) {
+			err = fmt.Errorf("copy files: %w", artifacts.ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if b.log != nil {
 		if err := b.log.CopyTo(ctx, b.To, b.log.Note); err != nil {
@@ -212,12 +228,16 @@ func (b *backup) copy(ctx context.Context, step string, wanted map[artifacts.Key
 			keys = append(keys, key)
 		}
 	}
-	var copied, size atomic.Int64
+	var copied, size, lost atomic.Int64
 	err := walk.Parallel(ctx, len(keys), func(ctx context.Context, i int) error {
 		key, ref := keys[i], wanted[keys[i]]
 		body, _, err := b.From.Get(ctx, key, ref.Size)
 		if err == nil {
 			err = ref.Check(body)
+		}
+		if key.Kind() == artifacts.FileKind && artifacts.IsDamage(err) {
+			lost.Add(1)
+			return nil
 		}
 		if err == nil {
 			err = b.To.Put(ctx, key, body)
@@ -232,6 +252,7 @@ func (b *backup) copy(ctx context.Context, step string, wanted map[artifacts.Key
 	if err == nil {
 		err = b.To.Sync(ctx)
 	}
+	b.report.Lost += int(lost.Load())
 	b.report.Copied += int(copied.Load())
 	b.report.CopiedBytes += size.Load()
 	return err

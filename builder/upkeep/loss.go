@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 )
@@ -23,8 +25,10 @@ func (r *repairer) goBack(ctx context.Context, check *artifacts.CheckReport) (*a
 		if newest, err = artifacts.ReadManifest(ctx, r.mender, r.pointer.Manifest); err != nil {
 			return nil, err
 		}
-		if whole, err := r.wholeLedger(ctx, newest.Ledger); whole || err != nil {
-			return check, err // what is missing is of views
+		if whole, err := r.wholeLedger(ctx, newest.Ledger); err != nil {
+			return check, err
+		} else if whole { // what is missing is of views, or of files
+			return r.withoutFiles(ctx, check, head, newest)
 		}
 	} else if err := r.retainedBefore(ctx, newest, all); err != nil {
 		return nil, err
@@ -100,6 +104,29 @@ func (r *repairer) accept(ctx context.Context, check *artifacts.CheckReport, hea
 	}
 	r.accepted = true
 	return artifacts.Check(ctx, r.mender, ledger.Refs, nil)
+}
+
+// withoutFiles publishes the same snapshot without the lost files, if there are any and the loss is
+// accepted.
+func (r *repairer) withoutFiles(ctx context.Context, check *artifacts.CheckReport, head *publish.Head,
+	newest *artifacts.Manifest,
+) (*artifacts.CheckReport, error) {
+	target, put := *newest, r.Store.Put
+	if !r.AcceptLoss {
+		put = func(context.Context, artifacts.Key, []byte) error { return nil }
+	}
+	named, lost, err := files.Without(ctx, r.mender, newest, r.lacksFile, r.Files.Sign, putFile(put))
+	if err != nil || len(lost) == 0 {
+		return check, err
+	}
+	target.Files = named
+	r.loss = fmt.Sprintf("snapshot %s stays, and no longer lists %s; earlier ones do while they are retained",
+		publish.Stamp(newest.Time), strings.Join(lost, "; "))
+	root, err := artifacts.ReadObject(ctx, r.mender, newest.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	return r.accept(ctx, check, head, newest, -1, target, &ledger.Next{Root: root})
 }
 
 // rootFor returns the ledger with which target follows newest. It notes the loss.

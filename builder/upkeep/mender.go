@@ -93,3 +93,6 @@ func (m *mender) found(key artifacts.Key) {
 
 // lacks reports whether an object is damaged or missing and no copy has it.
 func (m *mender) lacks(ref artifacts.Ref) bool { return m.lost[artifacts.ObjectKey(ref.Digest)] }
+
+// lacksFile is lacks for an object of files.
+func (m *mender) lacksFile(ref artifacts.Ref) bool { return m.lost[artifacts.FileKey(ref.Digest)] }

@@ -126,13 +126,36 @@ func (r *repairer) broken(ctx context.Context) (times []time.Time, err error) {
 		if err == nil {
 			refs, err = needs(ctx, r.mender, m)
 		}
-		if err != nil || slices.ContainsFunc(refs, r.lacks) {
+		lacks := slices.ContainsFunc(refs, r.lacks)
+		if err == nil {
+			var own []artifacts.File
+			own, err = r.ownFiles(ctx, m)
+			lacks = lacks || slices.ContainsFunc(own, func(f artifacts.File) bool { return !f.Whole(r.lacksFile) })
+		}
+		if err != nil || lacks {
 			times = append(times, ret.Time)
 		}
 		return publish.UnlessDamage(err)
 	})
 	slices.Reverse(times)
 	return times, err
+}
+
+// ownFiles are the files that were written with a snapshot.
+func (r *repairer) ownFiles(ctx context.Context, m *artifacts.Manifest) ([]artifacts.File, error) {
+	sets, err := artifacts.ReadFileSets(ctx, r.mender, m)
+	if err != nil {
+		return nil, err
+	}
+	set := sets.Find(m.Time)
+	if set == nil {
+		return nil, nil
+	}
+	l, _, err := artifacts.ReadFileList(ctx, r.mender, set)
+	if err != nil {
+		return nil, err
+	}
+	return l.Items, nil
 }
 
 // rebuilt is the store of a repeated build: it looks as it did before the snapshot. Of what the

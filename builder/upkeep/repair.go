@@ -30,7 +30,7 @@ type RepairConfig struct {
 	// From are asked in this order, before the source.
 	From []Copy
 	// AcceptLoss lets a store whose ledger cannot be repaired go back to its newest snapshot with
-	// a whole ledger, or else go on without the lost part.
+	// a whole ledger, or else go on without the lost part; and one that has lost files, without them.
 	AcceptLoss bool
 }
 
@@ -43,8 +43,8 @@ type RepairReport struct {
 	Mended   []Mended `json:"mended"`
 	// Missing are the remaining problems, as artifacts.Check words them.
 	Missing []string `json:"missing"`
-	// Loss says how builds can go on with a ledger that cannot be repaired, and what is lost then;
-	// empty if there is no need or no way. Accepted says that this was done.
+	// Loss says how builds can go on with a ledger or files that cannot be repaired, and what is lost
+	// then; empty if there is no need or no way. Accepted says that this was done.
 	Loss     string `json:"loss,omitempty"`
 	Accepted bool   `json:"accepted"`
 	// Notes are what could not be determined.

@@ -60,7 +60,7 @@ type part struct {
 	key        artifacts.Key
 	edge, feed bool
 	// loss is what repair can do without it: go back to the snapshot before, whose
-	// ledger is still whole, or go on without it.
+	// ledger is still whole, or go on without it, perhaps without files.
 	loss string
 }
 
@@ -78,7 +78,13 @@ func parts(t *testing.T, s artifacts.Store) []part {
 	if shared != before.View("exchanges", "volume").Objects[0].Ref {
 		t.Fatal("no view is shared")
 	}
+	sets := must.Get(artifacts.ReadFileSets(t.Context(), s, m))(t)
+	own, _, err := artifacts.ReadFileList(t.Context(), s, sets.Find(m.Time))
+	ok(t, err)
 	return []part{
+		{"sets of files", artifacts.FileKey(m.Files.Digest), false, true, "without files"},
+		{"list of files", artifacts.FileKey(sets.Find(m.Time).Files.Digest), false, true, "without files"},
+		{"chunk of a file", artifacts.FileKey(own.Find("quotes.parquet").Chunks[0]), false, true, "without files"},
 		{"manifest", artifacts.ManifestKey(h.Pointer.Manifest.Digest), true, true, "back to what is retained"},
 		{"manifest, retained", artifacts.ManifestKey(m.Retained[0].Manifest.Digest), true, false, ""},
 		{"view", key(m.View("assets", "rank").Objects[0].Ref), true, true, ""},

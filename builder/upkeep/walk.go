@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 )
@@ -64,6 +65,14 @@ func putLedger(ctx context.Context, s artifacts.Store, book *ledger.Next) (root 
 		return root, fmt.Errorf("sync objects: %w", err)
 	}
 	return root, nil
+}
+
+// putFile puts an object of files by put.
+func putFile(put func(context.Context, artifacts.Key, []byte) error) files.Put {
+	return func(ctx context.Context, b []byte) (artifacts.Ref, error) {
+		ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+		return ref, put(ctx, artifacts.FileKey(ref.Digest), b)
+	}
 }
 
 // smallKeys are the objects that move.

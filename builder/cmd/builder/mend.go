@@ -36,7 +36,7 @@ type repairCmd struct {
 	settingsFlags
 	From       []string `sep:"none" placeholder:"STORE|DIR" help:"Take what is missing from this store, copy of a store, or cache folder of an edge. Repeatable; asked in this order."`
 	Source     string   `placeholder:"SOURCE" help:"Then from a build of this feed, which must be that of a snapshot that lacks something."`
-	AcceptLoss bool     `help:"When the ledger cannot be mended, go back to the newest snapshot whose ledger is whole, or else go on without what is lost."`
+	AcceptLoss bool     `help:"When the ledger cannot be mended, go back to the newest snapshot whose ledger is whole, or else go on without what is lost; and without lost files."`
 	JSON       bool     `help:"Print the report as one JSON object."`
 }
 
@@ -98,7 +98,7 @@ func (c *repairCmd) print(e *env, r *upkeep.RepairReport) {
 	case r.Accepted:
 		e.print("%s", e.paint.Red("lost: "+r.Loss))
 	case r.Loss != "":
-		e.print("%s", e.paint.Red("the ledger cannot be mended; with --accept-loss "+r.Loss))
+		e.print("%s", e.paint.Red("not all can be mended; with --accept-loss "+r.Loss))
 	}
 	say := e.succeeded
 	if len(r.Missing) > 0 {
@@ -140,6 +140,10 @@ func (c *backupCmd) Run(e *env) error {
 		} else {
 			e.succeeded("snapshot %s (sequence %d): %s, %s; copied %s of them, %s", r.Snapshot, r.Sequence,
 				count(r.Snapshots, "snapshot"), count(r.Objects, "object"), comma(r.Copied), size(r.CopiedBytes))
+			if r.Lost > 0 {
+				e.print("%s", e.paint.Red(fmt.Sprintf("lost: %s of files, which the backup lacks; builder repair names and mends"+
+					" them", count(r.Lost, "object"))))
+			}
 		}
 	})
 }
@@ -180,7 +184,8 @@ func (c *restoreCmd) Run(e *env) error {
 	c.announce(e, store, made)
 	p := e.progress()
 	r, err := upkeep.Restore(e.ctx, upkeep.RestoreConfig{
-		Store: store, From: from, Seen: c.Seen, KeysFromBackup: c.KeysFromBackup, Progress: p.show, Now: time.Now,
+		Store: store, From: from, Seen: c.Seen, KeysFromBackup: c.KeysFromBackup, Sign: sign,
+		Progress: p.show, Now: time.Now,
 	})
 	p.close()
 	return e.show(r, err, c.JSON, func() {
