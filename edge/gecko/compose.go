@@ -385,10 +385,12 @@ func (c *composer) namedAt(address []byte) {
 	}
 }
 
+var sorts = [...]query.Sort{ids: query.SortSlug, names: query.SortName, symbols: query.SortSymbol}
+
 // namedAs adds the assets with a slug, name or symbol. Of several with one name or symbol it is that
 // of the best rank, unless all are asked for.
 func (c *composer) namedAs(value []byte) {
-	v := c.s.View(query.Assets, [...]query.Sort{ids: query.SortSlug, names: query.SortName, symbols: query.SortSymbol}[c.by])
+	v := c.s.View(query.Assets, sorts[c.by])
 	if v == nil {
 		c.fail(rows.ErrNoView)
 	}

@@ -123,6 +123,14 @@ var slash = []byte{'/'}
 // match returns the elements of path, as sent, for which {…} stand in an endpoint's.
 func match(pattern string, path []byte) (variable [2][]byte, ok bool) {
 	path = bytes.TrimSuffix(path, slash)
+	from := strings.IndexByte(pattern, '{')
+	if from < 0 {
+		return variable, string(path) == pattern
+	}
+	if len(path) < from || string(path[:from]) != pattern[:from] {
+		return variable, false
+	}
+	pattern, path = pattern[from:], path[from:]
 	for n, more := 0, true; more; {
 		var want string
 		var element []byte

@@ -1,4 +1,5 @@
-// Command go has a client for CoinGecko call all that it offers and COINGECKO.md lists, and prints each answer as a line of JSON.
+// Command go has a client for CoinGecko call all that it offers and COINGECKO.md lists, and prints each
+// answer as a line of JSON.
 package main
 
 import (
