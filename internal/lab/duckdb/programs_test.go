@@ -43,9 +43,11 @@ func (r *reader) checkPrograms() {
 	r.execute(dir, remote, "rclone", "sync", "files", bucket)
 	r.execute(dir, remote, "rclone", "check", "--download", "files", bucket)
 
-	r.execute(dir, nil, append([]string{"npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"}, packages...)...)
-	page := strings.NewReplacer("'quotes.parquet'", "'files/quotes.parquet'", `"quotes.parquet"`, `"files/quotes.parquet"`,
-		"https://host", r.url, "KEY", r.key, "https://s3.host/bucket", server.Endpoint+"/"+testserver.Bucket,
+	r.execute(dir, nil,
+		append([]string{"npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"}, packages...)...)
+	page := strings.NewReplacer("'quotes.parquet'", "'files/quotes.parquet'",
+		`"quotes.parquet"`, `"files/quotes.parquet"`, "https://host", r.url, "KEY", r.key,
+		"https://s3.host/bucket", server.Endpoint+"/"+testserver.Bucket,
 		"ACCESS", server.AccessKey, "SECRET", server.SecretKey)
 	blocks := r.blocks()
 	programs := []string{blocks[2]}
