@@ -119,8 +119,9 @@ fuzz: ## each fuzz target of every package for FUZZ=3m
 	echo "$$targets" | { failed=0; while read -r package name; do echo "$$package $$name"; \
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ) -fuzzminimizetime 5s "$$package" </dev/null || failed=1; done; exit $$failed; }
 
-properties: servers ## the model against the service at length, and every misbehaviour of every provider
+properties: servers ## the model against the service at length, every misbehaviour of every provider, all histories
 	RAPID_CHECKS=100 $(GO) test -count=1 -timeout 120m ./internal/lab/e2e
+	TEST_HISTORIES=all $(GO) test -count=1 -timeout 30m ./builder/upkeep
 
 vuln: ## known vulnerabilities in what is used (asks vuln.go.dev)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...

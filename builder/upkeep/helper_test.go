@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,14 @@ var (
 	changeRecord, ledgerRoot, reached = buildtest.ChangeRecord, buildtest.Ledger, buildtest.Reached
 	ok                                = must.OK
 )
+
+// rounds is how many rounds of a test's are made: all of them at night (make properties).
+func rounds(day, all int) int {
+	if os.Getenv("TEST_HISTORIES") == "all" {
+		return all
+	}
+	return day
+}
 
 // config is a Builder's with the defaults of the command.
 func config(s artifacts.Store, src source.Source) builder.Config {

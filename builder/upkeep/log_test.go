@@ -198,11 +198,7 @@ func (l *logged) rotate() {
 // else; and it continues every checkpoint that it ever gave out. What is published unsigned comes with
 // the next signed publication, if it is retained.
 func TestLogHistories(t *testing.T) {
-	histories := uint64(30)
-	if testing.Short() {
-		histories = 10
-	}
-	for seed := range histories {
+	for seed := range uint64(rounds(15, 30)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) { // finding out what became of a swap takes its time
 				l := newLogged(t, seed, artifacts.Step)
@@ -241,10 +237,7 @@ func TestLogHistories(t *testing.T) {
 // TestProofsOfAYear: proofs that are made at random times of a year of snapshots, with rollbacks, gc
 // and an exchange of the key, hold at its end, when the snapshots are long gone.
 func TestProofsOfAYear(t *testing.T) {
-	proofs, year := 1000, 365*2
-	if testing.Short() {
-		proofs, year = 100, 150
-	}
+	proofs, year := rounds(500, 1000), rounds(365, 365*2)
 	l := newLogged(t, 0, 24*time.Hour*365/time.Duration(year))
 	l.step = l.step.Truncate(artifacts.Step)
 	var files [][]byte
@@ -303,7 +296,7 @@ func TestProofsOfAYear(t *testing.T) {
 }
 
 // TestChangedProof changes each byte of a proof, with the checksum as it was, and each byte of what
-// it holds, with a checksum that fits.
+// it holds, with a checksum that fits; by day one byte of five.
 func TestChangedProof(t *testing.T) {
 	l := newLogged(t, 1, artifacts.Step)
 	for range 5 {
@@ -316,10 +309,7 @@ func TestChangedProof(t *testing.T) {
 	if p, cp, err := transparency.Verify(file, l.trust); err != nil || p.Leaf != 2 || cp.N != 5 {
 		t.Fatalf("%+v, %v", cp, err)
 	}
-	stride := 1
-	if testing.Short() {
-		stride = 16
-	}
+	stride := rounds(5, 1)
 	for i := 0; i < len(file); i += stride {
 		changed := bytes.Clone(file)
 		changed[i] ^= 1 << l.dice.IntN(8)
