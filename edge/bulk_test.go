@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -237,5 +239,43 @@ func TestFilesCost(t *testing.T) {
 	left(filesPath+"/quotes.ndjson.zst", "Range", "bytes=-100")
 	if after, _ = left(filesPath); before-after > 2 {
 		t.Errorf("100 bytes cost %d tokens", before-after-1)
+	}
+}
+
+// TestFilesWait: downloads that wait for tokens hold no chunks, and leave half of the key's tokens.
+func TestFilesWait(t *testing.T) {
+	const conns, burst = 40, 200
+	mem := memstore.New()
+	teststore.Publish(t, mem, teststore.NewFeed(20_000, 1), teststore.Start, teststore.Files())
+	key := teststore.Key(t, mem, 1, burst).Key
+	e, _ := start(t, mem, func(cfg *Config) { cfg.AuthOff = false })
+	left := func() (left int) {
+		_, _, h := Get(t, e.Addr(), filesPath, "X-Api-Key", key)
+		_, _ = fmt.Sscanf(h.Get("RateLimit"), `"default";r=%d;`, &left)
+		return left
+	}
+	until(t, "half of the key's tokens", func() bool {
+		n := left()
+		return n > 0 && n <= burst/2+conns/2
+	})
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapInuse)
+	}
+	before := heap()
+	head := make([]byte, 1<<18)
+	for range conns {
+		c := must.Get(net.Dial("tcp", e.Addr().String()))(t)
+		defer c.Close()
+		must.Get(fmt.Fprintf(c, "GET %s/quotes.ndjson.zst HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\n\r\n", filesPath, key))(t)
+		must.Get(io.ReadFull(c, head))(t)
+		go func() { _, _ = io.Copy(io.Discard, c) }()
+	}
+	until(t, "what waits holds little", func() bool { return heap()-before < conns<<18 })
+	if n := left(); n < burst/2-conns-1 { // conns were admitted
+		t.Errorf("%d of %d tokens are left to other requests", n, burst)
 	}
 }

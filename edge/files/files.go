@@ -201,6 +201,9 @@ func (f *File) Part(at, n int64) ([]byte, error) {
 // Held is how many bytes the file holds in memory, beside those of the list.
 func (f *File) Held() int64 { return int64(len(f.chunk)) }
 
+// Drop gives back what Part keeps, until it is called again.
+func (f *File) Drop() { f.chunk = nil }
+
 // Listing composes the answer with the newest set's files; see reply.Composer.
 type Listing struct{ *Files }
 

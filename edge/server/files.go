@@ -137,7 +137,9 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	c.broken = true
 	c.patience = c.listener.writeTimeout
 	defer func() { c.patience = 0 }()
-	for body := out.first; ; {
+	body := out.first
+	out.first = nil
+	for {
 		if err := c.orCut(c.SetWriteDeadline(time.Now().Add(c.patience))); err != nil {
 			return err
 		}
@@ -148,7 +150,7 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 		if out.at += int64(len(body)); out.at == out.to {
 			break
 		}
-		if err := s.payPiece(out.key); err != nil {
+		if err := s.payPiece(c, out); err != nil {
 			return err
 		}
 		var err error
@@ -160,27 +162,31 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	return c.orCut(c.SetWriteDeadline(time.Time{}))
 }
 
-// payPiece takes a token for a piece, and waits for it.
-func (s *Server) payPiece(key *auth.Key) error {
+// payPiece takes a token for a piece, and waits for it. Nobody is charged for that wait, so the
+// connection holds no chunk meanwhile.
+func (s *Server) payPiece(c *conn, out *sending) error {
+	key := out.key
 	if key == nil {
 		return nil
 	}
+	// Long enough that thousands that wait cost little, and short enough to use all of the rate.
+	every := key.Limit.Interval()
+	every = max(every, min(250*time.Millisecond, every*time.Duration(key.Limit.Burst()/2)))
 	for {
-		left := key.Take(limit.At(time.Now()))
-		if left.OK && 2*left.Remaining >= key.Limit.Burst() {
-			return nil
-		}
-		wait := key.Limit.Interval()
-		if !left.OK {
+		now, wait := limit.At(time.Now()), every
+		if 2*key.Charge(limit.Decision{}, now, 0).Remaining >= key.Limit.Burst() {
+			left := key.Take(now)
+			if left.OK {
+				return nil
+			}
 			wait = time.Duration(left.RetryAfter) * time.Second
 		}
+		out.Drop()
+		c.discharge()
 		select {
 		case <-time.After(wait):
 		case <-s.ctx.Done():
 			return s.ctx.Err()
-		}
-		if left.OK {
-			return nil
 		}
 	}
 }
