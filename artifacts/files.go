@@ -237,25 +237,26 @@ func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seen map[Digest]
 }
 
 // VerifyFile checks a file's digest and size against list, which is FilesJSON as it is served, and
-// the list's signature, unless trust is empty. name is the file's name there.
-func VerifyFile(list []byte, trust Trust, name string, digest Digest, size int64) error {
+// the list's signature, unless trust is empty. name is the file's name there. It returns the time of
+// the set.
+func VerifyFile(list []byte, trust Trust, name string, digest Digest, size int64) (of time.Time, err error) {
 	if len(trust) > 0 {
 		if err := trust.Verify(MustKey(FilesJSON), list); err != nil {
-			return err
+			return of, err
 		}
 	}
 	l, err := ParseFileList(list)
 	if err != nil {
-		return err
+		return of, err
 	}
 	f := l.Find(name)
 	switch {
 	case f == nil:
-		return fmt.Errorf("%s of %s does not list %s", FilesJSON, l.Time.Format(time.RFC3339), name)
+		return of, fmt.Errorf("%s of %s does not list %s", FilesJSON, l.Time.Format(time.RFC3339), name)
 	case f.Bytes != size:
-		return fmt.Errorf("%w: %s has %d bytes, want %d", ErrCorrupt, name, size, f.Bytes)
+		return of, fmt.Errorf("%w: %s has %d bytes, want %d", ErrCorrupt, name, size, f.Bytes)
 	case f.SHA256 != digest:
-		return fmt.Errorf("%w: %s has digest %s, want %s", ErrCorrupt, name, digest, f.SHA256)
+		return of, fmt.Errorf("%w: %s has digest %s, want %s", ErrCorrupt, name, digest, f.SHA256)
 	}
-	return nil
+	return l.Time, nil
 }

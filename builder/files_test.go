@@ -225,7 +225,7 @@ func TestFileSignature(t *testing.T) {
 		{list, nil, "assets.parquet", file, "bytes, want"},
 		{list, nil, "quotes.parquet", append(bytes.Clone(file[1:]), 0), "has digest"},
 	} {
-		err := artifacts.VerifyFile(c.list, c.trust, c.name, artifacts.Sum(c.file), int64(len(c.file)))
+		_, err := artifacts.VerifyFile(c.list, c.trust, c.name, artifacts.Sum(c.file), int64(len(c.file)))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}

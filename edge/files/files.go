@@ -261,13 +261,13 @@ func (f *File) Range(header []byte) (from, to int64, ok bool) {
 	return a, min(b, f.Bytes-1) + 1, true
 }
 
-// digits reads a number of at most 18 digits.
+// digits reads a number; one that is too large counts as 10^18.
 func digits(b []byte) (n int64, ok bool) {
 	for _, c := range b {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
-		n = 10*n + int64(c-'0')
+		n = min(10*n+int64(c-'0'), 1e18)
 	}
-	return n, len(b) > 0 && len(b) <= 18
+	return n, len(b) > 0
 }

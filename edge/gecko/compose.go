@@ -52,6 +52,7 @@ type composer struct {
 
 var (
 	errNoSnapshot = &reply.Refusal{Status: http.StatusServiceUnavailable, Message: "there is no snapshot yet"}
+	errManyPrices = refuse("too many prices: coins times vs_currencies are more than 50000")
 	errNoCoin     = &reply.Refusal{Status: http.StatusNotFound, Message: "coin not found"}
 )
 
@@ -432,6 +433,9 @@ func rankOf(row []byte, id uint64) uint64 {
 
 // simplePrice answers /simple/price and /simple/token_price/{platform}.
 func (c *composer) simplePrice() {
+	if len(c.coins)*len(c.rates) > maxPrices {
+		c.fail(errManyPrices)
+	}
 	c.grow(len(c.coins) * (120 + len(c.rates)*40*(1+len(simpleFigures))))
 	c.add("{")
 	for i := range c.coins {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,9 @@ import (
 // coins is a market of 300 coins with contracts and supplies.
 func coins(at time.Time) teststore.Rows {
 	rows := teststore.Rows{"rates": {{"code": "eur", "usd": "1.1"}, {"code": "btc", "usd": "91000.5"}}}
+	for i := range 170 { // 300 coins have more prices in these than an answer may
+		rows["rates"] = append(rows["rates"], map[string]any{"code": fmt.Sprint("x", i), "usd": 1 + i})
+	}
 	var members []string
 	for i := range 300 {
 		key := fmt.Sprint("coin-", i)
@@ -83,6 +87,24 @@ func asker(t *testing.T, engine *reply.Engine, target string) (*reply.Request, f
 			t.Fatal(refusal)
 		}
 		return engine.Answer(req)
+	}
+}
+
+// TestManyPrices: the bound of an answer's prices.
+func TestManyPrices(t *testing.T) {
+	_, engine, _ := newRig(t, 16<<20)
+	var ids, codes []string
+	for i := range 300 {
+		ids = append(ids, fmt.Sprint("coin-", i))
+		codes = append(codes, fmt.Sprint("x", i))
+	}
+	for n, ok := range map[int]bool{166: true, 167: false} {
+		_, ask := asker(t, engine,
+			"simple/price?ids="+strings.Join(ids, ",")+"&vs_currencies="+strings.Join(codes[:n], ","))
+		refusal, refused := ask().(*reply.Refusal)
+		if refused == ok || refused && refusal.Status != http.StatusBadRequest {
+			t.Errorf("%d prices: %v", 300*n, refusal)
+		}
 	}
 }
 

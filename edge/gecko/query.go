@@ -71,7 +71,9 @@ func (s paramSet) has(p param) bool { return s&(1<<p) != 0 }
 
 // Bounds of parameters.
 const (
-	maxValues  = 500
+	maxValues = 500
+	// maxPrices bounds coins times currencies, and with it what one answer takes: 8 MB.
+	maxPrices  = 50_000
 	maxPerPage = 250
 	usualPage  = 100
 	// furthest is the highest page: none is that far, and sums with its first row do not overflow.

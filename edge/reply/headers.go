@@ -133,19 +133,23 @@ func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 	r.Reply.AddLines(e.cacheLines.of(r, s))
 	if r.Reply.Status == http.StatusOK {
 		if e.cfg.CacheScope == scopePublic {
-			r.Reply.Lines = appendNames(r.Reply.Lines, s, r.name())
+			var at []byte
+			if s != nil {
+				at = s.TimeText
+			}
+			r.Reply.Lines = AppendNames(r.Reply.Lines, at, r.name())
 		}
 		r.Reply.AddLines(cacheStatus(hit, s != nil && r.Now.Sub(s.Time) > snapshot.StaleAfter))
 	}
 }
 
-// appendNames appends the keys by which a cache in front can purge an answer: its snapshot's time,
-// without the punctuation that some caches refuse, and its endpoint.
-func appendNames(dst []byte, s *snapshot.Snapshot, name string) []byte {
+// AppendNames appends the header lines with the keys by which a cache in front can purge an answer: its
+// snapshot's time, unless it is empty, without the punctuation that some caches refuse, and its endpoint.
+func AppendNames(dst, at []byte, name string) []byte {
 	for _, header := range [...]struct{ name, separator string }{{"Surrogate-Key: ", " "}, {"Cache-Tag: ", ","}} {
 		dst = append(dst, header.name...)
-		if s != nil {
-			for _, c := range s.TimeText {
+		if len(at) > 0 {
+			for _, c := range at {
 				if c != '-' && c != ':' {
 					dst = append(dst, c)
 				}

@@ -80,7 +80,7 @@ func (s *Server) findFile(r *Request, name []byte) error {
 		return nil
 	}
 	out := &sending{File: f, to: f.Bytes, key: r.Bill.Key}
-	if r.ranges != nil && (r.ifRange == nil || bytes.Equal(r.ifRange, f.Tag)) {
+	if r.ranges != nil && !r.http().Header.IsHead() && (r.ifRange == nil || bytes.Equal(r.ifRange, f.Tag)) {
 		from, to, ok := f.Range(r.ranges)
 		if ok && from == to {
 			p.Clear()
@@ -99,6 +99,9 @@ func (s *Server) findFile(r *Request, name []byte) error {
 		return err
 	}
 	p.Add("Content-Type", []byte(f.MediaType))
+	if s.cfg.SharedCaches {
+		p.Lines = reply.AppendNames(p.Lines, f.Time.AppendFormat(nil, headerTime), filesName)
+	}
 	r.file = out
 	return nil
 }

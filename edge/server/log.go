@@ -96,7 +96,7 @@ func (l *requestLog) request(r *Request, level slog.Level, status int, took time
 	attrs := []slog.Attr{
 		slog.String("request_id", outside.Text(string(r.ID))), traceID(r), slog.String("key_id", r.KeyID),
 		slog.String("route", r.route.Name()),
-		slog.Int("status", status), slog.Int("bytes", len(r.Reply.Body)), slog.Duration("duration", took),
+		slog.Int("status", status), slog.Int("bytes", len(r.Reply.Body)+r.sent), slog.Duration("duration", took),
 		slog.String("client", client),
 	}
 	if !r.Snapshot.IsZero() {

@@ -167,10 +167,12 @@ var unchanging = sync.OnceValues(func() (map[string]server.StaticFile, error) {
 
 // coins are the files of CoinGecko's API, coded once a process.
 var coins = sync.OnceValue(func() map[string]server.StaticFile {
-	return map[string]server.StaticFile{
-		gecko.Prefix + "ping":         file([]byte(gecko.Ping), "application/json", filePolicy),
-		gecko.Prefix + "openapi.json": file(gecko.Document, "application/json", filePolicy),
+	all := map[string]server.StaticFile{}
+	for name, body := range map[string][]byte{"ping": []byte(gecko.Ping), "openapi.json": gecko.Document} {
+		f := file(body, "application/json", filePolicy)
+		all[gecko.Prefix+name], all[gecko.Prefix+name+"/"] = f, f
 	}
+	return all
 })
 
 // file makes a file with its headers, and in the codings that make it smaller.

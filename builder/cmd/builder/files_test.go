@@ -41,7 +41,7 @@ func TestVerifyFile(t *testing.T) {
 			b = append(b, must.Get(artifacts.ReadFile(t.Context(), opened, l.Find(name).Chunk(i)))(t)...)
 		}
 		path := write(name, b)
-		wants(t, cmdline.Done, "is the file that the signed files.json lists", "verify", "--file", path,
+		wants(t, cmdline.Done, "is the file that the signed files.json of 2026-11-22T00:00:00Z lists", "verify", "--file", path,
 			"--trust-key", own)
 		wants(t, cmdline.Done, "who signed that", "verify", "--file", path)
 		wants(t, cmdline.Failed, "not signed by a trusted key", "verify", "--file", path, "--trust-key", strange)

@@ -51,10 +51,12 @@ type verifyCmd struct {
 
 func (c *verifyCmd) Run(e *env) error {
 	switch {
+	case c.File != "" && c.Proof+c.Checkpoint+c.Store != "":
+		return cmdline.Wrong("--file is a check of its own, without --store, --proof and --checkpoint")
 	case c.File != "":
 		return c.verifyFile(e)
-	case c.Proof != "" && c.Checkpoint != "":
-		return cmdline.Wrong("--proof and --checkpoint are two checks: give one")
+	case c.Proof != "" && c.Checkpoint+c.Store != "":
+		return cmdline.Wrong("--proof is a check of its own, without --store and --checkpoint")
 	case c.Proof == "" && c.Store == "":
 		return cmdline.Wrong("--store, --proof or --file is needed")
 	case c.Proof+c.Checkpoint != "":
@@ -72,8 +74,9 @@ func (c *verifyCmd) verifyFile(e *env) error {
 	dir, name := filepath.Split(c.File)
 	list, err := os.ReadFile(filepath.Join(dir, artifacts.FilesJSON))
 	if errors.Is(err, fs.ErrNotExist) {
-		name = path.Join(filepath.Base(dir), name)
-		list, err = os.ReadFile(filepath.Join(dir, "..", artifacts.FilesJSON))
+		if above, aerr := os.ReadFile(filepath.Join(dir, "..", artifacts.FilesJSON)); aerr == nil {
+			name, list, err = path.Join(filepath.Base(dir), name), above, nil
+		}
 	}
 	if err != nil {
 		return err
@@ -85,14 +88,16 @@ func (c *verifyCmd) verifyFile(e *env) error {
 	defer f.Close()
 	sum := sha256.New()
 	size, err := io.Copy(sum, f)
+	var of time.Time
 	if err == nil {
-		err = artifacts.VerifyFile(list, trust, name, artifacts.Digest(sum.Sum(nil)), size)
+		of, err = artifacts.VerifyFile(list, trust, name, artifacts.Digest(sum.Sum(nil)), size)
 	}
-	return e.show(map[string]any{"file": name, "bytes": size, "signed": trust != nil}, err, c.JSON, func() {
+	at := of.Format(time.RFC3339)
+	return e.show(map[string]any{"file": name, "time": at, "bytes": size, "signed": trust != nil}, err, c.JSON, func() {
 		if trust == nil {
-			e.print("%s is the file that files.json lists; give --trust-key to check who signed that", name)
+			e.print("%s is the file that files.json of %s lists; give --trust-key to check who signed that", name, at)
 		} else {
-			e.succeeded("%s is the file that the signed files.json lists", name)
+			e.succeeded("%s is the file that the signed files.json of %s lists", name, at)
 		}
 	})
 }

@@ -380,6 +380,9 @@ func (q *coinQuestion) simplePrice() any {
 	} else if !asked {
 		q.blame("contract_addresses")
 	}
+	if len(coins)*len(codes) > 50_000 {
+		q.blame("too many prices")
+	}
 	answer := row{}
 	for key, a := range coins {
 		figures, quote := row{}, q.quotes[a.id()]
