@@ -2,10 +2,10 @@ package files
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -13,59 +13,52 @@ import (
 
 // Without puts the sets that a manifest names without what is lost: a file that lacks a chunk is not
 // listed, and a set without a list is not named. It returns the name of the sets that are left, and
-// says what it left out: nothing if nothing is lost.
+// says what it left out: "" if nothing is lost.
 func Without(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest, lacks func(artifacts.Ref) bool,
 	sign []artifacts.SignKey, put Put,
-) (named artifacts.Ref, lost []string, err error) {
+) (named artifacts.Ref, lost string, err error) {
 	sets, err := artifacts.ReadFileSets(ctx, r, m)
-	if damaged(err) {
-		return named, []string{"all files"}, nil
+	if artifacts.IsDamage(err) {
+		return named, "any files", nil
 	}
 	if err != nil {
-		return named, nil, err
+		return named, "", err
 	}
-	of := map[string][]string{} // the sets that lose a file, by its name
-	lose := func(name string, set *artifacts.FileSet) {
-		of[name] = append(of[name], set.Time.Format(time.RFC3339))
-	}
+	of := map[string][]time.Time{} // the sets that lose a file, by its name
 	kept := &artifacts.FileSets{Format: artifacts.Format}
 	for _, set := range sets.Sets {
 		l, _, err := artifacts.ReadFileList(ctx, r, &set)
-		if damaged(err) {
-			lose(artifacts.FilesJSON, &set)
+		if artifacts.IsDamage(err) {
+			of[artifacts.FilesJSON] = append(of[artifacts.FilesJSON], set.Time)
 			continue
 		}
 		if err != nil {
-			return named, nil, err
+			return named, "", err
 		}
 		n := len(l.Items)
 		l.Items = slices.DeleteFunc(l.Items, func(f artifacts.File) bool {
-			whole := f.Whole(lacks)
-			if !whole {
-				lose(f.Name, &set)
+			if f.Whole(lacks) {
+				return false
 			}
-			return !whole
+			of[f.Name] = append(of[f.Name], set.Time)
+			return true
 		})
 		if len(l.Items) < n {
 			if set.Files, err = put(ctx, l.Encode(sign...)); err != nil {
-				return named, nil, err
+				return named, "", err
 			}
 		}
 		kept.Sets = append(kept.Sets, set)
 	}
 	if len(of) == 0 {
-		return m.Files, nil, nil
+		return m.Files, "", nil
 	}
+	var names []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		said := name + " of " + of[name][0]
-		if n := len(of[name]); n > 1 {
-			said = fmt.Sprintf("%s of %d sets, the last of %s", name, n, of[name][n-1])
-		}
-		lost = append(lost, said)
+		times := of[name]
+		names = append(names, fmt.Sprintf("%s of %d sets, the last of %s", name, len(times),
+			times[len(times)-1].Format(time.RFC3339)))
 	}
 	named, err = put(ctx, kept.Encode())
-	return named, lost, err
+	return named, strings.Join(names, "; "), err
 }
-
-// damaged reports whether a list is lost, and not of a later release.
-func damaged(err error) bool { return artifacts.IsDamage(err) && !errors.Is(err, artifacts.ErrFormat) }

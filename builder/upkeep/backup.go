@@ -111,10 +111,7 @@ func (b *backup) run(ctx context.Context) error {
 		ferr := artifacts.FileRefs(ctx, b.From, m, lists, func(ref artifacts.Ref) {
 			objects[artifacts.FileKey(ref.Digest)] = ref
 		})
-		if artifacts.IsDamage(ferr) && !errors.Is(ferr, artifacts.ErrFormat) {
-			ferr = nil // copy finds it
-		}
-		return errors.Join(err, ferr)
+		return errors.Join(err, publish.UnlessDamage(ferr)) // copy finds it
 	})
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/files"
@@ -116,12 +115,12 @@ func (r *repairer) withoutFiles(ctx context.Context, check *artifacts.CheckRepor
 		put = func(context.Context, artifacts.Key, []byte) error { return nil }
 	}
 	named, lost, err := files.Without(ctx, r.mender, newest, r.lacksFile, r.Files.Sign, putFile(put))
-	if err != nil || len(lost) == 0 {
+	if err != nil || lost == "" {
 		return check, err
 	}
 	target.Files = named
 	r.loss = fmt.Sprintf("snapshot %s stays, and no longer lists %s; earlier ones do while they are retained",
-		publish.Stamp(newest.Time), strings.Join(lost, "; "))
+		publish.Stamp(newest.Time), lost)
 	root, err := artifacts.ReadObject(ctx, r.mender, newest.Ledger)
 	if err != nil {
 		return nil, err

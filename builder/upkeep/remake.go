@@ -144,14 +144,10 @@ func (r *repairer) broken(ctx context.Context) (times []time.Time, err error) {
 // ownFiles are the files that were written with a snapshot.
 func (r *repairer) ownFiles(ctx context.Context, m *artifacts.Manifest) ([]artifacts.File, error) {
 	sets, err := artifacts.ReadFileSets(ctx, r.mender, m)
-	if err != nil {
+	if err != nil || sets.Find(m.Time) == nil {
 		return nil, err
 	}
-	set := sets.Find(m.Time)
-	if set == nil {
-		return nil, nil
-	}
-	l, _, err := artifacts.ReadFileList(ctx, r.mender, set)
+	l, _, err := artifacts.ReadFileList(ctx, r.mender, sets.Find(m.Time))
 	if err != nil {
 		return nil, err
 	}

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
-	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/transparency"
@@ -32,8 +30,6 @@ type RestoreConfig struct {
 	Seen uint64
 	// KeysFromBackup replaces the store's key set by the backup's.
 	KeysFromBackup bool
-	// Sign are the keys that sign lists of files.
-	Sign []artifacts.SignKey
 	// Progress may be nil.
 	Progress builder.Progress
 	Now      func() time.Time
@@ -63,7 +59,7 @@ type RestoreReport struct {
 // The store's key set stays, unless KeysFromBackup is set. A key is revoked in the result if
 // either set has it as revoked, or if a later set has forgotten it. Restore checks every object
 // against its digest before it puts it, and moves the pointer last: after a kill, run it again.
-// Without lost files it goes on.
+// Lost files do not stop it.
 func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 	r := &restore{RestoreConfig: cfg, report: RestoreReport{Notes: []string{}}}
 	if err := r.find(ctx); err != nil {
@@ -123,7 +119,6 @@ type restore struct {
 	report          RestoreReport
 	id              string
 	backup, present moved
-	*mender         // of objects
 }
 
 // moved are the small objects of a store.
@@ -316,18 +311,22 @@ func (r *restore) dropOversized(ctx context.Context) error {
 
 // objects puts every object of the backup's snapshots.
 func (r *restore) objects(ctx context.Context) error {
-	r.mender = newMender(r.Store, []Copy{r.From})
-	r.restoring = r.backup.pointer.body
-	check, err := artifacts.Check(ctx, r.mender, ledger.Refs,
+	m := newMender(r.Store, []Copy{r.From})
+	m.restoring = r.backup.pointer.body
+	check, err := artifacts.Check(ctx, m, ledger.Refs,
 		func(done, total int) { r.Progress.Show("restore", done, total) })
 	if err != nil {
 		return err
 	}
-	if n := len(check.Problems); !check.OnlyFiles() {
+	n := len(check.Problems)
+	if !check.OnlyFiles() {
 		return fmt.Errorf("%s is not whole, nothing is published: %d problems, the first: %s", r.From.Name, n,
 			check.Problems[0])
 	}
-	r.report.Put = len(r.mended)
+	if n > 0 {
+		r.note("%s lacks files: %d problems, the first: %s; see builder repair", r.From.Name, n, check.Problems[0])
+	}
+	r.report.Put = len(m.mended)
 	return nil
 }
 
@@ -514,14 +513,6 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 		return !slices.Contains(target.Retained, ret)
 	})
 	publish.Withdraw(&next, append(mem.withdrawn, newest.Withdrawn...), latest(mem.through, newest.WithdrawnThrough))
-	var lost []string
-	next.Files, lost, err = files.Without(ctx, r.Store, target, r.lacksFile, r.Sign, putFile(r.Store.Put))
-	if err != nil {
-		return nil, ref, err
-	}
-	if len(lost) > 0 {
-		r.note("files are lost, and no longer listed: %s", strings.Join(lost, "; "))
-	}
 	book, err := mem.ids.Ledger(ctx, r.Store, target.Ledger)
 	if err != nil {
 		return nil, ref, err

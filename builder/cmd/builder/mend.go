@@ -184,8 +184,7 @@ func (c *restoreCmd) Run(e *env) error {
 	c.announce(e, store, made)
 	p := e.progress()
 	r, err := upkeep.Restore(e.ctx, upkeep.RestoreConfig{
-		Store: store, From: from, Seen: c.Seen, KeysFromBackup: c.KeysFromBackup, Sign: sign,
-		Progress: p.show, Now: time.Now,
+		Store: store, From: from, Seen: c.Seen, KeysFromBackup: c.KeysFromBackup, Progress: p.show, Now: time.Now,
 	})
 	p.close()
 	return e.show(r, err, c.JSON, func() {
