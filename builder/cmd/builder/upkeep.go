@@ -51,12 +51,10 @@ type verifyCmd struct {
 
 func (c *verifyCmd) Run(e *env) error {
 	switch {
-	case c.File != "" && c.Proof+c.Checkpoint+c.Store != "":
-		return cmdline.Wrong("--file is a check of its own, without --store, --proof and --checkpoint")
+	case c.File != "" && c.Proof+c.Checkpoint != "" || c.Proof != "" && c.Checkpoint != "":
+		return cmdline.Wrong("--file, --proof and --checkpoint are different checks: give one")
 	case c.File != "":
 		return c.verifyFile(e)
-	case c.Proof != "" && c.Checkpoint+c.Store != "":
-		return cmdline.Wrong("--proof is a check of its own, without --store and --checkpoint")
 	case c.Proof == "" && c.Store == "":
 		return cmdline.Wrong("--store, --proof or --file is needed")
 	case c.Proof+c.Checkpoint != "":
