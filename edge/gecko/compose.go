@@ -142,8 +142,8 @@ func (c *composer) comma() {
 // amount appends a figure in US dollars in another currency; null if it is not known. Prices are
 // rounded to the decimals that were asked for.
 func (c *composer) amount(name string, dollars []byte, r *rate, places int) {
-	if places < 0 && r.dollars {
-		c.field(name, dollars)
+	if places < 0 && r.dollars && dollars != nil {
+		c.Body = append(append(c.Body, name...), dollars...)
 		return
 	}
 	if places < 0 {
@@ -156,9 +156,8 @@ func (c *composer) amount(name string, dollars []byte, r *rate, places int) {
 
 // value appends x in a currency; null if it is not known.
 func (c *composer) value(name string, x *number, r *rate, places int) {
-	c.add(name)
 	var ok bool
-	if c.Body, ok = appendQuotient(c.Body, x, &r.usd, places); !ok {
+	if c.Body, ok = appendQuotient(append(c.Body, name...), x, &r.usd, places); !ok {
 		c.add("null")
 	}
 }
@@ -186,8 +185,7 @@ func (c *composer) dollarsInAll(name string, dollars []byte) {
 // currency appends the name of a field with a figure in a currency.
 func (c *composer) currency(r *rate, suffix string) {
 	c.comma()
-	c.put(`"`, r.code)
-	c.add(suffix, `":`)
+	c.Body = append(append(append(append(c.Body, '"'), r.code...), suffix...), `":`...)
 }
 
 // dollarRow stands for the rates in a snapshot without any.

@@ -378,6 +378,9 @@ var windows = [...]window{{"1h", `{"1h":`}, {"24h", `,"24h":`}, {"7d", `,"7d":`}
 	{"200d", ""}, {"1y", `,"1y":`}}
 
 func (q *Query) readChanges(sent *[params][]byte) (refusal *reply.Refusal) {
+	if len(sent[changes]) == 0 {
+		return nil
+	}
 	q.values, refusal = readList(q.values, changes, q.fold(sent[changes]))
 	for _, name := range q.values {
 		i := slices.IndexFunc(windows[:], func(w window) bool { return w.name == string(name) })
