@@ -429,7 +429,7 @@ func (l *logged) spoil(s artifacts.Store, keys []artifacts.Key) {
 // the retained snapshots. Then the log goes on. Only without any copy is a log that is gone left, as
 // it is said to be.
 func TestRepairLog(t *testing.T) {
-	histories := uint64(6)
+	histories := uint64(3)
 	if testing.Short() {
 		histories = 1
 	}
