@@ -127,6 +127,7 @@ func TestMissingObjects(t *testing.T) {
 		away := filepath.Join(rig.Dir, "away")
 		must.OK(t, os.Rename(file, away))
 		for _, target := range list {
+			rig.Cache.Wait() // else what it will reject is still there
 			req, ask := asker(t, engine, target)
 			if ask() != nil {
 				failed[target] = true
