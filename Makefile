@@ -128,7 +128,7 @@ vuln: ## known vulnerabilities in what is used (asks vuln.go.dev)
 
 ##@ Figures (on a machine that does nothing else; each but bench-edge-short writes a document)
 
-bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some fifteen minutes)
+bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some forty minutes)
 	@$(GO) build -o bin/bench-edge ./internal/lab/bench-edge && bin/bench-edge --out edge/BENCHMARKS.md && $(FIGURES)
 
 bench-edge-short: build ## the same in a minute or two, without nginx and the large market; writes nothing
