@@ -54,11 +54,14 @@ func TestRotation(t *testing.T) {
 		f := &fake{file: true, page: 2}
 		s := f.open(t)
 		keys := 0
+		var mu sync.Mutex // some calls make several requests at once
 		write(profile("default", "key0", "secret"))
 		for i := range 5 {
 			must.OK(t, s.Put(t.Context(), artifacts.MustKey(fmt.Sprintf("objects/ab/%d", i)), []byte("x")))
 		}
 		f.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			mu.Lock()
+			defer mu.Unlock()
 			if requests++; requests == at {
 				keys++
 				write(profile("default", fmt.Sprint("key", keys), "secret"))
