@@ -12,6 +12,9 @@ type Ref struct {
 	Size   int64  `json:"size"`
 }
 
+// RefOf returns the name of the object b.
+func RefOf(b []byte) Ref { return Ref{Sum(b), int64(len(b))} }
+
 // Check returns ErrCorrupt unless b is the object that r names.
 func (r Ref) Check(b []byte) error {
 	if int64(len(b)) != r.Size {

@@ -424,7 +424,7 @@ func (s *scratch) put(objects [][]byte) error {
 // advance adds a ledger, and removes what it does not name.
 func (s *scratch) advance(next *ledger.Next) error {
 	needed := map[artifacts.Key]bool{}
-	s.root = artifacts.Ref{Digest: artifacts.Sum(next.Root), Size: int64(len(next.Root))}
+	s.root = artifacts.RefOf(next.Root)
 	refs, err := ledger.Refs(next.Root)
 	if err != nil {
 		return err

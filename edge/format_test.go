@@ -109,7 +109,7 @@ func (k *keptAnswers) ask(t *testing.T, e *Edge, a *keptAnswer) {
 // put stores b under a key that its digest makes.
 func put(t *testing.T, mem *memstore.Store, key func(artifacts.Digest) artifacts.Key, b []byte) artifacts.Ref {
 	t.Helper()
-	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+	ref := artifacts.RefOf(b)
 	must.OK(t, mem.Put(t.Context(), key(ref.Digest), b))
 	return ref
 }

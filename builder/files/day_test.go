@@ -24,7 +24,7 @@ func fullDay(tb testing.TB, assets int, day time.Time) (artifacts.Store, *ledger
 	const different = 6
 	s := must.Get(dirstore.Open(tb.TempDir(), dirstore.Options{}))(tb)
 	put := func(b []byte) (ref artifacts.Ref) {
-		ref = artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+		ref = artifacts.RefOf(b)
 		must.OK(tb, s.Put(tb.Context(), artifacts.ObjectKey(ref.Digest), b))
 		return ref
 	}
@@ -78,7 +78,7 @@ func BenchmarkDay(b *testing.B) {
 			s, prior := fullDay(b, assets, of)
 			w := &Writer{Result: &market.Result{T: of.Add(day)}}
 			w.Put = func(ctx context.Context, data []byte) (artifacts.Ref, error) {
-				ref := artifacts.Ref{Digest: artifacts.Sum(data), Size: int64(len(data))}
+				ref := artifacts.RefOf(data)
 				return ref, s.Put(ctx, artifacts.FileKey(ref.Digest), data)
 			}
 			debug.FreeOSMemory()

@@ -33,7 +33,7 @@ func (s *store) Get(_ context.Context, key artifacts.Key, limit int64) ([]byte, 
 }
 
 func (s *store) put(b []byte) artifacts.Ref {
-	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+	ref := artifacts.RefOf(b)
 	s.objects[artifacts.ObjectKey(ref.Digest)] = b
 	return ref
 }

@@ -115,7 +115,7 @@ func (o *Objects) HasAll(views []artifacts.View) bool {
 // Put stores data, if necessary, and returns its name. The object is durable after the Sync of the
 // following Publish.
 func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
-	ref := artifacts.Ref{Digest: artifacts.Sum(data), Size: int64(len(data))}
+	ref := artifacts.RefOf(data)
 	if ref.Size > artifacts.MaxObjectSize {
 		return ref, fmt.Errorf("object %s has %d bytes; readers take %d", ref.Digest, ref.Size,
 			int64(artifacts.MaxObjectSize))
@@ -133,7 +133,7 @@ func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
 // PutFile stores an object below artifacts.FilePrefix, whether or not it is there: what a set of
 // files needs is new in nearly every set.
 func (o *Objects) PutFile(ctx context.Context, data []byte) (artifacts.Ref, error) {
-	ref := artifacts.Ref{Digest: artifacts.Sum(data), Size: int64(len(data))}
+	ref := artifacts.RefOf(data)
 	if ref.Size > artifacts.MaxObjectSize {
 		return ref, fmt.Errorf("object %s of files has %d bytes; readers take %d", ref.Digest, ref.Size,
 			int64(artifacts.MaxObjectSize))

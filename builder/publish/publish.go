@@ -80,7 +80,7 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, a
 		return nil, fmt.Errorf("sync objects: %w", err)
 	}
 	step(StepManifest)
-	ref := artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}
+	ref := artifacts.RefOf(body)
 	if err := o.put(ctx, artifacts.ManifestKey(ref.Digest), body); err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func TestLogOrder(t *testing.T) {
 		h := readHead(t, s)
 		o := objectsOf(t, h, s)
 		m := manifest(t, o, at.Add(time.Duration(i)*artifacts.Step), "shards of some kind")
-		ref := artifacts.Ref{Digest: artifacts.Sum(m.Encode()), Size: int64(len(m.Encode()))}
+		ref := artifacts.RefOf(m.Encode())
 		must.Get(h.identity(t.Context(), s))(t)
 		calls = nil
 		must.Get(h.Point(t.Context(), s, ref, m.Time, now(at)))(t)

@@ -94,7 +94,7 @@ func TestViews(t *testing.T) {
 			body, first := p.Bytes()
 			bodies[p.View][p.Object] = body
 			views[p.View].Objects[p.Object] = artifacts.ViewObject{
-				Ref: artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}, Rows: p.Rows, First: first,
+				Ref: artifacts.RefOf(body), Rows: p.Rows, First: first,
 			}
 		}
 		members := len(table.Orders)

@@ -41,7 +41,8 @@ func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	return sha256.Sum256(all)
 }
 
-// directoryForm is the form of the rows of those views; raise it when render changes it.
+// directoryForm is the form of the rows of the views of artifacts.IsDirectory; raise it when render
+// changes it.
 const directoryForm = "directory 1"
 
 // DirectoryDigest returns the digest of what all rows of the views of coins, contracts and platforms

@@ -86,7 +86,7 @@ func (p *Proof) verify(cp Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	ref := artifacts.Ref{Digest: artifacts.Sum(p.Object), Size: int64(len(p.Object))}
+	ref := artifacts.RefOf(p.Object)
 	view := m.View(Collection, Sort)
 	if !m.Time.Equal(p.Time) || view == nil ||
 		!slices.ContainsFunc(view.Objects, func(o artifacts.ViewObject) bool { return o.Ref == ref }) {

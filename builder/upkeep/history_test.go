@@ -206,8 +206,7 @@ func anew(t *testing.T, s artifacts.Store) {
 			views, pieces := render.Views(table)
 			for _, p := range pieces {
 				body, first := p.Bytes()
-				views[0].Objects[p.Object] = artifacts.ViewObject{Ref: artifacts.Ref{Digest: artifacts.Sum(body),
-					Size: int64(len(body))}, Rows: p.Rows, First: first}
+				views[0].Objects[p.Object] = artifacts.ViewObject{Ref: artifacts.RefOf(body), Rows: p.Rows, First: first}
 			}
 			return views[0], nil
 		}}
@@ -356,7 +355,7 @@ func asBefore(t *testing.T, s artifacts.Store) {
 	root.Charted = nil
 	text := must.Get(json.Marshal(root))(t)
 	object := artifacts.Compress(nil, text)
-	m.Ledger = artifacts.Ref{Digest: artifacts.Sum(object), Size: int64(len(object))}
+	m.Ledger = artifacts.RefOf(object)
 	republish(t, s, &m, object)
 }
 

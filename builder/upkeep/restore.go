@@ -522,7 +522,7 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 		return nil, ref, err
 	}
 	body := next.Encode()
-	ref = artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}
+	ref = artifacts.RefOf(body)
 	if ref.Size > artifacts.MaxManifestSize {
 		return nil, ref, fmt.Errorf("manifest has %d bytes; readers take %d", ref.Size, artifacts.MaxManifestSize)
 	}

@@ -56,7 +56,7 @@ func listManifests(ctx context.Context, s artifacts.Store, keep func(artifacts.I
 // putLedger puts a ledger, and makes it durable with all that was put before.
 func putLedger(ctx context.Context, s artifacts.Store, book *ledger.Next) (root artifacts.Ref, err error) {
 	for _, body := range append(book.Objects, book.Root) {
-		root = artifacts.Ref{Digest: artifacts.Sum(body), Size: int64(len(body))}
+		root = artifacts.RefOf(body)
 		if err := s.Put(ctx, artifacts.ObjectKey(root.Digest), body); err != nil {
 			return root, fmt.Errorf("put ledger: %w", err)
 		}
@@ -70,7 +70,7 @@ func putLedger(ctx context.Context, s artifacts.Store, book *ledger.Next) (root 
 // putFile puts an object of files by put.
 func putFile(put func(context.Context, artifacts.Key, []byte) error) files.Put {
 	return func(ctx context.Context, b []byte) (artifacts.Ref, error) {
-		ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+		ref := artifacts.RefOf(b)
 		return ref, put(ctx, artifacts.FileKey(ref.Digest), b)
 	}
 }

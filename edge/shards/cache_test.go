@@ -65,7 +65,7 @@ func object(tb testing.TB, s artifacts.Store, from, n int) artifacts.Ref {
 			artifacts.Fence{ID: uint64(i)})
 	}
 	b := o.Bytes()
-	ref := artifacts.Ref{Digest: artifacts.Sum(b), Size: int64(len(b))}
+	ref := artifacts.RefOf(b)
 	must.OK(tb, s.Put(context.Background(), artifacts.ObjectKey(ref.Digest), b))
 	return ref
 }
