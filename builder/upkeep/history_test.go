@@ -206,7 +206,8 @@ func anew(t *testing.T, s artifacts.Store) {
 			views, pieces := render.Views(table)
 			for _, p := range pieces {
 				body, first := p.Bytes()
-				views[0].Objects[p.Object] = artifacts.ViewObject{Ref: artifacts.RefOf(body), Rows: p.Rows, First: first}
+				views[0].Objects[p.Object] = artifacts.ViewObject{
+					Ref: artifacts.RefOf(body), Rows: p.Rows, First: first}
 			}
 			return views[0], nil
 		}}
