@@ -158,8 +158,8 @@ var (
 func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	*q = Query{Endpoint: e, values: q.values[:0], codes: q.codes[:0], buf: q.buf[:0], source: q.source[:0], places: -1,
 		page: 1, perPage: usualPage, scratch: q.scratch}
-	// No value grows when it is unescaped and folded.
-	q.buf = slices.Grow(q.buf, 2*(len(path)+len(raw)))
+	// No value grows when it is unescaped and folded; a list that is sent in parts is joined first.
+	q.buf = slices.Grow(q.buf, 3*(len(path)+len(raw)))
 	variable, _ := match(endpoints[e].path, path)
 	for i, element := range variable {
 		q.path[i] = q.keep(appendElement(q.buf, element))
@@ -193,28 +193,69 @@ func (q *Query) keep(longer []byte) []byte {
 	return value
 }
 
-// split finds the first values of the parameters that the endpoint reads, still escaped; an empty
-// one is one that was not sent. It notes them in q.source.
-func (q *Query) split(sent *[params][]byte, path, raw []byte) {
-	q.source = append(append(q.source, path...), '?')
-	var seen paramSet
-	for more := len(raw) > 0; more; {
-		var pair []byte
-		pair, raw, more = bytes.Cut(raw, []byte{'&'})
-		name, value, _ := bytes.Cut(pair, []byte{'='})
-		var b [48]byte
-		if len(name) > len(b) {
-			continue
-		}
-		name = query.AppendUnescaped(b[:0], name)
-		for p := ids; p < params; p++ {
-			if endpoints[q.Endpoint].reads.has(p) && string(name) == paramNames[p] && !seen.has(p) {
-				seen |= setOf(p)
-				sent[p] = value
-				q.source = append(append(q.source, pair...), '&')
-			}
+// lists are the parameters that take a list. Repeated, they are one list (INTERFACE.md, "Parameters").
+var lists = setOf(ids, names, symbols, currencies, addresses, changes)
+
+// param returns the parameter that a name, as sent, stands for; none if the endpoint does not read it.
+func (q *Query) param(name []byte) param {
+	var b [48]byte
+	if len(name) > len(b) {
+		return none
+	}
+	name = query.AppendUnescaped(b[:0], name)
+	list, isList := query.ListName(name)
+	for p := ids; p < params; p++ {
+		if endpoints[q.Endpoint].reads.has(p) &&
+			(string(name) == paramNames[p] || isList && lists.has(p) && string(list) == paramNames[p]) {
+			return p
 		}
 	}
+	return none
+}
+
+// split finds the values of the parameters that the endpoint reads, still escaped: the first of a
+// scalar, and all of a list, joined by commas. An empty value is one that was not sent. It notes
+// what it read in q.source.
+func (q *Query) split(sent *[params][]byte, path, raw []byte) {
+	q.source = append(append(q.source, path...), '?')
+	var seen, repeated paramSet
+	for rest := raw; len(rest) > 0; {
+		var name, value []byte
+		pair := rest
+		name, value, rest = query.Cut(rest)
+		p := q.param(name)
+		if p == none || lists.has(p) && len(value) == 0 || !lists.has(p) && seen.has(p) {
+			continue
+		}
+		if seen.has(p) {
+			repeated |= setOf(p)
+		} else {
+			seen |= setOf(p)
+			sent[p] = value
+		}
+		q.source = append(q.source, pair[:len(pair)-len(rest)]...) // with its ampersand
+	}
+	for p := ids; repeated != 0 && p < params; p++ {
+		if repeated.has(p) {
+			sent[p] = q.join(p, raw)
+		}
+	}
+}
+
+// join returns the values of a list that was sent more than once, in the order sent, still escaped.
+func (q *Query) join(list param, raw []byte) []byte {
+	joined := q.buf
+	for len(raw) > 0 {
+		var name, value []byte
+		if name, value, raw = query.Cut(raw); len(value) == 0 || q.param(name) != list {
+			continue
+		}
+		if len(joined) > len(q.buf) {
+			joined = append(joined, ',')
+		}
+		joined = append(joined, value...)
+	}
+	return q.keep(joined)
 }
 
 func (q *Query) unescape(value []byte) []byte { return q.keep(query.AppendUnescaped(q.buf, value)) }

@@ -3,12 +3,15 @@ package query
 import (
 	"bytes"
 	"math"
+	"slices"
 )
 
 var (
-	comma = []byte{','}
-	colon = []byte{':'}
-	blank = []byte{' '}
+	comma     = []byte{','}
+	colon     = []byte{':'}
+	blank     = []byte{' '}
+	ampersand = []byte{'&'}
+	equals    = []byte{'='}
 )
 
 // The parameters that any endpoint reads.
@@ -49,6 +52,9 @@ func setOf(params ...int) (set paramSet) {
 
 func (s paramSet) has(i int) bool { return s&(1<<i) != 0 }
 
+// lists are the parameters that take a list. Repeated, they are one list (INTERFACE.md, "Parameters").
+var lists = setOf(paramID, paramSymbol, paramSlug, paramCategory, paramChain, paramFields)
+
 func paramOf(name []byte) (int, bool) {
 	switch string(name) {
 	case "id":
@@ -83,13 +89,15 @@ func paramOf(name []byte) (int, bool) {
 	return 0, false
 }
 
-// params are the first values of the parameters that the endpoint reads, still
-// escaped. Empty means not sent, also for one whose first value is empty and
+// params are the values of the parameters that the endpoint reads, still
+// escaped: the first value of a scalar, and all values of a list, joined by
+// commas. Empty means not sent, also for a scalar whose first value is empty and
 // whose second is not.
 type params struct {
-	value   [paramCount][]byte
-	seen    paramSet
-	ignored paramSet // sent in vain, once more or in the other paging mode
+	value    [paramCount][]byte
+	seen     paramSet
+	repeated paramSet // lists that were sent more than once
+	ignored  paramSet // sent in vain, once more or in the other paging mode
 }
 
 // drop notes that parameters were not read, for the paging mode; those that were
@@ -102,35 +110,63 @@ func (p *params) drop(list ...int) {
 	}
 }
 
-// split reads application/x-www-form-urlencoded: pairs separated by & alone,
-// name and value by the first = of a pair. Names of parameters that the
-// endpoint does not read go to q.Ignored.
+// Cut returns the first pair of an application/x-www-form-urlencoded query, and
+// the query behind it. Pairs are separated by & alone, name and value by the
+// first = of a pair.
+func Cut(query []byte) (name, value, rest []byte) {
+	pair, rest, _ := bytes.Cut(query, ampersand)
+	name, value, _ = bytes.Cut(pair, equals)
+	return name, value, rest
+}
+
+// ListName returns the list that a decoded name repeats in the manner of many
+// HTTP libraries: name[] and name[n], n being digits, repeat the list name.
+func ListName(name []byte) (list []byte, ok bool) {
+	open := bytes.IndexByte(name, '[')
+	if open < 0 || name[len(name)-1] != ']' {
+		return nil, false
+	}
+	for _, c := range name[open+1 : len(name)-1] {
+		if c < '0' || c > '9' {
+			return nil, false
+		}
+	}
+	return name[:open], true
+}
+
+// param returns the number of the parameter that a decoded name stands for.
+func (q *Query) param(name []byte) (int, bool) {
+	i, ok := paramOf(name)
+	if !ok {
+		if list, isList := ListName(name); isList {
+			i, ok = paramOf(list)
+			ok = ok && lists.has(i)
+		}
+	}
+	return i, ok && endpoints[q.Endpoint].reads.has(i)
+}
+
+// split reads the pairs of a query. Names of parameters that the endpoint does
+// not read go to q.Ignored.
 func (q *Query) split(p *params, query []byte) {
-	reads := endpoints[q.Endpoint].reads
-	for len(query) > 0 {
-		pair := query
-		if i := bytes.IndexByte(query, '&'); i >= 0 {
-			pair, query = query[:i], query[i+1:]
-		} else {
-			query = nil
-		}
-		name, value := pair, []byte(nil)
-		if i := bytes.IndexByte(pair, '='); i >= 0 {
-			name, value = pair[:i], pair[i+1:]
-		}
-		if len(name) == 0 {
+	for rest := query; len(rest) > 0; {
+		var name, value []byte
+		if name, value, rest = Cut(rest); len(name) == 0 {
 			continue
 		}
 		start := len(q.buf)
 		name = q.unescape(name)
-		switch i, ok := paramOf(name); {
-		case !ok || !reads.has(i):
+		switch i, ok := q.param(name); {
+		case !ok:
 			if len(q.buf) == start {
 				q.buf = append(q.buf, name...)
 			}
 			if q.ignore(q.buf[start:]) {
 				continue
 			}
+		case lists.has(i) && len(value) == 0: // as if not sent
+		case lists.has(i) && p.seen.has(i):
+			p.repeated |= 1 << i
 		case p.seen.has(i):
 			p.ignored |= 1 << i
 		default:
@@ -139,6 +175,36 @@ func (q *Query) split(p *params, query []byte) {
 		}
 		q.buf = q.buf[:start]
 	}
+	if p.repeated != 0 {
+		q.buf = slices.Grow(q.buf, 2*len(query)) // joined here, then unescaped
+		for i := range paramCount {
+			if p.repeated.has(i) {
+				p.value[i] = q.join(i, query)
+			}
+		}
+	}
+}
+
+// join returns the values of a list that was sent more than once, in the order
+// sent, still escaped.
+func (q *Query) join(list int, query []byte) []byte {
+	start := len(q.buf)
+	for len(query) > 0 {
+		var name, value []byte
+		if name, value, query = Cut(query); len(name) == 0 || len(value) == 0 {
+			continue
+		}
+		end := len(q.buf)
+		i, ok := q.param(q.unescape(name))
+		if q.buf = q.buf[:end]; !ok || i != list {
+			continue
+		}
+		if end > start {
+			q.buf = append(q.buf, ',')
+		}
+		q.buf = append(q.buf, value...)
+	}
+	return q.buf[start:]
 }
 
 func escaped(b []byte) bool {

@@ -106,8 +106,8 @@ func (q *Query) Filtered() bool {
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
 	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Categories: q.Categories[:0],
 		Chains: q.Chains[:0], Words: q.Words[:0], Ignored: q.Ignored[:0], buf: q.buf[:0]}
-	// No name and no value grows when it is unescaped and folded, so this
-	// buffer does not move while they point into it.
+	// No name and no value grows when it is unescaped and folded, so only
+	// lists that are sent in parts take more.
 	q.buf = slices.Grow(q.buf, len(query))
 
 	var p params

@@ -48,6 +48,13 @@ var rules = append(allSorts(), []string{
 	"id=" + repeated(100), "id=" + repeated(101), "slug=" + repeated(100), "slug=" + repeated(101),
 	"symbol=" + repeated(100), "symbol=1" + strings.Repeat("%2c", 100),
 	"fields=" + repeated(100), "fields=" + repeated(101),
+	// Lists in parts.
+	"id=1&id=9", "id[]=1&id[]=9", "id%5B%5D=9&id%5b%5D=1", "id[0]=1&id[1]=9", "id[1]=9&id=1&id[]=2", "id=&id=9",
+	"id=1&slug[]=a&id[007]=9&slug[]=b&symbol[2]=c", "id[x]=1", "id[=1", "id]=1", "[]=1", "id[][]=1", "[]id=1",
+	"id[]=", "page[]=2",
+	"fields[]=x&fields[]=links", "slug=,&slug=a", "slug=a%2Cb&slug=c", "category[]=a&chain[0]=b&category[]=c",
+	"id=" + repeated(60) + "&id[]=" + repeated(40), "id=" + repeated(60) + "&id[]=" + repeated(41), "id[]=1&id[]=x",
+	strings.Repeat("slug[]=%C3%84&", 100), strings.Repeat("slug[]=%C3%84&", 101), "q[]=a&q=b", "by[]=gainers",
 	"fields=links", "fields=LINKS", "fields=x,links,y", "fields=lin%E2%84%AAs", "fields=link", "fields=linksx",
 	"fields=+links", "fields=", "fields=&fields=links", "field=links",
 	"by=", "by=+%09%0a%0b%0c%0d", "by=GAINERS", "by=%20gainer%C5%BF+", "by=&by=x", "page=x&size=500&sort=up&id=z",

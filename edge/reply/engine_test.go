@@ -70,7 +70,7 @@ func TestIgnored(t *testing.T) {
 		r := newRig(t, store, 64<<20, memory)
 		r.Await(t, teststore.Start)
 		for e, c := range map[query.Endpoint]struct{ raw, ignored string }{
-			query.Quotes:   {"id=&id=&fields=x&limit=1&page=1", "fields,id,limit"},
+			query.Quotes:   {"size=&size=&fields=x&limit=1&page=1", "fields,limit,size"},
 			query.Assets:   {strings.Repeat("x", 300), ""},
 			query.Trending: {"page=1&by=gainers&by=", "by,page"},
 			query.Global:   {"a+b", "a%20b"},

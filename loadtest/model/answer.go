@@ -99,7 +99,7 @@ func Parse(target string) (*Query, *Answer) {
 		return refused(failure(404, 40401, "PATH_NOT_FOUND"))
 	}
 	q := &Query{Endpoint: endpoint, Ignored: ignored(endpoint, raw)}
-	p := Parameters(raw)
+	p := Parameters(raw, csv...)
 	switch {
 	case isList:
 		if bad := q.parse(l, p); len(bad) > 0 {

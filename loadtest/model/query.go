@@ -78,20 +78,29 @@ type Filter struct {
 
 type parameters map[string]string
 
-// Parameters are those sent, decoded; of a repeated one the first counts, and
-// an empty one is the same as none.
-func Parameters(raw string) map[string]string {
-	first := map[string]string{}
-	for name, values := range allParameters(raw) {
+// Parameters are those sent, decoded. A list that is sent several times, as
+// name, name[] or name[1], is one list of all its values. Of another repeated
+// parameter the first counts. An empty one is the same as none.
+func Parameters(raw string, lists ...string) map[string]string {
+	sent := map[string]string{}
+	for name, values := range allParameters(raw, lists) {
+		if slices.Contains(lists, name) {
+			values = []string{strings.Join(slices.DeleteFunc(values, func(v string) bool { return v == "" }), ",")}
+		}
 		if values[0] != "" {
-			first[name] = values[0]
+			sent[name] = values[0]
 		}
 	}
-	return first
+	return sent
 }
 
+// csv are the parameters below Prefix that take lists.
+var csv = []string{"id", "symbol", "slug", "category", "chain", "fields"}
+
+var indexed = regexp.MustCompile(`(?s)^(.*)\[[0-9]*\]$`)
+
 // allParameters are the values of every name that was sent, in order, decoded.
-func allParameters(raw string) map[string][]string {
+func allParameters(raw string, lists []string) map[string][]string {
 	all := map[string][]string{}
 	for _, pair := range strings.Split(raw, "&") {
 		if pair == "" {
@@ -99,9 +108,33 @@ func allParameters(raw string) map[string][]string {
 		}
 		name, value, _ := strings.Cut(pair, "=")
 		name = Unescape(name)
+		if m := indexed.FindStringSubmatch(name); m != nil && slices.Contains(lists, m[1]) {
+			name = m[1]
+		}
 		all[name] = append(all[name], Unescape(value))
 	}
 	return all
+}
+
+// reads reports whether an endpoint reads a parameter, in one of its paging modes at least.
+func reads(endpoint, name string) bool {
+	l, isList := listings[endpoint]
+	if !isList {
+		return map[string]string{trending: "by", search: "q"}[endpoint] == name
+	}
+	switch name {
+	case "symbol":
+		return l.symbol
+	case "fields":
+		return l.field != ""
+	case "category", "chain":
+		return l.groups
+	case "window":
+		return l.history
+	case "sort":
+		return !l.history
+	}
+	return slices.Contains([]string{"id", "slug", "page", "size", "limit", "offset"}, name)
 }
 
 // maxIgnored is where X-Ignored is cut, in bytes.
@@ -110,7 +143,8 @@ const maxIgnored = 256
 // ignored writes X-Ignored: the names of the parameters that had no part in the
 // answer.
 func ignored(endpoint, raw string) string {
-	sent := allParameters(raw)
+	lists := slices.DeleteFunc(slices.Clone(csv), func(name string) bool { return !reads(endpoint, name) })
+	sent := allParameters(raw, lists)
 	empty := func(name string) bool { return len(sent[name]) == 0 || sent[name][0] == "" }
 	pageMode := !empty("page") || empty("limit") && empty("offset")
 	var names []string
@@ -118,29 +152,15 @@ func ignored(endpoint, raw string) string {
 		if name == "" || strings.Contains(name, "mdk_live_") {
 			continue
 		}
-		l, isList := listings[endpoint]
-		var unread bool
+		unread := !reads(endpoint, name)
 		switch {
-		case !isList:
-			unread = map[string]string{trending: "by", search: "q"}[endpoint] != name
-		case name == "symbol":
-			unread = !l.symbol
-		case name == "fields":
-			unread = l.field == ""
-		case name == "category", name == "chain":
-			unread = !l.groups
-		case name == "window":
-			unread = !l.history
-		case name == "sort":
-			unread = l.history
+		case unread:
 		case name == "limit", name == "offset":
 			unread = pageMode && values[0] != ""
 		case name == "page", name == "size":
 			unread = !pageMode && values[0] != ""
-		default:
-			unread = !slices.Contains([]string{"id", "slug"}, name)
 		}
-		if unread || len(values) > 1 {
+		if unread || len(values) > 1 && !slices.Contains(lists, name) {
 			names = append(names, name)
 		}
 	}

@@ -168,7 +168,7 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 			continue
 		}
 		pairs = append(pairs, d.pair(name, d.value(s, endpoint, name)))
-		if d.chance(5) { // once more
+		for d.chance(8) { // once more
 			pairs = append(pairs, d.pair(name, d.value(s, endpoint, name)))
 		}
 	}
@@ -197,7 +197,8 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 func (d draw) pair(name, value string) string {
 	if d.chance(3) {
 		name = pick(d, []string{strings.ToUpper(name), "%" + strconv.FormatInt(int64(name[0]), 16) + name[1:],
-			name + "%20", "+" + name, name + "[]"})
+			name + "%20", "+" + name, name + "[]", name + "[0]", name + "%5B17%5d", name + "[x]", name + "[",
+			"[]" + name})
 	}
 	if d.chance(2) {
 		return name

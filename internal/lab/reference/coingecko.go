@@ -143,7 +143,8 @@ func (c *Coins) Answer(target string) CoinAnswer {
 	path, raw, _ := strings.Cut(target, "?")
 	path = strings.TrimSuffix(path, "/")
 	for _, p := range coinPaths {
-		q := &coinQuestion{Coins: c, sent: model.Parameters(raw)}
+		q := &coinQuestion{Coins: c, sent: model.Parameters(raw,
+			"ids", "names", "symbols", "vs_currencies", "contract_addresses", "price_change_percentage")}
 		want, got := strings.Split(p.path, "/"), strings.Split(path, "/")
 		same := len(want) == len(got)
 		for i := 0; same && i < len(want); i++ {
