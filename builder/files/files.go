@@ -64,6 +64,8 @@ type Settings struct {
 	// Keep is how much older than the newest snapshot a set, or the end of a day of prices, may be, up to
 	// MaxKeep; 0: DefaultKeep.
 	Keep time.Duration
+	// GroupRows are the rows of a row group of a collection's Parquet file; 0: 262,144.
+	GroupRows int
 	// Sign are the keys that sign the list.
 	Sign []artifacts.SignKey
 }
@@ -144,10 +146,20 @@ func (w *Writer) both(ctx context.Context, name string, n int, parquet func(io.W
 	lines := func(out io.Writer) error {
 		if w.lz == nil {
 			w.lz, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-				zstd.WithWindowSize(1<<20)) // fails for other options only
+				zstd.WithWindowSize(1<<20), zstd.WithZeroFrames(true), zstd.WithSingleSegment(true))
 		}
-		w.lz.Reset(out)
 		var buf []byte
+		var size int64
+		for i := range n {
+			buf = line(buf[:0], i)
+			size += int64(len(buf)) + 1
+		}
+		// Decoders that take a whole file in one call, such as Python's zstandard, need the size in its header.
+		if size == 0 { // in a stream this means unknown
+			_, err := out.Write(w.lz.EncodeAll(nil, nil))
+			return err
+		}
+		w.lz.ResetContentSize(out, size)
 		for i := range n {
 			buf = append(line(buf[:0], i), '\n')
 			if _, err := w.lz.Write(buf); err != nil {

@@ -118,8 +118,8 @@ type (
 	}
 	exchangeMarket struct {
 		Volume       *decimal   `parquet:"volume_24h,decimal(8:36)"`
-		MarketsCount *uint64    `parquet:"markets_count"`
-		CoinsCount   *uint64    `parquet:"coins_count"`
+		MarketsCount *int64     `parquet:"markets_count"`
+		CoinsCount   *int64     `parquet:"coins_count"`
 		DataTime     *time.Time `parquet:"data_time,timestamp(millisecond)"`
 	}
 	category struct {
@@ -133,7 +133,7 @@ type (
 		Name        string      `parquet:"name"`
 		DisplayName string      `parquet:"display_name"`
 		Slug        string      `parquet:"slug"`
-		EVMChainID  *uint64     `parquet:"evm_chain_id"`
+		EVMChainID  *int64      `parquet:"evm_chain_id"`
 		Logo        string      `parquet:"logo"`
 		Market      groupMarket `parquet:"market"`
 	}
@@ -211,7 +211,7 @@ var rowWriters = map[string]func(w *Writer, out io.Writer, order []int32) error{
 		return writeRows(w, out, len(order), func(row *chain, i int) {
 			l := &w.Result.Chains[order[i]]
 			g := &w.Feed.Chains[l.Group]
-			*row = chain{int64(g.ID), g.Name, g.DisplayName, g.Slug, g.EVMChainID, "", w.market(&l.Market)}
+			*row = chain{int64(g.ID), g.Name, g.DisplayName, g.Slug, signed(g.EVMChainID), "", w.market(&l.Market)}
 			if g.Native >= 0 {
 				row.Logo = w.Feed.Assets[g.Native].Logo
 			}
@@ -250,11 +250,20 @@ func (w *Writer) exchange(row *exchange, i int32) {
 	if m == nil {
 		return
 	}
-	row.Market = &exchangeMarket{nil, m.MarketsCount, m.CoinsCount, m.DataTime}
+	row.Market = &exchangeMarket{nil, signed(m.MarketsCount), signed(m.CoinsCount), m.DataTime}
 	if m.Volume != nil {
 		v := fixed(*m.Volume)
 		row.Market.Volume = &v
 	}
+}
+
+// signed returns a count, which has at most 53 bits: readers in Java and Spark lack unsigned integers.
+func signed(n *uint64) *int64 {
+	if n == nil {
+		return nil
+	}
+	s := int64(*n)
+	return &s
 }
 
 func (w *Writer) market(m *market.GroupMarket) groupMarket {
@@ -269,15 +278,32 @@ func (w *Writer) market(m *market.GroupMarket) groupMarket {
 	return row
 }
 
-func newParquet[T any](w *Writer, out io.Writer, rows int64) *parquet.GenericWriter[T] {
+// table is a Parquet file being written.
+type table[T any] struct {
+	*parquet.GenericWriter[T]
+	out *bounded
+}
+
+func newParquet[T any](w *Writer, out io.Writer, rows int64) table[T] {
 	w.codec.Level = zstd.SpeedFastest
-	return parquet.NewGenericWriter[T](out, parquet.Compression(&w.codec),
+	t := table[T]{out: &bounded{out: out}}
+	options := append(decimals(parquet.SchemaOf(new(T))), parquet.Compression(&w.codec),
 		parquet.MaxRowsPerRowGroup(rows), parquet.CreatedBy("marketdata", "1", "0"), parquet.DataPageVersion(1))
+	t.GenericWriter = parquet.NewGenericWriter[T](t.out, options...)
+	return t
+}
+
+// Close writes the footer.
+func (t table[T]) Close() error {
+	if err := t.GenericWriter.Close(); err != nil {
+		return err
+	}
+	return t.out.close()
 }
 
 // writeRows writes n rows, which fill fills in.
 func writeRows[T any](of *Writer, out io.Writer, n int, fill func(row *T, i int)) error {
-	w := newParquet[T](of, out, groupRows)
+	w := newParquet[T](of, out, int64(cmp.Or(of.GroupRows, groupRows)))
 	rows := make([]T, batch)
 	for i := 0; i < n; i += batch {
 		part := rows[:min(batch, n-i)]

@@ -2,12 +2,19 @@ package files
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
 	"testing"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/internal/lab/must"
 	"github.com/holiman/uint256"
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 	"pgregory.net/rapid"
 )
 
@@ -60,4 +67,60 @@ func TestComputed(t *testing.T) {
 			t.Fatalf("%v, negative %v: %x", &wide, neg, *d)
 		}
 	})
+}
+
+// TestBounds: the footer has no bounds of decimals, which parquet-go orders as unsigned bytes (its issue
+// 592), and keeps the others. The changes -10, 0 and 10 are those of the report: a reader that believed
+// the minimum 0 and the maximum -10 would find no fall among them.
+func TestBounds(t *testing.T) {
+	var out bytes.Buffer
+	at := make([]places, batch)
+	must.OK(t, writeRows(&Writer{}, &out, 3, func(row *quote, i int) {
+		*row = quote{ID: int64(i) - 1}
+		row.Changes.H1 = computed(i == 0, uint256.NewInt(10*uint64(max(i, 2-i)-1)), &at[i].changes[0])
+	}))
+	file := must.Get(parquet.OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len())))(t)
+	seen := map[string]bool{}
+	for i, column := range file.Metadata().RowGroups[0].Columns {
+		path, stats := strings.Join(column.MetaData.PathInSchema, "."), column.MetaData.Statistics
+		decimals := column.MetaData.Type == format.FixedLenByteArray
+		if seen[path] = true; decimals != (stats.MinValue == nil) || decimals != (stats.MaxValue == nil) ||
+			decimals != (column.ColumnIndexOffset == 0) || decimals && stats.Min != nil {
+			if path != "rank" { // all null
+				t.Errorf("%s: statistics %+v, column index at %d", path, stats, column.ColumnIndexOffset)
+			}
+		}
+		null := path == "rank" || path == "market_cap" ||
+			strings.HasPrefix(path, "percent_change") && !strings.HasSuffix(path, ".1h")
+		if (stats.NullCount == 3) != null || !null && stats.NullCount != 0 {
+			t.Errorf("%s: %d nulls of 3 rows", path, stats.NullCount)
+		}
+		if column.OffsetIndexOffset == 0 {
+			t.Errorf("column %d, %s: no offset index", i, path)
+		}
+	}
+	if !seen["percent_change.1h"] || !seen["price"] || !seen["id"] {
+		t.Errorf("columns %v", seen)
+	}
+}
+
+// TestFrameSize: a file of lines is one frame of zstd that says how long its text is, so that decoders of
+// one call can read it (python-zstd 53, createrepo_c 415).
+func TestFrameSize(t *testing.T) {
+	var file []byte
+	w := &Writer{Put: func(_ context.Context, data []byte) (artifacts.Ref, error) {
+		file = append(file, data...)
+		return artifacts.Ref{}, nil
+	}}
+	for _, rows := range []int{0, 1, 50_000} {
+		file = nil
+		must.OK(t, w.both(t.Context(), "x", rows, func(io.Writer) error { return nil },
+			func(dst []byte, i int) []byte { return fmt.Appendf(dst, `{"id":%d}`, i) }))
+		text := must.Get(must.Get(zstd.NewReader(nil))(t).DecodeAll(file, nil))(t)
+		var header zstd.Header
+		must.OK(t, header.Decode(file))
+		if !header.HasFCS || header.FrameContentSize != uint64(len(text)) {
+			t.Errorf("%d rows: the frame says %d bytes of %d", rows, header.FrameContentSize, len(text))
+		}
+	}
 }

@@ -99,6 +99,11 @@ func Retain(d time.Duration) Option { return func(o *options) { o.Retain = d } }
 // Files writes the files of the snapshot.
 func Files() Option { return func(o *options) { o.Config.Files.Cadence = files.Build } }
 
+// FilesOf writes them with row groups of that many rows.
+func FilesOf(rows int) Option {
+	return func(o *options) { o.Config.Files = files.Settings{Cadence: files.Build, GroupRows: rows} }
+}
+
 // usual are the settings that operators begin with.
 var usual = builder.Config{Retain: builder.DefaultRetain, Settings: buildtest.Settings}
 

@@ -1,0 +1,78 @@
+package files
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// maxFooter bounds the footer of a Parquet file. One of 150 row groups and three columns has some 60 KB.
+const maxFooter = 1 << 20
+
+// bounded passes a Parquet file on and takes the wrong bounds of its decimals out of the footer.
+//
+// parquet-go compares a decimal of fixed length as unsigned bytes (its issue 592), so that the minimum
+// of -10, 0 and 10 is 0 and the maximum -10. DuckDB then skips row groups that match, and ClickHouse
+// refuses the file. So the writer leaves the bounds out (SkipPageBounds), and bounded takes away the
+// column index, which ClickHouse refuses without bounds. Bounds are optional in Parquet: a reader
+// without them reads the column.
+type bounded struct {
+	out  io.Writer
+	tail []byte // what may be the footer
+}
+
+func (b *bounded) Write(data []byte) (int, error) {
+	b.tail = append(b.tail, data...)
+	if len(b.tail) < 2*maxFooter {
+		return len(data), nil
+	}
+	n, err := b.out.Write(b.tail[:len(b.tail)-maxFooter])
+	b.tail = append(b.tail[:0], b.tail[n:]...)
+	return len(data), err
+}
+
+// close passes the rest on.
+func (b *bounded) close() error {
+	const end = 8 // the length of the footer and "PAR1"
+	var meta format.FileMetaData
+	protocol := new(thrift.CompactProtocol)
+	at := len(b.tail) - end
+	size := int(binary.LittleEndian.Uint32(b.tail[at:]))
+	if size > at {
+		return fmt.Errorf("the footer has %d bytes; %d are kept", size, at)
+	}
+	if err := thrift.Unmarshal(protocol, b.tail[at-size:at], &meta); err != nil {
+		return fmt.Errorf("read the footer: %w", err)
+	}
+	for i := range meta.RowGroups {
+		for j := range meta.RowGroups[i].Columns {
+			c := &meta.RowGroups[i].Columns[j]
+			if c.MetaData.Type == format.FixedLenByteArray {
+				c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0
+			}
+		}
+	}
+	footer, err := thrift.Marshal(protocol, &meta)
+	if err != nil {
+		return fmt.Errorf("write the footer: %w", err)
+	}
+	file := append(b.tail[:at-size], footer...)
+	file = binary.LittleEndian.AppendUint32(file, uint32(len(footer)))
+	_, err = b.out.Write(append(file, "PAR1"...))
+	return err
+}
+
+// decimals returns options that write no bounds for the decimals of a schema: all columns of fixed
+// length are decimals.
+func decimals(schema *parquet.Schema) (options []parquet.WriterOption) {
+	for _, path := range schema.Columns() {
+		if leaf, ok := schema.Lookup(path...); ok && leaf.Node.Type().Kind() == parquet.FixedLenByteArray {
+			options = append(options, parquet.SkipPageBounds(path...))
+		}
+	}
+	return options
+}
