@@ -62,7 +62,7 @@ func (c *cache) store(p *Part, a, old *Answer) {
 	sameBody := func(x, y Page) bool { return string(x.Body) == string(y.Body) }
 	if old != nil && slices.EqualFunc(old.Pages, a.Pages, sameBody) {
 		c.folder.renew(p, a.Fetched)
-	} else if err := c.folder.save(p, a); err != nil {
+	} else if err := c.folder.save(p, a, true); err != nil {
 		c.log.Warn("provider: answer not cached", "part", p.Name, "err", err)
 	}
 }
@@ -97,12 +97,16 @@ func (c *cache) forget(kind string, now time.Time) {
 	})
 }
 
-// commit writes the folder's index.
+// commit writes the folder's index, and then removes files that it no longer names.
 func (c *cache) commit(t time.Time) {
 	if c.folder == nil {
 		return
 	}
-	if err := c.folder.commit(t); err != nil {
-		c.log.Warn("provider: cache not written", "err", err)
+	err := c.folder.commit(t)
+	if err == nil {
+		err = c.folder.sweep()
+	}
+	if err != nil {
+		c.log.Warn("provider: cache not written, or old answers not removed", "err", err)
 	}
 }

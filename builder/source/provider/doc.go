@@ -60,6 +60,8 @@
 //	coins_markets.2.json
 //
 // In file names, bytes of ids other than letters, digits, - and _ are written %XX. A cache folder
-// has the same form. So have folders made by hand: without recording.json, and where NAME.json is
-// missing, a lone NAME-anything.json does, and the first page may be NAME.json.
+// has the same form, with a part of the digest in each name (tickers.DIGEST.json): new answers get
+// new names, recording.json is replaced, and the old files go later, so that a process that is
+// killed leaves the answers of before or the new ones. A folder made by hand has no recording.json;
+// where NAME.json is missing, a lone NAME-anything.json does, and the first page may be NAME.json.
 package provider

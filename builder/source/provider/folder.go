@@ -96,7 +96,7 @@ type folder struct {
 	index  index
 }
 
-// indexFile lists the contents of a folder. It is written last.
+// indexFile lists the contents of a folder. It is written after the files that it names.
 const indexFile = "recording.json"
 
 // maxIndex bounds recording.json: some hundred thousand parts.
@@ -218,8 +218,11 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 	if !e.Gone && len(e.Pages) == 0 {
 		return nil, fmt.Errorf("%s: part %s has no pages", indexFile, p.Name)
 	}
-	for n, page := range e.Pages {
-		name := fileName(p, n+1)
+	for _, page := range e.Pages {
+		name := page.File
+		if !filepath.IsLocal(name) {
+			return nil, fmt.Errorf("%s: %.80q is not a file of this folder", indexFile, name)
+		}
 		b, err := durable.ReadFile(filepath.Join(f.dir, name), maxBody)
 		if err != nil {
 			return nil, err
@@ -256,15 +259,19 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 	return nil, err
 }
 
-// save writes an answer. It takes effect with commit.
-func (f *folder) save(p *Part, a *Answer) error {
+// save writes an answer. It takes effect with commit. In a cache the name of a file has a part of
+// its digest, so that the answer of before stays until sweep removes it.
+func (f *folder) save(p *Part, a *Answer, cached bool) error {
 	e := indexEntry{Fetched: a.Fetched.UTC(), Gone: a.Gone}
 	for n, page := range a.Pages {
-		name := fileName(p, n+1)
+		name, sum := fileName(p, n+1), artifacts.Sum(page.Body)
+		if cached {
+			name = strings.TrimSuffix(name, ext) + "." + sum.String()[:32] + ext
+		}
 		if err := putFile(filepath.Join(f.dir, name), page.Body); err != nil {
 			return err
 		}
-		e.Pages = append(e.Pages, indexPage{name, int64(len(page.Body)), artifacts.Sum(page.Body), page.headers})
+		e.Pages = append(e.Pages, indexPage{name, int64(len(page.Body)), sum, page.headers})
 	}
 	f.index.Parts[p.Name] = e
 	return nil
@@ -288,12 +295,48 @@ func (f *folder) commit(t time.Time) error {
 	return putFile(filepath.Join(f.dir, indexFile), append(b, '\n'))
 }
 
+// sweepAfter is how old a file is that sweep removes: a build of another process with this folder
+// may have saved a younger one and not committed yet.
+const sweepAfter = 10 * time.Minute
+
+// sweep removes files of parts that recording.json does not name, as it is in the folder, and what
+// a killed process was writing.
+func (f *folder) sweep() error {
+	named, parts := map[string]bool{}, map[string]bool{}
+	for name, e := range f.index.Parts {
+		parts[escapeName(name)] = true
+		for _, page := range e.Pages {
+			named[filepath.Clean(page.File)] = true
+		}
+	}
+	return fs.WalkDir(os.DirFS(f.dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		part, _, _ := strings.Cut(path, ".")
+		ours := parts[part] && strings.HasSuffix(path, ext) || strings.HasPrefix(d.Name(), durable.Prefix)
+		if !ours || named[path] || !d.Type().IsRegular() {
+			return nil
+		}
+		info, err := d.Info()
+		if err == nil && time.Since(info.ModTime()) > sweepAfter {
+			err = os.Remove(filepath.Join(f.dir, path))
+		}
+		if errors.Is(err, fs.ErrNotExist) { // another process was first
+			return nil
+		}
+		return err
+	})
+}
+
+const ext = ".json"
+
 // fileName returns the name of the file of a part's page n, from 1.
 func fileName(p *Part, n int) string {
 	if p.Pager == nil {
-		return escapeName(p.Name) + ".json"
+		return escapeName(p.Name) + ext
 	}
-	return fmt.Sprintf("%s.%d.json", escapeName(p.Name), n)
+	return fmt.Sprintf("%s.%d%s", escapeName(p.Name), n, ext)
 }
 
 // Escape makes an id safe for the path of a URL or a file: it writes bytes other than
@@ -328,11 +371,11 @@ func escapeName(name string) string {
 	return filepath.Join(Escape(kind), id)
 }
 
-// putFile replaces a file in one step. It does not wait for the disk: recording.json has
-// the digests of all files.
+// putFile replaces a file in one step, and waits for the disk: recording.json must not get there
+// before the files that it names.
 func putFile(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	return durable.ReplaceFile(path, bytes.NewReader(b), 0o644)
+	return durable.WriteFile(path, bytes.NewReader(b), 0o644)
 }

@@ -58,7 +58,7 @@ func (o *outcome) record(dir, source string) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.used)) {
-		if err := f.save(o.used[name].part, o.used[name].answer); err != nil {
+		if err := f.save(o.used[name].part, o.used[name].answer, false); err != nil {
 			return err
 		}
 	}
