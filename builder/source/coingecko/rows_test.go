@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/marketdata/builder/source"
@@ -60,19 +61,24 @@ func fixtures(t *testing.T) string {
 	return dir
 }
 
+// example returns the example of an answer in the provider's OpenAPI description.
+func example(t *testing.T, path string) []byte {
+	dir := providertest.Recorded(t, "recorded/coingecko-openapi")
+	b := must.Get(os.ReadFile(filepath.Join(dir, "demo-api.json")))(t)
+	doc, _ := provider.Object(b)
+	answer := doc.Object("paths").Object(path).Object("get").Object("responses").Object("200")
+	return answer.Object("content").Object("application/json").Get("example")
+}
+
 // examples makes a recording of those in the provider's OpenAPI description.
 func examples(t *testing.T) string {
-	b, err := os.ReadFile(filepath.Join(providertest.Recorded(t, "recorded/coingecko-openapi"), "demo-api.json"))
-	ok(t, err)
-	doc, _ := provider.Object(b)
 	dir := t.TempDir()
 	for name, path := range map[string]string{
 		"coins_markets": "/coins/markets", "coins_list": "/coins/list", "exchanges": "/exchanges",
 		"categories":      "/coins/categories",
 		"asset_platforms": "/asset_platforms",
 	} {
-		answer := doc.Object("paths").Object(path).Object("get").Object("responses").Object("200")
-		body := answer.Object("content").Object("application/json").Get("example")
+		body := example(t, path)
 		if _, err := provider.CheckArray(body); err != nil {
 			t.Fatalf("the example of %s: %v", path, err)
 		}
@@ -238,3 +244,54 @@ func TestNastyRows(t *testing.T) {
 }
 
 var ok = must.OK
+
+// TestFirstSnapshotWithoutAKey: the rate of five requests a minute (row D9; the other rates are of
+// the same kind) leaves no time for seven pages of exchanges. The first snapshot has rates and
+// categories all the same, a request that was not sent is no failure and is not put off, and the
+// exchanges follow as soon as they fit. All answers are recorded, or the examples of the provider.
+func TestFirstSnapshotWithoutAKey(t *testing.T) {
+	p := providertest.New()
+	misc := providertest.Recorded(t, "recorded/coingecko-misc")
+	set := func(path string, body any) { p.Set(api+path, must.Get(json.Marshal(body))(t)) }
+	for _, path := range []string{"/exchange_rates", "/asset_platforms"} {
+		p.Set(api+path, example(t, path))
+	}
+	for _, name := range []string{"categories", "coins_markets"} {
+		path := map[string]string{"categories": "/coins/categories", "coins_markets": "/coins/markets"}[name]
+		p.Set(api+path, must.Get(os.ReadFile(filepath.Join(misc, name+".json")))(t))
+	}
+	set("/coins/list", providertest.Rows(t, p.Answer(api+"/coins/markets")))
+	exchanges := providertest.Rows(t, must.Get(os.ReadFile(filepath.Join(misc, "exchanges.json")))(t))
+	for i := range 6 {
+		set(fmt.Sprintf("/exchanges?page=%d", i+1), exchanges[i*16:(i+1)*16])
+	}
+	set("/exchanges?page=7", []any{})
+	never := 100
+	for rate, first := range map[string]int{"": 1, "?rate=6": 1, "?rate=10": 0, "?rate=4": never} { // with exchanges
+		synctest.Test(t, func(t *testing.T) {
+			s := over(t, p.Transport(), rate)
+			for i := range 10 {
+				began := time.Now()
+				files := providertest.Files(t, s)
+				all := providertest.All(t, files)
+				if took := time.Since(began); took > 2*time.Minute || all["rates.ndjson"] == "" ||
+					strings.Count(all["categories.ndjson"], "\n") != 529 {
+					t.Errorf("%s: snapshot %d after %v, rates %q", rate, i, took, all["rates.ndjson"])
+				}
+				for _, part := range files.(source.Provenance).Parts() {
+					if part.Failures > 0 {
+						t.Errorf("%s: snapshot %d: %+v", rate, i, part)
+					}
+				}
+				if got := all["exchanges.ndjson"] != ""; got != (i >= first) {
+					t.Errorf("%s: snapshot %d has exchanges: %v", rate, i, got)
+				}
+				time.Sleep(10*time.Minute - time.Since(began))
+			}
+			// Once more than needed at most: it did not know the number of pages.
+			if n := strings.Count(strings.Join(p.Asked(), " "), "exchanges?"); n > 7+6 {
+				t.Errorf("%s: asked for %d pages of exchanges", rate, n)
+			}
+		})
+	}
+}

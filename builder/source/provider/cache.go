@@ -60,9 +60,10 @@ func (c *cache) store(p *Part, a, old *Answer) {
 		return
 	}
 	sameBody := func(x, y Page) bool { return string(x.Body) == string(y.Body) }
-	if old != nil && slices.EqualFunc(old.Pages, a.Pages, sameBody) {
-		c.folder.renew(p, a.Fetched)
-	} else if err := c.folder.save(p, a, true); err != nil {
+	if old != nil && slices.EqualFunc(old.Pages, a.Pages, sameBody) && c.folder.renew(p, a.Fetched) {
+		return
+	}
+	if err := c.folder.save(p, a, true); err != nil {
 		c.log.Warn("provider: answer not cached", "part", p.Name, "err", err)
 	}
 }

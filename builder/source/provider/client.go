@@ -29,6 +29,8 @@ const (
 	// tries bounds how often a request is made, and requestTime its total time.
 	tries       = 4
 	requestTime = 3 * time.Minute
+	// leastTime is what an answer takes: a request that has less time is not sent.
+	leastTime = 5 * time.Second
 	// maxPause is the longest Retry-After that a request waits for.
 	maxPause = 90 * time.Second
 	// maxRedirects bounds redirects, all of them to the same host.
@@ -136,18 +138,21 @@ func (e *pausedError) Error() string {
 }
 
 // get makes a request, with retries; see the package's comment. A nil body means that the
-// cached answer is still right. The error is a *statusError, a *pausedError, a
-// *quotaError, or says what else went wrong last.
+// cached answer is still right. The error is an errNotSent, a *statusError, a *pausedError, or
+// says what else went wrong last.
 func (c *client) get(ctx context.Context, req request) (body []byte, got headers, err error) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = time.Second, 2, 30*time.Second
+	var last error
 	body, err = backoff.Retry(ctx, func() (body []byte, err error) {
-		if err := c.turn(ctx, req.call.value); err != nil {
-			return nil, backoff.Permanent(err)
+		if err := c.turn(ctx, req.call.value); err != nil && last == nil {
+			return nil, backoff.Permanent(errNotSent{err})
+		} else if err != nil {
+			return nil, backoff.Permanent(fmt.Errorf("%w; not asked again: %w", last, err))
 		}
-		body, got, err = c.try(ctx, req)
+		body, got, last = c.try(ctx, req)
 		req.call.again = true
-		return body, err
+		return body, last
 	},
 		backoff.WithBackOff(pace), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(requestTime),
 		backoff.WithNotify(func(err error, wait time.Duration) {
@@ -176,7 +181,16 @@ func (c *client) turn(ctx context.Context, value Value) error {
 			return context.Cause(ctx)
 		}
 	}
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < c.timeOf(1) {
+		return errNoTime
+	}
 	return c.limiter.Wait(ctx)
+}
+
+// timeOf returns how long n requests take at least.
+func (c *client) timeOf(n int) time.Duration {
+	wait := (float64(n) - c.limiter.Tokens()) / float64(c.limiter.Limit())
+	return max(0, time.Duration(wait*float64(time.Second))) + leastTime
 }
 
 // try makes a request once. An error that asking again cannot help is a backoff.PermanentError.
@@ -230,8 +244,8 @@ func (c *client) transportError(err error) error {
 	if errors.Is(err, errRedirect) {
 		return backoff.Permanent(errRedirect)
 	}
-	if spent := (*quotaError)(nil); errors.As(err, &spent) {
-		return backoff.Permanent(spent)
+	if unsent := (errNotSent{}); errors.As(err, &unsent) {
+		return backoff.Permanent(unsent)
 	}
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -32,8 +32,10 @@
 // never received. A part that fails is put off until the next mark, then for twice as long each
 // time, up to two hours ([putOffMost]), also over restarts. Its last good answer stays in use
 // without a limit; this is logged, appears in the build's report and raises an alert. An answer
-// that has lost more than half of its rows is such a failure. A part that was never received is
-// missing, and without a directory there is no feed.
+// that has lost more than half of its rows is such a failure. A request that was not sent, since
+// the rate, the quota or a Retry-After left no room for it, is none, and is not put off. Lists of
+// one call come before lists of many pages, which could use up the time. A part that was never
+// received is missing, and without a directory there is no feed.
 //
 // A single item ([Round.Each]) that fails is asked for again an hour later, then ever
 // more rarely, at least each week, and the report names it. Some failures in a row put

@@ -80,7 +80,7 @@ func (r *liveRound) askEach(ctx context.Context, all string, parts []Part) (aske
 		switch {
 		case ctx.Err() != nil:
 			return asked, nil, context.Cause(ctx)
-		case errors.As(err, new(*quotaError)), errors.Is(err, errNoTime):
+		case errors.As(err, new(errNotSent)):
 			return asked, err, nil
 		case errors.As(err, new(errGone)):
 			a, err = &Answer{Fetched: r.time, Gone: true}, nil

@@ -277,12 +277,14 @@ func (f *folder) save(p *Part, a *Answer, cached bool) error {
 	return nil
 }
 
-// renew notes that an answer in the folder was still valid at a later time.
-func (f *folder) renew(p *Part, fetched time.Time) {
-	if e, ok := f.index.Parts[p.Name]; ok {
+// renew notes that an answer was still valid at a later time, if it is in the folder.
+func (f *folder) renew(p *Part, fetched time.Time) bool {
+	e, ok := f.index.Parts[p.Name]
+	if ok {
 		e.Fetched = fetched.UTC()
 		f.index.Parts[p.Name] = e
 	}
+	return ok
 }
 
 // commit writes recording.json.

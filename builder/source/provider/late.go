@@ -35,8 +35,13 @@ func (f failure) listDue() time.Time {
 	return f.Last.Add(min(putOffMost, mark<<min(max(0, f.Times-1), 10)) - slack)
 }
 
-// errNoTime says that the part was not asked for, so that prices do not wait.
-var errNoTime = errors.New("not asked for: other requests have used the time of this build")
+// errNotSent is the error of a request that was not sent. Its part has not failed.
+type errNotSent struct{ error }
+
+func (e errNotSent) Unwrap() error { return e.error }
+
+// errNoTime says that a request was not sent, so that prices do not wait.
+var errNoTime = errors.New("not asked for: the rate of requests leaves no time for it in this build")
 
 // fail notes that a part has failed.
 func (r *liveRound) fail(name string, err error) {
@@ -59,11 +64,6 @@ func (p *Part) optional(cached *Answer) bool {
 	return p.Value != Tickers && (p.Value != Directory || cached != nil)
 }
 
-// errPutOff is the error of a part that is put off because it has failed before.
-type errPutOff struct{ error }
-
-func (e errPutOff) Unwrap() error { return e.error }
-
 // askInTime calls ask. Optional parts are put off when they fail, and share a time limit.
 func (r *liveRound) askInTime(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
 	if !p.optional(cached) {
@@ -71,11 +71,11 @@ func (r *liveRound) askInTime(ctx context.Context, p *Part, cached *Answer) (*An
 	}
 	if p.Value != Details {
 		if err := r.putOff(p.Name); err != nil {
-			return nil, errPutOff{err}
+			return nil, errNotSent{err}
 		}
 	}
-	if r.left <= 0 {
-		return nil, errNoTime
+	if r.left < r.client.timeOf(r.requests(p, cached)) {
+		return nil, errNotSent{errNoTime}
 	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, r.left)
@@ -85,6 +85,18 @@ func (r *liveRound) askInTime(ctx context.Context, p *Part, cached *Answer) (*An
 	return a, err
 }
 
+// requests is how many requests a part takes, as far as it is known.
+func (r *liveRound) requests(p *Part, cached *Answer) int {
+	n := max(pages(cached), r.unfinished[p.Name])
+	if n == 0 {
+		n = r.budget.calls[p.Name] / p.cost()
+	}
+	if n = max(1, n); p.Pages > 0 {
+		n = min(n, p.Pages)
+	}
+	return n
+}
+
 // noteFailure counts how often in a row a list has failed; Each counts for single items. A request
 // that was not made is not a failure, and neither is one that ended because the program stops.
 func (r *liveRound) noteFailure(ctx context.Context, p *Part, err error) {
@@ -92,7 +104,7 @@ func (r *liveRound) noteFailure(ctx context.Context, p *Part, err error) {
 	case p.Value == Details || ctx.Err() != nil:
 	case err == nil:
 		delete(r.cache.failing, p.Name)
-	case errors.As(err, new(errPutOff)), errors.As(err, new(*quotaError)), errors.Is(err, errNoTime):
+	case errors.As(err, new(errNotSent)):
 	default:
 		r.fail(p.Name, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +32,8 @@ type live struct {
 
 	mu    sync.Mutex // one round at a time
 	cache *cache
+	// unfinished says of lists that time did not suffice for how many requests they need at least.
+	unfinished map[string]int
 }
 
 type liveRound struct {
@@ -83,6 +86,7 @@ func (l *live) memory() *Memory {
 
 // Lists implements Round.
 func (r *liveRound) Lists(ctx context.Context, lists ...List) error {
+	slices.SortStableFunc(lists, func(a, b List) int { return a.late() - b.late() })
 	for i := range lists {
 		l := &lists[i]
 		l.prepare()
@@ -173,7 +177,7 @@ func (r *liveRound) age(a *Answer) time.Duration { return max(0, r.time.Sub(a.Fe
 func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
 	a := &Answer{Fetched: r.time, at: p.At}
 	if err := r.budget.affords(r.expected(p), p.Value); err != nil {
-		return nil, err // rather than after half of the pages
+		return nil, errNotSent{err} // rather than after half of the pages
 	}
 	calls := 0
 	for n := 0; p.Pages == 0 || n < p.Pages; n++ {
@@ -196,6 +200,9 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 			return a, errGone{err}
 		}
 		if err != nil {
+			if n > 0 && errors.As(err, new(errNotSent)) {
+				r.unfinished[p.Name] = n + 1
+			}
 			return nil, err
 		}
 		calls += used
@@ -204,6 +211,7 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 		}
 		a.Pages = append(a.Pages, page)
 	}
+	delete(r.unfinished, p.Name)
 	if p.Value != Details { // there may be thousands
 		r.sizes[p.Name] = calls
 	}

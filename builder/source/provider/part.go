@@ -125,6 +125,14 @@ type List struct {
 	Most   int
 }
 
+// late is 1 for lists that come last, since their pages can use up the time of all others.
+func (l *List) late() int {
+	if l.Pager == nil || l.Pages == 1 || l.Required || l.Directory {
+		return 0
+	}
+	return 1
+}
+
 // prepare sets what follows from the kind of list.
 func (l *List) prepare() {
 	if l.Check == nil {

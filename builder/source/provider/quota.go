@@ -273,7 +273,7 @@ type counter struct {
 func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	cost := max(1, c.call.cost)
 	if err := c.quota.take(cost, c.call.value, c.call.again); err != nil {
-		return nil, err
+		return nil, errNotSent{err}
 	}
 	sent := false
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {

@@ -90,7 +90,9 @@ func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, e
 	log := env.Log.With("source", o.scheme)
 	if replay == "" {
 		c := openCache(cache, o.scheme, log)
-		s.backend = &live{source: o.scheme, client: client, budget: b, log: log, now: now, cache: c}
+		s.backend = &live{
+			source: o.scheme, client: client, budget: b, log: log, now: now, cache: c, unfinished: map[string]int{},
+		}
 	} else if s.backend, err = openReplay(replay, o.scheme, log); err != nil {
 		return nil, err
 	}
