@@ -9,6 +9,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/durable"
+	"example.com/marketdata/internal/secret"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
@@ -36,7 +37,7 @@ func (o Options) signer(profile string) (*signer, error) {
 	if c == nil && profile == "" {
 		from = "AWS_ACCESS_KEY_ID"
 		c = &Credentials{
-			os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN")}
+			secret.Env("AWS_ACCESS_KEY_ID"), secret.Env("AWS_SECRET_ACCESS_KEY"), secret.Env("AWS_SESSION_TOKEN")}
 	}
 	switch {
 	case c == nil:

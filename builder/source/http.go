@@ -20,6 +20,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/durable"
 	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/secret"
 )
 
 // Bounds of reading a feed over HTTP.
@@ -61,7 +62,7 @@ type httpFile struct {
 // machine, on others with insecure=on.
 func openHTTP(scheme string) Opener {
 	return func(_ context.Context, rest string) (Source, error) {
-		f := &httpFeed{last: map[string]*httpFile{}, authorization: os.Getenv(authorizationEnv)}
+		f := &httpFeed{last: map[string]*httpFile{}, authorization: secret.Env(authorizationEnv)}
 		u, err := url.Parse(scheme + ":" + rest)
 		if err != nil || u.Host == "" || u.Fragment != "" {
 			return nil, errors.New("not a URL; want feed+https://HOST/PATH?cache=DIR")

@@ -21,6 +21,7 @@ import (
 	"example.com/marketdata/internal/buildinfo"
 	"example.com/marketdata/internal/logs"
 	"example.com/marketdata/internal/nearest"
+	"example.com/marketdata/internal/secret"
 	"github.com/alecthomas/kong"
 )
 
@@ -150,6 +151,7 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	for _, u := range unknownVariables(parser.Model.Node, p.Name) {
 		log.Warn("unknown environment variable", "err", u)
 	}
+	secret.Log(log)
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	var is Status
 	switch err = p.Run(ctx, parsed, log); {

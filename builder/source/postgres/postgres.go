@@ -23,6 +23,7 @@ import (
 	"unicode/utf8"
 
 	"example.com/marketdata/builder/source"
+	"example.com/marketdata/internal/secret"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -115,6 +116,11 @@ func parse(rest string) (*database, error) {
 	u.RawQuery = ""
 	d.name = u.String()
 	u.RawQuery = query.Encode()
+	for _, name := range []string{"PGPASSWORD", "PGSSLPASSWORD"} { // pgconn reads them itself
+		if os.Getenv(name) != "" {
+			_ = os.Setenv(name, secret.Env(name)) // the name is good
+		}
+	}
 	d.config, err = pgconn.ParseConfigWithOptions(u.String(), pgconn.ParseConfigOptions{ConnStringAllowedKeys: passed})
 	return d, err
 }

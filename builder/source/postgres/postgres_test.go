@@ -233,11 +233,12 @@ func TestPostgres(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
+	t.Setenv("PGPASSWORD", "secret \r\n") // as a file of a secret ends (row K9)
 	ok(t, os.WriteFile(filepath.Join(dir, "assets.sql"), []byte("select of a file"), 0o600))
 	src := must.Get(Open(t.Context(), "//u@h.example/db?sslmode=disable&sql.quotes=select+1&sql="+dir))(t)
 	d := src.(*database)
 	if d.String() != "postgres://u@h.example/db" || d.queries["assets"] != "select of a file" ||
-		d.queries["quotes"] != "select 1" || d.timeout != defaultTimeout {
+		d.queries["quotes"] != "select 1" || d.config.Password != "secret" || d.timeout != defaultTimeout {
 		t.Errorf("%s: %+v", d, d.queries)
 	}
 	for rest, want := range map[string]string{

@@ -22,6 +22,7 @@ import (
 
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/secret"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -82,7 +83,7 @@ func Open(address string) (*Store, error) {
 
 // parse never says the address in an error: it may hold a password.
 func parse(address string) (*redis.Options, error) {
-	options, err := redis.ParseURL(address)
+	options, err := redis.ParseURL(secret.URL("--limit-store", address))
 	if err != nil {
 		var urlErr *url.Error
 		if errors.As(err, &urlErr) {

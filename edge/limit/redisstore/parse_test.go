@@ -1,0 +1,17 @@
+package redisstore
+
+import "testing"
+
+// TestParseTrims: a password that ends in a newline or a blank comes from a file, which is put into
+// the URL (row K9).
+func TestParseTrims(t *testing.T) {
+	for _, address := range []string{
+		"redis://edge:secret@127.0.0.1:6379/1\n", "redis://edge:secret\n@127.0.0.1:6379/1",
+		" redis://edge:secret \r\n@127.0.0.1:6379/1",
+	} {
+		o, err := parse(address)
+		if err != nil || o.Username != "edge" || o.Password != "secret" || o.DB != 1 {
+			t.Errorf("%q: %+v, %v", address, o, err)
+		}
+	}
+}
