@@ -33,6 +33,10 @@ func TestSignatures(t *testing.T) {
 		return code == http.StatusOK
 	})
 
+	if _, status, _ := Get(t, e.AdminAddr(), "/status"); !strings.Contains(status, `"signatures_checked": true`) {
+		t.Errorf("/status: %s", status) // row K12
+	}
+
 	// A forged snapshot, with rows of its own.
 	teststore.Publish(t, forger, teststore.NewFeed(60, 9), teststore.Start.Add(artifacts.Step))
 	until(t, "a refusal of the pointer", func() bool {

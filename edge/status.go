@@ -55,6 +55,8 @@ type More struct {
 	ConnsRefused int64   `json:"connections_refused"`
 	// Folder is what in the cache folder cannot be used; empty when all can.
 	Folder []string `json:"folder"`
+	// Signatures says whether only what a key of --trust-key has signed is taken.
+	Signatures bool `json:"signatures_checked"`
 	// ClockSkew is how far this machine's clock is ahead of the store's; null where
 	// the store does not say.
 	ClockSkew *float64 `json:"clock_skew_seconds"`
@@ -172,6 +174,7 @@ func (e *Edge) status() admin.Status {
 		Activation: time.Duration(e.refresher.Counters.Activation.Load()).Seconds(), Connections: conns.Open,
 		ConnsRefused: conns.Refused,
 		Folder:       e.floor.Problems(),
+		Signatures:   len(e.cfg.Trust) > 0,
 	}
 	for _, p := range more.Folder {
 		amiss(true, "the cache folder has what cannot be used", p)

@@ -151,6 +151,9 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	for _, u := range unknownVariables(parser.Model.Node, p.Name) {
 		log.Warn("unknown environment variable", "err", u)
 	}
+	if err := emptyProtection(parsed); err != nil {
+		return wrong(err, parsed)
+	}
 	secret.Log(log)
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	var is Status

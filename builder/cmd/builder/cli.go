@@ -35,7 +35,7 @@ var help string
 
 // cli is the command line. kong calls Validate and Run of its commands.
 type cli struct {
-	SourceCache string `placeholder:"DIR" help:"Folder in which live providers keep their last good answers and count their calls, unless their option cache names one; and in which builder notes the stores that it published to, so that it never takes one that was emptied for a new one."`
+	SourceCache string `protects:"" placeholder:"DIR" help:"Folder in which live providers keep their last good answers and count their calls, unless their option cache names one; and in which builder notes the stores that it published to, so that it never takes one that was emptied for a new one."`
 
 	Build    buildCmd    `cmd:"" help:"Build and publish one snapshot, then exit."`
 	Check    checkCmd    `cmd:"" help:"List everything that is wrong with a feed, and publish nothing."`

@@ -32,8 +32,8 @@ type storeFlag struct {
 
 // keyFlags are the keys that a command signs with and trusts.
 type keyFlags struct {
-	SignKey  []string `type:"existingfile" placeholder:"FILE" group:"Signing:" help:"Sign identity, pointer, change record and key set with the key in this file (see builder keygen), and trust only what is signed. Repeatable, for changing keys."`
-	TrustKey []string `placeholder:"KEY" group:"Signing:" help:"Trust what is signed by this key, too: its text, as keygen prints it. Repeatable."`
+	SignKey  []string `protects:"" type:"existingfile" placeholder:"FILE" group:"Signing:" help:"Sign identity, pointer, change record and key set with the key in this file (see builder keygen), and trust only what is signed. Repeatable, for changing keys."`
+	TrustKey []string `protects:"" placeholder:"KEY" group:"Signing:" help:"Trust what is signed by this key, too: its text, as keygen prints it. Repeatable."`
 }
 
 // keys reads the signing keys and the trusted keys. Signing keys are trusted too.

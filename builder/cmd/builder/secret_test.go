@@ -29,7 +29,8 @@ func TestSecrets(t *testing.T) {
 	}{
 		{
 			[]string{"AWS_ACCESS_KEY_ID=key\n", "AWS_SECRET_ACCESS_KEY= secret\r\n", "AWS_SESSION_TOKEN=token "},
-			[]string{"status", "--store", "s3://bucket/live?endpoint=" + server.URL}, []string{"Credential=key/", "token\n"},
+			[]string{"status", "--store", "s3://bucket/live?endpoint=" + server.URL},
+			[]string{"Credential=key/", "token\n"},
 		},
 		{
 			[]string{"FEED_AUTHORIZATION=Bearer secret \n"}, []string{"check", "--source", "feed+" + server.URL + "/"},
@@ -59,5 +60,23 @@ func TestSecrets(t *testing.T) {
 				t.Errorf("%s: status %d, %s", name, r.status, r.stderr)
 			}
 		}
+	}
+}
+
+// TestEmptyProtection: what protects and is set but empty is wrong usage (row K12, docker/compose
+// 5505), in the environment and on the command line.
+func TestEmptyProtection(t *testing.T) {
+	args := []string{"status", "--store", "file:" + t.TempDir()}
+	for _, name := range []string{"BUILDER_TRUST_KEY", "BUILDER_SIGN_KEY", "BUILDER_SOURCE_CACHE"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "")
+			if r := command(t, args...); r.status != cmdline.Usage || !strings.Contains(r.stderr, name+", is empty") {
+				t.Errorf("status %d, %s", r.status, r.stderr)
+			}
+		})
+	}
+	if r := command(t, append(args, "--trust-key=")...); r.status != cmdline.Usage ||
+		!strings.Contains(r.stderr, "--trust-key is empty") {
+		t.Errorf("status %d, %s", r.status, r.stderr)
 	}
 }

@@ -51,7 +51,7 @@ func (k *trustKey) UnmarshalText(b []byte) error {
 
 type cli struct {
 	Store         string          `placeholder:"STORE" group:"Store and addresses:" help:"Where the snapshots are."`
-	FallbackStore string          `placeholder:"STORE" group:"Store and addresses:" help:"A copy of the store, read where the store does not answer: a replica, or what builder backup makes. It may be behind; nothing older than before is taken from it."`
+	FallbackStore string          `protects:"" placeholder:"STORE" group:"Store and addresses:" help:"A copy of the store, read where the store does not answer: a replica, or what builder backup makes. It may be behind; nothing older than before is taken from it."`
 	Listen        cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address. A socket that systemd passes takes its place; one named admin takes that of --admin."`
 	ReusePort     bool            `group:"Store and addresses:" help:"Share --listen with other edges of the same user on this machine (Linux): for more than some 40 processors, and to start the next edge before the last one stops, so that no connection is refused. An edge joins once it is ready. Each needs its own --admin and --cache-dir."`
 	Admin         cmdline.Address `default:"127.0.0.1:9090" group:"Store and addresses:" help:"Address of /livez, /readyz, /status, /metrics. Not for the public."`
@@ -64,7 +64,7 @@ type cli struct {
 	AllowOrigin   string        `default:"*" group:"Who is let in:" help:"Allowed origin of browsers' requests: * or one origin."`
 
 	CacheSize    cmdline.Size `default:"256MiB" group:"Memory and disk:" help:"Memory for shards and finished answers together."`
-	CacheDir     string       `placeholder:"DIR" group:"Memory and disk:" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. Without: a temporary folder."`
+	CacheDir     string       `protects:"" placeholder:"DIR" group:"Memory and disk:" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. Without: a temporary folder."`
 	CacheDirSize cmdline.Size `default:"0" group:"Memory and disk:" help:"Bound of the disk copy; 0: none."`
 	HistoryFetch cmdline.Size `default:"1GiB" group:"Memory and disk:" help:"How much of /history is fetched before it is asked for, the newest first and no more than --cache-dir-size leaves; 0: nothing."`
 
@@ -72,14 +72,14 @@ type cli struct {
 	FetchBudget time.Duration `default:"60s" group:"Freshness:" help:"How long a new snapshot may be fetched before it is taken over incomplete."`
 	MaxStale    time.Duration `default:"0s" group:"Freshness:" help:"Answer 503 when the snapshot is older than that; 0: never."`
 
-	TrustKey    []trustKey `placeholder:"KEY" group:"Trust in the store:" help:"Trust only what is signed by this key of builder keygen. Repeatable, for changing keys: any one suffices."`
+	TrustKey    []trustKey `protects:"" placeholder:"KEY" group:"Trust in the store:" help:"Trust only what is signed by this key of builder keygen. Repeatable, for changing keys: any one suffices."`
 	AcceptStore []string   `placeholder:"ID" group:"Trust in the store:" help:"Identity of another store that this edge may follow, after a restore or a copy. Repeatable."`
 
 	TrustedProxies []netip.Prefix `placeholder:"CIDR" group:"Behind proxies and a CDN:" help:"Proxies that are believed when X-Forwarded-For says whom they ask for. Repeatable."`
 	ProxyProtocol  []netip.Prefix `placeholder:"CIDR" group:"Behind proxies and a CDN:" help:"Proxies whose connections begin with a PROXY protocol header, v1 or v2; only they are believed, and they must send it. Repeatable."`
 	CacheScope     string         `enum:"private,public" default:"private" group:"Behind proxies and a CDN:" help:"Scope in Cache-Control. public only behind a CDN that checks keys itself."`
 
-	LimitStore         string       `placeholder:"URL" group:"Limits:" help:"Redis or Valkey through which edges share the limits of keys: redis://… Without: each edge limits by itself."`
+	LimitStore         string       `protects:"" placeholder:"URL" group:"Limits:" help:"Redis or Valkey through which edges share the limits of keys: redis://… Without: each edge limits by itself."`
 	AddressRate        int          `default:"10" group:"Limits:" help:"Requests a second from one address without a valid key."`
 	AddressBurst       int          `default:"50" group:"Limits:" help:"How many of them at once."`
 	OpenRate           int          `default:"50" group:"Limits:" help:"Requests a second from one address for what needs no key: pages and their files, 404, 405, OPTIONS. --auth off sets no limits at all."`

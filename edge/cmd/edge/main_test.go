@@ -60,3 +60,23 @@ func TestRun(t *testing.T) {
 		cancel()
 	}
 }
+
+// TestEmptyProtection: what protects and is set but empty is wrong usage (row K12, docker/compose
+// 5505: EDGE_TRUST_KEY=”); the other inputs are ours.
+func TestEmptyProtection(t *testing.T) {
+	args := []string{"--store", "file:" + t.TempDir(), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, value := range map[string]string{
+		"EDGE_TRUST_KEY": "", "EDGE_LIMIT_STORE": "", "EDGE_CACHE_DIR": " ", "EDGE_FALLBACK_STORE": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			var stderr output
+			if code := program().Do(ctx, args, &output{}, &stderr); code != 2 ||
+				!strings.Contains(stderr.String(), name+", is empty") {
+				t.Errorf("status %d, %s", code, stderr.String())
+			}
+		})
+	}
+}
