@@ -82,6 +82,12 @@ func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
 	return roundDigits(integer, fraction, point+decimals), nil
 }
 
+// IsNumber reports whether a text is a JSON number, of any size and sign.
+func IsNumber(s []byte) bool {
+	_, err := ParseDecimal(s, 0, 1)
+	return err != errNotDecimal
+}
+
 // roundDigits reads the first keep digits, padded with zeros, and rounds half to
 // even by the rest. The first digit is not 0.
 func roundDigits(integer, fraction []byte, keep int) U128 {

@@ -82,12 +82,14 @@ func TestProduct(t *testing.T) {
 		{"-1", "2", "-2"},
 		{"1e400", "1e400", "1E+800"},
 		{sevens, sevens, square.String()},
-		{sevens + "7", "2", ""},
-		{"1e999999999", "2", ""},
-		// What is no number is the reader's to judge, or leaves no product.
-		{`"x"`, "2", `"x"`}, {"true", "2", "true"}, {"[1]", "2", "[1]"},
-		{"2", `"x"`, ""}, {"2", "{}", ""},
-		{"", "2", ""}, {"2", "", ""},
+		// Three factors as texts, as some providers write numbers: l2beat 2804, eliza 20504.
+		{`"2.5"`, "90000", "225000.0"}, {"2.5", `"90000"`, "225000.0"}, {`"1e-3"`, `"0.5"`, "0.0005"},
+		// What cannot be read gives a text that the reader drops with a warning, never the other factor.
+		{sevens + "7", "2", `"` + sevens[:40] + ` * 2"`},
+		{"1e999999999", "2", `"1e999999999 * 2"`},
+		{`"N/A"`, "2", `"N/A * 2"`}, {"true", "2", `"true * 2"`}, {"[1]", "2", `"[1] * 2"`},
+		{"2", `"x"`, `"2 * x"`}, {"2", "{}", `"2 * {}"`}, {"2", `" 3"`, `"2 *  3"`}, {`"-Infinity"`, "1", `"-Infinity * 1"`},
+		{"", "2", ""}, {"2", "", `"2 * null"`},
 	} {
 		raw := func(s string) (r json.RawMessage) { return append(r, s...) }
 		if got := string(provider.Product(raw(test.a), raw(test.b))); got != test.want {

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/json"
+	"strings"
 
 	"example.com/marketdata/builder/market"
 	"github.com/cockroachdb/apd/v3"
@@ -10,36 +11,28 @@ import (
 // maxFactor bounds the length of a factor: no provider writes a longer number.
 const maxFactor = 200
 
-// Product multiplies two numbers exactly. It returns nil if one is missing or too long,
-// and a if a is not a number, for the reader to judge.
+// Product multiplies two numbers exactly, each as JSON or as a text. It returns nil if a is nil, and a
+// text that is no number, for the reader to drop with a warning, if it cannot read a factor or b is nil.
 func Product(a, b json.RawMessage) json.RawMessage {
-	switch {
-	case a == nil || !isNumber(a):
-		return a
-	case b == nil || !isNumber(b) || len(a) > maxFactor || len(b) > maxFactor:
+	if a == nil {
 		return nil
 	}
-	x, _, errX := apd.NewFromString(string(a))
-	y, _, errY := apd.NewFromString(string(b))
-	if errX != nil || errY != nil {
-		return nil
+	x, y := number(a), number(b)
+	if x == nil || y == nil {
+		return noProduct(a, b)
 	}
 	exact := apd.BaseContext.WithPrecision(2 * maxFactor)
 	if cond, err := exact.Mul(x, x, y); err != nil || cond.Any() {
-		return nil
+		return noProduct(a, b)
 	}
 	return x.Append(nil, 'G')
 }
 
-// Quotient divides two numbers, and rounds half to even to the decimals of a price. It returns nil if
-// one is missing, too long or no number, or b is 0.
+// Quotient divides two numbers, each as JSON or as a text, and rounds half to even to the decimals of a
+// price. It returns nil if it cannot read one, or b is 0.
 func Quotient(a, b json.RawMessage) json.RawMessage {
-	if a == nil || b == nil || !isNumber(a) || !isNumber(b) || len(a) > maxFactor || len(b) > maxFactor {
-		return nil
-	}
-	x, _, errX := apd.NewFromString(string(a))
-	y, _, errY := apd.NewFromString(string(b))
-	if errX != nil || errY != nil || y.IsZero() {
+	x, y := number(a), number(b)
+	if x == nil || y == nil || y.IsZero() {
 		return nil
 	}
 	c := apd.BaseContext.WithPrecision(3 * maxFactor) // digits enough to see which side of a half it is on
@@ -54,6 +47,31 @@ func Quotient(a, b json.RawMessage) json.RawMessage {
 	return x.Append(nil, 'G')
 }
 
-func isNumber(raw json.RawMessage) bool {
-	return raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9'
+// number reads a number as the reader of the feed does, also from a text; nil if it is none or too long.
+func number(raw json.RawMessage) *apd.Decimal {
+	text := string(raw)
+	if strings.HasPrefix(text, `"`) {
+		text = Text(raw)
+	}
+	if len(text) > maxFactor || !market.IsNumber([]byte(text)) {
+		return nil
+	}
+	x, _, err := apd.NewFromString(text)
+	if err != nil {
+		return nil
+	}
+	return x
+}
+
+// noProduct is a text that shows the factors.
+func noProduct(a, b json.RawMessage) json.RawMessage {
+	show := func(raw json.RawMessage) string {
+		const most = 40
+		text := strings.ToValidUTF8(string(raw[:min(len(raw), most)]), "")
+		if raw == nil {
+			text = "null"
+		}
+		return strings.Trim(text, `"`)
+	}
+	return quote(show(a) + " * " + show(b))
 }
