@@ -396,6 +396,12 @@ func (b *build) read(ctx context.Context, name string, files source.Files, prior
 		}
 	}
 	b.report.feed(in)
+	for _, w := range b.report.Warnings {
+		b.Log.Warn("feed", "warning", w)
+	}
+	if n := b.report.Warned - len(b.report.Warnings); n > 0 {
+		b.Log.Warn("feed: builder check lists more warnings", "more", n)
+	}
 	return in, nil
 }
 

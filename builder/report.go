@@ -24,7 +24,8 @@ type Report struct {
 	Rejected map[string]int `json:"rejected"`
 	// Rejections are the first of them, with their reasons.
 	Rejections []string `json:"rejections"`
-	// Warned counts what of the feed is ignored, and Warnings are the first such.
+	// Warned counts what of the feed is dropped, cleaned or ignored; Warnings are some of them, of each
+	// field a few.
 	Warned   int      `json:"warned"`
 	Warnings []string `json:"warnings"`
 	// UnknownMembers, UnknownNatives and BadDataTimes count values that do not make their row

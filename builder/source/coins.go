@@ -2,11 +2,13 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
@@ -26,8 +28,10 @@ const platformsPath = "platforms."
 type platform struct {
 	id, name string
 	hash     uint64 // of the id
-	line     int    // the last one that names it
 }
+
+// maxPlatformNames bounds the names that are remembered with their ids.
+const maxPlatformNames = 1 << 16
 
 // found is a contract in a row that is not accepted yet.
 type found struct {
@@ -36,7 +40,14 @@ type found struct {
 	hash    uint64 // of both
 }
 
-// platforms reads an asset's contracts. It claims nothing; the result is valid until the next call.
+// claim is a contract that more than one asset claims, with the place of one of them.
+type claim struct {
+	market.Platform
+	asset int32
+}
+
+// platforms reads an asset's contracts, and drops the bad ones. It claims nothing; the result is
+// valid until the next call.
 func (r *reader) platforms(o *object, field int) []found {
 	within := r.platformNames
 	r.found = r.found[:0]
@@ -45,72 +56,60 @@ func (r *reader) platforms(o *object, field int) []found {
 		return nil
 	}
 	o.unknown = o.unknown[:known] // their names are free
-	for _, m := range slices.Backward(within.unknown) {
-		f, err := r.platform(&m)
-		if f.platform != nil && err == nil {
-			if r.found = append(r.found, f); len(r.found) > maxPlatforms {
-				err = fmt.Errorf("more than %d", maxPlatforms)
-			}
+	all := within.unknown
+	slices.SortStableFunc(all, func(a, b member) int { return bytes.Compare(a.name, b.name) })
+	for i := range all {
+		if i+1 < len(all) && bytes.Equal(all[i].name, all[i+1].name) {
+			continue // the last of a repeated name counts
 		}
-		if err != nil {
-			r.row.fail(o, field, "%w", err)
-			return nil
+		if err := r.platform(&all[i]); err != nil {
+			r.row.drop(platformsPath+shorten(all[i].name), all[i].value, err)
 		}
 	}
-	slices.SortFunc(r.found, func(a, b found) int { return strings.Compare(a.id, b.id) })
-	for i := 1; i < len(r.found); i++ {
-		if a, b := r.found[i-1].name, r.found[i].name; r.found[i-1].id == r.found[i].id {
-			r.row.fail(o, field, "%q and %q are the same platform", min(a, b), max(a, b))
+	slices.SortStableFunc(r.found, func(a, b found) int { return strings.Compare(a.id, b.id) })
+	r.found = slices.CompactFunc(r.found, func(b, a found) bool {
+		if a.id == b.id {
+			r.row.drop(platformsPath+b.name, quoted(string(b.address)), fmt.Errorf("the same platform as %q", a.name))
 		}
+		return a.id == b.id
+	})
+	if len(r.found) > maxPlatforms {
+		r.row.fail(o, field, "%d beyond the first %d", len(r.found)-maxPlatforms, maxPlatforms)
+		r.found = r.found[:maxPlatforms]
 	}
 	return r.found
 }
 
-// platform reads a name and its address; none if a later member has the name, or it has no address.
-func (r *reader) platform(m *member) (f found, err error) {
-	wrong := func(format string, args ...any) (found, error) {
-		return found{}, fmt.Errorf("%q: %w", shorten(m.name), fmt.Errorf(format, args...))
-	}
-	if len(m.name) > maxName {
-		return wrong("a name of %d bytes: want at most %d", len(m.name), maxName)
-	}
-	p := r.platformOf(m.name)
-	if p.line == r.lines.number {
-		return found{}, nil
-	}
-	p.line = r.lines.number
+// platform adds a name with its address to found, unless it has no address.
+func (r *reader) platform(m *member) error {
 	switch {
 	case m.value[0] == 'n':
-		return found{}, nil
+		return nil
+	case len(m.name) > maxName:
+		return fmt.Errorf("a name of %d bytes: want at most %d", len(m.name), maxName)
 	case m.value[0] != '"':
-		return wrong("want a string")
+		return errors.New("want a string")
 	}
 	address := r.row.unquote(m.value)
+	if len(address) == 0 {
+		return nil
+	}
+	p := r.platformOf(m.name)
 	switch {
-	case len(address) == 0:
-		return found{}, nil
 	case p.id == "":
-		return wrong("a name without a letter or a digit")
+		return errors.New("a name without a letter or a digit")
 	case len(address) > maxName:
-		return wrong("an address of %d bytes: want at most %d", len(address), maxName)
-	case bytes.ContainsFunc(address, func(c rune) bool { return c <= ' ' || c == 0x7f }):
-		return wrong("an address with a blank or a control character")
+		return fmt.Errorf("an address of %d bytes: want at most %d", len(address), maxName)
+	case bytes.ContainsFunc(address, func(c rune) bool {
+		return unicode.IsSpace(c) || unicode.In(c, unicode.Cc, unicode.Cf)
+	}):
+		return errors.New("an address with white space or an invisible character")
 	}
 	from := len(r.row.scratch)
 	r.row.scratch = artifacts.AppendAddress(r.row.scratch, address)
 	address = r.row.scratch[from:]
-	f = found{p, address, xxh3.HashSeed(address, p.hash)}
-	if owner, taken := r.addresses[f.hash]; taken && hasContract(&r.feed.Assets[owner], &f) {
-		return wrong("address %s is that of key %q", shorten(address), shorten([]byte(r.feed.Assets[owner].Key)))
-	}
-	return f, nil
-}
-
-// hasContract looks whether it is not merely the hash of a contract that an asset has.
-func hasContract(a *market.Asset, f *found) bool {
-	return slices.ContainsFunc(a.Platforms, func(p market.Platform) bool {
-		return p.ID == f.id && p.Address == string(f.address)
-	})
+	r.found = append(r.found, found{p, address, xxh3.HashSeed(address, p.hash)})
+	return nil
 }
 
 func (r *reader) platformOf(name []byte) *platform {
@@ -121,19 +120,93 @@ func (r *reader) platformOf(name []byte) *platform {
 			p.id = p.name // one copy
 		}
 		p.hash = xxh3.HashString(p.id)
-		r.platformsOf[p.name] = p
+		if len(r.platformsOf) < maxPlatformNames {
+			r.platformsOf[p.name] = p
+		}
 	}
 	return p
 }
 
-// claimPlatforms keeps the contracts of the asset at a place.
-func (r *reader) claimPlatforms(all []found, at int) []market.Platform {
+// claimPlatforms keeps the contracts of the next asset, and notes those that another one has claimed.
+func (r *reader) claimPlatforms(all []found) []market.Platform {
+	at := int32(len(r.feed.Assets))
 	kept := r.contracts.slice(len(all))
 	for i, f := range all {
 		kept[i] = market.Platform{ID: f.id, Name: f.name, Address: r.text.keep(f.address)}
-		r.addresses[f.hash] = int32(at)
+		owner, taken := r.addresses[f.hash]
+		switch {
+		case !taken:
+			r.addresses[f.hash] = at
+		case owner < at: // else two contracts of this asset have one hash
+			r.contested = append(r.contested, claim{kept[i], at})
+			for _, p := range r.feed.Assets[owner].Platforms {
+				if p.ID == f.id && p.Address == kept[i].Address { // not merely its hash
+					r.contested = append(r.contested, claim{p, owner})
+				}
+			}
+		}
 	}
 	return kept
+}
+
+// settleContracts leaves each contract that several assets claim to the one with the largest market
+// cap, of equal ones to that of the lowest id (FEED.md, "Bad input"), and warns of what others lose.
+func (r *reader) settleContracts() {
+	if len(r.contested) == 0 {
+		return
+	}
+	caps := map[int32]market.U128{}
+	for _, c := range r.contested {
+		caps[c.asset] = market.U128{}
+	}
+	for i := range r.feed.Quotes {
+		at := int32(r.feed.Quotes[i].Asset)
+		if _, asked := caps[at]; asked {
+			caps[at] = r.feed.Quotes[i].MarketCap
+		}
+	}
+	slices.SortFunc(r.contested, func(a, b claim) int {
+		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Address, b.Address),
+			caps[b.asset].Cmp(caps[a.asset]), r.compareIDs(a.asset, b.asset))
+	})
+	r.now, r.row.table = r.assetProblems, r.assetTable
+	var owner claim
+	for i, c := range r.contested {
+		if i == 0 || c.ID != owner.ID || c.Address != owner.Address {
+			owner = c
+			continue
+		}
+		if c.asset == r.contested[i-1].asset {
+			continue
+		}
+		a, winner := &r.feed.Assets[c.asset], r.feed.Assets[owner.asset].Key
+		a.Platforms = slices.DeleteFunc(a.Platforms, func(p market.Platform) bool { return p.ID == c.ID })
+		p := Problem{
+			File: r.now.Shown, Line: int(r.assetLines[c.asset]), isRow: r.isRow(), Key: shorten([]byte(a.Key)),
+			Field: platformsPath + c.Name, Value: shorten([]byte(c.Address)),
+		}
+		p.Reason = fmt.Sprintf("%s: key %q has this address, and the larger market cap or the lower id; dropped",
+			p.Field, shorten([]byte(winner)))
+		r.warn("contract", p, noSuggestion)
+	}
+}
+
+// compareIDs compares the ids of two assets. The ledger gives new ones above all others, in the order
+// of keys.
+func (r *reader) compareIDs(a, b int32) int {
+	x, y := &r.feed.Assets[a], &r.feed.Assets[b]
+	id := func(a *market.Asset) (id uint64, isNew int) {
+		if id = a.ID; id == 0 && r.opts.Known != nil {
+			id, _ = r.opts.Known("assets", a.Key)
+		}
+		if id == 0 {
+			return market.MaxNewID, 1
+		}
+		return id, 0
+	}
+	idX, newX := id(x)
+	idY, newY := id(y)
+	return cmp.Or(cmp.Compare(idX, idY), cmp.Compare(newX, newY), strings.Compare(x.Key, y.Key))
 }
 
 const (
@@ -145,7 +218,7 @@ const (
 	rateType
 )
 
-func rateObject() *object { return newObject("", "code", "usd", "asset", "name", "unit", "type") }
+func rateObject() *object { return newObject("", 3, "code", "usd", "asset", "name", "unit", "type") }
 
 // codeForm is the form of a rate's code.
 var codeForm = regexp.MustCompile(`^[a-z0-9]{2,10}$`)
@@ -164,7 +237,7 @@ func (r *reader) rates(int) accepter {
 		}
 		rate := market.Rate{Type: r.rateType(o)}
 		rate.USD = r.rateValue(o, string(code) == market.USD, prices)
-		name, _ := row.bounded(o, rateName, maxName)
+		name, _ := row.shortName(o, rateName)
 		unit, _ := row.bounded(o, rateUnit, maxName)
 		switch {
 		case row.err != nil:
@@ -195,7 +268,7 @@ func (r *reader) rateType(o *object) string {
 	i := slices.Index(market.RateTypes, string(text))
 	if i < 0 {
 		r.row.fail(o, rateType, "%q is none of %s", shorten(text), strings.Join(market.RateTypes, ", "))
-		return ""
+		return market.RateTypes[0]
 	}
 	return market.RateTypes[i]
 }
@@ -210,7 +283,7 @@ func (r *reader) rateValue(o *object, isUSD bool, prices map[int]market.U128) ma
 	row := &r.row
 	one := market.U128{Lo: 1e18}
 	usd, given := row.decimal(o, rateUSD, market.PriceDecimals, market.PriceIntDigits)
-	key, byAsset := row.text(o, rateAsset)
+	key, byAsset := row.cleanText(o, rateAsset)
 	switch {
 	case row.err != nil:
 	case isUSD && (byAsset || given && usd != one):

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +32,13 @@ func (f csvFolder) String() string { return "csv:" + string(f.folder) }
 // Files follows symbolic links once, as those of feed:PATH. Without a feed.json
 // the feed's time is that of the newest file.
 func (f csvFolder) Files(ctx context.Context, t time.Time) (Files, error) {
+	switch info, err := os.Stat(string(f.folder)); {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", f, err)
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is a file: want the folder with %s in it, such as csv:%s", f, csvName(AssetsFile),
+			filepath.Dir(string(f.folder)))
+	}
 	files, err := f.folder.Files(ctx, t)
 	if err != nil {
 		return nil, err

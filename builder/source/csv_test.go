@@ -98,7 +98,7 @@ func TestCSVBadRows(t *testing.T) {
 		"f,,F\xff,F,f,\n"+ // 8
 		"g,,"+long+",G,g,\n"+ // 9
 		"h,07,H,H,h,\n"+ // 10
-		"i,,I,I,i,maybe\n"+ // 11
+		"i,0,I,I,i,\n"+ // 11
 		"j,,J,,j,\n"+ // 12
 		"k,,K,K,k,\n"+
 		"l,,L,L,l,,")
@@ -118,7 +118,7 @@ func TestCSVBadRows(t *testing.T) {
 		`assets.csv:8: the line is not valid UTF-8`,
 		`assets.csv:9: the line is longer than 1048576 bytes`,
 		`assets.csv:10: key "h": id: want an integer`,
-		`assets.csv:11: key "i": active: want true or false: maybe`,
+		`assets.csv:11: key "i": id: want an integer`,
 		`assets.csv:12: key "j": symbol: empty`,
 		`assets.csv:14: the row has 7 cells`,
 	}
@@ -157,6 +157,19 @@ func TestCSVWithoutAFeed(t *testing.T) {
 	if _, err := src.Files(t.Context(), time.Time{}); err == nil ||
 		!strings.Contains(err.Error(), "there is no assets.csv (a folder of NDJSON files is feed:PATH)") {
 		t.Errorf("without assets.csv: %v", err)
+	}
+
+	// Neither is a file where a folder is wanted, nor nothing: said in CSV's words.
+	file := filepath.Join(t.TempDir(), "assets.csv")
+	for _, path := range []string{file, filepath.Dir(file) + "/none", "/dev/null"} {
+		if path == file {
+			ok(t, os.WriteFile(path, []byte("key\n"), 0o600))
+		}
+		src := must.Get(Open(t.Context(), "csv:"+path, nil))(t)
+		if _, err := src.Files(t.Context(), time.Time{}); err == nil ||
+			!strings.HasPrefix(err.Error(), "csv:"+path) || strings.Contains(err.Error(), "feed") || path == file && !strings.HasSuffix(err.Error(), filepath.Dir(file)) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 
 	// One that is written to while it is read is none either.

@@ -63,7 +63,9 @@ func (f fsFiles) Open(_ context.Context, name string) (io.ReadCloser, error) {
 func (f fsFiles) list() (names []string) {
 	entries, _ := fs.ReadDir(f.fsys, ".") // for suggestions only
 	for _, e := range entries {
-		names = append(names, e.Name())
+		if !e.IsDir() {
+			names = append(names, e.Name())
+		}
 	}
 	return names
 }

@@ -81,6 +81,7 @@ func escapedUnit(s []byte) rune {
 // object receives the members of a JSON object that have known names.
 type object struct {
 	path   string   // precedes names in messages: "market."
+	needed int      // as many of the first names: a bad value of one sets the row aside
 	names  []string // in the order in which they are likely to come
 	values [][]byte // raw JSON by name; nil when absent or null
 	// unknown are the members of other names, those of objects within this one too; valid as
@@ -100,8 +101,8 @@ func (o *object) clear() {
 	o.unknown = o.unknown[:0]
 }
 
-func newObject(path string, names ...string) *object {
-	return &object{path: path, names: names, values: make([][]byte, len(names))}
+func newObject(path string, needed int, names ...string) *object {
+	return &object{path: path, needed: needed, names: names, values: make([][]byte, len(names))}
 }
 
 // set records a member. Rows of one file tend to have their fields in the same

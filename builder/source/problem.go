@@ -29,6 +29,8 @@ type Problem struct {
 	Suggestion string `json:"suggestion,omitempty"`
 	// Rows is how many rows have an unknown field; Line is that of the first.
 	Rows int `json:"rows,omitempty"`
+	// More is how many warnings of the same kind follow this one and are not listed.
+	More int `json:"more,omitempty"`
 }
 
 func (p Problem) String() string {
@@ -52,13 +54,24 @@ func (p Problem) Text() string {
 		text += fmt.Sprintf(" in %d rows", p.Rows)
 	}
 	isKey := p.Field == "key" || p.Field == "code"
-	if p.Value != "" && p.Value != `""` && (!isKey || p.Key == "") && !strings.Contains(text, p.Value) {
+	if p.Value != "" && p.Value != `""` && (!isKey || p.Key == "") && !p.saysValue() {
 		text += ": " + p.Value
 	}
 	if p.Suggestion != "" {
 		text += "; " + p.Suggestion
 	}
+	if p.More > 0 {
+		text += fmt.Sprintf("; and %d more like this", p.More)
+	}
 	return text
+}
+
+// saysValue reports whether the reason quotes the value, or has it at an end. A hint in it may have
+// the value by chance, as 12.5 has .5.
+func (p Problem) saysValue() bool {
+	about := strings.TrimPrefix(p.Reason, p.Field+": ")
+	return strings.Contains(p.Reason, `"`+strings.Trim(p.Value, `"`)+`"`) ||
+		strings.HasPrefix(about, p.Value+" ") || strings.HasSuffix(about, " "+p.Value)
 }
 
 // didYouMean suggests a word; "" suggests nothing.
@@ -96,18 +109,25 @@ type problems struct {
 	*FileReport
 	most      int            // listed
 	fields    map[string]int // unknown fields, to their warnings; -1 if those are not listed
-	suggested int            // keys
+	kinds     map[string]*kind
+	suggested int // keys
 	name      []byte
 }
 
+// kind counts the listed warnings of one kind; last is the place of the last one.
+type kind struct{ listed, last int }
+
 // problem begins one that is about the row in o.
 func (r *reader) problem(o *object) Problem {
-	p := Problem{File: r.now.Shown, Line: r.lines.number, isRow: r.row.table != nil && r.row.table.header == 0}
+	p := Problem{File: r.now.Shown, Line: r.lines.number, isRow: r.isRow()}
 	if key := o.values[fieldKey]; key != nil && key[0] == '"' {
 		p.Key = shorten(r.row.unquote(key))
 	}
 	return p
 }
+
+// isRow reports whether lines of the file are rows of a query's result.
+func (r *reader) isRow() bool { return r.row.table != nil && r.row.table.header == 0 }
 
 // value returns the JSON of a field as the file has it.
 func (r *reader) value(raw []byte) string {
@@ -200,12 +220,60 @@ func (r *reader) suggestAsset(key []byte) string {
 	return didYouMean(shorten([]byte(nearest.Likely(string(key), keys))))
 }
 
-// warn counts a problem that does not set its row aside, and lists it if there is room.
-func (r *reader) warn(p Problem, suggest func() string) {
+// warn counts a problem that does not set its row aside, and lists it if there is room: of a kind, such
+// as a field, only some examples; of the kind "" all.
+func (r *reader) warn(name string, p Problem, suggest func() string) {
 	r.now.Warned++
-	if len(r.now.Warnings) < r.now.most {
+	k := r.now.kinds[name]
+	if k == nil {
+		k = &kind{}
+		r.now.kinds[name] = k
+	}
+	switch {
+	case name != "" && k.listed >= max(minExamples, r.opts.Listed/10):
+		r.now.Warnings[k.last].More++
+	case len(r.now.Warnings) < r.now.most:
 		p.Suggestion = suggest()
+		k.listed, k.last = k.listed+1, len(r.now.Warnings)
 		r.now.Warnings = append(r.now.Warnings, p)
+	}
+}
+
+// warnRow warns of what was dropped of the last row, which is accepted, and of texts that were cleaned.
+func (r *reader) warnRow(a accepter) {
+	r.now.Warned += r.row.more
+	if e := &r.row.cleaned; e.err != nil {
+		p := r.problem(a.object)
+		p.Field, p.Value, p.Reason = e.field, string(e.value), e.Error()
+		r.warn("cleaned", p, noSuggestion)
+	}
+	for i := range r.row.dropped {
+		e := &r.row.dropped[i]
+		p := r.problem(a.object)
+		p.Field, p.Value, p.Reason = e.field, r.value(e.value), e.Error()+"; dropped"
+		kind := e.field
+		if strings.HasPrefix(kind, platformsPath) {
+			kind = platformsPath // names are without number
+		}
+		r.warn(kind, p, func() string { return r.suggest(a, e) })
+	}
+}
+
+// unknownFiles warns of the files beside those of a feed.
+func (r *reader) unknownFiles() {
+	if len(r.report.Files) < len(rowFiles) {
+		return // the feed has an error that says more
+	}
+	var missing []string
+	for _, f := range r.report.Files {
+		if f.missing {
+			missing = append(missing, f.Shown)
+		}
+	}
+	for _, name := range otherFiles(r.files) {
+		r.warn("", Problem{File: name, Reason: "unknown file, ignored"}, func() string {
+			return didYouMean(nearest.Likely(name, missing))
+		})
 	}
 }
 
@@ -214,7 +282,7 @@ func (r *reader) unknownAsset(o *object, field int, key []byte) {
 	p := r.problem(o)
 	p.Field, p.Value = o.names[field], shorten(key)
 	p.Reason = fmt.Sprintf("%s: no asset has the key %q", p.Field, p.Value)
-	r.warn(p, func() string {
+	r.warn(p.Field, p, func() string {
 		if r.row.table != nil && field != chainNative && bytes.ContainsAny(key, ",; ") {
 			return "want " + listSeparator + " between keys"
 		}
@@ -227,8 +295,10 @@ func (r *reader) badTime(o *object, value []byte) {
 	p := r.problem(o)
 	p.Field, p.Value = "market.data_time", r.value(value)
 	p.Reason = p.Field + ": " + errTime.Error() + ", after 1970"
-	r.warn(p, func() string { return "" })
+	r.warn(p.Field, p, noSuggestion)
 }
+
+func noSuggestion() string { return "" }
 
 // unknownFields warns of the fields of the last row that nobody reads, once for each name.
 func (r *reader) unknownFields(a accepter) {
@@ -244,7 +314,7 @@ func (r *reader) unknownFields(a accepter) {
 		p.Field, p.Value, p.Rows = shorten(r.now.name), r.value(m.value), 1
 		p.Reason = p.Field + ": unknown field, ignored"
 		at := len(r.now.Warnings)
-		r.warn(p, func() string {
+		r.warn("", p, func() string {
 			return didYouMean(like(p.Field, a.fields(func(o *object, i int) bool { return o.values[i] == nil })))
 		})
 		if at == len(r.now.Warnings) {
@@ -275,7 +345,7 @@ func (r *reader) unknownColumns(t tabular, a accepter) *columns {
 		if strings.TrimSpace(name) != name {
 			p.Reason = fmt.Sprintf("%q, with a space: unknown column, ignored", p.Field)
 		}
-		r.warn(p, func() string { return didYouMean(like(name, absent)) })
+		r.warn("", p, func() string { return didYouMean(like(name, absent)) })
 	}
 	return c
 }
@@ -320,15 +390,21 @@ func (a accepter) fields(is func(o *object, field int) bool) (names []string) {
 // lister is implemented by files whose names can be listed.
 type lister interface{ list() []string }
 
-// namedLike returns the name of a file that is probably meant for one that is missing, or "".
-func namedLike(files Files, missing string) string {
+// otherFiles names the files beside those of a feed, but for hidden ones.
+func otherFiles(files Files) []string {
 	l, ok := files.(lister)
 	if !ok {
-		return ""
+		return nil
 	}
-	others := slices.DeleteFunc(l.list(), func(name string) bool {
-		return slices.ContainsFunc(rowFiles, func(f string) bool { return name == shownName(files, f) })
+	return slices.DeleteFunc(l.list(), func(name string) bool {
+		return name[0] == '.' || name == InfoFile ||
+			slices.ContainsFunc(rowFiles, func(f string) bool { return name == shownName(files, f) })
 	})
+}
+
+// namedLike returns the name of a file that is probably meant for one that is missing, or "".
+func namedLike(files Files, missing string) string {
+	others := otherFiles(files)
 	if name := csvName(missing); slices.Contains(others, name) {
 		return name + ": a folder of CSV files is csv:PATH"
 	}

@@ -48,7 +48,7 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 		return nil, &Report{}, failed
 	}
 	r := &reader{
-		files: files, opts: opts, feed: feed, report: &Report{},
+		files: files, opts: opts, feed: feed, report: &Report{Files: make([]FileReport, 0, len(rowFiles))},
 		lines: lines{buf: bufio.NewReaderSize(nil, lineBuffer)},
 	}
 	if p, ok := files.(Provenance); ok {
@@ -56,13 +56,19 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 	}
 	rows := []func(expected int) accepter{r.assets, r.quotes, r.exchanges, r.categories, r.chains, r.rates}
 	for i, name := range rowFiles {
-		if err := r.file(ctx, name, rows[i]); err != nil {
+		err := r.file(ctx, name, rows[i])
+		if name == AssetsFile {
+			r.assetProblems, r.assetTable = r.now, r.row.table
+		}
+		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", shownName(files, name), err))
 			if !opts.GoOn || ctx.Err() != nil || name == AssetsFile {
 				break // without assets nothing that refers to them is right
 			}
 		}
 	}
+	r.unknownFiles()
+	r.settleContracts()
 	if failed != nil {
 		return nil, r.report, failed
 	}
@@ -121,7 +127,7 @@ func readInfoFile(ctx context.Context, files Files) ([]byte, error) {
 // parseInfo reads feed.json: format 1, a database and a time.
 func parseInfo(b []byte) (database string, t time.Time, err error) {
 	const format, databaseField, timeField = 0, 1, 2
-	o := newObject("", "format", "database", "time")
+	o := newObject("", 3, "format", "database", "time")
 	var r row
 	b = bytes.TrimPrefix(b, byteOrderMark)
 	if !utf8.Valid(b) {
@@ -133,7 +139,7 @@ func parseInfo(b []byte) (database string, t time.Time, err error) {
 	}
 	database = string(r.required(o, databaseField))
 	text := r.required(o, timeField)
-	if t, err = parseTime(text); err != nil {
+	if t, err = ParseTime(text); err != nil {
 		r.fail(o, timeField, "%w", err)
 	}
 	if e, ok := r.err.(*fieldError); ok {
@@ -166,9 +172,15 @@ type reader struct {
 
 	platformNames *object
 	platformsOf   map[string]*platform // by name
-	addresses     map[uint64]int32     // claimed: by the contract's hash, the asset's place
+	addresses     map[uint64]int32     // claimed: by the contract's hash, the first asset's place
+	contested     []claim
 	found         []found
 	contracts     sliceArena[market.Platform]
+
+	// Of the assets' file, for what is known only after the quotes: the lines of accepted rows.
+	assetLines    []int32
+	assetProblems problems
+	assetTable    *columns
 }
 
 // accepter adds the rows of one file to the feed. accept adds the row whose fields are
@@ -183,10 +195,14 @@ type accepter struct {
 func (r *reader) file(ctx context.Context, name string, rows func(expected int) accepter) error {
 	r.report.Files = append(r.report.Files, FileReport{Name: name, Shown: shownName(r.files, name)})
 	report := &r.report.Files[len(r.report.Files)-1]
-	r.now = problems{FileReport: report, most: cmp.Or(r.opts.Listed, maxRejections), fields: map[string]int{}}
+	r.now = problems{
+		FileReport: report, most: cmp.Or(r.opts.Listed, maxRejections), fields: map[string]int{},
+		kinds: map[string]*kind{},
+	}
 	r.row.table = nil
 	f, err := r.files.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
+		report.missing = true
 		return r.missing(name)
 	}
 	if err != nil {
@@ -219,6 +235,7 @@ func (r *reader) file(ctx context.Context, name string, rows func(expected int) 
 		}
 		if err == nil {
 			report.Accepted++
+			r.warnRow(a)
 		} else {
 			r.reject(a, line, err)
 		}
@@ -228,18 +245,15 @@ func (r *reader) file(ctx context.Context, name string, rows func(expected int) 
 	}
 }
 
-// missing returns an error if a feed must have the file, and warns if one is named like it.
+// missing returns an error if a feed must have the file.
 func (r *reader) missing(name string) error {
-	like := namedLike(r.files, r.now.Shown)
-	switch {
-	case name == AssetsFile && like != "":
-		return fmt.Errorf("%w; there is %s", errMissing, like)
-	case name == AssetsFile:
-		return errMissing
-	case like != "":
-		r.warn(Problem{File: like, Reason: "unknown file, ignored"}, func() string { return didYouMean(r.now.Shown) })
+	if name != AssetsFile {
+		return nil
 	}
-	return nil
+	if like := namedLike(r.files, r.now.Shown); like != "" {
+		return fmt.Errorf("%w; there is %s", errMissing, like)
+	}
+	return errMissing
 }
 
 var errUTF8 = errors.New("not JSON: not valid UTF-8")

@@ -6,6 +6,9 @@ import "unicode/utf8"
 // ReadOptions.Listed does. All are counted.
 const maxRejections = 100
 
+// minExamples is how many warnings of one kind are listed; a tenth of ReadOptions.Listed, if that is more.
+const minExamples = 3
+
 // Report says how many of a feed's rows Read accepted, and why not the others.
 type Report struct {
 	// Files are the NDJSON files in the order of reading, including missing ones.
@@ -24,8 +27,9 @@ type FileReport struct {
 	// Shown is the name in messages: assets.csv for assets.ndjson.
 	Shown                    string
 	Rows, Accepted, Rejected int
-	// Warned counts what is ignored: unknown fields and columns, each once, and members, native
-	// coins and times that cannot be used.
+	missing                  bool
+	// Warned counts what is ignored or changed: unknown files, fields and columns, each once; members,
+	// native coins and other values that cannot be used; rows with a text that was cleaned.
 	Warned int
 	// Rejections are the first rows that were set aside, and Warnings the first of Warned, at most
 	// ReadOptions.Listed of each.

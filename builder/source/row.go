@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"example.com/marketdata/builder/market"
 )
@@ -15,18 +18,25 @@ import (
 // maxInteger bounds ids, counts and EVM chain ids: 2^53 - 1 (FEED.md, "Files").
 const maxInteger = market.MaxID
 
-// row reads the fields of one line. err keeps the first error; what is read after it is
-// meaningless. Texts are slices of the line or of scratch, valid until the next line.
+// row reads the fields of one line. Texts are slices of the line or of scratch, valid until the next
+// line. A bad value of a needed field sets the row aside: err keeps the first error, and what is read
+// after it is meaningless. A bad value of any other field reads as absent (FEED.md, "Bad input").
 type row struct {
-	scratch []byte   // texts that had to be unescaped
+	scratch []byte   // texts that had to be unescaped or cleaned
 	texts   [][]byte // of the last array
 	table   *columns // nil if the file is not a table
 	err     error
+	dropped []fieldError // the first bad values, maxDropped at most
+	more    int          // bad values beyond them
+	cleaned fieldError   // the first text that was cleaned; its err is nil without one
 }
+
+// maxDropped bounds the bad values of a row that are remembered. All are counted.
+const maxDropped = 100
 
 // start begins a line, which is an object.
 func (r *row) start(line []byte, o *object) {
-	r.scratch = r.scratch[:0]
+	r.scratch, r.dropped, r.more, r.cleaned = r.scratch[:0], r.dropped[:0], 0, fieldError{}
 	r.err = o.read(line)
 }
 
@@ -41,9 +51,21 @@ func (r *row) unquote(raw []byte) []byte {
 }
 
 func (r *row) fail(o *object, field int, format string, args ...any) {
-	if r.err == nil {
+	switch {
+	case field >= o.needed:
+		r.drop(o.path+o.names[field], o.values[field], fmt.Errorf(format, args...))
+	case r.err == nil:
 		r.err = &fieldError{o.path + o.names[field], o.values[field], fmt.Errorf(format, args...)}
 	}
+}
+
+// drop remembers a bad value that does not set its row aside.
+func (r *row) drop(field string, value []byte, err error) {
+	if len(r.dropped) == maxDropped {
+		r.more++
+		return
+	}
+	r.dropped = append(r.dropped, fieldError{field, value, err})
 }
 
 // fieldError says what is wrong with a field; value is its JSON, nil if it is absent.
@@ -107,44 +129,51 @@ const (
 	maxExplorers = 50
 )
 
-// bounded reads a string of at most most bytes; ok is false if it is absent or another type.
+// bounded reads a string of at most most bytes; ok is false if it is absent or bad.
 func (r *row) bounded(o *object, field, most int) (text []byte, ok bool) {
 	text, ok = r.text(o, field)
+	return r.bound(o, field, most, text, ok)
+}
+
+func (r *row) bound(o *object, field, most int, text []byte, ok bool) ([]byte, bool) {
 	if len(text) > most {
 		r.fail(o, field, "%d bytes: want at most %d", len(text), most)
+		return nil, false
 	}
 	return text, ok
 }
 
-// url reads a URL; "" if it is absent.
+// url reads a URL; "" if it is absent or bad.
 func (r *row) url(o *object, field int) []byte {
 	text, _ := r.bounded(o, field, maxURL)
 	return text
 }
 
-// name reads a key, a name, a symbol or a slug.
-func (r *row) name(o *object, field int) []byte {
-	r.bounded(o, field, maxName)
-	return r.required(o, field)
+// cleanText reads a string and cleans it; ok is false if it is absent or bad.
+func (r *row) cleanText(o *object, field int) (text []byte, ok bool) {
+	text, ok = r.text(o, field)
+	return r.clean(o, field, text), ok
 }
 
-// urls reads explorers; see array.
-func (r *row) urls(o *object, field int) [][]byte {
-	all := r.array(o, field)
-	if len(all) > maxExplorers {
-		r.fail(o, field, "%d of them: want at most %d", len(all), maxExplorers)
-	}
-	for _, text := range all {
-		if len(text) > maxURL {
-			r.fail(o, field, "%d bytes: want at most %d", len(text), maxURL)
-		}
-	}
-	return all
+// shortName reads a name that need not be there, cleaned; ok is false if it is absent or bad.
+func (r *row) shortName(o *object, field int) (text []byte, ok bool) {
+	text, ok = r.cleanText(o, field)
+	return r.bound(o, field, maxName, text, ok)
+}
+
+// name reads a key, a name, a symbol or a slug, which must be there, cleaned.
+func (r *row) name(o *object, field int) []byte {
+	text, ok := r.shortName(o, field)
+	return r.notEmpty(o, field, text, ok)
 }
 
 // required reads a string that must not be absent or empty.
 func (r *row) required(o *object, field int) []byte {
 	text, ok := r.text(o, field)
+	return r.notEmpty(o, field, text, ok)
+}
+
+func (r *row) notEmpty(o *object, field int, text []byte, ok bool) []byte {
 	switch {
 	case o.values[field] == nil:
 		r.missing(o, field)
@@ -154,7 +183,61 @@ func (r *row) required(o *object, field int) []byte {
 	return text
 }
 
-// array reads an array of strings; the result is valid until the next call.
+// clean drops what nobody sees from a text of a field: control and format characters, but for the two
+// joiners that some scripts need, and then white space at both ends (FEED.md, "Bad input").
+func (r *row) clean(o *object, field int, text []byte) []byte {
+	if isClean(text) {
+		return text
+	}
+	if r.cleaned.err == nil {
+		r.cleaned = fieldError{o.path + o.names[field], strconv.AppendQuote(nil, shorten(text)), errCleaned}
+	}
+	from := len(r.scratch)
+	for _, c := range string(text) {
+		if !isUnseen(c) {
+			r.scratch = utf8.AppendRune(r.scratch, c)
+		}
+	}
+	return bytes.TrimSpace(r.scratch[from:])
+}
+
+var errCleaned = errors.New("control characters, format characters or white space at an end; removed")
+
+func isClean(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c >= 0x7f {
+			return !bytes.ContainsFunc(text, isUnseen) && len(bytes.TrimSpace(text)) == len(text)
+		}
+	}
+	return len(text) == 0 || text[0] != ' ' && text[len(text)-1] != ' '
+}
+
+func isUnseen(c rune) bool {
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) && c != nonJoiner && c != joiner
+}
+
+// urls reads explorers; see array.
+func (r *row) urls(o *object, field int) [][]byte {
+	all := slices.DeleteFunc(r.array(o, field), func(text []byte) bool {
+		if len(text) > maxURL {
+			r.drop(o.names[field], quoted(shorten(text)), errURL)
+		}
+		return len(text) > maxURL
+	})
+	if len(all) > maxExplorers {
+		r.fail(o, field, "%d beyond the first %d", len(all)-maxExplorers, maxExplorers)
+		all = all[:maxExplorers]
+	}
+	return all
+}
+
+var (
+	errURL     = fmt.Errorf("a URL over %d bytes", maxURL)
+	errElement = errors.New("want strings in the array, and nothing else")
+)
+
+// array reads the strings of an array; the result is valid until the next call.
 func (r *row) array(o *object, field int) [][]byte {
 	raw := o.values[field]
 	r.texts = r.texts[:0]
@@ -167,21 +250,20 @@ func (r *row) array(o *object, field int) [][]byte {
 	}
 	for i := 1; ; {
 		i += gap(raw[i:])
-		switch raw[i] {
-		case '"':
-			end := i + stringLen(raw[i:])
-			r.texts = append(r.texts, r.unquote(raw[i:end]))
-			i = end
-		case ']':
+		if raw[i] == ']' {
 			return r.texts
-		default:
-			r.fail(o, field, "want an array of strings, and of nothing else")
-			return nil
+		}
+		element := raw[i : i+valueLen(raw[i:])]
+		i += len(element)
+		if element[0] == '"' {
+			r.texts = append(r.texts, r.unquote(element))
+		} else {
+			r.drop(o.names[field], element, errElement)
 		}
 	}
 }
 
-// decimal reads a JSON number, or a string with one; ok is false if it is absent or not a decimal.
+// decimal reads a JSON number, or a string with one; ok is false if it is absent or bad.
 func (r *row) decimal(o *object, field int, decimals, intDigits int) (u market.U128, ok bool) {
 	raw := o.values[field]
 	if raw == nil {
@@ -232,6 +314,7 @@ func (r *row) boolean(o *object, field int, absent bool) bool {
 		return absent
 	case raw[0] != 't' && raw[0] != 'f':
 		r.wrongType(o, field, "true or false")
+		return absent
 	}
 	return raw[0] == 't'
 }
@@ -258,15 +341,23 @@ var errTime = errors.New("want a time as in RFC 3339, such as 2026-01-31T12:00:0
 // before fractions, and any offset.
 var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// parseTime reads a time of RFC 3339 and returns it in UTC. It refuses leap seconds, and
-// times that are in the year 10000 in UTC.
-func parseTime(text []byte) (time.Time, error) {
+// ParseTime reads a time of RFC 3339 and returns it in UTC. A leap second, the last one of a day in
+// UTC, is the second after it. ParseTime refuses times that are in the year 10000 in UTC.
+func ParseTime(text []byte) (time.Time, error) {
 	if !timeForm.Match(text) {
 		return time.Time{}, errTime
 	}
-	t, err := time.Parse(time.RFC3339, strings.ToUpper(string(text)))
-	if err != nil || t.UTC().Year() > 9999 {
+	upper, leap := []byte(strings.ToUpper(string(text))), time.Duration(0)
+	const seconds = len("2006-01-02T15:04:")
+	if string(upper[seconds:seconds+2]) == "60" { // which time.Parse refuses
+		copy(upper[seconds:], "59")
+		leap = time.Second
+	}
+	t, err := time.Parse(time.RFC3339, string(upper))
+	t = t.UTC().Add(leap)
+	midnight := t.Truncate(24*time.Hour) == t.Truncate(time.Second)
+	if err != nil || t.Year() > 9999 || leap > 0 && !midnight {
 		return time.Time{}, errTime
 	}
-	return t.UTC(), nil
+	return t, nil
 }

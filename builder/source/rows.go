@@ -146,15 +146,15 @@ const (
 )
 
 func assetObject() *object {
-	return newObject("", "key", "id", "name", "slug", "symbol", "logo", "explorers", "website", "whitepaper", "active",
-		"platforms")
+	return newObject("", 5, "key", "id", "name", "slug", "symbol", "logo", "explorers", "website", "whitepaper",
+		"active", "platforms")
 }
 
 func (r *reader) assets(expected int) accepter {
 	claimed := newClaims("assets", expected)
 	r.directory = claimed.keys
 	r.feed.Assets = make([]market.Asset, 0, expected)
-	r.platformNames = newObject(platformsPath)
+	r.platformNames = newObject(platformsPath, 0)
 	r.platformsOf, r.addresses = map[string]*platform{}, make(map[uint64]int32, expected)
 	return accepter{object: assetObject(), within: []*object{r.platformNames}, accept: func(o *object) error {
 		row := &r.row
@@ -170,11 +170,12 @@ func (r *reader) assets(expected int) accepter {
 		if err != nil {
 			return err
 		}
+		r.assetLines = append(r.assetLines, int32(r.lines.number))
 		r.feed.Assets = append(r.feed.Assets, market.Asset{
 			Key: n.key, ID: n.id, Name: n.name, Slug: n.slug,
 			Symbol: r.text.keep(symbol), Logo: r.text.keep(logo), Explorers: r.keepAll(explorers),
 			Website: r.text.keep(website), Whitepaper: r.text.keep(whitepaper), Active: active,
-			Platforms: r.claimPlatforms(platforms, len(r.feed.Assets)),
+			Platforms: r.claimPlatforms(platforms),
 		})
 		return nil
 	}}
@@ -196,7 +197,7 @@ const (
 )
 
 func quoteObject() *object {
-	return newObject("", append([]string{"key", "price", "market_cap", "volume"}, market.SupplyNames[:]...)...)
+	return newObject("", 2, append([]string{"key", "price", "market_cap", "volume"}, market.SupplyNames[:]...)...)
 }
 
 func (r *reader) quotes(expected int) accepter {
@@ -254,14 +255,14 @@ const (
 )
 
 func exchangeObject() *object {
-	return newObject("", "key", "id", "name", "slug", "logo", "links", "fees", "market")
+	return newObject("", 4, "key", "id", "name", "slug", "logo", "links", "fees", "market")
 }
 
 func (r *reader) exchanges(expected int) accepter {
 	claimed := newClaims("exchanges", expected)
-	links := newObject("links.", market.ExchangeLinks[:]...)
-	fees := newObject("fees.", "maker", "taker")
-	aggregate := newObject("market.", "volume_24h", "markets_count", "coins_count", "data_time")
+	links := newObject("links.", 0, market.ExchangeLinks[:]...)
+	fees := newObject("fees.", 0, "maker", "taker")
+	aggregate := newObject("market.", 0, "volume_24h", "markets_count", "coins_count", "data_time")
 	return accepter{object: exchangeObject(), within: []*object{links, fees, aggregate}, accept: func(o *object) error {
 		row := &r.row
 		id := row.identity(o)
@@ -310,16 +311,21 @@ func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool)
 	if n, ok := r.count(o, marketCoins, 0); ok {
 		m.CoinsCount = &n
 	}
-	if text, ok := r.text(o, marketDataTime); ok {
-		// Drop the fraction first: 1970-01-01T00:00:00.5Z would be shown as the date
-		// that means none.
-		t, err := parseTime(text)
-		t = t.Truncate(time.Second)
-		if err != nil || t.Unix() <= 0 {
-			return m, true
-		}
-		m.DataTime = &t
+	raw := o.values[marketDataTime]
+	if raw == nil {
+		return m, false
 	}
+	if raw[0] == '"' {
+		raw = r.unquote(raw)
+	}
+	// Drop the fraction first: 1970-01-01T00:00:00.5Z would be shown as the date
+	// that means none.
+	t, err := ParseTime(raw)
+	t = t.Truncate(time.Second)
+	if err != nil || t.Unix() <= 0 {
+		return m, true
+	}
+	m.DataTime = &t
 	return m, false
 }
 
@@ -332,11 +338,12 @@ const (
 )
 
 func groupObject() *object {
-	return newObject("", "key", "id", "name", "slug", "status", "members")
+	return newObject("", 4, "key", "id", "name", "slug", "status", "members")
 }
 
 func chainObject() *object {
-	return newObject("", "key", "id", "name", "slug", "status", "members", "display_name", "evm_chain_id", "native")
+	return newObject("", 4, "key", "id", "name", "slug", "status", "members", "display_name", "evm_chain_id",
+		"native")
 }
 
 func (r *reader) categories(expected int) accepter {
@@ -359,13 +366,13 @@ func (r *reader) groups(collection string, o *object, into *[]market.Group, expe
 		var unknownNative []byte
 		if collection == "chains" {
 			displayName = id.name
-			if text, ok := row.bounded(o, chainDisplayName, maxName); ok {
+			if text, ok := row.shortName(o, chainDisplayName); ok {
 				displayName = text
 			}
 			if n, ok := row.count(o, chainEVMChainID, 0); ok {
 				g.EVMChainID = &n
 			}
-			if native, ok := row.text(o, chainNative); ok {
+			if native, ok := row.cleanText(o, chainNative); ok {
 				if asset, ok := r.directory[string(native)]; ok {
 					g.Native = int(asset)
 				} else {
@@ -375,6 +382,7 @@ func (r *reader) groups(collection string, o *object, into *[]market.Group, expe
 		}
 		members, unknown = members[:0], unknown[:0]
 		for _, key := range row.array(o, groupMembers) {
+			key = row.clean(o, groupMembers, key)
 			if asset, ok := r.directory[string(key)]; ok {
 				members = append(members, int(asset))
 			} else {
@@ -395,7 +403,7 @@ func (r *reader) groups(collection string, o *object, into *[]market.Group, expe
 			r.report.UnknownMembers++
 			r.unknownAsset(o, groupMembers, key)
 		}
-		if unknownNative != nil {
+		if len(unknownNative) > 0 {
 			r.report.UnknownNatives++
 			r.unknownAsset(o, chainNative, unknownNative)
 		}
@@ -406,13 +414,11 @@ func (r *reader) groups(collection string, o *object, into *[]market.Group, expe
 
 func (r *row) groupIsActive(o *object) bool {
 	status, given := r.text(o, groupStatus)
-	switch {
-	case !given || string(status) == "active":
-		return true
-	case string(status) != "disabled" && string(status) != "deleted":
+	if given && !slices.Contains(statuses, string(status)) {
 		r.fail(o, groupStatus, "%q is none of %s", shorten(status), strings.Join(statuses, ", "))
+		given = false
 	}
-	return false
+	return !given || string(status) == statuses[0]
 }
 
 var statuses = []string{"active", "disabled", "deleted"}

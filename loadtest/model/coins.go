@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"regexp"
 	"slices"
@@ -58,10 +59,11 @@ func (r *reader) platforms() []platform {
 		return nil
 	}
 	var all []platform
-	for name, raw := range object.fields {
-		if raw[0] != '"' {
-			r.fail("platforms", "not a string")
-			return nil
+	for _, name := range slices.Sorted(maps.Keys(object.fields)) {
+		raw := object.fields[name]
+		if len(name) > 256 || raw[0] != '"' {
+			r.warnings++
+			continue
 		}
 		p := platform{platformID(name), name, unquote(raw)}
 		if evmAddress.MatchString(p.address) {
@@ -70,19 +72,19 @@ func (r *reader) platforms() []platform {
 		if p.address == "" {
 			continue
 		}
-		odd := func(c rune) bool { return c <= ' ' || c == 0x7f }
-		if p.id == "" || len(name) > 256 || len(p.address) > 256 || strings.ContainsFunc(p.address, odd) {
-			r.fail("platforms", "not a name and an address")
-		}
-		if slices.ContainsFunc(all, func(q platform) bool { return q.id == p.id }) {
-			r.fail("platforms", "twice the same")
+		odd := func(c rune) bool { return unicode.In(c, unicode.White_Space, unicode.Cc, unicode.Cf) }
+		twice := slices.ContainsFunc(all, func(q platform) bool { return q.id == p.id })
+		if p.id == "" || len(p.address) > 256 || strings.ContainsFunc(p.address, odd) || twice {
+			r.warnings++
+			continue
 		}
 		all = append(all, p)
 	}
-	if len(all) > 100 {
-		r.fail("platforms", "too many")
-	}
 	slices.SortFunc(all, func(a, b platform) int { return strings.Compare(a.id, b.id) })
+	if len(all) > 100 {
+		r.warnings++
+		all = all[:100]
+	}
 	return all
 }
 
@@ -91,19 +93,23 @@ func (p platform) claim() string { return p.id + "\x00" + p.address }
 
 func (f *feed) rate(r *reader, directory map[string]*asset) row {
 	v := Rate{Code: r.required("code"), Type: r.text("type", rateKinds[0])}
+	if !slices.Contains(rateKinds, v.Type) {
+		v.Type = rateKinds[0]
+		r.warnings++
+	}
 	v.Name, v.Unit = r.text("name", ""), r.text("unit", "")
 	for _, text := range []*string{&v.Name, &v.Unit} {
 		if *text == "" {
 			*text = v.Code
 		}
 	}
-	if !rateCode.MatchString(v.Code) || !slices.Contains(rateKinds, v.Type) || len(f.rates) == 500 {
+	if !rateCode.MatchString(v.Code) || len(f.rates) == 500 {
 		r.fail("code", "not one that is taken")
 	}
-	v.USD = r.decimal("usd", pricePlaces, priceDigits)
-	if key, given := r.fields["asset"]; given {
-		a := directory[r.text("asset", "")]
-		if v.USD != nil || a == nil || key[0] != '"' {
+	v.USD = r.needed("usd", pricePlaces, priceDigits)
+	if _, given := r.fields["asset"]; given {
+		a := directory[r.required("asset")]
+		if v.USD != nil || a == nil {
 			r.fail("asset", "not known, or a second value")
 			return row{}
 		}

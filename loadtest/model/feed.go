@@ -76,6 +76,7 @@ type feed struct {
 	groups    map[string][]*group // categories and chains
 	rates     []Rate
 	rejected  map[string]int // rows set aside, by file
+	warned    map[string]int // values dropped and rows with a text that was cleaned, by file
 	rows      map[string]int // rows read, by file
 }
 
@@ -85,12 +86,10 @@ type claims struct {
 	ids    map[string]int64 // of this file, by key; 0: to be assigned
 	owners map[int64]string // keys of all the ids above
 	slugs  map[string]bool  // folded
-	others map[string]bool  // what else only one row may have
 }
 
 func newClaims(known map[string]int64) *claims {
-	c := &claims{known: known, ids: map[string]int64{}, owners: map[int64]string{}, slugs: map[string]bool{},
-		others: map[string]bool{}}
+	c := &claims{known: known, ids: map[string]int64{}, owners: map[int64]string{}, slugs: map[string]bool{}}
 	for key, id := range known {
 		c.owners[id] = key
 	}
@@ -106,9 +105,6 @@ func (c *claims) take(r row) error {
 	}
 	if slug != "" && c.slugs[Fold(slug)] {
 		return errors.New("slug of another row")
-	}
-	if slices.ContainsFunc(r.others, func(claim string) bool { return c.others[claim] }) {
-		return errors.New("address of another row")
 	}
 	id, known := c.known[key]
 	if given != nil {
@@ -127,9 +123,6 @@ func (c *claims) take(r row) error {
 	c.ids[key] = id
 	if slug != "" {
 		c.slugs[Fold(slug)] = true
-	}
-	for _, claim := range r.others {
-		c.others[claim] = true
 	}
 	return nil
 }
@@ -167,8 +160,6 @@ type row struct {
 	given *int64
 	slug  string // "": slugs of this file are not unique
 	add   func()
-
-	others []string // claims of contracts
 }
 
 // readFeed reads a feed folder. The ids are those known from earlier builds, by
@@ -178,7 +169,8 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &feed{head: h, groups: map[string][]*group{}, rejected: map[string]int{}, rows: map[string]int{}}
+	f := &feed{head: h, groups: map[string][]*group{}, rejected: map[string]int{},
+		warned: map[string]int{}, rows: map[string]int{}}
 	directory := map[string]*asset{}
 	ids := map[string]map[string]int64{}
 	for _, file := range []struct {
@@ -193,9 +185,11 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 		c := newClaims(known[file.name])
 		for _, line := range lines(files[file.name+".ndjson"]) {
 			f.rows[file.name]++
-			if err := c.read(line, file.read); err != nil {
+			warnings, err := c.read(line, file.read)
+			if err != nil {
 				f.rejected[file.name]++
 			}
+			f.warned[file.name] += warnings
 		}
 		if file.name == quotes || file.name == rates {
 			continue // which have no ids of their own
@@ -213,6 +207,7 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 		e.id = ids[exchanges][e.key]
 	}
 	slices.SortFunc(f.assets, func(a, b *asset) int { return cmp.Compare(a.id, b.id) })
+	f.settleContracts()
 	slices.SortFunc(f.exchanges, func(a, b *exchange) int { return cmp.Compare(a.id, b.id) })
 	for collection, groups := range f.groups {
 		for _, g := range groups {
@@ -223,25 +218,53 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 	return f, ids, nil
 }
 
-// read accepts a line, or says why it must be set aside.
-func (c *claims) read(line []byte, read func(*reader) row) error {
+// read accepts a line, and counts its warnings, or says why it must be set aside.
+func (c *claims) read(line []byte, read func(*reader) row) (warnings int, err error) {
 	if len(line) > maxLine {
-		return errors.New("line too long")
+		return 0, errors.New("line too long")
 	}
 	values, err := readObject(line)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r := &reader{fields: values}
 	row := read(r)
 	if r.err != nil {
-		return r.err
+		return 0, r.err
 	}
 	if err := c.take(row); err != nil {
-		return err
+		return 0, err
 	}
 	row.add()
-	return nil
+	if r.cleaned {
+		r.warnings++
+	}
+	return r.warnings, nil
+}
+
+// settleContracts leaves each contract that several assets claim to the one with the largest
+// market cap, or else the lowest id. The assets are in the order of their ids.
+func (f *feed) settleContracts() {
+	owners := map[string]*asset{}
+	worth := func(a *asset) *big.Rat { return cmp.Or(a.marketCap, new(big.Rat)) }
+	for _, a := range f.assets {
+		for _, p := range a.platforms {
+			if owner := owners[p.claim()]; owner == nil || worth(a).Cmp(worth(owner)) > 0 {
+				owners[p.claim()] = a
+			}
+		}
+	}
+	for _, a := range f.assets {
+		all := a.platforms
+		a.platforms = nil
+		for _, p := range all {
+			if owners[p.claim()] == a {
+				a.platforms = append(a.platforms, p)
+			} else {
+				f.warned[assets]++
+			}
+		}
+	}
 }
 
 func (f *feed) asset(r *reader, directory map[string]*asset) row {
@@ -251,19 +274,15 @@ func (f *feed) asset(r *reader, directory map[string]*asset) row {
 		website: r.text("website", ""), whitepaper: r.text("whitepaper", ""),
 		active: r.boolean("active", true), platforms: r.platforms(),
 	}
-	var claims []string
-	for _, p := range a.platforms {
-		claims = append(claims, p.claim())
-	}
-	return row{a.key, r.integer("id", 1), a.slug, func() {
+	return row{a.key, r.id(), a.slug, func() {
 		f.assets = append(f.assets, a)
 		directory[a.key] = a
-	}, claims}
+	}}
 }
 
 func quoteOf(r *reader, directory map[string]*asset) row {
 	key := r.required("key")
-	price := r.decimal("price", pricePlaces, priceDigits)
+	price := r.needed("price", pricePlaces, priceDigits)
 	if price == nil {
 		r.fail("price", "missing")
 	}
@@ -293,7 +312,7 @@ func (f *feed) exchange(r *reader) row {
 		key: r.required("key"), name: r.required("name"), slug: r.required("slug"), logo: r.text("logo", ""),
 		maker: new(big.Rat), taker: new(big.Rat),
 	}
-	given := r.integer("id", 1)
+	given := r.id()
 	if links := r.object("links"); links != nil {
 		l := &e.links
 		for kind, to := range map[string]*text{
@@ -313,7 +332,14 @@ func (f *feed) exchange(r *reader) row {
 		e.market = &exchangeMarket{
 			volume:  market.decimal("volume_24h", amountPlaces, amountDigits),
 			markets: market.integer("markets_count", 0), coins: market.integer("coins_count", 0),
-			dataTime: readDataTime(market.text("data_time", "")),
+		}
+		if raw, given := market.fields["data_time"]; given {
+			if raw[0] == '"' {
+				raw = []byte(unquote(raw))
+			}
+			if e.market.dataTime = readDataTime(string(raw)); e.market.dataTime == nil {
+				r.warnings++
+			}
 		}
 		r.absorb(market)
 	}
@@ -322,7 +348,7 @@ func (f *feed) exchange(r *reader) row {
 
 func (f *feed) category(r *reader) row {
 	g, given := readGroup(r)
-	return row{g.key, given, g.slug, func() { f.groups[categories] = append(f.groups[categories], g) }, nil}
+	return row{g.key, given, g.slug, func() { f.groups[categories] = append(f.groups[categories], g) }}
 }
 
 func (f *feed) chain(r *reader) row {
@@ -330,26 +356,26 @@ func (f *feed) chain(r *reader) row {
 	g.displayName = r.text("display_name", g.name)
 	g.evmChainID = r.integer("evm_chain_id", 0)
 	g.native = r.text("native", "")
-	return row{g.key, given, g.slug, func() { f.groups[chains] = append(f.groups[chains], g) }, nil}
+	return row{g.key, given, g.slug, func() { f.groups[chains] = append(f.groups[chains], g) }}
 }
 
-// absorb makes the fault of an inner object the row's.
-func (r *reader) absorb(inner *reader) {
-	if r.err == nil {
-		r.err = inner.err
-	}
-}
+// absorb makes the warnings of an inner object the row's.
+func (r *reader) absorb(inner *reader) { r.warnings += inner.warnings }
 
 func readGroup(r *reader) (*group, *int64) {
-	g := &group{key: r.required("key"), name: r.required("name"), slug: r.required("slug"), members: r.texts("members")}
+	g := &group{key: r.required("key"), name: r.required("name"), slug: r.required("slug")}
+	for _, key := range r.texts("members") {
+		g.members = append(g.members, r.clean(key))
+	}
 	switch status := r.text("status", "active"); status {
 	case "active":
 		g.active = true
 	case "disabled", "deleted":
 	default:
-		r.fail("status", "none of the three")
+		g.active = true
+		r.warnings++
 	}
-	return g, r.integer("id", 1)
+	return g, r.id()
 }
 
 // readDataTime reads the time of an exchange's aggregate: nil when it is no
@@ -358,7 +384,7 @@ func readDataTime(text string) *time.Time {
 	if len(text) < 20 || text[13] != ':' || strings.Contains(text, ",") { // which time.Parse takes
 		return nil
 	}
-	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
+	t, err := readTime(text)
 	if err != nil {
 		return nil
 	}
@@ -376,16 +402,16 @@ type Accepted struct {
 	Row string
 }
 
-// Accept tells what is accepted of a feed, by collection and key, and how many rows
-// of each are set aside. Known are the ids of keys from earlier builds. It is for tests
-// that read a feed and build nothing. A Row is [fmt.Sprintf]'s %q of texts, and whole
-// numbers of a value's last decimal.
+// Accept tells what is accepted of a feed, by collection and key, how many rows of each are
+// set aside, and how many warnings there are, but for fields that nobody knows. Known are the
+// ids of keys from earlier builds. It is for tests that read a feed and build nothing. A Row is
+// [fmt.Sprintf]'s %q of texts, and whole numbers of a value's last decimal.
 func Accept(
 	files Files, known map[string]map[string]int64,
-) (rows map[string]map[string]Accepted, rejected map[string]int, err error) {
+) (rows map[string]map[string]Accepted, rejected, warned map[string]int, err error) {
 	f, _, err := readFeed(files, known)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	rows = map[string]map[string]Accepted{assets: {}, quotes: {}, exchanges: {}, categories: {}, chains: {},
 		rates: {}}
@@ -429,9 +455,12 @@ func Accept(
 		for _, g := range groups {
 			members := slices.DeleteFunc(slices.Clone(g.members), func(key string) bool { return !here[key] })
 			slices.Sort(members)
+			f.warned[collection] += len(g.members) - len(members)
 			native := ""
 			if here[g.native] {
 				native = g.native
+			} else if g.native != "" {
+				f.warned[collection]++
 			}
 			rows[collection][g.key] = Accepted{g.id, fmt.Sprintf("%q %t %s %q", []string{
 				g.name, g.slug, g.displayName, native}, g.active, count(g.evmChainID), slices.Compact(members))}
@@ -441,5 +470,5 @@ func Accept(
 		rows[rates][v.Code] = Accepted{
 			Row: fmt.Sprintf("%q %s", []string{v.Name, v.Unit, v.Type}, units(v.USD, pricePlaces))}
 	}
-	return rows, f.rejected, nil
+	return rows, f.rejected, f.warned, nil
 }

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -91,11 +94,14 @@ func hasLoneSurrogate(text []byte) bool {
 	return false
 }
 
-// A reader takes the values of one row. The first fault stays in err and sets
-// the row aside.
+// A reader takes the values of one row. The first fault of a field that the row cannot
+// be without stays in err and sets the row aside. A bad value of any other field counts
+// as a warning and is as if absent.
 type reader struct {
-	fields fields
-	err    error
+	fields   fields
+	err      error
+	warnings int
+	cleaned  bool // a text was
 }
 
 func (r *reader) fail(name, what string) {
@@ -104,34 +110,67 @@ func (r *reader) fail(name, what string) {
 	}
 }
 
-// required is a string that must be there and not be empty.
+// required is a text that must be there, not be empty, and not be too long once it is clean.
 func (r *reader) required(name string) string {
-	s := r.text(name, "")
-	if s == "" {
-		r.fail(name, "missing or empty")
+	raw, ok := r.fields[name]
+	if !ok || raw[0] != '"' {
+		r.fail(name, "missing or no string")
+		return ""
+	}
+	s := r.clean(unquote(raw))
+	if s == "" || len(s) > 256 {
+		r.fail(name, "empty or too long")
 	}
 	return s
 }
 
+// clean is a text without control and format characters, other than the two joiners, and
+// without white space at its ends.
+func (r *reader) clean(text string) string {
+	var kept []rune
+	for _, c := range text {
+		unseen := unicode.In(c, unicode.Cc, unicode.Cf)
+		if !unseen || c == 0x200C || c == 0x200D {
+			kept = append(kept, c)
+		}
+	}
+	for len(kept) > 0 && unicode.Is(unicode.White_Space, kept[0]) {
+		kept = kept[1:]
+	}
+	for len(kept) > 0 && unicode.Is(unicode.White_Space, kept[len(kept)-1]) {
+		kept = kept[:len(kept)-1]
+	}
+	r.cleaned = r.cleaned || string(kept) != text
+	return string(kept)
+}
+
+// text is a string that need not be there.
 func (r *reader) text(name, otherwise string) string {
 	raw, ok := r.fields[name]
 	if !ok {
 		return otherwise
 	}
 	if raw[0] != '"' {
-		r.fail(name, "not a string")
-		return ""
+		r.warnings++
+		return otherwise
 	}
 	s := unquote(raw)
+	if slices.Contains(cleanTexts, name) {
+		s = r.clean(s)
+	}
 	if most, ok := longest[name]; ok && len(s) > most {
-		r.fail(name, "too long")
+		r.warnings++
+		return otherwise
 	}
 	return s
 }
 
+// cleanTexts are the fields whose texts are cleaned, besides required ones.
+var cleanTexts = []string{"display_name", "native", "name"}
+
 // longest bounds texts, in bytes.
 var longest = map[string]int{
-	"key": 256, "name": 256, "symbol": 256, "slug": 256, "display_name": 256, "unit": 256,
+	"name": 256, "display_name": 256, "unit": 256,
 	"logo": 2048, "website": 2048, "whitepaper": 2048, "twitter": 2048, "telegram": 2048, "reddit": 2048,
 	"facebook": 2048, "chat": 2048,
 }
@@ -143,19 +182,20 @@ func (r *reader) texts(name string) []string {
 	}
 	var elements []json.RawMessage
 	if raw[0] != '[' || json.Unmarshal(raw, &elements) != nil {
-		r.fail(name, "not an array")
+		r.warnings++
 		return nil
 	}
 	var texts []string
 	for _, e := range elements {
-		if e = bytes.TrimSpace(e); e[0] != '"' {
-			r.fail(name, "not an array of strings")
-			return nil
+		if e = bytes.TrimSpace(e); e[0] != '"' || name == "explorers" && len(unquote(e)) > 2048 {
+			r.warnings++
+		} else {
+			texts = append(texts, unquote(e))
 		}
-		if texts = append(texts, unquote(e)); name == "explorers" &&
-			(len(texts) > 50 || len(texts[len(texts)-1]) > 2048) {
-			r.fail(name, "too many or too long")
-		}
+	}
+	if name == "explorers" && len(texts) > 50 {
+		r.warnings++
+		texts = texts[:50]
 	}
 	return texts
 }
@@ -169,8 +209,18 @@ func (r *reader) boolean(name string, otherwise bool) bool {
 	case string(raw) == "false":
 		return false
 	}
-	r.fail(name, "not a boolean")
-	return false
+	r.warnings++
+	return otherwise
+}
+
+// id is what integer reads, of a field that sets the row aside.
+func (r *reader) id() *int64 {
+	before := r.warnings
+	id := r.integer("id", 1)
+	if r.warnings > before {
+		r.fail("id", "not a whole number in range")
+	}
+	return id
 }
 
 // integer is a whole number from lowest to 2^53 - 1, or nil.
@@ -181,7 +231,7 @@ func (r *reader) integer(name string, lowest int64) *int64 {
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || n < lowest || n > maxInteger {
-		r.fail(name, "not a whole number in range")
+		r.warnings++
 		return nil
 	}
 	return &n
@@ -199,8 +249,17 @@ func (r *reader) decimal(name string, places, digits int) *big.Rat {
 	}
 	x, err := readDecimal(text, places, digits)
 	if err != nil {
-		r.fail(name, err.Error())
+		r.warnings++
 		return nil
+	}
+	return x
+}
+
+// needed is decimal for a field whose bad value sets the row aside.
+func (r *reader) needed(name string, places, digits int) *big.Rat {
+	x := r.decimal(name, places, digits)
+	if _, given := r.fields[name]; given && x == nil {
+		r.fail(name, "not a decimal")
 	}
 	return x
 }
@@ -213,7 +272,7 @@ func (r *reader) object(name string) *reader {
 	}
 	inner, err := readObject(raw)
 	if err != nil {
-		r.fail(name, err.Error())
+		r.warnings++
 		return nil
 	}
 	return &reader{fields: inner}
@@ -256,9 +315,22 @@ func readHead(files Files) (head, error) {
 	if h.Format != 1 {
 		return head{}, fmt.Errorf("feed.json: format %d", h.Format)
 	}
-	at, err := time.Parse(time.RFC3339, h.Time)
+	at, err := readTime(h.Time)
 	if err != nil {
 		return head{}, fmt.Errorf("feed.json: %w", err)
 	}
 	return head{database: h.Database, time: at}, nil
+}
+
+// readTime reads a time of RFC 3339. A leap second is 23:59:60 in UTC: the next second.
+func readTime(text string) (time.Time, error) {
+	text = strings.ToUpper(text)
+	if len(text) < 20 || text[16:19] != ":60" {
+		return time.Parse(time.RFC3339, text)
+	}
+	before, err := time.Parse(time.RFC3339, strings.Replace(text, ":60", ":59", 1))
+	if err == nil && before.UTC().Format(time.TimeOnly) != "23:59:59" {
+		err = errors.New("no leap second")
+	}
+	return before.Add(time.Second), err
 }

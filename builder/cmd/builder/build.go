@@ -171,7 +171,6 @@ func (c *buildCmd) Run(e *env) error {
 	}
 	report, err := b.Build(e.ctx, c.Time.Time)
 	p.close()
-	e.warn(report.Warnings, report.Warned)
 	if err == nil {
 		c.renewSignatures(e.ctx, e, b.Store)
 		c.remember(e, b.Store)

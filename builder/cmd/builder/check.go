@@ -137,13 +137,3 @@ func count[T int | int64](n T, what string) string {
 }
 
 func comma[T int | int64](n T) string { return humanize.Comma(int64(n)) }
-
-// warn logs what a build ignored: the first of all.
-func (e *env) warn(first []string, all int) {
-	for _, w := range first {
-		e.log.Warn("ignored", "what", w)
-	}
-	if n := all - len(first); n > 0 {
-		e.log.Warn("more is ignored: builder check lists it", "more", n)
-	}
-}

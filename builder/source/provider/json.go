@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"example.com/marketdata/builder/source"
 )
 
 // array returns the elements of a JSON array.
@@ -235,7 +237,7 @@ func (f Fields) Texts(name string) (texts []string) {
 // Time reads a time: RFC 3339, or a number of seconds or, from 10^11 on,
 // milliseconds since 1970. It is zero for anything else.
 func Time(raw json.RawMessage) time.Time {
-	if at, err := time.Parse(time.RFC3339, Text(raw)); err == nil {
+	if at, err := source.ParseTime([]byte(Text(raw))); err == nil {
 		return at
 	}
 	whole, _, _ := strings.Cut(string(raw), ".")

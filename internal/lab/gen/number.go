@@ -118,3 +118,16 @@ var times = []string{
 	"2025-06-01T12:00Z", "2025-06-01T24:00:00Z", "2025-06-01T12:00:00", "1717243200", "2025-13-01T00:00:00Z",
 	"2025-06-01T12:00:00Z ", "9999-12-31T23:59:59Z",
 }
+
+// Spoilt generates JSON values that most fields cannot use: of wrong types, too large, too long, too
+// many, with characters that nobody sees, or a contract address that others claim.
+func Spoilt() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		d := draw{t}
+		long := strings.Repeat("x", d.between(1, 5000))
+		return pick(d, append(odd, `"`+long+`"`, `["`+long+`"]`, "1"+strings.Repeat("0", len(long)),
+			"["+strings.Repeat(`"x",`, len(long))+"5]", `{"ethereum":"0x1","Ethereum":"0x2","--":"x"}`,
+			`{"ethereum":"0x1","solana":["x"],"sui":"0x1 "}`, `{"`+long+`":"`+long+`","solana":"`+long+`"}`,
+			"\"\\u0000\u202e\\n\"", `{"a":"\u200b","b":"\u00a0x"}`, `"N/A"`, `"null"`))
+	})
+}
