@@ -397,7 +397,7 @@ func otherFiles(files Files) []string {
 		return nil
 	}
 	return slices.DeleteFunc(l.list(), func(name string) bool {
-		return name[0] == '.' || name == InfoFile ||
+		return name[0] == '.' || name == shownName(files, InfoFile) ||
 			slices.ContainsFunc(rowFiles, func(f string) bool { return name == shownName(files, f) })
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -148,10 +149,12 @@ func (d *database) readQueries(dir string) error {
 func (d *database) String() string { return d.name }
 
 // begin makes the state that all queries see, and the form of times. Whatever
-// ends the builder ends the transaction soon, too.
+// ends the builder ends the transaction soon, too. It returns the types of arrays that the database
+// has beside PostgreSQL's own: of enums, domains and so on.
 const begin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL statement_timeout = %[1]d; SET LOCAL idle_in_transaction_session_timeout = %[1]d;
-SET LOCAL client_encoding = 'UTF8'; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'`
+SET LOCAL client_encoding = 'UTF8'; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO';
+SELECT typarray FROM pg_catalog.pg_type WHERE typarray >= 16384 AND typtype <> 'c'`
 
 // Files asks all queries. The feed's time is the present, taken before the
 // database is asked, unless there is a query for it.
@@ -171,8 +174,13 @@ func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error)
 	}
 	// The transaction has nothing to commit: it ends with the connection.
 	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, fmt.Sprintf(begin, d.timeout.Milliseconds())).ReadAll(); err != nil {
+	begun, err := conn.Exec(ctx, fmt.Sprintf(begin, d.timeout.Milliseconds())).ReadAll()
+	if err != nil {
 		return nil, err
+	}
+	t := types{pgtype.NewMap(), map[string]bool{}}
+	for _, row := range begun[len(begun)-1].Rows {
+		t.arrays[string(row[0])] = true
 	}
 	for _, name := range queryNames {
 		if d.queries[name] == "" {
@@ -184,7 +192,7 @@ func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error)
 			feed.Memory[file], err = readInfo(rows)
 		} else {
 			feed.Columns[file] = columnNames(rows)
-			feed.Memory[file], err = readLines(file, rows)
+			feed.Memory[file], err = t.readLines(file, rows)
 		}
 		if _, closeErr := rows.Close(); closeErr != nil {
 			err = closeErr // the reason why there were no more rows
@@ -226,7 +234,7 @@ func readInfo(rows *pgconn.ResultReader) ([]byte, error) {
 					column.Name)
 			}
 			if n == 0 && value != nil {
-				info[column.Name] = fieldValue(nil, column, value)
+				info[column.Name] = types{}.fieldValue(column, value)
 			}
 		}
 	}
@@ -236,8 +244,26 @@ func readInfo(rows *pgconn.ResultReader) ([]byte, error) {
 	return json.Marshal(info)
 }
 
+// types know which columns are arrays.
+type types struct {
+	own    *pgtype.Map
+	arrays map[string]bool // others, by OID
+}
+
+// isArray reports whether a column's type is an array.
+func (t types) isArray(c pgconn.FieldDescription) bool {
+	if t.own == nil {
+		return false
+	}
+	if known, ok := t.own.TypeForOID(c.DataTypeOID); ok {
+		_, array := known.Codec.(*pgtype.ArrayCodec)
+		return array
+	}
+	return t.arrays[strconv.FormatUint(uint64(c.DataTypeOID), 10)]
+}
+
 // readLines makes the lines of a feed's file of rows.
-func readLines(file string, rows *pgconn.ResultReader) ([]byte, error) {
+func (t types) readLines(file string, rows *pgconn.ResultReader) ([]byte, error) {
 	columns := rows.FieldDescriptions()
 	for _, c := range columns {
 		if c.DataTypeOID == pgtype.Float4OID || c.DataTypeOID == pgtype.Float8OID {
@@ -250,12 +276,11 @@ func readLines(file string, rows *pgconn.ResultReader) ([]byte, error) {
 		return nil, err
 	}
 	var out []byte
-	types := pgtype.NewMap()
 	values := make([][]byte, len(columns))
 	for rows.NextRow() {
 		for i, value := range rows.Values() {
 			if values[i] = nil; value != nil {
-				values[i] = fieldValue(types, columns[i], value)
+				values[i] = t.fieldValue(columns[i], value)
 			}
 		}
 		if out = table.AppendLine(out, values); len(out) > maxRows {
@@ -266,7 +291,7 @@ func readLines(file string, rows *pgconn.ResultReader) ([]byte, error) {
 }
 
 // fieldValue converts the text of a column's value to JSON.
-func fieldValue(types *pgtype.Map, c pgconn.FieldDescription, text []byte) []byte {
+func (t types) fieldValue(c pgconn.FieldDescription, text []byte) []byte {
 	switch {
 	case !utf8.Valid(text): // of a database without an encoding
 		return append(append([]byte{'"'}, text...), '"') // set aside for that
@@ -277,10 +302,10 @@ func fieldValue(types *pgtype.Map, c pgconn.FieldDescription, text []byte) []byt
 		}
 	case c.DataTypeOID == pgtype.TimestamptzOID: // 2026-11-21 10:05:31.5+00
 		text = bytes.Replace(bytes.Replace(text, []byte(" "), []byte("T"), 1), []byte("+00"), []byte("Z"), 1)
-	case bytes.HasPrefix(text, []byte("{")) && (c.Name == "members" || c.Name == "explorers"):
-		// Arrays of all types are written in the same way.
+	case t.isArray(c):
+		// Arrays of all types are written in the same way, some with their bounds.
 		var elements []*string
-		if types.Scan(pgtype.TextArrayOID, pgtype.TextFormatCode, text, &elements) == nil {
+		if t.own.Scan(pgtype.TextArrayOID, pgtype.TextFormatCode, text, &elements) == nil {
 			list := make([]string, 0, len(elements))
 			for _, e := range elements {
 				if e != nil {
