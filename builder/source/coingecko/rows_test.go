@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	prices "example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
 	"example.com/marketdata/internal/lab/must"
@@ -166,7 +167,7 @@ func TestRecordedDetails(t *testing.T) {
 
 // TestDigits: whatever a provider writes for a number is in the feed as it was
 // written, and becomes the number that it is, to the last digit that the field
-// takes; what is none, or too long, sets the row aside.
+// takes; a price that is none, or too long, sets the row aside.
 func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
 		return &market{
@@ -175,6 +176,34 @@ func TestDigits(t *testing.T) {
 				marketCap, volume)),
 		}
 	})
+}
+
+// TestVolumeInBitcoin: both factors may be texts; one that cannot be read gives none, with a warning, and
+// never the other factor (l2beat 2804, eliza 20504: the provider writes numbers as texts now and then).
+func TestVolumeInBitcoin(t *testing.T) {
+	for _, c := range []struct{ volume, price, want, warned string }{
+		{`"2.5"`, "90000", "225000", ""}, {"2.5", `"90000"`, "225000", ""}, {`"1e-1"`, `"0.5"`, "0.05", ""},
+		{`"N/A"`, "90000", "", "N/A * 90000"}, {"2.5", `"?"`, "", "2.5 * ?"}, {"null", "90000", "", ""},
+	} {
+		m := &market{
+			markets: provider.Rows(fmt.Appendf(nil,
+				`[{"id":"bitcoin","name":"Bitcoin","symbol":"btc","current_price":%s}]`, c.price)),
+			exchanges: provider.Rows(fmt.Appendf(nil, `[{"id":"x","name":"X","trade_volume_24h_btc":%s}]`, c.volume)),
+		}
+		f := provider.NewFeed(name, time.Unix(1, 0), nil)
+		m.Write(f)
+		feed, report := providertest.Read(t, f)
+		got, warned := "", ""
+		if v := feed.Exchanges[0].Market.Volume; v != nil {
+			got = string(prices.AppendDecimal(nil, *v, prices.MoneyDecimals))
+		}
+		for _, w := range report.Files[2].Warnings {
+			warned += strings.Trim(w.Value, `"`)
+		}
+		if got != c.want || warned != c.warned {
+			t.Errorf("%s of %s: %q, warned of %q", c.volume, c.price, got, warned)
+		}
+	}
 }
 
 // FuzzRows: no answer that passes for one makes anything panic or fail, and no
