@@ -167,7 +167,8 @@ func TestCSVWithoutAFeed(t *testing.T) {
 		}
 		src := must.Get(Open(t.Context(), "csv:"+path, nil))(t)
 		if _, err := src.Files(t.Context(), time.Time{}); err == nil ||
-			!strings.HasPrefix(err.Error(), "csv:"+path) || strings.Contains(err.Error(), "feed") || path == file && !strings.HasSuffix(err.Error(), filepath.Dir(file)) {
+			!strings.HasPrefix(err.Error(), "csv:"+path) || strings.Contains(err.Error(), "feed") ||
+			path == file && !strings.HasSuffix(err.Error(), filepath.Dir(file)) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
