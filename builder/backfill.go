@@ -202,9 +202,9 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 		return err
 	}
 	b.step(StepRead)
-	in, err := b.read(ctx, "feed "+newest.Name, newest.Files, prior, newest.Time)
+	in, err := b.read(ctx, newest.Files, prior, newest.Time)
 	if err != nil {
-		return err
+		return fmt.Errorf("feed %s: %w", newest.Name, err)
 	}
 	b.step(StepCompute)
 	result, err := b.compute(ctx, in, prior, last)

@@ -180,13 +180,13 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	}
 
 	b.step(StepRead)
-	files, err := b.Source.Files(ctx, t)
-	if err != nil {
-		return fmt.Errorf("feed: %w", err)
-	}
-	in, err := b.read(ctx, b.Source.String(), files, prior, t)
-	if err != nil {
+	var in *input
+	err = source.Use(ctx, b.Source, t, func(files source.Files) (err error) {
+		in, err = b.read(ctx, files, prior, t)
 		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", b.Source, err)
 	}
 	if head.Manifest != nil {
 		if in.isSnapshot(head) {
@@ -380,12 +380,11 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 }
 
 // read reads and reports the feed of the snapshot of time t, or of the feed's own time if t is
-// zero. name is the feed's in errors.
-func (b *build) read(ctx context.Context, name string, files source.Files, prior *ledger.Ledger, t time.Time,
-) (*input, error) {
+// zero.
+func (b *build) read(ctx context.Context, files source.Files, prior *ledger.Ledger, t time.Time) (*input, error) {
 	in, err := b.readFeed(ctx, files, prior, t, b.Progress)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	if in.t, err = snapshotTime(in.t); err != nil {
 		return nil, err

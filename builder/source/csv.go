@@ -246,7 +246,7 @@ func (r *csvReader) end() error {
 		return err
 	}
 	if info.Size() != r.was.Size() || !info.ModTime().Equal(r.was.ModTime()) {
-		return errors.New("the file changed while it was read: write a new folder, then point a symbolic link at it")
+		return ErrReplaced
 	}
 	return io.EOF
 }

@@ -179,7 +179,7 @@ func TestCSVWithoutAFeed(t *testing.T) {
 	f := must.Get(files.Open(t.Context(), AssetsFile))(t)
 	defer f.Close()
 	ok(t, os.WriteFile(filepath.Join(dir, "assets.csv"), []byte("key\na\nb"), 0o600))
-	if _, err := io.ReadAll(f); err == nil || !strings.Contains(err.Error(), "changed while it was read") {
+	if _, err := io.ReadAll(f); !errors.Is(err, ErrReplaced) {
 		t.Errorf("written to: %v", err)
 	}
 	if _, err := files.Open(t.Context(), ChainsFile); !errors.Is(err, fs.ErrNotExist) {

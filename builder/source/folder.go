@@ -27,7 +27,7 @@ func openFolder(_ context.Context, path string) (Source, error) {
 func (f folder) String() string { return "feed:" + string(f) }
 
 // Files follows symbolic links once. To replace a feed while a builder runs, write a new
-// folder and point the link at it.
+// folder and point the link at it, or see Write.
 func (f folder) Files(context.Context, time.Time) (Files, error) {
 	path, err := filepath.EvalSymlinks(string(f))
 	if err != nil {
@@ -94,7 +94,7 @@ func (m Memory) Open(_ context.Context, name string) (io.ReadCloser, error) {
 // half-written folder for a feed. It leaves other files in dir alone. progress, if not nil,
 // receives how much of a file has been written, in bytes; total is -1 if it is not known.
 func Write(ctx context.Context, dir string, files Files, progress func(file string, written, total int64)) error {
-	// Read before anything is touched: files may be those of dir itself.
+	// Read before anything is touched: a source that is no feed leaves dir as it is.
 	info, err := readInfoFile(ctx, files)
 	if err != nil {
 		return err
@@ -109,6 +109,9 @@ func Write(ctx context.Context, dir string, files Files, progress func(file stri
 		if err := copyFile(ctx, dir, name, files, progress); err != nil {
 			return fmt.Errorf("write feed: %s: %w", shownName(files, name), err)
 		}
+	}
+	if err := checkInfo(ctx, files, info); err != nil {
+		return fmt.Errorf("write feed: %w", err)
 	}
 	if err := durable.WriteFile(filepath.Join(dir, InfoFile), bytes.NewReader(info), 0o644); err != nil {
 		return fmt.Errorf("write feed: %w", err)

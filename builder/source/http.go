@@ -30,9 +30,7 @@ const (
 	// httpWait bounds the wait for the header of an answer.
 	httpWait = 30 * time.Second
 	// maxHTTPFile bounds a decompressed file, in bytes: some millions of assets.
-	maxHTTPFile = 1 << 30
-	// httpTries is how often a feed is read again if it is replaced meanwhile.
-	httpTries    = 3
+	maxHTTPFile  = 1 << 30
 	maxRedirects = 3
 )
 
@@ -147,27 +145,25 @@ func (f *httpFeed) Files(ctx context.Context, _ time.Time) (Files, error) {
 		files[name] = b
 		return err
 	}
-	for range httpTries {
-		if err := get(InfoFile, MaxLine); err != nil {
+	if err := get(InfoFile, MaxLine); err != nil {
+		return nil, err
+	}
+	before := files[InfoFile]
+	if before == nil {
+		return nil, fmt.Errorf("%s has no %s", f, InfoFile)
+	}
+	for _, name := range rowFiles {
+		if err := get(name, maxHTTPFile); err != nil {
 			return nil, err
-		}
-		before := files[InfoFile]
-		if before == nil {
-			return nil, fmt.Errorf("%s has no %s", f, InfoFile)
-		}
-		for _, name := range rowFiles {
-			if err := get(name, maxHTTPFile); err != nil {
-				return nil, err
-			}
-		}
-		if err := get(InfoFile, MaxLine); err != nil {
-			return nil, err
-		}
-		if bytes.Equal(before, files[InfoFile]) {
-			return files, nil
 		}
 	}
-	return nil, fmt.Errorf("%s was replaced %d times while it was read", f, httpTries)
+	if err := get(InfoFile, MaxLine); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(before, files[InfoFile]) {
+		return nil, fmt.Errorf("%s: %w", f, ErrReplaced)
+	}
+	return files, nil
 }
 
 // get returns a file; fs.ErrNotExist if it does not exist.

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -127,13 +128,18 @@ func TestHTTPReplaced(t *testing.T) {
 			s.files[InfoFile] += " "
 		}
 	}
-	files := must.Get(s.source(t, "").Files(t.Context(), time.Time{}))(t)
-	if got := content(t, files); !maps.Equal(got, s.files) {
-		t.Errorf("%q", got)
+	use := func() (got map[string]string, err error) {
+		err = Use(t.Context(), s.source(t, ""), time.Time{}, func(files Files) error {
+			got = content(t, files)
+			return nil
+		})
+		return got, err
+	}
+	if got, err := use(); err != nil || !maps.Equal(got, s.files) {
+		t.Errorf("%q, %v", got, err)
 	}
 	moves = 1000
-	if _, err := s.source(t, "").Files(t.Context(), time.Time{}); err == nil ||
-		!strings.Contains(err.Error(), "was replaced 3 times while it was read") || moves != 997 {
+	if _, err := use(); !errors.Is(err, ErrReplaced) || moves != 997 {
 		t.Errorf("%d moves: %v", 1000-moves, err)
 	}
 }

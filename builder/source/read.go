@@ -38,13 +38,17 @@ type ReadOptions struct {
 
 // Read reads a feed. It sets aside every row that FEED.md says cannot be used;
 // the report counts them and says why. An error means that there is no feed:
-// feed.json or assets.ndjson is missing, or a file cannot be read to its end. The report
+// feed.json or assets.ndjson is missing, or a file cannot be read to its end; or that
+// feed.json has changed since the first file was read, ErrReplaced. The report
 // beside an error is of what was read.
 // Rows without an id have ID 0 in the result, for the ledger to give them one.
 func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Report, error) {
 	feed := &market.Feed{}
-	var failed error
-	if feed.Database, feed.Time, failed = ReadInfo(ctx, files); failed != nil && !opts.GoOn {
+	info, failed := readInfoFile(ctx, files)
+	if failed == nil {
+		feed.Database, feed.Time, failed = parseInfo(files, info)
+	}
+	if failed != nil && !opts.GoOn {
 		return nil, &Report{}, failed
 	}
 	r := &reader{
@@ -66,6 +70,9 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 				break // without assets nothing that refers to them is right
 			}
 		}
+	}
+	if info != nil && ctx.Err() == nil {
+		failed = cmp.Or(checkInfo(ctx, files, info), failed)
 	}
 	r.unknownFiles()
 	r.settleContracts()
@@ -92,10 +99,16 @@ func ReadInfo(ctx context.Context, files Files) (database string, t time.Time, e
 	if err != nil {
 		return "", t, err
 	}
-	if database, t, err = parseInfo(info); err != nil {
-		return "", t, fmt.Errorf("%s: %w", shownName(files, InfoFile), err)
+	return parseInfo(files, info)
+}
+
+// checkInfo returns ErrReplaced if feed.json is no longer the same.
+func checkInfo(ctx context.Context, files Files, before []byte) error {
+	now, err := readInfoFile(ctx, files)
+	if errors.Is(err, errMissing) || err == nil && !bytes.Equal(now, before) {
+		return ErrReplaced
 	}
-	return database, t, nil
+	return err
 }
 
 var errMissing = errors.New("missing, and a feed must have it")
@@ -125,7 +138,12 @@ func readInfoFile(ctx context.Context, files Files) ([]byte, error) {
 }
 
 // parseInfo reads feed.json: format 1, a database and a time.
-func parseInfo(b []byte) (database string, t time.Time, err error) {
+func parseInfo(files Files, b []byte) (database string, t time.Time, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", shownName(files, InfoFile), err)
+		}
+	}()
 	const format, databaseField, timeField = 0, 1, 2
 	o := newObject("", 3, "format", "database", "time")
 	var r row

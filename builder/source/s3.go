@@ -34,8 +34,8 @@ func openS3(ctx context.Context, rest string) (Source, error) {
 
 func (o *objects) String() string { return o.name }
 
-// Files returns the objects as they are. To replace a feed while a builder runs, write
-// the next one under another prefix.
+// Files returns the objects as they are. To replace a feed while a builder runs, remove feed.json
+// first and write it last.
 func (o *objects) Files(context.Context, time.Time) (Files, error) { return o, nil }
 
 // Open fetches an object with one request, so that it cannot change meanwhile.

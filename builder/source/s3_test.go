@@ -39,6 +39,15 @@ func TestS3(t *testing.T) {
 	want, _ := mustRead(t, FS(sample), ReadOptions{})
 	same(t, *feed, *want)
 
+	prefix := must.Get(s3store.Open(server.URL("a/moving"), server.Options()))(t)
+	defer prefix.Close()
+	replaced(t, must.Get(Open(t.Context(), "feed+"+server.URL("a/moving"), nil))(t), func(n int) {
+		for name, text := range moving(n) {
+			ok(t, prefix.Delete(t.Context(), artifacts.MustKey(name)))
+			ok(t, prefix.Put(t.Context(), artifacts.MustKey(name), []byte(text)))
+		}
+	}, 1, 1000)
+
 	elsewhere := must.Get(Open(t.Context(), "feed+"+server.URL("a/nothing"), nil))(t)
 	nothing := must.Get(elsewhere.Files(t.Context(), time.Time{}))(t)
 	if _, _, err := Read(t.Context(), nothing, ReadOptions{}); err == nil ||

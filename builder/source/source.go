@@ -5,8 +5,10 @@
 // sources into a [market.Feed], so that every rule of FEED.md holds for all of them:
 //
 //	src, err := source.Open(ctx, "feed:/var/lib/market/feed", nil)
-//	files, err := src.Files(ctx, time.Time{})
-//	feed, report, err := source.Read(ctx, files, source.ReadOptions{})
+//	err = source.Use(ctx, src, time.Time{}, func(files source.Files) (err error) {
+//		feed, report, err = source.Read(ctx, files, source.ReadOptions{})
+//		return err
+//	})
 //
 // Read sets aside a row that cannot be used, and the report says why; an error of Read
 // means that there is no feed. Reading is one pass, which keeps the accepted rows, one
@@ -15,6 +17,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -97,6 +100,40 @@ type Source interface {
 	Files(ctx context.Context, t time.Time) (Files, error)
 	// String names the source for logs, without credentials.
 	String() string
+}
+
+// ErrReplaced says that files of two states of a feed were read. Use reads them again.
+var ErrReplaced = errors.New("the feed was replaced while it was read: remove feed.json before the other files " +
+	"change and write it last, or point a symbolic link at a new folder")
+
+const (
+	maxReads  = 3           // of a feed that is replaced while it is read
+	rereadGap = time.Second // which a writer gets to end
+)
+
+// Use calls read with the files of src for the moment t. If the feed is replaced meanwhile, so that
+// Files or read returns ErrReplaced, Use asks for the files again: it reads them three times at most.
+func Use(ctx context.Context, src Source, t time.Time, read func(Files) error) error {
+	replaced := false
+	for n := 1; ; n++ {
+		files, err := src.Files(ctx, t)
+		if err == nil {
+			err = read(files)
+		}
+		// Once a feed changes, a missing file is as good as a changed one: its writer is at work.
+		replaced = replaced || errors.Is(err, ErrReplaced)
+		if err == nil || !replaced {
+			return err
+		}
+		if n == maxReads {
+			return fmt.Errorf("read %d times: %w", n, err)
+		}
+		select {
+		case <-time.After(rereadGap):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // Opener opens a source of one scheme; rest is the part of its name after the colon.

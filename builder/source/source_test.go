@@ -3,16 +3,20 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"example.com/marketdata/builder/market"
 	"example.com/marketdata/internal/durable"
 	"example.com/marketdata/internal/lab/must"
 )
@@ -131,11 +135,86 @@ func TestWrite(t *testing.T) {
 			t.Errorf("the folder holds %v, %v", entries, err)
 		}
 	}
-	// A folder may be written over itself.
-	writeFeed(t, dir, FS(os.DirFS(dir)))
-	if got := content(t, FS(os.DirFS(dir))); len(got) != 4 || got[InfoFile] != testInfo {
-		t.Errorf("over itself: %q", got)
+}
+
+// moving is the n-th state of a feed: its time, asset and price all say n.
+func moving(n int) map[string]string {
+	return map[string]string{
+		InfoFile:   fmt.Sprintf(`{"format":1,"database":"db","time":"2026-01-31T12:%02d:00Z"}`, n),
+		AssetsFile: fmt.Sprintf(`{"key":"a","id":%d,"name":"A","symbol":"A","slug":"a"}`, n),
+		QuotesFile: fmt.Sprintf(`{"key":"a","price":%d}`, n),
 	}
+}
+
+// replaced reads a feed that write replaces by its next state between assets and quotes, as often as moves
+// says: the assets of one state never meet the quotes of another (report, D11).
+func replaced(t *testing.T, src Source, write func(n int), moves ...int) {
+	t.Helper()
+	for _, moves := range moves {
+		n, reads := 1, 0
+		write(n)
+		var feed *market.Feed
+		err := Use(t.Context(), src, time.Time{}, func(files Files) (err error) {
+			reads++
+			feed, _, err = Read(t.Context(), files, ReadOptions{Progress: func(file string, _, _ int64) {
+				if file == AssetsFile && n == reads && n <= moves {
+					n++
+					write(n)
+				}
+			}})
+			return err
+		})
+		switch {
+		case moves >= maxReads:
+			if !errors.Is(err, ErrReplaced) || !strings.Contains(err.Error(), "read 3 times") || reads != maxReads {
+				t.Errorf("always replaced: %d reads, %v", reads, err)
+			}
+		case err != nil || reads != moves+1 || feed.Time.Minute() != n || feed.Assets[0].ID != uint64(n) ||
+			feed.Quotes[0].Price != decimal(t, strconv.Itoa(n), market.PriceDecimals):
+			t.Errorf("replaced %d times: %d reads, %+v, %v", moves, reads, feed, err)
+		}
+	}
+}
+
+func TestReplaced(t *testing.T) {
+	put := func(t *testing.T, path, text string, n int) {
+		at := time.Date(2026, 1, 31, 12, n, 0, 0, time.UTC)
+		ok(t, errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, at, at)))
+	}
+	synctest.Test(t, func(t *testing.T) { // for its clock: nobody waits
+		dir := t.TempDir()
+		replaced(t, folder(dir), func(n int) {
+			for name, text := range moving(n) {
+				put(t, filepath.Join(dir, name), text, n)
+			}
+		}, 0, 1, 2, 1000)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		replaced(t, csvFolder{folder(dir)}, func(n int) {
+			put(t, filepath.Join(dir, "assets.csv"), fmt.Sprintf("key,id,name,symbol,slug\na,%d,A,A,a\n", n), n)
+			put(t, filepath.Join(dir, "quotes.csv"), fmt.Sprintf("key,price\na,%d\n", n), n)
+		}, 0, 1, 2, 1000)
+	})
+	// A writer in Write's order: feed.json is missing while the others change.
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		writeFeed(t, dir, FS(testFeed()))
+		reads := 0
+		ok(t, Use(t.Context(), folder(dir), time.Time{}, func(files Files) error {
+			reads++
+			_, _, err := Read(t.Context(), files, ReadOptions{Progress: func(file string, _, _ int64) {
+				if reads == 1 && file == AssetsFile {
+					_ = os.Remove(filepath.Join(dir, InfoFile))
+					time.AfterFunc(3*rereadGap/2, func() { put(t, filepath.Join(dir, InfoFile), testInfo, 0) })
+				}
+			}})
+			return err
+		}))
+		if reads != 3 {
+			t.Errorf("%d reads", reads)
+		}
+	})
 }
 
 // TestWriteThatFails leaves nothing that could be taken for a feed.

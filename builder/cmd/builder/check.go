@@ -64,12 +64,14 @@ func (c *checkCmd) Run(e *env) error {
 }
 
 func (r *checkReport) read(e *env, src source.Source, p *progress) error {
-	files, err := src.Files(e.ctx, time.Time{})
-	if err != nil {
+	var rows *source.Report
+	err := source.Use(e.ctx, src, time.Time{}, func(files source.Files) (err error) {
+		r.feedReport, rows, err = e.readFeed(files, p)
+		return err
+	})
+	if rows == nil {
 		return err
 	}
-	report, rows, err := e.readFeed(files, p)
-	r.feedReport = report
 	for _, f := range rows.Files {
 		for _, row := range f.Rejections {
 			r.Problems = append(r.Problems, problem{setAside, row})

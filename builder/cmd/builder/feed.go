@@ -28,18 +28,17 @@ func (c *feedCmd) Run(e *env) error {
 	var report *feedReport
 	p := e.progress()
 	err = newFolder(c.Out, func(hidden string) error {
-		files, err := src.Files(e.ctx, c.Time.Time)
-		if err != nil {
+		return source.Use(e.ctx, src, c.Time.Time, func(files source.Files) error {
+			err := source.Write(e.ctx, hidden, files, p.file("write "))
+			if err != nil {
+				return fmt.Errorf("%s: %w", src, err)
+			}
+			report, _, err = e.readFeed(source.FS(os.DirFS(hidden)), p)
+			if live, ok := files.(source.Provenance); err == nil && ok {
+				report.Parts = live.Parts()
+			}
 			return err
-		}
-		if err := source.Write(e.ctx, hidden, files, p.file("write ")); err != nil {
-			return fmt.Errorf("%s: %w", src, err)
-		}
-		report, _, err = e.readFeed(source.FS(os.DirFS(hidden)), p)
-		if live, ok := files.(source.Provenance); err == nil && ok {
-			report.Parts = live.Parts()
-		}
-		return err
+		})
 	})
 	p.close()
 	if err != nil {
