@@ -71,6 +71,14 @@ type Clock interface {
 	ClockSkew() (skew time.Duration, known bool)
 }
 
+// SkewOf returns the ClockSkew of a Clock, and for any other reader that it is not known.
+func SkewOf(r ObjectReader) (skew time.Duration, known bool) {
+	if c, ok := r.(Clock); ok {
+		return c.ClockSkew()
+	}
+	return 0, false
+}
+
 // Objects holds immutable objects.
 type Objects interface {
 	ObjectReader

@@ -87,7 +87,8 @@ type Config struct {
 	Log    *slog.Logger
 	// Progress may be nil.
 	Progress Progress
-	// Now is the clock of the pointer's Published field; nil: time.Now.
+	// Now is this machine's clock, for the pointer's Published field and the guard rail "ahead";
+	// nil: time.Now.
 	Now func() time.Time
 }
 
@@ -181,12 +182,14 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 
 	b.step(StepRead)
 	var in *input
+	name := "feed"
 	err = source.Use(ctx, b.Source, t, func(files source.Files) (err error) {
+		name = b.Source.String()
 		in, err = b.read(ctx, files, prior, t)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", b.Source, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if head.Manifest != nil {
 		if in.isSnapshot(head) {
@@ -308,10 +311,6 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 		if errors.As(err, &lost) && in.isSnapshot(lost.Head) {
 			b.report.Leave(lost.Head, "another builder published the same snapshot first")
 			return nil
-		}
-		if err == nil && b.ahead(in.t) { // FEED.md, "Figures", allows any T, but this one is hardly meant
-			b.Log.Warn("the snapshot's time lies in the future: until then no build of the present is published;"+
-				" builder rollback takes it back", "snapshot", publish.Stamp(in.t))
 		}
 		return err
 	})
@@ -459,7 +458,7 @@ func (in *input) isSnapshot(head *publish.Head) bool {
 // mayFollow refuses a time that is not later than the head's, or was withdrawn.
 func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	switch last := head.Manifest.Time; {
-	case t.Before(last) && b.ahead(last):
+	case t.Before(last) && Ahead(last, b.clock()) != nil:
 		return fmt.Errorf("snapshot %s: %w, %s, which lies in the future; builder rollback takes it back",
 			publish.Stamp(t), ErrOlder, publish.Stamp(last))
 	case t.Before(last):
@@ -477,8 +476,11 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	return nil
 }
 
-// ahead reports whether t is more than one step ahead of the clock.
-func (b *build) ahead(t time.Time) bool { return t.Sub(b.Now()) > artifacts.Step }
+// clock returns the store's time where its answers tell it, else this machine's.
+func (b *build) clock() time.Time {
+	skew, _ := artifacts.SkewOf(b.Store)
+	return b.Now().Add(-skew)
+}
 
 // guard checks the feed against the guard rails. last is the snapshot before, nil if there is
 // none. If that is damaged, guard skips the comparison and reports it, since a new snapshot is
@@ -487,6 +489,9 @@ func (b *build) guard(ctx context.Context, in *input, last *lastSnapshot) error 
 	stops, err := b.Guards.check(ctx, in, last)
 	if err != nil && !artifacts.IsDamage(err) {
 		return err
+	}
+	if err := Ahead(in.t, b.clock()); err != nil {
+		stops = append(stops, err)
 	}
 	if left := slices.DeleteFunc(slices.Clone(stops), b.Guards.overrides); len(left) > 0 {
 		return errors.Join(left...)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
@@ -96,6 +97,7 @@ type Rule string
 // The rules, as FEED.md, "Guard rails", names them.
 const (
 	ruleBadRows  Rule = "bad rows"
+	ruleAhead    Rule = "ahead"
 	ruleStale    Rule = "stale"
 	ruleShrink   Rule = "shrink"
 	ruleMoves    Rule = "moves"
@@ -108,7 +110,8 @@ const (
 )
 
 var rules = []Rule{
-	ruleBadRows, ruleStale, ruleShrink, ruleMoves, ruleMedian, ruleCaps, ruleVolumes, ruleCapsLost, ruleRenamed,
+	ruleBadRows, ruleAhead, ruleStale, ruleShrink, ruleMoves, ruleMedian, ruleCaps, ruleVolumes, ruleCapsLost,
+	ruleRenamed,
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler: the name, with spaces or hyphens.
@@ -138,7 +141,7 @@ type Guards struct {
 	MaxCapLoss    Share         `default:"20%" help:"Stop when more of the assets with a market cap have none now."`
 	MaxRename     Share         `default:"20%" help:"Stop when more of the assets changed name, symbol or slug."`
 	MaxDataAge    time.Duration `default:"6h" help:"Stop when the newest price of a live source is older than this at the snapshot's time; of the first snapshot, too."`
-	Allow         []Rule        `placeholder:"RULE" help:"Publish whatever these rules say, by their names: bad-rows, stale, shrink, moves, median, caps, volumes, caps-lost, renamed."`
+	Allow         []Rule        `placeholder:"RULE" help:"Publish whatever these rules say, by their names: bad-rows, ahead, stale, shrink, moves, median, caps, volumes, caps-lost, renamed."`
 	Force         bool          `help:"Publish whatever these limits say, and without any asset or quote, too."`
 }
 
@@ -187,7 +190,7 @@ func stop(rule Rule, such []string, flag, format string, args ...any) error {
 		figures += "; such as " + strings.Join(such, ", ")
 	}
 	if rule != ruleEmpty {
-		flag += "; if it is right, --allow " + rule.flag() + " lets it pass"
+		flag = strings.TrimPrefix(flag+"; if it is right, --allow "+rule.flag()+" lets it pass", "; ")
 	}
 	return &stopError{rule, fmt.Sprintf("%s (%s)", figures, flag)}
 }
@@ -238,6 +241,16 @@ func (g *Guards) badRows(r *source.Report) (stops []error) {
 		}
 	}
 	return stops
+}
+
+// Ahead returns an ErrGuard if t, the time of a snapshot, is more than ten minutes past the clock. Once it
+// were published, no build of the present would be; and without a snapshot before, nothing to roll back to.
+func Ahead(t, now time.Time) error {
+	if t.Sub(now) <= artifacts.Step {
+		return nil
+	}
+	return stop(ruleAhead, nil, "", "the snapshot's time, %s, is %v past the clock, %s; more than %v",
+		publish.Stamp(t), t.Sub(now).Round(time.Second), publish.Stamp(now), artifacts.Step)
 }
 
 func (g *Guards) empty(f *market.Feed) (stops []error) {

@@ -573,3 +573,60 @@ func rowsFeed(rows []map[string]json.RawMessage) source.Files {
 		source.AssetsFile: {Data: []byte(assets.String())}, source.QuotesFile: {Data: []byte(quotes.String())},
 	})
 }
+
+// skewed is a store whose answers say how far this machine's clock is ahead.
+type skewed struct {
+	artifacts.Store
+	by time.Duration
+}
+
+func (s skewed) ClockSkew() (time.Duration, bool) { return s.by, true }
+
+// TestAhead: the report's input is a feed of the next year (D7); the others are a wrong --time and a
+// machine whose clock is wrong. None gets into an empty store, or onto a snapshot, unless it is allowed.
+func TestAhead(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	now := epoch.Add(3 * time.Minute)
+	for _, c := range []struct {
+		name string
+		feed time.Duration // its time, from epoch
+		time time.Duration // --time, likewise; 0: none
+		skew time.Duration
+		stop bool
+	}{
+		{"a feed of the next year", year, 0, 0, true},
+		{"a wrong --time", 0, year, 0, true},
+		{"just more than ten minutes", 20 * time.Minute, 0, 0, true},
+		{"within ten minutes", 19 * time.Minute, 0, 0, false},
+		{"by the store's clock", 10 * time.Minute, 0, time.Hour, true},
+		{"this clock is behind", 70 * time.Minute, 0, -time.Hour, false},
+		{"the past", -year, -2 * year, 0, false},
+	} {
+		for _, first := range []bool{true, false} {
+			s := memstore.New()
+			if !first {
+				mustBuild(t, s, world{Assets: 10, At: epoch.Add(-3 * year)})
+			}
+			build := func(allow ...Rule) (*Report, error) {
+				cfg := config(skewed{s, c.skew}, world{Assets: 10, At: epoch.Add(c.feed)})
+				cfg.Now, cfg.Guards.Allow = func() time.Time { return now }, allow
+				var at time.Time
+				if c.time != 0 {
+					at = epoch.Add(c.time)
+				}
+				return must.Get(New(cfg))(t).Build(t.Context(), at)
+			}
+			r, err := build()
+			if stop, _ := errors.AsType[*stopError](err); r.Published == c.stop || c.stop &&
+				(stop == nil || stop.rule != ruleAhead || !errors.Is(err, ErrGuard)) {
+				t.Errorf("%s, first %v: published %v, %v", c.name, first, r.Published, err)
+			}
+			if c.stop && first && head(t, s).Manifest != nil {
+				t.Errorf("%s: something is published", c.name)
+			}
+			if r, err := build(ruleAhead); err != nil || len(r.Forced) != map[bool]int{true: 1}[c.stop] {
+				t.Errorf("%s, allowed: %+v, %v", c.name, r, err)
+			}
+		}
+	}
+}

@@ -72,10 +72,7 @@ const maxSkew = 10 * time.Second
 
 // clockSkew returns how far this machine's clock is ahead of the store's.
 func (e *Edge) clockSkew() (skew time.Duration, known bool) {
-	if c, ok := e.cfg.Reader.(artifacts.Clock); ok {
-		return c.ClockSkew()
-	}
-	return 0, false
+	return artifacts.SkewOf(e.cfg.Reader)
 }
 
 // dirTooSmall says so where the cache folder has a bound.

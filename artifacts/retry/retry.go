@@ -136,6 +136,9 @@ type store struct {
 	inner artifacts.Store
 }
 
+// ClockSkew implements artifacts.Clock.
+func (s *store) ClockSkew() (time.Duration, bool) { return artifacts.SkewOf(s.inner) }
+
 func (s *store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	return s.do(ctx, "put", key.String(), func() error { return s.inner.Put(ctx, key, data) })
 }

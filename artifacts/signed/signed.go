@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"example.com/marketdata/artifacts"
 )
@@ -116,6 +117,9 @@ func (s store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Ver
 	}
 	return s.reader.GetIf(ctx, key, known, limit)
 }
+
+// ClockSkew implements artifacts.Clock.
+func (s store) ClockSkew() (time.Duration, bool) { return artifacts.SkewOf(s.Store) }
 
 // Put asks whether the store is signed before the first object, so that a build
 // ends before its work and not behind it.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/logs"
@@ -71,6 +73,9 @@ func (r *checkReport) read(e *env, src source.Source, p *progress) error {
 	})
 	if rows == nil {
 		return err
+	}
+	if err == nil {
+		err = builder.Ahead(r.at.Truncate(artifacts.Step), time.Now())
 	}
 	for _, f := range rows.Files {
 		for _, row := range f.Rejections {

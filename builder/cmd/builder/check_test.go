@@ -11,7 +11,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/gen"
 	"example.com/marketdata/internal/lab/must"
@@ -140,6 +142,29 @@ func TestCheckLikeBuild(t *testing.T) {
 	})
 	if clean == 0 {
 		t.Error("no feed without problems")
+	}
+}
+
+// TestCheckAhead: check shows, and a first build stops, a feed whose time is a year ahead (report, D7), just
+// more than ten minutes, and a typing error of a millennium; the same feed on time is ready.
+func TestCheckAhead(t *testing.T) {
+	const stop = "guard rail: ahead: the snapshot's time, "
+	now := time.Now().Truncate(artifacts.Step)
+	for _, at := range []time.Time{
+		now.AddDate(1, 0, 0), now.Add(2*artifacts.Step + time.Second), now.AddDate(1000, 0, 0),
+	} {
+		dir := t.TempDir()
+		files := maps.Clone(sound)
+		files["feed.json"] = fmt.Sprintf(`{"format":1,"database":"mine","time":%q}`, at.Format(time.RFC3339))
+		writeFeed(t, dir, files)
+		snapshot := at.Truncate(artifacts.Step).UTC().Format(time.RFC3339)
+		wants(t, cmdline.Failed, stop+snapshot, "check", "--source", "feed:"+dir)
+		checkLikeBuild(t, "feed:"+dir, dir)
+		wants(t, cmdline.Failed, stop, "build", "--source", "feed:"+dir, "--store", "file:"+dir+"/store")
+		done(t, "build", "--source", "feed:"+dir, "--store", "file:"+dir+"/store", "--allow", "ahead")
+		files["feed.json"] = strings.Replace(files["feed.json"], at.Format(time.RFC3339), now.Format(time.RFC3339), 1)
+		writeFeed(t, dir, files)
+		wants(t, cmdline.Done, "ready: 2 assets, 1 quote", "check", "--source", "feed:"+dir)
 	}
 }
 

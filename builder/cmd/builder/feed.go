@@ -94,6 +94,7 @@ type feedReport struct {
 	Folder   string `json:"folder,omitempty"`
 	Database string `json:"database,omitempty"`
 	Time     string `json:"time,omitempty"`
+	at       time.Time
 	// Counts are the rows that a build would accept, by collection; Rejected those that
 	// it would set aside, by file; Rejections the first of these; Warned what it would ignore.
 	Counts     map[string]int `json:"counts"`
@@ -119,7 +120,8 @@ func (e *env) readFeed(files source.Files, p *progress) (*feedReport, *source.Re
 	})
 	r := newFeedReport()
 	if err == nil {
-		r.Database, r.Time = feed.Database, feed.Time.UTC().Format(time.RFC3339)
+		r.Database, r.at = feed.Database, feed.Time.UTC()
+		r.Time = r.at.Format(time.RFC3339)
 	}
 	r.Parts = rows.Parts
 	for _, f := range rows.Files {

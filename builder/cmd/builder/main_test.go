@@ -498,7 +498,7 @@ func TestRunStops(t *testing.T) {
 func TestAllowNames(t *testing.T) {
 	r := command(t, "build", "--source", simulated, "--store", "file:"+t.TempDir(), "--allow", "caps-lost,move")
 	if r.status != cmdline.Usage ||
-		!strings.Contains(r.stderr, "bad-rows, stale, shrink, moves, median, caps, volumes, caps-lost, renamed") {
+		!strings.Contains(r.stderr, "bad-rows, ahead, stale, shrink, moves, median, caps, volumes, caps-lost, renamed") {
 		t.Errorf("status %d, %s", r.status, r.stderr)
 	}
 }
