@@ -126,6 +126,16 @@ func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
 	return b.run(func(run *build) error { return run.build(ctx, t) })
 }
 
+// BuildMark is Build at a ten-minute mark, for a Loop: the snapshot's time is the mark if the feed's is
+// less than ten minutes before it, or later (FEED.md, "Figures"). An older feed's time is rounded down.
+// If the feed stands still, the published snapshot stays, which the report says.
+func (b *Builder) BuildMark(ctx context.Context, mark time.Time) (*Report, error) {
+	return b.run(func(run *build) error {
+		run.mark = mark
+		return run.build(ctx, time.Time{})
+	})
+}
+
 // run reports a build and how long it took.
 func (b *Builder) run(do func(*build) error) (*Report, error) {
 	run := &build{Builder: b, report: newReport()}
@@ -143,7 +153,8 @@ func (b *Builder) run(do func(*build) error) (*Report, error) {
 type build struct {
 	*Builder
 	report  *Report
-	scratch *scratch // the ledgers of a backfill's earlier feeds; else nil
+	scratch *scratch  // the ledgers of a backfill's earlier feeds; else nil
+	mark    time.Time // of BuildMark; else zero
 
 	current string // the step that runs, since
 	since   time.Time
@@ -192,6 +203,11 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if head.Manifest != nil {
+		if b.standsStill(head, in.t) {
+			b.Log.Warn("the feed stands still: nothing is published", "feed", in.feed.Time, "mark", b.mark)
+			b.report.Leave(head, "the feed stands still: its time is "+in.feed.Time.UTC().Format(time.RFC3339))
+			return nil
+		}
 		if in.isSnapshot(head) {
 			b.report.Leave(head, "this snapshot is published already")
 			return nil
@@ -379,11 +395,14 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 }
 
 // read reads and reports the feed of the snapshot of time t, or of the feed's own time if t is
-// zero.
+// zero, or of b.mark.
 func (b *build) read(ctx context.Context, files source.Files, prior *ledger.Ledger, t time.Time) (*input, error) {
 	in, err := b.readFeed(ctx, files, prior, t, b.Progress)
 	if err != nil {
 		return nil, err
+	}
+	if !b.mark.IsZero() && b.mark.Sub(in.t) < artifacts.Step {
+		in.t = b.mark
 	}
 	if in.t, err = snapshotTime(in.t); err != nil {
 		return nil, err
@@ -453,6 +472,13 @@ func global(r *market.Result) artifacts.Global {
 // isSnapshot reports whether the head was built from this input.
 func (in *input) isSnapshot(head *publish.Head) bool {
 	return head.Manifest != nil && head.Manifest.Time.Equal(in.t) && head.Manifest.Input == in.digest
+}
+
+// standsStill reports whether the feed of time t, for a mark, is the head's or the one before: a feed
+// that is published at a mark is less than a step older. A feed that goes back further is another one.
+func (b *build) standsStill(head *publish.Head, t time.Time) bool {
+	last := head.Manifest.Time
+	return t.Before(b.mark) && !t.After(last) && last.Sub(t) <= artifacts.Step
 }
 
 // mayFollow refuses a time that is not later than the head's, or was withdrawn.

@@ -66,7 +66,7 @@ func (f *fleet) start() *leased {
 	b := must.Get(New(config(s, p)))(f.t)
 	nothing := func(context.Context) error { return nil }
 	loop := &Loop{
-		Build: func(ctx context.Context) error { _, err := b.Build(ctx, time.Time{}); return err },
+		Build: func(ctx context.Context, mark time.Time) error { _, err := b.BuildMark(ctx, mark); return err },
 		Published: func(ctx context.Context) (time.Time, error) {
 			h, err := publish.ReadHead(ctx, s)
 			if err != nil || h.Pointer == nil {

@@ -10,7 +10,8 @@ import (
 
 // Report is what a build or a rollback did (FEED.md, "Commands").
 type Report struct {
-	// SnapshotTime is T; empty if the build failed before it was known.
+	// SnapshotTime is T, or the time of the published snapshot that stays; empty if the build failed
+	// before it was known.
 	SnapshotTime string `json:"snapshot_time"`
 	// Published is false if the store is unchanged. Reason then says why that is no failure;
 	// failures are the error beside the report.
@@ -91,6 +92,7 @@ func (r *Report) of(m *artifacts.Manifest) {
 // Leave reports that the published snapshot stays, with the reason.
 func (r *Report) Leave(head *publish.Head, reason string) *Report {
 	r.Published, r.Reason, r.Sequence = false, reason, head.Pointer.Sequence
+	r.SnapshotTime = publish.Stamp(head.Manifest.Time)
 	return r
 }
 

@@ -14,9 +14,9 @@ import (
 // Loop runs a build at every ten-minute mark, and the change job and gc on schedules of their own.
 // Each job runs once at a time; a failed job is logged and does not end the loop.
 type Loop struct {
-	// Build makes one snapshot. It is retried with backoff until the next mark, unless its error
-	// says that this cannot help.
-	Build func(ctx context.Context) error
+	// Build makes the snapshot of a mark. It is retried with backoff until the next mark, unless its
+	// error says that this cannot help.
+	Build func(ctx context.Context, mark time.Time) error
 	// Published returns the time of the published snapshot, zero without one. It tells whether the
 	// mark before the start was missed.
 	Published func(ctx context.Context) (time.Time, error)
@@ -76,7 +76,7 @@ func (l *Loop) build(ctx context.Context, mark time.Time) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = 2*time.Second, 2, time.Minute
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := l.Build(ctx)
+		err := l.Build(ctx, mark)
 		if isFinal(err) {
 			err = backoff.Permanent(err)
 		}

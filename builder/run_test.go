@@ -38,6 +38,8 @@ func (d *diary) note(what string) {
 	d.entries = append(d.entries, fmt.Sprintf("%s %s", time.Since(d.start).Round(time.Second), what))
 }
 
+func (d *diary) build(context.Context, time.Time) error { d.note("build"); return nil }
+
 func (d *diary) of(what string) (at []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,7 +59,7 @@ func (d *diary) loop() *Loop {
 		return func(context.Context) error { d.note(name); return nil }
 	}
 	return &Loop{
-		Build: job("build"), Change: job("change"), Collect: job("collect"),
+		Build: d.build, Change: job("change"), Collect: job("collect"),
 		ChangeEvery: 5 * time.Minute, CollectEvery: time.Hour,
 		Published: func(context.Context) (time.Time, error) { return time.Time{}, nil }, Log: discard,
 	}
@@ -147,7 +149,7 @@ func TestRunRetry(t *testing.T) {
 				d := newDiary()
 				l := d.loop()
 				fails := c.fails
-				l.Build = func(context.Context) error {
+				l.Build = func(context.Context, time.Time) error {
 					d.note("build")
 					if fails--; fails >= 0 {
 						return c.err
@@ -175,7 +177,7 @@ func TestRunSlow(t *testing.T) {
 		d := newDiary()
 		l := d.loop()
 		running := 0
-		l.Build = func(ctx context.Context) error {
+		l.Build = func(ctx context.Context, _ time.Time) error {
 			if running++; running > 1 {
 				t.Error("two builds at a time")
 			}
@@ -214,7 +216,7 @@ func TestRunStop(t *testing.T) {
 	nothing := func(context.Context) error { return nil }
 	var built error
 	l := &Loop{
-		Build:  func(ctx context.Context) error { _, built = b.Build(ctx, time.Time{}); return built },
+		Build:  func(ctx context.Context, mark time.Time) error { _, built = b.BuildMark(ctx, mark); return built },
 		Change: nothing, ChangeEvery: time.Minute, Collect: nothing, CollectEvery: time.Hour, Log: discard,
 		Published: func(context.Context) (time.Time, error) { return before.Time, nil },
 	}

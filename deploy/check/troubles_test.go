@@ -395,6 +395,7 @@ var troubles = []trouble{
 			return nil
 		},
 		alerts: []string{"BuilderFeedOld", "EdgeSnapshotOld", "EdgesAllOld"},
+		shows:  "the feed stands still",
 		pages: map[string]string{
 			"BuilderFeedOld": "the feed's own time stands still", "EdgesAllOld": "the feed's own time stands still"},
 	},

@@ -276,9 +276,9 @@ func (c *runCmd) Run(e *env) error {
 	}
 	loop := &builder.Loop{
 		Log: e.log, ChangeEvery: c.ChangeEvery, CollectEvery: c.GCEvery,
-		Build: func(ctx context.Context) error {
+		Build: func(ctx context.Context, mark time.Time) error {
 			defer renew(ctx)
-			r, err := b.Build(ctx, time.Time{})
+			r, err := b.BuildMark(ctx, mark)
 			counts.Built(r, err)
 			if err == nil {
 				c.remember(e, b.Store)

@@ -719,7 +719,7 @@ func TestMonth(t *testing.T) {
 						}
 						ctx, cancel := context.WithCancel(t.Context())
 						loop := builder.Loop{
-							Build: func(ctx context.Context) error {
+							Build: func(ctx context.Context, _ time.Time) error {
 								_, err := src.Files(ctx, time.Time{})
 								if err == nil && day%5 == 4 {
 									err = builder.ErrGuard
