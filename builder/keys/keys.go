@@ -224,33 +224,6 @@ func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// restoreStep is added to the number of a restored set, so that it is above the numbers
-// that edges have seen since the copy was made.
-const restoreStep = 1000
-
-// Restore replaces a key set that was lost by a copy, with a number above seen, the highest that
-// edges are known to have seen, and returns its keys. It refuses if another set exists, and a copy
-// of another store's. Keys that were revoked since the copy was made are in force again.
-func (r *Registry) Restore(ctx context.Context, copied *artifacts.KeySet, seen uint64) (int, error) {
-	err := r.update(ctx, true, func(set *artifacts.KeySet) (bool, error) {
-		same := slices.EqualFunc(set.Keys, copied.Keys, func(a, b artifacts.KeyEntry) bool { return a.Hash == b.Hash })
-		switch {
-		case set.Number > max(copied.Number, seen) && same:
-			return true, nil
-		case set.Number > 0 && !same:
-			return false, errors.New("a key set is there: builder restore --keys-from-backup replaces it")
-		case set.Number == 0:
-			*set = *copied
-		}
-		set.Number = min(max(set.Number, seen)+restoreStep, artifacts.MaxNumber-1)
-		return false, nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("restore keys: %w", err)
-	}
-	return len(copied.Keys), nil
-}
-
 // Rotate makes a key with the name, the limits and the expiry of the key id, and lets
 // that key expire after overlap, which is 0 or more. It refuses a key that is out of
 // force. It also refuses one that expires within the overlap: it was rotated already, or

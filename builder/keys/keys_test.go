@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -595,29 +596,79 @@ func TestFullSet(t *testing.T) {
 	}
 }
 
-// TestRestore loses the key set again and again. However old the copy is, the restored set goes on
-// above what edges have seen, once that is said; another set stays as it is.
+// TestRestore loses the key set again and again. However old the copies are, the restored set goes
+// on above what edges have seen, once that is said; a newer set in the store stays.
 func TestRestore(t *testing.T) {
 	store := memstore.New()
 	r, _ := newRegistry(store)
 	mustCreate(t, r, board)
-	copied := stored(t, store)
-	seen := copied.Number
+	copies := []*artifacts.KeySet{stored(t, store)}
 	for round := range 3 {
 		other := mustCreate(t, r, board)
-		seen = max(seen, stored(t, store).Number)
-		if _, err := r.Restore(t.Context(), copied, seen); err == nil || stored(t, store).Find(other.ID) == nil {
-			t.Fatalf("round %d: another set was replaced: %v", round, err)
+		newer := stored(t, store)
+		if set := must.Get(r.Restore(t.Context(), copies, 0))(t); set.Number != newer.Number ||
+			stored(t, store).Number != newer.Number {
+			t.Fatalf("round %d: a newer set was replaced by %+v", round, set)
 		}
 		ok(t, store.Delete(t.Context(), artifacts.KeysKey))
-		for _, known := range []uint64{0, seen, seen, 0} { // unknown at first
-			n := must.Get(r.Restore(t.Context(), copied, known))(t)
-			if set := stored(t, store); n != 1 || set.Find(copied.Keys[0].ID) == nil ||
-				set.Number <= max(known, copied.Number) {
-				t.Fatalf("round %d: seen %d, put back %d keys: %+v", round, known, n, set)
+		if round == 2 {
+			copies = append(copies, newer)
+		}
+		for _, known := range []uint64{0, newer.Number, newer.Number, 0} { // unknown at first
+			got := must.Get(r.Restore(t.Context(), copies, known))(t)
+			if set := stored(t, store); got.Number != set.Number || (set.Find(other.ID) != nil) != (round == 2) ||
+				set.Find(copies[0].Keys[0].ID) == nil || set.Number <= max(known, copies[0].Number) {
+				t.Fatalf("round %d: seen %d, put back %+v", round, known, set)
 			}
 		}
-		seen = stored(t, store).Number
+	}
+	if _, err := r.Restore(t.Context(), []*artifacts.KeySet{{Numbered: artifacts.Numbered{Store: "f", Number: 1}}},
+		0); err == nil {
+		t.Error("a copy of another store was put back")
+	}
+}
+
+// TestNewest: no access that any set takes away comes back, in whatever order they are given.
+func TestNewest(t *testing.T) {
+	const never, earlier, later, now = 0, 1, 2, 3
+	at := func(n int) time.Time {
+		return []time.Time{{}, start, start.Add(time.Hour), start.Add(2 * time.Hour)}[n]
+	}
+	set := func(number uint64, times ...[2]int) *artifacts.KeySet { // of keys 1, 2 and so on: expires, revoked
+		s := &artifacts.KeySet{Numbered: artifacts.Numbered{Number: number}}
+		for i, of := range times {
+			s.Keys = append(s.Keys, artifacts.KeyEntry{Hash: artifacts.Digest{byte(i + 1)}, Expires: at(of[0]),
+				Revoked: at(of[1])})
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		sets, others []*artifacts.KeySet
+		want         *artifacts.KeySet
+		changed      bool
+	}{
+		"none": {[]*artifacts.KeySet{nil}, nil, nil, false},
+		"revoked in the newer": {
+			[]*artifacts.KeySet{set(7, [2]int{}), set(9, [2]int{never, later})}, nil,
+			set(9, [2]int{never, later}), false},
+		"revoked and rotated in the older": {
+			[]*artifacts.KeySet{set(9, [2]int{}, [2]int{}, [2]int{later}), set(7, [2]int{never, earlier}, [2]int{later},
+				[2]int{})}, nil,
+			set(9, [2]int{never, earlier}, [2]int{later}, [2]int{later}), true},
+		"forgotten by one that does not count": {
+			[]*artifacts.KeySet{set(7, [2]int{}, [2]int{})}, []*artifacts.KeySet{nil, set(7, [2]int{})},
+			set(7, [2]int{}, [2]int{never, now}), true},
+		"unknown to an older one": {
+			[]*artifacts.KeySet{set(7, [2]int{}, [2]int{})}, []*artifacts.KeySet{set(6)},
+			set(7, [2]int{}, [2]int{}), false},
+	} {
+		for range 2 {
+			if _, got, changed := Newest(at(now), c.sets, c.others...); !reflect.DeepEqual(got, c.want) ||
+				changed != c.changed {
+				t.Errorf("%s: %+v, changed %v; want %+v", name, got, changed, c.want)
+			}
+			slices.Reverse(c.sets)
+		}
 	}
 }
 

@@ -111,8 +111,8 @@ func (r *Registry) update(ctx context.Context, adopt bool,
 func (r *Registry) checkLost(ctx context.Context) error {
 	err := publish.CheckMissing(ctx, r.Store, artifacts.KeysKey)
 	if errors.Is(err, publish.ErrLost) {
-		err = fmt.Errorf("%w; put it back with builder keys restore --from a backup or an edge's cache folder,"+
-			" or give all keys up with builder keys revoke --all", err)
+		err = fmt.Errorf("%w; put it back with builder keys restore --from each edge's cache folder, or give"+
+			" all keys up with builder keys revoke --all", err)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
+	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/transparency"
@@ -28,7 +29,10 @@ type RestoreConfig struct {
 	From Copy
 	// Seen is the highest sequence that any edge has seen; 0: unknown.
 	Seen uint64
-	// KeysFromBackup replaces the store's key set by the backup's.
+	// KeysFrom are edges' cache folders and copies whose key sets may be newer than the store's.
+	KeysFrom []Copy
+	// KeysFromBackup says that the backup's key set counts even if the store has lost its own, and
+	// that the store's does not.
 	KeysFromBackup bool
 	// Progress may be nil.
 	Progress builder.Progress
@@ -56,8 +60,9 @@ type RestoreReport struct {
 // since is published again (see remember). If the store's newer snapshots withdraw the backup's,
 // Restore publishes the newest one that they do not withdraw.
 //
-// The store's key set stays, unless KeysFromBackup is set. A key is revoked in the result if
-// either set has it as revoked, or if a later set has forgotten it. Restore checks every object
+// Of the key sets of Store, KeysFrom and From the newest is in force, without any access that another
+// one took away (see keys.Newest). If Store has lost its own, Restore wants KeysFrom or
+// KeysFromBackup, since the backup's is likely to be older. Restore checks every object
 // against its digest before it puts it, and moves the pointer last: after a kill, run it again.
 // Lost files do not stop it.
 func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
@@ -70,7 +75,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 		cfg.Seen); err != nil {
 		return nil, err
 	}
-	keys, err := r.keySet()
+	set, put, err := r.keySet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +88,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 			return nil, err
 		}
 	}
-	if keys != nil {
+	if set != nil {
 		if err := publish.Mark(ctx, cfg.Store, artifacts.KeysKey); err != nil {
 			return nil, err
 		}
@@ -98,8 +103,8 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if keys != nil {
-		if err := settle(ctx, cfg.Store, artifacts.KeysKey, r.present.keys.version, keys.Encode()); err != nil {
+	if put {
+		if err := settle(ctx, cfg.Store, artifacts.KeysKey, r.present.keys.version, set.Encode()); err != nil {
 			return nil, err
 		}
 	}
@@ -135,6 +140,14 @@ type small[T any] struct {
 	version artifacts.Version
 	value   T
 	damage  error
+}
+
+// there returns the value, nil if it is missing or damaged.
+func (s *small[T]) there() *T {
+	if s.version == "" || s.damage != nil {
+		return nil
+	}
+	return &s.value
 }
 
 func (s *small[T]) read(
@@ -247,50 +260,75 @@ func (r *restore) note(format string, args ...any) {
 	r.report.Notes = append(r.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// keySet returns the key set to put in force, nil if neither store has one.
-func (r *restore) keySet() (*artifacts.KeySet, error) {
-	backup, present := &r.backup.keys, &r.present.keys
-	missing := present.value.Format == 0
-	fromBackup := r.KeysFromBackup || missing
+// keySet returns the key set that is to be in force, nil if there is none, and whether it must be
+// put. The store's own set keeps its number if nothing newer takes access away: an edge that has
+// seen a later set then refuses it.
+func (r *restore) keySet(ctx context.Context) (set *artifacts.KeySet, put bool, err error) {
+	own, backup := r.present.keys.there(), r.backup.keys.there()
+	copies, err := r.copiedKeys(ctx)
+	if err != nil {
+		return nil, false, err
+	}
 	switch {
-	case present.damage != nil && !r.KeysFromBackup:
-		return nil, fmt.Errorf("the key set that is there is damaged: %w: --keys-from-backup puts the backup's in its place",
-			present.damage)
-	case fromBackup && backup.damage != nil:
-		return nil, fmt.Errorf("%s: %w", r.From.Name, backup.damage)
-	case r.KeysFromBackup && backup.value.Format == 0:
-		return nil, fmt.Errorf("%s holds no key set", r.From.Name)
-	case fromBackup && backup.value.Format == 0:
-		return nil, nil
-	case missing:
-		r.note("the key set is the backup's: revoke again what was revoked since")
+	case backup == nil && r.KeysFromBackup && r.backup.keys.damage != nil:
+		return nil, false, fmt.Errorf("%s: %w", r.From.Name, r.backup.keys.damage)
+	case backup == nil && r.KeysFromBackup:
+		return nil, false, fmt.Errorf("%s holds no key set", r.From.Name)
+	case own != nil, r.KeysFromBackup, len(copies) > 0:
+	case backup == nil && r.backup.keys.damage == nil && r.present.keys.damage == nil:
+		return nil, false, nil
+	default:
+		return nil, false, errMayBeOlder
 	}
-	set, other := &present.value, &backup.value
-	if fromBackup {
-		set, other = other, set
+	sets, others := slices.Concat([]*artifacts.KeySet{own}, copies, []*artifacts.KeySet{backup}), []*artifacts.KeySet{}
+	if r.KeysFromBackup {
+		sets[0], others = nil, append(others, own)
 	}
-	revoked, known := map[artifacts.Digest]time.Time{}, map[artifacts.Digest]bool{}
-	for _, k := range other.Keys {
-		revoked[k.Hash], known[k.Hash] = k.Revoked, true
-	}
-	// A set forgets only keys that are out of force.
-	later := fromBackup && !missing && other.Number >= set.Number
+	at, set, changed := keys.Newest(r.Now(), sets, others...)
+	r.report.Keys = len(set.Keys)
 	for i := range set.Keys {
-		k := &set.Keys[i]
-		if k.Revoked.IsZero() {
-			k.Revoked = revoked[k.Hash]
-		}
-		if k.Revoked.IsZero() && later && !known[k.Hash] {
-			k.Revoked = r.Now().UTC().Truncate(time.Second)
-		}
-		if !k.Revoked.IsZero() {
+		if !set.Keys[i].Revoked.IsZero() {
 			r.report.Revoked++
 		}
 	}
-	r.report.Keys = len(set.Keys)
-	var err error
-	set.Numbered, err = r.number("key set's number", backup.value.Numbered, present.value.Numbered)
-	return set, err
+	var copied artifacts.Numbered // the highest
+	for _, s := range sets[1:] {
+		if s != nil && s.Number > copied.Number {
+			copied = s.Numbered
+		}
+	}
+	switch {
+	case at == len(sets)-1:
+		r.note("the key set is the backup's, number %d: revoke again what was revoked since", set.Number)
+	case at > 0:
+		r.note("the key set is number %d, of %s", set.Number, r.KeysFrom[at-1].Name)
+	case !changed && own.Store != "" && (copied.Number == 0 || !change.Beyond(own.Number, copied.Number)):
+		return set, false, nil
+	}
+	set.Numbered, err = r.number("key set's number", copied, r.present.keys.value.Numbered)
+	return set, true, err
+}
+
+// errMayBeOlder: Restore takes the backup's key set only if it is told to.
+var errMayBeOlder = errors.New("the store's key set is gone or damaged, and with an older one revoked keys would work" +
+	" again: give each edge's cache folder, or a folder with a copy of its file keys, as --keys-from, and the newest set" +
+	" wins; --keys-from-backup takes the backup's, if no edge has any")
+
+// copiedKeys reads the key sets of KeysFrom. One that cannot be used is an error: it may be the
+// newest.
+func (r *restore) copiedKeys(ctx context.Context) ([]*artifacts.KeySet, error) {
+	var sets []*artifacts.KeySet
+	for _, from := range r.KeysFrom {
+		set, err := keys.Copied(ctx, from)
+		if err == nil && set.Store != "" && set.Store != r.id {
+			err = fmt.Errorf("its key set is of store %s, the backup of %s", set.Store, r.id)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", from.Name, err)
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
 }
 
 // dropOversized deletes the cells that cannot be swapped. A key set goes only when the backup's

@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -71,6 +72,10 @@ func TestRestore(t *testing.T) {
 	}
 	fromBackup := func(c *RestoreConfig) { c.KeysFromBackup = true }
 	none := func(*RestoreConfig) {}
+	// Of two edges one was cut off since the backup.
+	edges := func(c *RestoreConfig) {
+		c.KeysFrom = []Copy{{clone(t, backup, all), "cut off"}, {clone(t, s, all), "edge"}}
+	}
 	const stays, replaced, backups = "one- two three", "one- two", "one two"
 	for _, c := range []struct {
 		name   string
@@ -81,15 +86,19 @@ func TestRestore(t *testing.T) {
 		notes  int
 	}{
 		{"whole", without(), none, stays, seen, 0},
-		{"whole, keys of the backup", without(), fromBackup, replaced, seen, 0},
-		{"nothing is left", memstore.New(), none, backups, 3, 3},
-		{"nothing is left, seen", memstore.New(), func(c *RestoreConfig) { c.Seen = 77 }, backups, 77, 3},
+		{"whole, keys of the backup", without(), fromBackup, replaced, seen, 1},
+		{"whole, keys of edges", without(), edges, stays, seen, 0},
+		{"nothing is left", memstore.New(), fromBackup, backups, 3, 3},
+		{"nothing is left, keys of edges", memstore.New(), edges, stays, 3, 3},
+		{"nothing is left, seen", memstore.New(),
+			func(c *RestoreConfig) { c.Seen, c.KeysFromBackup = 77, true }, backups, 77, 3},
 		{"no pointer", without("current"), none, stays, 3, 2},
 		{"no pointer, no objects, seen", without("current", "objects/"), func(c *RestoreConfig) { c.Seen = seen },
 			stays,
 			seen, 2},
 		{"no identity", without("identity"), none, stays, seen, 0},
-		{"no key set", without("keys"), none, backups, seen, 1},
+		{"no key set", without("keys"), fromBackup, backups, seen, 1},
+		{"no key set, keys of edges", without("keys"), edges, stays, seen, 1},
 		{"a pointer of any bytes", with(artifacts.CurrentKey, []byte("x")), none, stays, 3, 2},
 		{"a sequence beyond reason",
 			with(artifacts.CurrentKey,
@@ -100,9 +109,12 @@ func TestRestore(t *testing.T) {
 		{"an identity of any bytes", with(artifacts.IdentityKey, []byte("x")), none, stays, seen, 0},
 		{"a change record of any bytes", with(artifacts.ChangeKey, []byte("x")), none, stays, seen, 0},
 		{"keys of any bytes, replaced", with(artifacts.KeysKey, []byte("x")), fromBackup, backups, seen, 1},
+		{"keys of any bytes, keys of edges", with(artifacts.KeysKey, []byte("x")), edges, stays, seen, 1},
+		// Its key set stays, number and all, so that edges refuse it if they have seen a later one.
 		{"the backup itself", clone(t, backup, all), none, backups, 3, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			own, _, _ := c.store.Get(t.Context(), artifacts.KeysKey, artifacts.MaxKeySetSize)
 			r := must.Get(tryRestore(t.Context(), c.store, backup, c.change))(t)
 			verify(t, c.store)
 			got := head(t, c.store)
@@ -111,7 +123,8 @@ func TestRestore(t *testing.T) {
 				t.Errorf("report %+v; sequence %d, want %d", r, got.Pointer.Sequence, c.above+restoreStep)
 			}
 			set, record := keySet(t, c.store), changeRecord(t, c.store)
-			if set.Number <= seenKeys || set.Number > seenKeys+artifacts.MaxJump/2 || record.Number <= seenChange ||
+			put := set.Number > seenKeys && set.Number <= seenKeys+artifacts.MaxJump/2
+			if put == bytes.Equal(own, stored(t, c.store, artifacts.KeysKey)) || record.Number <= seenChange ||
 				set.Store != got.Pointer.Store || record.Store != set.Store {
 				t.Errorf("key set %+v, change record %+v; seen were %d and %d", set.Numbered, record.Numbered,
 					seenKeys, seenChange)
@@ -144,6 +157,7 @@ func TestRestoreRefuses(t *testing.T) {
 	backup, other := memstore.New(), memstore.New()
 	backUp(t, s, backup)
 	mustBuild(t, other, w)
+	strange, _, _, _ := keyed(t)
 	broken, badKeys := clone(t, backup, all), clone(t, s, all)
 	overwrite(t, broken, artifacts.ObjectKey(head(t, backup).Manifest.Ledger.Digest), []byte("x"))
 	overwrite(t, badKeys, artifacts.KeysKey, []byte("x"))
@@ -157,7 +171,12 @@ func TestRestoreRefuses(t *testing.T) {
 	}{
 		{"over another store", other, backup, none, "another"},
 		{"of an empty backup", s, memstore.New(), none, "holds no snapshot"},
-		{"of a damaged backup", memstore.New(), broken, none, "is not whole"},
+		{"of a damaged backup", memstore.New(), broken, fromBackup, "is not whole"},
+		{"without keys", memstore.New(), backup, none, "--keys-from"},
+		{"keys of another store", memstore.New(), backup,
+			func(c *RestoreConfig) { c.KeysFrom = []Copy{{strange, "edge"}} }, "its key set is of store"},
+		{"keys that are not there", s, backup,
+			func(c *RestoreConfig) { c.KeysFrom = []Copy{{memstore.New(), "edge"}} }, "edge: "},
 		{"keys of any bytes", badKeys, backup, none, "--keys-from-backup"},
 		{"a backup without keys", s, keyless, fromBackup, "holds no key set"},
 		{"seen beyond all numbers", s, backup, func(c *RestoreConfig) { c.Seen = artifacts.MaxNumber }, "2^53"},

@@ -238,8 +238,8 @@ func (c *keysRotateCmd) Run(e *env) error {
 
 type keysRestoreCmd struct {
 	storeFlag
-	From string `required:"" placeholder:"STORE|DIR" help:"A backup, or the cache folder of an edge."`
-	Seen uint64 `placeholder:"N" help:"The highest number of a key set that edges have seen: 'moved back from N' in /status."`
+	From []string `required:"" sep:"none" placeholder:"STORE|DIR" help:"The cache folder of an edge, a folder with a copy of its file keys, or a backup: the newest key set wins, and what is revoked in any stays revoked. Repeatable: give that of every edge."`
+	Seen uint64   `placeholder:"N" help:"The highest number of a key set that edges have seen, if none has a copy: 'moved back from N' in /status."`
 }
 
 func (c *keysRestoreCmd) Run(e *env) error {
@@ -247,31 +247,33 @@ func (c *keysRestoreCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	from, err := e.openCopy("from", c.From)
+	_, trust, err := c.keys()
 	if err != nil {
 		return err
-	}
-	b, _, err := from.Get(e.ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
-	if err != nil {
-		return fmt.Errorf("--from %s: %w", c.From, err)
-	}
-	if _, trust, err := c.keys(); err != nil {
-		return err
-	} else if len(trust) > 0 {
-		if err := trust.Verify(artifacts.KeysKey, b); err != nil {
-			return fmt.Errorf("--from %s: %w", c.From, err)
-		}
-	}
-	set, err := artifacts.ParseKeySet(b)
-	if err != nil {
-		return fmt.Errorf("--from %s: %w", c.From, err)
 	}
 	if c.Seen > artifacts.MaxNumber/2 {
 		return fmt.Errorf("--seen %d: numbers of key sets are below 2^52", c.Seen)
 	}
-	n, err := registry.Restore(e.ctx, set, c.Seen)
+	copies, err := e.openCopies("from", c.From, trust)
+	if err != nil {
+		return err
+	}
+	sets, older := make([]*artifacts.KeySet, len(copies)), c.Seen == 0
+	for i, from := range copies {
+		if sets[i], err = keys.Copied(e.ctx, from); err != nil {
+			return fmt.Errorf("--from %s: %w", from.Name, err)
+		}
+		// An edge keeps no identity.
+		_, _, err := from.Get(e.ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
+		older = older && !errors.Is(err, artifacts.ErrNotFound)
+	}
+	if older {
+		return fmt.Errorf("--from %s is a backup, and keys that were revoked since would work again: give each edge's cache"+
+			" folder, too; only if no edge has a key set, the number of the last one as --seen", c.From[0])
+	}
+	set, err := registry.Restore(e.ctx, sets, c.Seen)
 	if err == nil {
-		e.print("put back %s of key set %d", count(n, "key"), set.Number)
+		e.print("key set %d is in force, with %s", set.Number, count(len(set.Keys), "key"))
 	}
 	return err
 }

@@ -31,6 +31,22 @@ func (e *env) openCopy(flag, address string) (upkeep.Copy, error) {
 	return c, nil
 }
 
+// openCopies opens copies whose small objects a key of trust must have signed, if there is one.
+func (e *env) openCopies(flag string, addresses []string, trust artifacts.Trust) ([]upkeep.Copy, error) {
+	var copies []upkeep.Copy
+	for _, address := range addresses {
+		c, err := e.openCopy(flag, address)
+		if err != nil {
+			return nil, err
+		}
+		if trust != nil {
+			c.Reader = signed.Reader(c.Reader, trust)
+		}
+		copies = append(copies, c)
+	}
+	return copies, nil
+}
+
 type repairCmd struct {
 	storeFlag
 	settingsFlags
@@ -150,10 +166,11 @@ func (c *backupCmd) Run(e *env) error {
 
 type restoreCmd struct {
 	storeFlag
-	From           string `required:"" placeholder:"STORE" help:"The backup."`
-	Seen           uint64 `placeholder:"N" help:"The highest sequence that any edge has seen, when both stores may have less: see /status of the edges."`
-	KeysFromBackup bool   `help:"Put the backup's key set in the place of the one that is there. Keys that are revoked there stay revoked."`
-	JSON           bool   `help:"Print the report as one JSON object."`
+	From           string   `required:"" placeholder:"STORE" help:"The backup."`
+	Seen           uint64   `placeholder:"N" help:"The highest sequence that any edge has seen, when both stores may have less: see /status of the edges."`
+	KeysFrom       []string `sep:"none" placeholder:"STORE|DIR" help:"An edge's cache folder, or a folder with a copy of its file keys: the newest key set wins, and what is revoked in any stays revoked. Repeatable: give that of every edge."`
+	KeysFromBackup bool     `help:"No edge has a key set: take the backup's, in the place of a lost or damaged one. Keys that are revoked in the store stay revoked."`
+	JSON           bool     `help:"Print the report as one JSON object."`
 }
 
 func (c *restoreCmd) Run(e *env) error {
@@ -173,6 +190,10 @@ func (c *restoreCmd) Run(e *env) error {
 	if trust != nil {
 		from.Reader = signed.Reader(from.Reader, trust)
 	}
+	keysFrom, err := e.openCopies("keys-from", c.KeysFrom, trust)
+	if err != nil {
+		return err
+	}
 	store, err := c.openAny(e, false)
 	made := errors.Is(err, fs.ErrNotExist)
 	if made {
@@ -184,7 +205,8 @@ func (c *restoreCmd) Run(e *env) error {
 	c.announce(e, store, made)
 	p := e.progress()
 	r, err := upkeep.Restore(e.ctx, upkeep.RestoreConfig{
-		Store: store, From: from, Seen: c.Seen, KeysFromBackup: c.KeysFromBackup, Progress: p.show, Now: time.Now,
+		Store: store, From: from, Seen: c.Seen, KeysFrom: keysFrom, KeysFromBackup: c.KeysFromBackup, Progress: p.show,
+		Now: time.Now,
 	})
 	p.close()
 	return e.show(r, err, c.JSON, func() {

@@ -414,11 +414,13 @@ systemctl restart marketdata-edge`)
 		"Restore": {
 			before: func() {
 				o.shell("builder keys revoke " + o.words["ID"])
+				o.answers(http.StatusUnauthorized, key, "") // an edge has the newer key set
 				o.publish()
 				o.newest = time.Now().Add(10 * time.Minute) // every time up to now is withdrawn
 				o.next("")
 				o.sequence()
-				for _, prefix := range []string{artifacts.CurrentKey.String(), artifacts.ObjectPrefix} {
+				for _, prefix := range []string{artifacts.CurrentKey.String(), artifacts.KeysKey.String(),
+					artifacts.ObjectPrefix} {
 					o.remove(o.store("LIVE", "live"), prefix, 1<<20)
 				}
 			},

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/signed"
+	"example.com/marketdata/artifacts/stores"
+	"example.com/marketdata/internal/cmdline"
+	"example.com/marketdata/internal/lab/buildtest"
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/testedge"
+	"example.com/marketdata/internal/lab/testserver"
+)
+
+// revocation is a store whose backup is older than its keys, and two edges.
+type revocation struct {
+	t                     *testing.T
+	store, backup, folder string // the edges' cache folders are in folder
+	plain                 artifacts.Store
+	flags                 []string
+	trust                 artifacts.Trust
+	ids, keys             map[string]string // by name
+}
+
+// start runs an edge; name "" has no folder of before.
+func (r *revocation) start(name string) (c *client, stop func()) {
+	dir := r.t.TempDir()
+	if name != "" {
+		dir = filepath.Join(r.folder, name)
+	}
+	reader := must.Get(stores.OpenReader(r.t.Context(), r.store))(r.t)
+	if r.trust != nil {
+		reader = signed.Reader(reader, r.trust)
+	}
+	cfg := testedge.Config{Reader: reader, CacheDir: dir, Poll: 5 * time.Millisecond, Trust: r.trust}
+	cfg.Server.AddressRate, cfg.Server.AddressBurst = 1_000_000, 1_000_000
+	e := testedge.Start(r.t, cfg)
+	c = &client{r.t, e.URL, e.Admin, &http.Client{Timeout: watchFor, Transport: &http.Transport{}}}
+	r.t.Cleanup(c.http.CloseIdleConnections)
+	return c, e.Stop
+}
+
+func (r *revocation) builder(args ...string) string {
+	return done(r.t, append(args, r.flags...)...)
+}
+
+func (r *revocation) create(name string) {
+	made := object(r.t, r.builder("keys", "create", "--store", r.store, "--name", name, "--json"))
+	r.ids[name], r.keys[name] = made["id"].(string), made["key"].(string)
+}
+
+// answers waits for the statuses of keys, by name, at an edge.
+func (r *revocation) answers(c *client, want map[string]int) {
+	r.t.Helper()
+	for name, status := range want {
+		c.until(name, func() bool { return c.status(r.keys[name]) == status })
+	}
+}
+
+// lose empties the store.
+func (r *revocation) lose() {
+	var keys []artifacts.Key
+	must.OK(r.t, r.plain.List(r.t.Context(), "", func(i artifacts.Info) error {
+		keys = append(keys, i.Key)
+		return nil
+	}))
+	for _, key := range keys {
+		must.OK(r.t, r.plain.Delete(r.t.Context(), key))
+	}
+}
+
+// TestRestoreRevoked loses a store whose keys changed after the backup, and restores it as the
+// runbook says. What was taken away stays taken away, and keys made since go on. (An operator got a
+// revoked key back: report O1. A rotated key whose overlap is over and an edge that was cut off are
+// of the same kind.)
+func TestRestoreRevoked(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) string{
+		"folder": func(t *testing.T) string { return "file:" + t.TempDir() },
+		"signed": func(t *testing.T) string { return "file:" + t.TempDir() },
+		"bucket": func(t *testing.T) string {
+			server := testserver.Versitygw(t)
+			for _, variable := range server.Env() {
+				name, value, _ := strings.Cut(variable, "=")
+				t.Setenv(name, value)
+			}
+			return server.URL("revoked")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &revocation{t: t, store: open(t), backup: "file:" + t.TempDir(), folder: t.TempDir(),
+				ids: map[string]string{}, keys: map[string]string{}}
+			r.plain = must.Get(stores.Open(t.Context(), r.store, stores.Options{}))(t)
+			if name == "signed" {
+				r.flags, r.trust = []string{"--sign-key", signKeyFile(t)}, artifacts.Trust{buildtest.SignKey.Trust()}
+			}
+			r.run()
+		})
+	}
+}
+
+func (r *revocation) run() {
+	const ok, refused = http.StatusOK, http.StatusUnauthorized
+	t := r.t
+	r.builder("build", "--source", simulated, "--store", r.store, "--time", "2026-11-21T07:10:00Z")
+	for _, name := range []string{"revoked", "rotated", "kept"} {
+		r.create(name)
+	}
+	r.builder("backup", "--store", r.store, "--to", r.backup)
+	away, cutOff := r.start("cut off")
+	r.answers(away, map[string]int{"revoked": ok, "rotated": ok, "kept": ok})
+	cutOff()
+
+	r.builder("keys", "revoke", "--store", r.store, r.ids["revoked"])
+	r.builder("keys", "rotate", "--store", r.store, r.ids["rotated"], "--overlap", "0s")
+	r.create("made since")
+	after := map[string]int{"revoked": refused, "rotated": refused, "kept": ok, "made since": ok}
+	edge, _ := r.start("edge")
+	r.answers(edge, after)
+	r.lose()
+
+	restore := []string{"restore", "--store", r.store, "--from", r.backup, "--seen", "1"}
+	wants(t, cmdline.Failed, "--keys-from", append(restore, r.flags...)...)
+	r.builder(append(restore, "--keys-from", filepath.Join(r.folder, "cut off"),
+		"--keys-from", filepath.Join(r.folder, "edge"))...)
+	r.builder("verify", "--store", r.store)
+	edge.until("the restored snapshot", func() bool { return edge.sequence() == 1001 })
+	r.answers(edge, after)
+	fresh, _ := r.start("")
+	r.answers(fresh, after)
+}

@@ -1,0 +1,131 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+)
+
+// restoreStep is added to the number of a restored set, so that it is above the numbers
+// that edges have seen since the copy was made.
+const restoreStep = 1000
+
+// Newest returns the index of the set with the highest number, the first of equals, and a copy of
+// that set without any access that the other sets took away: a key is revoked, or expires, as early
+// as in any of them. A key that one of others lacks, although that set is not older, is revoked: a
+// set forgets only keys that are out of force. changed reports whether the copy differs. Nil
+// sets do not count; without any Newest returns -1.
+func Newest(now time.Time, sets []*artifacts.KeySet, others ...*artifacts.KeySet,
+) (at int, newest *artifacts.KeySet, changed bool) {
+	at = -1
+	for i, set := range sets {
+		if set != nil && (at < 0 || set.Number > sets[at].Number) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return at, nil, false
+	}
+	set := *sets[at]
+	set.Keys = slices.Clone(set.Keys)
+	earlier := func(t *time.Time, other time.Time) {
+		if !other.IsZero() && (t.IsZero() || other.Before(*t)) {
+			*t, changed = other, true
+		}
+	}
+	for i, other := range slices.Concat(sets, others) {
+		if other == nil || i == at {
+			continue
+		}
+		theirs := make(map[artifacts.Digest]artifacts.KeyEntry, len(other.Keys))
+		for _, k := range other.Keys {
+			theirs[k.Hash] = k
+		}
+		later := i >= len(sets) && other.Number >= set.Number
+		for i := range set.Keys {
+			k := &set.Keys[i]
+			their, known := theirs[k.Hash]
+			if !known && later {
+				their.Revoked = seconds(now)
+			}
+			earlier(&k.Revoked, their.Revoked)
+			earlier(&k.Expires, their.Expires)
+		}
+	}
+	return at, &set, changed
+}
+
+// Copied reads the key set of a copy of a store, or of an edge's cache folder.
+func Copied(ctx context.Context, from artifacts.ObjectReader) (*artifacts.KeySet, error) {
+	b, _, err := from.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
+	if err != nil {
+		return nil, err
+	}
+	return artifacts.ParseKeySet(b)
+}
+
+// Restore puts the newest of the copies, without any access that another one took away, in the
+// place of a key set that is missing or older, with a number above seen, the highest that edges are
+// known to have seen. It returns the set that is in force then. It refuses a store of which nothing
+// is left, which would be taken for a new one, and a copy of another store's.
+func (r *Registry) Restore(ctx context.Context, copies []*artifacts.KeySet, seen uint64) (*artifacts.KeySet, error) {
+	if err := r.mayRestore(ctx, copies); err != nil {
+		return nil, fmt.Errorf("restore keys: %w", err)
+	}
+	var restored *artifacts.KeySet
+	err := r.update(ctx, true, func(set *artifacts.KeySet) (bool, error) {
+		restored = set
+		sets := append([]*artifacts.KeySet{set}, copies...)
+		if set.Number == 0 && len(set.Keys) == 0 {
+			sets[0] = nil // missing
+		}
+		at, newest, changed := Newest(r.now(), sets)
+		if at == 0 && !changed && set.Number > seen {
+			return true, nil
+		}
+		if newest != nil {
+			*set = *newest
+		}
+		set.Number = min(max(set.Number, seen)+restoreStep, artifacts.MaxNumber-1)
+		return false, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("restore keys: %w", err)
+	}
+	return restored, nil
+}
+
+// mayRestore writes nothing.
+func (r *Registry) mayRestore(ctx context.Context, copies []*artifacts.KeySet) error {
+	id := ""
+	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey} {
+		b, _, err := r.Store.Get(ctx, key, artifacts.MaxPointerSize)
+		if errors.Is(err, artifacts.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", key, err)
+		}
+		n, err := artifacts.ParseNumbered(key, b)
+		if err != nil {
+			return err
+		}
+		if id = n.Store; id != "" {
+			break
+		}
+	}
+	if id == "" {
+		return errors.New("nothing is left of the store: builder restore puts it back from a backup, with --keys-from for" +
+			" the newest keys")
+	}
+	for _, c := range copies {
+		if c.Store != "" && c.Store != id {
+			return fmt.Errorf("%w: a copy is of store %s, this is store %s", artifacts.ErrCorrupt, c.Store, id)
+		}
+	}
+	return nil
+}
