@@ -189,6 +189,25 @@ func (l *Lease) swap(ctx context.Context, owner string) error {
 	return nil
 }
 
+// LeaseHolder returns the owner of the store's lease if it is alive, "" if not: it watches for as
+// long as a lease lasts whether the object changes. The lease of a builder that was stopped has no
+// owner, so that there is nothing to wait for.
+func LeaseHolder(ctx context.Context, s artifacts.Store, lasts time.Duration, log *slog.Logger) (string, error) {
+	l := &Lease{Store: s, Time: lasts}
+	if err := l.look(ctx); err != nil || l.last.Owner == "" {
+		return "", err
+	}
+	log.Info("a builder has the lease; waiting whether it is alive", "holder", l.last.Owner, "for", lasts)
+	first := l.version
+	for end := time.Now().Add(lasts); time.Now().Before(end); {
+		sleep(ctx, l.again())
+		if err := l.look(ctx); err != nil || l.version != first {
+			return l.last.Owner, err
+		}
+	}
+	return "", nil
+}
+
 // release gives the lease back, so that waiters need not wait for its end.
 func (l *Lease) release() {
 	if l.last.Owner != l.owner {

@@ -71,7 +71,9 @@ func TestIdentity(t *testing.T) {
 	// The same backup once more, over what was there at first.
 	again := clone(t, backup, func(artifacts.Key) bool { return true })
 	if _, err := tryRestore(ctx, again, backup,
-		func(c *RestoreConfig) { c.Seen, c.Now = head(t, s).Pointer.Sequence, time.Now }); err != nil ||
+		func(c *RestoreConfig) {
+			c.Seen, c.Now, c.KeysFromBackup = head(t, s).Pointer.Sequence, time.Now, true
+		}); err != nil ||
 		changeRecord(t, again).Number <= first.Number || keySet(t, again).Number <= set.Number {
 		t.Errorf("change record %d after %d, key set %d after %d, %v", changeRecord(t, again).Number, first.Number,
 			keySet(t, again).Number, set.Number, err)

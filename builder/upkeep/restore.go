@@ -65,12 +65,12 @@ type RestoreReport struct {
 // KeysFromBackup, since the backup's is likely to be older. Restore checks every object
 // against its digest before it puts it, and moves the pointer last: after a kill, run it again.
 // Lost files do not stop it.
-func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
+// A restore that fails before it could change access removes the identity that it gave an empty store.
+func Restore(ctx context.Context, cfg RestoreConfig) (_ *RestoreReport, err error) {
 	r := &restore{RestoreConfig: cfg, report: RestoreReport{Notes: []string{}}}
 	if err := r.find(ctx); err != nil {
 		return nil, err
 	}
-	var err error
 	if r.report.Sequence, err = r.above("sequence", r.backup.pointer.value.Sequence, r.present.pointer.value.Sequence,
 		cfg.Seen); err != nil {
 		return nil, err
@@ -87,6 +87,13 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 		if err := settle(ctx, cfg.Store, artifacts.IdentityKey, r.present.identity.version, made.Encode()); err != nil {
 			return nil, err
 		}
+		defer func() {
+			if err != nil && r.present.identity.version == "" && !r.access {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+				defer cancel()
+				_ = cfg.Store.Delete(ctx, artifacts.IdentityKey) // otherwise the next restore goes on with it
+			}
+		}()
 	}
 	if set != nil {
 		if err := publish.Mark(ctx, cfg.Store, artifacts.KeysKey); err != nil {
@@ -103,6 +110,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (*RestoreReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.access = true
 	if put {
 		if err := settle(ctx, cfg.Store, artifacts.KeysKey, r.present.keys.version, set.Encode()); err != nil {
 			return nil, err
@@ -123,6 +131,7 @@ type restore struct {
 	RestoreConfig
 	report          RestoreReport
 	id              string
+	access          bool // the small objects may have changed
 	backup, present moved
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -202,6 +203,13 @@ func (c *restoreCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	holder, err := builder.LeaseHolder(e.ctx, store, leaseTime, e.log)
+	if err == nil && holder != "" {
+		err = fmt.Errorf("a builder is at work on the store (%s has the lease, and renews it): stop it first", holder)
+	}
+	if err != nil {
+		return err
+	}
 	c.announce(e, store, made)
 	p := e.progress()
 	r, err := upkeep.Restore(e.ctx, upkeep.RestoreConfig{
@@ -209,6 +217,9 @@ func (c *restoreCmd) Run(e *env) error {
 		Now: time.Now,
 	})
 	p.close()
+	if err != nil && made {
+		_ = os.Remove(strings.TrimPrefix(c.Store, "file:")) // if nothing is in it
+	}
 	return e.show(r, err, c.JSON, func() {
 		for _, note := range r.Notes {
 			e.print("%s", e.paint.Yellow("note: "+note))
