@@ -123,7 +123,34 @@ var errOverlap = errors.New("among the snapshots that the store remembers")
 // the published snapshot, the feeds before it are kept, the last as a snapshot, and the error says
 // so. Readers see nothing before the one swap of the pointer at the end. The report is never nil.
 func (b *Builder) Backfill(ctx context.Context, feeds []PastFeed) (*Report, error) {
-	return b.run(func(run *build) error { return run.backfill(ctx, feeds) })
+	return b.run(func(run *build) error {
+		err := run.backfill(ctx, feeds)
+		if err == nil && run.report.Published {
+			if err := run.kept(ctx, feeds); err != nil { // it is published
+				b.Log.Warn("cannot tell how many feeds are kept", "err", err)
+			}
+		}
+		return err
+	})
+}
+
+// kept counts the feeds that the published ledger keeps.
+func (b *build) kept(ctx context.Context, feeds []PastFeed) error {
+	head, err := publish.ReadHead(ctx, b.Store)
+	if err != nil {
+		return err
+	}
+	root, err := ledger.ReadRoot(ctx, b.Store, head.Manifest.Ledger)
+	if err != nil {
+		return err
+	}
+	for _, f := range slices.Backward(feeds) {
+		if kept, _ := root.Remembers(f.Time); kept {
+			b.report.Kept++
+			b.report.KeptFrom = f.Time
+		}
+	}
+	return nil
 }
 
 func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {

@@ -402,3 +402,23 @@ func TestReadPastFeeds(t *testing.T) {
 		t.Errorf("a folder that is no feed: %v", err)
 	}
 }
+
+// TestBackfillKept: the report says how many feeds the ledger keeps. (Of five years of days an operator
+// was told that all are remembered: report O5, which has the right value. Of the last 48 hours every
+// feed is kept, before that the first of each hour: contract, section 7.)
+func TestBackfillKept(t *testing.T) {
+	for _, c := range []struct {
+		feeds int
+		step  time.Duration
+		kept  int
+	}{{1825, 24 * time.Hour, 367}, {40, artifacts.Step, 40}, {200, 30 * time.Minute, 96 + 52}} {
+		var worlds []world
+		for i := range c.feeds {
+			worlds = append(worlds, world{Assets: 3, At: epoch.Truncate(24 * time.Hour).Add(time.Duration(i) * c.step)})
+		}
+		r := mustBackfill(t, memstore.New(), past(worlds), force)
+		if r.Kept != c.kept {
+			t.Errorf("of %d feeds, one every %v, %d are kept, from %v; want %d", c.feeds, c.step, r.Kept, r.KeptFrom, c.kept)
+		}
+	}
+}

@@ -45,6 +45,10 @@ type Report struct {
 	Quota *source.Quota `json:"quota,omitempty"`
 	// Past counts the feeds of a backfill that were remembered without a snapshot.
 	Past int `json:"past,omitempty"`
+	// Kept counts the feeds of a backfill whose prices the ledger keeps, the newest included: it
+	// keeps fewer the older they are. KeptFrom is the time of the oldest.
+	Kept     int       `json:"kept,omitempty"`
+	KeptFrom time.Time `json:"kept_from,omitzero"`
 	// Forced names the guard rails that were overridden, or could not be checked because the last
 	// snapshot is damaged.
 	Forced []string `json:"forced,omitempty"`

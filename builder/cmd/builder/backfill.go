@@ -63,8 +63,9 @@ func (c *backfillCmd) Run(e *env) error {
 	}
 	report, err := b.Backfill(e.ctx, feeds)
 	p.close()
-	if err == nil && report.Published && !c.JSON {
-		e.print("remembered %s of the past, from %s on", count(report.Past, "feed"), feeds[0].Time.Format(time.RFC3339))
+	if err == nil && report.Kept > 0 && !c.JSON {
+		e.print("keeps prices of %s of %s, from %s on", comma(report.Kept), count(len(feeds), "feed"),
+			report.KeptFrom.Format(time.RFC3339))
 	}
 	return e.printReport(report, append([]string{}, skipped...), err, c.JSON)
 }

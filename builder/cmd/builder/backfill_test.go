@@ -53,7 +53,7 @@ func TestBackfill(t *testing.T) {
 	wants(t, cmdline.Done, "nothing to do", args...)
 	late := filepath.Join(dir, "late")
 	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:20:00Z", "--store", "file:"+late)
-	wants(t, cmdline.Done, "5 feeds of the past, from 2026-05-01T00:00:00Z on", append(args,
+	wants(t, cmdline.Done, "keeps prices of 5 of 5 feeds, from 2026-05-01T00:00:00Z on", append(args,
 		"--store", "file:"+late)...)
 	wants(t, cmdline.Failed, "want all feeds older, or all newer", append(args, "--store", "file:"+late)...)
 	wants(t, cmdline.Failed, "--feeds: feed built: feed.json: missing", "backfill", "--feeds", dir, "--store",
@@ -68,7 +68,7 @@ func TestBackfillSimulated(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	args := []string{"backfill", "--source", simulated, "--time", at.Add(time.Minute).Format(time.RFC3339),
 		"--history-assets", "30", "--store", "file:" + dir}
-	wants(t, cmdline.Done, "feeds of the past, from 2025-11-21T00:00:00Z on", args...)
+	wants(t, cmdline.Done, "feeds, from 2025-11-21T00:00:00Z on", args...)
 	wants(t, cmdline.Done, "nothing to do", args...)
 	if v := object(t, done(t, "verify", "--store", "file:"+dir, "--json")); len(v["problems"].([]any)) != 0 {
 		t.Errorf("verify %v", v)
