@@ -22,7 +22,7 @@ func identify(ctx context.Context, s artifacts.Store) (artifacts.Identity, error
 	if !errors.Is(err, artifacts.ErrNotFound) {
 		return i, err
 	}
-	made, err := knownIdentity(ctx, s)
+	made, err := KnownIdentity(ctx, s)
 	if err != nil {
 		return i, err
 	}
@@ -98,9 +98,11 @@ func readIdentity(ctx context.Context, r artifacts.ObjectReader) (artifacts.Iden
 	return *i, version, nil
 }
 
-// knownIdentity returns the identity that the other small objects give a store without one, or
-// else a new one.
-func knownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity, error) {
+// KnownIdentity returns the identity that the other small objects give a store without one, or
+// else a new one. It says that the store had a key set if there is one, or if the change record
+// shows that an identity was lost: whether that had one is not known, and a lost key set must not
+// be forgotten.
+func KnownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity, error) {
 	made := &artifacts.Identity{Format: artifacts.Format, Had: []artifacts.Key{}}
 	p, _, err := readPointer(ctx, s)
 	switch {
@@ -126,6 +128,11 @@ func knownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity,
 		made.Had = append(made.Had, artifacts.KeysKey)
 	case !errors.Is(err, artifacts.ErrNotFound) && made.Store == "":
 		return nil, fmt.Errorf("read key set: %w", err)
+	default:
+		b, _, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
+		if c, perr := artifacts.ParseChange(b); err == nil && perr == nil && c.Store != "" {
+			made.Had = append(made.Had, artifacts.KeysKey)
+		}
 	}
 	if made.Store == "" {
 		made.Store = randomID()

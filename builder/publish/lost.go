@@ -33,14 +33,17 @@ func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.K
 	id, _, err := readIdentity(ctx, s)
 	switch {
 	case errors.Is(err, artifacts.ErrNotFound):
-		if key != artifacts.IdentityKey {
-			return nil // nothing says that there was one
-		}
 		_, _, err = readPointer(ctx, s)
-		if errors.Is(err, artifacts.ErrNotFound) {
+		switch {
+		case errors.Is(err, artifacts.ErrNotFound):
 			return nil
+		case key == artifacts.IdentityKey:
+			return fmt.Errorf("identity: %w: the next build writes it again, from the pointer", ErrLost)
+		case key == artifacts.KeysKey:
+			return fmt.Errorf("%s: %w: the store has none, and the identity, which says whether it had one, is lost, too",
+				key, ErrLost)
 		}
-		return fmt.Errorf("identity: %w: the next build writes it again, from the pointer", ErrLost)
+		return nil // nothing says that there was one
 	case err != nil:
 		return UnlessDamage(err)
 	case slices.Contains(id.Had, key):

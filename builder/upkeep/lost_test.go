@@ -2,11 +2,14 @@ package upkeep
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/change"
+	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
@@ -87,5 +90,52 @@ func TestOlderPointer(t *testing.T) {
 		if err := publish.CheckOlder(ctx, s, withdrew); err != nil {
 			t.Errorf("withdrawn %v, through %v: %v", withdrew.Withdrawn, withdrew.WithdrawnThrough, err)
 		}
+	}
+}
+
+// TestLostIdentityAndKeys: if the identity is lost together with the key set, which it would miss,
+// verify, status and repair say so, no key is made in the place of those that are lost, and a build
+// does not forget it. (Issue 38, requirement 13. With the change record, and after a build, it is of
+// the same kind.)
+func TestLostIdentityAndKeys(t *testing.T) {
+	for name, c := range map[string]struct{ change, builds bool }{
+		"without a change record": {false, false}, "with one": {true, false}, "after a build": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, w, one, _ := keyed(t)
+			ctx := t.Context()
+			if !c.change {
+				ok(t, s.Delete(ctx, artifacts.ChangeKey))
+			}
+			set := keySet(t, s)
+			for _, lost := range []artifacts.Key{artifacts.IdentityKey, artifacts.KeysKey} {
+				ok(t, s.Delete(ctx, lost))
+			}
+			if c.builds {
+				mustBuild(t, s, w.Later(artifacts.Step))
+			}
+			says := func(problems []string) bool {
+				return slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, "keys: ") })
+			}
+			if r := must.Get(Verify(ctx, s, nil))(t); !says(r.Problems) {
+				t.Errorf("verify: %q", r.Problems)
+			}
+			if r := must.Get(Status(ctx, StatusConfig{Store: s}))(t); !says(r.Problems) {
+				t.Errorf("status: %q", r.Problems)
+			}
+			registry := &keys.Registry{Store: s}
+			if _, err := registry.Create(ctx, keys.Request{Name: "n", Rate: 1, Burst: 1}); !errors.Is(err,
+				publish.ErrLost) {
+				t.Errorf("a new key: %v", err)
+			}
+			if r := must.Get(tryRepair(ctx, s))(t); !says(r.Missing) {
+				t.Errorf("repair: %q", r.Missing)
+			}
+			must.Get(registry.Restore(ctx, []*artifacts.KeySet{set}, 0))(t)
+			if keySet(t, s).Find(one.ID) == nil {
+				t.Error("the key set is not back")
+			}
+			verify(t, s)
+		})
 	}
 }

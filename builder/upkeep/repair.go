@@ -96,6 +96,9 @@ func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 			err = r.changeRecord(ctx, check)
 		}
 		if err == nil {
+			err = r.lostKeys(ctx, check)
+		}
+		if err == nil {
 			err = r.identity(ctx, check)
 		}
 		if err == nil {
@@ -170,6 +173,19 @@ func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	}
 }
 
+// lostKeys reports a key set that is missing.
+func (r *repairer) lostKeys(ctx context.Context, check *artifacts.CheckReport) error {
+	_, _, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
+	if !errors.Is(err, artifacts.ErrNotFound) {
+		return nil // the check has seen it
+	}
+	if err = publish.CheckMissing(ctx, r.Store, artifacts.KeysKey); errors.Is(err, publish.ErrLost) {
+		check.Problems = append(check.Problems, err.Error()+"; builder keys restore puts it back")
+		return nil
+	}
+	return err
+}
+
 // identity replaces a missing or damaged identity by one made from the pointer.
 func (r *repairer) identity(ctx context.Context, check *artifacts.CheckReport) error {
 	b, version, err := r.Store.Get(ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
@@ -182,10 +198,9 @@ func (r *repairer) identity(ctx context.Context, check *artifacts.CheckReport) e
 	if _, err := publish.DropOversized(ctx, r.Store, artifacts.IdentityKey, err); err != nil {
 		return err
 	}
-	made := artifacts.Identity{Format: artifacts.Format, Store: r.pointer.Store,
-		Had: []artifacts.Key{artifacts.CurrentKey}}
-	if _, _, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize); err == nil {
-		made.Had = append(made.Had, artifacts.KeysKey)
+	made, err := publish.KnownIdentity(ctx, r.Store)
+	if err != nil {
+		return err
 	}
 	if err := settle(ctx, r.Store, artifacts.IdentityKey, version, made.Encode()); err != nil {
 		return err

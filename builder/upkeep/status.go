@@ -51,7 +51,7 @@ type StatusReport struct {
 	Bytes     int64 `json:"bytes"`
 	Free      int   `json:"free"`
 	FreeBytes int64 `json:"free_bytes"`
-	// Problems are at most maxStatusProblems. Verify reads everything and finds more.
+	// Problems are at most maxStatusProblems. Verify finds all of them, and more, since it reads everything.
 	Problems []string `json:"problems"`
 }
 
@@ -142,7 +142,8 @@ type status struct {
 
 // problem adds err to the report if it is damage, and returns other errors.
 func (s *status) problem(what string, err error) error {
-	if err == nil || !artifacts.IsDamage(err) && !errors.Is(err, publish.ErrLost) {
+	if err == nil || !artifacts.IsDamage(err) && !errors.Is(err, publish.ErrLost) &&
+		!errors.Is(err, artifacts.ErrSignature) {
 		return err
 	}
 	if len(s.Problems) < maxStatusProblems {
@@ -164,10 +165,11 @@ func (s *status) moving(ctx context.Context) error {
 				m.SignedBy = append(m.SignedBy, strings.Trim(id, `"`))
 			}
 			if s.cfg.Trust != nil {
-				trusted := s.cfg.Trust.Verify(key, b) == nil
+				err = s.cfg.Trust.Verify(key, b)
+				trusted := err == nil
 				m.Trusted = &trusted
 			}
-			err = s.parse(ctx, &m, b)
+			err = cmp.Or(s.parse(ctx, &m, b), err)
 		}
 		s.Moving = append(s.Moving, m)
 		if err := s.problem(key.String(), err); err != nil {
@@ -242,6 +244,9 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	for i, err := range errs {
 		_ = s.problem("snapshot "+publish.Stamp(retained[i].Time), err) // of the kind that is noted
 	}
+	if err := s.problem("current", publish.CheckOlder(ctx, s.cfg.Store, m)); err != nil {
+		return err
+	}
 	root, err := ledger.ReadRoot(ctx, s.cfg.Store, m.Ledger)
 	if err != nil {
 		return s.problem("ledger", err)
@@ -311,7 +316,7 @@ func (s *status) list(ctx context.Context) error {
 			return fmt.Errorf("list %s: %w", prefix, err)
 		}
 	}
-	count := func(refs []artifacts.Ref, objects *int, bytes *int64, missing *int) {
+	count := func(of string, refs []artifacts.Ref, objects *int, bytes *int64, missing *int) {
 		for _, ref := range refs {
 			*objects++
 			*bytes += ref.Size
@@ -319,13 +324,16 @@ func (s *status) list(ctx context.Context) error {
 				*missing++
 			}
 		}
+		if *missing > 0 {
+			_ = s.problem(of, fmt.Errorf("%w: %d objects; builder verify names them", artifacts.ErrNotFound, *missing))
+		}
 	}
 	for i := range s.Snapshots {
 		one := &s.Snapshots[i]
-		count(one.refs, &one.Objects, &one.Bytes, &one.Missing)
+		count("snapshot "+publish.Stamp(one.Time), one.refs, &one.Objects, &one.Bytes, &one.Missing)
 	}
 	if l := s.Ledger; l != nil {
-		count(s.ledger, &l.Objects, &l.Bytes, &l.Missing)
+		count("ledger", s.ledger, &l.Objects, &l.Bytes, &l.Missing)
 	}
 	return nil
 }

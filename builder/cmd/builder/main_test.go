@@ -277,9 +277,10 @@ func TestStatusDamagedPointer(t *testing.T) {
 	wants(t, cmdline.Done, noSnapshot, "status", "--store", "file:"+path)
 	done(t, "build", "--source", simulated, "--store", "file:"+path)
 	ok(t, os.Truncate(filepath.Join(path, "current"), 100))
-	if out := done(t, "status", "--store", "file:"+path); strings.Contains(out, noSnapshot) ||
-		!strings.Contains(out, "pointer to the published snapshot cannot be read") {
-		t.Errorf("with a damaged pointer: %s", out)
+	if r := command(t, "status", "--store", "file:"+path); r.status != cmdline.Failed ||
+		strings.Contains(r.stdout, noSnapshot) ||
+		!strings.Contains(r.stdout, "pointer to the published snapshot cannot be read") {
+		t.Errorf("with a damaged pointer: %+v", r)
 	}
 }
 

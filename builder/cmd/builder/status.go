@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +26,9 @@ func (c *statusCmd) Run(e *env) error {
 		return err
 	}
 	store, err := c.openPlain(e, false)
+	if err == nil {
+		err = c.checkKnown(e, store)
+	}
 	if err != nil {
 		return err
 	}
@@ -33,9 +37,14 @@ func (c *statusCmd) Run(e *env) error {
 	case err != nil:
 		return err
 	case c.JSON:
-		return e.printJSON(r)
+		err = e.printJSON(r)
+	default:
+		err = e.printStatus(r)
 	}
-	return e.printStatus(r)
+	if n := len(r.Problems); err == nil && n > 0 {
+		err = errors.New(count(n, "problem"))
+	}
+	return err
 }
 
 // collections of the table, in the order of its columns.
