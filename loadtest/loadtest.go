@@ -142,7 +142,22 @@ func New(ctx context.Context, opt Options) (*Tester, error) {
 		ctx, t.endpoints[0], key, opt.DirectoryRows, func(endpoint string, read, total int) {
 			opt.Status(fmt.Sprintf("reading the directory: /%s %d of %d", endpoint, read, total))
 		})
-	return t, err
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	if t.scenario, left = t.scenario.For(t.dir); len(left) > 0 {
+		text := fmt.Sprintf("scenario %s: left out, since the service lists no rows to ask for: %s", t.name,
+			strings.Join(left, ", "))
+		if len(t.scenario.Mix) == 0 {
+			return nil, usage("%s: nothing is left", text)
+		}
+		opt.Warn(text)
+	}
+	if err := t.checkClasses(t.opt.Thresholds); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	return t, nil
 }
 
 // prepare makes what the options alone tell.

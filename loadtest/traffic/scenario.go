@@ -134,6 +134,21 @@ func WantOne(word string, known []string) string {
 	return text
 }
 
+// For returns the scenario without the kinds that ask for rows by name where the service lists none,
+// and says which these are.
+func (s *Scenario) For(d *Directory) (_ *Scenario, left []string) {
+	of := *s
+	of.Mix = nil
+	for i := range s.Mix {
+		if k := &s.Mix[i]; k.By != "list" && len(d.entries(k.filtered())) == 0 {
+			left = append(left, fmt.Sprintf("/%s by %s", k.Endpoint, k.By))
+		} else {
+			of.Mix = append(of.Mix, *k)
+		}
+	}
+	return &of, left
+}
+
 // Classes returns the kinds of requests that a Mix of the scenario has.
 func (s *Scenario) Classes() []string {
 	var all []string
