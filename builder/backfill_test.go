@@ -405,7 +405,7 @@ func TestReadPastFeeds(t *testing.T) {
 
 // TestBackfillKept: the report says how many feeds the ledger keeps. (Of five years of days an operator
 // was told that all are remembered: report O5, which has the right value. Of the last 48 hours every
-// feed is kept, before that the first of each hour: contract, section 7.)
+// feed is kept, before that the first of each hour: the contract's "Prices held".)
 func TestBackfillKept(t *testing.T) {
 	for _, c := range []struct {
 		feeds int
@@ -418,7 +418,8 @@ func TestBackfillKept(t *testing.T) {
 		}
 		r := mustBackfill(t, memstore.New(), past(worlds), force)
 		if r.Kept != c.kept {
-			t.Errorf("of %d feeds, one every %v, %d are kept, from %v; want %d", c.feeds, c.step, r.Kept, r.KeptFrom, c.kept)
+			t.Errorf("of %d feeds, one every %v, %d are kept, from %v; want %d", c.feeds, c.step, r.Kept, r.KeptFrom,
+				c.kept)
 		}
 	}
 }

@@ -128,7 +128,7 @@ func KnownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity,
 		made.Had = append(made.Had, artifacts.KeysKey)
 	case !errors.Is(err, artifacts.ErrNotFound) && made.Store == "":
 		return nil, fmt.Errorf("read key set: %w", err)
-	default:
+	case made.Store != "":
 		b, _, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 		if c, perr := artifacts.ParseChange(b); err == nil && perr == nil && c.Store != "" {
 			made.Had = append(made.Had, artifacts.KeysKey)
