@@ -143,21 +143,15 @@ func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, b
 
 // built reports whether the store has a snapshot.
 func (m *Machine) built(ctx context.Context) (bool, error) {
-	// A folder that is not there yet is an empty store; status would not make it.
+	// A folder that is not there yet is an empty store; change would not make it.
 	if dir, inFolder := strings.CutPrefix(m.Store, "file:"); inFolder {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return false, nil
 		}
 	}
-	report, err := m.Output(ctx, "builder", "status", "--store", m.Store, "--json")
-	if err != nil {
-		return false, err
-	}
-	var found struct{ Snapshots []struct{ Published bool } }
-	if err := json.Unmarshal(report, &found); err != nil {
-		return false, fmt.Errorf("builder status printed %q: %w", report, err)
-	}
-	return len(found.Snapshots) > 0, nil
+	// Release 1.0.0 has this command, too.
+	record, err := m.Output(ctx, "builder", "change", "--store", m.Store, "--json")
+	return string(bytes.TrimSpace(record)) != "null", err
 }
 
 // Key returns the API key in file, made by an earlier run, or makes one, with

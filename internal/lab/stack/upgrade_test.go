@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,7 +114,12 @@ func TestUpgrade(t *testing.T) {
 		{"edge 1 of today", change(0, today)},
 		{"builder of today", func(ctx context.Context, served func()) error {
 			s.Bin, s.activate = today, activateAfter
-			return follow(ctx)
+			// The simulated market of today is another, which guard rails would stop.
+			env := s.Env
+			s.Env = append(slices.Clone(env), "BUILDER_FORCE=true")
+			err := follow(ctx)
+			s.Env = env
+			return err
 		}},
 		{"store of a later format", func(ctx context.Context, served func()) error {
 			pointer, version, err := store.Get(ctx, artifacts.CurrentKey, 1<<20)
