@@ -213,3 +213,36 @@ func TestRestoreBesideRun(t *testing.T) {
 	_ = run.wait() // it was killed
 	done(t, restore...)
 }
+
+// TestRunAfterRollback: after a rollback the next snapshot is that of the first mark behind the
+// withdrawn times, as the runbook says. (It said that a builder which is started builds at once:
+// report O4. A time to come that is withdrawn is of the same kind.)
+func TestRunAfterRollback(t *testing.T) {
+	store := t.TempDir()
+	mark := time.Now().UTC().Truncate(artifacts.Step)
+	build := func(steps time.Duration) string {
+		return done(t, "build", "--source", simulated, "--store", "file:"+store, "--force", "--time",
+			mark.Add(steps*artifacts.Step).Format(time.RFC3339))
+	}
+	for steps := range time.Duration(3) {
+		build(steps - 1)
+	}
+	done(t, "rollback", "--store", "file:"+store, "--to", mark.Add(-artifacts.Step).Format(time.RFC3339))
+	before := headOf(t, store).Pointer.Sequence
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	run := startRun(ctx, t, store)
+	run.until(t, "withdrawn; want a later time")
+	must.OK(t, run.cmd.Process.Kill())
+	_ = run.wait() // it was killed
+	if now := headOf(t, store).Pointer.Sequence; now != before {
+		t.Errorf("sequence %d after %d", now, before)
+	}
+	if out := build(2); !strings.Contains(out, "is published") {
+		t.Errorf("the mark after the withdrawn ones: %s", out)
+	}
+	text := must.Get(os.ReadFile("../../../deploy/runbook.md"))(t)
+	if !strings.Contains(string(text), "the next snapshot is that of the first ten-minute mark after them") {
+		t.Error("the runbook does not say when the next snapshot comes")
+	}
+}
