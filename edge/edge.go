@@ -24,6 +24,7 @@ import (
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/floor"
+	"example.com/marketdata/edge/follow"
 	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/limit/redisstore"
@@ -209,7 +210,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	}
 	e.floor = floor.Open(dir, cfg.AcceptStore, cfg.Log)
 	local := cfg.Reader == nil && stores.Local(cfg.Store)
-	if cfg.Reader, err = e.openReader(context.WithoutCancel(ctx), verify); err != nil {
+	cells := follow.NewCells(nil)
+	cells.Floor, cells.Verify = e.floor, verify
+	if cfg.Reader, err = e.openReader(context.WithoutCancel(ctx), cells); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	e.cfg.Reader = cfg.Reader
@@ -223,8 +226,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
-		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Floor: e.floor,
-		Verify:       verify,
+		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Cells: cells,
 		HistoryBytes: cfg.HistoryFetch, DirBytes: cfg.CacheDirSize, ResponseMemory: responses, Now: cfg.Now,
 		Coins: cfg.Coins, Log: cfg.Log,
 		Swapped: func(s snapshot.Swap) { e.metrics.Swapped(s) },
@@ -254,8 +256,8 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		}
 		e.keys = &auth.Keys{Shared: e.limits}
 		e.watcher = auth.NewWatcher(e.keys, auth.Config{
-			Reader: cfg.Reader, Every: min(4*cfg.Poll, auth.DefaultEvery),
-			File: filepath.Join(dir, artifacts.KeysKey.String()), Floor: e.floor, Verify: verify,
+			Cells: cells, Every: min(4*cfg.Poll, auth.DefaultEvery),
+			File:   filepath.Join(dir, artifacts.KeysKey.String()),
 			MaxAge: cfg.MaxKeyAge, Logger: cfg.Log,
 		})
 		e.watcher.Load()
@@ -281,9 +283,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	return e, nil
 }
 
-// openReader opens the store, and the one to fall back on, if there is one: the edge takes from the
-// second what it would take from the first. Opening fails only for a wrong address.
-func (e *Edge) openReader(ctx context.Context, verify func(artifacts.Key, []byte) error) (artifacts.Reader, error) {
+// openReader opens the store, and the one to fall back on, if there is one, and has cells read them.
+// Opening fails only for a wrong address.
+func (e *Edge) openReader(ctx context.Context, cells *follow.Cells) (artifacts.Reader, error) {
 	first := e.cfg.Reader
 	var err error
 	if first == nil {
@@ -291,6 +293,7 @@ func (e *Edge) openReader(ctx context.Context, verify func(artifacts.Key, []byte
 			return nil, fmt.Errorf("--store: %w", err)
 		}
 	}
+	cells.Reader = first
 	if e.cfg.FallbackStore == "" {
 		return first, nil
 	}
@@ -298,15 +301,8 @@ func (e *Edge) openReader(ctx context.Context, verify func(artifacts.Key, []byte
 	if err != nil {
 		return nil, fmt.Errorf("--fallback-store: %w", err)
 	}
-	check := func(key artifacts.Key, b []byte) error {
-		if verify != nil {
-			if err := verify(key, b); err != nil {
-				return err
-			}
-		}
-		return e.floor.CheckCell(key, b)
-	}
-	e.fallback = fallback.New(fallback.Config{First: first, Second: second, Check: check, Log: e.cfg.Log})
+	e.fallback = fallback.New(fallback.Config{First: first, Second: second, Log: e.cfg.Log})
+	cells.Fallback = e.fallback
 	return e.fallback, nil
 }
 

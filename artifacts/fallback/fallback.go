@@ -1,13 +1,8 @@
 // Package fallback reads from a second store what the first does not give.
 //
 // The second store is a copy of the first, or, once the first is lost, the one that the builder goes
-// on with. It may be behind the first, ahead of it, or incomplete:
-//
-//   - An object is taken from whichever store has the bytes that its key names.
-//   - A cell is the first store's while that gives one that may be taken, else the second's, if that
-//     may be taken. An older one never is, so whoever reads moves in one direction only.
-//   - What the second store says counts only if it helps. A cell that it lacks is not missing, and an
-//     old one that it has is no news: the answer is then the first store's, whatever that is.
+// on with. It may be behind the first, ahead of it, or incomplete. An object is taken from whichever
+// store has the bytes that its key names. Of cells, package follow decides which counts.
 package fallback
 
 import (
@@ -17,35 +12,24 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"example.com/marketdata/artifacts"
 )
 
-// probeTimeout bounds the read that asks whether the first store is back.
-const probeTimeout = 5 * time.Second
-
 // Config configures a Reader.
 type Config struct {
 	First, Second artifacts.Reader
-	// Check says why a cell must not be taken: its signature is wrong, it is of another store, or
-	// older than one that was taken.
-	Check func(key artifacts.Key, data []byte) error
-	// Patience is how long a read waits for one store before it asks the other, too (1 s).
+	// Patience is how long a read of an object waits for one store before it asks the other, too (1 s).
 	Patience time.Duration
 	Log      *slog.Logger
 }
 
-// Reader is an artifacts.Reader of two stores. It is safe for concurrent use.
+// Reader is an artifacts.Reader of the first store, which takes objects from the second, too. It is safe
+// for concurrent use.
 type Reader struct {
-	cfg    Config
-	stores [2]artifacts.Reader
-
-	away    atomic.Pointer[string] // why the first store gives no answers: the second is asked first
-	probing atomic.Bool
+	cfg Config
 
 	mu     sync.Mutex
 	from   map[artifacts.Key]string // cells that the second store gave last: why the first did not
@@ -74,8 +58,7 @@ func New(cfg Config) *Reader {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Reader{cfg: cfg, stores: [2]artifacts.Reader{cfg.First, cfg.Second},
-		from: map[artifacts.Key]string{}, status: Status{Since: time.Now().UTC()}}
+	return &Reader{cfg: cfg, from: map[artifacts.Key]string{}, status: Status{Since: time.Now().UTC()}}
 }
 
 // Try reads the second store's pointer once and logs a warning if it gives none, since a wrong address
@@ -86,6 +69,9 @@ func (r *Reader) Try(ctx context.Context) {
 		r.cfg.Log.Warn("the fallback store would not help now: it gives no pointer", "err", err)
 	}
 }
+
+// Copy returns the second store.
+func (r *Reader) Copy() artifacts.Reader { return r.cfg.Second }
 
 // Status says which store answers; of a nil Reader, that no second one does.
 func (r *Reader) Status() Status {
@@ -99,9 +85,9 @@ func (r *Reader) Status() Status {
 
 // ClockSkew implements artifacts.Clock, by the store that answers.
 func (r *Reader) ClockSkew() (skew time.Duration, known bool) {
-	store := r.stores[0]
-	if r.away.Load() != nil {
-		store = r.stores[1]
+	store := r.cfg.First
+	if r.Status().Active {
+		store = r.cfg.Second
 	}
 	if c, ok := store.(artifacts.Clock); ok {
 		return c.ClockSkew()
@@ -116,129 +102,96 @@ func (r *Reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byt
 
 // answer is one store's.
 type answer struct {
-	store int // 0: the first
-	data  []byte
-	// version is prefixed with the store, since each has versions of its own.
+	second  bool
+	data    []byte
 	version artifacts.Version
 	err     error
 	refused error // why it does not count; nil: it does
 }
 
-// said reports whether the store has answered.
-func (a *answer) said() bool {
-	return a.err == nil || errors.Is(a.err, artifacts.ErrNotFound) || errors.Is(a.err, artifacts.ErrNotModified) ||
-		errors.Is(a.err, artifacts.ErrTooLarge)
-}
-
-// cells are those that are read again and again, the most important one first. The identity is not:
-// it would stand for ever.
-var cells = []artifacts.Key{artifacts.CurrentKey, artifacts.KeysKey, artifacts.ChangeKey}
-
-var prefixes = [2]string{"1:", "2:"}
-
-// ask asks one store.
-func (r *Reader) ask(ctx context.Context, store int, key artifacts.Key, known artifacts.Version, limit int64) answer {
-	own, _ := strings.CutPrefix(string(known), prefixes[store])
-	if own == string(known) {
-		own = "" // it is the other store's
-	}
-	a := answer{store: store}
-	a.data, a.version, a.err = r.stores[store].GetIf(ctx, key, artifacts.Version(own), limit)
-	switch {
-	case errors.Is(a.err, artifacts.ErrNotModified):
-	case a.err != nil:
-		a.refused = a.err
-	case !key.Immutable():
-		a.refused = r.cfg.Check(key, a.data)
-	case !key.Names(a.data):
-		a.refused = fmt.Errorf("%w: %s has other bytes", artifacts.ErrCorrupt, key)
-	}
-	if a.err == nil {
-		a.version = artifacts.Version(prefixes[store]) + a.version
-	}
-	switch {
-	case store != 0:
-	case a.said():
-		r.away.Store(nil)
-	case ctx.Err() == nil:
-		reason := a.err.Error()
-		r.away.Store(&reason)
-	}
-	return a
-}
-
-// GetIf implements artifacts.Reader.
+// GetIf implements artifacts.Reader. While the second store gives cells it is the first to be asked for
+// objects.
 func (r *Reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
-	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answers := make(chan answer, len(r.stores))
-	ask := func(store int) { go func() { answers <- r.ask(inner, store, key, known, limit) }() }
-	order := [2]int{0, 1}
-	if r.away.Load() != nil {
-		order = [2]int{1, 0}
-		r.probe(ctx, key)
+	if !key.Immutable() {
+		return r.cfg.First.GetIf(ctx, key, known, limit)
 	}
-	ask(order[0])
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, 2)
+	ask := func(second bool) {
+		from := r.cfg.First
+		if second {
+			from = r.cfg.Second
+		}
+		go func() {
+			a := answer{second: second}
+			a.data, a.version, a.err = from.GetIf(ctx, key, known, limit)
+			if a.refused = a.err; errors.Is(a.err, artifacts.ErrNotModified) {
+				a.refused = nil
+			} else if a.err == nil && !key.Names(a.data) {
+				a.refused = fmt.Errorf("%w: %s has other bytes", artifacts.ErrCorrupt, key)
+			}
+			answers <- a
+		}()
+	}
+	second := r.Status().Active
+	ask(second)
 	patience := time.NewTimer(r.cfg.Patience)
 	defer patience.Stop()
-	var got [2]*answer
-	for asked := 1; got[0] == nil || got[1] == nil; {
+	var got []answer
+	says := func(a *answer) bool { // an error may be all that a store says
+		return a.err == nil || errors.Is(a.err, artifacts.ErrNotFound) || errors.Is(a.err, artifacts.ErrTooLarge)
+	}
+	for asked := 1; len(got) < 2; asked++ {
 		select {
 		case a := <-answers:
-			got[a.store] = &a
 			if a.refused == nil {
-				if got[0] == nil && order[0] == 0 && !key.Immutable() { // an object may just be long
-					silent := fmt.Sprintf("no answer within %v", r.cfg.Patience)
-					r.away.Store(&silent)
-				}
-				r.took(key, &a, got[0])
+				r.took(a.second)
 				return a.data, a.version, a.err
 			}
+			got = append(got, a)
 		case <-patience.C:
 		case <-ctx.Done():
-			if a := got[0]; a != nil && a.said() {
-				return a.data, a.version, a.err
+			if len(got) > 0 && !got[0].second && says(&got[0]) {
+				return got[0].data, got[0].version, got[0].err
 			}
 			return nil, "", ctx.Err()
 		}
 		if asked == 1 {
-			ask(order[1])
-			asked++
+			ask(!second)
 		}
 	}
-	first, second := got[0], got[1]
-	switch {
-	case first.said():
-	case key.Immutable() && second.refused != nil:
+	if got[0].second {
+		slices.Reverse(got)
+	}
+	first := got[0]
+	if !says(&first) {
 		// Whoever waits for it must know that the store that answers does not have it.
-		first.err = fmt.Errorf("%w; the fallback store: %w", first.err, second.refused)
-	default:
-		first.err = fmt.Errorf("%w; the fallback store: %v", first.err, second.refused)
+		first.err = fmt.Errorf("%w; the fallback store: %w", first.err, got[1].refused)
 	}
 	return first.data, first.version, first.err
 }
 
-// took notes that a was taken; first is the first store's answer, nil if there is none.
-func (r *Reader) took(key artifacts.Key, a, first *answer) {
-	reason := ""
-	if a.store == 1 {
-		if away := r.away.Load(); first != nil {
-			reason = first.refused.Error()
-		} else if away != nil {
-			reason = *away
-		}
+// took counts an answer of the second store.
+func (r *Reader) took(second bool) {
+	if second {
+		r.mu.Lock()
+		r.status.Reads++
+		r.mu.Unlock()
 	}
+}
+
+// cells are those that are read again and again, the most important one first.
+var cells = []artifacts.Key{artifacts.CurrentKey, artifacts.KeysKey, artifacts.ChangeKey}
+
+// Note notes that the second store gave a cell, and why the first did not; "": the first gave it.
+func (r *Reader) Note(key artifacts.Key, why string) {
+	r.took(why != "")
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.Reads += int64(a.store)
-	if !slices.Contains(cells, key) {
-		return
-	}
-	if a.store == 0 {
-		delete(r.from, key)
-	} else if reason != "" || r.from[key] == "" {
-		r.from[key] = cmp.Or(reason, "no answer")
+	if delete(r.from, key); why != "" {
+		r.from[key] = why
 	}
 	active := len(r.from) > 0
 	r.status.Reason = ""
@@ -253,21 +206,8 @@ func (r *Reader) took(key artifacts.Key, a, first *answer) {
 	}
 	r.status.Active, r.status.Since = active, time.Now().UTC()
 	if active {
-		r.cfg.Log.Warn("the fallback store answers in place of the first", "object", key.String(), "err", reason)
+		r.cfg.Log.Warn("the fallback store answers in place of the first", "object", key.String(), "err", why)
 	} else {
 		r.cfg.Log.Info("the first store answers again")
 	}
-}
-
-// probe asks the first store, once at a time and for nobody, whether it is back.
-func (r *Reader) probe(ctx context.Context, key artifacts.Key) {
-	if key.Immutable() || !r.probing.CompareAndSwap(false, true) {
-		return
-	}
-	go func() {
-		defer r.probing.Store(false)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
-		defer cancel()
-		r.ask(ctx, 0, key, "", key.Limit())
-	}()
 }

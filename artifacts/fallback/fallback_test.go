@@ -16,25 +16,17 @@ import (
 	"example.com/marketdata/internal/lab/must"
 )
 
-// cell and object are what is read. A cell that may be taken says new.
+// cell and object are what is read.
 var (
 	cell   = artifacts.CurrentKey
 	object = artifacts.ObjectKey(artifacts.Sum([]byte("new")))
 )
 
-func check(_ artifacts.Key, b []byte) error {
-	if string(b) != "new" {
-		return fmt.Errorf("it is %q", b)
-	}
-	return nil
-}
-
 // state is how a store stands to a key.
 type state string
 
 const (
-	newest  state = "newest"
-	old     state = "old"
+	whole   state = "whole"
 	lacking state = "lacking"
 	damaged state = "damaged"
 	failing state = "failing"
@@ -45,12 +37,8 @@ const (
 func made(t *testing.T, s state) *faultstore.Store {
 	t.Helper()
 	mem := memstore.New()
-	data := "new"
-	if s == old {
-		data = "old"
-	}
 	if s != lacking {
-		must.Get(mem.Swap(t.Context(), cell, "", []byte(data)))(t)
+		must.Get(mem.Swap(t.Context(), cell, "", []byte("cell")))(t)
 		must.OK(t, mem.Put(t.Context(), object, []byte("new")))
 	}
 	store := faultstore.New(mem, nil)
@@ -58,11 +46,11 @@ func made(t *testing.T, s state) *faultstore.Store {
 	return store
 }
 
-// TestTry: at start a second store without a pointer is reported, and one that is behind is not.
+// TestTry: at start a second store without a pointer is reported.
 func TestTry(t *testing.T) {
-	for s, want := range map[state]bool{newest: false, old: false, lacking: true, failing: true} {
+	for s, want := range map[state]bool{whole: false, lacking: true, failing: true} {
 		var log strings.Builder
-		r := New(Config{First: made(t, newest), Second: made(t, s), Check: check,
+		r := New(Config{First: made(t, whole), Second: made(t, s),
 			Log: slog.New(slog.NewTextHandler(&log, nil))})
 		r.Try(t.Context())
 		if got := strings.Contains(log.String(), "would not help"); got != want {
@@ -78,21 +66,20 @@ func in(s state) faultstore.Hook {
 	return func(faultstore.Op) faultstore.Decision { return d }
 }
 
-// TestRead: whatever the states of the two stores, a read gives what may be taken if either store
-// has it, the first store's before the second's, and otherwise what the first store says.
+// TestRead: whatever the states of the two stores, a read gives an object if either store has it, and
+// otherwise what the first store says. A cell is the first store's alone.
 func TestRead(t *testing.T) {
-	states := []state{newest, old, lacking, damaged, failing, hanging}
-	for _, key := range []artifacts.Key{cell, object} {
-		for _, first := range states {
-			for _, second := range states {
-				good := func(s state) bool { return s == newest || s == old && key == object }
-				t.Run(fmt.Sprintf("%.7s/%s/%s", key, first, second), func(t *testing.T) {
+	states := []state{whole, lacking, damaged, failing, hanging}
+	for _, first := range states {
+		for _, second := range states {
+			for _, active := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/%v", first, second, active), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						r := New(Config{First: made(t, first), Second: made(t, second), Check: check})
-						for range 2 { // the second time it knows who was away
-							read(t, r, key, first, second, good)
+						r := New(Config{First: made(t, first), Second: made(t, second)})
+						if active {
+							r.Note(cell, "no answer")
 						}
-						time.Sleep(probeTimeout) // until nothing runs
+						read(t, r, first, second)
 					})
 				})
 			}
@@ -100,89 +87,56 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, r *Reader, key artifacts.Key, first, second state, good func(state) bool) {
+func read(t *testing.T, r *Reader, first, second state) {
 	t.Helper()
 	const patience, timeout = time.Second, 4 * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	began, reads := time.Now(), r.Status().Reads
-	b, v, err := r.Get(ctx, key, 100)
-	if good(first) || good(second) {
+	active, began, reads := r.Status().Active, time.Now(), r.Status().Reads
+	b, _, err := r.Get(ctx, object, 100)
+	switch fromSecond := r.Status().Reads > reads; {
+	case first == whole || second == whole:
 		if string(b) != "new" || err != nil || time.Since(began) > patience {
-			t.Fatalf("%q, %v after %v", b, err, time.Since(began))
+			t.Errorf("%q, %v after %v", b, err, time.Since(began))
 		}
-		if fromSecond := r.Status().Reads > reads; fromSecond == good(first) {
+		if fromSecond != (second == whole && (active || first != whole)) {
 			t.Errorf("it came from the second store: %v", fromSecond)
 		}
-		if _, _, err := r.GetIf(ctx, key, v, 100); !errors.Is(err, artifacts.ErrNotModified) {
-			t.Errorf("of the known version: %q, %v", b, err)
-		}
-		return
-	}
-	switch first {
-	case old:
-		if string(b) != "old" || err != nil {
-			t.Errorf("%q, %v", b, err)
-		}
-	case damaged:
+	case first == damaged:
 		if err != nil || string(b) == "new" {
 			t.Errorf("%q, %v", b, err)
 		}
-	case lacking:
+	case first == lacking || first == failing && second == lacking:
 		if !errors.Is(err, artifacts.ErrNotFound) {
 			t.Errorf("%q, %v", b, err)
 		}
 	default:
-		missing := errors.Is(err, artifacts.ErrNotFound)
-		if err == nil || missing != (key == object && second == lacking && first == failing) {
+		if err == nil || errors.Is(err, artifacts.ErrNotFound) {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
+	if b, _, err := r.Get(ctx, cell, 100); err == nil && (first != whole && first != damaged || len(b) == 0) {
+		t.Errorf("the cell: %q", b)
+	}
 }
 
-// TestBack: of a first store that hangs, one read notices, and the others are answered at once. It
-// is asked once at a time, and read again once it answers. Neither store's version means anything
-// to the other.
-func TestBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first, second := made(t, newest), made(t, newest)
-		r := New(Config{First: first, Second: second, Check: check})
-		read := func(known artifacts.Version) (artifacts.Version, time.Duration, error) {
-			began := time.Now()
-			_, v, err := r.GetIf(t.Context(), cell, known, 100)
-			return v, time.Since(began), err
+// TestStatus: the second store is active while it gave any cell last, and the reason is of the most
+// important one.
+func TestStatus(t *testing.T) {
+	r := New(Config{First: made(t, whole), Second: made(t, whole)})
+	for _, step := range []struct {
+		key         artifacts.Key
+		why, reason string
+	}{
+		{artifacts.KeysKey, "gone", "keys: gone"}, {cell, "away", "current: away"},
+		{artifacts.KeysKey, "", "current: away"}, {cell, "", ""}, {cell, "", ""},
+	} {
+		r.Note(step.key, step.why)
+		if s := r.Status(); s.Active != (step.reason != "") || s.Reason != step.reason {
+			t.Errorf("after %v: %+v", step, s)
 		}
-		v, _, err := read("")
-		must.OK(t, err)
-		first.SetHook(in(hanging))
-		first.Reset()
-		v2, took, err := read(v)
-		if took != time.Second || err != nil {
-			t.Fatalf("the first read without it took %v: %v", took, err)
-		}
-		for range 100 {
-			if _, took, err := read(v2); took != 0 || !errors.Is(err, artifacts.ErrNotModified) {
-				t.Fatalf("a read without it took %v: %v", took, err)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		if n := first.Counts()[faultstore.GetIf].Calls; n > 4 {
-			t.Errorf("in ten seconds the store that hangs was asked %d times", n)
-		}
-		if s := r.Status(); !s.Active || !strings.Contains(s.Reason, "no answer") || s.Reads != 101 {
-			t.Errorf("status %+v", s)
-		}
-		first.SetHook(nil)
-		time.Sleep(probeTimeout)
-		synctest.Wait()
-		_, _, _ = read(v2) // asks whether it is back
-		synctest.Wait()
-		second.Reset()
-		if back, _, err := read(v2); err != nil || back != v || len(second.Counts()) != 0 {
-			t.Errorf("once it is back: version %q, %v, calls of the second %v", back, err, second.Counts())
-		}
-		if s := r.Status(); s.Active || s.Reason != "" {
-			t.Errorf("status %+v", s)
-		}
-	})
+	}
+	if n := r.Status().Reads; n != 2 {
+		t.Errorf("%d reads", n)
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/floor"
+	"example.com/marketdata/edge/follow"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
 	"example.com/marketdata/internal/lab/memstore"
@@ -196,6 +196,11 @@ func (f *flaky) put(t *testing.T, b []byte) {
 	must.Get(f.Swap(t.Context(), artifacts.KeysKey, version, b))(t)
 }
 
+// poll asks the store once.
+func (w *Watcher) poll(ctx context.Context) error {
+	return w.take(w.cfg.Cells.Read(ctx, artifacts.KeysKey, w.known))
+}
+
 func verdict(k *Keys, text string) Verdict {
 	_, v := k.Lookup([]byte(text), time.Now(), nil)
 	return v
@@ -203,19 +208,18 @@ func verdict(k *Keys, text string) Verdict {
 
 // TestWatcher walks one edge through the life of a key set.
 func TestWatcher(t *testing.T) {
-	store := newFlaky()
+	store, file, refuse := newFlaky(), filepath.Join(t.TempDir(), "keys"), []byte(nil)
 	text, entry := newKey(t, 1)
 	second, secondEntry := newKey(t, 2)
-	file := filepath.Join(t.TempDir(), "keys")
-	refuse := []byte(nil)
 	start := func() (*Keys, *Watcher) {
-		keys := new(Keys)
-		return keys, NewWatcher(keys, Config{Reader: store, File: file, Verify: func(_ artifacts.Key, b []byte) error {
+		keys, cells := new(Keys), follow.NewCells(store)
+		cells.Verify = func(_ artifacts.Key, b []byte) error {
 			if refuse != nil && bytes.Equal(b, refuse) {
 				return errors.New("signature is wrong")
 			}
 			return nil
-		}})
+		}
+		return keys, NewWatcher(keys, Config{Cells: cells, File: file})
 	}
 	expect := func(step string, k *Keys, w *Watcher, err error, first, other Verdict, state upstream.State) {
 		t.Helper()
@@ -235,8 +239,8 @@ func TestWatcher(t *testing.T) {
 	store.fail(errors.New("connection refused"))
 	err := w.poll(t.Context())
 	expect("store away at the first start", keys, w, err, Undecided, Undecided, upstream.Initializing)
-	if err == nil || w.Status().LastError == "" || w.Status().InForce != -1 {
-		t.Errorf("error %v, status %+v", err, w.Status())
+	if s := w.Status(); err == nil || s.LastError == "" || s.InForce != -1 {
+		t.Errorf("error %v, status %+v", err, s)
 	}
 	store.fail(nil)
 	expect("store without a set", keys, w, w.poll(t.Context()), Refused, Refused, upstream.Valid)
@@ -293,8 +297,9 @@ func TestKeptSet(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "keys")
 		must.OK(t, os.WriteFile(file, content, 0o600))
 		keys := new(Keys)
-		kept := floor.Open("", nil, nil)
-		NewWatcher(keys, Config{Reader: memstore.New(), File: file, Floor: kept}).Load()
+		cells := follow.NewCells(memstore.New())
+		kept := cells.Floor
+		NewWatcher(keys, Config{Cells: cells, File: file}).Load()
 		if want := name == "good"; (len(kept.Problems()) == 0) != want || (verdict(keys, text) == Allowed) != want {
 			t.Errorf("%s: problems %q, verdict %v", name, kept.Problems(), verdict(keys, text))
 		}
@@ -302,7 +307,7 @@ func TestKeptSet(t *testing.T) {
 	store := newFlaky()
 	store.put(t, good)
 	dir := t.TempDir()
-	w := NewWatcher(new(Keys), Config{Reader: store, File: filepath.Join(dir, "keys")})
+	w := NewWatcher(new(Keys), Config{Cells: follow.NewCells(store), File: filepath.Join(dir, "keys")})
 	must.OK(t, w.poll(t.Context()))
 	files, _ := os.ReadDir(dir)
 	if len(files) != 1 || files[0].Name() != "keys" {
@@ -310,7 +315,7 @@ func TestKeptSet(t *testing.T) {
 	}
 	// A folder that cannot be written to is no reason to refuse a set.
 	keys := new(Keys)
-	if err := NewWatcher(keys, Config{Reader: store,
+	if err := NewWatcher(keys, Config{Cells: follow.NewCells(store),
 		File: filepath.Join(dir, "gone", "keys")}).poll(t.Context()); err != nil || verdict(keys, text) != Allowed {
 		t.Errorf("error %v, verdict %v", err, verdict(keys, text))
 	}
@@ -328,7 +333,7 @@ func TestRun(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store, keys := newFlaky(), new(Keys)
 			text, entry := newKey(t, 1)
-			w := NewWatcher(keys, Config{Reader: store})
+			w := NewWatcher(keys, Config{Cells: follow.NewCells(store)})
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() { w.Run(ctx); close(done) }()
@@ -367,7 +372,7 @@ func TestMaxAge(t *testing.T) {
 		store, keys := newFlaky(), new(Keys)
 		text, entry := newKey(t, 1)
 		store.put(t, set(entry).Encode())
-		w := NewWatcher(keys, Config{Reader: store, MaxAge: time.Hour})
+		w := NewWatcher(keys, Config{Cells: follow.NewCells(store), MaxAge: time.Hour})
 		for range 3 {
 			must.OK(t, w.poll(t.Context()))
 			time.Sleep(time.Hour - time.Nanosecond)
@@ -404,7 +409,7 @@ func TestAtRest(t *testing.T) {
 		mem := memstore.New()
 		asked := 0
 		var keys Keys
-		w := NewWatcher(&keys, Config{Reader: counted{mem, &asked}})
+		w := NewWatcher(&keys, Config{Cells: follow.NewCells(counted{mem, &asked})})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { w.Run(ctx); close(done) }()

@@ -23,8 +23,6 @@ const (
 	// is in force within ten seconds while the store answers
 	// (INTERFACE.md, "Keys"): two are left for the answer.
 	DefaultEvery = 8 * time.Second
-	// defaultTimeout bounds one question to the store.
-	defaultTimeout = 5 * time.Second
 	// maxPause bounds the pause after a row of refused sets, and between reports that the
 	// store is away.
 	maxPause = 8 * time.Second
@@ -32,22 +30,14 @@ const (
 
 // Config says where a Watcher reads the key set, and how often.
 type Config struct {
-	// Reader is the store. Required.
-	Reader artifacts.CellReader
+	// Cells reads the store. Required.
+	Cells *follow.Cells
 	// Every is the time between two questions; 0: DefaultEvery. Each is
 	// shifted by up to a fifth, so that many edges do not ask at once.
 	Every time.Duration
-	// Timeout bounds each question; 0: 5 seconds.
-	Timeout time.Duration
 	// File is where the bytes of the last good set are kept, for a start while
 	// the store is away; "": nowhere.
 	File string
-	// Floor says what must not be taken, and what is wrong with File; nil: a new
-	// one, in memory.
-	Floor *floor.Floor
-	// Verify is asked about the bytes of a set, from the store or from File,
-	// before they are believed, and of what says which store it is; nil: all are.
-	Verify func(key artifacts.Key, data []byte) error
 	// MaxAge is for how long a set is believed after the store last confirmed
 	// it; 0: for ever. After that well-formed keys are Undecided.
 	MaxAge time.Duration
@@ -72,10 +62,7 @@ type Status struct {
 type Watcher struct {
 	keys  *Keys
 	cfg   Config
-	cells follow.Cells
-
-	probeSlots chan struct{}
-	background sync.WaitGroup
+	floor *floor.Floor // of Cells
 
 	known    artifacts.Version // of the set in force; of Run alone
 	believed bool              // the set in force came from the store
@@ -90,27 +77,17 @@ func NewWatcher(keys *Keys, cfg Config) *Watcher {
 	if cfg.Every <= 0 {
 		cfg.Every = DefaultEvery
 	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = defaultTimeout
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Floor == nil {
-		cfg.Floor = floor.Open("", nil, nil)
-	}
-	return &Watcher{
-		keys: keys, cfg: cfg, status: Status{Status: upstream.Start()},
-		probeSlots: make(chan struct{}, follow.MaxProbes),
-		cells:      follow.Cells{Reader: cfg.Reader, Verify: cfg.Verify, Floor: cfg.Floor, Timeout: cfg.Timeout},
-	}
+	return &Watcher{keys: keys, cfg: cfg, floor: cfg.Cells.Floor, status: Status{Status: upstream.Start()}}
 }
 
 // Load puts the set in File in force, until the store answers. One that cannot
 // be used is reported, and none there is no fault.
 func (w *Watcher) Load() {
 	if w.cfg.File != "" {
-		w.cfg.Floor.Report(artifacts.KeysKey.String(), w.load())
+		w.floor.Report(artifacts.KeysKey.String(), w.load())
 	}
 }
 
@@ -119,14 +96,17 @@ func (w *Watcher) load() error {
 	if b == nil {
 		return err
 	}
-	if w.cfg.Verify != nil {
-		if err := w.cfg.Verify(artifacts.KeysKey, b); err != nil {
+	if verify := w.cfg.Cells.Verify; verify != nil {
+		if err := verify(artifacts.KeysKey, b); err != nil {
 			return fmt.Errorf("verify key set: %w", err)
 		}
 	}
-	set, err := w.parse(b)
+	set, err := artifacts.ParseKeySet(b)
 	if err != nil {
 		return err
+	}
+	if err := w.floor.Check(artifacts.KeysKey, set.Store, set.Number); err != nil {
+		return fmt.Errorf("key set refused: %w", err)
 	}
 	info, err := os.Stat(w.cfg.File)
 	if err != nil {
@@ -134,7 +114,7 @@ func (w *Watcher) load() error {
 	}
 	w.use(set, info.ModTime())
 	w.read = true
-	w.cfg.Floor.Take(artifacts.KeysKey, set.Store, set.Number)
+	w.floor.Take(artifacts.KeysKey, set.Store, set.Number)
 	w.setState(upstream.Interrupted)
 	w.cfg.Logger.Info("kept key set is in force until the store answers", "keys", len(set.Keys), "kept",
 		info.ModTime().UTC())
@@ -143,85 +123,36 @@ func (w *Watcher) load() error {
 
 // Run asks the store until ctx is done.
 func (w *Watcher) Run(ctx context.Context) {
-	defer w.background.Wait()
-	pause := w.cfg.Every
+	f := follow.NewFollower(w.cfg.Cells, artifacts.KeysKey, w.cfg.Every, nil)
+	defer f.Wait()
+	wait, pause := time.Duration(0), w.cfg.Every
 	for {
-		err := w.poll(ctx)
-		if err == nil {
+		a := f.Next(ctx, w.known, wait, nil)
+		if ctx.Err() != nil {
+			return
+		}
+		if err := w.take(a); err == nil {
 			pause = w.cfg.Every
-		} else if ctx.Err() == nil {
+		} else {
 			w.fault(err)
 			pause = max(w.cfg.Every, min(2*pause, maxPause))
 		}
-		if follow.IsAway(err) && ctx.Err() == nil {
-			w.untilBack(ctx)
-			pause = w.cfg.Every
-			continue
-		}
-		// From 0.8 to 1 times the pause.
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause - time.Duration(rand.Int64N(int64(pause)/5+1))):
-		}
+		wait = pause - time.Duration(rand.Int64N(int64(pause)/5+1)) // from 0.8 to 1 times the pause
 	}
 }
 
-// untilBack returns when the store, which is away, answers again, or ctx is done. It reports the
-// fault with longer and longer pauses meanwhile.
-func (w *Watcher) untilBack(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	known := w.known
-	probes := follow.Probe(ctx, min(follow.ProbeEvery, w.cfg.Every), w.probeSlots, w.background.Go,
-		func(ctx context.Context) error {
-			if err := w.cells.Learn(ctx); err != nil {
-				return err
-			}
-			if _, _, err := w.cells.Read(ctx, artifacts.KeysKey, known); err != nil {
-				return fmt.Errorf("read key set: %w", err)
-			}
-			return nil
-		})
-	pause := 2 * w.cfg.Every
-	report := time.After(pause)
-	var last error
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case last = <-probes:
-			if !follow.IsAway(last) {
-				return
-			}
-		case <-report:
-			pause = min(2*pause, max(w.cfg.Every, maxPause))
-			report = time.After(pause)
-			if last != nil {
-				w.fault(last)
-			}
-		}
-	}
-}
-
-// poll asks the store once.
-func (w *Watcher) poll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
-	defer cancel()
-	if err := w.cells.Learn(ctx); err != nil {
-		return err
-	}
-	b, version, err := w.cells.Read(ctx, artifacts.KeysKey, w.known)
+// take puts in force what the store says of the set.
+func (w *Watcher) take(a follow.Answer) error {
 	now := time.Now()
-	switch {
+	switch err := a.Err; {
 	case errors.Is(err, artifacts.ErrNotModified) && w.believed:
 		w.confirm(now)
 		return nil
-	case errors.Is(err, artifacts.ErrNotFound) && (w.read || w.cfg.Floor.Seen(artifacts.KeysKey)):
+	case errors.Is(err, artifacts.ErrNotFound) && (w.read || w.floor.Seen(artifacts.KeysKey)):
 		// A missing object never changes who has access. The set in force stays, and
 		// so does its file: it may be the last copy.
 		w.known = ""
-		w.cfg.Floor.Missing(artifacts.KeysKey, true)
+		w.floor.Missing(artifacts.KeysKey, true)
 		return errLost
 	case errors.Is(err, artifacts.ErrNotFound):
 		// A store that answers and never had a key set has the empty one.
@@ -232,39 +163,28 @@ func (w *Watcher) poll(ctx context.Context) error {
 		w.believed = true
 		w.confirm(now)
 		return nil
-	case err != nil && b != nil:
-		return fmt.Errorf("verify key set: %w", err)
-	case err != nil:
+	case a.Away && err != nil:
 		return fmt.Errorf("read key set: %w", err)
-	}
-	set, err := w.parse(b)
-	if err != nil {
+	case err != nil:
 		// The version is not remembered, so that this is a fault each time.
+		return fmt.Errorf("key set refused: %w", err)
+	}
+	b := a.Data
+	set, err := artifacts.ParseKeySet(b)
+	if err != nil {
 		return err
 	}
 	w.use(set, now)
 	w.read = true
-	w.cfg.Floor.Missing(artifacts.KeysKey, false)
+	w.floor.Missing(artifacts.KeysKey, false)
 	if w.cfg.File != "" {
-		w.cfg.Floor.Report(artifacts.KeysKey.String(), durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600))
+		w.floor.Report(artifacts.KeysKey.String(), durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600))
 	}
-	w.cfg.Floor.Take(artifacts.KeysKey, set.Store, set.Number)
-	w.known, w.believed = version, true
+	w.floor.Take(artifacts.KeysKey, set.Store, set.Number)
+	w.known, w.believed = a.Version, true
 	w.confirm(now)
 	w.cfg.Logger.Info("new key set is in force", "keys", len(set.Keys), "in_force", w.keys.count(now))
 	return nil
-}
-
-// parse returns a set that may be taken.
-func (w *Watcher) parse(b []byte) (*artifacts.KeySet, error) {
-	set, err := artifacts.ParseKeySet(b)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.cfg.Floor.Check(artifacts.KeysKey, set.Store, set.Number); err != nil {
-		return nil, fmt.Errorf("key set refused: %w", err)
-	}
-	return set, nil
 }
 
 // use puts a set in force that was confirmed at the given time.

@@ -6,7 +6,7 @@ package floor
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -111,11 +111,10 @@ func (r *record) raise(store string, key artifacts.Key, n uint64) (changed bool)
 	return true
 }
 
-// Learn finds out which store this is, if that is not known yet: what get
-// returns as its identity says so, or else its pointer. What get returns must
-// be verified. An error of get other than what a store says of an object is
-// returned.
-func (f *Floor) Learn(ctx context.Context, get func(ctx context.Context, key artifacts.Key) ([]byte, error)) error {
+// Learn finds out which store this is, if that is not known yet: its identity says so, or else its
+// pointer. get returns the store that a verified cell names, "" if there is no such cell, and an error if
+// the store gives no answer.
+func (f *Floor) Learn(get func(key artifacts.Key) (store string, err error)) error {
 	f.mu.Lock()
 	known := f.seen.Store != ""
 	f.mu.Unlock()
@@ -123,21 +122,9 @@ func (f *Floor) Learn(ctx context.Context, get func(ctx context.Context, key art
 		return nil
 	}
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey} {
-		b, err := get(ctx, key)
-		switch {
-		case errors.Is(err, artifacts.ErrNotFound), errors.Is(err, artifacts.ErrSignature),
-			errors.Is(err, artifacts.ErrTooLarge):
-			continue
-		case err != nil:
+		store, err := get(key)
+		if err != nil {
 			return fmt.Errorf("identity of the store: %w", err)
-		}
-		store := ""
-		if key == artifacts.CurrentKey {
-			if p, err := artifacts.ParsePointer(b); err == nil {
-				store = p.Store
-			}
-		} else if i, err := artifacts.ParseIdentity(b); err == nil {
-			store = i.Store
 		}
 		if store != "" {
 			f.Take(key, store, 0)
@@ -154,9 +141,7 @@ func (f *Floor) Check(key artifacts.Key, store string, n uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	own := f.seen.Store
-	if store == "" {
-		store = own
-	}
+	store = cmp.Or(store, own)
 	highest, what := f.seen.Highest[store][key], "number"
 	if key == artifacts.CurrentKey {
 		what = "sequence"
@@ -173,37 +158,30 @@ func (f *Floor) Check(key artifacts.Key, store string, n uint64) error {
 	return nil
 }
 
-// CheckCell is Check for the bytes of a cell, which may be damaged.
-func (f *Floor) CheckCell(key artifacts.Key, b []byte) error {
-	var store string
-	var n uint64
-	var err error
-	switch key {
-	case artifacts.IdentityKey:
-		var v *artifacts.Identity
-		if v, err = artifacts.ParseIdentity(b); err == nil {
-			store = v.Store
-		}
-	case artifacts.CurrentKey:
-		var v *artifacts.Pointer
-		if v, err = artifacts.ParsePointer(b); err == nil {
-			store, n = v.Store, v.Sequence
-		}
-	case artifacts.ChangeKey:
-		var v *artifacts.Change
-		if v, err = artifacts.ParseChange(b); err == nil {
-			store, n = v.Store, v.Number
-		}
-	case artifacts.KeysKey:
-		var v *artifacts.KeySet
-		if v, err = artifacts.ParseKeySet(b); err == nil {
-			store, n = v.Store, v.Number
-		}
+// CheckCopy is Check for an object of a copy of the store: it must say that it is of the store that this
+// edge follows. Where that is not known yet, it must be one that the operator accepts. same means that an
+// object of this number was taken.
+func (f *Floor) CheckCopy(key artifacts.Key, store string, n uint64) (same bool, err error) {
+	f.mu.Lock()
+	own, highest := f.seen.Store, f.seen.Highest[store][key]
+	f.mu.Unlock()
+	switch {
+	case store == "":
+		return false, errors.New("it does not say of which store it is")
+	case own == "" && !slices.Contains(f.accept, store):
+		return false, fmt.Errorf("it is of store %s, and the first store has not said yet that it is that one; to"+
+			" start without it, start with --accept-store %s", store, store)
+	case own != "" && store != own:
+		return false, fmt.Errorf("it is of store %s, this edge follows %s", store, own)
 	}
-	if err != nil {
-		return err
-	}
-	return f.Check(key, store, n)
+	return n == highest, f.Check(key, store, n)
+}
+
+// Higher reports whether n is higher than all numbers of such an object that were taken.
+func (f *Floor) Higher(key artifacts.Key, store string, n uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return n > f.seen.Highest[cmp.Or(store, f.seen.Store)][key]
 }
 
 // Seen reports whether such an object of the store that this edge follows was

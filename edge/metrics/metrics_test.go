@@ -14,6 +14,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/follow"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/server"
@@ -53,8 +54,8 @@ func newRig(t *testing.T, store artifacts.Store, withKeys bool) *rig {
 	done := make(chan struct{}, 2)
 	go func() { refresher.Run(ctx, engine.Warm); done <- struct{}{} }()
 	if withKeys {
-		r.Watcher = auth.NewWatcher(
-			&r.keys, auth.Config{Reader: store, Every: 5 * time.Millisecond, File: filepath.Join(t.TempDir(), "keys")})
+		r.Watcher = auth.NewWatcher(&r.keys, auth.Config{Cells: follow.NewCells(store), Every: 5 * time.Millisecond,
+			File: filepath.Join(t.TempDir(), "keys")})
 		go func() { r.Watcher.Run(ctx); done <- struct{}{} }()
 	} else {
 		done <- struct{}{}

@@ -86,7 +86,7 @@ func (r *Refresher) activate(ctx context.Context, c timeline.Change[*Snapshot]) 
 		"sequence", next.Sequence, "store", next.Store, "missing", next.progress.Missing)
 	r.keepManifest(p.Manifest.Digest, a.rawManifest)
 	r.keepPointer(p, a.rawPointer)
-	r.cfg.Floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
+	r.floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
 	r.complete(ctx, next)
 }
 

@@ -24,7 +24,7 @@ func (r *Refresher) keep(key artifacts.Key, b []byte) {
 	if err == nil {
 		err = durable.ReplaceFile(path, bytes.NewReader(b), 0o600)
 	}
-	r.cfg.Floor.Report(key.String(), err)
+	r.floor.Report(key.String(), err)
 }
 
 // keepPointer keeps the pointer p, whose bytes are b, unless another edge that shares Dir has
@@ -51,7 +51,7 @@ func parseKept[T any](r *Refresher, key artifacts.Key, parse func([]byte) (*T, e
 	}
 	v, err := parse(b)
 	if err != nil {
-		r.cfg.Floor.Report(key.String(), err)
+		r.floor.Report(key.String(), err)
 		return nil
 	}
 	return v
@@ -64,11 +64,11 @@ func (r *Refresher) kept(key artifacts.Key, limit int64) []byte {
 		return nil
 	}
 	b, err := floor.ReadFile(filepath.Join(r.cfg.Dir, filepath.FromSlash(key.String())), limit)
-	if b != nil && r.cfg.Verify != nil && (key == artifacts.CurrentKey || key == artifacts.ChangeKey) {
-		err = r.cfg.Verify(key, b)
+	if b != nil && r.cfg.Cells.Verify != nil && (key == artifacts.CurrentKey || key == artifacts.ChangeKey) {
+		err = r.cfg.Cells.Verify(key, b)
 	}
 	if err != nil {
-		r.cfg.Floor.Report(key.String(), err)
+		r.floor.Report(key.String(), err)
 		return nil
 	}
 	return b
@@ -88,7 +88,7 @@ func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 		return nil
 	}
 	if err := ref.Check(b); err != nil {
-		r.cfg.Floor.Report(key.String(), err)
+		r.floor.Report(key.String(), err)
 		return nil
 	}
 	return b
@@ -160,19 +160,19 @@ func (r *Refresher) keptSnapshot() *Snapshot {
 	if p == nil {
 		return nil
 	}
-	if err := r.cfg.Floor.Check(artifacts.CurrentKey, p.Store, p.Sequence); err != nil {
-		r.cfg.Floor.Report(artifacts.CurrentKey.String(), err)
+	if err := r.floor.Check(artifacts.CurrentKey, p.Store, p.Sequence); err != nil {
+		r.floor.Report(artifacts.CurrentKey.String(), err)
 		return nil
 	}
 	// Never go back behind its sequence, even if its snapshot is lost.
-	r.cfg.Floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
+	r.floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
 	raw := r.keptManifest(p.Manifest)
 	if raw == nil {
 		return nil
 	}
 	s, err := r.open(raw, p.Manifest)
 	if err != nil {
-		r.cfg.Floor.Report(artifacts.ManifestKey(p.Manifest.Digest).String(), err)
+		r.floor.Report(artifacts.ManifestKey(p.Manifest.Digest).String(), err)
 		return nil
 	}
 	s.Store, s.Sequence = p.Store, p.Sequence
@@ -186,10 +186,10 @@ func (r *Refresher) keptChange() *artifacts.Change {
 	if c == nil {
 		return nil
 	}
-	if err := r.cfg.Floor.Check(artifacts.ChangeKey, c.Store, c.Number); err != nil {
-		r.cfg.Floor.Report(artifacts.ChangeKey.String(), err)
+	if err := r.floor.Check(artifacts.ChangeKey, c.Store, c.Number); err != nil {
+		r.floor.Report(artifacts.ChangeKey.String(), err)
 		return nil
 	}
-	r.cfg.Floor.Take(artifacts.ChangeKey, c.Store, c.Number)
+	r.floor.Take(artifacts.ChangeKey, c.Store, c.Number)
 	return c
 }

@@ -43,17 +43,12 @@ type Config struct {
 	// store does not answer it is half a second; after other errors it grows up to
 	// MaxBackoff (30 s).
 	Poll, MaxBackoff time.Duration
-	// Timeout bounds one small read (5 s).
-	Timeout time.Duration
 	// FetchBudget is how long a new snapshot is fetched before it may become current with
 	// objects missing (60 s).
 	FetchBudget time.Duration
-	// Floor says what must not be taken, and what is wrong with Dir; nil: a new
-	// one, in memory.
-	Floor *floor.Floor
-	// Verify checks the signature of a small object before it is believed; nil:
-	// none is asked for.
-	Verify func(key artifacts.Key, data []byte) error
+	// Cells reads the store's cells, and says what must not be taken, and what is wrong with Dir; nil: those
+	// of Store, about which nothing is known.
+	Cells *follow.Cells
 	// HistoryBytes bounds what of history is fetched before it is asked for, and
 	// DirBytes the disk copy, of which it takes what snapshots themselves leave; 0
 	// DirBytes: no bound.
@@ -87,14 +82,15 @@ type Refresher struct {
 	Counters  Counters
 	Responses respcache.Counters
 
-	cells follow.Cells
+	floor *floor.Floor // of Cells
 
 	// Owned by the goroutine of Run.
 	warm    Warm
 	pointer artifacts.Version // of the last pointer that was handled
-	change  artifacts.Version // of the last readable change record
+	// Owned by pollChange, which runs once at a time.
+	change artifacts.Version // of the last readable change record
 	// unasked counts the polls since the change record was last read.
-	unasked int
+	unasked atomic.Int64
 
 	// activating serializes changes of the state: by the goroutine of Run, and by the
 	// timers of snapshots that wait. It is locked before mu, and guards record.
@@ -112,22 +108,20 @@ type Refresher struct {
 
 	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
-	// historySlots bound the fetching of history of all snapshots together, probeSlots
-	// the requests that ask whether the store is back.
-	historySlots, probeSlots slots
+	// historySlots bound the fetching of history of all snapshots together.
+	historySlots slots
 }
 
 // NewRefresher returns a Refresher that has read nothing yet.
 func NewRefresher(cfg Config) *Refresher {
 	cfg.Poll = cmp.Or(max(cfg.Poll, 0), 2*time.Second)
 	cfg.MaxBackoff = cmp.Or(max(cfg.MaxBackoff, 0), 30*time.Second)
-	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 5*time.Second)
 	cfg.FetchBudget = cmp.Or(max(cfg.FetchBudget, 0), time.Minute)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Floor == nil {
-		cfg.Floor = floor.Open("", nil, nil)
+	if cfg.Cells == nil {
+		cfg.Cells = follow.NewCells(cfg.Store)
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -139,8 +133,7 @@ func NewRefresher(cfg Config) *Refresher {
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}), restored: make(chan struct{}),
 		status: Status{Status: upstream.Start()}, loading: map[artifacts.Digest]*load{},
 		line:         timeline.Timeline[*Snapshot]{Budget: cfg.FetchBudget},
-		historySlots: make(slots, historyFetchers), probeSlots: make(slots, follow.MaxProbes),
-		cells: follow.Cells{Reader: cfg.Store, Verify: cfg.Verify, Floor: cfg.Floor, Timeout: cfg.Timeout},
+		historySlots: make(slots, historyFetchers), floor: cfg.Cells.Floor,
 	}
 }
 
@@ -160,14 +153,28 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	finish := r.restore(ctx)
 	close(r.restored)
 	finish()
-	retry := r.backOff()
-	for ctx.Err() == nil {
-		err, changeErr := r.poll(ctx)
-		wait, gone := r.cfg.Poll*4/5+rand.N(r.cfg.Poll*2/5+1), follow.IsAway(err)
+	pointer := follow.NewFollower(r.cfg.Cells, artifacts.CurrentKey, r.cfg.Poll, &r.Counters.Polls)
+	defer pointer.Wait()
+	retry, wait := r.backOff(), time.Duration(0)
+	record := aside{run: r.background.Go, do: func(ctx context.Context) { _ = r.pollChange(ctx) }}
+	defer record.end()
+	for {
+		a := pointer.Next(ctx, r.pointer, wait, r.kick)
+		if ctx.Err() != nil {
+			return
+		}
+		if !a.Away || r.State() == nil {
+			record.end()
+		}
+		err, changeErr := r.poll(ctx, a)
 		if err != nil {
 			wait = retry.NextBackOff()
 		} else {
 			retry.Reset()
+			wait = r.cfg.Poll*4/5 + rand.N(r.cfg.Poll*2/5+1)
+		}
+		if a.Away && (err != nil || r.unasked.Load() >= changeEach) {
+			record.begin(ctx) // it may be there, and the pointer is the greater fault
 		}
 		// An unreadable change record must not delay snapshots.
 		if err = cmp.Or(err, changeErr); err == nil {
@@ -176,16 +183,40 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 			r.Counters.PollErrors.Add(1)
 			r.fail(err)
 		}
-		if gone {
-			r.untilBack(ctx)
-			retry.Reset()
-			continue
+	}
+}
+
+// aside does something in the background, once at a time.
+type aside struct {
+	run    func(func())
+	do     func(context.Context)
+	cancel context.CancelFunc
+	done   chan struct{} // nil: it never began
+}
+
+func (a *aside) begin(ctx context.Context) {
+	select {
+	case <-a.done:
+	default:
+		if a.done != nil {
+			return // it is at work
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		case <-r.kick:
-		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	a.cancel, a.done = cancel, done
+	a.run(func() {
+		defer close(done)
+		defer cancel()
+		a.do(ctx)
+	})
+}
+
+// end returns when nothing runs any more.
+func (a *aside) end() {
+	if a.done != nil {
+		a.cancel()
+		<-a.done
 	}
 }
 
@@ -201,42 +232,37 @@ func (r *Refresher) backOff() *backoff.ExponentialBackOff {
 // pointer moves: by default one a minute, where a builder writes it every five.
 const changeEach = 30
 
-// poll reads the pointer, follows it, and, if it is time, reads the change record: last, because
-// it may be slow, but before the first snapshot, so that every answer has it.
-func (r *Refresher) poll(ctx context.Context) (err, changeErr error) {
-	r.Counters.Polls.Add(1)
+// poll follows the pointer and, if it is time, reads the change record: last, because it may be slow, but
+// before the first snapshot, so that every answer has it.
+func (r *Refresher) poll(ctx context.Context, pointer follow.Answer) (err, changeErr error) {
 	first, before := r.State() == nil, r.pointer
-	if first {
+	if first && (!pointer.Away || pointer.Err == nil) {
 		changeErr = r.pollChange(ctx)
 	}
-	err = r.pollPointer(ctx)
-	if r.unasked++; r.pointer != before {
-		r.unasked = changeEach
+	err = r.takePointer(ctx, pointer)
+	if r.unasked.Add(1); r.pointer != before {
+		r.unasked.Store(changeEach)
 	}
-	if !first && !follow.IsAway(err) && r.unasked >= changeEach {
+	if !first && !pointer.Away && r.unasked.Load() >= changeEach {
 		changeErr = r.pollChange(ctx)
 	}
 	return err, changeErr
 }
 
-// pollPointer reads the pointer and takes over a new snapshot.
-func (r *Refresher) pollPointer(ctx context.Context) error {
-	if err := r.cells.Learn(ctx); err != nil {
-		return err
-	}
-	b, version, err := r.cells.Read(ctx, artifacts.CurrentKey, r.pointer)
-	switch {
+// takePointer takes over a new snapshot.
+func (r *Refresher) takePointer(ctx context.Context, a follow.Answer) error {
+	switch err := a.Err; {
 	case errors.Is(err, artifacts.ErrNotModified):
 		r.Counters.NotModified.Add(1)
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound):
 		// A store that answers and has no pointer: nothing was published yet.
 		if s := r.State(); s != nil && s.Snapshot != nil {
-			r.cfg.Floor.Missing(artifacts.CurrentKey, true)
+			r.floor.Missing(artifacts.CurrentKey, true)
 			return fmt.Errorf("the store has no pointer any more; keeping snapshot %s", s.Snapshot.TimeText)
 		}
-		if r.cfg.Floor.Seen(artifacts.CurrentKey) {
-			r.cfg.Floor.Missing(artifacts.CurrentKey, true)
+		if r.floor.Seen(artifacts.CurrentKey) {
+			r.floor.Missing(artifacts.CurrentKey, true)
 			return errors.New("the store has no pointer any more")
 		}
 		r.pointer = ""
@@ -247,18 +273,18 @@ func (r *Refresher) pollPointer(ctx context.Context) error {
 			r.publish(nil)
 		}
 		return nil
-	case errors.Is(err, artifacts.ErrSignature), errors.Is(err, artifacts.ErrTooLarge):
+	case a.Away && err != nil:
+		return fmt.Errorf("pointer: %w", err)
+	case err != nil:
 		r.Counters.Refused.Add(1) // it is there, and no credentials would help
 		return fmt.Errorf("pointer refused: %w", err)
-	case err != nil:
-		return fmt.Errorf("pointer: %w", err)
 	}
-	r.cfg.Floor.Missing(artifacts.CurrentKey, false)
-	if err := r.follow(ctx, b); err != nil {
+	r.floor.Missing(artifacts.CurrentKey, false)
+	if err := r.follow(ctx, a.Data); err != nil {
 		r.Counters.Refused.Add(1)
 		return err
 	}
-	r.pointer = version
+	r.pointer = a.Version
 	return nil
 }
 
@@ -267,9 +293,6 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	p, err := artifacts.ParsePointer(b)
 	if err != nil {
 		return err
-	}
-	if err := r.cfg.Floor.Check(artifacts.CurrentKey, p.Store, p.Sequence); err != nil {
-		return fmt.Errorf("pointer refused: %w", err)
 	}
 	r.mu.Lock()
 	action, err := r.line.Seen(p, time.Now())
@@ -317,7 +340,7 @@ func (r *Refresher) current() *Snapshot {
 // load reads and verifies a manifest, from Dir or else from the store.
 func (r *Refresher) load(ctx context.Context, ref artifacts.Ref) (s *Snapshot, raw []byte, err error) {
 	if raw = r.keptManifest(ref); raw == nil {
-		ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+		ctx, cancel := context.WithTimeout(ctx, 2*r.cfg.Cells.Timeout)
 		defer cancel()
 		if raw, _, err = r.cfg.Store.Get(ctx, artifacts.ManifestKey(ref.Digest), ref.Size); err != nil {
 			return nil, nil, fmt.Errorf("manifest: %w", err)
@@ -343,36 +366,34 @@ func (r *Refresher) open(raw []byte, ref artifacts.Ref) (*Snapshot, error) {
 // unreadable is null in answers; a store that cannot be asked leaves the last
 // one in force.
 func (r *Refresher) pollChange(ctx context.Context) error {
-	if err := r.cells.Learn(ctx); err != nil {
-		return err
-	}
-	b, version, err := r.cells.Read(ctx, artifacts.ChangeKey, r.change)
+	a := r.cfg.Cells.Read(ctx, artifacts.ChangeKey, r.change)
+	version, err := a.Version, a.Err
 	var c *artifacts.Change
 	switch {
 	case errors.Is(err, artifacts.ErrNotModified):
-		r.unasked = 0
+		r.unasked.Store(0)
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound):
-		version, b, err = "", nil, nil
-		r.cfg.Floor.Missing(artifacts.ChangeKey, r.cfg.Floor.Seen(artifacts.ChangeKey))
-	case errors.Is(err, artifacts.ErrSignature) || errors.Is(err, artifacts.ErrTooLarge):
-		err = fmt.Errorf("change record: %w", err)
-	case err != nil:
+		version, err = "", nil
+		r.floor.Missing(artifacts.ChangeKey, r.floor.Seen(artifacts.ChangeKey))
+	case a.Broken:
+		return fmt.Errorf("change record refused: %w", err)
+	case a.Away && err != nil:
 		return fmt.Errorf("change record: %w", err)
+	case err != nil:
+		err = fmt.Errorf("change record: %w", err)
 	default:
-		if c, err = artifacts.ParseChange(b); err == nil {
-			if err := r.cfg.Floor.Check(artifacts.ChangeKey, c.Store, c.Number); err != nil {
-				return fmt.Errorf("change record refused: %w", err)
-			}
-		}
+		c, err = artifacts.ParseChange(a.Data)
 	}
-	if r.change, r.unasked = version, 0; err != nil {
-		r.change, r.unasked = "", changeEach // it may have been damaged on its way: it is read again
+	r.unasked.Store(0)
+	if r.change = version; err != nil {
+		r.change = "" // it may have been damaged on its way: it is read again
+		r.unasked.Store(changeEach)
 	}
 	if c != nil {
-		r.cfg.Floor.Missing(artifacts.ChangeKey, false)
-		r.keep(artifacts.ChangeKey, b)
-		r.cfg.Floor.Take(artifacts.ChangeKey, c.Store, c.Number)
+		r.floor.Missing(artifacts.ChangeKey, false)
+		r.keep(artifacts.ChangeKey, a.Data)
+		r.floor.Take(artifacts.ChangeKey, c.Store, c.Number)
 	}
 	r.activating.Lock()
 	defer r.activating.Unlock()

@@ -14,6 +14,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/floor"
+	"example.com/marketdata/edge/follow"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/upstream"
@@ -199,7 +200,10 @@ func TestAcceptStore(t *testing.T) {
 	mem := memstore.New()
 	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	const id = "ffffffffffffffffffffffffffffffff"
-	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) { c.Floor = floor.Open("", []string{id}, nil) })
+	r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
+		c.Cells = follow.NewCells(s)
+		c.Cells.Floor = floor.Open("", []string{id}, nil)
+	})
 	r.until(t, "the first snapshot", r.at(teststore.Start))
 	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first))
 	other := *second.Pointer

@@ -51,7 +51,7 @@ func (k *trustKey) UnmarshalText(b []byte) error {
 
 type cli struct {
 	Store         string          `placeholder:"STORE" group:"Store and addresses:" help:"Where the snapshots are."`
-	FallbackStore string          `protects:"" placeholder:"STORE" group:"Store and addresses:" help:"A copy of the store, read where the store does not answer: a replica, or what builder backup makes. It may be behind; nothing older than before is taken from it."`
+	FallbackStore string          `protects:"" placeholder:"STORE" group:"Store and addresses:" help:"A copy of the store, read where the store does not answer: a replica, or what builder backup makes. It may be behind; nothing older than before is taken from it, and nothing of it before the store or --cache-dir has said which store this is, or --accept-store."`
 	Listen        cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address. A socket that systemd passes takes its place; one named admin takes that of --admin."`
 	ReusePort     bool            `group:"Store and addresses:" help:"Share --listen with other edges of the same user on this machine (Linux): for more than some 40 processors, and to start the next edge before the last one stops, so that no connection is refused. An edge joins once it is ready. Each needs its own --admin and --cache-dir."`
 	Admin         cmdline.Address `default:"127.0.0.1:9090" group:"Store and addresses:" help:"Address of /livez, /readyz, /status, /metrics. Not for the public."`
