@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -71,7 +70,7 @@ type Config struct {
 	// CacheSize bounds the memory for shards and finished answers together, in
 	// bytes (256 MiB).
 	CacheSize int64
-	// CacheDir holds the disk copy; "": a temporary folder that goes at exit.
+	// CacheDir holds the disk copy, which no other edge may use; "": a temporary folder that goes at exit.
 	CacheDir string
 	// CacheDirSize bounds the disk copy, in bytes; 0: no bound.
 	CacheDirSize int64
@@ -135,7 +134,7 @@ type Edge struct {
 	metrics   *metrics.Metrics
 	listener  net.Listener // of ReusePort: nil until the edge is ready, and servePublic's
 	adminLn   net.Listener
-	temporary string // folder to remove at the end
+	folder    *folder
 	began     time.Time
 	ready     atomic.Bool // it was, once: see unready
 	listening atomic.Bool // at the public address
@@ -196,19 +195,17 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 			e.close()
 		}
 	}()
-	dir := cfg.CacheDir
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "edge-cache-"); err != nil {
-			return nil, fmt.Errorf(
-				"no folder for the disk copy: %w: give --cache-dir, or set TMPDIR to one that may be written", err)
-		}
-		e.temporary = dir
+	var unlocked error
+	if e.folder, unlocked, err = openFolder(cfg.CacheDir, cfg.Log); err != nil {
+		return nil, err
 	}
+	dir := e.folder.path
 	var verify func(key artifacts.Key, data []byte) error
 	if len(cfg.Trust) > 0 {
 		verify = cfg.Trust.Verify
 	}
 	e.floor = floor.Open(dir, cfg.AcceptStore, cfg.Log)
+	e.floor.Report("its lock", unlocked)
 	local := cfg.Reader == nil && stores.Local(cfg.Store)
 	cells := follow.NewCells(nil)
 	cells.Floor, cells.Verify = e.floor, verify
@@ -484,9 +481,7 @@ func (e *Edge) close() {
 	if e.limits != nil {
 		_ = e.limits.Close() // nothing is kept in it
 	}
-	if e.temporary != "" {
-		if err := os.RemoveAll(e.temporary); err != nil {
-			e.cfg.Log.Warn("temporary cache folder stays", "err", err)
-		}
+	if e.folder != nil {
+		e.folder.close(e.cfg.Log)
 	}
 }

@@ -166,7 +166,7 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 		t.Errorf("/metrics: %d %s", status, body)
 	}
 	must.OK(t, stop())
-	if _, err := os.Stat(e.temporary); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(e.folder.path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the temporary cache folder stays: %v", err)
 	}
 }

@@ -68,7 +68,8 @@ func Open(dir string, accept []string, log *slog.Logger) *Floor {
 	if dir != "" {
 		f.path = filepath.Join(dir, name)
 		kept, err := f.read()
-		f.seen.merge(kept)
+		kept.Format = artifacts.Format
+		f.seen = kept
 		f.Report(name, err)
 	}
 	return f
@@ -84,17 +85,6 @@ func (f *Floor) read() (kept record, err error) {
 		kept = record{}
 	}
 	return kept, err
-}
-
-func (r *record) merge(other record) {
-	if r.Store == "" {
-		r.Store = other.Store
-	}
-	for store, numbers := range other.Highest {
-		for key, n := range numbers {
-			r.raise(store, key, n)
-		}
-	}
 }
 
 func (r *record) raise(store string, key artifacts.Key, n uint64) (changed bool) {
@@ -234,8 +224,6 @@ func (f *Floor) Take(key artifacts.Key, store string, n uint64) {
 	if !changed || f.path == "" {
 		return
 	}
-	kept, _ := f.read() // another edge may share the folder
-	f.seen.merge(kept)
 	f.report(name+", as it is written", durable.WriteFile(f.path, bytes.NewReader(artifacts.EncodeSmall(&f.seen)),
 		0o600))
 }

@@ -27,16 +27,6 @@ func (r *Refresher) keep(key artifacts.Key, b []byte) {
 	r.floor.Report(key.String(), err)
 }
 
-// keepPointer keeps the pointer p, whose bytes are b, unless another edge that shares Dir has
-// kept a later one. If two edges keep theirs at the same instant, either one stays until the
-// next snapshot.
-func (r *Refresher) keepPointer(p *artifacts.Pointer, b []byte) {
-	if k := r.keptPointer(); k != nil && k.Store == p.Store && k.Sequence > p.Sequence {
-		return
-	}
-	r.keep(artifacts.CurrentKey, b)
-}
-
 // keptPointer returns the pointer in Dir; nil: none can be used.
 func (r *Refresher) keptPointer() *artifacts.Pointer {
 	return parseKept(r, artifacts.CurrentKey, artifacts.ParsePointer)
@@ -94,10 +84,6 @@ func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 	return b
 }
 
-// keepUnused is how long a manifest that this edge does not use stays in Dir: another edge
-// that shares the folder may be ahead, and about to keep its pointer.
-const keepUnused = time.Hour
-
 // dropManifests removes the manifests of snapshots that may not be pinned any more.
 func (r *Refresher) dropManifests(next *Snapshot) {
 	if r.cfg.Dir == "" {
@@ -117,10 +103,7 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 	}
 	for _, e := range entries {
 		d, err := artifacts.ParseDigest(e.Name())
-		if err != nil || wanted[d] {
-			continue
-		}
-		if fi, err := e.Info(); err == nil && time.Since(fi.ModTime()) > keepUnused {
+		if err == nil && !wanted[d] {
 			_ = os.Remove(filepath.Join(dir, e.Name())) // the next swap tries again
 		}
 	}

@@ -301,7 +301,7 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	case err != nil:
 		return fmt.Errorf("pointer refused: %w", err)
 	case action == timeline.Confirm:
-		r.keepPointer(p, b)
+		r.keep(artifacts.CurrentKey, b)
 		return nil
 	case action == timeline.Ignore:
 		return nil

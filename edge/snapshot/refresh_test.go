@@ -212,31 +212,6 @@ func TestAcceptStore(t *testing.T) {
 	r.until(t, "the other store", func() bool { return r.State().Snapshot.Store == id })
 }
 
-// TestSharedFolderKeepsTheNewest: of two refreshers that share a folder one lags
-// behind. What the other has kept stays, and is what the next one starts from.
-func TestSharedFolderKeepsTheNewest(t *testing.T) {
-	mem, dir := memstore.New(), t.TempDir()
-	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
-	ahead, behind := start(t, mem, dir, nil), start(t, mem, dir, nil)
-	ahead.until(t, "the first snapshot", ahead.at(teststore.Start))
-	behind.until(t, "the first snapshot", behind.at(teststore.Start))
-	behind.store.set(away)
-	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first))
-	third := teststore.Publish(t, mem, teststore.NewFeed(50, 3), next(second))
-	ahead.until(t, "the third snapshot", ahead.at(next(second)))
-	ahead.halt() // it has kept the pointer
-	behind.store.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
-		if key == artifacts.CurrentKey {
-			return second.Pointer.Encode(), nil
-		}
-		return b, err
-	})
-	behind.until(t, "the second snapshot", behind.at(next(first)))
-	behind.halt()
-	r := start(t, mem, dir, func(_ *Config, s *store) { s.spoil = away })
-	r.until(t, "the third snapshot, kept", r.at(third.Manifest.Time))
-}
-
 func TestChangeRecord(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)

@@ -64,7 +64,7 @@ type cli struct {
 	AllowOrigin   string        `default:"*" group:"Who is let in:" help:"Allowed origin of browsers' requests: * or one origin."`
 
 	CacheSize    cmdline.Size `default:"256MiB" group:"Memory and disk:" help:"Memory for shards and finished answers together."`
-	CacheDir     string       `protects:"" placeholder:"DIR" group:"Memory and disk:" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. Without: a temporary folder."`
+	CacheDir     string       `protects:"" placeholder:"DIR" group:"Memory and disk:" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. No other edge may use it; one that tries ends with status 1. Without: a temporary folder; a start removes those of edges that were killed."`
 	CacheDirSize cmdline.Size `default:"0" group:"Memory and disk:" help:"Bound of the disk copy; 0: none."`
 	HistoryFetch cmdline.Size `default:"1GiB" group:"Memory and disk:" help:"How much of /history is fetched before it is asked for, the newest first and no more than --cache-dir-size leaves; 0: nothing."`
 

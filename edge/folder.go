@@ -1,0 +1,107 @@
+package edge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// folder is the cache folder, which no other edge may use. The lock on it goes with the process, whatever
+// ends that.
+type folder struct {
+	path      string
+	lock      *os.File
+	temporary bool
+}
+
+// errInUse: another edge has the lock.
+var errInUse = errors.New("another edge uses it, or still drains: each edge needs a folder of its own")
+
+// openFolder locks --cache-dir; "": a temporary folder, which goes at exit. unlocked says why a folder
+// could not be locked for another reason than an edge that uses it, such as its file system.
+func openFolder(path string, log *slog.Logger) (f *folder, unlocked, err error) {
+	if path == "" {
+		f, err = makeFolder(log)
+		return f, nil, err
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, nil, fmt.Errorf("cache folder: %w", err)
+	}
+	f = &folder{path: path}
+	if f.lock, err = lockFolder(path); errors.Is(err, errInUse) {
+		return nil, nil, fmt.Errorf("--cache-dir %s: %w", path, err)
+	}
+	return f, err, nil
+}
+
+// lockFolder locks a folder itself, since files in it may not be written.
+func lockFolder(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = errInUse
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// temporaryName begins the names of temporary folders. Earlier versions had another, and no lock.
+const temporaryName = "marketdata-edge-"
+
+// makeFolder makes a temporary folder, and removes those of edges that were killed.
+func makeFolder(log *slog.Logger) (*folder, error) {
+	removeDead(log)
+	for range 10 {
+		path, err := os.MkdirTemp("", temporaryName)
+		if err != nil {
+			return nil, fmt.Errorf(
+				"no folder for the disk copy: %w: give --cache-dir, or set TMPDIR to one that may be written", err)
+		}
+		f := &folder{path: path, temporary: true}
+		if f.lock, err = lockFolder(path); err == nil {
+			if _, err = os.Lstat(path); err == nil {
+				return f, nil
+			}
+			f.close(log)
+		} else if !errors.Is(err, errInUse) && !errors.Is(err, fs.ErrNotExist) {
+			return f, nil // the file system has no locks: nobody removes it
+		}
+		// Another edge that starts has taken it for a dead one's.
+	}
+	return nil, errors.New("no folder for the disk copy: other programs remove it: give --cache-dir")
+}
+
+// removeDead removes this user's temporary folders that no living edge has locked.
+func removeDead(log *slog.Logger) {
+	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryName+"*")) // the pattern is good
+	for _, path := range paths {
+		var stat unix.Stat_t
+		if unix.Lstat(path, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFDIR || int(stat.Uid) != os.Geteuid() {
+			continue
+		}
+		if lock, err := lockFolder(path); err == nil {
+			(&folder{path: path, lock: lock, temporary: true}).close(log)
+		}
+	}
+}
+
+// close removes a temporary folder, and gives up the lock.
+func (f *folder) close(log *slog.Logger) {
+	if f.temporary {
+		if err := os.RemoveAll(f.path); err != nil {
+			log.Warn("temporary cache folder stays", "err", err)
+		}
+	}
+	if f.lock != nil {
+		_ = f.lock.Close() // it was only locked
+	}
+}

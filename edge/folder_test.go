@@ -1,0 +1,93 @@
+package edge
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/lab/must"
+)
+
+// child names what a copy of this test does; "": it is the test itself.
+const child = "EDGE_TEST_FOLDER"
+
+// killed runs an edge in another process, until it is killed: with a cache folder, or without.
+func killed(t *testing.T, dir string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), must.Get(os.Executable())(t), "-test.run=^TestKilledChild$")
+	cmd.Env = append(os.Environ(), child+"=dir:"+dir)
+	var exit *exec.ExitError
+	if out, err := cmd.CombinedOutput(); !errors.As(err, &exit) ||
+		exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// TestKilledChild is the other process.
+func TestKilledChild(t *testing.T) {
+	dir, is := strings.CutPrefix(os.Getenv(child), "dir:")
+	if !is {
+		t.Skip("of TestOneEdgeAFolder and TestDeadFolders")
+	}
+	start(t, memstore.New(), func(c *Config) { c.CacheDir = dir })
+	must.OK(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
+	select {}
+}
+
+// TestOneEdgeAFolder: a cache folder serves one edge. A second one says so and does not start, under
+// whatever name it has the folder, until the first has ended, by itself or killed. The value is requirement
+// 13 of the report; a link to the folder, and a folder of a killed edge, are more of the kind.
+func TestOneEdgeAFolder(t *testing.T) {
+	parent := t.TempDir()
+	dir, link := filepath.Join(parent, "cache"), filepath.Join(parent, "link")
+	killed(t, dir)
+	_, stop := start(t, memstore.New(), func(c *Config) { c.CacheDir = dir })
+	must.OK(t, os.Symlink(dir, link))
+	for _, name := range []string{dir, link, dir + "/../cache"} {
+		_, err := New(t.Context(), Config{Reader: memstore.New(), CacheDir: name, Listen: "127.0.0.1:0",
+			Admin: "127.0.0.1:0"})
+		if err == nil || errors.Is(err, ErrUsage) ||
+			!strings.Contains(err.Error(), "--cache-dir "+name+": another edge uses it") {
+			t.Errorf("a second edge on %s: %v", name, err)
+		}
+	}
+	must.OK(t, stop())
+	e, _ := start(t, memstore.New(), func(c *Config) { c.CacheDir = dir })
+	if p := e.floor.Problems(); len(p) > 0 {
+		t.Errorf("problems %q", p)
+	}
+}
+
+// TestDeadFolders: a start removes the temporary folders of three edges that were killed (row K13), and
+// nothing else: not a living edge's, nor what is no folder, nor another program's.
+func TestDeadFolders(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	for range 3 {
+		killed(t, "")
+	}
+	if n := len(must.Get(os.ReadDir(temporary))(t)); n == 0 {
+		t.Fatal("nothing was left behind")
+	}
+	alive, _ := start(t, memstore.New(), nil)
+	file, other := filepath.Join(temporary, temporaryName+"file"), filepath.Join(temporary, "other")
+	must.OK(t, os.WriteFile(file, nil, 0o600))
+	must.OK(t, os.Mkdir(other, 0o700))
+	second, _ := start(t, memstore.New(), nil)
+	want := map[string]bool{alive.folder.path: true, second.folder.path: true, file: true, other: true}
+	for _, entry := range must.Get(os.ReadDir(temporary))(t) {
+		path := filepath.Join(temporary, entry.Name())
+		if !want[path] {
+			t.Errorf("%s stays", path)
+		}
+		delete(want, path)
+	}
+	if len(want) > 0 {
+		t.Errorf("removed: %v", want)
+	}
+}
