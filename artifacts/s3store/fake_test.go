@@ -3,6 +3,7 @@ package s3store_test
 import (
 	"crypto/md5"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/xml"
 	"fmt"
@@ -81,10 +82,13 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.URL.Path, "/bucket/")
 	f.mu.Lock()
 	f.requests = append(f.requests, r.Method+" "+key)
-	sum := sha256.Sum256(body)
+	sum, md := sha256.Sum256(body), md5.Sum(body)
 	switch {
 	case err != nil:
 		f.faults = append(f.faults, err.Error())
+	case r.Method == http.MethodPut && r.Header.Get("Content-MD5") != base64.StdEncoding.EncodeToString(md[:]):
+		// Amazon S3, PutObject: required where the bucket has a retention period (docker-volume-backup 727).
+		f.faults = append(f.faults, fmt.Sprintf("PUT without the Content-MD5 of its %d bytes: %v", len(body), r.Header))
 	case r.Method == http.MethodPut && r.Header.Get("X-Amz-Content-Sha256") != hex.EncodeToString(sum[:]),
 		r.Header.Get("Content-Encoding") != "", len(r.TransferEncoding) > 0:
 		f.faults = append(f.faults, fmt.Sprintf("body not sent whole and signed: %v", r.Header))

@@ -3,9 +3,11 @@ package s3store
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -203,12 +205,12 @@ func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Vers
 	} else {
 		opts.SetMatchETag(string(old))
 	}
-	sum := sha256.Sum256(data)
+	sum, md := sha256.Sum256(data), md5.Sum(data) // a bucket with a retention period demands Content-MD5
 	var info minio.UploadInfo
 	err := s.signed(func() (err error) {
 		body := bytes.NewReader(data)
-		info, err = s.client.PutObject(ctx, s.bucket, s.prefix+key.String(), body, int64(len(data)), "",
-			hex.EncodeToString(sum[:]), opts)
+		info, err = s.client.PutObject(ctx, s.bucket, s.prefix+key.String(), body, int64(len(data)),
+			base64.StdEncoding.EncodeToString(md[:]), hex.EncodeToString(sum[:]), opts)
 		return err
 	})
 	if err = s.classify(err); errors.Is(err, artifacts.ErrNotModified) {
