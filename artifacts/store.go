@@ -25,6 +25,23 @@ var (
 // open it. It says nothing of any object, and asking again at once does not help.
 var ErrNoAccess = errors.New("no access to the store")
 
+// ErrRefused: the store cannot do what a store must, or takes the request for wrong. Asking again
+// does not help.
+var ErrRefused = errors.New("the store cannot do this")
+
+// BusyError says that the store wants to be asked again later. It may come with ErrConflict: a swap
+// that is not repeated has lost.
+type BusyError struct {
+	// After is the pause that the store asks for; 0: it names none.
+	After time.Duration
+	// Undone says that the store did nothing, so that a swap may be repeated.
+	Undone bool
+	Err    error
+}
+
+func (e *BusyError) Error() string { return e.Err.Error() }
+func (e *BusyError) Unwrap() error { return e.Err }
+
 // Version is a store's opaque name for one state of a moving object. The zero
 // Version means that there is no object.
 type Version string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/internal/refusal"
 	"example.com/marketdata/artifacts/internal/selftest"
 	"golang.org/x/sys/unix"
 )
@@ -100,16 +101,35 @@ func (s *Store) create() error {
 	return nil
 }
 
-// clean removes what writers that died left in .tmp.
+// clean removes what writers that died left in .tmp, also behind links (see tempFolder).
 func (s *Store) clean() error {
 	now, err := s.clock()
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(s.root, tempFolder)
-	entries, err := os.ReadDir(temp)
+	entries, err := os.ReadDir(s.root)
 	if err != nil {
 		return fmt.Errorf("store folder: %w", err)
+	}
+	for _, e := range entries {
+		temp := filepath.Join(s.root, e.Name(), tempFolder)
+		switch {
+		case e.Name() == tempFolder:
+			temp = filepath.Join(s.root, tempFolder)
+		case e.Type()&fs.ModeSymlink == 0:
+			continue
+		}
+		if err := cleanFolder(temp, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("store folder: %w", err)
+		}
+	}
+	return nil
+}
+
+func cleanFolder(temp string, now time.Time) error {
+	entries, err := os.ReadDir(temp)
+	if err != nil {
+		return err
 	}
 	for _, e := range entries {
 		info, err := e.Info()
@@ -117,7 +137,7 @@ func (s *Store) clean() error {
 			continue // just removed by its writer, or still in use
 		}
 		if err := os.Remove(filepath.Join(temp, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("store folder: %w", err)
+			return err
 		}
 	}
 	return nil
@@ -132,13 +152,13 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 		now, err = s.clock()
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("clock: %w", err)
+		return time.Time{}, fmt.Errorf("clock: %w", refusal.Folder(err))
 	}
 	return now, nil
 }
 
 func (s *Store) clock() (time.Time, error) {
-	name, err := s.temp(nil, nil)
+	name, err := s.temp(tempFolder, nil, nil)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -165,14 +185,15 @@ func (s *Store) SelfTest(ctx context.Context) error {
 		defer lock.Close()
 		switch err := tryLock(lock); {
 		case err == nil:
-			return fmt.Errorf("the file system of %s ignores flock: two processes could both win a swap", s.root)
+			return fmt.Errorf("%w: the file system of %s ignores flock: two processes could both win a swap",
+				artifacts.ErrRefused, s.root)
 		case !errors.Is(err, unix.EWOULDBLOCK):
 			return err
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("self-test: %w", err)
+		return fmt.Errorf("self-test: %w", refusal.Folder(err))
 	}
 	return selftest.Run(ctx, s, selftest.Names{
 		Create: "links that do not replace", Match: "the version to replace", Changed: "the known version",

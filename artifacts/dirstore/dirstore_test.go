@@ -446,7 +446,7 @@ func TestForeign(t *testing.T) {
 	for _, p := range []string{".hidden", "objects/.hidden", "objects/ä"} {
 		must.OK(t, os.WriteFile(filepath.Join(root, p), nil, 0o644))
 	}
-	must.OK(t, os.Symlink("1", filepath.Join(root, "objects/ab/2")))
+	must.OK(t, os.Symlink("nothing", filepath.Join(root, "objects/ab/2")))
 	var got []string
 	err := s.List(ctx, "", func(i artifacts.Info) error { got = append(got, i.Key.String()); return nil })
 	if err != nil || !slices.Equal(got, []string{"objects/ab/1"}) {

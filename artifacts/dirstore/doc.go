@@ -5,7 +5,8 @@
 //
 // The object with key objects/ab/cd is the file objects/ab/cd: the store can be
 // looked at with ls, copied with cp -r and removed with rm -r. Beside them,
-// under names that no key can have, stand .lock and .tmp.
+// under names that no key can have, stand .lock and .tmp. A folder may be a symbolic link, its first
+// one also to another disk, on which it has a .tmp of its own.
 //
 // # How a write happens
 //

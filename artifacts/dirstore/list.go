@@ -5,66 +5,95 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
+	"os"
+	"path"
+	"slices"
 	"strings"
+	"syscall"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/internal/refusal"
 )
 
-// List implements artifacts.Store. What no Put or Swap can have written, by its name, is left out.
+// List implements artifacts.Store. It follows symbolic links, as Get does. What no Put or Swap can
+// have written, by its name, is left out.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
 	err := artifacts.CheckPrefix(prefix)
-	if err == nil {
-		err = ctx.Err()
-	}
 	var stop error // f's
 	if err == nil {
-		base := prefix[:strings.LastIndexByte(prefix, '/')+1]
-		err = filepath.WalkDir(s.folder(base), func(p string, d fs.DirEntry, err error) error {
-			info, key, err := s.visit(ctx, p, d, err)
-			if err != nil || info == nil || !strings.HasPrefix(key.String(), prefix) {
-				return err
+		base := strings.TrimSuffix(prefix[:strings.LastIndexByte(prefix, '/')+1], "/")
+		err = s.walk(ctx, base, nil, func(key artifacts.Key, info fs.FileInfo) error {
+			if strings.HasPrefix(key.String(), prefix) {
+				stop = f(artifacts.Info{Key: key, Size: info.Size(), Modified: info.ModTime()})
 			}
-			if stop = f(artifacts.Info{Key: key, Size: info.Size(), Modified: info.ModTime()}); stop != nil {
-				return fs.SkipAll
-			}
-			return nil
+			return stop
 		})
 	}
 	if stop != nil {
 		return stop
 	}
 	if err != nil {
-		return fmt.Errorf("list %.100s: %w", prefix, err)
+		return fmt.Errorf("list %.100s: %w", prefix, refusal.Folder(err))
 	}
 	return nil
 }
 
-// visit looks at one file or folder of a walk; info is nil when it is not an object.
-func (s *Store) visit(ctx context.Context, p string, d fs.DirEntry, err error,
-) (info fs.FileInfo, key artifacts.Key, _ error) {
+// walk calls f for each object in the folder name, which is in those above. A link to one of these
+// is left out. What is gone since its folder was read is no error, nor is a folder that never was.
+func (s *Store) walk(ctx context.Context, name string, above []fs.FileInfo, f func(artifacts.Key, fs.FileInfo) error,
+) error {
+	info, err := os.Stat(s.folder(name))
+	var entries []fs.DirEntry
 	if err == nil {
-		err = ctx.Err()
-	}
-	var rel string
-	if err == nil {
-		rel, err = filepath.Rel(s.root, p)
-	}
-	if err == nil && rel != "." && strings.HasPrefix(d.Name(), ".") && d.IsDir() {
-		return nil, key, fs.SkipDir
-	}
-	if err == nil && d.Type().IsRegular() {
-		var illegal error
-		if key, illegal = artifacts.ParseKey(filepath.ToSlash(rel)); illegal == nil {
-			info, err = d.Info()
+		if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, info) }) {
+			return nil
 		}
+		entries, err = os.ReadDir(s.folder(name))
 	}
 	if err != nil {
-		// Gone since its folder was read, or there never was such a folder.
-		if err = s.absence(err); errors.Is(err, artifacts.ErrNotFound) {
-			err = nil
-		}
-		return nil, key, err
+		return s.unlessGone(err)
 	}
-	return info, key, nil
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if err := s.visit(ctx, path.Join(name, e.Name()), e, append(above, info), f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visit walks an entry of a folder, or calls f for it.
+func (s *Store) visit(ctx context.Context, name string, e fs.DirEntry, above []fs.FileInfo,
+	f func(artifacts.Key, fs.FileInfo) error,
+) error {
+	if e.IsDir() {
+		return s.walk(ctx, name, above, f)
+	}
+	key, illegal := artifacts.ParseKey(name)
+	if illegal != nil && e.Type()&fs.ModeSymlink == 0 {
+		return nil
+	}
+	info, err := os.Stat(s.folder(name))
+	switch {
+	case err != nil:
+		return s.unlessGone(err)
+	case info.IsDir():
+		return s.walk(ctx, name, above, f)
+	case !info.Mode().IsRegular() || illegal != nil:
+		return nil
+	}
+	return f(key, info)
+}
+
+// unlessGone returns the error of a file or folder, nil if it is only not there, or a link to itself.
+func (s *Store) unlessGone(err error) error {
+	if err = s.absence(err); errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, syscall.ELOOP) {
+		return nil
+	}
+	return err
 }

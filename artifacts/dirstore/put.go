@@ -9,9 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
+	"strings"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/internal/refusal"
 	"example.com/marketdata/internal/durable"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -24,7 +25,7 @@ func (s *Store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 		err = s.put(key, data)
 	}
 	if err != nil {
-		return fmt.Errorf("put %.100s: %w", key, err)
+		return fmt.Errorf("put %.100s: %w", key, refusal.Folder(err))
 	}
 	return nil
 }
@@ -105,7 +106,7 @@ func (s *Store) holds(key artifacts.Key, data []byte) (bool, error) {
 // write gives key the object data: in place of what is there, or else only
 // where nothing is (fs.ErrExist). sync, if any, makes the data durable first.
 func (s *Store) write(key artifacts.Key, data []byte, replace bool, sync func(*os.File) error) error {
-	temp, err := s.temp(data, sync)
+	temp, err := s.temp(s.tempFolder(key), data, sync)
 	if err != nil {
 		return err
 	}
@@ -126,14 +127,25 @@ func (s *Store) write(key artifacts.Key, data []byte, replace bool, sync func(*o
 	return err
 }
 
-// temp writes a file in .tmp and returns its path.
-func (s *Store) temp(data []byte, sync func(*os.File) error) (string, error) {
+// tempFolder returns where the file of a key is made: in .tmp, or if the key's first folder is a link,
+// which may lead to another disk, in a .tmp there.
+func (s *Store) tempFolder(key artifacts.Key) string {
+	if top, _, below := strings.Cut(key.String(), "/"); below {
+		if info, err := os.Lstat(s.folder(top)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return path.Join(top, tempFolder)
+		}
+	}
+	return tempFolder
+}
+
+// temp writes a file in dir, a .tmp, and returns its path.
+func (s *Store) temp(dir string, data []byte, sync func(*os.File) error) (string, error) {
 	write := func() (string, error) {
-		return durable.Temp(filepath.Join(s.root, tempFolder), bytes.NewReader(data), 0o644, sync)
+		return durable.Temp(s.folder(dir), bytes.NewReader(data), 0o644, sync)
 	}
 	temp, err := write()
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = s.makeFolders(tempFolder); err == nil {
+		if err = s.makeFolders(dir); err == nil {
 			temp, err = write()
 		}
 	}
@@ -184,7 +196,7 @@ func (s *Store) Sync(ctx context.Context) error {
 	for key := range keys {
 		again[key] = true
 	}
-	return fmt.Errorf("sync: %w", err)
+	return fmt.Errorf("sync: %w", refusal.Folder(err))
 }
 
 // syncKeys makes the keys' files durable, and the folders on the way to them.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/internal/refusal"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +23,7 @@ func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Versi
 		err = s.locked(ctx, func() error { return s.replace(key, old, data) })
 	}
 	if err != nil {
-		return "", fmt.Errorf("swap %.100s: %w", key, err)
+		return "", fmt.Errorf("swap %.100s: %w", key, refusal.Folder(err))
 	}
 	return version(data), nil
 }
@@ -125,7 +126,7 @@ func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
 		err = s.locked(ctx, func() error { return s.remove(key) })
 	}
 	if err != nil {
-		return fmt.Errorf("delete %.100s: %w", key, err)
+		return fmt.Errorf("delete %.100s: %w", key, refusal.Folder(err))
 	}
 	return nil
 }

@@ -2,11 +2,11 @@
 // exponential backoff and jitter, where that is safe.
 //
 // An answer of the store (artifacts.ErrNotFound, ErrConflict, ErrNotModified,
-// ErrTooLarge) is final, and so are ErrNoAccess, a file's permission and a context that is done. What else fails is
-// tried again, except:
+// ErrTooLarge) is final, and so are ErrNoAccess, ErrRefused, a file's permission and a context that is done. What
+// else fails is tried again, after the pause that the store asks for (artifacts.BusyError), except:
 //
-//   - Swap, never: a swap that was applied and reported as failed would be
-//     refused the second time, and look lost. Its caller reads back.
+//   - Swap, unless the store says that it did nothing: a swap that was applied and reported as
+//     failed would be refused the second time, and look lost. Its caller reads back.
 //   - Sync, never: after an fsync that failed a second one proves nothing; what
 //     was put must be put again (see package dirstore).
 //   - List, once its function was called: the function cannot undo what it has seen.
@@ -37,6 +37,8 @@ type Options struct {
 	// Total is how long after the call began a last try may begin. It does not
 	// end a try: a context does. Default: 30 s.
 	Total time.Duration
+	// Busy: only what a busy store did not do (artifacts.BusyError) is tried again.
+	Busy bool
 	// Log, when not nil, gets a warning for each retry.
 	Log *slog.Logger
 }
@@ -44,7 +46,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	return Options{
 		cmp.Or(o.Tries, 5), cmp.Or(o.Wait, 100*time.Millisecond), cmp.Or(o.MaxWait, 5*time.Second),
-		cmp.Or(o.Total, 30*time.Second), o.Log,
+		cmp.Or(o.Total, 30*time.Second), o.Busy, o.Log,
 	}
 }
 
@@ -63,6 +65,11 @@ func New(s artifacts.Store, o Options) artifacts.Store {
 	return &store{reader: reader{inner: s, o: o.withDefaults()}, inner: s}
 }
 
+// Do makes a call of a store with retries. name is the call's in the log.
+func Do(ctx context.Context, o Options, name string, call func() error) error {
+	return (&reader{o: o.withDefaults()}).do(ctx, name, "", call)
+}
+
 type reader struct {
 	inner artifacts.Reader
 	o     Options
@@ -72,7 +79,14 @@ type reader struct {
 func final(err error) bool {
 	return errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrConflict) ||
 		errors.Is(err, artifacts.ErrNotModified) || errors.Is(err, artifacts.ErrTooLarge) ||
-		errors.Is(err, artifacts.ErrNoAccess) || errors.Is(err, fs.ErrPermission)
+		errors.Is(err, artifacts.ErrNoAccess) || errors.Is(err, artifacts.ErrRefused) ||
+		errors.Is(err, fs.ErrPermission)
+}
+
+// undone reports whether the store says that it did nothing and wants to be asked again.
+func undone(err error) bool {
+	var busy *artifacts.BusyError
+	return errors.As(err, &busy) && busy.Undone
 }
 
 // do calls try until it succeeds, its error is final or a backoff.PermanentError, or the bounds are
@@ -80,8 +94,12 @@ func final(err error) bool {
 func (r *reader) do(ctx context.Context, call, key string, try func() error) error {
 	var last error
 	attempt := func() (struct{}, error) {
-		if last = try(); final(last) {
+		if last = try(); !undone(last) && (final(last) || r.o.Busy) {
 			last = backoff.Permanent(last)
+		}
+		var busy *artifacts.BusyError
+		if errors.As(last, &busy) && busy.After > 0 {
+			return struct{}{}, errors.Join(last, &backoff.RetryAfterError{Duration: busy.After})
 		}
 		return struct{}{}, last
 	}
@@ -146,8 +164,14 @@ func (s *store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 func (s *store) Sync(ctx context.Context) error { return s.inner.Sync(ctx) }
 
 func (s *store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
-) (artifacts.Version, error) {
-	return s.inner.Swap(ctx, key, old, data)
+) (v artifacts.Version, err error) {
+	err = s.do(ctx, "swap", key.String(), func() (err error) {
+		if v, err = s.inner.Swap(ctx, key, old, data); err != nil && !undone(err) {
+			return backoff.Permanent(err)
+		}
+		return err
+	})
+	return v, err
 }
 
 func (s *store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -177,4 +178,74 @@ func TestPauses(t *testing.T) {
 			t.Errorf("it returned after %v", got)
 		}
 	})
+}
+
+// busyStore refuses each Swap and Get some times before it passes it on.
+type busyStore struct {
+	artifacts.Store
+	left int
+	err  error
+}
+
+func (b *busyStore) refuse() error {
+	if b.left--; b.left >= 0 {
+		return b.err
+	}
+	return nil
+}
+
+func (b *busyStore) Swap(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
+	if err := b.refuse(); err != nil {
+		return "", err
+	}
+	return b.Store.Swap(ctx, key, old, data)
+}
+
+func (b *busyStore) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
+	if err := b.refuse(); err != nil {
+		return nil, "", err
+	}
+	return b.Store.Get(ctx, key, limit)
+}
+
+// TestBusy: the pause that a store asks for is kept (RFC 9110, 10.2.3) within the bound of the whole
+// call, and a swap is repeated if the store says that it did nothing, and else is not.
+func TestBusy(t *testing.T) {
+	conflict := fmt.Errorf("%w: 409", artifacts.ErrConflict)
+	for _, c := range []struct {
+		after  time.Duration
+		undone bool
+		times  int
+		swap   bool // it succeeds
+		get    bool
+		took   time.Duration // of both
+	}{
+		{7 * time.Second, true, 1, true, true, 7 * time.Second},
+		{3 * time.Second, true, 3, true, true, 9 * time.Second},
+		{time.Second, true, 5, false, false, 4 * time.Second},
+		{31 * time.Second, true, 1, false, false, 0},
+		{7 * time.Second, false, 1, false, true, 7 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &busyStore{Store: memstore.New(), left: c.times,
+				err: &artifacts.BusyError{After: c.after, Undone: c.undone, Err: conflict}}
+			s := retry.New(b, retry.Options{})
+			began := time.Now()
+			_, err := s.Swap(t.Context(), artifacts.CurrentKey, "", []byte("x"))
+			if took := time.Since(began); (err == nil) != c.swap || took != c.took && c.undone || took > 0 && !c.undone {
+				t.Errorf("%+v: swap: %v after %v", c, err, took)
+			}
+			if err != nil && !errors.Is(err, artifacts.ErrConflict) {
+				t.Errorf("%+v: what stays refused is no conflict: %v", c, err)
+			}
+			must.Get(b.Store.Swap(t.Context(), artifacts.ChangeKey, "", []byte("x")))(t)
+			b.left, b.err = c.times, &artifacts.BusyError{After: c.after, Undone: c.undone, Err: errors.New("503")}
+			began = time.Now()
+			_, _, err = s.Get(t.Context(), artifacts.ChangeKey, 10)
+			if took := time.Since(began); (err == nil) != c.get || took != c.took {
+				t.Errorf("%+v: get: %v after %v", c, err, took)
+			}
+		})
+	}
 }

@@ -151,12 +151,20 @@ func (s *Store) signed(request func() error) error {
 	if s.signer.rotate == nil || !errors.As(err, &answer) {
 		return err
 	}
-	switch answer.Code {
-	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidTokenId":
+	if isCredential(answer.Code) {
 		s.signer.Expire()
 		err = request()
 	}
 	return err
+}
+
+// isCredential reports whether a server's code says that newer credentials may help.
+func isCredential(code string) bool {
+	switch code {
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidTokenId":
+		return true
+	}
+	return false
 }
 
 // why adds the reason for which there are no newer credentials than those that were refused.

@@ -40,7 +40,8 @@
 // is under way), it reads the object: equal bytes are written again with If-Match, so that Modified
 // moves and gc's grace period starts anew; so are those that the key is named after, in the place
 // of others, which are damaged. Any other bytes are a conflict. Swap sends If-Match or
-// If-None-Match: *; both 412 and 409 mean that it changed nothing. A version is the object's ETag
+// If-None-Match: *; both 412 and 409 mean that it changed nothing, and 409 also that it may be
+// repeated (artifacts.BusyError), as 429 and 503 SlowDown do. A version is the object's ETag
 // without its quotes. Servers derive ETags from the contents or not: equal bytes may have equal
 // versions.
 //
@@ -48,13 +49,14 @@
 //
 // Every request is tried once, unless its signature was refused, since a retry of a conditional
 // write that had been applied would be refused for its own success. (MinIO's client tries ten times
-// by default.) Connecting, TLS, the wait for an answer and every pause in a transfer are bounded,
+// by default.) Package retry repeats what failed, and package refusal says what it does not repeat:
+// of writes, no 4xx but 408, 409 and 429. Connecting, TLS, the wait for an answer and every pause in a transfer are bounded,
 // those of a read by five seconds; a whole call is bounded by its context.
 //
 // # On the wire
 //
-// Bodies are sent whole and signed with their SHA-256, over http and https
-// alike: no aws-chunked encoding and no trailing checksums, which some servers
+// Bodies are sent whole, signed with their SHA-256 and with their Content-MD5 (which
+// buckets with a retention period demand), over http and https alike: no aws-chunked encoding and no trailing checksums, which some servers
 // refuse. Objects are read with one GET; there are no HEAD requests, whose
 // errors have no body and so cannot tell a missing bucket from a missing key.
 package s3store

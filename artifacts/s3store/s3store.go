@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/internal/refusal"
 	"example.com/marketdata/artifacts/internal/selftest"
+	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/internal/outside"
 	"github.com/minio/minio-go/v7"
 )
@@ -48,8 +50,17 @@ func (s *Store) Close() error {
 // errRefused says that a write's condition does not hold: nothing was written.
 var errRefused = errors.New("refused by its condition")
 
-// classify gives err, the client's, the meaning that it has for a caller.
-func (s *Store) classify(err error) error {
+// The permissions of requests.
+const (
+	toGet    = "s3:GetObject (of a missing object, s3:ListBucket)"
+	toPut    = "s3:PutObject"
+	toDelete = "s3:DeleteObject"
+	toList   = "s3:ListBucket"
+)
+
+// classify gives err, the client's of a request that needs the permission action, the meaning that
+// it has for a caller.
+func (s *Store) classify(action string, err error) error {
 	var answer minio.ErrorResponse
 	if !errors.As(err, &answer) {
 		var u *url.Error
@@ -73,35 +84,35 @@ func (s *Store) classify(err error) error {
 		return artifacts.ErrNotFound
 	case answer.StatusCode == http.StatusNotModified:
 		return artifacts.ErrNotModified
-	case answer.StatusCode == http.StatusPreconditionFailed, answer.StatusCode == http.StatusConflict:
+	case answer.StatusCode == http.StatusPreconditionFailed:
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	err = fmt.Errorf("%s (HTTP status %d): %w", code, answer.StatusCode, err)
-	var wrong string
-	from := s.signer.from
-	switch answer.Code {
-	case minio.NoSuchBucket:
-		wrong = fmt.Sprintf(
-			"there is no bucket %q at %s: make it there, or mend the address", s.bucket, s.client.EndpointURL())
-	case "InvalidAccessKeyId":
-		wrong = fmt.Sprintf("%s knows no access key like that of %s", s.client.EndpointURL(), from) + s.signer.why()
-	case "SignatureDoesNotMatch":
-		wrong = fmt.Sprintf("the secret key is not that of the access key of %s", from) + s.signer.why()
-	case "ExpiredToken", "InvalidToken":
-		wrong = fmt.Sprintf("the session token beside the access key of %s is not in force", from) + s.signer.why()
-	case "RequestTimeTooSkewed":
-		wrong = fmt.Sprintf(
-			"the clocks of this machine and of %s are more than 15 minutes apart: set them right", s.client.EndpointURL())
-	case minio.AccessDenied:
-		wrong = fmt.Sprintf("the access key of %s may not do this in bucket %q", from, s.bucket)
-	default:
-		if answer.StatusCode == http.StatusBadRequest && !document {
-			err = fmt.Errorf(
-				"%w; is %s the right address, with or without TLS (https://)?", err, s.client.EndpointURL())
-		}
-		return err
+	switch {
+	case answer.StatusCode == http.StatusConflict: // another request for the key is under way
+		return &artifacts.BusyError{Undone: true, Err: fmt.Errorf("%w: %w", errRefused, err)}
+	case answer.StatusCode == http.StatusTooManyRequests, answer.StatusCode == http.StatusServiceUnavailable:
+		// MinIO says SlowDownWrite where it has written a part, and a proxy's 503 may hide anything.
+		undone := answer.StatusCode == http.StatusTooManyRequests || answer.Code == "SlowDown"
+		return &artifacts.BusyError{After: s.clock.pause(), Undone: undone, Err: err}
 	}
-	return fmt.Errorf("%w: %s: %w", artifacts.ErrNoAccess, wrong, err)
+	known := refusal.Answer{
+		Status: answer.StatusCode, Code: answer.Code, Region: outside.Text(answer.Region),
+		Endpoint: s.client.EndpointURL().String(), Bucket: s.bucket, Access: s.signer.from, Action: action,
+	}.Explain()
+	switch {
+	case known != nil && isCredential(answer.Code):
+		return fmt.Errorf("%w%s: %w", known, s.signer.why(), err)
+	case known != nil:
+		return fmt.Errorf("%w: %w", known, err)
+	case answer.StatusCode == http.StatusBadRequest && !document:
+		err = fmt.Errorf("%w; is %s the right address, with or without TLS (https://)?", err, s.client.EndpointURL())
+	}
+	passing := answer.StatusCode == http.StatusRequestTimeout || answer.Code == "RequestTimeout" // Amazon's is a 400
+	if (action == toPut || action == toDelete) && answer.StatusCode/100 == 4 && !passing {
+		err = fmt.Errorf("%w: %w", artifacts.ErrRefused, err)
+	}
+	return err
 }
 
 func ready(ctx context.Context, key artifacts.Key) error {
@@ -159,7 +170,7 @@ func (s *Store) readWatched(
 		return err
 	})
 	if err != nil {
-		return nil, "", s.classify(err)
+		return nil, "", s.classify(toGet, err)
 	}
 	defer body.Close() // closes the connection, too, if the body was not read
 	progress()
@@ -213,7 +224,7 @@ func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Vers
 			base64.StdEncoding.EncodeToString(md[:]), hex.EncodeToString(sum[:]), opts)
 		return err
 	})
-	if err = s.classify(err); errors.Is(err, artifacts.ErrNotModified) {
+	if err = s.classify(toPut, err); errors.Is(err, artifacts.ErrNotModified) {
 		err = fmt.Errorf("%w: %v", errRefused, err) // MinIO once answered so
 	}
 	if err != nil {
@@ -256,7 +267,11 @@ func (s *Store) put(ctx context.Context, key artifacts.Key, data []byte) error {
 		case rerr != nil:
 			return rerr
 		}
-		_, err = s.write(ctx, key, v, data)
+		// Some servers take one write of a key in a second, so that beginning anew would not get here.
+		err = retry.Do(ctx, retry.Options{Busy: true}, "put", func() error {
+			_, err := s.write(ctx, key, v, data)
+			return err
+		})
 		if err == nil || !errors.Is(err, errRefused) && !errors.Is(err, artifacts.ErrNotFound) {
 			return err
 		}
@@ -305,6 +320,9 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 			if o.Err != nil {
 				return o.Err
 			}
+			if o.LastModified.IsZero() {
+				return minio.ErrorResponse{Code: refusal.NoLastModified}
+			}
 			after = o.Key
 			name, ok := strings.CutPrefix(o.Key, s.prefix)
 			key, err := artifacts.ParseKey(name)
@@ -321,7 +339,7 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 	case stopped != nil:
 		return stopped
 	case err != nil:
-		return fmt.Errorf("list %.100s: %w", prefix, s.classify(err))
+		return fmt.Errorf("list %.100s: %w", prefix, s.classify(toList, err))
 	}
 	if err := ctx.Err(); err != nil { // the client's list just ends
 		return fmt.Errorf("list %.100s: %w", prefix, err)
@@ -340,7 +358,7 @@ func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
 	if err == nil {
 		return nil
 	}
-	if err = s.classify(err); errors.Is(err, artifacts.ErrNotFound) {
+	if err = s.classify(toDelete, err); errors.Is(err, artifacts.ErrNotFound) {
 		return nil // Amazon does not say so, others do
 	}
 	return fmt.Errorf("delete %.100s: %w", key, err)

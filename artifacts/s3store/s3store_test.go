@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/storetest"
@@ -171,6 +172,39 @@ func TestNoAccess(t *testing.T) {
 		_, _, err := f.open(t).Get(t.Context(), artifacts.CurrentKey, 10)
 		if errors.Is(err, artifacts.ErrNoAccess) != (want != "") || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
+// TestRefusedWrites: an answer that no repetition changes ends a write; one that asks for a repetition does not
+// (RFC 9110, 15.5.9 and 15.5.10; RFC 6585, 4; Amazon's error list, where RequestTimeout is a 400).
+func TestRefusedWrites(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		code   string
+		asked  int
+	}{
+		{400, "InvalidRequest", 1}, // "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests"
+		{405, "MethodNotAllowed", 1},
+		{413, "EntityTooLarge", 1},
+		{403, "AccountProblem", 1},
+		{400, "RequestTimeout", 3},
+		{408, "RequestTimeout", 3},
+		{429, "TooManyRequests", 3},
+		{503, "SlowDown", 3},
+		{500, "InternalError", 3},
+	} {
+		f := &fake{answer: func(w http.ResponseWriter, r *http.Request) bool { fail(w, c.status, c.code); return true }}
+		s := retry.New(f.open(t), retry.Options{Tries: 3, Wait: 1, MaxWait: 1})
+		for name, call := range map[string]func() error{
+			"put":    func() error { return s.Put(t.Context(), artifacts.MustKey("objects/ab/1"), []byte("x")) },
+			"delete": func() error { return s.Delete(t.Context(), artifacts.MustKey("objects/ab/1")) },
+		} {
+			f.seen()
+			err := call()
+			if n := len(f.seen()); n != c.asked || err == nil || !strings.Contains(err.Error(), c.code) {
+				t.Errorf("%s, %d %s: %d requests, want %d: %v", name, c.status, c.code, n, c.asked, err)
+			}
 		}
 	}
 }

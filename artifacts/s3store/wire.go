@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -58,11 +59,34 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// clock compares this machine's clock with the Date of the answers that pass through it.
+// clock compares this machine's clock with the Date of the answers that pass through it, and notes
+// until when the server wants no requests.
 type clock struct {
-	next http.RoundTripper
-	now  func() time.Time
-	skew atomic.Pointer[time.Duration] // by the last answer that had a Date; nil: none had
+	next  http.RoundTripper
+	now   func() time.Time
+	skew  atomic.Pointer[time.Duration] // by the last answer that had a Date; nil: none had
+	until atomic.Pointer[time.Time]     // by the last answer with Retry-After; nil: none had
+}
+
+// pause returns how long the server wants no requests.
+func (c *clock) pause() time.Duration {
+	if t := c.until.Load(); t != nil {
+		return max(0, t.Sub(c.now()))
+	}
+	return 0
+}
+
+// maxPause bounds the Retry-After that is believed.
+const maxPause = time.Hour
+
+// retryAfter returns the time that an answer's Retry-After names, in seconds or as a date (RFC 9110,
+// 10.2.3); ok is false without one.
+func retryAfter(value string, now time.Time) (t time.Time, ok bool) {
+	if n, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return now.Add(min(time.Duration(n)*time.Second, maxPause)), true
+	}
+	t, err := http.ParseTime(value)
+	return t, err == nil && t.Before(now.Add(maxPause))
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -71,6 +95,9 @@ func (c *clock) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := c.next.RoundTrip(r)
 	if err != nil {
 		return res, err
+	}
+	if t, ok := retryAfter(res.Header.Get("Retry-After"), c.now()); ok {
+		c.until.Store(&t)
 	}
 	// A cache on the way gives an answer of the past, with its age.
 	if date, err := http.ParseTime(res.Header.Get("Date")); err == nil && res.Header.Get("Age") == "" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/retry"
 )
 
 // Names are how a store's own documentation calls the conditions, so that the
@@ -28,12 +29,17 @@ type Names struct {
 // store that looks first and writes later lets several of them win.
 const racers = 8
 
+// busy repeats what a busy store did not do, with pauses of some ten seconds in all: some take one
+// write of a key in a second.
+var busy = retry.Options{Tries: 8, Busy: true}
+
 // cleanup bounds how long the probes' removal may take, also after ctx is done.
 const cleanup = 10 * time.Second
 
 // Run tries the conditions out and returns the first that s does not honour,
 // or the error that kept it from finding out.
-func Run(ctx context.Context, s artifacts.Store, n Names) (err error) {
+func Run(ctx context.Context, tested artifacts.Store, n Names) (err error) {
+	s := retry.New(tested, busy)
 	base := "selftest-" + rand.Text() + "-"
 	put, moving, absent := artifacts.ProbeKey(base+"put"), artifacts.ProbeKey(base+"moving"),
 		artifacts.ProbeKey(base+"absent")
@@ -49,10 +55,36 @@ func Run(ctx context.Context, s artifacts.Store, n Names) (err error) {
 	if err := create(ctx, s, n, put); err != nil {
 		return fmt.Errorf("self-test: %w", err)
 	}
+	if err := list(ctx, s, put); err != nil {
+		return fmt.Errorf("self-test: %w", err)
+	}
 	if err := swap(ctx, s, n, moving, absent); err != nil {
 		return fmt.Errorf("self-test: %w", err)
 	}
 	return nil
+}
+
+// list tries List and Now: gc needs all that they say.
+func list(ctx context.Context, s artifacts.Store, key artifacts.Key) error {
+	var found artifacts.Info
+	err := s.List(ctx, key.String(), func(i artifacts.Info) error {
+		found = i
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case found.Key != key || found.Size != 3 || found.Modified.IsZero():
+		return unfit("the list after a write of three bytes to %s has %s of %d bytes, written at %v", key, found.Key,
+			found.Size, found.Modified)
+	}
+	_, err = s.Now(ctx)
+	return err
+}
+
+// unfit returns what the store does not honour.
+func unfit(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", artifacts.ErrRefused, fmt.Errorf(format, args...))
 }
 
 // create tries Put: create once, the same again, other bytes.
@@ -66,7 +98,7 @@ func create(ctx context.Context, s artifacts.Store, n Names, key artifacts.Key) 
 	}
 	switch err := s.Put(ctx, key, two); {
 	case err == nil:
-		return fmt.Errorf("the store ignored %s: a put of other bytes under the same key succeeded", n.Create)
+		return unfit("the store ignored %s: a put of other bytes under the same key succeeded", n.Create)
 	case !errors.Is(err, artifacts.ErrConflict):
 		return fmt.Errorf("put other bytes: %w", err)
 	}
@@ -82,13 +114,13 @@ func swap(ctx context.Context, s artifacts.Store, n Names, key, absent artifacts
 	}
 	switch _, err := s.Swap(ctx, key, "", two); {
 	case err == nil:
-		return fmt.Errorf("the store ignored %s: a swap that wanted no object replaced one", n.Create)
+		return unfit("the store ignored %s: a swap that wanted no object replaced one", n.Create)
 	case !errors.Is(err, artifacts.ErrConflict):
 		return fmt.Errorf("swap over an object that should not be there: %w", err)
 	}
 	switch _, _, err := s.GetIf(ctx, key, v1, 100); {
 	case err == nil:
-		return fmt.Errorf("the store ignored %s: it sent an object whose version is known", n.Changed)
+		return unfit("the store ignored %s: it sent an object whose version is known", n.Changed)
 	case !errors.Is(err, artifacts.ErrNotModified):
 		return fmt.Errorf("get an object whose version is known: %w", err)
 	}
@@ -97,53 +129,59 @@ func swap(ctx context.Context, s artifacts.Store, n Names, key, absent artifacts
 		return fmt.Errorf("swap: %w", err)
 	}
 	if v2 == v1 {
-		return fmt.Errorf("the store gave other bytes the same version %q", v1)
+		return unfit("the store gave other bytes the same version %q", v1)
 	}
 	switch _, err := s.Swap(ctx, key, v1, three); {
 	case err == nil:
-		return fmt.Errorf("the store ignored %s: a swap with an old version succeeded", n.Match)
+		return unfit("the store ignored %s: a swap with an old version succeeded", n.Match)
 	case !errors.Is(err, artifacts.ErrConflict):
 		return fmt.Errorf("swap with an old version: %w", err)
 	}
 	switch b, v, err := s.GetIf(ctx, key, v1, 100); {
 	case errors.Is(err, artifacts.ErrNotModified):
-		return fmt.Errorf("%s is not honoured: a read past an old version was answered as unchanged", n.Changed)
+		return unfit("%s is not honoured: a read past an old version was answered as unchanged", n.Changed)
 	case err != nil:
 		return fmt.Errorf("get an object whose version changed: %w", err)
 	case string(b) != string(two) || v != v2:
-		return fmt.Errorf("after the swaps the object is %q of version %q, want %q of version %q", b, v, two, v2)
+		return unfit("after the swaps the object is %q of version %q, want %q of version %q", b, v, two, v2)
 	}
 	switch _, err := s.Swap(ctx, absent, v1, one); {
 	case err == nil:
-		return fmt.Errorf("the store ignored %s: a swap with a version created an object", n.Match)
+		return unfit("the store ignored %s: a swap with a version created an object", n.Match)
 	case !errors.Is(err, artifacts.ErrConflict):
 		return fmt.Errorf("swap an object that is not there: %w", err)
 	}
-	return race(ctx, s, n, key, v2)
+	return retry.Do(ctx, busy, "race", func() error { return race(ctx, s, n, key, v2) })
 }
 
-// race lets several swaps replace the same version at the same time.
+// race lets several swaps replace the same version at the same time. To a busy store all may lose.
 func race(ctx context.Context, s artifacts.Store, n Names, key artifacts.Key, old artifacts.Version) error {
 	var wg sync.WaitGroup
 	var data [racers][]byte
 	var errs [racers]error
 	for i := range racers {
 		data[i] = fmt.Appendf(nil, "racer %d", i)
-		wg.Go(func() { _, errs[i] = s.Swap(ctx, key, old, data[i]) })
+		wg.Go(func() { _, errs[i] = s.Swap(retry.Once(ctx), key, old, data[i]) })
 	}
 	wg.Wait()
 	winner, wins := 0, 0
+	var late error
 	for i, err := range errs {
 		switch {
 		case err == nil:
 			winner = i
 			wins++
+		case errors.As(err, new(*artifacts.BusyError)):
+			late = err
 		case !errors.Is(err, artifacts.ErrConflict):
 			return fmt.Errorf("%d swaps at once: %w", racers, err)
 		}
 	}
+	if wins == 0 && late != nil {
+		return fmt.Errorf("%d swaps at once: %w", racers, late)
+	}
 	if wins != 1 {
-		return fmt.Errorf(
+		return unfit(
 			"%s is not honoured: of %d swaps of one version at once %d succeeded, want 1", n.Match, racers, wins)
 	}
 	return holds(ctx, s, n.Match, key, data[winner])
@@ -156,7 +194,7 @@ func holds(ctx context.Context, s artifacts.Store, condition string, key artifac
 		return fmt.Errorf("read back: %w", err)
 	}
 	if string(got) != string(want) {
-		return fmt.Errorf("%s is not honoured: after a refused write the object is %q, want %q", condition, got, want)
+		return unfit("%s is not honoured: after a refused write the object is %q, want %q", condition, got, want)
 	}
 	return nil
 }

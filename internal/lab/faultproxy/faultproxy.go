@@ -5,6 +5,9 @@ package faultproxy
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -131,3 +134,21 @@ func (p *Proxy) set(toxic string, up bool) error {
 
 // Close closes all connections and ends the proxy.
 func (p *Proxy) Close() error { return p.set("", false) }
+
+// Front passes requests on to the server at the URL upstream, but for those that spoil answers. They
+// keep their Host, which signatures have.
+func Front(upstream string, spoil func(w http.ResponseWriter, r *http.Request) (done bool)) (http.Handler, error) {
+	u, err := url.Parse(upstream)
+	if err != nil {
+		return nil, err
+	}
+	next := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(u)
+		r.Out.Host = r.In.Host
+	}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !spoil(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	}), nil
+}
