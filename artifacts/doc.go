@@ -68,7 +68,7 @@
 //	2026-11-21T07:20:00Z 5f0c…
 //
 // log of the pointer is the tree whose last leaf is this publication, so the pointer's swap appends
-// it. Tiles and entries follow, then the checkpoint (C2SP tlog-checkpoint): a signed note; its
+// it. Tiles and entries are put before or behind, then the checkpoint (C2SP tlog-checkpoint): a signed note; its
 // origin, and the name of its keys, is marketdata/ and the store's identity. So a log may lack the
 // pointer's own leaf, until the next publication, and no other. What was published while the store
 // was not signed, and is retained, gets its leaves from the next signed publication, before its own.

@@ -366,6 +366,11 @@ func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.O
 		return err
 	}
 	b.report.Published, b.report.Sequence = true, pointer.Sequence
+	if err := head.LogError; err != nil {
+		b.report.LogError = err.Error()
+		b.Log.Error("the snapshot is published, and its leaf is missing from the log; the next publication writes it",
+			"err", err)
+	}
 	return nil
 }
 

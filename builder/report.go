@@ -19,6 +19,8 @@ type Report struct {
 	Reason    string `json:"reason,omitempty"`
 	// Sequence is that of the published snapshot.
 	Sequence uint64 `json:"sequence"`
+	// LogError is why the log lacks the published snapshot; the next publication writes it.
+	LogError string `json:"log_error,omitempty"`
 	Database string `json:"database"`
 	// Counts are the accepted rows by collection, Rejected the rejected ones by file.
 	Counts   map[string]int `json:"counts"`

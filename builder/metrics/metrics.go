@@ -66,6 +66,7 @@ type Metrics struct {
 	staleParts, forced, objects, bytes                     prometheus.Counter
 	deleted, deletedBytes                                  prometheus.Counter
 	missing, lease, sequence, snapshot, lastSuccess, stays prometheus.Gauge
+	logBehind                                              prometheus.Gauge
 }
 
 // factory registers metrics.
@@ -133,6 +134,8 @@ func New() *Metrics {
 			"Guard rails overridden by --allow, by --force or because the last snapshot is damaged."),
 		missing: f.gauge("builder_missing_objects",
 			"Objects of the published snapshot that were missing from the store when it was built."),
+		logBehind: f.gauge("builder_log_behind",
+			"1 while the log of a signed store lacks the snapshot that this builder published last."),
 		objects: f.counter("builder_objects_written_total", "Immutable objects put, manifests included."),
 		bytes:   f.counter("builder_bytes_written_total", "Bytes of the immutable objects put."),
 		lease: f.gauge("builder_lease_held",
@@ -267,6 +270,7 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 	}
 	if r.Published {
 		m.missing.Set(float64(r.MissingObjects))
+		m.logBehind.Set(map[bool]float64{true: 1}[r.LogError != ""])
 	}
 	m.lastSuccess.Set(unix(m.now()))
 }

@@ -17,6 +17,9 @@ type Head struct {
 	// Pointer and Manifest are nil in a store without a snapshot.
 	Pointer  *artifacts.Pointer
 	Manifest *artifacts.Manifest
+	// LogError is why the log could not be written behind the pointer that replaced the head: no
+	// failure, since the next publication writes it.
+	LogError error
 
 	naming sync.Mutex
 	id     string // the store's, once it was asked for

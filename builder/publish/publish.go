@@ -129,10 +129,9 @@ func (h *Head) point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, 
 	}
 	if next != nil {
 		step(StepLog)
-		// The pointer has the leaf, so this is no failure: the next publication writes it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 		defer cancel()
-		_ = next.Write(ctx, s)
+		h.LogError = next.Write(ctx, s)
 	}
 	if h.Pointer == nil {
 		// The snapshot is published, so this is no failure: the next build marks it.
@@ -159,8 +158,11 @@ func (h *Head) append(ctx context.Context, s artifacts.Store, p *artifacts.Point
 		return nil, errors.Join(fmt.Errorf("pointer %q: %w: %w; put the newest pointer back with builder restore --from a"+
 			" backup", artifacts.CurrentKey, ErrLost, err), rerr)
 	}
+	if err == nil {
+		err = next.Prepare(ctx, s)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the log cannot be written, so the pointer stays: %w", err)
 	}
 	p.Log = &artifacts.LogHead{Size: next.N, Root: artifacts.Digest(next.Hash)}
 	return next, nil

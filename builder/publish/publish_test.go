@@ -88,8 +88,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestLogOrder: in a signed store the pointer moves when the log is whole up to the one before, tiles
-// follow, and then, once they are durable, the checkpoint.
+// TestLogOrder: in a signed store the pointer moves when the log is whole up to the one before and the
+// next tiles are there; the checkpoint follows, once they are durable.
 func TestLogOrder(t *testing.T) {
 	var calls []string
 	key := must.Get(artifacts.NewSignKey(rand.Reader))(t)
@@ -108,11 +108,71 @@ func TestLogOrder(t *testing.T) {
 		must.Get(h.Point(t.Context(), s, ref, m.Time, now(at)))(t)
 		ok(t, s.Put(t.Context(), artifacts.ManifestKey(ref.Digest), m.Encode()))
 	}
-	slices.Sort(calls[4:6]) // in any order
-	want := "get log/checkpoint, get log/tile/0/000.p/, get log/tile/entries/000.p/, swap current," +
-		" put log/tile/0/000.p/, put log/tile/entries/000.p/, sync, get log/checkpoint, swap log/checkpoint"
+	slices.Sort(calls[3:5]) // in any order
+	want := "get log/checkpoint, get log/tile/0/000.p/, get log/tile/entries/000.p/, put log/tile/0/000.p/," +
+		" put log/tile/entries/000.p/, put log/probe, delete log/probe, swap current, sync, get log/checkpoint," +
+		" swap log/checkpoint"
 	if got := strings.Join(calls[:len(calls)-1], ", "); got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)
+	}
+}
+
+// TestLogUnwritable: the first and later publications find out before the pointer moves that nothing,
+// or not everything, can be written below log/ (D10); what fails behind it is told, and made up for.
+func TestLogUnwritable(t *testing.T) {
+	for name, denied := range map[string]func(op faultstore.Op) bool{
+		"all":     func(op faultstore.Op) bool { return strings.HasPrefix(op.Key.String(), "log/") },
+		"entries": func(op faultstore.Op) bool { return strings.HasPrefix(op.Key.String(), "log/tile/entries/") },
+		"beside the tiles": func(op faultstore.Op) bool {
+			return strings.HasPrefix(op.Key.String(), "log/") && !strings.HasPrefix(op.Key.String(), "log/tile/")
+		},
+		"delete": func(op faultstore.Op) bool {
+			return strings.HasPrefix(op.Key.String(), "log/") && op.Kind == faultstore.Delete
+		},
+	} {
+		for before := range 2 {
+			key := must.Get(artifacts.NewSignKey(rand.Reader))(t)
+			faults := faultstore.New(memstore.New(), nil)
+			s := signed.Store(faults, []artifacts.SignKey{key}, artifacts.Trust{key.Trust()})
+			point := func(i int) (*Head, error) {
+				h := readHead(t, s)
+				o := objectsOf(t, h, s)
+				m := manifest(t, o, at.Add(time.Duration(i)*artifacts.Step), "shards of some kind")
+				ok(t, s.Put(t.Context(), artifacts.ManifestKey(artifacts.Sum(m.Encode())), m.Encode()))
+				_, err := h.Point(t.Context(), s, artifacts.RefOf(m.Encode()), m.Time, now(at))
+				return h, err
+			}
+			for i := range before {
+				must.Get(point(i))(t)
+			}
+			faults.SetHook(func(op faultstore.Op) faultstore.Decision {
+				if denied(op) && op.Kind != faultstore.Get && op.Kind != faultstore.GetIf {
+					return faultstore.Refuse
+				}
+				return faultstore.Pass
+			})
+			_, err := point(before)
+			if err == nil || !strings.Contains(err.Error(), "the log cannot be written") ||
+				!strings.Contains(err.Error(), "log/") {
+				t.Errorf("%s, %d before: %v", name, before, err)
+			}
+			if p := readHead(t, s).Pointer; (p != nil) != (before > 0) {
+				t.Errorf("%s, %d before: the pointer moved: %+v", name, before, p)
+			}
+			faults.SetHook(func(op faultstore.Op) faultstore.Decision {
+				if op.Kind == faultstore.Swap && op.Key == artifacts.CheckpointKey {
+					return faultstore.Refuse
+				}
+				return faultstore.Pass
+			})
+			if h, err := point(before); err != nil || !errors.Is(h.LogError, faultstore.ErrFault) {
+				t.Errorf("%s, %d before: behind the pointer %v, %v", name, before, err, h.LogError)
+			}
+			faults.SetHook(nil)
+			if h, err := point(before + 1); err != nil || h.LogError != nil || readHead(t, s).Pointer.Log.Size != int64(before+2) {
+				t.Errorf("%s, %d before: afterwards %v, %v", name, before, err, h.LogError)
+			}
+		}
 	}
 }
 

@@ -1,8 +1,8 @@
 // Package transparency keeps the log of published snapshots (go doc ./artifacts, "Log").
 //
 // The pointer names the tree whose last leaf it is itself, so publishing and appending are one step,
-// the pointer's swap. Tiles and checkpoint are written behind it. Whoever dies in between leaves out
-// the pointer's own leaf, and no other: the next publication writes it first ([Settle]).
+// the pointer's swap. Tiles are put before it ([Next.Prepare]), and the checkpoint behind it. Whoever
+// dies in between leaves out the pointer's own leaf, and no other: the next publication writes it first ([Settle]).
 package transparency
 
 import (
@@ -152,7 +152,7 @@ func (r *tiles) ReadHashes(indexes []int64) (out []tlog.Hash, err error) {
 	return out, nil
 }
 
-// Next is the log with one leaf more. Nothing of it is written yet.
+// Next is the log with one leaf more. Its checkpoint is not written yet.
 type Next struct {
 	Checkpoint
 	files map[tlog.Tile][]byte
@@ -245,6 +245,35 @@ func Put(ctx context.Context, s artifacts.Store, key artifacts.Key, b []byte) er
 		}
 	}
 	return err
+}
+
+// probe is written and removed to find out whether checkpoints can be.
+var probe = artifacts.MustKey("log/probe")
+
+// Prepare puts tiles and entries that no other builder has put, and tries whether the rest of Write
+// is permitted: once the pointer has moved, a log that cannot be written would stay behind.
+func (n *Next) Prepare(ctx context.Context, s artifacts.Store) error {
+	for t, b := range n.files {
+		switch err := s.Put(ctx, key(t), b); {
+		case err == nil:
+			delete(n.files, t) // Write has nothing to do
+		case !errors.Is(err, artifacts.ErrConflict): // of a builder that is faster, or has died
+			return err
+		}
+	}
+	if err := s.Put(ctx, probe, nil); err != nil {
+		return err
+	}
+	return s.Delete(ctx, probe)
+}
+
+// Lacks reports whether the log lacks the leaf of the pointer p: see Settle.
+func Lacks(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer) (bool, error) {
+	if p.Log == nil {
+		return false, nil
+	}
+	cp, _, err := ReadCheckpoint(ctx, r, Origin(p.Store))
+	return err == nil && cp.N < p.Log.Size, err
 }
 
 // writeTries bounds how often Write swaps the checkpoint.

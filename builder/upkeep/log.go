@@ -3,6 +3,8 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/signed"
@@ -17,7 +19,10 @@ func logProblems(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Poi
 	if errors.Is(wrong, transparency.ErrBehind) {
 		return []string{wrong.Error()}, nil
 	}
-	if wrong == nil || publish.UnlessDamage(wrong) != nil {
+	if wrong == nil {
+		return logLate(ctx, r, p, time.Now())
+	}
+	if publish.UnlessDamage(wrong) != nil {
 		return nil, wrong
 	}
 	name := func(key artifacts.Key, _ []byte) error {
@@ -30,6 +35,20 @@ func logProblems(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Poi
 	}
 	if len(problems) == 0 {
 		problems = append(problems, wrong.Error())
+	}
+	return problems, err
+}
+
+// lateAfter is how long after its pointer a publication is in the log at the latest.
+const lateAfter = time.Minute
+
+// logLate returns as a problem that the log still lacks the published snapshot.
+func logLate(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, now time.Time,
+) (problems []string, err error) {
+	lacks, err := transparency.Lacks(ctx, r, p)
+	if lacks && now.Sub(p.Published) > lateAfter {
+		problems = append(problems, fmt.Sprintf("log: it is behind: it lacks snapshot %s, since it could not be written."+
+			" The next publication writes it, or says what keeps it from that; builder repair does, too", publish.Stamp(p.Time)))
 	}
 	return problems, err
 }

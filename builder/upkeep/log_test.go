@@ -234,6 +234,60 @@ func TestLogHistories(t *testing.T) {
 	}
 }
 
+// TestLogBehind: a log that could not be written behind the pointer is reported by Verify and Status a
+// minute later, not before, mended by Repair, and made up for by the next build (D10).
+func TestLogBehind(t *testing.T) {
+	for _, c := range []struct {
+		ago    time.Duration
+		behind bool
+	}{{2 * time.Minute, true}, {time.Hour, true}, {0, false}} {
+		mem, keys := memstore.New(), []artifacts.SignKey{buildtest.Key(1)}
+		faults := faultstore.New(mem, nil)
+		s := buildtest.Signed(faults, keys...)
+		build := func(i int) *builder.Report {
+			w := world{Assets: 10, Seed: 1, At: epoch.Add(time.Duration(i) * artifacts.Step)}
+			return mustBuild(t, s, w, func(cfg *builder.Config) {
+				cfg.Guards.Force = true
+				cfg.Now = func() time.Time { return time.Now().Add(-c.ago) }
+			})
+		}
+		problems := func() []string {
+			verified := must.Get(Verify(t.Context(), s, nil))(t).Problems
+			status := must.Get(Status(t.Context(), StatusConfig{Store: mem, Grace: DefaultGrace}))(t).Problems
+			if !slices.Equal(verified, status) {
+				t.Errorf("verify says %q, status %q", verified, status)
+			}
+			return verified
+		}
+		build(0)
+		if p := problems(); len(p) > 0 {
+			t.Errorf("%q", p)
+		}
+		faults.SetHook(func(op faultstore.Op) faultstore.Decision {
+			if op.Kind == faultstore.Swap && op.Key == artifacts.CheckpointKey {
+				return faultstore.Refuse
+			}
+			return faultstore.Pass
+		})
+		if r := build(1); !strings.Contains(r.LogError, "log/checkpoint") {
+			t.Errorf("the report has %q", r.LogError)
+		}
+		faults.SetHook(nil)
+		p := problems()
+		if (len(p) == 1 && strings.Contains(p[0], "log: it is behind")) != c.behind || len(p) > 1 {
+			t.Errorf("%v later: %q", c.ago, p)
+		}
+		if c.ago == time.Hour {
+			must.Get(Repair(t.Context(), RepairConfig{Config: config(s, nil)}))(t)
+		} else if r := build(2); r.LogError != "" {
+			t.Error(r.LogError)
+		}
+		if p := problems(); len(p) > 0 {
+			t.Errorf("afterwards: %q", p)
+		}
+	}
+}
+
 // TestProofsOfAYear: proofs that are made at random times of a year of snapshots, with rollbacks, gc
 // and an exchange of the key, hold at its end, when the snapshots are long gone.
 func TestProofsOfAYear(t *testing.T) {

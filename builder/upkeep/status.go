@@ -226,6 +226,11 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 		}
 		s.Snapshots[0].DataAges[part] = int64(s.Time.Sub(t) / time.Second)
 	}
+	late, lerr := logLate(ctx, s.cfg.Store, p, s.Time)
+	s.Problems = append(s.Problems, late...)
+	if lerr := s.problem("log", lerr); lerr != nil {
+		return lerr
+	}
 	if err != nil {
 		return err
 	}

@@ -149,14 +149,19 @@ func (s *scene) feed(at time.Time, spoil func(dir string)) {
 	}
 }
 
+// tool runs a command of the builder that needs no store.
+func (s *scene) tool(args ...string) {
+	s.t.Helper()
+	if out, err := exec.CommandContext(s.t.Context(), filepath.Join(bin, "builder"), args...).
+		CombinedOutput(); err != nil {
+		s.t.Fatalf("builder %v: %v\n%s", args, err, out)
+	}
+}
+
 // feedOf writes what a source says into a folder beside the store.
 func (s *scene) feedOf(source, name string, args ...string) {
 	s.t.Helper()
-	args = append([]string{"feed", source, "--out=" + s.beside(name)}, args...)
-	if out, err := exec.CommandContext(s.t.Context(), filepath.Join(bin, "builder"), args...).
-		CombinedOutput(); err != nil {
-		s.t.Fatalf("%v\n%s", err, out)
-	}
+	s.tool(append([]string{"feed", source, "--out=" + s.beside(name)}, args...)...)
 }
 
 // publish publishes the market of a time, which may lie ahead.

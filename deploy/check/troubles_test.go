@@ -472,6 +472,21 @@ var troubles = []trouble{
 		pages:  map[string]string{"BuilderObjectsMissing": "prices of the past or a retained manifest"},
 	},
 	{
+		name: "the log cannot be written behind the pointer", fresh: true, minutes: 15,
+		make: func(s *scene) func() {
+			// No file takes the place of a folder, and a folder is no checkpoint.
+			must(s.t, os.MkdirAll(filepath.Join(s.dir, "log", "checkpoint"), 0o755))
+			key := s.beside("sign.key")
+			s.tool("keygen", key)
+			s.feed(s.at, nil)
+			s.run("--source=feed:"+s.beside("feed"), "--sign-key="+key).until("/metrics", "^builder_log_behind 1")
+			return nil
+		},
+		alerts: []string{"BuilderLogBehind"},
+		shows:  "its leaf is missing from the log",
+		pages:  map[string]string{"BuilderLogBehind": "names the permission that it lacks"},
+	},
+	{
 		name: "rows of the feed are bad", fresh: true, minutes: 33,
 		make: func(s *scene) func() {
 			s.feed(s.at, func(dir string) {
