@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/direct"
 	"example.com/marketdata/internal/durable"
 	"example.com/marketdata/internal/secret"
 	"github.com/minio/minio-go/v7"
@@ -61,7 +62,9 @@ func (o Options) signer(profile string) (*signer, error) {
 		return nil, fmt.Errorf("profile %q: %s is not set", profile, fileEnv)
 	default:
 		from = "this machine's role"
-		s.next = &credentials.IAM{Client: &http.Client{Timeout: roleTimeout}}
+		// Once an hour: without idle connections.
+		s.next = &credentials.IAM{Client: &http.Client{Timeout: roleTimeout, Transport: &http.Transport{
+			Proxy: direct.Proxy, DisableKeepAlives: true}}}
 	}
 	return &signer{Credentials: credentials.New(s), from: from, rotate: s}, nil
 }

@@ -1,16 +1,20 @@
 package s3store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
@@ -248,5 +252,45 @@ func TestRotationVersitygw(t *testing.T) {
 	t.Logf("%d rounds of four calls during ten rotations", total)
 	if total < 20 {
 		t.Errorf("%d rounds are too few to have met a rotation", total)
+	}
+}
+
+// TestRoleWithoutProxy: a role is asked for at its link-local address, never by a proxy, which would get
+// its credentials or give others (aws-sdk-go 1226). net/http reads the environment once, so another
+// process asks.
+func TestRoleWithoutProxy(t *testing.T) {
+	const asks = "S3STORE_TEST_ASKS"
+	if os.Getenv(asks) != "" {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		s := open(t, "s3://bucket?endpoint=http://192.0.2.1:9000", s3store.Options{})
+		_, _, err := s.Get(ctx, artifacts.CurrentKey, 10)
+		t.Log(err)
+		return
+	}
+	var mu sync.Mutex
+	var seen []string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, r.Method+" "+r.URL.String())
+		http.Error(w, "a proxy knows no role", http.StatusForbidden)
+	}))
+	t.Cleanup(proxy.Close)
+	for name, env := range map[string]string{
+		"instance": "", "task": "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI=/v2/credentials/x",
+		"pod": "AWS_CONTAINER_CREDENTIALS_FULL_URI=http://169.254.170.23/v1/credentials",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRoleWithoutProxy$", "-test.v")
+			cmd.Env = []string{asks + "=1", "HTTP_PROXY=" + proxy.URL, "http_proxy=" + proxy.URL, env}
+			out, err := cmd.CombinedOutput()
+			mu.Lock()
+			defer mu.Unlock()
+			if len(seen) > 0 {
+				t.Errorf("the proxy was asked for %q: %v\n%s", seen, err, out)
+			}
+			seen = nil
+		})
 	}
 }

@@ -22,7 +22,8 @@
 //   - AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, fixed for the life of the store
 //   - the file AWS_SHARED_CREDENTIALS_FILE, its profile AWS_PROFILE or else default; it is read again
 //     when it has changed
-//   - the role of the instance, task or pod, asked again when four fifths of its time are over
+//   - the role of the instance, task or pod, asked again when four fifths of its time are over, and
+//     never by a proxy (package direct)
 //
 // A request whose signature the store refuses is repeated once with the newest credentials of file
 // or role. If newer ones cannot be had, the last ones go on until they end or are refused.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/direct"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
@@ -212,6 +213,7 @@ func newTransport(secure bool) (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.Proxy = direct.Proxy
 	dialer := net.Dialer{Timeout: dialTimeout}
 	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dialer.DialContext(ctx, network, addr)
