@@ -155,7 +155,7 @@ func TestKeysLost(t *testing.T) {
 	}
 	kept := must.Get(os.ReadFile(filepath.Join(e.dir, artifacts.KeysKey.String())))(t)
 	set := must.Get(artifacts.ParseKeySet(kept))(t)
-	must.Get(e.registry.Restore(t.Context(), set, 0))(t)
+	must.Get(e.registry.Restore(t.Context(), []*artifacts.KeySet{set}, 0))(t)
 	e.reported("VALID", "")
 	e.becomes(made.Key, http.StatusOK)
 	lose(artifacts.KeysKey, artifacts.CurrentKey, artifacts.IdentityKey, artifacts.ChangeKey)
