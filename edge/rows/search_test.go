@@ -73,7 +73,7 @@ func searchRows(text string, assets []asset) (rows int) {
 func TestSearchRows(t *testing.T) {
 	store := memstore.New()
 	f := teststore.NewFeed(1500, 1)
-	for i, name := range []string{"Two  Spaces", " Doge & Co", "Doge Co", "co  doge"} {
+	for i, name := range []string{"Two  Spaces", "Doge &  Co", "Doge Co", "co  doge"} {
 		f.Assets[300+i].Name = name
 	}
 	var assets []asset

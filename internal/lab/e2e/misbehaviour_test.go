@@ -306,7 +306,7 @@ func (l *catalogue) addFields() {
 	}
 	for _, to := range []func(c *fakeCoin) *string{marketCap, volume} {
 		for _, v := range []string{"-1", "true", "{}", `"x"`, "1e28", "1e999", `"NaN"`} {
-			field("amount", to, v, unquoted)
+			field("amount", to, v, row20(func(c *fakeCoin) { *to(c) = "null" }))
 		}
 		for _, v := range []string{"null", "0", "1e3", `"7.123456785"`, "7.123456775", "0.000000001"} {
 			field("amount", to, v, nil)
@@ -316,14 +316,14 @@ func (l *catalogue) addFields() {
 	name := func(c *fakeCoin) *string { return &c.name }
 	symbol := func(c *fakeCoin) *string { return &c.symbol }
 	for _, v := range []string{"null", `""`, "5", "{}", "[]", "true", `"\ud800"`, "\"a\xff\"", "\"\xed\xa0\x80\"",
-		`"` + strings.Repeat("é", 129) + `"`} {
+		`" "`, `"` + strings.Repeat("é", 129) + `"`} {
 		field("name", name, v, unlisted)
 		if !strings.Contains(v, "é") || l.scheme == "coingecko" {
 			field("symbol", symbol, v, unlisted)
 		}
 	}
 	for _, v := range []string{
-		`"<b>&"`, `"a\u0000b"`, `" "`, `"\ud83d\ude00 \u202e"`, `"` + strings.Repeat("é", 128) + `"`, `"\\\"/"`} {
+		`"<b>&"`, `"a\u0000b"`, `"\ud83d\ude00 \u202e"`, `"` + strings.Repeat("é", 128) + `"`, `"\\\"/"`} {
 		field("name", name, v, nil)
 	}
 }
