@@ -2,9 +2,11 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -274,6 +277,12 @@ func TestKubernetes(t *testing.T) {
 					read(t, deploy, "prometheus", "rules.yml"), -1) {
 					name("job %s", m[1])
 				}
+			case *rbacv1.RoleBinding:
+				name("%s %s", o.RoleRef.Kind, o.RoleRef.Name)
+				if s := o.Subjects[0]; o.Namespace != "marketdata" || len(o.Subjects) != 1 ||
+					s.Name != "prometheus-k8s" || s.Namespace != "monitoring" {
+					t.Errorf("%s/%s binds %v", o.Namespace, o.Name, o.Subjects)
+				}
 			case *policyv1.PodDisruptionBudget:
 				name("%s", podsOf(o.Spec.Selector.MatchLabels))
 			}
@@ -295,6 +304,41 @@ func TestKubernetes(t *testing.T) {
 				t.Errorf("%s: %s names %s, which is not there", folder, who, what)
 			}
 		}
+	}
+}
+
+// TestNamespaceRights: DNS is asked on the port of its pods, too, which is 5353 in OpenShift (nmstate
+// 1570), and Prometheus may do in the namespace what kube-prometheus gives it in each that it watches
+// (its prometheus-roleSpecificNamespaces.yaml; issue 2300).
+func TestNamespaceRights(t *testing.T) {
+	may := map[string]bool{}
+	for _, o := range objects(t, podmonitor) {
+		switch o := o.(type) {
+		case *networkingv1.NetworkPolicy:
+			for _, out := range o.Spec.Egress {
+				for _, p := range out.Ports {
+					if o.Name == "default" && len(o.Spec.PodSelector.MatchLabels) == 0 && out.To == nil {
+						may[fmt.Sprint(*p.Protocol, " ", p.Port)] = true
+					}
+				}
+			}
+		case *rbacv1.Role:
+			for _, rule := range o.Rules {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						may[verb+" "+rule.APIGroups[0]+resource] = true
+					}
+				}
+			}
+		}
+	}
+	want := []string{"UDP 53", "TCP 53", "UDP 5353", "TCP 5353"}
+	for _, verb := range []string{"get", "list", "watch"} {
+		want = append(want, verb+" pods", verb+" services", verb+" endpoints")
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(may)); !slices.Equal(got, want) {
+		t.Errorf("allowed are %q, want %q", got, want)
 	}
 }
 
