@@ -24,8 +24,9 @@ import (
 func socketEdge(f *testing.F) string {
 	f.Helper()
 	mem := memstore.New()
-	teststore.Publish(f, mem, teststore.NewFeed(300, 1), teststore.Start)
-	e, err := New(context.Background(), Config{Reader: mem, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true})
+	teststore.Publish(f, mem, teststore.NewFeed(300, 1), teststore.Start, teststore.Files())
+	e, err := New(context.Background(), Config{Reader: mem, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true,
+		Coins: true})
 	must.OK(f, err)
 	path := filepath.Join(f.TempDir(), "edge")
 	must.OK(f, e.listener.Close())
@@ -134,5 +135,38 @@ func FuzzHeaders(f *testing.F) {
 			t.Fatalf("%s: %q: %d %s, without it %d %s", names[int(name)%len(names)], value, w.status, w.body, p.status,
 				p.body)
 		}
+	})
+}
+
+// FuzzParsed: whatever a header that is parsed says, on whatever path, the answers are well-formed and
+// no fault. The first seed is the value of the attack's report (A5), which was a 500.
+func FuzzParsed(f *testing.F) {
+	const huge = "9999999999999999999"
+	targets := []string{"GET " + filesPath + "/quotes.parquet", "GET /openapi/v1/quotes", "HEAD /openapi/v1/events",
+		"OPTIONS /openapi/v1/quotes", "GET /api/v3/ping", "GET /"}
+	names := []string{"Range", "If-Range", "If-None-Match", "If-Match", "If-Modified-Since", "Accept-Encoding",
+		"X-Snapshot-Time", "X-Request-Id", "Content-Length", "Connection", "X-Forwarded-For", "Origin",
+		"Access-Control-Request-Method", "Access-Control-Request-Headers", "Last-Event-ID", "X-Api-Key",
+		"X-Cg-Demo-Api-Key", "Transfer-Encoding", "Expect", "Host", "Traceparent"}
+	for i, value := range []string{"bytes=" + huge + "-", `"a"`, `W/"a", *`, `"` + huge + `"`,
+		"Wed, 04 Mar " + huge + " 05:10:00 GMT", "gzip;q=" + huge + ", br;q=0." + huge, huge + "-03-04T05:10:00Z",
+		huge, huge, "keep-alive, close", "1.2.3.4:" + huge, "https://a.test:" + huge, "DELETE", "range, " + huge,
+		huge, "mdk_live_" + huge, "CG-" + huge, "chunked", "100-continue", "x:" + huge, "00-" + huge} {
+		f.Add(uint8(0), uint8(i), value)
+		f.Add(uint8(1), uint8(i), value)
+	}
+	f.Add(uint8(0), uint8(0), "bytes=0-"+huge)
+	f.Add(uint8(0), uint8(0), "bytes=-"+huge)
+	path := socketEdge(f)
+	f.Fuzz(func(t *testing.T, target, name uint8, value string) {
+		header := names[int(name)%len(names)]
+		at, err := time.Parse(time.RFC3339, value)
+		if strings.ContainsAny(value, "\r\n\x00") || header == "X-Snapshot-Time" && err == nil &&
+			at.After(teststore.Start) { // another request; or its snapshot is waited for, and 503
+			return
+		}
+		request := targets[int(target)%len(targets)]
+		answers(t, exchange(t, path, []byte(request+" HTTP/1.1\r\nHost: x\r\n"+header+": "+value+"\r\n\r\n")),
+			strings.HasPrefix(request, "HEAD"))
 	})
 }

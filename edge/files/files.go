@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/shards"
@@ -244,12 +245,13 @@ func (l Listing) Compose(f *rows.Finder, _ *snapshot.State, s *snapshot.Snapshot
 // than one, or is not valid, is ignored: ok is false then, and whole is meant. from is to where there
 // is no such part.
 func (f *File) Range(header []byte) (from, to int64, ok bool) {
-	spec, ok := bytes.CutPrefix(header, []byte("bytes="))
-	first, last, cut := bytes.Cut(bytes.TrimSpace(spec), []byte{'-'})
-	a, aok := digits(first)
-	b, bok := digits(last)
+	unit, spec, _ := bytes.Cut(header, []byte{'='})
+	first, last, cut := bytes.Cut(bytes.Trim(spec, " \t"), []byte{'-'})
+	a, aok := query.ParseCount(first)
+	b, bok := query.ParseCount(last)
 	switch {
-	case !ok || !cut, !aok && len(first) > 0, !bok && len(last) > 0, !aok && !bok, aok && bok && b < a:
+	case !bytes.EqualFold(unit, rangeUnit) || !cut,
+		!aok && len(first) > 0, !bok && len(last) > 0, !aok && !bok, aok && bok && b < a:
 		return 0, f.Bytes, false
 	case !aok:
 		return f.Bytes - min(b, f.Bytes), f.Bytes, true
@@ -261,13 +263,4 @@ func (f *File) Range(header []byte) (from, to int64, ok bool) {
 	return a, min(b, f.Bytes-1) + 1, true
 }
 
-// digits reads a number; one that is too large counts as 10^18.
-func digits(b []byte) (n int64, ok bool) {
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = min(10*n+int64(c-'0'), 1e18)
-	}
-	return n, len(b) > 0
-}
+var rangeUnit = []byte("bytes")

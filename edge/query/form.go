@@ -282,7 +282,8 @@ func unhex(c byte) byte {
 	return 255
 }
 
-// ParseInt reads an optional - and decimal digits, within int64.
+// ParseInt reads an optional - and decimal digits, within int64. It and ParseCount read all decimal
+// integers that clients send.
 func ParseInt(b []byte) (int64, bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
@@ -307,4 +308,18 @@ func ParseInt(b []byte) (int64, bool) {
 		return 0, false
 	}
 	return -n, true
+}
+
+// ParseCount reads decimal digits. A larger number counts as math.MaxInt64.
+func ParseCount(b []byte) (int64, bool) {
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+	}
+	n, ok := ParseInt(b)
+	if !ok {
+		n = math.MaxInt64
+	}
+	return n, len(b) > 0
 }

@@ -204,6 +204,7 @@ func (s *Server) recovered(r *Request, v any) {
 	r.Reply.Clear()
 	// The connection may be in any state.
 	r.close = true
+	r.Bill.Key = nil // a request that makes the service panic has no token back, so nobody repeats it for free
 	s.problem(r, internal)
 	s.finish(r)
 }

@@ -153,7 +153,7 @@ func TestKey(t *testing.T) {
 	expect(t, 401, "UNAUTHORIZED", ask(t, undecided, "GET", assets))
 }
 
-// TestKeyLimit: every status but 5xx costs a token.
+// TestKeyLimit: every status but 5xx costs a token, and so does a panic (A5).
 func TestKeyLimit(t *testing.T) {
 	keys, text := newKeys(t, 1, 5)
 	var problem error
@@ -186,13 +186,13 @@ func TestKeyLimit(t *testing.T) {
 	problem = reply.ErrUnavailable
 	step(503, "SERVICE_UNAVAILABLE", assets, `"default";r=2;t=3`)
 	step(500, "INTERNAL_ERROR", "/openapi/v1/chains", `"default";r=1;t=4`)
-	now = now.Add(2 * time.Second) // both tokens are back
+	now = now.Add(2 * time.Second) // the token of the 503 is back, that of the panic is not
 	problem = reply.ErrNoSnapshot
-	step(404, "NOT_FOUND", assets, `"default";r=4;t=1`)
+	step(404, "NOT_FOUND", assets, `"default";r=3;t=2`)
 	problem = snapshot.ErrGone
-	step(410, "SNAPSHOT_GONE", assets, `"default";r=3;t=2`)
+	step(410, "SNAPSHOT_GONE", assets, `"default";r=2;t=3`)
 	problem = snapshot.ErrLater // no fault of the service: it costs its token
-	for left := 2; left >= 0; left-- {
+	for left := 1; left >= 0; left-- {
 		step(503, "SERVICE_UNAVAILABLE", assets, fmt.Sprintf(`"default";r=%d;t=%d`, left, 5-left))
 	}
 	problem = nil

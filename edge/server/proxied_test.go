@@ -189,6 +189,7 @@ func (peerConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0,
 func FuzzProxyHeader(f *testing.F) {
 	for _, header := range []string{
 		"PROXY TCP4 192.0.2.7 127.0.0.1 4660 443\r\n", "PROXY TCP6 ::1 ::1 0 65535\r\n", "PROXY UNKNOWN x\r\n",
+		"PROXY TCP4 192.0.2.7 127.0.0.1 9999999999999999999 443\r\n", "PROXY TCP4 192.0.2.7 127.0.0.1 65536 443\r\n",
 		"PROXY ", "GET /",
 		proxyV2('\x21', '\x11', block4), proxyV2('\x21', '\x21', block6+"\x04\x00\x00"), proxyV2('\x20', '\x00', ""),
 		proxyV2('\x21', '\x31', strings.Repeat("a", 216)), "\r\n\r\n\x00\r\nQUIT\n",

@@ -31,7 +31,7 @@ func Check(t testing.TB, method string, res *http.Response, body string) (messag
 		t.Errorf("%d: Server %q, Date %q", res.StatusCode, res.Header.Get("Server"), res.Header.Get("Date"))
 	}
 	switch res.StatusCode {
-	case 200, 304:
+	case 200, 206, 304:
 		return ""
 	case 204:
 		if body != "" || res.Header.Get("Content-Length") != "" || res.Header.Get("Content-Type") != "" {
@@ -69,7 +69,8 @@ func Check(t testing.TB, method string, res *http.Response, body string) (messag
 	}
 	want := map[string]int{"BAD_REQUEST": 40000, "UNAUTHORIZED": 40100, "NOT_FOUND": 40400, "PATH_NOT_FOUND": 40401,
 		"METHOD_NOT_ALLOWED": 40500, "REQUEST_TIMEOUT": 40800,
-		"SNAPSHOT_GONE": 41000, "PAYLOAD_TOO_LARGE": 41300, "TOO_MANY_REQUESTS": 42900, "HEADERS_TOO_LARGE": 43100,
+		"SNAPSHOT_GONE": 41000, "PAYLOAD_TOO_LARGE": 41300, "RANGE_NOT_SATISFIABLE": 41600,
+		"TOO_MANY_REQUESTS": 42900, "HEADERS_TOO_LARGE": 43100,
 		"INTERNAL_ERROR": 50000, "SERVICE_UNAVAILABLE": 50300}
 	if envelope.Code != want[envelope.Key] || envelope.Code/100 != res.StatusCode || string(envelope.Result) != "{}" ||
 		envelope.Message == "" {
