@@ -13,6 +13,9 @@ const (
 	// looked up, a row takes a good half of a microsecond, so the default limit pays for 4 %
 	// of a core at most; usually it is a tenth of that.
 	searchRows = 500
+	// fileBytes is how much of a file is read for one token: to read, check and send a chunk of
+	// 1 MiB takes as long as a few pages.
+	fileBytes = 256 << 10
 )
 
 // Bill is what one request costs its key (INTERFACE.md, "Rate limits"): a token when the
@@ -56,6 +59,16 @@ func (b *Bill) Bytes(n int) {
 	if tokens := n / bodyBytes; tokens > 0 && b.Key != nil {
 		b.Left = b.Key.Charge(b.Left, b.now, tokens)
 	}
+}
+
+// Read charges for bytes of a file that are about to be read, of which the token of the request
+// pays the first 256 KiB, and reports whether they may be.
+func (b *Bill) Read(n int64) bool {
+	if tokens := int((n - 1) / fileBytes); tokens > 0 && b.Key != nil {
+		b.Left = b.Key.Spend(b.Left, b.now, tokens)
+		return b.Left.OK
+	}
+	return true
 }
 
 // Visit charges for rows that a search is about to visit, and reports whether it may.

@@ -3,6 +3,7 @@ package files
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/rows"
@@ -47,15 +50,14 @@ type File struct {
 	// Time is its snapshot's.
 	Time time.Time
 	// Tag is its ETag.
-	Tag   []byte
-	raw   []byte // of the list; nil: read chunks
-	cache *shards.Cache
-	chunk []byte // the one that was read last, and its number
-	held  int64
+	Tag    []byte
+	raw    []byte // of the list; nil: read chunks
+	cache  *shards.Cache
+	places chan struct{} // of the key, for fetches
 }
 
 // setsOf returns the sets of a snapshot, by time.
-func (f *Files) setsOf(s *snapshot.Snapshot) (*artifacts.FileSets, error) {
+func (f *Files) setsOf(ctx context.Context, b *auth.Bill, s *snapshot.Snapshot) (*artifacts.FileSets, error) {
 	if s == nil || s.Files.Digest.IsZero() {
 		return &artifacts.FileSets{}, nil
 	}
@@ -66,9 +68,9 @@ func (f *Files) setsOf(s *snapshot.Snapshot) (*artifacts.FileSets, error) {
 	if same {
 		return sets, nil
 	}
-	b, err := f.Cache.Chunk(s.Files)
+	raw, err := f.Cache.Chunk(ctx, s.Files, b.Places().Of(limit.Chunk))
 	if err == nil {
-		sets, err = artifacts.ParseFileSets(b)
+		sets, err = artifacts.ParseFileSets(raw)
 	}
 	if err != nil {
 		return nil, err
@@ -80,7 +82,7 @@ func (f *Files) setsOf(s *snapshot.Snapshot) (*artifacts.FileSets, error) {
 }
 
 // listOf returns the list of a set.
-func (f *Files) listOf(set *artifacts.FileSet) (*list, error) {
+func (f *Files) listOf(ctx context.Context, b *auth.Bill, set *artifacts.FileSet) (*list, error) {
 	f.mu.Lock()
 	for i, l := range f.lists {
 		if l.ref == set.Files {
@@ -91,15 +93,15 @@ func (f *Files) listOf(set *artifacts.FileSet) (*list, error) {
 		}
 	}
 	f.mu.Unlock()
-	b, err := f.Cache.Chunk(set.Files)
+	raw, err := f.Cache.Chunk(ctx, set.Files, b.Places().Of(limit.Chunk))
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := artifacts.ParseFileList(b)
+	parsed, err := artifacts.ParseFileList(raw)
 	if err != nil {
 		return nil, err
 	}
-	l := &list{parsed, set.Files, b, appendList(nil, parsed)}
+	l := &list{parsed, set.Files, raw, appendList(nil, parsed)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lists = append([]*list{l}, f.lists[:min(len(f.lists), keptLists-1)]...)
@@ -130,11 +132,11 @@ func (f *Files) Find(r *reply.Request, name []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := f.listOf(set)
+	l, err := f.listOf(r.Context, &r.Bill, set)
 	if err != nil {
 		return nil, err
 	}
-	file := &File{Time: set.Time, cache: f.Cache}
+	file := &File{Time: set.Time, cache: f.Cache, places: r.Bill.Places().Of(limit.Chunk)}
 	if string(name) == artifacts.FilesJSON {
 		file.raw = l.raw
 		file.File = artifacts.File{Name: artifacts.FilesJSON, Bytes: int64(len(l.raw)), SHA256: set.Files.Digest,
@@ -156,7 +158,7 @@ func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 		if state == nil {
 			return nil, reply.ErrUnavailable
 		}
-		sets, err := f.setsOf(state.Snapshot)
+		sets, err := f.setsOf(r.Context, &r.Bill, state.Snapshot)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +175,7 @@ func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 		if err != nil {
 			return nil, err
 		}
-		if sets, err = f.setsOf(s); err != nil { // it may be loaded and not yet current
+		if sets, err = f.setsOf(r.Context, &r.Bill, s); err != nil { // it may be loaded and not yet current
 			return nil, err
 		}
 		if set := sets.Find(r.Pin); set != nil {
@@ -182,28 +184,37 @@ func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 	}
 }
 
-// Part returns at most n bytes from an offset on, verified, from one chunk. They must not be changed.
-// It keeps the chunk until it is asked for another, and is for one goroutine.
-func (f *File) Part(at, n int64) ([]byte, error) {
+// Part returns the bytes from offset at on, to that before to, or up to the end of their chunk, verified.
+// They must not be changed. Errors are those of shards.Cache.Chunk.
+func (f *File) Part(ctx context.Context, at, to int64) ([]byte, error) {
 	if f.raw != nil {
-		return f.raw[at : at+min(n, f.Bytes-at)], nil
+		return f.raw[at:to], nil
 	}
-	if i := at / f.ChunkBytes; f.chunk == nil || i != f.held {
-		b, err := f.cache.Chunk(f.Chunk(int(i)))
-		if err != nil {
-			return nil, err
-		}
-		f.chunk, f.held = b, i
+	i := at / f.ChunkBytes
+	b, err := f.cache.Chunk(ctx, f.Chunk(int(i)), f.places)
+	if err != nil {
+		return nil, err
 	}
-	b := f.chunk[at-f.held*f.ChunkBytes:]
-	return b[:min(n, int64(len(b)))], nil
+	start := i * f.ChunkBytes
+	return b[at-start : min(to-start, int64(len(b)))], nil
 }
 
-// Held is how many bytes the file holds in memory, beside those of the list.
-func (f *File) Held() int64 { return int64(len(f.chunk)) }
+// ChunkAt returns how many bytes Part reads for an offset, and the offset behind them.
+func (f *File) ChunkAt(at int64) (size, end int64) {
+	if f.raw != nil {
+		return f.Bytes, f.Bytes
+	}
+	ref := f.Chunk(int(at / f.ChunkBytes))
+	return ref.Size, at - at%f.ChunkBytes + ref.Size
+}
 
-// Drop gives back what Part keeps, until it is called again.
-func (f *File) Drop() { f.chunk = nil }
+// Held is how many bytes a part holds in memory, beside those of the list.
+func (f *File) Held() int64 {
+	if f.raw != nil {
+		return 0
+	}
+	return min(f.ChunkBytes, f.Bytes)
+}
 
 // Listing composes the answer with the newest set's files; see reply.Composer.
 type Listing struct{ *Files }
@@ -225,7 +236,7 @@ func (Listing) FollowsChange() bool { return false }
 
 // Compose implements reply.Composer.
 func (l Listing) Compose(f *rows.Finder, _ *snapshot.State, s *snapshot.Snapshot, _ time.Duration) error {
-	sets, err := l.setsOf(s)
+	sets, err := l.setsOf(context.Background(), f.Bill, s)
 	if err != nil {
 		return err
 	}
@@ -234,7 +245,7 @@ func (l Listing) Compose(f *rows.Finder, _ *snapshot.State, s *snapshot.Snapshot
 		f.Body = append(f.Body, `{"code":0,"message":"OK","message_key":"OK","result":{"time":null,"items":[]}}`...)
 		return nil
 	}
-	found, err := l.listOf(&sets.Sets[n-1])
+	found, err := l.listOf(context.Background(), f.Bill, &sets.Sets[n-1])
 	if err == nil {
 		f.Body = append(f.Body, found.body...)
 	}

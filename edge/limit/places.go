@@ -2,8 +2,8 @@ package limit
 
 import "sync"
 
-// Place is a kind of places that all requests of an edge share, and that a request holds
-// while it takes much memory.
+// Place is a kind of places of which a request holds one while it takes what others need too:
+// memory, a fetch, a connection for long.
 type Place int
 
 const (
@@ -11,12 +11,16 @@ const (
 	LargeBody Place = iota
 	// LargeSort is for going through many rows.
 	LargeSort
+	// Chunk is for fetching a chunk of a file from the store.
+	Chunk
+	// Download is for a file of several chunks, which may wait for tokens.
+	Download
 	kinds
 )
 
 // ofOne is how many places of each kind one key may hold: of those that all share, others
 // find some free, however long its requests wait.
-var ofOne = [kinds]int{LargeBody: 16, LargeSort: 1}
+var ofOne = [kinds]int{LargeBody: 16, LargeSort: 1, Chunk: 2, Download: 16}
 
 // Places bounds how many places the requests of one key hold. The zero value holds none.
 type Places struct {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"container/list"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -426,12 +427,32 @@ func (c *conn) gone() bool {
 		return false
 	}
 	gone := false
-	err := c.raw.Control(func(fd uintptr) {
-		var b [1]byte
-		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		gone = n == 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EINTR
-	})
+	err := c.raw.Control(func(fd uintptr) { gone = hungUp(fd) })
 	return gone || err != nil
+}
+
+// untilGone returns a context that ends when the peer closes its side, or the connection is cut off or
+// closed. Nothing may be read before stop was called. Whoever waits for anything but the peer waits
+// with this context.
+func (c *conn) untilGone(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	if c.raw == nil { // a test's
+		return ctx, cancel
+	}
+	if c.setReadDeadline(time.Time{}) != nil {
+		cancel()
+		return ctx, cancel
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = c.raw.Read(hungUp)
+		cancel()
+	}()
+	return ctx, func() {
+		_ = c.setReadDeadline(time.Unix(1, 0))
+		<-ended
+	}
 }
 
 func (c *conn) tryWrite(fd uintptr) bool {

@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/files"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/internal/lab/must"
 )
@@ -514,4 +517,23 @@ func TestSlowPipeline(t *testing.T) {
 		t.Fatal(wrong)
 	}
 	until(t, func() bool { lines.mu.Lock(); defer lines.mu.Unlock(); return len(lines.ids) == n })
+}
+
+// TestPayWait: a download does not wait for tokens without end, nor longer than its client.
+func TestPayWait(t *testing.T) {
+	keys, text := newKeys(t, 1, 1)
+	key, _ := keys.Lookup([]byte(text), time.Now(), nil)
+	key.Charge(limit.Decision{}, limit.At(time.Now()), 100)
+	out := &sending{File: &files.File{File: artifacts.File{Bytes: 1, ChunkBytes: 1,
+		Chunks: make([]artifacts.Digest, 1)}}, key: key}
+	s := newServer(t, Config{})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.payChunk(gone, out); err != context.Canceled {
+		t.Errorf("without a client: %v", err)
+	}
+	s.payWait = time.Millisecond
+	if err := s.payChunk(t.Context(), out); err != context.DeadlineExceeded {
+		t.Errorf("without tokens: %v", err)
+	}
 }

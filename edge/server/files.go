@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -10,13 +11,17 @@ import (
 	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/reply"
+	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/snapshot"
 )
 
 const (
 	filesName = "files"
-	// piece is how much of a file is sent for one token.
-	piece = 256 << 10
+	// longestPay is how long a download waits for tokens, which is longer than a key with the
+	// lowest limit needs for a chunk of each of its downloads.
+	longestPay = 2 * time.Minute
+	// laterFile is the Retry-After, in seconds, where a key has too many downloads.
+	laterFile = 15
 )
 
 // sending is a part of a file that is sent.
@@ -25,6 +30,29 @@ type sending struct {
 	at, to int64
 	first  []byte // the bytes from at on, read before the head says that there are any
 	key    *auth.Key
+	place  chan struct{} // of the key, in which this holds a place; nil: in none
+}
+
+// begin takes a place for what may have to wait for tokens, and reports whether there was one.
+func (out *sending) begin(places chan struct{}) bool {
+	if _, end := out.ChunkAt(out.at); end >= out.to || places == nil {
+		return true
+	}
+	select {
+	case places <- struct{}{}:
+		out.place = places
+		return true
+	default:
+		return false
+	}
+}
+
+// end frees the place. It may be called again.
+func (out *sending) end() {
+	if out.place != nil {
+		<-out.place
+		out.place = nil
+	}
 }
 
 // answerFiles answers a request for the list of files or for a file, and reports whether the path is
@@ -49,7 +77,13 @@ func (s *Server) answerFiles(r *Request, path []byte) bool {
 		s.answerFound(r)
 		return true
 	}
+	stop := func() {}
+	if r.conn != nil {
+		r.Context, stop = r.conn.untilGone(r.Context)
+	}
+	defer stop()
 	if err := s.findFile(r, name[1:]); err != nil {
+		r.Reply.Clear()
 		s.problem(r, problemOf(err))
 	}
 	return true
@@ -94,9 +128,10 @@ func (s *Server) findFile(r *Request, name []byte) error {
 		}
 		out.at, out.to = from, to
 	}
-	if out.first, err = f.Part(out.at, min(piece, out.to-out.at)); err != nil {
-		p.Clear()
-		return err
+	if !r.http().Header.IsHead() {
+		if err := s.readFirst(r, out); err != nil {
+			return err
+		}
 	}
 	p.Add("Content-Type", []byte(f.MediaType))
 	if s.cfg.SharedCaches {
@@ -104,6 +139,21 @@ func (s *Server) findFile(r *Request, name []byte) error {
 	}
 	r.file = out
 	return nil
+}
+
+// readFirst pays for the first chunk that is sent, and reads it.
+func (s *Server) readFirst(r *Request, out *sending) (err error) {
+	if !out.begin(r.Bill.Places().Of(limit.Download)) {
+		return errDownloads
+	}
+	size, _ := out.ChunkAt(out.at)
+	if err = rows.ErrLimited; r.Bill.Read(size) {
+		out.first, err = out.Part(r.Context, out.at, out.to)
+	}
+	if err != nil {
+		out.end()
+	}
+	return err
 }
 
 // addFileCaching adds the header lines for caches. A file below /at/ never changes.
@@ -121,11 +171,10 @@ func (s *Server) addFileCaching(r *Request) {
 	}
 }
 
-// writeFile writes head and file, piece by piece, each for a token; the first is paid for. While
-// less than half of the key's tokens are left it waits, so that a download leaves the others to the
-// key's other requests.
+// writeFile writes head and file, chunk by chunk; the first is paid for.
 func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	out := r.file
+	defer out.end()
 	head = bytes.Clone(head)
 	r.Buffers.Release()
 	if c.buffered() == 0 {
@@ -138,6 +187,8 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	c.enter(writing)
 	defer c.resume()
 	c.broken = true
+	ctx, stop := c.untilGone(s.ctx)
+	defer stop()
 	c.patience = c.listener.writeTimeout
 	defer func() { c.patience = 0 }()
 	body := out.first
@@ -149,15 +200,19 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 		if err := c.writeAll(chargeWriting+out.Held(), head, body); err != nil {
 			return err
 		}
-		head, r.sent = nil, r.sent+len(body)
-		if out.at += int64(len(body)); out.at == out.to {
+		r.sent += len(body)
+		out.at += int64(len(body))
+		// Nobody is charged for the waits below, so the connection holds no chunk meanwhile.
+		head, body = nil, nil
+		c.discharge()
+		if out.at == out.to {
 			break
 		}
-		if err := s.payPiece(c, out); err != nil {
+		if err := s.payChunk(ctx, out); err != nil {
 			return err
 		}
 		var err error
-		if body, err = out.Part(out.at, min(piece, out.to-out.at)); err != nil {
+		if body, err = out.Part(ctx, out.at, out.to); err != nil {
 			return err
 		}
 	}
@@ -165,31 +220,35 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	return c.orCut(c.SetWriteDeadline(time.Time{}))
 }
 
-// payPiece takes a token for a piece, and waits for it. Nobody is charged for that wait, so the
-// connection holds no chunk meanwhile.
-func (s *Server) payPiece(c *conn, out *sending) error {
+// payChunk pays for the next chunk. While less than half of the key's tokens are left it waits, so
+// that a download leaves the others to the key's other requests.
+func (s *Server) payChunk(ctx context.Context, out *sending) error {
 	key := out.key
 	if key == nil {
 		return nil
 	}
-	// Long enough that thousands that wait cost little, and short enough to use all of the rate.
+	ctx, cancel := context.WithTimeout(ctx, s.payWait)
+	defer cancel()
+	// Long enough that those who wait cost little, and short enough to use all of the rate.
 	every := key.Limit.Interval()
 	every = max(every, min(250*time.Millisecond, every*time.Duration(key.Limit.Burst()/2)))
+	size, _ := out.ChunkAt(out.at)
 	for {
 		now, wait := limit.At(time.Now()), every
 		if 2*key.Charge(limit.Decision{}, now, 0).Remaining >= key.Limit.Burst() {
-			left := key.Take(now)
-			if left.OK {
+			var bill auth.Bill
+			if bill.Take(key, now) {
+				bill.Read(size) // perhaps into debt
 				return nil
 			}
-			wait = time.Duration(left.RetryAfter) * time.Second
+			wait = time.Duration(bill.Left.RetryAfter) * time.Second
 		}
-		out.Drop()
-		c.discharge()
+		timer := time.NewTimer(wait)
 		select {
-		case <-time.After(wait):
-		case <-s.ctx.Done():
-			return s.ctx.Err()
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
 		}
 	}
 }

@@ -181,8 +181,8 @@ func (s *Server) overOpen(r *Request) bool {
 
 // finish completes every answer.
 func (s *Server) finish(r *Request) {
-	if ownFault(r.route, r.Reply.Status) {
-		// The client does not pay for the service's own faults, only for the rows visited.
+	if ownFault(r.route, r.Reply.Status) && r.route != RouteFiles {
+		// The client does not pay for the service's own faults, only for the rows visited, and for files.
 		r.Bill.GiveBack()
 	}
 	r.close = r.close || s.draining.Load()
@@ -204,6 +204,10 @@ func (s *Server) recovered(r *Request, v any) {
 	r.Reply.Clear()
 	// The connection may be in any state.
 	r.close = true
+	if r.file != nil {
+		r.file.end()
+		r.file = nil
+	}
 	r.Bill.Key = nil // a request that makes the service panic has no token back, so nobody repeats it for free
 	s.problem(r, internal)
 	s.finish(r)

@@ -107,8 +107,11 @@ func (s *Server) problem(r *Request, p *problem) {
 		r.Reply.AddLines(lineAllow)
 	case http.StatusTooManyRequests:
 		after := r.Bill.Left.RetryAfter
-		if p == tooManyStreamsOfKey {
+		switch p {
+		case tooManyStreamsOfKey:
 			after = commentEvery // by then streams whose peers are gone have ended
+		case tooManyDownloads:
+			after = laterFile
 		}
 		r.Reply.Lines = appendNumberLine(r.Reply.Lines, headerRetryAfter, after)
 	case http.StatusServiceUnavailable:

@@ -77,6 +77,9 @@ var (
 	unavailable = unavailableFor("what this answer needs is unavailable; try again")
 )
 
+// errDownloads: the key has too many downloads.
+var errDownloads = errors.New("too many downloads")
+
 // problemOf returns the problem for an error of Config.Answer.
 func problemOf(err error) *problem {
 	var refusal *reply.Refusal
@@ -97,6 +100,8 @@ func problemOf(err error) *problem {
 		return pathNotFound
 	case errors.Is(err, rows.ErrNoView):
 		return noView
+	case errors.Is(err, errDownloads):
+		return tooManyDownloads
 	case errors.Is(err, rows.ErrLimited):
 		return tooManyRequests
 	}
@@ -130,6 +135,8 @@ var (
 	tooManyRequests     = tooManyFor("too many requests; Retry-After says in how many seconds to try again")
 	tooManyStreamsOfKey = tooManyFor("the key has as many streams of events open as it may; " +
 		"close one, or try again after Retry-After")
+	tooManyDownloads = tooManyFor("the key has as many downloads of files under way as it may; " +
+		"wait for one, or try again after Retry-After")
 	tooManyStreams = unavailableFor("too many streams of events; try again")
 	tooManyConns   = unavailableFor("too many connections; try again")
 )

@@ -36,7 +36,8 @@ type Server struct {
 	log          *requestLog
 	cfg          Config
 
-	streams *streams // nil: there are none
+	streams *streams      // nil: there are none
+	payWait time.Duration // longestPay, but for tests
 
 	dates    dates
 	requests sync.Pool
@@ -67,6 +68,7 @@ func New(cfg Config) (*Server, error) {
 		allowOrigin:  reply.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)),
 		trusted:      cfg.TrustedProxies,
 		static:       map[string]*staticFile{}, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
+		payWait: longestPay,
 	}
 	for path, file := range cfg.Static {
 		s.static[path] = newStaticFile(file)

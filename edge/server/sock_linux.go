@@ -32,6 +32,13 @@ func unreadBytes(fd uintptr) int64 {
 	return int64(n) + int64(n)/2
 }
 
+// hungUp reports that the peer has closed its side, whatever of it is still unread.
+func hungUp(fd uintptr) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(fds, 0)
+	return n == 1 && err == nil
+}
+
 func setShared(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
 
 // migrates reports whether the kernel moves what waits for a socket that is closed to others that

@@ -14,6 +14,13 @@ func setUnread(fd int) error {
 // unreadBytes returns the most that there may be, as there is no asking.
 func unreadBytes(uintptr) int64 { return sendBuffer }
 
+// hungUp reports that the peer has closed its side, and nothing of it is unread.
+func hungUp(fd uintptr) bool {
+	var b [1]byte
+	n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return n == 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EINTR
+}
+
 func setShared(int) error  { return errors.New("processes share a port on Linux only") }
 func migrates() bool       { return false }
 func dropSYN(int) error    { return errors.ErrUnsupported }

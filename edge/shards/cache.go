@@ -32,9 +32,11 @@ type Config struct {
 	Dir string
 	// DirSize bounds the disk copy, in bytes; 0: no bound.
 	DirSize int64
-	// Fetches bounds the concurrent fetches from the store (8).
+	// Fetches bounds the concurrent fetches from the store (8): those of Fetch, and as many of
+	// what requests need meanwhile. Chunks of files have half as many to themselves. So no
+	// request delays a new snapshot.
 	Fetches int
-	// FetchTimeout bounds one attempt to fetch one object (20 s).
+	// FetchTimeout bounds one attempt to fetch one object, and all that Chunk waits (20 s).
 	FetchTimeout time.Duration
 	// Wait bounds how long Shard waits for a load (2 s).
 	Wait time.Duration
@@ -62,7 +64,9 @@ type Cache struct {
 	cfg     Config
 	mem     memory
 	disk    *disk
-	fetches *semaphore.Weighted
+	fetches *semaphore.Weighted // of Fetch,
+	asked   *semaphore.Weighted // of what a request waits for,
+	chunks  *semaphore.Weighted // of chunks of files
 	loads   *semaphore.Weighted // shards expanded at once, which bounds memory
 	flights singleflight.Group
 	// Pace slows work that no request waits for.
@@ -116,6 +120,8 @@ func New(cfg Config) (*Cache, error) {
 	c := &Cache{
 		cfg:     cfg,
 		fetches: semaphore.NewWeighted(int64(cfg.Fetches)),
+		asked:   semaphore.NewWeighted(int64(cfg.Fetches)),
+		chunks:  semaphore.NewWeighted(int64(cfg.Fetches+1) / 2),
 		loads:   semaphore.NewWeighted(16),
 		objects: map[artifacts.Digest]*Object{},
 	}
@@ -401,10 +407,14 @@ func (c *Cache) fetch(o *Object, p *Pace) (b []byte, err error) {
 	if until := o.blocked.Load(); until > 0 && time.Now().UnixNano() < until {
 		return nil, fmt.Errorf("object %s: its last fetch has just failed", o.Ref.Digest)
 	}
-	if err := c.fetches.Acquire(c.ctx, 1); err != nil {
+	places := c.fetches
+	if p == nil {
+		places = c.asked
+	}
+	if err := places.Acquire(c.ctx, 1); err != nil {
 		return nil, err
 	}
-	defer c.fetches.Release(1)
+	defer places.Release(1)
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.FetchTimeout)
 	defer cancel()
 	c.Counters.Fetches.Add(1)
@@ -539,32 +549,59 @@ func (c *Cache) trim(most int) {
 func (c *Cache) Wait() { c.mem.Cache.Wait() }
 
 // Chunk returns an object that only files need, from disk or else from the store, verified. Those who
-// ask for the same one at the same time share the fetch. Errors wrap ErrUnavailable.
-func (c *Cache) Chunk(ref artifacts.Ref) ([]byte, error) {
+// ask for the same one at the same time share the fetch. A fetch holds one of own, the caller's places
+// (nil: it needs none), until it has ended. Chunk waits until ctx is done, at most Config.FetchTimeout.
+// Errors wrap ErrUnavailable.
+func (c *Cache) Chunk(ctx context.Context, ref artifacts.Ref, own chan struct{}) ([]byte, error) {
 	if b, err := c.disk.chunk(ref); err == nil {
 		return b, nil
 	}
-	v, err, _ := c.flights.Do("f"+ref.Digest.String(), c.guard(func() (any, error) {
-		if err := c.fetches.Acquire(c.ctx, 1); err != nil {
-			return nil, err
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.FetchTimeout)
+	defer cancel()
+	late := func() error { return fmt.Errorf("%w: chunk %s: %w", ErrUnavailable, ref.Digest, ctx.Err()) }
+	free := func() {}
+	if own != nil {
+		select {
+		case own <- struct{}{}:
+			free = func() { <-own }
+		case <-ctx.Done():
+			return nil, late()
 		}
-		defer c.fetches.Release(1)
-		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.FetchTimeout)
-		defer cancel()
-		c.Counters.Fetches.Add(1)
-		b, err := artifacts.ReadFile(ctx, c.cfg.Store, ref)
-		c.Counters.FetchBytes.Add(int64(len(b)))
-		if err != nil {
-			c.Counters.FetchErrors.Add(1)
-			return nil, err
-		}
-		c.lastFetch.Store(time.Now().UnixNano())
-		c.disk.writeChunk(ref, b)
-		c.trim(needNone)
-		return b, nil
-	}))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return v.([]byte), nil
+	fetch := c.flights.DoChan("f"+ref.Digest.String(), c.guard(func() (any, error) { return c.fetchChunk(ref) }))
+	select {
+	case r := <-fetch:
+		free()
+		if r.Err != nil {
+			return nil, fmt.Errorf("%w: chunk %s: %w", ErrUnavailable, ref.Digest, r.Err)
+		}
+		return r.Val.([]byte), nil
+	case <-ctx.Done():
+		go func() { <-fetch; free() }()
+		return nil, late()
+	}
+}
+
+// fetchChunk brings what only files need onto this machine.
+func (c *Cache) fetchChunk(ref artifacts.Ref) ([]byte, error) {
+	if b, err := c.disk.chunk(ref); err == nil {
+		return b, nil // the caller waited for a place meanwhile
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.FetchTimeout)
+	defer cancel()
+	if err := c.chunks.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer c.chunks.Release(1)
+	c.Counters.Fetches.Add(1)
+	b, err := artifacts.ReadFile(ctx, c.cfg.Store, ref)
+	c.Counters.FetchBytes.Add(int64(len(b)))
+	if err != nil {
+		c.Counters.FetchErrors.Add(1)
+		return nil, err
+	}
+	c.lastFetch.Store(time.Now().UnixNano())
+	c.disk.writeChunk(ref, b)
+	c.trim(needNone)
+	return b, nil
 }
