@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
@@ -417,5 +418,57 @@ func TestSlowChunks(t *testing.T) {
 	until(t, "no client", func() bool { return e.public.Stats().Open == 0 })
 	if n := held.Load(); n != 3 {
 		t.Errorf("%d fetches while the clients went", n)
+	}
+}
+
+// TestLostChunk: a chunk that the store lost is an ERROR with object and reason, also in the middle of a
+// download, counted by itself, and a reason in /status until it comes (E2: it was INFO and 499). A chunk
+// with other bytes and a store that fails are of the same kind.
+func TestLostChunk(t *testing.T) {
+	var decision atomic.Int32
+	var lost atomic.Value // artifacts.Key
+	lost.Store(artifacts.Key{})
+	store := faultstore.New(largeStore(), func(op faultstore.Op) faultstore.Decision {
+		if op.Key == lost.Load() {
+			return faultstore.Decision(decision.Load())
+		}
+		return faultstore.Pass
+	})
+	var logged lockedLog
+	e := newLarge(t, func(cfg *Config) {
+		cfg.Reader, cfg.Log = store, slog.New(slog.NewTextHandler(&logged, nil))
+		cfg.CacheDirSize = 1 // no chunk stays
+	})
+	a := newAsker(t, e, teststore.Key(t, largeStore(), 1000, 1000).Key)
+	_, body, _ := Get(t, e.Addr(), filesPath+"/"+artifacts.FilesJSON, "X-Api-Key", a.key)
+	second := must.Get(artifacts.ParseFileList([]byte(body)))(t).Find("quotes.ndjson.zst").Chunks[1]
+	lost.Store(artifacts.FileKey(second))
+	for i, c := range []struct {
+		decision faultstore.Decision
+		reason   string
+	}{{faultstore.Hide, "not found"}, {faultstore.Corrupt, "corrupt"}, {faultstore.Refuse, "injected fault"}} {
+		decision.Store(int32(c.decision))
+		res := must.Get(http.ReadResponse(bufio.NewReader(a.open("127.0.0.1", large)), nil))(t)
+		if n, err := io.Copy(io.Discard, res.Body); res.StatusCode != 200 || n != artifacts.FileChunk || err == nil {
+			t.Errorf("%s: %d, %d bytes, %v", c.reason, res.StatusCode, n, err)
+		}
+		until(t, "the log line", func() bool {
+			line := logged.String()
+			return strings.Contains(line, "level=ERROR msg=request") && strings.Contains(line, "status=500") &&
+				strings.Contains(line, second.String()) && strings.Contains(line, c.reason)
+		})
+		status := e.status()
+		if text := strings.Join(status.Reasons, "; "); !strings.Contains(text, second.String()) ||
+			!strings.Contains(text, c.reason) {
+			t.Errorf("/status: %s", text)
+		}
+		if n := e.cache.Counters.ChunkErrors.Load(); n != int64(i+1) {
+			t.Errorf("%d chunks counted, want %d", n, i+1)
+		}
+	}
+	decision.Store(int32(faultstore.Pass))
+	a.left(large)
+	if text := strings.Join(e.status().Reasons, "; "); strings.Contains(text, "chunk") {
+		t.Errorf("after the chunk came: %s", text)
 	}
 }

@@ -181,6 +181,8 @@ func (e *Edge) status() admin.Status {
 	}
 	fault := e.cache.DiskFault()
 	amiss(fault != "", "the cache folder cannot be written", fault)
+	lost := e.cache.ChunkFault()
+	amiss(lost != "", "a chunk of a file cannot be fetched", lost)
 	amiss(fault == "" && st.OffDisk > 0, fmt.Sprintf("%d objects of the snapshot are not in the cache folder",
 		st.OffDisk), e.dirTooSmall())
 	if skew, known := e.clockSkew(); known {

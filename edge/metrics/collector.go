@@ -50,6 +50,8 @@ var counts = []count{
 		func(p *parts) int64 { return p.Cache.Counters.FetchBytes.Load() }},
 	{desc("edge_corrupt_total", "Objects and shards that failed verification, from the store or from disk."),
 		func(p *parts) int64 { return p.Cache.Counters.Corrupt.Load() }},
+	{desc("edge_file_chunk_errors_total", "Chunks of files that could not be fetched, or failed verification."),
+		func(p *parts) int64 { return p.Cache.Counters.ChunkErrors.Load() }},
 	{desc("edge_disk_reads_total", "Shards read from the disk copy."),
 		func(p *parts) int64 { return p.Cache.Counters.DiskReads.Load() }},
 	{desc("edge_disk_errors_total", "Objects that could not be written to the disk copy."),

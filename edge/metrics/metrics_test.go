@@ -214,7 +214,7 @@ func TestEveryCounter(t *testing.T) {
 		"Fetches": "edge_store_fetches_total", "FetchErrors": "edge_store_fetch_errors_total",
 		"FetchBytes": "edge_store_fetch_bytes_total",
 		"Corrupt":    "edge_corrupt_total", "DiskReads": "edge_disk_reads_total",
-		"DiskErrors":   "edge_disk_errors_total",
+		"DiskErrors": "edge_disk_errors_total", "ChunkErrors": "edge_file_chunk_errors_total",
 		"DiskBytes":    "edge_disk_bytes",
 		"MemoryMisses": "edge_shard_cache_misses_total", "Loads": "edge_shard_loads_total",
 		"Admitted": "edge_response_cache_admitted_total", "Evicted": "edge_response_cache_evicted_total",

@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// statuses are those that an edge answers with (INTERFACE.md, "Errors"). Any other is counted as the last,
-// "other".
-var statuses = [...]int{200, 204, 304, 400, 401, 404, 405, 408, 410, 413, 429, 431, 500, 503, 0}
+// statuses are those that an edge answers with (INTERFACE.md, "Errors"), and 499 (server.Observation). Any
+// other is counted as the last, "other".
+var statuses = [...]int{200, 204, 206, 304, 400, 401, 404, 405, 408, 410, 412, 413, 416, 429, 431, 499, 500, 503, 0}
 
 // statusIndex gives a status' place in statuses.
 var statusIndex = func() (index [600]uint8) {
@@ -44,7 +44,7 @@ type routeCounts struct {
 	answers      [len(statuses)][len(bounds) + 1]atomic.Uint64
 }
 
-// stripe is one set of all counters, some 70 KiB, of which the few that are in
+// stripe is one set of all counters, some 90 KiB, of which the few that are in
 // use matter.
 type stripe struct {
 	route                    [server.Routes]routeCounts
@@ -107,6 +107,8 @@ func expected(r server.Route) []int {
 		return []int{503}
 	case server.RouteUnread:
 		return []int{400, 408, 413, 431, 503}
+	case server.RouteFiles:
+		return []int{200, 206, 304, 400, 401, 404, 410, 416, 429, 500, 503}
 	case server.Route(query.Global), server.RouteCoins + server.Route(gecko.Coin):
 		return []int{200, 304, 400, 401, 404, 410, 429, 500, 503}
 	default:

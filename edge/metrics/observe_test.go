@@ -32,7 +32,7 @@ func newPlain() *plain {
 
 func (p *plain) observe(o server.Observation) {
 	route, code := o.Route.Name(), "other"
-	for _, s := range []int{200, 204, 304, 400, 401, 404, 405, 408, 410, 413, 429, 431, 500, 503} {
+	for _, s := range []int{200, 204, 206, 304, 400, 401, 404, 405, 408, 410, 412, 413, 416, 429, 431, 499, 500, 503} {
 		if o.Status == s {
 			code = strconv.Itoa(s)
 		}
@@ -87,7 +87,7 @@ func TestObserve(t *testing.T) {
 	want := newPlain()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	statuses := []int{200, 200, 304, 400, 401, 404, 405, 408, 410, 413, 429, 431, 500, 503, 204, 206, -1, 1000}
+	statuses := []int{200, 200, 304, 400, 401, 404, 405, 408, 410, 413, 429, 431, 500, 503, 204, 206, 412, 416, 499, 418, -1, 1000}
 	durations := []time.Duration{
 		0, 1, -5, 50 * time.Microsecond, 50*time.Microsecond + 1, time.Millisecond, 2500 * time.Millisecond, time.Hour}
 	for g := range 8 {
@@ -176,6 +176,7 @@ func TestBeginsAtZero(t *testing.T) {
 	for _, want := range [][2]string{
 		{"assets", "200"}, {"quotes", "304"}, {"chains", "503"}, {"trending", "500"}, {"global", "404"},
 		{"exchanges", "429"}, {"categories", "410"},
+		{"files", "206"}, {"files", "416"},
 		{"unknown", "404"}, {"unread", "431"}, {"options", "204"}, {"static", "200"},
 	} {
 		if !got[want] {

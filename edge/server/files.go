@@ -84,7 +84,11 @@ func (s *Server) answerFiles(r *Request, path []byte) bool {
 	defer stop()
 	if err := s.findFile(r, name[1:]); err != nil {
 		r.Reply.Clear()
-		s.problem(r, problemOf(err))
+		p := problemOf(err)
+		if p == unavailable {
+			r.fault = err
+		}
+		s.problem(r, p)
 	}
 	return true
 }

@@ -2,19 +2,22 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/internal/outside"
 )
 
 // Observation is one answer.
 type Observation struct {
 	Route Route
-	// Status is that of the answer, or 499: its client did not take it to the end.
+	// Status is that of the answer, or 499: its client did not take it to the end; or 500: a file
+	// broke off because a chunk could not be had.
 	Status int
 	// Bytes is the length of the body, also for HEAD.
 	Bytes int
@@ -33,7 +36,11 @@ const statusCutOff = 499
 // observe logs and counts an answer; err says why it was not written completely.
 func (s *Server) observe(r *Request, err error) {
 	status, took := r.Reply.Status, r.took
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, shards.ErrUnavailable) && !errors.Is(err, context.Canceled): // by the client
+		status, r.fault = http.StatusInternalServerError, err
+	default:
 		status = statusCutOff
 	}
 	if s.cfg.Observe != nil {
@@ -98,6 +105,9 @@ func (l *requestLog) request(r *Request, level slog.Level, status int, took time
 		slog.String("route", r.route.Name()),
 		slog.Int("status", status), slog.Int("bytes", len(r.Reply.Body)+r.sent), slog.Duration("duration", took),
 		slog.String("client", client),
+	}
+	if r.fault != nil {
+		attrs = append(attrs, slog.String("err", r.fault.Error()))
 	}
 	if !r.Snapshot.IsZero() {
 		attrs = append(attrs, slog.Time("snapshot", r.Snapshot))

@@ -43,6 +43,7 @@ type Request struct {
 	ifRange []byte      // If-Range; nil: not sent
 	file    *sending    // the body; nil: it is Reply.Body
 	sent    int         // of a file, in bytes
+	fault   error       // why a file could not be read; nil: it could
 	close   bool        // the connection is closed after the answer
 	limited bool        // limit and Bill.Left are set
 	limit   limit.Limit // the limit that the request counts under

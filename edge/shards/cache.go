@@ -51,6 +51,7 @@ type Counters struct {
 	Fetches      atomic.Int64 // objects requested from the store
 	FetchErrors  atomic.Int64 // fetches that failed
 	FetchBytes   atomic.Int64 // bytes received from the store
+	ChunkErrors  atomic.Int64 // of FetchErrors, those of Chunk
 	Corrupt      atomic.Int64 // objects or shards that failed verification
 	DiskReads    atomic.Int64 // shards read from disk
 	DiskErrors   atomic.Int64 // objects that could not be written to disk
@@ -74,6 +75,8 @@ type Cache struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+
+	chunkFault atomic.Pointer[chunkFault] // the last one; nil: there was none, or that chunk came since
 
 	lastFetch atomic.Int64 // when the store last gave a whole object, Unix nanoseconds
 
@@ -452,6 +455,22 @@ func (c *Cache) DiskFault() string {
 	return ""
 }
 
+// chunkFault is why a chunk of a file was not fetched.
+type chunkFault struct {
+	digest artifacts.Digest
+	err    error
+	at     time.Time
+}
+
+// ChunkFault says which chunk of a file could not be fetched in the last ten minutes, and why; "": none.
+func (c *Cache) ChunkFault() string {
+	f := c.chunkFault.Load()
+	if f == nil || time.Since(f.at) > 10*time.Minute {
+		return ""
+	}
+	return fmt.Sprintf("%s: %v", f.digest, f.err)
+}
+
 // LastFetch returns when the store last gave a whole object.
 func (c *Cache) LastFetch() time.Time { return time.Unix(0, c.lastFetch.Load()) }
 
@@ -598,7 +617,12 @@ func (c *Cache) fetchChunk(ref artifacts.Ref) ([]byte, error) {
 	c.Counters.FetchBytes.Add(int64(len(b)))
 	if err != nil {
 		c.Counters.FetchErrors.Add(1)
+		c.Counters.ChunkErrors.Add(1)
+		c.chunkFault.Store(&chunkFault{ref.Digest, err, time.Now()})
 		return nil, err
+	}
+	if f := c.chunkFault.Load(); f != nil && f.digest == ref.Digest {
+		c.chunkFault.CompareAndSwap(f, nil)
 	}
 	c.lastFetch.Store(time.Now().UnixNano())
 	c.disk.writeChunk(ref, b)

@@ -334,3 +334,43 @@ func TestTwoEdgesShareAFolder(t *testing.T) {
 	wantRow(t, a, oa, 2, 3)
 	wantRow(t, b, ob, 3, 4)
 }
+
+// TestPlacesOfTheirOwn: while all that requests and files need is slow, what Fetch needs comes (A4).
+func TestPlacesOfTheirOwn(t *testing.T) {
+	c, s, mem := setup(t, Config{Memory: 1 << 20, Fetches: 2, Wait: time.Minute})
+	fresh := object(t, mem, 1, 1)
+	gate, held := make(chan struct{}), make(chan struct{}, 10)
+	s.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
+		if key != artifacts.ObjectKey(fresh.Digest) {
+			held <- struct{}{}
+			<-gate
+		}
+		return b, err
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	own := make(chan struct{}, 4)
+	var group sync.WaitGroup
+	for i := range 4 {
+		o := c.Acquire(object(t, mem, 10+i, 1))
+		group.Go(func() { wantRow(t, c, o, 0, 10+i) })
+		group.Go(func() {
+			_, err := c.Chunk(ctx, artifacts.Ref{Digest: artifacts.Digest{byte(1 + i)}, Size: 1}, own)
+			if !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) {
+				t.Errorf("a chunk whose client is gone: %v", err)
+			}
+		})
+	}
+	for range 3 { // two of requests, one of files
+		<-held
+	}
+	must.OK(t, c.Fetch(t.Context(), c.Acquire(fresh)))
+	if len(held) > 0 {
+		t.Error("more fetches than places")
+	}
+	cancel()
+	close(gate)
+	group.Wait()
+	for range cap(own) { // all are free once the fetches have ended
+		own <- struct{}{}
+	}
+}
