@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/retry"
+	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/buildtest"
@@ -574,7 +576,7 @@ func rowsFeed(rows []map[string]json.RawMessage) source.Files {
 	})
 }
 
-// skewed is a store whose answers say how far this machine's clock is ahead.
+// skewed is a store whose answers say how far this machine's clock is ahead. Its wrappers pass that on.
 type skewed struct {
 	artifacts.Store
 	by time.Duration
@@ -608,7 +610,8 @@ func TestAhead(t *testing.T) {
 				mustBuild(t, s, world{Assets: 10, At: epoch.Add(-3 * year)})
 			}
 			build := func(allow ...Rule) (*Report, error) {
-				cfg := config(skewed{s, c.skew}, world{Assets: 10, At: epoch.Add(c.feed)})
+				cfg := config(signed.Store(retry.New(skewed{s, c.skew}, retry.Options{Log: discard}), nil, nil),
+					world{Assets: 10, At: epoch.Add(c.feed)})
 				cfg.Now, cfg.Guards.Allow = func() time.Time { return now }, allow
 				var at time.Time
 				if c.time != 0 {

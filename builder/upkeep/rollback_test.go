@@ -132,11 +132,12 @@ func TestRollback(t *testing.T) {
 // moved; and the same rollback again brings it to what is published.
 func TestRollbackChange(t *testing.T) {
 	inBubble(t, func(t *testing.T) { // finding out what became of a swap takes its time
+		start := time.Now()
 		for done, n := false, 1; !done; n++ {
 			for _, last := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
 				s := memstore.New()
-				good, bad := world{Assets: 10, At: epoch},
-					world{Assets: 10, At: epoch.Add(artifacts.Step), Movers: 10, Factor: 3}
+				good, bad := world{Assets: 10, At: start},
+					world{Assets: 10, At: start.Add(artifacts.Step), Movers: 10, Factor: 3}
 				mustBuild(t, s, good)
 				mustBuild(t, s, bad)
 				if _, err := change.Record(t.Context(), s, time.Now); err != nil ||
