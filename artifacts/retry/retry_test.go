@@ -233,7 +233,8 @@ func TestBusy(t *testing.T) {
 			s := retry.New(b, retry.Options{})
 			began := time.Now()
 			_, err := s.Swap(t.Context(), artifacts.CurrentKey, "", []byte("x"))
-			if took := time.Since(began); (err == nil) != c.swap || took != c.took && c.undone || took > 0 && !c.undone {
+			took := time.Since(began)
+			if (err == nil) != c.swap || took != c.took && c.undone || took > 0 && !c.undone {
 				t.Errorf("%+v: swap: %v after %v", c, err, took)
 			}
 			if err != nil && !errors.Is(err, artifacts.ErrConflict) {

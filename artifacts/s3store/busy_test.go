@@ -14,7 +14,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/retry"
-	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/internal/lab/faultproxy"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
@@ -45,7 +44,8 @@ func TestBusy(t *testing.T) {
 			"no racer may write": func() func(http.ResponseWriter, *http.Request) bool {
 				var racers atomic.Int32
 				return func(w http.ResponseWriter, r *http.Request) bool {
-					refused := r.Method == http.MethodPut && r.ContentLength == int64(len("racer 1")) && racers.Add(1) <= 8
+					refused := r.Method == http.MethodPut && r.ContentLength == int64(len("racer 1")) &&
+						racers.Add(1) <= 8
 					if refused {
 						fail(w, http.StatusTooManyRequests, "TooManyRequests")
 					}
@@ -85,7 +85,8 @@ func TestBusy(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				if _, err := s.Swap(t.Context(), artifacts.IdentityKey, v, nil); !errors.Is(err, artifacts.ErrConflict) {
+				_, err = s.Swap(t.Context(), artifacts.IdentityKey, v, nil)
+				if !errors.Is(err, artifacts.ErrConflict) {
 					t.Errorf("a swap that has lost: %v", err)
 				}
 			})
@@ -246,9 +247,10 @@ func TestUnfit(t *testing.T) {
 func TestWrongRegion(t *testing.T) {
 	t.Parallel()
 	server := testserver.MinIO(t)
-	s := open(t, strings.Replace(server.URL(""), "region="+testserver.Region, "region=eu-central-1", 1), server.Options())
-	_, _, err := s.Get(t.Context(), artifacts.CurrentKey, 10)
-	if !errors.Is(err, artifacts.ErrNoAccess) || !strings.Contains(err.Error(), "is in "+testserver.Region+": name it") {
+	address := strings.Replace(server.URL(""), "region="+testserver.Region, "region=eu-central-1", 1)
+	_, _, err := open(t, address, server.Options()).Get(t.Context(), artifacts.CurrentKey, 10)
+	want := "is in " + testserver.Region + ": name it"
+	if !errors.Is(err, artifacts.ErrNoAccess) || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 }
@@ -273,7 +275,7 @@ func TestObjectLock(t *testing.T) {
 		return refused
 	})
 	locked := strings.Replace(server.URL("live"), testserver.Bucket, bucket, 1)
-	for _, s := range []artifacts.Store{s, open(t, locked, s3store.Options{Credentials: server.Options().Credentials})} {
+	for _, s := range []artifacts.Store{s, open(t, locked, server.Options())} {
 		must.OK(t, s.SelfTest(ctx))
 		v := must.Get(s.Swap(ctx, artifacts.CurrentKey, "", []byte("one")))(t)
 		must.Get(s.Swap(ctx, artifacts.CurrentKey, v, []byte("two")))(t)

@@ -50,14 +50,14 @@
 //
 // Every request is tried once, unless its signature was refused, since a retry of a conditional
 // write that had been applied would be refused for its own success. (MinIO's client tries ten times
-// by default.) Package retry repeats what failed, and package refusal says what it does not repeat:
-// of writes, no 4xx but 408, 409 and 429. Connecting, TLS, the wait for an answer and every pause in a transfer are bounded,
-// those of a read by five seconds; a whole call is bounded by its context.
+// by default.) Package retry repeats what failed, but not what package refusal lists, and of writes
+// no 4xx but 408, 409 and 429. Connecting, TLS, the wait for an answer and every pause in a transfer
+// are bounded, those of a read by five seconds; a whole call is bounded by its context.
 //
 // # On the wire
 //
-// Bodies are sent whole, signed with their SHA-256 and with their Content-MD5 (which
-// buckets with a retention period demand), over http and https alike: no aws-chunked encoding and no trailing checksums, which some servers
-// refuse. Objects are read with one GET; there are no HEAD requests, whose
+// Bodies are sent whole, signed with their SHA-256 and with their Content-MD5 (which buckets with a
+// retention period demand), over http and https alike: no aws-chunked encoding and no trailing
+// checksums, which some servers refuse. Objects are read with one GET; there are no HEAD requests, whose
 // errors have no body and so cannot tell a missing bucket from a missing key.
 package s3store

@@ -169,8 +169,9 @@ func TestLogUnwritable(t *testing.T) {
 				t.Errorf("%s, %d before: behind the pointer %v, %v", name, before, err, h.LogError)
 			}
 			faults.SetHook(nil)
-			if h, err := point(before + 1); err != nil || h.LogError != nil || readHead(t, s).Pointer.Log.Size != int64(before+2) {
-				t.Errorf("%s, %d before: afterwards %v, %v", name, before, err, h.LogError)
+			h, err := point(before + 1)
+			if size := readHead(t, s).Pointer.Log.Size; err != nil || h.LogError != nil || size != int64(before+2) {
+				t.Errorf("%s, %d before: afterwards %d leaves, %v, %v", name, before, size, err, h.LogError)
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func TestLogDenied(t *testing.T) {
 		at := time.Date(2026, 11, 21, 10, 10, 0, 0, time.UTC)
 		ref := artifacts.RefOf([]byte("a manifest"))
 		_, err := new(publish.Head).Point(t.Context(), s, ref, at, publish.Timing{Now: func() time.Time { return at }})
-		if err == nil || !errors.Is(err, artifacts.ErrNoAccess) || !strings.Contains(err.Error(), c.want+" in bucket") ||
+		if !errors.Is(err, artifacts.ErrNoAccess) || !strings.Contains(err.Error(), c.want+" in bucket") ||
 			!strings.Contains(err.Error(), "log/") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -176,8 +176,8 @@ func TestLifecycle(t *testing.T) {
 	if err != nil || len(kept.Rules) != len(rules.Rules) {
 		t.Fatalf("%+v, %v", kept, err)
 	}
-	for key, want := range map[string]int{"lease": 1, "probe/clock-X": 1, "current": 30, "keys": 30, "objects/ab/cd": 30,
-		"log/checkpoint": 30} {
+	for key, want := range map[string]int{"lease": 1, "probe/clock-X": 1, "current": 30, "keys": 30,
+		"objects/ab/cd": 30, "log/checkpoint": 30} {
 		days := 1000 // the rule with the shortest time counts
 		for _, r := range kept.Rules {
 			if r.Status != "Enabled" || !r.Expiration.IsDaysNull() || !r.Expiration.IsDateNull() {

@@ -21,8 +21,9 @@ func TestMain(m *testing.M) {
 func TestProxy(t *testing.T) {
 	hosts := map[string]bool{ // true: by the proxy
 		"169.254.169.254": false, "169.254.170.2": false, "169.254.170.23:80": false, "[fd00:ec2::254]": false,
-		"[fd00:ec2::23]:80": false, "[fe80::1]:8080": false, "[fe80::1%25eth0]": false, "[::ffff:169.254.169.254]": false,
-		"127.0.0.1:9000": false, "127.8.8.8": false, "[::1]:9000": false, "localhost:9000": false, "0.0.0.0:9000": false,
+		"[fd00:ec2::23]:80": false, "[fe80::1]:8080": false, "[fe80::1%25eth0]": false,
+		"[::ffff:169.254.169.254]": false, "0.0.0.0:9000": false,
+		"127.0.0.1:9000": false, "127.8.8.8": false, "[::1]:9000": false, "localhost:9000": false,
 		"s3.amazonaws.com": true, "192.0.2.1:9000": true, "169.253.169.254": true, "[fd00:ec2::255]": true,
 	}
 	if name, err := os.Hostname(); err == nil {
