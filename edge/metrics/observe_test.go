@@ -87,7 +87,8 @@ func TestObserve(t *testing.T) {
 	want := newPlain()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	statuses := []int{200, 200, 304, 400, 401, 404, 405, 408, 410, 413, 429, 431, 500, 503, 204, 206, 412, 416, 499, 418, -1, 1000}
+	statuses := []int{200, 200, 304, 400, 401, 404, 405, 408, 410, 413, 429, 431, 500, 503, 204,
+		206, 412, 416, 499, 418, -1, 1000}
 	durations := []time.Duration{
 		0, 1, -5, 50 * time.Microsecond, 50*time.Microsecond + 1, time.Millisecond, 2500 * time.Millisecond, time.Hour}
 	for g := range 8 {
