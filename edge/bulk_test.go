@@ -449,7 +449,7 @@ func TestLostChunk(t *testing.T) {
 	}{{faultstore.Hide, "not found"}, {faultstore.Corrupt, "corrupt"}, {faultstore.Refuse, "injected fault"}} {
 		decision.Store(int32(c.decision))
 		res := must.Get(http.ReadResponse(bufio.NewReader(a.open("127.0.0.1", large)), nil))(t)
-		if n, err := io.Copy(io.Discard, res.Body); res.StatusCode != 200 || n != artifacts.FileChunk || err == nil {
+		if n, err := io.Copy(io.Discard, res.Body); res.StatusCode != 200 || n > artifacts.FileChunk || err == nil {
 			t.Errorf("%s: %d, %d bytes, %v", c.reason, res.StatusCode, n, err)
 		}
 		until(t, "the log line", func() bool {
