@@ -114,8 +114,7 @@ func (r *Registry) CreateAll(ctx context.Context, reqs []Request, save func([]Cr
 		}
 		entries[i], made[i] = entry, created(key, &entry)
 	}
-	saved := false
-	err := r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
+	err := r.updateSaved(ctx, false, func(set *artifacts.KeySet) (bool, error) {
 		if set.FindHash(entries[0].Hash) != nil {
 			return true, nil
 		}
@@ -124,12 +123,8 @@ func (r *Registry) CreateAll(ctx context.Context, reqs []Request, save func([]Cr
 				return false, err
 			}
 		}
-		if saved { // the set was read again
-			return false, nil
-		}
-		saved = true
-		return false, save(made)
-	})
+		return false, nil
+	}, func() error { return save(made) })
 	if err != nil {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
@@ -227,16 +222,18 @@ func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 // Rotate makes a key with the name, the limits and the expiry of the key id, and lets
 // that key expire after overlap, which is 0 or more. It refuses a key that is out of
 // force. It also refuses one that expires within the overlap: it was rotated already, or
-// its successor would expire with it.
-func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration) (Created, error) {
-	out, err := r.rotate(ctx, id, overlap)
+// its successor would expire with it. It calls save as CreateAll does.
+func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration, save func(Created) error,
+) (Created, error) {
+	out, err := r.rotate(ctx, id, overlap, save)
 	if err != nil {
 		return Created{}, fmt.Errorf("rotate key %s: %w", shown(id), err)
 	}
 	return out, nil
 }
 
-func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration) (Created, error) {
+func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration, save func(Created) error,
+) (Created, error) {
 	if overlap < 0 {
 		return Created{}, fmt.Errorf("overlap %v: want 0 or more", overlap)
 	}
@@ -246,7 +243,7 @@ func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration)
 	if err != nil {
 		return Created{}, err
 	}
-	err = r.update(ctx, false, func(set *artifacts.KeySet) (bool, error) {
+	err = r.updateSaved(ctx, false, func(set *artifacts.KeySet) (bool, error) {
 		if made := set.FindHash(entry.Hash); made != nil {
 			entry = *made
 			return true, nil
@@ -267,7 +264,7 @@ func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration)
 		entry.Created, entry.Expires = now, old.Expires
 		old.Expires = end
 		return false, add(set, entry, now)
-	})
+	}, func() error { return save(created(key, &entry)) })
 	if err != nil {
 		return Created{}, err
 	}

@@ -239,7 +239,7 @@ func TestRotate(t *testing.T) {
 			r, _ := newRegistry(store)
 			old := mustCreate(t, r, Request{Name: "Board", Rate: 7, Burst: 8, Expires: c.expires})
 			before := stored(t, store).Encode()
-			made, err := r.Rotate(t.Context(), old.ID, c.overlap)
+			made, err := r.Rotate(t.Context(), old.ID, c.overlap, shownNowhere)
 			if c.want != "" {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("got %v, want %q", err, c.want)
@@ -262,23 +262,27 @@ func TestRotate(t *testing.T) {
 				c.overlap > 0 && !was.InForce(end.Add(-1)) {
 				t.Errorf("old key expires %v, want %v", was.Expires, end)
 			}
-			if _, err := r.Rotate(t.Context(), old.ID, DefaultOverlap); err == nil {
+			if _, err := r.Rotate(t.Context(), old.ID, DefaultOverlap, shownNowhere); err == nil {
 				t.Error("the old key was rotated again")
 			}
-			if _, err := r.Rotate(t.Context(), made.ID, DefaultOverlap); err != nil {
+			if _, err := r.Rotate(t.Context(), made.ID, DefaultOverlap, shownNowhere); err != nil {
 				t.Errorf("rotate the successor: %v", err)
 			}
-			if _, err := r.Rotate(t.Context(), "nobody", 0); !errors.Is(err, errUnknownID) {
+			if _, err := r.Rotate(t.Context(), "nobody", 0, shownNowhere); !errors.Is(err, errUnknownID) {
 				t.Errorf("unknown id: got %v", err)
 			}
 			must.Get(r.Revoke(t.Context(), made.ID))(t)
 			revoked := "it was revoked at 2026-11-21T07:30:00Z; create a new key"
-			if _, err := r.Rotate(t.Context(), made.ID, 0); err == nil || !strings.Contains(err.Error(), revoked) {
+			_, err = r.Rotate(t.Context(), made.ID, 0, shownNowhere)
+			if err == nil || !strings.Contains(err.Error(), revoked) {
 				t.Errorf("revoked: got %v", err)
 			}
 		})
 	}
 }
+
+// shownNowhere is for a key that nobody has to see.
+func shownNowhere(Created) error { return nil }
 
 // operations are all that Registry can do, on the key id.
 func operations(r *Registry, id string) map[string]func(context.Context) error {
@@ -286,7 +290,7 @@ func operations(r *Registry, id string) map[string]func(context.Context) error {
 		"create": func(ctx context.Context) error { _, err := r.Create(ctx, board); return err },
 		"list":   func(ctx context.Context) error { _, err := r.List(ctx); return err },
 		"revoke": func(ctx context.Context) error { _, err := r.Revoke(ctx, id); return err },
-		"rotate": func(ctx context.Context) error { _, err := r.Rotate(ctx, id, 0); return err },
+		"rotate": func(ctx context.Context) error { _, err := r.Rotate(ctx, id, 0, shownNowhere); return err },
 	}
 }
 
@@ -336,7 +340,7 @@ func TestConcurrentOperationsAllTakeEffect(t *testing.T) {
 			})
 			wg.Go(func() {
 				var err error
-				if made[2*i+1], err = r.Rotate(t.Context(), old[2*i].ID, time.Hour); err != nil {
+				if made[2*i+1], err = r.Rotate(t.Context(), old[2*i].ID, time.Hour, shownNowhere); err != nil {
 					t.Error(err)
 				}
 			})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -44,6 +45,13 @@ func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Versi
 // a conflict: a store's client may have sent the request twice and met its own first one.
 func (r *Registry) update(ctx context.Context, adopt bool,
 	edit func(*artifacts.KeySet) (settled bool, err error)) error {
+	return r.updateSaved(ctx, adopt, edit, func() error { return nil })
+}
+
+// updateSaved is update, which calls save just before the first swap, and fails if save does.
+func (r *Registry) updateSaved(ctx context.Context, adopt bool,
+	edit func(*artifacts.KeySet) (settled bool, err error), save func() error) error {
+	save = sync.OnceValue(save)
 	var swapErr error // the last swap's
 	unknown := false  // whether it took effect is not known
 	conflicts, faults := 0, 0
@@ -84,6 +92,9 @@ func (r *Registry) update(ctx context.Context, adopt bool,
 			return none, err
 		}
 		set.Numbered = next
+		if err := save(); err != nil {
+			return none, backoff.Permanent(err)
+		}
 		_, swapErr = r.Store.Swap(ctx, artifacts.KeysKey, version, set.Encode())
 		if swapErr == nil {
 			// The change is made, whatever Mark returns: the next change marks it too.

@@ -12,6 +12,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -194,8 +195,8 @@ func (m *Metrics) Lease(held bool) {
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
 // Serve serves /metrics, and /livez for supervisors of the process, on ln until ctx is
-// done, and then returns nil. It returns an error if it cannot go on.
-func (m *Metrics) Serve(ctx context.Context, ln net.Listener) error {
+// done, and then returns nil. It returns an error if it cannot go on. The server's own faults go to log.
+func (m *Metrics) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
@@ -204,7 +205,7 @@ func (m *Metrics) Serve(ctx context.Context, ln net.Listener) error {
 	})
 	server := &http.Server{
 		Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // the next scrape comes soon
 	defer stop()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -217,7 +218,7 @@ func TestServe(t *testing.T) {
 	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error)
-	go func() { served <- New().Serve(ctx, ln) }()
+	go func() { served <- New().Serve(ctx, ln, slog.New(slog.DiscardHandler)) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	get := func(path string) (int, []byte) {
 		res := must.Get(client.Get("http://" + ln.Addr().String() + path))(t)
@@ -238,7 +239,7 @@ func TestServe(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if err := New().Serve(t.Context(), ln); err == nil {
+	if err := New().Serve(t.Context(), ln, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a listener that is closed serves")
 	}
 }

@@ -89,20 +89,24 @@ func Uninterrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// Do parses the command line, runs its command, and returns the exit status.
-// For each status other than 0 the reason is on stderr.
-func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// Do parses the command line, runs its command, and returns the exit status, which is never Done if
+// something could not be written to out. For each status other than 0 the reason is on errout.
+func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (status int) {
+	stdout := &output{to: out, paint: PaintOn(out)}
+	colours := PaintOn(errout)
+	stderr := &output{to: errout, paint: colours}
+	fail := func(err error) { fmt.Fprintln(stderr, colours.Red(p.Name+": "+logs.Text(err))) }
+	var told error
+	defer func() {
+		if err := stdout.failed(); err != nil {
+			if !errors.Is(told, err) {
+				fail(fmt.Errorf("standard output: %w", err))
+			}
+			status = max(status, Failed)
+		}
+	}()
 	exited := false
-	vars := kong.Vars{"version": buildinfo.Version(p.Name)}
-	parser := kong.Must(
-		p.CLI, kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(strings.ToUpper(p.Name)),
-		kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
-		kong.Help(p.printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		// without the variable, of which the description says how all are named
-		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }),
-		vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)),
-		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)))
-	p.describe(parser.Model.Node)
+	parser := p.parser(stdout, stderr, &exited)
 	if len(args) > 0 && args[0] == completeWord {
 		complete(stdout, parser.Model.Node, args[1:])
 		return Done
@@ -112,16 +116,14 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 		return Usage
 	}
 	args = wordsToFlags(parser.Model.Node, args)
-	colours := PaintOn(stderr)
 	if slices.Contains(args, "--json") || os.Getenv(strings.ToUpper(p.Name)+"_JSON") != "" {
 		colours = Paint{} // programs read it
 	}
 	parsed, err := parser.Parse(args)
-	if exited { // by --help or --version, which have printed their text
+	if exited || stdout.failed() != nil { // by --help or --version, which have printed their text
 		return Done
 	}
 	log := slog.New(slog.DiscardHandler)
-	fail := func(err error) { fmt.Fprintln(stderr, colours.Red(p.Name+": "+logs.Text(err))) }
 	wrong := func(err error, at *kong.Context) int {
 		text := strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")
 		if word, ok := strings.CutPrefix(text, "unexpected argument "); ok &&
@@ -142,9 +144,9 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	}
 	if of, ok := p.CLI.(interface{ LogFlags() logs.Flags }); ok {
 		flags := of.LogFlags()
-		log = flags.Logger(paintedLog{stderr, colours})
+		log = flags.Logger(paintedLog{errout, colours})
 		if flags.LogFormat == "json" {
-			log = flags.Logger(stderr)
+			log = flags.Logger(errout)
 			fail = func(err error) { log.Error("failed", "err", err) }
 		}
 	}
@@ -157,7 +159,8 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	secret.Log(log)
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	var is Status
-	switch err = p.Run(ctx, parsed, log); {
+	err = p.Run(ctx, parsed, log)
+	switch told = err; {
 	case err == nil:
 		return Done
 	case errors.As(err, &is):
@@ -167,6 +170,21 @@ func (p Program) Do(ctx context.Context, args []string, stdout, stderr io.Writer
 	}
 	fail(err)
 	return Failed
+}
+
+// parser returns kong's, which sets exited when it has done what was asked.
+func (p Program) parser(stdout, stderr io.Writer, exited *bool) *kong.Kong {
+	vars := kong.Vars{"version": buildinfo.Version(p.Name)}
+	parser := kong.Must(
+		p.CLI, kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(strings.ToUpper(p.Name)),
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { *exited = true }),
+		kong.Help(p.printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		// without the variable, of which the description says how all are named
+		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }),
+		vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)))
+	p.describe(parser.Model.Node)
+	return parser
 }
 
 // LogFlags returns the log's flags.

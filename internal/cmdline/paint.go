@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"example.com/marketdata/internal/logs"
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 )
@@ -19,8 +20,7 @@ type Paint struct{ on bool }
 // PaintOn returns the colours for w: none unless w is a terminal, TERM is not dumb, and NO_COLOR
 // (https://no-color.org) is unset or empty.
 func PaintOn(w io.Writer) Paint {
-	f, ok := w.(*os.File)
-	return Paint{ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))}
+	return Paint{Terminal(w) != nil && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
 func (p Paint) Red(text string) string    { return p.paint("31", text) }
@@ -32,8 +32,11 @@ func (p Paint) paint(code, text string) string {
 	if !p.on || text == "" {
 		return text
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return "\x1b[" + code + "m" + logs.Escape(text) + "\x1b[0m"
 }
+
+// colour finds what paint adds to a text.
+var colour = regexp.MustCompile(`\x1b\[(31|33|32|1|0)m`)
 
 // heading finds what introduces a part of a help text.
 var heading = regexp.MustCompile(`(?m)^(Usage:|[A-Z][A-Za-z ]*:$)`)
@@ -44,7 +47,7 @@ func (p Program) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	if !colours.on {
 		return p.writeHelp(options, ctx)
 	}
-	width, _, err := term.GetSize(int(out.(*os.File).Fd()))
+	width, _, err := term.GetSize(int(fileOf(out).Fd()))
 	if err == nil && width > 0 && os.Getenv("COLUMNS") == "" {
 		os.Setenv("COLUMNS", strconv.Itoa(width)) // kong finds the width of nothing but a terminal
 		defer os.Unsetenv("COLUMNS")

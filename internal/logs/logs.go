@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -34,23 +35,34 @@ func (f Flags) Logger(w io.Writer) *slog.Logger {
 		return a
 	}}
 	if f.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(printable{w}, options))
+		return slog.New(slog.NewJSONHandler(Printable{w}, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// printable writes lines of JSON in which characters that a terminal would obey rather than
-// show, such as U+009B and U+202E, are escaped. The library's text form does so by itself.
-type printable struct{ w io.Writer }
+// Printable is a writer in which characters that a terminal would obey rather than show, such as ESC,
+// U+009B and U+202E, are escaped as JSON escapes them, so that JSON stays what it means. Line feeds and
+// tabs pass. It changes each Write by itself: a character must not be split between two.
+type Printable struct{ To io.Writer }
 
-// Write implements io.Writer. Handlers write a whole line at a time.
-func (p printable) Write(line []byte) (int, error) {
-	hidden := func(r rune) bool { return r >= utf8.RuneSelf && !strconv.IsPrint(r) }
-	if bytes.IndexFunc(line, hidden) < 0 {
-		return p.w.Write(line)
+// Write implements io.Writer.
+func (p Printable) Write(b []byte) (int, error) {
+	if bytes.IndexFunc(b, hidden) < 0 {
+		return p.To.Write(b)
 	}
-	escaped := make([]byte, 0, len(line)+len(line)/4)
-	for _, r := range string(line) { // characters beyond ASCII stand in strings alone
+	if _, err := io.WriteString(p.To, Escape(string(b))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Escape returns text as Printable writes it.
+func Escape(text string) string {
+	if strings.IndexFunc(text, hidden) < 0 {
+		return text
+	}
+	escaped := make([]byte, 0, len(text)+len(text)/4)
+	for _, r := range text {
 		if hidden(r) {
 			for _, unit := range utf16.AppendRune(nil, r) {
 				escaped = fmt.Appendf(escaped, `\u%04x`, unit)
@@ -59,8 +71,10 @@ func (p printable) Write(line []byte) (int, error) {
 			escaped = utf8.AppendRune(escaped, r)
 		}
 	}
-	if _, err := p.w.Write(escaped); err != nil {
-		return 0, err
-	}
-	return len(line), nil
+	return string(escaped)
+}
+
+// hidden reports a character that is not shown. A byte that is no UTF-8 comes here as U+FFFD.
+func hidden(r rune) bool {
+	return r != '\n' && r != '\t' && !strconv.IsPrint(r) || r == utf8.RuneError
 }

@@ -6,12 +6,13 @@ import (
 	"runtime"
 
 	"example.com/marketdata/internal/buildinfo"
+	"example.com/marketdata/internal/logs"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// New returns a registry with the metrics of the Go runtime, of the process, and
-// <program>_build_info, which is always 1; its labels are the module's version,
+// New returns a registry with the metrics of the Go runtime, of the process,
+// <program>_log_lines_dropped_total, and <program>_build_info, which is always 1; its labels are the module's version,
 // the revision and the version of Go.
 func New(program string) *prometheus.Registry {
 	version, revision := buildinfo.Read()
@@ -21,6 +22,11 @@ func New(program string) *prometheus.Registry {
 	})
 	info.Set(1)
 	r := prometheus.NewRegistry()
-	r.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	dropped := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: program + "_log_lines_dropped_total",
+		Help: "Lines of the log that were dropped, because nobody read them or they could not be written.",
+	}, func() float64 { return float64(logs.Dropped()) })
+	r.MustRegister(info, dropped)
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }

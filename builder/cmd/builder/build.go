@@ -268,7 +268,7 @@ func (c *runCmd) Run(e *env) error {
 		var serving sync.WaitGroup
 		defer serving.Wait()
 		serving.Go(func() {
-			if err := counts.Serve(e.ctx, ln); err != nil {
+			if err := counts.Serve(e.ctx, ln, e.log); err != nil {
 				e.log.Error("metrics are not served any more", "err", err)
 			}
 		})

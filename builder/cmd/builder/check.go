@@ -110,7 +110,9 @@ func (r *checkReport) print(e *env) {
 		e.print("and %s", count(n, "more problem"))
 	}
 	if r.Error != "" {
-		e.print("%s", e.paint.Red(r.text))
+		for line := range strings.SplitSeq(r.text, "\n") { // one error a line
+			e.print("%s", e.paint.Red(line))
+		}
 	}
 	verdict, paint := "ready", e.paint.Green
 	if !r.Ready {

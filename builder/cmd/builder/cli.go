@@ -39,7 +39,7 @@ type cli struct {
 
 	Build    buildCmd    `cmd:"" help:"Build and publish one snapshot, then exit."`
 	Check    checkCmd    `cmd:"" help:"List everything that is wrong with a feed, and publish nothing."`
-	Run      runCmd      `cmd:"" help:"Build at every ten-minute mark, with the change job and gc on schedules of their own."`
+	Run      runCmd      `cmd:"" daemon:"" help:"Build at every ten-minute mark, with the change job and gc on schedules of their own."`
 	Change   changeCmd   `cmd:"" help:"Record the 24-hour change of the total, once."`
 	Keys     keysCmd     `cmd:"" help:"Create, list, revoke and rotate API keys."`
 	Verify   verifyCmd   `cmd:"" help:"Read and check everything that the published snapshot and the retained ones refer to."`
@@ -119,12 +119,19 @@ func (e *env) show(report any, err error, asJSON bool, words func()) error {
 }
 
 // succeeded prints what a command has done, in green.
-func (e *env) succeeded(format string, args ...any) {
-	e.print("%s", e.paint.Green(fmt.Sprintf(format, args...)))
+func (e *env) succeeded(format string, args ...any) error {
+	return e.print("%s", e.paint.Green(fmt.Sprintf(format, args...)))
 }
 
-func (e *env) print(format string, args ...any) {
-	fmt.Fprintf(e.stdout, format+"\n", args...)
+// print prints a line, or several if format has them. A line feed in an argument does not begin one.
+func (e *env) print(format string, args ...any) error {
+	for i, arg := range args {
+		if text, is := arg.(string); is {
+			args[i] = strings.ReplaceAll(text, "\n", "; ")
+		}
+	}
+	_, err := fmt.Fprintf(e.stdout, format+"\n", args...)
+	return err // which the program's end tells, too
 }
 
 // money is an amount on the command line, in units of 1e-8.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -65,31 +66,52 @@ func (c *keysCreateCmd) Run(e *env) error {
 	if err := c.mayWriteFile(); err != nil { // before a store is made
 		return err
 	}
+	if c.Out == "" {
+		if err := e.mayShow(); err != nil {
+			return err
+		}
+	}
 	registry, err := c.registry(e, c.makeStore)
 	if err != nil {
 		return err
 	}
-	written := false
+	saved := false
 	made, err := registry.CreateAll(e.ctx, c.requests(), func(made []keys.Created) error {
 		err := c.writeFile(made)
-		written = err == nil && c.Out != ""
+		switch {
+		case err != nil:
+		case c.JSON && c.Count != nil:
+			err = e.printJSON(made)
+		case c.Out == "" || c.JSON:
+			err = e.printKeys(made, c.JSON)
+		}
+		saved = err == nil
 		return err
 	})
 	switch {
-	case err != nil && written:
-		return fmt.Errorf("%w; keys list shows whether the keys in %s are in force", err, c.Out)
+	case err != nil && saved:
+		return fmt.Errorf("%w; %s", err, unsure(c.Out))
 	case err != nil:
 		return err
-	case c.JSON && c.Count != nil:
-		return e.printJSON(made)
 	case c.Out != "" && !c.JSON:
 		e.succeeded("%s in %s; builder keys list shows names and ids", count(len(made), "new key"), c.Out)
-		return nil
+	case !c.JSON:
+		e.logKeys(made...)
 	}
-	for _, k := range made {
-		err = errors.Join(err, e.printKey(k, c.JSON))
+	return nil
+}
+
+// unsure says what is in doubt when a key set could not be changed.
+func unsure(out string) string {
+	return fmt.Sprintf("keys list shows whether the keys in %s are in force", cmp.Or(out, "the output"))
+}
+
+// mayShow returns an error if a key that is printed on standard output would be lost.
+func (e *env) mayShow() error {
+	if cmdline.Discards(e.stdout) {
+		return fmt.Errorf("standard output is closed or %s: a key is shown once, and would be lost", os.DevNull)
 	}
-	return err
+	return nil
 }
 
 func (c *keysCreateCmd) mayWriteFile() error {
@@ -124,14 +146,22 @@ func (c *keysCreateCmd) writeFile(made []keys.Created) error {
 	return nil
 }
 
-func (e *env) printKey(made keys.Created, asJSON bool) error {
-	if asJSON {
-		return e.printJSON(made)
+func (e *env) printKeys(made []keys.Created, asJSON bool) (err error) {
+	for _, k := range made {
+		if asJSON {
+			err = errors.Join(err, e.printJSON(k))
+		} else {
+			err = errors.Join(err, e.print("%s", k.Key))
+		}
 	}
-	e.print("%s", made.Key)
-	e.log.Info("created a key; it is not shown again", "id", made.ID, "name", made.Name, "rate", made.Rate, "burst",
-		made.Burst, "expires", or(made.Expires, "never"))
-	return nil
+	return err
+}
+
+func (e *env) logKeys(made ...keys.Created) {
+	for _, k := range made {
+		e.log.Info("created a key; it is not shown again", "id", k.ID, "name", k.Name, "rate", k.Rate, "burst",
+			k.Burst, "expires", or(k.Expires, "never"))
+	}
 }
 
 // or formats a time, or returns none for nil.
@@ -229,11 +259,22 @@ func (c *keysRotateCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	made, err := registry.Rotate(e.ctx, c.ID, c.Overlap)
-	if err != nil {
+	if err := e.mayShow(); err != nil {
 		return err
 	}
-	return e.printKey(made, c.JSON)
+	shown := false
+	made, err := registry.Rotate(e.ctx, c.ID, c.Overlap, func(made keys.Created) error {
+		err := e.printKeys([]keys.Created{made}, c.JSON)
+		shown = err == nil
+		return err
+	})
+	switch {
+	case err != nil && shown:
+		return fmt.Errorf("%w; %s", err, unsure(""))
+	case err == nil && !c.JSON:
+		e.logKeys(made)
+	}
+	return err
 }
 
 type keysRestoreCmd struct {

@@ -3,12 +3,11 @@ package main
 import (
 	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
+	"example.com/marketdata/internal/cmdline"
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 )
 
 // linePause is the minimum time between two log lines about one step.
@@ -28,7 +27,7 @@ type progress struct {
 
 func (e *env) progress() *progress {
 	p := &progress{log: e.log}
-	if f, ok := e.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f := cmdline.Terminal(e.stderr); f != nil {
 		p.bar = f
 	}
 	return p

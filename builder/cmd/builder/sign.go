@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -35,7 +36,9 @@ func (c *keygenCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	e.print("%s", k.Trust().Text())
+	if err := e.print("%s", k.Trust().Text()); err != nil {
+		return errors.Join(err, os.Remove(c.Out))
+	}
 	return nil
 }
 

@@ -101,7 +101,7 @@ type cli struct {
 	LogSlow    time.Duration `default:"500ms" group:"Pages, logs, profiles:" help:"Requests that take longer are logged; 0: none."`
 	Pprof      bool          `group:"Pages, logs, profiles:" help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
 
-	Serve  serveCmd  `cmd:"" default:"1" help:"Serve until SIGTERM; what edge does without a command."`
+	Serve  serveCmd  `cmd:"" default:"1" daemon:"" help:"Serve until SIGTERM; what edge does without a command."`
 	Health healthCmd `cmd:"" takes:"admin" help:"Ask the edge that runs here, at --admin, whether it is ready: status 0 if so, else 1, with the reason."`
 
 	cmdline.Flags

@@ -5,12 +5,12 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"os"
 	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
 
+	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/result"
 	"golang.org/x/term"
@@ -33,7 +33,7 @@ type screen struct {
 
 func newScreen(w io.Writer, log *slog.Logger) *screen {
 	s := &screen{log: log, shown: time.Now()}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f := cmdline.Terminal(w); f != nil {
 		s.w = f
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			s.width = width
