@@ -4,6 +4,7 @@
 package cmdline
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -72,10 +73,14 @@ type Program struct {
 	Run func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error
 }
 
-// Main runs the program as a process: SIGINT and SIGTERM ask it to stop, a second
-// one ends it.
+// Main runs the program as a process: SIGINT, SIGTERM, and SIGHUP unless nohup has it ignored, ask it
+// to stop, a second one ends it.
 func (p Program) Main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop)
 	os.Exit(p.Do(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -91,6 +96,9 @@ func Uninterrupted(ctx context.Context, err error) error {
 
 // Do parses the command line, runs its command, and returns the exit status, which is never Done if
 // something could not be written to out. For each status other than 0 the reason is on errout.
+//
+// The command's tag daemon is for one that runs until it is stopped: then nobody has to read errout,
+// and the lines that do not fit into a [logs.Queue] are dropped.
 func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (status int) {
 	stdout := &output{to: out, paint: PaintOn(out)}
 	colours := PaintOn(errout)
@@ -105,8 +113,7 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 			status = max(status, Failed)
 		}
 	}()
-	exited := false
-	parser := p.parser(stdout, stderr, &exited)
+	parser, exited := p.parser(stdout, stderr)
 	if len(args) > 0 && args[0] == completeWord {
 		complete(stdout, parser.Model.Node, args[1:])
 		return Done
@@ -120,7 +127,7 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 		colours = Paint{} // programs read it
 	}
 	parsed, err := parser.Parse(args)
-	if exited || stdout.failed() != nil { // by --help or --version, which have printed their text
+	if *exited || stdout.failed() != nil { // by --help or --version, which have printed their text
 		return Done
 	}
 	log := slog.New(slog.DiscardHandler)
@@ -144,6 +151,11 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 	}
 	if of, ok := p.CLI.(interface{ LogFlags() logs.Flags }); ok {
 		flags := of.LogFlags()
+		if node := parsed.Selected(); node != nil && node.Tag.Has("daemon") {
+			queue := p.detach(flags, errout)
+			defer queue.Close(lastWords)
+			errout, stderr.to = queue, queue
+		}
 		log = flags.Logger(paintedLog{errout, colours})
 		if flags.LogFormat == "json" {
 			log = flags.Logger(errout)
@@ -159,8 +171,8 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 	secret.Log(log)
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	var is Status
-	err = p.Run(ctx, parsed, log)
-	switch told = err; {
+	told = p.Run(ctx, parsed, log)
+	switch err = told; {
 	case err == nil:
 		return Done
 	case errors.As(err, &is):
@@ -173,7 +185,8 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 }
 
 // parser returns kong's, which sets exited when it has done what was asked.
-func (p Program) parser(stdout, stderr io.Writer, exited *bool) *kong.Kong {
+func (p Program) parser(stdout, stderr io.Writer) (_ *kong.Kong, exited *bool) {
+	exited = new(bool)
 	vars := kong.Vars{"version": buildinfo.Version(p.Name)}
 	parser := kong.Must(
 		p.CLI, kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(strings.ToUpper(p.Name)),
@@ -184,7 +197,21 @@ func (p Program) parser(stdout, stderr io.Writer, exited *bool) *kong.Kong {
 		vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)))
 	p.describe(parser.Model.Node)
-	return parser
+	return parser, exited
+}
+
+// lastWords is how long the end of a daemon waits for its log to be read.
+const lastWords = time.Second
+
+// detach makes the process independent of whoever reads its log: writing to a pipe without a reader is
+// an error and does not end it, and nothing waits for a slow one.
+func (p Program) detach(flags logs.Flags, to io.Writer) *logs.Queue {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return logs.NewQueue(to, func(lost int) []byte {
+		var line bytes.Buffer
+		flags.Logger(&line).Warn("lines of this log were dropped, since nobody took them", "lines", lost)
+		return line.Bytes()
+	})
 }
 
 // LogFlags returns the log's flags.

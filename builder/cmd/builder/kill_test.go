@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -162,7 +161,7 @@ func (k *killer) kill(t *testing.T, kills int) {
 		moment := func(i int) time.Duration { return k.length * time.Duration(2*i+1) / time.Duration(2*kills) }
 		k.pair(t, moment(i), moment((i*7+kills/2)%kills))
 	}
-	full := fullPipe(t) // holds who is done at its report, until it is killed
+	_, full := fullPipe(t) // holds who is done at its report, until it is killed
 	for _, stage := range stages[:len(stages)-1] {
 		for try := 0; k.hits[stage] == 0 && try < 20; try++ {
 			k.at, k.stdout = k.at.Add(artifacts.Step), full
@@ -173,19 +172,6 @@ func (k *killer) kill(t *testing.T, kills int) {
 		}
 	}
 	k.table(t)
-}
-
-// fullPipe returns a pipe that a program which writes to it waits at.
-func fullPipe(t *testing.T) *os.File {
-	t.Helper()
-	r, w, err := os.Pipe()
-	ok(t, err)
-	t.Cleanup(func() { r.Close(); w.Close() })
-	ok(t, w.SetWriteDeadline(time.Now().Add(time.Second)))
-	if _, err := w.Write(make([]byte, 8<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("a pipe that nobody reads: %v", err)
-	}
-	return w
 }
 
 // build is a build that is not killed. It must succeed.

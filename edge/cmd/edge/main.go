@@ -35,7 +35,7 @@ Keys are made with: builder keys create --store STORE --name NAME.
 
 Every flag is also an environment variable, --cache-size is EDGE_CACHE_SIZE, and may stand in a --config file: cache-size: 1GiB.
 
-SIGTERM drains. Exit status: 0 done, 1 failed, 2 wrong usage.`
+SIGTERM and SIGHUP drain. Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 // healthTimeout bounds edge health: a probe that waits for longer is no answer.
 const healthTimeout = 5 * time.Second

@@ -4,7 +4,9 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -121,4 +123,18 @@ func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.TrimSpace(string(bytes.ToValidUTF8(t.b, nil)))
+}
+
+// FullPipe returns a pipe that takes no more until somebody reads.
+func FullPipe() (r, w *os.File, err error) {
+	if r, w, err = os.Pipe(); err != nil {
+		return nil, nil, err
+	}
+	if err = w.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)); err == nil {
+		_, err = w.Write(make([]byte, 1<<20)) // more than pipes have
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = w.SetWriteDeadline(time.Time{})
+	}
+	return r, w, err
 }

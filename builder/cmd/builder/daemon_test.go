@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/process"
+)
+
+// TestDaemon: a builder publishes and ends properly whatever becomes of the reader of its log: nobody
+// reads (moby issue 22502, nerdctl issue 4591), or the reader ends (moby issue 19728, kapacitor issue
+// 737). SIGHUP is as SIGTERM (beats issue 10704).
+func TestDaemon(t *testing.T) {
+	for name, c := range map[string]struct {
+		gone bool
+		end  syscall.Signal
+	}{"nobody reads": {false, syscall.SIGTERM}, "the reader is gone": {true, syscall.SIGTERM},
+		"nobody reads, hangup": {false, syscall.SIGHUP}, "interrupt": {true, syscall.SIGINT}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, address := t.TempDir(), freeAddress(t)
+			r, w := fullPipe(t)
+			if c.gone {
+				must.OK(t, r.Close())
+			}
+			cmd := builderProcess(t.Context(), "run", "--source", simulated, "--store", "file:"+store, "--metrics",
+				address)
+			cmd.Stderr = w
+			must.OK(t, cmd.Start())
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			until(t, func() error { _, err := os.Stat(filepath.Join(store, "current")); return err })
+			until(t, func() error {
+				a, err := http.Get("http://" + address + "/livez")
+				if err == nil {
+					a.Body.Close()
+				}
+				return err
+			})
+			must.OK(t, cmd.Process.Signal(c.end))
+			select {
+			case err := <-ended:
+				must.OK(t, err) // status 0
+			case <-time.After(time.Minute):
+				t.Error("it does not end")
+			}
+		})
+	}
+}
+
+func fullPipe(t *testing.T) (r, w *os.File) {
+	r, w, err := process.FullPipe()
+	must.OK(t, err)
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+func freeAddress(t *testing.T) string {
+	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// until calls f until it returns nil.
+func until(t *testing.T, f func() error) {
+	t.Helper()
+	err := errors.New("not called")
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		err = f()
+	}
+	must.OK(t, err)
+}
