@@ -13,6 +13,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/internal/refusal"
 	"example.com/marketdata/artifacts/internal/selftest"
+	"example.com/marketdata/internal/durable"
 	"golang.org/x/sys/unix"
 )
 
@@ -90,7 +91,7 @@ func (s *Store) create() error {
 		}
 		above = append(above, filepath.Dir(p))
 	}
-	if err := os.MkdirAll(s.root, 0o755); err != nil {
+	if err := durable.MkdirAll(s.root, 0o755); err != nil {
 		return fmt.Errorf("store folder: %w", err)
 	}
 	for _, p := range above {

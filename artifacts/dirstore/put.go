@@ -162,7 +162,7 @@ func (s *Store) makeFolders(dir string) error {
 		if i < len(dir) && dir[i] != '/' {
 			continue
 		}
-		if err := os.Mkdir(s.folder(dir[:i]), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := durable.Mkdir(s.folder(dir[:i]), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/internal/refusal"
+	"example.com/marketdata/internal/durable"
 	"golang.org/x/sys/unix"
 )
 
@@ -89,7 +90,14 @@ func (s *Store) locked(ctx context.Context, f func() error) error {
 }
 
 func (s *Store) openLock() (*os.File, error) {
-	return os.OpenFile(filepath.Join(s.root, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(filepath.Join(s.root, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := durable.Inherit(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 func tryLock(f *os.File) error {

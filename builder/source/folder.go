@@ -99,7 +99,7 @@ func Write(ctx context.Context, dir string, files Files, progress func(file stri
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := durable.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("write feed: %w", err)
 	}
 	if err := remove(filepath.Join(dir, InfoFile)); err != nil {

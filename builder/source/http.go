@@ -91,7 +91,7 @@ func openHTTP(scheme string) Opener {
 			return nil, err
 		}
 		if f.cache != "" {
-			if err := os.MkdirAll(f.cache, 0o777); err != nil {
+			if err := durable.MkdirAll(f.cache, 0o777); err != nil {
 				return nil, fmt.Errorf("cache: %w", err)
 			}
 		}

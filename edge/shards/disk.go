@@ -45,7 +45,7 @@ const (
 
 func openDisk(root string, limit int64, counters *Counters, log *slog.Logger) (*disk, error) {
 	d := &disk{root: root, limit: limit, counters: counters, log: log}
-	if err := os.MkdirAll(filepath.Join(root, "objects"), 0o755); err != nil {
+	if err := durable.MkdirAll(filepath.Join(root, "objects"), 0o755); err != nil {
 		return nil, fmt.Errorf("cache folder: %w", err)
 	}
 	files, total := d.walk()
@@ -175,7 +175,7 @@ func (d *disk) failed(err error) {
 }
 
 func (d *disk) replace(path string, b []byte, p *Pace) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	return durable.ReplaceFile(path, &pacedReader{bytes.NewReader(b), b, p}, 0o600)

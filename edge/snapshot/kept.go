@@ -20,7 +20,7 @@ func (r *Refresher) keep(key artifacts.Key, b []byte) {
 		return
 	}
 	path := filepath.Join(r.cfg.Dir, filepath.FromSlash(key.String()))
-	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	err := durable.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
 		err = durable.ReplaceFile(path, bytes.NewReader(b), 0o600)
 	}

@@ -61,14 +61,16 @@ func replace(path string, from io.Reader, mode fs.FileMode, sync func(*os.File) 
 
 // Temp writes all that from reads to a new file in dir and returns its path, for
 // callers that give it its name themselves. The file is synced by sync, if there
-// is one, and removed again after an error.
+// is one, removed again after an error, and root's only in a folder of root; see Inherit.
 func Temp(dir string, from io.Reader, mode fs.FileMode, sync func(*os.File) error) (string, error) {
 	path := filepath.Join(dir, Prefix+rand.Text())
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return "", err
 	}
-	_, err = io.Copy(f, from)
+	if err = Inherit(f); err == nil {
+		_, err = io.Copy(f, from)
+	}
 	if err == nil && sync != nil {
 		err = sync(f)
 	}

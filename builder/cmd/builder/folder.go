@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,11 +23,11 @@ func newFolder(dir string, write func(hidden string) error) (err error) {
 		return err
 	}
 	parent := filepath.Dir(dir)
-	if err := os.MkdirAll(parent, 0o777); err != nil {
+	if err := durable.MkdirAll(parent, 0o777); err != nil {
 		return err
 	}
-	hidden, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".partial-*")
-	if err != nil {
+	hidden := filepath.Join(parent, "."+filepath.Base(dir)+".partial-"+rand.Text())
+	if err := durable.Mkdir(hidden, 0o700); err != nil {
 		return err
 	}
 	defer func() {
@@ -37,7 +38,6 @@ func newFolder(dir string, write func(hidden string) error) (err error) {
 	if err := write(hidden); err != nil {
 		return err
 	}
-	// MkdirTemp makes folders that only their owner can read.
 	if err := os.Chmod(hidden, 0o755); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -39,7 +38,7 @@ func (f *storeFlag) remember(e *env, store artifacts.Store) {
 		p, err = artifacts.ParsePointer(b)
 	}
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(file), 0o777)
+		err = durable.MkdirAll(filepath.Dir(file), 0o777)
 	}
 	if err == nil {
 		err = durable.WriteFile(file, strings.NewReader(fmt.Sprintf("%s %d\n", p.Store, p.Sequence)), 0o644)

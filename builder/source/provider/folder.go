@@ -162,7 +162,7 @@ func emptyFolder(dir, source string) *folder {
 // createFolder makes a folder for a recording. dir must be missing or empty, so that it
 // cannot mix two recordings.
 func createFolder(dir, source string) (*folder, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := durable.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
 	there, err := os.ReadDir(dir)
@@ -376,7 +376,7 @@ func escapeName(name string) string {
 // putFile replaces a file in one step, and waits for the disk: recording.json must not get there
 // before the files that it names.
 func putFile(path string, b []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := durable.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
 	return durable.WriteFile(path, bytes.NewReader(b), 0o644)

@@ -98,7 +98,7 @@ func (q *quota) update(f func(s *quotaState, now time.Time) (changed bool, err e
 		_, err := f(&q.state, now)
 		return err
 	}
-	if err := os.MkdirAll(q.dir, 0o777); err != nil {
+	if err := durable.MkdirAll(q.dir, 0o777); err != nil {
 		return err
 	}
 	lock, err := os.OpenFile(filepath.Join(q.dir, quotaLock), os.O_RDWR|os.O_CREATE, 0o644)
@@ -106,6 +106,9 @@ func (q *quota) update(f func(s *quotaState, now time.Time) (changed bool, err e
 		return err
 	}
 	defer lock.Close() // this drops the lock
+	if err := durable.Inherit(lock); err != nil {
+		return err
+	}
 	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
 	}

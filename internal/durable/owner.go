@@ -1,0 +1,79 @@
+package durable
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// heir returns whom a file or folder at path is to be given to: if this process is root's, the owner of
+// the folder above, who could not change it otherwise. A service often owns a folder in which root
+// works now and then. Nobody gets what is in a folder of root.
+func heir(path string) (uid, gid int, is bool, err error) {
+	if os.Geteuid() != 0 {
+		return 0, 0, false, nil
+	}
+	above, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return 0, 0, false, err
+	}
+	own, is := above.Sys().(*syscall.Stat_t)
+	if !is || own.Uid == 0 {
+		return 0, 0, false, nil
+	}
+	return int(own.Uid), int(own.Gid), true, nil
+}
+
+// Inherit gives a file of root to the owner of the folder that it is in.
+func Inherit(f *os.File) error {
+	uid, gid, is, err := heir(f.Name())
+	if err != nil || !is {
+		return err
+	}
+	return f.Chown(uid, gid)
+}
+
+// Mkdir is os.Mkdir with Inherit. The folder is not seen before it is its owner's, so that what others
+// write into it is, too.
+func Mkdir(path string, mode fs.FileMode) error {
+	uid, gid, is, err := heir(path)
+	if err != nil {
+		return err
+	}
+	if !is {
+		return os.Mkdir(path, mode)
+	}
+	temp := filepath.Join(filepath.Dir(path), Prefix+rand.Text())
+	if err := os.Mkdir(temp, mode); err != nil {
+		return err
+	}
+	err = os.Lchown(temp, uid, gid)
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
+}
+
+// MkdirAll is os.MkdirAll with Inherit.
+func MkdirAll(path string, mode fs.FileMode) error {
+	path = filepath.Clean(path)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	if above := filepath.Dir(path); above != path {
+		if err := MkdirAll(above, mode); err != nil {
+			return err
+		}
+	}
+	err := Mkdir(path, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return os.MkdirAll(path, mode) // somebody else made it, or it is no folder
+	}
+	return err
+}
