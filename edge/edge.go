@@ -12,6 +12,8 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,9 +52,10 @@ type Config struct {
 
 	// Listen is the public address, Admin that of the admin listener.
 	Listen, Admin string
-	// PublicSocket and AdminSocket take the place of these addresses if set. Another process keeps
+	// PublicSockets and AdminSocket take the place of these addresses if set. Another process keeps
 	// them open, such as systemd, so that nothing is refused between two edges.
-	PublicSocket, AdminSocket net.Listener
+	PublicSockets []net.Listener
+	AdminSocket   net.Listener
 	// ReusePort shares Listen with other edges of this user (Linux). The edge listens there once it
 	// is ready, and loses no connection when it leaves.
 	ReusePort bool
@@ -132,7 +135,7 @@ type Edge struct {
 	public    *server.Server
 	admin     *admin.Server
 	metrics   *metrics.Metrics
-	listener  net.Listener // of ReusePort: nil until the edge is ready, and servePublic's
+	listeners []net.Listener // of ReusePort: none until the edge is ready, and servePublic's
 	adminLn   net.Listener
 	folder    *folder
 	began     time.Time
@@ -145,10 +148,12 @@ var ErrUsage = errors.New("usage")
 
 // complete sets the defaults, and refuses what does not fit together.
 func (cfg *Config) complete() error {
-	if cfg.PublicSocket != nil {
-		cfg.Listen = cfg.PublicSocket.Addr().String()
-	}
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
+	public := []string{cfg.Listen}
+	if len(cfg.PublicSockets) > 0 {
+		public = addresses(cfg.PublicSockets)
+		cfg.Listen = strings.Join(public, ", ")
+	}
 	cfg.Admin = cmp.Or(cfg.Admin, "127.0.0.1:9090")
 	cfg.CacheSize = cmp.Or(cfg.CacheSize, 256<<20)
 	cfg.Poll = cmp.Or(cfg.Poll, 2*time.Second)
@@ -165,7 +170,7 @@ func (cfg *Config) complete() error {
 	}
 	switch _, port, _ := net.SplitHostPort(cfg.Listen); {
 	case !cfg.ReusePort:
-	case cfg.PublicSocket != nil:
+	case len(cfg.PublicSockets) > 0:
 		return fmt.Errorf("%w: --reuse-port: the public socket was passed to this process, so it opens none to share",
 			ErrUsage)
 	case port == "0":
@@ -173,7 +178,7 @@ func (cfg *Config) complete() error {
 			cfg.Listen)
 	}
 	if cfg.AuthOff {
-		if !cfg.Insecure && !loopback(cfg.Listen) {
+		if !cfg.Insecure && slices.ContainsFunc(public, func(a string) bool { return !loopback(a) }) {
 			return fmt.Errorf(
 				"%w: --auth off lets everybody in, and --listen %s is not a loopback address; if that is meant, add --insecure", ErrUsage, cfg.Listen)
 		}
@@ -306,12 +311,12 @@ func (e *Edge) openReader(ctx context.Context, cells *follow.Cells) (artifacts.R
 // listen opens the listeners that were not passed, but not one of ReusePort: the kernel would give
 // it connections before it can answer.
 func (e *Edge) listen() (err error) {
-	e.listener, e.adminLn = e.cfg.PublicSocket, e.cfg.AdminSocket
-	switch {
-	case e.listener != nil:
-		err = server.Adopt(e.listener)
-	case !e.cfg.ReusePort:
-		e.listener, err = server.Listen(e.cfg.Listen)
+	e.listeners, e.adminLn = e.cfg.PublicSockets, e.cfg.AdminSocket
+	for _, ln := range e.listeners {
+		err = errors.Join(err, server.Adopt(ln))
+	}
+	if len(e.listeners) == 0 && !e.cfg.ReusePort {
+		err = e.open(server.Listen)
 	}
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -322,6 +327,22 @@ func (e *Edge) listen() (err error) {
 		}
 	}
 	return nil
+}
+
+// open opens the public address.
+func (e *Edge) open(listen func(string) (net.Listener, error)) error {
+	ln, err := listen(e.cfg.Listen)
+	if err == nil {
+		e.listeners = []net.Listener{ln}
+	}
+	return err
+}
+
+func addresses(lns []net.Listener) (all []string) {
+	for _, ln := range lns {
+		all = append(all, ln.Addr().String())
+	}
+	return all
 }
 
 // loopback reports an address that only this machine reaches.
@@ -339,7 +360,7 @@ func loopback(addr string) bool {
 
 // Addr and AdminAddr return where the edge listens. Addr is not for one of ReusePort, whose address
 // is Config.Listen.
-func (e *Edge) Addr() net.Addr      { return e.listener.Addr() }
+func (e *Edge) Addr() net.Addr      { return e.listeners[0].Addr() }
 func (e *Edge) AdminAddr() net.Addr { return e.adminLn.Addr() }
 
 // Run serves until ctx is done, and then drains: /readyz is 503 at once,
@@ -421,15 +442,14 @@ func (e *Edge) servePublic(ctx context.Context) error {
 		if !e.await(ctx, e.unready) {
 			return nil
 		}
-		ln, err := server.ListenShared(e.cfg.Listen)
-		if err != nil {
+		if err := e.open(server.ListenShared); err != nil {
 			return fmt.Errorf("--listen: %w", err)
 		}
-		e.listener = ln
 	}
 	e.listening.Store(true)
-	e.cfg.Log.Info("listening", "listen", e.Addr().String(), "admin", e.AdminAddr().String(), "store", e.cfg.Store)
-	return e.public.Serve(e.listener)
+	e.cfg.Log.Info("listening", "listen", strings.Join(addresses(e.listeners), ", "), "admin",
+		e.AdminAddr().String(), "store", e.cfg.Store)
+	return e.public.ServeAll(e.listeners...)
 }
 
 // await waits until there is no reason why not, and reports false if ctx is done before.
@@ -470,7 +490,7 @@ const lookEvery = 20 * time.Millisecond
 
 // close frees what New opened.
 func (e *Edge) close() {
-	for _, ln := range []net.Listener{e.listener, e.adminLn} {
+	for _, ln := range append(e.listeners, e.adminLn) {
 		if ln != nil {
 			_ = ln.Close() // closed before, after Run
 		}

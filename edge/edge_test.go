@@ -210,6 +210,8 @@ func TestChangeOnGlobal(t *testing.T) {
 func TestUsage(t *testing.T) {
 	everywhere := must.Get(net.Listen("tcp", "0.0.0.0:0"))(t)
 	defer everywhere.Close()
+	here := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer here.Close()
 	for _, c := range []struct {
 		cfg  Config
 		want string
@@ -218,8 +220,8 @@ func TestUsage(t *testing.T) {
 		{Config{Listen: ":0", AuthOff: true}, "--insecure"},
 		{Config{CacheScope: "shared"}, "--cache-scope"},
 		{Config{Listen: "127.0.0.1:0", ReusePort: true}, "--listen 127.0.0.1:0 lets the system choose"},
-		{Config{PublicSocket: everywhere, AuthOff: true}, "--insecure"},
-		{Config{PublicSocket: everywhere, ReusePort: true}, "--reuse-port: the public socket was passed"},
+		{Config{PublicSockets: []net.Listener{here, everywhere}, AuthOff: true}, "--insecure"},
+		{Config{PublicSockets: []net.Listener{here}, ReusePort: true}, "--reuse-port: the public socket was passed"},
 	} {
 		c.cfg.Reader, c.cfg.Admin = memstore.New(), "127.0.0.1:0"
 		if _, err := New(context.Background(), c.cfg); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(),

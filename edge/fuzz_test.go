@@ -29,8 +29,8 @@ func socketEdge(f *testing.F) string {
 		Coins: true})
 	must.OK(f, err)
 	path := filepath.Join(f.TempDir(), "edge")
-	must.OK(f, e.listener.Close())
-	e.listener = must.Get(net.Listen("unix", path))(f)
+	must.OK(f, e.listeners[0].Close())
+	e.listeners = []net.Listener{must.Get(net.Listen("unix", path))(f)}
 	RunUntil(f, e)
 	until(f, "the snapshot", func() bool { return e.current() != nil && e.refresher.Status().Missing == 0 })
 	return path

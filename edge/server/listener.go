@@ -21,7 +21,7 @@ const maxRefusing = 64
 
 // listener admits a bounded number of connections, in all and from one address.
 type listener struct {
-	net.Listener
+	lns                                    []net.Listener
 	readTimeout, writeTimeout, idleTimeout time.Duration
 	slack                                  time.Duration // of connections' deadlines
 	allowOrigin                            []byte
@@ -47,9 +47,9 @@ type listener struct {
 	stop     chan struct{}             // closed with the listener
 }
 
-func newListener(ln net.Listener, cfg *Config) *listener {
+func newListener(lns []net.Listener, cfg *Config) *listener {
 	return &listener{
-		Listener:    ln,
+		lns:         lns,
 		readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout, idleTimeout: cfg.IdleTimeout,
 		slack:       min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8),
 		allowOrigin: []byte(cfg.AllowOrigin),
@@ -62,15 +62,15 @@ func newListener(ln net.Listener, cfg *Config) *listener {
 	}
 }
 
-// accept returns the next admitted connection. When the process or the machine lacks a resource for
+// accept returns the next admitted connection of ln. When the process or the machine lacks a resource for
 // connections, it waits and tries again.
-func (l *listener) accept() (*conn, error) {
+func (l *listener) accept(ln net.Listener) (*conn, error) {
 	const shortest, longest = 5 * time.Millisecond, 500 * time.Millisecond
 	pause := shortest
 	for {
-		nc, err := l.Listener.Accept()
+		nc, err := ln.Accept()
 		if err != nil {
-			if ln, ok := l.Listener.(shared); ok && errors.Is(err, os.ErrDeadlineExceeded) && ln.more() {
+			if sh, ok := ln.(shared); ok && errors.Is(err, os.ErrDeadlineExceeded) && sh.more() {
 				continue
 			}
 			if !passing(err) {
@@ -104,7 +104,7 @@ func passing(err error) bool {
 }
 
 // Close stops accepting. Connections go on.
-func (l *listener) Close() error {
+func (l *listener) Close() (err error) {
 	l.mu.Lock()
 	select {
 	case <-l.stop:
@@ -112,7 +112,10 @@ func (l *listener) Close() error {
 		close(l.stop)
 	}
 	l.mu.Unlock()
-	return l.Listener.Close()
+	for _, ln := range l.lns {
+		err = errors.Join(err, ln.Close())
+	}
+	return err
 }
 
 // admit counts a connection, or refuses it and returns nil. A trusted proxy's connection counts under

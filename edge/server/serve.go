@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/rows"
+	"golang.org/x/sync/errgroup"
 )
 
 // Serve serves the connections of ln until Drain, and then returns nil; or it
@@ -20,8 +21,11 @@ import (
 // rounds: a page of 20 rows takes 7.15 µs with this loop, 9.67 with fasthttp.Server, 10.04 with its
 // ReduceMemoryUsage, 7.19 with bare fasthttp sending the same bytes; one row takes 6.11, 8.54, 9.30
 // and 6.19. The loop saves a quarter of a core.
-func (s *Server) Serve(ln net.Listener) error {
-	l := newListener(ln, &s.cfg)
+func (s *Server) Serve(ln net.Listener) error { return s.ServeAll(ln) }
+
+// ServeAll is Serve for at least one listener. If it cannot go on with one of them, it closes all.
+func (s *Server) ServeAll(lns ...net.Listener) error {
+	l := newListener(lns, &s.cfg)
 	if !s.listener.CompareAndSwap(nil, l) {
 		return errors.New("server: Serve was called before")
 	}
@@ -32,8 +36,22 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.draining.Load() {
 		return l.Close()
 	}
+	var all errgroup.Group
+	for _, ln := range lns {
+		all.Go(func() error {
+			err := s.acceptAll(l, ln)
+			if err != nil {
+				_ = l.Close()
+			}
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+func (s *Server) acceptAll(l *listener, ln net.Listener) error {
 	for {
-		c, err := l.accept()
+		c, err := l.accept(ln)
 		switch {
 		case err != nil && s.draining.Load():
 			return nil

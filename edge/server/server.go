@@ -92,7 +92,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	if sh, ok := l.Listener.(shared); ok && sh.leave() {
+	if sh, ok := l.lns[0].(shared); ok && sh.leave() {
 		select {
 		case <-s.served:
 		case <-ctx.Done():

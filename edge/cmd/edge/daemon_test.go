@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -69,7 +73,7 @@ func TestDaemon(t *testing.T) {
 }
 
 func get(url string) error {
-	a, err := http.Get(url)
+	a, err := (&http.Client{Timeout: time.Second}).Get(url)
 	if err == nil {
 		a.Body.Close()
 	}
@@ -90,4 +94,87 @@ func until(t *testing.T, f func() error) {
 		err = f()
 	}
 	must.OK(t, err)
+}
+
+// TestSockets: an edge serves every socket that systemd passes, whatever its name, except admin, on
+// which it answers operators (systemd issue 8049; sd_listen_fds(3) for the variables).
+func TestSockets(t *testing.T) {
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false) // as systemd does
+	six := "127.0.0.3"
+	if ln, err := net.Listen("tcp", "[::1]:0"); err == nil {
+		six = "::1"
+		ln.Close()
+	}
+	for names, want := range map[string]string{
+		"edge.socket:edge.socket:admin": "", "a:admin:b:c": "", "public": "", "admin:admin": "want one",
+	} {
+		t.Run(names, func(t *testing.T) {
+			t.Parallel()
+			cmd := edgeProcess(t, "--store", "file:"+t.TempDir(), "--listen", "127.0.0.1:0",
+				"--admin", "127.0.0.1:0", "--drain-wait", "0s")
+			var public []string
+			all := strings.Split(names, ":")
+			for i, name := range all {
+				host := []string{"127.0.0.1", six, "127.0.0.2"}[i%3]
+				ln := must.Get(plain.Listen(t.Context(), "tcp", net.JoinHostPort(host, "0")))(t)
+				defer ln.Close()
+				f := must.Get(ln.(*net.TCPListener).File())(t)
+				defer f.Close()
+				cmd.ExtraFiles = append(cmd.ExtraFiles, f)
+				if name != "admin" {
+					public = append(public, ln.Addr().String())
+				}
+			}
+			cmd.Env = append(cmd.Env, fmt.Sprintf("LISTEN_FDS=%d", len(all)), "LISTEN_FDNAMES="+names)
+			cmd.Args = append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`}, cmd.Args...)
+			cmd.Path = must.Get(exec.LookPath("sh"))(t)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			must.OK(t, cmd.Start())
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			if want == "" {
+				for _, address := range public {
+					until(t, func() error { return get("http://" + address + "/openapi/v1/quotes") })
+				}
+				must.OK(t, cmd.Process.Signal(syscall.SIGTERM))
+			}
+			if err := <-ended; (err == nil) != (want == "") || !strings.Contains(stderr.String(), want) {
+				t.Errorf("%v: %s", err, &stderr)
+			}
+		})
+	}
+}
+
+// TestHealthWithProxy: a proxy of the environment is not asked for one's own machine (traefik issue
+// 12455), by whichever of its addresses.
+func TestHealthWithProxy(t *testing.T) {
+	hosts := []string{"127.0.0.1"}
+	for _, a := range must.Get(net.InterfaceAddrs())(t) {
+		if ip := a.(*net.IPNet).IP; ip.IsGlobalUnicast() {
+			hosts = append(hosts, ip.String())
+		}
+	}
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	for _, host := range hosts {
+		ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			continue // not an address of this machine after all
+		}
+		ready := &httptest.Server{Listener: ln, Config: &http.Server{
+			Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}}
+		ready.Start()
+		defer ready.Close()
+		_, port, _ := net.SplitHostPort(ln.Addr().String())
+		for _, variable := range []string{"HTTP_PROXY", "http_proxy"} {
+			cmd := edgeProcess(t, "health", "--admin", net.JoinHostPort(host, port))
+			cmd.Env = append(cmd.Env, variable+"=http://127.0.0.1:1", "NO_PROXY=", "no_proxy=")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s at %s: %v: %s", variable, host, err, out)
+			}
+		}
+	}
 }

@@ -52,7 +52,7 @@ func (k *trustKey) UnmarshalText(b []byte) error {
 type cli struct {
 	Store         string          `placeholder:"STORE" group:"Store and addresses:" help:"Where the snapshots are."`
 	FallbackStore string          `protects:"" placeholder:"STORE" group:"Store and addresses:" help:"A copy of the store, read where the store does not answer: a replica, or what builder backup makes. It may be behind; nothing older than before is taken from it, and nothing of it before the store or --cache-dir has said which store this is, or --accept-store."`
-	Listen        cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address. A socket that systemd passes takes its place; one named admin takes that of --admin."`
+	Listen        cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address. Sockets that systemd passes take its place; one named admin takes that of --admin."`
 	ReusePort     bool            `group:"Store and addresses:" help:"Share --listen with other edges of the same user on this machine (Linux): for more than some 40 processors, and to start the next edge before the last one stops, so that no connection is refused. An edge joins once it is ready. Each needs its own --admin and --cache-dir."`
 	Admin         cmdline.Address `default:"127.0.0.1:9090" group:"Store and addresses:" help:"Address of /livez, /readyz, /status, /metrics. Not for the public."`
 	AdminHost     []string        `placeholder:"NAME" group:"Store and addresses:" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
@@ -170,7 +170,7 @@ func (serveCmd) Run(ctx context.Context, c *cli, log *slog.Logger) error {
 	tuneCollector(int64(c.CacheSize))
 	cfg := c.config(log)
 	var err error
-	if cfg.PublicSocket, cfg.AdminSocket, err = passedSockets(); err != nil {
+	if cfg.PublicSockets, cfg.AdminSocket, err = passedSockets(); err != nil {
 		return err
 	}
 	cfg.OnReady = func() { tellSystemd(log, daemon.SdNotifyReady) }
@@ -208,7 +208,8 @@ func ask(ctx context.Context, admin, path string) error {
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultTransport.RoundTrip(req)
+	// Of this machine no proxy is asked.
+	answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 	if err != nil {
 		return fmt.Errorf("%s: %w", req.URL, err)
 	}

@@ -14,23 +14,22 @@ import (
 // adminSocket is the FileDescriptorName= of a socket for --admin. Others are for --listen.
 const adminSocket = "admin"
 
-// passedSockets returns the sockets that systemd passes, by man sd_listen_fds; nil: none.
-func passedSockets() (public, admin net.Listener, err error) {
+// passedSockets returns the sockets that systemd passes, by man sd_listen_fds; nil: none. A unit may have
+// several ListenStream= lines, as for IPv4 and IPv6.
+func passedSockets() (public []net.Listener, admin net.Listener, err error) {
 	named, err := activation.ListenersWithNames()
 	if err != nil {
 		return nil, nil, fmt.Errorf("sockets of systemd: %w", err)
 	}
 	for name, all := range named {
-		place := &public
-		if name == adminSocket {
-			place = &admin
-		}
-		for _, ln := range all {
-			if *place != nil {
-				return nil, nil, fmt.Errorf("systemd passes sockets at %v and %v: want one for --listen, and one with "+
-					"FileDescriptorName=%s for --admin", (*place).Addr(), ln.Addr(), adminSocket)
-			}
-			*place = ln
+		switch {
+		case name != adminSocket:
+			public = append(public, all...)
+		case len(all) > 1:
+			return nil, nil, fmt.Errorf("systemd passes sockets at %v and %v with FileDescriptorName=%s: want one",
+				all[0].Addr(), all[1].Addr(), adminSocket)
+		default:
+			admin = all[0]
 		}
 	}
 	return public, admin, nil
