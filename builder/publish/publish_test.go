@@ -110,7 +110,7 @@ func TestLogOrder(t *testing.T) {
 	}
 	slices.Sort(calls[3:5]) // in any order
 	want := "get log/checkpoint, get log/tile/0/000.p/, get log/tile/entries/000.p/, put log/tile/0/000.p/," +
-		" put log/tile/entries/000.p/, put log/probe, delete log/probe, swap current, sync, get log/checkpoint," +
+		" put log/tile/entries/000.p/, swap log/probe, delete log/probe, swap current, sync, get log/checkpoint," +
 		" swap log/checkpoint"
 	if got := strings.Join(calls[:len(calls)-1], ", "); got != want {
 		t.Errorf("calls: %s\nwant: %s", got, want)

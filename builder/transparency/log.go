@@ -261,7 +261,8 @@ func (n *Next) Prepare(ctx context.Context, s artifacts.Store) error {
 			return err
 		}
 	}
-	if err := s.Put(ctx, probe, nil); err != nil {
+	// As checkpoints are: swapped. Another builder may be trying, too.
+	if _, err := s.Swap(ctx, probe, "", []byte("probe\n")); err != nil && !errors.Is(err, artifacts.ErrConflict) {
 		return err
 	}
 	return s.Delete(ctx, probe)
