@@ -13,13 +13,13 @@ import (
 // maxFooter bounds the footer of a Parquet file. One of 150 row groups and three columns has some 60 KB.
 const maxFooter = 1 << 20
 
-// bounded passes a Parquet file on and takes the wrong bounds of its decimals out of the footer.
+// bounded passes a Parquet file on and takes the page index out of the footer.
 //
 // parquet-go compares a decimal of fixed length as unsigned bytes (its issue 592), so that the minimum
 // of -10, 0 and 10 is 0 and the maximum -10. DuckDB then skips row groups that match, and ClickHouse
 // refuses the file. So the writer leaves the bounds out (SkipPageBounds), and bounded takes away the
-// column index, which ClickHouse refuses without bounds. Bounds are optional in Parquet: a reader
-// without them reads the column.
+// page index, which ClickHouse refuses without bounds, and of which parquet-go's own reader wants all
+// columns or none. Bounds and page index are optional in Parquet: a reader without them reads the column.
 type bounded struct {
 	out  io.Writer
 	tail []byte // what may be the footer
@@ -51,9 +51,7 @@ func (b *bounded) close() error {
 	for i := range meta.RowGroups {
 		for j := range meta.RowGroups[i].Columns {
 			c := &meta.RowGroups[i].Columns[j]
-			if c.MetaData.Type == format.FixedLenByteArray {
-				c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0
-			}
+			c.ColumnIndexOffset, c.ColumnIndexLength, c.OffsetIndexOffset, c.OffsetIndexLength = 0, 0, 0, 0
 		}
 	}
 	footer, err := thrift.Marshal(protocol, &meta)
