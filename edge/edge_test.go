@@ -152,12 +152,14 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 	}
 	var st struct {
 		Status, State string
-		Signatures    *bool `json:"signatures_checked"`
-		Sequence      uint64
-		SnapshotTime  time.Time `json:"snapshot_time"`
+		More          struct {
+			Signatures *bool `json:"signatures_checked"`
+		}
+		Sequence     uint64
+		SnapshotTime time.Time `json:"snapshot_time"`
 	}
 	if _, body, _ := Get(t, e.AdminAddr(), "/status"); json.Unmarshal([]byte(body), &st) != nil ||
-		st.Signatures == nil || *st.Signatures || st.State != "VALID" || st.Sequence != 1 ||
+		st.More.Signatures == nil || *st.More.Signatures || st.State != "VALID" || st.Sequence != 1 ||
 		!st.SnapshotTime.Equal(teststore.Start) || st.Status != "degraded" {
 		t.Errorf("/status: %s", body) // degraded, because the snapshot is months old
 	}
