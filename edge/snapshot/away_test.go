@@ -174,6 +174,7 @@ func TestAtRest(t *testing.T) {
 			c.Poll = 0
 		})
 		r.until(t, "the first snapshot", r.at(teststore.Start))
+		synctest.Wait() // for the objects that are fetched behind it
 		asked := map[artifacts.Key]int{}
 		var mu sync.Mutex
 		counting.SetHook(func(op faultstore.Op) faultstore.Decision {
