@@ -100,7 +100,9 @@ func checkRanges(t *testing.T, e *Edge, url, body string) {
 		{"bytes=0-0", 0, 1}, {"bytes=1-" + fmt.Sprint(n-2), 1, n - 1}, {"bytes=-8", n - 8, n},
 		{fmt.Sprintf("bytes=%d-", n/2), n / 2, n}, {fmt.Sprintf("bytes=7-%d", 10*n), 7, n},
 		{fmt.Sprintf("bytes=-%d", 2*n), 0, n}, {"bytes=0-1,4-5", -1, -1}, {"bytes=5-4", -1, -1}, {"items=0-4", -1, -1},
-		{"bytes=-", -1, -1}, {"bytes=a-b", -1, -1},
+		{"bytes=-", -1, -1}, {"bytes=a-b", -1, -1}, {"bytes =0-3", -1, -1}, {"bytes=0-3,,5-6", -1, -1},
+		// RFC 9110, 14.1 and 5.6.1.2; schemathesis 3674, aria2 1344.
+		{"Bytes=0-3", 0, 4}, {"bytes=0-3,", 0, 4}, {"BYTES=-4", n - 4, n}, {"bytes= ,, 5-6 ,", 5, 7},
 	} {
 		status, got, h := Get(t, e.Addr(), url, "Range", c.header)
 		want, wantStatus, span := body, http.StatusOK, ""

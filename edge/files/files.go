@@ -254,10 +254,11 @@ func (l Listing) Compose(f *rows.Finder, _ *snapshot.State, s *snapshot.Snapshot
 
 // Range returns the part that a Range header asks for, [from, to). A header that asks for more
 // than one, or is not valid, is ignored: ok is false then, and whole is meant. from is to where there
-// is no such part.
+// is no such part. The unit is in any case, and the list may have empty elements (RFC 9110, 14.1 and
+// 5.6.1.2).
 func (f *File) Range(header []byte) (from, to int64, ok bool) {
 	unit, spec, _ := bytes.Cut(header, []byte{'='})
-	first, last, cut := bytes.Cut(bytes.Trim(spec, " \t"), []byte{'-'})
+	first, last, cut := bytes.Cut(bytes.Trim(spec, " 	,"), []byte{'-'})
 	a, aok := query.ParseCount(first)
 	b, bok := query.ParseCount(last)
 	switch {

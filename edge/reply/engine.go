@@ -10,8 +10,7 @@
 //  3. Otherwise package rows finds the rows, and the envelope is written around them. An answer
 //     that is asked for a second time is admitted to the cache, an encoded one at once, as long
 //     as that evicts no other.
-//  4. Conditions are checked against the tag of the plain body, a coding is chosen, and the
-//     header lines are set.
+//  4. A coding is chosen, conditions are checked, and the header lines are set.
 package reply
 
 import (
@@ -121,10 +120,20 @@ func New(cfg Config) *Engine {
 
 // Answer answers a request whose key, rate and parameters are in order. It sets r.Reply, with the
 // headers of INTERFACE.md, "Headers" that depend on the answer; CORS and the rate limit are the
-// server's. Otherwise it returns ErrNoSnapshot, ErrUnavailable, rows.ErrNoView, rows.ErrLimited or
-// one of the errors of package snapshot for pins, and r.Reply has no meaning. It keeps neither r nor
-// anything in it, and allocates nothing if the answer is cached or its shards are in memory.
+// server's. Otherwise it returns ErrNoSnapshot, ErrUnavailable, ErrPrecondition, rows.ErrNoView,
+// rows.ErrLimited or one of the errors of package snapshot for pins, and r.Reply has no meaning. It
+// keeps neither r nor anything in it, and allocates nothing if the answer is cached or its shards are
+// in memory.
 func (e *Engine) Answer(r *Request) error {
+	err := e.answer(r)
+	if err == nil && r.Reply.Status == http.StatusPreconditionFailed {
+		return ErrPrecondition
+	}
+	return err
+}
+
+// answer is Answer, but that it reports ErrPrecondition as a status.
+func (e *Engine) answer(r *Request) error {
 	state := e.cfg.Refresher.State()
 	var s *snapshot.Snapshot
 	if state != nil {
@@ -230,19 +239,27 @@ func (e *Engine) free(w *work) {
 	e.works.Put(w)
 }
 
-// writeEntry sends a finished answer, or 304 if the client has it, and reports whether entry has
-// the coding that this takes.
+// writeEntry sends a finished answer, or the status of its preconditions, and reports whether entry
+// has the coding that this takes.
 func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	c := chooseCoding(r, entry.Length)
-	if response := entry.Response(int(c)); response == nil {
-		// A 304 needs no body.
-		if w.etag = appendETag(w.etag[:0], entry.Digest, c); !NotModified(r, w.etag, w.modified) {
-			return false
-		}
-		w.writeHead(r, http.StatusNotModified, c, entry.NotFound)
-	} else if NotModified(r, response.ETag, response.LastModified) {
-		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, response.NotModified
+	response, modified := entry.Response(int(c)), w.modified
+	if response == nil {
+		w.etag = appendETag(w.etag[:0], entry.Digest, c)
 	} else {
+		w.etag, modified = append(w.etag[:0], response.ETag...), response.LastModified
+	}
+	switch status := r.Precondition(w.etag, modified, r.final()); {
+	case status == http.StatusPreconditionFailed:
+		r.Reply.Status = status
+		return true
+	case response == nil && status == http.StatusOK:
+		return false
+	case response == nil: // a 304 needs no body
+		w.writeHead(r, status, c, entry.NotFound)
+	case status == http.StatusNotModified:
+		r.Reply.Status, r.Reply.Fixed = status, response.NotModified
+	default:
 		r.Reply.Fixed, r.Reply.Body = response.OK, response.Body
 	}
 	e.addTimes(r, w.snapshot, true)
@@ -252,14 +269,14 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	return true
 }
 
-// writeFresh sends the answer that was just composed, or 304. It returns the coding that it has
-// made of the body, in w.coded.
+// writeFresh sends the answer that was just composed, or the status of its preconditions. It returns
+// the coding that it has made of the body, in w.coded.
 func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err error) {
 	c := chooseCoding(r, len(w.Body))
 	w.etag = appendETag(w.etag[:0], tag, c)
-	if NotModified(r, w.etag, w.modified) {
+	if status := r.Precondition(w.etag, w.modified, r.final()); status != http.StatusOK {
 		r.charge(len(w.Body))
-		w.writeHead(r, http.StatusNotModified, c, w.notFound)
+		w.writeHead(r, status, c, w.notFound)
 	} else if w.writeHead(r, http.StatusOK, c, w.notFound); c == identity {
 		r.charge(len(w.Body))
 		r.Reply.Body = w.Body

@@ -140,6 +140,17 @@ func TestNotModified(t *testing.T) {
 	}
 }
 
+// TestDates: a year of two digits is the latest that is at most 50 years ahead (RFC 9110, 5.6.7, whose
+// example is the first).
+func TestDates(t *testing.T) {
+	for text, year := range map[string]int{"Sunday, 06-Nov-94 08:49:37 GMT": 1994, "Sun Nov  6 08:49:37 1994": 1994,
+		"Thursday, 06-Nov-70 08:49:37 GMT": 2070, "Monday, 06-Nov-78 08:49:37 GMT": 1978} {
+		if got, ok := parseDate([]byte(text), teststore.Start); !ok || got.Year() != year {
+			t.Errorf("%s: %v, want %d", text, got, year)
+		}
+	}
+}
+
 // TestCacheLines: what a shared cache is told, by INTERFACE.md, "Headers": it may keep
 // what is found by path and query alone, and for ever what is pinned there.
 func TestCacheLines(t *testing.T) {

@@ -32,18 +32,18 @@ func appendETag(dst []byte, d digest, c coding) []byte {
 	return append(dst, '"')
 }
 
-// Matches reports whether the list of If-None-Match names the body with the given tag, by weak
-// comparison and ignoring the codings (INTERFACE.md, "Conditional requests"). tag is quoted:
-// hexadecimal digits, and the coding behind a hyphen unless it is plain. The malformed rest of a list
-// matches nothing.
-func Matches(list, tag []byte) bool {
+// matches reports whether the list of If-Match (strong) or If-None-Match names the body with the given
+// tag: by strong comparison, or by weak comparison and ignoring the codings (INTERFACE.md,
+// "Conditional requests"). tag is quoted: hexadecimal digits, and the coding behind a hyphen unless it
+// is plain. The malformed rest of a list matches nothing.
+func matches(list, tag []byte, strong bool) bool {
 	digits, _, _ := bytes.Cut(tag[1:len(tag)-1], []byte{'-'})
 	if star := trimSpace(list); len(star) == 1 && star[0] == '*' {
 		return true
 	}
 	for {
-		list = bytes.TrimLeft(list, " \t,")
-		list = bytes.TrimPrefix(list, weakPrefix)
+		var weak bool
+		list, weak = bytes.CutPrefix(bytes.TrimLeft(list, " \t,"), weakPrefix)
 		if len(list) == 0 || list[0] != '"' {
 			return false
 		}
@@ -51,7 +51,7 @@ func Matches(list, tag []byte) bool {
 		if end < 0 {
 			return false
 		}
-		if sameBody(list[1:1+end], digits) {
+		if strong && !weak && bytes.Equal(list[:end+2], tag) || !strong && sameBody(list[1:1+end], digits) {
 			return true
 		}
 		list = trimSpace(list[end+2:])

@@ -1,7 +1,6 @@
 package reply
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"time"
@@ -168,13 +167,4 @@ func addIgnored(r *Request) {
 	if names := r.Query.AppendIgnored(b[:0]); len(names) > 0 {
 		r.Reply.Add(hdrIgnored, names)
 	}
-}
-
-// NotModified reports whether a client that sends these conditions has the answer (INTERFACE.md,
-// "Conditional requests"). lastModified is in the form of the header.
-func NotModified(r *Request, etag, lastModified []byte) bool {
-	if r.IfNoneMatch != nil {
-		return Matches(r.IfNoneMatch, etag)
-	}
-	return r.IfModifiedSince != nil && bytes.Equal(r.IfModifiedSince, lastModified)
 }

@@ -19,6 +19,8 @@ var (
 	// ErrUnavailable: something that the answer needs is neither on this machine nor available
 	// from the store. The cause is logged.
 	ErrUnavailable = errors.New("what the answer needs is unavailable")
+	// ErrPrecondition: If-Match or If-Unmodified-Since does not hold.
+	ErrPrecondition = errors.New("a precondition does not hold")
 )
 
 // Request is what an answer depends on. Everything in it is valid until Answer
@@ -42,7 +44,7 @@ type Request struct {
 	Pin               time.Time
 	Pinned, PinInPath bool
 	// The values of headers; nil: not sent. Several of one name are joined with commas.
-	AcceptEncoding, IfNoneMatch, IfModifiedSince []byte
+	AcceptEncoding, IfMatch, IfNoneMatch, IfModifiedSince, IfUnmodifiedSince, IfRange []byte
 
 	// Snapshot is set by Answer: the time of the snapshot that answered.
 	Snapshot time.Time

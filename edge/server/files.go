@@ -113,12 +113,16 @@ func (s *Server) findFile(r *Request, name []byte) error {
 	p.Add("Last-Modified", modified)
 	p.Add("Accept-Ranges", []byte("bytes"))
 	s.addFileCaching(r)
-	if reply.NotModified(&r.Request, f.Tag, modified) {
-		p.Status = http.StatusNotModified
+	switch status := r.Precondition(f.Tag, modified, true); status {
+	case http.StatusPreconditionFailed:
+		p.Clear()
+		return reply.ErrPrecondition
+	case http.StatusNotModified:
+		p.Status = status
 		return nil
 	}
 	out := &sending{File: f, to: f.Bytes, key: r.Bill.Key}
-	if r.ranges != nil && !r.http().Header.IsHead() && (r.ifRange == nil || bytes.Equal(r.ifRange, f.Tag)) {
+	if r.ranges != nil && !r.http().Header.IsHead() && r.SameRange(f.Tag, modified) {
 		from, to, ok := f.Range(r.ranges)
 		if ok && from == to {
 			p.Clear()

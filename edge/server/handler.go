@@ -63,7 +63,7 @@ func (s *Server) answer(r *Request) {
 		switch {
 		case s.overOpen(r):
 		case file != nil:
-			file.answer(r)
+			s.answerStatic(r, file)
 		default:
 			s.problem(r, pathNotFound)
 		}

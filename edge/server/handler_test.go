@@ -566,7 +566,8 @@ func TestEngine(t *testing.T) {
 			}
 			if string(r.AcceptEncoding) != "gzip, br;q=0" || string(r.IfNoneMatch) != `"a", "b", *` ||
 				string(r.IfModifiedSince) != "Sat, 21 Nov 2026 12:00:00 GMT" ||
-				!r.Origin || r.Now.IsZero() || string(r.ID) != "me" || r.Query.Page != 2 ||
+				string(r.IfMatch) != `"c", W/"d"` || string(r.IfUnmodifiedSince) != "x" ||
+				r.Now.IsZero() || string(r.ID) != "me" || r.Query.Page != 2 ||
 				r.Query.Endpoint != query.Assets {
 				t.Errorf("asked %+v", r)
 			}
@@ -575,7 +576,8 @@ func TestEngine(t *testing.T) {
 	})
 	expect(t, 200, "", ask(t, addr, "GET", assets+"?page=2", "Accept-Encoding: gzip", "accept-encoding: br;q=0",
 		`If-None-Match: "a"`, `If-None-Match: "b"`, `If-None-Match: *`,
-		"If-Modified-Since: Sat, 21 Nov 2026 12:00:00 GMT", "Origin: x", "X-Request-Id: me"))
+		"If-Modified-Since: Sat, 21 Nov 2026 12:00:00 GMT", `If-Match: "c"`, `if-match: W/"d"`,
+		"If-Unmodified-Since: x", "X-Request-Id: me"))
 	expect(t, 200, "", ask(t, addr, "GET", "/openapi/v1/trending", "If-None-Match:",
 		"If-Modified-Since: Sat, 21 Nov 2026 12:00:00 GMT"))
 	for target, status := range map[string]int{"/openapi/v1/quotes": 503, "/openapi/v1/chains": 500} {

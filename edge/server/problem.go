@@ -96,6 +96,8 @@ func problemOf(err error) *problem {
 		return pinAhead
 	case errors.Is(err, snapshot.ErrLater):
 		return snapshotLater
+	case errors.Is(err, reply.ErrPrecondition):
+		return preconditionFailed
 	case errors.Is(err, files.ErrNone):
 		return pathNotFound
 	case errors.Is(err, rows.ErrNoView):
@@ -124,6 +126,8 @@ var (
 		"there is nothing at this path")
 	methodNotAllowed = newProblem(http.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED",
 		"the methods are GET, HEAD and OPTIONS")
+	preconditionFailed = newProblem(http.StatusPreconditionFailed, 41200, "PRECONDITION_FAILED",
+		"If-Match or If-Unmodified-Since does not hold: there is another answer now; ask again without it")
 	noRange = newProblem(http.StatusRequestedRangeNotSatisfiable, 41600, "RANGE_NOT_SATISFIABLE",
 		"Range: the file ends before it; Content-Range has its length")
 	requestTimeout = newProblem(http.StatusRequestTimeout, 40800, "REQUEST_TIMEOUT",

@@ -40,7 +40,7 @@ type Request struct {
 	lastID  []byte      // Last-Event-ID
 	events  bool        // the answer is a stream of /events
 	ranges  []byte      // Range
-	ifRange []byte      // If-Range; nil: not sent
+	asksFor []byte      // Access-Control-Request-Headers
 	file    *sending    // the body; nil: it is Reply.Body
 	sent    int         // of a file, in bytes
 	fault   error       // why a file could not be read; nil: it could
@@ -60,7 +60,7 @@ type memory struct {
 	http   fasthttp.Request
 	head   []byte
 	lines  []byte       // of Reply
-	joined [3][]byte    // header values that were joined, by list
+	joined [6][]byte    // header values that were joined, by list
 	coins  *gecko.Query // nil before the first
 }
 
@@ -135,6 +135,14 @@ func (s *Server) detach(r *Request) {
 
 func (r *Request) http() *fasthttp.Request { return &r.mem.http }
 
+// orNoTags makes an empty list differ from no header.
+func orNoTags(value []byte) []byte {
+	if value == nil {
+		return noTags
+	}
+	return value
+}
+
 var noTags = []byte{}
 
 // readHeaders takes from the header lines what the answer depends on. It
@@ -168,14 +176,15 @@ func (r *Request) readHeaders() {
 			}
 		case 'I', 'i':
 			if value, ok = valueOf(line, "if-none-match"); ok {
-				if value == nil {
-					value = noTags // differs from no header
-				}
-				r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, value)
+				r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, orNoTags(value))
 			} else if value, ok = valueOf(line, "if-modified-since"); ok {
 				r.IfModifiedSince = join(&r.mem.joined[2], r.IfModifiedSince, value)
+			} else if value, ok = valueOf(line, "if-match"); ok {
+				r.IfMatch = join(&r.mem.joined[3], r.IfMatch, orNoTags(value))
+			} else if value, ok = valueOf(line, "if-unmodified-since"); ok {
+				r.IfUnmodifiedSince = join(&r.mem.joined[4], r.IfUnmodifiedSince, value)
 			} else if value, ok = valueOf(line, "if-range"); ok {
-				r.ifRange = value
+				r.IfRange = value
 			}
 		case 'L', 'l':
 			if value, ok = valueOf(line, "last-event-id"); ok {

@@ -67,17 +67,20 @@ func newStaticFile(f StaticFile) *staticFile {
 	return file
 }
 
-// answer sends the file, or 304 if the client has it.
-func (f *staticFile) answer(r *Request) {
+// answerStatic sends a file, or the status of its preconditions. A file has no time of modification.
+func (s *Server) answerStatic(r *Request, f *staticFile) {
 	v := &f.codings[0]
 	for i := 1; v.coding != nil && !accepts(r.AcceptEncoding, v.coding); i++ {
 		v = &f.codings[i]
 	}
-	if reply.Matches(r.IfNoneMatch, v.etag) {
-		r.Reply.Status, r.Reply.Fixed = http.StatusNotModified, v.have
-		return
+	switch status := r.Precondition(v.etag, nil, true); status {
+	case http.StatusPreconditionFailed:
+		s.problem(r, preconditionFailed)
+	case http.StatusNotModified:
+		r.Reply.Status, r.Reply.Fixed = status, v.have
+	default:
+		r.Reply.Fixed, r.Reply.Body = v.whole, v.body
 	}
-	r.Reply.Fixed, r.Reply.Body = v.whole, v.body
 }
 
 // accepts reports whether Accept-Encoding names the coding with a weight above 0. "*" stands for

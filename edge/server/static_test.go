@@ -65,6 +65,39 @@ func TestStaticCodings(t *testing.T) {
 	}
 }
 
+// TestStaticPreconditions: 412 before 304, by strong comparison with the coding that is sent (RFC 9110,
+// 13.1.1 and 13.2.2). There is no time that If-Unmodified-Since could be held against.
+func TestStaticPreconditions(t *testing.T) {
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Static = map[string]StaticFile{
+			"/a": {Body: []byte("plain"), Gzip: []byte("in gzip"), ContentType: "text/css"}}
+	})
+	tag := ask(t, addr, "GET", "/a").Header.Get("ETag")
+	coded := tag[:len(tag)-1] + `-gzip"`
+	for _, c := range []struct {
+		match, accept string
+		status        int
+	}{
+		{tag, "", 200}, {`"x", ` + tag, "", 200}, {"*", "", 200}, {coded, "gzip", 200},
+		{`"x"`, "", 412}, {"W/" + tag, "", 412}, {coded, "", 412}, {tag, "gzip", 412}, {"", "", 412},
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			headers := []string{"If-Match: " + c.match, "Accept-Encoding: " + c.accept,
+				"If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT"}
+			if a := ask(t, addr, method, "/a", headers...); a.StatusCode != c.status {
+				t.Errorf("%s, %+v: %d", method, c, a.StatusCode)
+			}
+			want := c.status
+			if want == 200 {
+				want = 304
+			}
+			if a := ask(t, addr, method, "/a", append(headers, "If-None-Match: *")...); a.StatusCode != want {
+				t.Errorf("%s, %+v, If-None-Match: %d", method, c, a.StatusCode)
+			}
+		}
+	}
+}
+
 // TestSlowStatic: a static file may take longer than the time for an answer, as long as the
 // peer takes some of it; it may not take none.
 func TestSlowStatic(t *testing.T) {

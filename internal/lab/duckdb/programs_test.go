@@ -46,7 +46,8 @@ func (r *reader) checkPrograms() {
 	r.execute(dir, nil,
 		append([]string{"npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"}, packages...)...)
 	page := strings.NewReplacer("'quotes.parquet'", "'files/quotes.parquet'",
-		`"quotes.parquet"`, `"files/quotes.parquet"`, "https://host", r.url, "KEY", r.key,
+		`"quotes.parquet"`, `"files/quotes.parquet"`,
+		"https://host/at/20261122T000000Z/openapi/v1/files/quotes.parquet", r.files["quotes.parquet"].url, "KEY", r.key,
 		"https://s3.host/bucket", server.Endpoint+"/"+testserver.Bucket,
 		"ACCESS", server.AccessKey, "SECRET", server.SecretKey)
 	blocks := r.blocks()

@@ -353,7 +353,7 @@ func (p *pair) ask(q model.Question, headers ...[2]string) *response {
 func (p *pair) check(q model.Question) (model.Answer, *response) {
 	p.t.Helper()
 	want := p.world.Answer(q)
-	got := p.compare(q, want, "", false)
+	got := p.compare(q, want, "", 0)
 	if p.asked++; p.asked%5 == 0 {
 		p.below(q, want, got)
 	}
@@ -389,23 +389,28 @@ func (p *pair) recheck(q model.Question, want model.Answer, accept []string, c g
 	for _, line := range accept {
 		headers = append(headers, [2]string{"Accept-Encoding", line})
 	}
-	for _, line := range c.IfNoneMatch {
-		headers = append(headers, [2]string{"If-None-Match", line})
+	for name, lines := range map[string][]string{"If-Match": c.IfMatch, "If-None-Match": c.IfNoneMatch,
+		"If-Modified-Since": {c.IfModifiedSince}, "If-Unmodified-Since": {c.IfUnmodifiedSince}} {
+		for _, line := range lines {
+			if line != "" {
+				headers = append(headers, [2]string{name, line})
+			}
+		}
 	}
-	if c.IfModifiedSince != "" {
-		headers = append(headers, [2]string{"If-Modified-Since", c.IfModifiedSince})
-	}
-	p.compare(q, want, model.Coding(accept, len(want.Body)), c.NotModified, headers...)
+	p.compare(q, want, model.Coding(accept, len(want.Body)), c.Status, headers...)
 }
 
 // compare asks a question and compares the answer with the one that is wanted,
-// in a coding or as a 304.
+// in a coding, or as what preconditions make of it: 304 or 412; 0: there are none.
 func (p *pair) compare(
-	q model.Question, want model.Answer, coding string, notModified bool, headers ...[2]string,
+	q model.Question, want model.Answer, coding string, status int, headers ...[2]string,
 ) *response {
 	p.t.Helper()
 	got := p.ask(q, headers...)
-	diff := p.headersDiffer(q, want, got, coding, notModified)
+	if status == 412 {
+		want, status = model.Answer{Status: 412, Code: 41200, MessageKey: "PRECONDITION_FAILED"}, 0
+	}
+	diff := p.headersDiffer(q, want, got, coding, status == 304)
 	if diff == "" {
 		diff = p.bodyDiffers(q, want, got, coding)
 	}

@@ -45,8 +45,9 @@ func (p *pair) askAll(t *rapid.T, count int) {
 		want, got := p.check(q)
 		if want.Status == 200 && rapid.IntRange(0, 99).Draw(t, "again") > 70 {
 			p.recheck(q, want, gen.AcceptEncodings().Draw(t, "Accept-Encoding"), gen.Conditions{})
-			p.recheck(q, want, gen.AcceptEncodings().Draw(t, "Accept-Encoding"),
-				gen.ConditionsOn(got.header.Get("ETag"), got.header.Get("Last-Modified")).Draw(t, "conditions"))
+			accept := gen.AcceptEncodings().Draw(t, "Accept-Encoding")
+			p.recheck(q, want, accept, gen.ConditionsOn(got.header.Get("ETag"), got.header.Get("Last-Modified"),
+				model.Coding(accept, len(want.Body))).Draw(t, "conditions"))
 		}
 	}
 }

@@ -34,14 +34,14 @@ func AcceptEncodings() *rapid.Generator[[]string] {
 // Conditions are the conditional headers of a request, for a client that holds an answer with a tag
 // and a time.
 type Conditions struct {
-	IfNoneMatch     []string
-	IfModifiedSince string
-	NotModified     bool // what follows from them, for whoever has that answer
+	IfMatch, IfNoneMatch               []string
+	IfUnmodifiedSince, IfModifiedSince string
+	Status                             int // what follows from them where a 200 would: 0, 304 or 412
 }
 
 // ConditionsOn generates conditions for an answer with an entity tag, without a coding's suffix,
-// and a time of modification.
-func ConditionsOn(tag, modified string) *rapid.Generator[Conditions] {
+// and a time of modification, for a request that is answered in a coding; "": in none.
+func ConditionsOn(tag, modified, coding string) *rapid.Generator[Conditions] {
 	return rapid.Custom(func(t *rapid.T) Conditions {
 		d := draw{t}
 		var c Conditions
@@ -53,15 +53,15 @@ func ConditionsOn(tag, modified string) *rapid.Generator[Conditions] {
 				`"a,b"`, `"` + opaque + `-lzma"`})
 			switch d.upTo(5) {
 			case 0:
-				c.IfNoneMatch, c.NotModified = []string{held}, true
+				c.IfNoneMatch, c.Status = []string{held}, 304
 			case 1:
 				c.IfNoneMatch = []string{other}
 			case 2:
-				c.IfNoneMatch, c.NotModified = []string{"*"}, true
+				c.IfNoneMatch, c.Status = []string{"*"}, 304
 			case 3:
-				c.IfNoneMatch, c.NotModified = []string{`"x", ` + held + `,"y"`}, true
+				c.IfNoneMatch, c.Status = []string{`"x", ` + held + `,"y"`}, 304
 			case 4:
-				c.IfNoneMatch, c.NotModified = []string{`"x",W/"y" ,` + held}, true
+				c.IfNoneMatch, c.Status = []string{`"x",W/"y" ,` + held}, 304
 			case 5:
 				c.IfNoneMatch = []string{`"x" , W/"y"`}
 			}
@@ -72,8 +72,26 @@ func ConditionsOn(tag, modified string) *rapid.Generator[Conditions] {
 				c.IfModifiedSince = pick(
 					d, []string{"Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 2100 00:00:00 GMT", "yesterday", "0"})
 			}
-			if len(c.IfNoneMatch) == 0 { // the other takes precedence
-				c.NotModified = c.IfModifiedSince == modified
+			if len(c.IfNoneMatch) == 0 && c.IfModifiedSince == modified { // the other takes precedence
+				c.Status = 304
+			}
+		}
+		// RFC 9110, 13.2.2: these come first, by strong comparison.
+		strong, other := tag, `"`+opaque+`-gzip"`
+		if coding != "" {
+			strong, other = `"`+opaque+"-"+coding+`"`, tag
+		}
+		if d.chance(20) {
+			c.IfMatch = []string{pick(d, []string{strong, "*", `W/"y", "x,", ` + strong})}
+		} else if d.chance(10) {
+			c.IfMatch, c.Status = []string{pick(d, []string{"W/" + strong, `"x"`, opaque, other})}, 412
+		}
+		if d.chance(20) {
+			c.IfUnmodifiedSince = pick(d, []string{modified, "Fri, 31 Dec 2100 00:00:00 GMT", "yesterday"})
+		} else if d.chance(10) {
+			c.IfUnmodifiedSince = pick(d, []string{"Thu, 01 Jan 1970 00:00:00 GMT", "Thu Jan  1 00:00:00 1970"})
+			if len(c.IfMatch) == 0 && modified != "" {
+				c.Status = 412
 			}
 		}
 		return c
