@@ -56,7 +56,7 @@ const (
 const (
 	// maxHead bounds the head of a request, an empty line before it included
 	// (INTERFACE.md, "Framing").
-	maxHead = 16 << 10
+	maxHead = 32 << 10
 	// chargeShort is what a head takes of which at most shortHead bytes have arrived.
 	shortHead   = 1 << 10
 	chargeShort = shortHead + 512

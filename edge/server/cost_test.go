@@ -34,13 +34,13 @@ func cut(raw string, n int) (pieces []string) {
 // inputs of one connection without a key that cost most.
 func costly() (list []input) {
 	const (
-		plain = 9 << 10   // conn, the account of its address, and what a reset pool makes anew
-		large = 160 << 10 // with a head of 16 KiB that is parsed, or quoted in an error
+		plain = 10 << 10  // conn, the account of its address, and what a reset pool makes anew
+		large = 320 << 10 // with a head of 32 KiB that is parsed, or quoted in an error
 	)
 	rng := rand.New(rand.NewPCG(1, 2))
 	next := request("GET", assets)
-	for _, n := range []int{1, 2, 3, 50, 100, 511, 512, 513, 2047, 2048, 2049, 4096, 8191, 8192, 16_000, 16_382, 16_383,
-		16_384, 16_385, 16_386, 20_000} {
+	for _, n := range []int{1, 2, 3, 50, 100, 511, 512, 513, 2047, 2048, 2049, 4096, 8191, 8192, 32_000, 32_766, 32_767,
+		32_768, 32_769, 32_770, 40_000} {
 		head := sizedHead(n)
 		at := 1 + rng.IntN(len(head))
 		list = append(list,
@@ -54,17 +54,17 @@ func costly() (list []input) {
 	chunks := request("GET", assets, "Transfer-Encoding: chunked")
 	body := request("POST", assets, "Content-Length: 4096") + strings.Repeat("a", 4096)
 	return append(list,
-		input{"empty lines", []string{strings.Repeat("\r\n", 8000)}, plain, 2},
+		input{"empty lines", []string{strings.Repeat("\r\n", 16_000)}, plain, 2},
 		input{"thousands of lines", []string{request("GET", assets, strings.Repeat("If-None-Match:\r\n", 1000))}, plain,
 			2},
 		input{"a hundred lines of a list, 160 bytes each",
 			[]string{request("GET", assets, strings.Repeat("If-None-Match: "+strings.Repeat("a", 140)+"\r\n",
 				97)+"A: b")}, large, 2},
-		input{"a target of 16 KB", []string{strings.Replace(next, assets, "/"+strings.Repeat("a", 16_000), 1)}, large,
+		input{"a target of 32 KB", []string{strings.Replace(next, assets, "/"+strings.Repeat("a", 32_000), 1)}, large,
 			2},
-		input{"a method of 16 KB", []string{strings.Replace(next, "GET", strings.Repeat("\x01", 16_000), 1)}, 2 * large,
+		input{"a method of 32 KB", []string{strings.Replace(next, "GET", strings.Repeat("\x01", 32_000), 1)}, 2 * large,
 			2},
-		input{"cookies", []string{request("GET", assets, "Cookie: "+strings.Repeat("a=b;", 4000))}, 3 * large, 2},
+		input{"cookies", []string{request("GET", assets, "Cookie: "+strings.Repeat("a=b;", 8000))}, 3 * large, 2},
 		input{"a pipeline of 1,000", []string{strings.Repeat(next, 1000)}, plain, 1000 * len(next) / maxHead * 2},
 		input{"a pipeline of 1,000, cut anywhere", cut(strings.Repeat(next, 1000), 97), plain, 1000},
 		input{"a pipeline of 100 with bodies, byte by byte", cut(strings.Repeat(body, 100), 1), 100 * plain, 200},

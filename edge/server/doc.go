@@ -5,7 +5,7 @@
 //
 // The listener (listener.go) admits or refuses a connection. It counts connections in all and by
 // client address; a trusted proxy states that address in a PROXY protocol header (proxied.go). An
-// idle connection holds no buffer. With the first byte of a request it takes one of 16 KiB, which
+// idle connection holds no buffer. With the first byte of a request it takes one of 32 KiB, which
 // has room for a whole head (conn.go lists the states of a connection and what each holds). Each
 // line of a head is scanned once, as it arrives (head.go). When the head is complete, the loop
 // (serve.go) has fasthttp parse it and reads past a body. What is not HTTP, too late or too large is
@@ -26,7 +26,7 @@
 // # What is bounded
 //
 // Connections, in all and by address; the time for a head, a body, an answer and idleness; the size
-// of a head (16 KiB and 100 lines), of a body, a trailer section and chunk extensions (4 KiB each);
+// of a head (32 KiB and 100 lines), of a body, a trailer section and chunk extensions (4 KiB each);
 // the memory for connections that wait for their peer, including the kernel's for unread answers, in
 // all and by address (account.go decides who gives way when it runs out); log lines a second.
 package server

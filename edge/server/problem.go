@@ -135,7 +135,7 @@ var (
 	payloadTooLarge = newProblem(http.StatusRequestEntityTooLarge, 41300, "PAYLOAD_TOO_LARGE",
 		"the body of the request is over 4 KiB")
 	headersTooLarge = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE",
-		"request line and headers are over 16 KiB, or more than 100 lines")
+		"request line and headers are over 32 KiB, or more than 100 lines")
 	tooManyRequests     = tooManyFor("too many requests; Retry-After says in how many seconds to try again")
 	tooManyStreamsOfKey = tooManyFor("the key has as many streams of events open as it may; " +
 		"close one, or try again after Retry-After")

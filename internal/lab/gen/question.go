@@ -15,8 +15,8 @@ import (
 var endpoints = []string{
 	"quotes", "markets", "assets", "categories", "exchanges", "chains", "history", "search", "trending", "global"}
 
-// maxQuery keeps requests within the 16 KiB that the service takes.
-const maxQuery = 15 << 10
+// maxQuery keeps requests within the 32 KiB that the service takes.
+const maxQuery = 31 << 10
 
 // Questions generates valid and invalid requests to a service in the state of the world. Pins name
 // retained snapshots, deleted ones and nonsense, but no snapshot that is still to come: an edge

@@ -162,22 +162,22 @@ var tables = []table{
 			{"control byte in a value", get("X-A: a\x01b"), nil}, {"DEL in a value", get("X-A: a\x7fb"), nil}},
 	},
 	{
-		area: "head", rule: "16,384 bytes from the first through the empty line, 100 header lines; 431 before any 400",
+		area: "head", rule: "32,768 bytes from the first through the empty line, 100 header lines; 431 before any 400",
 		taken: []entry{
-			{"16,384 bytes", sized(maxHead), nil},
-			{"16,384 bytes and an empty line among them", "\r\n" + sized(maxHead-2), nil},
-			{"16,384 bytes before a body", sized(maxHead, "Content-Length: 4096") + letters(maxBody), nil},
-			{"request line of 16,000 bytes", request("GET " + Path + "?" + letters(16000) + " HTTP/1.1"), nil},
+			{"32,768 bytes", sized(maxHead), nil},
+			{"32,768 bytes and an empty line among them", "\r\n" + sized(maxHead-2), nil},
+			{"32,768 bytes before a body", sized(maxHead, "Content-Length: 4096") + letters(maxBody), nil},
+			{"request line of 32,000 bytes", request("GET " + Path + "?" + letters(32000) + " HTTP/1.1"), nil},
 			{"100 lines", lined(maxLines), nil},
 			{"3,000 bytes", sized(3000), nil},
 		},
 		refused: []entry{
-			{"16,385 bytes", sized(maxHead + 1), s431},
-			{"16,385 bytes with the empty line before", "\r\n" + sized(maxHead-1), s431},
-			{"16,385 bytes, not HTTP", sized(maxHead+1, "X-A : b"), s431},
-			{"request line of 17,000 bytes", request("GET /" + letters(17000) + " HTTP/1.1"), s431},
-			{"no end", "GET " + Path + " HTTP/1.1\r\nX-Long: " + letters(17000), s431},
-			{"no line", letters(17000), s431},
+			{"32,769 bytes", sized(maxHead + 1), s431},
+			{"32,769 bytes with the empty line before", "\r\n" + sized(maxHead-1), s431},
+			{"32,769 bytes, not HTTP", sized(maxHead+1, "X-A : b"), s431},
+			{"request line of 33,000 bytes", request("GET /" + letters(33000) + " HTTP/1.1"), s431},
+			{"no end", "GET " + Path + " HTTP/1.1\r\nX-Long: " + letters(33000), s431},
+			{"no line", letters(33000), s431},
 			{"101 lines", lined(maxLines + 1), s431},
 			{"101 lines, not HTTP", lined(maxLines+1, "X-A : b"), s431},
 			{"101 lines, no Host",
@@ -453,7 +453,7 @@ var tables = []table{
 				"request line", "GET / HTTP/1.1\r\n", nil}, {"half a line", "GET / HTTP/1.1\r\nHost: x\r\nX-A: b", nil},
 			{"all but the end", "GET / HTTP/1.1\r\nHost: x\r\n", nil}, {"all but the last byte", strings.TrimSuffix(
 				get(), "\n"), nil}, {"10,000 bytes", "GET / HTTP/1.1\r\nHost: x\r\nX-A: " + letters(10000), nil},
-			{"16,383 bytes", sized(maxHead)[:maxHead-1], nil}, {"behind an empty line", "\r\nGET", nil},
+			{"32,767 bytes", sized(maxHead)[:maxHead-1], nil}, {"behind an empty line", "\r\nGET", nil},
 			{"behind another", get() + "GET /", []int{200, 408}},
 			{"behind a body", get("Content-Length: 5") + "helloGET", []int{200, 408}},
 		},
@@ -542,7 +542,7 @@ func pipelines() []Case {
 		cases = append(cases, c)
 	}
 	// Reads that end within a request that follows.
-	large("a head of 16,384 bytes in the middle", get(), "\r\n"+sized(maxHead-2), get())
+	large("a head of 32,768 bytes in the middle", get(), "\r\n"+sized(maxHead-2), get())
 	large("bodies of 4,096 bytes", get("Content-Length: 4096")+letters(maxBody),
 		chunks("1000\r\n"+letters(maxBody)+"\r\n0\r\n\r\n"), get(), get("Content-Length: 4096")+letters(maxBody))
 	large("heads of 6,000 bytes", sized(6000), sized(6000), sized(6000))

@@ -20,7 +20,7 @@ const Path = "/openapi/v1/assets"
 
 // Limits of INTERFACE.md, "Order of work" and "Framing".
 const (
-	maxHead  = 16 << 10
+	maxHead  = 32 << 10
 	maxLines = 100
 	maxBody  = 4 << 10
 )

@@ -99,7 +99,7 @@ class TooManyRequests(ApiError):
 
 
 class HeadersTooLarge(ApiError):
-    """A request over 16 KiB: ask for fewer values at once."""
+    """A request over 32 KiB: ask for fewer values at once."""
 
 
 class InternalError(ApiError):

@@ -89,7 +89,7 @@ export class SnapshotGone extends ApiError {}
 export class PayloadTooLarge extends ApiError {}
 /** Over the rate limit. */
 export class TooManyRequests extends ApiError {}
-/** A request over 16 KiB: ask for fewer values at once. */
+/** A request over 32 KiB: ask for fewer values at once. */
 export class HeadersTooLarge extends ApiError {}
 /** A fault of the service. */
 export class InternalError extends ApiError {}
