@@ -77,7 +77,9 @@ type Config struct {
 	// 10 seconds.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection may be idle between two requests;
-	// 0: 75 seconds.
+	// 0: 120 seconds. It must be longer than clients keep connections that they do not use, 90
+	// seconds in many libraries: a request that crosses the server's close is lost. So answers
+	// also tell how long it is, less keepAliveSlack.
 	IdleTimeout time.Duration
 
 	// Logger gets the log lines of requests; nil: there are none.
@@ -133,7 +135,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		or    time.Duration
 	}{
 		{"ReadTimeout", &cfg.ReadTimeout, 5 * time.Second}, {"WriteTimeout", &cfg.WriteTimeout, 10 * time.Second},
-		{"IdleTimeout", &cfg.IdleTimeout, 75 * time.Second},
+		{"IdleTimeout", &cfg.IdleTimeout, 120 * time.Second},
 	} {
 		if *d.value < 0 {
 			return cfg, fmt.Errorf("%s is %v; it takes a duration above 0, or 0 for %v", d.name, *d.value, d.or)

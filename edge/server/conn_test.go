@@ -441,6 +441,21 @@ func TestAnswerAfterSlowOne(t *testing.T) {
 	expect(t, 200, "", c.send(request("GET", assets)).receive("GET"))
 }
 
+// TestKeepAlive: connections outlast the 90 seconds of hyper's and net/http's pools, and answers say
+// for how long, less a few seconds (affinidi-tdk-rs 654, hyper 2136).
+func TestKeepAlive(t *testing.T) {
+	for idle, want := range map[time.Duration]string{0: "timeout=115", 30 * time.Second: "timeout=25",
+		7500 * time.Millisecond: "timeout=2", 5 * time.Second: ""} {
+		_, addr := start(t, func(cfg *Config) { cfg.IdleTimeout = idle })
+		if got := ask(t, addr, "GET", assets).Header.Get("Keep-Alive"); got != want {
+			t.Errorf("idle for %v: %q, want %q", idle, got, want)
+		}
+		if got := ask(t, addr, "GET", assets, "Connection: close").Header.Get("Keep-Alive"); got != "" {
+			t.Errorf("the last answer: %q", got)
+		}
+	}
+}
+
 // TestLaterRequests: the time for a request begins with its own first byte,
 // whatever time there was for the connection to be idle.
 func TestLaterRequests(t *testing.T) {

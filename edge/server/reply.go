@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -53,6 +54,18 @@ func bodiless(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusNotModified
 }
 
+// keepAliveSlack is how much earlier than the server a client should give up an idle connection.
+const keepAliveSlack = 5 * time.Second
+
+// newKeepAlive returns the header lines of an answer after which the connection stays.
+func newKeepAlive(idle time.Duration) []byte {
+	lines := []byte("Connection: keep-alive\r\n")
+	if seconds := int((idle - keepAliveSlack) / time.Second); seconds > 0 {
+		lines = fmt.Appendf(lines, "Keep-Alive: timeout=%d\r\n", seconds)
+	}
+	return lines
+}
+
 // appendHead appends the head of the answer.
 func (s *Server) appendHead(dst []byte, r *Request) []byte {
 	p := &r.Reply
@@ -72,8 +85,8 @@ func (s *Server) appendHead(dst []byte, r *Request) []byte {
 	switch {
 	case r.close:
 		dst = append(dst, "Connection: close\r\n"...)
-	case !r.http().Header.IsHTTP11():
-		dst = append(dst, "Connection: keep-alive\r\n"...)
+	case !r.events:
+		dst = append(dst, s.keepAlive...)
 	}
 	return append(dst, crlf...)
 }

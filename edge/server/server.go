@@ -31,6 +31,7 @@ type Server struct {
 	open         *limit.Addresses // of requests that need none
 	unauthorized *problem
 	allowOrigin  []byte // header line
+	keepAlive    []byte // header lines
 	trusted      []netip.Prefix
 	static       map[string]*staticFile
 	log          *requestLog
@@ -66,6 +67,7 @@ func New(cfg Config) (*Server, error) {
 		keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open),
 		unauthorized: newUnauthorized(cfg.KeyRequestURL),
 		allowOrigin:  reply.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)),
+		keepAlive:    newKeepAlive(cfg.IdleTimeout),
 		trusted:      cfg.TrustedProxies,
 		static:       map[string]*staticFile{}, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
 		payWait: longestPay,

@@ -91,7 +91,7 @@ type cli struct {
 
 	ReadTimeout  time.Duration `default:"5s" group:"Times:" help:"Time for a request to arrive."`
 	WriteTimeout time.Duration `default:"10s" group:"Times:" help:"Time for an answer to be taken."`
-	IdleTimeout  time.Duration `default:"75s" group:"Times:" help:"Time a connection may be idle."`
+	IdleTimeout  time.Duration `default:"120s" group:"Times:" help:"Time a connection may be idle; longer than the pools of clients."`
 	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, serve on for that long with /readyz at 503; an edge that no request reached for as long stops at once."`
 	DrainTimeout time.Duration `default:"15s" group:"Times:" help:"After that, be done within."`
 
