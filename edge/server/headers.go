@@ -21,8 +21,9 @@ const (
 var (
 	linesProblem = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("application/json")),
 		headerCacheControl, []byte("no-store"))
-	linesStream = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("text/event-stream")),
-		headerCacheControl, []byte("no-store"))
+	// nginx, and what is built on it, would keep events until its buffer is full.
+	linesStream = reply.AppendLine(reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("text/event-stream")),
+		headerCacheControl, []byte("no-store")), "X-Accel-Buffering", []byte("no"))
 	lineAllow = reply.AppendLine(nil, "Allow", valueMethods)
 	lineSoon  = reply.AppendLine(nil, headerRetryAfter, []byte("1"))
 	lineRealm = reply.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))

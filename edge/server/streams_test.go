@@ -100,7 +100,7 @@ func TestEvents(t *testing.T) {
 	h := early.Header
 	if early.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" ||
 		h.Get("Cache-Control") != "no-store" || h.Get("X-Request-Id") == "" ||
-		h.Get("RateLimit") == "" || h.Get("Access-Control-Allow-Origin") != "*" ||
+		h.Get("X-Accel-Buffering") != "no" || h.Get("RateLimit") == "" || h.Get("Access-Control-Allow-Origin") != "*" ||
 		h.Get("X-Ignored")+h.Get("ETag")+h.Get("Vary")+h.Get("X-Snapshot-Time") != "" {
 		t.Errorf("%d %v", early.StatusCode, h)
 	}
