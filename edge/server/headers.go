@@ -8,6 +8,7 @@ import (
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reply"
+	"golang.org/x/net/http/httpguts"
 )
 
 // The names of headers that are sent in more than one place.
@@ -28,39 +29,31 @@ var (
 	lineSoon  = reply.AppendLine(nil, headerRetryAfter, []byte("1"))
 	lineRealm = reply.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
 	lineVary  = reply.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
-	// Every header of INTERFACE.md, "Headers", and four more.
+	// Every header of INTERFACE.md, "Headers", and what else an answer may have.
 	lineExposed = reply.AppendLine(nil, "Access-Control-Expose-Headers",
 		[]byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, "+
-			"X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, Accept-Ranges, Content-Range, "+
-			"Access-Control-Allow-Origin, RateLimit-Policy, "+
-			"RateLimit, X-Request-Id, Retry-After"))
-	linesPreflight     = newPreflight("")
-	linesCoinPreflight = newPreflight(", " + demoKeyHeader + ", " + proKeyHeader)
+			"X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, Accept-Ranges, Content-Range, Content-Length, "+
+			"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After, Date, Allow, "+
+			"WWW-Authenticate"))
+	linesPreflight = reply.AppendLine(reply.AppendLine(reply.AppendLine(bytes.Clone(lineAllow),
+		"Access-Control-Allow-Methods", valueMethods), "Access-Control-Max-Age", []byte("86400")),
+		"Vary", []byte("Access-Control-Request-Headers"))
 
 	valueMethods = []byte("GET, HEAD, OPTIONS")
+	// valueHeaders are the request's own headers that an answer depends on.
+	valueHeaders = []byte("X-Api-Key, " + demoKeyHeader + ", " + proKeyHeader + ", X-Request-Id, X-Snapshot-Time, " +
+		"If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Range, If-Range, Last-Event-ID, " +
+		"Traceparent, Tracestate, Content-Type")
 )
-
-func newPreflight(more string) []byte {
-	b := bytes.Clone(lineAllow)
-	b = reply.AppendLine(b, "Access-Control-Allow-Methods", valueMethods)
-	b = reply.AppendLine(b, "Access-Control-Allow-Headers",
-		[]byte("X-Api-Key, X-Request-Id, X-Snapshot-Time, If-None-Match, If-Modified-Since, Last-Event-ID, "+
-			"Range, If-Range, Traceparent, Tracestate"+more))
-	return reply.AppendLine(b, "Access-Control-Max-Age", []byte("86400"))
-}
 
 // addCommon adds the headers of every answer.
 func (s *Server) addCommon(r *Request) {
 	p := &r.Reply
 	p.Add("X-Request-Id", r.ID)
 	p.AddLines(s.allowOrigin)
-	// A shared cache sends the answer to other clients, which may be browsers and do not share
-	// this client's limit.
-	shared := s.cfg.SharedCaches
-	if r.Origin || shared {
-		p.AddLines(lineExposed)
-	}
-	if r.limited && !(shared && (p.Status == http.StatusOK || p.Status == http.StatusNotModified)) {
+	p.AddLines(lineExposed)
+	// A shared cache sends the answer to other clients, which do not share this client's limit.
+	if r.limited && !(s.cfg.SharedCaches && (p.Status == http.StatusOK || p.Status == http.StatusNotModified)) {
 		p.Lines = appendPolicy(p.Lines, policyDefault, r.limit)
 		p.Lines = appendRateLimit(p.Lines, policyDefault, r.Bill.Left)
 	}
@@ -126,10 +119,44 @@ func (s *Server) badParameter(r *Request, err *query.ParamError) {
 	r.Reply.Body = badRequest.appendBody(r.Buffers.Body(), err.Message)
 }
 
-// preflight answers OPTIONS.
+// The bounds of a list of headers that a preflight allows as it was sent.
+const (
+	maxAskedNames = 32
+	maxAskedBytes = 1 << 10
+)
+
+// preflight answers OPTIONS. It allows what the script wants to send: tracing and SDKs add headers of
+// their own, and no header but ours changes an answer.
 func (s *Server) preflight(r *Request) {
-	r.Reply.Status, r.Reply.Fixed = http.StatusNoContent, linesPreflight
-	if r.coins {
-		r.Reply.Fixed = linesCoinPreflight
+	allowed := valueHeaders
+	if askedNames(r.asksFor) {
+		allowed = r.asksFor
 	}
+	r.Reply.Status, r.Reply.Fixed = http.StatusNoContent, linesPreflight
+	r.Reply.Add("Access-Control-Allow-Headers", allowed)
+}
+
+// askedNames reports whether Access-Control-Request-Headers is a list of names within the bounds.
+func askedNames(list []byte) bool {
+	if len(list) == 0 || len(list) > maxAskedBytes {
+		return false
+	}
+	n := 0
+	for more := true; more; n++ {
+		var name []byte
+		if name, list, more = bytes.Cut(list, []byte{','}); !isToken(bytes.Trim(name, " \t")) {
+			return false
+		}
+	}
+	return n <= maxAskedNames
+}
+
+// isToken is httpguts.ValidHeaderFieldName for bytes.
+func isToken(b []byte) bool {
+	for _, c := range b {
+		if !httpguts.IsTokenRune(rune(c)) {
+			return false
+		}
+	}
+	return len(b) > 0
 }

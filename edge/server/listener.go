@@ -203,7 +203,7 @@ func (l *listener) refusal() []byte {
 	b = append(b, linesProblem...)
 	b = append(b, lineSoon...)
 	b = reply.AppendLine(b, "X-Request-Id", reqid.Append(nil))
-	b = reply.AppendLine(b, headerAllowOrigin, l.allowOrigin)
+	b = append(reply.AppendLine(b, headerAllowOrigin, l.allowOrigin), lineExposed...)
 	b = appendNumberLine(b, "Content-Length", len(tooManyConns.body))
 	b = append(b, "Connection: close\r\n\r\n"...)
 	return append(b, tooManyConns.body...)

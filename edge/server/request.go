@@ -23,8 +23,6 @@ type Request struct {
 	TraceID []byte
 	// KeyID names the API key; "" without authentication.
 	KeyID string
-	// Origin: the request has an Origin header.
-	Origin bool
 
 	route   Route
 	conn    *conn // nil in tests
@@ -135,6 +133,8 @@ func (s *Server) detach(r *Request) {
 
 func (r *Request) http() *fasthttp.Request { return &r.mem.http }
 
+var noTags = []byte{}
+
 // orNoTags makes an empty list differ from no header.
 func orNoTags(value []byte) []byte {
 	if value == nil {
@@ -142,8 +142,6 @@ func orNoTags(value []byte) []byte {
 	}
 	return value
 }
-
-var noTags = []byte{}
 
 // readHeaders takes from the header lines what the answer depends on. It
 // reads the lines as they were sent: what the parser makes of them would have it
@@ -173,6 +171,8 @@ func (r *Request) readHeaders() {
 		case 'A', 'a':
 			if value, ok = valueOf(line, "accept-encoding"); ok {
 				r.AcceptEncoding = join(&r.mem.joined[0], r.AcceptEncoding, value)
+			} else if value, ok = valueOf(line, "access-control-request-headers"); ok {
+				r.asksFor = join(&r.mem.joined[5], r.asksFor, value)
 			}
 		case 'I', 'i':
 			if value, ok = valueOf(line, "if-none-match"); ok {
@@ -189,10 +189,6 @@ func (r *Request) readHeaders() {
 		case 'L', 'l':
 			if value, ok = valueOf(line, "last-event-id"); ok {
 				r.lastID = value
-			}
-		case 'O', 'o':
-			if _, ok = valueOf(line, "origin"); ok {
-				r.Origin = true
 			}
 		case 'R', 'r':
 			if value, ok = valueOf(line, "range"); ok {

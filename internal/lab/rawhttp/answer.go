@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 
 	"example.com/marketdata/loadtest/check"
@@ -26,6 +27,14 @@ func Check(t testing.TB, method string, res *http.Response, body string) (messag
 	}
 	if origins := res.Header.Values("Access-Control-Allow-Origin"); len(origins) != 1 {
 		t.Errorf("%d: Access-Control-Allow-Origin %q", res.StatusCode, origins)
+	}
+	exposed := res.Header.Get("Access-Control-Expose-Headers")
+	for _, name := range []string{"X-Snapshot-Time", "ETag", "Last-Modified", "Cache-Control", "Vary", "Surrogate-Key",
+		"Cache-Tag", "Content-Encoding", "Cache-Status", "X-Not-Found", "X-Ignored", "Access-Control-Allow-Origin",
+		"RateLimit-Policy", "RateLimit", "X-Request-Id", "Retry-After"} {
+		if !strings.Contains(", "+exposed+",", ", "+name+",") {
+			t.Errorf("%d: %s is not exposed in %q", res.StatusCode, name, exposed)
+		}
 	}
 	if res.Header.Get("Server") != "" || res.Header.Get("Date") == "" {
 		t.Errorf("%d: Server %q, Date %q", res.StatusCode, res.Header.Get("Server"), res.Header.Get("Date"))
