@@ -53,7 +53,8 @@ func TestPreconditions(t *testing.T) {
 			status  int
 			headers []string
 		}{
-			{412, []string{"If-Match", `"x"`}}, {412, []string{"If-Match", "W/" + tag}}, {412, []string{"If-Match", ""}},
+			{412, []string{"If-Match", `"x"`}}, {412, []string{"If-Match", "W/" + tag}},
+			{412, []string{"If-Match", ""}},
 			{412, []string{"If-Match", strings.Trim(tag, `"`)}}, {200, []string{"If-Match", tag}},
 			{200, []string{"If-Match", `"x", ` + tag}}, {200, []string{"If-Match", `W/"x"`, "If-Match", tag}},
 			{200, []string{"If-Match", "*"}},
