@@ -4,10 +4,14 @@ vcl 4.1;
 #
 #   envsubst '$EDGE_HOST $EDGE_PORT' <varnish.vcl >/etc/varnish/default.vcl
 #   varnishd -f /etc/varnish/default.vcl -a :8080 -s malloc,1g \
-#     -p http_gzip_support=off -p vsl_mask=-ReqHeader,-BereqHeader
+#     -p http_gzip_support=off -p vsl_mask=-ReqHeader,-BereqHeader -p timeout_idle=120 \
+#     -p http_req_size=64k -p http_req_hdr_len=64k -p http_max_hdr=128 \
+#     -p workspace_client=256k -p workspace_backend=256k
 #
 # The first parameter leaves codings to the edge; the second keeps API keys out of
-# Varnish's log. The edges must trust Varnish's address (--trusted-proxies).
+# Varnish's log; the third is the edge's --idle-timeout; the others let heads of 32 KiB and
+# 100 lines through (INTERFACE.md, "Framing"), and larger ones as far as the edge. The
+# edges must trust Varnish's address (--trusted-proxies).
 
 import std;
 
@@ -39,10 +43,12 @@ sub vcl_recv {
         }
     }
     # Only the edge can answer what has a pin in a header, which is in no key of the
-    # cache; and codings with weights, which few clients send. It checks keys itself.
+    # cache; preconditions; and codings with weights, which few clients send. It checks keys
+    # itself.
     if ((req.method != "GET" && req.method != "HEAD") ||
         req.url !~ "^/(at/[^/]+/)?openapi/v1/" || req.url ~ "^/openapi/v1/events(\?|$)" ||
         req.http.X-Snapshot-Time || !req.http.X-Api-Key ||
+        req.http.If-Match || req.http.If-Unmodified-Since ||
         req.http.Accept-Encoding ~ "(?i)[^a-z, -]|identity" || req.http.Checking == "refused") {
         return (pass);
     }
@@ -121,11 +127,28 @@ sub vcl_deliver {
     return (deliver);
 }
 
+# What Varnish answers by itself has the envelope (INTERFACE.md, "Errors"), but not what its parser
+# refuses.
+sub vcl_synth {
+    if (resp.status != 503) { # of BAN
+        return (deliver);
+    }
+    set resp.http.Content-Type = "application/json";
+    set resp.http.Cache-Control = "no-store";
+    set resp.http.Retry-After = "1";
+    set resp.http.Access-Control-Allow-Origin = "*";
+    set resp.http.Access-Control-Expose-Headers = "X-Request-Id, Retry-After";
+    set resp.http.X-Request-Id = "varnish-" + req.xid;
+    set resp.body = {"{"code":50300,"message":"the cache failed to answer","message_key":"SERVICE_UNAVAILABLE","result":{}}"};
+    return (deliver);
+}
+
 sub vcl_backend_error {
     set beresp.http.Content-Type = "application/json";
     set beresp.http.Cache-Control = "no-store";
     set beresp.http.Retry-After = "1";
     set beresp.http.Access-Control-Allow-Origin = "*";
+    set beresp.http.Access-Control-Expose-Headers = "X-Request-Id, Retry-After";
     set beresp.http.X-Request-Id = "varnish-" + bereq.xid;
     set beresp.body = {"{"code":50300,"message":"no edge answers","message_key":"SERVICE_UNAVAILABLE","result":{}}"};
     return (deliver);

@@ -60,24 +60,38 @@ func startFront(t *testing.T, addr, config, dir string, variables []string, prog
 	startProxy(t, addr, exec.Command(program, append(args, file)...))
 }
 
+// fronts start the caches of deploy/cache in front of an edge.
+var fronts = map[string]func(f *front, dir string){
+	"nginx": func(f *front, dir string) {
+		f.addr = local.Free("127.0.0.1:18180")
+		startFront(f.t, f.addr, "nginx.conf", dir, []string{"${LISTEN}", f.addr, "${EDGE}", f.origin, "${DIR}",
+			dir}, program(f.t, "nginx"), "-g", "daemon off;", "-e", "stderr", "-c")
+	},
+	"varnish": func(f *front, dir string) {
+		f.addr, f.drops = local.Free("127.0.0.1:18280"), true
+		host, port, err := net.SplitHostPort(f.origin)
+		must.OK(f.t, err)
+		startFront(f.t, f.addr, "varnish.vcl", dir, []string{"${EDGE_HOST}", host, "${EDGE_PORT}", port},
+			program(f.t, "varnishd"),
+			"-F", "-n", dir, "-a", f.addr, "-s", "malloc,64m", "-p", "http_gzip_support=off", "-p",
+			"vsl_mask=-ReqHeader,-BereqHeader", "-p", "timeout_idle=120", "-p", "http_req_size=64k", "-p",
+			"http_req_hdr_len=64k", "-p", "http_max_hdr=128", "-p", "workspace_client=256k", "-p",
+			"workspace_backend=256k", "-f")
+	},
+}
+
+// folder makes a folder for a cache. It is not below t.TempDir, whose names are too long for Varnish.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := must.Get(os.MkdirTemp("", "front"))(t)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	must.OK(t, os.Chmod(dir, 0o755)) // both give up root's rights
+	return dir
+}
+
 // TestCache checks the claims of deploy/cache/README.md with its configurations.
 func TestCache(t *testing.T) {
-	for name, start := range map[string]func(f *front, dir string){
-		"nginx": func(f *front, dir string) {
-			f.addr = local.Free("127.0.0.1:18180")
-			startFront(f.t, f.addr, "nginx.conf", dir, []string{"${LISTEN}", f.addr, "${EDGE}", f.origin, "${DIR}",
-				dir}, program(f.t, "nginx"), "-g", "daemon off;", "-e", "stderr", "-c")
-		},
-		"varnish": func(f *front, dir string) {
-			f.addr, f.drops = local.Free("127.0.0.1:18280"), true
-			host, port, err := net.SplitHostPort(f.origin)
-			must.OK(f.t, err)
-			startFront(f.t, f.addr, "varnish.vcl", dir, []string{"${EDGE_HOST}", host, "${EDGE_PORT}", port},
-				program(f.t, "varnishd"),
-				"-F", "-n", dir, "-a", f.addr, "-s", "malloc,64m", "-p", "http_gzip_support=off", "-p",
-				"vsl_mask=-ReqHeader,-BereqHeader", "-f")
-		},
-	} {
+	for name, start := range fronts {
 		t.Run(name, func(t *testing.T) {
 			f := &front{t: t, name: name, service: newService(t, 0)}
 			alice, bob := teststore.Key(t, f.store, 1e6, 1e6), teststore.Key(t, f.store, 1e6, 1e6)
@@ -89,13 +103,7 @@ func TestCache(t *testing.T) {
 			must.OK(t, poll(t.Context(), "the edge", func() (bool, error) {
 				return f.ask(f.origin, "GET", "/openapi/v1/global", alice.Key).StatusCode == 200, nil
 			}))
-			// Not below t.TempDir, whose names are too long for Varnish.
-			dir := must.Get(os.MkdirTemp("", "front"))(t)
-			t.Cleanup(func() { os.RemoveAll(dir) })
-			if err := os.Chmod(dir, 0o755); err != nil { // both give up root's rights
-				t.Fatal(err)
-			}
-			start(f, dir)
+			start(f, folder(t))
 			f.testMix(alice, bob)
 			f.testRefused(alice)
 			f.testSwap(alice, bob)
@@ -254,7 +262,8 @@ func (f *front) testMix(alice, bob keys.Created) {
 			}
 		}
 		// For the edge alone.
-		for _, header := range []string{
+		for _, header := range []string{`If-Match: "other"`, `If-Match: W/"x", ` + a.Header.Get("ETag"),
+			"If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT",
 			"Accept-Encoding: br;q=1, gzip;q=0.5", "X-Snapshot-Time: " + f.at.Format(time.RFC3339)} {
 			if a := f.check(target, alice.Key, "GET", header); a.hit {
 				f.t.Errorf("%s, %s: a hit", target, header)
