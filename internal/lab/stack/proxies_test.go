@@ -416,13 +416,20 @@ func TestHAProxyStream(t *testing.T) {
 	}
 }
 
-// TestNginxStream: events pass a plain nginx, which buffers answers (nginx 1505, ktor 3993).
+// TestNginxStream: events pass an nginx with nothing but proxy_pass, which speaks HTTP/1.0 to the edge
+// and buffers (nginx 1505, ktor 3993); and one that speaks HTTP/1.1.
 func TestNginxStream(t *testing.T) {
-	for _, addr := range startNginx(t, startEdge(t, &answers{}, false), 2) {
-		stream := events(t, &http.Client{}, "http://"+addr, "")
+	edge, dir, plain := startEdge(t, &answers{}, false), t.TempDir(), local.Free("127.0.0.1:18380")
+	file := filepath.Join(dir, "plain.conf")
+	must.OK(t, os.WriteFile(file, fmt.Appendf(nil, "daemon off; pid %s/pid; error_log stderr crit; events {} "+
+		"http { access_log off; proxy_temp_path %[1]s/t; server { listen %s; location / { proxy_pass http://%s; } } }",
+		dir, plain, edge), 0o644))
+	startProxy(t, plain, exec.Command(program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", file))
+	for _, addr := range append(startNginx(t, edge, 2), plain) {
+		stream := events(t, &http.Client{Timeout: patience}, "http://"+addr, "")
 		for range 3 {
 			if id, err := stream.next(); id == "" {
-				t.Fatalf("the stream ended: %v", err)
+				t.Fatalf("%s: the stream ended: %v", addr, err)
 			}
 		}
 	}
