@@ -69,7 +69,7 @@ type Cache struct {
 	asked   *semaphore.Weighted // of what a request waits for,
 	chunks  *semaphore.Weighted // of chunks of files
 	loads   *semaphore.Weighted // shards expanded at once, which bounds memory
-	flights singleflight.Group
+	flights flights
 	// Pace slows work that no request waits for.
 	Pace    Pace
 	ctx     context.Context // ends with Close
@@ -85,6 +85,14 @@ type Cache struct {
 	serial  uint64                       // of the last object
 
 	Counters Counters
+}
+
+// flights are the running calls that several callers share, by kind: their results have different
+// types, and a key of one kind may equal a key of another.
+type flights struct {
+	objects singleflight.Group // *openedObject, by Object.flight
+	shards  singleflight.Group // *artifacts.Shard, by Object.key
+	chunks  singleflight.Group // []byte, by digest
 }
 
 // Object is an immutable object in use, from Acquire.
@@ -200,8 +208,8 @@ func (c *Cache) Forget(o *Object) {
 // key returns the key of shard i in memory.
 func (o *Object) key(i int) uint64 { return o.serial*maxShards + uint64(i) }
 
-// flight returns the key of opening the object, which callers share.
-func (o *Object) flight() string { return "i" + strconv.FormatUint(o.serial, 36) }
+// flight returns the key of opening the object.
+func (o *Object) flight() string { return strconv.FormatUint(o.serial, 36) }
 
 // Shard returns shard i of the object. It waits for at most Config.Wait, and allocates
 // nothing if the shard is in memory. Errors wrap ErrUnavailable.
@@ -252,7 +260,7 @@ func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
 	if op := o.opened.Load(); op != nil {
 		return op.index, nil
 	}
-	op, err := c.await(o.flight(), o, func() (any, error) { return c.open(o, nil) })
+	op, err := c.await(&c.flights.objects, o.flight(), o, func() (any, error) { return c.open(o, nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +278,7 @@ func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 		return err
 	}
 	o.blocked.Store(0)
-	ch := c.flights.DoChan(o.flight(), c.guard(func() (any, error) { return c.open(o, &c.Pace) }))
+	ch := c.flights.objects.DoChan(o.flight(), c.guard(func() (any, error) { return c.open(o, &c.Pace) }))
 	select {
 	case r := <-ch:
 		return r.Err
@@ -281,7 +289,8 @@ func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 
 func (c *Cache) miss(o *Object, i int) (*artifacts.Shard, error) {
 	c.Counters.MemoryMisses.Add(1)
-	v, err := c.await(strconv.FormatUint(o.key(i), 36), o, func() (any, error) { return c.load(o, i) })
+	key := strconv.FormatUint(o.key(i), 36)
+	v, err := c.await(&c.flights.shards, key, o, func() (any, error) { return c.load(o, i) })
 	if err != nil {
 		return nil, err
 	}
@@ -289,11 +298,11 @@ func (c *Cache) miss(o *Object, i int) (*artifacts.Shard, error) {
 }
 
 // await joins the flight of key and leaves it after Config.Wait.
-func (c *Cache) await(key string, o *Object, f func() (any, error)) (any, error) {
+func (c *Cache) await(g *singleflight.Group, key string, o *Object, f func() (any, error)) (any, error) {
 	timer := time.NewTimer(c.cfg.Wait)
 	defer timer.Stop()
 	select {
-	case r := <-c.flights.DoChan(key, c.guard(f)):
+	case r := <-g.DoChan(key, c.guard(f)):
 		if r.Err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, r.Err)
 		}
@@ -510,7 +519,7 @@ func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
 
 // opening opens the object, or joins a call that does.
 func (c *Cache) opening(o *Object) (*openedObject, error) {
-	v, err, _ := c.flights.Do(o.flight(), c.guard(func() (any, error) { return c.open(o, nil) }))
+	v, err, _ := c.flights.objects.Do(o.flight(), c.guard(func() (any, error) { return c.open(o, nil) }))
 	if err != nil {
 		return nil, err
 	}
@@ -587,7 +596,7 @@ func (c *Cache) Chunk(ctx context.Context, ref artifacts.Ref, own chan struct{})
 			return nil, late()
 		}
 	}
-	fetch := c.flights.DoChan("f"+ref.Digest.String(), c.guard(func() (any, error) { return c.fetchChunk(ref) }))
+	fetch := c.flights.chunks.DoChan(ref.Digest.String(), c.guard(func() (any, error) { return c.fetchChunk(ref) }))
 	select {
 	case r := <-fetch:
 		free()

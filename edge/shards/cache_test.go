@@ -3,6 +3,7 @@ package shards
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -372,5 +373,43 @@ func TestPlacesOfTheirOwn(t *testing.T) {
 	group.Wait()
 	for range cap(own) { // all are free once the fetches have ended
 		own <- struct{}{}
+	}
+}
+
+// TestFlightsOfTwoKinds: opening an object never joins the load of a shard of another object (E5). The first
+// numbers are those of the report, whose keys were equal: 1248 in base 36 behind an i is shard 0 of object 6.
+func TestFlightsOfTwoKinds(t *testing.T) {
+	for _, n := range []struct{ opened, loaded, shard int }{{1248, 6, 0}, {1249, 6, 1}, {3968, 206, 0}} {
+		c, s, mem := setup(t, Config{Memory: 1 << 20, Wait: time.Second})
+		var opened, loaded *Object
+		slow := object(t, mem, 1, 2)
+		for i := range n.opened {
+			var other artifacts.Ref
+			binary.BigEndian.PutUint64(other.Digest[:], uint64(i))
+			switch i + 1 {
+			case n.loaded:
+				loaded = c.Acquire(slow)
+			case n.opened:
+				opened = c.Acquire(object(t, mem, 50, 2))
+			default:
+				c.Acquire(other)
+			}
+		}
+		asked, release := make(chan struct{}), make(chan struct{})
+		s.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
+			if key == artifacts.ObjectKey(slow.Digest) {
+				close(asked)
+				<-release
+			}
+			return b, err
+		})
+		var group sync.WaitGroup
+		group.Go(func() { _, _ = c.Shard(loaded, n.shard) })
+		<-asked
+		if x, err := c.Index(opened); err != nil || len(x.Shards) != 2 {
+			t.Errorf("object %d beside shard %d of object %d: %v", n.opened, n.shard, n.loaded, err)
+		}
+		close(release)
+		group.Wait()
 	}
 }
