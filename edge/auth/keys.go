@@ -68,34 +68,13 @@ func (k *Key) Take(now int64) limit.Decision {
 	return k.bucket.Take(k.Limit, now)
 }
 
-// GiveBack returns a token that was taken, for use a second later at the earliest; see
-// limit.Bucket.
-func (k *Key) GiveBack(now int64) { k.bucket.GiveBack(now) }
-
 // Charge takes n tokens more for a request that d admitted, whether there are as
-// many or not, and returns what is left.
+// many or not, and returns what is left; see limit.Bucket.
 func (k *Key) Charge(d limit.Decision, now int64, n int) limit.Decision {
 	if k.lease != nil {
 		return k.lease.Charge(k.bucket, d, now, n)
 	}
 	return k.bucket.Charge(k.Limit, now, n)
-}
-
-// Spend takes n tokens more for a request that d admitted, unless tokens are owed; see
-// limit.Bucket.
-func (k *Key) Spend(d limit.Decision, now int64, n int) limit.Decision {
-	if k.lease != nil {
-		return k.lease.Spend(k.bucket, d, now, n)
-	}
-	return k.bucket.Spend(k.Limit, now, n)
-}
-
-// Settle corrects what Spend took by n tokens, below 0: they were too many.
-func (k *Key) Settle(d limit.Decision, now int64, n int) limit.Decision {
-	if k.lease != nil {
-		return k.lease.Settle(k.bucket, d, now, n)
-	}
-	return k.bucket.Settle(k.Limit, now, n)
 }
 
 // Keys is the set of keys in force. Its zero value has no set yet. It is safe

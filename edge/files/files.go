@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reply"
@@ -57,7 +56,7 @@ type File struct {
 }
 
 // setsOf returns the sets of a snapshot, by time.
-func (f *Files) setsOf(ctx context.Context, b *auth.Bill, s *snapshot.Snapshot) (*artifacts.FileSets, error) {
+func (f *Files) setsOf(ctx context.Context, p *limit.Places, s *snapshot.Snapshot) (*artifacts.FileSets, error) {
 	if s == nil || s.Files.Digest.IsZero() {
 		return &artifacts.FileSets{}, nil
 	}
@@ -68,7 +67,7 @@ func (f *Files) setsOf(ctx context.Context, b *auth.Bill, s *snapshot.Snapshot) 
 	if same {
 		return sets, nil
 	}
-	raw, err := f.Cache.Chunk(ctx, s.Files, b.Places().Of(limit.Chunk))
+	raw, err := f.Cache.Chunk(ctx, s.Files, p.Of(limit.Chunk))
 	if err == nil {
 		sets, err = artifacts.ParseFileSets(raw)
 	}
@@ -82,7 +81,7 @@ func (f *Files) setsOf(ctx context.Context, b *auth.Bill, s *snapshot.Snapshot) 
 }
 
 // listOf returns the list of a set.
-func (f *Files) listOf(ctx context.Context, b *auth.Bill, set *artifacts.FileSet) (*list, error) {
+func (f *Files) listOf(ctx context.Context, p *limit.Places, set *artifacts.FileSet) (*list, error) {
 	f.mu.Lock()
 	for i, l := range f.lists {
 		if l.ref == set.Files {
@@ -93,7 +92,7 @@ func (f *Files) listOf(ctx context.Context, b *auth.Bill, set *artifacts.FileSet
 		}
 	}
 	f.mu.Unlock()
-	raw, err := f.Cache.Chunk(ctx, set.Files, b.Places().Of(limit.Chunk))
+	raw, err := f.Cache.Chunk(ctx, set.Files, p.Of(limit.Chunk))
 	if err != nil {
 		return nil, err
 	}
@@ -132,11 +131,11 @@ func (f *Files) Find(r *reply.Request, name []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := f.listOf(r.Context, &r.Bill, set)
+	l, err := f.listOf(r.Context, r.Places, set)
 	if err != nil {
 		return nil, err
 	}
-	file := &File{Time: set.Time, cache: f.Cache, places: r.Bill.Places().Of(limit.Chunk)}
+	file := &File{Time: set.Time, cache: f.Cache, places: r.Places.Of(limit.Chunk)}
 	if string(name) == artifacts.FilesJSON {
 		file.raw = l.raw
 		file.File = artifacts.File{Name: artifacts.FilesJSON, Bytes: int64(len(l.raw)), SHA256: set.Files.Digest,
@@ -158,7 +157,7 @@ func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 		if state == nil {
 			return nil, reply.ErrUnavailable
 		}
-		sets, err := f.setsOf(r.Context, &r.Bill, state.Snapshot)
+		sets, err := f.setsOf(r.Context, r.Places, state.Snapshot)
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +174,7 @@ func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 		if err != nil {
 			return nil, err
 		}
-		if sets, err = f.setsOf(r.Context, &r.Bill, s); err != nil { // it may be loaded and not yet current
+		if sets, err = f.setsOf(r.Context, r.Places, s); err != nil { // it may be loaded and not yet current
 			return nil, err
 		}
 		if set := sets.Find(r.Pin); set != nil {
@@ -236,7 +235,7 @@ func (Listing) FollowsChange() bool { return false }
 
 // Compose implements reply.Composer.
 func (l Listing) Compose(f *rows.Finder, _ *snapshot.State, s *snapshot.Snapshot, _ time.Duration) error {
-	sets, err := l.setsOf(context.Background(), f.Bill, s)
+	sets, err := l.setsOf(context.Background(), f.Places, s)
 	if err != nil {
 		return err
 	}
@@ -245,7 +244,7 @@ func (l Listing) Compose(f *rows.Finder, _ *snapshot.State, s *snapshot.Snapshot
 		f.Body = append(f.Body, `{"code":0,"message":"OK","message_key":"OK","result":{"time":null,"items":[]}}`...)
 		return nil
 	}
-	found, err := l.listOf(context.Background(), f.Bill, &sets.Sets[n-1])
+	found, err := l.listOf(context.Background(), f.Places, &sets.Sets[n-1])
 	if err == nil {
 		f.Body = append(f.Body, found.body...)
 	}

@@ -64,11 +64,10 @@ func (l Limit) Window() int { return int((l.burst + l.rate - 1) / l.rate) }
 // must not be copied after first use. The caller gives the same Limit each
 // time; see Convert for a Limit that changes.
 type Bucket struct {
-	full    atomic.Int64 // when all tokens will be there; past: they are
-	refunds refunds
+	full atomic.Int64 // when all tokens will be there; past: they are
 	// A cache line of its own, since a bucket is written on every request of its
 	// key: small objects share one otherwise, and cores would take each other's.
-	_ [32]byte
+	_ [56]byte
 }
 
 // Decision is the answer of Take.
@@ -89,7 +88,6 @@ type Decision struct {
 // Take takes a token if there is one. A time before that of an earlier call
 // counts as no time passed.
 func (b *Bucket) Take(l Limit, now int64) Decision {
-	b.refund(l, now)
 	for {
 		full := b.full.Load()
 		from := max(full, now)
@@ -104,142 +102,28 @@ func (b *Bucket) Take(l Limit, now int64) Decision {
 	}
 }
 
-// Charge takes n tokens whether there are as many or not, and returns what is left.
-// It leaves no bucket short of more than twice what that holds.
+// Charge takes n tokens, 0 or more, whether there are as many or not, and returns what is left. The
+// debt is at most the tokens of a minute.
 func (b *Bucket) Charge(l Limit, now int64, n int) Decision {
-	return b.add(l, now, n, 2*l.interval*l.burst)
-}
-
-// Spend takes n tokens, at least 1. It may overdraw the bucket, so that a request that costs
-// more than a full bucket is still answered, but not while the bucket is overdrawn. The debt
-// is at most the tokens of a minute, or a full bucket if that is more.
-func (b *Bucket) Spend(l Limit, now int64, n int) Decision {
-	b.refund(l, now)
 	for {
 		full := b.full.Load()
-		missing := max(full, now) - now
-		if missing > l.interval*l.burst {
-			return l.refuse(missing)
-		}
-		next := now + min(missing+int64(n)*l.interval, l.mostMissing())
+		from := max(full, now)
+		next := max(from, min(from+int64(n)*l.interval, now+l.mostMissing()))
 		if b.full.CompareAndSwap(full, next) {
 			return l.after(next - now)
 		}
 	}
 }
 
-// Settle corrects what Spend took by n tokens, below 0: they were too many. It always
-// takes them.
-func (b *Bucket) Settle(l Limit, now int64, n int) Decision { return b.add(l, now, n, l.mostMissing()) }
-
-// add takes n tokens as long as the bucket is short of no more than most nanoseconds.
-func (b *Bucket) add(l Limit, now int64, n int, most int64) Decision {
-	b.refund(l, now)
-	for {
-		full := b.full.Load()
-		from := max(full, now)
-		next := from + int64(n)*l.interval
-		if n > 0 {
-			next = max(from, min(next, now+most))
-		}
-		if b.full.CompareAndSwap(full, next) {
-			return l.after(max(0, next-now))
-		}
-	}
-}
-
-// GiveBack returns a token that was taken, for use a second later at the earliest: see
-// refunds.
-func (b *Bucket) GiveBack(now int64) { b.refunds.add(now) }
-
-// refund puts tokens into the bucket that were given back and are due, and returns how many.
-func (b *Bucket) refund(l Limit, now int64) int64 {
-	r := &b.refunds
-	lately := r.settle(now, l.burst)
-	ready := r.ready.Load()
-	if ready == 0 {
-		return 0
-	}
-	n := max(0, min(ready, max(0, b.full.Load()-now)/l.interval-lately))
-	left := ready - n
-	if lately == 0 {
-		left = 0 // the bucket is full
-	}
-	if n == 0 && left == ready || !r.ready.CompareAndSwap(ready, left) {
-		return 0
-	}
-	b.full.Add(-n * l.interval)
-	return n
-}
-
-// longestDebt is how long, after Spend, there may be no token for what a full bucket does
-// not hold.
+// longestDebt is how long, after Charge, there may be no token.
 const longestDebt = int64(time.Minute)
 
 // mostMissing is what a bucket is short of at most, in nanoseconds.
-func (l Limit) mostMissing() int64 { return l.interval*l.burst + max(l.interval*l.burst, longestDebt) }
+func (l Limit) mostMissing() int64 { return l.interval*l.burst + longestDebt }
 
 // refuse describes a bucket without a token, which lacks missing nanoseconds to be full.
 func (l Limit) refuse(missing int64) Decision {
 	return Decision{Reset: int(seconds(missing)), RetryAfter: int(max(1, seconds(missing-l.interval*(l.burst-1))))}
-}
-
-// refunds are tokens that were given back, by requests that got nothing but a fault. They
-// are put into the bucket as soon as those that are in it, and the faults of the last
-// second or two, are together no more than it holds. So in no second are there more faults
-// than rate and burst allow: up to the last refund in it there were as many as the bucket
-// did not hold then, and after that there are as many as it held, and its rate.
-type refunds struct {
-	// Of the even and of the odd seconds: the number of the last one in which any token
-	// was given back, shifted by refundBits, and how many. 0: none.
-	slots [2]atomic.Int64
-	// ready are those of earlier seconds, no more than a full bucket.
-	ready atomic.Int64
-}
-
-const (
-	refundBits = 21 // hold MaxBurst
-	refundMask = 1<<refundBits - 1
-)
-
-// add gives a token back at time now.
-func (r *refunds) add(now int64) {
-	second := now / int64(time.Second)
-	for slot := &r.slots[second%2]; ; {
-		was := slot.Load()
-		next := was + 1
-		switch {
-		case was>>refundBits != second:
-			next = second<<refundBits | 1 // what was there is settled, or forgone
-		case was&refundMask == refundMask:
-			return
-		}
-		if slot.CompareAndSwap(was, next) {
-			return
-		}
-	}
-}
-
-// settle makes ready what was given back before the last whole second, and returns how
-// many were since.
-func (r *refunds) settle(now, burst int64) (lately int64) {
-	for i := range r.slots {
-		slot := &r.slots[i]
-		was := slot.Load()
-		switch {
-		case was == 0:
-		case was>>refundBits+2 > now/int64(time.Second):
-			lately += was & refundMask
-		case slot.CompareAndSwap(was, 0):
-			for {
-				ready := r.ready.Load()
-				if r.ready.CompareAndSwap(ready, min(burst, ready+was&refundMask)) {
-					break
-				}
-			}
-		}
-	}
-	return lately
 }
 
 // after describes a bucket that lacks missing nanoseconds to be full.

@@ -33,13 +33,10 @@ func TestNew(t *testing.T) {
 type model struct {
 	interval, burst, tokens *big.Rat
 	last                    int64
-	back                    map[int64]int64 // tokens that were given back, by second
-	ready                   *big.Rat        // and those of earlier seconds
 }
 
 func newModel(l Limit) *model {
-	return &model{interval: big.NewRat(l.interval, 1), burst: big.NewRat(l.burst, 1), tokens: big.NewRat(l.burst, 1),
-		back: map[int64]int64{}, ready: new(big.Rat)}
+	return &model{interval: big.NewRat(l.interval, 1), burst: big.NewRat(l.burst, 1), tokens: big.NewRat(l.burst, 1)}
 }
 
 func (m *model) drip(now int64) {
@@ -49,33 +46,6 @@ func (m *model) drip(now int64) {
 	}
 	if m.tokens.Cmp(m.burst) > 0 {
 		m.tokens.Set(m.burst)
-	}
-	m.refund(now)
-}
-
-// refund puts back what may be: with the faults of this second and the one before, the
-// bucket then accounts for no more than it holds.
-func (m *model) refund(now int64) {
-	lately := int64(0)
-	for second, n := range m.back {
-		if second+2 > now/int64(time.Second) {
-			lately += n
-		} else {
-			m.ready.Add(m.ready, big.NewRat(n, 1))
-			delete(m.back, second)
-		}
-	}
-	if m.ready.Cmp(m.burst) > 0 {
-		m.ready.Set(m.burst)
-	}
-	missing := new(big.Rat).Sub(m.burst, m.tokens)
-	room := big.NewRat(max(0, floor(missing)-lately), 1)
-	if room.Cmp(m.ready) > 0 {
-		room.Set(m.ready)
-	}
-	m.tokens.Add(m.tokens, room)
-	if m.ready.Sub(m.ready, room); lately == 0 {
-		m.ready.SetInt64(0)
 	}
 }
 
@@ -97,38 +67,14 @@ func (m *model) take(now int64) Decision {
 	return m.state(ok)
 }
 
-func (m *model) giveBack(now int64) { m.back[now/int64(time.Second)]++ }
-
-// charge takes n tokens, so that no more than most are owed. It takes none where more are.
-func (m *model) charge(now int64, n int, most *big.Rat) Decision {
+// charge takes n tokens, so that no more than a minute's are owed. It takes none where more are.
+func (m *model) charge(now int64, n int) Decision {
 	m.drip(now)
-	least := new(big.Rat).Neg(most)
-	if n > 0 && m.tokens.Cmp(least) < 0 {
-		least.Set(m.tokens)
-	}
+	least := new(big.Rat).Quo(big.NewRat(-int64(time.Minute), 1), m.interval)
 	if m.tokens.Sub(m.tokens, big.NewRat(int64(n), 1)); m.tokens.Cmp(least) < 0 {
 		m.tokens.Set(least)
 	}
-	if m.tokens.Cmp(m.burst) > 0 {
-		m.tokens.Set(m.burst)
-	}
 	return m.state(true)
-}
-
-// minute is how many tokens may be owed after Spend.
-func (m *model) minute() *big.Rat {
-	most := new(big.Rat).Quo(big.NewRat(int64(time.Minute), 1), m.interval)
-	if most.Cmp(m.burst) < 0 {
-		return m.burst
-	}
-	return most
-}
-
-func (m *model) spend(now int64, n int) Decision {
-	if m.drip(now); m.tokens.Sign() < 0 {
-		return m.state(false)
-	}
-	return m.charge(now, n, m.minute())
 }
 
 func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
@@ -145,75 +91,22 @@ func TestAgainstModel(t *testing.T) {
 			rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, MaxBurst)).Draw(t, "burst")))(t)
 
 		b, m := new(Bucket), newModel(l)
-		now, taken := int64(0), 0
+		now := int64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 2*l.interval),
 				rapid.Int64Range(0, 10*int64(time.Second)), rapid.Just(l.interval)).Draw(t, "pause")
 			var got, want Decision
-			n := rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, 10_000)).Draw(t, "n")
-			switch kind := rapid.IntRange(0, 9).Draw(t, "kind"); {
-			case kind == 0:
-				got, want = b.Charge(l, now, n), m.charge(now, n, m.burst)
-			case kind == 1:
-				got, want = b.Spend(l, now, n), m.spend(now, n)
-			case kind == 2:
-				n *= 1 - 2*rapid.IntRange(0, 1).Draw(t, "sign")
-				got, want = b.Settle(l, now, n), m.charge(now, n, m.minute())
-			default:
-				if got, want = b.Take(l, now), m.take(now); got.OK {
-					taken++
-				}
-				if taken > 0 && kind < 5 {
-					b.GiveBack(now)
-					m.giveBack(now)
-					taken--
-				}
+			if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+				n := rapid.OneOf(rapid.IntRange(0, 10), rapid.IntRange(1, 10_000)).Draw(t, "n")
+				got, want = b.Charge(l, now, n), m.charge(now, n)
+			} else {
+				got, want = b.Take(l, now), m.take(now)
 			}
 			if got != want {
 				t.Fatalf("%+v at %d: %+v, the model says %+v", l, now, got, want)
 			}
 		}
 	})
-}
-
-// TestRefunds: who gets nothing but faults, each of which gives its token back, gets no
-// more of them in any second than rate and burst allow, however the requests come; and of
-// faults now and then every token comes back.
-func TestRefunds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := must.Get(New(rapid.IntRange(1, 300).Draw(t, "rate"), rapid.IntRange(1, 300).Draw(t, "burst")))(t)
-		b := new(Bucket)
-		var faults []int64
-		now := rapid.Int64Range(0, int64(time.Second)).Draw(t, "start")
-		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			now += rapid.OneOf(rapid.Int64Range(0, int64(time.Second)/2), rapid.Int64Range(0, 3*int64(time.Second))).
-				Draw(t, "pause")
-			for range rapid.IntRange(1, 700).Draw(t, "requests") {
-				if !b.Take(l, now).OK {
-					break
-				}
-				b.GiveBack(now)
-				faults = append(faults, now)
-			}
-		}
-		first := 0
-		for i, at := range faults {
-			for faults[first] <= at-int64(time.Second) {
-				first++
-			}
-			if n := int64(i - first + 1); n > l.rate+l.burst {
-				t.Fatalf("%d faults in the second until %d, under %d a second and burst %d", n, at, l.rate, l.burst)
-			}
-		}
-	})
-
-	l, b := must.Get(New(1, 50))(t), new(Bucket)
-	for now := int64(0); now < int64(time.Minute); now += int64(time.Second) / 5 { // five times the rate
-		if !b.Take(l, now).OK {
-			t.Fatalf("refused at %d", now)
-		}
-		b.GiveBack(now)
-	}
 }
 
 // TestConcurrent: many goroutines get exactly the tokens that there are.
@@ -229,13 +122,9 @@ func TestConcurrent(t *testing.T) {
 	var wg sync.WaitGroup
 	for range goroutines {
 		wg.Go(func() {
-			for i := range steps {
+			for range steps {
 				now := clock.Add(10_000)
-				switch {
-				case !b.Take(l, now).OK:
-				case i%10 == 0:
-					b.Settle(l, now, -1)
-				default:
+				if b.Take(l, now).OK {
 					admitted.Add(1)
 				}
 			}

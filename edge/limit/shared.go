@@ -217,7 +217,7 @@ type Lease struct {
 	limit  Limit
 
 	granted atomic.Pointer[granted]
-	back    atomic.Int64 // tokens to return with the next call, less those to report
+	owed    atomic.Int64 // tokens that were used and not taken: the next call reports them
 
 	mu   sync.Mutex
 	call chan struct{} // of the call under way, closed when it is done; nil: there is none
@@ -251,12 +251,8 @@ func init() { close(answered) }
 // Take takes a token, as Bucket.Take does: from the lease, or, while limits are
 // not shared, from local. It does not allocate but when the store is asked.
 func (s *Lease) Take(local *Bucket, now int64) Decision {
-	// What local lacks was taken by this edge alone, and all of them together lack no more
-	// than the bucket in the store: each may put back what its own has room for.
-	back := local.refund(s.limit, now)
 	up := s.shared.up.Load()
 	if up {
-		s.back.Add(back)
 		d, h, known := s.fromGranted(now)
 		if !known {
 			d, known = s.ask(h, now)
@@ -271,7 +267,7 @@ func (s *Lease) Take(local *Bucket, now int64) Decision {
 	s.shared.local.Add(1)
 	d := local.Take(s.limit, now)
 	if d.OK && up {
-		s.back.Add(-1)
+		s.owed.Add(1)
 	}
 	return d
 }
@@ -279,30 +275,11 @@ func (s *Lease) Take(local *Bucket, now int64) Decision {
 // Charge takes n tokens more for what d admitted, as Bucket.Charge does; the store
 // hears of them with the next call.
 func (s *Lease) Charge(local *Bucket, d Decision, now int64, n int) Decision {
-	return s.report(local.Charge(s.limit, now, n), d, now, n)
-}
-
-// Spend takes n tokens more for what d admitted, as Bucket.Spend does, unless tokens are
-// owed for what this edge admitted.
-func (s *Lease) Spend(local *Bucket, d Decision, now int64, n int) Decision {
-	own := local.Spend(s.limit, now, n)
-	if !own.OK {
-		return own
-	}
-	return s.report(own, d, now, n)
-}
-
-// Settle corrects what Spend took, as Bucket.Settle does.
-func (s *Lease) Settle(local *Bucket, d Decision, now int64, n int) Decision {
-	return s.report(local.Settle(s.limit, now, n), d, now, n)
-}
-
-// report has the store told of n tokens that were taken here, which left own.
-func (s *Lease) report(own, d Decision, now int64, n int) Decision {
+	own := local.Charge(s.limit, now, n)
 	if !s.shared.up.Load() {
 		return own
 	}
-	s.back.Add(-int64(n))
+	s.owed.Add(int64(n))
 	if h := s.granted.Load(); d.leased && h != nil {
 		return s.decide(h, now)
 	}
@@ -322,7 +299,7 @@ func (s *Lease) fromGranted(now int64) (d Decision, h *granted, known bool) {
 			}
 		}
 	}
-	if now >= h.again || s.back.Load() > 0 {
+	if now >= h.again {
 		return Decision{}, h, false
 	}
 	missing := max(0, h.full-now)
@@ -332,7 +309,7 @@ func (s *Lease) fromGranted(now int64) (d Decision, h *granted, known bool) {
 
 // decide returns the decision on a request that got its token.
 func (s *Lease) decide(h *granted, now int64) Decision {
-	unused := h.left.Load() + s.back.Load()
+	unused := h.left.Load() - s.owed.Load()
 	d := s.limit.after(min(max(0, h.full-now-unused*s.limit.interval), s.limit.interval*s.limit.burst))
 	d.leased = true
 	return d
@@ -384,7 +361,7 @@ func (s *Lease) join(h *granted, now int64) <-chan struct{} {
 // callStore takes a new lease in place of h, and closes call.
 func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	most := int(max(1, min(int64(leaseTime)/2/s.limit.interval, s.limit.burst)))
-	back := int(s.back.Swap(0))
+	back := -int(s.owed.Swap(0))
 	s.mu.Lock()
 	switch {
 	case h == nil || now >= h.until:

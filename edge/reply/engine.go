@@ -120,10 +120,9 @@ func New(cfg Config) *Engine {
 
 // Answer answers a request whose key, rate and parameters are in order. It sets r.Reply, with the
 // headers of INTERFACE.md, "Headers" that depend on the answer; CORS and the rate limit are the
-// server's. Otherwise it returns ErrNoSnapshot, ErrUnavailable, ErrPrecondition, rows.ErrNoView,
-// rows.ErrLimited or one of the errors of package snapshot for pins, and r.Reply has no meaning. It
-// keeps neither r nor anything in it, and allocates nothing if the answer is cached or its shards are
-// in memory.
+// server's. Otherwise it returns ErrNoSnapshot, ErrUnavailable, ErrPrecondition, rows.ErrNoView or
+// one of the errors of package snapshot for pins, and r.Reply has no meaning. It keeps neither r nor
+// anything in it, and allocates nothing if the answer is cached or its shards are in memory.
 func (e *Engine) Answer(r *Request) error {
 	err := e.answer(r)
 	if err == nil && r.Reply.Status == http.StatusPreconditionFailed {
@@ -172,7 +171,7 @@ func (e *Engine) answer(r *Request) error {
 	if entry != nil && e.writeEntry(r, w, entry) {
 		return nil
 	}
-	w.Bill, w.Buffers = &r.Bill, &r.Buffers
+	w.Places, w.Buffers = r.Places, &r.Buffers
 	var err error
 	if entry == nil && r.Query.CanLoosen() {
 		if entry, err = e.loosened(r, w, s, cache); err != nil {
@@ -184,6 +183,7 @@ func (e *Engine) answer(r *Request) error {
 	}
 	err = w.compose(r.Buffers.Body(), s, &r.Query, e.cfg.Wait)
 	w.counters.composed(w)
+	r.Visited = w.Visited
 	if err != nil {
 		return e.failure(err)
 	}
@@ -220,8 +220,7 @@ const entryOverhead = 1 << 10
 func (e *Engine) failure(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead),
-		errors.Is(err, snapshot.ErrLater), errors.Is(err, rows.ErrNoView), errors.Is(err, rows.ErrLimited),
-		refused(err):
+		errors.Is(err, snapshot.ErrLater), errors.Is(err, rows.ErrNoView), refused(err):
 		return err
 	}
 	if now := time.Now().Unix(); e.logged.Swap(now) != now {
@@ -262,6 +261,7 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	default:
 		r.Reply.Fixed, r.Reply.Body = response.OK, response.Body
 	}
+	r.Length, r.Visited = entry.Length, entry.Visited
 	e.addTimes(r, w.snapshot, true)
 	if !r.asks(query.Global) {
 		w.counters.hits.Add(1)
@@ -272,17 +272,14 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 // writeFresh sends the answer that was just composed, or the status of its preconditions. It returns
 // the coding that it has made of the body, in w.coded.
 func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err error) {
-	c := chooseCoding(r, len(w.Body))
+	r.Length = len(w.Body)
+	c := chooseCoding(r, r.Length)
 	w.etag = appendETag(w.etag[:0], tag, c)
 	if status := r.Precondition(w.etag, w.modified, r.final()); status != http.StatusOK {
-		r.charge(len(w.Body))
 		w.writeHead(r, status, c, w.notFound)
 	} else if w.writeHead(r, http.StatusOK, c, w.notFound); c == identity {
-		r.charge(len(w.Body))
 		r.Reply.Body = w.Body
 	} else {
-		// The charge comes first, so that waiting for a turn to encode is paid for.
-		r.charge(2 * len(w.Body))
 		r.Reply.Body, made = w.Body, c
 		if err := w.encode(c); err != nil {
 			return identity, err
@@ -290,14 +287,6 @@ func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err e
 	}
 	e.addTimes(r, w.snapshot, false)
 	return made, nil
-}
-
-// charge charges the request for bytes that are composed and encoded. Only bodies of
-// /history are long enough for it.
-func (r *Request) charge(bytes int) {
-	if r.asks(query.History) {
-		r.Bill.Bytes(bytes)
-	}
 }
 
 // chooseCoding returns the coding that a body of that length is sent in.

@@ -108,7 +108,8 @@ func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []
 
 // source returns how the composed answer is made again.
 func (w *work) source(e query.Endpoint, raw []byte, tag digest) respcache.Source {
-	return respcache.Source{Endpoint: e, RawQuery: raw, NotFound: w.notFound, Digest: tag, Length: len(w.Body)}
+	return respcache.Source{Endpoint: e, RawQuery: raw, NotFound: w.notFound, Digest: tag, Length: len(w.Body),
+		Visited: w.Visited}
 }
 
 // newResponse returns what is sent of an answer with a body in coding c.

@@ -64,7 +64,7 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 	if entry != nil && e.writeEntry(r, w, entry) {
 		return nil
 	}
-	w.Bill, w.Buffers = &r.Bill, &r.Buffers
+	w.Places, w.Buffers = r.Places, &r.Buffers
 	w.Reset(e.cfg.Wait)
 	if r.Other.Whole() {
 		if err := w.Budget.Enter(wholes); err != nil {
@@ -78,6 +78,7 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 	w.Body, w.notFound = r.Buffers.Body(), w.notFound[:0]
 	err := r.Other.Compose(&w.Finder, state, s, e.cfg.Wait)
 	w.counters.composed(w)
+	r.Visited = w.Visited
 	if err != nil {
 		return e.failure(err)
 	}
@@ -86,11 +87,8 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 
 // sendOther sends the answer that was just composed, and caches it by the rules of Answer.
 func (e *Engine) sendOther(r *Request, w *work, cache *respcache.Cache, entry *respcache.Entry) error {
-	tag, length := digestOf(w.Body), len(w.Body)
-	kept := r.Other.Whole() && cache.Limit() > 4*int64(length)
-	if !kept { // a kept one is composed once for all who ask
-		r.Bill.Bytes(length / otherBytes)
-	}
+	tag := digestOf(w.Body)
+	kept := r.Other.Whole() && cache.Limit() > 4*int64(len(w.Body)) // composed once for all who ask
 	c, err := e.writeFresh(r, w, tag)
 	if err != nil {
 		return e.failure(err)
@@ -105,13 +103,9 @@ func (e *Engine) sendOther(r *Request, w *work, cache *respcache.Cache, entry *r
 	return nil
 }
 
-// otherBytes is how many times cheaper a byte of these answers is than one of /history: rows are
-// mostly copied, and a page with its sparklines is as long as a quarter's points of twenty assets.
-// One in Brotli costs 18 ms for 45 tokens.
-const otherBytes = 2
-
 func (w *work) otherSource(c Composer, tag digest) respcache.Source {
-	return respcache.Source{Other: true, RawQuery: c.Source(), Digest: tag, Length: len(w.Body)}
+	return respcache.Source{Other: true, RawQuery: c.Source(), Digest: tag, Length: len(w.Body),
+		Visited: w.Visited}
 }
 
 // follow makes Last-Modified the later of the snapshot's and the change record's.

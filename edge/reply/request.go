@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/rows"
 )
@@ -30,8 +30,8 @@ type Request struct {
 	Context context.Context
 	// Buffers are what a new body is composed in.
 	Buffers rows.Buffers
-	// Bill charges the key for an answer that costs more than others.
-	Bill auth.Bill
+	// Places bounds the places that the requests of the key hold; nil: nothing does.
+	Places *limit.Places
 	// Query is the parsed query, and RawQuery the query as it was sent.
 	Query    query.Query
 	RawQuery []byte
@@ -48,6 +48,10 @@ type Request struct {
 
 	// Snapshot is set by Answer: the time of the snapshot that answered.
 	Snapshot time.Time
+	// Length and Visited are set by Answer, since the answer has its price by them: the length of the
+	// plain body in bytes, also where none is sent, and the rows of a search or of groups that were
+	// visited, also where it failed. A cached answer has those of the new one.
+	Length, Visited int
 	// Reply is the answer.
 	Reply Reply
 }

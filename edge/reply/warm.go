@@ -5,10 +5,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/respcache"
-	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -35,7 +33,7 @@ const (
 
 func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next *snapshot.Snapshot) {
 	var q query.Query
-	w := work{Finder: rows.Finder{Bill: new(auth.Bill)}}
+	var w work
 	w.answerFrom(next)
 	cache, pace := next.Responses(), next.Pace()
 	for _, hot := range old.Responses().Hottest(maxWarm, pace.Do) {
@@ -73,6 +71,7 @@ func (e *Engine) warmAnswers(ctx context.Context, deadline time.Time, old, next 
 func (e *Engine) composeAgain(
 	w *work, next *snapshot.Snapshot, q *query.Query, source *respcache.Source, wait time.Duration,
 ) (respcache.Source, bool) {
+	w.Visited = 0
 	if source.Other {
 		c := e.composeHot(w, next, source.RawQuery, wait)
 		if c == nil {

@@ -94,10 +94,10 @@ type Source struct {
 	// never among the hottest.
 	RawQuery []byte
 	// NotFound is the value of X-Not-Found. Digest and Length, in bytes, are those of the
-	// plain body.
-	NotFound []byte
-	Digest   [16]byte
-	Length   int
+	// plain body. Visited counts the rows that the answer has its price by.
+	NotFound        []byte
+	Digest          [16]byte
+	Length, Visited int
 }
 
 // Entry is a finished answer. All but its codings never changes.

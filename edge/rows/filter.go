@@ -45,9 +45,6 @@ func index(s *snapshot.Snapshot, e query.Endpoint, by int) *snapshot.View {
 func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err error) {
 	driver := -1
 	filters := 0
-	if q.HasCategory || q.HasChain {
-		defer f.settle()
-	}
 	for by, sent := range sentOf(q) {
 		f.matched[by], f.counts[by] = f.matched[by][:0], 0
 		if !sent {
@@ -410,7 +407,7 @@ func (f *Finder) groupsOf(q *query.Query, driver int) (g metGroups) {
 }
 
 // meetGroups reads which assets are in groups that other filters than the driving one name. The
-// rows of groups are charged before they are visited.
+// rows of groups have a price.
 func (f *Finder) meetGroups(s *snapshot.Snapshot, q *query.Query, driver int, g *metGroups) error {
 	if driver < ByCategory && !g.met {
 		return nil
@@ -419,10 +416,7 @@ func (f *Finder) meetGroups(s *snapshot.Snapshot, q *query.Query, driver int, g 
 	if driver >= ByCategory {
 		rows += f.counts[driver]
 	}
-	if err := f.charge(rows); err != nil {
-		return err
-	}
-	f.searched += rows
+	f.Visited += rows
 	if !g.met {
 		return nil
 	}

@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
-	"example.com/marketdata/internal/lab/edgerig"
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/teststore"
@@ -41,20 +39,20 @@ func TestLargeBodies(t *testing.T) {
 	})
 	s := current(t, store, 64<<20)
 	t.Cleanup(back) // before the cache is closed
-	find := func(key *auth.Key, e query.Endpoint, raw string, wait time.Duration) (bytes int, err error) {
+	find := func(places *limit.Places, e query.Endpoint, raw string, wait time.Duration) (bytes int, err error) {
 		var q query.Query
 		if err := q.Parse(e, []byte(raw)); err != nil {
 			return 0, err
 		}
-		f := &Finder{Bill: &auth.Bill{Key: key}, Buffers: new(Buffers)}
+		f := &Finder{Places: places, Buffers: new(Buffers)}
 		f.Body = append(f.Buffers.Body(), '[')
 		defer f.Buffers.Release()
 		defer f.Release()
 		err = f.Find(s, &q, wait)
 		return len(f.Body), err
 	}
-	large := func(key *auth.Key, wait time.Duration) (int, error) {
-		return find(key, query.History, "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1y", wait)
+	large := func(places *limit.Places, wait time.Duration) (int, error) {
+		return find(places, query.History, "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1y", wait)
 	}
 	until := func(what string, ok func() bool) {
 		t.Helper()
@@ -65,10 +63,10 @@ func TestLargeBodies(t *testing.T) {
 		}
 	}
 	var waiting sync.WaitGroup
-	wait := func(key *auth.Key, n int) {
+	wait := func(places *limit.Places, n int) {
 		for range n {
 			waiting.Go(func() {
-				if n, err := large(key, time.Minute); err != nil || n < 128<<10 {
+				if n, err := large(places, time.Minute); err != nil || n < 128<<10 {
 					t.Errorf("a large answer of %d bytes: %v", n, err)
 				}
 			})
@@ -76,8 +74,8 @@ func TestLargeBodies(t *testing.T) {
 	}
 	all := shared[limit.LargeBody]
 	// One key comes to have its part of them, however much it asks, and another some.
-	greedy, other := edgerig.Key(t, 1, 1), edgerig.Key(t, 1, 1)
-	own := greedy.Places.Of(limit.LargeBody)
+	greedy, other := new(limit.Places), new(limit.Places)
+	own := greedy.Of(limit.LargeBody)
 	part := cap(own)
 	wait(greedy, part+10)
 	until("the key's part", func() bool { return len(own) == part })
@@ -96,7 +94,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 	back()
 	waiting.Wait()
-	if n := len(all) + len(own) + len(other.Places.Of(limit.LargeBody)); n != 0 {
+	if n := len(all) + len(own) + len(other.Of(limit.LargeBody)); n != 0 {
 		t.Errorf("%d places are taken", n)
 	}
 }

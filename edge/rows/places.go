@@ -16,7 +16,7 @@ var shared = [...]chan struct{}{
 // enter takes a place, first one of the key's own: a request that waits for that holds none that
 // others could use. leavePlace gives it back.
 func (f *Finder) enter(kind limit.Place) error {
-	own := f.Bill.Places().Of(kind)
+	own := f.Places.Of(kind)
 	if own != nil {
 		if err := f.Budget.Enter(own); err != nil {
 			return err
@@ -31,7 +31,7 @@ func (f *Finder) enter(kind limit.Place) error {
 
 func (f *Finder) leavePlace(kind limit.Place) {
 	<-shared[kind]
-	if own := f.Bill.Places().Of(kind); own != nil {
+	if own := f.Places.Of(kind); own != nil {
 		<-own
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
@@ -21,18 +20,19 @@ import (
 var (
 	// ErrNoView: the snapshot's builder did not know the sort key, or search.
 	ErrNoView = errors.New("the snapshot has no view for this")
-	// ErrLimited: the key cannot pay for the rows of a search (auth.Bill).
-	ErrLimited = errors.New("the answer costs more than may be spent now")
 
 	errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", shards.ErrUnavailable,
 		artifacts.ErrCorrupt)
 )
 
-// Finder finds the rows of one answer after another, and reuses its memory. Set Bill, Buffers
+// Finder finds the rows of one answer after another, and reuses its memory. Set Places, Buffers
 // and Body before Find. It is for one goroutine at a time.
 type Finder struct {
-	// Bill is charged for the rows of a search. Required.
-	Bill *auth.Bill
+	// Places bounds the places that the requests of the key hold; nil: nothing does.
+	Places *limit.Places
+	// Visited counts the rows that a search or a choice of groups visited since Release: these have a
+	// price. It depends on query and snapshot alone, not on what is in memory.
+	Visited int
 	// Buffers give room for a large body; nil: Body grows.
 	Buffers *Buffers
 	// Body is what the items are appended to, with a comma between two; it ends with "[".
@@ -79,7 +79,7 @@ func (f *Finder) Reset(wait time.Duration) {
 	for by := range f.Missing {
 		f.Missing[by] = f.Missing[by][:0]
 	}
-	f.Shards, f.Rows, f.searched = 0, 0, 0
+	f.Shards, f.Rows = 0, 0
 	f.Budget = snapshot.Budget{Wait: wait}
 	f.leave()
 }
@@ -103,13 +103,13 @@ func (f *Finder) Release() {
 		f.leavePlace(limit.LargeBody)
 		f.large = false
 	}
-	f.Body, f.Bill, f.Buffers = nil, nil, nil
+	f.Body, f.Places, f.Buffers, f.Visited = nil, nil, nil, 0
 	f.leave()
 }
 
 // Find appends the items that answer q from s to Body, and waits for shards for up to wait. s
-// is nil before the first snapshot. The endpoint is any but global. Errors are ErrNoView and
-// ErrLimited, or wrap shards.ErrUnavailable.
+// is nil before the first snapshot. The endpoint is any but global. Errors are ErrNoView,
+// or wrap shards.ErrUnavailable.
 func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	f.Reset(wait)
 	f.tails = q.Tails

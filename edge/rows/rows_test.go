@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
@@ -29,7 +28,7 @@ func current(tb testing.TB, store artifacts.Reader, shardMemory int64) *snapshot
 	return r.Await(tb, teststore.Start)
 }
 
-func newFinder() *Finder { return &Finder{Bill: new(auth.Bill), Body: []byte{'['}} }
+func newFinder() *Finder { return &Finder{Body: []byte{'['}} }
 
 // TestCostByRowsSent asks the same of a small directory and of one twenty times its size: what
 // composing touches is the same.
@@ -97,7 +96,7 @@ func TestCostByRowsSent(t *testing.T) {
 func TestLargeSortWaits(t *testing.T) {
 	large := func(places *limit.Places) error {
 		w := newFinder()
-		w.Bill.Key, w.Budget.Wait, w.counts[ByID] = &auth.Key{Places: places}, time.Millisecond, largeSort+1
+		w.Places, w.Budget.Wait, w.counts[ByID] = places, time.Millisecond, largeSort+1
 		_, err := w.inOtherOrder(nil, nil, new(query.Query), ByID)
 		return err
 	}

@@ -54,16 +54,14 @@ type wordSearch struct {
 	text, name []byte
 	met        metTable
 	known      uint8 // the words that the assets in met are known to have, or the rarest alone
-	searched   int   // rows that are charged; see settle
 }
 
 // search appends the items that q finds. Assets whose symbol, name or slug equals the text come
 // first, from the indexes of assets. The others contain each word as a prefix of a word: the rows of
 // the rarest word are visited. Whether such an asset has the other words is read from their rows if
 // these are few enough, otherwise from the asset's row, for those that may be among the first. The
-// cost grows with the rows of the rarest word, which are charged before they are visited.
+// cost grows with the rows of the rarest word.
 func (f *Finder) search(s *snapshot.Snapshot, q *query.Query) error {
-	defer f.settle()
 	f.entries = f.entries[:0]
 	if !utf8.Valid(q.Text) {
 		return nil // part of a letter is a prefix of nothing
@@ -98,16 +96,11 @@ func (f *Finder) search(s *snapshot.Snapshot, q *query.Query) error {
 // searchSame finds the assets whose symbol, name or slug equals the text.
 func (f *Finder) searchSame(s *snapshot.Snapshot, q *query.Query) error {
 	var same [len(sameAs)]wordRange
-	rows := 0
 	for i, as := range sameAs {
 		var err error
 		if same[i], err = f.starting(s.View(query.Assets, as.sort), q.Text, true); err != nil {
 			return err
 		}
-		rows += same[i].rows()
-	}
-	if err := f.charge(rows); err != nil {
-		return err
 	}
 	for i, as := range sameAs {
 		if err := f.visit(s, q, s.View(query.Assets, as.sort), same[i], as.class, false); err != nil {
@@ -126,7 +119,6 @@ func (f *Finder) Loosen(s *snapshot.Snapshot, q *query.Query, wait time.Duration
 		return nil
 	}
 	f.Reset(wait)
-	defer f.settle()
 	for _, as := range sameAs {
 		same, err := f.starting(s.View(query.Assets, as.sort), q.Text, true)
 		if err != nil || same.rows() > 0 {
@@ -135,21 +127,6 @@ func (f *Finder) Loosen(s *snapshot.Snapshot, q *query.Query, wait time.Duration
 	}
 	q.Loosen()
 	return nil
-}
-
-// charge charges the key for rows before they are visited.
-func (f *Finder) charge(rows int) error {
-	if !f.Bill.Visit(rows) {
-		return ErrLimited
-	}
-	return nil
-}
-
-// settle corrects the charge to the rows that were visited, also before an error, and all rows of
-// each shard that had to be read into memory.
-func (f *Finder) settle() {
-	f.Bill.Settle(f.searched + f.Budget.Read)
-	f.searched, f.Budget.Read = 0, 0
 }
 
 func (f *Finder) searchWords(s *snapshot.Snapshot, q *query.Query) error {
@@ -176,9 +153,6 @@ func (f *Finder) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 		if r.rows < f.ranges[rarest].rows {
 			rarest = i
 		}
-	}
-	if err := f.charge(f.ranges[rarest].rows); err != nil {
-		return err
 	}
 	if f.ranges[rarest].rows > largeSort {
 		if err := f.enter(limit.LargeSort); err != nil {
@@ -312,7 +286,7 @@ func (f *Finder) visit(
 	ranked, rank := s.View(query.Assets, query.SortRank), int(v.Columns[query.SortRank])
 	return f.eachShard(v, r, func(shard *artifacts.Shard, from, to int) error {
 		f.Rows += to - from
-		f.searched += to - from
+		f.Visited += to - from
 		for i := from; i < to; i++ {
 			e := entry{id: shard.ID(i)}
 			if words && !f.met.has(e.id, f.known) {

@@ -11,7 +11,6 @@ import (
 	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/reply"
-	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -95,7 +94,7 @@ func (s *Server) answerFiles(r *Request, path []byte) bool {
 
 // findFile sets the head of the answer with a file, and what of it is sent.
 func (s *Server) findFile(r *Request, name []byte) error {
-	if key := r.Bill.Key; r.Pinned && key != nil {
+	if key := r.payer; r.Pinned && key != nil {
 		defer key.EndPinned()
 		if !key.BeginPinned() {
 			return snapshot.ErrLater
@@ -121,7 +120,7 @@ func (s *Server) findFile(r *Request, name []byte) error {
 		p.Status = status
 		return nil
 	}
-	out := &sending{File: f, to: f.Bytes, key: r.Bill.Key}
+	out := &sending{File: f, to: f.Bytes, key: r.payer}
 	if r.ranges != nil && !r.http().Header.IsHead() && r.SameRange(f.Tag, modified) {
 		from, to, ok := f.Range(r.ranges)
 		if ok && from == to {
@@ -151,14 +150,12 @@ func (s *Server) findFile(r *Request, name []byte) error {
 
 // readFirst pays for the first chunk that is sent, and reads it.
 func (s *Server) readFirst(r *Request, out *sending) (err error) {
-	if !out.begin(r.Bill.Places().Of(limit.Download)) {
+	if !out.begin(r.Places.Of(limit.Download)) {
 		return errDownloads
 	}
 	size, _ := out.ChunkAt(out.at)
-	if err = rows.ErrLimited; r.Bill.Read(size) {
-		out.first, err = out.Part(r.Context, out.at, out.to)
-	}
-	if err != nil {
+	r.charge(readTokens(size))
+	if out.first, err = out.Part(r.Context, out.at, out.to); err != nil {
 		out.end()
 	}
 	return err
@@ -244,12 +241,12 @@ func (s *Server) payChunk(ctx context.Context, out *sending) error {
 	for {
 		now, wait := limit.At(time.Now()), every
 		if 2*key.Charge(limit.Decision{}, now, 0).Remaining >= key.Limit.Burst() {
-			var bill auth.Bill
-			if bill.Take(key, now) {
-				bill.Read(size) // perhaps into debt
+			left := key.Take(now)
+			if left.OK {
+				key.Charge(left, now, readTokens(size)) // perhaps into debt
 				return nil
 			}
-			wait = time.Duration(bill.Left.RetryAfter) * time.Second
+			wait = time.Duration(left.RetryAfter) * time.Second
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 
@@ -26,7 +27,6 @@ var (
 	linesStream = reply.AppendLine(reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("text/event-stream")),
 		headerCacheControl, []byte("no-store")), "X-Accel-Buffering", []byte("no"))
 	lineAllow = reply.AppendLine(nil, "Allow", valueMethods)
-	lineSoon  = reply.AppendLine(nil, headerRetryAfter, []byte("1"))
 	lineRealm = reply.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
 	lineVary  = reply.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
 	// Every header of INTERFACE.md, "Headers", and what else an answer may have.
@@ -46,6 +46,10 @@ var (
 		"Traceparent, Tracestate, Content-Type")
 )
 
+// retryLater is the Retry-After of a 503, 1 to 5 seconds at random, so that clients do not all come
+// back together.
+func retryLater() int { return 1 + rand.N(5) }
+
 // addCommon adds the headers of every answer.
 func (s *Server) addCommon(r *Request) {
 	p := &r.Reply
@@ -55,7 +59,7 @@ func (s *Server) addCommon(r *Request) {
 	// A shared cache sends the answer to other clients, which do not share this client's limit.
 	if r.limited && !(s.cfg.SharedCaches && (p.Status == http.StatusOK || p.Status == http.StatusNotModified)) {
 		p.Lines = appendPolicy(p.Lines, policyDefault, r.limit)
-		p.Lines = appendRateLimit(p.Lines, policyDefault, r.Bill.Left)
+		p.Lines = appendRateLimit(p.Lines, policyDefault, r.left)
 	}
 }
 
@@ -100,7 +104,7 @@ func (s *Server) problem(r *Request, p *problem) {
 	case http.StatusMethodNotAllowed:
 		r.Reply.AddLines(lineAllow)
 	case http.StatusTooManyRequests:
-		after := r.Bill.Left.RetryAfter
+		after := r.left.RetryAfter
 		switch p {
 		case tooManyStreamsOfKey:
 			after = commentEvery // by then streams whose peers are gone have ended
@@ -109,7 +113,11 @@ func (s *Server) problem(r *Request, p *problem) {
 		}
 		r.Reply.Lines = appendNumberLine(r.Reply.Lines, headerRetryAfter, after)
 	case http.StatusServiceUnavailable:
-		r.Reply.AddLines(lineSoon)
+		after := retryLater()
+		if p == snapshotLater {
+			after = 1 // it is on its way
+		}
+		r.Reply.Lines = appendNumberLine(r.Reply.Lines, headerRetryAfter, after)
 	}
 }
 

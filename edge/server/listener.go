@@ -201,7 +201,7 @@ func (l *listener) refusal() []byte {
 	b := append([]byte(nil), statusLines[tooManyConns.status]...)
 	b = append(b, (&dates{}).line(time.Now())...)
 	b = append(b, linesProblem...)
-	b = append(b, lineSoon...)
+	b = appendNumberLine(b, headerRetryAfter, retryLater())
 	b = reply.AppendLine(b, "X-Request-Id", reqid.Append(nil))
 	b = append(reply.AppendLine(b, headerAllowOrigin, l.allowOrigin), lineExposed...)
 	b = appendNumberLine(b, "Content-Length", len(tooManyConns.body))

@@ -64,7 +64,7 @@ var (
 	pinAhead  = badRequestFor("X-Snapshot-Time: too far in the future; " +
 		"it takes the time of a snapshot that was published")
 	// snapshotLater: a pinned snapshot that may have been published and has not arrived here.
-	// It costs its token, and is not a fault of the service.
+	// It is not a fault of the service.
 	snapshotLater = unavailableFor("the snapshot of X-Snapshot-Time has not arrived here; " +
 		"try again, or begin again without it")
 	// noView: likewise, for a view that the snapshot's builder did not make yet.
@@ -104,8 +104,6 @@ func problemOf(err error) *problem {
 		return noView
 	case errors.Is(err, errDownloads):
 		return tooManyDownloads
-	case errors.Is(err, rows.ErrLimited):
-		return tooManyRequests
 	}
 	return unavailable
 }

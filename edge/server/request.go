@@ -43,8 +43,10 @@ type Request struct {
 	sent    int         // of a file, in bytes
 	fault   error       // why a file could not be read; nil: it could
 	close   bool        // the connection is closed after the answer
-	limited bool        // limit and Bill.Left are set
+	payer   *auth.Key   // nil: there is none
+	limited bool        // limit and left are set
 	limit   limit.Limit // the limit that the request counts under
+	left    limit.Decision
 
 	id     [reqid.Length]byte
 	took   time.Duration // from Now until the answer was ready

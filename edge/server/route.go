@@ -55,6 +55,15 @@ func ownFault(r Route, status int) bool {
 	return status >= http.StatusInternalServerError && r != RouteFuturePin && r != RouteUnread
 }
 
+// costsOne reports one of the seven endpoints of the interface document: each request costs one token.
+func (r Route) costsOne() bool {
+	switch query.Endpoint(r) {
+	case query.Markets, query.History, query.Search:
+		return false
+	}
+	return r < query.Endpoints
+}
+
 // String is Name.
 func (r Route) String() string { return r.Name() }
 

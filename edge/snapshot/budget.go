@@ -13,9 +13,7 @@ const sample = 64
 
 // Budget bounds how long one answer may wait, in total, for shards that are not in memory.
 type Budget struct {
-	Wait time.Duration
-	// Read counts the rows of the shards read because they were not in memory.
-	Read     int
+	Wait     time.Duration
 	deadline time.Time // zero before the first wait
 }
 

@@ -278,11 +278,7 @@ func (v *View) Shard(n int, b *Budget) (*artifacts.Shard, error) {
 	if b.late() {
 		return nil, errLate
 	}
-	s, err := v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
-	if err == nil {
-		b.Read += s.Len()
-	}
-	return s, err
+	return v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
 }
 
 // Cached returns shard n if the cache has it in memory.
