@@ -22,6 +22,7 @@ import (
 	"example.com/marketdata/internal/lab/faultstore"
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/lab/rawhttp"
 	"example.com/marketdata/internal/lab/reference"
 	"example.com/marketdata/internal/lab/teststore"
 )
@@ -256,7 +257,7 @@ func (a *asker) ask(target string) (int, error) {
 	body, h := string(b), res.Header
 	a.count[res.StatusCode]++
 	if res.StatusCode == http.StatusServiceUnavailable {
-		if h.Get("Retry-After") != "1" || h.Get("Cache-Control") != "no-store" || !strings.HasPrefix(body,
+		if !rawhttp.SoonAgain(h.Get("Retry-After")) || h.Get("Cache-Control") != "no-store" || !strings.HasPrefix(body,
 			`{"code":50300,"message":"`) ||
 			!strings.HasSuffix(body, `,"message_key":"SERVICE_UNAVAILABLE","result":{}}`) {
 			return 0, fmt.Errorf("a 503 of headers %v and body %q", h, body)

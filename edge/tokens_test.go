@@ -11,9 +11,9 @@ import (
 	"example.com/marketdata/internal/lab/teststore"
 )
 
-// TestTokens compares what requests cost, new and cached, with the table of contract 9: the seven endpoints
-// one token; an addition one, one more for each further 16 KiB of the plain body, and one for each 500 rows
-// that a search or a choice of groups visits. Each request has a key of its own, whose bucket is full.
+// TestTokens compares what requests cost, new and cached, with INTERFACE.md, "Rate limits": seven endpoints cost
+// one token, an addition one, one more for each further 16 KiB of the plain body, and one for each 500 rows that
+// a search or a choice of groups visits. Each request has a key of its own, whose bucket is full.
 func TestTokens(t *testing.T) {
 	const burst, assets = 1000, 6000
 	const groups = "group-0,group-1,group-2,group-3,group-4,group-5,group-6,group-7,group-8,group-9"
@@ -71,7 +71,8 @@ func TestTokens(t *testing.T) {
 			want += c.visited(body) / 500
 		}
 		if fresh != want || fresh < c.least || strings.HasPrefix(cached, "edge; hit") {
-			t.Errorf("%s, %d bytes: costs %d, want %d, at least %d; %s", c.path, len(body), fresh, want, c.least, cached)
+			t.Errorf("%s, %d bytes: costs %d, want %d, at least %d; %s", c.path, len(body), fresh, want, c.least,
+				cached)
 		}
 		ask(c.path, "Accept-Encoding", c.accept)
 		status, cost, _, cached := ask(c.path, "Accept-Encoding", c.accept)

@@ -154,8 +154,8 @@ func TestKey(t *testing.T) {
 	expect(t, 401, "UNAUTHORIZED", ask(t, undecided, "GET", assets))
 }
 
-// TestKeyLimit: every status costs a token, 5xx and a panic included (contract 9, A5). An addition costs by
-// its body and rows, also where it failed, and leaves a debt of a minute's tokens at most.
+// TestKeyLimit: every status costs a token, 5xx and a panic included (A5). An addition costs by its body and
+// rows, also where it failed, and leaves a debt of a minute's tokens at most (INTERFACE.md, "Rate limits").
 func TestKeyLimit(t *testing.T) {
 	keys, text := newKeys(t, 1, 5)
 	var problem error
@@ -230,8 +230,8 @@ func TestKeyLimit(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a 503 asks for 1 to 5 seconds, at random (contract 2); the wait for a pinned snapshot, which
-// is on its way, for one (contract 8).
+// TestRetryAfter: a 503 asks for 1 to 5 seconds, at random; the wait for a pinned snapshot, which is on its
+// way, for one (INTERFACE.md, "Rate limits").
 func TestRetryAfter(t *testing.T) {
 	var problem error
 	s := newServer(t, Config{Answer: func(*Request) error { return problem }})

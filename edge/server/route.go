@@ -55,7 +55,7 @@ func ownFault(r Route, status int) bool {
 	return status >= http.StatusInternalServerError && r != RouteFuturePin && r != RouteUnread
 }
 
-// costsOne reports one of the seven endpoints of the interface document: each request costs one token.
+// costsOne reports one of the seven endpoints whose requests cost one token each.
 func (r Route) costsOne() bool {
 	switch query.Endpoint(r) {
 	case query.Markets, query.History, query.Search:

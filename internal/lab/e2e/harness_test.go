@@ -426,13 +426,14 @@ const (
 	anyTag      = `"[^"]{16,}"`
 	anyCacheHit = `edge; (hit|fwd=miss)(; detail=stale)?`
 	anyLength   = `[0-9]+`
+	anySoon     = `[1-5]`
 )
 
 // forms are what headers are held against whose text is not known.
 var forms = map[string]*regexp.Regexp{}
 
 func init() {
-	for _, form := range []string{anyID, anyAge, anyTag, anyCacheHit, anyLength} {
+	for _, form := range []string{anyID, anyAge, anyTag, anyCacheHit, anyLength, anySoon} {
 		forms[form] = regexp.MustCompile("^(?:" + form + ")$")
 	}
 }
@@ -483,7 +484,7 @@ func (p *pair) headersDiffer(
 		}
 		lines["Content-Type"], lines["Cache-Control"] = "application/json", "no-store"
 		lines["Allow"], lines["Retry-After"] = map[int]string{405: "GET, HEAD, OPTIONS"}[status],
-			map[int]string{503: "1"}[status]
+			map[int]string{503: anySoon}[status]
 	}
 	for name, line := range lines {
 		values, form := got.header.Values(name), forms[line]

@@ -60,6 +60,9 @@ func Check(t testing.TB, method string, res *http.Response, body string) (messag
 			t.Errorf("%d: %s %q", res.StatusCode, name, res.Header.Get(name))
 		}
 	}
+	if after := res.Header.Get("Retry-After"); res.StatusCode == 503 && !SoonAgain(after) {
+		t.Errorf("503: Retry-After %q", after)
+	}
 	if method == "HEAD" {
 		if body != "" || res.ContentLength <= 0 {
 			t.Errorf("%d to HEAD: body %q, Content-Length %d", res.StatusCode, body, res.ContentLength)
@@ -86,3 +89,6 @@ func Check(t testing.TB, method string, res *http.Response, body string) (messag
 	}
 	return envelope.Key
 }
+
+// SoonAgain reports a Retry-After that a 503 may have: 1 to 5 seconds.
+func SoonAgain(after string) bool { return len(after) == 1 && '1' <= after[0] && after[0] <= '5' }

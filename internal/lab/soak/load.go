@@ -316,9 +316,11 @@ func (s *session) Answer(res *client.Response) engine.Verdict {
 	r.count(requests)
 	r.count("answers of status " + strconv.Itoa(res.Status))
 	if res.Status == http.StatusServiceUnavailable {
-		if string(res.Get("Retry-After")) != "1" || !s.head && (!bytes.HasPrefix(res.Body, []byte(`{"code":50300,`)) ||
+		after := res.Get("Retry-After")
+		soon := len(after) == 1 && '1' <= after[0] && after[0] <= '5'
+		if !soon || !s.head && (!bytes.HasPrefix(res.Body, []byte(`{"code":50300,`)) ||
 			!bytes.HasSuffix(res.Body, []byte(`"result":{}}`))) {
-			r.breaks(wrongAnswers, "%s: a 503 with Retry-After %q and %s", n, res.Get("Retry-After"), res.Body)
+			r.breaks(wrongAnswers, "%s: a 503 with Retry-After %q and %s", n, after, res.Body)
 		}
 		if s.source.soak.calm(s.began) && (s.pin == "" || !s.refused(res.Status)) {
 			r.breaks(calm503, "%s: %s", n, res.Body)
