@@ -91,6 +91,9 @@ func (r *reader) platform(m *member) error {
 		return errors.New("want a string")
 	}
 	address := r.row.unquote(m.value)
+	if !isClean(address) {
+		address = r.row.cleanAs(platformsPath+shorten(m.name), address)
+	}
 	if len(address) == 0 {
 		return nil
 	}
@@ -103,7 +106,7 @@ func (r *reader) platform(m *member) error {
 	case bytes.ContainsFunc(address, func(c rune) bool {
 		return unicode.IsSpace(c) || unicode.In(c, unicode.Cc, unicode.Cf)
 	}):
-		return errors.New("an address with white space or an invisible character")
+		return errors.New("an address with white space or an invisible character in it")
 	}
 	from := len(r.row.scratch)
 	r.row.scratch = artifacts.AppendAddress(r.row.scratch, address)

@@ -36,7 +36,11 @@ func TestContestedAddress(t *testing.T) {
 		},
 		"a trailing blank": {
 			asset("tether", "", `"ethereum":"`+tetherAddress+` "`) + asset("x", "", ""),
-			`{"key":"tether","price":1}` + "\n" + `{"key":"x","price":1}`, "",
+			`{"key":"tether","price":1}` + "\n" + `{"key":"x","price":1}`, "tether",
+		},
+		"a trailing blank, and junk with the clean address": {
+			asset("junk", "", on) + asset("tether", "", `"ethereum":"\u200b`+tetherAddress+`\u00a0"`),
+			`{"key":"junk","price":999,"market_cap":1}` + "\n" + `{"key":"tether","price":1,"market_cap":"180e9"}`, "tether",
 		},
 		"junk behind, three on two chains": {
 			asset("tether", "", on+`,"tron":"TR7"`) + asset("junk", "", `"tron":"TR7"`) + asset("junk2", "", on),

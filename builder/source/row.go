@@ -189,8 +189,13 @@ func (r *row) clean(o *object, field int, text []byte) []byte {
 	if isClean(text) {
 		return text
 	}
+	return r.cleanAs(o.path+o.names[field], text)
+}
+
+// cleanAs is clean for a text that is not clean, of a field of that name.
+func (r *row) cleanAs(name string, text []byte) []byte {
 	if r.cleaned.err == nil {
-		r.cleaned = fieldError{o.path + o.names[field], strconv.AppendQuote(nil, shorten(text)), errCleaned}
+		r.cleaned = fieldError{name, strconv.AppendQuote(nil, shorten(text)), errCleaned}
 	}
 	from := len(r.scratch)
 	for _, c := range string(text) {

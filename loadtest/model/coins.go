@@ -65,7 +65,7 @@ func (r *reader) platforms() []platform {
 			r.warnings++
 			continue
 		}
-		p := platform{platformID(name), name, unquote(raw)}
+		p := platform{platformID(name), name, r.clean(unquote(raw))}
 		if evmAddress.MatchString(p.address) {
 			p.address = strings.ToLower(p.address)
 		}
