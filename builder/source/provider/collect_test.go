@@ -147,6 +147,43 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
+// TestClockSetBack: what was fetched while the clock was a year ahead is asked for again when the clock
+// is right, and its prices do not stand in for new ones, as a price of unknown age must not (README,
+// "prices for an hour, after which builds stop"). Eleven minutes ahead are too many; ten may be a server's clock.
+func TestClockSetBack(t *testing.T) {
+	p := providertest.New()
+	p.Set("/rows", []byte(`[1]`))
+	for ahead, want := range map[time.Duration]string{365 * 24 * time.Hour: "", 11 * time.Minute: "", 10 * time.Minute: "1"} {
+		cached := "cache=" + t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(ahead)
+			get(t, open(t, p, cached), rowsPart(30*time.Minute)).check(t, "1", source.PartNew)
+		})
+		synctest.Test(t, func(t *testing.T) { // the bubble's clock begins anew
+			away := providertest.New()
+			away.Set("/rows", []byte(`[1,2]`))
+			if want == "" {
+				get(t, open(t, away, cached), rowsPart(30*time.Minute)).check(t, "1 2", source.PartNew)
+				return
+			}
+			get(t, open(t, away, cached), rowsPart(30*time.Minute)).check(t, want, source.PartKept)
+		})
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(ahead)
+			get(t, open(t, p, cached+"x"), rowsPart(30*time.Minute)).check(t, "1", source.PartNew)
+		})
+		synctest.Test(t, func(t *testing.T) {
+			away := providertest.New()
+			away.Fault("/rows", providertest.Status(500))
+			state := source.PartMissing
+			if want != "" {
+				state = source.PartKept
+			}
+			get(t, open(t, away, cached+"x"), rowsPart(30*time.Minute)).check(t, want, state)
+		})
+	}
+}
+
 // TestNotModified: a 304 makes the cached answer new again.
 func TestNotModified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -161,7 +161,7 @@ func (r *liveRound) due(parts []Part) []int {
 		}
 		a := r.cache.answer(&parts[i])
 		if f, failed := r.cache.failing[parts[i].Name]; failed {
-			if fetched[i] = f.Last; !r.time.Before(f.due()) {
+			if fetched[i] = f.Last; !r.time.Before(f.due()) || f.Last.After(r.time.Add(maxAhead)) {
 				again = append(again, i)
 			}
 		} else if a == nil {

@@ -170,8 +170,15 @@ func (r *liveRound) find(ctx context.Context, p *Part) (*Answer, source.PartStat
 	return nil, source.PartMissing, err
 }
 
-// age is how long ago an answer was fetched; zero if the clock was set back.
-func (r *liveRound) age(a *Answer) time.Duration { return max(0, r.time.Sub(a.Fetched)) }
+// age returns how long ago an answer was fetched. The age of one that was fetched while the clock was
+// ahead is unknown: it is asked for again, and its prices do not count.
+func (r *liveRound) age(a *Answer) time.Duration {
+	age := r.time.Sub(a.Fetched)
+	if age < -maxAhead {
+		return keepForever
+	}
+	return max(0, age)
+}
 
 // ask asks the provider for all pages of a part. cached may be nil.
 func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
