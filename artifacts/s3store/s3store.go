@@ -145,7 +145,11 @@ func (s *Store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Ve
 // read is GetIf; an object that is too large gives its version all the same.
 func (s *Store) read(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
-	watched, progress, stop := watch(ctx)
+	stall := readStall
+	if key.Kind() == artifacts.CellKind {
+		stall = cellStall
+	}
+	watched, progress, stop := watch(ctx, stall)
 	defer stop()
 	b, v, err := s.readWatched(watched, progress, key, known, limit)
 	if err != nil && ctx.Err() == nil && watched.Err() != nil {

@@ -11,19 +11,22 @@ import (
 )
 
 // readStall bounds how long a read waits for its answer to begin, and then for each
-// further byte. It is as long as an edge waits for the pointer: a connection that died in an
-// outage must not hold a fetch for longer than the store needs to be asked again.
-const readStall = 5 * time.Second
+// further byte: a connection that died in an outage must not hold a fetch for longer than the
+// store needs to be asked again. cellStall is the same for cells: an edge believes a slow answer
+// about a cell for ten seconds (package follow), and asks again meanwhile.
+const (
+	readStall = 5 * time.Second
+	cellStall = 15 * time.Second
+)
 
-// errStalled is a DeadlineExceeded: to its callers the store is slow.
-var errStalled = fmt.Errorf("no byte for %v: %w", readStall, context.DeadlineExceeded)
-
-// watch returns a context for one read, which ends with errStalled when progress
-// is not called for readStall, and a stop that frees it.
-func watch(ctx context.Context) (_ context.Context, progress, stop func()) {
+// watch returns a context for one read, which ends with a DeadlineExceeded when progress is not called
+// for stall, and a stop that frees it: to its callers the store is slow.
+func watch(ctx context.Context, stall time.Duration) (_ context.Context, progress, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(readStall, func() { cancel(errStalled) })
-	return ctx, func() { timer.Reset(readStall) }, func() { timer.Stop(); cancel(nil) }
+	timer := time.AfterFunc(stall, func() {
+		cancel(fmt.Errorf("no byte for %v: %w", stall, context.DeadlineExceeded))
+	})
+	return ctx, func() { timer.Reset(stall) }, func() { timer.Stop(); cancel(nil) }
 }
 
 // progressReader calls progress for each read that gives bytes.
