@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/durable"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,8 +31,13 @@ func openFolder(path string, log *slog.Logger) (f *folder, unlocked, err error) 
 		f, err = makeFolder(log)
 		return f, nil, err
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	if err := durable.MkdirAll(path, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("cache folder: %w", err)
+	}
+	// A cache has no identity. What is in a store, or in a backup of one, must not be evicted.
+	if _, err := os.Lstat(filepath.Join(path, artifacts.IdentityKey.String())); err == nil {
+		return nil, nil, fmt.Errorf("--cache-dir %s has a store or a backup in it, which an edge only reads: want a folder"+
+			" of its own", path)
 	}
 	f = &folder{path: path}
 	if f.lock, err = lockFolder(path); errors.Is(err, errInUse) {

@@ -154,15 +154,23 @@ func program() cmdline.Program {
 	}
 }
 
+// sameFolder reports whether two paths name one folder, in whatever spelling. A path of "" names none.
+func sameFolder(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return b != "" && (filepath.Clean(a) == filepath.Clean(b) || err == nil && err2 == nil && os.SameFile(x, y))
+}
+
 // Run serves until ctx is done.
 func (serveCmd) Run(ctx context.Context, c *cli, log *slog.Logger) error {
 	if c.Store == "" {
 		return cmdline.Wrong("missing flags: --store=STORE")
 	}
-	if folder, is := strings.CutPrefix(c.Store, "file:"); is && c.CacheDir != "" &&
-		filepath.Clean(folder) == filepath.Clean(c.CacheDir) {
-		return cmdline.Wrong(
-			"--cache-dir %s is the store's folder, which an edge only reads: want a folder of its own", c.CacheDir)
+	for _, store := range []string{c.Store, c.FallbackStore} {
+		if folder, is := strings.CutPrefix(store, "file:"); is && sameFolder(folder, c.CacheDir) {
+			return cmdline.Wrong(
+				"--cache-dir %s is the folder of %s, which an edge only reads: want a folder of its own", c.CacheDir, store)
+		}
 	}
 	if c.FallbackStore == c.Store {
 		return cmdline.Wrong("--fallback-store %s is the store itself: want a copy, which is not away with it", c.Store)
