@@ -73,8 +73,8 @@ func TestCacheInAStore(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	must.OK(t, os.Symlink(dir, link))
 	for _, name := range []string{dir, link, dir + "/../" + filepath.Base(dir)} {
-		_, err := New(t.Context(), Config{Reader: memstore.New(), CacheDir: name, CacheDirSize: 1, Listen: "127.0.0.1:0",
-			Admin: "127.0.0.1:0"})
+		_, err := New(t.Context(), Config{Reader: memstore.New(), CacheDir: name, CacheDirSize: 1,
+			Listen: "127.0.0.1:0", Admin: "127.0.0.1:0"})
 		if err == nil || !strings.Contains(err.Error(), "has a store or a backup in it") {
 			t.Errorf("a cache in %s: %v", name, err)
 		}

@@ -387,7 +387,8 @@ func TestReadStall(t *testing.T) {
 		pieces int // of four that come, a pause after each; -1: not even headers
 		fails  bool
 		begins time.Duration
-	}{{"silent", -1, true, 0}, {"cut", 2, true, 0}, {"slow", 4, false, 0}, {"keys", 4, false, 6500 * time.Millisecond}} {
+	}{{"silent", -1, true, 0}, {"cut", 2, true, 0}, {"slow", 4, false, 0},
+		{"keys", 4, false, 6500 * time.Millisecond}} {
 		t.Run(c.key, func(t *testing.T) {
 			t.Parallel()
 			ended := make(chan struct{})

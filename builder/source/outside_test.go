@@ -40,7 +40,8 @@ func TestContestedAddress(t *testing.T) {
 		},
 		"a trailing blank, and junk with the clean address": {
 			asset("junk", "", on) + asset("tether", "", `"ethereum":"\u200b`+tetherAddress+`\u00a0"`),
-			`{"key":"junk","price":999,"market_cap":1}` + "\n" + `{"key":"tether","price":1,"market_cap":"180e9"}`, "tether",
+			`{"key":"junk","price":999,"market_cap":1}` + "\n" + `{"key":"tether","price":1,"market_cap":"180e9"}`,
+			"tether",
 		},
 		"junk behind, three on two chains": {
 			asset("tether", "", on+`,"tron":"TR7"`) + asset("junk", "", `"tron":"TR7"`) + asset("junk2", "", on),
@@ -236,4 +237,27 @@ func TestOptionalValuesCostNoPrice(t *testing.T) {
 			t.Fatalf("%d values spoiled: %v, want %v", spoiled, got, want)
 		}
 	})
+}
+
+// TestUnknownFiles: a source that is read again and again names the unknown files each time. An operator's
+// builder with a folder of queries ended at its second mark.
+func TestUnknownFiles(t *testing.T) {
+	files := Results{
+		Memory: Memory{InfoFile: Info("t", time.Unix(1e9, 0)),
+			AssetsFile: []byte(`{"key":"a","name":"n","symbol":"s","slug":"u"}`)},
+		Names:  map[string]string{AssetsFile: "assets.sql", QuotesFile: "quotes.sql"},
+		Others: []string{"assets.sql", "README", "quotes.sql", ".hidden"},
+	}
+	for range 3 {
+		_, report := mustRead(t, files, ReadOptions{})
+		var named []string
+		for _, f := range report.Files {
+			for _, w := range f.Warnings {
+				named = append(named, w.File)
+			}
+		}
+		if fmt.Sprint(named) != "[README]" {
+			t.Errorf("warnings of %v", named)
+		}
+	}
 }

@@ -396,7 +396,7 @@ func otherFiles(files Files) []string {
 	if !ok {
 		return nil
 	}
-	return slices.DeleteFunc(l.list(), func(name string) bool {
+	return slices.DeleteFunc(slices.Clone(l.list()), func(name string) bool { // of the next read, too
 		return name[0] == '.' || name == shownName(files, InfoFile) ||
 			slices.ContainsFunc(rowFiles, func(f string) bool { return name == shownName(files, f) })
 	})

@@ -132,12 +132,7 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 	}
 	log := slog.New(slog.DiscardHandler)
 	wrong := func(err error, at *kong.Context) int {
-		text := strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")
-		if word, ok := strings.CutPrefix(text, "unexpected argument "); ok &&
-			slices.ContainsFunc(at.Flags(), func(f *kong.Flag) bool { return f.Name == word }) {
-			text += fmt.Sprintf(", did you mean \"--%s\"?", word)
-		}
-		fail(errors.New(strings.Replace(text, `got "EOL" (<EOL>)`, "the line ends", 1)))
+		fail(errors.New(mistake(err, at)))
 		fmt.Fprintf(stderr, "Try: %s --help\n", strings.Join(append([]string{p.Name}, commandsOf(at)...), " "))
 		return Usage
 	}
@@ -182,6 +177,16 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 	}
 	fail(err)
 	return Failed
+}
+
+// mistake says what was wrong with a command line.
+func mistake(err error, at *kong.Context) string {
+	text := strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")
+	if word, ok := strings.CutPrefix(text, "unexpected argument "); ok &&
+		slices.ContainsFunc(at.Flags(), func(f *kong.Flag) bool { return f.Name == word }) {
+		text += fmt.Sprintf(", did you mean \"--%s\"?", word)
+	}
+	return strings.Replace(text, `got "EOL" (<EOL>)`, "the line ends", 1)
 }
 
 // parser returns kong's, which sets exited when it has done what was asked.

@@ -153,7 +153,8 @@ func TestSchedule(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	p := providertest.New()
 	p.Set("/rows", []byte(`[1]`))
-	for ahead, want := range map[time.Duration]string{365 * 24 * time.Hour: "", 11 * time.Minute: "", 10 * time.Minute: "1"} {
+	for ahead, want := range map[time.Duration]string{
+		365 * 24 * time.Hour: "", 11 * time.Minute: "", 10 * time.Minute: "1"} {
 		cached := "cache=" + t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(ahead)

@@ -81,7 +81,8 @@ func Check(t testing.TB, method string, res *http.Response, body string) (messag
 	}
 	want := map[string]int{"BAD_REQUEST": 40000, "UNAUTHORIZED": 40100, "NOT_FOUND": 40400, "PATH_NOT_FOUND": 40401,
 		"METHOD_NOT_ALLOWED": 40500, "REQUEST_TIMEOUT": 40800, "SNAPSHOT_GONE": 41000, "PRECONDITION_FAILED": 41200,
-		"PAYLOAD_TOO_LARGE": 41300, "RANGE_NOT_SATISFIABLE": 41600, "TOO_MANY_REQUESTS": 42900, "HEADERS_TOO_LARGE": 43100,
+		"PAYLOAD_TOO_LARGE": 41300, "RANGE_NOT_SATISFIABLE": 41600,
+		"TOO_MANY_REQUESTS": 42900, "HEADERS_TOO_LARGE": 43100,
 		"INTERNAL_ERROR": 50000, "SERVICE_UNAVAILABLE": 50300}
 	if envelope.Code != want[envelope.Key] || envelope.Code/100 != res.StatusCode || string(envelope.Result) != "{}" ||
 		envelope.Message == "" {

@@ -416,7 +416,7 @@ systemctl restart marketdata-edge`)
 				o.shell("builder keys revoke " + o.words["ID"])
 				o.answers(http.StatusUnauthorized, key, "") // an edge has the newer key set
 				o.publish()
-				o.newest = time.Now().Add(10 * time.Minute) // every time up to now is withdrawn
+				o.newest = time.Now() // every time up to now is withdrawn
 				o.next("")
 				o.sequence()
 				for _, prefix := range []string{artifacts.CurrentKey.String(), artifacts.KeysKey.String(),
