@@ -325,6 +325,7 @@ func TestAnswers(t *testing.T) {
 	for _, q := range []string{"petal", "BTC+", "p+cla", "none", "%ff"} {
 		check(w.keyed, question{method: "GET", target: "/openapi/v1/search?q=" + q}, 200)
 	}
+	check(w.keyed, question{method: "HEAD", target: "/openapi/v1/events"}, 200)
 	for _, endpoint := range endpoints {
 		target := asked("/openapi/v1/" + endpoint)
 		get := func(header ...string) question { return question{method: "GET", target: target, header: header} }

@@ -33,11 +33,9 @@ func (r *Request) Precondition(etag, modified []byte, final bool) int {
 	return http.StatusOK
 }
 
-// final reports whether the answer of a snapshot never changes: the request names the snapshot, and
-// the answer does not follow the change record.
-func (r *Request) final() bool {
-	return r.Pinned && !r.asks(query.Global) && !(r.Other != nil && r.Other.FollowsChange())
-}
+// final reports whether the answer at the path never changes: the path names the snapshot, and the
+// answer does not follow the change record.
+func (r *Request) final() bool { return r.PinInPath && !r.asks(query.Global) }
 
 // SameRange reports whether If-Range lets Range apply to an answer with this tag and time of
 // modification: it is absent, or equals one of them (RFC 9110, 13.1.5).
