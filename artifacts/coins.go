@@ -102,7 +102,7 @@ const FigureCount = 4
 const figuresField = `,"figures":[`
 
 // AppendFigures appends the row of a quote up to its figures, which the caller appends with commas
-// between them and closes with a bracket and a brace.
+// between them and closes with AppendCovered.
 func AppendFigures(dst []byte, id uint64) []byte {
 	return append(strconv.AppendUint(append(dst, `{"id":`...), id, 10), figuresField...)
 }
@@ -110,6 +110,7 @@ func AppendFigures(dst []byte, id uint64) []byte {
 // Figures returns the figures in a row of FiguresCollection, without quotes; nil: it is null.
 func Figures(row []byte) (f [FigureCount][]byte) {
 	_, rest, _ := bytes.Cut(row, []byte(figuresField))
+	rest, _, _ = bytes.Cut(rest, []byte("]"))
 	for i := range f {
 		var one []byte
 		one, rest, _ = bytes.Cut(rest, []byte(","))
@@ -118,6 +119,20 @@ func Figures(row []byte) (f [FigureCount][]byte) {
 		}
 	}
 	return f
+}
+
+const coveredField = `],"covered":`
+
+// AppendCovered appends the end of a row of FiguresCollection: the windows that are covered, by bit.
+func AppendCovered(dst []byte, windows uint64) []byte {
+	return append(strconv.AppendUint(append(dst, coveredField...), windows, 10), '}')
+}
+
+// Covered returns the windows that a row of FiguresCollection has as covered, by bit.
+func Covered(row []byte) uint64 {
+	_, rest, _ := bytes.Cut(row, []byte(coveredField))
+	n, _ := strconv.ParseUint(string(bytes.TrimSuffix(rest, []byte("}"))), 10, 64)
+	return n
 }
 
 // checkFigures returns an error unless the decimals in a row of FiguresCollection or RatesCollection

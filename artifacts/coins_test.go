@@ -43,7 +43,7 @@ func TestFigures(t *testing.T) {
 	for list, want := range map[string][FigureCount]string{
 		`"-1.5","1",null,"21"`: {"-1.5", "1", "", "21"}, `"0",null,null,null`: {"0"}, ``: {}, `"1"`: {"1"},
 	} {
-		for i, got := range Figures(append(append(AppendFigures(nil, 7), list...), "]}"...)) {
+		for i, got := range Figures(append(append(AppendFigures(nil, 7), list...), coveredField+"9}"...)) {
 			if string(got) != want[i] {
 				t.Errorf("%s: figure %d is %s", list, i, got)
 			}

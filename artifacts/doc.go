@@ -184,16 +184,17 @@
 // What the answers below /api/v3/ need and the collections above do not have. An item is bytes that
 // clients get; [CoinItem] cuts it out.
 //
-// coins, by id, has the assets; the tail makes an item one with platforms, by their ids:
+// coins, by id, has the assets, their symbols in lower case; the tail makes an item one with
+// platforms, by their ids:
 //
-//	{"id":1,"item":{"id":"usd-coin","symbol":"USDC","name":"USD Coin"}}
+//	{"id":1,"item":{"id":"usd-coin","symbol":"usdc","name":"USD Coin"}}
 //	,"platforms":{"ethereum":"0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48"}}
 //
 // contracts, by address, has a row, {"id":1}, for each address in these tails, in the run with the
 // key of [AppendContractKey].
 //
 // platforms, by id, has each listed chain, and each platform with an address, in the order of their
-// ids as bytes, numbered from 1. What is not known is null, "" or {}:
+// ids as bytes, numbered from 1. What is not known is null or "":
 //
 //	{"id":1,"item":{"id":"ethereum","chain_identifier":1,"name":"Ethereum Mainnet",
 //	"shortname":"Ethereum","native_coin_id":"ether","image":{"thumb":"…","small":"…","large":"…"}}}
@@ -201,12 +202,17 @@
 // figures, by id, has for each quote its price less the base of the percent change of 24 hours, and
 // the circulating, total and maximum supplies, which may be null:
 //
-//	{"id":1,"figures":["-12.5","19700000",null,"21000000"]}
+//	{"id":1,"figures":["-12.5","19700000",null,"21000000"],"covered":127}
+//
+// covered has a bit for each window of percent_change, 1h the lowest: set if the base of the change is
+// at least nine tenths of the window old.
 //
 // rates, by id, has what a unit of each currency is worth in US dollars, usd included, in the order
 // of their codes as bytes, numbered from 1:
 //
-//	{"id":1,"code":"btc","name":"Bitcoin","unit":"BTC","type":"crypto","usd":"91000.5"}
+//	{"id":1,"code":"btc","name":"Bitcoin","unit":"BTC","type":"crypto","usd":"91000.5","asset":1}
+//
+// asset is the id of the asset whose price that is; it is absent where there is none.
 //
 // leaders, by id, has the listed categories, each with the slugs and logos of up to three coins, by
 // rank:

@@ -153,14 +153,14 @@ func (m *model) kept(T time.Time) (kept []int) {
 	return kept
 }
 
-// base is the earliest price kept for an asset in [T-window, T); ok is false when there is none.
-func (m *model) base(kept []int, key string, T time.Time, window time.Duration) (base market.U128, ok bool) {
+// base is the earliest price kept for an asset in [T-window, T), and its time; T when there is none.
+func (m *model) base(kept []int, key string, T time.Time, window time.Duration) (base market.U128, at time.Time) {
 	for _, i := range kept {
 		if price, has := m.prices[i][key]; has && !m.times[i].Before(T.Add(-window)) {
-			return price, true
+			return price, m.times[i]
 		}
 	}
-	return market.U128{}, false
+	return market.U128{}, T
 }
 
 // step builds the snapshot of T from prices and compares every base, and what
@@ -203,9 +203,11 @@ func (m *model) compare(tb rapid.TB, c *chain, f *market.Feed, t time.Time) {
 		}
 		for q := range f.Quotes {
 			key := f.Assets[f.Quotes[q].Asset].Key
-			want, _ := m.base(kept, key, t, window)
-			if got := c.past.Bases[w][q]; got != want {
-				tb.Fatalf("at %v, window %s, asset %s: base %v, want %v", t, market.Windows[w], key, got, want)
+			want, at := m.base(kept, key, t, window)
+			got, age := c.past.Bases[w][q], time.Duration(c.past.Ages[w][q])*artifacts.Step
+			if got != want || !at.Equal(t.Add(-age)) {
+				tb.Fatalf("at %v, window %s, asset %s: base %v of %v, want %v of %v", t, market.Windows[w], key,
+					got, t.Add(-age), want, at)
 			}
 		}
 	}

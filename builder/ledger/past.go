@@ -23,7 +23,7 @@ func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market
 	}
 	past := &market.Past{}
 	var err error
-	if past.Bases, err = l.bases(ctx, f, t); err != nil {
+	if past.Bases, past.Ages, err = l.bases(ctx, f, t); err != nil {
 		return nil, fmt.Errorf("ledger: prices: %w", err)
 	}
 	if past.Groups, err = l.groups(ctx); err != nil {
@@ -35,23 +35,26 @@ func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market
 // stretch is the time from one kept snapshot to T.
 type stretch struct {
 	first *priceSet
-	// earliest holds each quote's earliest price in the stretch; known says
-	// whether there is one, since zero is a price.
+	// earliest holds each quote's earliest price in the stretch, and ages how many
+	// steps of ten minutes before T that is; 0: there is none. Zero is a price.
 	earliest []market.U128
-	known    []bool
+	ages     []uint16
 }
 
 func newStretch(first *priceSet, quotes int) *stretch {
-	return &stretch{first, make([]market.U128, quotes), make([]bool, quotes)}
+	return &stretch{first, make([]market.U128, quotes), make([]uint16, quotes)}
 }
 
-func (s *stretch) offer(quote int32, price market.U128) {
-	if !s.known[quote] {
-		s.earliest[quote], s.known[quote] = price, true
+func (s *stretch) offer(quote int32, price market.U128, age uint16) {
+	if s.ages[quote] == 0 {
+		s.earliest[quote], s.ages[quote] = price, age
 	}
 }
 
-// bases finds, for each window, the earliest kept price of every quote; zero if
+// ageAt returns how many steps before T a time within a year is.
+func ageAt(t, kept time.Time) uint16 { return uint16(t.Sub(kept) / artifacts.Step) }
+
+// bases finds, for each window, the earliest kept price of every quote, and its age; zero if
 // the quote's own price is the only one.
 //
 // The first snapshot kept in a window has a price for nearly every quote. For the others, the
@@ -61,10 +64,11 @@ func (s *stretch) offer(quote int32, price market.U128) {
 // younger zone, which is again a stretch: from the first snapshot of the last 90 days, or from the
 // first of the last 48 hours. The window 90d starts at the former, so only the latter is added to
 // the windows' starts.
-func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases [8][]market.U128, err error) {
+func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time,
+) (bases [8][]market.U128, ages [8][]uint16, err error) {
 	rows, err := l.sorted(f)
 	if err != nil {
-		return bases, err
+		return bases, ages, err
 	}
 	h := l.root.Prices.at(t)
 	first := func(fits func(time.Time) bool) int {
@@ -88,27 +92,28 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time) (bases 
 			}
 		}
 		if err := l.search(ctx, t, zone, here, rows); err != nil {
-			return bases, err
+			return bases, ages, err
 		}
 		younger := stretches[first(func(kept time.Time) bool { return zoneOf(t, kept) < zone })]
 		for _, s := range here {
-			for q, known := range younger.known {
-				if known {
-					s.offer(int32(q), younger.earliest[q])
+			for q, age := range younger.ages {
+				if age > 0 {
+					s.offer(int32(q), younger.earliest[q], age)
 				}
 			}
 		}
 	}
 	for w, i := range begin {
-		bases[w] = stretches[i].earliest
+		bases[w], ages[w] = stretches[i].earliest, stretches[i].ages
 	}
-	return bases, nil
+	return bases, ages, nil
 }
 
 // search offers the prices kept in a zone to the stretches that start in it, oldest first.
 func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stretch, rows []row) error {
 	for _, s := range here {
-		err := l.eachPrice(ctx, s.first, rows, func(i int, price market.U128) { s.offer(rows[i].quote, price) })
+		age := ageAt(t, s.first.Time)
+		err := l.eachPrice(ctx, s.first, rows, func(i int, price market.U128) { s.offer(rows[i].quote, price, age) })
 		if err != nil {
 			return err
 		}
@@ -127,9 +132,10 @@ func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stre
 			if zoneOf(t, at) != zone {
 				n = 0
 			}
+			age := ageAt(t, at)
 			return func(i int, price market.U128) {
 				for _, s := range here[:n] {
-					s.offer(rows[i].quote, price)
+					s.offer(rows[i].quote, price, age)
 				}
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"github.com/holiman/uint256"
 )
 
@@ -29,6 +30,8 @@ type Past struct {
 	// Bases[w][q] is the base price of quote q for window w. Zero means a base of
 	// zero or the quote's own price: both give a change of "0".
 	Bases [8][]U128
+	// Ages are how many steps of ten minutes before T the bases are from; 0: the quote's own price.
+	Ages [8][]uint16
 	// Groups holds, by collection ("categories", "chains") and group id, the
 	// newest market snapshot from before T.
 	Groups map[string]map[uint64]GroupMarket
@@ -73,8 +76,9 @@ type Result struct {
 	QuoteOf []int32
 	// ByID finds an asset's index by its id.
 	ByID map[uint64]int32
-	// Bases as in Past; Change24h is the published figure, by quote.
+	// Bases and Ages as in Past; Change24h is the published figure, by quote.
 	Bases     [8][]U128
+	Ages      [8][]uint16
 	Change24h []Percent
 	// HistoryAssets is that of the settings.
 	HistoryAssets int
@@ -99,7 +103,8 @@ type ListedGroup struct {
 // Compute computes a snapshot's figures. It is a pure function of its arguments.
 // Every row of the feed must have its id.
 func Compute(f *Feed, t time.Time, past *Past, set *Settings) *Result {
-	r := &Result{T: t, Bases: past.Bases, HistoryAssets: set.HistoryAssets, Groups: map[string]map[uint64]GroupMarket{}}
+	r := &Result{T: t, Bases: past.Bases, Ages: past.Ages, HistoryAssets: set.HistoryAssets,
+		Groups: map[string]map[uint64]GroupMarket{}}
 	r.index(f)
 	r.rank(f)
 	r.changes(f)
@@ -163,6 +168,16 @@ func (r *Result) Moved24h(f *Feed, q int) (fell bool, by U128) {
 		return false, by
 	}
 	return price.Cmp(base) < 0, price.distance(base)
+}
+
+// Covered returns the windows of which quote q has at least nine tenths, by bit: its base is that old.
+func (r *Result) Covered(q int) (windows uint64) {
+	for w, length := range WindowLengths {
+		if q < len(r.Ages[w]) && 10*artifacts.Step*time.Duration(r.Ages[w][q]) >= 9*length {
+			windows |= 1 << w
+		}
+	}
+	return windows
 }
 
 func (r *Result) changes(f *Feed) {

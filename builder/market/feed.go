@@ -89,6 +89,8 @@ type Rate struct {
 	Unit string
 	Type string // of RateTypes
 	USD  U128   // 18 decimals, above 0: what a unit is worth
+	// Asset is the index of the asset whose price that is; -1: it is of none.
+	Asset int
 }
 
 // RateTypes are the kinds of rates; the first is the default.
@@ -98,7 +100,7 @@ var RateTypes = []string{"fiat", "crypto", "commodity"}
 // feed has none.
 const USD = "usd"
 
-var DollarRate = Rate{Code: USD, Name: "US Dollar", Unit: "$", Type: RateTypes[0], USD: U128{Lo: 1e18}}
+var DollarRate = Rate{Code: USD, Name: "US Dollar", Unit: "$", Type: RateTypes[0], USD: U128{Lo: 1e18}, Asset: -1}
 
 // Exchange is one accepted row of exchanges.ndjson.
 type Exchange struct {

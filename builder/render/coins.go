@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"strings"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
@@ -85,7 +86,7 @@ func coinTable(f *market.Feed, p *platforms) *Table {
 		Rows: rows(n, func(dst []byte, i int) []byte {
 			a := &f.Assets[i]
 			dst = appendKeyString(artifacts.AppendCoin(dst, a.ID), `{"id":`, a.Slug)
-			dst = appendKeyString(dst, `,"symbol":`, a.Symbol)
+			dst = appendKeyString(dst, `,"symbol":`, strings.ToLower(a.Symbol))
 			return append(appendKeyString(dst, `,"name":`, a.Name), "}}"...)
 		}),
 		Tails: rows(n, func(dst []byte, i int) []byte {
@@ -150,12 +151,9 @@ func platformTable(f *market.Feed, p *platforms) *Table {
 		} else {
 			row, logo = artifacts.AppendString(row, f.Assets[native].Slug), f.Assets[native].Logo
 		}
-		row = append(row, `,"image":{`...)
-		if logo != "" {
-			row = appendKeyString(row, `"thumb":`, logo)
-			row = appendKeyString(row, `,"small":`, logo)
-			row = appendKeyString(row, `,"large":`, logo)
-		}
+		row = appendKeyString(row, `,"image":{"thumb":`, logo)
+		row = appendKeyString(row, `,"small":`, logo)
+		row = appendKeyString(row, `,"large":`, logo)
 		t.Add(uint64(i+1), append(row, "}}}"...))
 	}
 	return t
@@ -178,7 +176,7 @@ func figureTable(f *market.Feed, r *market.Result) *Table {
 					dst = appendDecimal(dst, ",", s, market.MoneyDecimals)
 				}
 			}
-			return append(dst, "]}"...)
+			return artifacts.AppendCovered(dst, r.Covered(q))
 		}),
 	}
 }
@@ -196,7 +194,11 @@ func rateTable(f *market.Feed) *Table {
 		row = appendKeyString(row, `,"name":`, r.Name)
 		row = appendKeyString(row, `,"unit":`, r.Unit)
 		row = appendKeyString(row, `,"type":`, r.Type)
-		t.Add(uint64(i+1), append(appendDecimal(row, `,"usd":`, r.USD, market.PriceDecimals), '}'))
+		row = appendDecimal(row, `,"usd":`, r.USD, market.PriceDecimals)
+		if r.Asset >= 0 {
+			row = appendCount(row, `,"asset":`, &f.Assets[r.Asset].ID)
+		}
+		t.Add(uint64(i+1), append(row, '}'))
 	}
 	return t
 }

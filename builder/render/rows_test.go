@@ -99,7 +99,9 @@ func golden(t *testing.T) (*market.Feed, *market.Result) {
 	for w := range r.Bases {
 		r.Bases[w] = make([]market.U128, 2)
 		r.Bases[w][0] = price(t, fmt.Sprint(50000+10000*(w%3)))
+		r.Ages[w] = []uint16{uint16(market.WindowLengths[w] / artifacts.Step), 0}
 	}
+	r.Ages[3] = []uint16{129, 130} // nine tenths of 24 hours are 129.6 steps
 	r.Change24h[0] = market.PercentChange(f.Quotes[0].Price, r.Bases[3][0])
 	cap := wide(sum(t, "1265000000000.5"))
 	r.Categories = []market.ListedGroup{{Group: 0,
@@ -149,22 +151,22 @@ func TestRows(t *testing.T) {
 		},
 		"trending": {quote},
 		"coins": {
-			`{"id":1,"item":{"id":"bitcoin","symbol":"BTC","name":"Bit \"coin\""},"platforms":{"chain":"0xab","z":"\"x"}}`,
+			`{"id":1,"item":{"id":"bitcoin","symbol":"btc","name":"Bit \"coin\""},"platforms":{"chain":"0xab","z":"\"x"}}`,
 			`{"id":9007199254740991,"item":{"id":"r&d(x)","symbol":"é","name":"Étoile"},"platforms":{"(A)B":"y","z":"x"}}`,
 		},
 		"contracts": {`{"id":1}`, `{"id":1}`, `{"id":9007199254740991}`, `{"id":9007199254740991}`},
 		"platforms": {
-			`{"id":1,"item":{"id":"(A)B","chain_identifier":null,"name":"Unlisted","shortname":"U","native_coin_id":"r&d(x)","image":{}}}`,
+			`{"id":1,"item":{"id":"(A)B","chain_identifier":null,"name":"Unlisted","shortname":"U","native_coin_id":"r&d(x)","image":{"thumb":"","small":"","large":""}}}`,
 			`{"id":2,"item":{"id":"chain","chain_identifier":0,"name":"Chain","shortname":"The Chain","native_coin_id":"bitcoin","image":{"thumb":"https://l/1.png","small":"https://l/1.png","large":"https://l/1.png"}}}`,
-			`{"id":3,"item":{"id":"other","chain_identifier":null,"name":"Other","shortname":"Other","native_coin_id":null,"image":{}}}`,
-			`{"id":4,"item":{"id":"z","chain_identifier":null,"name":"Z!","shortname":"","native_coin_id":null,"image":{}}}`,
+			`{"id":3,"item":{"id":"other","chain_identifier":null,"name":"Other","shortname":"Other","native_coin_id":null,"image":{"thumb":"","small":"","large":""}}}`,
+			`{"id":4,"item":{"id":"z","chain_identifier":null,"name":"Z!","shortname":"","native_coin_id":null,"image":{"thumb":"","small":"","large":""}}}`,
 		},
 		"figures": {
-			`{"id":1,"figures":["14250.12","19700000.5",null,"21000000"]}`,
-			`{"id":9007199254740991,"figures":["0",null,null,null]}`,
+			`{"id":1,"figures":["14250.12","19700000.5",null,"21000000"],"covered":247}`,
+			`{"id":9007199254740991,"figures":["0",null,null,null],"covered":8}`,
 		},
 		"rates": {
-			`{"id":1,"code":"eur","name":"Euro","unit":"€","type":"fiat","usd":"1.08"}`,
+			`{"id":1,"code":"eur","name":"Euro","unit":"€","type":"fiat","usd":"1.08","asset":1}`,
 			`{"id":2,"code":"usd","name":"US Dollar","unit":"$","type":"fiat","usd":"1"}`,
 		},
 		"leaders": {`{"id":6,"top_3_coins_id":["bitcoin"],"top_3_coins":["https://l/1.png"]}`},

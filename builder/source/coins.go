@@ -239,7 +239,7 @@ func (r *reader) rates(int) accepter {
 			row.fail(o, rateCode, "want 2 to 10 characters of a to z and 0 to 9")
 		}
 		rate := market.Rate{Type: r.rateType(o)}
-		rate.USD = r.rateValue(o, string(code) == market.USD, prices)
+		rate.USD, rate.Asset = r.rateValue(o, string(code) == market.USD, prices)
 		name, _ := row.shortName(o, rateName)
 		unit, _ := row.bounded(o, rateUnit, maxName)
 		switch {
@@ -281,9 +281,11 @@ var (
 	errNoPrice   = errors.New("the asset has no price above 0")
 )
 
-// rateValue reads what a unit is worth; isUSD says that it is the US dollar.
-func (r *reader) rateValue(o *object, isUSD bool, prices map[int]market.U128) market.U128 {
+// rateValue reads what a unit is worth, and the asset whose price that is; isUSD says that it is the US
+// dollar.
+func (r *reader) rateValue(o *object, isUSD bool, prices map[int]market.U128) (usd market.U128, of int) {
 	row := &r.row
+	of = -1
 	one := market.U128{Lo: 1e18}
 	usd, given := row.decimal(o, rateUSD, market.PriceDecimals, market.PriceIntDigits)
 	key, byAsset := row.cleanText(o, rateAsset)
@@ -292,14 +294,15 @@ func (r *reader) rateValue(o *object, isUSD bool, prices map[int]market.U128) ma
 	case isUSD && (byAsset || given && usd != one):
 		row.fail(o, rateCode, "usd itself is always 1")
 	case isUSD:
-		return one
+		return one, of
 	case given && byAsset:
 		row.fail(o, rateAsset, "%w", errTwoValues)
 	case given && usd.IsZero():
 		row.fail(o, rateUSD, "want a decimal above 0")
 	case byAsset:
 		asset, ok := r.directory[string(key)]
-		if usd = prices[int(asset)]; !ok {
+		of = int(asset)
+		if usd = prices[of]; !ok {
 			row.fail(o, rateAsset, "%w", errNoAsset)
 		} else if usd.IsZero() {
 			row.fail(o, rateAsset, "%w", errNoPrice)
@@ -307,5 +310,5 @@ func (r *reader) rateValue(o *object, isUSD bool, prices map[int]market.U128) ma
 	case !given:
 		row.missing(o, rateUSD)
 	}
-	return usd
+	return usd, of
 }

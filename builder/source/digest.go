@@ -36,14 +36,14 @@ func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	all.sum(rowSum(len(f.Categories), func(row *encoder, i int) { row.group(&f.Categories[i], assetKeys) }))
 	all.sum(rowSum(len(f.Chains), func(row *encoder, i int) { row.group(&f.Chains[i], assetKeys) }))
 	if len(f.Rates) > 0 { // a feed of before has the digest that it had
-		all.sum(rowSum(len(f.Rates), func(row *encoder, i int) { row.rate(&f.Rates[i]) }))
+		all.sum(rowSum(len(f.Rates), func(row *encoder, i int) { row.rate(&f.Rates[i], assetKeys) }))
 	}
 	return sha256.Sum256(all)
 }
 
 // directoryForm is the form of the rows of the views of artifacts.IsDirectory; raise it when render
 // changes it.
-const directoryForm = "directory 1"
+const directoryForm = "directory 2"
 
 // DirectoryDigest returns the digest of what all rows of the views of coins, contracts and platforms
 // are made of: assets, which have their ids, and chains. It does not depend on the order of f. It
@@ -162,12 +162,15 @@ func (e *encoder) quote(q *market.Quote, assetKeys []xxh3.Uint128) {
 	}
 }
 
-func (e *encoder) rate(r *market.Rate) {
+func (e *encoder) rate(r *market.Rate, assetKeys []xxh3.Uint128) {
 	e.text(r.Code)
 	e.text(r.Name)
 	e.text(r.Unit)
 	e.text(r.Type)
 	e.decimal(r.USD)
+	if r.Asset >= 0 {
+		e.wide(assetKeys[r.Asset].Hi, assetKeys[r.Asset].Lo)
+	}
 }
 
 func (e *encoder) exchange(x *market.Exchange) {

@@ -170,7 +170,7 @@ func directoryRows(f *market.Feed, r *market.Result) string {
 func TestDirectoryDigest(t *testing.T) {
 	feed, listed := fullFeed(), &market.Result{Chains: []market.ListedGroup{{}}}
 	rows, base := directoryRows(feed, listed), DirectoryDigest(feed, listed)
-	const recorded = "779bd4e6d978a4db7e3bf1ba4620b0c162fad09fb2d127d13bddab78848aaca7"
+	const recorded = "3b6f1f328e19e6f8083eadad00d13ded55bbcd6ab2b9009bd7529477a88f55f4"
 	if got := artifacts.Sum([]byte(rows)).String(); got != recorded {
 		t.Errorf("rows have another form: raise directoryForm and record %s\n%s", got, rows)
 	}

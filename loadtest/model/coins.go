@@ -18,6 +18,8 @@ type platform struct{ id, name, address string }
 type Rate struct {
 	Code, Name, Unit, Type string
 	USD                    *big.Rat
+	Asset                  int64 // whose price that is; 0: of none
+	asset                  *asset
 }
 
 // Coins is what a snapshot of a feed has besides the rows of its listings: only answers for
@@ -31,6 +33,8 @@ type Coins struct {
 	// how much its price moved in 24 hours.
 	Supplies map[int64][len(supplies)]*big.Rat
 	Moved    map[int64]*big.Rat
+	// Covered names the windows of which each quoted asset has nine tenths.
+	Covered map[int64]map[string]bool
 }
 
 // A Platform is what is known of one besides its id.
@@ -113,7 +117,7 @@ func (f *feed) rate(r *reader, directory map[string]*asset) row {
 			r.fail("asset", "not known, or a second value")
 			return row{}
 		}
-		v.USD = a.price
+		v.USD, v.asset = a.price, a
 	}
 	if one := big.NewRat(1, 1); v.Code == "usd" {
 		if _, given := r.fields["asset"]; given || v.USD != nil && v.USD.Cmp(one) != 0 {
@@ -130,9 +134,16 @@ func (f *feed) rate(r *reader, directory map[string]*asset) row {
 // newCoins gathers what a snapshot has for programs of CoinGecko.
 func newCoins(f *feed, st state) *Coins {
 	c := &Coins{Rates: slices.Clone(f.rates), Chains: map[string]Platform{}, On: map[int64]map[string]string{},
-		Supplies: map[int64][len(supplies)]*big.Rat{}, Moved: map[int64]*big.Rat{}}
+		Supplies: map[int64][len(supplies)]*big.Rat{}, Moved: map[int64]*big.Rat{},
+		Covered: map[int64]map[string]bool{}}
+	for i, r := range c.Rates {
+		if r.asset != nil {
+			c.Rates[i].Asset = r.asset.id
+		}
+	}
 	if !slices.ContainsFunc(c.Rates, func(r Rate) bool { return r.Code == "usd" }) {
-		c.Rates = append(c.Rates, Rate{"usd", "US Dollar", "$", rateKinds[0], big.NewRat(1, 1)})
+		c.Rates = append(c.Rates, Rate{Code: "usd", Name: "US Dollar", Unit: "$", Type: rateKinds[0],
+			USD: big.NewRat(1, 1)})
 	}
 	slices.SortFunc(c.Rates, func(a, b Rate) int { return strings.Compare(a.Code, b.Code) })
 	directory := map[string]*asset{"": {}}
@@ -157,7 +168,7 @@ func newCoins(f *feed, st state) *Coins {
 			c.Active++
 		}
 		if a.price != nil {
-			c.Supplies[a.id], c.Moved[a.id] = a.supplies, a.moved
+			c.Supplies[a.id], c.Moved[a.id], c.Covered[a.id] = a.supplies, a.moved, a.covered
 		}
 		c.On[a.id] = map[string]string{}
 		for _, p := range a.platforms {

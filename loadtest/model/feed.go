@@ -37,7 +37,8 @@ type asset struct {
 
 	rank    int // 0: none
 	changes []*big.Rat
-	moved   *big.Rat // in 24 hours
+	moved   *big.Rat        // in 24 hours
+	covered map[string]bool // the windows that have nine tenths of their length
 }
 
 // An exchange of the feed.

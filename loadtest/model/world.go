@@ -141,11 +141,14 @@ func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) 
 	next.kept = thin(append(slices.Clone(w.kept), now), at)
 	for _, a := range f.assets {
 		if a.price != nil {
-			for _, w := range windows {
-				a.changes = append(a.changes, percent(base(next.kept, a.key, at.Add(-w)), a.price))
+			a.covered = map[string]bool{}
+			for i, w := range windows {
+				b, from := base(next.kept, a.key, at.Add(-w))
+				a.changes = append(a.changes, percent(b, a.price))
+				a.covered[windowNames[i]] = at.Sub(from) >= w*9/10
 			}
 			a.moved = new(big.Rat)
-			if b := base(next.kept, a.key, at.Add(-windows[day])); b.Sign() > 0 {
+			if b, _ := base(next.kept, a.key, at.Add(-windows[day])); b.Sign() > 0 {
 				a.moved.Sub(a.price, b)
 			}
 		}
@@ -305,14 +308,16 @@ var windows = []time.Duration{
 	90 * 24 * time.Hour, 365 * 24 * time.Hour,
 }
 
+var windowNames = []string{"1h", "6h", "12h", "24h", "7d", "30d", "90d", "1y"}
+
 // day is the index of the 24h window.
 const day = 3
 
-// base is the earliest price kept of an asset since a time: it has one, its last at least.
-func base(kept []moment, key string, since time.Time) *big.Rat {
+// base is the earliest price kept of an asset since a time, with its own: it has one, its last at least.
+func base(kept []moment, key string, since time.Time) (*big.Rat, time.Time) {
 	for _, m := range kept {
 		if price := m.prices[key]; price != nil && !m.time.Before(since) {
-			return price
+			return price, m.time
 		}
 	}
 	panic("model: a quoted asset has no price")
