@@ -161,7 +161,7 @@ func (q *Query) split(p *params, query []byte) {
 			if len(q.buf) == start {
 				q.buf = append(q.buf, name...)
 			}
-			if q.ignore(q.buf[start:]) {
+			if q.Ignored.Add(q.buf[start:]) {
 				continue
 			}
 		case lists.has(i) && len(value) == 0: // as if not sent

@@ -18,27 +18,30 @@ const (
 
 var keyPrefix = []byte(artifacts.KeyPrefix)
 
-// ignore adds the name of a parameter that has no part in the answer to
-// q.Ignored, and reports whether it did. Only the names that come first are
-// kept: whatever a client sends, a name costs a comparison with eight others at
-// most, and the list stays short.
-func (q *Query) ignore(name []byte) bool {
-	at, found := slices.BinarySearchFunc(q.Ignored, name, bytes.Compare)
+// Names are those of parameters that have no part in an answer, decoded, sorted
+// as bytes, without repeats: as many of the first ones as X-Ignored can name.
+type Names [][]byte
+
+// Add adds a name, which is kept, and reports whether it did. Only the names that
+// come first are kept: whatever a client sends, a name costs a comparison with
+// eight others at most, and the list stays short.
+func (n *Names) Add(name []byte) bool {
+	at, found := slices.BinarySearchFunc(*n, name, bytes.Compare)
 	if found || at == maxNames || bytes.Contains(name, keyPrefix) {
 		return false
 	}
-	if len(q.Ignored) == maxNames {
-		q.Ignored = q.Ignored[:maxNames-1]
+	if len(*n) == maxNames {
+		*n = (*n)[:maxNames-1]
 	}
-	q.Ignored = slices.Insert(q.Ignored, at, name)
+	*n = slices.Insert(*n, at, name)
 	return true
 }
 
-// AppendIgnored appends the value of X-Ignored to dst, which is nothing where
-// the header is absent.
-func (q *Query) AppendIgnored(dst []byte) []byte {
+// Append appends the value of X-Ignored to dst, which is nothing where the header
+// is absent.
+func (n Names) Append(dst []byte) []byte {
 	room := MaxIgnored
-	for i, name := range q.Ignored {
+	for i, name := range n {
 		separator := min(i, 1)
 		if room -= separator + escapedLen(name); room < 0 {
 			break

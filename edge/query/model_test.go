@@ -15,7 +15,7 @@ import (
 
 // asked is what the query asks for, as loadtest/model says it.
 func (q *Query) asked() *reference.Query {
-	a := &reference.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.AppendIgnored(nil))}
+	a := &reference.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.Ignored.Append(nil))}
 	if q.Endpoint == Trending || q.Endpoint == Global || q.Endpoint == Search {
 		a.Text = string(q.Text)
 		return a

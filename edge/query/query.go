@@ -87,9 +87,8 @@ type Query struct {
 	Loose bool
 
 	// Ignored are the names of the parameters that had no part in what is
-	// asked for (INTERFACE.md, "Ignored parameters"), decoded, sorted as
-	// bytes, without repeats: as many of the first ones as X-Ignored can name.
-	Ignored [][]byte
+	// asked for (INTERFACE.md, "Ignored parameters").
+	Ignored Names
 
 	buf []byte // behind the texts of filters, Text, Words and Ignored, and values that were unescaped
 }
@@ -126,7 +125,7 @@ func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
 	}
 	for i := 0; p.ignored != 0; i++ {
 		if p.ignored.has(i) {
-			q.ignore(paramNames[i])
+			q.Ignored.Add(paramNames[i])
 			p.ignored &^= 1 << i
 		}
 	}

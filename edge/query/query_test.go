@@ -156,7 +156,7 @@ func TestIgnoredBounded(t *testing.T) {
 		if len(q.Ignored) != maxNames || cap(q.Ignored) > 2*maxNames {
 			t.Errorf("%d names are kept, with room for %d", len(q.Ignored), cap(q.Ignored))
 		}
-		if got := string(q.AppendIgnored(nil)); got != want {
+		if got := string(q.Ignored.Append(nil)); got != want {
 			t.Errorf("X-Ignored %q, want %q", got, want)
 		}
 	}

@@ -150,11 +150,9 @@ func (e *Engine) answer(r *Request) error {
 	case s != nil && e.cfg.MaxStale > 0 && r.Now.Sub(s.Time) > e.cfg.MaxStale:
 		return ErrUnavailable
 	}
+	addIgnored(r)
 	if r.Other != nil {
 		return e.answerOther(r, state, s)
-	}
-	if len(r.Query.Ignored) > 0 {
-		addIgnored(r)
 	}
 	if r.Query.Endpoint == query.Global {
 		return e.answerGlobal(r, state, s)

@@ -163,8 +163,15 @@ func AppendNames(dst, at []byte, name string) []byte {
 // addIgnored names the parameters that the answer ignores. They depend on how the query was written,
 // so this header is never cached.
 func addIgnored(r *Request) {
+	names := r.Query.Ignored
+	if r.Other != nil {
+		names = r.Other.Ignored()
+	}
+	if len(names) == 0 {
+		return
+	}
 	var b [query.MaxIgnored]byte
-	if names := r.Query.AppendIgnored(b[:0]); len(names) > 0 {
-		r.Reply.Add(hdrIgnored, names)
+	if value := names.Append(b[:0]); len(value) > 0 {
+		r.Reply.Add(hdrIgnored, value)
 	}
 }

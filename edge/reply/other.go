@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/snapshot"
@@ -18,6 +19,8 @@ type Composer interface {
 	// AppendKey appends what the answer depends on beside snapshot and change record. It begins
 	// with a byte above those of listings.
 	AppendKey(dst []byte) []byte
+	// Ignored names the parameters that had no part in what is asked for.
+	Ignored() query.Names
 	// Source is from what Config.Compose makes a Composer of an equal answer.
 	Source() []byte
 	// Whole reports an answer that has a whole collection. One of them is composed at once, for all
