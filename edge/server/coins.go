@@ -84,6 +84,25 @@ func (s *Server) answerCoins(r *Request, path []byte) bool {
 	return true
 }
 
+// asksCoins reports whether the target of what could not be read as a request is below gecko.Prefix.
+// What is left of its head is still in the input, unless it was read.
+func (c *conn) asksCoins(r *Request, headRead bool) bool {
+	target := r.http().Header.RequestURI()
+	if !headRead && c.buffered() == 0 {
+		return false
+	}
+	if !headRead {
+		head, _ := c.in.Peek(c.buffered())
+		_, rest, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte{' '})
+		target, _, _ = bytes.Cut(rest[:min(len(rest), maxLookedAt)], []byte{' '})
+	}
+	path, _ := splitTarget(target)
+	return bytes.HasPrefix(path, coinsPrefix)
+}
+
+// maxLookedAt is how much of a target is enough: scheme and authority may stand in front.
+const maxLookedAt = 512
+
 // coinProblem returns the problem of a refusal.
 func coinProblem(r *reply.Refusal) *problem { return &problem{status: r.Status, message: r.Message} }
 

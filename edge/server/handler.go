@@ -64,6 +64,8 @@ func (s *Server) answer(r *Request) {
 		case s.overOpen(r):
 		case file != nil:
 			s.answerStatic(r, file)
+		case r.coins:
+			s.problem(r, notServed)
 		default:
 			s.problem(r, pathNotFound)
 		}

@@ -122,6 +122,9 @@ var (
 		"it takes one of the two")
 	pathNotFound = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND",
 		"there is nothing at this path")
+	// notServed is pathNotFound below gecko.Prefix.
+	notServed = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND",
+		"this endpoint is not served here; /api/v3/openapi.json lists those that are")
 	methodNotAllowed = newProblem(http.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED",
 		"the methods are GET, HEAD and OPTIONS")
 	preconditionFailed = newProblem(http.StatusPreconditionFailed, 41200, "PRECONDITION_FAILED",

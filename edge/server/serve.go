@@ -137,6 +137,7 @@ func (s *Server) exchange(c *conn) bool {
 // id is a new one.
 func (s *Server) unread(r *Request, err error, headRead bool) {
 	r.Now = time.Now()
+	r.coins = s.cfg.Coins && r.conn.asksCoins(r, headRead)
 	if !headRead {
 		r.http().Header.Reset()
 	}

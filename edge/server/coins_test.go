@@ -1,0 +1,53 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/internal/lab/must"
+)
+
+// TestCoinErrors: programs for CoinGecko read errors in that API's form alone, so below its prefix those
+// that come before the path is known have it too (contract, section 16). Elsewhere, and without the
+// flag, they are the envelope.
+func TestCoinErrors(t *testing.T) {
+	_, with := start(t, func(cfg *Config) { cfg.Coins, cfg.ReadTimeout = true, 200*time.Millisecond })
+	_, without := start(t, func(cfg *Config) { cfg.ReadTimeout = 200 * time.Millisecond })
+	const ping = "/api/v3/ping"
+	for _, tc := range []struct {
+		raw    string
+		status int
+	}{
+		{request("GET", ping, "X-Long: "+strings.Repeat("a", 40<<10)), 431},
+		{"GET /api/v3/simple/token_price/e?contract_addresses=" + strings.Repeat("0x1,", 10<<10), 431},
+		{"GET " + ping + " HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
+		{"\r\nGET " + ping + "\x01 HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		{"GET http://a" + ping + " HTTP/1.1\r\nHost : a\r\n\r\n", 400},
+		{request("GET", ping, "Content-Length: 5000"), 413}, {request("POST", ping), 405},
+		{"GET " + ping + " HT", 408}, {request("GET", "/api/v3/none"), 404},
+	} {
+		for addr, coins := range map[string]bool{with: true, without: false} {
+			c := dial(t, addr).send(tc.raw)
+			got := must.Get(http.ReadResponse(c.r, nil))(t)
+			body := string(must.Get(io.ReadAll(got.Body))(t))
+			form := `{"code":`
+			switch {
+			case !coins:
+			case tc.status == 400, tc.status == 404:
+				form = `{"error":"`
+			default:
+				form = fmt.Sprintf(`{"status":{"error_code":%d,"error_message":"`, tc.status)
+			}
+			if got.StatusCode != tc.status || !strings.HasPrefix(body, form) {
+				t.Errorf("%.40q, with the flag %t: %d %s", tc.raw, coins, got.StatusCode, body)
+			}
+			c.Close()
+		}
+	}
+	c := dial(t, with).send("GET /openapi/v1/assets?a=/api/v3/ HTTP/1.1\r\n\r\n")
+	expect(t, 400, "BAD_REQUEST", c.receive("GET"))
+}
