@@ -1,67 +1,174 @@
 package gecko
 
 import (
-	"math"
+	"slices"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/snapshot"
 )
 
-// eachPoint calls do with the points of an asset that are asked for, from the finest window that covers
-// them: with an interval the first one of each hour or day that began since then, and the newest.
-func (c *composer) eachPoint(id uint64, do func(at int64, price []byte)) {
-	now, begin, end := c.s.Time.Unix(), c.begin, c.end
-	if c.Endpoint == Chart || c.Endpoint == ContractChart {
-		begin, end = now-min(begin, math.MaxInt32)*day, now
-	}
-	var h *snapshot.History
+// worth is what a currency was worth at a time, in US dollars.
+type worth struct {
+	at  int64
+	usd number
+}
+
+// window returns the points of the finest window that covers a time; nil: the snapshot has none.
+func (c *composer) window(begin int64) (h *snapshot.History) {
+	now := c.s.Time.Unix()
 	for i := range artifacts.HistoryWindows {
 		h = c.s.History(i)
 		if begin >= now-int64(artifacts.HistoryWindows[i].Length/time.Second) {
 			break
 		}
 	}
+	return h
+}
+
+// eachPoint calls do with the points of an asset that are asked for, from the finest window that covers
+// them: with an interval the first one of each hour or day that began since then, and the newest. Those
+// of days stand at their beginning, but for the newest.
+func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) {
+	now := c.s.Time.Unix()
 	step := max(c.step, 1)
-	before := (begin - 1) / step
-	c.points(h, id, func(t time.Time, price []byte) {
+	before := (c.begin - 1) / step
+	c.points(&c.prices, c.window(c.begin), id, func(t time.Time, price []byte) {
 		at := t.Unix()
-		if at < begin || at > end || c.step > 0 && at/step == before && at != now {
+		stand := at
+		if c.step == day && at != now {
+			stand -= at % day
+		}
+		if stand < c.begin || stand > c.end || c.step > 0 && at/step == before && at != now {
 			return
 		}
 		before = at / step
-		do(at, price)
+		do(stand, at, price)
 	})
 }
 
-// chart answers what ends in /market_chart and /market_chart/range.
+// chart answers what ends in /market_chart and /market_chart/range. Caps and volumes are known for the
+// snapshot alone.
 func (c *composer) chart() {
+	now := c.s.Time.Unix()
+	if c.Endpoint == Chart || c.Endpoint == ContractChart {
+		c.begin, c.end = now-c.begin, now
+	}
+	id, r := c.coins[0].id, &c.rates[0]
+	c.past(r, c.window(c.begin))
+	c.stands = c.stands[:0]
+	newest := false
 	c.add(`{"prices":[`)
-	c.eachPoint(c.coins[0].id, func(at int64, price []byte) {
+	c.eachPoint(id, func(stand, at int64, price []byte) {
+		c.stands, newest = append(c.stands, stand), at == now
 		c.comma()
-		c.integer("[", at*1000)
-		c.amount(",", price, &c.rates[0], c.places)
+		c.integer("[", stand*1000)
+		c.amountAt(",", price, r, at, c.places)
 		c.add("]")
 	})
-	c.add(`],"market_caps":[],"total_volumes":[]}`)
+	quote := after(c.quote(id), logoKey)
+	for _, list := range [...]struct{ name, key string }{{`],"market_caps":[`, capKey}, {`],"total_volumes":[`, volumeKey}} {
+		c.add(list.name)
+		for i, stand := range c.stands {
+			var figure []byte
+			if newest && i == len(c.stands)-1 {
+				figure = digitsOf(quote, list.key)
+			}
+			c.comma()
+			c.integer("[", stand*1000)
+			c.amount(",", figure, r, -1)
+			c.add("]")
+		}
+	}
+	c.add("]}")
 }
 
-// past answers /coins/{id}/history: the first price of a day.
-func (c *composer) past() {
+// day answers /coins/{id}/history: the first price of a day.
+func (c *composer) day() {
 	id := c.coins[0].id
 	row, _ := c.asset(id)
 	c.allRates()
 	c.identity(row)
-	c.add(`,"localization":{}`)
+	c.texts(row, `,"localization":{"en":`, nameKey)
+	c.add("}")
 	c.image(row)
-	c.add(`,"market_data":{`)
-	first := true
-	c.eachPoint(id, func(_ int64, price []byte) {
-		if first {
-			c.dollarsInAll(`"current_price":`, price)
-			c.add(`,"market_cap":{},"total_volume":{}`)
-			first = false
+	first, x := int64(-1), number{places: -1}
+	c.eachPoint(id, func(_, at int64, price []byte) {
+		if first < 0 {
+			first = at
+			x.parse(price)
 		}
 	})
-	c.add(`},"community_data":{},"developer_data":{},"public_interest_stats":{}}`)
+	var quote []byte
+	if first == c.s.Time.Unix() {
+		quote = after(c.quote(id), logoKey)
+	}
+	h := c.window(c.begin)
+	for i := range c.rates {
+		c.past(&c.rates[i], h)
+		c.rates[i].usd = c.worthAt(&c.rates[i], first)
+	}
+	c.inAll(`,"market_data":{"current_price":`, &x)
+	c.dollarsInAll(`,"market_cap":`, digitsOf(quote, capKey))
+	c.dollarsInAll(`,"total_volume":`, digitsOf(quote, volumeKey))
+	c.add(`},"community_data":{`, community, `},"developer_data":{`, developers,
+		`},"public_interest_stats":{"alexa_rank":null,"bing_matches":null}}`)
 }
+
+// past makes c.worths what a currency was worth at the times of a window's points, if it is an asset's
+// price.
+func (c *composer) past(r *rate, h *snapshot.History) {
+	if c.worthOf == r.asset {
+		return
+	}
+	c.worthOf, c.worths = r.asset, c.worths[:0]
+	c.points(&c.rated, h, r.asset, func(t time.Time, price []byte) {
+		w := worth{at: t.Unix()}
+		w.usd.parse(price)
+		c.worths = append(c.worths, w)
+	})
+}
+
+// worthAt returns what a currency, that of c.past, was worth at the time of a point; not known if it is
+// neither the dollar nor an asset's price: that of another currency is known for the snapshot alone.
+func (c *composer) worthAt(r *rate, at int64) number {
+	if r.dollars || at == c.s.Time.Unix() {
+		return r.usd
+	}
+	i, found := slices.BinarySearchFunc(c.worths, at, func(w worth, at int64) int { return int(w.at - at) })
+	if r.asset == 0 || !found || c.worths[i].usd.v.IsZero() {
+		return number{places: -1}
+	}
+	return c.worths[i].usd
+}
+
+// amountAt is amount for a figure of the time of a point.
+func (c *composer) amountAt(name string, dollars []byte, r *rate, at int64, places int) {
+	then := *r
+	if then.usd = c.worthAt(r, at); then.usd.places < 0 {
+		dollars = nil
+	}
+	c.amount(name, dollars, &then, places)
+}
+
+// sparkline appends the prices of the last seven days.
+func (c *composer) sparkline(id uint64, r *rate) {
+	h := c.s.History(sparkWindow)
+	c.past(r, h)
+	c.points(&c.prices, h, id, func(t time.Time, price []byte) {
+		c.comma()
+		c.amountAt("", price, r, t.Unix(), c.places)
+	})
+}
+
+// points calls do with the points of an asset in a window, if the snapshot has it.
+func (c *composer) points(at *rows.Cursor, h *snapshot.History, id uint64, do func(at time.Time, price []byte)) {
+	if h != nil && c.err == nil && id > 0 {
+		c.fail(c.EachPrice(at, h, id, do))
+	}
+}
+
+var sparkWindow = slices.IndexFunc(artifacts.HistoryWindows[:], func(w artifacts.HistoryWindow) bool {
+	return w.Name == "7d"
+})

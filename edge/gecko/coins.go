@@ -3,7 +3,6 @@ package gecko
 import (
 	"bytes"
 	"slices"
-	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
@@ -136,19 +135,15 @@ func (c *composer) market(item []byte, id uint64) {
 	c.value(`,"fully_diluted_valuation":`, &diluted, r, full)
 	c.amount(`,"total_volume":`, digitsOf(quote, volumeKey), r, -1)
 	c.add(`,"high_24h":null,"low_24h":null`)
-	var change, percent []byte
-	if r.dollars { // the past of rates is not kept
-		change, percent = figures[change24h], digitsOf(quote, dayKey)
-	}
-	c.field(`,"price_change_24h":`, change)
-	c.field(`,"price_change_percentage_24h":`, percent)
+	c.field(`,"price_change_24h":`, figures.moved(r))
+	c.field(`,"price_change_percentage_24h":`, figures.change(&windows[day24h], quote, r))
 	c.add(`,"market_cap_change_24h":null,"market_cap_change_percentage_24h":null`)
-	c.field(`,"circulating_supply":`, figures[circulating])
-	c.field(`,"total_supply":`, figures[total])
-	c.field(`,"max_supply":`, figures[maximum])
+	c.field(`,"circulating_supply":`, figures.of[circulating])
+	c.field(`,"total_supply":`, figures.of[total])
+	c.field(`,"max_supply":`, figures.of[maximum])
 	c.add(`,"ath":null,"ath_change_percentage":null,"ath_date":null,"atl":null,"atl_change_percentage":null,` +
 		`"atl_date":null,"roi":null`)
-	c.updated(`,"last_updated":`)
+	c.updated(`,"last_updated":`, quote)
 	if c.flags.has(sparkline) {
 		c.add(`,"sparkline_in_7d":{"price":[`)
 		c.sparkline(id, r)
@@ -157,22 +152,27 @@ func (c *composer) market(item []byte, id uint64) {
 	for i := range windows {
 		if w := &windows[i]; c.changes&(1<<i) != 0 {
 			c.add(`,"price_change_percentage_`, w.name, `_in_currency":`)
-			var percent []byte
-			if r.dollars {
-				percent = w.of(quote)
-			}
-			c.field("", percent)
+			c.field("", figures.change(w, quote, r))
 		}
 	}
 	c.add("}")
 }
 
-// of returns the change in a quote's row; nil: it is not known.
-func (w *window) of(quote []byte) []byte {
-	if w.key == "" {
+// change returns the change in a quote's row in a currency; nil: it is not known. What a rate was worth
+// when the window began is not kept.
+func (f *figures) change(w *window, quote []byte, r *rate) []byte {
+	if !r.dollars || f.covered&(1<<w.covered) == 0 {
 		return nil
 	}
 	return digitsOf(quote, w.key)
+}
+
+// moved is change for the price of a day ago.
+func (f *figures) moved(r *rate) []byte {
+	if !r.dollars || f.covered&(1<<windows[day24h].covered) == 0 {
+		return nil
+	}
+	return f.of[change24h]
 }
 
 // rank appends a rank; null for none.
@@ -184,17 +184,21 @@ func (c *composer) rank(name string, rank uint64) {
 	}
 }
 
-// updated appends a field with the snapshot's time.
-func (c *composer) updated(name string) {
+// updated appends a field with the snapshot's time; null without a quote.
+func (c *composer) updated(name string, quote []byte) {
+	if quote == nil {
+		c.field(name, nil)
+		return
+	}
 	c.add(name, `"`)
-	c.Body = append(append(c.Body, c.s.TimeText...), '"')
+	c.Body = append(c.s.Time.AppendFormat(c.Body, "2006-01-02T15:04:05.000Z"), '"')
 }
 
 // diluted returns the price of all coins that there will ever be, or of all that there are.
 func (f *figures) diluted(price []byte) (all number) {
-	supply := f[maximum]
+	supply := f.of[maximum]
 	if supply == nil {
-		supply = f[total]
+		supply = f.of[total]
 	}
 	var x number
 	x.parse(price)
@@ -202,22 +206,3 @@ func (f *figures) diluted(price []byte) (all number) {
 	all.times(&x, &all)
 	return all
 }
-
-// sparkline appends the prices of the last seven days.
-func (c *composer) sparkline(id uint64, r *rate) {
-	c.points(c.s.History(sparkWindow), id, func(_ time.Time, price []byte) {
-		c.comma()
-		c.amount("", price, r, c.places)
-	})
-}
-
-// points calls do with the points of an asset in a window, if the snapshot has it.
-func (c *composer) points(h *snapshot.History, id uint64, do func(at time.Time, price []byte)) {
-	if h != nil && c.err == nil {
-		c.fail(c.EachPrice(&c.prices, h, id, do))
-	}
-}
-
-var sparkWindow = slices.IndexFunc(artifacts.HistoryWindows[:], func(w artifacts.HistoryWindow) bool {
-	return w.Name == "7d"
-})

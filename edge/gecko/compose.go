@@ -18,7 +18,9 @@ type scratch struct {
 	inner  query.Query // asks for a listing
 	items  []byte      // of a listing
 	folded []byte
-	names  []byte // JSON, of coins
+	names  []byte  // JSON, of coins
+	stands []int64 // of a chart's points
+	worths []worth
 	coins  []coin
 	rates  []rate
 	c      *composer
@@ -28,7 +30,8 @@ type scratch struct {
 type rate struct {
 	code    []byte
 	usd     number
-	dollars bool // it is the US dollar, in which figures stand as they are
+	dollars bool   // it is the US dollar, in which figures stand as they are
+	asset   uint64 // whose price that is; 0: of none
 }
 
 // coin is an asset that a request names.
@@ -45,8 +48,10 @@ type composer struct {
 	s     *snapshot.Snapshot
 	wait  time.Duration
 
-	byText, listed, quotes, figures, prices rows.Cursor
-	err                                     error // the first one
+	byText, listed, quotes, figures, prices, rated rows.Cursor
+
+	worthOf uint64 // the asset of worths; 0: of none
+	err     error  // the first one
 }
 
 var (
@@ -160,11 +165,14 @@ func (c *composer) value(name string, x *number, r *rate, places int) {
 	}
 }
 
-// inAll appends x in all currencies; {} if it is not known.
+// inAll appends x in all currencies whose worth is known; {} if it is not known itself.
 func (c *composer) inAll(name string, x *number) {
 	c.add(name, "{")
 	for i := range c.rates {
 		from, ok := len(c.Body), false
+		if c.rates[i].usd.places < 0 {
+			continue
+		}
 		c.currency(&c.rates[i], "")
 		if c.Body, ok = appendQuotient(c.Body, x, &c.rates[i].usd, full); !ok {
 			c.Body = c.Body[:from]
@@ -194,7 +202,7 @@ const codeKey = `,"code":`
 // rateIn returns the rate in a row.
 func rateIn(row []byte) rate {
 	code := textOf(row, codeKey)
-	r := rate{code: code[1 : len(code)-1], dollars: string(code) == `"usd"`}
+	r := rate{code: code[1 : len(code)-1], dollars: string(code) == `"usd"`, asset: wholeAt(after(row, `,"asset":`))}
 	r.usd.parse(digitsOf(row, `,"usd":`))
 	return r
 }
@@ -259,7 +267,7 @@ func (c *composer) askedRates() {
 // rateOf returns a rate by binary search: they stand in the order of their codes.
 func (c *composer) rateOf(code []byte) (r rate) {
 	if string(code) == "usd" {
-		return rate{code, one, true}
+		return rate{code: code, usd: one, dollars: true}
 	}
 	v := c.s.CoinView(snapshot.Rates)
 	if v == nil {
@@ -323,8 +331,11 @@ func (c *composer) quote(id uint64) []byte {
 	return row
 }
 
-// figures are those of artifacts.Figures.
-type figures [artifacts.FigureCount][]byte
+// figures are those of artifacts.Figures, and of artifacts.Covered.
+type figures struct {
+	of      [artifacts.FigureCount][]byte
+	covered uint64
+}
 
 // The places of figures.
 const (
@@ -336,7 +347,7 @@ const (
 
 func (c *composer) figuresOf(id uint64) (f figures) {
 	if row, _ := c.rowByID(&c.figures, c.s.CoinView(snapshot.Figures), id); row != nil {
-		f = artifacts.Figures(row)
+		f.of, f.covered = artifacts.Figures(row), artifacts.Covered(row)
 	}
 	return f
 }
@@ -438,7 +449,7 @@ func (c *composer) simplePrice() {
 		c.field("", c.coins[i].key)
 		c.add(":{")
 		if quote != nil {
-			c.simpleFigures(quote)
+			c.simpleFigures(quote, c.coins[i].id)
 		}
 		c.add("}")
 	}
@@ -449,11 +460,15 @@ func (c *composer) simplePrice() {
 var simpleFigures = [...]struct {
 	param
 	suffix, key string
-}{{withCap, "_market_cap", capKey}, {withVolume, "_24h_vol", volumeKey}, {withChange, "_24h_change", dayKey}}
+}{{withCap, "_market_cap", capKey}, {withVolume, "_24h_vol", volumeKey}}
 
-func (c *composer) simpleFigures(quote []byte) {
+func (c *composer) simpleFigures(quote []byte, id uint64) {
 	quote = after(quote, logoKey) // figures follow
 	price := digitsOf(quote, priceKey)
+	var known figures
+	if c.flags.has(withChange) {
+		known = c.figuresOf(id)
+	}
 	var figures [len(simpleFigures)][]byte
 	for i := range simpleFigures {
 		if c.flags.has(simpleFigures[i].param) {
@@ -465,19 +480,14 @@ func (c *composer) simpleFigures(quote []byte) {
 		c.currency(r, "")
 		c.amount("", price, r, c.places)
 		for j := range simpleFigures {
-			f, figure := &simpleFigures[j], figures[j]
-			switch {
-			case !c.flags.has(f.param):
-			case f.param == withChange:
-				if !r.dollars { // the past of rates is not kept
-					figure = nil
-				}
+			if f := &simpleFigures[j]; c.flags.has(f.param) {
 				c.currency(r, f.suffix)
-				c.field("", figure)
-			case figure != nil: // a shape that takes no null
-				c.currency(r, f.suffix)
-				c.amount("", figure, r, -1)
+				c.amount("", figures[j], r, -1)
 			}
+		}
+		if c.flags.has(withChange) {
+			c.currency(r, "_24h_change")
+			c.field("", known.change(&windows[day24h], quote, r))
 		}
 	}
 	if c.flags.has(withTime) {

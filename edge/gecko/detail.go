@@ -2,6 +2,8 @@ package gecko
 
 import (
 	"bytes"
+	"unicode"
+	"unicode/utf8"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
@@ -14,61 +16,87 @@ func (c *composer) coin() {
 	row, links := c.asset(id)
 	c.identity(row)
 	c.texts(row, `,"web_slug":`, slugKey)
+	quote := c.quote(id)
 	c.platformsOf(id)
 	c.add(`,"block_time_in_minutes":0,"hashing_algorithm":null`)
 	c.groupsOf(id)
 	c.add(`,"preview_listing":false,"public_notice":null,"additional_notices":[],"has_supply_breakdown":false,` +
-		`"localization":{},"description":{}`)
+		`"localization":{"en":`)
+	c.texts(row, "", nameKey)
+	c.add(`},"description":{"en":""}`)
 	c.links(row, links)
 	c.image(row)
 	c.add(`,"country_origin":"","genesis_date":null`)
-	if c.Endpoint == Contract {
-		c.field(`,"contract_address":`, c.coins[0].key)
-	}
 	c.add(`,"sentiment_votes_up_percentage":null,"sentiment_votes_down_percentage":null,` +
 		`"watchlist_portfolio_users":0`)
 	rank := rankOf(row, id)
 	c.rank(`,"market_cap_rank":`, rank)
 	c.add(`,"market_cap_rank_with_rehypothecated":null`)
 	if c.flags.has(marketData) {
-		c.marketData(id, rank)
+		c.marketData(id, rank, quote)
 	}
-	c.add(`,"community_data":{},"developer_data":{},"status_updates":[]`)
-	c.updated(`,"last_updated":`)
+	c.add(`,"community_data":{`, community, `,"telegram_channel_user_count":null},"developer_data":{`, developers,
+		`,"last_4_weeks_commit_activity_series":[]},"status_updates":[]`)
+	c.updated(`,"last_updated":`, quote)
 	c.add(`,"tickers":[]}`)
 }
 
-// identity begins an object with what names an asset.
+// community and developers are members that answers always have, of which a snapshot knows nothing.
+const (
+	community = `"facebook_likes":null,"reddit_average_posts_48h":null,"reddit_average_comments_48h":null,` +
+		`"reddit_subscribers":null,"reddit_accounts_active_48h":null`
+	developers = `"forks":null,"stars":null,"subscribers":null,"total_issues":null,"closed_issues":null,` +
+		`"pull_requests_merged":null,"pull_request_contributors":null,` +
+		`"code_additions_deletions_4_weeks":{"additions":null,"deletions":null},"commit_count_4_weeks":null`
+)
+
+// identity begins an object with what names an asset. Symbols are in lower case here.
 func (c *composer) identity(row []byte) {
-	c.texts(row, `{"id":`, slugKey, `,"symbol":`, symbolKey, `,"name":`, nameKey)
+	c.texts(row, `{"id":`, slugKey)
+	c.add(`,"symbol":`)
+	c.lower(textOf(row, symbolKey))
+	c.texts(row, `,"name":`, nameKey)
+}
+
+// lower appends a JSON string in lower case, in which its escapes are already.
+func (c *composer) lower(text []byte) {
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		c.Body, text = utf8.AppendRune(c.Body, unicode.ToLower(r)), text[n:]
+	}
 }
 
 // image appends an asset's picture, of which there is one size.
 func (c *composer) image(row []byte) {
-	c.add(`,"image":{`)
-	if len(textOf(row, logoKey)) > len(`""`) {
-		c.texts(row, `"thumb":`, logoKey, `,"small":`, logoKey)
-		if c.Endpoint != Past {
-			c.texts(row, `,"large":`, logoKey)
-		}
+	c.texts(row, `,"image":{"thumb":`, logoKey, `,"small":`, logoKey)
+	if c.Endpoint != Past {
+		c.texts(row, `,"large":`, logoKey)
 	}
 	c.add(`}`)
 }
 
-var empty = []byte("{}")
+// nowhere is what an asset without contracts has as platforms.
+var nowhere = []byte(`{"":""}`)
 
-// platformsOf appends where an asset has contracts.
+// platformsOf appends where an asset has contracts. Which of several is the first is not known.
 func (c *composer) platformsOf(id uint64) {
 	_, tail := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id)
-	object := empty
-	if tail != nil {
+	object := nowhere
+	if tail != nil && len(artifacts.CoinPlatforms(tail)) > len("{}") {
 		object = artifacts.CoinPlatforms(tail)
 	}
 	only, rest := nextText(object)
-	if _, rest = nextText(rest); len(rest) > 1 {
-		only = nil
+	contract, rest := nextText(rest)
+	if len(rest) > 1 || len(only) == len(`""`) {
+		only, contract = nil, nil
+	}
+	if c.Endpoint == Contract {
+		contract = c.coins[0].key
 	}
 	c.field(`,"asset_platform_id":`, only)
+	if contract != nil {
+		c.field(`,"contract_address":`, contract)
+	}
 	c.field(`,"platforms":`, object)
 	c.add(`,"detail_platforms":{`)
 	for name, rest := nextText(object); name != nil; name, rest = nextText(rest) {
@@ -77,6 +105,9 @@ func (c *composer) platformsOf(id uint64) {
 		c.comma()
 		c.put("", name)
 		c.put(`:{"decimal_place":null,"contract_address":`, address)
+		if len(address) > len(`""`) {
+			c.add(`,"geckoterminal_url":null`)
+		}
 		c.add("}")
 	}
 	c.add(`}`)
@@ -134,15 +165,14 @@ func (c *composer) links(row, tail []byte) {
 }
 
 // unknown are the parts of market_data that a snapshot does not have.
-const unknown = `,"high_24h":{},"low_24h":{},"ath":{},"ath_change_percentage":{},"ath_date":{},"atl":{},` +
+const unknown = `,"market_cap_fdv_ratio":null,"price_change_percentage_60d":null,"market_cap_change_24h":null,` +
+	`"market_cap_change_percentage_24h":null,"max_supply_infinite":null,"high_24h":{},"low_24h":{},"ath":{},"ath_change_percentage":{},"ath_date":{},"atl":{},` +
 	`"atl_change_percentage":{},"atl_date":{},"market_cap_change_24h_in_currency":{},` +
-	`"market_cap_change_percentage_24h_in_currency":{},"price_change_percentage_14d_in_currency":{},` +
-	`"price_change_percentage_60d_in_currency":{},"price_change_percentage_200d_in_currency":{}`
+	`"market_cap_change_percentage_24h_in_currency":{},"price_change_percentage_60d_in_currency":{}`
 
 // marketData appends an asset's figures.
-func (c *composer) marketData(id, rank uint64) {
+func (c *composer) marketData(id, rank uint64, quote []byte) {
 	c.allRates()
-	quote := c.quote(id)
 	figures := c.figuresOf(id)
 	c.grow(4096 + len(c.rates)*200)
 	quote = after(quote, logoKey)
@@ -156,39 +186,35 @@ func (c *composer) marketData(id, rank uint64) {
 	c.inAll(`,"fully_diluted_valuation":`, &diluted)
 	c.rank(`,"market_cap_rank":`, rank)
 	c.add(`,"outstanding_token_value_usd":null,"market_cap_rank_with_rehypothecated":null`)
-	if change := figures[change24h]; change != nil {
-		c.field(`,"price_change_24h":`, change)
-		c.field(`,"price_change_24h_in_currency":{"usd":`, change)
-		c.add(`}`)
-	}
+	dollar := &rate{usd: one, dollars: true}
+	c.changed("price_change_24h", "", figures.moved(dollar))
 	for i := range windows {
 		w := &windows[i]
-		percent := w.of(quote)
-		if percent == nil {
-			continue
-		}
-		if w.name != "1h" {
-			c.add(`,"price_change_percentage_`, w.name, `":`)
-			c.field("", percent)
-		}
-		c.add(`,"price_change_percentage_`, w.name, `_in_currency":{"usd":`)
-		c.field("", percent)
-		c.add(`}`)
+		c.changed("price_change_percentage_", w.name, figures.change(w, quote, dollar))
 	}
 	c.add(unknown)
-	if n := figures[total]; n != nil {
-		c.field(`,"total_supply":`, n)
-	}
-	if n := figures[circulating]; n != nil {
-		c.field(`,"circulating_supply":`, n)
-	}
-	c.field(`,"max_supply":`, figures[maximum])
+	c.field(`,"total_supply":`, figures.of[total])
+	c.field(`,"circulating_supply":`, figures.of[circulating])
+	c.field(`,"max_supply":`, figures.of[maximum])
 	c.add(`,"outstanding_supply":null`)
-	c.updated(`,"last_updated":`)
+	c.updated(`,"last_updated":`, quote)
 	if c.flags.has(sparkline) {
 		c.add(`,"sparkline_7d":[`)
-		c.sparkline(id, &rate{usd: one, dollars: true})
+		c.sparkline(id, dollar)
 		c.add(`]`)
+	}
+	c.add(`}`)
+}
+
+// changed appends a change in US dollars, also by its currency, as which alone that of an hour stands.
+func (c *composer) changed(name, window string, change []byte) {
+	if window != "1h" {
+		c.add(`,"`, name, window)
+		c.field(`":`, change)
+	}
+	c.add(`,"`, name, window, `_in_currency":{`)
+	if change != nil {
+		c.field(`"usd":`, change)
 	}
 	c.add(`}`)
 }

@@ -71,7 +71,7 @@ var endpoints = [Endpoints]struct {
 	Chart:          {path: "coins/{id}/market_chart", answer: (*composer).chart, reads: readsChart, requires: days},
 	ChartRange: {path: "coins/{id}/market_chart/range", answer: (*composer).chart, reads: readsRange,
 		requires: from},
-	Past:     {path: "coins/{id}/history", answer: (*composer).past, reads: setOf(date), requires: date},
+	Past:     {path: "coins/{id}/history", answer: (*composer).day, reads: setOf(date), requires: date},
 	Contract: {path: "coins/{platform}/contract/{address}", answer: (*composer).coin, reads: readsCoin},
 	ContractChart: {path: "coins/{platform}/contract/{address}/market_chart", answer: (*composer).chart,
 		reads: readsChart, requires: days},

@@ -39,7 +39,7 @@ func (c *composer) categories() {
 			c.add(`,"top_3_coins_id":[],"top_3_coins":[]`)
 		}
 		c.field(`,"volume_24h":`, digitsOf(item, `,"volume_24h":`))
-		c.updated(`,"updated_at":`)
+		c.updated(`,"updated_at":`, item)
 		c.add("}")
 	})
 }
@@ -66,7 +66,7 @@ func (c *composer) exchanges() {
 			`,"year_established":null,"country":null,"description":"","url":`, `{"website":`, `,"image":`, logoKey)
 		c.add(`,"has_trading_incentive":false,"trust_score":null,"trust_score_rank":null`)
 		c.inBitcoin(`,"trade_volume_24h_btc":`, digitsOf(item, `{"volume_24h":`), &bitcoin, "0")
-		c.add("}")
+		c.add(`,"trade_volume_24h_btc_normalized":null}`)
 	})
 }
 
@@ -110,7 +110,11 @@ func (c *composer) trending() {
 		c.integer(`,"score":`, score)
 		c.field(`,"data":{"price":`, price)
 		c.inBitcoin(`,"price_btc":"`, price, &bitcoin, "")
-		c.field(`","price_change_percentage_24h":{"usd":`, digitsOf(quote, dayKey))
+		c.add(`","price_change_percentage_24h":{`)
+		figures := c.figuresOf(id)
+		if change := figures.change(&windows[day24h], quote, &rate{dollars: true}); change != nil {
+			c.field(`"usd":`, change)
+		}
 		c.put(`},"market_cap":"`, worth)
 		c.inBitcoin(`","market_cap_btc":"`, worth, &bitcoin, "")
 		c.put(`","total_volume":"`, volume)

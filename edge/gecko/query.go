@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"net/http"
 	"slices"
 	"time"
@@ -58,6 +59,14 @@ var paramNames = [params]string{ids: "ids", names: "names", symbols: "symbols", 
 	changes: "price_change_percentage", marketData: "market_data", details: "include_categories_details",
 	days: "days", from: "from", to: "to", interval: "interval", date: "date", text: "query"}
 
+// nameBytes are the same, as query.Names keeps them.
+var nameBytes = func() (list [params][]byte) {
+	for p, name := range paramNames {
+		list[p] = []byte(name)
+	}
+	return list
+}()
+
 type paramSet uint32
 
 func setOf(list ...param) (set paramSet) {
@@ -79,6 +88,9 @@ const (
 	// furthest is the highest page: none is that far, and sums with its first row do not overflow.
 	furthest = 1 << 40
 )
+
+// keyPrefix begins the names of parameters that are keys, and of what may be meant as one.
+const keyPrefix = "x_cg_"
 
 // IsKey reports whether a parameter of the query, its name as sent, is an API key.
 func IsKey(name []byte) bool {
@@ -109,14 +121,16 @@ type Query struct {
 	page    int64
 	perPage int
 	changes uint8 // windows of price_change_percentage, by bit
-	begin   int64 // days before T; or a Unix time in seconds
+	begin   int64 // seconds before T; or a Unix time in seconds
 	end     int64
 	step    int64  // seconds of interval; 0: all points
 	group   []byte // category
 	text    []byte // as sent
 
-	buf    []byte // behind all these
-	source []byte
+	vain    paramSet    // sent, and without a part in the answer
+	ignored query.Names // these, and names that the endpoint does not read
+	buf     []byte      // behind all these
+	source  []byte
 
 	scratch
 }
@@ -133,32 +147,26 @@ func refusals(format string) (list [params]*reply.Refusal) {
 	return list
 }
 
-// The 400s, made beforehand: none repeats what was sent.
+// The 400s, made beforehand: none repeats what was sent. A value that may be left out is never a reason
+// for one: if it is not understood, it is as if it had not been sent, and named in X-Ignored.
 var (
-	errMissing   = refusals("Missing parameter %s")
-	errTooMany   = refusals("%s: more than 500 elements")
-	errBool      = refusals("%s: not true or false")
-	errLookup    = refuse("Missing parameter ids, names or symbols")
-	errCurrency  = refuse("invalid vs_currency")
-	errPrecision = refuse("precision: it takes full, or a whole number from 0 to 18")
-	errTokens    = refuse("include_tokens: it takes top or all")
-	errOrder     = refuse("order: not one that is served")
-	errPerPage   = refuse("per_page: it takes a whole number from 1 to 250")
-	errPage      = refuse("page: it takes a whole number from 1")
-	errChanges   = refuse("price_change_percentage: it takes 1h, 24h, 7d, 14d, 30d, 200d and 1y, separated by commas")
-	errDays      = refuse("days: it takes a whole number from 1, or max")
-	errTimes     = refuse("from, to: they take Unix seconds, yyyy-mm-dd or yyyy-mm-ddThh:mm, the earlier one first")
-	errInterval  = refuse("interval: it takes 5m, hourly or daily")
-	errDate      = refuse("date: it takes a day of the form dd-mm-yyyy or yyyy-mm-dd")
-	errText      = refuse("query: it takes 1 to 64 bytes, up to eight words with blanks between")
+	errMissing  = refusals("Missing parameter %s")
+	errTooMany  = refusals("%s: more than 500 elements")
+	errTime     = refusals("%s: not a time; it takes Unix seconds, yyyy-mm-dd, dd-mm-yyyy or RFC 3339")
+	errMillis   = refusals("%s: a time in milliseconds; it takes Unix seconds, of which there are a thousandth")
+	errLookup   = refuse("Missing parameter ids, names or symbols")
+	errCurrency = refuse("invalid vs_currency")
+	errDays     = refuse("days: it takes a number of days, or max")
+	errOrder    = refuse("from: later than to")
+	errText     = refuse("query: it takes 1 to 64 bytes, up to eight words with blanks between")
 )
 
 // Parse reads a request for what is at e, without the keys that may be in its query. path is what
 // stands behind Prefix, at which EndpointAt has found e. It returns nil, or what is wrong.
 func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
-	*q = Query{Endpoint: e, values: q.values[:0], codes: q.codes[:0], buf: q.buf[:0], source: q.source[:0], places: -1,
-		page: 1, perPage: usualPage, scratch: q.scratch}
-	// No value grows when it is unescaped and folded; a list that is sent in parts is joined first.
+	*q = Query{Endpoint: e, values: q.values[:0], codes: q.codes[:0], ignored: q.ignored[:0], buf: q.buf[:0],
+		source: q.source[:0], places: -1, page: 1, perPage: usualPage, scratch: q.scratch}
+	// Nothing grows when it is unescaped and folded; a list that is sent in parts is joined first.
 	q.buf = slices.Grow(q.buf, 3*(len(path)+len(raw)))
 	variable, _ := match(endpoints[e].path, path)
 	for i, element := range variable {
@@ -169,9 +177,14 @@ func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	if p := endpoints[e].requires; p != none && len(sent[p]) == 0 {
 		return errMissing[p]
 	}
-	wrong := q.readChanges(&sent) // with the memory of readLookup
-	return cmp.Or(q.readFlags(&sent), q.readLookup(&sent), q.readCurrencies(&sent), q.readPage(&sent),
-		wrong, q.readTimes(&sent), q.readText(&sent))
+	q.readOptions(&sent)
+	refusal := cmp.Or(q.readLookup(&sent), q.readCurrencies(&sent), q.readTimes(&sent), q.readText(&sent))
+	for p := ids; q.vain != 0 && p < params; p++ {
+		if q.vain.has(p) {
+			q.ignored.Add(nameBytes[p])
+		}
+	}
+	return refusal
 }
 
 // appendElement appends an element of a path, unescaped: there, other than in a query, + is itself.
@@ -224,7 +237,14 @@ func (q *Query) split(sent *[params][]byte, path, raw []byte) {
 		pair := rest
 		name, value, rest = query.Cut(rest)
 		p := q.param(name)
-		if p == none || lists.has(p) && len(value) == 0 || !lists.has(p) && seen.has(p) {
+		switch {
+		case p == none:
+			q.ignore(name)
+			continue
+		case lists.has(p) && len(value) == 0:
+			continue
+		case !lists.has(p) && seen.has(p):
+			q.vain |= setOf(p)
 			continue
 		}
 		if seen.has(p) {
@@ -239,6 +259,14 @@ func (q *Query) split(sent *[params][]byte, path, raw []byte) {
 		if repeated.has(p) {
 			sent[p] = q.join(p, raw)
 		}
+	}
+}
+
+// ignore notes a name, as sent, that the endpoint does not read. That of a key is not told.
+func (q *Query) ignore(name []byte) {
+	from := len(q.buf)
+	if name = q.unescape(name); len(name) == 0 || bytes.HasPrefix(name, []byte(keyPrefix)) || !q.ignored.Add(name) {
+		q.buf = q.buf[:from]
 	}
 }
 
@@ -265,41 +293,92 @@ func (q *Query) fold(value []byte) []byte {
 	return artifacts.AppendFold(value[:0], value)
 }
 
-func (q *Query) readFlags(sent *[params][]byte) *reply.Refusal {
-	if endpoints[q.Endpoint].reads.has(marketData) {
-		q.flags = setOf(marketData) // true unless it is sent
+// word returns the value of an optional parameter: folded, without blanks around it.
+func (q *Query) word(sent []byte) []byte { return bytes.TrimSpace(q.fold(sent)) }
+
+// number reads an optional number, and clamps it. It returns otherwise for none.
+func (q *Query) number(sent *[params][]byte, p param, low, high, otherwise int64) int64 {
+	if len(sent[p]) == 0 {
+		return otherwise
 	}
-	for _, p := range [...]param{withCap, withVolume, withChange, withTime, platforms, sparkline, marketData, details} {
-		if len(sent[p]) == 0 {
-			continue
-		}
-		switch string(q.fold(sent[p])) {
-		case "true", "1":
-			q.flags |= setOf(p)
-		case "false", "0":
-			q.flags &^= setOf(p)
-		default:
-			return errBool[p]
-		}
+	n, ok := query.ParseNumber(q.word(sent[p]))
+	if !ok {
+		q.vain |= setOf(p)
+		return otherwise
 	}
-	if v := sent[precision]; string(q.fold(v)) != "full" && !whole(q, v, 0, full, &q.places) {
-		return errPrecision
-	}
-	switch string(q.fold(sent[tokens])) {
-	case "", "top":
-	case "all":
-		q.flags |= setOf(tokens)
-	default:
-		return errTokens
-	}
-	return nil
+	return min(max(n.Whole, low), high)
 }
 
-// readLookup reads how coins are named: the first of ids, names and symbols that is sent counts.
+// choice returns the place of an optional value among some; -1 for none.
+func (q *Query) choice(sent *[params][]byte, p param, values ...string) int {
+	if len(sent[p]) == 0 {
+		return -1
+	}
+	word := q.word(sent[p])
+	i := slices.IndexFunc(values, func(v string) bool { return v == string(word) })
+	if i < 0 {
+		q.vain |= setOf(p)
+	}
+	return i
+}
+
+// The orders of the endpoints that have some: the first is the default.
+var (
+	marketOrders = []string{"market_cap_desc", "market_cap_asc", "volume_desc", "volume_asc", "id_asc", "id_desc"}
+	groupOrders  = []string{"market_cap_desc", "market_cap_asc", "name_desc", "name_asc", "market_cap_change_24h_desc",
+		"market_cap_change_24h_asc"}
+)
+
+// readOptions reads the parameters that may be left out.
+func (q *Query) readOptions(sent *[params][]byte) {
+	for _, p := range [...]param{withCap, withVolume, withChange, withTime, platforms, sparkline, marketData, details} {
+		switch i := q.choice(sent, p, "true", "1", "false", "0"); {
+		case i == 0, i == 1, i < 0 && p == marketData && endpoints[q.Endpoint].reads.has(p):
+			q.flags |= setOf(p)
+		}
+	}
+	if string(q.word(sent[precision])) != "full" {
+		q.places = int(q.number(sent, precision, 0, full, -1))
+	}
+	if q.choice(sent, tokens, "top", "all") == 1 {
+		q.flags |= setOf(tokens)
+	}
+	orders := marketOrders
+	if q.Endpoint == Categories {
+		orders = groupOrders
+	}
+	q.order = uint8(max(q.choice(sent, order, orders...), 0))
+	q.perPage = int(q.number(sent, perPage, 1, maxPerPage, usualPage))
+	q.page = q.number(sent, page, 1, furthest, 1)
+	switch q.choice(sent, interval, "5m", "hourly", "daily") { // no point is nearer another than 5m
+	case 1:
+		q.step = hour
+	case 2:
+		q.step = day
+	}
+	for list := q.fold(sent[changes]); len(list) > 0; {
+		var name []byte
+		name, list, _ = bytes.Cut(list, []byte{','})
+		name = bytes.TrimSpace(name)
+		i := slices.IndexFunc(windows[:], func(w window) bool { return w.name == string(name) })
+		if i >= 0 {
+			q.changes |= 1 << i
+		} else if len(name) > 0 {
+			q.vain |= setOf(changes)
+		}
+	}
+}
+
+// readLookup reads how coins are named: the first of ids, names and symbols that is sent counts, and
+// category before all.
 func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 	q.group, q.values = q.unescape(sent[category]), q.values[:0]
 	for _, p := range [...]param{ids, names, symbols, addresses} {
-		if len(sent[p]) == 0 || q.by != none || len(q.group) > 0 {
+		if len(sent[p]) == 0 {
+			continue
+		}
+		if q.by != none || len(q.group) > 0 {
+			q.vain |= setOf(p)
 			continue
 		}
 		q.by = p
@@ -313,6 +392,9 @@ func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 	}
 	if q.by != symbols {
 		q.flags &^= setOf(tokens)
+		if len(sent[tokens]) > 0 {
+			q.vain |= setOf(tokens)
+		}
 	}
 	switch q.Endpoint {
 	case SimplePrice:
@@ -347,16 +429,6 @@ func readList(dst [][]byte, p param, list []byte) ([][]byte, *reply.Refusal) {
 	return slices.CompactFunc(dst, bytes.Equal), nil
 }
 
-// whole reads a number from low to high, unless it was not sent.
-func whole[T int | int64](q *Query, sent []byte, low, high int64, to *T) bool {
-	if len(sent) == 0 {
-		return true
-	}
-	n, ok := query.ParseInt(q.unescape(sent))
-	*to = T(n)
-	return ok && n >= low && n <= high
-}
-
 // readCurrencies reads which currencies are asked for. Whether the snapshot has them shows when the
 // answer is composed.
 func (q *Query) readCurrencies(sent *[params][]byte) *reply.Refusal {
@@ -380,58 +452,21 @@ func (q *Query) readCurrencies(sent *[params][]byte) *reply.Refusal {
 	return refusal
 }
 
-// The orders of the endpoints that have some: the first is the default.
-var (
-	marketOrders = []string{"market_cap_desc", "market_cap_asc", "volume_desc", "volume_asc", "id_asc", "id_desc"}
-	groupOrders  = []string{"market_cap_desc", "market_cap_asc", "name_desc", "name_asc", "market_cap_change_24h_desc",
-		"market_cap_change_24h_asc"}
-)
-
-func (q *Query) readPage(sent *[params][]byte) *reply.Refusal {
-	if v := q.fold(sent[order]); len(v) > 0 {
-		orders := marketOrders
-		if q.Endpoint == Categories {
-			orders = groupOrders
-		}
-		i := slices.IndexFunc(orders, func(o string) bool { return o == string(v) })
-		if i < 0 {
-			return errOrder
-		}
-		q.order = uint8(i)
-	}
-	if !whole(q, sent[perPage], 1, maxPerPage, &q.perPage) {
-		return errPerPage
-	}
-	if !whole(q, sent[page], 1, math.MaxInt64, &q.page) {
-		return errPage
-	}
-	q.page = min(q.page, furthest)
-	return nil
-}
-
 // window is what price_change_percentage may name.
 type window struct {
-	name string
-	key  string // before it in the row of a quote; "": no snapshot has it
+	name    string
+	key     string // before it in the row of a quote
+	covered uint8  // its bit in artifacts.Covered
 }
 
-var windows = [...]window{{"1h", `{"1h":`}, {"24h", `,"24h":`}, {"7d", `,"7d":`}, {"14d", ""}, {"30d", `,"30d":`},
-	{"200d", ""}, {"1y", `,"1y":`}}
+// unkept is the bit of a window that no snapshot has.
+const unkept = 63
 
-func (q *Query) readChanges(sent *[params][]byte) (refusal *reply.Refusal) {
-	if len(sent[changes]) == 0 {
-		return nil
-	}
-	q.values, refusal = readList(q.values, changes, q.fold(sent[changes]))
-	for _, name := range q.values {
-		i := slices.IndexFunc(windows[:], func(w window) bool { return w.name == string(name) })
-		if i < 0 {
-			return errChanges
-		}
-		q.changes |= 1 << i
-	}
-	return refusal
-}
+var windows = [...]window{{"1h", `{"1h":`, 0}, {"24h", dayKey, 3}, {"7d", `,"7d":`, 4}, {"14d", "", unkept},
+	{"30d", `,"30d":`, 5}, {"200d", "", unkept}, {"1y", `,"1y":`, 7}}
+
+// day24h is the place of the window of a day.
+const day24h = 1
 
 func (q *Query) readText(sent *[params][]byte) *reply.Refusal {
 	if q.Endpoint != Search {
@@ -450,68 +485,81 @@ const (
 	day  = 24 * hour
 )
 
+// allDays are more than there have been since 1970.
+const allDays = math.MaxInt32
+
+// readTimes reads which time is asked for.
 func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
-	switch string(q.fold(sent[interval])) {
-	case "", "5m": // no point is that near another
-	case "hourly":
-		q.step = hour
-	case "daily":
-		q.step = day
-	default:
-		return errInterval
-	}
 	switch q.Endpoint {
 	case Chart, ContractChart:
-		if string(q.fold(sent[days])) == "max" {
-			q.begin = math.MaxInt64
-		} else if !whole(q, sent[days], 1, math.MaxInt64, &q.begin) {
+		word := q.word(sent[days])
+		n, ok := query.ParseNumber(word)
+		switch {
+		case string(word) == "max":
+			n.Whole = allDays
+		case !ok:
 			return errDays
 		}
+		hi, lo := bits.Mul64(n.Fraction, day)
+		seconds, _ := bits.Div64(hi, lo, query.FractionUnit)
+		q.begin = min(max(n.Whole, 0), allDays)*day + int64(seconds)
 	case ChartRange, ContractRange:
 		if len(sent[to]) == 0 {
 			return errMissing[to]
 		}
-		var ok, also bool
-		q.begin, ok = unixTime(q.unescape(sent[from]))
-		q.end, also = unixTime(q.unescape(sent[to]))
-		if !ok || !also || q.begin < 0 || q.end < q.begin {
-			return errTimes
+		if refusal := cmp.Or(q.time(sent, from, &q.begin), q.time(sent, to, &q.end)); refusal != nil {
+			return refusal
+		}
+		if q.end < q.begin {
+			return errOrder
 		}
 	case Past:
-		t, ok := timeOf(q.unescape(sent[date]), "02-01-2006", time.DateOnly)
-		if !ok {
-			return errDate
+		if refusal := q.time(sent, date, &q.begin); refusal != nil {
+			return refusal
 		}
-		q.begin, q.end = t, t+day-1
+		q.begin -= (q.begin%day + day) % day
+		q.end = q.begin + day - 1
 	}
 	return nil
 }
 
-// unixTime reads a time in Unix seconds, or, as CoinGecko's own clients advise, a day or a minute in
-// UTC, which stand for their first second.
-func unixTime(text []byte) (int64, bool) {
-	if n, ok := query.ParseInt(text); ok {
-		return n, true
-	}
-	return timeOf(text, time.DateOnly, "2006-01-02T15:04")
-}
-
-// timeOf returns a time of one of these layouts in Unix seconds.
-func timeOf(text []byte, layouts ...string) (int64, bool) {
-	for _, layout := range layouts {
-		if t, err := time.Parse(layout, string(text)); err == nil {
-			return t.Unix(), true
+// time reads a time as programs write it, as Unix seconds: a number of them, of which a fraction is cut
+// off (JavaScript's getTime()/1000, Python's timestamp()); a day in UTC, yyyy-mm-dd or dd-mm-yyyy, which
+// is its first second; or RFC 3339, see query.ParseTime.
+func (q *Query) time(sent *[params][]byte, p param, to *int64) *reply.Refusal {
+	const msDigits = 13 // of the milliseconds since 1970, from 2001 on
+	text := bytes.TrimSpace(q.unescape(sent[p]))
+	if n, ok := query.ParseNumber(text); ok {
+		if n.Digits >= msDigits {
+			return errMillis[p]
 		}
+		*to = n.Whole
+		return nil
 	}
-	return 0, false
+	t, ok := query.ParseTime(text)
+	if len(text) == len(time.DateOnly) {
+		layout := time.DateOnly
+		if text[2] == '-' {
+			layout = "02-01-2006"
+		}
+		var err error
+		t, err = time.Parse(layout, string(text))
+		ok = err == nil
+	}
+	if !ok {
+		return errTime[p]
+	}
+	*to = t.Unix()
+	return nil
 }
 
 // The following make Query a reply.Composer.
 
-func (q *Query) Name() string        { return q.Endpoint.Name() }
-func (q *Query) Source() []byte      { return q.source }
-func (q *Query) Whole() bool         { return endpoints[q.Endpoint].whole }
-func (q *Query) FollowsChange() bool { return q.Endpoint == Global }
+func (q *Query) Name() string         { return q.Endpoint.Name() }
+func (q *Query) Source() []byte       { return q.source }
+func (q *Query) Ignored() query.Names { return q.ignored }
+func (q *Query) Whole() bool          { return endpoints[q.Endpoint].whole }
+func (q *Query) FollowsChange() bool  { return q.Endpoint == Global }
 
 // FromSource returns the request that Source was taken from.
 func FromSource(source []byte) reply.Composer {

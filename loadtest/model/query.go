@@ -83,7 +83,7 @@ type parameters map[string]string
 // parameter the first counts. An empty one is the same as none.
 func Parameters(raw string, lists ...string) map[string]string {
 	sent := map[string]string{}
-	for name, values := range allParameters(raw, lists) {
+	for name, values := range AllParameters(raw, lists) {
 		if slices.Contains(lists, name) {
 			values = []string{strings.Join(slices.DeleteFunc(values, func(v string) bool { return v == "" }), ",")}
 		}
@@ -99,8 +99,8 @@ var csv = []string{"id", "symbol", "slug", "category", "chain", "fields"}
 
 var indexed = regexp.MustCompile(`(?s)^(.*)\[[0-9]*\]$`)
 
-// allParameters are the values of every name that was sent, in order, decoded.
-func allParameters(raw string, lists []string) map[string][]string {
+// AllParameters are the values of every name that was sent, in order, decoded.
+func AllParameters(raw string, lists []string) map[string][]string {
 	all := map[string][]string{}
 	for _, pair := range strings.Split(raw, "&") {
 		if pair == "" {
@@ -144,7 +144,7 @@ const maxIgnored = 256
 // answer.
 func ignored(endpoint, raw string) string {
 	lists := slices.DeleteFunc(slices.Clone(csv), func(name string) bool { return !reads(endpoint, name) })
-	sent := allParameters(raw, lists)
+	sent := AllParameters(raw, lists)
 	empty := func(name string) bool { return len(sent[name]) == 0 || sent[name][0] == "" }
 	pageMode := !empty("page") || empty("limit") && empty("offset")
 	var names []string
@@ -164,7 +164,13 @@ func ignored(endpoint, raw string) string {
 			names = append(names, name)
 		}
 	}
+	return NameIgnored(names)
+}
+
+// NameIgnored writes the value of X-Ignored, without what may be a key.
+func NameIgnored(names []string) string {
 	slices.Sort(names)
+	names = slices.Compact(names)
 	header := ""
 	for i, name := range names {
 		next := percentEncode(name)

@@ -205,36 +205,50 @@ func (d draw) coinValue(s *model.Snapshot, known []string, name string) string {
 		return d.coinList(known)
 	case "precision":
 		return d.encode(d.often([]string{"full", "2", "0", "18", "9", "FULL", "007"},
-			[]string{"19", "-1", "x", "2.0", " 2", "-0"}))
+			[]string{"19", "-1", "x", "2.0", " 2", "-0", "2.", "99999999999999999999"}))
 	case "order":
 		return d.encode(d.often([]string{"market_cap_desc", "market_cap_asc", "volume_desc", "volume_asc", "id_asc",
 			"id_desc", "name_asc", "name_desc", "market_cap_change_24h_asc", "ID_ASC"},
-			[]string{"gecko_desc", "id", ",", "id_asc "}))
+			[]string{"gecko_desc", "market_cap_rank", "price_desc", ",", "id_asc ", " "}))
 	case "per_page", "page":
 		return d.encode(d.often([]string{"1", "2", "3", "7", "20", "100", "250", "03"},
-			[]string{"0", "-1", "251", "9223372036854775807", "9223372036854775808", "1e1", " 1", "x"}))
+			[]string{"0", "-1", "251", "500", "9223372036854775807", "9223372036854775808", "1e1", " 1", "1.9", "x"}))
 	case "price_change_percentage":
-		return d.coinList([]string{"1h", "24h", "7d", "14d", "30d", "200d", "1y", "24H"})
+		return d.coinList([]string{"1h", "24h", "7d", "14d", "30d", "200d", "1y", "24H", "200d/"})
 	case "days":
-		return d.encode(d.often([]string{"1", "max", "7", "8", "30", "31", "91", "365", "366", "MAX", "99999999999"},
-			[]string{"0", "-1", "0.5", "x", "9223372036854775808"}))
+		return d.encode(d.often([]string{"1", "max", "7", "8", "30", "31", "91", "365", "366", "MAX", "99999999999",
+			"0.042", "90.0", "0.041666666666666664", "0", "1.5"},
+			[]string{"-1", "-0.5", ".5", "x", "9223372036854775808", " max"}))
 	case "interval":
-		return d.encode(d.often([]string{"daily", "hourly", "5m", "Daily"}, []string{"weekly", "1d", "daily,"}))
+		return d.encode(d.often([]string{"daily", "hourly", "5m", "Daily"}, []string{"minutely", "1d", "daily,", "daily "}))
 	case "from", "to":
-		return d.encode(d.often([]string{strconv.FormatInt(at, 10), "0", "9999999999", "9223372036854775807",
-			time.Unix(at, 0).UTC().Format("2006-01-02"), time.Unix(at, 0).UTC().Format("2006-01-02T15:04"),
-			"1969-12-31"},
-			[]string{"-1", "x", "1.5", "9223372036854775808", "2025-01", "2025-01-01T00:00:00"}))
+		return d.time(at)
 	case "date":
-		return d.encode(d.often([]string{time.Unix(at, 0).UTC().Format("02-01-2006"),
-			time.Unix(at, 0).UTC().Format("2006-01-02"), "29-02-2024", "01-01-0000"},
-			[]string{"2025-1-01", "1-1-2025", "30-02-2025", "01-13-2025", "01-01-99999", "\xff", "01-01-2025 "}))
+		return d.time(at)
 	case "include_tokens":
 		return d.encode(d.often([]string{"all", "top", "ALL"}, []string{"some", "all,top"}))
 	case "query":
 		return d.encode(d.typed(s))
 	}
 	return d.encode(d.often([]string{"true", "false", "1", "0", "TRUE"}, []string{"yes", "2", "true ", "\x00"}))
+}
+
+// time writes a time as programs do, seldom something else.
+func (d draw) time(at int64) string {
+	t := time.Unix(at, 0).UTC()
+	zoned := t.In(time.FixedZone("", pick(d, []int{0, 3600, -5 * 3600, 20700})))
+	text := d.often([]string{strconv.FormatInt(at, 10), strconv.FormatInt(at, 10) + ".999", "0", "999999999999",
+		t.Format("2006-01-02"), t.Format("02-01-2006"), t.Format("2006-01-02T15:04"), t.Format("2006-01-02T15:04:05"),
+		t.Format("2006-01-02 15:04:05.000000"), zoned.Format(time.RFC3339), zoned.Format("2006-01-02t15:04Z07:00"),
+		t.Format("2006-01-02T15:04:05.000z"), "1969-12-31", "29-02-2024", "01-01-0000", "-1"},
+		[]string{"x", strconv.FormatInt(at, 10) + "000", "-1795219200000", "9223372036854775808", "2025-01",
+			"2025-1-01", "1-1-2025", "30-02-2025", "01-13-2025", "01-01-99999", "\xff", "01-01-2025 ", "1.", "1e9",
+			"2025-06-01T24:00", "2025-06-01T10:00:60Z", "2025-06-01T1:00", "2025-06-01T10:00.5", "2025-06-01T10:00+2",
+			"2025-06-01X10:00", "2025-06-01T10:00:00+02:00:00"})
+	if d.chance(10) {
+		return strings.ReplaceAll(text, " ", "+") // a zone's + becomes a blank
+	}
+	return d.encode(text)
 }
 
 func assetIDs(s *model.Snapshot) []int64 {

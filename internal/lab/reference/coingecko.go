@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,18 +25,20 @@ const CoinPrefix = "/api/v3/"
 // rationals, maps and encoding/json.
 type Coins struct {
 	*model.Snapshot
-	change string // of the total, in percent
-	assets []row  // by id
-	quotes map[int64]row
-	rates  map[string]*big.Rat
+	change  string // of the total, in percent
+	assets  []row  // by id
+	quotes  map[int64]row
+	rates   map[string]*big.Rat
+	assetOf map[string]int64 // of a rate
 }
 
 // A CoinAnswer is what must be answered.
 type CoinAnswer struct {
-	Status int
-	Blame  []string // a 400 names one of these
-	Shape  string   // of a 200, as it is published
-	Body   any      // of a 200, and of a coin's 404: what is known of it
+	Status  int
+	Blame   []string // a 400 names one of these
+	Shape   string   // of a 200, as it is published
+	Body    any      // of a 200, and of a coin's 404: what is known of it
+	Ignored string   // value of X-Ignored of a 200
 }
 
 // row is a row of a listing, decoded with its numbers as they are written.
@@ -86,7 +89,7 @@ func NewCoins(s *model.Snapshot, c *model.Change) *Coins {
 	q, _ := model.Parse(model.Prefix + "global")
 	global := decode(s.Answer(q, c).Body)
 	all := &Coins{Snapshot: s, quotes: map[int64]row{}, rates: map[string]*big.Rat{},
-		change: cmp.Or(global.text("result", "total_market_cap_change_percentage_24h"), "0")}
+		assetOf: map[string]int64{}, change: cmp.Or(global.text("result", "total_market_cap_change_percentage_24h"), "0")}
 	for _, r := range s.Lists["assets"] {
 		all.assets = append(all.assets, decode(r.WithTail))
 	}
@@ -94,48 +97,61 @@ func NewCoins(s *model.Snapshot, c *model.Change) *Coins {
 		all.quotes[r.ID] = decode(r.WithTail)
 	}
 	for _, r := range s.Coins.Rates {
-		all.rates[r.Code] = r.USD
+		all.rates[r.Code], all.assetOf[r.Code] = r.USD, r.Asset
 	}
 	return all
 }
 
-// coinQuestion is one request: the variable elements of its path, its parameters, and which of these
-// are at fault.
+// coinQuestion is one request: the variable elements of its path, its parameters, which of these are at
+// fault, and which had no part in the answer.
 type coinQuestion struct {
 	*Coins
 	path []string
 	sent map[string]string
 	bad  []string
+	vain []string
 }
+
+const (
+	priceReads  = "vs_currencies include_market_cap include_24hr_vol include_24hr_change include_last_updated_at precision"
+	namesReads  = " ids names symbols include_tokens"
+	coinReads   = "market_data sparkline include_categories_details"
+	chartReads  = "vs_currency days interval precision"
+	rangeReads  = "vs_currency from to interval precision"
+	marketReads = "vs_currency category order per_page page sparkline price_change_percentage precision" + namesReads
+)
+
+// coinLists are the parameters that take lists.
+var coinLists = []string{"ids", "names", "symbols", "vs_currencies", "contract_addresses", "price_change_percentage"}
 
 // coinPaths are the paths, a more special one before one that covers it. An answer of nil is a coin
 // that is not known.
 var coinPaths = []struct {
-	path, shape string
-	answer      func(*coinQuestion) any
+	path, reads, shape string
+	answer             func(*coinQuestion) any
 }{
-	{"ping", "PingServer", func(*coinQuestion) any { return row{"gecko_says": "(V3) To the Moon!"} }},
-	{"simple/price", "SimplePrice", (*coinQuestion).simplePrice},
-	{"simple/token_price/{}", "SimplePrice", (*coinQuestion).simplePrice},
-	{"simple/supported_vs_currencies", "SupportedCurrencies", (*coinQuestion).currencies},
-	{"coins/list", "CoinsList", (*coinQuestion).list},
-	{"coins/markets", "CoinsMarkets", (*coinQuestion).markets},
-	{"coins/categories/list", "CategoriesList", (*coinQuestion).categoryNames},
-	{"coins/categories", "Categories", (*coinQuestion).categories},
-	{"coins/{}", "CoinsID", (*coinQuestion).coin},
-	{"coins/{}/market_chart", "CoinsMarketChart", (*coinQuestion).chart},
-	{"coins/{}/market_chart/range", "CoinsMarketChart", (*coinQuestion).chartRange},
-	{"coins/{}/history", "CoinsIdHistory", (*coinQuestion).past},
-	{"coins/{}/contract/{}", "CoinsContractAddress", (*coinQuestion).coin},
-	{"coins/{}/contract/{}/market_chart", "CoinsMarketChart", (*coinQuestion).chart},
-	{"coins/{}/contract/{}/market_chart/range", "CoinsMarketChart", (*coinQuestion).chartRange},
-	{"exchange_rates", "ExchangeRates", (*coinQuestion).exchangeRates},
-	{"asset_platforms", "AssetPlatforms", (*coinQuestion).platforms},
-	{"exchanges/list", "ExchangesList", (*coinQuestion).exchangeNames},
-	{"exchanges", "Exchanges", (*coinQuestion).exchanges},
-	{"search/trending", "TrendingSearch", (*coinQuestion).trending},
-	{"search", "Search", (*coinQuestion).search},
-	{"global", "Global", (*coinQuestion).global},
+	{"ping", "", "PingServer", func(*coinQuestion) any { return row{"gecko_says": "(V3) To the Moon!"} }},
+	{"simple/price", priceReads + namesReads, "SimplePrice", (*coinQuestion).simplePrice},
+	{"simple/token_price/{}", priceReads + " contract_addresses", "SimplePrice", (*coinQuestion).simplePrice},
+	{"simple/supported_vs_currencies", "", "SupportedCurrencies", (*coinQuestion).currencies},
+	{"coins/list", "include_platform", "CoinsList", (*coinQuestion).list},
+	{"coins/markets", marketReads, "CoinsMarkets", (*coinQuestion).markets},
+	{"coins/categories/list", "", "CategoriesList", (*coinQuestion).categoryNames},
+	{"coins/categories", "order", "Categories", (*coinQuestion).categories},
+	{"coins/{}", coinReads, "CoinsID", (*coinQuestion).coin},
+	{"coins/{}/market_chart", chartReads, "CoinsMarketChart", (*coinQuestion).chart},
+	{"coins/{}/market_chart/range", rangeReads, "CoinsMarketChart", (*coinQuestion).chartRange},
+	{"coins/{}/history", "date", "CoinsIdHistory", (*coinQuestion).past},
+	{"coins/{}/contract/{}", coinReads, "CoinsContractAddress", (*coinQuestion).coin},
+	{"coins/{}/contract/{}/market_chart", chartReads, "CoinsMarketChart", (*coinQuestion).chart},
+	{"coins/{}/contract/{}/market_chart/range", rangeReads, "CoinsMarketChart", (*coinQuestion).chartRange},
+	{"exchange_rates", "", "ExchangeRates", (*coinQuestion).exchangeRates},
+	{"asset_platforms", "", "AssetPlatforms", (*coinQuestion).platforms},
+	{"exchanges/list", "", "ExchangesList", (*coinQuestion).exchangeNames},
+	{"exchanges", "per_page page", "Exchanges", (*coinQuestion).exchanges},
+	{"search/trending", "", "TrendingSearch", (*coinQuestion).trending},
+	{"search", "query", "Search", (*coinQuestion).search},
+	{"global", "", "Global", (*coinQuestion).global},
 }
 
 // Answer is what must be answered to a request for what is below CoinPrefix.
@@ -143,8 +159,7 @@ func (c *Coins) Answer(target string) CoinAnswer {
 	path, raw, _ := strings.Cut(target, "?")
 	path = strings.TrimSuffix(path, "/")
 	for _, p := range coinPaths {
-		q := &coinQuestion{Coins: c, sent: model.Parameters(raw,
-			"ids", "names", "symbols", "vs_currencies", "contract_addresses", "price_change_percentage")}
+		q := &coinQuestion{Coins: c}
 		want, got := strings.Split(p.path, "/"), strings.Split(path, "/")
 		same := len(want) == len(got)
 		for i := 0; same && i < len(want); i++ {
@@ -156,13 +171,14 @@ func (c *Coins) Answer(target string) CoinAnswer {
 		if !same {
 			continue
 		}
+		q.read(raw, strings.Fields(p.reads))
 		switch body := p.answer(q); {
 		case len(q.bad) > 0:
 			return CoinAnswer{Status: 400, Blame: q.bad}
 		case body == nil:
 			return CoinAnswer{Status: 404, Body: row{"error": "coin not found"}}
 		default:
-			return CoinAnswer{Status: 200, Shape: p.shape, Body: body}
+			return CoinAnswer{Status: 200, Shape: p.shape, Body: body, Ignored: model.NameIgnored(q.vain)}
 		}
 	}
 	return CoinAnswer{Status: 404}
@@ -170,43 +186,72 @@ func (c *Coins) Answer(target string) CoinAnswer {
 
 // Parameters.
 
+// read takes the parameters that an endpoint reads, and notes the others, and those sent in vain.
+func (q *coinQuestion) read(raw string, reads []string) {
+	lists := slices.DeleteFunc(slices.Clone(coinLists), func(name string) bool { return !slices.Contains(reads, name) })
+	q.sent = map[string]string{}
+	for name, value := range model.Parameters(raw, lists...) {
+		if slices.Contains(reads, name) {
+			q.sent[name] = value
+		}
+	}
+	for name, values := range model.AllParameters(raw, lists) {
+		unread := !slices.Contains(reads, name) || len(values) > 1 && !slices.Contains(lists, name)
+		if unread && name != "" && !strings.HasPrefix(name, "x_cg_") && !strings.Contains(name, "mdk_live_") {
+			q.vain = append(q.vain, name)
+		}
+	}
+}
+
 func (q *coinQuestion) blame(name string) { q.bad = append(q.bad, name) }
 
+func (q *coinQuestion) ignore(name string) { q.vain = append(q.vain, name) }
+
+// word is a parameter's value as values are compared.
+func (q *coinQuestion) word(name string) string { return strings.TrimSpace(model.Fold(q.sent[name])) }
+
 func (q *coinQuestion) has(name string, otherwise bool) bool {
-	switch model.Fold(q.sent[name]) {
-	case "":
-		return otherwise
-	case "true", "1":
-		return true
-	case "false", "0":
-		return false
-	}
-	q.blame(name)
-	return false
+	return strings.Contains("true 1", q.one(name, strconv.FormatBool(otherwise), "true", "1", "false", "0"))
 }
 
-// one is a parameter's value, among those that it takes; the first without one.
-func (q *coinQuestion) one(name string, values ...string) string {
-	v := model.Fold(q.sent[name])
-	if v == "" {
-		return values[0]
+// one is a parameter's value, among those that it takes; otherwise without one, or with another.
+func (q *coinQuestion) one(name, otherwise string, values ...string) string {
+	if v := q.word(name); slices.Contains(values, v) {
+		return v
 	}
-	if !slices.Contains(values, v) {
-		q.blame(name)
+	if q.sent[name] != "" {
+		q.ignore(name)
 	}
-	return v
+	return otherwise
 }
 
+var decimalGrammar = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
+
+// number is a parameter's decimal number; nil: it is none.
+func (q *coinQuestion) number(name string) *big.Rat {
+	if v := q.word(name); decimalGrammar.MatchString(v) {
+		x, _ := new(big.Rat).SetString(v)
+		return x
+	}
+	return nil
+}
+
+// whole is an optional number without its fraction, within bounds.
 func (q *coinQuestion) whole(name string, low, high, otherwise int64) int64 {
-	v := q.sent[name]
-	n, ok := model.Integer(v)
-	if v == "" && low <= otherwise {
+	x := q.number(name)
+	if x == nil {
+		if q.sent[name] != "" {
+			q.ignore(name)
+		}
 		return otherwise
 	}
-	if !ok || n < low || n > high {
-		q.blame(name)
+	n := new(big.Int).Quo(x.Num(), x.Denom())
+	if n.Cmp(big.NewInt(low)) < 0 {
+		return low
+	} else if n.Cmp(big.NewInt(high)) > 0 {
+		return high
 	}
-	return n
+	return n.Int64()
 }
 
 func (q *coinQuestion) elements(name, text string) (list []string) {
@@ -234,15 +279,10 @@ func (q *coinQuestion) codes(name string, most int) []string {
 }
 
 func (q *coinQuestion) places() int {
-	v := model.Fold(q.sent["precision"])
-	n, ok := model.Integer(v)
-	if v == "" || v == "full" {
+	if q.word("precision") == "full" {
 		return 18
 	}
-	if !ok || n < 0 || n > 18 {
-		q.blame("precision")
-	}
-	return int(n)
+	return int(q.whole("precision", 0, 18, 18))
 }
 
 // Numbers.
@@ -255,7 +295,11 @@ func (q *coinQuestion) in(code string, x *big.Rat, places int) any {
 	if x == nil {
 		return nil
 	}
-	n := plain(new(big.Rat).Quo(x, q.rates[code]), places)
+	return inRate(x, q.rates[code], places)
+}
+
+func inRate(x, rate *big.Rat, places int) any {
+	n := plain(new(big.Rat).Quo(x, rate), places)
 	units, _ := new(big.Rat).SetString(fmt.Sprintf("%se%d", n, places))
 	if units.Num().BitLen() > 256 {
 		return nil
@@ -280,7 +324,21 @@ func exact(x *big.Rat) any {
 	return plain(x, 18)
 }
 
-func percent(quote row, window string) any { return exact(quote.number("percent_change", window)) }
+// percent is the change over a window; null if nine tenths of that are not covered.
+func (q *coinQuestion) percent(quote row, window string) any {
+	if !q.Snapshot.Coins.Covered[quote.id()][window] {
+		return nil
+	}
+	return exact(quote.number("percent_change", window))
+}
+
+// moved is the change of the price in a day.
+func (q *coinQuestion) moved(quote row) any {
+	if !q.Snapshot.Coins.Covered[quote.id()]["24h"] {
+		return nil
+	}
+	return exact(q.Snapshot.Coins.Moved[quote.id()])
+}
 
 // diluted is the price of all coins that there will ever be, or of all that there are.
 func (q *coinQuestion) diluted(quote row) *big.Rat {
@@ -327,9 +385,16 @@ func (q *coinQuestion) at(platform, contract string) row {
 // named are the assets that a request names, by the names under which they are answered.
 func (q *coinQuestion) named() (coins map[string]row, asked bool) {
 	coins = map[string]row{}
-	all := q.one("include_tokens", "top", "all") == "all"
+	all := q.one("include_tokens", "top", "top", "all") == "all"
+	if q.sent["include_tokens"] != "" && (q.sent["ids"] != "" || q.sent["names"] != "" || q.sent["symbols"] == "") {
+		q.ignore("include_tokens")
+	}
 	for _, by := range []string{"ids", "names", "symbols", "contract_addresses"} {
-		if q.sent[by] == "" || asked {
+		if q.sent[by] == "" {
+			continue
+		}
+		if asked {
+			q.ignore(by)
 			continue
 		}
 		asked = true
@@ -370,11 +435,6 @@ func (q *coinQuestion) simplePrice() any {
 	codes, places := q.codes("vs_currencies", 500), q.places()
 	marketCap, volume := q.has("include_market_cap", false), q.has("include_24hr_vol", false)
 	change, at := q.has("include_24hr_change", false), q.has("include_last_updated_at", false)
-	if len(q.path) == 0 {
-		delete(q.sent, "contract_addresses")
-	} else {
-		q.sent["ids"], q.sent["names"], q.sent["symbols"], q.sent["include_tokens"] = "", "", "", ""
-	}
 	coins, asked := q.named()
 	if !asked && len(q.path) == 0 {
 		q.blame("ids, names or symbols")
@@ -393,14 +453,17 @@ func (q *coinQuestion) simplePrice() any {
 		}
 		for _, code := range codes {
 			figures[code] = q.in(code, quote.number("price"), places)
-			if v := q.in(code, quote.number("market_cap"), 18); marketCap && v != nil {
-				figures[code+"_market_cap"] = v
+			if marketCap {
+				figures[code+"_market_cap"] = q.in(code, quote.number("market_cap"), 18)
 			}
 			if volume {
 				figures[code+"_24h_vol"] = q.in(code, quote.number("volume"), 18)
 			}
+			if change {
+				figures[code+"_24h_change"] = nil
+			}
 			if change && code == "usd" {
-				figures[code+"_24h_change"] = percent(quote, "24h")
+				figures[code+"_24h_change"] = q.percent(quote, "24h")
 			}
 		}
 		if at {
@@ -410,10 +473,10 @@ func (q *coinQuestion) simplePrice() any {
 	return answer
 }
 
-func (q *coinQuestion) updated() string { return q.Time.Format(model.TimeFormat) }
+func (q *coinQuestion) updated() string { return q.Time.Format("2006-01-02T15:04:05.000Z") }
 
 func identity(a row) row {
-	return row{"id": a.slug(), "symbol": a.text("symbol"), "name": a.text("name")}
+	return row{"id": a.slug(), "symbol": strings.ToLower(a.text("symbol")), "name": a.text("name")}
 }
 
 func (q *coinQuestion) list() any {
@@ -442,31 +505,31 @@ func (q *coinQuestion) sorted(listing, key string, desc bool) (rows []row) {
 
 // page cuts one out of a listing.
 func (q *coinQuestion) page(list []row) []row {
-	size := min(max(q.whole("per_page", 1, 250, 100), 1), 250)
-	number := q.whole("page", 1, math.MaxInt64, 1)
-	if len(q.bad) > 0 {
-		return nil
-	}
+	size, number := q.whole("per_page", 1, 250, 100), q.whole("page", 1, math.MaxInt64, 1)
 	first := min(number-1, math.MaxInt32) * size
 	return list[min(first, int64(len(list))):min(first+size, int64(len(list)))]
 }
 
 func (q *coinQuestion) markets() any {
 	code, places, sparkline := q.codes("vs_currency", 1)[0], q.places(), q.has("sparkline", false)
-	key, direction, _ := strings.Cut(strings.Replace(q.one("order", "market_cap_desc", "market_cap_asc", "volume_desc",
-		"volume_asc", "id_asc", "id_desc"), "market_cap", "cap", 1), "_")
+	key, direction, _ := strings.Cut(strings.Replace(q.one("order", "market_cap_desc", "market_cap_desc",
+		"market_cap_asc", "volume_desc", "volume_asc", "id_asc", "id_desc"), "market_cap", "cap", 1), "_")
 	key = map[string]string{"cap": "market_cap", "volume": "volume"}[key]
-	changes := q.elements("price_change_percentage", model.Fold(q.sent["price_change_percentage"]))
-	for _, w := range changes {
-		if !slices.Contains([]string{"1h", "24h", "7d", "14d", "30d", "200d", "1y"}, w) {
-			q.blame("price_change_percentage")
+	changes := map[string]bool{}
+	for w := range strings.SplitSeq(model.Fold(q.sent["price_change_percentage"]), ",") {
+		if w = strings.TrimSpace(w); slices.Contains([]string{"1h", "24h", "7d", "14d", "30d", "200d", "1y"}, w) {
+			changes[w] = true
+		} else if w != "" {
+			q.ignore("price_change_percentage")
 		}
 	}
 	group := q.sent["category"]
-	if group != "" {
-		q.sent["ids"], q.sent["names"], q.sent["symbols"] = "", "", ""
+	for _, by := range []string{"ids", "names", "symbols"} {
+		if group != "" && q.sent[by] != "" {
+			q.sent[by] = ""
+			q.ignore(by)
+		}
 	}
-	delete(q.sent, "contract_addresses")
 	named, asked := q.named()
 	ids := map[int64]bool{}
 	for _, a := range named {
@@ -478,9 +541,10 @@ func (q *coinQuestion) markets() any {
 	}))
 	return each(list, func(m row) row {
 		item := q.market(m, code, places, sparkline)
-		for _, w := range changes {
+		for w := range changes {
+			item["price_change_percentage_"+w+"_in_currency"] = nil
 			if code == "usd" {
-				item["price_change_percentage_"+w+"_in_currency"] = percent(m, w)
+				item["price_change_percentage_"+w+"_in_currency"] = q.percent(m, w)
 			}
 		}
 		return item
@@ -496,8 +560,8 @@ func (q *coinQuestion) market(m row, code string, places int, sparkline bool) ro
 		"total_volume":            q.in(code, m.number("volume"), 18), "circulating_supply": exact(known[0]),
 		"total_supply": exact(known[1]), "max_supply": exact(known[2]), "last_updated": q.updated()})
 	if code == "usd" {
-		item["price_change_24h"] = exact(q.Snapshot.Coins.Moved[m.id()])
-		item["price_change_percentage_24h"] = percent(m, "24h")
+		item["price_change_24h"] = q.moved(m)
+		item["price_change_percentage_24h"] = q.percent(m, "24h")
 	}
 	if sparkline {
 		item["sparkline_in_7d"] = row{"price": q.sparkline(m.id(), code, places)}
@@ -512,15 +576,31 @@ func (q *coinQuestion) points(window string, id int64) []model.Point {
 	return nil
 }
 
-func (q *coinQuestion) priceIn(code string, p model.Point, places int) any {
+// rateAt is what a currency was worth at the time of a point of a window; nil: it is not known.
+func (q *coinQuestion) rateAt(code, window string, at time.Time) *big.Rat {
+	if code == "usd" || at.Equal(q.Time) {
+		return q.rates[code]
+	}
+	for _, p := range q.points(window, q.assetOf[code]) {
+		if x, _ := new(big.Rat).SetString(p.Price); p.Time.Equal(at) && x.Sign() > 0 {
+			return x
+		}
+	}
+	return nil
+}
+
+func (q *coinQuestion) priceIn(code, window string, p model.Point, places int) any {
 	x, _ := new(big.Rat).SetString(p.Price)
-	return q.in(code, x, places)
+	if rate := q.rateAt(code, window, p.Time); rate != nil {
+		return inRate(x, rate, places)
+	}
+	return nil
 }
 
 func (q *coinQuestion) sparkline(id int64, code string, places int) []any {
 	prices := []any{}
 	for _, p := range q.points("7d", id) {
-		prices = append(prices, q.priceIn(code, p, places))
+		prices = append(prices, q.priceIn(code, "7d", p, places))
 	}
 	return prices
 }
@@ -545,8 +625,11 @@ func (q *coinQuestion) coin() any {
 	for platform, address := range on {
 		contracts[platform] = row{"contract_address": address}
 		if len(on) == 1 {
-			item["asset_platform_id"] = platform
+			item["asset_platform_id"], item["contract_address"] = platform, address
 		}
+	}
+	if len(on) == 0 {
+		on, contracts = map[string]string{"": ""}, row{"": row{"contract_address": ""}}
 	}
 	if website := a.text("links", "website"); website != "" {
 		homepage = append(homepage, website)
@@ -561,9 +644,13 @@ func (q *coinQuestion) coin() any {
 		}
 	}
 	maps.Copy(item, row{"web_slug": a.slug(), "platforms": on, "detail_platforms": contracts, "categories": groups,
-		"image": image(a, "thumb", "small", "large"), "market_cap_rank": a.at("rank"), "last_updated": q.updated(),
+		"image": image(a, "thumb", "small", "large"), "market_cap_rank": a.at("rank"), "last_updated": nil,
+		"localization": row{"en": a.text("name")}, "description": row{"en": ""},
 		"links": row{"homepage": homepage, "whitepaper": a.text("links", "whitepaper"),
 			"blockchain_site": a.at("explorers")}})
+	if quote != nil {
+		item["last_updated"] = q.updated()
+	}
 	if len(q.path) == 2 {
 		item["contract_address"] = address(q.path[1])
 	}
@@ -579,9 +666,7 @@ func (q *coinQuestion) coin() any {
 func image(a row, sizes ...string) row {
 	all := row{}
 	for _, size := range sizes {
-		if logo := a.text("logo"); logo != "" {
-			all[size] = logo
-		}
+		all[size] = a.text("logo")
 	}
 	return all
 }
@@ -589,7 +674,7 @@ func image(a row, sizes ...string) row {
 func (q *coinQuestion) marketData(a, quote row, sparkline bool) row {
 	known := q.Snapshot.Coins.Supplies[a.id()]
 	data := row{"current_price": q.inAll(quote.number("price")), "market_cap": q.inAll(quote.number("market_cap")),
-		"total_volume": q.inAll(quote.number("volume")), "market_cap_rank": a.at("rank"), "last_updated": q.updated()}
+		"total_volume": q.inAll(quote.number("volume")), "market_cap_rank": a.at("rank"), "last_updated": nil}
 	if sparkline {
 		data["sparkline_7d"] = q.sparkline(a.id(), "usd", 18)
 	}
@@ -598,102 +683,167 @@ func (q *coinQuestion) marketData(a, quote row, sparkline bool) row {
 	}
 	data["fully_diluted_valuation"] = q.inAll(q.diluted(quote))
 	data["circulating_supply"], data["total_supply"] = exact(known[0]), exact(known[1])
-	data["max_supply"] = exact(known[2])
-	moved := exact(q.Snapshot.Coins.Moved[a.id()])
-	data["price_change_24h"], data["price_change_24h_in_currency"] = moved, row{"usd": moved}
+	data["max_supply"], data["last_updated"] = exact(known[2]), q.updated()
+	data["price_change_24h"], data["price_change_24h_in_currency"] = q.moved(quote), inDollars(q.moved(quote))
 	for _, w := range []string{"1h", "24h", "7d", "30d", "1y"} {
-		data["price_change_percentage_"+w+"_in_currency"] = row{"usd": percent(quote, w)}
+		data["price_change_percentage_"+w+"_in_currency"] = inDollars(q.percent(quote, w))
 		if w != "1h" {
-			data["price_change_percentage_"+w] = percent(quote, w)
+			data["price_change_percentage_"+w] = q.percent(quote, w)
 		}
 	}
 	return data
 }
 
-// between are an asset's points of a time, from the finest window that covers it.
-func (q *coinQuestion) between(id int64, begin, end time.Time) (points []model.Point) {
+// inDollars is a change by its currency; nothing for one that is not known.
+func inDollars(change any) row {
+	if change == nil {
+		return row{}
+	}
+	return row{"usd": change}
+}
+
+// covering is the finest window that covers a time.
+func (q *coinQuestion) covering(begin time.Time) string {
 	window := model.Windows[len(model.Windows)-1]
 	for _, w := range slices.Backward(model.Windows) {
 		if !begin.Before(q.Time.Add(-w.Length)) {
 			window = w
 		}
 	}
-	for _, p := range q.points(window.Name, id) {
-		if !p.Time.Before(begin) && !p.Time.After(end) {
-			points = append(points, p)
-		}
-	}
-	return points
+	return window.Name
 }
 
 func (q *coinQuestion) chart() any {
-	days := int64(math.MaxInt32)
-	if model.Fold(q.sent["days"]) != "max" {
-		days = min(days, q.whole("days", 1, math.MaxInt64, 0))
+	const day, most = 24 * 60 * 60, math.MaxInt32 * 24 * 60 * 60
+	ago := int64(most)
+	if q.word("days") != "max" {
+		days := q.number("days")
+		if days == nil {
+			q.blame("days")
+			days = new(big.Rat)
+		}
+		seconds := days.Mul(days, big.NewRat(day, 1))
+		if n := new(big.Int).Quo(seconds.Num(), seconds.Denom()); n.Sign() < 0 {
+			ago = 0
+		} else if n.IsInt64() {
+			ago = min(ago, n.Int64())
+		}
 	}
-	return q.prices(time.Unix(q.Time.Unix()-days*24*60*60, 0), q.Time)
+	return q.prices(time.Unix(q.Time.Unix()-ago, 0), q.Time)
 }
 
 func (q *coinQuestion) chartRange() any {
-	from := q.unix("from", 0)
-	to := q.unix("to", max(from, 0))
-	const end = 1 << 40 // within which times are
-	return q.prices(time.Unix(min(from, end), 0), time.Unix(min(to, end), 0))
-}
-
-// unix is a time of at least low.
-func (q *coinQuestion) unix(name string, low int64) int64 {
-	if t := dated(q.sent[name], "2006-01-02", "2006-01-02T15:04"); t != nil && t.Unix() >= low {
-		return t.Unix()
+	from, to := q.time("from"), q.time("to")
+	if from.After(to) {
+		q.blame("from")
 	}
-	return q.whole(name, low, math.MaxInt64, -1)
+	return q.prices(from, to)
 }
 
-// dated reads a time of one of these layouts.
-func dated(text string, layouts ...string) *time.Time {
-	for _, layout := range layouts {
-		if t, err := time.Parse(layout, text); err == nil {
-			return &t
+// The times that programs write.
+var (
+	secondsGrammar = regexp.MustCompile(`^(-?[0-9]{1,12})(\.[0-9]+)?$`)
+	millisGrammar  = regexp.MustCompile(`^-?[0-9]{13,}(\.[0-9]+)?$`)
+	dayGrammar     = regexp.MustCompile(`^([0-9]{4})-([0-9]{2})-([0-9]{2})$`)
+	turnedGrammar  = regexp.MustCompile(`^([0-9]{2})-([0-9]{2})-([0-9]{4})$`)
+	timeGrammar    = regexp.MustCompile(`^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})` +
+		`(?:\.[0-9]+)?)?(?:[Zz]|([-+ ])([0-9]{2}):([0-9]{2}))?$`)
+)
+
+// time is a parameter's time in whole seconds.
+func (q *coinQuestion) time(name string) time.Time {
+	text := strings.TrimSpace(q.sent[name])
+	number := func(digits string) int { n, _ := strconv.Atoi(digits); return n }
+	date := func(year, month, day string) (time.Time, bool) {
+		t := time.Date(number(year), time.Month(number(month)), number(day), 0, 0, 0, 0, time.UTC)
+		return t, t.Format("2006-01-02") == year+"-"+month+"-"+day
+	}
+	if m := secondsGrammar.FindStringSubmatch(text); m != nil {
+		return time.Unix(int64(number(m[1])), 0).UTC()
+	}
+	if m := dayGrammar.FindStringSubmatch(text); m != nil {
+		if t, ok := date(m[1], m[2], m[3]); ok {
+			return t
 		}
 	}
-	return nil
+	if m := turnedGrammar.FindStringSubmatch(text); m != nil {
+		if t, ok := date(m[3], m[2], m[1]); ok {
+			return t
+		}
+	}
+	if m := timeGrammar.FindStringSubmatch(text); m != nil {
+		t, ok := date(m[1][:4], m[1][5:7], m[1][8:])
+		hour, minute, second, east := number(m[2]), number(m[3]), number(m[4]), 60*number(m[6])+number(m[7])
+		if m[5] == "-" {
+			east = -east
+		}
+		if ok && hour < 24 && minute < 60 && second < 60 {
+			return t.Add(time.Duration((hour*60+minute-east)*60+second) * time.Second)
+		}
+	}
+	if millisGrammar.MatchString(text) {
+		q.blame(name + ": a time in milliseconds")
+	} else {
+		q.blame(name)
+	}
+	return time.Time{}
 }
 
 // prices are those of a chart: with an interval the first of each hour or day that begins in it, and
-// the newest.
+// the newest. Days stand at their beginning. Caps and volumes are known for the snapshot alone.
 func (q *coinQuestion) prices(begin, end time.Time) any {
-	step := map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}[q.one("interval", "5m", "hourly",
+	step := map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}[q.one("interval", "", "5m", "hourly",
 		"daily")]
-	code, places, a, prices := q.codes("vs_currency", 1)[0], q.places(), q.theCoin(), []any{}
+	code, places, a, window := q.codes("vs_currency", 1)[0], q.places(), q.theCoin(), q.covering(begin)
 	if a == nil {
 		return nil
 	}
-	before := begin.Add(-time.Second).Truncate(step)
-	for _, p := range q.between(a.id(), begin, end) {
-		if at := p.Time.Truncate(step); at.After(before) || p.Time.Equal(q.Time) {
-			before = at
-			prices = append(prices, []any{p.Time.UnixMilli(), q.priceIn(code, p, places)})
+	prices, caps, volumes := []any{}, []any{}, []any{}
+	taken := map[time.Time]bool{}
+	for _, p := range q.points(window, a.id()) {
+		newest, stand, interval := p.Time.Equal(q.Time), p.Time, p.Time.Truncate(step)
+		if step == 24*time.Hour && !newest {
+			stand = interval
 		}
+		late := step > 0 && !newest && (taken[interval] || interval.Before(begin))
+		if late || stand.Before(begin) || stand.After(end) {
+			continue
+		}
+		taken[interval] = true
+		var worth, volume any
+		if quote := q.quotes[a.id()]; newest {
+			worth, volume = q.in(code, quote.number("market_cap"), 18), q.in(code, quote.number("volume"), 18)
+		}
+		prices = append(prices, []any{stand.UnixMilli(), q.priceIn(code, window, p, places)})
+		caps, volumes = append(caps, []any{stand.UnixMilli(), worth}), append(volumes, []any{stand.UnixMilli(), volume})
 	}
-	return row{"prices": prices}
+	return row{"prices": prices, "market_caps": caps, "total_volumes": volumes}
 }
 
 func (q *coinQuestion) past() any {
-	begin := dated(q.sent["date"], "02-01-2006", "2006-01-02")
-	if begin == nil {
-		q.blame("date")
-		begin = new(time.Time)
-	}
+	begin := q.time("date").Truncate(24 * time.Hour)
 	a := q.theCoin()
 	if a == nil {
 		return nil
 	}
-	item, data := identity(a), row{}
-	if points := q.between(a.id(), *begin, begin.Add(24*time.Hour-time.Second)); len(points) > 0 {
-		x, _ := new(big.Rat).SetString(points[0].Price)
-		data["current_price"] = q.inAll(x)
+	item := identity(a)
+	price, worth, volume, window := row{}, row{}, row{}, q.covering(begin)
+	for _, p := range q.points(window, a.id()) {
+		if p.Time.Before(begin) || !p.Time.Before(begin.Add(24*time.Hour)) {
+			continue
+		}
+		for code := range q.rates {
+			if v := q.priceIn(code, window, p, 18); v != nil {
+				price[code] = v
+			}
+		}
+		if quote := q.quotes[a.id()]; p.Time.Equal(q.Time) {
+			worth, volume = q.inAll(quote.number("market_cap")), q.inAll(quote.number("volume"))
+		}
+		break
 	}
-	item["image"], item["market_data"] = image(a, "thumb", "small"), data
+	item["image"], item["localization"] = image(a, "thumb", "small"), row{"en": a.text("name")}
+	item["market_data"] = row{"current_price": price, "market_cap": worth, "total_volume": volume}
 	return item
 }
 
@@ -745,7 +895,7 @@ func (q *coinQuestion) categoryNames() any {
 }
 
 func (q *coinQuestion) categories() any {
-	order := q.one("order", "market_cap_desc", "market_cap_asc", "name_desc", "name_asc", "market_cap_change_24h_desc",
+	order := q.one("order", "market_cap_desc", "market_cap_desc", "market_cap_asc", "name_desc", "name_asc", "market_cap_change_24h_desc",
 		"market_cap_change_24h_asc")
 	key := "market_cap"
 	switch {
@@ -796,7 +946,7 @@ func (q *coinQuestion) search() any {
 	found := decode(q.Snapshot.Answer(asked, nil).Body)
 	for _, v := range found.at("result", "items").([]any) {
 		a := row(v.(map[string]any))
-		item := identity(a)
+		item := row{"id": a.slug(), "symbol": a.text("symbol"), "name": a.text("name")}
 		item["api_symbol"], item["market_cap_rank"] = a.slug(), a.at("rank")
 		item["thumb"], item["large"] = a.text("logo"), a.text("logo")
 		list = append(list, item)
@@ -814,12 +964,12 @@ func (q *coinQuestion) trending() any {
 			}
 			return string(q.in("btc", t.number(name), 18).(json.Number))
 		}
-		item := identity(t)
+		item := row{"id": t.slug(), "symbol": t.text("symbol"), "name": t.text("name")}
 		maps.Copy(item, row{"coin_id": t.id(), "market_cap_rank": q.quotes[t.id()].rank(), "thumb": t.text("logo"),
 			"small": t.text("logo"), "large": t.text("logo"), "slug": t.slug(),
 			"price_btc": json.Number(cmp.Or(bitcoin("price"), "0")), "score": i, "data": row{
 				"price":     exact(t.number("price")),
-				"price_btc": bitcoin("price"), "price_change_percentage_24h": row{"usd": percent(t, "24h")},
+				"price_btc": bitcoin("price"), "price_change_percentage_24h": inDollars(q.percent(t, "24h")),
 				"market_cap": t.text("market_cap"), "market_cap_btc": bitcoin("market_cap"),
 				"total_volume": t.text("volume"), "total_volume_btc": bitcoin("volume")}})
 		list = append(list, row{"item": item})
