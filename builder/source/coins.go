@@ -281,8 +281,8 @@ var (
 	errNoPrice   = errors.New("the asset has no price above 0")
 )
 
-// rateValue reads what a unit is worth, and the asset whose price that is; isUSD says that it is the US
-// dollar.
+// rateValue reads what a unit is worth, and the asset whose price that is, -1 for none; isUSD says that it
+// is the US dollar.
 func (r *reader) rateValue(o *object, isUSD bool, prices map[int]market.U128) (usd market.U128, of int) {
 	row := &r.row
 	of = -1

@@ -68,7 +68,9 @@ func (c *composer) chart() {
 		c.add("]")
 	})
 	quote := after(c.quote(id), logoKey)
-	for _, list := range [...]struct{ name, key string }{{`],"market_caps":[`, capKey}, {`],"total_volumes":[`, volumeKey}} {
+	for _, list := range [...]struct{ name, key string }{
+		{`],"market_caps":[`, capKey}, {`],"total_volumes":[`, volumeKey},
+	} {
 		c.add(list.name)
 		for i, stand := range c.stands {
 			var figure []byte

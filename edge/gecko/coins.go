@@ -131,6 +131,7 @@ func (c *composer) market(item []byte, id uint64) {
 	c.amount(`,"current_price":`, price, r, c.places)
 	c.amount(`,"market_cap":`, digitsOf(quote, capKey), r, -1)
 	c.rank(`,"market_cap_rank":`, rankOf(item, id))
+	c.add(`,"market_cap_rank_with_rehypothecated":null`)
 	diluted := figures.diluted(price)
 	c.value(`,"fully_diluted_valuation":`, &diluted, r, full)
 	c.amount(`,"total_volume":`, digitsOf(quote, volumeKey), r, -1)

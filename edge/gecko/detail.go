@@ -94,7 +94,7 @@ func (c *composer) platformsOf(id uint64) {
 		contract = c.coins[0].key
 	}
 	c.field(`,"asset_platform_id":`, only)
-	if contract != nil {
+	if len(object) > len(nowhere) {
 		c.field(`,"contract_address":`, contract)
 	}
 	c.field(`,"platforms":`, object)
@@ -105,9 +105,6 @@ func (c *composer) platformsOf(id uint64) {
 		c.comma()
 		c.put("", name)
 		c.put(`:{"decimal_place":null,"contract_address":`, address)
-		if len(address) > len(`""`) {
-			c.add(`,"geckoterminal_url":null`)
-		}
 		c.add("}")
 	}
 	c.add(`}`)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestCoinErrors: programs for CoinGecko read errors in that API's form alone, so below its prefix those
-// that come before the path is known have it too (contract, section 16). Elsewhere, and without the
+// that come before the path is known have it too (COINGECKO.md, "Rules"). Elsewhere, and without the
 // flag, they are the envelope.
 func TestCoinErrors(t *testing.T) {
 	_, with := start(t, func(cfg *Config) { cfg.Coins, cfg.ReadTimeout = true, 200*time.Millisecond })

@@ -111,7 +111,7 @@ func TestCoinGeckoTolerance(t *testing.T) {
 		chart + "days=1&interval=minutely":     "interval", chart + "days=0.042": "", chart + "days=90.0": "",
 		// Of our own: what pycoingecko, spreadsheets and curious people add.
 		list + "sparkline=yes&locale=en&page=1&page=2&x_cg_pro_key=k": "locale,page,sparkline",
-		list + "per_page=0&precision=99&order=ID_ASC": "", chart + "days=-1&precision=two": "precision",
+		list + "per_page=0&precision=99&order=ID_ASC":                 "", chart + "days=-1&precision=two": "precision",
 		"simple/price?ids=bitcoin&vs_currencies=usd&symbols=eth&include_24hr_vol=maybe": "include_24hr_vol,symbols",
 	} {
 		got := p.get(t, target)
@@ -120,7 +120,7 @@ func TestCoinGeckoTolerance(t *testing.T) {
 		}
 	}
 	for target, names := range map[string]string{
-		list[:len(list)-len("vs_currency=usd&")]: "vs_currency", "simple/price?ids=bitcoin&vs_currencies=none": "vs_currency",
+		"coins/markets": "vs_currency", "simple/price?ids=bitcoin&vs_currencies=none": "vs_currency",
 		"coins/bitcoin/market_chart/range?vs_currency=usd&from=now&to=1": "from", "simple/price?vs_currencies=usd": "ids",
 	} {
 		if got := p.get(t, target); got.status != 400 || !strings.Contains(got.body, `{"error":"`) ||
@@ -190,7 +190,8 @@ func TestCoinGeckoUnknown(t *testing.T) {
 		{"coins/ethereum", []any{"image", "small"}, ""}, {"coins/ethereum", []any{"description", "en"}, ""},
 		{"coins/ethereum", []any{"market_data", "circulating_supply"}, nil},
 		{"coins/quiet", []any{"last_updated"}, nil}, {"coins/quiet", []any{"market_data", "last_updated"}, nil},
-		{"coins/quiet", []any{"market_data", "total_supply"}, nil}, {"coins/quiet", []any{"localization", "en"}, "Quiet"},
+		{"coins/quiet", []any{"market_data", "total_supply"}, nil},
+		{"coins/quiet", []any{"localization", "en"}, "Quiet"},
 		{"coins/quiet", []any{"market_data", "price_change_percentage_24h"}, nil},
 		{"coins/quiet", []any{"community_data", "reddit_subscribers"}, nil},
 		{"coins/quiet/history?date=21-11-2026", []any{"image", "thumb"}, ""},

@@ -220,7 +220,8 @@ func (d draw) coinValue(s *model.Snapshot, known []string, name string) string {
 			"0.042", "90.0", "0.041666666666666664", "0", "1.5"},
 			[]string{"-1", "-0.5", ".5", "x", "9223372036854775808", " max"}))
 	case "interval":
-		return d.encode(d.often([]string{"daily", "hourly", "5m", "Daily"}, []string{"minutely", "1d", "daily,", "daily "}))
+		return d.encode(d.often([]string{"daily", "hourly", "5m", "Daily"},
+			[]string{"minutely", "1d", "daily,", "daily "}))
 	case "from", "to":
 		return d.time(at)
 	case "date":

@@ -89,7 +89,8 @@ func NewCoins(s *model.Snapshot, c *model.Change) *Coins {
 	q, _ := model.Parse(model.Prefix + "global")
 	global := decode(s.Answer(q, c).Body)
 	all := &Coins{Snapshot: s, quotes: map[int64]row{}, rates: map[string]*big.Rat{},
-		assetOf: map[string]int64{}, change: cmp.Or(global.text("result", "total_market_cap_change_percentage_24h"), "0")}
+		assetOf: map[string]int64{},
+		change:  cmp.Or(global.text("result", "total_market_cap_change_percentage_24h"), "0")}
 	for _, r := range s.Lists["assets"] {
 		all.assets = append(all.assets, decode(r.WithTail))
 	}
@@ -628,6 +629,9 @@ func (q *coinQuestion) coin() any {
 			item["asset_platform_id"], item["contract_address"] = platform, address
 		}
 	}
+	if len(on) > 1 {
+		item["contract_address"] = nil
+	}
 	if len(on) == 0 {
 		on, contracts = map[string]string{"": ""}, row{"": row{"contract_address": ""}}
 	}
@@ -895,7 +899,8 @@ func (q *coinQuestion) categoryNames() any {
 }
 
 func (q *coinQuestion) categories() any {
-	order := q.one("order", "market_cap_desc", "market_cap_desc", "market_cap_asc", "name_desc", "name_asc", "market_cap_change_24h_desc",
+	order := q.one("order", "market_cap_desc", "market_cap_desc", "market_cap_asc", "name_desc", "name_asc",
+		"market_cap_change_24h_desc",
 		"market_cap_change_24h_asc")
 	key := "market_cap"
 	switch {
