@@ -137,7 +137,9 @@ var (
 		"the body of the request is over 4 KiB")
 	headersTooLarge = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE",
 		"request line and headers are over 32 KiB, or more than 100 lines")
-	tooManyRequests     = tooManyFor("too many requests; Retry-After says in how many seconds to try again")
+	// tooManyRequests has the words by which programs for CoinGecko tell it from other refusals.
+	tooManyRequests = tooManyFor("you have exceeded the rate limit; " +
+		"Retry-After says in how many seconds to try again")
 	tooManyStreamsOfKey = tooManyFor("the key has as many streams of events open as it may; " +
 		"close one, or try again after Retry-After")
 	tooManyDownloads = tooManyFor("the key has as many downloads of files under way as it may; " +
