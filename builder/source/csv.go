@@ -149,7 +149,11 @@ func (r *csvReader) header(ctx context.Context) error {
 		return errors.New("empty: want a line with the names of the columns")
 	}
 	var names []string
-	if err == nil {
+	switch {
+	case err == nil && bytes.IndexByte(line, '\r') >= 0:
+		// "CSV (Macintosh)" of Excel: all rows would be further columns, and the file would have no rows.
+		err = errors.New("its lines end in CR alone; end lines in LF, or CR LF")
+	case err == nil:
 		names, err = r.cells(line)
 	}
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/internal/lab/gen"
+	"example.com/marketdata/internal/lab/must"
 	"pgregory.net/rapid"
 )
 
@@ -258,6 +259,32 @@ func TestUnknownFiles(t *testing.T) {
 		}
 		if fmt.Sprint(named) != "[README]" {
 			t.Errorf("warnings of %v", named)
+		}
+	}
+}
+
+// TestCarriageReturns: a table whose lines end in CR alone, as Excel's "CSV (Macintosh)" writes them, is
+// refused. Otherwise all its rows would be columns, and it would be a table without rows (ddeboer/data-import
+// 315, sqlitebrowser 212). The last row ends in CR LF, which is right.
+func TestCarriageReturns(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"quotes.csv", "key,price\rbtc,90\r", "CR alone"},
+		{"rates.csv", "code,usd,name\reur,1.25,Euro", "CR alone"},
+		{"assets.csv", "key,name,symbol,slug\r\rbtc,Bitcoin,BTC,bitcoin\r\n", "CR alone"},
+		{"quotes.csv", "key,price\r\nbtc,90\r\n", ""},
+	} {
+		files := map[string]string{"assets.csv": "key,name,symbol,slug\nbtc,Bitcoin,BTC,bitcoin\n",
+			"quotes.csv": "key,price\nbtc,90\n", "rates.csv": "code,usd\n"}
+		files[c.name] = c.text
+		var flat []string
+		for name, text := range files {
+			flat = append(flat, name, text)
+		}
+		_, src := writeCSV(t, flat...)
+		_, _, err := Read(t.Context(), must.Get(src.Files(t.Context(), time.Time{}))(t), ReadOptions{})
+		if got := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(got, c.want) && err != nil ||
+			err != nil && !strings.Contains(got, c.name) {
+			t.Errorf("%s %q: %v", c.name, c.text, err)
 		}
 	}
 }
