@@ -49,7 +49,8 @@ func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) 
 }
 
 // chart answers what ends in /market_chart and /market_chart/range. Caps and volumes are known for the
-// snapshot alone.
+// snapshot alone. A point whose price is not known in the currency is left out: programs store null as a
+// price of zero.
 func (c *composer) chart() {
 	now := c.s.Time.Unix()
 	if c.Endpoint == Chart || c.Endpoint == ContractChart {
@@ -61,6 +62,9 @@ func (c *composer) chart() {
 	newest := false
 	c.add(`{"prices":[`)
 	c.eachPoint(id, func(stand, at int64, price []byte) {
+		if c.worthAt(r, at).places < 0 {
+			return
+		}
 		c.stands, newest = append(c.stands, stand), at == now
 		c.comma()
 		c.integer("[", stand*1000)
@@ -159,8 +163,10 @@ func (c *composer) sparkline(id uint64, r *rate) {
 	h := c.s.History(sparkWindow)
 	c.past(r, h)
 	c.points(&c.prices, h, id, func(t time.Time, price []byte) {
-		c.comma()
-		c.amountAt("", price, r, t.Unix(), c.places)
+		if c.worthAt(r, t.Unix()).places >= 0 {
+			c.comma()
+			c.amountAt("", price, r, t.Unix(), c.places)
+		}
 	})
 }
 

@@ -306,8 +306,8 @@ func FuzzCoinGecko(f *testing.F) {
 
 // TestCoinGeckoRecorded publishes what CoinGecko answered on twenty days, as a builder that asks it
 // does, and wants the recorded figures from an edge, to the last digit that a feed takes. Other fields
-// cannot be equal: ranks are places by the recorded caps, behind which CoinGecko's sometimes lag, diluted valuations are computed, changes are of the days that were
-// published. They are the model's to check; the rest is not known.
+// cannot be equal: ranks are places by the recorded caps, behind which CoinGecko's sometimes lag,
+// diluted valuations are computed, changes are of the days that were published. They are the model's to check; the rest is not known.
 func TestCoinGeckoRecorded(t *testing.T) {
 	days, err := filepath.Glob(filepath.Join(teststore.RecordedFolder(t, recorded, "recorded/coingecko-markets-daily"),
 		"*.json"))
@@ -330,8 +330,8 @@ func TestCoinGeckoRecorded(t *testing.T) {
 			want[id] = map[string]any{"usd": r["current_price"], "usd_market_cap": r["market_cap"],
 				"usd_24h_vol": r["total_volume"]}
 		}
-		p.holds(all, "coins/markets?vs_currency=usd", coins, "id", "symbol", "name", "image", "current_price", "market_cap",
-			"total_volume", "circulating_supply", "total_supply", "max_supply")
+		p.holds(all, "coins/markets?vs_currency=usd", coins, "id", "symbol", "name", "image", "current_price",
+			"market_cap", "total_volume", "circulating_supply", "total_supply", "max_supply")
 		p.holds(all, "simple/price?vs_currencies=usd&include_market_cap=1&include_24hr_vol=1&ids="+
 			strings.Join(slices.Sorted(maps.Keys(want)), ","), want)
 	}
@@ -452,7 +452,7 @@ func figures(name string, v any, fields []string) any {
 			}
 		}
 		return kept
-	case string: // as a feed cleans it (FEED.md, "Bad input")
+	case string: // as the reader of feeds cleans it
 		return strings.TrimSpace(strings.ReplaceAll(v, "\u200b", ""))
 	case json.Number:
 		places := 18

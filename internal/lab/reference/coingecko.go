@@ -601,7 +601,9 @@ func (q *coinQuestion) priceIn(code, window string, p model.Point, places int) a
 func (q *coinQuestion) sparkline(id int64, code string, places int) []any {
 	prices := []any{}
 	for _, p := range q.points("7d", id) {
-		prices = append(prices, q.priceIn(code, "7d", p, places))
+		if price := q.priceIn(code, "7d", p, places); price != nil {
+			prices = append(prices, price)
+		}
 	}
 	return prices
 }
@@ -814,11 +816,15 @@ func (q *coinQuestion) prices(begin, end time.Time) any {
 			continue
 		}
 		taken[interval] = true
+		price := q.priceIn(code, window, p, places)
+		if price == nil { // not known in the currency, and no price of zero
+			continue
+		}
 		var worth, volume any
 		if quote := q.quotes[a.id()]; newest {
 			worth, volume = q.in(code, quote.number("market_cap"), 18), q.in(code, quote.number("volume"), 18)
 		}
-		prices = append(prices, []any{stand.UnixMilli(), q.priceIn(code, window, p, places)})
+		prices = append(prices, []any{stand.UnixMilli(), price})
 		caps, volumes = append(caps, []any{stand.UnixMilli(), worth}), append(volumes, []any{stand.UnixMilli(), volume})
 	}
 	return row{"prices": prices, "market_caps": caps, "total_volumes": volumes}
