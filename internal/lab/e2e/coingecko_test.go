@@ -306,8 +306,9 @@ func FuzzCoinGecko(f *testing.F) {
 
 // TestCoinGeckoRecorded publishes what CoinGecko answered on twenty days, as a builder that asks it
 // does, and wants the recorded figures from an edge, to the last digit that a feed takes. Other fields
-// cannot be equal: ranks are places by the recorded caps, behind which CoinGecko's sometimes lag,
-// diluted valuations are computed, changes are of the days that were published. They are the model's to check; the rest is not known.
+// cannot be equal: ranks are places by the recorded caps, behind which CoinGecko's sometimes lag, diluted
+// valuations are computed, changes are of the days that were published. They are the model's to check;
+// the rest is not known.
 func TestCoinGeckoRecorded(t *testing.T) {
 	days, err := filepath.Glob(filepath.Join(teststore.RecordedFolder(t, recorded, "recorded/coingecko-markets-daily"),
 		"*.json"))
