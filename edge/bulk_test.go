@@ -146,11 +146,15 @@ func TestFilesByTime(t *testing.T) {
 	until(t, "the newest files", func() bool { return listFiles(t, e).Time == later.Format(time.RFC3339) })
 	at := func(t time.Time) string { return "/at/" + t.Format("20060102T150405Z") }
 	day := "/prices/" + first.Format("2006-01-02") + ".parquet"
+	escaped := func(slash string) string { return filesPath + "/prices" + slash + day[len("/prices/"):] }
 	for _, c := range []struct {
 		path   string
 		status int
 	}{
 		{at(first) + filesPath + "/quotes.parquet", 200}, {at(later) + filesPath + day, 200},
+		// openapi-generator 13369: clients escape the / of a parameter in the path.
+		{escaped("%2F"), 200}, {escaped("%2f"), 200}, {at(later) + escaped("%2F"), 200},
+		{escaped("%252F"), 404}, {escaped("%"), 404},
 		{at(first) + filesPath + day, 404},
 		{at(first.Add(artifacts.Step)) + filesPath + "/quotes.parquet", 410},
 		{at(later.Add(-artifacts.Step)) + filesPath + "/quotes.parquet", 404}, // retained, without files
@@ -159,8 +163,13 @@ func TestFilesByTime(t *testing.T) {
 		{filesPath + "/quotes.csv", 404}, {filesPath + "/", 404}, {filesPath + "x", 404},
 		{filesPath + "/../files", 404},
 	} {
-		if status, body, _ := Get(t, e.Addr(), c.path); status != c.status {
+		status, body, _ := Get(t, e.Addr(), c.path)
+		if status != c.status {
 			t.Errorf("%s: %d, want %d: %.200q", c.path, status, c.status, body)
+		}
+		_, name, _ := strings.Cut(c.path, filesPath+"/")
+		if noFile := strings.Contains(body, `"code":40402,`); noFile != (status == 404 && name != "") {
+			t.Errorf("%s: %q", c.path, body)
 		}
 	}
 }

@@ -525,7 +525,7 @@ func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
 
 // time reads a time as programs write it, as Unix seconds: a number of them, of which a fraction is cut
 // off (JavaScript's getTime()/1000, Python's timestamp()); a day in UTC, yyyy-mm-dd or dd-mm-yyyy, which
-// is its first second; or RFC 3339, see query.ParseTime.
+// is its first second; or RFC 3339, see query.ParseLooseTime.
 func (q *Query) time(sent *[params][]byte, p param, to *int64) *reply.Refusal {
 	const msDigits = 13 // of the milliseconds since 1970, from 2001 on
 	text := bytes.TrimSpace(q.unescape(sent[p]))
@@ -536,7 +536,7 @@ func (q *Query) time(sent *[params][]byte, p param, to *int64) *reply.Refusal {
 		*to = n.Whole
 		return nil
 	}
-	t, ok := query.ParseTime(text)
+	t, ok := query.ParseLooseTime(text)
 	if len(text) == len(time.DateOnly) {
 		layout := time.DateOnly
 		if text[2] == '-' {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"time"
 )
 
 var (
@@ -281,6 +282,52 @@ func unhex(c byte) byte {
 	}
 	return 255
 }
+
+// ParseTime reads an instant as in RFC 3339, in any zone, with a fraction of a second or without, and
+// returns it in UTC. Java leaves out seconds that are zero; so may the text.
+func ParseTime(text []byte) (t time.Time, ok bool) {
+	const minute, second = "2006-01-02T15:04", "2006-01-02T15:04:05"
+	var whole [48]byte
+	if len(text) <= len(minute) || len(text) > len(whole)-len(":00") {
+		return t, false
+	}
+	b := append(whole[:0], text[:len(minute)]...)
+	if c := &b[len("2006-01-02")]; *c == 't' || *c == ' ' { // which the RFC lets stand for T
+		*c = 'T'
+	}
+	if c := text[len(minute)]; c != ':' && c != '.' {
+		b = append(b, ":00"...)
+	}
+	b = append(b, text[len(minute):]...)
+	if c := &b[len(b)-1]; *c == 'z' {
+		*c = 'Z'
+	}
+	// UnmarshalText takes more than RFC 3339 does, so the form is checked here.
+	head, zone := b[:min(len(b), len(second))], b[min(len(b), len(second)):]
+	if fraction, found := bytes.CutPrefix(zone, []byte{'.'}); found {
+		if zone = bytes.TrimLeft(fraction, "0123456789"); len(zone) == len(fraction) {
+			return t, false
+		}
+	}
+	local := (HasForm(zone, "+07:00") || HasForm(zone, "-07:00")) && string(zone[1:]) < "24" && zone[4] < '6'
+	ok = HasForm(head, second) && (local || string(zone) == "Z") && t.UnmarshalText(b) == nil
+	return t.UTC(), ok
+}
+
+// HasForm reports whether b has a digit where form has one, and is form elsewhere.
+func HasForm(b []byte, form string) bool {
+	if len(b) != len(form) {
+		return false
+	}
+	for i, c := range b {
+		if f := form[i]; isDigit(f) != isDigit(c) || !isDigit(f) && c != f {
+			return false
+		}
+	}
+	return true
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // ParseInt reads an optional - and decimal digits, within int64. It and ParseCount read all decimal
 // integers that clients send.

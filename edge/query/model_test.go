@@ -121,3 +121,19 @@ func FuzzParse(f *testing.F) {
 		compare(t, new(Query), Endpoint(e%Endpoints), raw)
 	})
 }
+
+// FuzzTime: a time is read as the model reads it.
+func FuzzTime(f *testing.F) {
+	for _, text := range []string{"2026-11-21T12:10:00Z", "2023-02-29T00:00:00Z", "0000-01-01T00:00:00Z",
+		"2026-11-21T24:00:00Z", "2026-11-21T12:10Z", "2026-11-21T14:10:00.000+02:00", "2026-11-21T12:10:00,5Z",
+		"2026-11-21 12:10:00.1234567z", "2026-11-21T12:10.5Z", "2026-11-21T12:10:00+24:00", "2026-11-21T12:10:00"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := ParseTime([]byte(text))
+		want, wantOK := reference.ParsePin(text)
+		if ok != wantOK || ok && !got.Equal(want) {
+			t.Errorf("%q: %v %v, want %v %v", text, got, ok, want, wantOK)
+		}
+	})
+}

@@ -53,34 +53,21 @@ func ParseNumber(b []byte) (n Number, ok bool) {
 	return n, ok
 }
 
-// ParseTime reads a time in RFC 3339, also without seconds or zone, which is UTC then, and with a blank
-// in place of the T. The + of a zone may have become a blank, as it does in a query that is not escaped.
-func ParseTime(b []byte) (t time.Time, ok bool) {
-	const minutes, seconds = len("2006-01-02T15:04"), len("2006-01-02T15:04:05")
+// ParseLooseTime is ParseTime for times that may lack the zone, which is UTC then. The + of a zone may
+// have become a blank, as it does in a query that is not escaped.
+func ParseLooseTime(b []byte) (t time.Time, ok bool) {
+	const minute, zone = len("2006-01-02T15:04"), len("+07:00")
 	var text [48]byte
-	n := copy(text[:], b)
-	if n < minutes || n < len(b) || text[13] != ':' || text[10] != 'T' && text[10] != 't' && text[10] != ' ' {
+	if len(b) < minute || len(b) == len(text) || copy(text[:], b) < len(b) {
 		return t, false
 	}
-	text[10] = 'T'
-	layout := "2006-01-02T15:04"
-	if n >= seconds && text[minutes] == ':' {
-		layout = "2006-01-02T15:04:05"
+	n := len(b)
+	if n >= minute+zone && text[n-zone] == ' ' {
+		text[n-zone] = '+'
 	}
-	zone := n - len("+07:00")
-	switch {
-	case text[n-1] == 'Z', text[n-1] == 'z':
-		text[n-1] = 'Z'
-	case zone >= minutes && text[n-3] == ':' && text[zone] == ' ':
-		text[zone] = '+'
-	case zone < minutes || text[n-3] != ':' || text[zone] != '+' && text[zone] != '-':
-		zone = 0
+	if t, ok = ParseTime(text[:n]); !ok {
+		text[n] = 'Z'
+		t, ok = ParseTime(text[:n+1])
 	}
-	if zone > 0 {
-		layout = zoned[layout]
-	}
-	t, err := time.Parse(layout, string(text[:n]))
-	return t, err == nil
+	return t, ok
 }
-
-var zoned = map[string]string{"2006-01-02T15:04": "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05": time.RFC3339}

@@ -23,6 +23,8 @@ const (
 	laterFile = 15
 )
 
+var slash = []byte{'/'}
+
 // sending is a part of a file that is sent.
 type sending struct {
 	*files.File
@@ -99,6 +101,9 @@ func (s *Server) findFile(r *Request, name []byte) error {
 		if !key.BeginPinned() {
 			return snapshot.ErrLater
 		}
+	}
+	if bytes.IndexByte(name, '%') >= 0 { // generated clients escape the / of a parameter in the path
+		name = bytes.ReplaceAll(bytes.ReplaceAll(name, []byte("%2F"), slash), []byte("%2f"), slash)
 	}
 	f, err := s.cfg.Files.Find(&r.Request, name)
 	if err != nil {

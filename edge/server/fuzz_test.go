@@ -1,28 +1,6 @@
 package server
 
-import (
-	"regexp"
-	"testing"
-	"time"
-)
-
-var pinForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
-
-// FuzzTime: a pin is read exactly as the standard library reads its form.
-func FuzzTime(f *testing.F) {
-	for _, s := range []string{"2026-11-21T12:10:00Z", "2024-02-29T00:00:00Z", "2023-02-29T00:00:00Z",
-		"0000-01-01T00:00:00Z", "2026-11-21T24:00:00Z", "2026-11-21T12:10:00.5Z", ""} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got, ok := parseTime(b)
-		want, err := time.Parse("2006-01-02T15:04:05Z", string(b))
-		wantOK := err == nil && pinForm.Match(b) && len(b) == len("2006-01-02T15:04:05Z")
-		if ok != wantOK || ok && !got.Equal(want) {
-			t.Errorf("%q: %v %v, want %v %v", b, got, ok, want, wantOK)
-		}
-	})
-}
+import "testing"
 
 // FuzzForwarded: what is read as an address is one, and masks to less than it.
 func FuzzForwarded(f *testing.F) {

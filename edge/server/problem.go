@@ -99,7 +99,7 @@ func problemOf(err error) *problem {
 	case errors.Is(err, reply.ErrPrecondition):
 		return preconditionFailed
 	case errors.Is(err, files.ErrNone):
-		return pathNotFound
+		return fileNotFound
 	case errors.Is(err, rows.ErrNoView):
 		return noView
 	case errors.Is(err, errDownloads):
@@ -115,9 +115,9 @@ var (
 	notProxied = badRequestFor("connections from this address begin with a PROXY protocol header, in one piece; " +
 		"this one does not")
 	badPin = badRequestFor("X-Snapshot-Time: not a time, or sent more than once; " +
-		"it takes one time of the form YYYY-MM-DDTHH:MM:SSZ, such as 2026-11-21T10:10:00Z")
+		"it takes one time as in RFC 3339, with a zone, such as 2026-11-21T10:10:00Z")
 	badPathPin = badRequestFor("the path: what stands behind /at/ is no time; " +
-		"it takes one of the form YYYYMMDDTHHMMSSZ, such as 20261121T101000Z")
+		"it takes one such as 20261121T101000Z or 2026-11-21T10:10:00Z")
 	twoPins = badRequestFor("X-Snapshot-Time: sent although the path has a time behind /at/; " +
 		"it takes one of the two")
 	pathNotFound = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND",
@@ -125,6 +125,8 @@ var (
 	// notServed is pathNotFound below gecko.Prefix.
 	notServed = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND",
 		"this endpoint is not served here; /api/v3/openapi.json lists those that are")
+	fileNotFound = newProblem(http.StatusNotFound, 40402, "FILE_NOT_FOUND",
+		"there is no file of this name; /openapi/v1/files lists those of the newest set, and below /at/ those of a time")
 	methodNotAllowed = newProblem(http.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED",
 		"the methods are GET, HEAD and OPTIONS")
 	preconditionFailed = newProblem(http.StatusPreconditionFailed, 41200, "PRECONDITION_FAILED",

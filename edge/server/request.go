@@ -3,11 +3,13 @@ package server
 import (
 	"bytes"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/reqid"
 	"github.com/valyala/fasthttp"
@@ -226,9 +228,8 @@ func join(buf *[]byte, list, more []byte) []byte {
 	return *buf
 }
 
-// parsePin reads the pin in the path, if there is one, and X-Snapshot-Time: exactly
-// YYYY-MM-DDTHH:MM:SSZ, sent once; empty is the same as not sent. It returns what is wrong with
-// them.
+// parsePin reads the pin in the path, if there is one, and X-Snapshot-Time, sent once; empty is the
+// same as not sent. It returns what is wrong with them.
 func (r *Request) parsePin(inPath []byte) *problem {
 	sent := r.pins > 1 || len(r.pin) > 0
 	var ok bool
@@ -238,21 +239,12 @@ func (r *Request) parsePin(inPath []byte) *problem {
 	case inPath != nil && sent:
 		return twoPins
 	case inPath != nil:
-		// As the header has it.
-		var at [len(headerTime)]byte
-		n := 0
-		for i, c := range []byte(headerTime) {
-			if at[i] = c; c != '-' && c != ':' {
-				at[i] = inPath[n]
-				n++
-			}
-		}
-		if r.Pin, ok = parseTime(at[:]); !ok {
+		if r.Pin, ok = parsePathTime(inPath); !ok {
 			return badPathPin
 		}
 		r.PinInPath = true
 	case r.pins == 1:
-		r.Pin, ok = parseTime(r.pin)
+		r.Pin, ok = query.ParseTime(r.pin)
 	}
 	if !ok {
 		return badPin
@@ -261,7 +253,24 @@ func (r *Request) parsePin(inPath []byte) *problem {
 	return nil
 }
 
-func parseTime(b []byte) (t time.Time, ok bool) {
-	ok = hasForm(b, headerTime) && t.UnmarshalText(b) == nil
-	return t, ok
+// parsePathTime reads the pin of a path: in the form of pathTime, or as in the header and
+// percent-encoded by clients that encode more than a path needs.
+func parsePathTime(b []byte) (t time.Time, ok bool) {
+	if !query.HasForm(b, pathTime) {
+		text, err := url.PathUnescape(string(b))
+		if err != nil {
+			return t, false
+		}
+		return query.ParseTime([]byte(text))
+	}
+	// As the header has it.
+	var at [len(headerTime)]byte
+	n := 0
+	for i, c := range []byte(headerTime) {
+		if at[i] = c; c != '-' && c != ':' {
+			at[i] = b[n]
+			n++
+		}
+	}
+	return query.ParseTime(at[:])
 }

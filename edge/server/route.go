@@ -74,11 +74,12 @@ var (
 
 const eventsPath = "/openapi/v1/events"
 
-// How the time of a pin stands in a header and in a path (INTERFACE.md, "Pinned
-// paging").
+// How answers write the time of a snapshot in a header and in a path, and how the times
+// begin that paths may have instead (INTERFACE.md, "Pinned paging").
 const (
 	headerTime = "2006-01-02T15:04:05Z"
 	pathTime   = "20060102T150405Z"
+	pathDate   = "2006-01-02"
 )
 
 // endpointAt returns the endpoint at a path, compared byte by byte as sent, and the
@@ -94,29 +95,15 @@ func endpointAt(path []byte) (e query.Endpoint, pin []byte, ok bool) {
 // nameAt returns what stands behind apiPrefix.
 func nameAt(path []byte) (name, pin []byte, ok bool) {
 	if rest, found := bytes.CutPrefix(path, pinPrefix); found {
-		if !hasForm(rest[:min(len(rest), len(pathTime))], pathTime) {
+		end := max(bytes.IndexByte(rest, '/'), 0)
+		pin, path = rest[:end], rest[end:]
+		if !query.HasForm(pin, pathTime) && !query.HasForm(pin[:min(len(pin), len(pathDate))], pathDate) {
 			return nil, nil, false
 		}
-		pin, path = rest[:len(pathTime)], rest[len(pathTime):]
 	}
 	name, ok = bytes.CutPrefix(path, apiPrefix)
 	return name, pin, ok
 }
-
-// hasForm reports whether b has a digit where form has one, and is form elsewhere.
-func hasForm(b []byte, form string) bool {
-	if len(b) != len(form) {
-		return false
-	}
-	for i, c := range b {
-		if f := form[i]; isDigit(f) != isDigit(c) || !isDigit(f) && c != f {
-			return false
-		}
-	}
-	return true
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // splitTarget cuts a request target into path and query, both as sent. Of a
 // target in absolute form (http://host/path, which every server must take) the

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -64,10 +66,10 @@ func (w *World) choose(pins []string) (*Snapshot, *Answer) {
 	if len(pins) == 0 || len(pins) == 1 && pins[0] == "" {
 		return w.Newest(), nil
 	}
-	if len(pins) > 1 || !IsSnapshotTime(pins[0]) {
+	t, ok := ParsePin(pins[0])
+	if len(pins) > 1 || !ok || !t.Equal(t.Truncate(10*time.Minute)) {
 		return refused(badRequest("X-Snapshot-Time"))
 	}
-	t, _ := time.Parse(TimeFormat, pins[0])
 	for _, s := range w.retained {
 		if s.Time.Equal(t) {
 			return s, nil
@@ -86,6 +88,20 @@ func (w *World) choose(pins []string) (*Snapshot, *Answer) {
 		return refused(badRequest("X-Snapshot-Time"))
 	}
 	return refused(failure(503, 50300, "SERVICE_UNAVAILABLE"))
+}
+
+// pinForm is date-time of RFC 3339, section 5.6, in which seconds may be missing.
+var pinForm = regexp.MustCompile(
+	`^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(:\d\d)?(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// ParsePin reads the time of a pin (INTERFACE.md, "Pinned paging").
+func ParsePin(text string) (time.Time, bool) {
+	part := pinForm.FindStringSubmatch(text)
+	if part == nil || part[3] == "" && part[4] != "" || len(text) > 45 {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.RFC3339, part[1]+"T"+part[2]+cmp.Or(part[3], ":00")+part[4]+strings.ToUpper(part[5]))
+	return t, err == nil
 }
 
 // Parse reads path and query of a request. The refusal is nil when the service

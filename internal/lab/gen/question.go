@@ -133,7 +133,8 @@ func (d draw) oddPins(w *model.World) []string {
 			pins = append(pins, newest.Time.Add(-back).Format(time.RFC3339))
 		}
 		for _, s := range w.Retained() {
-			pins = append(pins, s.Time.Format(time.RFC3339), s.Time.Format("2006-01-02T15:04:05.000Z"))
+			pins = append(pins, s.Time.Format(time.RFC3339), s.Time.Format("2006-01-02T15:04:05.000Z"),
+				s.Time.Format("2006-01-02T15:04Z"), s.Time.In(time.FixedZone("", -9000)).Format(time.RFC3339))
 		}
 	}
 	if d.chance(10) {

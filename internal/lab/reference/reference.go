@@ -2,7 +2,11 @@
 // do not import the load tester. From the model's snapshots, Coins answers programs of CoinGecko.
 package reference
 
-import "example.com/marketdata/loadtest/model"
+import (
+	"time"
+
+	"example.com/marketdata/loadtest/model"
+)
 
 // The model's types, see there.
 type (
@@ -21,6 +25,9 @@ const (
 
 // Parse reads path and query of a request; the refusal is nil when a snapshot answers it.
 func Parse(target string) (*Query, *Answer) { return model.Parse(target) }
+
+// ParsePin reads the time of a pin.
+func ParsePin(text string) (time.Time, bool) { return model.ParsePin(text) }
 
 // Fold returns a text as filters and searches compare it.
 func Fold(text string) string { return model.Fold(text) }
