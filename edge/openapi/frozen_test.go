@@ -37,7 +37,7 @@ func current(t *testing.T) string {
 func strip(node any) {
 	switch node := node.(type) {
 	case map[string]any:
-		for _, key := range []string{"description", "summary", "examples", "tags"} {
+		for _, key := range []string{"description", "summary", "examples", "example", "tags"} {
 			delete(node, key)
 		}
 		for _, value := range node {

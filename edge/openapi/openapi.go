@@ -35,6 +35,9 @@ func Pages() (map[string][]byte, error) {
 	return pages, nil
 }
 
+// Server is the origin in the document, and in its examples.
+const Server = "https://host"
+
 // Options are what differs between one edge's document and another's.
 type Options struct {
 	// KeyRequestURL is where keys are requested; "": the document does not say.

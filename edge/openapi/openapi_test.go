@@ -3,6 +3,9 @@ package openapi_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +52,9 @@ func TestPaths(t *testing.T) {
 		if prefix == "" {
 			paths = append(paths, prefix+"/openapi/v1/events")
 		}
-		paths = append(paths, prefix+"/openapi/v1/files", prefix+"/openapi/v1/files/{name}")
+		for _, more := range []string{"", "/{name}", "/prices/{name}", "/files.json"} {
+			paths = append(paths, prefix+"/openapi/v1/files"+more)
+		}
 	}
 	last := -1
 	for _, path := range paths {
@@ -94,4 +99,71 @@ func refs(parameters openapi3.Parameters) (names []string) {
 		names = append(names, p.Ref)
 	}
 	return names
+}
+
+// TestForGenerators asks of the document what generators and importers need, each from a report of one
+// that failed without it.
+func TestForGenerators(t *testing.T) {
+	w, doc := newWorld(t), newChecker(t).Doc
+	// 3x-ui 5907, fern 8807: evm_chain_id 11297108109 in an int of 32 bits.
+	var root any
+	must.OK(t, json.Unmarshal(must.Get(openapi.Document(openapi.Options{}))(t), &root))
+	integers(t, "", root)
+	for path, item := range doc.Paths.Map() {
+		target, query, header := path, url.Values{}, []string(nil)
+		for _, ref := range item.Get.Parameters {
+			p := ref.Value
+			// koios-go-client 46, swagger-ui 9400: HTTP libraries set these, and undo what they bring about.
+			if slices.Contains([]string{"Accept", "Accept-Encoding", "If-Match", "If-Modified-Since", "If-None-Match",
+				"If-Range", "Range", "Content-Type", "Authorization"}, p.Name) {
+				t.Errorf("%s has the parameter %s", path, p.Name)
+			}
+			if p.Example == nil {
+				t.Errorf("%s: %s has no example", path, p.Name)
+			}
+			text := strings.Trim(fmt.Sprint(p.Example), "[]")
+			switch p.In {
+			case "path":
+				target = strings.ReplaceAll(target, "{"+p.Name+"}", text)
+			case "query":
+				query.Set(p.Name, text)
+			default:
+				header = append(header, p.Name+": "+text)
+			}
+		}
+		// openapi-to-postman 82, insomnia 1581, hoppscotch 4852: they fill in every example, and send all.
+		q := question{method: "HEAD", target: target + "?" + query.Encode(), header: header}
+		wantGone := strings.HasPrefix(path, "/at/") || strings.Contains(path, "/files/prices/") // a time of long ago
+		if a := w.open.ask(t, q); a.Status != 200 && !wantGone {
+			t.Errorf("%s %v: %d", q.target, header, a.Status)
+		}
+		// hindsight 4292, orval 870, axios 2359: what is no text is turned into text.
+		for kind, content := range item.Get.Responses.Status(200).Value.Content {
+			if strings.HasPrefix(kind, "application/") && kind != "application/json" &&
+				(content.Schema == nil || content.Schema.Value.Format != "binary") {
+				t.Errorf("%s: %s is not binary", path, kind)
+			}
+		}
+	}
+}
+
+// integers looks for schemas of integers that 32 bits may not hold.
+func integers(t *testing.T, at string, node any) {
+	t.Helper()
+	switch node := node.(type) {
+	case map[string]any:
+		kinds := fmt.Sprint(node["type"])
+		most, bounded := node["maximum"].(float64)
+		if strings.Contains(kinds, "integer") && node["const"] == nil && node["format"] != "int64" &&
+			(!bounded || most >= 1<<31) {
+			t.Errorf("%s has no format", at)
+		}
+		for name, v := range node {
+			integers(t, at+"/"+name, v)
+		}
+	case []any:
+		for i, v := range node {
+			integers(t, fmt.Sprint(at, "/", i), v)
+		}
+	}
 }

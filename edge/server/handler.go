@@ -63,7 +63,7 @@ func (s *Server) answer(r *Request) {
 		switch {
 		case s.overOpen(r):
 		case file != nil:
-			s.answerStatic(r, file)
+			s.answerStatic(r, file.forOrigin(r))
 		case r.coins:
 			s.problem(r, notServed)
 		default:

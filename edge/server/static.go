@@ -8,8 +8,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"example.com/marketdata/edge/reply"
+	"github.com/klauspost/compress/gzip"
 )
 
 // StaticFile is a file of the public listener that needs no key. Its bytes must not change.
@@ -23,6 +25,9 @@ type StaticFile struct {
 	CacheControl string
 	// Header are more headers, such as Content-Security-Policy.
 	Header map[string]string
+	// Origin is what in Body stands for the origin that a request was sent to; "": nothing does.
+	// Such a file is coded when it is asked for.
+	Origin string
 }
 
 // codedFile is a file in one coding.
@@ -33,12 +38,55 @@ type codedFile struct {
 
 type staticFile struct {
 	codings []codedFile // the plain one last
+	source  StaticFile
+	last    atomic.Pointer[originFile] // of the request before, if source.Origin is set
+}
+
+// originFile is a file for requests to an origin.
+type originFile struct {
+	origin string
+	file   *staticFile
+}
+
+// forOrigin returns the file as requests to the origin of r get it.
+func (f *staticFile) forOrigin(r *Request) *staticFile {
+	if f.source.Origin == "" {
+		return f
+	}
+	origin := originOf(r)
+	last := f.last.Load()
+	if last == nil || last.origin != origin {
+		with := f.source
+		with.Body = bytes.ReplaceAll(with.Body, []byte(with.Origin), []byte(origin))
+		var coded bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&coded, gzip.BestSpeed) // whoever names other hosts makes it work
+		_, _ = z.Write(with.Body)
+		_ = z.Close()
+		with.Gzip, with.Origin = coded.Bytes(), ""
+		last = &originFile{origin, newStaticFile(with)}
+		f.last.Store(last)
+	}
+	return last.file
+}
+
+// originOf returns the origin that a request was sent to, such as https://host, "/" if it does not say.
+// A proxy that ends TLS says so in X-Forwarded-Proto.
+func originOf(r *Request) string {
+	header := &r.http().Header
+	host := string(header.Host())
+	if host == "" || len(host) > 255 { // validHost has looked at it
+		return "/"
+	}
+	if string(header.Peek("X-Forwarded-Proto")) == "https" {
+		return "https://" + host
+	}
+	return "http://" + host
 }
 
 func newStaticFile(f StaticFile) *staticFile {
 	digest := sha256.Sum256(f.Body)
 	tag := `"` + hex.EncodeToString(digest[:16])
-	file := &staticFile{}
+	file := &staticFile{source: f}
 	for _, c := range []struct {
 		name string
 		body []byte

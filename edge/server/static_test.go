@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,5 +126,26 @@ func TestSlowStatic(t *testing.T) {
 	}
 	if n, err := io.Copy(io.Discard, stuck.r); err == nil && n >= size {
 		t.Errorf("a peer that took nothing for %v got %d bytes", time.Since(began), n)
+	}
+}
+
+// TestStaticOrigin: a file names the origin that it was asked from, with a tag of its own for each.
+func TestStaticOrigin(t *testing.T) {
+	_, addr := start(t, func(cfg *Config) {
+		cfg.Static = map[string]StaticFile{"/o": {Body: []byte(`{"url":"https://host"}`), Origin: "https://host"}}
+	})
+	tags := map[string]bool{}
+	for _, c := range [][]string{
+		{"http://api.example:8080", "Host: api.example:8080"}, {"http://[::1]:80", "Host: [::1]:80"},
+		{"https://api.example", "Host: api.example", "X-Forwarded-Proto: https"},
+		{"http://api.example", "Host: api.example", "X-Forwarded-Proto: javascript"},
+		{"/", "X: y"},
+	} {
+		a := dial(t, addr).send("GET /o HTTP/1.0\r\n" + strings.Join(c[1:], "\r\n") + "\r\n\r\n").receive("GET")
+		tag := a.Header.Get("ETag")
+		if a.StatusCode != 200 || a.body != `{"url":"`+c[0]+`"}` || tags[tag] {
+			t.Errorf("%q: %d %s %s", c[1:], a.StatusCode, tag, a.body)
+		}
+		tags[tag] = true
 	}
 }

@@ -97,7 +97,9 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 		return nil, err
 	}
 	all := maps.Clone(same)
-	all["/openapi.json"] = file(document, "application/json", filePolicy)
+	described := file(document, "application/json", filePolicy)
+	described.Origin, described.Brotli = openapi.Server, nil
+	all["/openapi.json"] = described
 	for _, page := range []struct{ path, name, policy string }{
 		{"/", "board.html", fmt.Sprintf(boardPolicy, sources)},
 		{"/docs", "docs.html", docsPolicy},

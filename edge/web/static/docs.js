@@ -6,22 +6,24 @@
 globalThis.__zod_globalConfig = { jitless: true };
 
 // The console would send every parameter that has a default, page and limit at
-// once: with an empty example it sends what the reader fills in. Examples of
-// programs name this host. And it would mark what is empty as a wrong number or
+// once, and every example: with an empty one it sends what the reader fills in.
+// Examples of programs name this host. And it would mark what is empty as a wrong number or
 // time: of a list of types, though of one, it judges no value.
 async function customFetch(input, init) {
   const response = await fetch(input, init);
   if (new URL(input.url ?? input, location.href).pathname !== "/openapi.json") return response;
   const document = await response.json();
-  document.info.description = document.info.description.replaceAll("https://host", location.origin);
+  const [server] = document.servers; // which a proxy may have misled
+  document.info.description = document.info.description.replaceAll(server.url, location.origin);
+  server.url = location.origin;
   const parameters = Object.values(document.paths).flatMap((path) => path.get.parameters);
   for (const parameter of [...parameters, ...Object.values(document.components.parameters)]) {
+    delete parameter.example;
     if (parameter.schema?.default !== undefined) parameter.examples = { default: { value: "" } };
     if (parameter.schema?.format) parameter.schema.type = [parameter.schema.type];
   }
   // The document's example of a time is gone: the mark before the last one has surely been published.
   const { At: at } = document.components.parameters;
-  delete at.schema.examples;
   at.example = new Date((Math.floor(Date.now() / 6e5) - 1) * 6e5).toISOString().replace(/[-:]|\.000/g, "");
   return Response.json(document);
 }

@@ -11,10 +11,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/openapi"
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -180,20 +182,27 @@ func (c *Checker) Valid(target string, header http.Header) error {
 	})
 }
 
+// timely finds what is read as a time below /at/.
+var timely = regexp.MustCompile(`^(\d{8}T\d{6}Z|\d{4}-\d\d-\d\d[Tt].*)$`)
+
 // Operation returns the document's description of a path, nil if it has none; below /at/ the time in
 // the path, too.
 func (c *Checker) Operation(path string) (operation *openapi3.Operation, time string) {
 	if below, ok := strings.CutPrefix(path, "/at/"); ok {
 		var endpoint string
 		time, endpoint, _ = strings.Cut(below, "/")
-		if c.Doc.Components.Parameters["At"].Value.Schema.Value.VisitJSON(time) != nil {
+		if !timely.MatchString(time) {
 			return nil, ""
 		}
 		path = "/at/{time}/" + endpoint
 	}
-	const files = "/openapi/v1/files/"
-	if before, name, ok := strings.Cut(path, files); ok && name != "" {
-		path = before + files + "{name}"
+	const files, prices = "/openapi/v1/files/", "prices/"
+	if before, name, ok := strings.Cut(path, files); ok && name != "" && name != artifacts.FilesJSON {
+		folder := ""
+		if strings.HasPrefix(name, prices) {
+			folder = prices
+		}
+		path = before + files + folder + "{name}"
 	}
 	if item := c.Doc.Paths.Value(path); item != nil {
 		operation = item.Get
