@@ -91,10 +91,18 @@ func TestClients(t *testing.T) {
 // two runs.
 func (s *front) check(t *testing.T, out output) {
 	t.Helper()
+	waited := 0.0
 	for i, wait := range out["waits"].([]any) {
-		if wait := wait.(float64); wait != math.Trunc(wait) {
-			out["waits"].([]any)[i] = nil // at random
+		wait := wait.(float64)
+		if wait == math.Trunc(wait) {
+			t.Errorf("%s: waits %v s, which all clients do together", s.Name, wait)
 		}
+		waited += wait
+		out["waits"].([]any)[i] = nil
+	}
+	// The attempts of a request are not spent in one outage of three seconds.
+	if n := len(out["waits"].([]any)); n >= 3 && waited <= 3 {
+		t.Errorf("%s: %d waits of %v s in all", s.Name, n, waited)
 	}
 	if out["case"] != s.Name {
 		t.Fatalf("the output of %v where that of %q belongs", out["case"], s.Name)
@@ -221,4 +229,15 @@ func execute(t *testing.T, dir string, env []string, command ...string) []byte {
 		t.Fatalf("%v: %v\n%s%s", command, err, out, &complaints)
 	}
 	return out
+}
+
+// TestTypeScriptMemory: nothing of a request stays while the signal of the client's options lives.
+func TestTypeScriptMemory(t *testing.T) {
+	compile(t)
+	out := bytes.Fields(execute(t, "typescript", nil, "node", "--expose-gc", "out/test/memory.js"))
+	for i, number := range out {
+		if n, err := strconv.Atoi(string(number)); err != nil || n > 24 || len(out) != 6 {
+			t.Errorf("%s: want at most 24 bytes a request, and no listener: %v", out, i)
+		}
+	}
 }

@@ -41,6 +41,9 @@ func TestDownload(t *testing.T) {
 		}
 		if res.StatusCode == http.StatusPartialContent {
 			ranges++
+			if len(r.Header.Get("If-Match")) != len(`""`)+64 {
+				t.Errorf("a range with If-Match %q", r.Header.Get("If-Match"))
+			}
 		}
 		w.WriteHeader(res.StatusCode)
 		if n, _ := io.CopyN(w, res.Body, most); n == most {

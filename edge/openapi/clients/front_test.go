@@ -47,7 +47,7 @@ type testCase struct {
 	Network string `json:"network,omitempty"`
 	// Script is what happens to the requests, in order, in place of the edge's
 	// answer: "429 7" (and Retry-After), "html 502", "redirect", "cut" (half of it),
-	// "stream T …" (events, see stream). "" is the edge's answer, as after the last.
+	// "stream T …" (events, "long", "reset", "open": see stream). "" is the edge's answer, as after the last.
 	Script []string `json:"script,omitempty"`
 	// Want are the fields of a runner's output that must be there, with null for
 	// a wait of any length.
@@ -219,7 +219,7 @@ func (s *front) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // stream sends a stream of events, and ends it; with "open" for a last time, when
-// the client has left.
+// the client has left, with "reset" by a reset. "long" is a line of 250,000 bytes.
 func (s *front) stream(w http.ResponseWriter, r *http.Request, times []string) {
 	if got := r.Header.Get("Last-Event-ID"); got != s.last {
 		s.t.Errorf("%s: Last-Event-ID %q, want %q", s.Name, got, s.last)
@@ -227,10 +227,17 @@ func (s *front) stream(w http.ResponseWriter, r *http.Request, times []string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = io.WriteString(w, "retry: 2000\n\n: a comment\n\n")
 	for _, at := range times {
-		if at == "open" {
+		switch at {
+		case "open", "reset":
 			_ = http.NewResponseController(w).Flush()
+			if at == "reset" {
+				panic(http.ErrAbortHandler)
+			}
 			<-r.Context().Done()
 			return
+		case "long":
+			_, _ = io.WriteString(w, ": "+strings.Repeat("long ", 50_000))
+			continue
 		}
 		_, _ = fmt.Fprintf(w, "event: snapshot\nid: %s\ndata: {\"snapshot_time\":%q}\n\n", at, at)
 		s.last = at

@@ -86,8 +86,8 @@ func Retries(n int) Option {
 	}
 }
 
-// MaxWait is the longest Retry-After that is waited for; the error that came with a longer one is
-// returned at once. 30 s unless given.
+// MaxWait is the longest Retry-After that is waited for, and the longest wait without one; the error
+// that came with a longer one is returned immediately. 30 s unless given.
 func MaxWait(d time.Duration) Option {
 	return func(c *Client) error {
 		c.maxWait = d

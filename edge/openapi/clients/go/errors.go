@@ -12,18 +12,21 @@ func (k MessageKey) Error() string { return string(k) }
 
 // The errors of the service: errors.Is(err, marketdata.ErrSnapshotGone).
 const (
-	ErrBadRequest         = MessageKey("BAD_REQUEST") // an invalid parameter: Message names it
-	ErrUnauthorized       = MessageKey("UNAUTHORIZED")
-	ErrNotFound           = MessageKey("NOT_FOUND")      // Global before the first snapshot
-	ErrPathNotFound       = MessageKey("PATH_NOT_FOUND") // an older service: it lacks the endpoint
-	ErrMethodNotAllowed   = MessageKey("METHOD_NOT_ALLOWED")
-	ErrRequestTimeout     = MessageKey("REQUEST_TIMEOUT")
-	ErrSnapshotGone       = MessageKey("SNAPSHOT_GONE") // At, Pages, Rows: begin again
-	ErrPayloadTooLarge    = MessageKey("PAYLOAD_TOO_LARGE")
-	ErrTooManyRequests    = MessageKey("TOO_MANY_REQUESTS")
-	ErrHeadersTooLarge    = MessageKey("HEADERS_TOO_LARGE")
-	ErrInternalError      = MessageKey("INTERNAL_ERROR")
-	ErrServiceUnavailable = MessageKey("SERVICE_UNAVAILABLE")
+	ErrBadRequest          = MessageKey("BAD_REQUEST") // an invalid parameter: Message names it
+	ErrUnauthorized        = MessageKey("UNAUTHORIZED")
+	ErrNotFound            = MessageKey("NOT_FOUND")      // Global before the first snapshot
+	ErrPathNotFound        = MessageKey("PATH_NOT_FOUND") // an older service: it lacks the endpoint
+	ErrFileNotFound        = MessageKey("FILE_NOT_FOUND")
+	ErrMethodNotAllowed    = MessageKey("METHOD_NOT_ALLOWED")
+	ErrRequestTimeout      = MessageKey("REQUEST_TIMEOUT")
+	ErrSnapshotGone        = MessageKey("SNAPSHOT_GONE")       // At, Pages, Rows: begin again
+	ErrPreconditionFailed  = MessageKey("PRECONDITION_FAILED") // Download: the address has another file now
+	ErrPayloadTooLarge     = MessageKey("PAYLOAD_TOO_LARGE")
+	ErrRangeNotSatisfiable = MessageKey("RANGE_NOT_SATISFIABLE")
+	ErrTooManyRequests     = MessageKey("TOO_MANY_REQUESTS")
+	ErrHeadersTooLarge     = MessageKey("HEADERS_TOO_LARGE")
+	ErrInternalError       = MessageKey("INTERNAL_ERROR")
+	ErrServiceUnavailable  = MessageKey("SERVICE_UNAVAILABLE")
 )
 
 // APIError is an answer that is no success: errors.As gives it, errors.Is compares

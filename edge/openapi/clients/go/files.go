@@ -95,6 +95,7 @@ func (c *Client) receive(ctx context.Context, f File, at int64, to io.Writer) (n
 	header := http.Header{}
 	if at > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", at))
+		header.Set("If-Match", `"`+f.SHA256+`"`) // its tag: no bytes of another file follow those that are there
 	}
 	res, err := c.send(ctx, f.URL, header)
 	if err != nil {

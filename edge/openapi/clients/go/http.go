@@ -2,6 +2,7 @@ package marketdata
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,9 @@ import (
 const (
 	maxBody = 16 << 20         // bytes of an answer; a page of 100 rows is far below
 	silence = 45 * time.Second // after which a stream of events is taken for dead: it has a line every 15 s
+	alive   = 10 * time.Second // after which a line says that a stream works, though it brings no event
 	spread  = 3 * time.Second  // over which clients spread what they ask after an event
+	backoff = time.Second      // before the second attempt, at most: an outage of 3 s outlasts no 3 retries
 )
 
 type reply struct {
@@ -111,23 +114,24 @@ func read(res *http.Response) (json.RawMessage, error) {
 // pause waits before the attempt after this one. It returns err when there
 // should be none.
 func (c *Client) pause(ctx context.Context, attempt int, err error) error {
-	wait := jitter(250 * time.Millisecond << min(attempt, 10))
+	wait := jitter(min(backoff<<min(attempt, 10), c.maxWait))
 	var e *APIError
 	var broken *TransportError
 	if errors.As(err, &e) {
 		if !slices.Contains([]int{408, 429, 500, 502, 503, 504}, e.Status) {
 			return err
 		}
-		if e.RetryAfter > 0 {
-			wait = e.RetryAfter
+		if e.RetryAfter > c.maxWait {
+			return err
 		}
+		wait += e.RetryAfter // at random behind it, so that not all clients come back together
 	} else if !errors.As(err, &broken) {
 		return err // no request was sent
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if attempt >= c.retries || wait > c.maxWait {
+	if attempt >= c.retries {
 		return err
 	}
 	return c.wait(ctx, wait)
@@ -143,8 +147,8 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // Events yields the time of the snapshot in force, and of each that comes into
-// force. It connects again when the stream ends, and ends with an error when
-// that fails too often in a row. After the first event each is passed on
+// force. It connects again when the stream ends, and ends with an error when too
+// many in a row fail, or end early without an event. After the first event each is passed on
 // at random within three seconds, so that not all clients ask at once.
 // What is read next may still come from an edge that is a moment behind: set
 // the query's At to the event's time.
@@ -153,8 +157,9 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
 		var last string
 		again := 2 * time.Second
 		for attempt := 0; ; attempt++ {
+			works, opened := false, time.Now()
 			err := c.stream(ctx, last, func(line string) error {
-				attempt = 0
+				works = works || time.Since(opened) > alive
 				if ms, ok := strings.CutPrefix(line, "retry:"); ok {
 					if n, err := strconv.Atoi(strings.TrimSpace(ms)); err == nil && n > 0 {
 						again = min(time.Duration(n)*time.Millisecond, c.maxWait)
@@ -171,7 +176,7 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
 						return err
 					}
 				}
-				last = id
+				last, works = id, true
 				if !yield(at, nil) {
 					return errStop
 				}
@@ -180,7 +185,8 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
 			switch {
 			case errors.Is(err, errStop):
 				return
-			case err == io.EOF && ctx.Err() == nil:
+			case works && errors.As(err, new(*TransportError)):
+				attempt = -1
 				err = c.wait(ctx, jitter(again))
 			default:
 				err = c.pause(ctx, attempt, err)
@@ -195,7 +201,7 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
 
 var errStop = errors.New("no more events are wanted")
 
-// stream passes on each line of one stream of events; io.EOF is its end.
+// stream passes on each line of one stream of events, and returns how it ended.
 func (c *Client) stream(ctx context.Context, last string, line func(string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -224,7 +230,7 @@ func (c *Client) stream(ctx context.Context, last string, line func(string) erro
 			return err
 		}
 	}
-	return io.EOF
+	return &TransportError{fmt.Errorf("the stream of events ended: %w", cmp.Or(lines.Err(), io.EOF))}
 }
 
 var limits = regexp.MustCompile(`^"[^"]*";[qr]=(\d+);[wt]=(\d+)$`)

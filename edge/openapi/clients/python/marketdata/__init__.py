@@ -21,9 +21,9 @@ from typing import Any, AsyncIterator, Awaitable, Callable, Iterator, Self, Type
 from urllib.parse import unquote
 
 from .core import (
-    MAX_BODY, SILENCE, VERSION, Answer, ApiError, BadRequest, Core, Events, HeadersTooLarge, InternalError, MarketDataError,
-    MethodNotAllowed, NotFound, PathNotFound, PayloadTooLarge, RateLimit, Reply, Request, RequestTimeout, ServiceUnavailable,
-    SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized, method,
+    MAX_BODY, MAX_LINE, SILENCE, VERSION, Answer, ApiError, BadRequest, Core, Events, FileNotFound, HeadersTooLarge, InternalError,
+    MarketDataError, MethodNotAllowed, NotFound, PathNotFound, PayloadTooLarge, PreconditionFailed, RangeNotSatisfiable,
+    RateLimit, Reply, Request, RequestTimeout, ServiceUnavailable, SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized, method,
 )
 from .types import (
     Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangeMarket, ExchangesQuery, Fees, File, Files, Gainer,
@@ -34,10 +34,10 @@ from .types import (
 __version__ = VERSION
 __all__ = [
     "Answer", "ApiError", "Asset", "AssetsQuery", "AsyncClient", "BadRequest", "CategoriesQuery", "Category", "Chain",
-    "ChainsQuery", "Client", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "File", "Files", "Gainer", "Global", "GlobalQuery",
-    "GroupMarket", "HeadersTooLarge", "History", "HistoryQuery", "InternalError", "Items", "Market", "MarketDataError",
-    "MarketsQuery", "MethodNotAllowed", "NotFound", "Page", "PathNotFound", "PayloadTooLarge", "Quote", "QuotesQuery",
-    "RateLimit", "RequestTimeout", "SearchQuery", "ServiceUnavailable", "SnapshotGone", "TooManyRequests", "TransportError",
+    "ChainsQuery", "Client", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "File", "FileNotFound", "Files", "Gainer", "Global",
+    "GlobalQuery", "GroupMarket", "HeadersTooLarge", "History", "HistoryQuery", "InternalError", "Items", "Market", "MarketDataError",
+    "MarketsQuery", "MethodNotAllowed", "NotFound", "Page", "PathNotFound", "PayloadTooLarge", "PreconditionFailed", "Quote", "QuotesQuery",
+    "RangeNotSatisfiable", "RateLimit", "RequestTimeout", "SearchQuery", "ServiceUnavailable", "SnapshotGone", "TooManyRequests", "TransportError",
     "TrendingQuery", "Unauthorized",
 ]
 
@@ -142,8 +142,10 @@ class _Transport(Core):
 
     def _append(self, file: File, part: str, at: int) -> MarketDataError | None:
         connection = self._connection(self.timeout)
+        # With its tag no bytes of another file follow those that are there.
+        headers = {"range": f"bytes={at}-", "if-match": f'"{file.sha256}"'} if at else {}
         try:
-            response = self._ask(connection, Request(file.url, {"range": f"bytes={at}-"} if at else {}))
+            response = self._ask(connection, Request(file.url, headers))
             if response.status != (206 if at else 200):
                 self._read(response).result()
                 raise TransportError(f"status {response.status} in place of a part of the file")
@@ -186,9 +188,10 @@ class _Stream:
         self.connection, self.sock, self.response = connection, sock, response
 
     def line(self) -> bytes:
-        """The next line; nothing when the stream has ended, however it did."""
+        """The next line; nothing when the stream has ended, however it did, or the line is too long."""
         try:
-            return self.response.readline(1 << 16)
+            line = self.response.readline(MAX_LINE)
+            return line if len(line) < MAX_LINE else b""
         except (OSError, http.client.HTTPException, ValueError):
             return b""
 
@@ -313,7 +316,7 @@ class Client(_Transport):
         """Yields the time of the snapshot in force, and of each that comes into force; after the first
         one each at random within three seconds, so that not all clients ask at once. Ask with at=, so
         that no edge that is a moment behind answers. Connects again when the stream ends, and raises
-        what ends it too often in a row."""
+        an error when too many in a row fail, or end early without an event."""
         events = Events(self)
         while True:
             stream = self._stream(events.request())

@@ -5,6 +5,7 @@ import http.client
 import json
 import random
 import re
+import time
 import zlib
 from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from datetime import datetime, timezone
@@ -23,6 +24,9 @@ T = TypeVar("T")
 VERSION = "1.0.0"
 MAX_BODY = 16 << 20  # bytes of an answer; a page of 100 rows is far below
 SILENCE = 45.0  # seconds after which a stream of events is taken for dead: it has a line every 15 s
+ALIVE = 10.0  # seconds after which a line says that a stream works, though it brings no event
+BACKOFF = 1.0  # seconds before the second attempt, at most: an outage of 3 s outlasts no 3 retries
+MAX_LINE = 1 << 16  # bytes
 SPREAD = 3.0  # seconds over which clients spread what they ask after an event
 RETRIED = {408, 429, 500, 502, 503, 504}
 
@@ -78,6 +82,10 @@ class PathNotFound(ApiError):
     """An older service: it lacks the endpoint."""
 
 
+class FileNotFound(ApiError):
+    """There is no file of this name."""
+
+
 class MethodNotAllowed(ApiError):
     """Another method than GET; this client sends none."""
 
@@ -90,8 +98,16 @@ class SnapshotGone(ApiError):
     """The snapshot that was asked for is no longer retained: begin the listing again."""
 
 
+class PreconditionFailed(ApiError):
+    """download: the address has another file now."""
+
+
 class PayloadTooLarge(ApiError):
     """A request body over 4 KiB; this client sends none."""
+
+
+class RangeNotSatisfiable(ApiError):
+    """The file ends before the range; download asks for none such."""
 
 
 class TooManyRequests(ApiError):
@@ -264,12 +280,15 @@ class Core:
 
     def _pause(self, error: MarketDataError, attempt: int) -> float:
         """Seconds to wait before the attempt after this one; raises error when there should be none."""
-        wait = jitter(0.25 * 2 ** min(attempt, 10))
+        wait = jitter(min(BACKOFF * 2 ** min(attempt, 10), self.max_wait))
         if isinstance(error, ApiError):
             if error.status not in RETRIED:
                 raise error
-            wait = error.retry_after or wait
-        if attempt >= self.retries or wait > self.max_wait:
+            after = error.retry_after or 0
+            if after > self.max_wait:
+                raise error
+            wait += after  # at random behind it, so that not all clients come back together
+        if attempt >= self.retries:
             raise error
         return wait
 
@@ -281,11 +300,12 @@ class Events:
         self.core, self.last, self.again, self.attempt = core, "", 2.0, 0
 
     def request(self) -> Request:
+        self.works, self.opened = False, time.monotonic()
         return Request("/openapi/v1/events", {"accept": "text/event-stream"} | ({"last-event-id": self.last} if self.last else {}))
 
     def line(self, line: bytes) -> tuple[datetime, float] | None:
         """Reads a line: for an event its time, and how long to wait before passing it on."""
-        self.attempt = 0
+        self.works = self.works or time.monotonic() - self.opened > ALIVE
         name, _, value = line.decode(errors="replace").strip().partition(":")
         value = value.strip()
         if name == "retry" and value.isdecimal():
@@ -293,13 +313,18 @@ class Events:
         if name != "id" or value == self.last:
             return None
         wait = random.uniform(0, SPREAD) if self.last else 0.0
-        self.last = value
+        self.last, self.works = value, True
         return datetime.fromisoformat(value), wait
 
     def pause(self, stream: object) -> float:
-        """Seconds to wait before connecting again: the stream has ended, or is an error."""
+        """Seconds to wait before connecting again: the stream has ended, or is an error. Raises when too many in a row
+        fail, or end early without an event."""
+        if self.works:
+            self.attempt = 0
+            return jitter(self.again)
         self.attempt += 1
-        return self.core._pause(stream, self.attempt - 1) if isinstance(stream, MarketDataError) else jitter(self.again)
+        error = stream if isinstance(stream, MarketDataError) else TransportError("the stream of events ended without one")
+        return self.core._pause(error, self.attempt - 1)
 
 
 def located(name: str, url: str) -> SplitResult:

@@ -15,6 +15,9 @@ export type * from "./types.js";
 export const version = "1.0.0";
 
 const silence = 45_000; // ms after which a stream of events is taken for dead: it has a line every 15 s
+const alive = 10_000; // ms after which a line says that a stream works, though it brings no event
+const backoff = 1_000; // ms before the second attempt, at most: an outage of 3 s outlasts no 3 retries
+const maxLine = 65_536; // characters
 const spread = 3_000; // ms over which clients spread what they ask after an event
 const retried = [408, 429, 500, 502, 503, 504];
 
@@ -79,14 +82,20 @@ export class Unauthorized extends ApiError {}
 export class NotFound extends ApiError {}
 /** An older service: it lacks the endpoint. */
 export class PathNotFound extends ApiError {}
+/** There is no file of this name. */
+export class FileNotFound extends ApiError {}
 /** Another method than GET; this client sends none. */
 export class MethodNotAllowed extends ApiError {}
 /** The request did not arrive in time. */
 export class RequestTimeout extends ApiError {}
 /** The snapshot that was asked for is no longer retained: begin the listing again. */
 export class SnapshotGone extends ApiError {}
+/** `download`: the address has another file now. */
+export class PreconditionFailed extends ApiError {}
 /** A request body over 4 KiB; this client sends none. */
 export class PayloadTooLarge extends ApiError {}
+/** The file ends before the range; `download` asks for none such. */
+export class RangeNotSatisfiable extends ApiError {}
 /** Over the rate limit. */
 export class TooManyRequests extends ApiError {}
 /** A request over 32 KiB: ask for fewer values at once. */
@@ -98,8 +107,8 @@ export class ServiceUnavailable extends ApiError {}
 
 const errors: Record<MessageKey, typeof ApiError> = {
   BAD_REQUEST: BadRequest, UNAUTHORIZED: Unauthorized, NOT_FOUND: NotFound, PATH_NOT_FOUND: PathNotFound,
-  METHOD_NOT_ALLOWED: MethodNotAllowed, REQUEST_TIMEOUT: RequestTimeout, SNAPSHOT_GONE: SnapshotGone,
-  PAYLOAD_TOO_LARGE: PayloadTooLarge, TOO_MANY_REQUESTS: TooManyRequests, HEADERS_TOO_LARGE: HeadersTooLarge,
+  FILE_NOT_FOUND: FileNotFound, PRECONDITION_FAILED: PreconditionFailed, METHOD_NOT_ALLOWED: MethodNotAllowed, REQUEST_TIMEOUT: RequestTimeout, SNAPSHOT_GONE: SnapshotGone,
+  PAYLOAD_TOO_LARGE: PayloadTooLarge, RANGE_NOT_SATISFIABLE: RangeNotSatisfiable, TOO_MANY_REQUESTS: TooManyRequests, HEADERS_TOO_LARGE: HeadersTooLarge,
   INTERNAL_ERROR: InternalError, SERVICE_UNAVAILABLE: ServiceUnavailable,
 };
 
@@ -219,28 +228,28 @@ export class Client {
   async *download(file: File, hash: Hash, from = 0): AsyncGenerator<Uint8Array, void, undefined> {
     let at = from;
     for (let attempt = 0; at < file.bytes; attempt++) {
-      const dead = new AbortController();
-      let timer = setTimeout(() => dead.abort(), this.#options.timeout);
+      const deadline = this.#deadline(this.#options.timeout);
       let failure: unknown;
       try {
-        const response = await this.#send(file.url, at > 0 ? { Range: `bytes=${at}-` } : {}, dead.signal);
+        // With its tag no bytes of another file follow those that are there.
+        const headers: Record<string, string> = at > 0 ? { Range: `bytes=${at}-`, "If-Match": `"${file.sha256}"` } : {};
+        const response = await this.#send(file.url, headers, deadline.signal);
         if (response.status >= 300) throw await failed(response);
         if (response.status !== (at > 0 ? 206 : 200)) throw new TransportError(`status ${response.status} in place of a part of the file`);
         for (const reader = response.body!.getReader(); at < file.bytes;) {
           const { done, value } = await reader.read();
           if (done) throw new TransportError(`${file.name} ended early`);
-          clearTimeout(timer); // whoever takes the bytes may be slow
+          deadline.pause(); // whoever takes the bytes may be slow
           attempt = 0;
           at += value.length;
           hash.update(value);
           yield value;
-          timer = setTimeout(() => dead.abort(), this.#options.timeout);
+          deadline.restart();
         }
       } catch (error) {
         failure = error instanceof ApiError || error instanceof TransportError ? error : new TransportError(`${file.name}: ${reason(error)}`);
       } finally {
-        clearTimeout(timer);
-        dead.abort();
+        deadline.end();
       }
       if (failure !== undefined) await this.#sleep(this.#wait(failure, attempt));
     }
@@ -277,29 +286,31 @@ export class Client {
   /**
    * Yields the time of the snapshot in force, and of each that comes into force; after the first one each at
    * random within three seconds, so that not all clients ask at once. Ask with `at`, so that no edge that is a
-   * moment behind answers. Connects again when the stream ends, and throws what ends it too often in a row.
+   * moment behind answers. Connects again when the stream ends, and throws when too many in a row fail, or end early
+   * without an event.
    */
   async *events(): AsyncGenerator<Time, void, undefined> {
     let last = "";
     let again = 2_000;
     for (let attempt = 0; ; attempt++) {
-      let failure: unknown;
-      const dead = new AbortController();
-      let timer = setTimeout(() => dead.abort(), silence);
+      let failure: unknown = new TransportError("the stream of events ended without one");
+      let works = false;
+      const opened = performance.now();
+      const deadline = this.#deadline(silence);
       try {
         const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
-        const response = await this.#send("/openapi/v1/events", headers, dead.signal);
+        const response = await this.#send("/openapi/v1/events", headers, deadline.signal);
         if (response.status !== 200) throw await failed(response);
         if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) throw new TransportError("no stream of events");
         for await (const line of lines(response)) {
-          clearTimeout(timer);
-          timer = setTimeout(() => dead.abort(), silence);
-          attempt = 0;
+          deadline.restart();
+          works ||= performance.now() - opened > alive;
           const retry = /^retry: ?(\d+)$/.exec(line)?.[1];
           if (retry) again = Math.min(Number(retry), this.#options.maxWait);
           const id = /^id: ?(.+)$/.exec(line)?.[1];
           if (!id || id === last) continue;
-          clearTimeout(timer); // whoever takes the event may be slow
+          deadline.pause(); // whoever takes the event may be slow
+          works = true;
           if (last) await this.#sleep(Math.random() * spread);
           last = id;
           yield id;
@@ -307,10 +318,10 @@ export class Client {
       } catch (error) {
         if (error instanceof ApiError || error instanceof TransportError) failure = error; // else the stream has ended
       } finally {
-        clearTimeout(timer);
-        dead.abort();
+        deadline.end();
       }
-      await this.#sleep(failure === undefined ? jitter(again) : this.#wait(failure, attempt));
+      if (works) attempt = -1;
+      await this.#sleep(works ? jitter(again) : this.#wait(failure, attempt));
     }
   }
 
@@ -339,7 +350,15 @@ export class Client {
 
   async #once<T>(request: Request, before?: Answer<T>): Promise<Answer<T>> {
     const headers = { ...request.headers, ...(before && { "If-None-Match": before.etag }) };
-    const response = await this.#send(request.target, headers, AbortSignal.timeout(this.#options.timeout));
+    const deadline = this.#deadline(this.#options.timeout);
+    try {
+      return await this.#answer(request, before, await this.#send(request.target, headers, deadline.signal));
+    } finally {
+      deadline.end();
+    }
+  }
+
+  async #answer<T>(request: Request, before: Answer<T> | undefined, response: Response): Promise<Answer<T>> {
     const unchanged = before !== undefined && response.status === 304;
     if (!unchanged && response.status !== 200) throw await failed(response);
     const h = (name: string) => response.headers.get(name) ?? undefined;
@@ -354,13 +373,33 @@ export class Client {
     };
   }
 
+  /**
+   * A signal that aborts after `ms`, or with the option `signal`, until its `end`. `AbortSignal.any` would leave something
+   * with a `signal` that outlives the request, for each request (nodejs/node 55351).
+   */
+  #deadline(ms: number) {
+    const { signal } = this.#options;
+    const dead = new AbortController();
+    const abort = () => dead.abort(signal?.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort);
+    const start = () => setTimeout(() => dead.abort(new DOMException(`nothing arrived for ${ms} ms`, "TimeoutError")), ms);
+    let timer = start();
+    const pause = () => clearTimeout(timer);
+    return {
+      signal: dead.signal,
+      pause,
+      restart: () => { pause(); timer = start(); },
+      end: () => { pause(); signal?.removeEventListener("abort", abort); dead.abort(); },
+    };
+  }
+
   /** Redirects are not followed: they would carry the key elsewhere. */
   async #send(target: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
-    const signals = this.#options.signal ? [signal, this.#options.signal] : [signal];
     const send = this.#options.fetch ?? fetch;
     try {
       return await send(this.#base + target, {
-        headers: { ...this.#headers, ...headers }, signal: AbortSignal.any(signals), redirect: "manual", cache: "no-store",
+        headers: { ...this.#headers, ...headers }, signal, redirect: "manual", cache: "no-store",
       });
     } catch (cause) {
       throw new TransportError(`GET ${target}: ${reason(cause)}`, { cause });
@@ -372,14 +411,15 @@ export class Client {
     this.#options.signal?.throwIfAborted();
     const api = error instanceof ApiError ? error : undefined;
     if ((!api && !(error instanceof TransportError)) || (api && !retried.includes(api.status)) || attempt >= this.#options.retries) throw error;
-    const wait = api?.retryAfter ? api.retryAfter * 1000 : jitter(250 * 2 ** Math.min(attempt, 10));
-    if (wait > this.#options.maxWait) throw error;
-    return wait;
+    const after = (api?.retryAfter ?? 0) * 1000;
+    if (after > this.#options.maxWait) throw error;
+    return after + jitter(Math.min(backoff * 2 ** Math.min(attempt, 10), this.#options.maxWait)); // random, so that clients come back apart
   }
 
   async #sleep(ms: number): Promise<void> {
     if (this.#options.sleep) return this.#options.sleep(ms);
     const { signal } = this.#options;
+    signal?.throwIfAborted();
     await new Promise<void>((resolve) => {
       const done = () => { clearTimeout(timer); signal?.removeEventListener("abort", done); resolve(); };
       const timer = setTimeout(done, ms);
@@ -436,7 +476,8 @@ async function* lines(response: Response): AsyncGenerator<string, void, undefine
       const { done, value } = await reader.read();
       if (done) return;
       const whole = (rest + value).split(/\r?\n/);
-      rest = (whole.pop() ?? "").slice(0, 65_536);
+      rest = whole.pop() ?? "";
+      if (rest.length > maxLine) throw new TransportError(`a line of the stream of events has more than ${maxLine} characters`);
       yield* whole;
     }
   } finally {
