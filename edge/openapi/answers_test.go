@@ -368,7 +368,8 @@ func TestAnswers(t *testing.T) {
 			return check(w.keyed, q, want)
 		}
 		ask(list, "If-None-Match: "+ask(list, "", 200).Header.Get("ETag"), 304)
-		for _, name := range []string{"quotes.parquet", "quotes.ndjson.zst", "prices/2026-11-20.parquet", "files.json"} {
+		for _, name := range []string{"quotes.parquet", "quotes.ndjson.zst", "prices/2026-11-20.parquet",
+			artifacts.FilesJSON} {
 			file := list + "/" + name
 			ask(file, "If-None-Match: "+ask(file, "", 200).Header.Get("ETag"), 304)
 			ask(file, "Range: bytes=0-9", 206)

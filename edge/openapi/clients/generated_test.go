@@ -39,25 +39,138 @@ var asked = map[string]string{
 	"listExchanges":  "limit=2&offset=1&sort=volume:desc",
 	"getGlobal":      "",
 	"listCategories": "page=2&size=2&sort=name",
-	"listChains":     "slug=ethereum-chain",
+	"listChains":     "slug=ethereum-chain,palm-chain",
 	"listHistory":    "symbol=BTC,PTL&window=1y&page=2&size=2",
 	"searchAssets":   "q=petal+cl",
 }
 
-// earlier is the time that the programs ask for below /at/.
-const earlier = "20261121T115000Z"
+const (
+	// earlier is the time that the programs ask for below /at/.
+	earlier = "20261121T115000Z"
+	// pin is that of a request with a header, as JavaScript writes it.
+	pin = "2026-11-21T11:00:00.000Z"
+	// day is a file of prices.
+	day = "2026-11-20.parquet"
+)
+
+// npmPackages are generators and what their clients need.
+var npmPackages = []string{"@hey-api/openapi-ts@0.95.0", "@kubb/cli@4.39.3", "@kubb/core@4.39.3",
+	"@kubb/plugin-client@4.39.3", "@kubb/plugin-oas@4.39.3", "@kubb/plugin-ts@4.39.3", "axios@1.21.1",
+	"esbuild@0.25.12", "openapi-client-axios@7.9.1", "orval@7.13.2", "swagger-client@3.37.3",
+	"swagger-typescript-api@13.13.0", "typescript@5.9.3"}
+
+// generators are those of npm, with what they are called with. Two read the document as they run.
+var generators = map[string][]string{
+	"hey-api": {"openapi-ts", "-i", "openapi.json", "-o", "hey", "-c", "@hey-api/client-fetch"},
+	"orval": {"orval", "--input", "openapi.json", "--output", "orval/api.ts", "--client",
+		"axios-functions"},
+	"kubb": {"kubb", "generate", "--config", "kubb.config.mjs"},
+	"swagger-typescript-api": {"swagger-typescript-api", "generate", "-p", "openapi.json", "-o", "sta", "--name",
+		"api.ts"},
+	"openapi-client-axios": nil,
+	"swagger-js":           nil,
+}
+
+// startGenerated starts an edge for programs, and returns what they need to know.
+func startGenerated(t *testing.T) (base, key string, env []string) {
+	store := openapitest.Market(t)
+	key, base = teststore.Key(t, store, 1000, 1000).Key, openapitest.Start(t, edge.Config{Reader: store})
+	openapitest.Await(t, base, key)
+	return base, key, []string{"MARKETDATA_URL=" + base, "MARKETDATA_KEY=" + key, "MARKETDATA_TIME=" + earlier,
+		"MARKETDATA_PIN=" + pin, "MARKETDATA_DAY=" + day}
+}
+
+// tasks are the right results of what every program asks: two ids, a page, a pin, a group, the large id of a
+// chain, and the digests of files.
+func tasks(t *testing.T, base, key string) map[string]any {
+	result := func(target string, more ...any) any {
+		_, _, v := request(t, base+target, key)
+		for _, name := range append([]any{"items"}, more...) {
+			if i, ok := name.(int); ok {
+				v = v.([]any)[i]
+			} else {
+				v = v.(map[string]any)[name.(string)]
+			}
+		}
+		return v
+	}
+	ids := func(target string) (all []any) {
+		for _, item := range result(target).([]any) {
+			all = append(all, item.(map[string]any)["id"])
+		}
+		return all
+	}
+	want := map[string]any{
+		"ids": ids("/openapi/v1/quotes?id=1,9"), "page": ids("/openapi/v1/assets?page=2&size=3"),
+		"pinned": result("/at/20261121T110000Z/openapi/v1/quotes?slug=bitcoin", 0, "price"),
+		"group":  ids("/openapi/v1/markets?category=layer-1&sort=id"),
+		"chain":  11297108109.,
+	}
+	for _, file := range result("/openapi/v1/files").([]any) {
+		switch file := file.(map[string]any); file["name"] {
+		case "quotes.parquet":
+			want["file"] = file["sha256"]
+		case "prices/" + day:
+			want["day"] = file["sha256"]
+		}
+	}
+	return want
+}
+
+// expect runs a program and compares what it printed.
+func expect(t *testing.T, dir string, env, command []string, want map[string]any) {
+	t.Helper()
+	lines := bufio.NewScanner(bytes.NewReader(execute(t, dir, env, command...)))
+	got := map[string]any{}
+	for lines.Scan() {
+		var line struct {
+			Operation string
+			Result    any
+		}
+		must.OK(t, json.Unmarshal(lines.Bytes(), &line))
+		got[line.Operation] = line.Result
+	}
+	for operation := range want {
+		if !reflect.DeepEqual(got[operation], want[operation]) {
+			t.Errorf("%s:\n%v\nwant\n%v", operation, got[operation], want[operation])
+		}
+	}
+}
+
+// TestGenerators lets the generators of npm make clients of the document, which must find what this test knows.
+func TestGenerators(t *testing.T) {
+	have(t, "npm")
+	base, key, env := startGenerated(t)
+	want := tasks(t, base, key)
+	dir := t.TempDir()
+	must.OK(t, os.CopyFS(dir, os.DirFS("generated/npm")))
+	write(t, filepath.Join(dir, "openapi.json"), document(t))
+	write(t, filepath.Join(dir, "package.json"), `{"type":"module"}`)
+	execute(t, dir, nil, append([]string{"npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"},
+		npmPackages...)...)
+	for _, command := range generators {
+		if command != nil {
+			execute(t, dir, nil, append([]string{modules + command[0]}, command[1:]...)...)
+		}
+	}
+	execute(t, dir, nil, modules+"esbuild", "main.mts", "--bundle", "--platform=node", "--format=esm",
+		"--packages=external", "--outfile=main.mjs")
+	for name := range generators {
+		t.Run(name, func(t *testing.T) { expect(t, dir, env, []string{"node", "main.mjs", name}, want) })
+	}
+}
 
 // TestGenerated generates clients from the document and compiles, for each, a program
 // that calls every operation. What the program understood of an answer must be all of it:
 // it is compared with the edge's bytes.
 func TestGenerated(t *testing.T) {
-	store := openapitest.Market(t)
-	key, base := teststore.Key(t, store, 1000, 1000).Key, openapitest.Start(t, edge.Config{Reader: store})
-	openapitest.Await(t, base, key)
-	want := map[string]any{
+	base, key, env := startGenerated(t)
+	all := tasks(t, base, key)
+	want := map[string]any{"pinned": all["pinned"], "file": all["file"], "day": all["day"],
 		"gone": "SNAPSHOT_GONE", "followSnapshots": `data: {"snapshot_time":"2026-11-21T12:00:00Z"}`}
 	for path, item := range must.Get(openapitest.New())(t).Doc.Paths.Map() {
-		if operation := item.Get.OperationID; want[operation] == nil {
+		operation := item.Get.OperationID
+		if _, ok := asked[strings.TrimSuffix(operation, "At")]; ok {
 			target := strings.Replace(path, "{time}", earlier, 1) + "?" + asked[strings.TrimSuffix(operation, "At")]
 			_, _, want[operation] = request(t, base+target, key)
 		}
@@ -66,23 +179,24 @@ func TestGenerated(t *testing.T) {
 		name     string
 		generate func(t *testing.T, dir string)
 		command  []string
+		more     []string // of the environment
 	}{
 		{"oapi-codegen", func(t *testing.T, dir string) {
 			must.OK(t, os.Mkdir(filepath.Join(dir, "oapi/api"), 0o755))
 			execute(t, dir, nil, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "api",
 				"-o", "oapi/api/api.go", "openapi.json")
-		}, []string{"go", "run", "./oapi"}},
+		}, []string{"go", "run", "./oapi"}, []string{"GOARCH=386"}}, // whose int has 32 bits
 		{"ogen", func(t *testing.T, dir string) {
 			execute(t, dir, nil, "go", "tool", "ogen", "-config", "ogen/ogen.yml", "-package", "api",
 				"-target", "ogen/api", "openapi.json")
-		}, []string{"go", "run", "./ogen"}},
+		}, []string{"go", "run", "./ogen"}, nil},
 		{"openapi-typescript", func(t *testing.T, dir string) {
 			at := must.Get(filepath.Abs("typescript/" + modulesDir))(t)
 			must.OK(t, os.Symlink(at, filepath.Join(dir, modulesDir)))
 			execute(t, dir, nil, modules+"openapi-typescript", "openapi.json", "--output", "typescript/api.ts")
 			execute(t, dir, nil, modules+"tsc", "--skipLibCheck", "--strict", "--target", "es2022", "--module",
 				"nodenext", "--types", "node", "typescript/main.mts")
-		}, []string{"node", "typescript/main.mjs"}},
+		}, []string{"node", "typescript/main.mjs"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if os.Getenv(required) == "" {
@@ -92,22 +206,7 @@ func TestGenerated(t *testing.T) {
 			must.OK(t, os.CopyFS(dir, os.DirFS("generated")))
 			write(t, filepath.Join(dir, "openapi.json"), document(t))
 			c.generate(t, dir)
-			lines := bufio.NewScanner(bytes.NewReader(execute(t, dir, []string{"MARKETDATA_URL=" + base,
-				"MARKETDATA_KEY=" + key, "MARKETDATA_TIME=" + earlier}, c.command...)))
-			got := map[string]any{}
-			for lines.Scan() {
-				var line struct {
-					Operation string
-					Result    any
-				}
-				must.OK(t, json.Unmarshal(lines.Bytes(), &line))
-				got[line.Operation] = line.Result
-			}
-			for operation := range want {
-				if !reflect.DeepEqual(got[operation], want[operation]) {
-					t.Errorf("%s:\n%v\nwant\n%v", operation, got[operation], want[operation])
-				}
-			}
+			expect(t, dir, append(env, c.more...), c.command, want)
 		})
 	}
 }

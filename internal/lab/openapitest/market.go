@@ -76,6 +76,9 @@ var (
 			"evm_chain_id": 1, "native": "ethereum", "members": []string{"ethereum", "dollar", "salt", "petal"}},
 		{"key": "bitcoin", "id": 2, "name": "Bitcoin", "display_name": "BTC", "slug": "bitcoin-chain",
 			"native": "bitcoin", "members": []string{"bitcoin"}},
+		// An id that 32 bits do not hold, of a chain that has it.
+		{"key": "palm", "id": 3, "name": "Palm", "display_name": "Palm", "slug": "palm-chain",
+			"evm_chain_id": 11297108109, "members": []string{"petal2"}},
 	}
 )
 

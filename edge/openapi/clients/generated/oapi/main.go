@@ -4,6 +4,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,6 +36,11 @@ func get[T any](v T, err error) T {
 
 func show(operation string, result any) {
 	fmt.Printf("%s\n", get(json.Marshal(map[string]any{"operation": operation, "result": result})))
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // event returns the data of the first event in a stream.
@@ -86,10 +93,10 @@ func main() {
 		Page: new(int64(2)), Size: new(int64(2)), Sort: new(api.ListCategoriesAtParamsSortName),
 	})).JSON200.Result)
 	show("listChains", get(client.ListChainsWithResponse(ctx, &api.ListChainsParams{
-		Slug: &[]string{"ethereum-chain"},
+		Slug: &[]string{"ethereum-chain", "palm-chain"},
 	})).JSON200.Result)
 	show("listChainsAt", get(client.ListChainsAtWithResponse(ctx, time, &api.ListChainsAtParams{
-		Slug: &[]string{"ethereum-chain"},
+		Slug: &[]string{"ethereum-chain", "palm-chain"},
 	})).JSON200.Result)
 	show("listHistory", get(client.ListHistoryWithResponse(ctx, &api.ListHistoryParams{
 		Symbol: &[]string{"BTC", "PTL"}, Window: new(api.ListHistoryParamsWindowN1y), Page: new(int64(2)),
@@ -105,6 +112,12 @@ func main() {
 	show("searchAssetsAt", get(client.SearchAssetsAtWithResponse(ctx, time, &api.SearchAssetsAtParams{
 		Q: "petal cl",
 	})).JSON200.Result)
+
+	show("pinned", get(client.ListQuotesWithResponse(ctx, &api.ListQuotesParams{
+		Slug: &[]string{"bitcoin"}, XSnapshotTime: new(os.Getenv("MARKETDATA_PIN")),
+	})).JSON200.Result.Items[0].Price)
+	show("file", digest(get(client.GetFileWithResponse(ctx, "quotes.parquet", nil)).Body))
+	show("day", digest(get(client.GetPricesWithResponse(ctx, os.Getenv("MARKETDATA_DAY"), nil)).Body))
 
 	events := get(client.FollowSnapshots(ctx, nil))
 	defer events.Body.Close()

@@ -4,6 +4,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,6 +39,12 @@ func get[T any](v T, err error) T {
 
 func show(operation string, result any) {
 	fmt.Printf("%s\n", get(json.Marshal(map[string]any{"operation": operation, "result": result})))
+}
+
+func digest(r io.Reader) string {
+	sum := sha256.New()
+	get(io.Copy(sum, r))
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // transport ends a stream behind its first event: ogen's clients read a body to its end.
@@ -107,10 +115,10 @@ func main() {
 		Sort: api.NewOptGroupSort(api.GroupSortName),
 	})).(*api.CategoriesAnswerHeaders).Response.Result)
 	show("listChains", get(client.ListChains(ctx, api.ListChainsParams{
-		Slug: []string{"ethereum-chain"},
+		Slug: []string{"ethereum-chain", "palm-chain"},
 	})).(*api.ChainsAnswerHeaders).Response.Result)
 	show("listChainsAt", get(client.ListChainsAt(ctx, api.ListChainsAtParams{
-		Time: time, Slug: []string{"ethereum-chain"},
+		Time: time, Slug: []string{"ethereum-chain", "palm-chain"},
 	})).(*api.ChainsAnswerHeaders).Response.Result)
 	show("listHistory", get(client.ListHistory(ctx, api.ListHistoryParams{
 		Symbol: []string{"BTC", "PTL"}, Window: api.NewOptWindow(api.Window1y), Page: api.NewOptInt64(2),
@@ -126,6 +134,14 @@ func main() {
 	show("searchAssetsAt", get(client.SearchAssetsAt(ctx, api.SearchAssetsAtParams{
 		Time: time, Q: "petal cl",
 	})).(*api.SearchAnswerHeaders).Response.Result)
+
+	show("pinned", get(client.ListQuotes(ctx, api.ListQuotesParams{
+		Slug: []string{"bitcoin"}, XSnapshotTime: api.NewOptString(os.Getenv("MARKETDATA_PIN")),
+	})).(*api.QuotesAnswerHeaders).Response.Result.Items[0].Price)
+	file := get(client.GetFile(ctx, api.GetFileParams{Name: "quotes.parquet"}))
+	show("file", digest(file.(*api.GetFileOKApplicationVndApacheParquetHeaders).Response))
+	day := get(client.GetPrices(ctx, api.GetPricesParams{Name: os.Getenv("MARKETDATA_DAY")}))
+	show("day", digest(day.(*api.GetPricesOKHeaders).Response))
 
 	events := get(client.FollowSnapshots(ctx, api.FollowSnapshotsParams{})).(*api.FollowSnapshotsOKHeaders)
 	show("followSnapshots", string(get(io.ReadAll(events.Response))))

@@ -1,4 +1,5 @@
 // Calls every operation with what openapi-typescript makes of the document.
+import { createHash } from "node:crypto";
 import createClient from "openapi-fetch";
 import type { paths } from "./api.js";
 
@@ -49,7 +50,7 @@ const categories = { page: 2, size: 2, sort: "name" } satisfies Query<"/openapi/
 show("listCategories", await client.GET("/openapi/v1/categories", { params: { query: categories } }));
 show("listCategoriesAt", await client.GET("/at/{time}/openapi/v1/categories", { params: { path, query: categories } }));
 
-const chains = { slug: ["ethereum-chain"] } satisfies Query<"/openapi/v1/chains">;
+const chains = { slug: ["ethereum-chain", "palm-chain"] } satisfies Query<"/openapi/v1/chains">;
 show("listChains", await client.GET("/openapi/v1/chains", { params: { query: chains } }));
 show("listChainsAt", await client.GET("/at/{time}/openapi/v1/chains", { params: { path, query: chains } }));
 
@@ -60,6 +61,16 @@ show("listHistoryAt", await client.GET("/at/{time}/openapi/v1/history", { params
 const search = { q: "petal cl" } satisfies Query<"/openapi/v1/search">;
 show("searchAssets", await client.GET("/openapi/v1/search", { params: { query: search } }));
 show("searchAssetsAt", await client.GET("/at/{time}/openapi/v1/search", { params: { path, query: search } }));
+
+const headers = { "X-Snapshot-Time": process.env.MARKETDATA_PIN! };
+const { data: earlier } = await client.GET("/openapi/v1/quotes", { params: { query: { slug: ["bitcoin"] }, header: headers } });
+print("pinned", earlier?.result.items[0]?.price);
+
+const digest = (file: unknown) => createHash("sha256").update(new Uint8Array(file as ArrayBuffer)).digest("hex");
+const as = { parseAs: "arrayBuffer" } as const;
+print("file", digest((await client.GET("/openapi/v1/files/{name}", { params: { path: { name: "quotes.parquet" } }, ...as })).data));
+const day = { name: process.env.MARKETDATA_DAY! };
+print("day", digest((await client.GET("/openapi/v1/files/prices/{name}", { params: { path: day }, ...as })).data));
 
 const events = await client.GET("/openapi/v1/events", { parseAs: "stream" });
 let stream = "";
