@@ -451,7 +451,7 @@ func TestLongRequests(t *testing.T) {
 	for name, start := range fronts {
 		t.Run(name, func(t *testing.T) {
 			edge := startEdge(t, &answers{}, start == nil)
-			dial := func() (net.Conn, error) { return nil, nil }
+			var dial func() (net.Conn, error)
 			if start == nil {
 				dial = startHAProxy(t, [2]string{edge, edge}, "5s").dial
 			} else {
