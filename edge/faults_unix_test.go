@@ -3,6 +3,7 @@
 package edge_test
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/durable"
 	"example.com/marketdata/internal/lab/memstore"
@@ -19,7 +21,8 @@ import (
 )
 
 // TestDiskFull: files cannot grow past a kilobyte, so that writes fail in the
-// middle as on a full disk. The edge goes on without, and leaves no half files.
+// middle as on a full disk. The edge goes on without, and leaves no half files. Once
+// there is room it writes what it could not, though nothing new is published.
 //
 // The limit is the process's, so the test runs in one of its own.
 func TestDiskFull(t *testing.T) {
@@ -54,12 +57,28 @@ func TestDiskFull(t *testing.T) {
 	second := w.publish()
 	n.complete(second)
 	crowd.more()
-	n.complete(w.publish())
+	last := w.publish()
+	n.complete(last)
 	crowd.always()
 	n.eventually("trouble with the disk", func(s status) bool {
 		return s.Status == "degraded" && s.Caches.DiskErrors > 0 && s.Caches.OffDisk > 0 &&
-			strings.Contains(fmt.Sprint(s.Reasons), "the cache folder cannot be written: ")
+			strings.Contains(fmt.Sprint(s.Reasons), "the cache folder cannot be written: ") &&
+			strings.Contains(fmt.Sprint(s.Reasons), "the cache folder has what cannot be used: a manifest of a snapshot")
 	})
+	must.OK(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
+	n.eventually("the manifest kept", func(s status) bool {
+		return !strings.Contains(fmt.Sprint(s.Reasons), "the cache folder has what cannot be used: ")
+	})
+	for _, key := range []artifacts.Key{artifacts.CurrentKey, artifacts.ManifestKey(last.Pointer.Manifest.Digest)} {
+		stored, _, err := mem.Get(t.Context(), key, artifacts.MaxManifestSize)
+		must.OK(t, err)
+		if kept, err := os.ReadFile(filepath.Join(dir, key.String())); err != nil || !bytes.Equal(kept, stored) {
+			t.Errorf("%s: kept %d bytes, error %v; the store has %d", key, len(kept), err, len(stored))
+		}
+	}
+	limit.Cur = 1024
+	must.OK(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	n.complete(w.publish())
 	n.stop() // what is being written at this moment is not left behind
 	must.OK(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasPrefix(filepath.Base(path), durable.Prefix) {

@@ -178,7 +178,9 @@ func (w *Watcher) take(a follow.Answer) error {
 	w.read = true
 	w.floor.Missing(artifacts.KeysKey, false)
 	if w.cfg.File != "" {
-		w.floor.Report(artifacts.KeysKey.String(), durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600))
+		w.floor.Keep(artifacts.KeysKey.String(), func() error {
+			return durable.WriteFile(w.cfg.File, bytes.NewReader(b), 0o600)
+		})
 	}
 	w.floor.Take(artifacts.KeysKey, set.Store, set.Number)
 	w.known, w.believed = a.Version, true

@@ -45,6 +45,9 @@ type Floor struct {
 	seen     record
 	problems map[string]string      // by what is kept
 	missing  map[artifacts.Key]bool // small objects that the store has lost
+
+	writing   sync.Mutex              // is locked before mu
+	unwritten map[string]func() error // the last write of each thing, if it failed
 }
 
 // record is the file: JSON with a checksum, as the small objects of a store.
@@ -64,7 +67,7 @@ func Open(dir string, accept []string, log *slog.Logger) *Floor {
 		log = slog.New(slog.DiscardHandler)
 	}
 	f := &Floor{accept: accept, log: log, seen: record{Format: artifacts.Format}, problems: map[string]string{},
-		missing: map[artifacts.Key]bool{}}
+		missing: map[artifacts.Key]bool{}, unwritten: map[string]func() error{}}
 	if dir != "" {
 		f.path = filepath.Join(dir, name)
 		kept, err := f.read()
@@ -212,20 +215,55 @@ func (f *Floor) IsMissing(key artifacts.Key) bool {
 // Take notes that an object was taken; it must have passed Check, and be kept
 // already where it is kept. The pointer decides which store is followed.
 func (f *Floor) Take(key artifacts.Key, store string, n uint64) {
+	if f.raise(key, store, n) && f.path != "" {
+		f.Keep("the floor, as it is written", f.write)
+	}
+}
+
+func (f *Floor) raise(key artifacts.Key, store string, n uint64) (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	changed := false
 	if store != "" && store != f.seen.Store && (f.seen.Store == "" || key == artifacts.CurrentKey) {
 		f.seen.Store, changed = store, true
 	}
 	if store != "" && f.seen.raise(store, key, n) {
 		changed = true
 	}
-	if !changed || f.path == "" {
-		return
+	return changed
+}
+
+func (f *Floor) write() error {
+	f.mu.Lock()
+	b := artifacts.EncodeSmall(&f.seen)
+	f.mu.Unlock()
+	return durable.WriteFile(f.path, bytes.NewReader(b), 0o600)
+}
+
+// Keep writes something that is kept in the folder. If that fails it is a problem until Retry, or
+// another write of the same, succeeds.
+func (f *Floor) Keep(what string, write func() error) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	err := write()
+	if f.Report(what, err); err != nil {
+		f.unwritten[what] = write
+	} else {
+		delete(f.unwritten, what)
 	}
-	f.report(name+", as it is written", durable.WriteFile(f.path, bytes.NewReader(artifacts.EncodeSmall(&f.seen)),
-		0o600))
+}
+
+// Retry writes what could not be written, in the order of names: the floor is the last, since it must
+// not be ahead of what is kept.
+func (f *Floor) Retry() {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	for _, what := range slices.Sorted(maps.Keys(f.unwritten)) {
+		if f.unwritten[what]() == nil {
+			delete(f.unwritten, what)
+			f.Report(what, nil)
+			f.log.Info("the cache folder can be written again", "file", what)
+		}
+	}
 }
 
 // Report notes what is wrong with something that is kept in the folder; nil:
@@ -233,10 +271,6 @@ func (f *Floor) Take(key artifacts.Key, store string, n uint64) {
 func (f *Floor) Report(what string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.report(what, err)
-}
-
-func (f *Floor) report(what string, err error) {
 	if err == nil {
 		delete(f.problems, what)
 	} else if text := err.Error(); f.problems[what] != text {

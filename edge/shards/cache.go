@@ -464,6 +464,9 @@ func (c *Cache) DiskFault() string {
 	return ""
 }
 
+// RetryDisk finds out whether the disk copy can be written again, some time after a write failed.
+func (c *Cache) RetryDisk() { c.disk.retry() }
+
 // chunkFault is why a chunk of a file was not fetched.
 type chunkFault struct {
 	digest artifacts.Digest

@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -294,6 +296,37 @@ func TestTrim(t *testing.T) {
 
 // TestTrimSpare: what can be spared never takes the disk copy above its bound, and
 // drives out nothing but its like, what was touched last of all at the end.
+// TestRetryDisk: a folder that was full is known to have room again, although nothing new is fetched, and
+// not before the pause is over.
+func TestRetryDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := t.TempDir()
+		d := must.Get(openDisk(root, 0, new(Counters), slog.New(slog.DiscardHandler)))(t)
+		c, objects := &Cache{disk: d}, filepath.Join(root, "objects")
+		must.OK(t, os.Remove(objects))
+		must.OK(t, os.WriteFile(objects, nil, 0o600)) // no folder: every write fails
+		row := []byte("row")
+		if d.write(artifacts.RefOf(row), row, nil) {
+			t.Fatal("written")
+		}
+		time.Sleep(fullPause)
+		if c.RetryDisk(); c.DiskFault() == "" {
+			t.Error("no fault is known after a second failure")
+		}
+		must.OK(t, os.Remove(objects))
+		if c.RetryDisk(); c.DiskFault() == "" {
+			t.Error("written within the pause")
+		}
+		time.Sleep(fullPause)
+		if c.RetryDisk(); c.DiskFault() != "" {
+			t.Errorf("fault %s, though there is room", c.DiskFault())
+		}
+		if left, err := os.ReadDir(objects); len(left) != 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	})
+}
+
 func TestTrimSpare(t *testing.T) {
 	c, s, mem := setup(t, Config{Memory: 1, DirSize: 2500})
 	needed := c.Acquire(object(t, mem, 1, 4))

@@ -41,6 +41,8 @@ const (
 	staleTemp = time.Hour
 	// fullPause is how long after a failed write nothing is written.
 	fullPause = 30 * time.Second
+	// trialSize is the size of the file that shows whether there is room again.
+	trialSize = 64 << 10
 )
 
 func openDisk(root string, limit int64, counters *Counters, log *slog.Logger) (*disk, error) {
@@ -164,6 +166,27 @@ func (d *disk) write(ref artifacts.Ref, b []byte, p *Pace) bool {
 	d.fault.Store(nil)
 	d.counters.DiskBytes.Add(ref.Size)
 	return true
+}
+
+// retry writes a file of a usual size and removes it, if a write has failed and the pause is over.
+func (d *disk) retry() {
+	if d.fault.Load() == nil || time.Now().Unix() < d.full.Load() {
+		return
+	}
+	dir := filepath.Join(d.root, "objects")
+	err := durable.MkdirAll(dir, 0o755)
+	var path string
+	if err == nil {
+		path, err = durable.Temp(dir, bytes.NewReader(make([]byte, trialSize)), 0o600, nil)
+	}
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		d.failed(err)
+		return
+	}
+	d.fault.Store(nil)
 }
 
 func (d *disk) failed(err error) {

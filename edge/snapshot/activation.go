@@ -84,7 +84,7 @@ func (r *Refresher) activate(ctx context.Context, c timeline.Change[*Snapshot]) 
 	r.cfg.Swapped(swap)
 	r.cfg.Log.Info("snapshot is current", "snapshot", string(next.TimeText),
 		"sequence", next.Sequence, "store", next.Store, "missing", next.progress.Missing)
-	r.keepManifest(p.Manifest.Digest, a.rawManifest)
+	r.keepManifest("a snapshot", p.Manifest.Digest, a.rawManifest)
 	r.keep(artifacts.CurrentKey, a.rawPointer)
 	r.floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
 	r.complete(ctx, next)

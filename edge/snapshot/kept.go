@@ -13,18 +13,22 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// keep writes a small object to Dir. Only the next start needs it, so a fault is reported
-// and no more.
-func (r *Refresher) keep(key artifacts.Key, b []byte) {
-	if r.cfg.Dir == "" {
-		return
+// keep writes a small object to Dir. Only the next start needs it, so a fault is reported, and
+// the write is tried again at each poll.
+func (r *Refresher) keep(key artifacts.Key, b []byte) { r.keepAs(key.String(), key, b) }
+
+func (r *Refresher) keepAs(what string, key artifacts.Key, b []byte) {
+	if r.cfg.Dir != "" {
+		r.floor.Keep(what, func() error { return r.write(key, b) })
 	}
+}
+
+func (r *Refresher) write(key artifacts.Key, b []byte) error {
 	path := filepath.Join(r.cfg.Dir, filepath.FromSlash(key.String()))
-	err := durable.MkdirAll(filepath.Dir(path), 0o755)
-	if err == nil {
-		err = durable.ReplaceFile(path, bytes.NewReader(b), 0o600)
+	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
 	}
-	r.floor.Report(key.String(), err)
+	return durable.ReplaceFile(path, bytes.NewReader(b), 0o600)
 }
 
 // keptPointer returns the pointer in Dir; nil: none can be used.
@@ -64,9 +68,13 @@ func (r *Refresher) kept(key artifacts.Key, limit int64) []byte {
 	return b
 }
 
-func (r *Refresher) keepManifest(d artifacts.Digest, raw []byte) {
+// keepManifest writes a manifest, of a pin or of the current snapshot. Only the newest of each is tried
+// again, so they share a name, which is before the pointer's in order.
+func (r *Refresher) keepManifest(of string, d artifacts.Digest, raw []byte) {
+	key := artifacts.ManifestKey(d)
 	if r.keptManifest(artifacts.Ref{Digest: d, Size: int64(len(raw))}) == nil {
-		r.keep(artifacts.ManifestKey(d), raw)
+		r.floor.Report(key.String(), nil) // a damaged one is replaced
+		r.keepAs("a manifest of "+of, key, raw)
 	}
 }
 

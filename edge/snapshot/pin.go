@@ -132,7 +132,7 @@ func (r *Refresher) pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 func (r *Refresher) readPinned(l *load, ref artifacts.Ref) {
 	s, raw, err := r.load(context.Background(), ref)
 	if err == nil {
-		r.keepManifest(ref.Digest, raw)
+		r.keepManifest("a pin", ref.Digest, raw)
 	}
 	r.mu.Lock()
 	delete(r.loading, ref.Digest)

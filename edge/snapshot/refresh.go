@@ -167,6 +167,8 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 			record.end()
 		}
 		err, changeErr := r.poll(ctx, a)
+		r.floor.Retry()
+		r.cfg.Cache.RetryDisk()
 		if err != nil {
 			wait = retry.NextBackOff()
 		} else {
