@@ -201,6 +201,30 @@ func (g *Guards) overrides(err error) bool {
 	return g.Force || errors.As(err, &s) && slices.Contains(g.Allow, s.rule)
 }
 
+// Override returns the rules, as in "moves,caps", that --allow must name so that the build that ended
+// with err passes, those that it names now too; "": no guard rail stopped it, or one that --allow does not override.
+func (g *Guards) Override(err error) string {
+	stops, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return ""
+	}
+	allow := slices.Clone(g.Allow)
+	for _, stopped := range stops.Unwrap() {
+		var s *stopError
+		if !errors.As(stopped, &s) || s.rule == ruleEmpty {
+			return ""
+		}
+		if !slices.Contains(allow, s.rule) {
+			allow = append(allow, s.rule)
+		}
+	}
+	var names []string
+	for _, r := range allow {
+		names = append(names, r.flag())
+	}
+	return strings.Join(names, ",")
+}
+
 // check returns an ErrGuard for each violated rule. The feed's rows have their ids; last is nil
 // before the first snapshot. Any other error says that the last snapshot could not be read.
 func (g *Guards) check(ctx context.Context, in *input, last *lastSnapshot) (stops []error, err error) {

@@ -280,6 +280,10 @@ func (c *runCmd) Run(e *env) error {
 			defer renew(ctx)
 			r, err := b.BuildMark(ctx, mark)
 			counts.Built(r, err)
+			if rules := c.Override(err); rules != "" {
+				e.log.Warn("a guard rail stops the build; if the feed is right, publish it once by hand",
+					"command", "builder build --time "+r.SnapshotTime+" --allow "+rules)
+			}
 			if err == nil {
 				c.remember(e, b.Store)
 				e.log.Info("built", "snapshot", r.SnapshotTime, "published", r.Published, "reason", r.Reason,

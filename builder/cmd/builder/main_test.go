@@ -10,12 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testserver"
@@ -505,3 +508,38 @@ func TestAllowNames(t *testing.T) {
 }
 
 var ok = must.OK
+
+// TestGuardedByHand: the command that a stopped builder run logs publishes what was stopped, at the mark
+// that was, although the feed's own time is before it: an operator's build at 02:27 ended with "published
+// already, from other rows", since build rounds the feed's time down to a published mark.
+func TestGuardedByHand(t *testing.T) {
+	dir := t.TempDir()
+	root, feed := filepath.Join(dir, "store"), filepath.Join(dir, "feed")
+	now := time.Now().UTC()
+	at := func(ago time.Duration) string { return now.Add(-ago).Format(time.RFC3339) }
+	store := []string{"--store", "file:" + root}
+	// The mark before the present one is published.
+	done(t, append([]string{"build", "--source", simulated, "--time", at(artifacts.Step)}, store...)...)
+	last := headOf(t, root).Manifest.Time
+	done(t, "feed", "--source", simulated, "--time", at(9*time.Minute), "--out", feed)
+	head := filepath.Join(feed, "feed.json") // has the time of a mark
+	ok(t, os.WriteFile(head, regexp.MustCompile(`"time": *"[^"]*"`).ReplaceAll(must.Get(os.ReadFile(head))(t),
+		[]byte(`"time":"`+at(9*time.Minute)+`"`)), 0o600))
+	quotes := filepath.Join(feed, "quotes.ndjson")
+	ok(t, os.WriteFile(quotes, bytes.Join(bytes.SplitAfter(must.Get(os.ReadFile(quotes))(t), []byte("\n"))[:15], nil),
+		0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := startRun(ctx, t, root, "--source", "feed:"+feed)
+	p.until(t, "publish it once by hand")
+	ok(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	ok(t, p.wait())
+	found := regexp.MustCompile(`command="builder (build --time (\S+) --allow \S+)"`).FindStringSubmatch(p.log.String())
+	if found == nil {
+		t.Fatalf("no command in the log:\n%s", p.log.String())
+	}
+	done(t, append(append(strings.Fields(found[1]), store...), "--source", "feed:"+feed)...)
+	if at := headOf(t, root).Manifest.Time; !at.After(last) || publish.Stamp(at) != found[2] {
+		t.Errorf("snapshot %v after %v, want %s", at, last, found[2])
+	}
+}

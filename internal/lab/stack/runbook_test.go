@@ -359,6 +359,7 @@ systemctl restart marketdata-edge`)
 			before: func() {
 				o.next("sed -i 100q quotes.ndjson")
 				o.shell("! builder build")
+				o.words["MARK"] = stamp(o.newest)
 				o.words["RULES"] = "shrink,caps-lost,moves,caps,volumes"
 			},
 			after: func(int, string) { o.swapped() },
