@@ -244,8 +244,8 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 		now = *head.Pointer
 	}
 	if now.Sequence < b.SeenSequence && (now.Store == "" || now.Store == b.SeenStore) {
-		return nil, fmt.Errorf("pointer: %w: its sequence moved back from %d to %d; builder restore --seen %d puts it right",
-			publish.ErrLost, b.SeenSequence, now.Sequence, b.SeenSequence)
+		return nil, fmt.Errorf("pointer: %w: its sequence moved back from %d or more to %d; builder restore puts it right, "+
+			"with --seen N: the highest sequence in /status of the edges", publish.ErrLost, b.SeenSequence, now.Sequence)
 	}
 	if head.Pointer != nil {
 		last, err := change.Last(ctx, b.Store)

@@ -433,7 +433,7 @@ func TestManyKeys(t *testing.T) {
 
 // TestNewStore: the commands that may begin a store say that they do, once, and backup names what to do.
 func TestNewStore(t *testing.T) {
-	const says = "new store"
+	says := "new store"
 	dir := t.TempDir()
 	backup := filepath.Join(dir, "backup")
 	wants(t, cmdline.Failed, "mkdir", "backup", "--store", "file:"+dir, "--to", "file:"+backup)
@@ -444,6 +444,9 @@ func TestNewStore(t *testing.T) {
 	} {
 		for _, path := range []string{"missing", "empty"} {
 			store := filepath.Join(dir, fmt.Sprint(path, i))
+			if path == "empty" && args[0] == "restore" { // the backup's store is none that is new
+				says = "nothing was there: the backup is put there"
+			}
 			if path == "empty" {
 				must.OK(t, os.Mkdir(store, 0o777))
 			}
@@ -542,4 +545,24 @@ func TestGuardedByHand(t *testing.T) {
 	if at := headOf(t, root).Manifest.Time; !at.After(last) || publish.Stamp(at) != found[2] {
 		t.Errorf("snapshot %v after %v, want %s", at, last, found[2])
 	}
+}
+
+// TestRestoreIsNoted: after a restore an older pointer is known by what the restore published.
+func TestRestoreIsNoted(t *testing.T) {
+	dir := t.TempDir()
+	root, backup := filepath.Join(dir, "store"), filepath.Join(dir, "backup")
+	do := func(args ...string) []string {
+		return append(args, "--store", "file:"+root, "--source-cache", filepath.Join(dir, "cache"))
+	}
+	done(t, do("build", "--source", simulated, "--time", "2026-11-21T07:10:00Z")...)
+	current := filepath.Join(root, "current")
+	older := must.Get(os.ReadFile(current))(t)
+	ok(t, os.Mkdir(backup, 0o777))
+	done(t, do("backup", "--to", "file:"+backup)...)
+	ok(t, os.Remove(current))
+	done(t, do("restore", "--from", "file:"+backup, "--seen", "40")...)
+	restored := headOf(t, root).Pointer.Sequence
+	ok(t, os.WriteFile(current, older, 0o600))
+	wants(t, cmdline.Failed, fmt.Sprintf("moved back from %d or more to 1; ", restored),
+		do("build", "--source", simulated, "--time", "2026-11-21T07:20:00Z")...)
 }

@@ -210,7 +210,7 @@ func (c *restoreCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	c.announce(e, store, made)
+	c.announce(e, store, made, "nothing was there: the backup is put there")
 	p := e.progress()
 	r, err := upkeep.Restore(e.ctx, upkeep.RestoreConfig{
 		Store: store, From: from, Seen: c.Seen, KeysFrom: keysFrom, KeysFromBackup: c.KeysFromBackup, Progress: p.show,
@@ -219,6 +219,9 @@ func (c *restoreCmd) Run(e *env) error {
 	p.close()
 	if err != nil && made {
 		_ = os.Remove(strings.TrimPrefix(c.Store, "file:")) // if nothing is in it
+	}
+	if err == nil {
+		c.remember(e, store)
 	}
 	return e.show(r, err, c.JSON, func() {
 		for _, note := range r.Notes {

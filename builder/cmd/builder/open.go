@@ -82,13 +82,14 @@ func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 		return nil, err
 	}
 	if create {
-		f.announce(e, store, made)
+		f.announce(e, store, made, "this begins a new store: nothing was there")
 	}
 	return store, nil
 }
 
-// announce says so if a command begins a new store: a mistyped path makes one, too.
-func (f *storeFlag) announce(e *env, store artifacts.Store, made bool) {
+// announce says what if a command finds nothing where the store is to be, which a mistyped path
+// leads to, too.
+func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what string) {
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey} {
 		if _, _, err := store.Get(e.ctx, key, key.Limit()); !errors.Is(err, artifacts.ErrNotFound) {
 			return // it is no new one, or what follows says what is wrong
@@ -97,7 +98,6 @@ func (f *storeFlag) announce(e *env, store artifacts.Store, made bool) {
 	if publish.CheckLost(e.ctx, store) != nil {
 		return // likewise
 	}
-	what := "this begins a new store: nothing was there"
 	if made {
 		what = "this makes a new store: there was no such folder"
 	}

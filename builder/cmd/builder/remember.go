@@ -24,7 +24,7 @@ func (f *storeFlag) note(e *env) string {
 	return filepath.Join(e.sourceCache, "stores", hex.EncodeToString(sum[:8]))
 }
 
-// remember notes the identity and the sequence of a store that was just published to, so
+// remember notes the identity and the sequence of a store that was just published to or restored, so
 // that it is not taken for a new store when it is emptied or not mounted, and an older
 // pointer not for the newest.
 func (f *storeFlag) remember(e *env, store artifacts.Store) {
