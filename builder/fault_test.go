@@ -107,7 +107,7 @@ func TestLostAnswerOvertaken(t *testing.T) {
 	swapped := false
 	s := faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
 		switch {
-		case op.Kind == faultstore.Swap:
+		case op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey:
 			swapped = true
 			return faultstore.Lose
 		case swapped && op.Kind == faultstore.Get && head(t, inner).Pointer.Sequence == 2:
