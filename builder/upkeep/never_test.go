@@ -169,8 +169,12 @@ func (p *chronicle) lose() {
 func (p *chronicle) repair() {
 	cfg := RepairConfig{Config: config(p.s, nil), AcceptLoss: true}
 	cfg.Now = func() time.Time { return p.now }
-	_, err := Repair(p.t.Context(), cfg)
-	p.note("repair", "", err)
+	r, err := Repair(p.t.Context(), cfg)
+	var notes []string
+	if err == nil {
+		notes = r.Notes
+	}
+	p.note("repair", "", err, notes...)
 }
 
 // note compares what is published with all that ever was.
@@ -188,7 +192,9 @@ func (p *chronicle) note(op string, what any, err error, notes ...string) {
 	}
 	p.sequence = h.Pointer.Sequence
 	for _, at := range append([]artifacts.Retained{{Time: m.Time}}, m.Retained...) {
-		if strings.Contains(fmt.Sprint(notes), "whether a rollback withdrew") {
+		// A repair whose snapshots and their manifests are lost says what it cannot tell.
+		if text := fmt.Sprint(notes); strings.Contains(text, "whether a rollback withdrew") ||
+			strings.Contains(text, "what rollbacks withdrew cannot be told") {
 			delete(p.withdrawn, at.Time)
 		}
 		if p.withdrawn[at.Time] {
