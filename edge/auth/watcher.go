@@ -45,6 +45,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// errUnconfirmed: the store answers, but not with a key set that may be taken, and a copy's old one confirms nothing.
+var errUnconfirmed = errors.New("the store answers without a key set that may be taken, and the fallback store has" +
+	" no newer one; the last one stays in force")
+
 // errLost: the store holds no key set, although it did.
 var errLost = errors.New("the store has lost its key set; the last one stays in force until builder keys restore puts" +
 	" it back, from this edge's cache folder or a backup")
@@ -145,6 +149,8 @@ func (w *Watcher) Run(ctx context.Context) {
 func (w *Watcher) take(a follow.Answer) error {
 	now := time.Now()
 	switch err := a.Err; {
+	case a.Unconfirmed():
+		return errUnconfirmed
 	case errors.Is(err, artifacts.ErrNotModified) && w.believed:
 		w.confirm(now)
 		return nil

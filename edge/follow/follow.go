@@ -60,6 +60,12 @@ type Answer struct {
 	of       artifacts.Numbered
 }
 
+// Unconfirmed reports that the store has answered with a cell that may not be taken, or with none, and
+// that the copy has nothing newer. The copy fills the gap, but it cannot say what the store would.
+func (a *Answer) Unconfirmed() bool {
+	return a.second && !a.Away && errors.Is(a.Err, artifacts.ErrNotModified)
+}
+
 // counts reports whether there is no gap.
 func (a *Answer) counts() bool { return a.Err == nil || errors.Is(a.Err, artifacts.ErrNotModified) }
 

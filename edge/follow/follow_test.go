@@ -40,7 +40,7 @@ func TestUnconfirmed(t *testing.T) {
 		{"away", faultstore.Refuse, false},
 	} {
 		first.SetHook(func(faultstore.Op) faultstore.Decision { return c.decision })
-		got := cells.Read(t.Context(), artifacts.KeysKey, a.Version)
+		got := cells.Read(t.Context(), artifacts.KeysKey, "an older version")
 		if !errors.Is(got.Err, artifacts.ErrNotModified) || got.Unconfirmed() != c.unconfirmed {
 			t.Errorf("%s: %v, unconfirmed %v", c.name, got.Err, got.Unconfirmed())
 		}
