@@ -194,7 +194,7 @@ func TestBoard(t *testing.T) {
 			if p.asked("/history?") == v.phone {
 				t.Errorf("the lines of a table were asked for: %t", !v.phone)
 			}
-			// Of these some 8,000 are the exposed headers, which every answer names (INTERFACE.md, "Headers").
+			// Of these some 8,000 are the exposed headers, which every answer names.
 			if bytes := p.bytes(); bytes == 0 || bytes > 84_000 {
 				t.Errorf("the first screen is %v bytes on the wire", bytes)
 			}
