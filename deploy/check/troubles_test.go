@@ -478,6 +478,7 @@ var troubles = []trouble{
 			must(s.t, os.MkdirAll(filepath.Join(s.dir, "log", "checkpoint"), 0o755))
 			key := s.beside("sign.key")
 			s.tool("keygen", key)
+			s.tool("sign", "--store=file:"+s.dir, "--sign-key="+key)
 			s.feed(s.at, nil)
 			s.run("--source=feed:"+s.beside("feed"), "--sign-key="+key).until("/metrics", "^builder_log_behind 1")
 			return nil
