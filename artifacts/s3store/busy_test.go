@@ -35,6 +35,9 @@ func behind(t *testing.T, server *testserver.Server, prefix string, spoil func(h
 // TestBusy: the self-test passes on servers that are busy in the ways of the reports, and so does the
 // first write of a cell.
 func TestBusy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("its stores want pauses of twenty seconds")
+	}
 	t.Parallel()
 	for _, start := range []func(testing.TB) *testserver.Server{testserver.MinIO, testserver.Versitygw} {
 		server := start(t)
