@@ -212,7 +212,7 @@
 //
 //	{"id":1,"code":"btc","name":"Bitcoin","unit":"BTC","type":"crypto","usd":"91000.5","asset":1}
 //
-// asset is the id of the asset whose price that is; it is absent where there is none.
+// asset is the id of the asset that the rate names; a rate in US dollars lacks it.
 //
 // leaders, by id, has the listed categories, each with the slugs and logos of up to three coins, by
 // rank:

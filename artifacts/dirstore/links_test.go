@@ -118,7 +118,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestUnfit: a folder that cannot be a store is refused once, with advice. link(2): "EPERM The
+// TestUnfit: Open refuses a folder that cannot be a store once, with advice. link(2): "EPERM The
 // filesystem [...] does not support the creation of hard links"; flock(2) and NFS: ENOLCK; fsync(2):
 // EINVAL, "fd is bound to a special file which does not support synchronization", here /dev/null.
 func TestUnfit(t *testing.T) {

@@ -139,7 +139,7 @@ func first(status int, code string) func() func(http.ResponseWriter, *http.Reque
 	}
 }
 
-// TestConflictForEver: what is refused as a conflict again and again is one.
+// TestConflictForEver: a write that the store refuses as a conflict each time ends as a conflict.
 func TestConflictForEver(t *testing.T) {
 	f := &fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
 		fail(w, http.StatusConflict, "ConditionalRequestConflict")

@@ -281,7 +281,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// shownNowhere is for a key that nobody has to see.
+// shownNowhere discards a key.
 func shownNowhere(Created) error { return nil }
 
 // operations are all that Registry can do, on the key id.
