@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -34,6 +35,7 @@ func TestOpenLimit(t *testing.T) {
 			t.Fatalf("request %d: %d with %v", i, a.StatusCode, a.Header)
 		}
 	}
+	refused := 0
 	for i := range open {
 		a := ask(i, "2001:db8:7::2")
 		if a.StatusCode != 429 || a.key == "" && open[i].method != "HEAD" ||
@@ -42,9 +44,17 @@ func TestOpenLimit(t *testing.T) {
 			a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("Allow") != "" {
 			t.Errorf("%s %s: %d with %v", open[i].method, open[i].target, a.StatusCode, a.Header)
 		}
-		if a := ask(i, "192.0.2.1"); a.StatusCode != open[i].status {
+		switch a := ask(i, fmt.Sprintf("192.0.2.%d", i)); a.StatusCode {
+		case open[i].status:
+		case 429:
+			refused++
+		default:
 			t.Errorf("%s %s from elsewhere: %d", open[i].method, open[i].target, a.StatusCode)
 		}
+	}
+	// Two addresses share a bucket once in 65,536 times, which this test has met: three do so once in 200 million.
+	if refused > 1 {
+		t.Errorf("%d of %d addresses elsewhere were refused", refused, len(open))
 	}
 	// What needs a key has other buckets.
 	from := "X-Forwarded-For: 2001:db8:7::1"
