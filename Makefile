@@ -105,10 +105,10 @@ stack-test: servers ## kill edges and the store behind HAProxy under load, at le
 fleet-test: ## 200 swaps over four edges behind HAProxy: how far apart they make a snapshot current (eight minutes)
 	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestFleet ./internal/lab/stack
 
-restart-test: ## 200 restarts of an edge at 2,000 requests a second, with --reuse-port and with a socket of systemd (ten minutes)
+restart-test: ## 200 restarts of an edge at 2,000 requests a second, with a socket of systemd (five minutes)
 	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestRestarts ./internal/lab/stack
 
-crowd-test: ## what another client gets beside 50 addresses with 1,000 connections each, and beside 10,000 that read no file (three minutes)
+crowd-test: ## what another client gets beside 50 addresses with 1,000 connections each (three minutes)
 	SERVER_TEST_LONG=1 $(GO) test -count=1 -v -timeout 15m -run TestCrowd ./edge/server
 
 soak: build servers ## builder, edges and a MinIO for SOAK=10m while everything fails; every answer checked

@@ -207,14 +207,6 @@ func (f *File) ChunkAt(at int64) (size, end int64) {
 	return ref.Size, at - at%f.ChunkBytes + ref.Size
 }
 
-// Held is how many bytes a part holds in memory, beside those of the list.
-func (f *File) Held() int64 {
-	if f.raw != nil {
-		return 0
-	}
-	return min(f.ChunkBytes, f.Bytes)
-}
-
 // Listing composes the answer with the newest set's files; see reply.Composer.
 type Listing struct{ *Files }
 

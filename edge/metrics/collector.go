@@ -101,10 +101,10 @@ var (
 	entryBytesDesc = desc(
 		"edge_response_cache_bytes", "Bytes used by the current snapshot's response cache.")
 
-	openDesc    = desc("edge_connections", "Open connections of the public listener.")
-	waitingDesc = desc(
-		"edge_connections_waiting", "Open connections that hold memory while they wait for the client to send the rest of a request or to read an answer.")
-	waitingBytesDesc = desc("edge_connections_waiting_bytes", "Bytes held by waiting connections.")
+	openDesc = desc("edge_connections", "Open connections of the public listener.")
+	// These two were promised in 1.0.
+	waitingDesc      = desc("edge_connections_waiting", "Always 0. Before 1.1: open connections that held memory.")
+	waitingBytesDesc = desc("edge_connections_waiting_bytes", "Always 0. Before 1.1: the memory that they held.")
 	refusedDesc      = desc("edge_connections_refused_total",
 		"Connections refused, or closed in favour of addresses that hold less, because there were too many or they held too much memory.")
 
@@ -192,8 +192,8 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 
 	conns := c.src.Connections()
 	gauge(openDesc, float64(conns.Open))
-	gauge(waitingDesc, float64(conns.Waiting))
-	gauge(waitingBytesDesc, float64(conns.WaitingBytes))
+	gauge(waitingDesc, 0)
+	gauge(waitingBytesDesc, 0)
 	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(conns.Refused))
 	gauge(streamsDesc, float64(conns.Streams))
 	ch <- prometheus.MustNewConstMetric(eventsDesc, prometheus.CounterValue, float64(conns.Events))

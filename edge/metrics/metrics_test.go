@@ -44,7 +44,7 @@ type rig struct {
 func newRig(t *testing.T, store artifacts.Store, withKeys bool) *rig {
 	t.Helper()
 	cache := must.Get(shards.New(shards.Config{Store: store, Memory: 1 << 20, Dir: t.TempDir()}))(t)
-	r := &rig{conns: server.Stats{Open: 3, Waiting: 2, WaitingBytes: 5, Refused: 7}}
+	r := &rig{conns: server.Stats{Open: 3, Refused: 7}}
 	refresher := snapshot.NewRefresher(
 		snapshot.Config{Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: 1 << 20})
 	engine := reply.New(reply.Config{Refresher: refresher})
@@ -174,8 +174,8 @@ func TestScrape(t *testing.T) {
 		{"edge_snapshot_swap_duration_seconds", nil, 1},
 		{"edge_disk_missing_objects", nil, 0},
 		{"edge_connections", nil, 3},
-		{"edge_connections_waiting", nil, 2},
-		{"edge_connections_waiting_bytes", nil, 5},
+		{"edge_connections_waiting", nil, 0},
+		{"edge_connections_waiting_bytes", nil, 0},
 		{"edge_connections_refused_total", nil, 7},
 		{"edge_http_requests_total", []string{"route", "quotes", "code", "200"}, 1},
 		{"edge_http_response_bytes_total", []string{"route", "quotes"}, 10},

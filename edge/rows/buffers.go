@@ -48,10 +48,8 @@ func (b *Buffers) LargeBody() []byte {
 	return b.large[:0]
 }
 
-// Composed reports whether a body was composed in the buffers, and Large whether it was a
-// large one.
+// Composed reports whether a body was composed in the buffers.
 func (b *Buffers) Composed() bool { return b.composed }
-func (b *Buffers) Large() bool    { return b.large != nil }
 
 // Reset readies the buffers for the next answer.
 func (b *Buffers) Reset() { b.composed = false }

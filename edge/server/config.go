@@ -38,9 +38,8 @@ type Config struct {
 	// SharedCaches: caches in front may keep successful answers and send them to other clients.
 	// These answers then do not state the limit of one client.
 	SharedCaches bool
-	// TrustedProxies are the addresses of proxies whose X-Forwarded-For is believed. Memory that
-	// waits for a client is charged to that client; the proxies' other connections are bounded by
-	// MaxConns alone. None by default.
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For is believed. Their
+	// connections are those of many clients: MaxConns alone bounds them. None by default.
 	TrustedProxies []netip.Prefix
 	// ProxyProtocol are the addresses of proxies whose connections begin with a PROXY protocol
 	// header, version 1 or 2, which states the client. Such a connection without the header is
@@ -60,21 +59,14 @@ type Config struct {
 	Static map[string]StaticFile
 
 	// MaxConns and MaxConnsPerAddress bound the open connections, in all and from one address
-	// (IPv6: one /64); 0: DefaultMaxConns, and an eighth of MaxConns. Keep MaxConns below the
+	// (IPv6: one /48); 0: DefaultMaxConns, and an eighth of MaxConns. Keep MaxConns below the
 	// number of files that the process may open. When all are open, the address that has the most
 	// loses its newest to one that has fewer.
 	MaxConns, MaxConnsPerAddress int
-	// MaxWaitingBytes bounds the memory for connections that wait for their peer to send the rest
-	// of a request or to take an answer, including the kernel's for answers; one address may have
-	// an eighth of it (IPv6: one /64). When it runs out, the newest connection of the address that
-	// holds the most is closed. 0: 128 MiB.
-	MaxWaitingBytes int64
-	// ReadTimeout is the time for the head of a request, from its first byte,
-	// and again for its body; and for the first byte of a new connection. 0:
-	// 5 seconds.
+	// ReadTimeout is the time for the head of a request, from its first byte; and for the first
+	// byte of a new connection. 0: 5 seconds.
 	ReadTimeout time.Duration
-	// WriteTimeout is the time for a client to take an answer, or some more of a static file; 0:
-	// 10 seconds.
+	// WriteTimeout is the time for a client to take each 64 KiB of an answer; 0: 10 seconds.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection may be idle between two requests;
 	// 0: 120 seconds. It must be longer than clients keep connections that they do not use, 90
@@ -115,12 +107,6 @@ func (cfg Config) withDefaults() (Config, error) {
 		if *n.value == 0 {
 			*n.value = n.or
 		}
-	}
-	if cfg.MaxWaitingBytes < 0 {
-		return cfg, fmt.Errorf("--max-waiting is %d; it takes a number above 0, or 0 for 128 MiB", cfg.MaxWaitingBytes)
-	}
-	if cfg.MaxWaitingBytes == 0 {
-		cfg.MaxWaitingBytes = 128 << 20
 	}
 	if cfg.MaxConnsPerAddress < 0 {
 		return cfg, fmt.Errorf("--max-conns-per-address is %d; "+

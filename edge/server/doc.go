@@ -4,12 +4,11 @@
 // # Life of a request
 //
 // The listener (listener.go) admits or refuses a connection. It counts connections in all and by
-// client address; a trusted proxy states that address in a PROXY protocol header (proxied.go). An
-// idle connection holds no buffer. With the first byte of a request it takes one of 32 KiB, which
-// has room for a whole head (conn.go lists the states of a connection and what each holds). Each
-// line of a head is scanned once, as it arrives (head.go). When the head is complete, the loop
-// (serve.go) has fasthttp parse it and reads past a body. What is not HTTP, too late or too large is
-// answered, and the connection closed.
+// client address (places.go); a trusted proxy states that address in a PROXY protocol header
+// (proxied.go). An idle connection holds no buffer. With the first byte of a request it takes one of
+// 2 KiB, and one of 32 KiB if the head is longer. Each line of a head is scanned once, as it arrives
+// (head.go). When the head is complete, the loop (serve.go) has fasthttp parse it. What is not HTTP,
+// too late or too large, or has a body, is answered, and the connection closed.
 //
 // The handler (handler.go) follows INTERFACE.md, "Order of work": method, path, key, rate limit,
 // parameters, pinned snapshot, answer. The first step that fails answers with a problem
@@ -25,8 +24,15 @@
 //
 // # What is bounded
 //
-// Connections, in all and by address; the time for a head, a body, an answer and idleness; the size
-// of a head (32 KiB and 100 lines), of a body, a trailer section and chunk extensions (4 KiB each);
-// the memory for connections that wait for their peer, including the kernel's for unread answers, in
-// all and by address (account.go decides who gives way when it runs out); log lines a second.
+//	what                                  bound                          protects
+//	connections, in all, of one address   MaxConns, MaxConnsPerAddress   descriptors and memory
+//	a head                                32 KiB, 100 lines              memory
+//	a body                                none is read                   the meaning of what follows
+//	the time for a head                   ReadTimeout                    connections
+//	the time for 64 KiB of an answer      WriteTimeout                   connections and buffers
+//	the time between two requests         IdleTimeout                    connections
+//	unread bytes in the kernel            128 KiB a connection           memory (listen.go)
+//	refusals under way                    64                             goroutines
+//	streams, in all, of one key           MaxStreams, 8                  memory
+//	log lines a second                    a few for clients' errors      disks
 package server

@@ -190,31 +190,17 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	if c.buffered() == 0 {
 		c.giveInput()
 	}
-	s.detach(r)
-	if c.forwards {
-		c.client = r.client
-	}
-	c.enter(writing)
-	defer c.resume()
-	c.broken = true
 	ctx, stop := c.untilGone(s.ctx)
 	defer stop()
-	c.patience = c.listener.writeTimeout
-	defer func() { c.patience = 0 }()
 	body := out.first
 	out.first = nil
 	for {
-		if err := c.orCut(c.SetWriteDeadline(time.Now().Add(c.patience))); err != nil {
-			return err
-		}
-		if err := c.writeAll(chargeWriting+out.Held(), head, body); err != nil {
+		if err := c.writeAll(head, body); err != nil {
 			return err
 		}
 		r.sent += len(body)
 		out.at += int64(len(body))
-		// Nobody is charged for the waits below, so the connection holds no chunk meanwhile.
-		head, body = nil, nil
-		c.discharge()
+		head, body = nil, nil // what waits for tokens holds no chunk
 		if out.at == out.to {
 			break
 		}
@@ -226,8 +212,7 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 			return err
 		}
 	}
-	c.broken = false
-	return c.orCut(c.SetWriteDeadline(time.Time{}))
+	return nil
 }
 
 // payChunk pays for the next chunk. While less than half of the key's tokens are left it waits, so

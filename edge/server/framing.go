@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"io"
-	"net/netip"
 	"os"
 	"runtime"
 	"time"
@@ -12,9 +11,7 @@ import (
 var (
 	errFraming      = errors.New("two servers may read this as two different requests")
 	errHeadTooLarge = errors.New("the head is too large")
-	errBodyTooLarge = errors.New("the body is too large")
-
-	goOn = []byte("HTTP/1.1 100 Continue\r\n\r\n")
+	errBody         = errors.New("the request has a body")
 )
 
 // readHead waits for a request and reads its head into the input.
@@ -29,10 +26,9 @@ func (c *conn) readHead() error {
 		if err := c.awaitFirst(); err != nil {
 			return err
 		}
-	} else if c.already && !c.yield() {
-		return errOverCharge
+	} else if c.already {
+		runtime.Gosched() // a pipeline lets others go first
 	}
-	c.client = netip.Addr{}
 	if b, _ := c.in.Peek(c.buffered()); !c.head.scan(b) {
 		if err := c.readSlowHead(); err != nil {
 			return err
@@ -44,54 +40,30 @@ func (c *conn) readHead() error {
 	return nil
 }
 
-// yield lets others go first before the next request of a pipeline is answered, and reports
-// whether its address may have the connection wait. Only as many pipelines as there are
-// processors stand in the scheduler's queue at a time, so that a request that has just
-// come has few of them before it, however many there are.
-func (c *conn) yield() bool {
-	turns := c.listener.turns
-	select {
-	case turns <- struct{}{}:
-	default:
-		if !c.wait(queued, chargeHead) {
-			c.resume()
-			return false
-		}
-		turns <- struct{}{}
-		c.resume()
-	}
-	runtime.Gosched()
-	<-turns
-	return true
-}
-
-// readSlowHead reads the rest of a head that does not come in one piece.
+// readSlowHead reads the rest of a head that does not come in one piece, within Config.ReadTimeout.
 func (c *conn) readSlowHead() error {
-	defer c.resume()
-	c.enter(readingHead)
+	c.enter(serving)
 	if err := c.readBy(time.Now().Add(c.listener.readTimeout)); err != nil {
 		return errGone
 	}
-	charged := int64(0)
 	for {
 		c.head.turns++
 		n := c.buffered()
-		if n == maxHead {
+		switch n {
+		case maxHead:
 			return errHeadTooLarge
-		}
-		if cost := headCost(n); cost > charged {
-			if !c.charge(cost) {
-				return errOverCharge
+		case smallHead:
+			if err := c.growInput(); err != nil {
+				return err
 			}
-			charged = cost
 		}
-		err := c.awaitMore(n)
+		_, err := c.in.Peek(n + 1)
 		b, _ := c.in.Peek(c.buffered())
 		switch {
 		case err == nil && c.head.scan(b):
 			return nil
 		case err == nil:
-		case c.cut.Load(), len(b) == c.head.skip:
+		case len(b) == c.head.skip:
 			return errGone // that empty line ended the request before
 		case err == io.EOF, errors.Is(err, os.ErrDeadlineExceeded):
 			return err
@@ -101,19 +73,11 @@ func (c *conn) readSlowHead() error {
 	}
 }
 
-// headCost returns what is kept of a head while more than n bytes of it are waited for.
-func headCost(n int) int64 {
-	if n <= shortHead {
-		return chargeShort
-	}
-	return chargeHead
-}
-
-// parse gives the head to fasthttp's parser, and says what it and the framing
-// rules have against it.
+// parse has fasthttp parse the head. A request may have no body (INTERFACE.md, "Framing"); a method that
+// is not served has a better answer than that.
 func (c *conn) parse(r *Request) error {
 	h := &r.http().Header
-	if c.head.malformed || c.head.chunked && c.head.sized {
+	if c.head.malformed {
 		return errFraming
 	}
 	if _, err := c.in.Discard(c.head.skip); err != nil {
@@ -125,36 +89,13 @@ func (c *conn) parse(r *Request) error {
 	if !validHost(h.Host()) {
 		return errFraming
 	}
-	return nil
-}
-
-// readBody reads past the body of a request, and its trailer section, of which
-// nothing is ever merged into the head.
-func (c *conn) readBody(r *Request) error {
-	length := r.http().Header.ContentLength()
-	if length > maxBody {
-		return errBodyTooLarge
-	}
-	if !c.head.chunked && length <= 0 {
-		return nil
-	}
-	if !c.wait(readingBody, chargeBody) {
-		return errOverCharge
-	}
-	defer c.resume()
-	if c.head.expects && r.http().Header.IsHTTP11() {
-		if left, err := c.writeNow(goOn); err != nil || len(left) > 0 {
-			return errGone
+	if c.head.chunked || h.ContentLength() > 0 {
+		r.close = true // the body is not read
+		if h.IsGet() || h.IsHead() || h.IsOptions() {
+			return errBody
 		}
 	}
-	if err := c.readBy(time.Now().Add(c.listener.readTimeout)); err != nil {
-		return errGone
-	}
-	if c.head.chunked {
-		return skipChunks(c.in)
-	}
-	_, err := c.in.Discard(length)
-	return err
+	return nil
 }
 
 // framingProblem is the answer to what could not be read as a request.
@@ -162,11 +103,11 @@ func framingProblem(err error) *problem {
 	switch {
 	case errors.Is(err, errHeadTooLarge):
 		return headersTooLarge
-	case errors.Is(err, errBodyTooLarge):
+	case errors.Is(err, errBody):
 		return payloadTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return requestTimeout
-	case errors.Is(err, errOverCharge), errors.Is(err, errTooManyConns):
+	case errors.Is(err, errTooManyConns):
 		return tooManyConns
 	case errors.Is(err, errNoProxyHeader):
 		return notProxied

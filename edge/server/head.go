@@ -26,10 +26,10 @@ type head struct {
 	turns int // of the loop that waits for the rest, and
 	looks int // bytes scanned, on this connection: for tests
 
-	malformed      bool // a line that does not end in CR LF, or goes on in the next
-	chunked, sized bool
-	closes, keeps  bool // what Connection asks for
-	expects        bool // 100-continue
+	malformed     bool // a line that does not end in CR LF, or goes on in the next
+	sized         bool // has a Content-Length
+	chunked       bool // has a Transfer-Encoding
+	closes, keeps bool // what Connection asks for
 }
 
 // scan scans newly completed lines of b, resuming where the last call stopped. It reports whether the
@@ -83,25 +83,19 @@ func (h *head) field(line []byte) {
 		h.malformed = true // continues the previous line, as a blank does
 	case 'C', 'c':
 		if _, ok := valueOf(line, "content-length"); ok {
+			h.malformed = h.malformed || h.sized
 			h.sized = true
 		} else if value, ok := valueOf(line, "connection"); ok {
 			h.closes = h.closes || hasToken(value, "close")
 			h.keeps = h.keeps || hasToken(value, "keep-alive")
 		}
 	case 'T', 't':
-		if value, ok := valueOf(line, "transfer-encoding"); ok {
+		if _, ok := valueOf(line, "transfer-encoding"); ok {
 			h.chunked = true
-			h.malformed = h.malformed || !bytes.EqualFold(value, []byte("chunked"))
-		}
-	case 'E', 'e':
-		if value, ok := valueOf(line, "expect"); ok {
-			h.expects = h.expects || bytes.EqualFold(value, []byte("100-continue"))
+			line[0] = 'X' // so that the parser judges the rest of the head: it refuses codings that it does not know
 		}
 	}
 }
-
-// hasBody reports whether a body may follow the head.
-func (h *head) hasBody() bool { return h.chunked || h.sized }
 
 // valueOf returns the value of a header line of the given name.
 func valueOf(line []byte, name string) ([]byte, bool) {

@@ -24,27 +24,17 @@ const (
 	// connection: one whose link is down, and that nobody would otherwise miss for a
 	// quarter of an hour.
 	deadPeer = 40 * time.Second
-	// handshakeTime bounds how long a listener that leaves a shared port waits for the handshakes
-	// under way: longer than most round trips, and shorter than the second after which clients
-	// repeat a SYN that it dropped. It looks every handshakeLook.
-	handshakeTime = 250 * time.Millisecond
-	handshakeLook = 10 * time.Millisecond
 )
 
 // Listen listens for TCP connections on an address, host:port, for Serve.
 func Listen(address string) (net.Listener, error) { return listen(address, setUnread) }
 
-// shared is a listener on a port that other processes may listen on, too.
-type shared struct{ *net.TCPListener }
-
 // ListenShared is Listen on a port that other processes of this user may share, by ListenShared; the
-// kernel spreads connections over them. Drain loses none of this process' share. Linux only.
+// kernel spreads connections over them. Linux only. A process that closes its socket resets the
+// connections that wait in its queue, unless net.ipv4.tcp_migrate_req is 1; a socket of systemd (Adopt)
+// never does.
 func ListenShared(address string) (net.Listener, error) {
-	ln, err := listen(address, func(fd int) error { return errors.Join(setUnread(fd), setShared(fd)) })
-	if err != nil {
-		return nil, err
-	}
-	return shared{ln.(*net.TCPListener)}, nil
+	return listen(address, func(fd int) error { return errors.Join(setUnread(fd), setShared(fd)) })
 }
 
 // Adopt prepares a listener for Serve that another process opened and keeps open: what
@@ -77,31 +67,4 @@ func onFile(c syscall.RawConn, f func(fd int) error) error {
 		return fmt.Errorf("set options of the socket: %w", err)
 	}
 	return nil
-}
-
-// leave has the kernel give this listener no more connections, without losing one: Accept returns
-// those whose handshake has begun, and then os.ErrDeadlineExceeded. It reports false where Close alone
-// loses none, or where it can do nothing.
-//
-// A socket that is closed resets what waits in its queue, and handshakes that have not ended. Nothing
-// takes it out of the kernel's choice before. So it drops each SYN instead, and the client, which
-// repeats it after a second, gets another process. net.ipv4.tcp_migrate_req=1 spares clients that: the
-// kernel then moves the queue and the handshakes to the other processes.
-func (ln shared) leave() bool {
-	if migrates() || control(ln.TCPListener, dropSYN) != nil {
-		return false
-	}
-	end := time.Now().Add(handshakeTime)
-	// At first a SYN that came before may still be on its way through the kernel.
-	time.Sleep(handshakeLook)
-	for port := ln.Addr().(*net.TCPAddr).Port; handshaking(port) && time.Now().Before(end); {
-		time.Sleep(handshakeLook)
-	}
-	return ln.SetDeadline(time.Now()) == nil
-}
-
-// more reports that connections wait although the deadline is over, and gives Accept time for them.
-func (ln shared) more() (some bool) {
-	err := control(ln.TCPListener, func(fd int) error { some = pending(fd); return nil })
-	return err == nil && some && ln.SetDeadline(time.Now().Add(handshakeLook)) == nil
 }

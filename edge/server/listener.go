@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,26 +23,20 @@ type listener struct {
 	readTimeout, writeTimeout, idleTimeout time.Duration
 	slack                                  time.Duration // of connections' deadlines
 	allowOrigin                            []byte
-	maxAll                                 int
-	maxOne                                 int
 	proxies                                []netip.Prefix // whose connections begin with a PROXY header
 	trusted                                []netip.Prefix // who says in X-Forwarded-For for whom a request is
-	maxBytes, maxBytesOne                  int64          // see account
 	number                                 atomic.Uint64
 	refused                                atomic.Int64
 	refusing                               sync.WaitGroup
 	refusals                               chan struct{} // one for each that is under way
-	turns                                  chan struct{} // see conn.yield
 	began                                  time.Time
 
-	mu       sync.Mutex
-	conns    map[*conn]struct{}
-	all      account
-	accounts map[netip.Prefix]*account // of the addresses that have connections, and of their networks
-	holders  [resources]int            // connections that hold some
-	asked    int64                     // the latest conn.asked of the connections that have left
-	empty    chan struct{}             // closed when there is no connection left; nil while no drain waits for that
-	stop     chan struct{}             // closed with the listener
+	mu     sync.Mutex
+	conns  map[*conn]struct{} // until they are closed
+	places places             // of those that did not lose theirs
+	asked  int64              // the latest conn.asked of the connections that have left
+	empty  chan struct{}      // closed when there is no connection left; nil while no drain waits for that
+	stop   chan struct{}      // closed with the listener
 }
 
 func newListener(lns []net.Listener, cfg *Config) *listener {
@@ -53,12 +45,11 @@ func newListener(lns []net.Listener, cfg *Config) *listener {
 		readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout, idleTimeout: cfg.IdleTimeout,
 		slack:       min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8),
 		allowOrigin: []byte(cfg.AllowOrigin),
-		maxAll:      cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress,
-		maxBytes: cfg.MaxWaitingBytes, maxBytesOne: max(1, cfg.MaxWaitingBytes/8),
-		proxies: cfg.ProxyProtocol, trusted: cfg.TrustedProxies,
-		refusals: make(chan struct{}, maxRefusing), turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		began: time.Now(),
-		conns: map[*conn]struct{}{}, accounts: map[netip.Prefix]*account{}, stop: make(chan struct{}),
+		proxies:     cfg.ProxyProtocol, trusted: cfg.TrustedProxies,
+		refusals: make(chan struct{}, maxRefusing), began: time.Now(),
+		conns:  map[*conn]struct{}{},
+		places: places{maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, owners: map[netip.Prefix]*owner{}},
+		stop:   make(chan struct{}),
 	}
 }
 
@@ -70,9 +61,6 @@ func (l *listener) accept(ln net.Listener) (*conn, error) {
 	for {
 		nc, err := ln.Accept()
 		if err != nil {
-			if sh, ok := ln.(shared); ok && errors.Is(err, os.ErrDeadlineExceeded) && sh.more() {
-				continue
-			}
 			if !passing(err) {
 				return nil, err
 			}
@@ -118,47 +106,37 @@ func (l *listener) Close() (err error) {
 	return err
 }
 
-// admit counts a connection, or refuses it and returns nil. A trusted proxy's connection counts under
-// the proxy's address until it has named its client.
+// admit counts a connection, or refuses it and returns nil. A proxy's connection counts for the proxy until
+// a PROXY protocol header has named the client.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
 	c.proxied, c.forwards = contains(l.proxies, c.peer), contains(l.trusted, c.peer)
 	c.init()
-	l.mu.Lock()
-	c.account = l.accountOf(c.peer)
-	l.hold(c, places, 1)
-	admitted := l.sharePlaces(c)
-	if admitted {
-		l.conns[c] = struct{}{}
-	} else {
-		l.holdNothing(c)
-	}
-	l.mu.Unlock()
-	if !admitted {
-		l.refused.Add(1)
+	if !l.count(c, c.peer) {
 		l.refuse(nc)
 		return nil
 	}
 	return c
 }
 
-// sharePlaces reports whether c may keep its place.
-func (l *listener) sharePlaces(c *conn) bool {
-	return l.share(c, places, int64(l.maxAll), int64(l.maxOne))
-}
-
-// count moves a proxy's connection to the account of peer, and reports whether peer may have it.
+// count counts a connection for peer, and reports whether peer may have it. Another connection may lose
+// its place to it.
 func (l *listener) count(c *conn, peer netip.Addr) bool {
-	c.peer, c.forwards = peer, contains(l.trusted, peer)
+	exempt := contains(l.proxies, peer) || contains(l.trusted, peer)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c.cut.Load() {
-		return false
+	l.places.leave(c)
+	loser, ok := l.places.take(c, peer, exempt)
+	if ok {
+		l.conns[c] = struct{}{}
 	}
-	l.moveTo(c, peer)
-	ok := l.sharePlaces(c)
-	if !ok {
+	l.mu.Unlock()
+	if !ok || loser != nil {
 		l.refused.Add(1)
+	}
+	if loser != nil {
+		// Its goroutine, if it has one, takes it off conns: whatever it waits for fails now.
+		dropUnread(loser.Conn)
+		_ = loser.Conn.Close()
 	}
 	return ok
 }
@@ -168,7 +146,7 @@ func (l *listener) leave(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)
-	l.holdNothing(c)
+	l.places.leave(c)
 	l.asked = max(l.asked, c.asked.Load())
 	if len(l.conns) == 0 && l.empty != nil {
 		close(l.empty)

@@ -136,7 +136,7 @@ var (
 	requestTimeout = newProblem(http.StatusRequestTimeout, 40800, "REQUEST_TIMEOUT",
 		"the request did not arrive in time")
 	payloadTooLarge = newProblem(http.StatusRequestEntityTooLarge, 41300, "PAYLOAD_TOO_LARGE",
-		"the body of the request is over 4 KiB")
+		"the request has a body, and this service takes none: send parameters in the query")
 	headersTooLarge = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE",
 		"request line and headers are over 32 KiB, or more than 100 lines")
 	// tooManyRequests has the words by which programs for CoinGecko tell it from other refusals.

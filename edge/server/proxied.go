@@ -25,12 +25,7 @@ var (
 // a request then has as much time again.
 func (c *conn) readProxied() error {
 	c.takeInput()
-	if !c.wait(readingHead, chargeHead) {
-		c.resume()
-		return errOverCharge
-	}
 	if err := c.readBy(time.Now().Add(c.listener.readTimeout)); err != nil {
-		c.resume()
 		return errGone
 	}
 	var header *proxyproto.Header
@@ -41,9 +36,12 @@ func (c *conn) readProxied() error {
 		err = fmt.Errorf("%w: %w", errNoProxyHeader, err)
 	}
 	c.proxied = false
-	c.resume() // before the connection moves to another account
-	if err == nil && !c.listener.count(c, proxiedPeer(header, c.peer)) {
-		err = errTooManyConns
+	if err == nil {
+		c.peer = proxiedPeer(header, c.peer)
+		c.forwards = contains(c.listener.trusted, c.peer)
+		if !c.listener.count(c, c.peer) {
+			err = errTooManyConns
+		}
 	}
 	if c.buffered() == 0 {
 		c.giveInput()

@@ -11,7 +11,6 @@ import (
 	"testing/iotest"
 	"time"
 
-	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/internal/lab/must"
 	"github.com/pires/go-proxyproto"
 )
@@ -171,8 +170,8 @@ func TestProxiedConnections(t *testing.T) {
 	until(t, func() bool { return s.Stats().Open == 0 })
 	l := s.listener.Load()
 	l.mu.Lock()
-	if len(l.accounts) != 0 {
-		t.Errorf("left over: %v", l.accounts)
+	if len(l.places.owners) != 0 {
+		t.Errorf("left over: %v", l.places.owners)
 	}
 	l.mu.Unlock()
 	c = from("192.0.2.1")
@@ -205,17 +204,14 @@ func FuzzProxyHeader(f *testing.F) {
 		}
 		c := l.admit(peerConn{&script{in: in}})
 		err := c.readProxied()
-		if c.charged || c.held[waiting] != 0 {
-			t.Errorf("%v, %d bytes are still charged", err, c.held[waiting])
-		}
 		if err != nil {
 			return
 		}
 		if !c.peer.IsValid() || c.peer.Is4In6() || c.peer.Zone() != "" {
 			t.Errorf("counted under %v", c.peer)
 		}
-		if l.accountOf(c.peer) != c.account || c.account.held[places] != 1 || l.all.held[places] != 1 {
-			t.Errorf("the account of %v holds %d places, all %d", c.peer, c.account.held[places], l.all.held[places])
+		if l.places.owners[ownerName(c.peer)] != c.owner || c.owner.conns.Len() != 1 || l.places.open != 1 {
+			t.Errorf("%v has %d places of %d", c.peer, c.owner.conns.Len(), l.places.open)
 		}
 		after, err := io.ReadAll(c.takeInput())
 		all := slices.Concat(header, rest)
@@ -240,67 +236,28 @@ func FuzzProxyHeader(f *testing.F) {
 	})
 }
 
-// TestForwardedAccounts: behind a proxy that says for whom it asks, what waits is held by
-// that client: its memory, its places and its streams. What one client holds is no other's
-// loss, and the proxy may have as many connections as there are.
-func TestForwardedAccounts(t *testing.T) {
-	const most = 6
+// TestForwardedConnections: a proxy that says in X-Forwarded-For for whom it asks may have as many
+// connections as there are, and loses none to others.
+func TestForwardedConnections(t *testing.T) {
 	s, addr := start(t, func(cfg *Config) {
-		cfg.TrustedProxies, cfg.Current = loopbackProxies, new(snapshots).Current
-		cfg.MaxConns, cfg.MaxConnsPerAddress, cfg.MaxWaitingBytes = 40, most, 32<<20
-		cfg.ReadTimeout, cfg.WriteTimeout = patience, patience
-		cfg.Answer = func(r *Request) error {
-			if r.Query.Page == 4 {
-				r.Buffers.Body()
-				r.Reply.Body = r.Buffers.LargeBody()[:rows.LargeSize]
-				return nil
-			}
-			return stub(r)
-		}
+		cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+		cfg.MaxConns, cfg.MaxConnsPerAddress = 8, 2
 	})
-	held := func(address string) [resources]int64 {
-		l := s.listener.Load()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if a := l.accounts[netip.PrefixFrom(netip.MustParseAddr(address), 32)]; a != nil {
-			return a.held
-		}
-		return [resources]int64{}
+	from := func(address string) *client { return dialFrom(t, address, addr).send(request("GET", assets)) }
+	var open []*client
+	for range 7 {
+		c := from("127.0.0.1")
+		expect(t, 200, "", c.receive("GET"))
+		open = append(open, c)
 	}
-	ask := func(client, target string, headers ...string) *client {
-		return dial(t, addr).send(request("GET", target, append(headers, "X-Forwarded-For: "+client)...))
+	expect(t, 200, "", from("127.0.0.2").receive("GET"))
+	for _, other := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} { // all places are taken
+		expect(t, 503, "SERVICE_UNAVAILABLE", from(other).receive("GET"))
 	}
-	const greedy, other, proxy = "192.0.2.1", "192.0.2.2", "127.0.0.1"
-	for range 2 * most { // which the proxy keeps
-		expect(t, 200, "", ask(other, assets).receive("GET"))
+	for _, c := range open {
+		expect(t, 200, "", c.send(request("GET", assets)).receive("GET"))
 	}
-	refused := s.Stats().Refused
-	for range 3 * most {
-		ask(greedy, assets+"?page=4")
+	if got := s.Stats(); got.Open != 8 || got.Refused != 3 {
+		t.Errorf("stats %+v", got)
 	}
-	until(t, func() bool {
-		return s.Stats().Waiting == most && s.Stats().Refused-refused == 2*most &&
-			held(proxy) == [resources]int64{2 * most}
-	})
-	if got := held(greedy); got[places] != most || got[waiting] != s.Stats().WaitingBytes {
-		t.Errorf("%s holds %d of %+v", greedy, got, s.Stats())
-	}
-	// Another client may wait with a body and an answer.
-	c := ask(other, assets+"?page=4", "Content-Length: 4")
-	until(t, func() bool { return held(other)[waiting] == chargeBody })
-	expect(t, 200, "", c.send("body").receive("GET"))
-	until(t, func() bool { return held(other) == [resources]int64{} })
-	var streams []*events
-	for range most {
-		e := openEvents(t, addr, "X-Forwarded-For: "+other)
-		e.expect(retryMessage)
-		streams = append(streams, e)
-	}
-	if got := held(other); got != [resources]int64{most} {
-		t.Errorf("%s holds %d with %d streams", other, got, most)
-	}
-	if one, err := openEvents(t, addr, "X-Forwarded-For: "+other).next(); err == nil || s.Stats().Streams != most {
-		t.Errorf("one more stream: %q", one)
-	}
-	streams[0].Conn.Close()
 }

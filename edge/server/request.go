@@ -53,8 +53,8 @@ type Request struct {
 	id     [reqid.Length]byte
 	took   time.Duration // from Now until the answer was ready
 	client netip.Addr    // see clientOf; not valid: not asked for yet
-	mem    *memory       // nil: detached
-	once   bool          // is not used again
+	mem    *memory
+	once   bool // is not used again
 }
 
 // memory is what stays from request to request.
@@ -93,7 +93,7 @@ func (r *Request) begin(c *conn) {
 // acquire returns a Request for c; nil: there is no connection.
 func (s *Server) acquire(c *conn) *Request {
 	var r *Request
-	if c != nil && (c.head.hasBody() || c.head.seen > maxPooledHead) {
+	if c != nil && c.head.seen > maxPooledHead {
 		r = &Request{mem: &memory{}}
 		r.once = true
 	} else {
@@ -109,30 +109,12 @@ func (s *Server) acquire(c *conn) *Request {
 // release gives a Request's memory back.
 func (s *Server) release(r *Request) {
 	r.Buffers.Release()
-	if r.mem == nil || r.once {
+	if r.once {
 		return
 	}
 	r.mem.lines = r.Reply.Lines[:0]
 	r.conn, r.memo, r.Reply = nil, nil, reply.Reply{}
 	s.requests.Put(r)
-}
-
-// detach gives back the memory of a Request, except what its log line and its answer need.
-func (s *Server) detach(r *Request) {
-	r.client = s.clientOf(r)
-	r.ID, r.TraceID = bytes.Clone(r.ID), bytes.Clone(r.TraceID)
-	if m := r.mem; !r.once {
-		m.lines = r.Reply.Lines[:0]
-		s.requests.Put(&Request{mem: m})
-	}
-	*r = Request{
-		Request: reply.Request{
-			Buffers: r.Buffers, Now: r.Now, Snapshot: r.Snapshot,
-			Reply: reply.Reply{Status: r.Reply.Status, Body: r.Reply.Body},
-		},
-		ID: r.ID, TraceID: r.TraceID, KeyID: r.KeyID,
-		route: r.route, conn: r.conn, client: r.client, took: r.took, close: r.close,
-	}
 }
 
 func (r *Request) http() *fasthttp.Request { return &r.mem.http }

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"example.com/marketdata/edge/rows"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -81,9 +80,6 @@ func (s *Server) serveConn(c *conn) {
 		c.already = true
 	}
 	if st := c.stream; st != nil {
-		if c.client.IsValid() && !c.listener.count(c, c.client) {
-			return
-		}
 		c.stream = nil
 		c.giveInput()
 		kept = s.streams.adopt(st, c.lastID)
@@ -102,13 +98,7 @@ func (s *Server) exchange(c *conn) bool {
 	read := false
 	if err == nil {
 		err = c.parse(r)
-		read = err == nil
-	}
-	if err == nil {
-		if c.forwards && c.head.hasBody() {
-			c.client = s.clientOf(r)
-		}
-		err = c.readBody(r)
+		read = err == nil || err == errBody
 	}
 	switch err {
 	case nil:
@@ -153,9 +143,6 @@ func (s *Server) write(c *conn, r *Request) error {
 	if r.file != nil && !r.http().Header.IsHead() {
 		return s.writeFile(c, r, first)
 	}
-	if c.forwards && (len(first)+len(rest) > freeUnread || c.stream != nil) {
-		c.client = s.clientOf(r)
-	}
 	left, err := c.writeNow(first)
 	if err == nil && len(left) == 0 && len(rest) > 0 {
 		left, err = c.writeNow(rest)
@@ -164,52 +151,16 @@ func (s *Server) write(c *conn, r *Request) error {
 	if err != nil || len(left)+len(rest) == 0 {
 		return err
 	}
-	return s.writeSlowly(c, r, left, rest)
-}
-
-// writeSlowly writes what a slow peer has not taken yet: left, then rest. Meanwhile it keeps no
-// buffer of an answer whose body belongs to a cache, and no memory of the request.
-func (s *Server) writeSlowly(c *conn, r *Request, left, rest []byte) error {
-	cost := int64(chargeWriting)
-	if r.Buffers.Composed() {
-		cost += rows.OutputSize
-		if r.Buffers.Large() {
-			cost += int64(max(rows.LargeSize, len(r.payload())))
-		} else {
-			cost += int64(len(r.payload()))
-		}
-	} else {
-		// left and rest end with the body, or with its last part.
+	if !r.Buffers.Composed() {
+		// The body belongs to a cache: a slow client holds no buffer, only what is left of the head.
 		n := len(left) + len(rest)
 		body := r.payload()
 		body = body[max(0, len(body)-n):]
 		left, rest = bytes.Clone(left[:n-len(body)]), body
 		r.Buffers.Release()
-		cost += int64(cap(left))
 	}
-	if c.buffered() > 0 { // a pipeline
-		cost += chargeHead
-	} else {
+	if c.buffered() == 0 {
 		c.giveInput()
 	}
-	s.detach(r)
-	if c.forwards {
-		c.client = r.client
-	}
-	c.enter(writing)
-	defer c.resume()
-	c.broken = true
-	if err := c.orCut(c.SetWriteDeadline(r.Now.Add(r.took + c.listener.writeTimeout))); err != nil {
-		return err
-	}
-	if r.route == RouteStatic {
-		c.patience = c.listener.writeTimeout
-		defer func() { c.patience = 0 }()
-	}
-	if err := c.writeAll(cost, left, rest); err != nil {
-		return err
-	}
-	c.broken = false
-	// The next answer is first tried without a deadline.
-	return c.orCut(c.SetWriteDeadline(time.Time{}))
+	return c.writeAll(left, rest)
 }

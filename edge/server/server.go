@@ -83,22 +83,15 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Drain ends serving: it closes the listener, one of ListenShared once its queue is empty, lets requests
-// be answered, with Connection: close, and closes connections on which nothing happens. It
-// returns when no connection is left; or when ctx is done, after cutting off
-// those that are left, with an error that says how many.
+// Drain ends serving: it closes the listener, lets requests be answered, with Connection: close, and
+// closes connections on which nothing happens. It returns when no connection is left; or when ctx is
+// done, after cutting off those that are left, with an error that says how many.
 func (s *Server) Drain(ctx context.Context) error {
 	defer s.cutOff()
 	s.draining.Store(true)
 	l := s.listener.Load()
 	if l == nil {
 		return nil
-	}
-	if sh, ok := l.lns[0].(shared); ok && sh.leave() {
-		select {
-		case <-s.served:
-		case <-ctx.Done():
-		}
 	}
 	_ = l.Close()
 	<-s.served
@@ -137,7 +130,7 @@ func closeQuiet(l *listener, quiet map[*conn]quietSince, now time.Time) {
 		switch q, ok := quiet[c]; {
 		case !ok || q.state != seen:
 			quiet[c] = quietSince{seen, now}
-		case state(seen&(1<<stateBits-1)) == idle && now.Sub(q.since) >= drainQuiet:
+		case stateOf(seen) == idle && now.Sub(q.since) >= drainQuiet:
 			// Its goroutine, waiting for a request, wakes up and takes it off
 			// the count.
 			_ = c.Conn.Close()
@@ -173,7 +166,7 @@ func (s *Server) Quiet() time.Duration {
 	defer l.mu.Unlock()
 	asked := l.asked
 	for c := range l.conns {
-		if state(c.state.Load()&(1<<stateBits-1)) != idle {
+		if stateOf(c.state.Load()) != idle {
 			return 0
 		}
 		asked = max(asked, c.asked.Load())
@@ -186,12 +179,10 @@ func (s *Server) Quiet() time.Duration {
 
 // Stats counts connections.
 type Stats struct {
-	// Open connections, of these the Waiting ones, which hold memory while they
-	// wait for their peer, and how many bytes that is in all.
-	Open, Waiting int
-	WaitingBytes  int64
-	// Refused is how many connections were turned away since the start, or closed
-	// because their address held the most.
+	// Open is the number of open connections.
+	Open int
+	// Refused is how many connections were turned away since the start, or closed because their
+	// address had the most.
 	Refused int64
 	// Streams are the open streams of /events, Events what was sent on all since the
 	// start.
@@ -206,9 +197,7 @@ func (s *Server) Stats() Stats {
 		return Stats{}
 	}
 	l.mu.Lock()
-	stats := Stats{
-		Open: len(l.conns), Waiting: l.holders[waiting], WaitingBytes: l.all.held[waiting], Refused: l.refused.Load(),
-	}
+	stats := Stats{Open: len(l.conns), Refused: l.refused.Load()}
 	l.mu.Unlock()
 	if s.streams != nil {
 		stats.Streams, stats.Events = s.streams.stats()

@@ -11,9 +11,6 @@ func setUnread(fd int) error {
 	return syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer)
 }
 
-// unreadBytes returns the most that there may be, as there is no asking.
-func unreadBytes(uintptr) int64 { return sendBuffer }
-
 // hungUp reports that the peer has closed its side, and nothing of it is unread.
 func hungUp(fd uintptr) bool {
 	var b [1]byte
@@ -21,8 +18,4 @@ func hungUp(fd uintptr) bool {
 	return n == 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EINTR
 }
 
-func setShared(int) error  { return errors.New("processes share a port on Linux only") }
-func migrates() bool       { return false }
-func dropSYN(int) error    { return errors.ErrUnsupported }
-func handshaking(int) bool { return true }
-func pending(int) bool     { return false }
+func setShared(int) error { return errors.New("processes share a port on Linux only") }

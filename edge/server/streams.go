@@ -220,7 +220,7 @@ func (s *streams) run(done <-chan struct{}) {
 // look does what is due for a stream at each tick.
 func (s *streams) look(st *stream, tick uint64, now time.Time) {
 	switch {
-	case st.conn.cut.Load(), st.auth && !s.keys.InForce(st.key, now), st.waits > streamPatience:
+	case st.auth && !s.keys.InForce(st.key, now), st.waits > streamPatience:
 		s.drop(st)
 	case len(st.left) > 0:
 		s.write(st, st.left)

@@ -53,7 +53,7 @@ type cli struct {
 	Store         string          `placeholder:"STORE" group:"Store and addresses:" help:"Where the snapshots are."`
 	FallbackStore string          `protects:"" placeholder:"STORE" group:"Store and addresses:" help:"A copy of the store, read where the store does not answer: a replica, or what builder backup makes. It may be behind; nothing older than before is taken from it, and nothing of it before the store or --cache-dir has said which store this is, or --accept-store."`
 	Listen        cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address. Sockets that systemd passes take its place; one named admin takes that of --admin."`
-	ReusePort     bool            `group:"Store and addresses:" help:"Share --listen with other edges of the same user on this machine (Linux): for more than some 40 processors, and to start the next edge before the last one stops, so that no connection is refused. An edge joins once it is ready. Each needs its own --admin and --cache-dir."`
+	ReusePort     bool            `group:"Store and addresses:" help:"Share --listen with other edges of the same user on this machine (Linux), for more than some 40 processors. An edge joins once it is ready. Each needs its own --admin and --cache-dir."`
 	Admin         cmdline.Address `default:"127.0.0.1:9090" group:"Store and addresses:" help:"Address of /livez, /readyz, /status, /metrics. Not for the public."`
 	AdminHost     []string        `placeholder:"NAME" group:"Store and addresses:" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
 
@@ -87,10 +87,10 @@ type cli struct {
 	MaxConns           int          `default:"32768" group:"Limits:" help:"Open connections in all."`
 	MaxConnsPerAddress int          `default:"0" group:"Limits:" help:"Open connections from one address (IPv6: one /64); 0: an eighth of all."`
 	MaxStreams         int          `default:"10000" group:"Limits:" help:"Most streams of /openapi/v1/events open at once."`
-	MaxWaiting         cmdline.Size `default:"128MiB" group:"Limits:" help:"Memory for connections that are slow to send a request or to take an answer; one address may have an eighth of it. When it runs out, the address that holds the most loses connections."`
+	MaxWaiting         cmdline.Size `default:"0B" hidden:"" help:"It has no effect since 1.1: --max-conns bounds memory."`
 
-	ReadTimeout  time.Duration `default:"5s" group:"Times:" help:"Time for a request to arrive."`
-	WriteTimeout time.Duration `default:"10s" group:"Times:" help:"Time for an answer to be taken."`
+	ReadTimeout  time.Duration `default:"5s" group:"Times:" help:"Time for the head of a request to arrive."`
+	WriteTimeout time.Duration `default:"10s" group:"Times:" help:"Time for a client to take each 64 KiB of an answer."`
 	IdleTimeout  time.Duration `default:"120s" group:"Times:" help:"Time a connection may be idle; longer than the pools of clients."`
 	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, serve on for that long with /readyz at 503; an edge that no request reached for as long stops at once."`
 	DrainTimeout time.Duration `default:"15s" group:"Times:" help:"After that, be done within."`
@@ -133,7 +133,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, OpenRate: c.OpenRate, OpenBurst: c.OpenBurst,
 			KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
 			TrustedProxies: c.TrustedProxies, ProxyProtocol: c.ProxyProtocol, MaxConns: c.MaxConns,
-			MaxConnsPerAddress: c.MaxConnsPerAddress, MaxStreams: c.MaxStreams, MaxWaitingBytes: int64(c.MaxWaiting),
+			MaxConnsPerAddress: c.MaxConnsPerAddress, MaxStreams: c.MaxStreams,
 			ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout, IdleTimeout: c.IdleTimeout,
 			LogAll: c.AccessLog == "all", LogSlow: c.LogSlow,
 		},

@@ -29,7 +29,7 @@ func (b *bench) coins(ctx context.Context) error {
 	if err := m.BuildPast(ctx, fmt.Sprintf("sim:?assets=%d&seed=1", coinsAssets), time.Now(), nil); err != nil {
 		return err
 	}
-	one, err := b.market(ctx, "coins", coinsAssets, "--coingecko", "--max-waiting", "1GiB")
+	one, err := b.market(ctx, "coins", coinsAssets, "--coingecko")
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,6 @@ var requestID = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{1,128}$`)
 // its message_key; "" when it has none.
 func Check(t testing.TB, method string, res *http.Response, body string) (messageKey string) {
 	t.Helper()
-	if res.StatusCode == http.StatusContinue {
-		return ""
-	}
 	if ids := res.Header.Values("X-Request-Id"); len(ids) != 1 || !requestID.MatchString(ids[0]) {
 		t.Errorf("%d: X-Request-Id %q", res.StatusCode, ids)
 	}

@@ -22,7 +22,6 @@ const Path = "/openapi/v1/assets"
 const (
 	maxHead  = 32 << 10
 	maxLines = 100
-	maxBody  = 4 << 10
 )
 
 // Case is what a client sends on one connection, after which it sends no more.
@@ -37,7 +36,7 @@ type Case struct {
 	// Open: the interface does not say how this is answered. Status and
 	// Closes mean nothing then.
 	Open bool
-	// Status are the statuses of all answers in order, 100 included.
+	// Status are the statuses of all answers in order.
 	Status []int
 	// Closes: the server closes the connection after the last answer,
 	// without waiting for more.
@@ -179,14 +178,6 @@ func lined(n int, lines ...string) string {
 	}
 	return get(lines...)
 }
-
-// chunks is a request with a body in chunks, as body says.
-func chunks(body string, lines ...string) string {
-	return get(append(lines, "Transfer-Encoding: chunked")...) + body
-}
-
-// trailed is a request with a trailer section: fields, each with its line end.
-func trailed(fields string) string { return chunks("2\r\nhi\r\n0\r\n" + fields + "\r\n") }
 
 // coded is a request with a body in chunks and these header lines about it.
 func coded(lines ...string) string { return get(lines...) + "5\r\nhello\r\n0\r\n\r\n" }

@@ -11,8 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,9 +23,7 @@ import (
 // turns are edges that take turns at one address.
 type turns struct {
 	*local.Machine
-	listen string
-	args   []string
-	socket *os.File // that is passed to each, as systemd does; nil: none
+	socket *os.File // that is passed to each, as systemd does
 	n      int
 }
 
@@ -40,25 +36,19 @@ type turn struct {
 // start starts the next edge and waits until it says that it is ready.
 func (e *turns) start(t *testing.T) *turn {
 	t.Helper()
-	name := "edge"
-	if e.socket == nil { // two at once
-		name += fmt.Sprint(e.n % 2)
-	}
 	address := &net.UnixAddr{Net: "unixgram", Name: filepath.Join(e.Data, fmt.Sprint("notices", e.n))}
 	e.n++
 	next := &turn{notices: must.Get(net.ListenUnixgram("unixgram", address))(t)}
 	// LISTEN_PID must be that of the edge.
-	cmd := exec.Command("sh", slices.Concat([]string{"-c", `LISTEN_PID=$$; export LISTEN_PID; exec "$@"`, "sh",
-		filepath.Join(e.Bin, "edge"), "--store", e.Store, "--auth", "off", "--listen", e.listen,
+	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$; export LISTEN_PID; exec "$@"`, "sh",
+		filepath.Join(e.Bin, "edge"), "--store", e.Store, "--auth", "off",
+		"--listen", "127.0.0.1:1", // no edge opens it
 		"--max-conns-per-address", "10000", // one address stands for all clients
-		"--admin", "127.0.0.1:0", "--cache-dir", filepath.Join(e.Data, name), "--cache-size", "16MiB",
-		"--drain-wait", "0s"}, e.args)...)
-	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+address.Name)
-	if e.socket != nil {
-		cmd.ExtraFiles = []*os.File{e.socket}
-		cmd.Env = append(cmd.Env, "LISTEN_FDS=1", "LISTEN_FDNAMES=listen")
-	}
-	next.Program = must.Get(e.StartCommand(name, cmd))(t)
+		"--admin", "127.0.0.1:0", "--cache-dir", filepath.Join(e.Data, "edge"), "--cache-size", "16MiB",
+		"--drain-wait", "0s")
+	cmd.ExtraFiles = []*os.File{e.socket}
+	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+address.Name, "LISTEN_FDS=1", "LISTEN_FDNAMES=listen")
+	next.Program = must.Get(e.StartCommand("edge", cmd))(t)
 	t.Cleanup(next.Kill)
 	next.expect(t, "READY=1")
 	return next
@@ -189,69 +179,46 @@ func (l *load) dial(ctx context.Context, every time.Duration) {
 	asking.Wait()
 }
 
-// TestRestarts: while 2,000 requests a second arrive, half of them on new connections, edges are
-// restarted, and no request is refused or cut short: with --reuse-port, where the next edge is ready
-// before the last one stops, and with a socket that systemd holds, where it starts after that.
-// STACK_TEST_LONG=1 makes 200 restarts each way.
+// TestRestarts: while 2,000 requests a second arrive, half of them on new connections, edges are restarted
+// with a socket that systemd holds, and no request is refused or cut short. STACK_TEST_LONG=1 makes 200
+// restarts.
 func TestRestarts(t *testing.T) {
 	restarts := 3
 	if os.Getenv(longTest) == "1" {
 		restarts = 200
 	}
-	m := &local.Machine{Bin: buildPrograms(t, root)}
-	for _, way := range []string{"port", "socket"} {
-		t.Run(way, func(t *testing.T) {
-			m := *m
-			m.Data = t.TempDir()
-			m.Store = "file:" + filepath.Join(m.Data, "store")
-			must.OK(t, m.BuildPast(t.Context(), "sim:?assets=200&seed=7", time.Now(), []time.Duration{0}))
-			at := local.Free("127.0.0.1:18401")
-			e := &turns{Machine: &m, listen: at}
-			if way == "port" {
-				if runtime.GOOS != "linux" {
-					t.Skip("processes share a port on Linux only")
-				}
-				e.args = []string{"--reuse-port"}
-			} else {
-				var config net.ListenConfig
-				config.SetMultipathTCP(false) // as systemd does not
-				ln := must.Get(config.Listen(t.Context(), "tcp", at))(t)
-				e.socket = must.Get(ln.(*net.TCPListener).File())(t)
-				must.OK(t, ln.Close())
-				defer e.socket.Close()
-				e.listen = "127.0.0.1:1" // no edge opens it
-			}
-			last := e.start(t)
-			l := &load{t: t, listen: at}
-			ctx, enough := context.WithCancel(t.Context())
-			var clients sync.WaitGroup
-			began := time.Now()
-			clients.Go(func() { l.dial(ctx, time.Millisecond) })
-			for range 40 {
-				clients.Go(func() { l.keep(ctx, 40*time.Millisecond) })
-			}
-			t.Cleanup(clients.Wait)
-			t.Cleanup(enough)
-			for range restarts {
-				if way == "port" {
-					next := e.start(t)
-					last.end(t)
-					last = next
-				} else {
-					last.end(t)
-					last = e.start(t)
-				}
-				// What waited for the edge is answered before the next one leaves.
-				must.OK(t, poll(t.Context(), "answers", func() (bool, error) { return l.open.Load() < 100, nil }))
-			}
-			took := time.Since(began)
-			enough()
-			clients.Wait()
-			last.end(t)
-			t.Logf("%d restarts in %v: %d requests, %.0f a second, on %d connections; %d failed, %d repeated, "+
-				"%d took over a second, the longest %d ms", restarts, took.Round(time.Second), l.asked.Load(),
-				float64(l.asked.Load())/took.Seconds(), l.dialed.Load(), l.failed.Load(), l.repeated.Load(),
-				l.late.Load(), l.longest.Load())
-		})
+	m := &local.Machine{Bin: buildPrograms(t, root), Data: t.TempDir()}
+	m.Store = "file:" + filepath.Join(m.Data, "store")
+	must.OK(t, m.BuildPast(t.Context(), "sim:?assets=200&seed=7", time.Now(), []time.Duration{0}))
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // as systemd does not
+	ln := must.Get(config.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	e := &turns{Machine: m, socket: must.Get(ln.(*net.TCPListener).File())(t)}
+	defer e.socket.Close()
+	must.OK(t, ln.Close())
+	last := e.start(t)
+	l := &load{t: t, listen: ln.Addr().String()}
+	ctx, enough := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	began := time.Now()
+	clients.Go(func() { l.dial(ctx, time.Millisecond) })
+	for range 40 {
+		clients.Go(func() { l.keep(ctx, 40*time.Millisecond) })
 	}
+	t.Cleanup(clients.Wait)
+	t.Cleanup(enough)
+	for range restarts {
+		last.end(t)
+		last = e.start(t)
+		// What waited for the edge is answered before the next one leaves.
+		must.OK(t, poll(t.Context(), "answers", func() (bool, error) { return l.open.Load() < 100, nil }))
+	}
+	took := time.Since(began)
+	enough()
+	clients.Wait()
+	last.end(t)
+	t.Logf("%d restarts in %v: %d requests, %.0f a second, on %d connections; %d failed, %d repeated, "+
+		"%d took over a second, the longest %d ms", restarts, took.Round(time.Second), l.asked.Load(),
+		float64(l.asked.Load())/took.Seconds(), l.dialed.Load(), l.failed.Load(), l.repeated.Load(),
+		l.late.Load(), l.longest.Load())
 }

@@ -103,7 +103,7 @@ class PreconditionFailed(ApiError):
 
 
 class PayloadTooLarge(ApiError):
-    """A request body over 4 KiB; this client sends none."""
+    """The request had a body; this client sends none."""
 
 
 class RangeNotSatisfiable(ApiError):

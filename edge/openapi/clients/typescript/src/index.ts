@@ -92,7 +92,7 @@ export class RequestTimeout extends ApiError {}
 export class SnapshotGone extends ApiError {}
 /** `download`: the address has another file now. */
 export class PreconditionFailed extends ApiError {}
-/** A request body over 4 KiB; this client sends none. */
+/** The request had a body; this client sends none. */
 export class PayloadTooLarge extends ApiError {}
 /** The file ends before the range; `download` asks for none such. */
 export class RangeNotSatisfiable extends ApiError {}

@@ -1,0 +1,111 @@
+package server
+
+import (
+	"container/heap"
+	"container/list"
+	"net/netip"
+)
+
+// networkBits is the length of the IPv6 prefix that one customer may have.
+const networkBits = 48
+
+// places counts connections by their owners. When there are too many, the owner that has the most loses
+// its newest: nobody can take a place from another who has fewer. The listener's mutex guards it.
+type places struct {
+	maxAll, maxOne int
+	open           int
+	owners         map[netip.Prefix]*owner
+	ranked         ranking
+}
+
+// owner is who has connections: an IPv4 address or an IPv6 network.
+type owner struct {
+	name  netip.Prefix
+	rank  int       // its index in places.ranked
+	conns list.List // of *conn, the newest last
+	// exempt: a proxy, whose connections are those of many clients. It may have any number, and
+	// loses none.
+	exempt bool
+}
+
+// ranking is a heap of owners, the one with the most connections first. It has no exempt ones.
+type ranking []*owner
+
+func (r ranking) Len() int           { return len(r) }
+func (r ranking) Less(i, j int) bool { return r[i].conns.Len() > r[j].conns.Len() }
+func (r ranking) Swap(i, j int) {
+	r[i], r[j] = r[j], r[i]
+	r[i].rank, r[j].rank = i, j
+}
+func (r *ranking) Push(x any) {
+	o := x.(*owner)
+	o.rank = len(*r)
+	*r = append(*r, o)
+}
+func (r *ranking) Pop() any {
+	last := len(*r) - 1
+	o := (*r)[last]
+	(*r)[last] = nil
+	*r = (*r)[:last]
+	return o
+}
+
+func ownerName(addr netip.Addr) netip.Prefix {
+	if addr.Is6() {
+		return netip.PrefixFrom(addr.WithZone(""), networkBits).Masked()
+	}
+	return netip.PrefixFrom(addr, addr.BitLen())
+}
+
+// take counts c for the owner of an address, and reports whether c may stay. If another connection
+// loses its place to it, take returns that one, which is counted no more and is to be closed.
+func (p *places) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bool) {
+	name := ownerName(addr)
+	o := p.owners[name]
+	if o == nil {
+		o = &owner{name: name, exempt: exempt}
+	}
+	if !o.exempt && o.conns.Len() >= p.maxOne {
+		return nil, false
+	}
+	if p.open >= p.maxAll {
+		// c's owner loses ties.
+		if len(p.ranked) == 0 || p.ranked[0].conns.Len() <= o.conns.Len()+1 {
+			return nil, false
+		}
+		loser = p.ranked[0].conns.Back().Value.(*conn)
+		p.leave(loser)
+	}
+	if o.conns.Len() == 0 {
+		p.owners[name] = o
+		if !o.exempt {
+			heap.Push(&p.ranked, o)
+		}
+	}
+	c.owner, c.place = o, o.conns.PushBack(c)
+	p.open++
+	if !o.exempt {
+		heap.Fix(&p.ranked, o.rank)
+	}
+	return loser, true
+}
+
+// leave counts c no more. It may be called again.
+func (p *places) leave(c *conn) {
+	o := c.owner
+	if o == nil {
+		return
+	}
+	o.conns.Remove(c.place)
+	c.owner, c.place = nil, nil
+	p.open--
+	switch {
+	case o.conns.Len() == 0:
+		delete(p.owners, o.name)
+		if !o.exempt {
+			heap.Remove(&p.ranked, o.rank)
+		}
+	case !o.exempt:
+		heap.Fix(&p.ranked, o.rank)
+	}
+}
