@@ -18,18 +18,23 @@ type asset struct {
 	place  int
 	tenant int64 // number of the asset in its place; -1: the only one
 	hash   hash
+	dirty  bool // its market is
 }
 
-// settled places, the largest assets, have neither changes nor gaps, so that
-// small markets pass the guard rails.
-const settled = 20
+// real returns the asset's entry in real.tsv; nil: it is invented.
+func (a *asset) real() *real {
+	if a.place < len(reals) {
+		return &reals[a.place]
+	}
+	return nil
+}
 
 // asset returns the asset that is in a place now. Of a hundred places, sixty keep theirs for ever;
 // 38 change it for a new one after two months to three years; in two, two assets take turns of
 // hours to days, so that each vanishes and comes back.
 func (m *moment) asset(place int) asset {
 	h := m.seed.with(ofPlace).with(uint64(place))
-	a := asset{place: place, tenant: -1}
+	a := asset{place: place, tenant: -1, dirty: m.dirty}
 	life := h.with(ofLife)
 	switch kind := life.below(100); {
 	case place < settled || kind < 60:
@@ -120,16 +125,28 @@ const (
 	maxCap = 1e13 * 100
 )
 
-// capOf returns the market cap, in cents, that a place starts with. Caps fall with the place,
-// somewhat faster than one to n, as the real ones do.
+// capOf returns the market cap, in cents, that a place starts with, if its asset is invented. Caps fall
+// with the place, somewhat faster than one to n, as the real ones do.
 func capOf(place int) uint64 {
 	n := uint64(place + 1)
 	return topCap / n / uint64(bits.Len64(n))
 }
 
+// startCap returns the market cap, in cents, that the asset starts with. What is invented stays below the
+// largest, and never is among the ten whose prices must not be lost (FEED.md, "Guard rails").
+func (a *asset) startCap() uint64 {
+	if r := a.real(); r != nil {
+		return r.cap()
+	}
+	return capOf(a.place) * a.hash.with(ofCap).between(2, 20) / 100
+}
+
 // stable reports whether the asset is bound to the dollar.
 func (a *asset) stable() bool {
-	return a.place == 3 || a.place == 6 || a.place >= settled && a.hash.with(ofPrice).below(100) < 3
+	if r := a.real(); r != nil {
+		return r.pegged()
+	}
+	return a.hash.with(ofPrice).below(100) < 3
 }
 
 // figures are an asset's.
@@ -142,13 +159,15 @@ type figures struct {
 }
 
 // figures returns the asset's figures. A price follows the market, its sector and its own way; the cap
-// moves with it, since the supply stays. The largest asset costs tens of thousands, the next
-// thousands; tiny prices belong to small assets, so that supplies are plausible.
+// moves with it, since the supply stays. Tiny prices belong to small assets, so that supplies are
+// plausible.
 func (m *moment) figures(a *asset) (f figures) {
 	kind, start := a.hash.with(ofKind), a.hash.with(ofPrice)
-	volatility := int64(kind.with(3).between(50, 125))
+	volatility, r := int64(kind.with(3).between(50, 125)), a.real()
 	switch v := kind.with(2).below(100); {
-	case v < 60 || a.place < settled:
+	case r != nil:
+		volatility /= 2
+	case v < 60:
 	case v < 90:
 		volatility *= 2
 	default:
@@ -159,14 +178,13 @@ func (m *moment) figures(a *asset) (f figures) {
 	switch v := start.below(100); {
 	case a.stable():
 		digits, exp, volatility, factor, sector = 100_000_000, -8, 1, unit, unit
-	case a.place < 2: // the least volatile, and of no sector, so that the order of the largest stays
-		digits = digits/3*2 + 300_000_000
-		exp, volatility, sector = -4-a.place, 50, unit
-	case a.place < 5*settled: // from 1, or from 0.01
-		exp = -8 + int(start.with(0).below(3))
-		if a.place >= settled {
-			exp -= 2
+	case r != nil:
+		digits, exp = r.digits, r.exp
+		if a.place < 2 { // of no sector, so that the order of the largest stays
+			sector = unit
 		}
+	case a.place < 100: // from 0.01
+		exp = -10 + int(start.with(0).below(3))
 	case v < 13: // from 1e-12
 		exp = -20 + int(start.with(0).below(4))
 	case v < 70: // from 1e-8
@@ -177,18 +195,17 @@ func (m *moment) figures(a *asset) (f figures) {
 	own := a.hash.with(ofPrice).walk(m.unix, volatility)
 	turnover := a.hash.with(ofVolume)
 	percent := turnover.between(6, 100) // its square in 1e-5: some 4 % of the cap
-	if a.place < settled {
+	if r != nil {
 		percent = turnover.between(40, 80)
 	}
 	if a.stable() {
 		own, percent = unit+(own-unit)/8, 2*percent
 	}
 	factor = factor * sector / unit * own / unit
-	marketCap := capOf(a.place)
-	if a.place >= settled {
-		marketCap = marketCap * a.hash.with(ofCap).between(20, 500) / 100
+	marketCap := a.startCap()
+	if f.supply, f.supplyExp = supplyOf(marketCap, digits, exp); r != nil {
+		f.supply, f.supplyExp = r.supplies[0], 0
 	}
-	f.supply, f.supplyExp = supplyOf(marketCap, digits, exp)
 	f.price, f.exp = times(digits, factor), exp
 	f.marketCap = min(maxCap, times(marketCap, factor))
 	f.volume = min(maxCap, times(f.marketCap/1000*percent*percent/100, turnover.walk(m.unix, 100)))

@@ -21,16 +21,23 @@ func supplyOf(marketCap, digits uint64, exp int) (coins uint64, coinsExp int) {
 // addSupplies adds what is known of an asset's supplies: the total is above what circulates, and the
 // most that there may be is above that.
 func (row *quoteRow) addSupplies(a *asset, coins uint64, exp int) {
-	h, known := a.hash.with(ofSupply), a.place < settled
-	style := a.hash.with(ofStyle)
+	h, style := a.hash.with(ofSupply), a.hash.with(ofStyle)
+	if r := a.real(); r != nil {
+		for i, field := range []*json.RawMessage{&row.Circulating, &row.Total, &row.Max} {
+			if r.supplies[i] > 0 {
+				*field = spell(r.supplies[i], 0, 19, style.with(uint64(5+i)))
+			}
+		}
+		return
+	}
 	total := coins
 	if !h.with(0).percent(40) {
 		total = coins / 100 * h.with(1).between(101, 180)
 	}
-	if known || h.with(2).percent(80) {
+	if h.with(2).percent(80) {
 		row.Circulating = spell(coins, exp, 10, style.with(5))
 	}
-	if known || h.with(3).percent(75) {
+	if h.with(3).percent(75) {
 		row.Total = spell(total, exp, 10, style.with(6))
 	}
 	if h.with(4).percent(40) {
@@ -44,15 +51,15 @@ func (row *quoteRow) addSupplies(a *asset, coins uint64, exp int) {
 // otherPlatforms are those that are no chains of the feed.
 var otherPlatforms = [...]string{"sim-ledger", "Token Factory", "bridge.sim"}
 
-// platforms returns an asset's contracts. The largest are coins of chains of their own, but for those
-// that are bound to the dollar, which are on four.
+// platforms returns an asset's contracts.
 func (m *moment) platforms(a *asset) map[string]string {
+	if r := a.real(); r != nil {
+		return r.contracts
+	}
 	h := a.hash.with(ofPlatforms)
 	n := 0
 	switch kind := h.below(100); {
-	case a.place < settled && a.stable():
-		n = 4
-	case a.place < settled || kind < 25:
+	case kind < 25:
 	case kind < 80:
 		n = 1
 	default:
@@ -63,18 +70,16 @@ func (m *moment) platforms(a *asset) map[string]string {
 	}
 	all := map[string]string{}
 	for i := range n {
-		at, chain := h.with(1).with(uint64(i)), i
-		if a.place >= settled { // most on the first ones
-			chain = min(int(at.with(0).below(8)), int(at.with(1).below(8)))
-			if at.with(2).percent(15) {
-				chain = int(at.with(3).below(uint64(m.chains)))
-			}
+		at := h.with(1).with(uint64(i))
+		chain := min(int(at.with(0).below(8)), int(at.with(1).below(8))) // most on the first ones
+		if at.with(2).percent(15) {
+			chain = int(at.with(3).below(uint64(m.chains)))
 		}
 		name := m.chainSlugs[chain%m.chains]
 		if at.with(4).percent(5) {
 			name, chain = at.pick(otherPlatforms[:]), 2
 		}
-		all[name] = address(at.with(5), chain < len(evmChains) && evmChains[chain] == "")
+		all[name] = address(at.with(5), chain < len(realChains) && realChains[chain].evm == "")
 	}
 	return all
 }
@@ -118,8 +123,11 @@ var currencies = [...]struct {
 	{"xag", "Silver - Troy Ounce", "XAG", "commodity", 3_105_000_000, 25},
 }
 
-// coinRates are the rates of the largest assets.
-var coinRates = [...]string{"btc", "eth", "sol"}
+// coinRates are the rates of assets, by place.
+var coinRates = [...]struct {
+	code  string
+	place int
+}{{"btc", 0}, {"eth", 1}, {"sol", 5}}
 
 // sats is what a hundred millionth of the largest asset is called.
 const sats = "sats"
@@ -135,9 +143,9 @@ func (m *moment) rateRow(i int) any {
 			Name: c.name, Unit: c.unit, Type: c.kind}
 	}
 	if i -= len(currencies); i < len(coinRates) {
-		a := m.asset(i)
+		a := m.asset(coinRates[i].place)
 		name, symbol := a.names()
-		return &rateRow{Code: coinRates[i], Asset: a.key(), Name: name, Unit: symbol, Type: "crypto"}
+		return &rateRow{Code: coinRates[i].code, Asset: a.key(), Name: name, Unit: symbol, Type: "crypto"}
 	}
 	a := m.asset(0)
 	f := m.figures(&a)

@@ -93,9 +93,9 @@ func (m *moment) exchangeMarket(h hash, i int, whole bool) *marketRow {
 		row.DataTime = new(at.In(time.FixedZone("", 9*hour)).Format(time.RFC3339))
 	case kind < 85:
 		row.DataTime = new(at.Format("2006-01-02T15:04:05.000Z07:00"))
-	case kind < 88:
+	case m.dirty && kind < 88:
 		row.DataTime = new("1970-01-01T00:00:00Z")
-	case kind < 91:
+	case m.dirty && kind < 91:
 		row.DataTime = new("a while ago")
 	}
 	return &row
@@ -133,17 +133,12 @@ func (m *moment) categoryRow(i int) any {
 	case stablecoins:
 		row.Members = m.members(0, 1, maxMembers, (*asset).stable)
 	case layerOne:
-		row.Members = m.members(0, 1, settled, func(a *asset) bool { return a.place < settled && !a.stable() })
+		row.Members = m.members(0, 1, settled, func(a *asset) bool {
+			return a.place < settled && reals[a.place].contracts == nil
+		})
 	}
 	return row
 }
-
-// evmChains are the ids of the first chains, where they have one.
-var evmChains = [...]string{"1", "56", "", "137", "42161", "10", "8453", "43114"}
-
-// homes are the places of the first chains' native coins, which name them: the second largest
-// asset's chain is the first; that of the largest has no EVM.
-var homes = [...]int{1, 2, 0, 4, 5, 7, 8, 9}
 
 func (m *moment) chainRow(i int) any {
 	h := m.seed.with(ofChain).with(uint64(i))
@@ -151,8 +146,8 @@ func (m *moment) chainRow(i int) any {
 	row.Key = fmt.Sprintf("sim-chain-%d", i)
 	native := h.with(ofNative)
 	home := m.asset((i*3 + int(native.with(0).below(3))) % m.assets)
-	if i < len(homes) { // which always are there
-		home = m.asset(homes[i] % m.assets)
+	if i < len(realChains) && realChains[i].home < m.assets {
+		home = m.asset(realChains[i].home)
 	}
 	var name string
 	row.Name, row.Slug, name = m.chainName(i)
@@ -161,8 +156,8 @@ func (m *moment) chainRow(i int) any {
 	}
 	id := h.with(ofKind).with(1)
 	switch kind := id.below(100); {
-	case i < len(evmChains):
-		row.EVMChainID = json.RawMessage(evmChains[i])
+	case i < len(realChains):
+		row.EVMChainID = json.RawMessage(realChains[i].evm)
 	case kind < 60:
 		row.EVMChainID = strconv.AppendUint(nil, id.with(0).below(1_000_000), 10)
 	case kind < 63:
@@ -171,12 +166,12 @@ func (m *moment) chainRow(i int) any {
 		row.EVMChainID = json.RawMessage(`null`)
 	}
 	switch kind := native.below(100); {
-	case i < len(homes) || kind < 70:
+	case i < len(realChains) || kind < 70:
 		row.Native = strconv.AppendQuote(nil, home.key())
 		if len(row.Members) > 0 && !slices.Contains(row.Members, home.key()) {
 			row.Members[0] = home.key()
 		}
-	case kind < 77:
+	case m.dirty && kind < 77:
 		row.Native = json.RawMessage(`"sim-unknown"`)
 	case kind < 88:
 		row.Native = json.RawMessage(`null`)
@@ -186,12 +181,12 @@ func (m *moment) chainRow(i int) any {
 
 // chainName returns the name and the slug of chain i, which never change, and its short name.
 func (m *moment) chainName(i int) (name, chainSlug, short string) {
+	if i < len(realChains) {
+		c := &realChains[i]
+		return c.name, c.slug, c.name
+	}
 	h := m.seed.with(ofChain).with(uint64(i)).with(ofName)
 	short = coin(h)
-	if i < len(homes) {
-		home := m.asset(homes[i] % m.assets)
-		short, _ = home.names()
-	}
 	name = short + h.with(5).pick(chainTails[:])
 	return name, slug(name) + "-" + strconv.FormatInt(int64(i), 36), short
 }
@@ -227,12 +222,12 @@ func (m *moment) group(h hash, i, share int) *groupRow {
 		step++
 	}
 	row.Members = m.members(at, step, n, func(a *asset) bool { // the largest have chains of their own
-		return a.place >= settled || a.stable() || m.assets <= 2*settled
+		return a.place >= settled || reals[a.place].contracts != nil || m.assets <= 2*settled
 	})
-	if h.with(3).percent(3) {
+	if m.dirty && h.with(3).percent(3) {
 		row.Members = append(row.Members, row.Members[0])
 	}
-	if h.with(4).percent(3) {
+	if m.dirty && h.with(4).percent(3) {
 		row.Members = append(row.Members, "sim-unknown")
 	}
 	return row

@@ -91,9 +91,13 @@ var oddities = [...]struct{ name, symbol string }{
 	{"Line\u2028Separator", "L\u2028S"},
 	{"100% Luck", "100%"}, {"$Dollar", "$D"}, {"Comma, Inc.", "A,B"}, {"Plus + Minus", "+1"}, {"Why?", "?"},
 	{"Semi;colon", "S;C"},
-	{"Two  Spaces", "2 SP"}, {" Leading Space", " LEAD"}, {"1move token", "1MT"}, {"[old] Bridge", "[OLD]"},
-	{"Tab\tStop", "T\tS"},
+	{"Two  Spaces", "2 SP"}, {"1move token", "1MT"}, {"[old] Bridge", "[OLD]"},
+	// The reader warns of these, which dirty markets have.
+	{" Leading Space", " LEAD"}, {"Tab\tStop", "T\tS"},
 }
+
+// dirtyOddities are how many of them, the last ones, the reader warns of.
+const dirtyOddities = 2
 
 // popular are tickers that many assets share, each one half, a third, … as often as the first.
 var popular = [...]string{
@@ -161,8 +165,11 @@ func title(h hash) string {
 // names returns an asset's name and symbol. Four of a hundred assets have odd
 // ones; of the others fifteen of a hundred have a popular symbol, three of a
 // hundred of these in another spelling that folds to the same. The rest have one made of
-// the name. The largest assets have short names, and what is bound to the dollar says so.
+// the name. What is bound to the dollar says so.
 func (a *asset) names() (name, symbol string) {
+	if r := a.real(); r != nil {
+		return r.name, r.symbol
+	}
 	h := a.hash.with(ofName)
 	switch {
 	case a.stable():
@@ -171,11 +178,12 @@ func (a *asset) names() (name, symbol string) {
 			return "USD " + name, "USD" + name[:1]
 		}
 		return name + h.with(3).pick(dollars[:]), strings.ToUpper(name[:1+h.with(4).below(2)]) + "USD"
-	case a.place < settled:
-		name = coin(h)
-		return name, ticker(name, a.hash.with(ofSymbol))
 	case h.percent(4):
-		o := &oddities[h.with(0).below(uint64(len(oddities)))]
+		n := len(oddities)
+		if !a.dirty {
+			n -= dirtyOddities
+		}
+		o := &oddities[h.with(0).below(uint64(n))]
 		return o.name, o.symbol
 	}
 	name = title(h)
@@ -225,8 +233,12 @@ func ticker(name string, h hash) string {
 	return all[:min(len(all), 3+int(h.with(3).below(3)))]
 }
 
-// slug returns the asset's slug. It ends in a hyphen and the asset's tag, and so is its own.
+// slug returns the asset's slug. That of an invented asset ends in a hyphen and the asset's tag, and so is
+// its own.
 func (a *asset) slug(name string) string {
+	if r := a.real(); r != nil {
+		return r.slug
+	}
 	h := a.hash.with(ofSlug)
 	s := slug(name)
 	if h.with(0).percent(2) {

@@ -2,14 +2,16 @@
 // for trying things out and for measuring.
 //
 // Everything about it follows from a seed and the time by integer arithmetic: the same seed, size
-// and time give the same bytes on every machine, and no moment needs the ones before it. The
-// largest asset is several times the next and costs tens of thousands; what is bound to the dollar
-// stays near it; the exchanges share what is traded; the largest assets have chains of their own.
+// and time give the same bytes on every machine, and no moment needs the ones before it. The sixty
+// largest assets have names, symbols, slugs, supplies and contracts that people know (real.tsv), and
+// prices around plausible ones. What is bound to the dollar stays near it; the exchanges share what is
+// traded; the first chains are the real ones. All else is invented.
 // Prices are random walks with a market and sectors that move many of them together; assets appear,
 // vanish and come back; quotes get lost for a while. What real feeds have of oddities is there too:
 // a long tail of tiny prices, tickers shared by thousands, names in any script and with letters
 // that fold in surprising ways, slugs with & and parentheses, unknown market caps, exchanges
-// without a market, empty groups, members that do not exist, numbers in every spelling.
+// without a market, empty groups, numbers in every spelling. A dirty market also has what the reader
+// warns of: control characters in names, times that are none, members that do not exist.
 //
 //	src, err := sim.Open(ctx, "?assets=2000&seed=1") // sim:?assets=2000&seed=1
 //	files, err := src.Files(ctx, time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC))
@@ -47,6 +49,7 @@ const (
 type Market struct {
 	assets int
 	number uint64 // the seed as given
+	dirty  bool   // has rows that the reader warns of
 	seed   hash
 	now    func() time.Time
 
@@ -58,61 +61,65 @@ type Market struct {
 }
 
 // Open reads the part of a source's name after sim:, which is empty or a query with assets
-// (minAssets to maxAssets) and seed (a whole number from 0). It is a source.Opener.
+// (minAssets to maxAssets), seed (a whole number from 0) and dirty (on or off). It is a source.Opener.
 func Open(_ context.Context, rest string) (source.Source, error) {
-	assets, seed, err := parse(rest)
+	m, err := parse(rest)
 	if err != nil {
-		return nil, fmt.Errorf("%w; want sim:?assets=N&seed=S, both optional, N from %d to %d, S a whole number from 0",
-			err, minAssets, maxAssets)
+		return nil, fmt.Errorf("%w; want sim:?assets=N&seed=S&dirty=on, all optional, N from %d to %d, "+
+			"S a whole number from 0", err, minAssets, maxAssets)
 	}
-	return newMarket(assets, seed, time.Now), nil
+	return newMarket(m.assets, m.number, m.dirty, time.Now), nil
 }
 
-func parse(rest string) (assets int, seed uint64, err error) {
-	assets, seed = defaultAssets, defaultSeed
+// parse returns a market of which it has set what the query says.
+func parse(rest string) (m Market, err error) {
+	m.assets, m.number = defaultAssets, defaultSeed
 	query, found := strings.CutPrefix(rest, "?")
 	if !found && rest != "" {
-		return 0, 0, fmt.Errorf("unexpected %.80q", rest)
+		return m, fmt.Errorf("unexpected %.80q", rest)
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return 0, 0, fmt.Errorf("query %.80q: %w", query, err)
+		return m, fmt.Errorf("query %.80q: %w", query, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if name != "assets" && name != "seed" {
-			return 0, 0, fmt.Errorf("unknown parameter %.80q", name)
-		}
+		value := values[name][0]
 		if n := len(values[name]); n > 1 {
-			return 0, 0, fmt.Errorf("%s is given %d times", name, n)
+			return m, fmt.Errorf("%s is given %d times", name, n)
+		}
+		switch name {
+		case "assets":
+			m.assets, err = strconv.Atoi(value)
+			if err != nil || m.assets < minAssets || m.assets > maxAssets {
+				return m, fmt.Errorf("assets=%.80s is out of range or no whole number", value)
+			}
+		case "seed":
+			if m.number, err = strconv.ParseUint(value, 10, 64); err != nil {
+				return m, fmt.Errorf("seed=%.80s is out of range or no whole number", value)
+			}
+		case "dirty":
+			if m.dirty = value == "on"; !m.dirty && value != "off" {
+				return m, fmt.Errorf("dirty=%.80s is neither on nor off", value)
+			}
+		default:
+			return m, fmt.Errorf("unknown parameter %.80q", name)
 		}
 	}
-	if s, ok := values["assets"]; ok {
-		assets, err = strconv.Atoi(s[0])
-		if err != nil || assets < minAssets || assets > maxAssets {
-			return 0, 0, fmt.Errorf("assets=%.80s is out of range or no whole number", s[0])
-		}
-	}
-	if s, ok := values["seed"]; ok {
-		seed, err = strconv.ParseUint(s[0], 10, 64)
-		if err != nil {
-			return 0, 0, fmt.Errorf("seed=%.80s is out of range or no whole number", s[0])
-		}
-	}
-	return assets, seed, nil
+	return m, nil
 }
 
-func newMarket(assets int, seed uint64, now func() time.Time) *Market {
+func newMarket(assets int, seed uint64, dirty bool, now func() time.Time) *Market {
 	m := &Market{
-		assets: assets, number: seed, seed: hash(0).with(seed), now: now,
+		assets: assets, number: seed, dirty: dirty, seed: hash(0).with(seed), now: now,
 		exchanges:  max(20, min(1000, assets/50)),
 		categories: max(8, min(300, assets/40)),
-		chains:     max(6, min(200, assets/100)),
+		chains:     max(len(realChains), min(200, assets/100)),
 	}
 	for place := range assets {
 		if place < settled {
-			m.traded += capOf(place) / 28
+			m.traded += reals[place].cap() / 28
 		} else {
-			m.traded += capOf(place) / 10
+			m.traded += capOf(place) / 80
 		}
 	}
 	for i := range m.chains {
@@ -127,7 +134,15 @@ func newMarket(assets int, seed uint64, now func() time.Time) *Market {
 
 // String returns the source's name with all parameters.
 func (m *Market) String() string {
-	return fmt.Sprintf("sim:?assets=%d&seed=%d", m.assets, m.number)
+	return fmt.Sprintf("sim:?assets=%d&seed=%d%s", m.assets, m.number, m.onlyDirty("&dirty=on"))
+}
+
+// onlyDirty returns text for a dirty market, and nothing for another.
+func (m *Market) onlyDirty(text string) string {
+	if m.dirty {
+		return text
+	}
+	return ""
 }
 
 // Files returns the market's feed at t, or at the present when t is zero, in
@@ -241,7 +256,9 @@ func (m *moment) info(int) any {
 	return &infoRow{Format: 1, Database: m.database(), Time: m.time}
 }
 
-func (m *Market) database() string { return fmt.Sprintf("sim-%d-%d", m.assets, m.number) }
+func (m *Market) database() string {
+	return fmt.Sprintf("sim-%d-%d%s", m.assets, m.number, m.onlyDirty("-dirty"))
+}
 
 // rows returns a file of n rows. row returns row i, or nil if there is none.
 func (m *moment) rows(ctx context.Context, n int, row func(i int) any) io.ReadCloser {

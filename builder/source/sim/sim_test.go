@@ -7,11 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
+	"math/big"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -33,7 +34,7 @@ var allFiles = []string{
 
 func filesAt(t testing.TB, assets int, seed uint64, when time.Time) *moment {
 	t.Helper()
-	files := must.Get(newMarket(assets, seed, nil).Files(t.Context(), when))(t)
+	files := must.Get(newMarket(assets, seed, true, nil).Files(t.Context(), when))(t)
 	return files.(*moment)
 }
 
@@ -48,7 +49,8 @@ func TestOpen(t *testing.T) {
 	for _, c := range []struct{ rest, want string }{
 		{"", "sim:?assets=2000&seed=1"},
 		{"?", "sim:?assets=2000&seed=1"},
-		{"?assets=10", "sim:?assets=10&seed=1"},
+		{"?assets=10", "sim:?assets=10&seed=1"}, {"?dirty=off", "sim:?assets=2000&seed=1"},
+		{"?assets=10&dirty=on", "sim:?assets=10&seed=1&dirty=on"},
 		{"?seed=0", "sim:?assets=2000&seed=0"},
 		{"?seed=18446744073709551615&assets=2000000", "sim:?assets=2000000&seed=18446744073709551615"},
 	} {
@@ -57,7 +59,7 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%q: got %v, %v, want %s", c.rest, src, err, c.want)
 		}
 	}
-	const taken = "; want sim:?assets=N&seed=S, both optional, N from 10 to 2000000, S a whole number from 0"
+	const taken = "; want sim:?assets=N&seed=S&dirty=on, all optional, N from 10 to 2000000, S a whole number from 0"
 	for _, c := range []struct{ rest, want string }{
 		{"assets=10", `unexpected "assets=10"`},
 		{"?asset=10", `unknown parameter "asset"`},
@@ -66,6 +68,7 @@ func TestOpen(t *testing.T) {
 		{"?assets=2000001", "assets=2000001 is out of range"},
 		{"?assets=1e3", "assets=1e3 is out of range or no whole number"},
 		{"?assets=", "assets= is out of range or no whole number"},
+		{"?dirty=1", "dirty=1 is neither on nor off"},
 		{"?seed=-1", "seed=-1 is out of range or no whole number"},
 		{"?seed=18446744073709551616", "seed=18446744073709551616 is out of range"},
 		{"?seed=%zz", `query "seed=%zz"`},
@@ -86,9 +89,9 @@ func TestGolden(t *testing.T) {
 		at     time.Time
 		want   string
 	}{
-		{500, 1, at, "889d1c36e1077cb6"},
-		{500, 2, at.Add(-400 * 24 * time.Hour), "8b61feed1034286e"},
-		{10, 1 << 63, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC), "669bf46226b070c8"},
+		{500, 1, at, "ea1157661ab20d09"},
+		{500, 2, at.Add(-400 * 24 * time.Hour), "a2f33b4602c1d7c2"},
+		{10, 1 << 63, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC), "3adea7d7ab011a4d"},
 	} {
 		sum := sha256.New()
 		files := filesAt(t, c.assets, c.seed, c.at)
@@ -104,7 +107,7 @@ func TestGolden(t *testing.T) {
 func TestTime(t *testing.T) {
 	const want = `{"format":1,"database":"sim-10-7","time":"2026-11-21T07:30:00Z"}` + "\n"
 	within := at.Add(9*time.Minute + 59*time.Second).In(time.FixedZone("", 3600))
-	m := newMarket(10, 7, func() time.Time { return within })
+	m := newMarket(10, 7, false, func() time.Time { return within })
 	for _, when := range []time.Time{at, within, {}} { // no time is the present
 		if files, err := m.Files(t.Context(), when); err != nil || string(read(t, files, source.InfoFile)) != want {
 			t.Errorf("%v: got %v, %v, want %s", when, files, err, want)
@@ -149,14 +152,16 @@ func TestFiles(t *testing.T) {
 func TestRead(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		assets := rapid.OneOf(rapid.IntRange(10, 12), rapid.IntRange(10, 2000)).Draw(rt, "assets")
-		m := newMarket(assets, rapid.Uint64().Draw(rt, "seed"), nil)
+		dirty := rapid.Bool().Draw(rt, "dirty")
+		m := newMarket(assets, rapid.Uint64().Draw(rt, "seed"), dirty, nil)
 		when := time.Unix(rapid.Int64Range(yearOne+600, 253402300799).Draw(rt, "time"), 0)
 		files, err := m.Files(t.Context(), when)
 		ok(rt, err)
 		feed, report, err := source.Read(t.Context(), files, source.ReadOptions{})
 		ok(rt, err)
 		for _, f := range report.Files {
-			if f.Rejected != 0 || len(f.Rejections) != 0 {
+			clean := !dirty && when.Year() > 1970 && when.Year() < 9999
+			if f.Rejected != 0 || len(f.Rejections) != 0 || clean && len(f.Warnings) != 0 {
 				rt.Errorf("%v: %+v", m, f)
 			}
 		}
@@ -338,8 +343,62 @@ func TestAssetsComeAndGo(t *testing.T) {
 			sometimes, stayed)
 	}
 	for i := range settled {
-		if key := fmt.Sprintf("sim-%c", "0123456789abcdefghijk"[i]); quotes[key] != 30 || now[key] == 0 {
+		if key := "sim-" + strconv.FormatInt(int64(i), 36); quotes[key] != 30 || now[key] == 0 {
 			t.Errorf("%s is not always there", key)
+		}
+	}
+}
+
+// TestLargestStay: no market loses one of its ten largest assets or that one's price, whatever its size, so
+// the guard rails never stop the builder of a simulated market for that.
+func TestLargestStay(t *testing.T) {
+	for _, assets := range []int{10, 200, 400, 2000} {
+		for seed := range uint64(5) {
+			for month := range 12 {
+				m := newMarket(assets, seed, true, nil)
+				files := must.Get(m.Files(t.Context(), at.AddDate(0, -month, int(seed))))(t)
+				feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
+				ok(t, err)
+				slices.SortStableFunc(feed.Quotes, func(a, b market.Quote) int { return b.MarketCap.Cmp(a.MarketCap) })
+				for _, q := range feed.Quotes[:10] {
+					key := feed.Assets[q.Asset].Key
+					place, err := strconv.ParseInt(strings.TrimPrefix(key, "sim-"), 36, 64)
+					if err != nil || place >= int64(settled) {
+						t.Errorf("%v, %d months before: %s is among the ten largest", m, month, key)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestReal: what people ask for first is there, at prices that they would believe.
+func TestReal(t *testing.T) {
+	feed, _, err := source.Read(t.Context(), filesAt(t, 2000, 1, at), source.ReadOptions{})
+	ok(t, err)
+	for i, want := range []string{"bitcoin BTC Bitcoin", "ethereum ETH Ethereum", "tether USDT Tether"} {
+		if a := feed.Assets[i]; a.Slug+" "+a.Symbol+" "+a.Name != want {
+			t.Errorf("asset %d: %q, want %q", i, a.Slug+" "+a.Symbol+" "+a.Name, want)
+		}
+	}
+	slugs := map[string]bool{}
+	for i, r := range reals {
+		if slugs[r.slug] || r.supplies[1] > 0 && r.supplies[1] < r.supplies[0] ||
+			r.supplies[2] > 0 && r.supplies[2] < r.supplies[1] {
+			t.Errorf("%+v: a second one, or its supplies fall", r)
+		}
+		slugs[r.slug] = true
+		for chain := range r.contracts {
+			if !slices.ContainsFunc(realChains[:], func(c realChain) bool { return c.slug == chain }) {
+				t.Errorf("%s: no chain %s", r.slug, chain)
+			}
+		}
+		text := string(market.AppendDecimal(nil, feed.Quotes[i].Price, market.PriceDecimals))
+		price, _ := new(big.Rat).SetString(text)
+		first := new(big.Rat).SetInt(new(big.Int).SetUint64(r.digits))
+		first.Quo(first, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(-r.exp)), nil)))
+		if f, _ := price.Quo(price, first).Float64(); f < 0.3 || f > 3 {
+			t.Errorf("%s: the price is %v times the one in real.tsv", r.slug, f)
 		}
 	}
 }
