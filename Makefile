@@ -120,7 +120,7 @@ fuzz: ## each fuzz target of every package for FUZZ=3m
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ) -fuzzminimizetime 5s "$$package" </dev/null || failed=1; done; exit $$failed; }
 
 properties: servers ## the model against the service at length, every misbehaviour of every provider, all histories
-	RAPID_CHECKS=100 $(GO) test -count=1 -timeout 120m ./internal/lab/e2e
+	RAPID_CHECKS=100 TEST_LOSSES=all $(GO) test -count=1 -timeout 120m ./internal/lab/e2e
 	TEST_HISTORIES=all $(GO) test -count=1 -timeout 30m ./builder/upkeep
 
 vuln: ## known vulnerabilities in what is used (asks vuln.go.dev)

@@ -77,15 +77,15 @@ func TestSmallObjects(t *testing.T) {
 		l.walk(t, rows, func(name string) string { return "file:" + filepath.Join(t.TempDir(), name) })
 	})
 	t.Run("minio", func(t *testing.T) {
+		if os.Getenv("TEST_LOSSES") != "all" {
+			t.Skip("by night: TEST_LOSSES=all")
+		}
 		server := testserver.MinIO(t)
 		for _, v := range server.Env() {
 			name, value, _ := strings.Cut(v, "=")
 			t.Setenv(name, value)
 		}
 		n := 0
-		if os.Getenv("TEST_LOSSES") != "all" { // what differs between stores is how they miss
-			rows = slices.DeleteFunc(rows, func(r lossRow) bool { return r.fault != "missing" && r.fault != "emptied" })
-		}
 		l.walk(t, rows, func(name string) string { n++; return server.URL(fmt.Sprintf("%s-%d", name, n)) })
 	})
 }
