@@ -19,8 +19,11 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// ErrNone: the snapshot has no such file.
-var ErrNone = errors.New("no such file")
+// ErrNone: the snapshot has no such file. ErrOff: it has none at all.
+var (
+	ErrNone = errors.New("no such file")
+	ErrOff  = errors.New("the snapshot has no files")
+)
 
 // keptLists bounds the parsed lists in memory.
 const keptLists = 8
@@ -124,7 +127,7 @@ func appendList(dst []byte, l *artifacts.FileList) []byte {
 }
 
 // Find returns the file of a request by its name: of the set of the pin, else of the newest one of
-// the current snapshot. Errors are ErrNone, reply.ErrUnavailable, and those for pins of package
+// the current snapshot. Errors are ErrNone, ErrOff, reply.ErrUnavailable, and those for pins of package
 // snapshot.
 func (f *Files) Find(r *reply.Request, name []byte) (*File, error) {
 	set, err := f.set(r)
@@ -167,7 +170,9 @@ func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 			return &sets.Sets[n-1], nil
 		case r.Pinned && set != nil:
 			return set, nil
-		case !r.Pinned || asked:
+		case !r.Pinned:
+			return nil, ErrOff
+		case asked:
 			return nil, ErrNone
 		}
 		s, err := f.Refresher.Pinned(r.Context, r.Pin)

@@ -80,6 +80,12 @@ func (s Sort) Name() string { return sortNames[s] }
 // ByText reports whether the order is that of a text.
 func (s Sort) ByText() bool { return s >= SortName && s <= SortSlug }
 
+// figure reports whether the order is that of a figure of a quote, which descends in /markets unless a
+// request says otherwise (INTERFACE.md, "Markets").
+func (s Sort) figure() bool {
+	return s == SortVolume || s == SortMarketCap || s >= SortPrice && s <= SortChange30d
+}
+
 // String is Name.
 func (s Sort) String() string { return s.Name() }
 

@@ -21,8 +21,8 @@ func paramError(param, wrong, takes string) *ParamError {
 const (
 	notInt      = "not an integer in decimal digits, or out of range"
 	tooMany     = "more than 100 elements, empty and repeated ones counted"
-	takesIDs    = "up to 100 integers separated by commas, each from -9223372036854775808 to 9223372036854775807"
-	takesPage   = "an integer from 1 to 9223372036854775807"
+	takesIDs    = "up to 100 integers separated by commas"
+	takesPage   = "an integer from 1 on"
 	takesSize   = "an integer up to 100, where 0 and below mean 20"
 	takesSize1  = "an integer from 1 to 100"
 	takesSize20 = "an integer up to 20, where 0 and below mean 20"
@@ -60,10 +60,9 @@ var (
 
 	errBy     = paramError("by", "not a board that is served", "gainers")
 	errWindow = paramError("window", "not a window that is served", "24h, 7d, 30d, 90d or 1y")
-	errQ      = paramError("q", "nothing, over 64 bytes, nothing but blanks, or over eight words",
-		"1 to 64 bytes, up to eight words with blanks between")
-	errNoneAsked = paramError("id",
-		"neither it nor slug nor symbol is sent, and history is of the assets that they name", takesIDs)
+	errQ      = paramError("q", "missing, blank or too long", "1 to 64 bytes, at most eight words")
+	// errNoneAsked: history is that of assets.
+	errNoneAsked = &ParamError{Param: "id", Message: "id: name at least one asset, by id, slug or symbol"}
 )
 
 // integerErrors are those of a parameter that is one integer.
@@ -79,3 +78,7 @@ type lengthErrors struct{ size, limit integerErrors }
 func sortError(keys string) *ParamError {
 	return paramError("sort", "not a known key with a known direction", keys+", alone or followed by :asc or :desc")
 }
+
+// errSortMarkets is for an endpoint that has fewer sort keys than /markets, which has this one.
+var errSortMarkets = paramError("sort", "not a sort key of this endpoint",
+	"id, name, symbol or slug; /openapi/v1/markets has the same quotes in this order")

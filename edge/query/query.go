@@ -297,8 +297,14 @@ func (q *Query) sort(v []byte) *ParamError {
 	for _, s := range spec.sorts {
 		if string(key) == sortNames[s] {
 			q.Sort = s
+			q.Desc = q.Desc || !sent && q.Endpoint == Markets && s.figure()
 			return nil
 		}
+	}
+	if q.Endpoint == Quotes && slices.ContainsFunc(endpoints[Markets].sorts, func(s Sort) bool {
+		return string(key) == sortNames[s]
+	}) {
+		return errSortMarkets
 	}
 	return spec.errSort
 }

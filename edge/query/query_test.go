@@ -169,9 +169,11 @@ func TestMessages(t *testing.T) {
 		errLengths.size.notInt, errLengths.size.outside, errLengths.limit.notInt, errLengths.limit.outside,
 		errExchangeLengths.size.notInt, errExchangeLengths.size.outside,
 		errExchangeLengths.limit.notInt, errExchangeLengths.limit.outside, errHistoryLengths.size.outside,
-		errHistoryLengths.limit.outside, errNoneAsked, errWindow, errBy, errQ, endpoints[Assets].errSort,
+		errHistoryLengths.limit.outside, errNoneAsked, errWindow, errBy, errQ, errSortMarkets,
+		endpoints[Assets].errSort,
 		endpoints[Chains].errSort} {
-		if !strings.HasPrefix(e.Message, e.Param+": ") || !strings.Contains(e.Message, "; it takes ") {
+		takes := strings.Contains(e.Message, "; it takes ") || e == errNoneAsked
+		if !strings.HasPrefix(e.Message, e.Param+": ") || !takes {
 			t.Errorf("message %q", e.Message)
 		}
 		if quoted := strconv.Quote(e.Message); quoted != `"`+e.Message+`"` ||

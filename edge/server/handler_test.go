@@ -20,6 +20,25 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
+// TestNearPaths: a path that is nearly one that is served gets a 404 that names that one.
+func TestNearPaths(t *testing.T) {
+	_, addr := start(t, nil)
+	for path, want := range map[string]string{
+		"/openapi/v1/Quotes": "/openapi/v1/quotes", "/openapi/v1/quote": "/openapi/v1/quotes",
+		"/v1/quotes": "/openapi/v1/quotes", "/openapi/v1/quotes/": "/openapi/v1/quotes",
+		"/quotes":           "/openapi/v1/quotes",
+		"/openapi/v1/chain": "/openapi/v1/chains", "/openapi/v1/categorys": "/openapi/v1/categories",
+		"/OPENAPI/V1/GLOBAL": "/openapi/v1/global", "/openapi/v1/event": "/openapi/v1/events",
+		"/openapi/v1/wallets": "/docs", "/": "/docs", "/openapi/v1/" + strings.Repeat("q", 10_000): "/docs",
+	} {
+		a := ask(t, addr, "GET", path)
+		expect(t, 404, "PATH_NOT_FOUND", a)
+		if !strings.Contains(a.body, "; "+want+" ") {
+			t.Errorf("%.60s: %s, want it to name %s", path, a.body, want)
+		}
+	}
+}
+
 // TestPaths: a path is what was sent, byte by byte.
 func TestPaths(t *testing.T) {
 	_, addr := start(t, nil)

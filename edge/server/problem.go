@@ -45,6 +45,9 @@ func (p *problem) appendBody(dst []byte, message string) []byte {
 func badRequestFor(message string) *problem {
 	return newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", message)
 }
+func pathNotFoundFor(message string) *problem {
+	return newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND", message)
+}
 func unavailableFor(message string) *problem {
 	return newProblem(http.StatusServiceUnavailable, 50300, "SERVICE_UNAVAILABLE", message)
 }
@@ -98,6 +101,8 @@ func problemOf(err error) *problem {
 		return snapshotLater
 	case errors.Is(err, reply.ErrPrecondition):
 		return preconditionFailed
+	case errors.Is(err, files.ErrOff):
+		return noFiles
 	case errors.Is(err, files.ErrNone):
 		return fileNotFound
 	case errors.Is(err, rows.ErrNoView):
@@ -120,11 +125,21 @@ var (
 		"it takes one such as 20261121T101000Z or 2026-11-21T10:10:00Z")
 	twoPins = badRequestFor("X-Snapshot-Time: sent although the path has a time behind /at/; " +
 		"it takes one of the two")
-	pathNotFound = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND",
-		"there is nothing at this path")
+	pathNotFound = pathNotFoundFor("there is nothing at this path; /docs lists those that are served")
+	// nearPaths are pathNotFound for a path that is nearly one that is served, by that one.
+	nearPaths = func() map[string]*problem {
+		all := map[string]*problem{}
+		for _, name := range endpointNames {
+			all[name] = pathNotFoundFor("there is nothing at this path; /openapi/v1/" + name + " is served: " +
+				"paths are compared byte by byte, without a final slash")
+		}
+		return all
+	}()
 	// notServed is pathNotFound below gecko.Prefix.
 	notServed = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND",
 		"this endpoint is not served here; /api/v3/openapi.json lists those that are")
+	noFiles = newProblem(http.StatusNotFound, 40402, "FILE_NOT_FOUND",
+		"the operator has not enabled files (builder run --files)")
 	fileNotFound = newProblem(http.StatusNotFound, 40402, "FILE_NOT_FOUND",
 		"there is no file of this name; /openapi/v1/files lists those of the newest set, and below /at/ those of a time")
 	methodNotAllowed = newProblem(http.StatusMethodNotAllowed, 40500, "METHOD_NOT_ALLOWED",
@@ -150,10 +165,9 @@ var (
 	tooManyConns   = unavailableFor("too many connections; try again")
 )
 
-// newUnauthorized makes the 401, which says where keys are requested if that is
-// known.
+// newUnauthorized makes the 401, which says where keys are requested if that is known.
 func newUnauthorized(keyRequestURL string) *problem {
-	message := "an API key in force is needed in the header X-Api-Key"
+	message := "missing, invalid or expired API key: send it in the header X-Api-Key, not in Authorization"
 	if keyRequestURL != "" {
 		message += "; keys are requested at " + keyRequestURL
 	}

@@ -3,9 +3,11 @@ package server
 import (
 	"bytes"
 	"net/http"
+	"strings"
 
 	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/internal/nearest"
 )
 
 // Route is what a request was for, in logs and metrics. The first are the
@@ -72,7 +74,36 @@ var (
 	pinPrefix = []byte("/at/")
 )
 
-const eventsPath = "/openapi/v1/events"
+const (
+	eventsPath = "/openapi/v1/events"
+	noticePath = "/notice.json"
+)
+
+// endpointNames are what stands behind apiPrefix in paths that are served.
+var endpointNames = func() []string {
+	names := []string{"events", filesName}
+	for e := range query.Endpoint(query.Endpoints) {
+		names = append(names, e.Name())
+	}
+	return names
+}()
+
+// notFoundAt is the 404 for a path: it names the one that was probably meant, which differs by letter case,
+// slashes, a plural, the prefix or a few letters.
+func notFoundAt(path []byte) *problem {
+	const longest = 64 // nothing that is served is as long
+	if len(path) > longest {
+		return pathNotFound
+	}
+	name := strings.Trim(strings.ToLower(string(path)), "/")
+	for _, prefix := range []string{"openapi/", "api/", "v1/"} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	if p := nearPaths[nearest.Likely(name, endpointNames)]; p != nil {
+		return p
+	}
+	return pathNotFound
+}
 
 // How answers write the time of a snapshot in a header and in a path, and how the times
 // begin that paths may have instead (INTERFACE.md, "Pinned paging").

@@ -239,6 +239,11 @@ func (q *Query) parse(l listing, p parameters) (bad []string) {
 	if text, sent := p["sort"]; sent && !l.history {
 		key, direction, directed := strings.Cut(text, ":")
 		q.Sort, q.Desc = Fold(key), Fold(direction) == "desc"
+		// INTERFACE.md, "Markets": figures descend by themselves.
+		texts := []string{"rank", "id", "name", "symbol", "slug"}
+		if !directed && q.Endpoint == markets && !slices.Contains(texts, q.Sort) {
+			q.Desc = true
+		}
 		if !slices.Contains(l.sorts, q.Sort) || directed && !slices.Contains([]string{"asc", "desc"}, Fold(direction)) {
 			r.blame("sort")
 		}
