@@ -200,6 +200,11 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 			c.problem("snapshot %s: withdrawn %v does not follow, or is this one", at, t)
 		}
 	}
+	if n := m.Notice; n != nil {
+		if err := n.Check(); err != nil {
+			c.problem("snapshot %s: %v", at, err)
+		}
+	}
 	for _, total := range []string{m.Global.TotalMarketCap, m.Global.TotalVolume24h} {
 		if !IsDecimal(total) {
 			c.problem("snapshot %s: the total %.80q is no decimal", at, total)

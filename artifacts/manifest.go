@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"example.com/marketdata/internal/outside"
@@ -77,6 +79,42 @@ type Manifest struct {
 	Ledger Ref `json:"ledger"`
 	// Files names the sets of files that are kept; zero: none ever was made.
 	Files Ref `json:"files,omitzero"`
+	// Notice is shown wherever the snapshot is; nil: there is none.
+	Notice *Notice `json:"notice,omitempty"`
+}
+
+// MaxNotice bounds the text and the URL of a notice, in bytes each.
+const MaxNotice = 200
+
+// Notice is a remark on all of a snapshot's data, such as whom it is from.
+type Notice struct {
+	// Text is plain text of 1 to MaxNotice bytes.
+	Text string `json:"text"`
+	// URL is an http or https URL of up to MaxNotice bytes; "": there is none.
+	URL string `json:"url,omitempty"`
+}
+
+// Check returns what is wrong with a notice.
+func (n *Notice) Check() error {
+	u, err := url.Parse(n.URL)
+	switch {
+	case len(n.Text) == 0 || len(n.Text) > MaxNotice || !utf8.ValidString(n.Text):
+		return fmt.Errorf("the notice's text has %d bytes: want 1 to %d, in UTF-8", len(n.Text), MaxNotice)
+	case strings.ContainsFunc(n.Text, unicode.IsControl):
+		return fmt.Errorf("the notice %q has control characters", n.Text)
+	case n.URL == "":
+		return nil
+	case len(n.URL) > MaxNotice || err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return fmt.Errorf("the notice's URL %.100q: want an http or https URL of at most %d bytes", n.URL, MaxNotice)
+	}
+	return nil
+}
+
+// AppendJSON appends the notice as the interface has it: text and url, which is "" where there is none.
+func (n *Notice) AppendJSON(dst []byte) []byte {
+	dst = AppendString(append(dst, `{"text":`...), n.Text)
+	dst = AppendString(append(dst, `,"url":`...), n.URL)
+	return append(dst, '}')
 }
 
 // Oldest is the time of the oldest snapshot that is retained, itself if none is:

@@ -73,6 +73,8 @@ type Config struct {
 	// Files says which files are written, and how long they are kept.
 	Files  files.Settings
 	Guards Guards
+	// Notice is that of snapshots; nil: the source's, if it has one.
+	Notice *artifacts.Notice
 	// BlockPoints is how many intervals a block of history spans; 0: 18, of 1y 36. Only the
 	// benchmark of it sets it: Repair assumes the default.
 	BlockPoints int
@@ -108,6 +110,11 @@ func New(cfg Config) (*Builder, error) {
 	}
 	if k := cfg.Files.Keep; k < 0 || k > files.MaxKeep {
 		return nil, fmt.Errorf("files keep %v: want 0 to %v", k, files.MaxKeep)
+	}
+	if cfg.Notice != nil {
+		if err := cfg.Notice.Check(); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -317,6 +324,7 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 			Counts: b.report.Counts, RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject,
 			Views: slices.Concat(views, same, charts), Directory: directory,
 			Global: global(result), Retained: retained(head, in.t, b.Retain), Ledger: root, Files: named,
+			Notice: b.notice(),
 		}
 		if m := head.Manifest; m != nil {
 			publish.Withdraw(manifest, m.Withdrawn, m.WithdrawnThrough)
@@ -330,6 +338,14 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 		}
 		return err
 	})
+}
+
+// notice returns the snapshot's notice; nil: it has none.
+func (b *Builder) notice() *artifacts.Notice {
+	if src, ok := b.Source.(source.Noticed); ok && b.Notice == nil {
+		return src.Notice()
+	}
+	return b.Notice
 }
 
 // put calls do with the writer for the snapshot that follows head.

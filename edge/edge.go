@@ -239,7 +239,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	})
 
 	public := cfg.Server
-	public.Current, public.Coins = e.refresher.Current, cfg.Coins
+	public.Current, public.Notice, public.Coins = e.refresher.Current, e.refresher.Notice, cfg.Coins
 	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Request) }
 	public.Files = &files.Files{Refresher: e.refresher, Cache: e.cache}
 	public.Logger, public.SharedCaches = cfg.Log, cfg.CacheScope == "public"

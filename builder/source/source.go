@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 )
 
@@ -90,6 +91,12 @@ type Priced interface {
 	// Prices returns the assets and quotes that Read returns. Of assets it has only key, id and
 	// whether they are active, of quotes no supplies.
 	Prices(ctx context.Context) (*market.Feed, error)
+}
+
+// Noticed is implemented by sources whose data must be shown with a notice.
+type Noticed interface {
+	// Notice returns it; nil: there is none.
+	Notice() *artifacts.Notice
 }
 
 // Source gives the state of the market.

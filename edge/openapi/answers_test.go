@@ -391,6 +391,10 @@ func TestAnswers(t *testing.T) {
 	unchanged := service{
 		base: openapitest.Start(t, edge.Config{Reader: openapitest.Unchanged(t), AuthOff: true})}.ready(t)
 	check(unchanged, question{method: "GET", target: "/openapi/v1/global"}, 200)
+	noticed := memstore.New()
+	teststore.Simulate(t, noticed, "?assets=10", time.Now().Truncate(artifacts.Step))
+	check(service{base: openapitest.Start(t, edge.Config{Reader: noticed, AuthOff: true})}.ready(t),
+		question{method: "GET", target: "/openapi/v1/global"}, 200)
 	// An edge that lets one origin in; codings; a cached answer.
 	const board = "https://board.example"
 	var one service

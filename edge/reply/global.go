@@ -51,7 +51,11 @@ func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte 
 	}
 	b = append(b, `,"data_time":"`...)
 	b = append(b, s.TimeText...)
-	return append(b, `"}}`...)
+	b = append(b, '"')
+	if s.Notice != nil {
+		b = append(append(b, `,"notice":`...), s.Notice...)
+	}
+	return append(b, `}}`...)
 }
 
 // Change returns the change record's percentage, if there is one for the totals of s.

@@ -49,6 +49,9 @@ type Config struct {
 	// the first one, and a channel that is closed when it may be another. The streams of
 	// /events send it; nil: there is no such path.
 	Current func() (t []byte, changed <-chan struct{})
+	// Notice returns the notice of the current snapshot as JSON, nil where it has none, for
+	// /notice.json. A nil function: there is no such path.
+	Notice func() []byte
 	// MaxStreams bounds the open streams of /events; 0: DefaultMaxStreams.
 	MaxStreams int
 	// Files finds the files of snapshots; nil: there is no such path.

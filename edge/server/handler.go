@@ -64,10 +64,16 @@ func (s *Server) answer(r *Request) {
 		case s.overOpen(r):
 		case file != nil:
 			s.answerStatic(r, file.forOrigin(r))
+		case s.cfg.Notice != nil && string(path) == noticePath:
+			r.route = RouteStatic
+			r.Reply.Fixed, r.Reply.Body = linesNotice, s.cfg.Notice()
+			if r.Reply.Body == nil {
+				r.Reply.Body = noNotice
+			}
 		case r.coins:
 			s.problem(r, notServed)
 		default:
-			s.problem(r, pathNotFound)
+			s.problem(r, notFoundAt(path))
 		}
 		return
 	}

@@ -26,6 +26,9 @@ var (
 	// nginx, and what is built on it, would keep events until its buffer is full.
 	linesStream = reply.AppendLine(reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("text/event-stream")),
 		headerCacheControl, []byte("no-store")), "X-Accel-Buffering", []byte("no"))
+	linesNotice = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("application/json")),
+		headerCacheControl, []byte("no-cache"))
+	noNotice  = []byte("{}")
 	lineAllow = reply.AppendLine(nil, "Allow", valueMethods)
 	lineRealm = reply.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
 	lineVary  = reply.AppendLine(nil, "Vary", []byte("Accept-Encoding"))

@@ -85,6 +85,14 @@ func (r *Refresher) Current() (t []byte, changed <-chan struct{}) {
 	return t, changed
 }
 
+// Notice returns the notice of the current snapshot, nil if it has none (INTERFACE.md, "Global").
+func (r *Refresher) Notice() []byte {
+	if s := r.current(); s != nil {
+		return s.Notice
+	}
+	return nil
+}
+
 // pollForPin makes Run poll now. If a pin did so less than pinPolls ago, it does nothing
 // and returns the time until it may.
 func (r *Refresher) pollForPin() (wait time.Duration) {

@@ -33,6 +33,8 @@ type Snapshot struct {
 	timeline.Facts
 	Database string
 	Global   artifacts.Global
+	// Notice is the snapshot's notice as the interface has it; nil: it has none.
+	Notice []byte
 	// Files names the sets of files; zero: there are none.
 	Files artifacts.Ref
 	// TimeText and LastModified are Time in the formats of X-Snapshot-Time and
@@ -86,6 +88,9 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 		TimeText:     m.Time.AppendFormat(nil, timeFormat),
 		LastModified: m.Time.AppendFormat(nil, http.TimeFormat),
 		cache:        cache,
+	}
+	if m.Notice != nil && m.Notice.Check() == nil {
+		s.Notice = m.Notice.AppendJSON(nil)
 	}
 	for e := range query.Endpoint(query.Endpoints) {
 		for o := range query.Sort(query.Sorts) {

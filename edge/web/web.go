@@ -110,7 +110,8 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 		}
 		var out bytes.Buffer
 		if err := t.Execute(&out, map[string]any{"AuthOff": o.AuthOff, "KeyRequestURL": o.KeyRequestURL,
-			"Logos": strings.TrimSpace(sources), "Scalar": scalarPath, "UPlot": uplotPath}); err != nil {
+			"Logos": strings.TrimSpace(sources), "Scalar": scalarPath, "UPlot": uplotPath,
+			"Coins": o.Coins}); err != nil {
 			return nil, fmt.Errorf("web: %w", err)
 		}
 		all[page.path] = file(out.Bytes(), "text/html; charset=utf-8", page.policy)
@@ -139,6 +140,7 @@ var unchanging = sync.OnceValues(func() (map[string]server.StaticFile, error) {
 		{"/static/detail.js", "static/detail.js", "text/javascript; charset=utf-8"},
 		{"/static/favourites.js", "static/favourites.js", "text/javascript; charset=utf-8"},
 		{"/static/key.js", "static/key.js", "text/javascript; charset=utf-8"},
+		{"/static/notice.js", "static/notice.js", "text/javascript; charset=utf-8"},
 		{"/static/numbers.js", "static/numbers.js", "text/javascript; charset=utf-8"},
 		{"/static/search.js", "static/search.js", "text/javascript; charset=utf-8"},
 		{"/static/theme.js", "static/theme.js", "text/javascript; charset=utf-8"},

@@ -144,6 +144,8 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 			Volume    string    `json:"total_volume_24h"`
 			Change    *string   `json:"total_market_cap_change_percentage_24h"`
 			Time      time.Time `json:"data_time"`
+
+			Notice *model.Notice `json:"notice"`
 		} `json:"result"`
 	}
 	if err := json.Unmarshal(plain, &e); err != nil {
@@ -157,7 +159,8 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 		if r.Change != nil {
 			change = &model.Change{Value: *r.Change}
 		}
-		snapshot := &model.Snapshot{Time: r.Time, TotalMarketCap: r.MarketCap, TotalVolume: r.Volume}
+		snapshot := &model.Snapshot{Time: r.Time, TotalMarketCap: r.MarketCap, TotalVolume: r.Volume,
+			Notice: r.Notice}
 		if err := snapshot.CheckTotals(); err != nil ||
 			an.snapshot != "" && r.Time.Format(model.TimeFormat) != an.snapshot {
 			return Envelope, fmt.Sprintf("global of snapshot %s: %v: %.300s", an.snapshot, err, plain)

@@ -8,7 +8,7 @@ import (
 
 // render makes the rows of a feed's snapshot.
 func render(f *feed, st state, settings Settings, at time.Time) *Snapshot {
-	s := &Snapshot{Time: at, Database: f.database, Lists: map[string][]Row{}}
+	s := &Snapshot{Time: at, Database: f.database, Notice: settings.Notice, Lists: map[string][]Row{}}
 	add := func(collection string, i item) { s.Lists[collection] = append(s.Lists[collection], i.row()) }
 	directory := map[string]*asset{}
 	inCategories, inChains := slugsByMember(f, st, categories), slugsByMember(f, st, chains)

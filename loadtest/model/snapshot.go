@@ -20,6 +20,8 @@ type Snapshot struct {
 	// as they are ranked.
 	Lists                       map[string][]Row
 	TotalMarketCap, TotalVolume string
+	// Notice is shown with all of it; nil: there is none.
+	Notice *Notice
 	// NoMarkets: the builder was one that does not write the views of /markets.
 	NoMarkets bool
 	// Series are the windows of history that were supplied, by name.
@@ -93,6 +95,12 @@ func (s *Snapshot) shown(c *Change) *string {
 	return &c.Value
 }
 
+// Notice is a remark on all of a snapshot's data.
+type Notice struct {
+	Text string `json:"text"`
+	URL  string `json:"url"`
+}
+
 // Answer is what the service says to a query from this snapshot; c is the
 // change record in force, nil for none.
 func (s *Snapshot) Answer(q *Query, c *Change) Answer {
@@ -112,7 +120,8 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 			Volume    string  `json:"total_volume_24h"`
 			Change    *string `json:"total_market_cap_change_percentage_24h"`
 			Time      string  `json:"data_time"`
-		}{s.TotalMarketCap, s.TotalVolume, s.shown(c), timestamp(s.Time)}))
+			Notice    *Notice `json:"notice,omitempty"`
+		}{s.TotalMarketCap, s.TotalVolume, s.shown(c), timestamp(s.Time), s.Notice}))
 	case q.Endpoint == markets && s != nil && s.NoMarkets:
 		return failure(503, 50300, "SERVICE_UNAVAILABLE")
 	case q.Endpoint == trending:

@@ -17,6 +17,7 @@ type Settings struct {
 	Retain       time.Duration // how long a snapshot stays to be pinned
 	History      int           // assets that a snapshot gives points for
 	Clock        time.Time     // of the edges, for pins of the future; zero: that of the newest snapshot
+	Notice       *Notice       // of every snapshot; nil: none
 }
 
 // Defaults are the builder's.

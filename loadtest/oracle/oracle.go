@@ -39,6 +39,9 @@ func Load(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) (*
 		Time: m.Time, Database: m.Database, Lists: map[string][]model.Row{},
 		TotalMarketCap: m.Global.TotalMarketCap, TotalVolume: m.Global.TotalVolume24h,
 	}, faulty: map[int64]bool{}}
+	if n := m.Notice; n != nil {
+		s.Notice = &model.Notice{Text: n.Text, URL: n.URL}
+	}
 	for _, name := range model.Lists {
 		sort := "id"
 		if name == "trending" {

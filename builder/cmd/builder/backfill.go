@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/internal/cmdline"
 )
@@ -25,31 +26,31 @@ func (c *backfillCmd) Validate() error {
 	return c.publishFlags.Validate()
 }
 
-// feeds returns the feeds to take, and the names of those left out.
-func (c *backfillCmd) feeds(e *env) (feeds []builder.PastFeed, skipped []string, err error) {
+// feeds returns the feeds to take, the names of those left out, and the simulated market; nil: there is
+// none.
+func (c *backfillCmd) feeds(e *env) (feeds []builder.PastFeed, skipped []string, src source.Source, err error) {
 	if c.Source == "" {
 		if feeds, skipped, err = builder.ReadPastFeeds(e.ctx, c.Feeds); err != nil {
 			err = fmt.Errorf("--feeds: %w", err)
 		}
-		return feeds, skipped, err
+		return feeds, skipped, nil, err
 	}
-	src, err := e.openSource(c.Source)
-	if err != nil {
-		return nil, nil, err
+	if src, err = e.openSource(c.Source); err != nil {
+		return nil, nil, nil, err
 	}
 	if _, ok := src.(*sim.Market); !ok {
-		return nil, nil, cmdline.Wrong("--source %s: want sim:…, since no other source knows its past", src)
+		return nil, nil, nil, cmdline.Wrong("--source %s: want sim:…, since no other source knows its past", src)
 	}
 	end := c.Time.Time
 	if end.IsZero() {
 		end = time.Now()
 	}
 	feeds, err = builder.PastOf(e.ctx, src, end)
-	return feeds, nil, err
+	return feeds, nil, src, err
 }
 
 func (c *backfillCmd) Run(e *env) error {
-	feeds, skipped, err := c.feeds(e)
+	feeds, skipped, src, err := c.feeds(e)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (c *backfillCmd) Run(e *env) error {
 		e.log.Warn("left out: an earlier feed is of the same ten minutes", "feed", name)
 	}
 	p := e.progress()
-	b, err := c.open(e, nil, true, 0, p.show)
+	b, err := c.open(e, src, true, 0, p.show)
 	if err != nil {
 		return err
 	}

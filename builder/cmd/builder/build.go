@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,8 +42,21 @@ type settingsFlags struct {
 	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
 	TrendingMinMarketCap money         `default:"10000000" help:"Least market cap of a trending asset."`
 	TrendingMinVolume    money         `default:"1000000" help:"Least volume of a trending asset."`
+	Notice               notice        `placeholder:"'TEXT URL'" help:"Remark that the board, /docs and /global show with the data, with or without a URL as its last word; by default what the source's terms want."`
 	HistoryAssets        int           `default:"${historyAssets}" help:"How many quoted assets get a history: the best ranks, then those without one by id, at most ${maxHistoryAssets}. 0: none."`
 	filesFlags
+}
+
+// notice is a notice on a command line: its text, and its URL as the last word.
+type notice struct{ *artifacts.Notice }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (n *notice) UnmarshalText(text []byte) error {
+	n.Notice = &artifacts.Notice{Text: string(text)}
+	if at := strings.LastIndexByte(n.Text, ' '); strings.HasPrefix(n.Text[at+1:], "http") {
+		n.Text, n.URL = n.Text[:max(at, 0)], n.Text[at+1:]
+	}
+	return n.Check()
 }
 
 // filesFlags say which snapshots get files.
@@ -141,7 +155,7 @@ func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfte
 	return builder.New(builder.Config{
 		Files: f.files(sign), SeenStore: known, SeenSequence: sequence,
 		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(),
-		Guards: f.Guards, ActivateAfter: activateAfter,
+		Guards: f.Guards, ActivateAfter: activateAfter, Notice: f.Notice.Notice,
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/source"
 )
 
@@ -98,6 +99,16 @@ func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, e
 	}
 	return s, nil
 }
+
+// notices are what providers' terms want to be shown with their data, by scheme
+// (builder/source/README.md, "What it costs").
+var notices = map[string]*artifacts.Notice{
+	"coingecko":   {Text: "Data provided by CoinGecko", URL: "https://www.coingecko.com"},
+	"coinpaprika": {Text: "Data provided by CoinPaprika", URL: "https://coinpaprika.com"},
+}
+
+// Notice implements source.Noticed.
+func (s *Source) Notice() *artifacts.Notice { return notices[s.scheme] }
 
 // Quota implements source.Metered; nil for a recording.
 func (s *Source) Quota() *source.Quota { return s.backend.use() }

@@ -162,8 +162,12 @@ type figures struct {
 // moves with it, since the supply stays. Tiny prices belong to small assets, so that supplies are
 // plausible.
 func (m *moment) figures(a *asset) (f figures) {
-	kind, start := a.hash.with(ofKind), a.hash.with(ofPrice)
-	volatility, r := int64(kind.with(3).between(50, 125)), a.real()
+	r, way := a.real(), a.hash // whose way the price goes
+	if r != nil && r.like >= 0 {
+		way = m.asset(r.like).hash
+	}
+	kind, start := way.with(ofKind), way.with(ofPrice)
+	volatility := int64(kind.with(3).between(50, 125))
 	switch v := kind.with(2).below(100); {
 	case r != nil:
 		volatility /= 2
@@ -180,7 +184,7 @@ func (m *moment) figures(a *asset) (f figures) {
 		digits, exp, volatility, factor, sector = 100_000_000, -8, 1, unit, unit
 	case r != nil:
 		digits, exp = r.digits, r.exp
-		if a.place < 2 { // of no sector, so that the order of the largest stays
+		if a.place < 2 || r.like >= 0 { // of no sector, so that the order of the largest stays
 			sector = unit
 		}
 	case a.place < 100: // from 0.01
@@ -192,7 +196,7 @@ func (m *moment) figures(a *asset) (f figures) {
 	default: // from 1
 		exp = -8 + int(start.with(0).below(4))
 	}
-	own := a.hash.with(ofPrice).walk(m.unix, volatility)
+	own := start.walk(m.unix, volatility)
 	turnover := a.hash.with(ofVolume)
 	percent := turnover.between(6, 100) // its square in 1e-5: some 4 % of the cap
 	if r != nil {

@@ -15,6 +15,7 @@ type real struct {
 	exp                int
 	supplies           [3]uint64 // circulating, total, most; 0: there is no such number
 	contracts          map[string]string
+	like               int // the place of the asset whose price it follows; -1: none
 }
 
 //go:embed real.tsv
@@ -33,7 +34,13 @@ func readReals(text string) (all []real) {
 			continue
 		}
 		f := strings.Split(strings.TrimSpace(line), "\t")
-		r := real{slug: f[0], symbol: f[1], name: f[2]}
+		r := real{slug: f[0], symbol: f[1], name: f[2], like: -1}
+		switch r.slug {
+		case "wrapped-bitcoin":
+			r.like = 0
+		case "staked-ether":
+			r.like = 1
+		}
 		whole, fraction, _ := strings.Cut(f[3], ".")
 		r.digits, r.exp = wholeNumber(whole+fraction), -len(fraction)
 		for r.digits < 10_000_000 { // so that the walk moves it

@@ -145,6 +145,11 @@ func (m *Market) onlyDirty(text string) string {
 	return ""
 }
 
+// Notice implements source.Noticed.
+func (m *Market) Notice() *artifacts.Notice {
+	return &artifacts.Notice{Text: "Simulated market: these prices are invented"}
+}
+
 // Files returns the market's feed at t, or at the present when t is zero, in
 // both cases rounded down to ten minutes, which is how often the market moves.
 // The files are made as they are read, and hold less than a few megabytes at a

@@ -10,7 +10,6 @@ const historySize = 20; // no more than /history takes
 const staleAfter = 20 * 60; // seconds, as the header Cache-Status has it
 const interval = 10 * 60; // seconds from one snapshot to the next
 const newsFor = 10_000; // milliseconds that the number of changed prices is shown
-const trendingShown = 8;
 // Of events: how long to wait before what is new is asked for, so that not all
 // boards come at once; how long a stream may be silent, which has a comment every 15
 // seconds; how long to wait for the next one, which doubles with each failure. Without
@@ -241,7 +240,7 @@ let place = history.state?.y; // to scroll to when it is shown
 
 let pin = ""; // the snapshot that everything on the page is from
 let current = ""; // the one that is in force, as far as is known
-let overview = ""; // the one that totals and trending are from
+let overview = ""; // the one that the totals are from
 let clock = null; // milliseconds from performance.now() to the server's time
 let pages = 1; // of the listing
 let running = null; // aborts what is being loaded, and what was last
@@ -283,7 +282,7 @@ async function show(at, signal, quietly) {
     current = at = totals.headers.get("X-Snapshot-Time");
     setClock(totals.headers);
   }
-  const over = !now.filter && overview !== at && Promise.all([totals ?? ask("global", {}, at, signal), ask("trending", {}, at, signal)]);
+  const over = !now.filter && overview !== at && Promise.all([totals ?? ask("global", {}, at, signal), askLargest(at, signal)]);
   const detail = now.filter && askDetail(now, at, signal);
   const [about, list, summary] = await Promise.all([detail, now.view && askListing(now, at, signal, quietly, detail), over]);
   signal.throwIfAborted();
@@ -297,8 +296,7 @@ async function show(at, signal, quietly) {
     turnOver(now);
     if (summary) {
       overview = at;
-      showTotals(summary[0].result);
-      showTrending(summary[1].result.items);
+      showTotals(summary[0].result, summary[1].result);
     }
     if (list) showListing(now, list, newer);
     if (now.filter) showDetail(now, about, newer);
@@ -375,8 +373,7 @@ function showWaiting(now) {
   } else {
     came = false;
     if (!overview) {
-      $("totals").replaceChildren(...Array.from({ length: 3 }, () => entry(bar(), "")));
-      $("trending").replaceChildren(...Array.from({ length: trendingShown }, () => element("li", {}, bar())));
+      $("totals").replaceChildren(...Array.from({ length: 6 }, () => entry(bar(), "")));
     }
   }
   if (now.view && drawn.table !== tableOf(now)) {
@@ -397,20 +394,23 @@ function turnOver(now) {
 
 const bar = () => element("span", { class: "skeleton" }, "\u2007");
 
-function showTotals(totals) {
+// askLargest asks for the two largest of all quoted assets; a snapshot of an older builder does not tell.
+const askLargest = (at, signal) => ask("markets", { sort: "market_cap:desc", size: 2 }, at, signal).catch((problem) => {
+  if (problem.status !== 503) throw problem;
+  return { result: { items: [], total: null } };
+});
+
+// showTotals shows the totals, and the shares of the two largest of all quoted assets.
+function showTotals(totals, { items, total }) {
+  const all = totals.total_market_cap;
   $("totals").replaceChildren(
-    entry("Market cap", exact(totals.total_market_cap, money)),
+    entry("Market cap", exact(all, money)),
     entry("Volume 24 h", volume(totals.total_volume_24h)),
     entry("Change 24 h", changed(totals.total_market_cap_change_percentage_24h)),
+    ...items.filter((row) => row.market_cap && /[1-9]/.test(all)).map((row) => entry(row.symbol, element("span", { title: "share of the market cap" }, share(ratio(row.market_cap, all))))),
+    entry("Assets", count(total)),
+    entry("As of", timed(totals.data_time)),
   );
-}
-
-function showTrending(items) {
-  $("trending").replaceChildren(
-    ...items.slice(0, trendingShown).map((row) =>
-      element("li", {}, element("a", { class: "symbol", title: row.name, href: pageOf(row, "asset") }, row.symbol), changed(row.percent_change["24h"]), element("span", { class: "price" }, exact(row.price, price)))),
-  );
-  $("trending-none").hidden = items.length > 0;
 }
 
 // askListing asks for one page of the view, and for the lines of its assets. detail has
@@ -482,6 +482,11 @@ let opened = ""; // the address of the detail page that is shown
 function showListing(now, { result, prices, signal }, newer) {
   const rows = result.items;
   const view = views[now.view];
+  if (rows.length === 0 && now.page > result.total_page && result.total_page > 0) { // such as an old link's
+    history.replaceState(history.state, "", addressOf({ page: result.total_page }));
+    queueMicrotask(() => load(pin, true));
+    return;
+  }
   drawn.table = tableOf(now);
   showHead(now);
   const body = $("table").tBodies[0];
@@ -493,7 +498,7 @@ function showListing(now, { result, prices, signal }, newer) {
     for (const [i, cell] of [...(before.get(dataset.id) ?? [])].entries()) if (!cells[i].matches(".who, .lines")) tint(cells[i], cell);
   }
   if (prices) showLines(rows, prices, signal);
-  if (rows.length === 0) body.append(element("tr", {}, element("td", { class: "empty", colspan: view.columns.length }, result.total > 0 ? "There is no such page." : now.view === "favourites" ? "None yet. The star of an asset puts it here; this browser alone keeps the list." : "Nothing is listed.")));
+  if (rows.length === 0) body.append(element("tr", {}, element("td", { class: "empty", colspan: view.columns.length }, now.view === "favourites" ? "None yet. Star an asset to add it. The list is saved only in this browser." : "Nothing is listed.")));
   pages = result.total_page;
   turn($("previous"), $("next"), now.page <= 1);
   turn($("next"), $("previous"), now.page >= pages);
@@ -816,6 +821,7 @@ begin(keyCame);
 // begin shows the board when the key, if one is needed, is there.
 async function begin(came) {
   if (came) unfollow(); // that was with another one
+  await noticed;
   if (needsKey() && came === undefined) await keyOfTabs();
   await start();
   if (came === false) noteKey();

@@ -13,7 +13,16 @@ async function askDetail(now, at, signal) {
     if (problem.status !== 503) throw problem;
     return first("quotes"); // of an older builder's snapshot
   })]);
-  return { row, quote, signal, groups: quote?.groups && await askGroups(quote.groups, at, signal).catch(() => null) };
+  const [groups, coin] = await Promise.all([quote?.groups && askGroups(quote.groups, at, signal).catch(() => null), row && askCoin(row.slug, at, signal).catch(() => null)]);
+  return { row, quote, signal, groups, coin };
+}
+
+// askCoin asks for what the CoinGecko-compatible API knows beyond the board's own: supplies, contracts
+// and other currencies, with numbers as they are written; null where it is not served.
+async function askCoin(slug, at, signal) {
+  if (document.querySelector("meta[name=coins]").content !== "on") return null;
+  const response = await send("/api/v3/coins/" + encodeURIComponent(slug), { "X-Snapshot-Time": at }, signal, "no-cache");
+  return JSON.parse(await response.text(), (name, value, context) => (typeof value === "number" ? plainNumber(context?.source ?? String(value)) : value));
 }
 
 // askGroups asks what the groups of these slugs are called, the largest first. No filter
@@ -41,7 +50,7 @@ function showDetailSkeleton(now) {
   $("links-none").hidden = $("groups-none").hidden = true;
 }
 
-function showDetail(now, { row, quote, groups, signal }, newer) {
+function showDetail(now, { row, quote, groups, coin, signal }, newer) {
   const before = newer && drawn.detail === detailOf(now) && $("detail-head").querySelector(".price");
   drawn.detail = detailOf(now);
   opened = row ? pageOf(row, now.kind) : "";
@@ -52,11 +61,13 @@ function showDetail(now, { row, quote, groups, signal }, newer) {
   if (!row) $("listing").hidden = true;
   if (row) {
     document.title = row.name + (row.symbol ? " (" + row.symbol + ")" : "") + " \u00b7 Market board";
-    const coin = element("div", { class: "coin" }, mark(row), headed(row, row.name));
-    if (row.symbol) coin.append(element("span", { class: "symbol" }, row.symbol));
-    $("detail-head").replaceChildren(coin);
+    const called = element("div", { class: "coin" }, mark(row), headed(row, row.name));
+    if (row.symbol) called.append(element("span", { class: "symbol" }, row.symbol));
+    $("detail-head").replaceChildren(called);
     $("chart-of").hidden = now.kind !== "asset";
-    showParts[now.kind](row, now, quote, groups);
+    showList("contracts");
+    showList("currencies");
+    showParts[now.kind](row, now, quote, groups, coin?.market_data && coin);
     if (before) tint($("detail-head").querySelector(".price"), before);
     if (now.kind === "asset") showChart(row, now.window, quote ? change(quote.percent_change[now.window]).sign : "", signal);
     else clearChart();
@@ -71,15 +82,22 @@ function showDetail(now, { row, quote, groups, signal }, newer) {
 
 // What the page of each kind has besides its name.
 const showParts = {
-  asset(asset, now, quote, groups) {
+  asset(asset, now, quote, groups, coin) {
     $("detail-head").firstChild.append(star(asset, "star"));
     $("detail-head").append(element("p", { class: "price" }, exact(quote?.price, price), " ", changed(quote?.percent_change["24h"])));
     $("facts").replaceChildren(
       entry("Rank", asset.rank ? String(asset.rank) : nothing()),
       entry("Market cap", exact(quote?.market_cap, money)),
       entry("Volume 24 h", volume(quote?.volume)),
+      ...(coin ? supplies(coin.market_data, asset.symbol) : []),
       ...["1h", "6h", "12h"].map((window) => entry(window.replace(/\D/, " $&"), changed(quote?.percent_change[window]))),
     );
+    if (coin) {
+      const contracts = Object.entries(coin.platforms).filter(([chain, address]) => chain && address);
+      if (contracts.length > 0) showList("contracts", contracts.map(([chain, address]) => [element("span", { class: "soft" }, chain), " ", element("code", {}, address), " ", copier(address)]));
+      const prices = currencies.filter((code) => coin.market_data.current_price[code] != null && code !== asset.symbol.toLowerCase());
+      if (prices.length > 0) showList("currencies", prices.map((code) => [element("span", { class: "soft" }, code.toUpperCase()), " ", exact(coin.market_data.current_price[code], (text) => price(text).slice(1))]));
+    }
     showList("links", [
       ...linked([["Website", asset.links.website], ["Whitepaper", asset.links.whitepaper]]),
       ...asset.explorers.map((url) => [outward(url), " ", element("span", { class: "soft" }, "explorer")]),
@@ -105,6 +123,27 @@ const showParts = {
   category: showGroup,
   chain: showGroup,
 };
+
+// The currencies that the page of an asset has, where there are rates.
+const currencies = ["eur", "gbp", "jpy", "cny", "inr", "btc", "eth"];
+
+function supplies(market, symbol) {
+  const coins = (number) => exact(number, (text) => large(text) + "\u00a0" + symbol);
+  return [
+    ["Fully diluted", market.fully_diluted_valuation?.usd, (number) => exact(number, money)], ["Circulating", market.circulating_supply, coins],
+    ["Total supply", market.total_supply, coins], ["Max supply", market.max_supply, coins],
+  ].filter(([, number]) => number != null).map(([title, number, shown]) => entry(title, shown(number)));
+}
+
+// copier is a button that copies a text.
+function copier(text) {
+  const button = element("button", { type: "button", class: "copy", "aria-label": "Copy " + text }, "Copy");
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text).then(() => (button.textContent = "Copied"), () => getSelection().selectAllChildren(button.previousElementSibling));
+    setTimeout(() => (button.textContent = "Copy"), 2000);
+  });
+  return button;
+}
 
 function showGroup(group, now) {
   const { market } = group;

@@ -28,6 +28,12 @@ function roundDecimal(text, places) {
 // grouped has commas between the thousands of what stands before the point.
 const grouped = (text) => text.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
 
+// plainNumber writes a number of JSON without an exponent.
+function plainNumber(text) {
+  const [digits, exponent] = text.toLowerCase().split("e");
+  return exponent ? shifted(digits, -Number(exponent)) : text;
+}
+
 // less is whether one decimal is below another.
 function less(a, b) {
   const [x, y] = [parseDecimal(a), parseDecimal(b)];
@@ -45,7 +51,8 @@ const tiny = (text) => text.replace(/0\.0(0{3,})(?=[1-9])/, (all, zeros) => "0.0
 function price(text) {
   if (/^\d{10}/.test(text)) return money(text);
   const zeros = /^0\.(0*)[1-9]/.exec(text);
-  return "$" + tiny(roundDecimal(text, zeros ? zeros[1].length + 4 : 2));
+  const rounded = roundDecimal(text, zeros ? zeros[1].length + 4 : 2);
+  return "$" + (rounded.startsWith("0") ? tiny(rounded) : roundDecimal(text, 2)); // 0.99999 is 1.00
 }
 
 // shifted moves the point by so many places, to the left when they are positive.
@@ -71,6 +78,12 @@ function large(text) {
 }
 
 const money = (text) => "$" + large(text);
+
+// ratio divides one decimal by another, to six places.
+function ratio(a, b) {
+  const [x, y] = [parseDecimal(a), parseDecimal(b)];
+  return shifted(String((x.digits * 10n ** BigInt(y.places + 6)) / (y.digits * 10n ** BigInt(x.places))), 6);
+}
 
 // share shows a ratio of 0 to 1 in percent.
 const share = (text) => roundDecimal(shifted(text, -2), 2) + "%";

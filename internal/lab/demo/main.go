@@ -7,11 +7,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,10 +53,8 @@ func main() {
 // an error.
 func (c *cli) printPlan(ctx context.Context, m *local.Machine) error {
 	// One for all sources, since all are asked with the same accounts.
-	if name := "BUILDER_SOURCE_CACHE"; os.Getenv(name) == "" {
-		if err := os.Setenv(name, filepath.Join(filepath.Dir(m.Data), "provider")); err != nil {
-			return err
-		}
+	if err := defaultEnv("BUILDER_SOURCE_CACHE", filepath.Join(filepath.Dir(m.Data), "provider")); err != nil {
+		return err
 	}
 	plan, err := m.Output(ctx, "builder", "source", "--source", c.Source)
 	if err == nil && bytes.Contains(plan, []byte(", plan ")) {
@@ -61,6 +62,36 @@ func (c *cli) printPlan(ctx context.Context, m *local.Machine) error {
 			"builder/source/README.md, \"What it costs\"\n\n", plan)
 	}
 	return err
+}
+
+// defaultEnv sets an environment variable for the programs that are started, unless it is set.
+func defaultEnv(name, value string) error {
+	if os.Getenv(name) != "" {
+		return nil
+	}
+	return os.Setenv(name, value)
+}
+
+// ports are addresses that are kept until the edge takes them, so that no other run does.
+type ports []net.Listener
+
+func (p ports) Close() {
+	for _, ln := range p {
+		ln.Close()
+	}
+}
+
+func takePorts(listen, admin string) (p ports, err error) {
+	for _, port := range [][2]string{{"LOCAL_LISTEN", listen}, {"LOCAL_ADMIN", admin}} {
+		ln, err := net.Listen("tcp", port[1])
+		if err != nil {
+			p.Close()
+			return nil, fmt.Errorf("the edge cannot have %s, and %s=HOST:PORT make run gives it another: %w", port[1],
+				port[0], err)
+		}
+		p = append(p, ln)
+	}
+	return p, nil
 }
 
 func (c *cli) run(ctx context.Context) error {
@@ -79,18 +110,12 @@ func (c *cli) run(ctx context.Context) error {
 		return c.elsewhere(board)
 	}
 	defer running.Close()
-	// They are kept until the edge takes them, so that no other run does.
-	var ports []net.Listener
 	listen, admin := string(c.Listen), string(c.Admin)
-	for _, port := range [][2]string{{"LOCAL_LISTEN", listen}, {"LOCAL_ADMIN", admin}} {
-		ln, err := net.Listen("tcp", port[1])
-		if err != nil {
-			return fmt.Errorf("the edge cannot have %s, and %s=HOST:PORT make run gives it another: %w", port[1],
-				port[0], err)
-		}
-		defer ln.Close()
-		ports = append(ports, ln)
+	ports, err := takePorts(listen, admin)
+	if err != nil {
+		return err
 	}
+	defer ports.Close()
 	m := &local.Machine{Bin: c.Bin, Data: data, Store: "file:" + filepath.Join(data, "store")}
 	if err := c.printPlan(ctx, m); err != nil {
 		return err
@@ -108,6 +133,9 @@ func (c *cli) run(ctx context.Context) error {
 		defer server.Close()
 		fmt.Printf("%-12s%s  (%s / %s)\n", c.Server, server.Endpoint, server.AccessKey, server.SecretKey)
 	}
+	if err := defaultEnv("BUILDER_FILES", "build"); err != nil {
+		return err
+	}
 	if err := m.BuildPast(ctx, c.Source, time.Now(), nil); err != nil {
 		return err
 	}
@@ -120,9 +148,7 @@ func (c *cli) run(ctx context.Context) error {
 		return err
 	}
 	defer loop.Stop()
-	for _, ln := range ports {
-		ln.Close()
-	}
+	ports.Close()
 	edge, err := m.Start("edge", "edge", "--store", m.Store, "--listen", listen, "--admin", admin, "--cache-dir",
 		filepath.Join(data, "cache"), "--drain-wait", "0s", "--coingecko")
 	if err != nil {
@@ -136,7 +162,11 @@ func (c *cli) run(ctx context.Context) error {
 	if _, err := running.WriteString(board + " " + c.Source); err != nil {
 		return err
 	}
-	greet(data, filepath.Dir(m.Log("edge")), listen, admin, key, board)
+	first, err := largest(ctx, "http://"+listen, key)
+	if err != nil {
+		return err
+	}
+	greet(data, filepath.Dir(m.Log("edge")), listen, admin, key, board, first)
 	return wait(ctx, edge, loop)
 }
 
@@ -159,7 +189,7 @@ func wait(ctx context.Context, edge, loop *local.Program) error {
 func folder(source string) string {
 	scheme, _, _ := strings.Cut(source, ":")
 	if scheme == "sim" {
-		scheme = "sim2" // the market of version 1.0 had other names and prices
+		scheme = "sim3" // earlier markets had other names and prices
 	}
 	sum := sha256.Sum256([]byte(source))
 	return scheme + "-" + hex.EncodeToString(sum[:4])
@@ -196,18 +226,51 @@ func (c *cli) elsewhere(running string) error {
 	return nil
 }
 
-func greet(data, logs, listen, admin, key, board string) {
+// largest returns the slug of the largest asset, by which CoinGecko's programs name it: each source has its
+// own.
+func largest(ctx context.Context, edge, key string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, edge+"/openapi/v1/assets?sort=rank&limit=1", nil)
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("X-Api-Key", key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	var page struct {
+		Result struct{ Items []struct{ Slug string } }
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&page); err != nil {
+		return "", err
+	}
+	if len(page.Result.Items) == 0 {
+		return "", fmt.Errorf("%s has no assets: %s", edge, res.Status)
+	}
+	return page.Result.Items[0].Slug, nil
+}
+
+// greet says where everything is. The commands work as they are printed.
+func greet(data, logs, listen, admin, key, board, first string) {
 	fmt.Printf(`reference   http://%[1]s/docs
 status      http://%[2]s/status
 logs        %[3]s
+data        %[5]s
 
-Paste this, and then what the reference's quick start has in your language:
+Paste the first line. Then each of the others works as it is:
 
   export MARKETDATA_URL=http://%[1]s MARKETDATA_KEY=%[4]s
-  curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/assets?sort=rank&limit=3"
+  curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/quotes?slug=%[7]s"
+  curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/markets?size=3"
+  curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/history?slug=%[7]s&window=7d"
+  curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/search?q=eth"
+  curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/files"
+  curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/api/v3/simple/price?ids=%[7]s&vs_currencies=usd"
+  curl -N -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/events"   # a line for each snapshot, until Ctrl-C
 
-Ctrl-C stops everything. What was built stays in %[5]s.
+Ctrl-C stops the service. What was built stays.
 
 board, signed in: %[6]s
-`, listen, admin, logs, key, data, board)
+`, listen, admin, logs, key, data, board, url.QueryEscape(first))
 }

@@ -41,8 +41,11 @@ func TestRun(t *testing.T) {
 			err = cmd.Start()
 		}
 		must.OK(t, err)
-		last := ""
-		for lines := bufio.NewScanner(out); !strings.HasPrefix(last, "board") && lines.Scan(); last = lines.Text() {
+		last, commands := "", ""
+		for lines := bufio.NewScanner(out); !strings.HasPrefix(last, "board") && lines.Scan(); {
+			if last = lines.Text(); strings.HasPrefix(last, "  ") {
+				commands += last + "\n"
+			}
 		}
 		m := regexp.MustCompile(`^board, signed in: (http://` + regexp.QuoteMeta(listen) + `)/#key=(mdk_live_\w+)$`).
 			FindStringSubmatch(last)
@@ -58,6 +61,7 @@ func TestRun(t *testing.T) {
 			t.Fatal(response, err)
 		}
 		response.Body.Close()
+		tryCommands(t, commands)
 
 		ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		for _, other := range []struct {
@@ -87,5 +91,27 @@ func TestRun(t *testing.T) {
 	if err == nil || !strings.HasPrefix(string(said), "PART ") ||
 		!strings.Contains(string(said), "plan free: quota 20,000 calls a month") {
 		t.Errorf("%v, %s", err, said)
+	}
+}
+
+// tryCommands runs the commands that the program prints: each answers with 200, and is not empty.
+func tryCommands(t *testing.T, commands string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(commands), "\n")
+	if len(lines) != 8 || !strings.Contains(commands, "ids=bitcoin&") {
+		t.Fatalf("the commands are:\n%s", commands)
+	}
+	for _, line := range lines[1:] {
+		line, events, _ := strings.Cut(line, " -N")
+		script := lines[0] + "\n" + line + events + ` --silent --show-error --max-time 2 -w '\n%{http_code} %{size_download}'`
+		if events != "" { // a stream ends with its reader
+			script = strings.Replace(script, "#", "--silent --max-time 2 || true #", 1)
+		}
+		out, err := exec.CommandContext(t.Context(), "bash", "-c", script).CombinedOutput()
+		text := string(out)
+		if err != nil || events == "" && (!strings.Contains(text, "\n200 ") || strings.Contains(text, `"items":[]`)) ||
+			events != "" && !strings.Contains(text, "event: snapshot") {
+			t.Errorf("%s: %v, %s", line, err, out)
+		}
 	}
 }

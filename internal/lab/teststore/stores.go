@@ -183,14 +183,14 @@ func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.T
 	for _, at := range times {
 		feeds = append(feeds, builder.PastFeed{Time: at, Files: must.Get(src.Files(ctx, at))(tb)})
 	}
-	backfill(tb, store, feeds)
+	backfill(tb, store, src, feeds)
 }
 
 // SimulateYear publishes a simulated market with its year, as make run has it.
 func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Time) {
 	tb.Helper()
 	src := must.Get(sim.Open(context.Background(), what))(tb)
-	backfill(tb, store, must.Get(builder.PastOf(context.Background(), src, end))(tb))
+	backfill(tb, store, src, must.Get(builder.PastOf(context.Background(), src, end))(tb))
 }
 
 // RecordedFolder returns the folder of a recorded market below that of all of them, and skips the
@@ -211,20 +211,21 @@ func Recorded(tb testing.TB, store artifacts.Store, folder string) {
 	ctx := context.Background()
 	feed := source.FS(os.DirFS(folder))
 	if _, at, err := source.ReadInfo(ctx, feed); err == nil {
-		backfill(tb, store, []builder.PastFeed{{Time: at.Truncate(10 * time.Minute), Files: feed}})
+		backfill(tb, store, nil, []builder.PastFeed{{Time: at.Truncate(10 * time.Minute), Files: feed}})
 		return
 	}
 	feeds, _, err := builder.ReadPastFeeds(ctx, folder)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	backfill(tb, store, feeds)
+	backfill(tb, store, nil, feeds)
 }
 
-func backfill(tb testing.TB, store artifacts.Store, feeds []builder.PastFeed) {
+// backfill publishes feeds, with the notice of src, which may be nil.
+func backfill(tb testing.TB, store artifacts.Store, src source.Source, feeds []builder.PastFeed) {
 	tb.Helper()
 	cfg := usual
-	cfg.Store, cfg.Files.Cadence = store, files.Build
+	cfg.Store, cfg.Source, cfg.Files.Cadence = store, src, files.Build
 	must.Get(newBuilder(tb, cfg).Backfill(context.Background(), feeds))(tb)
 }
 

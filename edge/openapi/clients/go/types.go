@@ -100,6 +100,13 @@ type Global struct {
 	TotalVolume24h       Decimal   `json:"total_volume_24h"`
 	MarketCapChange24hPc *Decimal  `json:"total_market_cap_change_percentage_24h"` // nil when not available
 	DataTime             time.Time `json:"data_time"`
+	Notice               *Notice   `json:"notice,omitempty"` // nil: there is none
+}
+
+// Notice is a remark on all data of a snapshot: show it with the data.
+type Notice struct {
+	Text string `json:"text"`
+	URL  string `json:"url"` // "": it leads nowhere
 }
 
 // Category is a group of assets.

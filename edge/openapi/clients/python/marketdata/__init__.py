@@ -27,8 +27,8 @@ from .core import (
 )
 from .types import (
     Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangeMarket, ExchangesQuery, Fees, File, Files, Gainer,
-    Global, GlobalQuery, GroupMarket, History, HistoryQuery, Items, Market, MarketsQuery, Page, Quote, QuotesQuery, SearchQuery,
-    TrendingQuery,
+    Global, GlobalQuery, GroupMarket, History, HistoryQuery, Items, Market, MarketsQuery, Notice, Page, Quote, QuotesQuery,
+    SearchQuery, TrendingQuery,
 )
 
 __version__ = VERSION
@@ -36,7 +36,7 @@ __all__ = [
     "Answer", "ApiError", "Asset", "AssetsQuery", "AsyncClient", "BadRequest", "CategoriesQuery", "Category", "Chain",
     "ChainsQuery", "Client", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "File", "FileNotFound", "Files", "Gainer", "Global",
     "GlobalQuery", "GroupMarket", "HeadersTooLarge", "History", "HistoryQuery", "InternalError", "Items", "Market", "MarketDataError",
-    "MarketsQuery", "MethodNotAllowed", "NotFound", "Page", "PathNotFound", "PayloadTooLarge", "PreconditionFailed", "Quote", "QuotesQuery",
+    "MarketsQuery", "MethodNotAllowed", "NotFound", "Notice", "Page", "PathNotFound", "PayloadTooLarge", "PreconditionFailed", "Quote", "QuotesQuery",
     "RangeNotSatisfiable", "RateLimit", "RequestTimeout", "SearchQuery", "ServiceUnavailable", "SnapshotGone", "TooManyRequests", "TransportError",
     "TrendingQuery", "Unauthorized",
 ]

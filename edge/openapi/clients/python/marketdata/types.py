@@ -193,6 +193,14 @@ class Files:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """A remark on all data of a snapshot: show it with the data."""
+
+    text: str
+    url: str
+
+
+@dataclass(frozen=True)
 class Global:
     """Totals over active assets with a known market cap."""
 
@@ -200,6 +208,7 @@ class Global:
     total_volume_24h: Decimal
     total_market_cap_change_percentage_24h: Decimal | None
     data_time: datetime
+    notice: Notice | None = None
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,15 @@ export interface Global {
   totalVolume24h: Decimal;
   totalMarketCapChangePercentage24h: Decimal | null;
   dataTime: Time;
+  /** Left out where there is none. */
+  notice?: Notice;
+}
+
+/** A remark on all data of a snapshot: show it with the data. */
+export interface Notice {
+  text: string;
+  /** Empty if it leads nowhere. */
+  url: string;
 }
 
 /** The aggregate over a group's coins. */
