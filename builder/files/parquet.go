@@ -84,6 +84,8 @@ type (
 		MarketCap *decimal `parquet:"market_cap,decimal(8:36)"`
 		Volume    decimal  `parquet:"volume,decimal(8:36)"`
 		Changes   changes  `parquet:"percent_change"`
+
+		Since *time.Time `parquet:"since,timestamp(millisecond)"`
 	}
 	changes struct {
 		H1  *decimal `parquet:"1h,decimal(12:36)"`
@@ -170,6 +172,7 @@ type places struct {
 	rank    int64
 	cap     decimal
 	changes [8]decimal
+	since   time.Time
 }
 
 func (p *places) setRank(rank uint32) *int64 {
@@ -229,7 +232,11 @@ func (w *Writer) quote(row *quote, i int32, at *places) {
 	q := &w.Feed.Quotes[i]
 	a := &w.Feed.Assets[q.Asset]
 	*row = quote{int64(a.ID), at.setRank(w.Result.Rank[q.Asset]), a.Name, a.Symbol, a.Slug, a.Logo, fixed(q.Price),
-		nil, fixed(q.Volume), changes{}}
+		nil, fixed(q.Volume), changes{}, nil}
+	if since, short := w.Result.Since(int(i)); short {
+		at.since = since
+		row.Since = &at.since
+	}
 	if !q.MarketCap.IsZero() {
 		at.cap = fixed(q.MarketCap)
 		row.MarketCap = &at.cap

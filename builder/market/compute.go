@@ -170,6 +170,17 @@ func (r *Result) Moved24h(f *Feed, q int) (fell bool, by U128) {
 	return price.Cmp(base) < 0, price.distance(base)
 }
 
+// Since returns the time from which there are prices of quote q for the longest window, if that is more than
+// a day after the window's beginning (FEED.md, "Figures").
+func (r *Result) Since(q int) (t time.Time, short bool) {
+	last := len(WindowLengths) - 1
+	if q >= len(r.Ages[last]) {
+		return t, false
+	}
+	age := artifacts.Step * time.Duration(r.Ages[last][q])
+	return r.T.Add(-age), age < WindowLengths[last]-24*time.Hour
+}
+
 // Covered returns the windows of which quote q has at least nine tenths, by bit: its base is that old.
 func (r *Result) Covered(q int) (windows uint64) {
 	for w, length := range WindowLengths {

@@ -117,7 +117,12 @@ func quoteRow(dst []byte, f *market.Feed, r *market.Result, q int) []byte {
 		dst = change.Append(dst)
 		dst = append(dst, '"')
 	}
-	return append(dst, '}', '}')
+	dst = append(dst, '}')
+	if since, short := r.Since(q); short {
+		dst = since.AppendFormat(append(dst, `,"since":"`...), time.RFC3339)
+		dst = append(dst, '"')
+	}
+	return append(dst, '}')
 }
 
 func exchangeRow(dst []byte, e *market.Exchange) []byte {

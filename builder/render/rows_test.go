@@ -134,7 +134,7 @@ func TestRows(t *testing.T) {
 		"quotes": {
 			quote,
 			`{"id":9007199254740991,` + etoile +
-				`,"price":"0.000000000000000001","market_cap":null,"volume":"0","percent_change":{"1h":"0","6h":"0","12h":"0","24h":"0","7d":"0","30d":"0","90d":"0","1y":"0"}}`,
+				`,"price":"0.000000000000000001","market_cap":null,"volume":"0","percent_change":{"1h":"0","6h":"0","12h":"0","24h":"0","7d":"0","30d":"0","90d":"0","1y":"0"},"since":"2026-11-21T07:20:00Z"}`,
 		},
 		"exchanges": {
 			`{"id":3,"name":"Bare","slug":"bare","logo":"","links":{"website":"","twitter":"","telegram":"","reddit":"","facebook":"","chat":""},"fees":{"maker":"0","taker":"0"},"market":null}`,

@@ -44,9 +44,17 @@ var noPlatforms = []byte(`,"platforms":{}}`)
 // maxItems bounds the memory for items that stays, in bytes.
 const maxItems = 128 << 10
 
-// itemEnd ends an item before another. It stands in no text, where quotes are escaped; behind a quote
-// it is within an item.
+// itemEnd ends an item before another. It stands in no text, where quotes are escaped. Behind a quote it is
+// within an item, unless that quote ends the item's time of since.
 var itemEnd = []byte(`},{"id":`)
+
+const sinceKey = `,"since":"`
+
+// endsInSince reports whether some items end in the time of since.
+func endsInSince(items []byte) bool {
+	at := len(items) - len(sinceKey+`2006-01-02T15:04:05Z"`)
+	return at >= 0 && string(items[at:at+len(sinceKey)]) == sinceKey
+}
 
 // cutItem cuts the first of some items.
 func cutItem(items []byte) (item, rest []byte) {
@@ -55,7 +63,7 @@ func cutItem(items []byte) (item, rest []byte) {
 		if n < 0 {
 			return items, nil
 		}
-		if end += n; items[end-1] != '"' {
+		if end += n; items[end-1] != '"' || endsInSince(items[:end]) {
 			return items[:end+1], items[end+2:]
 		}
 	}

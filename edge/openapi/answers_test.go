@@ -164,6 +164,9 @@ func (w *world) special(name string) (service, question, bool) {
 	case "error-gone":
 		get.header = []string{longAgo}
 		return w.open, get, true
+	case "error-precondition":
+		get.header = []string{`If-Match: "another"`}
+		return w.open, get, true
 	case "error-payload":
 		get.body = strings.Repeat("x", 5000)
 		return w.keyed, get, true
@@ -355,6 +358,7 @@ func TestAnswers(t *testing.T) {
 		check(w.keyed, question{method: "DELETE", target: target}, 405)
 		check(w.keyed, question{method: "GET", target: target, body: strings.Repeat("x", 5000)}, 413)
 		check(w.keyed, get("X-Long: "+strings.Repeat("x", 70_000)), 431)
+		check(w.keyed, get(`If-Match: "another"`), 412)
 		check(w.open, question{method: "GET", target: "/openapi/v1/" + endpoint + "/"}, 404)
 	}
 	for _, prefix := range []string{"", pinned} {
@@ -374,6 +378,7 @@ func TestAnswers(t *testing.T) {
 			ask(file, "If-None-Match: "+ask(file, "", 200).Header.Get("ETag"), 304)
 			ask(file, "Range: bytes=0-9", 206)
 			ask(file, "Range: bytes=999999999-", 416)
+			ask(file, `If-Match: "another"`, 412)
 			check(w.stranger, question{method: "GET", target: file}, 401)
 		}
 		ask(list+"/none.parquet", "", 404)
@@ -393,8 +398,10 @@ func TestAnswers(t *testing.T) {
 	check(unchanged, question{method: "GET", target: "/openapi/v1/global"}, 200)
 	noticed := memstore.New()
 	teststore.Simulate(t, noticed, "?assets=10", time.Now().Truncate(artifacts.Step))
-	check(service{base: openapitest.Start(t, edge.Config{Reader: noticed, AuthOff: true})}.ready(t),
-		question{method: "GET", target: "/openapi/v1/global"}, 200)
+	young := service{base: openapitest.Start(t, edge.Config{Reader: noticed, AuthOff: true})}.ready(t)
+	for _, name := range []string{"global", "quotes", "markets"} {
+		check(young, question{method: "GET", target: "/openapi/v1/" + name}, 200)
+	}
 	// An edge that lets one origin in; codings; a cached answer.
 	const board = "https://board.example"
 	var one service

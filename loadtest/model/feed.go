@@ -37,6 +37,7 @@ type asset struct {
 
 	rank    int // 0: none
 	changes []*big.Rat
+	since   time.Time       // of the base of the longest window, where that is much shorter; zero: it is not
 	moved   *big.Rat        // in 24 hours
 	covered map[string]bool // the windows that have nine tenths of their length
 }

@@ -56,6 +56,7 @@ type (
 			D90 string `json:"90d"`
 			Y1  string `json:"1y"`
 		} `json:"percent_change"`
+		Since *string `json:"since,omitempty"`
 	}
 
 	marketItem struct {
@@ -295,6 +296,9 @@ func (i *marketItem) check() error {
 func (i *quoteFigures) check() error {
 	if i.MarketCap != nil && *i.MarketCap == "0" {
 		return errors.New("market_cap is 0, which stands for unknown and is null")
+	}
+	if i.Since != nil && !IsTime(*i.Since) {
+		return fmt.Errorf("since is %q", *i.Since)
 	}
 	c := &i.PercentChange
 	return errors.Join(figures(pricePlaces, false, i.Price), amounts(&i.Volume, i.MarketCap),

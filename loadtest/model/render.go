@@ -66,6 +66,10 @@ func newFigures(a *asset) quoteFigures {
 	for n, to := range []*string{&c.H1, &c.H6, &c.H12, &c.H24, &c.D7, &c.D30, &c.D90, &c.Y1} {
 		*to = decimal(a.changes[n], percentPlaces)
 	}
+	if !a.since.IsZero() {
+		since := timestamp(a.since)
+		i.Since = &since
+	}
 	return i
 }
 

@@ -147,6 +147,9 @@ func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) 
 				b, from := base(next.kept, a.key, at.Add(-w))
 				a.changes = append(a.changes, percent(b, a.price))
 				a.covered[windowNames[i]] = at.Sub(from) >= w*9/10
+				if i == len(windows)-1 && from.After(at.Add(24*time.Hour-w)) {
+					a.since = from
+				}
 			}
 			a.moved = new(big.Rat)
 			if b, _ := base(next.kept, a.key, at.Add(-windows[day])); b.Sign() > 0 {

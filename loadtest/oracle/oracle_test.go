@@ -44,7 +44,7 @@ func TestFaultsOfTheSnapshot(t *testing.T) {
 		"another field":      {"chains", `}$`, `,"extra":1}`},
 		"no explorers":       {"assets", `"explorers":\[[^]]*\]`, `"explorers":null`},
 		"time with a zone":   {"categories", `"snapshot_time":"([^"]*)Z"`, `"snapshot_time":"$1+00:00"`},
-		"cut":                {"trending", `}$`, ``},
+		"cut":                {"trending", `}(,"since":"[^"]*")?}$`, `$1}`},
 		"number for a price": {"trending", `"price":"([^"]*)"`, `"price":$1`},
 	} {
 		t.Run(name, func(t *testing.T) {

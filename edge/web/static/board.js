@@ -56,6 +56,20 @@ function changed(text) {
   return element("span", sign ? { class: sign, title: text + "%" } : { title: text + "%" }, shown);
 }
 
+const hours = { "1h": 1, "6h": 6, "12h": 12, "24h": 24, "7d": 168, "30d": 720, "90d": 2160, "1y": 8760 };
+
+// overWindow shows the change of a quote over a window. If there are no prices from its beginning, it is the
+// change since the first one, and says so: in sight if there is room, else in its title.
+function overWindow(quote, window, room) {
+  const made = changed(quote?.percent_change?.[window]);
+  if (!quote?.since || seconds(quote.since) <= seconds(pin) - 3600 * hours[window]) return made;
+  const from = " since " + timeLabel(seconds(quote.since), hours[window] > 24 ? 86400 : 3600);
+  made.title += from;
+  made.append(element("span", { class: room ? "since" : "hidden" }, from));
+  made.classList.add("short");
+  return made;
+}
+
 // --- the API ---------------------------------------------------------------
 
 class Problem extends Error {
@@ -141,7 +155,7 @@ views.coins = { ...views.assets, title: "Coins" }; // of a category or chain
 const orders = { All: views.assets.sort, Gainers: "percent_change.24h:desc", Losers: "percent_change.24h:asc", Volume: "volume:desc" };
 
 function changeOver(window) {
-  return { sort: "percent_change." + window, cell: (row) => changed(row.percent_change?.[window]) };
+  return { sort: "percent_change." + window, cell: (row) => overWindow(row, window) };
 }
 
 function groupColumns(kind) {

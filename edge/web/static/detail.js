@@ -84,13 +84,13 @@ function showDetail(now, { row, quote, groups, coin, signal }, newer) {
 const showParts = {
   asset(asset, now, quote, groups, coin) {
     $("detail-head").firstChild.append(star(asset, "star"));
-    $("detail-head").append(element("p", { class: "price" }, exact(quote?.price, price), " ", changed(quote?.percent_change["24h"])));
+    $("detail-head").append(element("p", { class: "price" }, exact(quote?.price, price), " ", overWindow(quote, "24h")));
     $("facts").replaceChildren(
       entry("Rank", asset.rank ? String(asset.rank) : nothing()),
       entry("Market cap", exact(quote?.market_cap, money)),
       entry("Volume 24 h", volume(quote?.volume)),
       ...(coin ? supplies(coin.market_data, asset.symbol) : []),
-      ...["1h", "6h", "12h"].map((window) => entry(window.replace(/\D/, " $&"), changed(quote?.percent_change[window]))),
+      ...["1h", "6h", "12h"].map((window) => entry(window.replace(/\D/, " $&"), overWindow(quote, window, true))),
     );
     if (coin) {
       const contracts = Object.entries(coin.platforms).filter(([chain, address]) => chain && address);
@@ -105,7 +105,7 @@ const showParts = {
     showList("groups", (groups ?? []).map(({ kind, group }) => [element("a", { href: pageOf(group, kind) }, group.name), " ", element("span", { class: "soft" }, kind)]),
       groups || !quote ? "It is in none." : "They could not be loaded.");
     $("windows").replaceChildren(
-      ...Object.keys(windows).map((window) => element("a", { href: pageOf(asset, "asset", window), ...(window === now.window && { "aria-current": "true" }) }, window, changed(quote?.percent_change[window]))),
+      ...Object.keys(windows).map((window) => element("a", { href: pageOf(asset, "asset", window), ...(window === now.window && { "aria-current": "true" }) }, window, overWindow(quote, window, window === now.window))),
     );
   },
   exchange({ market, fees, links }) {

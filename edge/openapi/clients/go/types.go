@@ -57,6 +57,8 @@ type Quote struct {
 	MarketCap     *Decimal           `json:"market_cap"` // nil when unknown
 	Volume        Decimal            `json:"volume"`     // of 24 hours
 	PercentChange map[string]Decimal `json:"percent_change"`
+	// Since is from when changes over longer windows count; nil: a whole year is covered.
+	Since *time.Time `json:"since,omitempty"`
 }
 
 // Market is a quote with its asset's rank.

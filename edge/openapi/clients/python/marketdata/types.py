@@ -131,6 +131,8 @@ class Quote:
     market_cap: Decimal | None
     volume: Decimal
     percent_change: dict[str, Decimal]  # by window: 1h, 6h, 12h, 24h, 7d, 30d, 90d, 1y
+    # From when changes over longer windows count; None where a whole year is covered.
+    since: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,8 @@ export interface Quote extends Named {
   /** Of 24 hours. */
   volume: Decimal;
   percentChange: Record<Window, Decimal>;
+  /** From when changes over longer windows count; left out where a whole year is covered. */
+  since?: Time;
 }
 
 /** A quote with its asset's rank. */
