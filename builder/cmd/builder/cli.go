@@ -37,6 +37,7 @@ var help string
 type cli struct {
 	SourceCache string `protects:"" placeholder:"DIR" help:"Folder in which live providers keep their last good answers and count their calls, unless their option cache names one; and in which builder notes the stores that it published to, so that it never takes one that was emptied for a new one."`
 
+	Init     initCmd     `cmd:"" help:"Make a store and a first key."`
 	Build    buildCmd    `cmd:"" help:"Build and publish one snapshot, then exit."`
 	Check    checkCmd    `cmd:"" help:"List everything that is wrong with a feed, and publish nothing."`
 	Run      runCmd      `cmd:"" daemon:"" help:"Build at every ten-minute mark, with the change job and gc on schedules of their own."`

@@ -42,7 +42,9 @@ func entries(t *testing.T, dir string) (names []string) {
 func snapshotOf(t *testing.T, src string, more ...string) map[string]string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "store")
-	done(t, append([]string{"build", "--source", src, "--store", "file:" + dir}, more...)...)
+	// A feed folder does not keep the source's notice.
+	build := []string{"build", "--source", src, "--store", "file:" + dir, "--notice", "as the source wants"}
+	done(t, append(build, more...)...)
 	objects := providertest.Tree(t, dir)
 	maps.DeleteFunc(objects, func(path, _ string) bool {
 		return !strings.HasPrefix(path, "objects/") && !strings.HasPrefix(path, "manifests/")

@@ -349,6 +349,22 @@ func TestFailures(t *testing.T) {
 }
 
 // TestKeys walks one key through the commands.
+// TestInit: a store is made with an identity and a key that is in force, once.
+func TestInit(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "store")
+	key := strings.TrimSpace(done(t, "init", "--store", "file:"+folder, "--name", "Me"))
+	stored := must.Get(os.ReadFile(filepath.Join(folder, artifacts.KeysKey.String())))(t)
+	set := must.Get(artifacts.ParseKeySet(stored))(t)
+	if len(set.Keys) != 1 || set.Keys[0].Hash != artifacts.HashKey([]byte(key)) || set.Keys[0].Name != "Me" {
+		t.Errorf("the key is %q, the set %+v", key, set)
+	}
+	must.Get(os.Stat(filepath.Join(folder, artifacts.IdentityKey.String())))(t)
+	if r := command(t, "init", "--store", "file:"+folder); r.status != cmdline.Usage ||
+		!strings.Contains(r.stderr, "already") {
+		t.Errorf("a second time: status %d, %s", r.status, r.stderr)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")
 	made := object(t,

@@ -134,7 +134,7 @@ func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
 	}
 	store, err := stores.Open(e.ctx, f.Store, stores.Options{Create: create})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: is the path right? Only build, backfill, restore and keys create make it", err)
+		return nil, fmt.Errorf("%w: is the path right? Only init, build, backfill, restore and keys create make it", err)
 	}
 	if err != nil {
 		return nil, err
