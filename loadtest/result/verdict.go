@@ -38,7 +38,9 @@ func (r *Run) Verdict() string {
 	case r.Setup.Oracle && r.Checks.Compared == 0:
 		return "Failed: the oracle compared no answer"
 	case r.Limited():
-		return "INVALID at " + load + ": " + strings.Join(r.Validity.Reasons, "; ")
+		return fmt.Sprintf("INVALID at %s: %s; %s of %s requests were answered, %s failed. "+
+			"A lower rate, or a load tester on a machine of its own, would make it valid", load,
+			strings.Join(r.Validity.Reasons, "; "), comma(q.Answered), comma(q.Asked), comma(q.Failed))
 	case failed != nil:
 		return "Did not hold " + load + ": " + strings.Join(append(failed, r.wrong()), ", ")
 	}

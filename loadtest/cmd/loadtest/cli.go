@@ -24,7 +24,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-const description = `Loads an HTTP service, measures it so that the figures can be believed, and checks its answers.
+const description = `Measures any HTTP service, so that the figures can be believed: loadtest hold --url http://127.0.0.1:80 --target 'GET /' --rate 1k
+On the market-data service it sends what clients ask for, and checks the answers.
 
 Every flag is also an environment variable, --rate is LOADTEST_RATE, and may stand in a --config file: rate: 500.
 Exit status: 0 fine, 1 failed, 2 wrong usage, 3 threshold or regression, 4 invalid run or no capacity found, 5 wrong answer, 6 ended by --abort-on.`
