@@ -37,8 +37,9 @@ func get[T any](v T, err error) T {
 	return v
 }
 
-func show(operation string, result any) {
-	fmt.Printf("%s\n", get(json.Marshal(map[string]any{"operation": operation, "result": result})))
+// show prints a result as ogen writes it, which only pointers have the methods for.
+func show[T any](operation string, result T) {
+	fmt.Printf("%s\n", get(json.Marshal(map[string]any{"operation": operation, "result": &result})))
 }
 
 func digest(r io.Reader) string {

@@ -21,7 +21,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%SZ")
     if dataclasses.is_dataclass(value):
-        absent = {"rank", "links", "groups"} if not isinstance(value, RateLimit) else set()
+        absent = {"rank", "links", "groups", "since", "notice"} if not isinstance(value, RateLimit) else set()
         return {f.name: plain(v) for f in dataclasses.fields(value) if (v := getattr(value, f.name)) is not None or f.name not in absent}
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
