@@ -783,7 +783,8 @@ func (q *coinQuestion) time(name string) time.Time {
 		if m[5] == "-" {
 			east = -east
 		}
-		if ok && hour < 24 && minute < 60 && second < 60 {
+		// RFC 3339, 5.6: the hours of an offset are 00 to 23, its minutes 00 to 59.
+		if ok && hour < 24 && minute < 60 && second < 60 && number(m[6]) < 24 && number(m[7]) < 60 {
 			return t.Add(time.Duration((hour*60+minute-east)*60+second) * time.Second)
 		}
 	}
