@@ -252,7 +252,7 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 	}
 	if now.Sequence < b.SeenSequence && (now.Store == "" || now.Store == b.SeenStore) {
 		return nil, fmt.Errorf("pointer: %w: its sequence moved back from %d or more to %d; builder restore puts it right, "+
-			"with --seen N: the highest sequence in /status of the edges", publish.ErrLost, b.SeenSequence, now.Sequence)
+			"with --above N: the highest sequence in /status of the edges", publish.ErrLost, b.SeenSequence, now.Sequence)
 	}
 	if head.Pointer != nil {
 		last, err := change.Last(ctx, b.Store)

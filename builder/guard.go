@@ -132,15 +132,15 @@ func (r Rule) flag() string { return strings.ReplaceAll(string(r), " ", "-") }
 
 // Guards are the guard rails of FEED.md, "Guard rails", as flags.
 type Guards struct {
-	MaxBadRows    Share         `default:"5%" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
-	MaxShrink     Share         `default:"50%" help:"Stop when a collection has lost more of its rows since the last snapshot."`
-	MaxMove       Share         `default:"20%" help:"Stop when more of the hundred largest assets moved more than fivefold or lost their price; of the ten largest none may. This and what follows: since a last snapshot less than a day old."`
-	MaxMedianMove Move          `default:"100%" help:"Stop when the median of all prices' ratios is above 1 + this, or below 1 / (1 + this)."`
-	MaxCapMove    Move          `default:"100%" help:"Stop when the sum of market caps moved by more, in the same sense."`
-	MaxVolumeMove Move          `default:"900%" help:"Stop when the sum of volumes moved by more, in the same sense."`
-	MaxCapLoss    Share         `default:"20%" help:"Stop when more of the assets with a market cap have none now."`
-	MaxRename     Share         `default:"20%" help:"Stop when more of the assets changed name, symbol or slug."`
-	MaxDataAge    time.Duration `default:"6h" help:"Stop when the newest price of a live source is older than this at the snapshot's time; of the first snapshot, too."`
+	MaxBadRows    Share         `hidden:"" default:"5%" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
+	MaxShrink     Share         `hidden:"" default:"50%" help:"Stop when a collection has lost more of its rows since the last snapshot."`
+	MaxMove       Share         `hidden:"" default:"20%" help:"Stop when more of the hundred largest assets moved more than fivefold or lost their price; of the ten largest none may. This and what follows: since a last snapshot less than a day old."`
+	MaxMedianMove Move          `hidden:"" default:"100%" help:"Stop when the median of all prices' ratios is above 1 + this, or below 1 / (1 + this)."`
+	MaxCapMove    Move          `hidden:"" default:"100%" help:"Stop when the sum of market caps moved by more, in the same sense."`
+	MaxVolumeMove Move          `hidden:"" default:"900%" help:"Stop when the sum of volumes moved by more, in the same sense."`
+	MaxCapLoss    Share         `hidden:"" default:"20%" help:"Stop when more of the assets with a market cap have none now."`
+	MaxRename     Share         `hidden:"" default:"20%" help:"Stop when more of the assets changed name, symbol or slug."`
+	MaxDataAge    time.Duration `hidden:"" default:"6h" help:"Stop when the newest price of a live source is older than this at the snapshot's time; of the first snapshot, too."`
 	Allow         []Rule        `placeholder:"RULE" help:"Publish whatever these rules say, by their names: bad-rows, ahead, stale, shrink, moves, median, caps, volumes, caps-lost, renamed."`
 	Force         bool          `help:"Publish whatever these limits say, and without any asset or quote, too."`
 }

@@ -239,7 +239,7 @@ func (r *restore) foreign() error {
 func (r *restore) above(what string, backup, present, seen uint64) (uint64, error) {
 	highest := max(backup, seen)
 	if change.Beyond(present, highest) {
-		r.note("the store's %s, %d, is beyond reason and was passed over; if edges have seen it, give it as --seen", what,
+		r.note("the store's %s, %d, is beyond reason and was passed over; if edges have seen it, give it as --above", what,
 			present)
 	} else {
 		highest = max(highest, present)
@@ -450,7 +450,7 @@ func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*me
 		newest = present
 	} else if r.Seen == 0 {
 		why = fmt.Sprintf("the store says of nothing newer than sequence %d"+
-			" (--seen %d would say that no edge has seen more)", old, old)
+			" (--above %d would say that no edge has seen more)", old, old)
 	}
 	if newest.Sequence < r.Seen {
 		why = fmt.Sprintf("edges have seen sequence %d, and what is left is %d", r.Seen, newest.Sequence)

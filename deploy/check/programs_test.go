@@ -97,9 +97,9 @@ func TestProcesses(t *testing.T) {
 				t.Errorf("%s: nothing answers %s", p.where, path)
 			}
 		}
-		if dir := p.flag(t, "source-cache"); p.args[0] == "builder" && !slices.Contains(p.writable, dir) &&
+		if dir := p.flag(t, "state-dir"); p.args[0] == "builder" && !slices.Contains(p.writable, dir) &&
 			!slices.Contains(p.writable, filepath.Dir(dir)) {
-			t.Errorf("%s: --source-cache %s is in none of %v", p.where, dir, p.writable)
+			t.Errorf("%s: --state-dir %s is in none of %v", p.where, dir, p.writable)
 		}
 		if p.args[0] != "edge" {
 			continue

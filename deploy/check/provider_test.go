@@ -77,7 +77,7 @@ func (s *scene) provider(p *paprika, options string) string {
 
 // provided starts a builder whose source is p.
 func provided(s *scene, p *paprika, options string) *daemon {
-	return s.run(s.provider(p, options), "--source-cache="+s.beside("provider"))
+	return s.run(s.provider(p, options), "--state-dir="+s.beside("provider"))
 }
 
 // age moves all times in the recording.json of a cache folder back.

@@ -547,7 +547,7 @@ var troubles = []trouble{
 		make: func(s *scene) func() {
 			p := &paprika{updated: time.Now()}
 			for i := range 3 { // the first succeeds; the third failure is the builder's below
-				s.feedOf(s.provider(p, ""), fmt.Sprintf("feed-%d", i), "--source-cache="+s.beside("provider"))
+				s.feedOf(s.provider(p, ""), fmt.Sprintf("feed-%d", i), "--state-dir="+s.beside("provider"))
 				p.refuses = "/exchanges"
 				age(s.t, s.beside("provider/coinpaprika/recording.json"), 3*time.Hour)
 			}
@@ -562,7 +562,7 @@ var troubles = []trouble{
 		name: "the provider refuses exchange rates", fresh: true, minutes: 13,
 		make: func(s *scene) func() {
 			p := &paprika{updated: time.Now(), gecko: true}
-			s.feedOf(s.provider(p, "&rate=60000"), "feed", "--source-cache="+s.beside("provider"))
+			s.feedOf(s.provider(p, "&rate=60000"), "feed", "--state-dir="+s.beside("provider"))
 			p.refuses = "/exchange_rates"
 			age(s.t, s.beside("provider/coingecko/recording.json"), 8*time.Hour)
 			provided(s, p, "&rate=60000").until("/metrics", `^builder_part_failures\{part="exchange_rates"\} 1`)

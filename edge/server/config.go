@@ -101,7 +101,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		or    int
 	}{
 		{"--address-rate", &cfg.AddressRate, 10}, {"--address-burst", &cfg.AddressBurst, 50},
-		{"--open-rate", &cfg.OpenRate, 50}, {"--open-burst", &cfg.OpenBurst, 200},
+		{"--public-rate", &cfg.OpenRate, 50}, {"--public-burst", &cfg.OpenBurst, 200},
 		{"--max-conns", &cfg.MaxConns, DefaultMaxConns}, {"--max-streams", &cfg.MaxStreams, DefaultMaxStreams},
 	} {
 		if *n.value < 0 {

@@ -24,6 +24,7 @@ import (
 	"example.com/marketdata/internal/nearest"
 	"example.com/marketdata/internal/secret"
 	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
 )
 
 // Exit statuses that every program has (FEED.md, "Exit status"); a program may
@@ -157,9 +158,7 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 			fail = func(err error) { log.Error("failed", "err", err) }
 		}
 	}
-	for _, u := range unknownVariables(parser.Model.Node, p.Name) {
-		log.Warn("unknown environment variable", "err", u)
-	}
+	p.warn(log, parsed, args)
 	if err := emptyProtection(parsed); err != nil {
 		return wrong(err, parsed)
 	}
@@ -202,6 +201,14 @@ func (p Program) parser(stdout, stderr io.Writer) (_ *kong.Kong, exited *bool) {
 		vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)))
 	p.describe(parser.Model.Node)
+	flagsBelow(parser.Model.Node, func(f *kong.Flag) {
+		for _, alias := range f.Aliases {
+			if f.Envs != nil {
+				f.Envs = append(f.Envs, variable(p.Name, alias))
+				f.Tag.Envs = f.Envs
+			}
+		}
+	})
 	return parser, exited
 }
 
@@ -258,6 +265,45 @@ func flagsBelow(n *kong.Node, visit func(*kong.Flag)) {
 	for _, child := range n.Children {
 		flagsBelow(child, visit)
 	}
+}
+
+// warn logs what works today, or does nothing, and is probably not meant.
+func (p Program) warn(log *slog.Logger, parsed *kong.Context, args []string) {
+	for _, u := range unknownVariables(parsed.Model.Node, p.Name) {
+		log.Warn("unknown environment variable", "err", u)
+	}
+	for old, name := range formerNames(parsed, args) {
+		log.Warn("a flag has a new name; the old one works until the next minor version", "old", old, "new", name)
+	}
+}
+
+// variable returns the environment variable of a flag.
+func variable(program, flag string) string {
+	return strings.ToUpper(program + "_" + strings.ReplaceAll(flag, "-", "_"))
+}
+
+// formerNames returns the former names of flags, their aliases, that a command line, the environment or a
+// configuration file uses, with the names of today.
+func formerNames(parsed *kong.Context, args []string) map[string]string {
+	used, configured := map[string]string{}, map[string]yaml.Node{}
+	for _, f := range parsed.Flags() {
+		if file, is := parsed.FlagValue(f).(configFile); is && file != "" {
+			configured, _ = file.read() // which was read when it was parsed
+		}
+	}
+	for _, f := range parsed.Flags() {
+		for _, alias := range f.Aliases {
+			given := slices.ContainsFunc(args, func(arg string) bool {
+				name, _, _ := strings.Cut(arg, "=")
+				return name == "--"+alias
+			})
+			_, there := configured[alias]
+			if given || there || f.Envs != nil && os.Getenv(variable(parsed.Model.Name, alias)) != "" {
+				used[alias] = f.Name
+			}
+		}
+	}
+	return used
 }
 
 // unknownVariables returns the environment variables with the program's prefix that no flag reads.

@@ -22,7 +22,7 @@ type toy struct {
 	Tags   []string
 	Loud   bool
 	Where  cmdline.Address
-	Needed string `required:""`
+	Needed string `required:"" aliases:"wanted"`
 	cmdline.Flags
 	Print printCmd `cmd:""`
 }
@@ -124,6 +124,32 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestFormerNames: a flag's former name works on the command line, in the environment and in a file, and
+// a warning says the new one.
+func TestFormerNames(t *testing.T) {
+	const warning = "old=wanted new=needed"
+	file := filepath.Join(t.TempDir(), "toy.yaml")
+	must.OK(t, os.WriteFile(file, []byte("wanted: x"), 0o600))
+	for _, args := range [][]string{{"--wanted", "x"}, {"--wanted=x"}, {"--config", file}} {
+		if status, out := do(t, append([]string{"print"}, args...)...); status != cmdline.Done ||
+			!strings.Contains(out, warning) || !strings.Contains(out, " x 0 info") {
+			t.Errorf("%q: status %d, %s", args, status, out)
+		}
+	}
+	if _, out := do(t, "print", "--needed", "wanted"); strings.Contains(out, warning) {
+		t.Errorf("a value warns: %s", out)
+	}
+	t.Setenv("TOY_WANTED", "y")
+	if status, out := do(t, "print"); status != cmdline.Done || !strings.Contains(out, warning) ||
+		!strings.Contains(out, " y 0 info") {
+		t.Errorf("in the environment: status %d, %s", status, out)
+	}
+	t.Setenv("TOY_NEEDED", "x")
+	if _, out := do(t, "print"); !strings.Contains(out, " x 0 info") {
+		t.Errorf("the former name wins over the new one: %s", out)
+	}
+}
+
 // TestCompletion asks real shells.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
@@ -131,7 +157,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"builder bu":                                   "build",
 		"builder keys r":                               "restore revoke rotate",
-		"builder build --max-c":                        "--max-cap-loss --max-cap-move",
+		"edge --max-c":                                 "--max-conns --max-conns-per-address",
 		"builder build --log-f":                        "--log-format",
 		"builder --log-format js":                      "json",
 		"builder --log-level debug keys c":             "create",

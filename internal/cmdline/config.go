@@ -17,17 +17,25 @@ type configFile string
 
 // BeforeResolve is called by kong when the flag is given, or its variable.
 func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
-	c := config{file: string(ctx.FlagValue(trace.Flag).(configFile))}
-	b, err := os.ReadFile(c.file)
+	file := ctx.FlagValue(trace.Flag).(configFile)
+	values, err := file.read()
+	if err == nil {
+		ctx.AddResolver(config{string(file), values})
+	}
+	return err
+}
+
+// read returns the file's values by the names of flags.
+func (f configFile) read() (values map[string]yaml.Node, err error) {
+	b, err := os.ReadFile(string(f))
 	if err != nil {
-		return fmt.Errorf("--config: %w", err)
+		return nil, fmt.Errorf("--config: %w", err)
 	}
-	if err := yaml.Unmarshal(b, &c.values); err != nil {
-		return fmt.Errorf(
-			"--config %s: %s; want lines such as log-level: debug", c.file, quoted.ReplaceAllString(err.Error(), "…"))
+	if err := yaml.Unmarshal(b, &values); err != nil {
+		return nil, fmt.Errorf(
+			"--config %s: %s; want lines such as log-level: debug", f, quoted.ReplaceAllString(err.Error(), "…"))
 	}
-	ctx.AddResolver(c)
-	return nil
+	return values, nil
 }
 
 // quoted matches what an error quotes from the file. It may be the wrong file, and hold secrets.
@@ -44,7 +52,7 @@ func (c config) Validate(app *kong.Application) error {
 	known := []string{}
 	flagsBelow(app.Node, func(f *kong.Flag) {
 		if f.Name != "help" && f.Name != "version" && f.Name != "config" {
-			known = append(known, f.Name)
+			known = append(append(known, f.Name), f.Aliases...)
 		}
 	})
 	for name, value := range c.values {
@@ -60,6 +68,11 @@ func (c config) Validate(app *kong.Application) error {
 // repeated; all else is as on the command line.
 func (c config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	node, there := c.values[flag.Name]
+	for _, alias := range flag.Aliases {
+		if !there {
+			node, there = c.values[alias]
+		}
+	}
 	for _, variable := range flag.Envs {
 		if _, set := os.LookupEnv(variable); set || !there {
 			return nil, nil

@@ -73,7 +73,7 @@ func TestStatusAsVerify(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			credentials()
 			address := server.URL(strings.ReplaceAll(c.name, " ", "-"))
-			flags := []string{"--store", address, "--source-cache", cache}
+			flags := []string{"--store", address, "--state-dir", cache}
 			s := must.Get(stores.Open(t.Context(), address, stores.Options{}))(t)
 			build := append([]string{"build", "--source", simulated, "--time"}, flags...)
 			done(t, slices.Insert(build, 4, "2026-11-21T07:10:00Z")...)

@@ -25,8 +25,8 @@ import (
 
 // buildFlags are the flags that build and run share.
 type buildFlags struct {
-	Source        string `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
-	NoSourceCache bool   `help:"Build from a live provider without what was gathered of it: links and members begin anew."`
+	Source     string `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
+	NoStateDir bool   `hidden:"" aliases:"no-source-cache" help:"Build from a live provider without what was gathered of it: links and members begin anew."`
 	publishFlags
 }
 
@@ -40,8 +40,8 @@ type publishFlags struct {
 // settingsFlags are the flags that determine a snapshot besides its feed.
 type settingsFlags struct {
 	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
-	TrendingMinMarketCap money         `default:"10000000" help:"Least market cap of a trending asset."`
-	TrendingMinVolume    money         `default:"1000000" help:"Least volume of a trending asset."`
+	TrendingMinMarketCap money         `hidden:"" default:"10000000" help:"Least market cap of a trending asset."`
+	TrendingMinVolume    money         `hidden:"" default:"1000000" help:"Least volume of a trending asset."`
 	Notice               notice        `placeholder:"'TEXT URL'" help:"Remark that the board, /docs and /global show with the data, with or without a URL as its last word; by default what the source's terms want."`
 	HistoryAssets        int           `default:"${historyAssets}" help:"How many quoted assets get a history: the best ranks, then those without one by id, at most ${maxHistoryAssets}. 0: none."`
 	filesFlags
@@ -105,21 +105,21 @@ func (f *buildFlags) checkCache(e *env, b *builder.Builder, service bool) error 
 	switch {
 	case m == nil || m.Filled:
 		return nil
-	case service && (m.Cache != "" || f.NoSourceCache):
+	case service && (m.Cache != "" || f.NoStateDir):
 		return nil
 	case service:
 		return cmdline.Wrong("%s: without a cache folder a restart forgets what was gathered, and the calls: "+
-			"give one, --source-cache (BUILDER_SOURCE_CACHE), or --no-source-cache", src)
+			"give one, --state-dir (BUILDER_STATE_DIR), or --no-state-dir", src)
 	}
 	head, err := publish.ReadHead(e.ctx, b.Store)
 	if err != nil || head.Manifest == nil || head.Manifest.Database != m.Provider {
 		return nil // the build itself says what is wrong with the store
 	}
 	switch what := "no cache folder is given"; {
-	case f.NoSourceCache && f.Force:
-		return cmdline.Wrong("%s: --no-source-cache and --force together would publish anything over snapshots of it: "+
+	case f.NoStateDir && f.Force:
+		return cmdline.Wrong("%s: --no-state-dir and --force together would publish anything over snapshots of it: "+
 			"name the rules, --allow RULE", src)
-	case f.NoSourceCache:
+	case f.NoStateDir:
 		return nil
 	default:
 		if m.Cache != "" {
@@ -127,7 +127,7 @@ func (f *buildFlags) checkCache(e *env, b *builder.Builder, service bool) error 
 		}
 		return cmdline.Wrong("%s: %s, while the store's snapshots are of this provider: links and members would be "+
 			"gone, "+
-			"and calls not counted: give the service's, --source-cache (BUILDER_SOURCE_CACHE), or --no-source-cache",
+			"and calls not counted: give the service's, --state-dir (BUILDER_STATE_DIR), or --no-state-dir",
 			src, what)
 	}
 }
@@ -228,10 +228,10 @@ var leaseTime = builder.LeaseTime
 
 type runCmd struct {
 	buildFlags
-	ChangeEvery   time.Duration   `default:"5m" group:"Schedule:" help:"How often to run the change job."`
-	GCEvery       time.Duration   `default:"1h" name:"gc-every" group:"Schedule:" help:"How often to run gc, after a build."`
+	ChangeEvery   time.Duration   `hidden:"" default:"5m" group:"Schedule:" help:"How often to run the change job."`
+	GCEvery       time.Duration   `hidden:"" default:"1h" name:"gc-every" group:"Schedule:" help:"How often to run gc, after a build."`
 	ActivateAfter time.Duration   `default:"15s" group:"Schedule:" help:"How long after it is published edges make a snapshot current, all at once, at most 5m; 0s: each as soon as it has it. None waits when the snapshot before is over an hour old."`
-	Grace         time.Duration   `default:"${grace}" group:"Schedule:" help:"Grace period of gc."`
+	MinAge        time.Duration   `aliases:"grace" hidden:"" default:"${grace}" group:"Schedule:" help:"Grace period of gc."`
 	Metrics       cmdline.Address `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
 }
 
@@ -242,8 +242,8 @@ func (c *runCmd) Validate() error {
 	if c.ChangeEvery < time.Second || c.GCEvery < time.Second {
 		return fmt.Errorf("--change-every %v, --gc-every %v: want at least 1s", c.ChangeEvery, c.GCEvery)
 	}
-	if c.Grace < builder.BuildDeadline {
-		return fmt.Errorf("--grace %v: want at least %v, which a build may take", c.Grace, builder.BuildDeadline)
+	if c.MinAge < builder.BuildDeadline {
+		return fmt.Errorf("--min-age %v: want at least %v, which a build may take", c.MinAge, builder.BuildDeadline)
 	}
 	return nil
 }
@@ -324,7 +324,7 @@ func (c *runCmd) Run(e *env) error {
 			return err
 		}),
 		Collect: counts.Job(metrics.GC, func(ctx context.Context) error {
-			r, err := upkeep.Collect(ctx, upkeep.GCConfig{Store: b.Store, Grace: c.Grace, Log: e.log})
+			r, err := upkeep.Collect(ctx, upkeep.GCConfig{Store: b.Store, Grace: c.MinAge, Log: e.log})
 			if err == nil {
 				counts.Collected(r)
 			}

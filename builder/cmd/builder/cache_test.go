@@ -30,7 +30,7 @@ func paprika(t *testing.T) string {
 func TestCacheRequired(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"--source", paprika(t), "--store", "file:" + filepath.Join(dir, "store")}
-	cache := []string{"--source-cache", filepath.Join(dir, "cache")}
+	cache := []string{"--state-dir", filepath.Join(dir, "cache")}
 	build := func(more ...string) result {
 		t.Helper()
 		return command(t, append(append([]string{"build"}, args...), more...)...)
@@ -42,21 +42,21 @@ func TestCacheRequired(t *testing.T) {
 		more []string
 		says string
 	}{
-		"no folder":               {nil, "BUILDER_SOURCE_CACHE"},
-		"no folder, forced":       {[]string{"--force"}, "BUILDER_SOURCE_CACHE"},
-		"an empty folder":         {[]string{"--source-cache", filepath.Join(dir, "other")}, "has nothing of it"},
-		"none, forced, on demand": {[]string{"--no-source-cache", "--force"}, "--allow"},
+		"no folder":               {nil, "BUILDER_STATE_DIR"},
+		"no folder, forced":       {[]string{"--force"}, "BUILDER_STATE_DIR"},
+		"an empty folder":         {[]string{"--state-dir", filepath.Join(dir, "other")}, "has nothing of it"},
+		"none, forced, on demand": {[]string{"--no-state-dir", "--force"}, "--allow"},
 	} {
 		if r := build(c.more...); r.status != cmdline.Usage || !strings.Contains(r.stderr, c.says) {
 			t.Errorf("%s: status %d, %s", name, r.status, r.stderr)
 		}
 	}
 	for _, more := range [][]string{{
-		"--no-source-cache", "--time", "2026-11-21T07:20:00Z",
+		"--no-state-dir", "--time", "2026-11-21T07:20:00Z",
 	}, append(cache, "--time", "2026-11-21T07:30:00Z")} {
 		if r := build(more...); r.status != cmdline.Done {
 			t.Errorf("%q: status %d, %s", more, r.status, r.stderr)
 		}
 	}
-	wants(t, cmdline.Usage, "--no-source-cache", append([]string{"run"}, args...)...)
+	wants(t, cmdline.Usage, "--no-state-dir", append([]string{"run"}, args...)...)
 }

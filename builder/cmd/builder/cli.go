@@ -35,7 +35,7 @@ var help string
 
 // cli is the command line. kong calls Validate and Run of its commands.
 type cli struct {
-	SourceCache string `protects:"" placeholder:"DIR" help:"Folder in which live providers keep their last good answers and count their calls, unless their option cache names one; and in which builder notes the stores that it published to, so that it never takes one that was emptied for a new one."`
+	StateDir string `protects:"" aliases:"source-cache" placeholder:"DIR" help:"Folder for what the builder remembers between runs: the last good answers of live providers, the count of calls to them, and the stores that it published to, so that it never takes an emptied store for a new one."`
 
 	Init     initCmd     `cmd:"" help:"Make a store and a first key."`
 	Build    buildCmd    `cmd:"" help:"Build and publish one snapshot, then exit."`
@@ -67,7 +67,7 @@ type env struct {
 	stdout, stderr io.Writer
 	log            *slog.Logger
 	paint          cmdline.Paint // of stdout
-	sourceCache    string
+	stateDir       string
 	costs          bool // sources are opened for what they cost
 }
 
@@ -87,7 +87,7 @@ func program() cmdline.Program {
 		Groups: []string{"Schedule:", "Snapshots:", "Guard rails:", "Signing:"},
 		Run: func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error {
 			return parsed.Run(&env{
-				ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, log: log, sourceCache: c.SourceCache,
+				ctx: ctx, stdout: parsed.Stdout, stderr: parsed.Stderr, log: log, stateDir: c.StateDir,
 				paint: cmdline.PaintOn(parsed.Stdout),
 			})
 		},

@@ -257,10 +257,10 @@ func TestSource(t *testing.T) {
 	for args, want := range map[string]string{
 		"--source=coinmarketcap:?plan=startup": "plan startup: quota 450,000 calls a month, 0 of them used; " +
 			"at most 120 calls a minute\nWITHOUT A CACHE FOLDER",
-		"--source=coincap:?quota=none":                  "no quota",
-		"--source=coinpaprika: --source-cache=" + cache: "more rarely\n",
-		"--source=coingecko: --json":                    `"plan":"free","quota":0,"used":0,"per_minute":5`,
-		"--source=" + simulated:                         "no calls that cost anything",
+		"--source=coincap:?quota=none":               "no quota",
+		"--source=coinpaprika: --state-dir=" + cache: "more rarely\n",
+		"--source=coingecko: --json":                 `"plan":"free","quota":0,"used":0,"per_minute":5`,
+		"--source=" + simulated:                      "no calls that cost anything",
 	} {
 		r := command(t, append([]string{"source"}, strings.Fields(args)...)...)
 		if r.status != cmdline.Done || !strings.Contains(r.stdout, want) {

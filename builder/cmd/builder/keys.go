@@ -279,8 +279,8 @@ func (c *keysRotateCmd) Run(e *env) error {
 
 type keysRestoreCmd struct {
 	storeFlag
-	From []string `required:"" sep:"none" placeholder:"STORE|DIR" help:"The cache folder of an edge, a folder with a copy of its file keys, or a backup: the newest key set wins, and what is revoked in any stays revoked. Repeatable: give that of every edge."`
-	Seen uint64   `placeholder:"N" help:"The highest number of a key set that edges have seen, if none has a copy: 'moved back from N' in /status."`
+	From  []string `required:"" sep:"none" placeholder:"STORE|DIR" help:"The cache folder of an edge, a folder with a copy of its file keys, or a backup: the newest key set wins, and what is revoked in any stays revoked. Repeatable: give that of every edge."`
+	Above uint64   `aliases:"seen" placeholder:"N" help:"The highest number of a key set that edges have seen, if none has a copy: 'moved back from N' in /status."`
 }
 
 func (c *keysRestoreCmd) Run(e *env) error {
@@ -292,14 +292,14 @@ func (c *keysRestoreCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if c.Seen > artifacts.MaxNumber/2 {
-		return fmt.Errorf("--seen %d: numbers of key sets are below 2^52", c.Seen)
+	if c.Above > artifacts.MaxNumber/2 {
+		return fmt.Errorf("--above %d: numbers of key sets are below 2^52", c.Above)
 	}
 	copies, err := e.openCopies("from", c.From, trust)
 	if err != nil {
 		return err
 	}
-	sets, older := make([]*artifacts.KeySet, len(copies)), c.Seen == 0
+	sets, older := make([]*artifacts.KeySet, len(copies)), c.Above == 0
 	for i, from := range copies {
 		if sets[i], err = keys.Copied(e.ctx, from); err != nil {
 			return fmt.Errorf("--from %s: %w", from.Name, err)
@@ -310,9 +310,9 @@ func (c *keysRestoreCmd) Run(e *env) error {
 	}
 	if older {
 		return fmt.Errorf("--from %s is a backup, and keys that were revoked since would work again: give each edge's cache"+
-			" folder, too; only if no edge has a key set, the number of the last one as --seen", c.From[0])
+			" folder, too; only if no edge has a key set, the number of the last one as --above", c.From[0])
 	}
-	set, err := registry.Restore(e.ctx, sets, c.Seen)
+	set, err := registry.Restore(e.ctx, sets, c.Above)
 	if err == nil {
 		e.print("key set %d is in force, with %s", set.Number, count(len(set.Keys), "key"))
 	}

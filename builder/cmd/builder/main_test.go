@@ -568,7 +568,7 @@ func TestRestoreIsNoted(t *testing.T) {
 	dir := t.TempDir()
 	root, backup := filepath.Join(dir, "store"), filepath.Join(dir, "backup")
 	do := func(args ...string) []string {
-		return append(args, "--store", "file:"+root, "--source-cache", filepath.Join(dir, "cache"))
+		return append(args, "--store", "file:"+root, "--state-dir", filepath.Join(dir, "cache"))
 	}
 	done(t, do("build", "--source", simulated, "--time", "2026-11-21T07:10:00Z")...)
 	current := filepath.Join(root, "current")
@@ -576,7 +576,7 @@ func TestRestoreIsNoted(t *testing.T) {
 	ok(t, os.Mkdir(backup, 0o777))
 	done(t, do("backup", "--to", "file:"+backup)...)
 	ok(t, os.Remove(current))
-	done(t, do("restore", "--from", "file:"+backup, "--seen", "40")...)
+	done(t, do("restore", "--from", "file:"+backup, "--above", "40")...)
 	restored := headOf(t, root).Pointer.Sequence
 	ok(t, os.WriteFile(current, older, 0o600))
 	wants(t, cmdline.Failed, fmt.Sprintf("moved back from %d or more to 1; ", restored),

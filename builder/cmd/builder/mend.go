@@ -168,7 +168,7 @@ func (c *backupCmd) Run(e *env) error {
 type restoreCmd struct {
 	storeFlag
 	From           string   `required:"" placeholder:"STORE" help:"The backup."`
-	Seen           uint64   `placeholder:"N" help:"The highest sequence that any edge has seen, when both stores may have less: see /status of the edges."`
+	Above          uint64   `aliases:"seen" placeholder:"N" help:"The highest sequence that any edge has seen, when both stores may have less: see /status of the edges."`
 	KeysFrom       []string `sep:"none" placeholder:"STORE|DIR" help:"An edge's cache folder, or a folder with a copy of its file keys: the newest key set wins, and what is revoked in any stays revoked. Repeatable: give that of every edge."`
 	KeysFromBackup bool     `help:"No edge has a key set: take the backup's, in the place of a lost or damaged one. Keys that are revoked in the store stay revoked."`
 	JSON           bool     `help:"Print the report as one JSON object."`
@@ -213,7 +213,7 @@ func (c *restoreCmd) Run(e *env) error {
 	c.announce(e, store, made, "nothing was there: the backup is put there")
 	p := e.progress()
 	r, err := upkeep.Restore(e.ctx, upkeep.RestoreConfig{
-		Store: store, From: from, Seen: c.Seen, KeysFrom: keysFrom, KeysFromBackup: c.KeysFromBackup, Progress: p.show,
+		Store: store, From: from, Seen: c.Above, KeysFrom: keysFrom, KeysFromBackup: c.KeysFromBackup, Progress: p.show,
 		Now: time.Now,
 	})
 	p.close()

@@ -192,7 +192,7 @@ func (m *mending) restore(t *testing.T) {
 		}
 	}()
 	sequence := uint64(2)
-	for i, flags := range [][]string{{}, {"--keys-from-backup"}, {"--seen", "9000"}} {
+	for i, flags := range [][]string{{}, {"--keys-from-backup"}, {"--above", "9000"}} {
 		for _, name := range []string{"objects", "manifests", "current", "change"}[i:] {
 			ok(t, os.RemoveAll(filepath.Join(m.folder, name)))
 		}

@@ -145,7 +145,7 @@ func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
 // sources returns the schemes beside those of package source. Keys of providers come from
 // the environment, never from a flag, which other users could see.
 func (e *env) sources() map[string]source.Opener {
-	around := provider.Env{Log: e.log, Getenv: secret.Env, Cache: e.sourceCache, Costs: e.costs}
+	around := provider.Env{Log: e.log, Getenv: secret.Env, Cache: e.stateDir, Costs: e.costs}
 	return map[string]source.Opener{
 		"sim": sim.Open, "postgres": postgres.Open, "postgresql": postgres.Open,
 		"coinpaprika": around.Opener(coinpaprika.Open), "coingecko": around.Opener(coingecko.Open),

@@ -27,7 +27,7 @@ func TestOwner(t *testing.T) {
 	// The folder of the test's own program is closed to others.
 	program := must.Get(filepath.Abs("builder"))(t)
 	must.OK(t, os.WriteFile(program, must.Get(os.ReadFile(os.Args[0]))(t), 0o755))
-	const build = "build --source-cache home/cache --store file:home/store --source " + simulated + " --time "
+	const build = "build --state-dir home/cache --store file:home/store --source " + simulated + " --time "
 	steps := func(at string) []string {
 		return []string{
 			"keys create --store file:home/store --name one", build + at, "gc --store file:home/store",

@@ -17,11 +17,11 @@ import (
 // note returns the file in the source cache folder that says which store is at f's
 // address; "": there is no such folder.
 func (f *storeFlag) note(e *env) string {
-	if e.sourceCache == "" {
+	if e.stateDir == "" {
 		return ""
 	}
 	sum := sha256.Sum256([]byte(f.Store))
-	return filepath.Join(e.sourceCache, "stores", hex.EncodeToString(sum[:8]))
+	return filepath.Join(e.stateDir, "stores", hex.EncodeToString(sum[:8]))
 }
 
 // remember notes the identity and the sequence of a store that was just published to or restored, so

@@ -126,7 +126,7 @@ func (r *revocation) run() {
 	r.answers(edge, after)
 	r.lose()
 
-	restore := []string{"restore", "--store", r.store, "--from", r.backup, "--seen", "1"}
+	restore := []string{"restore", "--store", r.store, "--from", r.backup, "--above", "1"}
 	wants(t, cmdline.Failed, "--keys-from", append(restore, r.flags...)...)
 	r.builder(append(restore, "--keys-from", filepath.Join(r.folder, "cut off"),
 		"--keys-from", filepath.Join(r.folder, "edge"))...)
@@ -202,7 +202,7 @@ func TestRestoreBesideRun(t *testing.T) {
 	run.until(t, gotLease)
 	run.until(t, "msg=built")
 	restore := []string{"restore", "--store", "file:" + store, "--from", backup}
-	for _, flags := range [][]string{{}, {"--seen", "1"}, {"--keys-from-backup"}} {
+	for _, flags := range [][]string{{}, {"--above", "1"}, {"--keys-from-backup"}} {
 		before := headOf(t, store).Pointer.Sequence
 		wants(t, cmdline.Failed, "stop it first", slices.Concat(restore, flags)...)
 		if now := headOf(t, store).Pointer.Sequence; now != before {

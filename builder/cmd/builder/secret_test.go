@@ -67,7 +67,7 @@ func TestSecrets(t *testing.T) {
 // 5505), in the environment and on the command line.
 func TestEmptyProtection(t *testing.T) {
 	args := []string{"status", "--store", "file:" + t.TempDir()}
-	for _, name := range []string{"BUILDER_TRUST_KEY", "BUILDER_SIGN_KEY", "BUILDER_SOURCE_CACHE"} {
+	for _, name := range []string{"BUILDER_TRUST_KEY", "BUILDER_SIGN_KEY", "BUILDER_STATE_DIR"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "")
 			if r := command(t, args...); r.status != cmdline.Usage || !strings.Contains(r.stderr, name+", is empty") {

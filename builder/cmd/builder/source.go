@@ -68,7 +68,7 @@ func (e *env) printCosts(c *provider.Costs) error {
 	e.print("\n%s, plan %s: %s; at most %s calls a minute", c.Source, c.Plan, quota, comma(c.PerMinute))
 	if c.Cache == "" && c.Quota > 0 {
 		e.print("%s", e.paint.Yellow("WITHOUT A CACHE FOLDER each process counts its own calls only: restarts and cron "+
-			"jobs can exceed the quota. Give a folder: option cache, or --source-cache."))
+			"jobs can exceed the quota. Give a folder: option cache, or --state-dir."))
 	}
 	return nil
 }

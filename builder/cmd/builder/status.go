@@ -16,8 +16,8 @@ import (
 
 type statusCmd struct {
 	storeFlag
-	Grace time.Duration `default:"${grace}" help:"Grace period of gc, for what it would remove."`
-	JSON  bool          `help:"Print the report as one JSON object."`
+	MinAge time.Duration `aliases:"grace" default:"${grace}" help:"Grace period of gc, for what it would remove."`
+	JSON   bool          `help:"Print the report as one JSON object."`
 }
 
 func (c *statusCmd) Run(e *env) error {
@@ -32,7 +32,7 @@ func (c *statusCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	r, err := upkeep.Status(e.ctx, upkeep.StatusConfig{Store: store, Trust: trust, Grace: c.Grace})
+	r, err := upkeep.Status(e.ctx, upkeep.StatusConfig{Store: store, Trust: trust, Grace: c.MinAge})
 	switch {
 	case err != nil:
 		return err

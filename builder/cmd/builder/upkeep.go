@@ -133,7 +133,7 @@ func (c *verifyCmd) all(e *env) error {
 
 type gcCmd struct {
 	storeFlag
-	Grace  time.Duration  `default:"${grace}" help:"Leave alone what is younger, or was reached by a snapshot until less than this ago, by the store's clock."`
+	MinAge time.Duration  `aliases:"grace" default:"${grace}" help:"Leave alone what is younger, or was reached by a snapshot until less than this ago, by the store's clock."`
 	Retain *time.Duration `placeholder:"D" help:"Then publish the snapshot again with no more retained ones than a build with this --retain, and remove what only the others needed. For a store that is full."`
 	DryRun bool           `help:"Say what would be removed, and remove nothing."`
 	JSON   bool           `help:"Print the report as one JSON object."`
@@ -152,12 +152,12 @@ func (c *gcCmd) Run(e *env) error {
 	if c.Retain != nil && (c.DryRun || *c.Retain < 0 || *c.Retain > builder.MaxRetain) {
 		return cmdline.Wrong("--retain: want 0 to %v, and no --dry-run", builder.MaxRetain)
 	}
-	if c.Grace < builder.BuildDeadline {
-		e.log.Warn("with so short a grace period a build that is running may lose its objects", "grace", c.Grace,
+	if c.MinAge < builder.BuildDeadline {
+		e.log.Warn("with so short a grace period a build that is running may lose its objects", "grace", c.MinAge,
 			"build_deadline", builder.BuildDeadline)
 	}
 	p := e.progress()
-	cfg := upkeep.GCConfig{Store: store, Grace: c.Grace, DryRun: c.DryRun, Log: e.log, Progress: p.show}
+	cfg := upkeep.GCConfig{Store: store, Grace: c.MinAge, DryRun: c.DryRun, Log: e.log, Progress: p.show}
 	report, err := upkeep.Collect(e.ctx, cfg)
 	if err == nil && c.Retain != nil && report.Snapshot {
 		before := *report

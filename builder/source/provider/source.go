@@ -80,7 +80,7 @@ func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, e
 	if cache == "" && replay == "" && !env.Costs && chosen.Calls > 0 {
 		env.Log.Warn("provider: without a cache folder each process counts its own calls only, "+
 			"so that restarts and other processes can exceed the quota: give a folder (option cache, or "+
-			"--source-cache)", "source", o.scheme, "plan", chosen.Name, "calls_a_month", chosen.Calls)
+			"--state-dir)", "source", o.scheme, "plan", chosen.Name, "calls_a_month", chosen.Calls)
 	}
 	plan.Base = o.Text("base", plan.Base)
 	client, err := newClient(plan, b.quota, env.Transport, env.Log)

@@ -58,7 +58,7 @@ type cli struct {
 	AdminHost     []string        `placeholder:"NAME" group:"Store and addresses:" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
 
 	Auth          string        `enum:"keys,off" default:"keys" group:"Who is let in:" help:"keys: every request needs an API key. off: everybody is let in; for local use only."`
-	Insecure      bool          `group:"Who is let in:" help:"Allow --auth off on an address that is not loopback."`
+	Insecure      bool          `hidden:"" group:"Who is let in:" help:"Allow --auth off on an address that is not loopback."`
 	MaxKeyAge     time.Duration `default:"0s" group:"Who is let in:" help:"Refuse keys when the store has not confirmed them for that long; 0: never."`
 	KeyRequestURL string        `name:"key-request-url" placeholder:"URL" group:"Who is let in:" help:"Where people request keys; stands in the 401's message and the documentation."`
 	AllowOrigin   string        `default:"*" group:"Who is let in:" help:"Allowed origin of browsers' requests: * or one origin."`
@@ -66,10 +66,10 @@ type cli struct {
 	CacheSize    cmdline.Size `default:"256MiB" group:"Memory and disk:" help:"Memory for shards and finished answers together."`
 	CacheDir     string       `protects:"" placeholder:"DIR" group:"Memory and disk:" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. No other edge may use it; one that tries ends with status 1. Without: a temporary folder; a start removes those of edges that were killed."`
 	CacheDirSize cmdline.Size `default:"0" group:"Memory and disk:" help:"Bound of the disk copy; 0: none."`
-	HistoryFetch cmdline.Size `default:"1GiB" group:"Memory and disk:" help:"How much of /history is fetched before it is asked for, the newest first and no more than --cache-dir-size leaves; 0: nothing."`
+	HistoryFetch cmdline.Size `hidden:"" default:"1GiB" group:"Memory and disk:" help:"How much of /history is fetched before it is asked for, the newest first and no more than --cache-dir-size leaves; 0: nothing."`
 
-	Poll        time.Duration `default:"2s" group:"Freshness:" help:"How often the store is asked for a newer snapshot."`
-	FetchBudget time.Duration `default:"60s" group:"Freshness:" help:"How long a new snapshot may be fetched before it is taken over incomplete."`
+	Poll        time.Duration `hidden:"" default:"2s" group:"Freshness:" help:"How often the store is asked for a newer snapshot."`
+	FetchBudget time.Duration `hidden:"" default:"60s" group:"Freshness:" help:"How long a new snapshot may be fetched before it is taken over incomplete."`
 	MaxStale    time.Duration `default:"0s" group:"Freshness:" help:"Answer 503 when the snapshot is older than that; 0: never."`
 
 	TrustKey    []trustKey `protects:"" placeholder:"KEY" group:"Trust in the store:" help:"Trust only what is signed by this key of builder keygen. Repeatable, for changing keys: any one suffices."`
@@ -81,25 +81,25 @@ type cli struct {
 
 	LimitStore         string       `protects:"" placeholder:"URL" group:"Limits:" help:"Redis or Valkey through which edges share the limits of keys: redis://… Without: each edge limits by itself."`
 	AddressRate        int          `default:"10" group:"Limits:" help:"Requests a second from one address without a valid key."`
-	AddressBurst       int          `default:"50" group:"Limits:" help:"How many of them at once."`
-	OpenRate           int          `default:"50" group:"Limits:" help:"Requests a second from one address for what needs no key: pages and their files, 404, 405, OPTIONS. --auth off sets no limits at all."`
-	OpenBurst          int          `default:"200" group:"Limits:" help:"How many of them at once."`
+	AddressBurst       int          `hidden:"" default:"50" group:"Limits:" help:"How many of them at once."`
+	PublicRate         int          `hidden:"" aliases:"open-rate" default:"50" group:"Limits:" help:"Requests a second from one address for what needs no key: pages and their files, 404, 405, OPTIONS. --auth off sets no limits at all."`
+	PublicBurst        int          `hidden:"" aliases:"open-burst" default:"200" group:"Limits:" help:"How many of them at once."`
 	MaxConns           int          `default:"32768" group:"Limits:" help:"Open connections in all."`
 	MaxConnsPerAddress int          `default:"0" group:"Limits:" help:"Open connections from one address (IPv6: one /64); 0: an eighth of all."`
-	MaxStreams         int          `default:"10000" group:"Limits:" help:"Most streams of /openapi/v1/events open at once."`
+	MaxStreams         int          `hidden:"" default:"10000" group:"Limits:" help:"Most streams of /openapi/v1/events open at once."`
 	MaxWaiting         cmdline.Size `default:"0B" hidden:"" help:"It has no effect since 1.1: --max-conns bounds memory."`
 
-	ReadTimeout  time.Duration `default:"5s" group:"Times:" help:"Time for the head of a request to arrive."`
-	WriteTimeout time.Duration `default:"10s" group:"Times:" help:"Time for a client to take each 64 KiB of an answer."`
-	IdleTimeout  time.Duration `default:"120s" group:"Times:" help:"Time a connection may be idle; longer than the pools of clients."`
+	ReadTimeout  time.Duration `hidden:"" default:"5s" group:"Times:" help:"Time for the head of a request to arrive."`
+	WriteTimeout time.Duration `hidden:"" default:"10s" group:"Times:" help:"Time for a client to take each 64 KiB of an answer."`
+	IdleTimeout  time.Duration `hidden:"" default:"120s" group:"Times:" help:"Time a connection may be idle; longer than the pools of clients."`
 	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, serve on for that long with /readyz at 503; an edge that no request reached for as long stops at once."`
-	DrainTimeout time.Duration `default:"15s" group:"Times:" help:"After that, be done within."`
+	DrainTimeout time.Duration `hidden:"" default:"15s" group:"Times:" help:"After that, be done within."`
 
 	Coingecko  bool          `group:"Pages, logs, profiles:" help:"Answer the part of CoinGecko's API that a snapshot can answer, below /api/v3/; see COINGECKO.md."`
 	BoardLogos []string      `placeholder:"ORIGIN" group:"Pages, logs, profiles:" help:"Origin that the market board may load logos from, such as https://static.coinpaprika.com; monograms stand for all others. Repeatable."`
 	AccessLog  string        `enum:"some,all" default:"some" group:"Pages, logs, profiles:" help:"some: faults, slow requests, a sample of refused ones. all: every request."`
-	LogSlow    time.Duration `default:"500ms" group:"Pages, logs, profiles:" help:"Requests that take longer are logged; 0: none."`
-	Pprof      bool          `group:"Pages, logs, profiles:" help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
+	LogSlow    time.Duration `hidden:"" default:"500ms" group:"Pages, logs, profiles:" help:"Requests that take longer are logged; 0: none."`
+	Pprof      bool          `hidden:"" group:"Pages, logs, profiles:" help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
 
 	Serve  serveCmd  `cmd:"" default:"1" daemon:"" help:"Serve until SIGTERM; what edge does without a command."`
 	Health healthCmd `cmd:"" takes:"admin" help:"Ask the edge that runs here, at --admin, whether it is ready: status 0 if so, else 1, with the reason."`
@@ -130,7 +130,7 @@ func (c *cli) config(log *slog.Logger) edge.Config {
 		MaxStale:   c.MaxStale,
 		CacheScope: c.CacheScope,
 		Server: server.Config{
-			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, OpenRate: c.OpenRate, OpenBurst: c.OpenBurst,
+			AddressRate: c.AddressRate, AddressBurst: c.AddressBurst, OpenRate: c.PublicRate, OpenBurst: c.PublicBurst,
 			KeyRequestURL: c.KeyRequestURL, AllowOrigin: c.AllowOrigin,
 			TrustedProxies: c.TrustedProxies, ProxyProtocol: c.ProxyProtocol, MaxConns: c.MaxConns,
 			MaxConnsPerAddress: c.MaxConnsPerAddress, MaxStreams: c.MaxStreams,

@@ -53,7 +53,7 @@ func main() {
 // an error.
 func (c *cli) printPlan(ctx context.Context, m *local.Machine) error {
 	// One for all sources, since all are asked with the same accounts.
-	if err := defaultEnv("BUILDER_SOURCE_CACHE", filepath.Join(filepath.Dir(m.Data), "provider")); err != nil {
+	if err := defaultEnv("BUILDER_STATE_DIR", filepath.Join(filepath.Dir(m.Data), "provider")); err != nil {
 		return err
 	}
 	plan, err := m.Output(ctx, "builder", "source", "--source", c.Source)

@@ -29,7 +29,7 @@ func TestRun(t *testing.T) {
 	command := func(data, source, listen string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "demo"), "--bin", bin, "--data", data, "--source",
 			source, "--listen", listen, "--admin", admin)
-		cmd.Env = append(os.Environ(), "BUILDER_SOURCE_CACHE=")
+		cmd.Env = append(os.Environ(), "BUILDER_STATE_DIR=")
 		return cmd
 	}
 	board := ""

@@ -107,7 +107,7 @@ type losses struct {
 func newLosses(t *testing.T) *losses {
 	t.Helper()
 	dir := t.TempDir()
-	t.Setenv("BUILDER_SOURCE_CACHE", filepath.Join(dir, "cache"))
+	t.Setenv("BUILDER_STATE_DIR", filepath.Join(dir, "cache"))
 	l := &losses{
 		dir: dir, program: filepath.Join(dir, "builder"),
 		first: time.Now().UTC().Truncate(artifacts.Step).Add(-3 * artifacts.Step),
