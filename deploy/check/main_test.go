@@ -91,7 +91,7 @@ func help(t *testing.T, words ...string) string {
 	text, ok := helps.Load(key)
 	if !ok {
 		out, err := exec.CommandContext(
-			t.Context(), filepath.Join(bin, words[0]), append(slices.Clone(words[1:]), "--help")...).Output()
+			t.Context(), filepath.Join(bin, words[0]), append([]string{"help", "all"}, words[1:]...)...).Output()
 		if err != nil {
 			return ""
 		}

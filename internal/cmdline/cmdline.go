@@ -230,13 +230,20 @@ func (p Program) detach(flags logs.Flags, to io.Writer) *logs.Queue {
 func (f Flags) LogFlags() logs.Flags { return f.Flags }
 
 // wordsToFlags replaces the word version, and help where a command may stand or after one, by the flags.
-func wordsToFlags(node *kong.Node, args []string) []string {
+// After "help all", help shows the hidden flags, too.
+func wordsToFlags(app *kong.Node, args []string) []string {
+	node := app
 	if len(args) == 1 && args[0] == "version" {
 		return []string{"--version"}
 	}
 	for i, arg := range args {
 		if arg == "help" {
-			return append(slices.Delete(slices.Clone(args), i, i+1), "--help")
+			last := i + 1
+			if last < len(args) && args[last] == "all" {
+				flagsBelow(app, func(f *kong.Flag) { f.Hidden = false })
+				last++
+			}
+			return append(slices.Delete(slices.Clone(args), i, last), "--help")
 		}
 		at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == arg })
 		if at < 0 || len(node.Children[at].Positional) > 0 {

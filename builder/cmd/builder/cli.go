@@ -27,7 +27,7 @@ SOURCE is one of ${sources}.
 Most take options, such as sim:?assets=N&seed=S or coinpaprika:?replay=DIR; a wrong one lists them all.
 STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the usual AWS_… variables, of which AWS_SHARED_CREDENTIALS_FILE names a file that is read again when it changes.
 
-Every flag is also an environment variable, --max-bad-rows is BUILDER_MAX_BAD_ROWS, and may stand in a --config file: max-bad-rows: 5%.
+Every flag is also an environment variable, --max-bad-rows is BUILDER_MAX_BAD_ROWS, and may stand in a --config file: max-bad-rows: 5%. "builder help all run" lists the flags that few need, too.
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 //go:embed help.txt

@@ -146,6 +146,19 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestHelpAll: the flags that few need are in the help for all, and only there.
+func TestHelpAll(t *testing.T) {
+	const few = "--max-median-move="
+	if r := command(t, "run", "--help"); strings.Contains(r.stdout, few) {
+		t.Errorf("--help has %s", few)
+	}
+	for _, args := range [][]string{{"run", "help", "all"}, {"help", "all", "run"}} {
+		if r := command(t, args...); r.status != cmdline.Done || !strings.Contains(r.stdout, few) {
+			t.Errorf("%q: status %d, %s", args, r.status, r.stdout)
+		}
+	}
+}
+
 // TestStore walks one store through the commands.
 func TestStore(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")

@@ -33,7 +33,7 @@ STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the us
 
 Keys are made with: builder keys create --store STORE --name NAME.
 
-Every flag is also an environment variable, --cache-size is EDGE_CACHE_SIZE, and may stand in a --config file: cache-size: 1GiB.
+Every flag is also an environment variable, --cache-size is EDGE_CACHE_SIZE, and may stand in a --config file: cache-size: 1GiB. "edge help all" lists the flags that few need, too.
 
 SIGTERM and SIGHUP drain. Exit status: 0 done, 1 failed, 2 wrong usage.`
 

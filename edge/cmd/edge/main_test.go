@@ -2,12 +2,7 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"fmt"
-	"os"
-	"reflect"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -83,24 +78,5 @@ func TestEmptyProtection(t *testing.T) {
 				t.Errorf("status %d, %s", code, stderr.String())
 			}
 		})
-	}
-}
-
-// TestRareFlags: the flags that --help leaves out are in README.md, with their defaults.
-func TestRareFlags(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[cli]()) {
-		_, hidden := f.Tag.Lookup("hidden")
-		if !hidden || strings.HasPrefix(f.Tag.Get("help"), "It has no effect") {
-			continue
-		}
-		name := strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(f.Name, "$1-$2"))
-		row := fmt.Sprintf("\n| `--%s` | %s |", name, cmp.Or(f.Tag.Get("default"), "off"))
-		if !strings.Contains(string(text), row) {
-			t.Errorf("edge/README.md, \"Flags that few need\", lacks %q", row)
-		}
 	}
 }

@@ -165,7 +165,7 @@ var (
 	span    = regexp.MustCompile("`([^`]+)`")
 	flag    = regexp.MustCompile(`--[a-z][a-z-]*`)
 	valued  = regexp.MustCompile("`(--[a-z-]+)` \\(([0-9]+%)\\)")
-	command = regexp.MustCompile(`^builder ([a-z]+(?: [a-z]+)?)`)
+	command = regexp.MustCompile(`^builder (?:help all )?([a-z]+(?: [a-z]+)?)`)
 	listed  = regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  `)
 )
 
@@ -175,7 +175,8 @@ func testCommands(t *testing.T, bin string) {
 	t.Helper()
 	help := func(words ...string) string {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]), append(words[1:], "--help")...).
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]),
+			append([]string{"help", "all"}, words[1:]...)...).
 			Output()
 		if err != nil {
 			t.Fatalf("%q --help: %v", words, err)
