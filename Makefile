@@ -21,10 +21,10 @@ build: ## put builder, edge and loadtest into bin/
 	$(GO) build -trimpath -o bin/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest
 
 run: build ## the whole service on this machine: store, builder, edge, a board that is signed in; SOURCE=coinpaprika: is the real market
-	@$(GO) build -o bin/local ./internal/lab/demo && exec bin/local --source '$(SOURCE)'
+	@$(GO) build -o bin/demo ./internal/lab/demo && exec bin/demo --source '$(SOURCE)'
 
 run-s3: build ## the same on an S3 server, built first if need be: versitygw, or SERVER=minio
-	@$(GO) build -o bin/local ./internal/lab/demo && exec bin/local --server $(SERVER) --source '$(SOURCE)'
+	@$(GO) build -o bin/demo ./internal/lab/demo && exec bin/demo --server $(SERVER) --source '$(SOURCE)'
 
 stack: build ## as in production: MinIO, builder, two edges, HAProxy with TLS and HTTP/2
 	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)'

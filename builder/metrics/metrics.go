@@ -68,6 +68,8 @@ type Metrics struct {
 	deleted, deletedBytes                                  prometheus.Counter
 	missing, lease, sequence, snapshot, lastSuccess, stays prometheus.Gauge
 	logBehind                                              prometheus.Gauge
+	// Without labels: there is no series until a time is set.
+	backup *prometheus.GaugeVec
 }
 
 // factory registers metrics.
@@ -147,6 +149,8 @@ func New() *Metrics {
 		lastSuccess: f.gauge("builder_last_success_timestamp_seconds",
 			"Time at which a build last published its snapshot or found it published, in Unix seconds; before the "+
 				"first one, the time at which the builder began to work."),
+		backup: f.gauges("builder_backup_snapshot_timestamp_seconds",
+			"Time of the snapshot in the backup that --backup names, in Unix seconds; 0: none was found."),
 		jobs:    f.counters("builder_jobs_total", "Runs of the other jobs, by outcome.", "name", "outcome"),
 		jobTime: f.histograms("builder_job_duration_seconds", "Duration of a run of another job.", "name"),
 		jobSuccess: f.gauges("builder_job_last_success_timestamp_seconds",
@@ -275,6 +279,9 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 	}
 	m.lastSuccess.Set(unix(m.now()))
 }
+
+// Backup notes the time of the newest backup's snapshot.
+func (m *Metrics) Backup(t time.Time) { m.backup.WithLabelValues().Set(float64(t.Unix())) }
 
 // Found notes the published snapshot, of time t: a restarted builder may build none for some time.
 func (m *Metrics) Found(t time.Time, sequence uint64) {

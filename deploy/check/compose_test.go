@@ -18,15 +18,38 @@ import (
 // project is compose.yaml as Compose has it, with nothing in the environment.
 func project(t *testing.T) *types.Project {
 	t.Helper()
-	p, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
-		WorkingDir:  deploy,
-		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(deploy, "compose.yaml")}},
-		Environment: types.Mapping{},
-	}, func(o *loader.Options) { o.ResolvePaths = true })
+	p, err := compose(t, nil, "compose.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+func compose(t *testing.T, environment types.Mapping, files ...string) (*types.Project, error) {
+	t.Helper()
+	details := types.ConfigDetails{WorkingDir: deploy, Environment: environment}
+	for _, file := range files {
+		details.ConfigFiles = append(details.ConfigFiles, types.ConfigFile{Filename: filepath.Join(deploy, file)})
+	}
+	return loader.LoadWithContext(t.Context(), details, func(o *loader.Options) { o.ResolvePaths = true })
+}
+
+// TestFeedOfYourOwn: compose.feed.yaml gives the builder a folder, which has to be named.
+func TestFeedOfYourOwn(t *testing.T) {
+	if _, err := compose(t, types.Mapping{}, "compose.yaml", "compose.feed.yaml"); err == nil ||
+		!strings.Contains(err.Error(), "the folder of your feed") {
+		t.Errorf("without FEED: %v", err)
+	}
+	p, err := compose(t, types.Mapping{"FEED": "/srv/market"}, "compose.yaml", "compose.feed.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := p.Services["builder"]
+	at := slices.IndexFunc(b.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Source == "/srv/market" })
+	if source := b.Environment.ToMapping()["BUILDER_SOURCE"]; source != "csv:/feed" || at < 0 ||
+		!b.Volumes[at].ReadOnly || b.Volumes[at].Target != "/feed" {
+		t.Errorf("source %s, volumes %v", source, b.Volumes)
+	}
 }
 
 func composeProcesses(t *testing.T) (all []process) {

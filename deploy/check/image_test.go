@@ -1,9 +1,11 @@
 package check
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -148,5 +150,36 @@ func testImage(t *testing.T, owners map[string]string, user string, cmd, env []s
 	stop()
 	if err := <-ended; edge.ProcessState.ExitCode() != 0 {
 		t.Errorf("%v\n%s", err, log.String())
+	}
+	testDemo(t, in, command)
+}
+
+// testDemo: demo runs in the image, serves its board, and stops when it is told to.
+func testDemo(t *testing.T, in string, command func(context.Context, ...string) *exec.Cmd) {
+	tool(t, []string{"CGO_ENABLED=0"}, "go", "build", "-C", root, "-o", in+"/", "./internal/lab/demo")
+	dev := filepath.Join(in, "../../../dev") // which every container has
+	tool(t, nil, "mkdir", dev)
+	tool(t, nil, "mknod", "-m", "666", filepath.Join(dev, "null"), "c", "1", "3")
+	port := free(t)
+	demo := command(t.Context(), "demo", "--source=sim:?assets=30&seed=1", "--admin="+free(t),
+		"--listen="+strings.Replace(port, "127.0.0.1", "0.0.0.0", 1))
+	out, err := demo.StdoutPipe()
+	demo.Stderr = os.Stderr
+	if err == nil {
+		err = demo.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	board := ""
+	for lines := bufio.NewScanner(out); board == "" && lines.Scan(); {
+		_, board, _ = strings.Cut(lines.Text(), "board, signed in: ")
+	}
+	page, _, _ := strings.Cut(board, "/#key=")
+	if page != "http://"+port || !strings.Contains(ask(t.Context(), port, "/"), "<title>") {
+		t.Errorf("the board is %q", board)
+	}
+	if err := errors.Join(demo.Process.Signal(syscall.SIGTERM), demo.Wait()); err != nil {
+		t.Error(err)
 	}
 }

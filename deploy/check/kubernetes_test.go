@@ -145,6 +145,8 @@ func podOf(o runtime.Object) *corev1.PodTemplateSpec {
 		return &o.Spec.Template
 	case *batchv1.Job:
 		return &o.Spec.Template
+	case *batchv1.CronJob:
+		return &o.Spec.JobTemplate.Spec.Template
 	}
 	return nil
 }
@@ -196,7 +198,7 @@ func TestKubernetes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{"base", "example", podmonitor} {
+	for _, folder := range []string{"base", "example", "plain", podmonitor} {
 		named := map[string]string{} // what is named, by whom
 		there := map[string]bool{}
 		all := objects(t, folder)
@@ -205,17 +207,14 @@ func TestKubernetes(t *testing.T) {
 			kind := o.GetObjectKind().GroupVersionKind().Kind
 			there[kind+" "+m.GetName()] = true
 			name := func(format string, args ...any) { named[fmt.Sprintf(format, args...)] = kind + " " + m.GetName() }
-			switch o := o.(type) {
-			case *appsv1.Deployment:
-				pod := o.Spec.Template
+			if pod := podOf(o); pod != nil {
 				pods := podsOf(pod.Labels)
 				there[pods] = true
-				name("%s", podsOf(o.Spec.Selector.MatchLabels))
 				name("ServiceAccount %s", pod.Spec.ServiceAccountName)
 				for _, r := range evaluator.EvaluatePod(api.LevelVersion{
 					Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
 					if !r.Allowed {
-						t.Errorf("%s: %s: %s: %s", folder, o.Name, r.ForbiddenReason, r.ForbiddenDetail)
+						t.Errorf("%s: %s: %s: %s", folder, m.GetName(), r.ForbiddenReason, r.ForbiddenDetail)
 					}
 				}
 				for _, v := range pod.Spec.Volumes {
@@ -234,6 +233,10 @@ func TestKubernetes(t *testing.T) {
 						}
 					}
 				}
+			}
+			switch o := o.(type) {
+			case *appsv1.Deployment:
+				name("%s", podsOf(o.Spec.Selector.MatchLabels))
 			case *corev1.Service:
 				pods := podsOf(o.Spec.Selector)
 				for _, p := range o.Spec.Ports {
@@ -245,6 +248,9 @@ func TestKubernetes(t *testing.T) {
 				}
 			case *networkingv1.NetworkPolicy:
 				pods := podsOf(o.Spec.PodSelector.MatchLabels)
+				if len(o.Spec.PodSelector.MatchLabels) > 0 {
+					name("%s", pods)
+				}
 				for _, in := range o.Spec.Ingress {
 					for _, p := range in.Ports {
 						if name("%s port %s", pods, p.Port.String()); p.Port.StrVal == "admin" && in.From == nil {

@@ -51,7 +51,8 @@ func run() (r running, err error) {
 		path   string   // of the listener, which says
 		until  string   // the last thing to come
 	}{
-		{"--metrics=", []string{"builder", "run", store, "--source=sim:?assets=60&seed=1"}, "/metrics",
+		{"--metrics=",
+			[]string{"builder", "run", store, "--source=sim:?assets=60&seed=1", "--backup=file:" + bin}, "/metrics",
 			`builder_jobs_total{name="gc",outcome="done"} 1`},
 		// The store of limits does not answer: the edge's metrics of it exist all the same.
 		{"--admin=", []string{"edge", store, "--limit-store=redis://127.0.0.1:1", "--listen=127.0.0.1:0",

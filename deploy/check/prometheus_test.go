@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	amconfig "github.com/prometheus/alertmanager/config"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
@@ -29,6 +30,30 @@ func TestPrometheus(t *testing.T) {
 			words[len(words)-1] = filepath.Join(deploy, "prometheus", words[len(words)-1])
 			tool(t, nil, filepath.Join(bin, "promtool"), words...)
 		})
+	}
+}
+
+// TestAlertmanager: Alertmanager takes its configuration, which sends each severity to a receiver of its own, and
+// inhibits only alerts that there are.
+func TestAlertmanager(t *testing.T) {
+	c, err := amconfig.LoadFile(filepath.Join(deploy, "prometheus", "alertmanager.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page := c.Route.Routes; c.Route.Receiver != "ticket" || len(page) != 1 || page[0].Receiver != "page" ||
+		!page[0].Matchers[0].Matches("page") || page[0].Matchers[0].Matches("ticket") {
+		t.Errorf("routes %+v", c.Route)
+	}
+	alerts := map[string]bool{}
+	for _, r := range parseRules(t) {
+		alerts[r.Alert] = true
+	}
+	for _, rule := range c.InhibitRules {
+		for _, m := range slices.Concat(rule.SourceMatchers, rule.TargetMatchers) {
+			if m.Name != "alertname" || !alerts[m.Value] {
+				t.Errorf("there is no alert %s", m)
+			}
+		}
 	}
 }
 
@@ -63,7 +88,7 @@ func TestAlerts(t *testing.T) {
 		if s := r.Labels["severity"]; s != "page" && s != "ticket" {
 			t.Errorf("%s: severity %q", r.Alert, s)
 		}
-		if want := "deploy/runbook.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
+		if want := "{{ $externalLabels.runbook }}#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
 			t.Errorf("%s: runbook_url %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
 		}
 		if !strings.Contains(tests, `{alertname="`+r.Alert+`"`) {

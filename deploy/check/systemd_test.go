@@ -42,14 +42,17 @@ func systemdProcesses(t *testing.T) (all []process) {
 		if name, _, found := strings.Cut(is["LoadCredential"], ":"); found {
 			tool(t, nil, filepath.Join(bin, "builder"), "keygen", filepath.Join(credentials, name))
 		}
-		cache, state := "/var/cache/"+is["CacheDirectory"], "/var/lib/"+is["StateDirectory"]
-		args := strings.Fields(strings.NewReplacer("${CACHE_DIRECTORY}", cache, "${STATE_DIRECTORY}", state,
-			"${CREDENTIALS_DIRECTORY}", credentials, "%i", "1").Replace(is["ExecStart"]))
+		cache := "/var/cache/" + is["CacheDirectory"]
+		args := strings.Fields(strings.NewReplacer("${CACHE_DIRECTORY}", cache, "${CREDENTIALS_DIRECTORY}", credentials,
+			"${BUILDER_BACKUP}", "file:/var/lib/marketdata-backup", "%i", "1").Replace(is["ExecStart"]))
 		args[0] = strings.TrimPrefix(args[0], "/usr/local/bin/")
 		if is["Type"] == "notify" && !strings.Contains(is["RestrictAddressFamilies"], "AF_UNIX") {
 			t.Errorf("%s: it cannot tell systemd that it is ready", file)
 		}
-		p := process{where: file, args: args, writable: []string{cache, state}, memory: is["MemoryMax"]}
+		p := process{where: file, args: args, writable: []string{cache}, memory: is["MemoryMax"]}
+		for state := range strings.FieldsSeq(is["StateDirectory"]) {
+			p.writable = append(p.writable, "/var/lib/"+state)
+		}
 		env := filepath.Join(units, strings.TrimPrefix(is["EnvironmentFile"], "/etc/marketdata/"))
 		if p.env, err = dotenv.Read(env); err != nil {
 			t.Error(err)
@@ -95,6 +98,7 @@ func TestSystemd(t *testing.T) {
 		install(strings.TrimPrefix(p.where, units+"/"), p.where)
 	}
 	install("marketdata-edge@.service", units+"/marketdata-edge.service") // as packages have it
+	install("marketdata-backup.timer", units+"/marketdata-backup.timer")
 	socket := units + "/marketdata-edge.socket"
 	install("marketdata-edge.socket", socket)
 	options, err := unit.DeserializeOptions(strings.NewReader(read(t, socket)))

@@ -488,6 +488,18 @@ var troubles = []trouble{
 		pages:  map[string]string{"BuilderLogBehind": "names the permission that it lacks"},
 	},
 	{
+		name: "no backup is made", fresh: true, minutes: 18,
+		make: func(s *scene) func() {
+			s.feed(s.at, nil)
+			s.run("--source=feed:"+s.beside("feed"), "--backup=file:"+s.beside("backup")).
+				until("/metrics", "^builder_snapshot_sequence 1")
+			return nil
+		},
+		alerts: []string{"BackupOld"},
+		shows:  "cannot tell how old the backup is",
+		pages:  map[string]string{"BackupOld": "systemctl status marketdata-backup"},
+	},
+	{
 		name: "rows of the feed are bad", fresh: true, minutes: 33,
 		make: func(s *scene) func() {
 			s.feed(s.at, func(dir string) {

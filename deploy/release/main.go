@@ -205,7 +205,13 @@ func (r *release) build(ctx context.Context, goos, goarch string, parts *materia
 	if goos != "linux" {
 		return nil
 	}
-	return os.CopyFS(filepath.Join(dir, "systemd"), os.DirFS(filepath.Join(r.source, "deploy/systemd")))
+	for _, folder := range []string{"systemd", "caddy"} {
+		from := os.DirFS(filepath.Join(r.source, "deploy", folder))
+		if err := os.CopyFS(filepath.Join(dir, folder), from); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *release) compile(ctx context.Context, dir, goos, goarch string) error {

@@ -88,7 +88,7 @@ func TestMistakes(t *testing.T) {
 		"MINIO="+minio.Endpoint, "HOST="+endpoint.Host, "BEHIND="+behind.URL, "TLS="+secure.Listener.Addr().String(),
 		"USED="+endpoint.Host, "FREE="+local.Free("127.0.0.1:0"), "BIN="+bin, "BUILDER_LOG_LEVEL=error",
 		"EDGE_MAX_CONNS=100", "EDGE_DRAIN_WAIT=0s", "EDGE_LISTEN=127.0.0.1:0", "EDGE_ADMIN=127.0.0.1:0",
-		"LOCAL_LISTEN=127.0.0.1:0", "LOCAL_ADMIN=127.0.0.1:0", "LIVE="+live, "ADMIN="+admin, "READY="+ready)
+		"DEMO_LISTEN=127.0.0.1:0", "DEMO_ADMIN=127.0.0.1:0", "LIVE="+live, "ADMIN="+admin, "READY="+ready)
 	sh := func(ctx context.Context, script string, out *watch) int {
 		cmd := exec.CommandContext(ctx, "bash", "-c", script)
 		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, out, out

@@ -233,6 +233,7 @@ type runCmd struct {
 	ActivateAfter time.Duration   `default:"15s" group:"Schedule:" help:"How long after it is published edges make a snapshot current, all at once, at most 5m; 0s: each as soon as it has it. None waits when the snapshot before is over an hour old."`
 	MinAge        time.Duration   `aliases:"grace" hidden:"" default:"${grace}" group:"Schedule:" help:"Grace period of gc."`
 	Metrics       cmdline.Address `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
+	Backup        string          `protects:"" placeholder:"STORE" help:"Where another job makes backups: the metric builder_backup_snapshot_timestamp_seconds says how old the last one is. Only read."`
 }
 
 func (c *runCmd) Validate() error {
@@ -267,6 +268,35 @@ func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifa
 	}
 }
 
+// watchBackup returns a function that reads which snapshot the backup has, and counts it.
+func (c *runCmd) watchBackup(e *env, counts *metrics.Metrics) (func(context.Context), error) {
+	if c.Backup == "" {
+		return func(context.Context) {}, nil
+	}
+	store, err := e.openCopy("backup", c.Backup)
+	if err != nil {
+		return nil, err
+	}
+	counts.Backup(time.Unix(0, 0)) // none is known yet
+	return func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, backupTime)
+		defer cancel()
+		body, _, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+		var p *artifacts.Pointer
+		if err == nil {
+			p, err = artifacts.ParsePointer(body)
+		}
+		if err != nil {
+			e.log.Warn("cannot tell how old the backup is", "backup", c.Backup, "err", err)
+			return
+		}
+		counts.Backup(p.Time)
+	}, nil
+}
+
+// backupTime bounds how long a build waits for the store of backups.
+const backupTime = 5 * time.Second
+
 func (c *runCmd) Run(e *env) error {
 	b, err := c.open(e, false, c.ActivateAfter, e.lines().show)
 	if err != nil {
@@ -274,6 +304,10 @@ func (c *runCmd) Run(e *env) error {
 	}
 	renew := func(ctx context.Context) { c.renewSignatures(ctx, e, b.Store) }
 	counts := metrics.New()
+	watch, err := c.watchBackup(e, counts)
+	if err != nil {
+		return err
+	}
 	if c.Metrics != "" {
 		ln, err := net.Listen("tcp", string(c.Metrics))
 		if err != nil {
@@ -292,6 +326,7 @@ func (c *runCmd) Run(e *env) error {
 		Log: e.log, ChangeEvery: c.ChangeEvery, CollectEvery: c.GCEvery,
 		Build: func(ctx context.Context, mark time.Time) error {
 			defer renew(ctx)
+			defer watch(ctx)
 			r, err := b.BuildMark(ctx, mark)
 			counts.Built(r, err)
 			if rules := c.Override(err); rules != "" {

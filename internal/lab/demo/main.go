@@ -1,4 +1,4 @@
-// Command local runs the whole service on this machine: a store, the builder's
+// Command demo runs the whole service on this machine: a store, the builder's
 // loop and an edge. It is what `make run` and `make run-s3` start.
 package main
 
@@ -41,7 +41,7 @@ var servers = map[string]testserver.Kind{"minio": testserver.KindMinIO, "versity
 func main() {
 	var c cli
 	cmdline.Program{
-		Name: "local", Description: "Runs a store, a builder and an edge on this machine until it is interrupted.",
+		Name: "demo", Description: "Runs a store, a builder and an edge on this machine until it is interrupted.",
 		CLI: &c,
 		Run: func(ctx context.Context, _ *kong.Context, _ *slog.Logger) error {
 			return cmdline.Uninterrupted(ctx, c.run(ctx))
@@ -82,7 +82,7 @@ func (p ports) Close() {
 }
 
 func takePorts(listen, admin string) (p ports, err error) {
-	for _, port := range [][2]string{{"LOCAL_LISTEN", listen}, {"LOCAL_ADMIN", admin}} {
+	for _, port := range [][2]string{{"DEMO_LISTEN", listen}, {"DEMO_ADMIN", admin}} {
 		ln, err := net.Listen("tcp", port[1])
 		if err != nil {
 			p.Close()
@@ -158,15 +158,17 @@ func (c *cli) run(ctx context.Context) error {
 	if err := local.Await(ctx, "http://"+admin+"/readyz", edge); err != nil {
 		return err
 	}
-	board = "http://" + listen + "/#key=" + key
+	// In a container it listens on all addresses, and a browser finds it at this machine's.
+	at := strings.Replace(listen, "0.0.0.0:", "127.0.0.1:", 1)
+	board = "http://" + at + "/#key=" + key
 	if _, err := running.WriteString(board + " " + c.Source); err != nil {
 		return err
 	}
-	first, err := largest(ctx, "http://"+listen, key)
+	first, err := largest(ctx, "http://"+at, key)
 	if err != nil {
 		return err
 	}
-	greet(data, filepath.Dir(m.Log("edge")), listen, admin, key, board, first)
+	greet(data, filepath.Dir(m.Log("edge")), at, admin, key, board, first)
 	return wait(ctx, edge, loop)
 }
 
@@ -220,7 +222,7 @@ func (c *cli) elsewhere(running string) error {
 		return fmt.Errorf("another run has just begun in %s", c.Data)
 	case source != c.Source:
 		return fmt.Errorf(
-			"running already, with SOURCE=%s: %s\nEnd that with Ctrl-C, or give this one a folder and addresses of its own: LOCAL_DATA=.run2 LOCAL_LISTEN=127.0.0.1:8081 LOCAL_ADMIN=127.0.0.1:9091 make run SOURCE='%s'", source, board, c.Source)
+			"running already, with SOURCE=%s: %s\nEnd that with Ctrl-C, or give this one a folder and addresses of its own: DEMO_DATA=.run2 DEMO_LISTEN=127.0.0.1:8081 DEMO_ADMIN=127.0.0.1:9091 make run SOURCE='%s'", source, board, c.Source)
 	}
 	fmt.Printf("running already\nboard       %s\n", board)
 	return nil

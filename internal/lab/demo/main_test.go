@@ -73,7 +73,7 @@ func TestRun(t *testing.T) {
 			{command(data, "sim:?seed=2", listen), 1,
 				[]string{"running already", m[1] + "/#key=" + m[2], "SOURCE=" + source}},
 			{command(t.TempDir(), source, ln.Addr().String()), 1,
-				[]string{ln.Addr().String(), "in use", "LOCAL_LISTEN="}},
+				[]string{ln.Addr().String(), "in use", "DEMO_LISTEN="}},
 		} {
 			said, _ := other.CombinedOutput()
 			for _, want := range other.says {
