@@ -195,7 +195,7 @@ func TestBoard(t *testing.T) {
 				t.Errorf("the lines of a table were asked for: %t", !v.phone)
 			}
 			// Of these some 8,000 are the exposed headers, which every answer names.
-			if bytes := p.bytes(); bytes == 0 || bytes > 84_000 {
+			if bytes := p.bytes(); bytes == 0 || bytes > 85_000 {
 				t.Errorf("the first screen is %v bytes on the wire", bytes)
 			}
 			p.checkFits()
@@ -446,7 +446,7 @@ func TestBoardKeyboard(t *testing.T) {
 	newest, before := at.Format("2006-01-02 15:04 UTC"), at.Add(-24*time.Hour).Format("2006-01-02 15:04 UTC")
 	last, first := "$1,994.5 "+newest+"|$1,994.5, "+newest, "$1,240.5 "+before+"|$1,240.5, "+before
 	p.expect(told, last)
-	p.expect(`document.querySelector("#range p").textContent`, "Low $1,240.50, high $1,994.50")
+	p.expect(`document.querySelector("#range p").textContent`, "Range $1,240.50$1,994.50")
 	for _, step := range []struct{ key, want string }{{"ArrowLeft", first}, {"ArrowLeft", first}, {"ArrowRight", last},
 		{"ArrowRight", last}, {"Home", first}, {"End", last}} {
 		p.key(step.key)
@@ -594,6 +594,17 @@ func TestBoardSearch(t *testing.T) {
 		p.await(foundNames + ` === ` + quote(c.names) + ` && ` + says + ` === ` + quote(c.says))
 	}
 	p.shoot("search-none")
+	// What was meant comes first: each asset is its symbol, its name and its rank.
+	for _, c := range []struct{ q, found, want string }{
+		{"bitcoin", "BITCOIN HarryPotterObama 250|BTC Bitcoin 1|BCH Bitcoin_Cash 20", "BTC BITCOIN BCH"},
+		{"bit", "BIT BitDAO 3500|BTC Bitcoin 1|BTT BitTorrent 140", "BTC BIT BTT"},
+		{"SOL", "SOL Solana 5|SOLX Solaxy 900|SOLVE Solve 60", "SOL SOLVE SOLX"},
+		{"eth", "ETH Ethereum 2|ETH Fake -|ETHW EthereumPoW 300|ETC Ethereum_Classic 30", "ETH2 ETC ETH- ETHW"},
+	} {
+		p.expect(`meant(`+quote(c.found)+`.split("|").map((row) => row.split(" ")).map(([symbol, name, rank]) =>
+			({ symbol, name, slug: name, ...(rank !== "-" && { rank: Number(rank) }) })), `+quote(c.q)+`).map((row) =>
+			row.symbol + (row.symbol === "ETH" ? row.rank ?? "-" : "")).join(" ")`, c.want)
+	}
 	// Escape closes the list, and then empties the field. An empty field asks for nothing.
 	find("s1")
 	p.await(`document.querySelectorAll("#found li").length === 10`)
@@ -774,6 +785,10 @@ func TestBoardAsset(t *testing.T) {
 		"Website https://coin06.example/?a&b noopener noreferrer nofollow ugc|explorer.example https://explorer.example/S06 noopener noreferrer nofollow ugc|other.example https://other.example/ noopener noreferrer nofollow ugc")
 	p.expect(`document.querySelector("#facts").innerText.split(/\s*\n\s*/).slice(0, 6).join("|")`,
 		"Rank|4|Market cap|$85.00\u00a0B|Volume 24 h|$1.23\u00a0M")
+	// Of the prices of the day this one is the highest, and that of five hours ago the lowest.
+	p.await(`document.querySelector("#facts .between")`)
+	p.expect(`[...document.querySelectorAll("#facts .between > span")].map((e) => e.textContent).join("|") + "|" +
+		document.querySelector("#facts .between > i > i").style.left`, "$1,817.50|$1,995.50|100%")
 	p.expect(point, said(5))
 	p.point("#plot .u-over", 0)
 	p.await(point + ` === ` + quote(said(1)))
@@ -874,10 +889,11 @@ func TestBoardDetails(t *testing.T) {
 	p.await(shown)
 	p.expect(`document.querySelector("#table tbody").innerText.split(/\s*[\t\n]\s*/).join("|")`,
 		"H|Harbor <b>|$1.85\u00a0B|1,812|240|0.1|0.25|2026-11-21 11:58 UTC|P|Pier|$90.21\u00a0K|–|–|0|0|–|J|Jetty|–|–|–|0|0|–")
-	follow("Harbor", "Harbor <b>", "Volume 24 h", "$1.85\u00a0B", "Markets", "1,812", "Coins", "240", "Maker fee",
+	follow("Harbor", "Harbor <b>", "By volume", "#1 of 3", "Volume 24 h", "$1.85\u00a0B", "Markets", "1,812", "Coins", "240", "Maker fee",
 		"0.1", "Taker fee", "0.25", "As of", "2026-11-21 11:58 UTC")
 	p.expect(links, "Website|Chat")
 	p.expect(`[...document.querySelectorAll("#links a")].map((link) => link.href).join()`, "https://harbor.example/")
+	p.expect(`document.querySelector("#near").innerText.split(/\s*\n\s*/).join("|")`, "Pier $90.21\u00a0K")
 	p.shoot("exchange")
 	p.expect(`document.querySelector("#back").textContent + location.search`, "All exchanges?exchange=3")
 	p.eval(click("#back"))

@@ -99,6 +99,38 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// TestGuides: the menu has the guides in the open, no code is cut off, the panel of clients has ours, and
+// the search has nothing twice.
+func TestGuides(t *testing.T) {
+	base, _ := startEdge(t, true)
+	for end, v := range views {
+		p := startBrowser(t).open(t, v)
+		p.goTo(base + "/docs")
+		p.await(`document.querySelector("#clients")?.innerText.includes("Go, Python and TypeScript")`)
+		p.expect(`String([...document.querySelectorAll(".client-libraries-heading")]
+			.some((e) => e.checkVisibility()))`, "false")
+		p.expect(`String([...document.querySelectorAll(".markdown pre, .markdown pre *")].filter((e) =>
+			e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline").length)`, "0")
+		p.checkDark(v.dark)
+		p.checkFits()
+		if end != "" {
+			continue
+		}
+		p.await(`document.querySelector("aside").innerText.includes("Questions and answers")`)
+		p.eval(`[...document.querySelectorAll("button")].find((b) => b.innerText.includes("Search")).click()`)
+		p.await(`document.querySelector("[role=dialog] input")`)
+		for _, name := range []string{"Pinned", "Quick start", "Limits and retries"} {
+			p.eval(`document.querySelector("[role=dialog] input").select()`)
+			p.insert(name)
+			titles := `[...document.querySelectorAll("[role=dialog] [role=option]")].filter((o) => o.innerText.includes(` +
+				quote(name) + `)).length`
+			p.await(titles + ` > 0`)
+			p.expect(`String(`+titles+`)`, "1")
+		}
+		p.checkStayed(base)
+	}
+}
+
 // TestPinned finds the operations below /at/ behind one entry of the menu, and sends one with the
 // time that stands there.
 func TestPinned(t *testing.T) {

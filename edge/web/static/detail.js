@@ -8,13 +8,18 @@ const viewOf = (kind) => Object.keys(views).find((view) => views[view].kind === 
 // askDetail asks for what a detail page shows but the prices and coins, which come later.
 async function askDetail(now, at, signal) {
   const first = async (path, parameters) => (await ask(path, { ...now.filter, ...parameters }, at, signal)).result.items[0];
+  if (now.kind === "exchange") {
+    const [row, largest] = await Promise.all([first("exchanges"), ask("exchanges", { sort: "volume:desc", size: 100 }, at, signal)]);
+    return { row, largest: largest.result, signal };
+  }
   if (now.kind !== "asset") return { row: await first(viewOf(now.kind)), signal };
+  const day = first("history", { window: "24h" }).then((item) => item?.points ?? [], () => []); // the page does not wait for it
   const [row, quote] = await Promise.all([first("assets", { fields: "links" }), first("markets", { fields: "groups" }).catch((problem) => {
     if (problem.status !== 503) throw problem;
     return first("quotes"); // of an older builder's snapshot
   })]);
   const [groups, coin] = await Promise.all([quote?.groups && askGroups(quote.groups, at, signal).catch(() => null), row && askCoin(row.slug, at, signal).catch(() => null)]);
-  return { row, quote, signal, groups, coin };
+  return { row, quote, day, signal, groups, coin };
 }
 
 // askCoin asks for what the CoinGecko-compatible API knows beyond the board's own: supplies, contracts
@@ -50,7 +55,7 @@ function showDetailSkeleton(now) {
   $("links-none").hidden = $("groups-none").hidden = true;
 }
 
-function showDetail(now, { row, quote, groups, coin, signal }, newer) {
+function showDetail(now, { row, quote, day, groups, coin, largest, signal }, newer) {
   const before = newer && drawn.detail === detailOf(now) && $("detail-head").querySelector(".price");
   drawn.detail = detailOf(now);
   opened = row ? pageOf(row, now.kind) : "";
@@ -67,7 +72,8 @@ function showDetail(now, { row, quote, groups, coin, signal }, newer) {
     $("chart-of").hidden = now.kind !== "asset";
     showList("contracts");
     showList("currencies");
-    showParts[now.kind](row, now, quote, groups, coin?.market_data && coin);
+    showList("near");
+    showParts[now.kind](row, now, { quote, day, groups, coin: coin?.market_data && coin, largest });
     if (before) tint($("detail-head").querySelector(".price"), before);
     if (now.kind === "asset") showChart(row, now.window, quote ? change(quote.percent_change[now.window]).sign : "", signal);
     else clearChart();
@@ -82,13 +88,18 @@ function showDetail(now, { row, quote, groups, coin, signal }, newer) {
 
 // What the page of each kind has besides its name.
 const showParts = {
-  asset(asset, now, quote, groups, coin) {
+  asset(asset, now, { quote, day, groups, coin }) {
     $("detail-head").firstChild.append(star(asset, "star"));
     $("detail-head").append(element("p", { class: "price" }, exact(quote?.price, price), " ", overWindow(quote, "24h")));
+    const range = $("facts").querySelector("[data-of='" + asset.id + "']") ?? element("div", { hidden: "", "data-of": asset.id });
+    day.then((points) => {
+      if (quote && points.length > 1) range.replaceChildren(...entry("Range 24 h", between(points, quote.price)).childNodes), (range.hidden = false);
+    });
     $("facts").replaceChildren(
       entry("Rank", asset.rank ? String(asset.rank) : nothing()),
       entry("Market cap", exact(quote?.market_cap, money)),
       entry("Volume 24 h", volume(quote?.volume)),
+      range,
       ...(coin ? supplies(coin.market_data, asset.symbol) : []),
       ...["1h", "6h", "12h"].map((window) => entry(window.replace(/\D/, " $&"), overWindow(quote, window, true))),
     );
@@ -108,8 +119,10 @@ const showParts = {
       ...Object.keys(windows).map((window) => element("a", { href: pageOf(asset, "asset", window), ...(window === now.window && { "aria-current": "true" }) }, window, overWindow(quote, window, window === now.window))),
     );
   },
-  exchange({ market, fees, links }) {
+  exchange({ id, market, fees, links }, now, { largest }) {
+    const at = market?.volume_24h ? largest.items.findIndex((row) => row.id === id) : -1;
     $("facts").replaceChildren(
+      ...(at < 0 ? [] : [entry("By volume", "#" + (at + 1) + " of " + grouped(String(largest.total)))]),
       entry("Volume 24 h", exact(market?.volume_24h, money)),
       entry("Markets", count(market?.markets_count)),
       entry("Coins", count(market?.coins_count)),
@@ -119,6 +132,8 @@ const showParts = {
     );
     showList("links", linked(Object.entries(links).map(([name, url]) => [name[0].toUpperCase() + name.slice(1), url])), "None is known.");
     showList("groups");
+    const near = largest.items.slice(Math.max(at - 3, 0), at + 4).filter((row) => row.id !== id && row.market?.volume_24h);
+    if (at >= 0 && near.length > 0) showList("near", near.map((row) => [element("a", { href: pageOf(row, "exchange") }, row.name), " ", element("span", { class: "soft" }, money(row.market.volume_24h))]));
   },
   category: showGroup,
   chain: showGroup,
@@ -133,6 +148,15 @@ function supplies(market, symbol) {
     ["Fully diluted", market.fully_diluted_valuation?.usd, (number) => exact(number, money)], ["Circulating", market.circulating_supply, coins],
     ["Total supply", market.total_supply, coins], ["Max supply", market.max_supply, coins],
   ].filter(([, number]) => number != null).map(([title, number, shown]) => entry(title, shown(number)));
+}
+
+// between shows the lowest and the highest of some points, and where a price is between them.
+function between(points, now) {
+  const prices = [...points.map(([, price]) => price), now];
+  const low = prices.reduce((a, b) => (less(b, a) ? b : a)), high = prices.reduce((a, b) => (less(a, b) ? b : a));
+  const mark = element("i");
+  mark.style.left = (less(low, high) ? (100 * (now - low)) / (high - low) : 50) + "%"; // for the eye only
+  return element("span", { class: "between" }, exact(low, price), element("i", { "aria-hidden": "true" }, mark), exact(high, price));
 }
 
 // copier is a button that copies a text.
@@ -206,9 +230,7 @@ async function showChart(asset, window, sign, signal) {
   made.at(last < 0 ? points.length - 1 : last);
   if (zoom) made.zoom(...zoom);
   if (focused) plot.focus({ preventScroll: true });
-  const prices = points.map(([, price]) => price);
-  const low = prices.reduce((a, b) => (less(b, a) ? b : a)), high = prices.reduce((a, b) => (less(a, b) ? b : a));
-  $("range").firstChild.replaceChildren("Low ", exact(low, price), ", high ", exact(high, price), made.from && ", " + made.from);
+  $("range").firstChild.replaceChildren("Range ", between(points, points.at(-1)[1]), made.from && ", " + made.from);
   $("csv").onclick = () => download("prices-" + asset.id + "-" + window + ".csv", csv(points));
   $("points-of").hidden = $("range").hidden = false;
   $("points").tBodies[0].replaceChildren(...points.map(([time, price]) => element("tr", {}, element("td", { class: "text" }, timed(time)), element("td", {}, "$" + grouped(price)))).reverse());

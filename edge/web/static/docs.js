@@ -47,7 +47,33 @@ document.addEventListener("DOMContentLoaded", async () => {
     authentication: { preferredSecurityScheme: "ApiKey", securitySchemes: { ApiKey: { value } } },
     modelsSectionLabel: "Schemas",
     // The key field's example is not one of a key. A section that was jumped to has the focus,
-    // which is no reason to frame it.
-    customCss: ".scalar-password-input::placeholder { color: transparent; } .section:focus-visible { outline: none; }",
+    // which is no reason to frame it. Code wraps, since nobody sees that it could be scrolled. The
+    // panel of client libraries offers everybody's but ours, which showClients puts in its place.
+    customCss: ".scalar-password-input::placeholder { color: transparent; } .section:focus-visible { outline: none; } .markdown pre, .markdown pre * { white-space: pre-wrap !important; overflow-wrap: anywhere !important; } .scalar-reference-intro-clients > * { display: none; }",
   });
+  drawn("[data-sidebar-id$='description/introduction'] button[aria-expanded=false]").then((button) => button.click());
+  showClients(await drawn(".introduction-card-item.scalar-reference-intro-clients"));
 });
+
+// drawn returns an element as soon as Scalar has drawn it.
+function drawn(selector) {
+  return new Promise((done) => {
+    const look = () => {
+      const found = document.querySelector(selector);
+      if (found) watch.disconnect(), done(found);
+    };
+    const watch = new MutationObserver(look);
+    watch.observe(document.body, { childList: true, subtree: true });
+    look();
+  });
+}
+
+function showClients(panel) {
+  const own = document.createElement("section");
+  own.id = "clients";
+  const title = document.createElement("h3"), text = document.createElement("p");
+  title.textContent = "Clients";
+  text.textContent = "Go, Python and TypeScript, without dependencies, are in the project's folder edge/openapi/clients. They read whole listings in one snapshot, wait and try again, follow events, and finish interrupted downloads.";
+  own.append(title, text);
+  panel.before(own);
+}

@@ -31,13 +31,25 @@ async function search() {
       return ask("search", { q }, "", signal);
     });
     searching = null;
-    showFound(result.items);
+    showFound(meant(result.items, q));
   } catch (problem) {
     if (signal.aborted) return;
     closeFound();
     if (problem.status === 401) fail(problem);
     else sayFound(why(problem));
   }
+}
+
+// meant puts first what a reader means: the asset whose symbol, name or slug was typed, unless it is tiny
+// and a large one is found, too. /search has its own order, which is a promise to programs.
+function meant(rows, q) {
+  const typed = words(q).join(" ").toLowerCase();
+  const rank = (row) => row.rank ?? Infinity;
+  const place = (row) => {
+    const equal = [row.symbol, row.name, row.slug].some((text) => text.toLowerCase() === typed);
+    return equal && rank(row) <= 1000 ? 0 : rank(row) <= 100 ? 1 : equal ? 2 : 3;
+  };
+  return rows.toSorted((a, b) => place(a) - place(b) || (rank(a) === rank(b) ? 0 : rank(a) - rank(b)));
 }
 
 function showFound(rows) {
