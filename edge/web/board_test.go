@@ -594,17 +594,6 @@ func TestBoardSearch(t *testing.T) {
 		p.await(foundNames + ` === ` + quote(c.names) + ` && ` + says + ` === ` + quote(c.says))
 	}
 	p.shoot("search-none")
-	// What was meant comes first: each asset is its symbol, its name and its rank.
-	for _, c := range []struct{ q, found, want string }{
-		{"bitcoin", "BITCOIN HarryPotterObama 250|BTC Bitcoin 1|BCH Bitcoin_Cash 20", "BTC BITCOIN BCH"},
-		{"bit", "BIT BitDAO 3500|BTC Bitcoin 1|BTT BitTorrent 140", "BTC BIT BTT"},
-		{"SOL", "SOL Solana 5|SOLX Solaxy 900|SOLVE Solve 60", "SOL SOLVE SOLX"},
-		{"eth", "ETH Ethereum 2|ETH Fake -|ETHW EthereumPoW 300|ETC Ethereum_Classic 30", "ETH2 ETC ETH- ETHW"},
-	} {
-		p.expect(`meant(`+quote(c.found)+`.split("|").map((row) => row.split(" ")).map(([symbol, name, rank]) =>
-			({ symbol, name, slug: name, ...(rank !== "-" && { rank: Number(rank) }) })), `+quote(c.q)+`).map((row) =>
-			row.symbol + (row.symbol === "ETH" ? row.rank ?? "-" : "")).join(" ")`, c.want)
-	}
 	// Escape closes the list, and then empties the field. An empty field asks for nothing.
 	find("s1")
 	p.await(`document.querySelectorAll("#found li").length === 10`)
@@ -638,6 +627,24 @@ func TestBoardSearch(t *testing.T) {
 	p.key("Tab")
 	p.await(closed)
 	p.checkStayed(base, "ERR_BLOCKED_BY_CLIENT")
+}
+
+// TestMeant: what a reader means comes first. Each asset is its symbol, its name and its rank.
+func TestMeant(t *testing.T) {
+	base, _ := startBoard(t, mark(), true)
+	p := startBrowser(t).open(t, desktop)
+	p.goTo(base + "/")
+	p.await(shown)
+	for _, c := range []struct{ q, found, want string }{
+		{"bitcoin", "BITCOIN HarryPotterObama 250|BTC Bitcoin 1|BCH Bitcoin_Cash 20", "BTC BITCOIN BCH"},
+		{"bit", "BIT BitDAO 3500|BTC Bitcoin 1|BTT BitTorrent 140", "BTC BIT BTT"},
+		{"SOL", "SOL Solana 5|SOLX Solaxy 900|SOLVE Solve 60", "SOL SOLVE SOLX"},
+		{"eth", "ETH Ethereum 2|ETH Fake -|ETHW EthereumPoW 300|ETC Ethereum_Classic 30", "ETH2 ETC ETH- ETHW"},
+	} {
+		p.expect(`meant(`+quote(c.found)+`.split("|").map((row) => row.split(" ")).map(([symbol, name, rank]) =>
+			({ symbol, name, slug: name, ...(rank !== "-" && { rank: Number(rank) }) })), `+quote(c.q)+`).map((row) =>
+			row.symbol + (row.symbol === "ETH" ? row.rank ?? "-" : "")).join(" ")`, c.want)
+	}
 }
 
 // TestBoardKey opens the board of an edge that asks for keys: with none, with
@@ -889,7 +896,8 @@ func TestBoardDetails(t *testing.T) {
 	p.await(shown)
 	p.expect(`document.querySelector("#table tbody").innerText.split(/\s*[\t\n]\s*/).join("|")`,
 		"H|Harbor <b>|$1.85\u00a0B|1,812|240|0.1|0.25|2026-11-21 11:58 UTC|P|Pier|$90.21\u00a0K|–|–|0|0|–|J|Jetty|–|–|–|0|0|–")
-	follow("Harbor", "Harbor <b>", "By volume", "#1 of 3", "Volume 24 h", "$1.85\u00a0B", "Markets", "1,812", "Coins", "240", "Maker fee",
+	follow("Harbor", "Harbor <b>", "By volume", "#1 of 3",
+		"Volume 24 h", "$1.85\u00a0B", "Markets", "1,812", "Coins", "240", "Maker fee",
 		"0.1", "Taker fee", "0.25", "As of", "2026-11-21 11:58 UTC")
 	p.expect(links, "Website|Chat")
 	p.expect(`[...document.querySelectorAll("#links a")].map((link) => link.href).join()`, "https://harbor.example/")
