@@ -99,9 +99,9 @@ const showParts = {
       entry("Rank", asset.rank ? String(asset.rank) : nothing()),
       entry("Market cap", exact(quote?.market_cap, money)),
       entry("Volume 24 h", volume(quote?.volume)),
-      range,
       ...(coin ? supplies(coin.market_data, asset.symbol) : []),
       ...["1h", "6h", "12h"].map((window) => entry(window.replace(/\D/, " $&"), overWindow(quote, window, true))),
+      range,
     );
     if (coin) {
       const contracts = Object.entries(coin.platforms).filter(([chain, address]) => chain && address);
