@@ -41,6 +41,7 @@ type Lease struct {
 	version artifacts.Version // of last
 	since   time.Time         // when last was seen, or when we began to write it
 	sure    bool              // our last swap was answered: the store held last then
+	failing bool              // the last claim failed, which was logged
 }
 
 // leaseRecord is the object artifacts.LeaseKey (go doc ./artifacts, "Lease").
@@ -136,14 +137,16 @@ func (l *Lease) claim(ctx context.Context) bool {
 			return false
 		}
 		if err = l.swap(call, l.owner); err == nil {
+			l.failing = false
 			return true
 		}
 		if l.sure = false; !errors.Is(err, artifacts.ErrConflict) {
 			break // it may have happened: the next look tells
 		}
 	}
-	if ctx.Err() == nil {
-		l.Log.Warn("cannot get the lease; trying again", "err", err)
+	if ctx.Err() == nil && !l.failing {
+		l.failing = true
+		l.Log.Warn("cannot get the lease; trying until it can be had", "err", err)
 	}
 	return false
 }

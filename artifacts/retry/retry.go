@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"sync"
 	"time"
 
 	"example.com/marketdata/artifacts"
@@ -39,7 +40,8 @@ type Options struct {
 	Total time.Duration
 	// Busy: only what a busy store did not do (artifacts.BusyError) is tried again.
 	Busy bool
-	// Log, when not nil, gets a warning for each retry.
+	// Log, when not nil, gets a line when two tries in a row have failed, which means that the store is
+	// away, and a line with the count of failures when one succeeds again. Each failure is at level debug.
 	Log *slog.Logger
 }
 
@@ -73,6 +75,36 @@ func Do(ctx context.Context, o Options, name string, call func() error) error {
 type reader struct {
 	inner artifacts.Reader
 	o     Options
+	away  outage
+}
+
+// outage counts the tries that failed in a row, whichever calls they were of.
+type outage struct {
+	mu     sync.Mutex
+	failed int
+	since  time.Time // the first of them
+}
+
+// tried notes how a try ended. An answer that is final came from a store that is there.
+func (a *outage) tried(ctx context.Context, log *slog.Logger, call, key string, err error) {
+	if log == nil || ctx.Err() != nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err == nil || final(err):
+		if a.failed > 1 {
+			log.InfoContext(ctx, "the store answers again", "failures", a.failed, "away", time.Since(a.since))
+		}
+		a.failed = 0
+		return
+	case a.failed == 0:
+		a.since = time.Now()
+	case a.failed == 1:
+		log.WarnContext(ctx, "the store does not answer; trying again", "call", call, "key", key, "err", err)
+	}
+	a.failed++
 }
 
 // final reports whether another try would end the same way.
@@ -94,7 +126,9 @@ func undone(err error) bool {
 func (r *reader) do(ctx context.Context, call, key string, try func() error) error {
 	var last error
 	attempt := func() (struct{}, error) {
-		if last = try(); !undone(last) && (final(last) || r.o.Busy) {
+		last = try()
+		r.away.tried(ctx, r.o.Log, call, key, last)
+		if !undone(last) && (final(last) || r.o.Busy) {
 			last = backoff.Permanent(last)
 		}
 		var busy *artifacts.BusyError
@@ -105,7 +139,7 @@ func (r *reader) do(ctx context.Context, call, key string, try func() error) err
 	}
 	warn := func(err error, wait time.Duration) {
 		if r.o.Log != nil {
-			r.o.Log.WarnContext(
+			r.o.Log.DebugContext(
 				ctx, "store call failed, trying again", "call", call, "key", key, "err", err, "wait", wait)
 		}
 	}

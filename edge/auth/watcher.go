@@ -71,6 +71,8 @@ type Watcher struct {
 	known    artifacts.Version // of the set in force; of Run alone
 	believed bool              // the set in force came from the store
 	read     bool              // there was a set, in the store or in File
+	inForce  *artifacts.KeySet // nil at first
+	missed   bool              // that there is no set yet was logged
 
 	mu     sync.Mutex
 	status Status
@@ -180,7 +182,10 @@ func (w *Watcher) take(a follow.Answer) error {
 	if err != nil {
 		return err
 	}
-	w.use(set, now)
+	if w.use(set, now) {
+		w.cfg.Logger.Info("new key set is in force", "number", set.Number, "keys", len(set.Keys), "in_force",
+			w.keys.count(now))
+	}
 	w.read = true
 	w.floor.Missing(artifacts.KeysKey, false)
 	if w.cfg.File != "" {
@@ -191,14 +196,17 @@ func (w *Watcher) take(a follow.Answer) error {
 	w.floor.Take(artifacts.KeysKey, set.Store, set.Number)
 	w.known, w.believed = a.Version, true
 	w.confirm(now)
-	w.cfg.Logger.Info("new key set is in force", "keys", len(set.Keys), "in_force", w.keys.count(now))
 	return nil
 }
 
-// use puts a set in force that was confirmed at the given time.
-func (w *Watcher) use(set *artifacts.KeySet, confirmed time.Time) {
+// use puts a set in force that was confirmed at the given time, and reports whether it is another one than
+// before.
+func (w *Watcher) use(set *artifacts.KeySet, confirmed time.Time) (changed bool) {
+	before := w.inForce
+	w.inForce = set
 	w.believe(confirmed)
 	w.keys.Use(set, time.Now())
+	return before == nil || before.Number != set.Number || before.Store != set.Store
 }
 
 func (w *Watcher) believe(confirmed time.Time) {
@@ -229,8 +237,9 @@ func (w *Watcher) fault(err error) {
 	w.mu.Unlock()
 	if w.keys.set.Load() != nil && w.setState(upstream.Interrupted) {
 		w.cfg.Logger.Warn("key set is not confirmed by the store; the last one stays in force", "err", err)
-	} else if w.keys.set.Load() == nil {
-		w.cfg.Logger.Warn("no key set was read yet", "err", err)
+	} else if w.keys.set.Load() == nil && !w.missed {
+		w.missed = true // Status has the newest error
+		w.cfg.Logger.Warn("no key set was read yet; trying until there is one", "err", err)
 	}
 }
 

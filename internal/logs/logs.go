@@ -1,6 +1,6 @@
 // Package logs has the flags and the form of the programs' logs: one line an
 // event, on standard error, the key of an error is err, which says what to do
-// about it where that is known, and a duration is a number of seconds.
+// about it where that is known, and a duration is a number of seconds under a key that ends in _seconds.
 package logs
 
 import (
@@ -28,6 +28,7 @@ func (f Flags) Logger(w io.Writer) *slog.Logger {
 	}
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration {
+			a.Key += "_seconds"
 			a.Value = slog.Float64Value(a.Value.Duration().Seconds())
 		} else if err, is := a.Value.Any().(error); is {
 			a.Value = slog.StringValue(Text(err))

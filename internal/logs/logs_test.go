@@ -11,8 +11,8 @@ import (
 
 func TestLogger(t *testing.T) {
 	for format, want := range map[string]string{
-		"text": "level=WARN msg=retry err=refused wait=1.5\n",
-		"json": `"level":"WARN","msg":"retry","err":"refused","wait":1.5}` + "\n",
+		"text": "level=WARN msg=retry err=refused wait_seconds=1.5\n",
+		"json": `"level":"WARN","msg":"retry","err":"refused","wait_seconds":1.5}` + "\n",
 	} {
 		var out strings.Builder
 		log := Flags{LogLevel: "warn", LogFormat: format}.Logger(&out)

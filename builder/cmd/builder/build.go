@@ -338,7 +338,8 @@ func (c *runCmd) Run(e *env) error {
 				e.log.Info("built", "snapshot", r.SnapshotTime, "published", r.Published, "reason", r.Reason,
 					"sequence", r.Sequence,
 					"assets", r.Counts["assets"], "quotes", r.Counts["quotes"], "rejected", r.RejectedRows(),
-					"objects", r.ObjectsWritten, "bytes", r.BytesWritten, "seconds", float64(r.DurationMS)/1e3)
+					"objects", r.ObjectsWritten, "bytes", r.BytesWritten,
+					"duration", time.Duration(r.DurationMS)*time.Millisecond)
 			}
 			return err
 		},
@@ -366,7 +367,7 @@ func (c *runCmd) Run(e *env) error {
 			return err
 		}),
 	}
-	e.log.Info("running", "source", b.Source.String(), "store", c.Store, "step", artifacts.Step)
+	e.log.Info("running", "source", b.Source.String(), "store", c.Store, "interval", artifacts.Step)
 	(&builder.Lease{
 		Store: b.Store, Time: leaseTime, Held: counts.Lease, Log: e.log,
 	}).Run(e.ctx, func(ctx context.Context) {

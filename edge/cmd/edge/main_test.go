@@ -51,7 +51,7 @@ func TestRun(t *testing.T) {
 			!strings.Contains(stderr.String(), "msg=stopped") {
 			t.Errorf("%v: status %d, %s", c.args, code, stderr.String())
 		}
-		if !strings.Contains(stderr.String(), "msg=draining wait=0 timeout=15\n") {
+		if !strings.Contains(stderr.String(), "msg=draining wait_seconds=0 timeout_seconds=15\n") {
 			t.Errorf("durations are not in seconds: %s", stderr.String())
 		}
 		if got := strings.Contains(stderr.String(), "level=WARN msg=\"AUTHENTICATION IS OFF"); got != c.loud {
