@@ -167,12 +167,12 @@ func TestValidity(t *testing.T) {
 		"no connections": {func(e *engine.Result) { e.InTime = e.Asked / 2; e.Waited = e.Asked / 2 },
 			Setup{Mode: "open", Connections: 7}, "all 7 connections", false},
 		"lag": {
-			func(e *engine.Result) { lag(e, 2*time.Millisecond, 0.02) }, Setup{Mode: "open"}, "send lag", true},
+			func(e *engine.Result) { lag(e, 6*time.Millisecond, 0.02) }, Setup{Mode: "open"}, "send lag", true},
 		"rare lag": {
-			func(e *engine.Result) { lag(e, 2*time.Millisecond, 0.005) }, Setup{Mode: "open"}, "", false},
-		"lag below limit": {func(e *engine.Result) { lag(e, 900*time.Microsecond, 1) }, Setup{Mode: "open"}, "", false},
+			func(e *engine.Result) { lag(e, 6*time.Millisecond, 0.005) }, Setup{Mode: "open"}, "", false},
+		"lag below limit": {func(e *engine.Result) { lag(e, 4900*time.Microsecond, 1) }, Setup{Mode: "open"}, "", false},
 		"lag of slow one": {
-			func(e *engine.Result) { lag(e, 2*time.Millisecond, 1); slow(e) }, Setup{Mode: "open"}, "", false},
+			func(e *engine.Result) { lag(e, 6*time.Millisecond, 1); slow(e) }, Setup{Mode: "open"}, "", false},
 		"processors": {
 			func(e *engine.Result) { e.CPU = e.Wall * 2 * 91 / 100 }, Setup{Mode: "open"}, "processors", true},
 		"closed": {
@@ -200,12 +200,16 @@ func TestValidLag(t *testing.T) {
 		thresholds []string
 		valid      bool
 	}{
-		"no threshold":       {1010 * time.Microsecond, nil, false},
-		"of 20 ms":           {1900 * time.Microsecond, []string{"p99<20ms"}, true},
-		"of 20 ms, too late": {2100 * time.Microsecond, []string{"p99<20ms"}, false},
-		"the strictest":      {1900 * time.Microsecond, []string{"p99<1s", "quotes:service.p50<=10ms"}, false},
-		"never below 1 ms":   {900 * time.Microsecond, []string{"p99<1ms"}, true},
-		"no such bound":      {1010 * time.Microsecond, []string{"p99>1s", "lag.p99<1s", "errors<5%"}, false},
+		"no threshold":           {4900 * time.Microsecond, nil, true},
+		"no threshold, too late": {5100 * time.Microsecond, nil, false},
+		"of 20 ms":               {1900 * time.Microsecond, []string{"p99<20ms"}, true},
+		"of 20 ms, late":         {2100 * time.Microsecond, []string{"p99<20ms"}, true}, // which held with it
+		"failed":                 {900 * time.Microsecond, []string{"p99<500us"}, true},
+		"failed, late":           {1010 * time.Microsecond, []string{"p99<500us"}, false},
+		"from sent, late":        {2100 * time.Microsecond, []string{"service.p99<20ms"}, false},
+		"the strictest":          {1900 * time.Microsecond, []string{"p99<1s", "quotes:service.p50<=10ms"}, false},
+		"never below 1 ms":       {900 * time.Microsecond, []string{"p99<1ms"}, true},
+		"no such bound":          {5100 * time.Microsecond, []string{"p99>1s", "lag.p99<1s", "errors<5%"}, false},
 	} {
 		var all []*Assertion
 		for _, text := range tc.thresholds {
@@ -231,7 +235,7 @@ func lag(e *engine.Result, d time.Duration, share float64) {
 
 func slow(e *engine.Result) {
 	e.Classes[0].Due.Reset()
-	e.Classes[0].Due.RecordValues(int64(30*time.Millisecond), 2000)
+	e.Classes[0].Due.RecordValues(int64(70*time.Millisecond), 2000)
 }
 
 func TestThresholds(t *testing.T) {

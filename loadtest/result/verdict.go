@@ -54,7 +54,11 @@ func (r *Run) Verdict() string {
 	if r.Closed() {
 		verb = "Closed loop answered "
 	}
-	return fmt.Sprintf("%s%s: p99 %s, %s, %s", verb, load, Millis(r.Due.P99MS), errors, r.wrong())
+	lag := ""
+	if !r.Closed() && r.Lag.P99MS > max(minLagMS, maxLagShare*r.Due.P99MS) {
+		lag = " (the load tester itself was late by up to " + Millis(r.Lag.P99MS) + ")"
+	}
+	return fmt.Sprintf("%s%s: p99 %s%s, %s, %s", verb, load, Millis(r.Due.P99MS), lag, errors, r.wrong())
 }
 
 func (r *Run) wrong() string {
