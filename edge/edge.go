@@ -26,7 +26,6 @@ import (
 	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/follow"
-	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/limit/redisstore"
 	"example.com/marketdata/edge/metrics"
@@ -235,7 +234,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	})
 	e.engine = reply.New(reply.Config{
 		Refresher: e.refresher, WarmBytes: cfg.CacheSize / 4, MaxStale: cfg.MaxStale,
-		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, Log: cfg.Log, Compose: gecko.FromSource,
+		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, Log: cfg.Log,
 	})
 
 	public := cfg.Server

@@ -222,7 +222,6 @@ func (Listing) Name() string { return "files" }
 func (Listing) AppendKey(dst []byte) []byte { return append(dst, "\xfefiles"...) }
 
 // Source implements reply.Composer: it is not made ahead.
-func (Listing) Source() []byte { return nil }
 
 // Ignored implements reply.Composer.
 func (Listing) Ignored() query.Names { return nil }

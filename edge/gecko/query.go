@@ -130,7 +130,6 @@ type Query struct {
 	vain    paramSet    // sent, and without a part in the answer
 	ignored query.Names // these, and names that the endpoint does not read
 	buf     []byte      // behind all these
-	source  []byte
 
 	scratch
 }
@@ -165,7 +164,7 @@ var (
 // stands behind Prefix, at which EndpointAt has found e. It returns nil, or what is wrong.
 func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	*q = Query{Endpoint: e, values: q.values[:0], codes: q.codes[:0], ignored: q.ignored[:0], buf: q.buf[:0],
-		source: q.source[:0], places: -1, page: 1, perPage: usualPage, scratch: q.scratch}
+		places: -1, page: 1, perPage: usualPage, scratch: q.scratch}
 	// Nothing grows when it is unescaped and folded; a list that is sent in parts is joined first.
 	q.buf = slices.Grow(q.buf, 3*(len(path)+len(raw)))
 	variable, _ := match(endpoints[e].path, path)
@@ -173,7 +172,7 @@ func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 		q.path[i] = q.keep(appendElement(q.buf, element))
 	}
 	var sent [params][]byte
-	q.split(&sent, path, raw)
+	q.split(&sent, raw)
 	if p := endpoints[e].requires; p != none && len(sent[p]) == 0 {
 		return errMissing[p]
 	}
@@ -227,14 +226,11 @@ func (q *Query) param(name []byte) param {
 }
 
 // split finds the values of the parameters that the endpoint reads, still escaped: the first of a
-// scalar, and all of a list, joined by commas. An empty value is one that was not sent. It notes
-// what it read in q.source.
-func (q *Query) split(sent *[params][]byte, path, raw []byte) {
-	q.source = append(append(q.source, path...), '?')
+// scalar, and all of a list, joined by commas. An empty value is one that was not sent.
+func (q *Query) split(sent *[params][]byte, raw []byte) {
 	var seen, repeated paramSet
 	for rest := raw; len(rest) > 0; {
 		var name, value []byte
-		pair := rest
 		name, value, rest = query.Cut(rest)
 		p := q.param(name)
 		switch {
@@ -253,7 +249,6 @@ func (q *Query) split(sent *[params][]byte, path, raw []byte) {
 			seen |= setOf(p)
 			sent[p] = value
 		}
-		q.source = append(q.source, pair[:len(pair)-len(rest)]...) // with its ampersand
 	}
 	for p := ids; repeated != 0 && p < params; p++ {
 		if repeated.has(p) {
@@ -556,21 +551,9 @@ func (q *Query) time(sent *[params][]byte, p param, to *int64) *reply.Refusal {
 // The following make Query a reply.Composer.
 
 func (q *Query) Name() string         { return q.Endpoint.Name() }
-func (q *Query) Source() []byte       { return q.source }
 func (q *Query) Ignored() query.Names { return q.ignored }
 func (q *Query) Whole() bool          { return endpoints[q.Endpoint].whole }
 func (q *Query) FollowsChange() bool  { return q.Endpoint == Global }
-
-// FromSource returns the request that Source was taken from.
-func FromSource(source []byte) reply.Composer {
-	path, raw, _ := bytes.Cut(source, []byte{'?'})
-	q := new(Query)
-	e, ok := EndpointAt(path)
-	if !ok || q.Parse(e, path, raw) != nil {
-		return nil
-	}
-	return q
-}
 
 // keyStart begins the keys of these answers, above those of listings.
 const keyStart = 0x80

@@ -2,6 +2,7 @@ package gecko
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,17 +36,15 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		key := q.AppendKey(nil)
-		other, _ := FromSource(q.Source()).(*Query)
-		if other == nil || !bytes.Equal(other.AppendKey(nil), key) {
-			t.Fatalf("%q: its source %q asks for something else", target, q.Source())
-		}
-		for pair := range strings.SplitSeq(raw, "&") {
-			name, value, _ := strings.Cut(pair, "=")
-			if IsKey([]byte(name)) && bytes.Contains(q.Source(), []byte(name+"="+value)) &&
-				!strings.Contains(path, name) {
-				t.Fatalf("%q: an API key is in its source %q", target, q.Source())
-			}
+		// What is asked again with the same words is the same, and an API key has no part in it.
+		var other Query
+		kept := slices.DeleteFunc(strings.Split(raw, "&"), func(pair string) bool {
+			name, _, _ := strings.Cut(pair, "=")
+			return IsKey([]byte(name))
+		})
+		if err := other.Parse(e, []byte(path), []byte(strings.Join(kept, "&"))); err != nil ||
+			!bytes.Equal(other.AppendKey(nil), q.AppendKey(nil)) {
+			t.Fatalf("%q: without an API key it asks for something else, %v", target, err)
 		}
 	})
 }

@@ -75,8 +75,8 @@ var counts = []count{
 		func(p *parts) int64 { return p.Refresher.Responses.Admitted.Load() }},
 	{desc("edge_response_cache_evicted_total", "Answers evicted from the response cache to make room for others."),
 		func(p *parts) int64 { return p.Refresher.Responses.Evicted.Load() }},
-	{desc("edge_response_cache_warmed_total", "Answers made before a swap, because they were requested most."),
-		func(p *parts) int64 { return p.totals.Warmed }},
+	{desc("edge_response_cache_warmed_total", "It is 0 since 1.1: answers are not made ahead of a swap."),
+		func(*parts) int64 { return 0 }},
 }
 
 var (

@@ -40,9 +40,6 @@ type Config struct {
 	Wait time.Duration
 	// MaxStale is the age from which the current snapshot answers no longer; 0: never.
 	MaxStale time.Duration
-	// Compose makes a Composer from its Source, for answers that are made ahead of a swap; nil: such
-	// are not.
-	Compose func(source []byte) Composer
 	// AllowOrigin is the allowed origin; one other than * joins Vary.
 	AllowOrigin string
 	// CacheScope begins Cache-Control: private (the default), or public, which allows shared
@@ -57,7 +54,6 @@ type Totals struct {
 	Composed int64 // answers composed
 	Shards   int64 // shards touched by composing
 	Rows     int64 // rows visited by composing
-	Warmed   int64 // answers made ahead of a swap
 }
 
 // counters are one of several sets, so that cores that count at the same
@@ -83,7 +79,7 @@ const (
 
 // Totals returns the totals of this moment.
 func (e *Engine) Totals() Totals {
-	t := Totals{Warmed: e.warmed.Load()}
+	var t Totals
 	for i := range e.counterSets {
 		s := &e.counterSets[i]
 		t.Hits += s.hits.Load()
@@ -103,7 +99,6 @@ type Engine struct {
 	counterSets [counterSets]counters
 	works       sync.Pool
 	made        atomic.Uint32 // works, to spread them over counterSets
-	warmed      atomic.Int64
 }
 
 // New returns an Engine.
@@ -192,7 +187,7 @@ func (e *Engine) answer(r *Request) error {
 	}
 	// Encoding costs more than all the rest: an encoded answer is cached at once.
 	if entry != nil || cache.AskedBefore(w.key) || c != identity && cache.HasRoom(w.key, len(w.coded)+entryOverhead) {
-		w.admit(cache, entry, w.source(r.Query.Endpoint, r.RawQuery, tag), c)
+		w.admit(cache, entry, w.source(tag), c)
 	}
 	if c != identity {
 		r.Reply.Body = append(w.Body[:0], w.coded...) // in place of the plain one, which is no longer needed

@@ -106,10 +106,9 @@ func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []
 	return dst
 }
 
-// source returns how the composed answer is made again.
-func (w *work) source(e query.Endpoint, raw []byte, tag digest) respcache.Source {
-	return respcache.Source{Endpoint: e, RawQuery: raw, NotFound: w.notFound, Digest: tag, Length: len(w.Body),
-		Visited: w.Visited}
+// source returns what the composed answer is in every coding.
+func (w *work) source(tag digest) respcache.Source {
+	return respcache.Source{NotFound: w.notFound, Digest: tag, Length: len(w.Body), Visited: w.Visited}
 }
 
 // newResponse returns what is sent of an answer with a body in coding c.
@@ -121,10 +120,8 @@ func (w *work) newResponse(body []byte, source *respcache.Source, c coding) *res
 }
 
 // admit puts the composed answer into the cache, in the coding that was made of it: as a new entry,
-// or beside the other codings of one. It returns the entry.
-func (w *work) admit(
-	cache *respcache.Cache, entry *respcache.Entry, source respcache.Source, c coding,
-) *respcache.Entry {
+// or beside the other codings of one.
+func (w *work) admit(cache *respcache.Cache, entry *respcache.Entry, source respcache.Source, c coding) {
 	body := w.Body
 	if c != identity {
 		body = w.coded
@@ -134,5 +131,4 @@ func (w *work) admit(
 		entry = cache.Put(respcache.NewEntry(w.key, source, int(c), response))
 	}
 	cache.Add(entry, int(c), response) // to one that another goroutine has put
-	return entry
 }

@@ -3,7 +3,6 @@ package reply
 import (
 	"strconv"
 
-	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -28,7 +27,7 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 	w.Body, w.notFound = appendGlobal(r.Buffers.Body(), state, s), w.notFound[:0]
 	tag := digestOf(w.Body)
 	if current { // another goroutine makes the same
-		source := w.source(query.Global, nil, tag)
+		source := w.source(tag)
 		state.Global.Store(respcache.NewEntry(nil, source, int(identity), w.newResponse(w.Body, &source, identity)))
 	}
 	_, err := e.writeFresh(r, w, tag)

@@ -21,8 +21,6 @@ type Composer interface {
 	AppendKey(dst []byte) []byte
 	// Ignored names the parameters that had no part in what is asked for.
 	Ignored() query.Names
-	// Source is from what Config.Compose makes a Composer of an equal answer.
-	Source() []byte
 	// Whole reports an answer that has a whole collection. One of them is composed at once, for all
 	// who ask for it.
 	Whole() bool
@@ -98,7 +96,7 @@ func (e *Engine) sendOther(r *Request, w *work, cache *respcache.Cache, entry *r
 	}
 	if entry != nil || kept || cache.AskedBefore(w.key) ||
 		c != identity && cache.HasRoom(w.key, len(w.coded)+entryOverhead) {
-		w.admit(cache, entry, w.otherSource(r.Other, tag), c)
+		w.admit(cache, entry, w.source(tag), c)
 	}
 	if c != identity {
 		r.Reply.Body = append(w.Body[:0], w.coded...)
@@ -106,35 +104,11 @@ func (e *Engine) sendOther(r *Request, w *work, cache *respcache.Cache, entry *r
 	return nil
 }
 
-func (w *work) otherSource(c Composer, tag digest) respcache.Source {
-	return respcache.Source{Other: true, RawQuery: c.Source(), Digest: tag, Length: len(w.Body),
-		Visited: w.Visited}
-}
-
 // follow makes Last-Modified the later of the snapshot's and the change record's.
 func (w *work) follow(state *snapshot.State) {
 	if c := state.Change; c != nil && c.Time.After(w.snapshot.Time) {
 		w.modified = c.Time.UTC().AppendFormat(nil, http.TimeFormat)
 	}
-}
-
-// composeHot composes the answer of a Composer for a snapshot that is not in force yet. It reports
-// whether that was possible.
-func (e *Engine) composeHot(w *work, next *snapshot.Snapshot, source []byte, wait time.Duration) Composer {
-	if e.cfg.Compose == nil {
-		return nil
-	}
-	c := e.cfg.Compose(source)
-	if c == nil || c.FollowsChange() {
-		return nil
-	}
-	w.Reset(wait)
-	w.Body, w.notFound = w.Body[:0], w.notFound[:0]
-	if c.Compose(&w.Finder, nil, next, wait) != nil {
-		return nil
-	}
-	w.key = c.AppendKey(w.key[:0])
-	return c
 }
 
 // refused reports an error that is the client's own.

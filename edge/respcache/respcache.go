@@ -27,15 +27,11 @@ package respcache
 
 import (
 	"bytes"
-	"cmp"
 	"hash/maphash"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
-
-	"example.com/marketdata/edge/query"
 )
 
 // Codings is how many content codings an entry has room for, with the plain one, which is
@@ -50,11 +46,6 @@ const (
 	maxBuckets     = 1 << 18
 	// minLimit is the limit below which there is no cache.
 	minLimit = 64 << 10
-	// hitSample: one in so many hits counts for Hottest, so that the cores do not all write
-	// a popular entry on every request.
-	hitSample = 32
-	// maxRawQuery bounds the query string of an entry, in bytes.
-	maxRawQuery = 1 << 10
 )
 
 // Response is an answer in one content coding. Its bytes never change.
@@ -84,15 +75,8 @@ func next(b *[]byte, part []byte) []byte {
 	return (*b)[from:len(*b):len(*b)]
 }
 
-// Source is the part of an answer that does not depend on its coding, and the request to
-// compose it again from the next snapshot.
+// Source is the part of an answer that does not depend on its coding.
 type Source struct {
-	Endpoint query.Endpoint
-	// Other: RawQuery is the source of a reply.Composer, and Endpoint has no meaning.
-	Other bool
-	// RawQuery is the query string. An entry does not keep one over a KiB, and is then
-	// never among the hottest.
-	RawQuery []byte
 	// NotFound is the value of X-Not-Found. Digest and Length, in bytes, are those of the
 	// plain body. Visited counts the rows that the answer has its price by.
 	NotFound        []byte
@@ -106,8 +90,6 @@ type Entry struct {
 	responses [Codings]atomic.Pointer[Response]
 	used      atomic.Bool // since the clock hand last passed
 	Source
-	again bool          // RawQuery was kept
-	hits  atomic.Uint32 // one in hitSample
 
 	// Guarded by Cache.mu.
 	size   int64
@@ -116,13 +98,9 @@ type Entry struct {
 
 // NewEntry returns an entry that copies key and source, with r in one coding.
 func NewEntry(key []byte, source Source, coding int, r *Response) *Entry {
-	again := len(source.RawQuery) <= maxRawQuery
-	if !again {
-		source.RawQuery = nil
-	}
-	b := slices.Grow([]byte(nil), len(key)+len(source.RawQuery)+len(source.NotFound))
-	e := &Entry{Source: source, again: again, size: int64(unsafe.Sizeof(Entry{})) + int64(cap(b)) + r.size}
-	e.key, e.RawQuery, e.NotFound = next(&b, key), next(&b, source.RawQuery), next(&b, source.NotFound)
+	b := slices.Grow([]byte(nil), len(key)+len(source.NotFound))
+	e := &Entry{Source: source, size: int64(unsafe.Sizeof(Entry{})) + int64(cap(b)) + r.size}
+	e.key, e.NotFound = next(&b, key), next(&b, source.NotFound)
 	e.responses[coding].Store(r)
 	return e
 }
@@ -218,9 +196,6 @@ func (c *Cache) Get(key []byte) *Entry {
 	}
 	if !e.used.Load() {
 		e.used.Store(true)
-	}
-	if rand.Uint32()%hitSample == 0 {
-		e.hits.Add(1)
 	}
 	return e
 }
@@ -355,43 +330,4 @@ func (c *Cache) evict(b *bucket, i int) {
 	c.entries.Add(-1)
 	c.bytes.Add(-e.size)
 	c.counters.Evicted.Add(1)
-}
-
-// Hottest returns up to n entries with the most hits, the hottest first. It passes its work
-// to do in short pieces.
-func (c *Cache) Hottest(n int, do func(piece func())) []*Entry {
-	if c == nil {
-		return nil
-	}
-	type hot struct {
-		*Entry
-		hits uint32 // a copy, which does not change during the sort
-	}
-	var all []hot
-	hottest := func() {
-		slices.SortStableFunc(all, func(a, b hot) int { return cmp.Compare(b.hits, a.hits) })
-		all = all[:min(n, len(all))]
-	}
-	for buckets := range slices.Chunk(c.buckets, 256) {
-		do(func() {
-			for i := range buckets {
-				for j := range buckets[i].entries {
-					if e := buckets[i].entries[j].Load(); e != nil && e.again {
-						if hits := e.hits.Load(); hits > 0 {
-							all = append(all, hot{e, hits})
-						}
-					}
-				}
-			}
-			if len(all) > 4*n {
-				hottest()
-			}
-		})
-	}
-	do(hottest)
-	entries := make([]*Entry, len(all))
-	for i := range all {
-		entries[i] = all[i].Entry
-	}
-	return entries
 }

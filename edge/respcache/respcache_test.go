@@ -5,12 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
-
-	"example.com/marketdata/edge/query"
 )
 
 func keyOf(i int) []byte { return fmt.Appendf(nil, "query %d", i) }
@@ -25,7 +21,7 @@ func responseOf(key []byte, coding int) *Response {
 }
 
 func entryOf(i int) *Entry {
-	return NewEntry(keyOf(i), Source{Endpoint: query.Quotes, RawQuery: keyOf(i)}, 0, responseOf(keyOf(i), 0))
+	return NewEntry(keyOf(i), Source{NotFound: keyOf(i)}, 0, responseOf(keyOf(i), 0))
 }
 
 // check holds what the cache counts against what is in it.
@@ -86,16 +82,16 @@ func TestAnswersAreOfTheirKey(t *testing.T) {
 						if e != nil {
 							hits[worker]++
 						} else {
-							e = c.Put(NewEntry(key, Source{RawQuery: key}, coding, responseOf(key, coding)))
+							e = c.Put(NewEntry(key, Source{NotFound: key}, coding, responseOf(key, coding)))
 						}
 						r := e.Response(coding)
 						if r == nil {
 							r = c.Add(e, coding, responseOf(key, coding))
 						}
 						if !bytes.Equal(r.Body, bodyOf(key, coding)) || !bytes.Equal(r.ETag, key) ||
-							!bytes.Equal(e.RawQuery, key) {
-							t.Errorf("asked for %s in coding %d, got %.40s…, tag %s, query %s", key, coding, r.Body,
-								r.ETag, e.RawQuery)
+							!bytes.Equal(e.NotFound, key) {
+							t.Errorf("asked for %s in coding %d, got %.40s…, tag %s, X-Not-Found %s", key, coding, r.Body,
+								r.ETag, e.NotFound)
 							return
 						}
 						if c.Bytes() > c.Limit() {
@@ -194,7 +190,7 @@ func TestTooLarge(t *testing.T) {
 		none.HasRoom(keyOf(1), 0) || none.Put(e) != e || none.Get(keyOf(1)) != nil {
 		t.Error("a cache of one byte keeps something")
 	}
-	if none.Add(small, 1, large) != large || none.Hottest(1, nil) != nil || none.Len()+none.Bytes()+none.Limit() != 0 {
+	if none.Add(small, 1, large) != large || none.Len()+none.Bytes()+none.Limit() != 0 {
 		t.Error("a cache of one byte is not empty")
 	}
 }
@@ -232,31 +228,6 @@ func TestAskedBefore(t *testing.T) {
 	}
 	if c.AskedBefore(keyOf(1)) {
 		t.Error("asked for long ago, and still known")
-	}
-}
-
-func TestHottest(t *testing.T) {
-	c := New(1<<20, new(Counters))
-	for i, raw := range []string{"", strings.Repeat("x", maxRawQuery+1), "page=2", "page=3", "page=4"} {
-		c.Put(NewEntry(keyOf(i), Source{RawQuery: []byte(raw)}, 0, responseOf(keyOf(i), 0)))
-	}
-	for i, hits := range []int{200, 500, 10, 50, 0} { // sampled ones
-		for range hits * hitSample {
-			c.Get(keyOf(i))
-		}
-	}
-	pieces := 0
-	hottest := func(n int) (got []string) {
-		for _, e := range c.Hottest(n, func(piece func()) { pieces++; piece() }) {
-			got = append(got, string(e.RawQuery))
-		}
-		return got
-	}
-	if got := hottest(10); !slices.Equal(got, []string{"", "page=3", "page=2"}) {
-		t.Errorf("%q", got)
-	}
-	if got := hottest(1); !slices.Equal(got, []string{""}) || pieces < 2 {
-		t.Errorf("%q in %d pieces", got, pieces)
 	}
 }
 

@@ -170,7 +170,8 @@ func TestValidity(t *testing.T) {
 			func(e *engine.Result) { lag(e, 6*time.Millisecond, 0.02) }, Setup{Mode: "open"}, "send lag", true},
 		"rare lag": {
 			func(e *engine.Result) { lag(e, 6*time.Millisecond, 0.005) }, Setup{Mode: "open"}, "", false},
-		"lag below limit": {func(e *engine.Result) { lag(e, 4900*time.Microsecond, 1) }, Setup{Mode: "open"}, "", false},
+		"lag below limit": {
+			func(e *engine.Result) { lag(e, 4900*time.Microsecond, 1) }, Setup{Mode: "open"}, "", false},
 		"lag of slow one": {
 			func(e *engine.Result) { lag(e, 6*time.Millisecond, 1); slow(e) }, Setup{Mode: "open"}, "", false},
 		"processors": {
