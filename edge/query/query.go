@@ -83,8 +83,6 @@ type Query struct {
 	// blanks, 1 to MaxWords.
 	Text  []byte
 	Words [][]byte
-	// Loose: only Words are searched for; Text has no meaning. See Loosen.
-	Loose bool
 
 	// Ignored are the names of the parameters that had no part in what is
 	// asked for (INTERFACE.md, "Ignored parameters").
@@ -374,19 +372,6 @@ func (q *Query) text(v []byte) *ParamError {
 	return nil
 }
 
-// CanLoosen reports a search whose Text is not its only word.
-func (q *Query) CanLoosen() bool {
-	return len(q.Words) > 1 || len(q.Words) == 1 && len(q.Words[0]) < len(q.Text)
-}
-
-// Loosen makes equal all searches for the same words, whatever blanks stand between them,
-// in whatever order. It is for a Text that is the name of nothing.
-func (q *Query) Loosen() {
-	q.Loose = true
-	slices.SortFunc(q.Words, bytes.Compare)
-	q.Words = slices.CompactFunc(q.Words, bytes.Equal)
-}
-
 // AppendKey appends the normalised query to dst. Two queries of one endpoint
 // that differ only in the order of parameters, in defaults written out, in
 // repeats, in letter case or in parameters that are not read have equal keys;
@@ -395,14 +380,8 @@ func (q *Query) Loosen() {
 func (q *Query) AppendKey(dst []byte) []byte {
 	dst = append(dst, byte(q.Endpoint))
 	switch {
-	case q.Loose:
-		dst = append(dst, 1)
-		for _, word := range q.Words {
-			dst = append(append(dst, word...), ' ')
-		}
-		return dst
 	case q.Endpoint == Search:
-		return append(append(dst, 0), q.Text...)
+		return append(dst, q.Text...)
 	case q.Size == 0:
 		return dst
 	}

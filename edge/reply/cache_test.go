@@ -9,7 +9,6 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
 )
 
@@ -101,23 +100,5 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 	}
 	if pinned, err := r.Refresher.Pinned(t.Context(), teststore.Start); err != nil || pinned != old {
 		t.Errorf("the pinned snapshot is another one: %v", err)
-	}
-}
-
-// TestSearchesAreOne: searches that differ in blanks and in the order of words share an answer.
-func TestSearchesAreOne(t *testing.T) {
-	store := memstore.New()
-	teststore.Publish(t, store, teststore.NewFeed(1500, 1), teststore.Start)
-	caches := newRig(t, store, 64<<20, 64<<20)
-	caches.Await(t, teststore.Start)
-	for i, raw := range []string{"q=common+asset", "q=asset+common", "q=+asset++common", "q=asset+common+asset+",
-		"q=asset++common"} {
-		before := caches.Totals().Hits
-		for range 2 {
-			must.OK(t, ask(t, caches, newRequest(), query.Search, raw))
-		}
-		if hits := caches.Totals().Hits - before; i > 0 && hits != 2 {
-			t.Errorf("%s: %d hits of 2", raw, hits)
-		}
 	}
 }

@@ -165,16 +165,7 @@ func (e *Engine) answer(r *Request) error {
 		return nil
 	}
 	w.Places, w.Buffers = r.Places, &r.Buffers
-	var err error
-	if entry == nil && r.Query.CanLoosen() {
-		if entry, err = e.loosened(r, w, s, cache); err != nil {
-			return e.failure(err)
-		}
-		if entry != nil && e.writeEntry(r, w, entry) {
-			return nil
-		}
-	}
-	err = w.compose(r.Buffers.Body(), s, &r.Query, e.cfg.Wait)
+	err := w.compose(r.Buffers.Body(), s, &r.Query, e.cfg.Wait)
 	w.counters.composed(w)
 	r.Visited = w.Visited
 	if err != nil {
@@ -193,16 +184,6 @@ func (e *Engine) answer(r *Request) error {
 		r.Reply.Body = append(w.Body[:0], w.coded...) // in place of the plain one, which is no longer needed
 	}
 	return nil
-}
-
-// loosened looks up a finished answer for the words of a search alone.
-func (e *Engine) loosened(r *Request, w *work, s *snapshot.Snapshot, cache *respcache.Cache) (*respcache.Entry, error) {
-	err := w.Loosen(s, &r.Query, e.cfg.Wait)
-	if err != nil || !r.Query.Loose {
-		return nil, err
-	}
-	w.key = r.Query.AppendKey(w.key[:0])
-	return cache.Get(w.key), nil
 }
 
 // entryOverhead is roughly the size of a cached answer without its body, in bytes.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/bits"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"example.com/marketdata/artifacts"
@@ -69,10 +68,8 @@ func (f *Finder) search(s *snapshot.Snapshot, q *query.Query) error {
 	if err := f.Budget.Check(); err != nil {
 		return err
 	}
-	if !q.Loose {
-		if err := f.searchSame(s, q); err != nil {
-			return err
-		}
+	if err := f.searchSame(s, q); err != nil {
+		return err
 	}
 	if len(f.entries) < maxFound {
 		if err := f.searchWords(s, q); err != nil {
@@ -107,25 +104,6 @@ func (f *Finder) searchSame(s *snapshot.Snapshot, q *query.Query) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// Loosen makes q ask for its words alone, unless the whole text of q is the symbol, name or
-// slug of an asset: queries that differ only in blanks and in the order of words become one.
-// It waits for shards for up to wait.
-func (f *Finder) Loosen(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
-	if q.Endpoint != query.Search || q.Loose || !q.CanLoosen() || s == nil ||
-		s.View(query.Search, query.SortWord) == nil || !utf8.Valid(q.Text) {
-		return nil
-	}
-	f.Reset(wait)
-	for _, as := range sameAs {
-		same, err := f.starting(s.View(query.Assets, as.sort), q.Text, true)
-		if err != nil || same.rows() > 0 {
-			return err
-		}
-	}
-	q.Loosen()
 	return nil
 }
 

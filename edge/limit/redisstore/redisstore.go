@@ -103,7 +103,6 @@ func parse(address string) (*redis.Options, error) {
 	if options.TLSConfig != nil {
 		options.TLSConfig.MinVersion = tls.VersionTLS12
 	}
-	options.Dialer = dialer(options)
 	return options, nil
 }
 
