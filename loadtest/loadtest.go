@@ -58,17 +58,17 @@ type Options struct {
 	Keys     []string `name:"key" placeholder:"KEY" group:"Service:" help:"API key, sent as X-Api-Key; several, with commas or the flag given again, take turns."`
 	KeysFile string   `name:"keys-file" placeholder:"FILE" group:"Service:" help:"More keys: one a line, or what builder keys create prints with --json."`
 	Headers  []string `name:"header" sep:"none" placeholder:"FIELD" group:"Service:" help:"Send this header field with every request, such as 'Authorization: Bearer x'; give it again for more."`
-	Insecure bool     `group:"Service:" help:"Take any TLS certificate."`
+	Insecure bool     `hidden:"" group:"Service:" help:"Take any TLS certificate."`
 	// Scenario "" is mixed. It is not used when there are targets.
 	Scenario string `default:"mixed" group:"Traffic:" help:"Traffic: a scenario that comes with the program (see scenarios), or a YAML file."`
 	// TargetsFile or Targets; without URLs they go to the host that they name.
 	TargetsFile string   `name:"targets" placeholder:"FILE" group:"Traffic:" help:"Send the requests of a file in vegeta's format instead, in turn."`
 	Targets     []string `name:"target" sep:"none" placeholder:"REQUEST" group:"Traffic:" help:"Send this request instead, such as 'GET /path'; give it again for more. An address is one more --url."`
 	// DirectoryRows 0 is 20,000.
-	DirectoryRows int     `default:"20000" group:"Traffic:" help:"Read at most so many rows of each listing to ask for."`
-	Seed          uint64  `default:"1" group:"Traffic:" help:"Seed of traffic and arrivals."`
-	CheckShare    float64 `name:"check" default:"${check}" group:"Judgement:" help:"Check this share of the answers, 0 to 1."`
-	Label         string  `placeholder:"TEXT" group:"Results:" help:"Name the run in reports."`
+	DirectoryRows int     `hidden:"" default:"20000" group:"Traffic:" help:"Read at most so many rows of each listing to ask for."`
+	Seed          uint64  `hidden:"" default:"1" group:"Traffic:" help:"Seed of traffic and arrivals."`
+	CheckShare    float64 `hidden:"" name:"check" default:"${check}" group:"Judgement:" help:"Check this share of the answers, 0 to 1."`
+	Label         string  `hidden:"" placeholder:"TEXT" group:"Results:" help:"Name the run in reports."`
 	// Store is where the oracle finds the snapshots; nil: no oracle.
 	Store artifacts.Reader `kong:"-"`
 	// Thresholds are those that runs will be judged by. New refuses any of a class that the traffic
@@ -82,15 +82,14 @@ type Options struct {
 // Load configures the load of a run.
 type Load struct {
 	Connections int           `placeholder:"N" group:"Load:" help:"Connections at most, over all nodes; in a closed loop exactly. Default: 1000, closed 64."`
-	Timeout     time.Duration `default:"10s" group:"Load:" help:"Give a request up after this long."`
+	Timeout     time.Duration `hidden:"" default:"10s" group:"Load:" help:"Give a request up after this long."`
 	Warmup      time.Duration `default:"0s" group:"Load:" help:"Do not count requests that are due this early."`
-	Streams     int           `placeholder:"N" group:"Load:" help:"Hold so many streams of events beside the load, over all nodes and keys; with --oracle they tell how late events are."`
-	Arrivals    pace.Arrivals `default:"poisson" enum:"poisson,uniform" group:"Load:" help:"How requests lie in time: poisson or uniform."`
+	Streams     int           `hidden:"" placeholder:"N" group:"Load:" help:"Hold so many streams of events beside the load, over all nodes and keys; with --oracle they tell how late events are."`
+	Arrivals    pace.Arrivals `hidden:"" default:"poisson" enum:"poisson,uniform" group:"Load:" help:"How requests lie in time: poisson or uniform."`
 	// Stages and Arrivals make an open loop; without stages it is a closed one
 	// for Duration.
 	Stages     []pace.Stage        `kong:"-"`
 	Duration   time.Duration       `kong:"-"`
-	StartAt    time.Time           `kong:"-"` // zero: at once
 	Assertions []*result.Assertion `kong:"-"`
 	// AbortOn ends the load when one of them, of ParseAbort, is true of its last five seconds.
 	AbortOn []*result.Assertion `kong:"-"`
@@ -289,9 +288,6 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	held := streams.Hold(
 		ctx, streams.Config{Endpoints: t.endpoints, Keys: t.opt.Keys, Count: load.Streams, Store: t.opt.Store})
 	defer held.Close()
-	if err := t.await(ctx, load.StartAt); err != nil {
-		return nil, err
-	}
 	sending, stop := context.WithCancel(ctx)
 	defer stop()
 	w := &watch{tester: t, load: &load, checker: c, stop: stop}
@@ -320,28 +316,6 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	}
 	run.Exit = Exit(run)
 	return run, nil
-}
-
-// maxAwait bounds how far ahead a start may be.
-const maxAwait = 24 * time.Hour
-
-// await waits for a time, so that several load testers that are ready begin together.
-func (t *Tester) await(ctx context.Context, start time.Time) error {
-	wait := time.Until(start)
-	switch {
-	case start.IsZero():
-		return nil
-	case wait < 0 || wait > maxAwait:
-		return usage("the load was ready at %s, and was to start at %s: want a time up to %v later",
-			time.Now().UTC().Format(time.RFC3339), start.UTC().Format(time.RFC3339), maxAwait)
-	}
-	t.opt.Status("waiting for " + start.UTC().Format(time.RFC3339))
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(wait):
-		return nil
-	}
 }
 
 func (t *Tester) setup(load *Load) result.Setup {

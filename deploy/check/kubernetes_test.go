@@ -104,9 +104,7 @@ func kubernetesProcesses(t *testing.T, folder string) (all []process) {
 		p := process{where: "kubernetes/" + folder + ": " + c.Name, args: c.Args, env: map[string]string{},
 			memory: c.Resources.Limits.Memory().String()}
 		for _, e := range c.Env {
-			if p.env[e.Name] = e.Value; e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
-				p.env[e.Name] = "3" // the index of a job's pod
-			} else if e.ValueFrom != nil {
+			if p.env[e.Name] = e.Value; e.ValueFrom != nil {
 				ref := e.ValueFrom.ConfigMapKeyRef
 				p.env[e.Name] = config[ref.Name+" "+ref.Key]
 			}
@@ -149,46 +147,6 @@ func podOf(o runtime.Object) *corev1.PodTemplateSpec {
 		return &o.Spec.JobTemplate.Spec.Template
 	}
 	return nil
-}
-
-// TestLoadtestJob: the Pod Security Standard admits the pods of the load test. They run all at one time, each with a
-// seed of its own, and one that fails, by a threshold too, ends no other.
-func TestLoadtestJob(t *testing.T) {
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	jobs := 0
-	for _, o := range objects(t, "loadtest") {
-		j, ok := o.(*batchv1.Job)
-		if !ok {
-			continue
-		}
-		jobs++
-		s, pod := &j.Spec, &j.Spec.Template
-		for _, r := range evaluator.EvaluatePod(api.LevelVersion{
-			Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
-			if !r.Allowed {
-				t.Errorf("%s: %s", r.ForbiddenReason, r.ForbiddenDetail)
-			}
-		}
-		if *s.CompletionMode != batchv1.IndexedCompletion || *s.Completions != *s.Parallelism ||
-			*s.BackoffLimitPerIndex != 0 || s.BackoffLimit != nil ||
-			pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
-			t.Errorf("job %+v", s)
-		}
-		seeded := false
-		for _, e := range pod.Spec.Containers[0].Env {
-			seeded = seeded || e.Name == "LOADTEST_SEED" &&
-				e.ValueFrom.FieldRef.FieldPath == "metadata.annotations['"+batchv1.JobCompletionIndexAnnotation+"']"
-		}
-		if !seeded {
-			t.Error("all pods have one seed")
-		}
-	}
-	if jobs != 1 {
-		t.Errorf("%d jobs", jobs)
-	}
 }
 
 // TestKubernetes: the Pod Security Standard of the namespace admits the pods, and

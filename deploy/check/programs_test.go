@@ -28,7 +28,7 @@ type process struct {
 func processes(t *testing.T) []process {
 	return slices.Concat(
 		composeProcesses(t), kubernetesProcesses(t, "base"), kubernetesProcesses(t, "example"),
-		kubernetesProcesses(t, "plain"), kubernetesProcesses(t, "loadtest"), systemdProcesses(t))
+		kubernetesProcesses(t, "plain"), systemdProcesses(t))
 }
 
 // flag returns the value of a flag, or else its default, as the help tells it; ""

@@ -57,10 +57,6 @@ func pages(t *testing.T) map[string][]byte {
 	}}
 	b, err = CapacityHTML(search)
 	add("capacity", b, err)
-	merged := must.Get(result.Merge([]string{"a.json", "b.json"}, []*result.Run{
-		must.Get(fakerun.New(20, 1, 1, false))(t), must.Get(fakerun.New(20, 2, 1, false))(t)}, nil))(t)
-	b, err = HTML(merged)
-	add("merged", b, err)
 	warm := run(t, 20, 1, false)
 	warm.Setup.WarmupS = 10
 	b, err = HTML(warm)
@@ -90,9 +86,8 @@ func TestPages(t *testing.T) {
 		"compared": {"What changed from A to B", "worse", "B: a &lt;b&gt;label&lt;/b&gt;: <b class=\"bad\">WRONG: 1 wrong"},
 		"capacity": {"500/s was too much, and a closed run was answered 510/s", "closed, 64 connections",
 			"failed</b>: p99&lt;5ms was 6 ms", "Latency over time"},
-		"empty":  {"Failed: none of 0 requests was answered as it should be."},
-		"warm":   {">warm-up</text>", "10 s to 11 s: 500 answers", "9 s to 10 s\nprocessors"},
-		"merged": {"<h2>Machines</h2>", "b.json", "of the busiest machine's, 4 in all"},
+		"empty": {"Failed: none of 0 requests was answered as it should be."},
+		"warm":  {">warm-up</text>", "10 s to 11 s: 500 answers", "9 s to 10 s\nprocessors"},
 	} {
 		for _, w := range want {
 			if !strings.Contains(string(all[name]), w) {

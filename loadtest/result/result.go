@@ -40,16 +40,16 @@ var Schema []byte
 // Run is a run's result. Names that end in _ms are milliseconds, in _s seconds;
 // rates are a second. The tags merge are for Merge.
 type Run struct {
-	Format      int       `json:"format" merge:"first"`
+	Format      int       `json:"format"`
 	Kind        string    `json:"kind"`
 	Tool        Tool      `json:"tool"`
 	Machine     Machine   `json:"machine"`
-	Started     time.Time `json:"started" merge:"first"`
-	DurationS   float64   `json:"duration_s" merge:"max"`
+	Started     time.Time `json:"started"`
+	DurationS   float64   `json:"duration_s"`
 	Interrupted bool      `json:"interrupted"`
 	// Aborted says which condition ended the run early, and what was measured; "": none.
 	Aborted  string   `json:"aborted,omitempty"`
-	Setup    Setup    `json:"setup" merge:"first"`
+	Setup    Setup    `json:"setup"`
 	Requests Requests `json:"requests"`
 	Rate     Rate     `json:"rate"`
 	// Due is the latency from when a request was due, Service from when it was
@@ -60,18 +60,16 @@ type Run struct {
 	Lag       Latency      `json:"lag"`
 	Connect   Latency      `json:"connect"`
 	Classes   []Class      `json:"classes"`
-	Series    []Point      `json:"series" merge:"first"`
+	Series    []Point      `json:"series"`
 	Swaps     []check.Swap `json:"swaps"`
 	Checks    check.Report `json:"checks"`
 	Streams   *Streams     `json:"streams,omitempty"` // nil: none were held
 	Generator Generator    `json:"generator"`
-	Validity  Validity     `json:"validity" merge:"first"`
+	Validity  Validity     `json:"validity"`
 	// Thresholds are those that were asked for.
-	Thresholds []Threshold `json:"thresholds" merge:"first"`
+	Thresholds []Threshold `json:"thresholds"`
 	// Exit is the exit status that the run ended with.
-	Exit int `json:"exit" merge:"first"`
-	// Merged are the runs that this one was merged from; nil: it was measured.
-	Merged []Member `json:"merged,omitempty" merge:"first"`
+	Exit int `json:"exit"`
 }
 
 // Tool is the program that measured.
@@ -164,15 +162,15 @@ type Class struct {
 // Point is a stretch of the run, usually a second. Requests count where their
 // answers arrived.
 type Point struct {
-	StartS    float64 `json:"start_s" merge:"min"`
-	EndS      float64 `json:"end_s" merge:"max"`
+	StartS    float64 `json:"start_s"`
+	EndS      float64 `json:"end_s"`
 	Sent      uint64  `json:"sent"`
 	Answered  uint64  `json:"answered"`
 	Failed    uint64  `json:"failed"`
 	BytesRead uint64  `json:"bytes_read"`
 	Due       Latency `json:"due"`
-	LagP99MS  float64 `json:"lag_p99_ms" merge:"max"`
-	CPUShare  float64 `json:"cpu_share" merge:"max"`
+	LagP99MS  float64 `json:"lag_p99_ms"`
+	CPUShare  float64 `json:"cpu_share"`
 }
 
 // Streams are the streams of events that were held beside the load, its warm-up
@@ -224,7 +222,7 @@ func (r *Run) Hold(s *streams.Result) error {
 // Generator is what the load tester itself took.
 type Generator struct {
 	CPUS     float64 `json:"cpu_s"`
-	CPUShare float64 `json:"cpu_share" merge:"max"` // of what it may use
+	CPUShare float64 `json:"cpu_share"` // of what it may use
 }
 
 // Validity says whether the figures can be believed.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -16,7 +14,6 @@ import (
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/loadtest"
-	"example.com/marketdata/loadtest/metrics"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/report"
 	"example.com/marketdata/loadtest/result"
@@ -27,7 +24,7 @@ import (
 const description = `Measures any HTTP service, so that the figures can be believed: loadtest hold --url http://127.0.0.1:80 --target 'GET /' --rate 1k
 On the market-data service it sends what clients ask for, and checks the answers.
 
-Every flag is also an environment variable, --rate is LOADTEST_RATE, and may stand in a --config file: rate: 500.
+Every flag is also an environment variable, --rate is LOADTEST_RATE, and may stand in a --config file: rate: 500. "loadtest help all hold" lists the flags that few need, too.
 Exit status: 0 fine, 1 failed, 2 wrong usage, 3 threshold or regression, 4 invalid run or no capacity found, 5 wrong answer, 6 ended by --abort-on.`
 
 // cli is the command line.
@@ -37,7 +34,6 @@ type cli struct {
 	Capacity  capacityCmd  `cmd:"" help:"Search for the highest rate at which thresholds hold, in three minutes at most; exit 4 when it cannot be found here."`
 	Report    reportCmd    `cmd:"" help:"Draw runs as one HTML file."`
 	Compare   compareCmd   `cmd:"" help:"Say what changed from one run to another; exit 3 on a regression."`
-	Merge     mergeCmd     `cmd:"" help:"Add the runs that several machines made at one time to one run, and judge it."`
 	Scenarios scenariosCmd `cmd:"" help:"List the scenarios that come with the program."`
 	Schema    schemaCmd    `cmd:"" help:"Print the JSON schema of run.json."`
 
@@ -53,22 +49,20 @@ type target struct {
 
 // live holds the flags about a run while it lasts.
 type live struct {
-	AbortOn []string        `sep:"none" placeholder:"C" group:"Judgement:" help:"End the run when this is true of its last five seconds, such as 'errors>1%', 'p99>2s' or 'wrong>0'; give it again for more."`
-	Metrics cmdline.Address `placeholder:"ADDRESS" group:"Results:" help:"Serve Prometheus metrics during the run, at /metrics, such as 127.0.0.1:9095."`
+	AbortOn []string `sep:"none" placeholder:"C" group:"Judgement:" help:"End the run when this is true of its last five seconds, such as 'errors>1%', 'p99>2s' or 'wrong>0'; give it again for more."`
 }
 
 // results holds the flags about what a run leaves behind.
 type results struct {
 	Out   string `placeholder:"FILE" group:"Results:" help:"Write the result as JSON; - is standard output."`
 	HTML  string `name:"html" placeholder:"FILE" group:"Results:" help:"Write the report, one self-contained HTML file."`
-	HGRM  string `name:"hgrm" placeholder:"FILE" group:"Results:" help:"Write the latency distribution for HdrHistogram's plotters."`
+	HGRM  string `hidden:"" name:"hgrm" placeholder:"FILE" group:"Results:" help:"Write the latency distribution for HdrHistogram's plotters."`
 	Quiet bool   `group:"Results:" help:"Print no live line and no summary; only why the exit status is not 0."`
 }
 
 type runCmd struct {
 	Rate     pace.Rate     `placeholder:"R" group:"Load:" help:"Requests a second that are due, such as 500 or 5k."`
 	Duration time.Duration `aliases:"for" default:"30s" group:"Load:" help:"How long; --for is the same."`
-	StartAt  time.Time     `placeholder:"TIME" group:"Load:" help:"Start the load at this time, such as 2026-11-01T12:00:00Z, as other machines do (see merge)."`
 	Stages   string        `placeholder:"D:R,…" group:"Load:" help:"Rates one after the other, DURATION:RATE or DURATION:FROM-TO; in place of --rate and --duration."`
 	Closed   bool          `group:"Load:" help:"Closed loop: each connection sends again when it has its answer. For maximum throughput; its latencies are not those of independent clients."`
 	Assert   []string      `aliases:"slo" sep:"none" placeholder:"T" group:"Judgement:" help:"A threshold such as 'p99<5ms', 'errors<0.1%' or 'quotes:p99.9<20ms'; give it again for more."`
@@ -183,7 +177,6 @@ func (t *target) load(closed bool) loadtest.Load {
 // Run implements the command.
 func (c *runCmd) Run(e *env) error {
 	load := c.load(c.Closed)
-	load.StartAt = c.StartAt
 	var err error
 	if load.Assertions, err = assertions(c.Assert, result.ParseAssertion); err != nil {
 		return err
@@ -268,20 +261,6 @@ func (t *target) run(e *env, live *live, quiet bool, load loadtest.Load) (*resul
 		return nil, err
 	}
 	load.Tick = e.screen.tick
-	if live.Metrics != "" {
-		m := metrics.New(load.Warmup)
-		load.Tick = func(p *loadtest.Progress) { m.Tick(p); e.screen.tick(p) }
-		ln, err := net.Listen("tcp", string(live.Metrics))
-		if err != nil {
-			return nil, fmt.Errorf("--metrics: %w", err)
-		}
-		mux := http.NewServeMux()
-		mux.Handle("/metrics", m)
-		srv := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second}
-		defer srv.Close()
-		go srv.Serve(ln) // ends with Close
-		e.log.Info("metrics", "url", "http://"+ln.Addr().String()+"/metrics")
-	}
 	r, err := tester.Run(e.ctx, load)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,15 +12,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/internal/lab/fakerun"
-	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/engine"
@@ -164,40 +160,6 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestMetricsDuringRun scrapes the run from the server that it loads.
-func TestMetricsDuringRun(t *testing.T) {
-	addr := local.Free("127.0.0.1:0")
-	var asked atomic.Uint64
-	scraped := make(chan string, 1)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) != 60 {
-			return
-		}
-		res, err := http.Get("http://" + addr + "/metrics")
-		if err != nil {
-			scraped <- err.Error()
-			return
-		}
-		defer res.Body.Close()
-		b, _ := io.ReadAll(res.Body)
-		scraped <- string(b)
-	}))
-	defer srv.Close()
-	t.Setenv("LOADTEST_KEY", "a,b") // two
-	if code, out, problems := command(t, "run", "--url", srv.URL, "--target", "GET /x", "--rate", "30",
-		"--for", "2500ms", "--metrics", addr); code != 0 && code != 4 {
-		t.Fatalf("exit %d: %s%s", code, out, problems)
-	}
-	if body := <-scraped; !strings.Contains(body, `loadtest_requests_total{class="/x",code="200"}`) ||
-		!strings.Contains(body, "loadtest_due_requests_per_second 30\n") {
-		t.Errorf("scraped %s", body)
-	}
-	if code, _, problems := command(t, "run", "--url", srv.URL, "--target", "GET /x", "--rate", "1", "--for", "1s",
-		"--metrics", strings.TrimPrefix(srv.URL, "http://")); code != 1 || !strings.Contains(problems, "--metrics: ") {
-		t.Errorf("on a port in use: exit %d, %s", code, problems)
-	}
-}
-
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -267,83 +229,6 @@ func TestCompare(t *testing.T) {
 	}
 	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "What changed from A to B") {
 		t.Errorf("report: %v", err)
-	}
-}
-
-// Two runs at one time, merged, are what one run of both is; two that were not are refused.
-func TestMergeCommand(t *testing.T) {
-	// Answers take 20 to 100 ms, many times what this process adds.
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(must.Get(time.ParseDuration(r.URL.Path[1:]))(t))
-	}))
-	t.Cleanup(srv.Close)
-	dir := t.TempDir()
-	file := func(name string) string { return filepath.Join(dir, name) }
-	at := time.Now().Add(4 * time.Second).UTC().Truncate(time.Second).Format(time.RFC3339)
-	began := at
-	run := func(name, rate, seed string) {
-		args := []string{"run", "--start-at", at, "--url", srv.URL, "--duration",
-			"2s", "--arrivals", "uniform", "--rate", rate, "--seed",
-			seed, "--assert", "rate>=75", "--quiet", "--out", file(name)}
-		for _, d := range []string{"20ms", "40ms", "60ms", "80ms", "100ms"} {
-			args = append(args, "--target", "GET /"+d)
-		}
-		command(t, args...) // its status depends on how busy this machine is
-	}
-	var both sync.WaitGroup
-	both.Go(func() { run("a.json", "50", "1") })
-	both.Go(func() { run("b.json", "50", "2") })
-	both.Wait()
-	for _, bad := range []string{at, "2999-01-01T00:00:00Z"} {
-		if code, _, problems := command(t, "run", "--start-at", bad, "--url", srv.URL, "--target", "GET /20ms",
-			"--rate", "1"); code != 2 || !strings.Contains(problems, "was to start at "+bad) {
-			t.Errorf("--start-at %s: exit %d, %s", bad, code, problems)
-		}
-	}
-	at = time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)
-	run("one.json", "100", "3")
-	code, out, problems := command(t, "merge", file("a.json"), file("b.json"), "--assert", "p50<1h", "--out",
-		file("merged.json"), "--html", file("merged.html"))
-	m, one := must.Get(result.Read(file("merged.json")))(t), must.Get(result.Read(file("one.json")))(t)
-	if code != m.Exit || problems != "" || !strings.Contains(out, "p50<1h passed") ||
-		!strings.Contains(out, file("b.json")) {
-		t.Errorf("exit %d: %s%s", code, out, problems)
-	}
-	if start := must.Get(time.Parse(time.RFC3339, began))(t); m.Started.Before(start) ||
-		m.Merged[0].Started.Before(start) || m.Merged[1].Started.Before(start) {
-		t.Errorf("started at %v: %+v", start, m.Merged)
-	}
-	if m.Requests.Asked != 200 || one.Requests.Asked != 200 || m.Due.Count != one.Due.Count || m.Rate.Asked != 100 ||
-		m.Setup.Stages != one.Setup.Stages || m.Thresholds[1].Expression != "rate>=75" || *m.Thresholds[1].Value <= 75 {
-		t.Errorf("merged %+v %+v, one %+v", m.Requests, m.Thresholds, one.Requests)
-	}
-	if share := m.Service.P50MS / one.Service.P50MS; share < 0.75 || share > 1.25 {
-		t.Errorf("p50 %v ms merged, %v ms of one run", m.Service.P50MS, one.Service.P50MS)
-	}
-	if b := string(must.Get(os.ReadFile(file("merged.html")))(t)); !strings.Contains(b, "<h2>Machines</h2>") {
-		t.Error("the report has no machines")
-	}
-	for name, args := range map[string][]string{
-		"report": {"--html", file("again.html")}, "compare": {file("one.json")}} {
-		code, out, problems := command(t, append([]string{name, file("merged.json")}, args...)...)
-		if code == 1 || code == 2 {
-			t.Errorf("%s: exit %d: %s%s", name, code, out, problems)
-		}
-	}
-	for want, args := range map[string][]string{
-		"stages is 2s:50 in":    {file("a.json"), file("one.json")},
-		"are the same run":      {file("a.json"), file("a.json")},
-		"want two at least":     {file("a.json")},
-		"measured together for": {file("a.json"), file("later.json")},
-	} {
-		if want == "measured together for" {
-			at = time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)
-			run("later.json", "50", "2")
-		}
-		if code, _, problems := command(t, append([]string{"merge"}, args...)...); code != 1 ||
-			!strings.Contains(problems, want) {
-			t.Errorf("%s: exit %d, %s", want, code, problems)
-		}
 	}
 }
 
