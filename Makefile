@@ -140,12 +140,6 @@ bench-codings: build ## bytes and CPU time of codings and their settings, on pag
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
 	@$(GO) run ./internal/lab/bench-builder --out builder/BENCHMARKS.md && $(FIGURES)
 
-bench-blocks: ## what history costs a build by the length of its blocks
-	@$(GO) run ./internal/lab/bench-builder blocks --out builder/BLOCKS.md && $(FIGURES)
-
-bench-loadtest: build ## the load tester beside wrk and k6 (apt-get install wrk; go install go.k6.io/k6@v1.8.1)
-	@$(GO) run ./internal/lab/bench-peers --out loadtest/BENCHMARKS.md && $(FIGURES)
-
 # The READMEs' figures are taken from the documents of the last whole runs.
 FIGURES = $(GO) test -count=1 ./internal/lab/docs -run TestFigures -update
 

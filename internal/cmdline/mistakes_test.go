@@ -68,7 +68,7 @@ func TestMistakes(t *testing.T) {
 	dir := t.TempDir()
 	bin := build(
 		t, "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest", "./internal/lab/bench-builder",
-		"./internal/lab/bench-peers", "./internal/lab/demo", "./internal/lab/stack", "./internal/lab/soak")
+		"./internal/lab/demo", "./internal/lab/stack", "./internal/lab/soak")
 	minio := testserver.MinIO(t)
 	endpoint := must.Get(url.Parse(minio.Endpoint))(t)
 	// To MinIO, a request whose date is an hour old comes from a slow clock.

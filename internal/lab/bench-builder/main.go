@@ -3,7 +3,6 @@
 //
 //	go run ./internal/lab/bench-builder                  # 20,000 and 1,000,000 assets
 //	go run ./internal/lab/bench-builder --assets 20000   # the small one only
-//	go run ./internal/lab/bench-builder blocks           # how long blocks of history should be
 //
 // It builds a simulated market from a folder into a directory store that has the previous snapshot
 // and one in each window of change, so that every figure differs. Each build is compared with its
@@ -95,8 +94,7 @@ func (a took) least(b took) took {
 func (f *figures) floor() took { return f.Decode.plus(f.Compress).plus(f.Hash).plus(f.Write) }
 
 type cli struct {
-	Run    runCmd    `cmd:"" default:"withargs" help:"Measure builds (the default)."`
-	Blocks blocksCmd `cmd:"" help:"Compare lengths of history's blocks."`
+	Run runCmd `cmd:"" default:"withargs" help:"Measure builds (the default)."`
 }
 
 type runCmd struct {

@@ -20,6 +20,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
@@ -410,4 +411,46 @@ func decodeFile[Row any](dir, name string) error {
 		_ = gojson.Unmarshal(lines.Bytes(), &row)
 	}
 	return lines.Err()
+}
+
+// historyObjects are the objects of history of the published snapshot: its views,
+// and the points in the ledger that are not all of the snapshot's prices.
+func historyObjects(ctx context.Context, r artifacts.Reader) (map[artifacts.Ref]bool, error) {
+	p, err := oracle.Published(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	m, err := artifacts.ReadManifest(ctx, r, p.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	all := map[artifacts.Ref]bool{}
+	for _, v := range m.Views {
+		if !artifacts.IsHistory(v.Collection) {
+			continue
+		}
+		for _, o := range v.Objects {
+			all[o.Ref] = true
+		}
+	}
+	root, err := ledger.ReadRoot(ctx, r, m.Ledger)
+	if err != nil || root.Charted == nil {
+		return all, err
+	}
+	for _, points := range *root.Charted {
+		for _, part := range points.Parts {
+			all[part] = true
+		}
+	}
+	return all, nil
+}
+
+// added returns the size of the objects in now that are not in before.
+func added(before, now map[artifacts.Ref]bool) (bytes int64) {
+	for ref := range now {
+		if !before[ref] {
+			bytes += ref.Size
+		}
+	}
+	return bytes
 }
