@@ -3,8 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 GO ?= go
 SOURCE ?= sim:?assets=2000&seed=1
-SERVER ?= versitygw
-SLO ?= p99<20ms
+SERVER ?= none
 SOAK ?= 10m
 FUZZ ?= 3m
 PYTHON ?= python3
@@ -20,24 +19,19 @@ build: ## put builder, edge and loadtest into bin/
 	@mkdir -p bin
 	$(GO) build -trimpath -o bin/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest
 
-run: build ## the whole service on this machine: store, builder, edge, a board that is signed in; SOURCE=coinpaprika: is the real market
-	@$(GO) build -o bin/demo ./internal/lab/demo && exec bin/demo --source '$(SOURCE)'
-
-run-s3: build ## the same on an S3 server, built first if need be: versitygw, or SERVER=minio
+run: build ## the whole service on this machine: store, builder, edge, a board that is signed in; SOURCE=coinpaprika: is the real market, SERVER=versitygw or minio keeps it in an S3 server
 	@$(GO) build -o bin/demo ./internal/lab/demo && exec bin/demo --server $(SERVER) --source '$(SOURCE)'
 
 stack: build ## as in production: MinIO, builder, two edges, HAProxy with TLS and HTTP/2
 	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)'
 
-loadtest: build ## load that stack's edges for 45 s, every answer checked; a report to open
-	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)' loadtest
+loadtest: build ## load that stack's edges for 45 s, every answer checked; a report to open. SLO='p99<20ms' looks for the highest rate at which that holds, in three minutes at most; PICTURE=1 writes loadtest/report.png of a load that was held (an idle machine, and Chromium)
+	@$(GO) build -o bin/stack ./internal/lab/stack && bin/stack --source '$(SOURCE)' loadtest $(if $(SLO),--slo '$(SLO)')
+	@$(if $(PICTURE),$(DRAW))
 
-loadtest-picture: loadtest ## loadtest/report.png from such a report, if its load was held: needs an idle machine, and Chromium
-	@grep -q '>Held' .run/stack/report.html && $${CHROMIUM:-chromium-headless-shell} --headless --no-sandbox --hide-scrollbars \
-		--window-size=1000,716 --screenshot=loadtest/report.png file://$(CURDIR)/.run/stack/report.html
-
-capacity: build ## the highest rate at which SLO holds on one of its edges, in three minutes at most, or why there is none
-	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)' loadtest --slo '$(SLO)'
+# A window's size has a comma, which would end an argument of if.
+DRAW = grep -q '>Held' .run/stack/report.html && $${CHROMIUM:-chromium-headless-shell} --headless --no-sandbox --hide-scrollbars \
+	--window-size=1000,716 --screenshot=loadtest/report.png file://$(CURDIR)/.run/stack/report.html
 
 ##@ Before each change (CI runs these and test-deploy)
 
@@ -67,49 +61,36 @@ race: ## the packages with goroutines under the race detector; of builds, those 
 test-deploy: ## check deploy/ with its readers' parsers (a module of its own: downloads Prometheus, Kubernetes' types and others)
 	cd deploy/check && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 ./...
 
-test-files: servers ## DuckDB, ClickHouse, polars and rclone with the files of an edge on MinIO (a module of its own: downloads them, but rclone; mounts the files, which takes root)
-	cd internal/lab/duckdb && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
-
 test-release: ## make a release twice, and one of every platform, and hold it against its readers' parsers (a module of its own: downloads nfpm, CycloneDX and others)
 	cd deploy/release && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 30m ./...
 
-test-pages: ## the market board and the API reference in a headless Chromium, in the dark and on a phone too
-	TEST_VIEWS=all MARKETDATA_REQUIRE_BROWSER=1 $(GO) test -count=1 ./edge/web
+test-pages: ## the market board and the API reference in a headless Chromium, in the dark and on a phone too; SCREENSHOTS=1 writes edge/web/screenshots, of every state, and edge/gecko/*.png with cointop, ticker 4, tmux and aha
+	TEST_LONG=1 MARKETDATA_REQUIRE_BROWSER=1 $(if $(SCREENSHOTS),SCREENSHOTS=$(CURDIR)/edge/web/screenshots) $(GO) test -count=1 ./edge/web
+	$(if $(SCREENSHOTS),SCREENSHOTS=$(CURDIR)/edge/gecko $(GO) test -count=1 -run TestCoinGeckoPrograms ./internal/lab/stack)
 
-screenshots: ## edge/web/screenshots, of every state of the pages; edge/gecko/*.png with cointop, ticker 4, tmux and aha
-	MARKETDATA_REQUIRE_BROWSER=1 SCREENSHOTS=$(CURDIR)/edge/web/screenshots $(GO) test -count=1 ./edge/web
-	SCREENSHOTS=$(CURDIR)/edge/gecko $(GO) test -count=1 -run TestCoinGeckoPrograms ./internal/lab/stack
-
-test-clients: ## lint the OpenAPI document; the clients, generated ones, Prism, the packages and the documentation's programs against running edges (npm, pip)
+test-clients: servers ## lint the OpenAPI document; the clients, generated ones, Prism, the packages and the documentation's programs against running edges (npm, pip); DuckDB, ClickHouse, polars and rclone with the files of an edge (a module of its own; mounts the files, which takes root)
 	@command -v npm >/dev/null || { echo 'test-clients needs node 20.3 or later with npm: https://nodejs.org'; exit 1; }
 	@$(PYTHON) -c 'import setuptools, wheel, pip, tomllib' || { echo 'test-clients needs Python 3.11 or later with pip, setuptools and wheel (apt-get install python3-pip python3-setuptools python3-wheel), and PYTHON=/usr/bin/python3 when another one comes first'; exit 1; }
 	cd edge/openapi/clients/typescript && npm ci --no-audit --no-fund --ignore-scripts
 	MARKETDATA_REQUIRE_CLIENTS=1 PYTHON=$(PYTHON) $(GO) test -count=1 -v ./edge/openapi/clients
 	$(GO) test -count=1 -v -run TestCoinGeckoPrograms ./internal/lab/stack
+	cd internal/lab/duckdb && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
 
 ##@ At night (what CI has no time for)
 
-nightly: race kill-builder stack-test fleet-test restart-test crowd-test soak properties test-pages test-clients test-files test-release vuln fuzz ## all of this group, test-pages, test-clients, test-files and test-release, some four hours; make -k nightly goes on after a failure
+nightly: race test-long soak test-pages test-clients test-release fuzz ## all of this group, test-pages, test-clients and test-release, and known vulnerabilities in what is used (asks vuln.go.dev): some four hours; make -k nightly goes on after a failure
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
 
 nightly: SOAK = 1h
 nightly: RACE = ./edge # whole edges; CI has their parts
 nightly: ALONE =
 
-kill-builder: servers ## kill hundreds of builders at every step and with the lease, on a folder and on MinIO
-	TEST_BUILDER_KILLS=2000 $(GO) test -count=1 -timeout 60m -v -run 'TestLease$$' ./builder ./builder/cmd/builder
-	TEST_BUILDER_KILLS=400 $(GO) test -count=1 -timeout 60m -v -run 'TestKill$$' ./builder/cmd/builder
-
-stack-test: servers ## kill edges and the store behind HAProxy under load, at length; upgrade from 1.0.0, and go back
-	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run '^Test(Stack|Upgrade)$$' ./internal/lab/stack
-
-fleet-test: ## 200 swaps over four edges behind HAProxy: how far apart they make a snapshot current (eight minutes)
-	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestFleet ./internal/lab/stack
-
-restart-test: ## 200 restarts of an edge at 2,000 requests a second, with a socket of systemd (five minutes)
-	STACK_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run TestRestarts ./internal/lab/stack
-
-crowd-test: ## what another client gets beside 50 addresses with 1,000 connections each (three minutes)
-	SERVER_TEST_LONG=1 $(GO) test -count=1 -v -timeout 15m -run TestCrowd ./edge/server
+test-long: servers ## what tests make shorter by day: hundreds of killed builders, edges and the store killed behind HAProxy, an upgrade from 1.0.0 and back, 200 swaps and restarts, crowds, the model and all histories at length (two hours)
+	@failed=0; run() { echo "TEST_LONG=1 go test $$*"; TEST_LONG=1 RAPID_CHECKS=100 $(GO) test -count=1 -timeout 120m "$$@" || failed=1; }; \
+	run -v -run '^Test(Lease|Kill)$$' ./builder ./builder/cmd/builder; \
+	run -v -run '^Test(Stack|Upgrade|Fleet.*|Restarts.*)$$' ./internal/lab/stack; \
+	run -v -run '^TestCrowd' ./edge/server; \
+	run ./internal/lab/e2e; run ./builder/upkeep; exit $$failed
 
 soak: build servers ## builder, edges and a MinIO for SOAK=10m while everything fails; every answer checked
 	@$(GO) build -o bin/soak ./internal/lab/soak && exec bin/soak --duration $(SOAK)
@@ -119,23 +100,10 @@ fuzz: ## each fuzz target of every package for FUZZ=3m
 	echo "$$targets" | { failed=0; while read -r package name; do echo "$$package $$name"; \
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ) -fuzzminimizetime 5s "$$package" </dev/null || failed=1; done; exit $$failed; }
 
-properties: servers ## the model against the service at length, every misbehaviour of every provider, all histories
-	RAPID_CHECKS=100 TEST_LOSSES=all $(GO) test -count=1 -timeout 120m ./internal/lab/e2e
-	TEST_HISTORIES=all $(GO) test -count=1 -timeout 30m ./builder/upkeep
+##@ Figures (on a machine that does nothing else; each writes a document)
 
-vuln: ## known vulnerabilities in what is used (asks vuln.go.dev)
-	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
-
-##@ Figures (on a machine that does nothing else; each but bench-edge-short writes a document)
-
-bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some forty minutes)
-	@$(GO) build -o bin/bench-edge ./internal/lab/bench-edge && bin/bench-edge --out edge/BENCHMARKS.md && $(FIGURES)
-
-bench-edge-short: build ## the same in a minute or two, without nginx and the large market; writes nothing
-	@$(GO) build -o bin/bench-edge ./internal/lab/bench-edge && bin/bench-edge --short --rounds 7
-
-bench-codings: build ## bytes and CPU time of codings and their settings, on pages of recorded markets
-	@$(GO) build -o bin/bench-edge ./internal/lab/bench-edge && bin/bench-edge codings --short --out edge/CODINGS.md && $(FIGURES)
+bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some forty minutes); SHORT=1: in a minute or two, without nginx and the large market, and writes nothing; CODINGS=1: bytes and CPU time of codings and their settings, on pages of recorded markets
+	@$(GO) build -o bin/bench-edge ./internal/lab/bench-edge && bin/bench-edge $(if $(SHORT),--short --rounds 7,$(if $(CODINGS),codings --short --out edge/CODINGS.md,--out edge/BENCHMARKS.md) && $(FIGURES))
 
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
 	@$(GO) run ./internal/lab/bench-builder --out builder/BENCHMARKS.md && $(FIGURES)

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -219,8 +218,8 @@ func (f *fleet) watch(ctx context.Context, published map[time.Time]time.Time) {
 
 // leaseKills is how often TestLease hits the holder.
 func leaseKills() int {
-	if n, err := strconv.Atoi(os.Getenv("TEST_BUILDER_KILLS")); err == nil {
-		return n
+	if os.Getenv("TEST_LONG") != "" {
+		return 2000
 	}
 	if testing.Short() {
 		return 20

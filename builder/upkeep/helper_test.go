@@ -33,9 +33,9 @@ var (
 	ok                                = must.OK
 )
 
-// rounds is how many rounds of a test's are made: all of them at night (make properties).
+// rounds is how many rounds of a test's are made: all of them at night (make test-long).
 func rounds(day, all int) int {
-	if os.Getenv("TEST_HISTORIES") == "all" {
+	if os.Getenv("TEST_LONG") != "" {
 		return all
 	}
 	return day

@@ -1,7 +1,7 @@
 // Package coding encodes bodies of answers in gzip, br and zstd.
 //
 // Each coding has one fixed setting, so equal bodies give equal bytes on every edge (INTERFACE.md,
-// "Codings"): the fastest whose output is at most 1.10 times that of gzip −6. `make bench-codings`
+// "Codings"): the fastest whose output is at most 1.10 times that of gzip −6. `make bench-edge CODINGS=1`
 // compares them.
 package coding
 

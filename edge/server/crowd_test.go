@@ -28,7 +28,7 @@ import (
 const (
 	// longCrowd=1 has thousands of connections from each address, which come back when
 	// they are closed, and takes a few minutes.
-	longCrowd = "SERVER_TEST_LONG"
+	longCrowd = "TEST_LONG"
 	// crowdJob has this program be a crowd.
 	crowdJob = "SERVER_TEST_CROWD"
 )

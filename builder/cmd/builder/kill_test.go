@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -25,12 +24,10 @@ import (
 	"example.com/marketdata/internal/lab/testserver"
 )
 
-// killsEnv sets how many builders TestKill kills on each store; from a hundred
-// on, a MinIO is among the stores.
+// How many builders TestKill kills on each store: by day, and with TEST_LONG, when a MinIO is among the stores.
 const (
-	killsEnv     = "TEST_BUILDER_KILLS"
 	defaultKills = 40
-	manyKills    = 100
+	manyKills    = 400
 )
 
 // stages are what a builder can be killed in: before its first step, in each
@@ -48,7 +45,7 @@ var stages = []string{
 // edge that serves the store all the while answers nothing but whole snapshots, or 503; a closing
 // table says how often each step was hit, none at zero.
 func TestKill(t *testing.T) {
-	kills := killsOf(t)
+	kills := killsOf()
 	t.Run("folder", func(t *testing.T) {
 		root := filepath.Join(t.TempDir(), "store")
 		store := must.Get(dirstore.Open(root, dirstore.Options{Create: true}))(t)
@@ -66,13 +63,9 @@ func TestKill(t *testing.T) {
 	})
 }
 
-func killsOf(t *testing.T) int {
-	if text := os.Getenv(killsEnv); text != "" {
-		kills, err := strconv.Atoi(text)
-		if err != nil || kills < 1 {
-			t.Fatalf("%s=%s: want a number from 1", killsEnv, text)
-		}
-		return kills
+func killsOf() int {
+	if os.Getenv("TEST_LONG") != "" {
+		return manyKills
 	}
 	if testing.Short() {
 		return 8

@@ -25,7 +25,7 @@ import (
 // it takes over, and the mark's snapshot is there, whole. Stopped, it gives the
 // lease back. (Package builder has the same on a clock of its own, for days.)
 func TestLease(t *testing.T) {
-	for range max(1, killsOf(t)/20) {
+	for range max(1, killsOf()/20) {
 		root := filepath.Join(t.TempDir(), "store")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		key := signKeyFile(t)

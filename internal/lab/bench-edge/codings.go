@@ -127,7 +127,7 @@ func (c *codingsCmd) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d := benchdoc.Document{Title: "What a coding costs", Command: "make bench-codings",
+		d := benchdoc.Document{Title: "What a coding costs", Command: "make bench-edge CODINGS=1",
 			Method: fmt.Sprintf(codingsMethod, markets, len(samples[0].bodies), c.Rounds), Columns: []string{"coding"}}
 		all := settings()
 		for _, a := range all {

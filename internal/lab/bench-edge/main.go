@@ -64,7 +64,7 @@ func (c *runCmd) prepared(do func(*bench) error) error {
 			continue
 		}
 		if _, err := exec.LookPath(tool.name); err != nil {
-			return fmt.Errorf("%s is not installed: apt-get install %s (or make bench-edge-short, which goes without nginx)",
+			return fmt.Errorf("%s is not installed: apt-get install %s (or make bench-edge SHORT=1, which goes without nginx)",
 				tool.name, tool.install)
 		}
 	}

@@ -1,5 +1,5 @@
 // Command demo runs the whole service on this machine: a store, the builder's
-// loop and an edge. It is what `make run` and `make run-s3` start.
+// loop and an edge. It is what `make run` starts.
 package main
 
 import (

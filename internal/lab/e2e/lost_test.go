@@ -77,8 +77,8 @@ func TestSmallObjects(t *testing.T) {
 		l.walk(t, rows, func(name string) string { return "file:" + filepath.Join(t.TempDir(), name) })
 	})
 	t.Run("minio", func(t *testing.T) {
-		if os.Getenv("TEST_LOSSES") != "all" {
-			t.Skip("by night: TEST_LOSSES=all")
+		if os.Getenv("TEST_LONG") == "" {
+			t.Skip("by night: TEST_LONG=1")
 		}
 		server := testserver.MinIO(t)
 		for _, v := range server.Env() {

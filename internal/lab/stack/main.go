@@ -1,6 +1,6 @@
 // Command stack runs the service on this machine as in production: a MinIO, the builder, two edges
 // that may only read, and HAProxy in front of them with TLS and HTTP/2. It is what make stack and
-// make loadtest start; make stack-test kills parts of it under load.
+// make loadtest start; make test-long kills parts of it under load.
 package main
 
 import (
@@ -162,7 +162,7 @@ func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 			fmt.Println("\nThe load tester was short of processors, which it shares with all the rest: the answers were checked, but the times are not the edges' alone.")
 			err = nil
 		} else {
-			fmt.Println("\nThe load tester and the edge share these processors with all the rest. Try again when that does less, with a larger threshold (make capacity SLO='p99<50ms'), or load an edge on another machine: loadtest capacity --help.")
+			fmt.Println("\nThe load tester and the edge share these processors with all the rest. Try again when that does less, with a larger threshold (make loadtest SLO='p99<50ms'), or load an edge on another machine: loadtest capacity --help.")
 		}
 	}
 	if _, statErr := os.Stat(report); statErr == nil {

@@ -180,7 +180,7 @@ func (l *load) dial(ctx context.Context, every time.Duration) {
 }
 
 // TestRestarts: while 2,000 requests a second arrive, half of them on new connections, edges are restarted
-// with a socket that systemd holds, and no request is refused or cut short. STACK_TEST_LONG=1 makes 200
+// with a socket that systemd holds, and no request is refused or cut short. TEST_LONG=1 makes 200
 // restarts.
 func TestRestarts(t *testing.T) {
 	restarts := 3

@@ -33,7 +33,7 @@ import (
 
 // longTest, set to 1 in the environment, sends twenty times as many requests
 // into each fault, at twice the rate.
-const longTest = "STACK_TEST_LONG"
+const longTest = "TEST_LONG"
 
 // maxTries bounds how often a pinned request is repeated, a second or more apart.
 const maxTries = 10

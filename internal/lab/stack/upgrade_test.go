@@ -49,7 +49,7 @@ func buildRelease(t *testing.T) (string, string) {
 // say why.
 func TestUpgrade(t *testing.T) {
 	if os.Getenv(longTest) != "1" {
-		t.Skip("builds the release's programs: make stack-test")
+		t.Skip("builds the release's programs: make test-long")
 	}
 	program(t, "haproxy")
 	testserver.MinIO(t).Stop() // skips the test where it cannot start
