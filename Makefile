@@ -45,7 +45,13 @@ lint: ## gofmt, vet and staticcheck; lines of at most 120 columns, functions of 
 # The packages that take longest come first, so that none of them runs alone at the end. What go test
 # vets, lint has vetted.
 test: servers ## all tests, against real S3 servers too; four packages at a time, since some wait more than they compute
-	$(GO) test -vet=off -p 4 -shuffle=on -count=1 -timeout 20m ./internal/lab/e2e ./edge ./internal/lab/stack ./edge/web ./builder/... ./...
+	$(GO) test -vet=off -p 4 -shuffle=on -count=1 -timeout 20m $(or $(PACKAGES_$(PART)),$(SYSTEMS) ./builder/... ./...)
+
+# CI's jobs have them apart, PART=units and PART=systems: those start whole programs, browsers or servers.
+SYSTEMS = ./internal/lab/e2e ./edge ./internal/lab/stack ./edge/web ./builder ./builder/cmd/... ./builder/upkeep \
+	./edge/openapi/clients ./internal/lab/soak ./internal/lab/demo ./internal/lab/docs ./internal/cmdline
+PACKAGES_systems = $(SYSTEMS)
+PACKAGES_units = $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(SYSTEMS) | sort))
 
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
 	@$(GO) run ./internal/lab/testserver/prepare
