@@ -202,11 +202,10 @@ func (p Program) parser(stdout, stderr io.Writer) (_ *kong.Kong, exited *bool) {
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)))
 	p.describe(parser.Model.Node)
 	flagsBelow(parser.Model.Node, func(f *kong.Flag) {
-		for _, alias := range f.Aliases {
-			if f.Envs != nil {
-				f.Envs = append(f.Envs, variable(p.Name, alias))
-				f.Tag.Envs = f.Envs
-			}
+		if name := formerName(f); name != "" {
+			f.Aliases = append(f.Aliases, name)
+			f.Envs = append(f.Envs, variable(p.Name, name))
+			f.Tag.Envs = f.Envs
 		}
 	})
 	return parser, exited
@@ -274,43 +273,39 @@ func flagsBelow(n *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-// warn logs what works today, or does nothing, and is probably not meant.
+// warn logs environment variables that do nothing, and flags that were given by their former names.
 func (p Program) warn(log *slog.Logger, parsed *kong.Context, args []string) {
 	for _, u := range unknownVariables(parsed.Model.Node, p.Name) {
 		log.Warn("unknown environment variable", "err", u)
 	}
-	for old, name := range formerNames(parsed, args) {
-		log.Warn("a flag has a new name; the old one works until the next minor version", "old", old, "new", name)
+	configured := map[string]yaml.Node{}
+	for _, f := range parsed.Flags() {
+		if file, is := parsed.FlagValue(f).(configFile); is && file != "" {
+			configured, _ = file.read() // an error would have ended the parsing
+		}
+	}
+	for _, f := range parsed.Flags() {
+		name := formerName(f)
+		if name == "" {
+			continue
+		}
+		given := slices.ContainsFunc(args, func(arg string) bool {
+			flag, _, _ := strings.Cut(arg, "=")
+			return flag == "--"+name
+		})
+		if _, there := configured[name]; given || there || os.Getenv(variable(p.Name, name)) != "" {
+			log.Warn("a flag has a new name; the old one works until the next minor version", "old", name, "new", f.Name)
+		}
 	}
 }
+
+// formerName returns the name that a flag had before, by its tag former; "" means that it had no other. The
+// former name works like the new one. An alias (the tag aliases) is a second name that stays.
+func formerName(f *kong.Flag) string { return f.Tag.Get("former") }
 
 // variable returns the environment variable of a flag.
 func variable(program, flag string) string {
 	return strings.ToUpper(program + "_" + strings.ReplaceAll(flag, "-", "_"))
-}
-
-// formerNames returns the former names of flags, their aliases, that a command line, the environment or a
-// configuration file uses, with the names of today.
-func formerNames(parsed *kong.Context, args []string) map[string]string {
-	used, configured := map[string]string{}, map[string]yaml.Node{}
-	for _, f := range parsed.Flags() {
-		if file, is := parsed.FlagValue(f).(configFile); is && file != "" {
-			configured, _ = file.read() // which was read when it was parsed
-		}
-	}
-	for _, f := range parsed.Flags() {
-		for _, alias := range f.Aliases {
-			given := slices.ContainsFunc(args, func(arg string) bool {
-				name, _, _ := strings.Cut(arg, "=")
-				return name == "--"+alias
-			})
-			_, there := configured[alias]
-			if given || there || f.Envs != nil && os.Getenv(variable(parsed.Model.Name, alias)) != "" {
-				used[alias] = f.Name
-			}
-		}
-	}
-	return used
 }
 
 // unknownVariables returns the environment variables with the program's prefix that no flag reads.

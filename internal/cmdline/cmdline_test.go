@@ -22,7 +22,7 @@ type toy struct {
 	Tags   []string
 	Loud   bool
 	Where  cmdline.Address
-	Needed string `required:"" aliases:"wanted"`
+	Needed string `required:"" former:"wanted" aliases:"short"`
 	cmdline.Flags
 	Print printCmd `cmd:""`
 }
@@ -136,8 +136,11 @@ func TestFormerNames(t *testing.T) {
 			t.Errorf("%q: status %d, %s", args, status, out)
 		}
 	}
-	if _, out := do(t, "print", "--needed", "wanted"); strings.Contains(out, warning) {
-		t.Errorf("a value warns: %s", out)
+	for _, args := range [][]string{{"--needed", "wanted"}, {"--short", "wanted"}} {
+		if status, out := do(t, append([]string{"print"}, args...)...); status != cmdline.Done ||
+			strings.Contains(out, "old=") {
+			t.Errorf("%q: status %d, %s; want no warning for a value, or for an alias", args, status, out)
+		}
 	}
 	t.Setenv("TOY_WANTED", "y")
 	if status, out := do(t, "print"); status != cmdline.Done || !strings.Contains(out, warning) ||

@@ -52,7 +52,10 @@ func (c config) Validate(app *kong.Application) error {
 	known := []string{}
 	flagsBelow(app.Node, func(f *kong.Flag) {
 		if f.Name != "help" && f.Name != "version" && f.Name != "config" {
-			known = append(append(known, f.Name), f.Aliases...)
+			known = append(known, f.Name)
+			if name := formerName(f); name != "" {
+				known = append(known, name)
+			}
 		}
 	})
 	for name, value := range c.values {
@@ -68,10 +71,8 @@ func (c config) Validate(app *kong.Application) error {
 // repeated; all else is as on the command line.
 func (c config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	node, there := c.values[flag.Name]
-	for _, alias := range flag.Aliases {
-		if !there {
-			node, there = c.values[alias]
-		}
+	if name := formerName(flag); !there && name != "" {
+		node, there = c.values[name]
 	}
 	for _, variable := range flag.Envs {
 		if _, set := os.LookupEnv(variable); set || !there {

@@ -26,7 +26,7 @@ import (
 // buildFlags are the flags that build and run share.
 type buildFlags struct {
 	Source     string `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
-	NoStateDir bool   `hidden:"" aliases:"no-source-cache" help:"Build from a live provider without what was gathered of it: links and members begin anew."`
+	NoStateDir bool   `hidden:"" former:"no-source-cache" help:"Build from a live provider without what was gathered of it: links and members begin anew."`
 	publishFlags
 }
 
@@ -231,7 +231,7 @@ type runCmd struct {
 	ChangeEvery   time.Duration   `hidden:"" default:"5m" group:"Schedule:" help:"How often to run the change job."`
 	GCEvery       time.Duration   `hidden:"" default:"1h" name:"gc-every" group:"Schedule:" help:"How often to run gc, after a build."`
 	ActivateAfter time.Duration   `default:"15s" group:"Schedule:" help:"How long after it is published edges make a snapshot current, all at once, at most 5m; 0s: each as soon as it has it. None waits when the snapshot before is over an hour old."`
-	MinAge        time.Duration   `aliases:"grace" hidden:"" default:"${grace}" group:"Schedule:" help:"Grace period of gc."`
+	MinAge        time.Duration   `former:"grace" hidden:"" default:"${grace}" group:"Schedule:" help:"Grace period of gc."`
 	Metrics       cmdline.Address `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
 	Backup        string          `protects:"" placeholder:"STORE" help:"Where another job makes backups: the metric builder_backup_snapshot_timestamp_seconds says how old the last one is. Only read."`
 }

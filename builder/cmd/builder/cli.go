@@ -35,7 +35,7 @@ var help string
 
 // cli is the command line. kong calls Validate and Run of its commands.
 type cli struct {
-	StateDir string `protects:"" aliases:"source-cache" placeholder:"DIR" help:"Folder for what the builder remembers between runs: the last good answers of live providers, the count of calls to them, and the stores that it published to, so that it never takes an emptied store for a new one."`
+	StateDir string `protects:"" former:"source-cache" placeholder:"DIR" help:"Folder for what the builder remembers between runs: the last good answers of live providers, the count of calls to them, and the stores that it published to, so that it never takes an emptied store for a new one."`
 
 	Init     initCmd     `cmd:"" help:"Make a store and a first key."`
 	Build    buildCmd    `cmd:"" help:"Build and publish one snapshot, then exit."`

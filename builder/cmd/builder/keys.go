@@ -280,7 +280,7 @@ func (c *keysRotateCmd) Run(e *env) error {
 type keysRestoreCmd struct {
 	storeFlag
 	From  []string `required:"" sep:"none" placeholder:"STORE|DIR" help:"The cache folder of an edge, a folder with a copy of its file keys, or a backup: the newest key set wins, and what is revoked in any stays revoked. Repeatable: give that of every edge."`
-	Above uint64   `aliases:"seen" placeholder:"N" help:"The highest number of a key set that edges have seen, if none has a copy: 'moved back from N' in /status."`
+	Above uint64   `former:"seen" placeholder:"N" help:"The highest number of a key set that edges have seen, if none has a copy: 'moved back from N' in /status."`
 }
 
 func (c *keysRestoreCmd) Run(e *env) error {

@@ -168,7 +168,7 @@ func (c *backupCmd) Run(e *env) error {
 type restoreCmd struct {
 	storeFlag
 	From           string   `required:"" placeholder:"STORE" help:"The backup."`
-	Above          uint64   `aliases:"seen" placeholder:"N" help:"The highest sequence that any edge has seen, when both stores may have less: see /status of the edges."`
+	Above          uint64   `former:"seen" placeholder:"N" help:"The highest sequence that any edge has seen, when both stores may have less: see /status of the edges."`
 	KeysFrom       []string `sep:"none" placeholder:"STORE|DIR" help:"An edge's cache folder, or a folder with a copy of its file keys: the newest key set wins, and what is revoked in any stays revoked. Repeatable: give that of every edge."`
 	KeysFromBackup bool     `help:"No edge has a key set: take the backup's, in the place of a lost or damaged one. Keys that are revoked in the store stay revoked."`
 	JSON           bool     `help:"Print the report as one JSON object."`

@@ -16,7 +16,7 @@ import (
 
 type statusCmd struct {
 	storeFlag
-	MinAge time.Duration `aliases:"grace" default:"${grace}" help:"Grace period of gc, for what it would remove."`
+	MinAge time.Duration `former:"grace" default:"${grace}" help:"Grace period of gc, for what it would remove."`
 	JSON   bool          `help:"Print the report as one JSON object."`
 }
 

@@ -133,7 +133,7 @@ func (c *verifyCmd) all(e *env) error {
 
 type gcCmd struct {
 	storeFlag
-	MinAge time.Duration  `aliases:"grace" default:"${grace}" help:"Leave alone what is younger, or was reached by a snapshot until less than this ago, by the store's clock."`
+	MinAge time.Duration  `former:"grace" default:"${grace}" help:"Leave alone what is younger, or was reached by a snapshot until less than this ago, by the store's clock."`
 	Retain *time.Duration `placeholder:"D" help:"Then publish the snapshot again with no more retained ones than a build with this --retain, and remove what only the others needed. For a store that is full."`
 	DryRun bool           `help:"Say what would be removed, and remove nothing."`
 	JSON   bool           `help:"Print the report as one JSON object."`

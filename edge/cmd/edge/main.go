@@ -82,8 +82,8 @@ type cli struct {
 	LimitStore         string       `protects:"" placeholder:"URL" group:"Limits:" help:"Redis or Valkey through which edges share the limits of keys: redis://… Without: each edge limits by itself."`
 	AddressRate        int          `default:"10" group:"Limits:" help:"Requests a second from one address without a valid key."`
 	AddressBurst       int          `hidden:"" default:"50" group:"Limits:" help:"How many of them at once."`
-	PublicRate         int          `hidden:"" aliases:"open-rate" default:"50" group:"Limits:" help:"Requests a second from one address for what needs no key: pages and their files, 404, 405, OPTIONS. --auth off sets no limits at all."`
-	PublicBurst        int          `hidden:"" aliases:"open-burst" default:"200" group:"Limits:" help:"How many of them at once."`
+	PublicRate         int          `hidden:"" former:"open-rate" default:"50" group:"Limits:" help:"Requests a second from one address for what needs no key: pages and their files, 404, 405, OPTIONS. --auth off sets no limits at all."`
+	PublicBurst        int          `hidden:"" former:"open-burst" default:"200" group:"Limits:" help:"How many of them at once."`
 	MaxConns           int          `default:"32768" group:"Limits:" help:"Open connections in all."`
 	MaxConnsPerAddress int          `default:"0" group:"Limits:" help:"Open connections from one address (IPv6: one /64); 0: an eighth of all."`
 	MaxStreams         int          `hidden:"" default:"10000" group:"Limits:" help:"Most streams of /openapi/v1/events open at once."`
