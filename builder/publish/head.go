@@ -40,7 +40,7 @@ const readHeadTries = 3
 // that never had a pointer, and ErrLost for one that lost it.
 func ReadHead(ctx context.Context, r artifacts.ObjectReader) (*Head, error) {
 	for try := 1; ; try++ {
-		p, version, err := readPointer(ctx, r)
+		p, version, err := ReadPointer(ctx, r)
 		if errors.Is(err, artifacts.ErrNotFound) {
 			return &Head{}, CheckLost(ctx, r)
 		}
@@ -61,7 +61,9 @@ func ReadHead(ctx context.Context, r artifacts.ObjectReader) (*Head, error) {
 	}
 }
 
-func readPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Pointer, artifacts.Version, error) {
+// ReadPointer reads and parses the pointer, and returns its version, too. The error is or wraps the store's,
+// artifacts.ErrNotFound if there is no pointer, or that of artifacts.ParsePointer.
+func ReadPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Pointer, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if err != nil {
 		return nil, "", fmt.Errorf("read pointer: %w", err)

@@ -48,7 +48,7 @@ func Number(ctx context.Context, s artifacts.Store, before artifacts.Numbered, n
 	var sequence uint64
 	if before.Store != id {
 		before = artifacts.Numbered{}
-		p, _, err := readPointer(ctx, s)
+		p, _, err := ReadPointer(ctx, s)
 		switch {
 		case err == nil:
 			sequence = p.Sequence
@@ -104,7 +104,7 @@ func readIdentity(ctx context.Context, r artifacts.ObjectReader) (artifacts.Iden
 // be forgotten.
 func KnownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity, error) {
 	made := &artifacts.Identity{Format: artifacts.Format, Had: []artifacts.Key{}}
-	p, _, err := readPointer(ctx, s)
+	p, _, err := ReadPointer(ctx, s)
 	switch {
 	case err == nil:
 		made.Store, made.Had = p.Store, append(made.Had, artifacts.CurrentKey)

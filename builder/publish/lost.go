@@ -33,7 +33,7 @@ func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.K
 	id, _, err := readIdentity(ctx, s)
 	switch {
 	case errors.Is(err, artifacts.ErrNotFound):
-		_, _, err = readPointer(ctx, s)
+		_, _, err = ReadPointer(ctx, s)
 		switch {
 		case errors.Is(err, artifacts.ErrNotFound):
 			return nil

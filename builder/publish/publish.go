@@ -231,7 +231,7 @@ func (h *Head) settle(ctx context.Context, s artifacts.Store, p *artifacts.Point
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	return backoff.Retry(ctx, func() (*Head, error) {
-		found, version, err := readPointer(ctx, s)
+		found, version, err := ReadPointer(ctx, s)
 		switch {
 		case errors.Is(err, artifacts.ErrNotFound):
 			return &Head{}, nil

@@ -281,11 +281,7 @@ func (c *runCmd) watchBackup(e *env, counts *metrics.Metrics) (func(context.Cont
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, backupTime)
 		defer cancel()
-		body, _, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-		var p *artifacts.Pointer
-		if err == nil {
-			p, err = artifacts.ParsePointer(body)
-		}
+		p, _, err := publish.ReadPointer(ctx, store)
 		if err != nil {
 			e.log.Warn("cannot tell how old the backup is", "backup", c.Backup, "err", err)
 			return

@@ -14,7 +14,7 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// note returns the file in the source cache folder that says which store is at f's
+// note returns the file in the state folder that says which store is at f's
 // address; "": there is no such folder.
 func (f *storeFlag) note(e *env) string {
 	if e.stateDir == "" {
@@ -32,11 +32,7 @@ func (f *storeFlag) remember(e *env, store artifacts.Store) {
 	if file == "" {
 		return
 	}
-	b, _, err := store.Get(e.ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
-	var p *artifacts.Pointer
-	if err == nil {
-		p, err = artifacts.ParsePointer(b)
-	}
+	p, _, err := publish.ReadPointer(e.ctx, store)
 	if err == nil {
 		err = durable.MkdirAll(filepath.Dir(file), 0o777)
 	}
@@ -44,7 +40,7 @@ func (f *storeFlag) remember(e *env, store artifacts.Store) {
 		err = durable.WriteFile(file, strings.NewReader(fmt.Sprintf("%s %d\n", p.Store, p.Sequence)), 0o644)
 	}
 	if err != nil && e.ctx.Err() == nil {
-		e.log.Warn("the store's identity is not noted in the source cache folder", "err", err)
+		e.log.Warn("the store's identity is not noted in the state folder", "err", err)
 	}
 }
 
@@ -62,7 +58,7 @@ func (f *storeFlag) noted(e *env) (store string, sequence uint64, err error) {
 		_, err = fmt.Sscan(string(b), &store, &sequence)
 	}
 	if err != nil {
-		return "", 0, fmt.Errorf("note of the store in the source cache folder: %w; if the store is as it should be, "+
+		return "", 0, fmt.Errorf("note of the store in the state folder: %w; if the store is as it should be, "+
 			"remove %s", err, file)
 	}
 	return store, sequence, nil

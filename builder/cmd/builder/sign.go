@@ -80,13 +80,9 @@ func (c *signCmd) Run(e *env) error {
 
 // settle writes the log's last leaf while there is a key for it.
 func (c *signCmd) settle(ctx context.Context, s artifacts.Store) error {
-	b, _, err := s.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	p, _, err := publish.ReadPointer(ctx, s)
 	if errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrSignature) {
 		return nil // there is none, or signOne says what is wrong
-	}
-	var p *artifacts.Pointer
-	if err == nil {
-		p, err = artifacts.ParsePointer(b)
 	}
 	if err == nil && p.Log != nil {
 		_, err = transparency.Settle(ctx, s, p.Store, p)
