@@ -141,8 +141,6 @@ func podOf(o runtime.Object) *corev1.PodTemplateSpec {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
 		return &o.Spec.Template
-	case *batchv1.Job:
-		return &o.Spec.Template
 	case *batchv1.CronJob:
 		return &o.Spec.JobTemplate.Spec.Template
 	}

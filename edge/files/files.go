@@ -221,8 +221,6 @@ func (Listing) Name() string { return "files" }
 // AppendKey implements reply.Composer.
 func (Listing) AppendKey(dst []byte) []byte { return append(dst, "\xfefiles"...) }
 
-// Source implements reply.Composer: it is not made ahead.
-
 // Ignored implements reply.Composer.
 func (Listing) Ignored() query.Names { return nil }
 

@@ -198,7 +198,7 @@ var views = func() map[string]view {
 }()
 
 // allViews has the pages looked at in the dark and on a phone too.
-var allViews = os.Getenv("TEST_LONG") != "" || os.Getenv("SCREENSHOTS") != ""
+var allViews = os.Getenv("TEST_LONG") == "1" || os.Getenv("SCREENSHOTS") != ""
 
 // open opens a tab for a view; it shows nothing yet. It has cookies and stores
 // of its own, and is closed when the test ends.

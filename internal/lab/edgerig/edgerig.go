@@ -4,12 +4,10 @@ package edgerig
 
 import (
 	"context"
-	"crypto/rand"
 	"testing"
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 	"example.com/marketdata/internal/lab/must"
@@ -57,16 +55,4 @@ func (r *Rig) Await(tb testing.TB, at time.Time) *snapshot.Snapshot {
 			tb.Fatalf("the snapshot of %v is not current: %+v", at, r.Refresher.Status())
 		}
 	}
-}
-
-// Key returns a key that may be used rate times a second, and burst times at once.
-func Key(tb testing.TB, rate, burst int) *auth.Key {
-	tb.Helper()
-	text := must.Get(artifacts.NewKey(rand.Reader))(tb)
-	var keys auth.Keys
-	keys.Use(&artifacts.KeySet{Keys: []artifacts.KeyEntry{{
-		ID: "key", Hash: artifacts.HashKey([]byte(text)), Rate: rate, Burst: burst,
-	}}}, time.Now())
-	key, _ := keys.Lookup([]byte(text), time.Now(), nil)
-	return key
 }
