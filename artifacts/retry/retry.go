@@ -40,8 +40,8 @@ type Options struct {
 	Total time.Duration
 	// Busy: only what a busy store did not do (artifacts.BusyError) is tried again.
 	Busy bool
-	// Log, when not nil, gets a line when two tries in a row have failed, which means that the store is
-	// away, and a line with the count of failures when one succeeds again. Each failure is at level debug.
+	// Log, if not nil, gets a warning when two consecutive tries have failed, and a line with the number of
+	// failures when a try succeeds again. Every retry is logged at level debug.
 	Log *slog.Logger
 }
 
@@ -78,14 +78,15 @@ type reader struct {
 	away  outage
 }
 
-// outage counts the tries that failed in a row, whichever calls they were of.
+// outage counts consecutive failed tries of all calls of a store.
 type outage struct {
 	mu     sync.Mutex
 	failed int
 	since  time.Time // the first of them
 }
 
-// tried notes how a try ended. An answer that is final came from a store that is there.
+// tried records how a try ended, and logs the begin and the end of an outage. A final error is an answer, so the
+// store is not away.
 func (a *outage) tried(ctx context.Context, log *slog.Logger, call, key string, err error) {
 	if log == nil || ctx.Err() != nil {
 		return

@@ -280,7 +280,7 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 	m.lastSuccess.Set(unix(m.now()))
 }
 
-// Backup notes the time of the newest backup's snapshot.
+// Backup sets the time of the snapshot that the backup holds; the Unix epoch means that none was found.
 func (m *Metrics) Backup(t time.Time) { m.backup.WithLabelValues().Set(float64(t.Unix())) }
 
 // Found notes the published snapshot, of time t: a restarted builder may build none for some time.

@@ -34,7 +34,8 @@ func compose(t *testing.T, environment types.Mapping, files ...string) (*types.P
 	return loader.LoadWithContext(t.Context(), details, func(o *loader.Options) { o.ResolvePaths = true })
 }
 
-// TestFeedOfYourOwn: compose.feed.yaml gives the builder a folder, which has to be named.
+// TestFeedOfYourOwn checks that compose.feed.yaml mounts the folder that FEED names, read-only, and that Compose
+// refuses it without FEED.
 func TestFeedOfYourOwn(t *testing.T) {
 	if _, err := compose(t, types.Mapping{}, "compose.yaml", "compose.feed.yaml"); err == nil ||
 		!strings.Contains(err.Error(), "the folder of your feed") {

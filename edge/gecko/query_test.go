@@ -36,7 +36,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		// What is asked again with the same words is the same, and an API key has no part in it.
+		// The same parameters without the API keys ask for the same answer.
 		var other Query
 		kept := slices.DeleteFunc(strings.Split(raw, "&"), func(pair string) bool {
 			name, _, _ := strings.Cut(pair, "=")

@@ -106,7 +106,7 @@ func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []
 	return dst
 }
 
-// source returns what the composed answer is in every coding.
+// source returns the part of the composed answer that all its codings share.
 func (w *work) source(tag digest) respcache.Source {
 	return respcache.Source{NotFound: w.notFound, Digest: tag, Length: len(w.Body), Visited: w.Visited}
 }
@@ -119,8 +119,8 @@ func (w *work) newResponse(body []byte, source *respcache.Source, c coding) *res
 		w.appendHead(nil, http.StatusNotModified, c, etag, source.NotFound), etag, w.modified)
 }
 
-// admit puts the composed answer into the cache, in the coding that was made of it: as a new entry,
-// or beside the other codings of one.
+// admit puts the composed answer into the cache in the coding that was made of it. A nil entry means that the
+// answer has no entry yet, so admit makes one; otherwise it adds the coding to entry.
 func (w *work) admit(cache *respcache.Cache, entry *respcache.Entry, source respcache.Source, c coding) {
 	body := w.Body
 	if c != identity {

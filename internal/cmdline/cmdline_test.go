@@ -124,8 +124,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestFormerNames: a flag's former name works on the command line, in the environment and in a file, and
-// a warning says the new one.
+// TestFormerNames checks that a flag's former name works on the command line, in the environment and in a file,
+// and that a warning names the new one.
 func TestFormerNames(t *testing.T) {
 	const warning = "old=wanted new=needed"
 	file := filepath.Join(t.TempDir(), "toy.yaml")

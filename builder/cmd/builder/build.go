@@ -268,7 +268,8 @@ func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifa
 	}
 }
 
-// watchBackup returns a function that reads which snapshot the backup has, and counts it.
+// watchBackup returns a function that sets the metric of the backup to the time of the backup's snapshot.
+// Without --backup the function does nothing.
 func (c *runCmd) watchBackup(e *env, counts *metrics.Metrics) (func(context.Context), error) {
 	if c.Backup == "" {
 		return func(context.Context) {}, nil

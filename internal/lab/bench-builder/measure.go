@@ -413,8 +413,8 @@ func decodeFile[Row any](dir, name string) error {
 	return lines.Err()
 }
 
-// historyObjects are the objects of history of the published snapshot: its views,
-// and the points in the ledger that are not all of the snapshot's prices.
+// historyObjects returns the objects that the published snapshot keeps for history: the objects of the views of
+// history, and those of the points that the ledger keeps for them.
 func historyObjects(ctx context.Context, r artifacts.Reader) (map[artifacts.Ref]bool, error) {
 	p, err := oracle.Published(ctx, r)
 	if err != nil {
@@ -445,7 +445,7 @@ func historyObjects(ctx context.Context, r artifacts.Reader) (map[artifacts.Ref]
 	return all, nil
 }
 
-// added returns the size of the objects in now that are not in before.
+// added returns the total size in bytes of the objects that are in now and not in before.
 func added(before, now map[artifacts.Ref]bool) (bytes int64) {
 	for ref := range now {
 		if !before[ref] {

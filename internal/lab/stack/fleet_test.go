@@ -304,7 +304,7 @@ func (f *fleetTest) swap(n int, stream *stream) time.Duration {
 // TestFleet: edges behind HAProxy make a snapshot current together: one with a slow store, one
 // whose clock is a second behind and one that starts in between are among them. A client that pages
 // with pins, over all of them, gets each page; a client without pins sees no earlier snapshot once
-// all have the next. A stream of events continues over it all. TEST_LONG=1 makes 200 swaps.
+// all have the next. A stream of events stays open throughout. With TEST_LONG=1 there are 200 swaps.
 func TestFleet(t *testing.T) {
 	swaps := 3
 	if os.Getenv(longTest) == "1" {

@@ -179,9 +179,8 @@ func (l *load) dial(ctx context.Context, every time.Duration) {
 	asking.Wait()
 }
 
-// TestRestarts: while 2,000 requests a second arrive, half of them on new connections, edges are restarted
-// with a socket that systemd holds, and no request is refused or cut short. TEST_LONG=1 makes 200
-// restarts.
+// TestRestarts restarts edges that take their socket from systemd while 2,000 requests a second arrive, half of
+// them on new connections. No request may be refused or cut short. With TEST_LONG=1 there are 200 restarts.
 func TestRestarts(t *testing.T) {
 	restarts := 3
 	if os.Getenv(longTest) == "1" {
