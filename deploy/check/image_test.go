@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,12 +123,10 @@ func testImage(t *testing.T, owners map[string]string, user string, cmd, env []s
 			t.Errorf("%v without a temporary folder: %v\n%s", args, err, out)
 		}
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	admin, err := freeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := ln.Addr().String()
-	ln.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	edge := command(ctx, "edge", "--store=file:/var/lib/marketdata/store", "--cache-dir=/var/cache/edge",
 		"--listen=127.0.0.1:0", "--admin="+admin, "--drain-wait=0s")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -58,17 +57,16 @@ func run() (r running, err error) {
 		{"--admin=", []string{"edge", store, "--limit-store=redis://127.0.0.1:1", "--listen=127.0.0.1:0",
 			"--cache-dir=" + filepath.Join(bin, "cache"), "--drain-wait=0s"}, "/readyz", "ready"},
 	} {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		address, err := freeAddress()
 		if err != nil {
 			return r, err
 		}
-		address := ln.Addr().String()
 		ctx, stop := context.WithCancel(ctx)
 		cmd := exec.CommandContext(ctx, filepath.Join(bin, p.args[0]), append(p.args[1:], p.listen+address)...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		var log strings.Builder
 		cmd.Stderr = &log
-		if err := errors.Join(ln.Close(), cmd.Start()); err != nil {
+		if err := cmd.Start(); err != nil {
 			stop()
 			return r, err
 		}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,4 +108,16 @@ func words(args []string) []string {
 		return args[:n]
 	}
 	return args
+}
+
+// freeAddress returns an address, host:port, for a program that is told where to listen. Its host is a
+// loopback address that only this process uses (all of 127.0.0.0/8 is this machine), so that no other
+// test takes the port before the program does.
+func freeAddress() (string, error) {
+	pid := os.Getpid()
+	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 64+pid>>16, byte(pid>>8), byte(pid)))
+	if err != nil {
+		return "", err
+	}
+	return ln.Addr().String(), ln.Close()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,7 +24,7 @@ func TestDaemon(t *testing.T) {
 		"nobody reads, hangup": {false, syscall.SIGHUP}, "interrupt": {true, syscall.SIGINT}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store, address := t.TempDir(), freeAddress(t)
+			store, address := t.TempDir(), must.Get(process.FreeAddress())(t)
 			r, w := fullPipe(t)
 			if c.gone {
 				must.OK(t, r.Close())
@@ -60,12 +59,6 @@ func fullPipe(t *testing.T) (r, w *os.File) {
 	must.OK(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	return r, w
-}
-
-func freeAddress(t *testing.T) string {
-	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // until calls f until it returns nil.

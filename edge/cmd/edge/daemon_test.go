@@ -53,7 +53,7 @@ func TestDaemon(t *testing.T) {
 			if c.gone {
 				must.OK(t, r.Close())
 			}
-			admin := freeAddress(t, "127.0.0.1")
+			admin := must.Get(process.FreeAddress())(t)
 			cmd := edgeProcess(t, "--store", "file:"+t.TempDir(), "--listen", "127.0.0.1:0", "--admin", admin,
 				"--drain-wait", "0s")
 			cmd.Stderr = w
@@ -78,12 +78,6 @@ func get(url string) error {
 		a.Body.Close()
 	}
 	return err
-}
-
-func freeAddress(t *testing.T, host string) string {
-	ln := must.Get(net.Listen("tcp", net.JoinHostPort(host, "0")))(t)
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // until calls f until it returns nil.

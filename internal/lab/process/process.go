@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -137,4 +138,15 @@ func FullPipe() (r, w *os.File, err error) {
 		err = w.SetWriteDeadline(time.Time{})
 	}
 	return r, w, err
+}
+
+// FreeAddress returns an address, host:port, for a program that is told where to listen. The port is
+// free now, and stays so: the host is a loopback address that only this process gives away, so that no
+// test of another process gets the port in the meantime.
+func FreeAddress() (string, error) {
+	ln, err := net.Listen("tcp", net.JoinHostPort(loopback(os.Getpid()), "0"))
+	if err != nil {
+		return "", err
+	}
+	return ln.Addr().String(), ln.Close()
 }

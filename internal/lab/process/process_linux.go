@@ -1,7 +1,16 @@
 package process
 
-import "syscall"
+import (
+	"net"
+	"syscall"
+)
 
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// loopback returns an address of the network 127.0.0.0/8, all of which is this machine's, for a process
+// with the number pid, which is below 1<<22 (proc_pid_max(5)).
+func loopback(pid int) string {
+	return net.IPv4(127, byte(64+pid>>16), byte(pid>>8), byte(pid)).String()
 }
