@@ -21,7 +21,7 @@ func TestPictures(t *testing.T) {
 	store := memstore.New()
 	teststore.SimulateYear(t, store, "?assets=2000&seed=1", at)
 	teststore.Change(t, store, at)
-	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true})
+	base := openapitest.Start(t, edge.Config{Reader: store, AuthOff: true, Coins: true})
 	openapitest.Await(t, base, "")
 	browser := startBrowser(t)
 	for name, v := range views {

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
+	"slices"
 	"strconv"
 
 	"example.com/marketdata/builder/market"
@@ -81,7 +83,11 @@ func (m *moment) assetRow(place int) any {
 	if !links.with(0).percent(4) {
 		row.Logo = "https://img.sim.example/coins/" + a.tag() + ".png"
 	}
-	if n := links.with(1).below(4); n > 0 || links.with(2).percent(50) {
+	if r := a.real(); r != nil {
+		for _, chain := range slices.Sorted(maps.Keys(r.contracts)) {
+			row.Explorers = append(row.Explorers, "https://scan."+chain+".sim.example/token/"+r.contracts[chain])
+		}
+	} else if n := links.with(1).below(4); n > 0 || links.with(2).percent(50) {
 		row.Explorers = []string{}
 		for i := range n {
 			at := links.with(2).with(i)

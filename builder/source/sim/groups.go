@@ -28,12 +28,12 @@ type marketRow struct {
 
 var linkKinds = [...]string{"website", "twitter", "telegram", "reddit", "facebook", "chat"}
 
-// fees are the spellings that fees come in.
+// fees are the spellings in which fees come: percentages, which are plausible.
 var fees = [...]string{
 	``, `null`,
-	`{"maker":"0.00000000","taker":"0.00000000"}`, `{"maker":"0.00100000","taker":"0.00200000"}`,
-	`{"maker":0.0025,"taker":2.5e-3}`,
-	`{"maker":"0.1","taker":"2.3500"}`, `{"taker":"0.3"}`, `{"maker":-0,"taker":"0.00000001"}`,
+	`{"maker":"0.00000000","taker":"0.00000000"}`, `{"maker":"0.10000000","taker":"0.20000000"}`,
+	`{"maker":0.025,"taker":2.5e-2}`,
+	`{"maker":"0.1","taker":"0.2350"}`, `{"taker":"0.3"}`, `{"maker":-0,"taker":"0.04000000"}`,
 }
 
 // exchangeRow returns exchange i. The largest three have a whole market; of a hundred others ten

@@ -156,7 +156,8 @@ function between(points, now) {
   const low = prices.reduce((a, b) => (less(b, a) ? b : a)), high = prices.reduce((a, b) => (less(a, b) ? b : a));
   const mark = element("i");
   mark.style.left = (less(low, high) ? (100 * (now - low)) / (high - low) : 50) + "%"; // for the eye only
-  return element("span", { class: "between" }, exact(low, price), element("i", { "aria-hidden": "true" }, mark), exact(high, price));
+  const shown = price(low) === price(high) ? (text) => "$" + text : price; // a stable coin's two ends look alike
+  return element("span", { class: "between" }, exact(low, shown), element("i", { "aria-hidden": "true" }, mark), exact(high, shown));
 }
 
 // copier is a button that copies a text.
