@@ -20,6 +20,8 @@ import (
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/openapitest"
 	"example.com/marketdata/internal/lab/teststore"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // hostile are names that a page must show as they are, with their symbols. They
@@ -287,8 +289,8 @@ func (p *page) checkContrast() {
 
 // bytes returns how much came over the wire.
 func (p *page) bytes() float64 {
-	p.b.mu.Lock()
-	defer p.b.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.received
 }
 
@@ -389,56 +391,56 @@ func TestBoardKeyboard(t *testing.T) {
 	}
 	want = append(want, "?view=assets", "?view=assets&page=2", "?view=assets&page=3", "next", "rows", "/docs")
 	for range want {
-		p.key("Tab")
+		p.key(kb.Tab)
 		order = append(
 			order, fmt.Sprint(p.eval(focused+`.replace(/^[?]asset=.*/, "?asset").replace(/^star-.*/, "star")`)))
 	}
 	if !slices.Equal(order, want) {
 		t.Errorf("Tab goes to %q, want %q", order, want)
 	}
-	p.key("Tab")
+	p.key(kb.Tab)
 	p.expect(`document.activeElement.tagName`, "BODY") // behind the last comes the browser
 	tabTo := func(name string) {
 		t.Helper()
 		for range 90 {
-			if p.key("Tab"); p.eval(focused) == name {
+			if p.key(kb.Tab); p.eval(focused) == name {
 				return
 			}
 		}
 		t.Fatalf("Tab never gets to %s", name)
 	}
 	tabTo("name")
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.await(shown + ` && location.search === "?view=assets&sort=name%3Aasc" && document.querySelector("th[aria-sort=ascending] button").dataset.sort === "name"`)
 	p.expect(focused, "name")
 	tabTo("next")
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.await(shown + ` && ` + where + `.startsWith("Page 2")`)
 	p.expect(focused, "next")
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.await(shown + ` && ` + where + `.startsWith("Page 3")`)
 	p.expect(focused, "previous") // there is no next
 	tabTo("rows")
-	p.key("ArrowDown")
+	p.key(kb.ArrowDown)
 	p.await(shown + ` && location.search.endsWith("&rows=50") && ` + where + ` === "Page 1 of 1, 45 rows"`)
 	p.expect(focused, "rows")
 	tabTo("?view=chains")
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.await(shown + ` && document.querySelector("#table caption").textContent === "Chains"`)
 	p.expect(focused, "?view=chains")
 
 	// A page of an asset, and back to its row.
 	tabTo("?view=assets")
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.await(shown + ` && document.querySelector("#table caption").textContent === "Assets"`)
 	to := "?" + url.Values{"asset": {assetSlug(6)}}.Encode()
 	tabTo("name")
 	tabTo(to)
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.await(assetShown + ` && location.search === ` + quote(to))
 	p.expect(focused, "detail-name")
 	tabTo(to + "&window=24h")
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.await(assetShown + ` && location.search === ` + quote(to+"&window=24h"))
 	p.expect(focused, to+"&window=24h")
 	tabTo("plot")
@@ -447,17 +449,17 @@ func TestBoardKeyboard(t *testing.T) {
 	last, first := "$1,994.5 "+newest+"|$1,994.5, "+newest, "$1,240.5 "+before+"|$1,240.5, "+before
 	p.expect(told, last)
 	p.expect(`document.querySelector("#range p").textContent`, "Range $1,240.50$1,994.50")
-	for _, step := range []struct{ key, want string }{{"ArrowLeft", first}, {"ArrowLeft", first}, {"ArrowRight", last},
-		{"ArrowRight", last}, {"Home", first}, {"End", last}} {
+	for _, step := range []struct{ key, want string }{{kb.ArrowLeft, first}, {kb.ArrowLeft, first},
+		{kb.ArrowRight, last}, {kb.ArrowRight, last}, {kb.Home, first}, {kb.End, last}} {
 		p.key(step.key)
 		p.expect(told, step.want)
 	}
 	tabTo("Points as a table")
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.expect(`document.querySelector("#points tbody").innerText.split(/\s*[\t\n]\s*/).join("|")`,
 		newest+"|$1,994.5|"+before+"|$1,240.5")
 	tabTo("back")
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.await(shown + ` && document.querySelector("#detail").hidden`)
 	p.expect(focused, to)
 	// What has the focus shows it.
@@ -490,7 +492,7 @@ func TestBoardFavourites(t *testing.T) {
 			p.await(shown + ` && location.search === "?view=assets"`)
 			for _, id := range []string{"9", "2"} {
 				p.eval(`document.querySelector("#star-` + id + `").focus()`)
-				p.key("Enter")
+				p.key(kb.Enter)
 			}
 			p.expect(`document.activeElement.ariaLabel + " " + document.activeElement.ariaPressed`,
 				"Favourite: "+assetName(1)+" true")
@@ -556,20 +558,20 @@ func TestBoardSearch(t *testing.T) {
 			p := b.open(t, v)
 			p.goTo(base + "/?view=chains")
 			p.await(shown)
-			p.key("/")
+			p.slash()
 			p.expect(`document.activeElement.id + document.activeElement.value`, "q")
 			p.insert("asset s0")
 			p.await(foundNames + ` === "Asset 06|Asset 07|Asset 08|Asset 09|Asset 05"`) // by rank, the one without last
 			p.expect(says, "5 assets")
 			p.checkAxe("search")
 			p.checkFits()
-			p.key("ArrowUp")
+			p.key(kb.ArrowUp)
 			p.expect(selected, "found-4|found-4")
-			p.key("ArrowDown")
-			p.key("ArrowDown")
+			p.key(kb.ArrowDown)
+			p.key(kb.ArrowDown)
 			p.expect(selected, "found-1|found-1")
 			p.shoot("search" + name)
-			p.key("Enter")
+			p.key(kb.Enter)
 			p.await(assetShown + ` && document.title.startsWith("Asset 07 ") && ` + closed)
 			p.expect(`document.activeElement.id`, "detail-name")
 			p.checkStayed(base)
@@ -597,9 +599,9 @@ func TestBoardSearch(t *testing.T) {
 	// Escape closes the list, and then empties the field. An empty field asks for nothing.
 	find("s1")
 	p.await(`document.querySelectorAll("#found li").length === 10`)
-	p.key("Escape")
+	p.key(kb.Escape)
 	p.await(closed + ` && document.querySelector("#q").value === "s1"`)
-	p.key("Escape")
+	p.key(kb.Escape)
 	p.await(`document.querySelector("#q").value === ""`)
 	find("asset")
 	p.await(`document.querySelectorAll("#found li").length === 20 && ` + says +
@@ -607,7 +609,7 @@ func TestBoardSearch(t *testing.T) {
 	// Letters that follow each other are one question. Enter opens the first that it finds.
 	before := p.count("/search?")
 	p.eval(`for (const q of ["s", "s0", "s08"]) { document.querySelector("#q").value = q; document.querySelector("#q").dispatchEvent(new Event("input")); }`)
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.await(assetShown + ` && document.title.startsWith("Asset 08 ")`)
 	if n := p.count("/search?") - before; n != 1 {
 		t.Errorf("%d questions for letters at once", n)
@@ -624,7 +626,7 @@ func TestBoardSearch(t *testing.T) {
 	p.await(says + ` === "The service cannot be reached."`)
 	p.checkAxe("search fails")
 	p.shoot("search-error")
-	p.key("Tab")
+	p.key(kb.Tab)
 	p.await(closed)
 	p.checkStayed(base, "ERR_BLOCKED_BY_CLIENT")
 }
@@ -661,7 +663,7 @@ func TestBoardKey(t *testing.T) {
 		t.Helper()
 		p.expect(`document.activeElement.id`, "key")
 		p.insert(text)
-		p.key("Enter")
+		p.key(kb.Enter)
 	}
 	p.goTo(base + "/")
 	p.await(form)
@@ -711,7 +713,7 @@ func TestBoardKey(t *testing.T) {
 		p.expect(stored, `[0,0,"",""]`)
 	}
 	other.insert(key)
-	other.key("Enter")
+	other.key(kb.Enter)
 	for _, p := range []*page{p, other} {
 		p.await(shown + ` && document.querySelector("#key-form").hidden && ` + problem + ` === ""`)
 	}
@@ -800,7 +802,7 @@ func TestBoardAsset(t *testing.T) {
 	p.point("#plot .u-over", 0)
 	p.await(point + ` === ` + quote(said(1)))
 	p.eval(`document.querySelector("#plot").focus()`)
-	p.key("End")
+	p.key(kb.End)
 	p.await(point + ` === ` + quote(said(5)))
 
 	// Another window is another address. Back leads to the one before, and to the listing.
@@ -1043,10 +1045,10 @@ func TestBoardTime(t *testing.T) {
 		t.Error("what is new was not asked for below its time")
 	}
 	// And at the point of a chart.
-	p.key("Enter")
+	p.key(kb.Enter)
 	p.await(assetShown)
 	p.eval(`document.querySelector("#plot").focus()`)
-	p.key("Home")
+	p.key(kb.Home)
 	publish(t, store, at)
 	p.await(age(at) + ` && document.querySelector("#points tbody td").textContent === ` +
 		quote(at.Format("2006-01-02 15:04 UTC")))
@@ -1196,8 +1198,8 @@ func TestBoardMouse(t *testing.T) {
 	p.await(view + ` === "0,24true"`)
 
 	dir := t.TempDir()
-	p.call("Browser.setDownloadBehavior",
-		map[string]any{"behavior": "allow", "browserContextId": p.context, "downloadPath": dir})
+	p.call("Browser.setDownloadBehavior", map[string]any{
+		"behavior": "allow", "browserContextId": chromedp.FromContext(p.ctx).BrowserContextID, "downloadPath": dir})
 	p.press("#csv", 0.5, 0.5, 1)
 	var got []byte
 	for end := time.Now().Add(patience); len(got) == 0 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

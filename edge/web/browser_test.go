@@ -1,11 +1,10 @@
 package web_test
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -25,6 +24,11 @@ import (
 	"time"
 
 	"github.com/andybalholm/brotli"
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
 )
 
 // patience bounds what a test waits for; nothing should ever take that long.
@@ -33,25 +37,8 @@ const patience = 30 * time.Second
 // requireBrowser turns skipping into failing; "make test-pages" sets it.
 const requireBrowser = "MARKETDATA_REQUIRE_BROWSER"
 
-// browser is a headless Chromium, spoken to in the DevTools protocol over a
-// pipe: JSON messages with a zero byte behind each.
-type browser struct {
-	out io.Writer
-
-	mu      sync.Mutex
-	last    int
-	waiting map[int]chan message
-	pages   map[string]*page // by session
-}
-
-type message struct {
-	ID        int                       `json:"id,omitempty"`
-	SessionID string                    `json:"sessionId,omitempty"`
-	Method    string                    `json:"method,omitempty"`
-	Params    json.RawMessage           `json:"params,omitempty"`
-	Result    json.RawMessage           `json:"result,omitempty"`
-	Error     *struct{ Message string } `json:"error,omitempty"`
-}
+// browser is a headless Chromium.
+type browser struct{ ctx context.Context }
 
 // startBrowser starts Chromium until the test ends. It reaches nothing but this
 // machine.
@@ -75,100 +62,25 @@ func startBrowser(t *testing.T) *browser {
 		}
 		t.Skip(why)
 	}
-	read, theirOut, err := os.Pipe()
-	ok(t, err)
-	theirIn, write, err := os.Pipe()
-	ok(t, err)
-	cmd := exec.Command(program,
-		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-		"--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--hide-scrollbars", "--force-color-profile=srgb",
-		"--lang=en-US",
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--user-data-dir="+t.TempDir(),
-		"--remote-debugging-pipe")
-	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
-	ok(t, cmd.Start())
-	_, _ = theirIn.Close(), theirOut.Close()
-	b := &browser{out: write, waiting: map[int]chan message{}, pages: map[string]*page{}}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		b.read(read)
-	}()
-	t.Cleanup(func() {
-		b.call(t, "", "Browser.close", nil)
-		select {
-		case <-done:
-		case <-time.After(patience):
-			t.Error("the browser does not end")
-			_ = cmd.Process.Kill()
-		}
-		_ = write.Close()
-		_ = cmd.Wait() // it was told to end
-	})
-	return b
-}
-
-func (b *browser) read(in io.Reader) {
-	for r := bufio.NewReader(in); ; {
-		text, err := r.ReadBytes(0)
-		if err != nil {
-			return // the browser has ended
-		}
-		var m message
-		if err := json.Unmarshal(text[:len(text)-1], &m); err != nil {
-			continue
-		}
-		b.mu.Lock()
-		if reply := b.waiting[m.ID]; reply != nil {
-			delete(b.waiting, m.ID)
-			reply <- m
-		} else if p := b.pages[m.SessionID]; p != nil {
-			p.event(m)
-		}
-		b.mu.Unlock()
-	}
-}
-
-// call calls a method and returns its result.
-func (b *browser) call(t *testing.T, session, method string, params any) json.RawMessage {
-	t.Helper()
-	if params == nil {
-		params = struct{}{}
-	}
-	p, err := json.Marshal(params)
-	ok(t, err)
-	b.mu.Lock()
-	b.last++
-	id, reply := b.last, make(chan message, 1)
-	b.waiting[id] = reply
-	b.mu.Unlock()
-	text, err := json.Marshal(message{ID: id, SessionID: session, Method: method, Params: p})
-	ok(t, err)
-	if _, err := b.out.Write(append(text, 0)); err != nil {
-		t.Fatalf("%s: %v", method, err)
-	}
-	select {
-	case m := <-reply:
-		if m.Error != nil {
-			t.Fatalf("%s: %s", method, m.Error.Message)
-		}
-		return m.Result
-	case <-time.After(patience):
-		t.Fatalf("%s: no answer", method)
-		return nil
-	}
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("lang", "en-US"),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))...)
+	t.Cleanup(cancel)
+	ctx, _ = chromedp.NewContext(ctx) // Cancel ends it
+	ok(t, chromedp.Do(ctx))
+	t.Cleanup(func() { ok(t, chromedp.Cancel(ctx)) })
+	return &browser{ctx}
 }
 
 // page is one tab, and what happened in it.
 type page struct {
-	t       *testing.T
-	b       *browser
-	session string
-	context string // what it shares with other tabs
-	view    view
+	t    *testing.T
+	ctx  context.Context
+	view view
 
-	// Guarded by b.mu.
+	mu         sync.Mutex
 	requests   []string // URLs that were asked for
 	complaints []string // of the console, of scripts, of the policy
 	received   float64  // bytes on the wire, heads included
@@ -204,32 +116,20 @@ var allViews = os.Getenv("TEST_LONG") == "1" || os.Getenv("SCREENSHOTS") != ""
 // of its own, and is closed when the test ends.
 func (b *browser) open(t *testing.T, v view) *page {
 	t.Helper()
-	var context struct {
-		ID string `json:"browserContextId"`
-	}
-	unmarshal(t, b.call(t, "", "Target.createBrowserContext", map[string]any{"disposeOnDetach": true}), &context)
-	t.Cleanup(func() { b.call(t, "", "Target.disposeBrowserContext", context) })
-	return b.tab(t, v, context.ID)
+	return openTab(t, v, b.ctx, chromedp.WithNewBrowserContext())
 }
 
 // tab opens another tab of the same reader.
-func (p *page) tab() *page { return p.b.tab(p.t, p.view, p.context) }
+func (p *page) tab() *page { return openTab(p.t, p.view, p.ctx) }
 
-func (b *browser) tab(t *testing.T, v view, context string) *page {
+func openTab(t *testing.T, v view, parent context.Context, options ...chromedp.ContextOption) *page {
 	t.Helper()
-	var target struct{ TargetID string }
-	unmarshal(t, b.call(
-		t, "", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": context}), &target)
-	var attached struct{ SessionID string }
-	unmarshal(t, b.call(t, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}),
-		&attached)
-	p := &page{t: t, b: b, session: attached.SessionID, context: context, view: v}
-	b.mu.Lock()
-	b.pages[p.session] = p
-	b.mu.Unlock()
-	for _, domain := range []string{"Page", "Runtime", "Network", "Log", "Audits"} {
-		p.call(domain+".enable", nil)
-	}
+	p := &page{t: t, view: v}
+	var cancel func()
+	p.ctx, cancel = chromedp.NewContext(parent, append(options, chromedp.WithListener(p.event))...)
+	t.Cleanup(cancel)
+	ok(t, chromedp.Do(p.ctx))
+	p.call("Audits.enable", nil)
 	scale := 1
 	if v.phone {
 		scale = 2
@@ -259,45 +159,46 @@ func unmarshal(t *testing.T, raw json.RawMessage, into any) {
 	}
 }
 
-func (p *page) call(method string, params any) json.RawMessage {
+// call calls a method of the DevTools protocol and returns its result.
+func (p *page) call(method string, params any) (result json.RawMessage) {
 	p.t.Helper()
-	return p.b.call(p.t, p.session, method, params)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if params == nil {
+		params = struct{}{}
+	}
+	if err := chromedp.FromContext(p.ctx).Target.Call(ctx, method, params, &result); err != nil {
+		p.t.Fatalf("%s: %v", method, err)
+	}
+	return result
 }
 
 // event notes what a test asks about.
-func (p *page) event(m message) {
-	switch m.Method {
-	case "Network.requestWillBeSent":
-		var e struct{ Request struct{ URL string } }
-		_ = json.Unmarshal(m.Params, &e)
+func (p *page) event(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
 		p.requests = append(p.requests, e.Request.URL)
-	case "Network.webSocketCreated":
-		p.requests = append(p.requests, string(m.Params))
-	case "Network.loadingFinished":
-		var e struct{ EncodedDataLength float64 }
-		_ = json.Unmarshal(m.Params, &e)
+	case *network.EventWebSocketCreated:
+		p.requests = append(p.requests, e.URL)
+	case *network.EventLoadingFinished:
 		p.received += e.EncodedDataLength
-	case "Runtime.exceptionThrown":
-		p.complaints = append(p.complaints, m.Method+": "+string(m.Params))
-	case "Runtime.consoleAPICalled":
-		var e struct{ Type string }
-		_ = json.Unmarshal(m.Params, &e)
-		if e.Type == "error" || e.Type == "warning" {
-			p.complaints = append(p.complaints, m.Method+": "+string(m.Params))
+	case *runtime.EventExceptionThrown:
+		p.complaints = append(p.complaints, (&chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails}).Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			text, err := json.Marshal(e)
+			p.complaints = append(p.complaints, fmt.Sprintf("%s %v", text, err))
 		}
-	case "Log.entryAdded":
-		var e struct {
-			Entry struct{ Level, Text, URL string }
-		}
-		_ = json.Unmarshal(m.Params, &e)
-		if e.Entry.Level == "error" || e.Entry.Level == "warning" {
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
 			p.complaints = append(p.complaints, e.Entry.Text+" "+e.Entry.URL)
 		}
-	case "Audits.issueAdded":
-		var e struct{ Issue struct{ Code string } }
-		_ = json.Unmarshal(m.Params, &e)
-		if e.Issue.Code == "ContentSecurityPolicyIssue" {
-			p.complaints = append(p.complaints, string(m.Params))
+	case *audits.EventIssueAdded:
+		if e.Issue.Code == audits.InspectorIssueCodeContentSecurityPolicyIssue {
+			text, err := json.Marshal(e)
+			p.complaints = append(p.complaints, fmt.Sprintf("%s %v", text, err))
 		}
 	}
 }
@@ -314,28 +215,18 @@ func (p *page) goTo(url string) {
 // eval returns what a JavaScript expression is, its promise awaited.
 func (p *page) eval(expression string) any {
 	p.t.Helper()
-	value, exception := p.try(expression)
-	if exception != "" {
-		p.t.Fatalf("%s: %s", expression, exception)
+	value, err := p.try(expression)
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
 	}
 	return value
 }
 
-func (p *page) try(expression string) (value any, exception string) {
-	p.t.Helper()
-	var r struct {
-		Result           struct{ Value any }
-		ExceptionDetails *struct {
-			Text      string
-			Exception struct{ Description string }
-		}
-	}
-	unmarshal(p.t, p.call("Runtime.evaluate",
-		map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}), &r)
-	if r.ExceptionDetails != nil {
-		return nil, r.ExceptionDetails.Text + " " + r.ExceptionDetails.Exception.Description
-	}
-	return r.Result.Value, ""
+func (p *page) try(expression string) (any, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	byHand := func(e *runtime.EvaluateParams) { e.UserGesture = new(true) }
+	return chromedp.Run(ctx, chromedp.Evaluate[any](expression, chromedp.EvalAwaitPromise, byHand))
 }
 
 // await waits until a JavaScript expression is true; it is looked at whenever
@@ -356,22 +247,22 @@ func (p *page) await(condition string) {
 		}
 	}
 	text, _ := p.try("document.body.innerText")
-	p.b.mu.Lock()
-	defer p.b.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.t.Fatalf("never: %s\ncomplaints: %q\nthe page: %.2000v", condition, p.complaints, text)
 }
 
-// key presses a key, such as Tab, Enter or Backspace.
-func (p *page) key(name string) {
+// key presses a key of package kb.
+func (p *page) key(key string) {
 	p.t.Helper()
-	code := map[string]int{"Backspace": 8, "Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37,
-		"ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191}[name]
-	text := map[string]string{"Enter": "\r", "/": "/"}[name]
-	for _, kind := range []string{"keyDown", "keyUp"} {
-		p.call("Input.dispatchKeyEvent",
-			map[string]any{"type": kind, "key": name, "code": name, "text": text, "windowsVirtualKeyCode": code})
-		text = ""
-	}
+	ok(p.t, chromedp.Do(p.ctx, chromedp.KeyEvent(key)))
+}
+
+// slash presses the key of a slash, which has no text if the page takes the key.
+func (p *page) slash() {
+	p.t.Helper()
+	p.call("Input.dispatchKeyEvent",
+		map[string]any{"type": "keyDown", "key": "/", "text": "/", "windowsVirtualKeyCode": 191})
 }
 
 // place is a place in the element that a selector finds: in parts of its width, and at the
@@ -438,9 +329,7 @@ func (p *page) shoot(name string) {
 		return
 	}
 	p.settle()
-	var r struct{ Data string }
-	unmarshal(p.t, p.call("Page.captureScreenshot", map[string]any{"format": "png"}), &r)
-	taken, err := base64.StdEncoding.DecodeString(r.Data)
+	taken, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	if err == nil {
 		taken, err = small(taken)
 	}
@@ -555,8 +444,8 @@ func (p *page) checkDark(want bool) {
 // expected texts in them are fine.
 func (p *page) checkStayed(base string, expected ...string) {
 	p.t.Helper()
-	p.b.mu.Lock()
-	defer p.b.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, url := range p.requests {
 		if !strings.HasPrefix(url, base+"/") && !strings.HasPrefix(url, "data:") && url != "about:blank" {
 			p.t.Errorf("the page asks %s", url)
@@ -574,8 +463,8 @@ func (p *page) checkStayed(base string, expected ...string) {
 
 // count returns how many requests for a URL with this part were sent.
 func (p *page) count(part string) (n int) {
-	p.b.mu.Lock()
-	defer p.b.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, url := range p.requests {
 		if strings.Contains(url, part) {
 			n++

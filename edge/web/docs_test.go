@@ -81,9 +81,9 @@ func TestReference(t *testing.T) {
 			p.await(console + `.innerText.includes("200 OK") && ` + console + `.innerText.includes("64447.198255415")`)
 			p.shoot("docs-" + name + "-answer")
 			p.expect(`String(`+console+`.querySelectorAll(".alert").length)`, "0")
-			b.mu.Lock()
+			p.mu.Lock()
 			last := p.requests[len(p.requests)-1]
-			b.mu.Unlock()
+			p.mu.Unlock()
 			if last != base+want {
 				t.Errorf("the console asked %s, want %s", last, want)
 			}
