@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"example.com/marketdata/internal/lab/reference"
+	"example.com/marketdata/internal/model"
 	"pgregory.net/rapid"
 )
 
@@ -33,7 +33,7 @@ func TestFoldEveryCodePoint(t *testing.T) {
 		}
 		in := string(r)
 		got := Fold(in)
-		if want := reference.Fold(in); got != want {
+		if want := model.Fold(in); got != want {
 			t.Errorf("Fold(%U) = %q, want %q", r, got, want)
 		}
 		if len(got) > len(in) {
@@ -49,7 +49,7 @@ func TestFoldEveryCodePoint(t *testing.T) {
 }
 
 func checkFold(t interface{ Fatalf(string, ...any) }, s string) {
-	want := reference.Fold(s)
+	want := model.Fold(s)
 	got := Fold(s)
 	if got != want {
 		t.Fatalf("Fold(%q) = %q, want %q", s, got, want)

@@ -15,7 +15,7 @@ import (
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 )
 
 func TestBuild(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/rawhttp"
-	"example.com/marketdata/internal/lab/reference"
 	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/model"
 )
 
 // The tests in this file set a whole edge, asked over HTTP all the while, on a
@@ -58,14 +58,14 @@ type world struct {
 	mu        sync.Mutex
 	last      *teststore.Published
 	snapshots map[string]*teststore.Oracle
-	bodies    map[string]string   // by snapshot and target
-	changes   []*reference.Change // what /global may say of the change
-	version   artifacts.Version   // of the change record
+	bodies    map[string]string // by snapshot and target
+	changes   []*model.Change   // what /global may say of the change
+	version   artifacts.Version // of the change record
 }
 
 func newWorld(tb testing.TB, store artifacts.Store) *world {
 	return &world{tb: tb, store: store, snapshots: map[string]*teststore.Oracle{}, bodies: map[string]string{},
-		changes: []*reference.Change{nil}}
+		changes: []*model.Change{nil}}
 }
 
 // assets is how many there are in every snapshot: two objects in the views by
@@ -88,7 +88,7 @@ func (w *world) publishAt(at time.Time) *teststore.Published {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := teststore.Publish(w.tb, w.store, teststore.NewFeed(assets, uint64(at.Unix())).History(40), at)
-	w.snapshots[at.Format(reference.TimeFormat)], w.last = p.Oracle(w.tb, w.store), p
+	w.snapshots[at.Format(model.TimeFormat)], w.last = p.Oracle(w.tb, w.store), p
 	return p
 }
 
@@ -97,7 +97,7 @@ func (w *world) change(value string) {
 	w.tb.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.changes = append(w.changes, &reference.Change{Database: "fixture", Time: teststore.Start, Value: value})
+	w.changes = append(w.changes, &model.Change{Database: "fixture", Time: teststore.Start, Value: value})
 	c := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: teststore.Start, Value: value}
 	w.version = must.Get(w.store.Swap(context.Background(), artifacts.ChangeKey, w.version, c.Encode()))(w.tb)
 }
@@ -110,7 +110,7 @@ func (w *world) right(snapshot, target, body string) error {
 	if s == nil {
 		return fmt.Errorf("snapshot %q was not published", snapshot)
 	}
-	q, refusal := reference.Parse(target)
+	q, refusal := model.Parse(target)
 	if refusal != nil {
 		return fmt.Errorf("the test asks what is refused: %+v", refusal)
 	}
@@ -197,7 +197,7 @@ func (n *node) eventually(what string, ok func(status) bool) {
 // complete waits until the edge has all of p and is well.
 func (n *node) complete(p *teststore.Published) {
 	n.tb.Helper()
-	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(reference.TimeFormat), func(s status) bool {
+	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(model.TimeFormat), func(s status) bool {
 		return s.SnapshotTime.Equal(p.Manifest.Time) && s.State == "VALID" &&
 			s.Caches.MissingObjects+s.Caches.MissingHistory == 0
 	})
@@ -276,7 +276,7 @@ func (a *asker) ask(target string) (int, error) {
 		}
 		body = a.bodies[tag]
 	case res.StatusCode == http.StatusOK:
-		at, err := time.Parse(reference.TimeFormat, snapshot)
+		at, err := time.Parse(model.TimeFormat, snapshot)
 		if err != nil {
 			return 0, err
 		}

@@ -8,7 +8,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"pgregory.net/rapid"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/internal/lab/gen"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"github.com/holiman/uint256"
 	"pgregory.net/rapid"
 )

@@ -11,7 +11,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"github.com/holiman/uint256"
 	"pgregory.net/rapid"
 )

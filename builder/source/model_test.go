@@ -17,11 +17,11 @@ import (
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/internal/lab/gen"
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"pgregory.net/rapid"
 )
 
-// accepted is a feed as loadtest/model says it.
+// accepted is a feed as internal/model says it.
 func accepted(f *market.Feed) map[string]map[string]model.Accepted {
 	units := func(u market.U128) string {
 		return new(big.Int).Add(new(big.Int).Lsh(new(big.Int).SetUint64(u.Hi), 64),

@@ -9,13 +9,13 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/lab/gen"
-	"example.com/marketdata/internal/lab/reference"
+	"example.com/marketdata/internal/model"
 	"pgregory.net/rapid"
 )
 
-// asked is what the query asks for, as loadtest/model says it.
-func (q *Query) asked() *reference.Query {
-	a := &reference.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.Ignored.Append(nil))}
+// asked is what the query asks for, as internal/model says it.
+func (q *Query) asked() *model.Query {
+	a := &model.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.Ignored.Append(nil))}
 	if q.Endpoint == Trending || q.Endpoint == Global || q.Endpoint == Search {
 		a.Text = string(q.Text)
 		return a
@@ -28,7 +28,7 @@ func (q *Query) asked() *reference.Query {
 		if !has {
 			return
 		}
-		f := reference.Filter{Name: name}
+		f := model.Filter{Name: name}
 		for i := range n {
 			f.Values = append(f.Values, value(i))
 		}
@@ -43,8 +43,8 @@ func (q *Query) asked() *reference.Query {
 }
 
 // read is what the model says that a query string asks for.
-func read(e Endpoint, raw string) (*reference.Query, *reference.Answer) {
-	want, refusal := reference.Parse(reference.Prefix + e.Name() + "?" + raw)
+func read(e Endpoint, raw string) (*model.Query, *model.Answer) {
+	want, refusal := model.Parse(model.Prefix + e.Name() + "?" + raw)
 	if refusal == nil {
 		want.Offset = min(want.Offset, past)
 	}
@@ -131,7 +131,7 @@ func FuzzTime(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, ok := ParseTime([]byte(text))
-		want, wantOK := reference.ParsePin(text)
+		want, wantOK := model.ParsePin(text)
 		if ok != wantOK || ok && !got.Equal(want) {
 			t.Errorf("%q: %v %v, want %v %v", text, got, ok, want, wantOK)
 		}

@@ -23,7 +23,7 @@ func repeated(n int) string { return strings.TrimSuffix(strings.Repeat("1,", n),
 
 // rules are queries at the edges of the rules of INTERFACE.md, "Parameters".
 // FuzzParse begins from each of them on every endpoint and takes the answer from
-// loadtest/model, whose own tests have answers that were worked out by hand.
+// internal/model, whose own tests have answers that were worked out by hand.
 var rules = append(allSorts(), []string{
 	// Paging: two modes, bounds, forms of numbers, empty and repeated values.
 	"", "page=3", "page=3&size=7", "size=100", "size=101", "size=0&page=2", "size=-1", "size=-9223372036854775808",

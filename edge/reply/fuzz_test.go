@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/marketdata/internal/lab/reference"
+	"example.com/marketdata/internal/model"
 )
 
 func FuzzNegotiate(f *testing.F) {
@@ -23,7 +23,7 @@ func FuzzNegotiate(f *testing.F) {
 			return
 		}
 		got, want := [...]string{"", "zstd", "gzip", "br"}[negotiate([]byte(header))],
-			reference.Coding([]string{header}, 1<<20)
+			model.Coding([]string{header}, 1<<20)
 		if got != want {
 			t.Fatalf("%q: coding %q, want %q", header, got, want)
 		}

@@ -10,8 +10,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/reference"
 	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/model"
 )
 
 // TestAgainstOracle asks two edges, one of which caches nothing, over two
@@ -37,7 +37,7 @@ func TestAgainstOracle(t *testing.T) {
 			t.Fatalf("%s?%s: %+v", e, raw, p)
 		}
 		body, tag := string(req.Reply.Body), header(&req.Reply, "ETag")
-		q, refusal := reference.Parse(reference.Prefix + e.Name() + "?" + raw)
+		q, refusal := model.Parse(model.Prefix + e.Name() + "?" + raw)
 		if refusal != nil {
 			t.Fatalf("%s?%s: the model refuses %+v", e, raw, refusal)
 		}

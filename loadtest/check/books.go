@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"github.com/zeebo/xxh3"
 )
 

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
-	"example.com/marketdata/loadtest/model"
 	"github.com/zeebo/xxh3"
 )
 

@@ -15,10 +15,10 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
-	"example.com/marketdata/loadtest/model"
 	"go.uber.org/goleak"
 )
 

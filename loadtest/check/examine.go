@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"github.com/klauspost/compress/zstd"
 	"github.com/molecule-man/go-brrr"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 )
 
 // block is the prices of assets at some times.

@@ -1,5 +1,5 @@
 // Package oracle computes what the market-data service must answer, from the
-// snapshot in the object store: it supplies loadtest/model with the rows of the
+// snapshot in the object store: it supplies internal/model with the rows of the
 // shards.
 //
 // It shares with the service the reading of artifacts (pointer, manifest,
@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 )
 
 // Snapshot is one snapshot of a store.

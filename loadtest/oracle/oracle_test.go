@@ -13,7 +13,7 @@ import (
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/client"
-	"example.com/marketdata/loadtest/model"
 )
 
 // Directory is what a service lists, in order of popularity.

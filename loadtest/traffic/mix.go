@@ -10,10 +10,10 @@ import (
 	"strings"
 	"sync"
 
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
-	"example.com/marketdata/loadtest/model"
 	"github.com/zeebo/xxh3"
 )
 

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/internal/nearest"
-	"example.com/marketdata/loadtest/model"
 	"go.yaml.in/yaml/v3"
 )
 

@@ -20,10 +20,10 @@ import (
 	"example.com/marketdata/internal/lab/fakeapi"
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
-	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/traffic"
 	"go.uber.org/goleak"
 )

@@ -12,7 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/lab/testedge"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/reference"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/model/coingecko"
 )
 
 // The tests of this file say what programs that others wrote ask below /api/v3/, and what they must get.
@@ -52,7 +52,7 @@ func smallPair(t *testing.T) *pair {
 // get asks for what is below /api/v3/.
 func (p *pair) get(t *testing.T, target string) *response {
 	t.Helper()
-	return must.Get(p.send(http.MethodGet, reference.CoinPrefix+target))(t)
+	return must.Get(p.send(http.MethodGet, coingecko.Prefix+target))(t)
 }
 
 // at returns what stands in an answer of JSON: a path of names and indexes.

@@ -16,7 +16,7 @@ import (
 	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"github.com/getkin/kin-openapi/openapi3"
 )
 

@@ -20,14 +20,14 @@ import (
 	"unicode"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/builder/source/coingecko"
+	provider "example.com/marketdata/builder/source/coingecko"
 	"example.com/marketdata/edge/gecko"
 	"example.com/marketdata/internal/lab/gen"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/providertest"
-	"example.com/marketdata/internal/lab/reference"
 	"example.com/marketdata/internal/lab/teststore"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/model/coingecko"
 	"github.com/getkin/kin-openapi/openapi3"
 	"pgregory.net/rapid"
 )
@@ -42,9 +42,9 @@ func shapes(t failer) openapi3.Schemas {
 
 // checkCoins asks for what is below /api/v3/, and compares the answer with the reference model and
 // with its published shape.
-func (p *pair) checkCoins(all openapi3.Schemas, c *reference.Coins, target string, headers ...[2]string) {
+func (p *pair) checkCoins(all openapi3.Schemas, c *coingecko.Coins, target string, headers ...[2]string) {
 	p.t.Helper()
-	got, err := p.send(http.MethodGet, reference.CoinPrefix+target, headers...)
+	got, err := p.send(http.MethodGet, coingecko.Prefix+target, headers...)
 	must.OK(p.t, err)
 	want := c.Answer(target)
 	if err := coinsDiffer(all, want, got); err != nil {
@@ -52,7 +52,7 @@ func (p *pair) checkCoins(all openapi3.Schemas, c *reference.Coins, target strin
 	}
 }
 
-func coinsDiffer(all openapi3.Schemas, want reference.CoinAnswer, got *response) error {
+func coinsDiffer(all openapi3.Schemas, want coingecko.Answer, got *response) error {
 	if got.status != want.Status {
 		return fmt.Errorf("status %d, want %d %q", got.status, want.Status, want.Blame)
 	}
@@ -197,7 +197,7 @@ func TestCoinGecko(t *testing.T) {
 	defer func() { t.Logf("%d questions", asked) }()
 	checkProperty(t, 8, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
-		none := must.Get(p.send(http.MethodGet, reference.CoinPrefix+"global"))(t)
+		none := must.Get(p.send(http.MethodGet, coingecko.Prefix+"global"))(t)
 		if none.status != 503 || !strings.HasPrefix(none.body, `{"status":{"error_code":503,"error_message":"`) {
 			t.Fatalf("before the first snapshot: %d %s", none.status, none.body)
 		}
@@ -210,7 +210,7 @@ func TestCoinGecko(t *testing.T) {
 				p.change(m.After)
 			}
 			for i, s := range append(p.world.Retained(), p.world.Newest()) {
-				c := reference.NewCoins(s, p.world.Changed())
+				c := coingecko.NewCoins(s, p.world.Changed())
 				for range 20 + 60*(i/len(p.world.Retained())) { // the newest is asked without a pin, too
 					asked++
 					question, pin := gen.CoinQuestions(s).Draw(t, "question"), [2]string{"X-Snapshot-Time"}
@@ -294,7 +294,7 @@ func FuzzCoinGecko(f *testing.F) {
 	p := newPair(f, model.Defaults(), 20*time.Millisecond)
 	p.build(oddCoins(at.Add(-time.Hour), "100000.5"), time.Time{})
 	p.build(oddCoins(at, "99999.999999999999999999"), time.Time{})
-	c := reference.NewCoins(p.world.Newest(), nil)
+	c := coingecko.NewCoins(p.world.Newest(), nil)
 	f.Fuzz(func(t *testing.T, target string) {
 		odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '#' }
 		if len(target) > 8<<10 || strings.ContainsFunc(target, odd) || strings.HasPrefix(target, "openapi.json") {
@@ -411,7 +411,7 @@ func replay(t *testing.T, bodies map[string][]byte) model.Files {
 		must.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		must.OK(t, os.WriteFile(file, body, 0o644))
 	}
-	feed := providertest.Files(t, providertest.Open(t, coingecko.Open, nil, "?replay="+dir))
+	feed := providertest.Files(t, providertest.Open(t, provider.Open, nil, "?replay="+dir))
 	files := model.Files(providertest.All(t, feed))
 	files["feed.json"] = providertest.Contents(t, feed, "feed.json")
 	return files
@@ -420,8 +420,8 @@ func replay(t *testing.T, bodies map[string][]byte) model.Files {
 // holds asks, and wants the fields that were recorded; without names, all.
 func (p *pair) holds(all openapi3.Schemas, target string, want any, fields ...string) {
 	p.t.Helper()
-	p.checkCoins(all, reference.NewCoins(p.world.Newest(), p.world.Changed()), target)
-	got := must.Get(strictJSON(must.Get(p.send(http.MethodGet, reference.CoinPrefix+target))(p.t).body))(p.t)
+	p.checkCoins(all, coingecko.NewCoins(p.world.Newest(), p.world.Changed()), target)
+	got := must.Get(strictJSON(must.Get(p.send(http.MethodGet, coingecko.Prefix+target))(p.t).body))(p.t)
 	if err := covers("", figures("", want, fields), figures("", got, fields)); err != nil {
 		p.t.Fatalf("%.200s: not as recorded: %v", target, err)
 	}

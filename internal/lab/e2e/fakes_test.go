@@ -20,7 +20,7 @@ import (
 	"example.com/marketdata/builder/source/coinmarketcap"
 	"example.com/marketdata/builder/source/coinpaprika"
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 )
 
 // A fakeMarket is what the fakes of the providers tell of, and what a snapshot has to

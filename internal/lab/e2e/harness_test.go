@@ -1,5 +1,5 @@
 // Package e2e sets the real builder and a real edge, asked over HTTP, beside
-// the independent model of the interface (loadtest/model) and compares every
+// the independent model of the interface (internal/model) and compares every
 // answer to the last byte.
 //
 // The markets and the questions are drawn by rapid: -rapid.checks (or
@@ -32,9 +32,9 @@ import (
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/testedge"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
-	"example.com/marketdata/loadtest/model"
 )
 
 // failer is what a test and a rapid check have in common.

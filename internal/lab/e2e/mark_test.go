@@ -17,7 +17,7 @@ import (
 	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 )
 
 // clocked is a source that notes the time of the feed that it gave last.

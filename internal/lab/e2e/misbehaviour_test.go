@@ -28,7 +28,7 @@ import (
 	"example.com/marketdata/internal/lab/buildtest"
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 )
 
 // A misbehaviour is a way in which a provider breaks its own description.

@@ -10,7 +10,7 @@ import (
 
 	"example.com/marketdata/internal/lab/gen"
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"pgregory.net/rapid"
 )
 

@@ -12,9 +12,9 @@ import (
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/reference"
 	"example.com/marketdata/internal/lab/teststore"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/model/coingecko"
 	"pgregory.net/rapid"
 )
 
@@ -55,7 +55,7 @@ func TestRecordedDirectory(t *testing.T) {
 	}
 	p.askWhole(nth)
 	checkProperty(t, 1, func(t *rapid.T) { p.in(t).askAll(t, 300) })
-	all, c := shapes(t), reference.NewCoins(p.world.Newest(), p.world.Changed())
+	all, c := shapes(t), coingecko.NewCoins(p.world.Newest(), p.world.Changed())
 	for _, target := range []string{"coins/list?include_platform=1", "coins/categories", "exchanges?per_page=250",
 		"asset_platforms", "global", "coins/markets?vs_currency=usd&per_page=250&page=40"} {
 		p.checkCoins(all, c, target)

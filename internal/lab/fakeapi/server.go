@@ -15,7 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 )
 
 // Key is the API key that the server takes.

@@ -1,5 +1,5 @@
 // Package fakeapi is a small market-data service over made-up data, for the load tester's own
-// tests: the real builder publishes its snapshots, and it answers from them as loadtest/model
+// tests: the real builder publishes its snapshots, and it answers from them as internal/model
 // does or, when told so, with a fault.
 package fakeapi
 
@@ -15,7 +15,7 @@ import (
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/lab/teststore"
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 )
 
 // World is a snapshot, and the market that it is of.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 )
 
 // feed writes the market's feed folder.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"pgregory.net/rapid"
 )
 

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 	"pgregory.net/rapid"
 )
 

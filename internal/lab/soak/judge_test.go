@@ -15,9 +15,9 @@ import (
 	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
-	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/traffic"
 )
 

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
-	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/streams"
 	"example.com/marketdata/loadtest/traffic"
 )

@@ -24,8 +24,8 @@ import (
 	"example.com/marketdata/internal/lab/faultproxy"
 	"example.com/marketdata/internal/lab/local"
 	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
-	"example.com/marketdata/loadtest/model"
 	"example.com/marketdata/loadtest/oracle"
 )
 

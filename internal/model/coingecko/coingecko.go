@@ -1,4 +1,6 @@
-package reference
+// Package coingecko is a model of the API for programs of CoinGecko, written from the text of
+// edge/COINGECKO.md alone: [Coins] answers them from a snapshot of package model.
+package coingecko
 
 import (
 	"bytes"
@@ -15,11 +17,11 @@ import (
 	"strings"
 	"time"
 
-	"example.com/marketdata/loadtest/model"
+	"example.com/marketdata/internal/model"
 )
 
-// CoinPrefix is the path of all endpoints for programs of CoinGecko.
-const CoinPrefix = "/api/v3/"
+// Prefix is the path of all endpoints for programs of CoinGecko.
+const Prefix = "/api/v3/"
 
 // Coins answers them from a snapshot of a feed: a plain reading of edge/COINGECKO.md, with
 // rationals, maps and encoding/json.
@@ -32,8 +34,8 @@ type Coins struct {
 	assetOf map[string]int64 // of a rate
 }
 
-// A CoinAnswer is what must be answered.
-type CoinAnswer struct {
+// A Answer is what must be answered.
+type Answer struct {
 	Status  int
 	Blame   []string // a 400 names one of these
 	Shape   string   // of a 200, as it is published
@@ -48,7 +50,7 @@ func decode(text string) (r row) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.UseNumber()
 	if err := d.Decode(&r); err != nil {
-		panic("reference: " + err.Error())
+		panic("model/coingecko: " + err.Error())
 	}
 	return r
 }
@@ -155,8 +157,8 @@ var coinPaths = []struct {
 	{"global", "", "Global", (*coinQuestion).global},
 }
 
-// Answer is what must be answered to a request for what is below CoinPrefix.
-func (c *Coins) Answer(target string) CoinAnswer {
+// Answer is what must be answered to a request for what is below Prefix.
+func (c *Coins) Answer(target string) Answer {
 	path, raw, _ := strings.Cut(target, "?")
 	path = strings.TrimSuffix(path, "/")
 	for _, p := range coinPaths {
@@ -175,14 +177,14 @@ func (c *Coins) Answer(target string) CoinAnswer {
 		q.read(raw, strings.Fields(p.reads))
 		switch body := p.answer(q); {
 		case len(q.bad) > 0:
-			return CoinAnswer{Status: 400, Blame: q.bad}
+			return Answer{Status: 400, Blame: q.bad}
 		case body == nil:
-			return CoinAnswer{Status: 404, Body: row{"error": "coin not found"}}
+			return Answer{Status: 404, Body: row{"error": "coin not found"}}
 		default:
-			return CoinAnswer{Status: 200, Shape: p.shape, Body: body, Ignored: model.NameIgnored(q.vain)}
+			return Answer{Status: 200, Shape: p.shape, Body: body, Ignored: model.NameIgnored(q.vain)}
 		}
 	}
-	return CoinAnswer{Status: 404}
+	return Answer{Status: 404}
 }
 
 // Parameters.

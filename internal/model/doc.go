@@ -3,7 +3,7 @@
 // the one place that says what must be answered: [Parse] reads a request into a
 // [Query], and [Snapshot.Answer] answers it.
 //
-// The rows of a [Snapshot] have two suppliers. A [World] makes them from a feed:
+// The rows of a [Snapshot] have two suppliers. A [World] makes them from a feed in tests of any package:
 // [World.Build], [World.Change] and [World.Rollback] are what the builder does
 // to the service, [World.Answer] is what an edge says about it, and the property
 // tests of internal/lab/e2e compare both to the last byte. The load tester's oracle
