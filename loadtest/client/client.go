@@ -120,9 +120,7 @@ type Conn struct {
 
 	endpoint *Endpoint
 	nc       net.Conn
-	direct   *direct   // of nc; nil: there is none
 	used     bool      // nc has carried an answer
-	limit    time.Time // of nc's last request
 	deadline time.Time // of nc
 	buf      []byte    // bytes read
 	w        int       // buf[:w] is filled
@@ -184,7 +182,7 @@ func (c *Conn) open(ctx context.Context, deadline time.Time) error {
 	if c.Opened != nil {
 		c.Opened(time.Since(start))
 	}
-	c.nc, c.direct, c.used, c.deadline = nc, newDirect(nc), false, time.Time{}
+	c.nc, c.used, c.deadline = nc, false, time.Time{}
 	return nil
 }
 
@@ -198,7 +196,7 @@ func (c *Conn) roundTrip(req []byte, head bool, limit time.Time) (*Response, err
 			return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 		}
 	}
-	writeErr := c.send(req, limit)
+	_, writeErr := c.nc.Write(req)
 	if writeErr != nil && errors.Is(writeErr, os.ErrDeadlineExceeded) {
 		return nil, fmt.Errorf("%w: %w", ErrTimeout, writeErr)
 	}
@@ -214,19 +212,6 @@ func (c *Conn) roundTrip(req []byte, head bool, limit time.Time) (*Response, err
 	c.used = true
 	resp.close = resp.close || writeErr != nil
 	return resp, nil
-}
-
-// send writes req, and reads the first bytes of the answer if it can do so at
-// less cost.
-func (c *Conn) send(req []byte, limit time.Time) (err error) {
-	recent := c.used && limit.Sub(c.limit) < directWithin
-	c.limit = limit
-	if c.direct != nil && recent {
-		c.w, err = c.direct.exchange(req, c.buf)
-	} else {
-		_, err = c.nc.Write(req)
-	}
-	return err
 }
 
 // fill reads more bytes, at least one.

@@ -373,7 +373,7 @@ func (r *run) tick(done <-chan struct{}) {
 		case <-t.C:
 			iv := r.rec.cut(r.now(), cpus)
 			if r.cfg.Tick != nil {
-				iv.InFlight, iv.Classes = r.inFlight(), r.rec.counts()
+				iv.Classes = r.rec.counts()
 				r.cfg.Tick(iv)
 			}
 			r.rec.keep(iv, n%seconds == 0)
@@ -382,16 +382,4 @@ func (r *run) tick(done <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// inFlight returns how many requests wait for their answers.
-func (r *run) inFlight() int {
-	if len(r.cfg.Stages) == 0 {
-		return r.cfg.Connections
-	}
-	n := 0
-	for _, p := range r.pools {
-		n += int(p.started.Load()) - len(p.idle)
-	}
-	return max(0, n)
 }

@@ -84,12 +84,10 @@ type Interval struct {
 	LagP99 time.Duration
 	// CPU is the share that the process itself took of what it may use.
 	CPU float64
-	// InFlight requests waited for their answers at the end. Classes are counts since the end of
-	// the warm-up, without latencies. Err is why one of the requests had no answer, or nil. They are
+	// Classes are counts since the end of the warm-up, without latencies. Err is why one of the requests had no answer, or nil. They are
 	// there during Config.Tick only.
-	InFlight int
-	Classes  []ClassResult
-	Err      error
+	Classes []ClassResult
+	Err     error
 }
 
 // Result holds the figures of a run. Requests of the warm-up count in none of them
@@ -318,7 +316,7 @@ func (r *recorder) cut(now time.Duration, cpus float64) *Interval {
 func (r *recorder) keep(iv *Interval, begin bool) {
 	if begin {
 		kept := *iv
-		kept.InFlight, kept.Classes, kept.Err = 0, nil, nil
+		kept.Classes, kept.Err = nil, nil
 		r.intervals = append(r.intervals, &kept)
 		return
 	}

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
+	"example.com/marketdata/loadtest/engine"
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
@@ -43,18 +43,18 @@ const (
 )
 
 const (
-	confidence = 0.95
-	// minPoints is how many points of the series a confidence needs.
-	minPoints = 5
-	// maxResamples and maxAdds bound the work of the bootstrap.
-	maxResamples = 1000
-	minResamples = 200
-	maxAdds      = 200_000_000
+	// parts is into how many parts of equal length Compare divides a run. A run of fewer than minParts
+	// points is too short.
+	parts    = 10
+	minParts = 5
+	// deviations is how many standard errors the interval reaches to either side: 95 % of the means of so
+	// few parts lie within (Student's t with 18 degrees of freedom).
+	deviations = 2.1
 	// errorTolerance is how much the share of failed requests may rise.
 	errorTolerance = 0.001
 )
 
-// figure is one figure of a resampled run.
+// figure is one figure of a run.
 type figure struct {
 	name, unit string
 	quantile   float64 // 0: not a quantile
@@ -75,42 +75,33 @@ var figures = []figure{
 // Compare says what changed from a to b. A change beyond tolerance (a share, 0.05 being 5 %) is a
 // regression when the confidence interval of the change leaves out 0.
 //
-// The interval is that of a moving-block bootstrap: the run's seconds are drawn again, with
-// replacement and in blocks, because neighbouring seconds are alike. The report's figure is
-// computed for each such run from the merged histograms; 95 % of the changes between runs drawn
-// like that lie within the interval. It knows what changes within the runs, and cannot know what
-// changes from one run to the next: run each side more than once.
+// The interval comes from ten parts of equal length into which each run is divided: the more a figure
+// varies from part to part, the wider it is. So it knows what changes within the runs, and cannot know
+// what changes from one run to the next: run each side more than once.
 func Compare(a, b *Run, tolerance float64) (*Comparison, error) {
 	c := &Comparison{A: a, B: b}
-	sa, err := newSeries(a)
+	partsA, err := divide(a)
 	if err != nil {
 		return nil, err
 	}
-	sb, err := newSeries(b)
+	partsB, err := divide(b)
 	if err != nil {
 		return nil, err
 	}
-	c.notes(sa, sb)
-	short := min(len(sa.points), len(sb.points)) < minPoints
-	// Fixed seeds: the same two files give the same verdict.
-	drawsA, drawsB := sa.bootstrap(1), sb.bootstrap(2)
-	n := min(len(drawsA), len(drawsB))
-	whole := [2]*sample{sa.whole(), sb.whole()}
+	short := min(len(partsA), len(partsB)) < minParts
+	c.notes(short)
+	wholeA, wholeB := merge(partsA), merge(partsB)
 	for _, f := range figures {
-		if f.quantile > 0 && float64(min(whole[0].n, whole[1].n)) < 10/(1-f.quantile/100) {
+		if f.quantile > 0 &&
+			float64(min(wholeA.due.TotalCount(), wholeB.due.TotalCount())) < 10/(1-f.quantile/100) {
 			continue // too few samples beyond the quantile to speak of it
 		}
-		change := Change{Name: f.name, Unit: f.unit, A: f.value(whole[0], sa), B: f.value(whole[1], sb)}
+		change := Change{Name: f.name, Unit: f.unit, A: f.value(wholeA), B: f.value(wholeB)}
 		change.Delta = f.delta(change.A, change.B)
-		deltas := make([]float64, n)
-		for i := range n {
-			deltas[i] = f.delta(f.drawn(&drawsA[i]), f.drawn(&drawsB[i]))
-		}
-		slices.Sort(deltas)
 		change.Low, change.High = change.Delta, change.Delta
-		if n > 0 && !short {
-			change.Low, change.High = deltas[int(float64(n)*(1-confidence)/2)],
-				deltas[min(n-1, int(float64(n)*(1+confidence)/2))]
+		if !short {
+			wide := deviations * f.deltaError(change.Delta, partsA, partsB)
+			change.Low, change.High = change.Delta-wide, change.Delta+wide
 		}
 		change.judge(f, tolerance)
 		c.Regression = c.Regression || change.Verdict == Worse
@@ -138,6 +129,7 @@ func (ch *Change) judge(f figure, tolerance float64) {
 	}
 }
 
+// delta returns the change from a to b: of the errors the difference, of all else the relative change.
 func (f *figure) delta(a, b float64) float64 {
 	if f.name == "errors" {
 		return b - a
@@ -151,7 +143,20 @@ func (f *figure) delta(a, b float64) float64 {
 	return b/a - 1
 }
 
-func (c *Comparison) notes(a, b *series) {
+// deltaError returns the standard error of a delta.
+func (f *figure) deltaError(delta float64, partsA, partsB []*sample) float64 {
+	meanA, varianceA := f.spread(partsA)
+	meanB, varianceB := f.spread(partsB)
+	if f.name == "errors" {
+		return math.Sqrt(varianceA + varianceB)
+	}
+	if meanA == 0 || meanB == 0 {
+		return 0
+	}
+	return (delta + 1) * math.Sqrt(varianceA/(meanA*meanA)+varianceB/(meanB*meanB))
+}
+
+func (c *Comparison) notes(short bool) {
 	add := func(format string, args ...any) { c.Notes = append(c.Notes, fmt.Sprintf(format, args...)) }
 	for _, s := range []struct {
 		name string
@@ -164,8 +169,8 @@ func (c *Comparison) notes(a, b *series) {
 			add("run %s was interrupted", s.name)
 		}
 	}
-	if n := min(len(a.points), len(b.points)); n < minPoints {
-		add("a run has %d points only: too short for a confidence, so changes are taken as they are", n)
+	if short {
+		add("a run has fewer than %d points: too short for a confidence, so changes are taken as they are", minParts)
 	}
 	if c.A.Setup.Mode != c.B.Setup.Mode {
 		add("run A is %s loop, run B %s loop: they measure different things", c.A.Setup.Mode, c.B.Setup.Mode)
@@ -181,133 +186,59 @@ func (c *Comparison) notes(a, b *series) {
 	}
 }
 
-// series is a run's points, their histograms as sparse counts over one list of
-// values.
-type series struct {
-	values []int64 // ascending
-	points []point
-}
-
-type point struct {
-	counts                    []count
+// sample is some points of a run, merged.
+type sample struct {
+	due                       *hdrhistogram.Histogram // latencies from due
 	seconds, answered, failed float64
 }
 
-type count struct {
-	value int32 // index into values
-	n     int64
-}
-
-func newSeries(r *Run) (*series, error) {
-	s := &series{}
-	var hists []*hdrhistogram.Histogram
-	seen := map[int64]bool{}
+// divide merges the points of a run into parts of equal length; a run of fewer points has a part for each.
+func divide(r *Run) ([]*sample, error) {
+	var points []*sample
 	for p := range r.Measured() {
-		h, err := p.Due.Hist()
+		due, err := p.Due.Hist()
 		if err != nil {
 			return nil, err
 		}
-		hists = append(hists, h)
-		s.points = append(
-			s.points, point{seconds: p.EndS - p.StartS, answered: float64(p.Answered), failed: float64(p.Failed)})
-		for _, bar := range h.Distribution() {
-			if bar.Count > 0 {
-				seen[bar.To] = true
-			}
-		}
+		points = append(points, &sample{due, p.EndS - p.StartS, float64(p.Answered), float64(p.Failed)})
 	}
-	for v := range seen {
-		s.values = append(s.values, v)
+	n := min(parts, len(points))
+	divided := make([]*sample, n)
+	for i := range divided {
+		divided[i] = merge(points[i*len(points)/n : (i+1)*len(points)/n])
 	}
-	slices.Sort(s.values)
-	for i, h := range hists {
-		for _, bar := range h.Distribution() {
-			if bar.Count > 0 {
-				at, _ := slices.BinarySearch(s.values, bar.To)
-				s.points[i].counts = append(s.points[i].counts, count{int32(at), bar.Count})
-			}
-		}
-	}
-	return s, nil
+	return divided, nil
 }
 
-// sample is some points of a series, merged.
-type sample struct {
-	n                         int64
-	counts                    []int64 // by value
-	seconds, answered, failed float64
-}
-
-func (s *sample) add(p *point) {
-	for _, c := range p.counts {
-		s.counts[c.value] += c.n
-		s.n += c.n
-	}
-	s.seconds += p.seconds
-	s.answered += p.answered
-	s.failed += p.failed
-}
-
-func (s *series) whole() *sample {
-	all := &sample{counts: make([]int64, len(s.values))}
-	for i := range s.points {
-		all.add(&s.points[i])
+func merge(samples []*sample) *sample {
+	all := &sample{due: engine.NewHistogram()}
+	for _, s := range samples {
+		all.due.Merge(s.due)
+		all.seconds += s.seconds
+		all.answered += s.answered
+		all.failed += s.failed
 	}
 	return all
 }
 
 // value returns a figure of a sample, latencies in milliseconds.
-func (f *figure) value(s *sample, of *series) float64 {
+func (f *figure) value(s *sample) float64 {
 	if f.quantile == 0 {
 		return f.of(s)
 	}
-	want := int64(math.Ceil(f.quantile / 100 * float64(s.n)))
-	seen := int64(0)
-	for i, n := range s.counts {
-		if seen += n; seen >= want && n > 0 {
-			return ms(float64(of.values[i]))
-		}
-	}
-	return 0
+	return ms(float64(s.due.ValueAtQuantile(f.quantile)))
 }
 
-// draw is the figures of one resampled run.
-type draw [8]float64
-
-func (f *figure) drawn(d *draw) float64 {
-	return d[slices.IndexFunc(figures, func(o figure) bool { return o.name == f.name })]
-}
-
-// bootstrap draws runs from the series and returns their figures.
-func (s *series) bootstrap(seed uint64) []draw {
-	n := len(s.points)
-	if n == 0 {
-		return nil
+// spread returns the mean of the parts' figures, and the mean's variance.
+func (f *figure) spread(parts []*sample) (mean, variance float64) {
+	n := float64(len(parts))
+	for _, s := range parts {
+		mean += f.value(s) / n
 	}
-	adds := 0
-	for i := range s.points {
-		adds += len(s.points[i].counts)
+	for _, s := range parts {
+		variance += math.Pow(f.value(s)-mean, 2) / (n - 1) / n
 	}
-	resamples := min(maxResamples, max(minResamples, maxAdds/max(1, adds+len(s.values))))
-	block := max(1, int(math.Round(math.Cbrt(float64(n)))))
-	r := rand.New(rand.NewPCG(seed, 0x626f6f7473747261))
-	draws := make([]draw, resamples)
-	drawn := &sample{counts: make([]int64, len(s.values))}
-	for i := range draws {
-		clear(drawn.counts)
-		*drawn = sample{counts: drawn.counts}
-		for left := n; left > 0; {
-			at := r.IntN(n)
-			for k := range min(block, left) {
-				drawn.add(&s.points[(at+k)%n])
-			}
-			left -= min(block, left)
-		}
-		for k := range figures {
-			draws[i][k] = figures[k].value(drawn, s)
-		}
-	}
-	return draws
+	return mean, variance
 }
 
 // Summary puts the changes in order: the worse first, then the better.
