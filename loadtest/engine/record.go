@@ -84,8 +84,8 @@ type Interval struct {
 	LagP99 time.Duration
 	// CPU is the share that the process itself took of what it may use.
 	CPU float64
-	// Classes are counts since the end of the warm-up, without latencies. Err is why one of the requests had no answer, or nil. They are
-	// there during Config.Tick only.
+	// Classes are counts since the end of the warm-up, without latencies. Err is why one of the
+	// requests had no answer, or nil. They are there during Config.Tick only.
 	Classes []ClassResult
 	Err     error
 }
