@@ -83,10 +83,7 @@ type Config struct {
 	// what its own builds have seen.
 	SeenStore    string
 	SeenSequence uint64
-	// PutAll makes builds put objects that the head reaches, too: for a repair, since their bytes
-	// may be damaged.
-	PutAll bool
-	Log    *slog.Logger
+	Log          *slog.Logger
 	// Progress may be nil.
 	Progress Progress
 	// Now is this machine's clock, for the pointer's Published field and the guard rail "ahead";
@@ -576,7 +573,7 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 func (b *build) putDirectory(ctx context.Context, head *publish.Head, objects *publish.Objects, feed *market.Feed,
 	result *market.Result, made artifacts.Digest,
 ) (all []artifacts.View, err error) {
-	if m := head.Manifest; m != nil && m.Directory == made && !objects.All {
+	if m := head.Manifest; m != nil && m.Directory == made {
 		for i := range m.Views {
 			if v := &m.Views[i]; artifacts.IsDirectory(v.Collection) {
 				all = append(all, *v)
@@ -685,11 +682,7 @@ func (b *build) objects(ctx context.Context, head *publish.Head) (*publish.Objec
 		}
 		named = root.Refs()
 	}
-	objects, err := head.Objects(ctx, b.Store, named)
-	if err == nil {
-		objects.All = b.PutAll
-	}
-	return objects, err
+	return head.Objects(ctx, b.Store, named)
 }
 
 // retained lists the earlier snapshots that clients can pin: the previous one, and all that are at

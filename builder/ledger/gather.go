@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,135 +11,39 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// IDs merges the ids that several ledgers of one store assigned, for instance those of a backup and
-// those left in a damaged store. None of these ids will be assigned to another key.
-type IDs struct {
-	logs map[string]*idLog
-	seen map[artifacts.Digest]bool // segments whose entries are in logs
-}
+// IDs merges the ids that ledgers of one store assigned, such as those of a backup and of the store.
+// None of these ids will be assigned to another key.
+type IDs struct{ logs map[string]*idLog }
 
-// GatherIDs starts with the ids of one ledger. All of them must be readable.
+// GatherIDs starts with the ids of one ledger.
 func GatherIDs(ctx context.Context, r artifacts.ObjectReader, root artifacts.Ref) (*IDs, error) {
 	l, err := LoadIDs(ctx, r, root)
 	if err != nil {
 		return nil, err
 	}
-	g := &IDs{logs: l.ids, seen: map[artifacts.Digest]bool{}}
-	for _, ids := range l.root.IDs {
-		for _, ref := range ids.Segments {
-			g.seen[ref.Digest] = true
-		}
-	}
-	return g, nil
+	return &IDs{l.ids}, nil
 }
 
-// claim is a ledger's statement that an id belongs to a key.
-type claim struct {
-	id  uint64
-	key string
-}
-
-// Add merges the ids of other published ledgers, as far as they can be read; whole is false if a
-// part cannot. Where two ledgers disagree about an id or a key, Add reserves the ids concerned, so
-// that they are never assigned again. Ids already merged stay as they are.
-func (g *IDs) Add(ctx context.Context, r artifacts.ObjectReader, roots []artifacts.Ref) (whole bool, err error) {
-	return g.take(ctx, r, roots, (*idLog).adopt)
-}
-
-// Reserve reserves the ids of ledgers that may never have been published, because
-// a lost ledger may have assigned the same ids to other keys.
-func (g *IDs) Reserve(ctx context.Context, r artifacts.ObjectReader, roots []artifacts.Ref) error {
-	_, err := g.take(ctx, r, roots, (*idLog).reserve)
-	return err
-}
-
-func (g *IDs) take(
-	ctx context.Context, r artifacts.ObjectReader, roots []artifacts.Ref, add func(*idLog, map[claim]bool) error,
-) (whole bool, err error) {
-	whole = true
-	claims := map[string]map[claim]bool{}
-	for _, ref := range roots {
-		root, err := ReadRoot(ctx, r, ref)
-		if err == nil {
-			err = g.read(ctx, r, root, claims)
-		}
-		if err != nil && !artifacts.IsDamage(err) {
-			return false, err
-		}
-		whole = whole && err == nil
+// Add adds the ids of another published ledger. Ids of g stay as they are: if the other ledger gave
+// another id to the same key, Add reserves that id, so that no key gets it again.
+func (g *IDs) Add(ctx context.Context, r artifacts.ObjectReader, root artifacts.Ref) error {
+	l, err := LoadIDs(ctx, r, root)
+	if err != nil {
+		return err
 	}
 	for _, c := range collections {
-		if err := add(g.logs[c], claims[c]); err != nil {
-			return false, fmt.Errorf("ids of %s: %w", c, err)
-		}
-	}
-	return whole, nil
-}
-
-// read adds the entries of a root's segments to claims. It skips damaged segments
-// and returns the last damage.
-func (g *IDs) read(ctx context.Context, r artifacts.ObjectReader, root *Root, claims map[string]map[claim]bool,
-) (damage error) {
-	for _, c := range collections {
-		if claims[c] == nil {
-			claims[c] = map[claim]bool{}
-		}
-		for _, ref := range root.IDs[c].Segments {
-			if g.seen[ref.Digest] {
+		own, other := g.logs[c], l.ids[c]
+		for _, id := range slices.Sorted(maps.Keys(other.byID)) {
+			if own.byID[id] != "" {
 				continue
 			}
-			b, err := artifacts.ReadObject(ctx, r, ref)
-			log := newIDLog(0)
-			if err == nil {
-				err = log.load(b)
+			key := other.byID[id]
+			if _, known := own.byKey[key]; known {
+				key = reservedKey(id)
 			}
-			if err != nil && !artifacts.IsDamage(err) {
-				return err
+			if err := own.give(id, key); err != nil {
+				return fmt.Errorf("ids of %s: %w", c, err)
 			}
-			if err != nil {
-				damage = err
-				continue
-			}
-			g.seen[ref.Digest] = true
-			for id, key := range log.byID {
-				claims[c][claim{id, key}] = true
-			}
-		}
-	}
-	return damage
-}
-
-// adopt adds undisputed claims and reserves the other ids.
-func (l *idLog) adopt(claims map[claim]bool) error {
-	keys, ids := map[uint64]int{}, map[string]int{}
-	for c := range claims {
-		keys[c.id]++
-		ids[c.key]++
-	}
-	return l.giveAll(claims, func(c claim) bool {
-		_, known := l.byKey[c.key]
-		return !known && keys[c.id] == 1 && ids[c.key] == 1
-	})
-}
-
-func (l *idLog) reserve(claims map[claim]bool) error {
-	return l.giveAll(claims, func(claim) bool { return false })
-}
-
-// giveAll assigns each free id to the key that claims it, if may allows it, and
-// otherwise reserves the id.
-func (l *idLog) giveAll(claims map[claim]bool, may func(claim) bool) error {
-	order := func(a, b claim) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.key, b.key)) }
-	for _, c := range slices.SortedFunc(maps.Keys(claims), order) {
-		if l.byID[c.id] != "" {
-			continue
-		}
-		key := c.key
-		if !may(c) {
-			key = reservedKey(c.id)
-		}
-		if err := l.give(c.id, key); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -12,9 +12,6 @@ import (
 // Objects puts the immutable objects of one snapshot, each once, and counts its writes. Its
 // methods are safe for concurrent use.
 type Objects struct {
-	// All makes Put write objects that the head reaches, too, since their bytes may be damaged.
-	All bool
-
 	store artifacts.Store
 	head  *Head
 
@@ -124,7 +121,7 @@ func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
 	put, there := o.there[ref.Digest]
 	o.there[ref.Digest] = true
 	o.mu.Unlock()
-	if put || there && !o.All {
+	if put || there {
 		return ref, nil
 	}
 	return ref, o.put(ctx, artifacts.ObjectKey(ref.Digest), data)

@@ -81,7 +81,7 @@ func TestLostFiles(t *testing.T) {
 			t.Errorf("%d: restored %v, want %v; %v", seed, got, left, r.Notes)
 		}
 
-		if r := repair(t, s); (r.Loss != "") != hurt || r.Accepted || !maps.Equal(contents(t, s), before) {
+		if r := repair(t, s); (r.Loss != "") != hurt || r.Dropped || !maps.Equal(contents(t, s), before) {
 			t.Errorf("%d: repair without the loss: %+v", seed, r)
 		}
 		mended := clone(t, s, all)
@@ -89,7 +89,7 @@ func TestLostFiles(t *testing.T) {
 			t.Errorf("%d: repair from a copy: %+v", seed, r)
 		}
 		verify(t, mended)
-		if r := repair(t, s, func(c *RepairConfig) { c.AcceptLoss = true }); r.Accepted != hurt {
+		if r := repair(t, s, func(c *RepairConfig) { c.DropLost = true }); r.Dropped != hurt {
 			t.Errorf("%d: repair: %+v", seed, r)
 		}
 		if got := listed(t, s, true); !maps.Equal(got, left) {

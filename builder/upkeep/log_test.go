@@ -278,7 +278,7 @@ func TestLogBehind(t *testing.T) {
 			t.Errorf("%v later: %q", c.ago, p)
 		}
 		if c.ago == time.Hour {
-			must.Get(Repair(t.Context(), RepairConfig{Config: config(s, nil)}))(t)
+			must.Get(Repair(t.Context(), RepairConfig{Store: s, Now: time.Now}))(t)
 		} else if r := build(2); r.LogError != "" {
 			t.Error(r.LogError)
 		}

@@ -167,14 +167,8 @@ func (p *chronicle) lose() {
 }
 
 func (p *chronicle) repair() {
-	cfg := RepairConfig{Config: config(p.s, nil), AcceptLoss: true}
-	cfg.Now = func() time.Time { return p.now }
-	r, err := Repair(p.t.Context(), cfg)
-	var notes []string
-	if err == nil {
-		notes = r.Notes
-	}
-	p.note("repair", "", err, notes...)
+	_, err := Repair(p.t.Context(), RepairConfig{Store: p.s, DropLost: true, Now: func() time.Time { return p.now }})
+	p.note("repair", "", err)
 }
 
 // note compares what is published with all that ever was.
@@ -192,9 +186,7 @@ func (p *chronicle) note(op string, what any, err error, notes ...string) {
 	}
 	p.sequence = h.Pointer.Sequence
 	for _, at := range append([]artifacts.Retained{{Time: m.Time}}, m.Retained...) {
-		// A repair whose snapshots and their manifests are lost says what it cannot tell.
-		if text := fmt.Sprint(notes); strings.Contains(text, "whether a rollback withdrew") ||
-			strings.Contains(text, "what rollbacks withdrew cannot be told") {
+		if strings.Contains(fmt.Sprint(notes), "whether a rollback withdrew") {
 			delete(p.withdrawn, at.Time)
 		}
 		if p.withdrawn[at.Time] {

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/change"
+	"example.com/marketdata/builder/files"
+	"example.com/marketdata/builder/history"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/render"
 )
 
 // Copy is a place that may have lost objects: another store, a copy of a folder, the cache folder
@@ -24,14 +28,17 @@ type Copy struct {
 
 // RepairConfig says what Repair works on.
 type RepairConfig struct {
-	// Config is that of the store's builds. Source, if set, is the feed of an incomplete snapshot.
-	// It is built again without guard rails, and only missing objects are put.
-	builder.Config
-	// From are asked in this order, before the source.
+	Store artifacts.Store
+	// From are asked in this order.
 	From []Copy
-	// AcceptLoss lets a store whose ledger cannot be repaired go back to its newest snapshot with
-	// a whole ledger, or else go on without the lost part; and one that has lost files, without them.
-	AcceptLoss bool
+	// DropLost lets a store that has lost objects of which no copy is left go on without what depends
+	// on them.
+	DropLost bool
+	// Sign are the keys that sign lists of files.
+	Sign []artifacts.SignKey
+	// Progress may be nil.
+	Progress builder.Progress
+	Now      func() time.Time
 }
 
 // RepairReport is what Repair found and did (FEED.md, "Repair").
@@ -43,18 +50,16 @@ type RepairReport struct {
 	Mended   []Mended `json:"mended"`
 	// Missing are the remaining problems, as artifacts.Check words them.
 	Missing []string `json:"missing"`
-	// Loss says how builds can go on with a ledger or files that cannot be repaired, and what is lost
-	// then; empty if there is no need or no way. Accepted says that this was done.
-	Loss     string `json:"loss,omitempty"`
-	Accepted bool   `json:"accepted"`
-	// Notes are what could not be determined.
-	Notes []string `json:"notes,omitempty"`
+	// Loss says what DropLost gives up; it is empty if there is nothing to give up. Dropped says that
+	// this was done.
+	Loss    string `json:"loss,omitempty"`
+	Dropped bool   `json:"dropped"`
 }
 
 // Mended is an object that was put back.
 type Mended struct {
 	Key artifacts.Key `json:"key"`
-	// From is the name of the copy or of the source that had it.
+	// From is the name of the copy that had it, or what it was made from.
 	From string `json:"from"`
 }
 
@@ -62,7 +67,7 @@ type Mended struct {
 const pointerTries = 5
 
 // Repair puts back the missing and damaged objects of the published snapshot and of those it
-// retains: from copies, then from builds of the same feed. It checks every object against its
+// retains, from copies, and makes history from the ledger. It checks every object against its
 // digest before it puts it, so that no copy can do harm, and leaves whole objects alone. It is
 // safe beside a running builder and gc, and may be killed and run again.
 //
@@ -78,7 +83,7 @@ func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 		version := r.version
 		check, err := r.mend(ctx)
 		if err == nil {
-			err = r.log(ctx) // before a loss is accepted, which appends to it
+			err = r.log(ctx) // before anything is dropped, which appends to it
 		}
 		if err == nil && len(r.lost)+len(r.logLeft) > 0 {
 			// A builder may have published a snapshot, and gc removed the missing objects since.
@@ -89,7 +94,7 @@ func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 				continue
 			}
 			if len(r.lost) > 0 {
-				check, err = r.goBack(ctx, check)
+				check, err = r.drop(ctx, check)
 			}
 		}
 		if err == nil {
@@ -114,12 +119,11 @@ func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 type repairer struct {
 	RepairConfig
 	*mender
-	pointer  *artifacts.Pointer
-	version  artifacts.Version
-	loss     string
-	accepted bool
-	notes    []string
-	logLeft  []string // what stays wrong with the log
+	pointer *artifacts.Pointer
+	version artifacts.Version
+	loss    string
+	dropped bool
+	logLeft []string // what stays wrong with the log
 }
 
 func (r *repairer) readPointer(ctx context.Context) error {
@@ -141,36 +145,153 @@ func (r *repairer) readPointer(ctx context.Context) error {
 }
 
 func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
-	out := &RepairReport{Mended: r.mended, Missing: []string{}, Loss: r.loss, Accepted: r.accepted, Notes: r.notes}
+	out := &RepairReport{Mended: r.mended, Missing: []string{}, Loss: r.loss, Dropped: r.dropped}
 	if check != nil {
 		out.Snapshot, out.Sequence, out.Missing = check.Snapshot, check.Sequence, append(check.Problems, r.logLeft...)
 	}
 	return out
 }
 
-// mend reads everything that the pointer reaches, which repairs what the copies have. It makes
-// history from the ledger and builds the source for the rest.
+// mend reads everything that the pointer reaches, which repairs what the copies have, and makes
+// history from the ledger. A manifest that is back names further lost objects.
 func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
-	for round := 0; ; round++ {
+	for {
 		clear(r.lost)
 		check, err := artifacts.Check(ctx, r.mender, ledger.Refs,
 			func(done, total int) { r.Progress.Show("repair", done, total) })
-		if err != nil || len(r.lost) == 0 || round == rebuilds {
+		if err != nil || len(r.lost) == 0 {
 			return check, err
 		}
 		before := len(r.mended)
 		if err := r.history(ctx); err != nil {
 			return nil, err
 		}
-		if r.Source != nil {
-			if err := r.rebuild(ctx); err != nil {
-				return nil, err
-			}
-		}
 		if len(r.mended) == before {
 			return check, nil
 		}
 	}
+}
+
+// history puts back lost objects of history. A snapshot's manifest says which points its views
+// have, and its ledger has their prices.
+func (r *repairer) history(ctx context.Context) error {
+	return eachSnapshot(ctx, r.mender, r.pointer, func(_ artifacts.Retained, m *artifacts.Manifest, err error) error {
+		if err != nil {
+			return publish.UnlessDamage(err)
+		}
+		m.Views = slices.DeleteFunc(m.Views, func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
+		if !slices.ContainsFunc(publish.Reached(m), r.lacks) {
+			return nil
+		}
+		root, err := ledger.ReadRoot(ctx, r.mender, m.Ledger)
+		if err == nil {
+			h := &history.Builder{Reader: r.mender, Root: root, Time: m.Time, As: m,
+				Put: func(table *render.Table) (artifacts.View, error) { return r.putLost(ctx, table) }}
+			_, err = h.Views(ctx)
+		}
+		return publish.UnlessDamage(err)
+	})
+}
+
+// putLost puts those objects of a view that are lost.
+func (r *repairer) putLost(ctx context.Context, table *render.Table) (artifacts.View, error) {
+	views, pieces := render.Views(table)
+	for i := range pieces {
+		body, _ := pieces[i].Bytes()
+		if key := artifacts.ObjectKey(artifacts.Sum(body)); r.lost[key] {
+			if err := r.put(ctx, key, body, "the ledger"); err != nil {
+				return artifacts.View{}, err
+			}
+		}
+	}
+	return views[0], nil
+}
+
+// beyondRepair adds to a check that only a backup helps.
+func beyondRepair(check *artifacts.CheckReport, err error) (*artifacts.CheckReport, error) {
+	check.Problems = append(check.Problems,
+		"no build can go on without the manifest, the ledger's root and its ids: builder restore puts a backup back")
+	return check, publish.UnlessDamage(err)
+}
+
+// drop says what depends on lost objects, and with DropLost publishes the same snapshot without it:
+// without prices, returns and groups of the ledger, files, and retained snapshots. It can do nothing
+// about a lost manifest, ledger root or id: those need a backup. It deletes damaged objects, since a
+// build puts no object again that is there in the right size: so the next one makes lost views again.
+func (r *repairer) drop(ctx context.Context, check *artifacts.CheckReport) (*artifacts.CheckReport, error) {
+	newest, err := artifacts.ReadManifest(ctx, r.mender, r.pointer.Manifest)
+	if err != nil {
+		return beyondRepair(check, err)
+	}
+	root, err := artifacts.ReadObject(ctx, r.mender, newest.Ledger)
+	var gone []string
+	say := func(format, what string) {
+		if what != "" {
+			gone = append(gone, fmt.Sprintf(format, what))
+		}
+	}
+	if err == nil {
+		var what string
+		root, what, err = ledger.Without(root, r.lacks)
+		say("its ledger forgets %s: what is computed from them begins with the next that are kept", what)
+	}
+	if err != nil {
+		return beyondRepair(check, err)
+	}
+	put := r.Store.Put
+	if !r.DropLost {
+		put = func(context.Context, artifacts.Key, []byte) error { return nil }
+	}
+	target := *newest
+	var what string
+	if target.Files, what, err = files.Without(ctx, r.mender, newest, r.lacksFile, r.Sign, putFile(put)); err != nil {
+		return nil, err
+	}
+	say("it no longer lists %s", what)
+	target.Retained = nil
+	var unpinned []artifacts.Retained
+	err = eachSnapshot(ctx, r.mender, r.pointer, func(ret artifacts.Retained, m *artifacts.Manifest, err error) error {
+		var refs []artifacts.Ref
+		if err == nil {
+			refs, err = needs(ctx, r.mender, m)
+		}
+		switch {
+		case ret.Manifest == r.pointer.Manifest:
+		case err != nil || slices.ContainsFunc(refs, r.lacks):
+			unpinned = append(unpinned, ret)
+		default:
+			target.Retained = append(target.Retained, ret)
+		}
+		return publish.UnlessDamage(err)
+	})
+	if len(unpinned) > 0 {
+		say("snapshots that can no longer be pinned: %s", stamps(unpinned))
+	}
+	again := len(gone) > 0
+	if slices.ContainsFunc(publish.Reached(newest), r.lacks) {
+		say("its lost views are missing until %s", "the next build")
+	}
+	if err != nil || len(gone) == 0 {
+		return check, err
+	}
+	r.loss = fmt.Sprintf("snapshot %s stays; %s", publish.Stamp(newest.Time), strings.Join(gone, "; "))
+	if !r.DropLost {
+		return check, nil
+	}
+	r.dropped = true
+	for key := range r.lost {
+		if err := r.Store.Delete(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	if !again {
+		return check, nil
+	}
+	if _, err := publishAgain(ctx, r.Store, publish.NewHead(r.version, r.pointer), newest, -1, &target, root,
+		r.Now); err != nil {
+		return nil, err
+	}
+	return artifacts.Check(ctx, r.mender, ledger.Refs, nil)
 }
 
 // lostKeys reports a key set that is missing.

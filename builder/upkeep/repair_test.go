@@ -56,16 +56,23 @@ func keyed(t *testing.T) (s *memstore.Store, w world, one, two keys.Created) {
 
 // part is an object of a store by what it is, and who has it besides a copy.
 type part struct {
-	kind       string
-	key        artifacts.Key
-	edge, feed bool
-	// loss is what repair can do without it: go back to the snapshot before, whose
-	// ledger is still whole, or go on without it, perhaps without files.
-	loss string
+	kind string
+	key  artifacts.Key
+	edge bool
+	// without is what becomes of it if no copy has it.
+	without outcome
 }
 
-// parts names one object of each kind. edge: a cache folder has it; feed: a
-// build of the newest snapshot's feed writes it.
+// An outcome is what a repair and the next build do about an object that no copy has.
+type outcome string
+
+const (
+	built    outcome = "--drop-lost, next build" // which makes it again
+	dropped  outcome = "--drop-lost"             // gives it up, and what depends on it
+	restored outcome = "a backup"                // is needed
+)
+
+// parts names one object of each kind. edge: a cache folder has it.
 func parts(t *testing.T, s artifacts.Store) []part {
 	t.Helper()
 	h := head(t, s)
@@ -82,22 +89,22 @@ func parts(t *testing.T, s artifacts.Store) []part {
 	own, _, err := artifacts.ReadFileList(t.Context(), s, sets.Find(m.Time))
 	ok(t, err)
 	return []part{
-		{"sets of files", artifacts.FileKey(m.Files.Digest), false, true, "without files"},
-		{"list of files", artifacts.FileKey(sets.Find(m.Time).Files.Digest), false, true, "without files"},
-		{"chunk of a file", artifacts.FileKey(own.Find("quotes.parquet").Chunks[0]), false, true, "without files"},
-		{"manifest", artifacts.ManifestKey(h.Pointer.Manifest.Digest), true, true, "back to what is retained"},
-		{"manifest, retained", artifacts.ManifestKey(m.Retained[0].Manifest.Digest), true, false, ""},
-		{"view", key(m.View("assets", "rank").Objects[0].Ref), true, true, ""},
-		{"view of words", key(m.View(artifacts.SearchCollection, artifacts.SearchSort).Objects[0].Ref), true, true, ""},
-		{"view, retained", key(before.View("assets", "rank").Objects[0].Ref), true, false, ""},
-		{"view, shared", key(shared), true, true, ""},
-		{"ledger root", key(m.Ledger), false, true, "back"},
-		{"ledger root, retained", key(before.Ledger), false, false, ""},
-		{"ids", key(ids[len(ids)-1]), false, true, "back"},
-		{"prices", key(root.Prices[len(root.Prices)-1].Parts[0]), false, true, "back"},
-		{"prices, first", key(root.Prices[0].Parts[0]), false, false, "without"},
-		{"returns", key(returns[len(returns)-1].Ref), false, true, "back"},
-		{"groups", key(root.Groups["categories"]), false, true, "back"},
+		{"sets of files", artifacts.FileKey(m.Files.Digest), false, dropped},
+		{"list of files", artifacts.FileKey(sets.Find(m.Time).Files.Digest), false, dropped},
+		{"chunk of a file", artifacts.FileKey(own.Find("quotes.parquet").Chunks[0]), false, dropped},
+		{"manifest", artifacts.ManifestKey(h.Pointer.Manifest.Digest), true, restored},
+		{"manifest, retained", artifacts.ManifestKey(m.Retained[0].Manifest.Digest), true, dropped},
+		{"view", key(m.View("assets", "rank").Objects[0].Ref), true, built},
+		{"view of words", key(m.View(artifacts.SearchCollection, artifacts.SearchSort).Objects[0].Ref), true, built},
+		{"view, retained", key(before.View("assets", "rank").Objects[0].Ref), true, dropped},
+		{"view, shared", key(shared), true, built}, // and the retained snapshot is dropped
+		{"ledger root", key(m.Ledger), false, restored},
+		{"ledger root, retained", key(before.Ledger), false, dropped},
+		{"ids", key(ids[len(ids)-1]), false, restored},
+		{"prices", key(root.Prices[len(root.Prices)-1].Parts[0]), false, dropped},
+		{"prices, first", key(root.Prices[0].Parts[0]), false, dropped},
+		{"returns", key(returns[len(returns)-1].Ref), false, dropped},
+		{"groups", key(root.Groups["categories"]), false, dropped},
 	}
 }
 
@@ -118,9 +125,7 @@ func repair(t *testing.T, s artifacts.Store, change ...func(*RepairConfig)) *Rep
 }
 
 func tryRepair(ctx context.Context, s artifacts.Store, change ...func(*RepairConfig)) (*RepairReport, error) {
-	cfg := RepairConfig{Config: config(s, nil)}
-	briefly(&cfg.Config)
-	cfg.Progress, cfg.Now = func(string, int, int) {}, at(3)
+	cfg := RepairConfig{Store: s, Progress: func(string, int, int) {}, Now: at(3)}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -131,10 +136,10 @@ func from(name string, r artifacts.Reader) func(*RepairConfig) {
 	return func(c *RepairConfig) { c.From = append(c.From, Copy{r, name}) }
 }
 
-// TestRepair damages one object of each kind in each way and mends it from each source. Where the
-// source has it, the store is whole and the next build publishes; where it has not, the report
-// names the object, nothing is changed, and, when the newest ledger has lost it, going back leaves
-// a store that is whole. FEED.md, "Repair", has the closing table in words.
+// TestRepair damages one object of each kind in each way and mends it from each copy. If a copy has
+// it, the store is whole and the next build publishes. If none has it, the report names the object,
+// nothing is changed, and the store is whole after what FEED.md, "Repair" says of it: the next build,
+// --drop-lost, or a restore.
 func TestRepair(t *testing.T) {
 	whole := memstore.New()
 	w := grown(t, whole)
@@ -148,7 +153,7 @@ func TestRepair(t *testing.T) {
 			}
 		}
 	}
-	sources := []struct {
+	copies := []struct {
 		name string
 		use  func(*RepairConfig)
 		has  func(part) bool
@@ -158,7 +163,6 @@ func TestRepair(t *testing.T) {
 			clone(t, whole, func(key artifacts.Key) bool {
 				return views[key] || key.Kind() == artifacts.ManifestKind
 			})), func(p part) bool { return p.edge }},
-		{"feed", func(c *RepairConfig) { c.Source = w }, func(p part) bool { return p.feed }},
 		{"nothing", func(*RepairConfig) {}, func(part) bool { return false }},
 	}
 	outcomes := map[string]string{}
@@ -168,7 +172,7 @@ func TestRepair(t *testing.T) {
 			if testing.Short() && j != i%len(ways) {
 				continue
 			}
-			for _, source := range sources {
+			for _, source := range copies {
 				name := fmt.Sprintf("%s, %s, %s", p.kind, way.name, source.name)
 				t.Run(name, func(t *testing.T) {
 					s := clone(t, whole, func(artifacts.Key) bool { return true })
@@ -187,21 +191,18 @@ func TestRepair(t *testing.T) {
 						return
 					}
 					if len(r.Mended) > 0 || !slices.ContainsFunc(r.Missing,
-						func(m string) bool { return strings.Contains(m, p.key.String()) }) || r.Accepted {
+						func(m string) bool { return strings.Contains(m, p.key.String()) }) || r.Dropped {
 						t.Fatalf("report %+v, want %s missing", r, p.key)
 					}
 					if after := contents(t, s); !maps.Equal(before, after) {
 						t.Error("what cannot be mended was changed")
 					}
-					if (r.Loss != "") != (p.loss != "") {
-						t.Fatalf("loss %q", r.Loss)
+					if (r.Loss != "") != (p.without != restored) ||
+						strings.Contains(fmt.Sprint(r.Missing), "builder restore") != (p.without == restored) {
+						t.Fatalf("report %+v", r)
 					}
-					outcomes[p.kind+source.name] = "missing"
-					if p.loss != "" {
-						acceptLoss(t, s, w, map[string]time.Duration{"back": 1, "back to what is retained": 2}[p.loss],
-							r.Loss)
-						outcomes[p.kind+source.name] = "missing: " + p.loss
-					}
+					goOn(t, s, whole, w, p, r.Loss)
+					outcomes[p.kind+source.name] = string(p.without)
 				})
 			}
 		}
@@ -210,7 +211,7 @@ func TestRepair(t *testing.T) {
 	tab := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	for _, p := range all {
 		fmt.Fprintf(tab, "%s", p.kind)
-		for _, source := range sources {
+		for _, source := range copies {
 			fmt.Fprintf(tab, "\t%s: %s", source.name, outcomes[p.kind+source.name])
 		}
 		fmt.Fprintln(tab)
@@ -219,20 +220,22 @@ func TestRepair(t *testing.T) {
 	t.Logf("deleted, cut, flipped or exchanged:\n%s", &table)
 }
 
-// acceptLoss repairs a store whose newest ledger is lost, with leave: it goes back
-// by some snapshots, or stays.
-func acceptLoss(t *testing.T, s artifacts.Store, w world, back time.Duration, loss string) {
+// goOn makes a store whole that has lost p, which no copy has, and builds on.
+func goOn(t *testing.T, s, saved artifacts.Store, w world, p part, loss string) {
 	t.Helper()
-	sequence, at := head0(t, s).Sequence, w.At.Add(-back*artifacts.Step)
-	r := repair(t, s, func(c *RepairConfig) { c.AcceptLoss = true })
-	if !r.Accepted || r.Loss != loss || len(r.Missing) > 0 || r.Sequence != sequence+1 ||
-		r.Snapshot != publish.Stamp(at) {
-		t.Fatalf("report %+v", r)
+	switch p.without {
+	case built, dropped:
+		r := repair(t, s, func(c *RepairConfig) { c.DropLost = true })
+		if !r.Dropped || r.Loss != loss || r.Snapshot != publish.Stamp(w.At) ||
+			(len(r.Missing) > 0) != (p.without == built) {
+			t.Fatalf("report %+v", r)
+		}
+	case restored:
+		must.Get(Restore(t.Context(), RestoreConfig{Store: s, From: Copy{saved, "backup"}, Now: at(3)}))(t)
+		w = w.Later(10 * artifacts.Step) // every T up to now counts as withdrawn
 	}
-	verify(t, s)
 	mustBuild(t, s, w.Later(artifacts.Step))
 	verify(t, s)
-	// Where the ids could be kept, they are; where not, it was said.
 	l := must.Get(ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger))(t)
 	if _, ok := l.Known("assets", fmt.Sprintf("coin-%d", w.Assets-1)); !ok {
 		t.Error("the newest asset has no id")

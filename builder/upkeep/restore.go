@@ -434,11 +434,10 @@ type memory struct {
 }
 
 // remember finds out what was published since the backup. The newest snapshot tells, if it is
-// known and can be read. Otherwise remember asks all readable manifests and ledgers, treats every
-// time up to now as published, and lets new ids begin far above the known ones.
+// known and can be read. Otherwise remember treats every time up to now as published, and lets new ids
+// begin far above the backup's.
 func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*memory, error) {
-	from := either{r.Store, r.From}
-	ids, err := ledger.GatherIDs(ctx, from, backup.Ledger)
+	ids, err := ledger.GatherIDs(ctx, r.Store, backup.Ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -456,53 +455,34 @@ func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*me
 		why = fmt.Sprintf("edges have seen sequence %d, and what is left is %d", r.Seen, newest.Sequence)
 	}
 	if why == "" {
-		done, err := r.rememberNewest(ctx, from, mem, newest)
-		if done || err != nil {
+		err := r.rememberNewest(ctx, mem, newest)
+		if !artifacts.IsDamage(err) {
 			return mem, err
 		}
 		why = fmt.Sprintf("the manifest or the ledger of sequence %d cannot be read", newest.Sequence)
 	}
-	refs := []artifacts.Ref{r.backup.pointer.value.Manifest}
+	mem.through = r.Now().UTC().Truncate(artifacts.Step)
 	if trusted {
-		refs = append(refs, present.Manifest)
-		mem.withdrawn, mem.through = append(mem.withdrawn, present.Time), present.Time
+		mem.withdrawn, mem.through = append(mem.withdrawn, present.Time), latest(mem.through, present.Time)
 	}
-	k, err := survey(ctx, r.Store, from, refs...)
-	if err == nil {
-		err = k.ids(ctx, from, ids, r.Now())
-	}
-	if err != nil {
-		return nil, err
-	}
-	mem.withdrawn = append(mem.withdrawn, k.withdrawn...)
-	for _, t := range k.times {
-		if t.After(backup.Time) {
-			mem.withdrawn = append(mem.withdrawn, t)
-		}
-	}
-	mem.through = latest(mem.through, k.latest, r.Now().UTC().Truncate(artifacts.Step))
-	mem.took = func(t time.Time) (bool, bool) {
-		w := slices.ContainsFunc(k.withdrawn, t.Equal)
-		return w, w
-	}
+	mem.took = func(time.Time) (withdrawn, known bool) { return false, false }
 	r.note("what was published since the backup cannot be told, since %s: every time up to %s counts as withdrawn,"+
-		" and new ids begin far above those that are known", why, publish.Stamp(mem.through))
-	return mem, nil
+		" and new ids begin far above those of the backup", why, publish.Stamp(mem.through))
+	return mem, ids.Skip(r.Now())
 }
 
-// rememberNewest is remember for a known newest snapshot; done is false if it cannot be read.
-func (r *restore) rememberNewest(ctx context.Context, from either, mem *memory, newest *artifacts.Pointer,
-) (done bool, err error) {
-	m, err := artifacts.ReadManifest(ctx, from, newest.Manifest)
+// rememberNewest is remember for a known newest snapshot. The error is damage if it cannot be read.
+func (r *restore) rememberNewest(ctx context.Context, mem *memory, newest *artifacts.Pointer) error {
+	m, err := artifacts.ReadManifest(ctx, r.Store, newest.Manifest)
 	if err != nil {
-		return false, publish.UnlessDamage(err)
+		return err
 	}
-	root, err := ledger.ReadRoot(ctx, from, m.Ledger)
+	root, err := ledger.ReadRoot(ctx, r.Store, m.Ledger)
 	if err != nil {
-		return false, publish.UnlessDamage(err)
+		return err
 	}
-	if done, err = mem.ids.Add(ctx, from, []artifacts.Ref{m.Ledger}); !done || err != nil {
-		return false, err
+	if err := mem.ids.Add(ctx, r.Store, m.Ledger); err != nil {
+		return err
 	}
 	mem.withdrawn = append(slices.Clone(m.Withdrawn), m.Time)
 	for _, ret := range m.Retained {
@@ -520,7 +500,7 @@ func (r *restore) rememberNewest(ctx context.Context, from either, mem *memory, 
 		// Up to there a restore that could not tell may have put back a ledger from before a rollback.
 		return !built, known && t.After(m.WithdrawnThrough)
 	}
-	return true, nil
+	return nil
 }
 
 // manifest makes and puts the manifest to publish, with its ledger.
@@ -598,4 +578,8 @@ func (r *restore) change(ctx context.Context, m *artifacts.Manifest) error {
 	}
 	c.Sequence = r.report.Sequence
 	return settle(ctx, r.Store, artifacts.ChangeKey, r.present.change.version, c.Encode())
+}
+
+func latest(t time.Time, others ...time.Time) time.Time {
+	return slices.MaxFunc(slices.Concat([]time.Time{t}, others), time.Time.Compare)
 }

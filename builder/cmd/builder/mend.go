@@ -50,11 +50,9 @@ func (e *env) openCopies(flag string, addresses []string, trust artifacts.Trust)
 
 type repairCmd struct {
 	storeFlag
-	settingsFlags
-	From       []string `sep:"none" placeholder:"STORE|DIR" help:"Take what is missing from this store, copy of a store, or cache folder of an edge. Repeatable; asked in this order."`
-	Source     string   `placeholder:"SOURCE" help:"Then from a build of this feed, which must be that of a snapshot that lacks something."`
-	AcceptLoss bool     `help:"When the ledger cannot be mended, go back to the newest snapshot whose ledger is whole, or else go on without what is lost; and without lost files."`
-	JSON       bool     `help:"Print the report as one JSON object."`
+	From     []string `sep:"none" placeholder:"STORE|DIR" help:"Take what is missing from this store, copy of a store, or cache folder of an edge. Repeatable; asked in this order."`
+	DropLost bool     `help:"Drop what no copy has and what depends on it: old prices, returns, groups, files, retained snapshots. The report says what that is."`
+	JSON     bool     `help:"Print the report as one JSON object."`
 }
 
 func (c *repairCmd) Run(e *env) error {
@@ -67,15 +65,7 @@ func (c *repairCmd) Run(e *env) error {
 		return err
 	}
 	p := e.progress()
-	cfg := upkeep.RepairConfig{AcceptLoss: c.AcceptLoss, Config: builder.Config{
-		Files: c.files(sign),
-		Store: store, Retain: c.Retain, Settings: c.settings(), Log: e.log, Progress: p.show, Now: time.Now,
-	}}
-	if c.Source != "" {
-		if cfg.Source, err = e.openSource(c.Source); err != nil {
-			return err
-		}
-	}
+	cfg := upkeep.RepairConfig{Store: store, DropLost: c.DropLost, Sign: sign, Progress: p.show, Now: time.Now}
 	for _, address := range c.From {
 		from, err := e.openCopy("from", address)
 		if err != nil {
@@ -108,14 +98,11 @@ func (c *repairCmd) print(e *env, r *upkeep.RepairReport) {
 	for _, problem := range r.Missing {
 		e.print("%s", e.paint.Red("missing: "+problem))
 	}
-	for _, note := range r.Notes {
-		e.print("%s", e.paint.Yellow("note: "+note))
-	}
 	switch {
-	case r.Accepted:
-		e.print("%s", e.paint.Red("lost: "+r.Loss))
+	case r.Dropped:
+		e.print("%s", e.paint.Red("dropped: "+r.Loss))
 	case r.Loss != "":
-		e.print("%s", e.paint.Red("not all can be mended; with --accept-loss "+r.Loss))
+		e.print("%s", e.paint.Red("no copy has all of it; with --drop-lost "+r.Loss))
 	}
 	say := e.succeeded
 	if len(r.Missing) > 0 {

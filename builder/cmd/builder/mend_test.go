@@ -160,7 +160,7 @@ func (m *mending) repair(t *testing.T) {
 	r := command(t, "repair", "--store", store, "--from", m.cache)
 	if r.status != cmdline.Failed || !strings.Contains(r.stdout, "mended: "+view.String()+" from "+m.cache) ||
 		!strings.Contains(r.stdout, root.String()) || !strings.Contains(r.stdout,
-		"with --accept-loss the store goes back from snapshot 2026-11-21T07:20:00Z to 2026-11-21T07:10:00Z") {
+		"builder restore puts a backup back") {
 		t.Errorf("repair from the edge's folder: %+v", r)
 	}
 	wants(t, cmdline.Done, "mended: "+root.String()+" from "+backup, "repair", "--store", store, "--from", m.cache,
