@@ -239,7 +239,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 
 	public := cfg.Server
 	public.Current, public.Notice, public.Coins = e.refresher.Current, e.refresher.Notice, cfg.Coins
-	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Request) }
+	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Asked) }
 	public.Files = &files.Files{Refresher: e.refresher, Cache: e.cache}
 	public.Logger, public.SharedCaches = cfg.Log, cfg.CacheScope == "public"
 	if public.Static, err = web.Files(web.Options{KeyRequestURL: public.KeyRequestURL, AuthOff: cfg.AuthOff,

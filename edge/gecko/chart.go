@@ -32,15 +32,15 @@ func (c *composer) window(begin int64) (h *snapshot.History) {
 // of days stand at their beginning, but for the newest.
 func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) {
 	now := c.s.Time.Unix()
-	step := max(c.step, 1)
-	before := (c.begin - 1) / step
-	c.points(&c.prices, c.window(c.begin), id, func(t time.Time, price []byte) {
+	step := max(c.q.step, 1)
+	before := (c.q.begin - 1) / step
+	c.points(&c.prices, c.window(c.q.begin), id, func(t time.Time, price []byte) {
 		at := t.Unix()
 		stand := at
-		if c.step == day && at != now {
+		if c.q.step == day && at != now {
 			stand -= at % day
 		}
-		if stand < c.begin || stand > c.end || c.step > 0 && at/step == before && at != now {
+		if stand < c.q.begin || stand > c.q.end || c.q.step > 0 && at/step == before && at != now {
 			return
 		}
 		before = at / step
@@ -53,22 +53,22 @@ func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) 
 // price of zero.
 func (c *composer) chart() {
 	now := c.s.Time.Unix()
-	if c.Endpoint == Chart || c.Endpoint == ContractChart {
-		c.begin, c.end = now-c.begin, now
+	if c.q.Endpoint == Chart || c.q.Endpoint == ContractChart {
+		c.q.begin, c.q.end = now-c.q.begin, now
 	}
-	id, r := c.coins[0].id, &c.rates[0]
-	c.past(r, c.window(c.begin))
-	c.stands = c.stands[:0]
+	id, r := c.q.mem.coins[0].id, &c.q.mem.rates[0]
+	c.past(r, c.window(c.q.begin))
+	c.q.mem.stands = c.q.mem.stands[:0]
 	newest := false
 	c.add(`{"prices":[`)
 	c.eachPoint(id, func(stand, at int64, price []byte) {
 		if c.worthAt(r, at).places < 0 {
 			return
 		}
-		c.stands, newest = append(c.stands, stand), at == now
+		c.q.mem.stands, newest = append(c.q.mem.stands, stand), at == now
 		c.comma()
 		c.integer("[", stand*1000)
-		c.amountAt(",", price, r, at, c.places)
+		c.amountAt(",", price, r, at, c.q.places)
 		c.add("]")
 	})
 	quote := after(c.quote(id), logoKey)
@@ -76,9 +76,9 @@ func (c *composer) chart() {
 		{`],"market_caps":[`, capKey}, {`],"total_volumes":[`, volumeKey},
 	} {
 		c.add(list.name)
-		for i, stand := range c.stands {
+		for i, stand := range c.q.mem.stands {
 			var figure []byte
-			if newest && i == len(c.stands)-1 {
+			if newest && i == len(c.q.mem.stands)-1 {
 				figure = digitsOf(quote, list.key)
 			}
 			c.comma()
@@ -92,7 +92,7 @@ func (c *composer) chart() {
 
 // day answers /coins/{id}/history: the first price of a day.
 func (c *composer) day() {
-	id := c.coins[0].id
+	id := c.q.mem.coins[0].id
 	row, _ := c.asset(id)
 	c.allRates()
 	c.identity(row)
@@ -110,10 +110,10 @@ func (c *composer) day() {
 	if first == c.s.Time.Unix() {
 		quote = after(c.quote(id), logoKey)
 	}
-	h := c.window(c.begin)
-	for i := range c.rates {
-		c.past(&c.rates[i], h)
-		c.rates[i].usd = c.worthAt(&c.rates[i], first)
+	h := c.window(c.q.begin)
+	for i := range c.q.mem.rates {
+		c.past(&c.q.mem.rates[i], h)
+		c.q.mem.rates[i].usd = c.worthAt(&c.q.mem.rates[i], first)
 	}
 	c.inAll(`,"market_data":{"current_price":`, &x)
 	c.dollarsInAll(`,"market_cap":`, digitsOf(quote, capKey))
@@ -128,11 +128,11 @@ func (c *composer) past(r *rate, h *snapshot.History) {
 	if c.worthOf == r.asset {
 		return
 	}
-	c.worthOf, c.worths = r.asset, c.worths[:0]
+	c.worthOf, c.q.mem.worths = r.asset, c.q.mem.worths[:0]
 	c.points(&c.rated, h, r.asset, func(t time.Time, price []byte) {
 		w := worth{at: t.Unix()}
 		w.usd.parse(price)
-		c.worths = append(c.worths, w)
+		c.q.mem.worths = append(c.q.mem.worths, w)
 	})
 }
 
@@ -142,11 +142,11 @@ func (c *composer) worthAt(r *rate, at int64) number {
 	if r.dollars || at == c.s.Time.Unix() {
 		return r.usd
 	}
-	i, found := slices.BinarySearchFunc(c.worths, at, func(w worth, at int64) int { return int(w.at - at) })
-	if r.asset == 0 || !found || c.worths[i].usd.v.IsZero() {
+	i, found := slices.BinarySearchFunc(c.q.mem.worths, at, func(w worth, at int64) int { return int(w.at - at) })
+	if r.asset == 0 || !found || c.q.mem.worths[i].usd.v.IsZero() {
 		return number{places: -1}
 	}
-	return c.worths[i].usd
+	return c.q.mem.worths[i].usd
 }
 
 // amountAt is amount for a figure of the time of a point.
@@ -165,7 +165,7 @@ func (c *composer) sparkline(id uint64, r *rate) {
 	c.points(&c.prices, h, id, func(t time.Time, price []byte) {
 		if c.worthAt(r, t.Unix()).places >= 0 {
 			c.comma()
-			c.amountAt("", price, r, t.Unix(), c.places)
+			c.amountAt("", price, r, t.Unix(), c.q.places)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func (c *composer) sparkline(id uint64, r *rate) {
 // points calls do with the points of an asset in a window, if the snapshot has it.
 func (c *composer) points(at *rows.Cursor, h *snapshot.History, id uint64, do func(at time.Time, price []byte)) {
 	if h != nil && c.err == nil && id > 0 {
-		c.fail(c.EachPrice(at, h, id, do))
+		c.fail(c.f.EachPrice(at, h, id, do))
 	}
 }
 

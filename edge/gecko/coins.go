@@ -17,7 +17,7 @@ func (c *composer) coinsList() {
 		v = c.s.View(query.Assets, query.SortID)
 	}
 	if v.Rows > 0 {
-		s, _, err := c.At(&c.listed, v, 0)
+		s, _, err := c.f.At(&c.listed, v, 0)
 		if err != nil {
 			c.fail(err)
 			return
@@ -31,10 +31,10 @@ func (c *composer) coinsList() {
 			c.identity(row)
 			row, tail = []byte("}"), noPlatforms
 		}
-		if c.flags.has(platforms) {
-			c.Body = append(append(c.Body, row[:len(row)-1]...), tail...)
+		if c.q.flags.has(platforms) {
+			c.f.Body = append(append(c.f.Body, row[:len(row)-1]...), tail...)
 		} else {
-			c.Body = append(c.Body, row...)
+			c.f.Body = append(c.f.Body, row...)
 		}
 	})
 }
@@ -72,13 +72,13 @@ func cutItem(items []byte) (item, rest []byte) {
 // items appends an array with what element appends for each item of the listing that c.inner asks for.
 // usual is how many bytes an element has that is not short.
 func (c *composer) items(usual int, element func(item []byte, id uint64)) {
-	body := c.Body
-	c.Body = append(c.scratch.items[:0], '[')
+	body := c.f.Body
+	c.f.Body = append(c.q.mem.items[:0], '[')
 	if c.err == nil {
-		c.fail(c.Find(c.s, &c.inner, c.wait))
+		c.fail(c.f.Find(c.s, &c.q.mem.inner, c.wait))
 	}
-	rest := c.Body[1:]
-	c.scratch.items, c.Body = c.Body, body
+	rest := c.f.Body[1:]
+	c.q.mem.items, c.f.Body = c.f.Body, body
 	c.grow(usual * (bytes.Count(rest, itemEnd) + 1))
 	c.add("[")
 	for len(rest) > 0 && c.err == nil {
@@ -88,41 +88,41 @@ func (c *composer) items(usual int, element func(item []byte, id uint64)) {
 		element(item, wholeAt(after(item, `{"id":`)))
 	}
 	c.add("]")
-	if cap(c.scratch.items) > maxItems {
-		c.scratch.items = nil
+	if cap(c.q.mem.items) > maxItems {
+		c.q.mem.items = nil
 	}
 }
 
 // ask begins a question for a listing.
 func (c *composer) ask(e query.Endpoint, by query.Sort, desc bool, size int, page int64) *query.Query {
-	c.inner = query.Query{Endpoint: e, Sort: by, Desc: desc, IDs: c.inner.IDs[:0],
-		Categories: c.inner.Categories[:0], Size: size, Page: page, First: (page - 1) * int64(size)}
-	return &c.inner
+	c.q.mem.inner = query.Query{Endpoint: e, Sort: by, Desc: desc, IDs: c.q.mem.inner.IDs[:0],
+		Categories: c.q.mem.inner.Categories[:0], Size: size, Page: page, First: (page - 1) * int64(size)}
+	return &c.q.mem.inner
 }
 
 // markets answers /coins/markets, from /markets.
 func (c *composer) markets() {
-	by := [...]query.Sort{query.SortMarketCap, query.SortVolume, query.SortSlug}[c.order/2]
-	desc := c.order == 0 || c.order == 2 || c.order == 5
-	q := c.ask(query.Markets, by, desc, c.perPage, c.page)
+	by := [...]query.Sort{query.SortMarketCap, query.SortVolume, query.SortSlug}[c.q.order/2]
+	desc := c.q.order == 0 || c.q.order == 2 || c.q.order == 5
+	q := c.ask(query.Markets, by, desc, c.q.perPage, c.q.page)
 	switch {
-	case len(c.group) > 0:
-		row := c.category(c.group)
+	case len(c.q.group) > 0:
+		row := c.category(c.q.group)
 		q.HasCategory = true
 		if row != nil {
-			c.folded = artifacts.AppendFold(c.folded[:0], c.group)
-			q.Categories = append(q.Categories, c.folded)
+			c.q.mem.folded = artifacts.AppendFold(c.q.mem.folded[:0], c.q.group)
+			q.Categories = append(q.Categories, c.q.mem.folded)
 		}
-	case c.by != none:
+	case c.q.by != none:
 		q.HasID = true
-		for i := range c.coins {
-			q.IDs = append(q.IDs, int64(c.coins[i].id))
+		for i := range c.q.mem.coins {
+			q.IDs = append(q.IDs, int64(c.q.mem.coins[i].id))
 		}
 		slices.Sort(q.IDs)
 		q.IDs = slices.Compact(q.IDs)
 	}
 	usual := 1300
-	if c.flags.has(sparkline) {
+	if c.q.flags.has(sparkline) {
 		usual += 170 * 14
 	}
 	c.items(usual, c.market)
@@ -130,13 +130,13 @@ func (c *composer) markets() {
 
 // market appends an element of /coins/markets.
 func (c *composer) market(item []byte, id uint64) {
-	r := &c.rates[0]
+	r := &c.q.mem.rates[0]
 	figures := c.figuresOf(id)
 	c.identity(item)
 	quote := after(item, logoKey)
 	c.field(`,"image":`, textAt(quote))
 	price := digitsOf(quote, priceKey)
-	c.amount(`,"current_price":`, price, r, c.places)
+	c.amount(`,"current_price":`, price, r, c.q.places)
 	c.amount(`,"market_cap":`, digitsOf(quote, capKey), r, -1)
 	c.rank(`,"market_cap_rank":`, rankOf(item, id))
 	c.add(`,"market_cap_rank_with_rehypothecated":null`)
@@ -153,13 +153,13 @@ func (c *composer) market(item []byte, id uint64) {
 	c.add(`,"ath":null,"ath_change_percentage":null,"ath_date":null,"atl":null,"atl_change_percentage":null,` +
 		`"atl_date":null,"roi":null`)
 	c.updated(`,"last_updated":`, quote)
-	if c.flags.has(sparkline) {
+	if c.q.flags.has(sparkline) {
 		c.add(`,"sparkline_in_7d":{"price":[`)
 		c.sparkline(id, r)
 		c.add(`]}`)
 	}
 	for i := range windows {
-		if w := &windows[i]; c.changes&(1<<i) != 0 {
+		if w := &windows[i]; c.q.changes&(1<<i) != 0 {
 			c.add(`,"price_change_percentage_`, w.name, `_in_currency":`)
 			c.field("", figures.change(w, quote, r))
 		}
@@ -200,7 +200,7 @@ func (c *composer) updated(name string, quote []byte) {
 		return
 	}
 	c.add(name, `"`)
-	c.Body = append(c.s.Time.AppendFormat(c.Body, "2006-01-02T15:04:05.000Z"), '"')
+	c.f.Body = append(c.s.Time.AppendFormat(c.f.Body, "2006-01-02T15:04:05.000Z"), '"')
 }
 
 // diluted returns the price of all coins that there will ever be, or of all that there are.

@@ -42,8 +42,8 @@ type coin struct {
 
 // composer composes one answer.
 type composer struct {
-	*rows.Finder
-	*Query
+	f     *rows.Finder
+	q     *Query
 	state *snapshot.State
 	s     *snapshot.Snapshot
 	wait  time.Duration
@@ -65,26 +65,26 @@ func (q *Query) Compose(f *rows.Finder, state *snapshot.State, s *snapshot.Snaps
 	if s == nil {
 		return errNoSnapshot
 	}
-	if q.c == nil {
-		q.c = new(composer)
+	if q.mem.c == nil {
+		q.mem.c = new(composer)
 	}
-	*q.c = composer{Finder: f, Query: q, state: state, s: s, wait: wait}
-	if q.c.prepare(); q.c.err == nil {
-		endpoints[q.Endpoint].answer(q.c)
+	*q.mem.c = composer{f: f, q: q, state: state, s: s, wait: wait}
+	if q.mem.c.prepare(); q.mem.c.err == nil {
+		endpoints[q.Endpoint].answer(q.mem.c)
 	}
-	err := q.c.err
-	*q.c = composer{} // its rows and keys are in shards
-	clear(q.coins[:cap(q.coins)])
-	clear(q.rates[:cap(q.rates)])
+	err := q.mem.c.err
+	*q.mem.c = composer{} // its rows and keys are in shards
+	clear(q.mem.coins[:cap(q.mem.coins)])
+	clear(q.mem.rates[:cap(q.mem.rates)])
 	return err
 }
 
 // prepare finds the currencies and coins that are asked for.
 func (c *composer) prepare() {
-	c.names = c.names[:0]
+	c.q.mem.names = c.q.mem.names[:0]
 	c.askedRates()
 	c.named()
-	if c.Endpoint.aboutOne() && len(c.coins) == 0 {
+	if c.q.Endpoint.aboutOne() && len(c.q.mem.coins) == 0 {
 		c.fail(errNoCoin)
 	}
 }
@@ -99,19 +99,21 @@ func (c *composer) fail(err error) {
 // grow makes room for a body that is n bytes longer.
 func (c *composer) grow(n int) {
 	if c.err == nil {
-		c.fail(c.Grow(n))
+		c.fail(c.f.Grow(n))
 	}
 }
 
 // add appends texts to the body.
 func (c *composer) add(texts ...string) {
 	for _, s := range texts {
-		c.Body = append(c.Body, s...)
+		c.f.Body = append(c.f.Body, s...)
 	}
 }
 
 // put appends a text and JSON.
-func (c *composer) put(name string, value []byte) { c.Body = append(append(c.Body, name...), value...) }
+func (c *composer) put(name string, value []byte) {
+	c.f.Body = append(append(c.f.Body, name...), value...)
+}
 
 // field appends name, with its punctuation, and a JSON value; null if value is nil.
 func (c *composer) field(name string, value []byte) {
@@ -132,13 +134,13 @@ func (c *composer) texts(row []byte, pairs ...string) {
 
 func (c *composer) integer(name string, n int64) {
 	c.add(name)
-	c.Body = strconv.AppendInt(c.Body, n, 10)
+	c.f.Body = strconv.AppendInt(c.f.Body, n, 10)
 }
 
 // comma separates an element of an object or array from the one before it.
 func (c *composer) comma() {
-	if last := c.Body[len(c.Body)-1]; last != '[' && last != '{' {
-		c.Body = append(c.Body, ',')
+	if last := c.f.Body[len(c.f.Body)-1]; last != '[' && last != '{' {
+		c.f.Body = append(c.f.Body, ',')
 	}
 }
 
@@ -146,7 +148,7 @@ func (c *composer) comma() {
 // rounded to the decimals that were asked for.
 func (c *composer) amount(name string, dollars []byte, r *rate, places int) {
 	if places < 0 && r.dollars && dollars != nil {
-		c.Body = append(append(c.Body, name...), dollars...)
+		c.f.Body = append(append(c.f.Body, name...), dollars...)
 		return
 	}
 	if places < 0 {
@@ -160,7 +162,7 @@ func (c *composer) amount(name string, dollars []byte, r *rate, places int) {
 // value appends x in a currency; null if it is not known.
 func (c *composer) value(name string, x *number, r *rate, places int) {
 	var ok bool
-	if c.Body, ok = appendQuotient(append(c.Body, name...), x, &r.usd, places); !ok {
+	if c.f.Body, ok = appendQuotient(append(c.f.Body, name...), x, &r.usd, places); !ok {
 		c.add("null")
 	}
 }
@@ -168,14 +170,14 @@ func (c *composer) value(name string, x *number, r *rate, places int) {
 // inAll appends x in all currencies whose worth is known; {} if it is not known itself.
 func (c *composer) inAll(name string, x *number) {
 	c.add(name, "{")
-	for i := range c.rates {
-		from, ok := len(c.Body), false
-		if c.rates[i].usd.places < 0 {
+	for i := range c.q.mem.rates {
+		from, ok := len(c.f.Body), false
+		if c.q.mem.rates[i].usd.places < 0 {
 			continue
 		}
-		c.currency(&c.rates[i], "")
-		if c.Body, ok = appendQuotient(c.Body, x, &c.rates[i].usd, full); !ok {
-			c.Body = c.Body[:from]
+		c.currency(&c.q.mem.rates[i], "")
+		if c.f.Body, ok = appendQuotient(c.f.Body, x, &c.q.mem.rates[i].usd, full); !ok {
+			c.f.Body = c.f.Body[:from]
 		}
 	}
 	c.add("}")
@@ -191,7 +193,7 @@ func (c *composer) dollarsInAll(name string, dollars []byte) {
 // currency appends the name of a field with a figure in a currency.
 func (c *composer) currency(r *rate, suffix string) {
 	c.comma()
-	c.Body = append(append(append(append(c.Body, '"'), r.code...), suffix...), `":`...)
+	c.f.Body = append(append(append(append(c.f.Body, '"'), r.code...), suffix...), `":`...)
 }
 
 // dollarRow stands for the rates in a snapshot without any.
@@ -248,19 +250,19 @@ func (c *composer) list(v *snapshot.View, element func(row, tail []byte)) {
 
 // allRates makes c.rates all currencies.
 func (c *composer) allRates() {
-	c.rates = c.rates[:0]
-	c.eachRate(func(r rate, _ []byte) { c.rates = append(c.rates, r) })
+	c.q.mem.rates = c.q.mem.rates[:0]
+	c.eachRate(func(r rate, _ []byte) { c.q.mem.rates = append(c.q.mem.rates, r) })
 }
 
 // askedRates makes c.rates the currencies that are asked for.
 func (c *composer) askedRates() {
-	c.rates = c.rates[:0]
-	for _, code := range c.codes {
+	c.q.mem.rates = c.q.mem.rates[:0]
+	for _, code := range c.q.codes {
 		r := c.rateOf(code)
 		if !r.known() {
 			c.fail(errCurrency)
 		}
-		c.rates = append(c.rates, r)
+		c.q.mem.rates = append(c.q.mem.rates, r)
 	}
 }
 
@@ -295,7 +297,7 @@ func (c *composer) row(at *rows.Cursor, v *snapshot.View, i int) (id uint64, row
 	if c.err != nil {
 		return 0, nil, nil
 	}
-	s, i, err := c.At(at, v, i)
+	s, i, err := c.f.At(at, v, i)
 	if err != nil {
 		c.fail(err)
 		return 0, nil, nil
@@ -308,7 +310,7 @@ func (c *composer) rowByID(at *rows.Cursor, v *snapshot.View, id uint64) (row, t
 	if v == nil || c.err != nil {
 		return nil, nil
 	}
-	s, i, ok, err := c.ByID(at, v, id)
+	s, i, ok, err := c.f.ByID(at, v, id)
 	if c.fail(err); err != nil || !ok {
 		return nil, nil
 	}
@@ -320,7 +322,7 @@ func (c *composer) rowsByKey(v *snapshot.View, key []byte) (start, end int) {
 	if v == nil || c.err != nil {
 		return 0, 0
 	}
-	start, end, err := c.ByKey(&c.byText, v, key)
+	start, end, err := c.f.ByKey(&c.byText, v, key)
 	c.fail(err)
 	return start, end
 }
@@ -359,9 +361,9 @@ func (c *composer) asset(id uint64) (row, tail []byte) {
 
 // named makes c.coins the assets that the request names, at most maxValues.
 func (c *composer) named() {
-	c.coins = c.coins[:0]
-	for _, value := range c.values {
-		if c.by == addresses {
+	c.q.mem.coins = c.q.mem.coins[:0]
+	for _, value := range c.q.values {
+		if c.q.by == addresses {
 			c.namedAt(value)
 		} else {
 			c.namedAs(value)
@@ -371,23 +373,23 @@ func (c *composer) named() {
 
 // key returns a text as JSON.
 func (c *composer) key(text []byte) []byte {
-	at := len(c.names)
-	c.names = artifacts.AppendString(c.names, text)
-	return c.names[at:]
+	at := len(c.q.mem.names)
+	c.q.mem.names = artifacts.AppendString(c.q.mem.names, text)
+	return c.q.mem.names[at:]
 }
 
 // namedAt adds the asset with a contract.
 func (c *composer) namedAt(address []byte) {
 	v := c.s.CoinView(snapshot.Contracts)
-	c.folded = artifacts.AppendContractKey(c.folded[:0], string(c.path[0]), address)
-	start, end := c.rowsByKey(v, c.folded)
+	c.q.mem.folded = artifacts.AppendContractKey(c.q.mem.folded[:0], string(c.q.path[0]), address)
+	start, end := c.rowsByKey(v, c.q.mem.folded)
 	// What the asset's platforms have: no text has unescaped quotes.
 	key := c.key(address)
-	c.folded = append(append(artifacts.AppendString(c.folded[:0], c.path[0]), ':'), key...)
+	c.q.mem.folded = append(append(artifacts.AppendString(c.q.mem.folded[:0], c.q.path[0]), ':'), key...)
 	for i := start; i < end; i++ {
 		id, _, _ := c.row(&c.byText, v, i)
-		if _, tail := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id); bytes.Contains(tail, c.folded) {
-			c.coins = append(c.coins, coin{id, key})
+		if _, tail := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id); bytes.Contains(tail, c.q.mem.folded) {
+			c.q.mem.coins = append(c.q.mem.coins, coin{id, key})
 			break
 		}
 	}
@@ -398,22 +400,22 @@ var sorts = [...]query.Sort{ids: query.SortSlug, names: query.SortName, symbols:
 // namedAs adds the assets with a slug, name or symbol. Of several with one name or symbol it is that
 // of the best rank, unless all are asked for.
 func (c *composer) namedAs(value []byte) {
-	v := c.s.View(query.Assets, sorts[c.by])
+	v := c.s.View(query.Assets, sorts[c.q.by])
 	if v == nil {
 		c.fail(rows.ErrNoView)
 	}
-	c.folded = artifacts.AppendFold(c.folded[:0], value)
-	start, end := c.rowsByKey(v, c.folded)
-	c.Visited += max(0, end-start-1) // one coin a value has no price, as by id
+	c.q.mem.folded = artifacts.AppendFold(c.q.mem.folded[:0], value)
+	start, end := c.rowsByKey(v, c.q.mem.folded)
+	c.f.Visited += max(0, end-start-1) // one coin a value has no price, as by id
 	var best coin
 	bestRank := uint64(0)
 	for i := start; i < end && c.err == nil; i++ {
 		id, row, _ := c.row(&c.byText, v, i)
 		switch slug := textOf(row, slugKey); {
-		case c.by == ids && !isText(slug, value, &c.folded):
-		case c.by == ids || c.flags.has(tokens):
-			if len(c.coins) < maxValues {
-				c.coins = append(c.coins, coin{id, slug})
+		case c.q.by == ids && !isText(slug, value, &c.q.mem.folded):
+		case c.q.by == ids || c.q.flags.has(tokens):
+			if len(c.q.mem.coins) < maxValues {
+				c.q.mem.coins = append(c.q.mem.coins, coin{id, slug})
 			}
 		default: // a rank of 0 is the last
 			if rank := rankOf(row, id); best.id == 0 || rank-1 < bestRank-1 {
@@ -423,7 +425,7 @@ func (c *composer) namedAs(value []byte) {
 	}
 	if best.id != 0 {
 		best.key = c.key(value)
-		c.coins = append(c.coins, best)
+		c.q.mem.coins = append(c.q.mem.coins, best)
 	}
 }
 
@@ -438,18 +440,18 @@ func rankOf(row []byte, id uint64) uint64 {
 
 // simplePrice answers /simple/price and /simple/token_price/{platform}.
 func (c *composer) simplePrice() {
-	if len(c.coins)*len(c.rates) > maxPrices {
+	if len(c.q.mem.coins)*len(c.q.mem.rates) > maxPrices {
 		c.fail(errManyPrices)
 	}
-	c.grow(len(c.coins) * (120 + len(c.rates)*40*(1+len(simpleFigures))))
+	c.grow(len(c.q.mem.coins) * (120 + len(c.q.mem.rates)*40*(1+len(simpleFigures))))
 	c.add("{")
-	for i := range c.coins {
-		quote := c.quote(c.coins[i].id)
+	for i := range c.q.mem.coins {
+		quote := c.quote(c.q.mem.coins[i].id)
 		c.comma()
-		c.field("", c.coins[i].key)
+		c.field("", c.q.mem.coins[i].key)
 		c.add(":{")
 		if quote != nil {
-			c.simpleFigures(quote, c.coins[i].id)
+			c.simpleFigures(quote, c.q.mem.coins[i].id)
 		}
 		c.add("}")
 	}
@@ -466,31 +468,31 @@ func (c *composer) simpleFigures(quote []byte, id uint64) {
 	quote = after(quote, logoKey) // figures follow
 	price := digitsOf(quote, priceKey)
 	var known figures
-	if c.flags.has(withChange) {
+	if c.q.flags.has(withChange) {
 		known = c.figuresOf(id)
 	}
 	var figures [len(simpleFigures)][]byte
 	for i := range simpleFigures {
-		if c.flags.has(simpleFigures[i].param) {
+		if c.q.flags.has(simpleFigures[i].param) {
 			figures[i] = digitsOf(quote, simpleFigures[i].key)
 		}
 	}
-	for i := range c.rates {
-		r := &c.rates[i]
+	for i := range c.q.mem.rates {
+		r := &c.q.mem.rates[i]
 		c.currency(r, "")
-		c.amount("", price, r, c.places)
+		c.amount("", price, r, c.q.places)
 		for j := range simpleFigures {
-			if f := &simpleFigures[j]; c.flags.has(f.param) {
+			if f := &simpleFigures[j]; c.q.flags.has(f.param) {
 				c.currency(r, f.suffix)
 				c.amount("", figures[j], r, -1)
 			}
 		}
-		if c.flags.has(withChange) {
+		if c.q.flags.has(withChange) {
 			c.currency(r, "_24h_change")
 			c.field("", known.change(&windows[day24h], quote, r))
 		}
 	}
-	if c.flags.has(withTime) {
+	if c.q.flags.has(withTime) {
 		c.comma()
 		c.integer(`"last_updated_at":`, c.s.Time.Unix())
 	}
@@ -512,13 +514,13 @@ func (c *composer) exchangeRates() {
 	c.add(`{"rates":{`)
 	if bitcoin.known() {
 		c.eachRate(func(r rate, row []byte) {
-			from := len(c.Body)
+			from := len(c.f.Body)
 			c.comma()
 			c.texts(row, "", codeKey, `:{"name":`, nameKey, `,"unit":`, `,"unit":`)
 			c.add(`,"value":`)
 			var ok bool
-			if c.Body, ok = appendQuotient(c.Body, &bitcoin.usd, &r.usd, full); !ok {
-				c.Body = c.Body[:from]
+			if c.f.Body, ok = appendQuotient(c.f.Body, &bitcoin.usd, &r.usd, full); !ok {
+				c.f.Body = c.f.Body[:from]
 				return
 			}
 			c.texts(row, `,"type":`, `,"type":`)

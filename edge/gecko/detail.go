@@ -12,7 +12,7 @@ import (
 
 // coin answers /coins/{id} and /coins/{platform}/contract/{address}.
 func (c *composer) coin() {
-	id := c.coins[0].id
+	id := c.q.mem.coins[0].id
 	row, links := c.asset(id)
 	c.identity(row)
 	c.texts(row, `,"web_slug":`, slugKey)
@@ -32,7 +32,7 @@ func (c *composer) coin() {
 	rank := rankOf(row, id)
 	c.rank(`,"market_cap_rank":`, rank)
 	c.add(`,"market_cap_rank_with_rehypothecated":null`)
-	if c.flags.has(marketData) {
+	if c.q.flags.has(marketData) {
 		c.marketData(id, rank, quote)
 	}
 	c.add(`,"community_data":{`, community, `,"telegram_channel_user_count":null},"developer_data":{`, developers,
@@ -62,14 +62,14 @@ func (c *composer) identity(row []byte) {
 func (c *composer) lower(text []byte) {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)
-		c.Body, text = utf8.AppendRune(c.Body, unicode.ToLower(r)), text[n:]
+		c.f.Body, text = utf8.AppendRune(c.f.Body, unicode.ToLower(r)), text[n:]
 	}
 }
 
 // image appends an asset's picture, of which there is one size.
 func (c *composer) image(row []byte) {
 	c.texts(row, `,"image":{"thumb":`, logoKey, `,"small":`, logoKey)
-	if c.Endpoint != Past {
+	if c.q.Endpoint != Past {
 		c.texts(row, `,"large":`, logoKey)
 	}
 	c.add(`}`)
@@ -90,8 +90,8 @@ func (c *composer) platformsOf(id uint64) {
 	if len(rest) > 1 || len(only) == len(`""`) {
 		only, contract = nil, nil
 	}
-	if c.Endpoint == Contract {
-		contract = c.coins[0].key
+	if c.q.Endpoint == Contract {
+		contract = c.q.mem.coins[0].key
 	}
 	c.field(`,"asset_platform_id":`, only)
 	if len(object) > len(nowhere) {
@@ -113,7 +113,7 @@ func (c *composer) platformsOf(id uint64) {
 // groupsOf appends the categories of an asset.
 func (c *composer) groupsOf(id uint64) {
 	_, tail := c.rowByID(&c.prices, c.s.View(query.Markets, query.SortID), id)
-	from := len(c.names) // of the details
+	from := len(c.q.mem.names) // of the details
 	c.add(`,"categories":[`)
 	slugs := after(tail, `"categories":`)
 	for slug, rest := nextText(slugs); slug != nil; slug, rest = nextText(rest) {
@@ -124,12 +124,12 @@ func (c *composer) groupsOf(id uint64) {
 		name := textOf(group, nameKey)
 		c.comma()
 		c.put("", name)
-		c.names = append(append(append(c.names, `,{"id":`...), slug...), `,"name":`...)
-		c.names = append(append(c.names, name...), '}')
+		c.q.mem.names = append(append(append(c.q.mem.names, `,{"id":`...), slug...), `,"name":`...)
+		c.q.mem.names = append(append(c.q.mem.names, name...), '}')
 	}
 	c.add(`]`)
-	if c.flags.has(details) {
-		c.put(`,"categories_details":[`, c.names[min(from+1, len(c.names)):])
+	if c.q.flags.has(details) {
+		c.put(`,"categories_details":[`, c.q.mem.names[min(from+1, len(c.q.mem.names)):])
 		c.add("]")
 	}
 }
@@ -137,13 +137,13 @@ func (c *composer) groupsOf(id uint64) {
 // category returns the row of a listed category; nil: there is none.
 func (c *composer) category(slug []byte) []byte {
 	v := c.s.View(query.Categories, query.SortSlug)
-	c.folded = artifacts.AppendFold(c.folded[:0], slug)
-	start, end := c.rowsByKey(v, c.folded)
+	c.q.mem.folded = artifacts.AppendFold(c.q.mem.folded[:0], slug)
+	start, end := c.rowsByKey(v, c.q.mem.folded)
 	if start == end {
 		return nil
 	}
 	_, row, _ := c.row(&c.byText, v, start)
-	if !isText(textOf(row, slugKey), slug, &c.folded) {
+	if !isText(textOf(row, slugKey), slug, &c.q.mem.folded) {
 		return nil
 	}
 	return row
@@ -171,7 +171,7 @@ const unknown = `,"market_cap_fdv_ratio":null,"price_change_percentage_60d":null
 func (c *composer) marketData(id, rank uint64, quote []byte) {
 	c.allRates()
 	figures := c.figuresOf(id)
-	c.grow(4096 + len(c.rates)*200)
+	c.grow(4096 + len(c.q.mem.rates)*200)
 	quote = after(quote, logoKey)
 	price := digitsOf(quote, priceKey)
 	c.add(`,"market_data":{`)
@@ -195,7 +195,7 @@ func (c *composer) marketData(id, rank uint64, quote []byte) {
 	c.field(`,"max_supply":`, figures.of[maximum])
 	c.add(`,"outstanding_supply":null`)
 	c.updated(`,"last_updated":`, quote)
-	if c.flags.has(sparkline) {
+	if c.q.flags.has(sparkline) {
 		c.add(`,"sparkline_7d":[`)
 		c.sparkline(id, dollar)
 		c.add(`]`)

@@ -14,17 +14,17 @@ import (
 func (c *composer) categories() {
 	byID := c.s.View(query.Categories, query.SortID)
 	by, desc := query.SortID, false
-	if c.Endpoint == Categories {
-		switch c.order {
+	if c.q.Endpoint == Categories {
+		switch c.q.order {
 		case 0, 1:
-			by, desc = query.SortMarketCap, c.order == 0
+			by, desc = query.SortMarketCap, c.q.order == 0
 		case 2, 3:
-			by, desc = query.SortName, c.order == 2
+			by, desc = query.SortName, c.q.order == 2
 		}
 	}
 	c.ask(query.Categories, by, desc, max(byID.Rows, 1), 1)
 	c.items(128, func(item []byte, id uint64) { // for it and its best coins
-		if c.Endpoint == CategoriesList {
+		if c.q.Endpoint == CategoriesList {
 			c.texts(item, `{"category_id":`, slugKey, `,"name":`, nameKey)
 			c.add("}")
 			return
@@ -60,7 +60,7 @@ func (c *composer) exchangesList() {
 // exchanges answers /exchanges, by volume.
 func (c *composer) exchanges() {
 	bitcoin := c.rateOf([]byte("btc"))
-	c.ask(query.Exchanges, query.SortVolume, true, c.perPage, c.page)
+	c.ask(query.Exchanges, query.SortVolume, true, c.q.perPage, c.q.page)
 	c.items(512, func(item []byte, _ uint64) {
 		c.texts(item, `{"id":`, slugKey, `,"name":`, nameKey,
 			`,"year_established":null,"country":null,"description":"","url":`, `{"website":`, `,"image":`, logoKey)
@@ -172,12 +172,12 @@ func (c *composer) shares(total []byte) {
 			continue
 		}
 		seen = append(seen, symbol)
-		from, ok := len(c.Body), false
+		from, ok := len(c.f.Body), false
 		c.comma()
 		c.put("", symbol)
 		c.add(":")
-		if c.Body, ok = appendQuotient(c.Body, &worth, &all, percentPlaces); !ok {
-			c.Body = c.Body[:from]
+		if c.f.Body, ok = appendQuotient(c.f.Body, &worth, &all, percentPlaces); !ok {
+			c.f.Body = c.f.Body[:from]
 		}
 	}
 }

@@ -131,7 +131,7 @@ type Query struct {
 	ignored query.Names // these, and names that the endpoint does not read
 	buf     []byte      // behind all these
 
-	scratch
+	mem scratch
 }
 
 func refuse(message string) *reply.Refusal {
@@ -164,7 +164,7 @@ var (
 // stands behind Prefix, at which EndpointAt has found e. It returns nil, or what is wrong.
 func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	*q = Query{Endpoint: e, values: q.values[:0], codes: q.codes[:0], ignored: q.ignored[:0], buf: q.buf[:0],
-		places: -1, page: 1, perPage: usualPage, scratch: q.scratch}
+		places: -1, page: 1, perPage: usualPage, mem: q.mem}
 	// Nothing grows when it is unescaped and folded; a list that is sent in parts is joined first.
 	q.buf = slices.Grow(q.buf, 3*(len(path)+len(raw)))
 	variable, _ := match(endpoints[e].path, path)
@@ -468,8 +468,8 @@ func (q *Query) readText(sent *[params][]byte) *reply.Refusal {
 		return nil
 	}
 	q.text = q.unescape(sent[text])
-	q.folded = append(append(q.folded[:0], "q="...), sent[text]...)
-	if q.inner.Parse(query.Search, q.folded) != nil {
+	q.mem.folded = append(append(q.mem.folded[:0], "q="...), sent[text]...)
+	if q.mem.inner.Parse(query.Search, q.mem.folded) != nil {
 		return errText
 	}
 	return nil

@@ -142,8 +142,8 @@ var largeCodings = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 // encode makes w.coded the body in coding c. A large one waits for its turn, within the budget of
 // finding its rows.
 func (w *work) encode(c coding) error {
-	if len(w.Body) > coders.Large {
-		if err := w.Budget.Enter(largeCodings); err != nil {
+	if len(w.finder.Body) > coders.Large {
+		if err := w.finder.Budget.Enter(largeCodings); err != nil {
 			return err
 		}
 		defer func() { <-largeCodings }()
@@ -151,6 +151,6 @@ func (w *work) encode(c coding) error {
 	encoders := [codings]func(dst, body []byte) []byte{
 		zstdCoding: coders.Zstd, gzipCoding: coders.Gzip, brCoding: coders.Brotli,
 	}
-	w.coded = encoders[c](w.coded[:0], w.Body)
+	w.coded = encoders[c](w.coded[:0], w.finder.Body)
 	return nil
 }

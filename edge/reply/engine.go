@@ -65,8 +65,8 @@ type counters struct {
 
 func (s *counters) composed(w *work) {
 	s.count.Add(1)
-	s.shards.Add(int64(w.Shards))
-	s.rows.Add(int64(w.Rows))
+	s.shards.Add(int64(w.finder.Shards))
+	s.rows.Add(int64(w.finder.Rows))
 }
 
 const counterSets = 16
@@ -164,10 +164,10 @@ func (e *Engine) answer(r *Request) error {
 	if entry != nil && e.writeEntry(r, w, entry) {
 		return nil
 	}
-	w.Places, w.Buffers = r.Places, &r.Buffers
+	w.finder.Places, w.finder.Buffers = r.Places, &r.Buffers
 	err := w.compose(r.Buffers.Body(), s, &r.Query, e.cfg.Wait)
 	w.counters.composed(w)
-	r.Visited = w.Visited
+	r.Visited = w.finder.Visited
 	if err != nil {
 		return e.failure(err)
 	}
@@ -181,7 +181,7 @@ func (e *Engine) answer(r *Request) error {
 		w.admit(cache, entry, w.source(tag), c)
 	}
 	if c != identity {
-		r.Reply.Body = append(w.Body[:0], w.coded...) // in place of the plain one, which is no longer needed
+		r.Reply.Body = append(w.finder.Body[:0], w.coded...) // in place of the plain one, which is no longer needed
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (e *Engine) free(w *work) {
 	if cap(w.coded) > 2*coders.Large {
 		w.coded = nil
 	}
-	w.Release()
+	w.finder.Release()
 	w.snapshot, w.modified = nil, nil
 	e.works.Put(w)
 }
@@ -246,15 +246,15 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 // writeFresh sends the answer that was just composed, or the status of its preconditions. It returns
 // the coding that it has made of the body, in w.coded.
 func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err error) {
-	r.Length = len(w.Body)
+	r.Length = len(w.finder.Body)
 	c := chooseCoding(r, r.Length)
 	w.etag = appendETag(w.etag[:0], tag, c)
 	if status := r.Precondition(w.etag, w.modified, r.final()); status != http.StatusOK {
 		w.writeHead(r, status, c, w.notFound)
 	} else if w.writeHead(r, http.StatusOK, c, w.notFound); c == identity {
-		r.Reply.Body = w.Body
+		r.Reply.Body = w.finder.Body
 	} else {
-		r.Reply.Body, made = w.Body, c
+		r.Reply.Body, made = w.finder.Body, c
 		if err := w.encode(c); err != nil {
 			return identity, err
 		}

@@ -25,7 +25,7 @@ const (
 // work is the scratch memory for one answer. It is reused; its contents are valid until the
 // next use.
 type work struct {
-	rows.Finder
+	finder   rows.Finder
 	snapshot *snapshot.Snapshot // that answers; nil: there is none yet
 	modified []byte             // Last-Modified
 	rowsEnd  int                // where what follows the rows begins in Body
@@ -42,23 +42,23 @@ func (w *work) answerFrom(s *snapshot.Snapshot) { w.snapshot, w.modified = s, s.
 // compose appends the answer to q from s to dst, which becomes w.Body. Errors are those of
 // Finder.Find.
 func (w *work) compose(dst []byte, s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
-	w.Body, w.notFound = append(dst, listStart...), w.notFound[:0]
-	if err := w.Find(s, q, wait); err != nil {
+	w.finder.Body, w.notFound = append(dst, listStart...), w.notFound[:0]
+	if err := w.finder.Find(s, q, wait); err != nil {
 		return err
 	}
-	w.notFound = appendNotFound(w.notFound, q, &w.Missing)
-	w.rowsEnd = len(w.Body)
+	w.notFound = appendNotFound(w.notFound, q, &w.finder.Missing)
+	w.rowsEnd = len(w.finder.Body)
 	if q.Endpoint == query.Trending || q.Endpoint == query.Search {
-		w.Body = append(w.Body, boardEnd...)
+		w.finder.Body = append(w.finder.Body, boardEnd...)
 		return nil
 	}
-	w.Body = append(w.Body, listPage...)
-	w.Body = strconv.AppendInt(w.Body, q.Page, 10)
-	w.Body = append(w.Body, listTotal...)
-	w.Body = strconv.AppendInt(w.Body, int64(w.Total), 10)
-	w.Body = append(w.Body, listTotalPage...)
-	w.Body = strconv.AppendInt(w.Body, int64(max(1, (w.Total+q.Size-1)/q.Size)), 10)
-	w.Body = append(w.Body, listEnd...)
+	w.finder.Body = append(w.finder.Body, listPage...)
+	w.finder.Body = strconv.AppendInt(w.finder.Body, q.Page, 10)
+	w.finder.Body = append(w.finder.Body, listTotal...)
+	w.finder.Body = strconv.AppendInt(w.finder.Body, int64(w.finder.Total), 10)
+	w.finder.Body = append(w.finder.Body, listTotalPage...)
+	w.finder.Body = strconv.AppendInt(w.finder.Body, int64(max(1, (w.finder.Total+q.Size-1)/q.Size)), 10)
+	w.finder.Body = append(w.finder.Body, listEnd...)
 	return nil
 }
 
@@ -67,11 +67,11 @@ func (w *work) compose(dst []byte, s *snapshot.Snapshot, q *query.Query, wait ti
 // again for a tag. What precedes the rows is the same in every body that has any. Points of
 // history have no checksums: where there are any, the digest is that of the whole body.
 func (w *work) digest() digest {
-	if w.Whole {
-		return digestOf(w.Body)
+	if w.finder.Whole {
+		return digestOf(w.finder.Body)
 	}
-	w.Sums = append(w.Sums, w.Body[w.rowsEnd:]...)
-	return digestOf(w.Sums)
+	w.finder.Sums = append(w.finder.Sums, w.finder.Body[w.rowsEnd:]...)
+	return digestOf(w.finder.Sums)
 }
 
 // maxNotFound bounds X-Not-Found, in bytes (INTERFACE.md, "Values not found").
@@ -108,7 +108,7 @@ func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []
 
 // source returns the part of the composed answer that all its codings share.
 func (w *work) source(tag digest) respcache.Source {
-	return respcache.Source{NotFound: w.notFound, Digest: tag, Length: len(w.Body), Visited: w.Visited}
+	return respcache.Source{NotFound: w.notFound, Digest: tag, Length: len(w.finder.Body), Visited: w.finder.Visited}
 }
 
 // newResponse returns what is sent of an answer with a body in coding c.
@@ -122,7 +122,7 @@ func (w *work) newResponse(body []byte, source *respcache.Source, c coding) *res
 // admit puts the composed answer into the cache in the coding that was made of it. A nil entry means that the
 // answer has no entry yet, so admit makes one; otherwise it adds the coding to entry.
 func (w *work) admit(cache *respcache.Cache, entry *respcache.Entry, source respcache.Source, c coding) {
-	body := w.Body
+	body := w.finder.Body
 	if c != identity {
 		body = w.coded
 	}

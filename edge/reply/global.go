@@ -24,11 +24,12 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 		}
 	}
 	w.follow(state)
-	w.Body, w.notFound = appendGlobal(r.Buffers.Body(), state, s), w.notFound[:0]
-	tag := digestOf(w.Body)
+	w.finder.Body, w.notFound = appendGlobal(r.Buffers.Body(), state, s), w.notFound[:0]
+	tag := digestOf(w.finder.Body)
 	if current { // another goroutine makes the same
 		source := w.source(tag)
-		state.Global.Store(respcache.NewEntry(nil, source, int(identity), w.newResponse(w.Body, &source, identity)))
+		response := w.newResponse(w.finder.Body, &source, identity)
+		state.Global.Store(respcache.NewEntry(nil, source, int(identity), response))
 	}
 	_, err := e.writeFresh(r, w, tag)
 	return err

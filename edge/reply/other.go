@@ -65,10 +65,10 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 	if entry != nil && e.writeEntry(r, w, entry) {
 		return nil
 	}
-	w.Places, w.Buffers = r.Places, &r.Buffers
-	w.Reset(e.cfg.Wait)
+	w.finder.Places, w.finder.Buffers = r.Places, &r.Buffers
+	w.finder.Reset(e.cfg.Wait)
 	if r.Other.Whole() {
-		if err := w.Budget.Enter(wholes); err != nil {
+		if err := w.finder.Budget.Enter(wholes); err != nil {
 			return e.failure(err)
 		}
 		defer func() { <-wholes }()
@@ -76,10 +76,10 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 			return nil
 		}
 	}
-	w.Body, w.notFound = r.Buffers.Body(), w.notFound[:0]
-	err := r.Other.Compose(&w.Finder, state, s, e.cfg.Wait)
+	w.finder.Body, w.notFound = r.Buffers.Body(), w.notFound[:0]
+	err := r.Other.Compose(&w.finder, state, s, e.cfg.Wait)
 	w.counters.composed(w)
-	r.Visited = w.Visited
+	r.Visited = w.finder.Visited
 	if err != nil {
 		return e.failure(err)
 	}
@@ -88,8 +88,8 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 
 // sendOther sends the answer that was just composed, and caches it by the rules of Answer.
 func (e *Engine) sendOther(r *Request, w *work, cache *respcache.Cache, entry *respcache.Entry) error {
-	tag := digestOf(w.Body)
-	kept := r.Other.Whole() && cache.Limit() > 4*int64(len(w.Body)) // composed once for all who ask
+	tag := digestOf(w.finder.Body)
+	kept := r.Other.Whole() && cache.Limit() > 4*int64(len(w.finder.Body)) // composed once for all who ask
 	c, err := e.writeFresh(r, w, tag)
 	if err != nil {
 		return e.failure(err)
@@ -99,7 +99,7 @@ func (e *Engine) sendOther(r *Request, w *work, cache *respcache.Cache, entry *r
 		w.admit(cache, entry, w.source(tag), c)
 	}
 	if c != identity {
-		r.Reply.Body = append(w.Body[:0], w.coded...)
+		r.Reply.Body = append(w.finder.Body[:0], w.coded...)
 	}
 	return nil
 }

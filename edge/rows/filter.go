@@ -46,7 +46,7 @@ func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err 
 	driver := -1
 	filters := 0
 	for by, sent := range sentOf(q) {
-		f.matched[by], f.counts[by] = f.matched[by][:0], 0
+		f.filters.matched[by], f.filters.counts[by] = f.filters.matched[by][:0], 0
 		if !sent {
 			continue
 		}
@@ -54,20 +54,20 @@ func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err 
 		if err := f.resolve(s, q, by); err != nil {
 			return 0, err
 		}
-		if driver < 0 || f.counts[by] < f.counts[driver] {
+		if driver < 0 || f.filters.counts[by] < f.filters.counts[driver] {
 			driver = by
 		}
 	}
-	if f.counts[driver] == 0 {
+	if f.filters.counts[driver] == 0 {
 		return 0, nil
 	}
 	v := index(s, q.Endpoint, driver)
-	simple := filters == 1 && f.window == nil
+	simple := filters == 1 && f.past.window == nil
 	if simple && indexSort[driver] == q.Sort {
-		return f.counts[driver], f.inIndexOrder(v, q, f.matched[driver], f.counts[driver])
+		return f.filters.counts[driver], f.inIndexOrder(v, q, f.filters.matched[driver], f.filters.counts[driver])
 	}
-	if simple && q.Sort == query.SortID && len(f.matched[driver]) == 1 {
-		return f.counts[driver], f.inRun(v, q, f.matched[driver][0])
+	if simple && q.Sort == query.SortID && len(f.filters.matched[driver]) == 1 {
+		return f.filters.counts[driver], f.inRun(v, q, f.filters.matched[driver][0])
 	}
 	return f.inOtherOrder(s, v, q, driver)
 }
@@ -148,7 +148,7 @@ func (f *Finder) resolveID(v *snapshot.View, id int64) (bool, error) {
 		return false, nil
 	}
 	_, i, ok, err := f.find(&f.rows, v, uint64(id))
-	if ok && f.window != nil {
+	if ok && f.past.window != nil {
 		ok, err = f.hasPoints(uint64(id))
 	}
 	if err != nil {
@@ -156,8 +156,8 @@ func (f *Finder) resolveID(v *snapshot.View, id int64) (bool, error) {
 	}
 	if ok {
 		row := f.rows.n*v.PerShard() + i
-		f.matched[ByID] = append(f.matched[ByID], matchedRun{uint32(row), row, row + 1})
-		f.counts[ByID]++
+		f.filters.matched[ByID] = append(f.filters.matched[ByID], matchedRun{uint32(row), row, row + 1})
+		f.filters.counts[ByID]++
 	}
 	return ok, nil
 }
@@ -175,13 +175,13 @@ func (f *Finder) resolveKey(v *snapshot.View, key []byte, by int) (bool, error) 
 	if ok {
 		a, b := s.RunRows(run)
 		start, end := f.bounds(s, n*v.PerShard(), run, a, b)
-		if f.window != nil {
+		if f.past.window != nil {
 			if ok, err = f.anyHasPoints(v, start, end); !ok || err != nil {
 				return false, err
 			}
 		}
-		f.matched[by] = append(f.matched[by], matchedRun{uint32(s.FirstRun + run), start, end})
-		f.counts[by] += end - start
+		f.filters.matched[by] = append(f.filters.matched[by], matchedRun{uint32(s.FirstRun + run), start, end})
+		f.filters.counts[by] += end - start
 	}
 	return ok, nil
 }
@@ -233,7 +233,7 @@ func (f *Finder) inOtherOrder(
 	s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int,
 ) (total int, err error) {
 	groups := f.groupsOf(q, driver)
-	if f.counts[driver]+groups.rows > largeSort {
+	if f.filters.counts[driver]+groups.rows > largeSort {
 		if err := f.enter(limit.LargeSort); err != nil {
 			return 0, err
 		}
@@ -245,7 +245,7 @@ func (f *Finder) inOtherOrder(
 	o := f.requested(s, v, q, driver)
 	per := v.PerShard()
 	f.entries = f.entries[:0]
-	for _, run := range f.matched[driver] {
+	for _, run := range f.filters.matched[driver] {
 		for row := run.start; row < run.end; {
 			shard, err := f.at(v, row/per)
 			if err != nil {
@@ -271,7 +271,7 @@ func (f *Finder) inOtherOrder(
 	f.Rows += total
 	first, n := page(q, total)
 	picked := pick(f.entries, first, n)
-	if f.window != nil {
+	if f.past.window != nil {
 		return total, f.appendItems(v, picked)
 	}
 	for _, e := range picked {
@@ -341,14 +341,14 @@ func (f *Finder) in(
 func (f *Finder) matchAndPlace(
 	e *entry, o *requested, shard *artifacts.Shard, i int, run uint32, groups *metGroups,
 ) (ok bool, err error) {
-	if groups.met && !f.met.once(e.id, groups.words) {
+	if groups.met && !f.words.met.once(e.id, groups.words) {
 		return false, nil
 	}
 	s, at, err := f.in(o, o.matched, shard, i)
 	if err != nil || !f.matchesOthers(o.matched, s, at, o.q, o.driver) {
 		return false, err
 	}
-	if f.window != nil {
+	if f.past.window != nil {
 		if ok, err := f.hasPoints(e.id); !ok || err != nil {
 			return false, err
 		}
@@ -396,11 +396,11 @@ func (f *Finder) groupsOf(q *query.Query, driver int) (g metGroups) {
 	for by, sent := range sentOf(q) {
 		if sent && by >= ByCategory && by != driver {
 			g.met, g.others[by] = true, true
-			g.rows += f.counts[by]
+			g.rows += f.filters.counts[by]
 		}
 	}
 	// An asset may be in several groups, and has one row in the answer.
-	if driver >= ByCategory && len(f.matched[driver]) > 1 {
+	if driver >= ByCategory && len(f.filters.matched[driver]) > 1 {
 		g.met = true
 	}
 	return g
@@ -414,24 +414,24 @@ func (f *Finder) meetGroups(s *snapshot.Snapshot, q *query.Query, driver int, g 
 	}
 	rows := g.rows
 	if driver >= ByCategory {
-		rows += f.counts[driver]
+		rows += f.filters.counts[driver]
 	}
 	f.Visited += rows
 	if !g.met {
 		return nil
 	}
-	f.met.reset(max(g.rows, f.counts[driver]))
+	f.words.met.reset(max(g.rows, f.filters.counts[driver]))
 	for by, other := range g.others {
 		if !other {
 			continue
 		}
 		v := index(s, q.Endpoint, by)
 		word := uint8(1) << by
-		for _, run := range f.matched[by] {
+		for _, run := range f.filters.matched[by] {
 			err := f.eachShard(v, wordRange{start: run.start, end: run.end},
 				func(shard *artifacts.Shard, from, to int) error {
 					for i := from; i < to; i++ {
-						f.met.mark(shard.ID(i), g.words, word)
+						f.words.met.mark(shard.ID(i), g.words, word)
 					}
 					return nil
 				})
@@ -467,7 +467,7 @@ func (f *Finder) matchesOthers(v *snapshot.View, s *artifacts.Shard, i int, q *q
 }
 
 func (f *Finder) hasMatched(by int, run uint32) bool {
-	_, ok := slices.BinarySearchFunc(f.matched[by], run,
+	_, ok := slices.BinarySearchFunc(f.filters.matched[by], run,
 		func(r matchedRun, number uint32) int { return cmp.Compare(r.run, number) })
 	return ok
 }

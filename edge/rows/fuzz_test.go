@@ -36,12 +36,12 @@ func FuzzWords(f *testing.F) {
 		quoted := must.Get(json.Marshal(name))(t)
 		published := fmt.Appendf(nil, `{"id":1,"name":%s,"symbol":"\u0001","slug":"\u0001","logo":"","explorers":[]}`,
 			quoted)
-		if w.text = w.text[:0]; w.splitName(published) != nil {
+		if w.words.text = w.words.text[:0]; w.splitName(published) != nil {
 			t.Fatalf("no name in %s", published)
 		}
 		row, _ := model.ReadRow("assets", published) // its spelling is not judged
 		want := len(model.Search(word, []*model.Row{&row})) > 0
-		if got := hasWord(w.text, []byte(word)); got != want {
+		if got := hasWord(w.words.text, []byte(word)); got != want {
 			t.Fatalf("%q has %q: %v, want %v", name, word, got, want)
 		}
 	})

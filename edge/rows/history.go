@@ -33,10 +33,10 @@ var (
 
 // historySearch is what finding the points of /history needs.
 type historySearch struct {
-	window        *snapshot.History // nil: another endpoint, or a snapshot without it
-	about         int               // the number of the window
-	listed, block cursor
-	large         bool // a place for a large body is held
+	window *snapshot.History // nil: another endpoint, or a snapshot without it
+	about  int               // the number of the window
+	block  cursor
+	large  bool // a place for a large body is held
 }
 
 const (
@@ -50,11 +50,11 @@ var lastNull = []byte("null]}")
 
 // hasPoints reports whether the asset with id has a point in the window.
 func (f *Finder) hasPoints(id uint64) (bool, error) {
-	_, _, ok, err := f.find(&f.listed, f.window.Listed, id)
-	if ok || err != nil || f.window.Own == nil {
+	_, _, ok, err := f.find(&f.listed, f.past.window.Listed, id)
+	if ok || err != nil || f.past.window.Own == nil {
 		return ok, err
 	}
-	s, row, ok, err := f.find(&f.block, f.window.Own, id)
+	s, row, ok, err := f.find(&f.past.block, f.past.window.Own, id)
 	return ok && !bytes.HasSuffix(s.Row(row), lastNull), err
 }
 
@@ -86,8 +86,8 @@ const (
 // appendItems appends the items of the assets in the picked rows of v.
 func (f *Finder) appendItems(v *snapshot.View, picked []entry) error {
 	points := 0
-	for i := range f.window.Blocks {
-		b := &f.window.Blocks[i]
+	for i := range f.past.window.Blocks {
+		b := &f.past.window.Blocks[i]
 		points += len(b.Points)/snapshot.PointLength - b.First
 	}
 	if err := f.Grow(len(picked) * (points*usualPoint + usualItem)); err != nil {
@@ -107,13 +107,13 @@ func (f *Finder) appendItems(v *snapshot.View, picked []entry) error {
 
 // Grow makes room for a body that is n bytes longer: a large one waits for its turn.
 func (f *Finder) Grow(n int) error {
-	if f.Buffers == nil || f.large || n <= cap(f.Body)-len(f.Body) {
+	if f.Buffers == nil || f.past.large || n <= cap(f.Body)-len(f.Body) {
 		return nil
 	}
 	if err := f.enter(limit.LargeBody); err != nil {
 		return err
 	}
-	f.large = true
+	f.past.large = true
 	body := f.Buffers.LargeBody()
 	if n += len(f.Body); n > cap(body) {
 		body = make([]byte, 0, n)
@@ -136,11 +136,11 @@ func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
 		return errShort
 	}
 	f.Body = append(append(f.Body, row[:digits]...), row[name:logo]...)
-	f.Body = append(f.Body, windowParts[f.about]...)
+	f.Body = append(f.Body, windowParts[f.past.about]...)
 	id, first := s.ID(i), len(f.Body)
-	for i := range f.window.Blocks {
-		b := &f.window.Blocks[i]
-		shard, row, ok, err := f.find(&f.block, b.View, id)
+	for i := range f.past.window.Blocks {
+		b := &f.past.window.Blocks[i]
+		shard, row, ok, err := f.find(&f.past.block, b.View, id)
 		if err != nil {
 			return err
 		}

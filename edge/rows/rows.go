@@ -55,12 +55,12 @@ type Finder struct {
 	// quotes and markets are the views by id of rows of /markets, whose parts they have; nil
 	// elsewhere. target is a position in quotes, listed one in markets.
 	quotes, markets *snapshot.View
-	target          cursor
+	target, listed  cursor
 	tails           bool // rows are followed by their links or groups
 	entries         []entry
-	filtering
-	wordSearch
-	historySearch
+	filters         filtering
+	words           wordSearch
+	past            historySearch
 }
 
 // Cursor is a position in a view. One that is used for neighbouring rows saves finding their shard.
@@ -86,7 +86,7 @@ func (f *Finder) Reset(wait time.Duration) {
 
 // leave drops what keeps a snapshot's memory alive.
 func (f *Finder) leave() {
-	f.rows, f.listed, f.block, f.window = cursor{}, cursor{}, cursor{}, nil
+	f.rows, f.listed, f.past.block, f.past.window = cursor{}, cursor{}, cursor{}, nil
 	f.quotes, f.markets, f.target = nil, nil, cursor{}
 }
 
@@ -96,12 +96,12 @@ func (f *Finder) Release() {
 	if cap(f.entries) > largeSort {
 		f.entries = nil
 	}
-	if cap(f.met.ids) > largeMet {
-		f.met = metTable{}
+	if cap(f.words.met.ids) > largeMet {
+		f.words.met = metTable{}
 	}
-	if f.large {
+	if f.past.large {
 		f.leavePlace(limit.LargeBody)
-		f.large = false
+		f.past.large = false
 	}
 	f.Body, f.Places, f.Buffers, f.Visited = nil, nil, nil, 0
 	f.leave()
@@ -114,9 +114,9 @@ func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) 
 	f.Reset(wait)
 	f.tails = q.Tails
 	if q.Endpoint == query.History && s != nil {
-		f.window, f.about = s.History(q.Window), q.Window
+		f.past.window, f.past.about = s.History(q.Window), q.Window
 	}
-	if s == nil || q.Endpoint == query.History && f.window == nil {
+	if s == nil || q.Endpoint == query.History && f.past.window == nil {
 		f.allMissing(q)
 		return nil
 	}

@@ -96,7 +96,7 @@ func TestCostByRowsSent(t *testing.T) {
 func TestLargeSortWaits(t *testing.T) {
 	large := func(places *limit.Places) error {
 		w := newFinder()
-		w.Places, w.Budget.Wait, w.counts[ByID] = places, time.Millisecond, largeSort+1
+		w.Places, w.Budget.Wait, w.filters.counts[ByID] = places, time.Millisecond, largeSort+1
 		_, err := w.inOtherOrder(nil, nil, new(query.Query), ByID)
 		return err
 	}

@@ -115,7 +115,7 @@ func (f *Finder) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 	}
 	rarest := 0
 	for i, word := range q.Words {
-		r := &f.ranges[i]
+		r := &f.words.ranges[i]
 		r.rows = 0
 		whole := utf8.RuneCount(word) == 1
 		for j, v := range views {
@@ -128,11 +128,11 @@ func (f *Finder) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 		if r.rows == 0 {
 			return nil
 		}
-		if r.rows < f.ranges[rarest].rows {
+		if r.rows < f.words.ranges[rarest].rows {
 			rarest = i
 		}
 	}
-	if f.ranges[rarest].rows > largeSort {
+	if f.words.ranges[rarest].rows > largeSort {
 		if err := f.enter(limit.LargeSort); err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (f *Finder) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 		return err
 	}
 	for j, v := range views {
-		if err := f.visit(s, q, v, f.ranges[rarest].in[j], sameStart, true); err != nil {
+		if err := f.visit(s, q, v, f.words.ranges[rarest].in[j], sameStart, true); err != nil {
 			return err
 		}
 	}
@@ -162,9 +162,9 @@ const (
 // that costs less than looking up each asset. It sets f.known to the words that are then known, and
 // reports whether an asset may have all words.
 func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int) (some bool, err error) {
-	f.known = 1 << rarest
-	left := f.ranges[rarest].rows
-	f.met.reset(0)
+	f.words.known = 1 << rarest
+	left := f.words.ranges[rarest].rows
+	f.words.met.reset(0)
 	if left < leastMet || left > largeSort || len(q.Words) == 1 {
 		return true, nil
 	}
@@ -175,24 +175,24 @@ func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int
 			others = append(others, i)
 		}
 	}
-	slices.SortFunc(others, func(a, b int) int { return f.ranges[a].rows - f.ranges[b].rows })
-	if f.ranges[others[0]].rows > worthMeeting*left {
+	slices.SortFunc(others, func(a, b int) int { return f.words.ranges[a].rows - f.words.ranges[b].rows })
+	if f.words.ranges[others[0]].rows > worthMeeting*left {
 		return true, nil
 	}
-	f.met.reset(left)
-	if err := f.eachID(views, rarest, func(id uint64) { f.met.add(id, f.known) }); err != nil {
+	f.words.met.reset(left)
+	if err := f.eachID(views, rarest, func(id uint64) { f.words.met.add(id, f.words.known) }); err != nil {
 		return false, err
 	}
 	for _, i := range others {
-		if f.ranges[i].rows > worthMeeting*left {
+		if f.words.ranges[i].rows > worthMeeting*left {
 			break
 		}
 		left = 0
-		err := f.eachID(views, i, func(id uint64) { left += f.met.raise(id, f.known, 1<<i) })
+		err := f.eachID(views, i, func(id uint64) { left += f.words.met.raise(id, f.words.known, 1<<i) })
 		if err != nil || left == 0 {
 			return false, err
 		}
-		f.known |= 1 << i
+		f.words.known |= 1 << i
 	}
 	return true, nil
 }
@@ -200,7 +200,7 @@ func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int
 // eachID calls do with the ids of a word's rows.
 func (f *Finder) eachID(views [searched]*snapshot.View, word int, do func(id uint64)) error {
 	for j, v := range views {
-		err := f.eachShard(v, f.ranges[word].in[j], func(shard *artifacts.Shard, from, to int) error {
+		err := f.eachShard(v, f.words.ranges[word].in[j], func(shard *artifacts.Shard, from, to int) error {
 			f.Rows += to - from
 			for i := from; i < to; i++ {
 				do(shard.ID(i))
@@ -245,13 +245,13 @@ func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRan
 		return r, err
 	}
 	// The range ends before the next possible key. A byte of UTF-8 is below 0xff.
-	f.text = append(f.text[:0], start...)
+	f.words.text = append(f.words.text[:0], start...)
 	if whole {
-		f.text = append(f.text, 0)
+		f.words.text = append(f.words.text, 0)
 	} else {
-		f.text[len(f.text)-1]++
+		f.words.text[len(f.words.text)-1]++
 	}
-	r.end, r.endRun, err = v.FindBound(f.text, &f.Budget)
+	r.end, r.endRun, err = v.FindBound(f.words.text, &f.Budget)
 	f.Shards += 2
 	return r, err
 }
@@ -267,7 +267,7 @@ func (f *Finder) visit(
 		f.Visited += to - from
 		for i := from; i < to; i++ {
 			e := entry{id: shard.ID(i)}
-			if words && !f.met.has(e.id, f.known) {
+			if words && !f.words.met.has(e.id, f.words.known) {
 				continue
 			}
 			if rank >= 0 {
@@ -282,7 +282,7 @@ func (f *Finder) visit(
 			if !ok {
 				continue
 			}
-			if words && bits.OnesCount8(f.known) < len(q.Words) {
+			if words && bits.OnesCount8(f.words.known) < len(q.Words) {
 				if ok, err := f.hasOthers(s, q, e.id); err != nil {
 					return err
 				} else if !ok {
@@ -323,17 +323,18 @@ func (f *Finder) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64) (boo
 	}
 	symbol, slug := int(shard.Ord(int(v.Columns[query.SortSymbol]), row)),
 		int(shard.Ord(int(v.Columns[query.SortSlug]), row))
-	f.text = f.text[:0]
+	f.words.text = f.words.text[:0]
 	for i, word := range q.Words {
-		if r := &f.ranges[i].in; f.known>>i&1 != 0 || r[inSymbols].hasRun(symbol) || r[inSlugs].hasRun(slug) {
+		r := &f.words.ranges[i].in
+		if f.words.known>>i&1 != 0 || r[inSymbols].hasRun(symbol) || r[inSlugs].hasRun(slug) {
 			continue
 		}
-		if len(f.text) == 0 {
+		if len(f.words.text) == 0 {
 			if err := f.splitName(shard.Row(row)); err != nil {
 				return false, err
 			}
 		}
-		if !hasWord(f.text, word) {
+		if !hasWord(f.words.text, word) {
 			return false, nil
 		}
 	}
@@ -349,27 +350,27 @@ func (f *Finder) splitName(row []byte) error {
 	if start < 0 {
 		return errShort
 	}
-	f.name = f.name[:0]
+	f.words.name = f.words.name[:0]
 	for rest := row[start+len(nameKey)+1:]; ; {
 		end := bytes.IndexAny(rest, `"\`)
 		if end < 0 || end+1 == len(rest) {
 			return errShort
 		}
-		f.name = append(f.name, rest[:end]...)
+		f.words.name = append(f.words.name, rest[:end]...)
 		if rest[end] == '"' {
 			break
 		}
 		// An escaped character is neither a letter nor a digit.
-		f.name = append(f.name, ' ')
+		f.words.name = append(f.words.name, ' ')
 		if rest = rest[end+1:]; rest[0] == 'u' {
 			rest = rest[min(len("u0000"), len(rest)):]
 		} else {
 			rest = rest[1:]
 		}
 	}
-	f.text = append(f.text, ' ')
-	for word, rest := artifacts.NextWord(f.name); word != nil; word, rest = artifacts.NextWord(rest) {
-		f.text = append(artifacts.AppendFold(f.text, word), ' ')
+	f.words.text = append(f.words.text, ' ')
+	for word, rest := artifacts.NextWord(f.words.name); word != nil; word, rest = artifacts.NextWord(rest) {
+		f.words.text = append(artifacts.AppendFold(f.words.text, word), ' ')
 	}
 	return nil
 }

@@ -47,13 +47,13 @@ func TestAllocations(t *testing.T) {
 		peer, now := r.peer, time.Now()
 		answer := func() {
 			r.begin(nil)
-			r.peer, r.Now = peer, now
+			r.peer, r.Asked.Now = peer, now
 			s.handle(r)
 			s.appendReply(r)
 		}
 		answer() // the bucket of one token is empty now
 		allocations := testing.AllocsPerRun(200, answer)
-		if got := r.Reply.Status; got != c.status || allocations != 0 {
+		if got := r.Asked.Reply.Status; got != c.status || allocations != 0 {
 			t.Errorf("%s: status %d, %v allocations", name, got, allocations)
 		}
 	}

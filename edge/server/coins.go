@@ -39,7 +39,7 @@ func (r *Request) presentCoinKey(key []byte) {
 
 // takeCoinKeys makes the key of any place the request's, also one in the query.
 func (r *Request) takeCoinKeys() {
-	for raw, more := r.RawQuery, true; more; {
+	for raw, more := r.Asked.RawQuery, true; more; {
 		var pair []byte
 		pair, raw, more = bytes.Cut(raw, []byte{'&'})
 		if name, value, _ := bytes.Cut(pair, []byte{'='}); gecko.IsKey(name) {
@@ -71,11 +71,11 @@ func (s *Server) answerCoins(r *Request, path []byte) bool {
 		r.mem.coins = new(gecko.Query)
 	}
 	q := r.mem.coins
-	if refusal := q.Parse(endpoint, path, r.RawQuery); refusal != nil {
+	if refusal := q.Parse(endpoint, path, r.Asked.RawQuery); refusal != nil {
 		s.problem(r, coinProblem(refusal))
 		return true
 	}
-	r.RawQuery, r.Other = nil, q // the query may hold a key
+	r.Asked.RawQuery, r.Asked.Other = nil, q // the query may hold a key
 	if p := r.parsePin(nil); p != nil {
 		s.problem(r, p)
 		return true

@@ -129,10 +129,10 @@ func TestSlowReaders(t *testing.T) {
 	s, addr := start(t, func(cfg *Config) {
 		cfg.WriteTimeout = timeout
 		cfg.Answer = func(r *Request) error {
-			if r.Query.Page == 2 {
-				r.Buffers.Body() // composed for this request
+			if r.Asked.Query.Page == 2 {
+				r.Asked.Buffers.Body() // composed for this request
 			}
-			r.Reply.Body = big
+			r.Asked.Reply.Body = big
 			return nil
 		}
 	})
@@ -174,7 +174,7 @@ func TestDrain(t *testing.T) {
 	entered := make(chan struct{})
 	s, addr := start(t, func(cfg *Config) {
 		cfg.Answer = func(r *Request) error {
-			if r.Query.Page == 2 {
+			if r.Asked.Query.Page == 2 {
 				entered <- struct{}{}
 				<-release
 			}
@@ -225,7 +225,7 @@ func TestQuiet(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan struct{})
 	s, addr := start(t, func(cfg *Config) {
 		cfg.Answer = func(r *Request) error {
-			if r.Query.Page == 2 {
+			if r.Asked.Query.Page == 2 {
 				entered <- struct{}{}
 				<-release
 			}
@@ -403,10 +403,10 @@ func TestAnswerAfterSlowOne(t *testing.T) {
 	s, addr := start(t, func(cfg *Config) {
 		cfg.WriteTimeout = timeout
 		cfg.Answer = func(r *Request) error {
-			if r.Query.Page == 1 {
+			if r.Asked.Query.Page == 1 {
 				return stub(r)
 			}
-			r.Reply.Body = big
+			r.Asked.Reply.Body = big
 			return nil
 		}
 	})
@@ -472,7 +472,7 @@ func TestSlowPipeline(t *testing.T) {
 	lines := &slowLines{ids: map[string]bool{}}
 	s, addr := start(t, func(cfg *Config) {
 		cfg.Logger, cfg.LogAll, cfg.WriteTimeout = slog.New(slog.NewJSONHandler(lines, nil)), true, patience
-		cfg.Answer = func(r *Request) error { r.Reply.Body = body; return nil }
+		cfg.Answer = func(r *Request) error { r.Asked.Reply.Body = body; return nil }
 	})
 	c := dial(t, addr)
 	must.OK(t, c.Conn.(*net.TCPConn).SetReadBuffer(64<<10))

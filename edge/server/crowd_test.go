@@ -153,11 +153,11 @@ func crowdServer(t *testing.T, change func(*Config)) (*Server, string, string) {
 		cfg.Keys = keys
 		cfg.Static = map[string]StaticFile{"/docs": {Body: make([]byte, 1<<20), ContentType: "text/html"}}
 		cfg.Answer = func(r *Request) error {
-			if r.Query.Page != 4 {
+			if r.Asked.Query.Page != 4 {
 				return stub(r)
 			}
-			r.Buffers.Body()
-			r.Reply.Body = r.Buffers.LargeBody()[:rows.LargeSize]
+			r.Asked.Buffers.Body()
+			r.Asked.Reply.Body = r.Asked.Buffers.LargeBody()[:rows.LargeSize]
 			return nil
 		}
 		change(cfg)

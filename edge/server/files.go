@@ -74,17 +74,17 @@ func (s *Server) answerFiles(r *Request, path []byte) bool {
 		return true
 	}
 	if len(name) == 0 {
-		r.Other = files.Listing{Files: s.cfg.Files}
+		r.Asked.Other = files.Listing{Files: s.cfg.Files}
 		s.answerFound(r)
 		return true
 	}
 	stop := func() {}
 	if r.conn != nil {
-		r.Context, stop = r.conn.untilGone(r.Context)
+		r.Asked.Context, stop = r.conn.untilGone(r.Asked.Context)
 	}
 	defer stop()
 	if err := s.findFile(r, name[1:]); err != nil {
-		r.Reply.Clear()
+		r.Asked.Reply.Clear()
 		p := problemOf(err)
 		if p == unavailable {
 			r.fault = err
@@ -96,7 +96,7 @@ func (s *Server) answerFiles(r *Request, path []byte) bool {
 
 // findFile sets the head of the answer with a file, and what of it is sent.
 func (s *Server) findFile(r *Request, name []byte) error {
-	if key := r.payer; r.Pinned && key != nil {
+	if key := r.payer; r.Asked.Pinned && key != nil {
 		defer key.EndPinned()
 		if !key.BeginPinned() {
 			return snapshot.ErrLater
@@ -105,19 +105,19 @@ func (s *Server) findFile(r *Request, name []byte) error {
 	if bytes.IndexByte(name, '%') >= 0 { // generated clients escape the / of a parameter in the path
 		name = bytes.ReplaceAll(bytes.ReplaceAll(name, []byte("%2F"), slash), []byte("%2f"), slash)
 	}
-	f, err := s.cfg.Files.Find(&r.Request, name)
+	f, err := s.cfg.Files.Find(&r.Asked, name)
 	if err != nil {
 		return err
 	}
-	r.Snapshot = f.Time
-	p := &r.Reply
+	r.Asked.Snapshot = f.Time
+	p := &r.Asked.Reply
 	p.Add("X-Snapshot-Time", f.Time.AppendFormat(nil, headerTime))
 	p.Add("ETag", f.Tag)
 	modified := f.Time.AppendFormat(nil, http.TimeFormat)
 	p.Add("Last-Modified", modified)
 	p.Add("Accept-Ranges", []byte("bytes"))
 	s.addFileCaching(r)
-	switch status := r.Precondition(f.Tag, modified, true); status {
+	switch status := r.Asked.Precondition(f.Tag, modified, true); status {
 	case http.StatusPreconditionFailed:
 		p.Clear()
 		return reply.ErrPrecondition
@@ -126,7 +126,7 @@ func (s *Server) findFile(r *Request, name []byte) error {
 		return nil
 	}
 	out := &sending{File: f, to: f.Bytes, key: r.payer}
-	if r.ranges != nil && !r.http().Header.IsHead() && r.SameRange(f.Tag, modified) {
+	if r.ranges != nil && !r.http().Header.IsHead() && r.Asked.SameRange(f.Tag, modified) {
 		from, to, ok := f.Range(r.ranges)
 		if ok && from == to {
 			p.Clear()
@@ -155,12 +155,12 @@ func (s *Server) findFile(r *Request, name []byte) error {
 
 // readFirst pays for the first chunk that is sent, and reads it.
 func (s *Server) readFirst(r *Request, out *sending) (err error) {
-	if !out.begin(r.Places.Of(limit.Download)) {
+	if !out.begin(r.Asked.Places.Of(limit.Download)) {
 		return errDownloads
 	}
 	size, _ := out.ChunkAt(out.at)
 	r.charge(readTokens(size))
-	if out.first, err = out.Part(r.Context, out.at, out.to); err != nil {
+	if out.first, err = out.Part(r.Asked.Context, out.at, out.to); err != nil {
 		out.end()
 	}
 	return err
@@ -169,15 +169,15 @@ func (s *Server) readFirst(r *Request, out *sending) (err error) {
 // addFileCaching adds the header lines for caches. A file below /at/ never changes.
 func (s *Server) addFileCaching(r *Request) {
 	scope, control := "private", "max-age=60"
-	if s.cfg.SharedCaches && !(r.Pinned && !r.PinInPath) {
+	if s.cfg.SharedCaches && !(r.Asked.Pinned && !r.Asked.PinInPath) {
 		scope = "public"
 	}
-	if r.PinInPath {
+	if r.Asked.PinInPath {
 		control = "max-age=86400, immutable"
 	}
-	r.Reply.Add(headerCacheControl, []byte(scope+", "+control))
-	if !r.PinInPath && !s.cfg.SharedCaches {
-		r.Reply.Add("Vary", []byte("X-Snapshot-Time"))
+	r.Asked.Reply.Add(headerCacheControl, []byte(scope+", "+control))
+	if !r.Asked.PinInPath && !s.cfg.SharedCaches {
+		r.Asked.Reply.Add("Vary", []byte("X-Snapshot-Time"))
 	}
 }
 
@@ -186,7 +186,7 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	out := r.file
 	defer out.end()
 	head = bytes.Clone(head)
-	r.Buffers.Release()
+	r.Asked.Buffers.Release()
 	if c.buffered() == 0 {
 		c.giveInput()
 	}

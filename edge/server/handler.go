@@ -28,7 +28,7 @@ func (s *Server) answer(r *Request) {
 	r.route = RouteUnknown
 	header := &r.http().Header
 	var path []byte
-	path, r.RawQuery = splitTarget(header.RequestURI())
+	path, r.Asked.RawQuery = splitTarget(header.RequestURI())
 	r.coins = s.cfg.Coins && bytes.HasPrefix(path, coinsPrefix)
 	if header.IsOptions() {
 		r.route = RouteOptions
@@ -66,9 +66,9 @@ func (s *Server) answer(r *Request) {
 			s.answerStatic(r, file.forOrigin(r))
 		case s.cfg.Notice != nil && string(path) == noticePath:
 			r.route = RouteStatic
-			r.Reply.Fixed, r.Reply.Body = linesNotice, s.cfg.Notice()
-			if r.Reply.Body == nil {
-				r.Reply.Body = noNotice
+			r.Asked.Reply.Fixed, r.Asked.Reply.Body = linesNotice, s.cfg.Notice()
+			if r.Asked.Reply.Body == nil {
+				r.Asked.Reply.Body = noNotice
 			}
 		case r.coins:
 			s.problem(r, notServed)
@@ -82,7 +82,7 @@ func (s *Server) answer(r *Request) {
 		s.problem(r, p)
 		return
 	}
-	if err := r.Query.Parse(endpoint, r.RawQuery); err != nil {
+	if err := r.Asked.Query.Parse(endpoint, r.Asked.RawQuery); err != nil {
 		s.badParameter(r, err)
 		return
 	}
@@ -102,7 +102,7 @@ func (s *Server) answerFound(r *Request) {
 		if p == snapshotLater || p == noView {
 			r.route = RouteFuturePin
 		}
-		r.Reply.Clear()
+		r.Asked.Reply.Clear()
 		s.problem(r, p)
 	}
 }
@@ -120,7 +120,7 @@ func (s *Server) openStream(r *Request) {
 		s.problem(r, p)
 		return
 	}
-	r.Reply.Fixed = linesStream
+	r.Asked.Reply.Fixed = linesStream
 	r.events = true
 	if c := r.conn; !head {
 		c.stream = &stream{conn: c, keyID: r.KeyID, auth: s.keys != nil, chunked: header.IsHTTP11()}
@@ -135,7 +135,7 @@ func (s *Server) openStream(r *Request) {
 // find finds the answer. Pinned requests may wait, so a key may have only so many of them
 // at once.
 func (s *Server) find(r *Request) error {
-	if key := r.payer; r.Pinned && key != nil {
+	if key := r.payer; r.Asked.Pinned && key != nil {
 		defer key.EndPinned()
 		if !key.BeginPinned() {
 			return snapshot.ErrLater
@@ -152,12 +152,12 @@ func (s *Server) admit(r *Request) *problem {
 	var key *auth.Key
 	verdict := auth.Refused
 	if r.keys == 1 {
-		key, verdict = s.keys.Lookup(r.key, r.Now, r.memo)
+		key, verdict = s.keys.Lookup(r.key, r.Asked.Now, r.memo)
 	}
 	switch verdict {
 	case auth.Undecided, auth.Refused:
 		r.limited, r.limit = true, s.addresses.Limit()
-		if r.left = s.addresses.Take(s.clientOf(r), limit.At(r.Now)); !r.left.OK {
+		if r.left = s.addresses.Take(s.clientOf(r), limit.At(r.Asked.Now)); !r.left.OK {
 			return tooManyRequests
 		}
 		if verdict == auth.Undecided {
@@ -167,10 +167,10 @@ func (s *Server) admit(r *Request) *problem {
 	}
 	r.KeyID = key.ID
 	r.limited, r.limit = true, key.Limit
-	if r.left = key.Take(limit.At(r.Now)); !r.left.OK {
+	if r.left = key.Take(limit.At(r.Asked.Now)); !r.left.OK {
 		return tooManyRequests
 	}
-	r.payer, r.Places = key, key.Places
+	r.payer, r.Asked.Places = key, key.Places
 	return nil
 }
 
@@ -190,7 +190,7 @@ const (
 // pay charges the key for what the answer costs beside the token of the request (INTERFACE.md, "Rate
 // limits"). A cached answer costs the same.
 func (r *Request) pay() {
-	if tokens := max(0, r.Length-1)/bodyBytes + r.Visited/visitedRows; tokens > 0 && !r.route.costsOne() {
+	if tokens := max(0, r.Asked.Length-1)/bodyBytes + r.Asked.Visited/visitedRows; tokens > 0 && !r.route.costsOne() {
 		r.charge(tokens)
 	}
 }
@@ -198,7 +198,7 @@ func (r *Request) pay() {
 // charge charges the key, if there is one, even into debt.
 func (r *Request) charge(tokens int) {
 	if r.payer != nil {
-		r.left = r.payer.Charge(r.left, limit.At(r.Now), tokens)
+		r.left = r.payer.Charge(r.left, limit.At(r.Asked.Now), tokens)
 	}
 }
 
@@ -212,12 +212,12 @@ func (s *Server) overOpen(r *Request) bool {
 	if s.keys == nil {
 		return false
 	}
-	if r.left = s.open.Take(s.clientOf(r), limit.At(r.Now)); r.left.OK {
+	if r.left = s.open.Take(s.clientOf(r), limit.At(r.Asked.Now)); r.left.OK {
 		return false
 	}
 	s.problem(r, tooManyRequests)
-	r.Reply.Lines = appendPolicy(r.Reply.Lines, policyOpen, s.open.Limit())
-	r.Reply.Lines = appendRateLimit(r.Reply.Lines, policyOpen, r.left)
+	r.Asked.Reply.Lines = appendPolicy(r.Asked.Reply.Lines, policyOpen, s.open.Limit())
+	r.Asked.Reply.Lines = appendRateLimit(r.Asked.Reply.Lines, policyOpen, r.left)
 	return true
 }
 
@@ -229,9 +229,9 @@ func (s *Server) finish(r *Request) {
 		r.close = r.close || h.closes || !h.keeps && !r.http().Header.IsHTTP11()
 	}
 	s.addCommon(r)
-	r.took = time.Since(r.Now)
+	r.took = time.Since(r.Asked.Now)
 	if r.conn != nil {
-		r.conn.now = r.Now.Add(r.took)
+		r.conn.now = r.Asked.Now.Add(r.took)
 		r.conn.asked.Store(int64(r.conn.now.Sub(r.conn.listener.began)))
 	}
 }
@@ -239,7 +239,7 @@ func (s *Server) finish(r *Request) {
 // recovered answers a request whose handling panicked.
 func (s *Server) recovered(r *Request, v any) {
 	s.log.panicked(r, v, debug.Stack())
-	r.Reply.Clear()
+	r.Asked.Reply.Clear()
 	// The connection may be in any state.
 	r.close = true
 	if r.file != nil {

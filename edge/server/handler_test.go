@@ -95,7 +95,7 @@ func TestHead(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Static = map[string]StaticFile{"/docs": {Body: []byte("<html>"), ContentType: "text/html; charset=utf-8"}}
 		cfg.Answer = func(r *Request) error {
-			switch r.Query.Endpoint {
+			switch r.Asked.Query.Endpoint {
 			case query.Global:
 				return reply.ErrNoSnapshot
 			case query.Chains:
@@ -180,10 +180,10 @@ func TestKeyLimit(t *testing.T) {
 	var problem error
 	length, visited := 0, 0
 	s := newServer(t, Config{Keys: keys, Answer: func(r *Request) error {
-		if r.Query.Endpoint == query.Chains {
+		if r.Asked.Query.Endpoint == query.Chains {
 			panic("chains")
 		}
-		r.Length, r.Visited = length, visited
+		r.Asked.Length, r.Asked.Visited = length, visited
 		if problem != nil {
 			return problem
 		}
@@ -440,7 +440,7 @@ func TestPin(t *testing.T) {
 	var got *reply.Request
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Answer = func(r *Request) error {
-			got = &reply.Request{Pin: r.Pin, Pinned: r.Pinned, PinInPath: r.PinInPath}
+			got = &reply.Request{Pin: r.Asked.Pin, Pinned: r.Asked.Pinned, PinInPath: r.Asked.PinInPath}
 			return stub(r)
 		}
 	})
@@ -517,30 +517,30 @@ func TestPin(t *testing.T) {
 func TestEngine(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Answer = func(r *Request) error {
-			switch r.Query.Endpoint {
+			switch r.Asked.Query.Endpoint {
 			case query.Quotes:
 				stub(r)
-				r.Reply.Add("ETag", []byte(`"x"`))
-				r.Reply.Add("Cache-Control", []byte("private, max-age=600"))
-				r.Reply.Add("Content-Encoding", []byte("gzip"))
+				r.Asked.Reply.Add("ETag", []byte(`"x"`))
+				r.Asked.Reply.Add("Cache-Control", []byte("private, max-age=600"))
+				r.Asked.Reply.Add("Content-Encoding", []byte("gzip"))
 				return reply.ErrUnavailable
 			case query.Chains:
 				stub(r)
-				r.Reply.Add("ETag", []byte(`"x"`))
+				r.Asked.Reply.Add("ETag", []byte(`"x"`))
 				panic("at the disco")
 			case query.Trending:
 				// An empty list of tags is a list, which takes precedence over
 				// If-Modified-Since and matches nothing.
-				if r.IfNoneMatch == nil || len(r.IfNoneMatch) != 0 {
-					t.Errorf("If-None-Match %q", r.IfNoneMatch)
+				if r.Asked.IfNoneMatch == nil || len(r.Asked.IfNoneMatch) != 0 {
+					t.Errorf("If-None-Match %q", r.Asked.IfNoneMatch)
 				}
 				return stub(r)
 			}
-			if string(r.AcceptEncoding) != "gzip, br;q=0" || string(r.IfNoneMatch) != `"a", "b", *` ||
-				string(r.IfModifiedSince) != "Sat, 21 Nov 2026 12:00:00 GMT" ||
-				string(r.IfMatch) != `"c", W/"d"` || string(r.IfUnmodifiedSince) != "x" ||
-				r.Now.IsZero() || string(r.ID) != "me" || r.Query.Page != 2 ||
-				r.Query.Endpoint != query.Assets {
+			if string(r.Asked.AcceptEncoding) != "gzip, br;q=0" || string(r.Asked.IfNoneMatch) != `"a", "b", *` ||
+				string(r.Asked.IfModifiedSince) != "Sat, 21 Nov 2026 12:00:00 GMT" ||
+				string(r.Asked.IfMatch) != `"c", W/"d"` || string(r.Asked.IfUnmodifiedSince) != "x" ||
+				r.Asked.Now.IsZero() || string(r.ID) != "me" || r.Asked.Query.Page != 2 ||
+				r.Asked.Query.Endpoint != query.Assets {
 				t.Errorf("asked %+v", r)
 			}
 			return stub(r)

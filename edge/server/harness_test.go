@@ -31,9 +31,9 @@ var stubBody = []byte(`{"code":0,"message":"OK","message_key":"OK",` +
 
 // stub answers everything with the same body, and says what it was asked.
 func stub(r *Request) error {
-	r.Reply.Add("Content-Type", []byte("application/json"))
-	r.Reply.Add("X-Snapshot-Time", []byte("2026-11-21T12:00:00Z"))
-	r.Reply.Body = stubBody
+	r.Asked.Reply.Add("Content-Type", []byte("application/json"))
+	r.Asked.Reply.Add("X-Snapshot-Time", []byte("2026-11-21T12:00:00Z"))
+	r.Asked.Reply.Body = stubBody
 	return nil
 }
 
@@ -177,7 +177,7 @@ func newRequest(t testing.TB, s *Server, raw string) *Request {
 func handle(t *testing.T, s *Server, now time.Time, raw string) *response {
 	t.Helper()
 	r := newRequest(t, s, raw)
-	r.Now = now
+	r.Asked.Now = now
 	s.handle(r)
 	defer s.observe(r, nil)
 	first, rest := s.appendReply(r)

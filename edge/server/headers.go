@@ -55,7 +55,7 @@ func retryLater() int { return 1 + rand.N(5) }
 
 // addCommon adds the headers of every answer.
 func (s *Server) addCommon(r *Request) {
-	p := &r.Reply
+	p := &r.Asked.Reply
 	p.Add("X-Request-Id", r.ID)
 	p.AddLines(s.allowOrigin)
 	p.AddLines(lineExposed)
@@ -97,15 +97,15 @@ func appendRateLimit(dst []byte, name string, d limit.Decision) []byte {
 
 // problem answers with p. The reply must be clear.
 func (s *Server) problem(r *Request, p *problem) {
-	r.Reply.Status, r.Reply.Fixed, r.Reply.Body = p.status, linesProblem, p.body
+	r.Asked.Reply.Status, r.Asked.Reply.Fixed, r.Asked.Reply.Body = p.status, linesProblem, p.body
 	if r.coins {
-		r.Reply.Body = p.appendCoinBody(r.Buffers.Body())
+		r.Asked.Reply.Body = p.appendCoinBody(r.Asked.Buffers.Body())
 	}
 	switch p.status {
 	case http.StatusUnauthorized:
-		r.Reply.AddLines(lineRealm)
+		r.Asked.Reply.AddLines(lineRealm)
 	case http.StatusMethodNotAllowed:
-		r.Reply.AddLines(lineAllow)
+		r.Asked.Reply.AddLines(lineAllow)
 	case http.StatusTooManyRequests:
 		after := r.left.RetryAfter
 		switch p {
@@ -114,20 +114,20 @@ func (s *Server) problem(r *Request, p *problem) {
 		case tooManyDownloads:
 			after = laterFile
 		}
-		r.Reply.Lines = appendNumberLine(r.Reply.Lines, headerRetryAfter, after)
+		r.Asked.Reply.Lines = appendNumberLine(r.Asked.Reply.Lines, headerRetryAfter, after)
 	case http.StatusServiceUnavailable:
 		after := retryLater()
 		if p == snapshotLater {
 			after = 1 // it is on its way
 		}
-		r.Reply.Lines = appendNumberLine(r.Reply.Lines, headerRetryAfter, after)
+		r.Asked.Reply.Lines = appendNumberLine(r.Asked.Reply.Lines, headerRetryAfter, after)
 	}
 }
 
 // badParameter answers with a 400 that says what is wrong.
 func (s *Server) badParameter(r *Request, err *query.ParamError) {
 	s.problem(r, badRequest)
-	r.Reply.Body = badRequest.appendBody(r.Buffers.Body(), err.Message)
+	r.Asked.Reply.Body = badRequest.appendBody(r.Asked.Buffers.Body(), err.Message)
 }
 
 // The bounds of a list of headers that a preflight allows as it was sent.
@@ -143,8 +143,8 @@ func (s *Server) preflight(r *Request) {
 	if askedNames(r.asksFor) {
 		allowed = r.asksFor
 	}
-	r.Reply.Status, r.Reply.Fixed = http.StatusNoContent, linesPreflight
-	r.Reply.Add("Access-Control-Allow-Headers", allowed)
+	r.Asked.Reply.Status, r.Asked.Reply.Fixed = http.StatusNoContent, linesPreflight
+	r.Asked.Reply.Add("Access-Control-Allow-Headers", allowed)
 }
 
 // askedNames reports whether Access-Control-Request-Headers is a list of names within the bounds.

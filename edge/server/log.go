@@ -35,7 +35,7 @@ const statusCutOff = 499
 
 // observe logs and counts an answer; err says why it was not written completely.
 func (s *Server) observe(r *Request, err error) {
-	status, took := r.Reply.Status, r.took
+	status, took := r.Asked.Reply.Status, r.took
 	switch {
 	case err == nil:
 	case errors.Is(err, shards.ErrUnavailable) && !errors.Is(err, context.Canceled): // by the client
@@ -49,7 +49,7 @@ func (s *Server) observe(r *Request, err error) {
 			conn = r.conn.number
 		}
 		s.cfg.Observe(Observation{
-			Route: r.route, Status: status, Bytes: len(r.Reply.Body) + r.sent, Duration: took, KeyID: r.KeyID,
+			Route: r.route, Status: status, Bytes: len(r.Asked.Reply.Body) + r.sent, Duration: took, KeyID: r.KeyID,
 			Conn: conn,
 		})
 	}
@@ -103,14 +103,14 @@ func (l *requestLog) request(r *Request, level slog.Level, status int, took time
 	attrs := []slog.Attr{
 		slog.String("request_id", outside.Text(string(r.ID))), traceID(r), slog.String("key_id", r.KeyID),
 		slog.String("route", r.route.Name()),
-		slog.Int("status", status), slog.Int("bytes", len(r.Reply.Body)+r.sent), slog.Duration("duration", took),
+		slog.Int("status", status), slog.Int("bytes", len(r.Asked.Reply.Body)+r.sent), slog.Duration("duration", took),
 		slog.String("client", client),
 	}
 	if r.fault != nil {
 		attrs = append(attrs, slog.String("err", r.fault.Error()))
 	}
-	if !r.Snapshot.IsZero() {
-		attrs = append(attrs, slog.Time("snapshot", r.Snapshot))
+	if !r.Asked.Snapshot.IsZero() {
+		attrs = append(attrs, slog.Time("snapshot", r.Asked.Snapshot))
 	}
 	l.log.LogAttrs(context.Background(), level, "request", attrs...)
 }

@@ -64,8 +64,8 @@ func TestLog(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Keys, cfg.Logger = keys, log
 		cfg.Answer = func(r *Request) error {
-			r.Snapshot = snapshot
-			switch r.Query.Endpoint {
+			r.Asked.Snapshot = snapshot
+			switch r.Asked.Query.Endpoint {
 			case query.Chains:
 				panic("at the disco")
 			case query.Quotes:
@@ -130,7 +130,7 @@ func TestLogBounded(t *testing.T) {
 	for range 5000 {
 		for _, r := range []*Request{refused, failed} {
 			r.begin(nil)
-			r.Now = time.Now()
+			r.Asked.Now = time.Now()
 			s.handle(r)
 			s.observe(r, nil)
 		}
@@ -182,7 +182,7 @@ func TestTrace(t *testing.T) {
 	} {
 		out, log := newLog()
 		s := newServer(t, Config{Logger: log, LogAll: true, Answer: func(r *Request) error {
-			if r.Query.Endpoint == query.Chains {
+			if r.Asked.Query.Endpoint == query.Chains {
 				panic("at the disco")
 			}
 			return stub(r)
@@ -223,7 +223,7 @@ func TestObserve(t *testing.T) {
 		cfg.Keys, cfg.Observe = keys, o.Observe
 		cfg.Static = map[string]StaticFile{"/docs": {Body: []byte("<html>")}}
 		cfg.Answer = func(r *Request) error {
-			if r.Query.Endpoint == query.Chains {
+			if r.Asked.Query.Endpoint == query.Chains {
 				panic("chains")
 			}
 			return stub(r)
@@ -264,7 +264,7 @@ func TestCutOff(t *testing.T) {
 	o := make(observations, 1)
 	s, addr := start(t, func(cfg *Config) {
 		cfg.Observe, cfg.WriteTimeout = o.Observe, 50*time.Millisecond
-		cfg.Answer = func(r *Request) error { r.Reply.Body = make([]byte, 32<<20); return nil }
+		cfg.Answer = func(r *Request) error { r.Asked.Reply.Body = make([]byte, 32<<20); return nil }
 	})
 	dial(t, addr).send(request("GET", assets))
 	if got := <-o; got.Status != statusCutOff || got.Route.Name() != "assets" {

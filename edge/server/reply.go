@@ -68,9 +68,9 @@ func newKeepAlive(idle time.Duration) []byte {
 
 // appendHead appends the head of the answer.
 func (s *Server) appendHead(dst []byte, r *Request) []byte {
-	p := &r.Reply
+	p := &r.Asked.Reply
 	dst = append(dst, statusLines[p.Status]...)
-	dst = append(dst, s.dates.line(r.Now)...)
+	dst = append(dst, s.dates.line(r.Asked.Now)...)
 	dst = append(dst, p.Fixed...)
 	dst = append(dst, p.Lines...)
 	switch {
@@ -93,16 +93,16 @@ func (s *Server) appendHead(dst []byte, r *Request) []byte {
 
 // payload returns the body as it is sent.
 func (r *Request) payload() []byte {
-	if r.http().Header.IsHead() || bodiless(r.Reply.Status) {
+	if r.http().Header.IsHead() || bodiless(r.Asked.Reply.Status) {
 		return nil
 	}
-	return r.Reply.Body
+	return r.Asked.Reply.Body
 }
 
 // appendReply returns the bytes of the answer: in one piece, unless the body is large and is not in
 // the output buffer.
 func (s *Server) appendReply(r *Request) (first, rest []byte) {
-	m, body, out := r.mem, r.payload(), r.Buffers.Output()
+	m, body, out := r.mem, r.payload(), r.Asked.Buffers.Output()
 	if len(body) == 0 || &body[0] != &out[rows.HeadRoom] {
 		first = s.appendHead(out[:0], r)
 		if len(first)+len(body) > len(out) {

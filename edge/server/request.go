@@ -17,7 +17,8 @@ import (
 
 // Request is one request and its answer.
 type Request struct {
-	reply.Request // what the answer depends on
+	// Asked is what the answer depends on, and the answer.
+	Asked reply.Request
 
 	// ID is the request id, 1 to 128 characters.
 	ID []byte
@@ -74,17 +75,17 @@ const maxPooledHead = 2 << 10
 // begin readies r for the next request.
 func (r *Request) begin(c *conn) {
 	m := r.mem
-	if r.Reply.Lines != nil {
-		m.lines = r.Reply.Lines
+	if r.Asked.Reply.Lines != nil {
+		m.lines = r.Asked.Reply.Lines
 	}
 	*r = Request{
-		Request: reply.Request{
-			Context: r.Context, Buffers: r.Buffers, Query: r.Query,
+		Asked: reply.Request{
+			Context: r.Asked.Context, Buffers: r.Asked.Buffers, Query: r.Asked.Query,
 			Reply: reply.Reply{Status: fasthttp.StatusOK, Lines: m.lines[:0]},
 		},
 		route: RouteUnread, conn: c, mem: m,
 	}
-	r.Buffers.Reset()
+	r.Asked.Buffers.Reset()
 	if c != nil {
 		r.peer, r.memo = c.peer, &c.memo
 	}
@@ -102,18 +103,18 @@ func (s *Server) acquire(c *conn) *Request {
 	once := r.once
 	r.begin(c)
 	r.once = once
-	r.Context = s.ctx
+	r.Asked.Context = s.ctx
 	return r
 }
 
 // release gives a Request's memory back.
 func (s *Server) release(r *Request) {
-	r.Buffers.Release()
+	r.Asked.Buffers.Release()
 	if r.once {
 		return
 	}
-	r.mem.lines = r.Reply.Lines[:0]
-	r.conn, r.memo, r.Reply = nil, nil, reply.Reply{}
+	r.mem.lines = r.Asked.Reply.Lines[:0]
+	r.conn, r.memo, r.Asked.Reply = nil, nil, reply.Reply{}
 	s.requests.Put(r)
 }
 
@@ -156,21 +157,21 @@ func (r *Request) readHeaders() {
 			}
 		case 'A', 'a':
 			if value, ok = valueOf(line, "accept-encoding"); ok {
-				r.AcceptEncoding = join(&r.mem.joined[0], r.AcceptEncoding, value)
+				r.Asked.AcceptEncoding = join(&r.mem.joined[0], r.Asked.AcceptEncoding, value)
 			} else if value, ok = valueOf(line, "access-control-request-headers"); ok {
 				r.asksFor = join(&r.mem.joined[5], r.asksFor, value)
 			}
 		case 'I', 'i':
 			if value, ok = valueOf(line, "if-none-match"); ok {
-				r.IfNoneMatch = join(&r.mem.joined[1], r.IfNoneMatch, orNoTags(value))
+				r.Asked.IfNoneMatch = join(&r.mem.joined[1], r.Asked.IfNoneMatch, orNoTags(value))
 			} else if value, ok = valueOf(line, "if-modified-since"); ok {
-				r.IfModifiedSince = join(&r.mem.joined[2], r.IfModifiedSince, value)
+				r.Asked.IfModifiedSince = join(&r.mem.joined[2], r.Asked.IfModifiedSince, value)
 			} else if value, ok = valueOf(line, "if-match"); ok {
-				r.IfMatch = join(&r.mem.joined[3], r.IfMatch, orNoTags(value))
+				r.Asked.IfMatch = join(&r.mem.joined[3], r.Asked.IfMatch, orNoTags(value))
 			} else if value, ok = valueOf(line, "if-unmodified-since"); ok {
-				r.IfUnmodifiedSince = join(&r.mem.joined[4], r.IfUnmodifiedSince, value)
+				r.Asked.IfUnmodifiedSince = join(&r.mem.joined[4], r.Asked.IfUnmodifiedSince, value)
 			} else if value, ok = valueOf(line, "if-range"); ok {
-				r.IfRange = value
+				r.Asked.IfRange = value
 			}
 		case 'L', 'l':
 			if value, ok = valueOf(line, "last-event-id"); ok {
@@ -221,17 +222,17 @@ func (r *Request) parsePin(inPath []byte) *problem {
 	case inPath != nil && sent:
 		return twoPins
 	case inPath != nil:
-		if r.Pin, ok = parsePathTime(inPath); !ok {
+		if r.Asked.Pin, ok = parsePathTime(inPath); !ok {
 			return badPathPin
 		}
-		r.PinInPath = true
+		r.Asked.PinInPath = true
 	case r.pins == 1:
-		r.Pin, ok = query.ParseTime(r.pin)
+		r.Asked.Pin, ok = query.ParseTime(r.pin)
 	}
 	if !ok {
 		return badPin
 	}
-	r.Pinned = true
+	r.Asked.Pinned = true
 	return nil
 }
 

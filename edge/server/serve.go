@@ -102,7 +102,7 @@ func (s *Server) exchange(c *conn) bool {
 	}
 	switch err {
 	case nil:
-		r.Now = time.Now()
+		r.Asked.Now = time.Now()
 		s.handle(r)
 	case errGone:
 		s.release(r)
@@ -126,7 +126,7 @@ func (s *Server) exchange(c *conn) bool {
 // connection is closed afterwards. A head that was not read completely is discarded, so the request
 // id is a new one.
 func (s *Server) unread(r *Request, err error, headRead bool) {
-	r.Now = time.Now()
+	r.Asked.Now = time.Now()
 	r.coins = s.cfg.Coins && r.conn.asksCoins(r, headRead)
 	if !headRead {
 		r.http().Header.Reset()
@@ -151,13 +151,13 @@ func (s *Server) write(c *conn, r *Request) error {
 	if err != nil || len(left)+len(rest) == 0 {
 		return err
 	}
-	if !r.Buffers.Composed() {
+	if !r.Asked.Buffers.Composed() {
 		// The body belongs to a cache: a slow client holds no buffer, only what is left of the head.
 		n := len(left) + len(rest)
 		body := r.payload()
 		body = body[max(0, len(body)-n):]
 		left, rest = bytes.Clone(left[:n-len(body)]), body
-		r.Buffers.Release()
+		r.Asked.Buffers.Release()
 	}
 	if c.buffered() == 0 {
 		c.giveInput()

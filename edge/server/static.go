@@ -118,16 +118,16 @@ func newStaticFile(f StaticFile) *staticFile {
 // answerStatic sends a file, or the status of its preconditions. A file has no time of modification.
 func (s *Server) answerStatic(r *Request, f *staticFile) {
 	v := &f.codings[0]
-	for i := 1; v.coding != nil && !accepts(r.AcceptEncoding, v.coding); i++ {
+	for i := 1; v.coding != nil && !accepts(r.Asked.AcceptEncoding, v.coding); i++ {
 		v = &f.codings[i]
 	}
-	switch status := r.Precondition(v.etag, nil, true); status {
+	switch status := r.Asked.Precondition(v.etag, nil, true); status {
 	case http.StatusPreconditionFailed:
 		s.problem(r, preconditionFailed)
 	case http.StatusNotModified:
-		r.Reply.Status, r.Reply.Fixed = status, v.have
+		r.Asked.Reply.Status, r.Asked.Reply.Fixed = status, v.have
 	default:
-		r.Reply.Fixed, r.Reply.Body = v.whole, v.body
+		r.Asked.Reply.Fixed, r.Asked.Reply.Body = v.whole, v.body
 	}
 }
 

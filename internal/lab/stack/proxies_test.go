@@ -57,11 +57,11 @@ type answers struct{ asked atomic.Int64 }
 
 func (a *answers) answer(r *server.Request) error {
 	a.asked.Add(1)
-	if string(r.RawQuery) == "slug=busy" {
+	if string(r.Asked.RawQuery) == "slug=busy" {
 		return reply.ErrUnavailable
 	}
-	r.Reply.Add("Content-Type", []byte("application/json"))
-	r.Reply.Body = append(append(append(r.Buffers.Body(), `{"id":"`...), r.ID...), `"}`...)
+	r.Asked.Reply.Add("Content-Type", []byte("application/json"))
+	r.Asked.Reply.Body = append(append(append(r.Asked.Buffers.Body(), `{"id":"`...), r.ID...), `"}`...)
 	return nil
 }
 
