@@ -56,10 +56,14 @@ PACKAGES_units = $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(SYSTEMS) 
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
 	@$(GO) run ./internal/lab/testserver/prepare
 
+# Not under the race detector: whole programs and servers (SYSTEMS; their packages are tested one by one),
+# what computes in one goroutine, and what has tests of the lab alone. New packages are in.
+RACELESS = /(builder/(change|files|history|ledger|market|render|transparency|source(/(coin.*|postgres|sim))?)|\
+	edge/(coding|gecko|openapi.*|query|web)|loadtest/(pace|report|result|traffic)|internal/(cmdline|model.*|lab/.*)|deploy.*)$$
 # CI leaves these to the night: they are large, and what they test has one goroutine.
 ALONE = |CostByRowsSent|SearchRows|KeySetBounds|FullSet
-race: ## the packages with goroutines under the race detector; of builds, those beside another
-	$(GO) test -vet=off -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle$(ALONE))$$' ./artifacts/... ./builder/keys ./builder/metrics ./builder/publish ./builder/source/provider $(RACE) ./edge/admin ./edge/auth ./edge/cmd/... ./edge/limit/... ./edge/metrics ./edge/reply ./edge/respcache ./edge/rows ./edge/server ./edge/shards ./edge/snapshot
+race: ## all packages but some (RACELESS) under the race detector; of builds, those beside another
+	$(GO) test -vet=off -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle$(ALONE))$$' $$(comm -23 <($(GO) list ./... | grep -Ev '$(subst $() ,,$(RACELESS))' | sort) <($(GO) list $(SYSTEMS) | sort)) $(RACE)
 	$(GO) test -vet=off -race -short -shuffle=on -count=1 -run '^Test(Build|Race|Run|Lease|Collect|BackupBeside|RestoreBeside|StopInSwap)' ./builder ./builder/upkeep ./builder/cmd/...
 
 ##@ When you touch it
