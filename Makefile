@@ -20,13 +20,13 @@ build: ## put builder, edge and loadtest into bin/
 	$(GO) build -trimpath -o bin/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest
 
 run: build ## the whole service on this machine: store, builder, edge, a board that is signed in; SOURCE=coinpaprika: is the real market, SERVER=versitygw or minio keeps it in an S3 server
-	@$(GO) build -o bin/demo ./internal/lab/demo && exec bin/demo --server $(SERVER) --source '$(SOURCE)'
+	@$(GO) build -o bin/demo ./internal/test/demo && exec bin/demo --server $(SERVER) --source '$(SOURCE)'
 
 stack: build ## as in production: MinIO, builder, two edges, HAProxy with TLS and HTTP/2
-	@$(GO) build -o bin/stack ./internal/lab/stack && exec bin/stack --source '$(SOURCE)'
+	@$(GO) build -o bin/stack ./internal/test/stack && exec bin/stack --source '$(SOURCE)'
 
 loadtest: build ## load that stack's edges for 45 s, every answer checked; a report to open. SLO='p99<20ms' looks for the highest rate at which that holds, in three minutes at most; PICTURE=1 writes loadtest/report.png of a load that was held (an idle machine, and Chromium)
-	@$(GO) build -o bin/stack ./internal/lab/stack && bin/stack --source '$(SOURCE)' loadtest $(if $(SLO),--slo '$(SLO)')
+	@$(GO) build -o bin/stack ./internal/test/stack && bin/stack --source '$(SOURCE)' loadtest $(if $(SLO),--slo '$(SLO)')
 	@$(if $(PICTURE),$(DRAW))
 
 # A window's size has a comma, which would end an argument of if.
@@ -40,7 +40,7 @@ lint: ## gofmt, vet and staticcheck; lines of at most 120 columns, functions of 
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	cd edge/openapi/clients/go && $(GO) vet ./...
-	$(GO) test -run TestFormat ./internal/lab/docs
+	$(GO) test -run TestFormat ./internal/test/docs
 
 # The packages that take longest come first, so that none of them runs alone at the end. What go test
 # vets, lint has vetted.
@@ -48,18 +48,18 @@ test: servers ## all tests, against real S3 servers too; four packages at a time
 	$(GO) test -vet=off -p 4 -shuffle=on -count=1 -timeout 20m $(or $(PACKAGES_$(PART)),$(SYSTEMS) ./builder/... ./...)
 
 # CI's jobs have them apart, PART=units and PART=systems: those start whole programs, browsers or servers.
-SYSTEMS = ./internal/lab/e2e ./edge ./internal/lab/stack ./edge/web ./builder ./builder/cmd/... ./builder/upkeep \
-	./edge/openapi/clients ./internal/lab/soak ./internal/lab/demo ./internal/lab/docs ./internal/cmdline
+SYSTEMS = ./internal/test/e2e ./edge ./internal/test/stack ./edge/web ./builder ./builder/cmd/... ./builder/upkeep \
+	./edge/openapi/clients ./internal/test/soak ./internal/test/demo ./internal/test/docs ./internal/cmdline
 PACKAGES_systems = $(SYSTEMS)
 PACKAGES_units = $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(SYSTEMS) | sort))
 
 servers: ## build the S3 servers that tests start (MinIO: about three minutes, once)
-	@$(GO) run ./internal/lab/testserver/prepare
+	@$(GO) run ./internal/test/testserver/prepare
 
 # Not under the race detector: whole programs and servers (SYSTEMS; their packages are tested one by one),
-# what computes in one goroutine, and what has tests of the lab alone. New packages are in.
+# what computes in one goroutine, and what only tests use. New packages are in.
 RACELESS = /(builder/(change|files|history|ledger|market|render|transparency|source(/(coin.*|postgres|sim))?)|\
-	edge/(coding|gecko|openapi.*|query|web)|loadtest/(pace|report|result|traffic)|internal/(cmdline|model.*|lab/.*)|deploy.*)$$
+	edge/(coding|coingecko|openapi.*|query|web)|loadtest/(pace|report|result|traffic)|internal/(cmdline|model.*|test/.*|bench/.*)|deploy.*)$$
 # CI leaves these to the night: they are large, and what they test has one goroutine.
 ALONE = |CostByRowsSent|SearchRows|KeySetBounds|FullSet
 race: ## all packages but some (RACELESS) under the race detector; of builds, those beside another
@@ -74,17 +74,17 @@ test-deploy: ## check deploy/ with its readers' parsers (a module of its own: do
 test-release: ## make a release twice, and one of every platform, and hold it against its readers' parsers (a module of its own: downloads nfpm, CycloneDX and others)
 	cd deploy/release && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 30m ./...
 
-test-pages: ## the market board and the API reference in a headless Chromium, in the dark and on a phone too; SCREENSHOTS=1 writes edge/web/screenshots, of every state, and edge/gecko/*.png with cointop, ticker 4, tmux and aha
+test-pages: ## the market board and the API reference in a headless Chromium, in the dark and on a phone too; SCREENSHOTS=1 writes edge/web/screenshots, of every state, and edge/coingecko/*.png with cointop, ticker 4, tmux and aha
 	TEST_LONG=1 MARKETDATA_REQUIRE_BROWSER=1 $(if $(SCREENSHOTS),SCREENSHOTS=$(CURDIR)/edge/web/screenshots) $(GO) test -count=1 ./edge/web
-	$(if $(SCREENSHOTS),SCREENSHOTS=$(CURDIR)/edge/gecko $(GO) test -count=1 -run TestCoinGeckoPrograms ./internal/lab/stack)
+	$(if $(SCREENSHOTS),SCREENSHOTS=$(CURDIR)/edge/coingecko $(GO) test -count=1 -run TestCoinGeckoPrograms ./internal/test/stack)
 
 test-clients: servers ## lint the OpenAPI document; the clients, generated ones, Prism, the packages and the documentation's programs against running edges (npm, pip); DuckDB, ClickHouse, polars and rclone with the files of an edge (a module of its own; mounts the files, which takes root)
 	@command -v npm >/dev/null || { echo 'test-clients needs node 20.3 or later with npm: https://nodejs.org'; exit 1; }
 	@$(PYTHON) -c 'import setuptools, wheel, pip, tomllib' || { echo 'test-clients needs Python 3.11 or later with pip, setuptools and wheel (apt-get install python3-pip python3-setuptools python3-wheel), and PYTHON=/usr/bin/python3 when another one comes first'; exit 1; }
 	cd edge/openapi/clients/typescript && npm ci --no-audit --no-fund --ignore-scripts
 	MARKETDATA_REQUIRE_CLIENTS=1 PYTHON=$(PYTHON) $(GO) test -count=1 -v ./edge/openapi/clients
-	$(GO) test -count=1 -v -run TestCoinGeckoPrograms ./internal/lab/stack
-	cd internal/lab/duckdb && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
+	$(GO) test -count=1 -v -run TestCoinGeckoPrograms ./internal/test/stack
+	cd internal/test/duckdb && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
 
 ##@ At night (what CI has no time for)
 
@@ -98,12 +98,12 @@ nightly: ALONE =
 test-long: servers ## what tests make shorter by day: hundreds of killed builders, edges and the store killed behind HAProxy, an upgrade from 1.0.0 and back, 200 swaps and restarts, crowds, the model and all histories at length (two hours)
 	@failed=0; run() { echo "TEST_LONG=1 go test $$*"; TEST_LONG=1 RAPID_CHECKS=100 $(GO) test -count=1 -timeout 120m "$$@" || failed=1; }; \
 	run -v -run '^Test(Lease|Kill)$$' ./builder ./builder/cmd/builder; \
-	run -v -run '^Test(Stack|Upgrade|Fleet.*|Restarts.*)$$' ./internal/lab/stack; \
+	run -v -run '^Test(Stack|Upgrade|Fleet.*|Restarts.*)$$' ./internal/test/stack; \
 	run -v -run '^TestCrowd' ./edge/server; \
-	run ./internal/lab/e2e; run ./builder/upkeep; exit $$failed
+	run ./internal/test/e2e; run ./builder/upkeep; exit $$failed
 
 soak: build servers ## builder, edges and a MinIO for SOAK=10m while everything fails; every answer checked
-	@$(GO) build -o bin/soak ./internal/lab/soak && exec bin/soak --duration $(SOAK)
+	@$(GO) build -o bin/soak ./internal/test/soak && exec bin/soak --duration $(SOAK)
 
 fuzz: ## each fuzz target of every package for FUZZ=3m
 	@targets="$$(set -o pipefail; $(GO) test -list '^Fuzz' ./... | awk '/^Fuzz/{names = names " " $$1} /^ok/{n = split(names, name); for (i = 1; i <= n; i++) print $$2, name[i]; names = ""}')" && \
@@ -113,13 +113,13 @@ fuzz: ## each fuzz target of every package for FUZZ=3m
 ##@ Figures (on a machine that does nothing else; each writes a document)
 
 bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some forty minutes); SHORT=1: in a minute or two, without nginx and the large market, and writes nothing; CODINGS=1: bytes and CPU time of codings and their settings, on pages of recorded markets
-	@$(GO) build -o bin/bench-edge ./internal/lab/bench-edge && bin/bench-edge $(if $(SHORT),--short --rounds 7,$(if $(CODINGS),codings --short --out edge/CODINGS.md,--out edge/BENCHMARKS.md) && $(FIGURES))
+	@$(GO) build -o bin/bench-edge ./internal/bench/edge && bin/bench-edge $(if $(SHORT),--short --rounds 7,$(if $(CODINGS),codings --short --out edge/CODINGS.md,--out edge/BENCHMARKS.md) && $(FIGURES))
 
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
-	@$(GO) run ./internal/lab/bench-builder --out builder/BENCHMARKS.md && $(FIGURES)
+	@$(GO) run ./internal/bench/builder --out builder/BENCHMARKS.md && $(FIGURES)
 
 # The READMEs' figures are taken from the documents of the last whole runs.
-FIGURES = $(GO) test -count=1 ./internal/lab/docs -run TestFigures -update
+FIGURES = $(GO) test -count=1 ./internal/test/docs -run TestFigures -update
 
 ##@ Release
 

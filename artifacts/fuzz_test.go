@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 var fuzzTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -13,7 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 var keyTime = time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)

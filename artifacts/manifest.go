@@ -13,7 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/redact"
 )
 
 // Format is the version of manifest and pointer that this release writes.
@@ -496,7 +496,7 @@ func ParseFormat(what string, b []byte, v any) error {
 			"%w: %s: format %d; this release reads %d to %d", ErrFormat, what, format, OldestFormat, Format)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, outside.Error(err)) // which may quote a number of any length
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, redact.Error(err)) // which may quote a number of any length
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/redact"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -206,7 +206,7 @@ func ParseIndex(start []byte, size int64) (*Index, error) {
 	}
 	var x Index
 	if err := json.Unmarshal(plain, &x); err != nil {
-		return nil, fmt.Errorf("%w: index: %w", ErrCorrupt, outside.Error(err))
+		return nil, fmt.Errorf("%w: index: %w", ErrCorrupt, redact.Error(err))
 	}
 	at := int64(0)
 	for i, e := range x.Shards {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"github.com/zeebo/xxh3"
 )
 

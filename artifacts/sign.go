@@ -12,7 +12,7 @@ import (
 	"io"
 	"strings"
 
-	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/redact"
 	"golang.org/x/mod/sumdb/note"
 )
 
@@ -185,7 +185,7 @@ func (t Trust) Verify(key Key, b []byte) error {
 	}
 	var s signatureLine
 	if err := json.Unmarshal(line, &s); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrSignature, key, outside.Error(err))
+		return fmt.Errorf("%w: %s: %w", ErrSignature, key, redact.Error(err))
 	}
 	message := signedMessage(key, body)
 	for _, sig := range s.Signatures {

@@ -20,9 +20,9 @@ import (
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 // past makes feeds for Backfill of worlds.

@@ -13,9 +13,9 @@ import (
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 func TestBuild(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/transparency"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -14,8 +14,8 @@ import (
 	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 )

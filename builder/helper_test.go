@@ -8,8 +8,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/must"
 )
 
 type (

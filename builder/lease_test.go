@@ -17,9 +17,9 @@ import (
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 // Bounds of TestLease, on its clock: of a take-over (issue: within a minute), and

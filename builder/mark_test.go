@@ -8,8 +8,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestMark: snapshots get the times that the contract says (FEED.md, "Figures"); the first feed is the

@@ -8,9 +8,9 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 // missing returns the keys of what the head refers to itself and the store does not hold whole.

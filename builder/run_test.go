@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/test/memstore"
 )
 
 // inBubble is synctest.Test for what builds: the compressor's channels, which are

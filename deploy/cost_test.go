@@ -17,12 +17,12 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/builder/upkeep"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testedge"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testedge"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 var update = flag.Bool("update", false, "write the measured tables into COST.md")

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/marketdata/edge/gecko"
+	"example.com/marketdata/edge/coingecko"
 	"example.com/marketdata/edge/snapshot"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
-// ask requests a path below gecko.Prefix.
+// ask requests a path below coingecko.Prefix.
 func (e *Edge) ask(t *testing.T, path string, header ...string) (*http.Response, []byte) {
 	t.Helper()
-	r := must.Get(http.NewRequest(http.MethodGet, "http://"+e.Addr().String()+gecko.Prefix+path, nil))(t)
+	r := must.Get(http.NewRequest(http.MethodGet, "http://"+e.Addr().String()+coingecko.Prefix+path, nil))(t)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -68,7 +68,7 @@ func TestCoinGeckoKeys(t *testing.T) {
 		status int
 		body   string
 	}{
-		{"ping", nil, 200, gecko.Ping},
+		{"ping", nil, 200, coingecko.Ping},
 		{target, nil, 401, `{"status":{"error_code":401,"error_message":"`},
 		{target + "&x_cg_demo_api_key=" + other, []string{"X-Api-Key", key}, 401, `{"status":{"error_code":401`},
 		{target + "&x_cg_demo_api_key=" + key, []string{"X-Api-Key", key, "x-cg-demo-api-key", key}, 200,

@@ -12,9 +12,9 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 const never = -1 * time.Second

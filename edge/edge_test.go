@@ -18,11 +18,11 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/server"
-	"example.com/marketdata/internal/lab/faultproxy"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/network"
+	"example.com/marketdata/internal/test/teststore"
 	"go.uber.org/goleak"
 )
 
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 	}
-	for _, f := range faultproxy.Leaks {
+	for _, f := range network.Leaks {
 		options = append(options, goleak.IgnoreAnyFunction(f))
 	}
 	goleak.VerifyTestMain(m, options...)

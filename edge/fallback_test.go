@@ -7,10 +7,10 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestFallback: without its store an edge goes on from a copy. It never goes back, whichever of the

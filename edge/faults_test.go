@@ -19,12 +19,12 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/rawhttp"
-	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/rawhttp"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // The tests in this file set a whole edge, asked over HTTP all the while, on a

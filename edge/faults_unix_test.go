@@ -16,8 +16,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/durable"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestDiskFull: files cannot grow past a kilobyte, so that writes fail in the

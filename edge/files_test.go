@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 func TestFitConns(t *testing.T) {

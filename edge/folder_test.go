@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // child names what a copy of this test does; "": it is the test itself.

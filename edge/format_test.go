@@ -16,9 +16,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/stores"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 var updateAnswers = flag.Bool("update", false,

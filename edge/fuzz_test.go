@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/rawhttp"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/rawhttp"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // socketEdge is an edge that answers on a socket in a folder: a connection to it

@@ -21,10 +21,10 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/reqid"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/rawhttp"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/rawhttp"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // These tests ask a whole edge, over TCP, as an attacker would: each answer is

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestListsOfClients sends lists in each form that HTTP libraries and generated clients write by

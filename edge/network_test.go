@@ -7,9 +7,9 @@ import (
 
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/faultproxy"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/network"
+	"example.com/marketdata/internal/test/testserver"
 )
 
 // TestNetworkFaults sets a network that fails between an edge and a MinIO, in
@@ -17,7 +17,7 @@ import (
 // for: at the edge's start, and later.
 func TestNetworkFaults(t *testing.T) {
 	server := testserver.MinIO(t)
-	proxy := must.Get(faultproxy.Start(strings.TrimPrefix(server.Endpoint, "http://")))(t)
+	proxy := must.Get(network.Start(strings.TrimPrefix(server.Endpoint, "http://")))(t)
 	t.Cleanup(func() {
 		if err := proxy.Close(); err != nil {
 			t.Error(err)
@@ -32,7 +32,7 @@ func TestNetworkFaults(t *testing.T) {
 	w := newWorld(t, open(address))
 	through := open(strings.Replace(address, server.Endpoint, "http://"+proxy.Addr(), 1))
 	quick := func(c *edge.Config) { c.Poll = 20 * time.Millisecond }
-	set := func(f faultproxy.Fault) {
+	set := func(f network.Fault) {
 		t.Helper()
 		must.OK(t, proxy.Set(f))
 	}
@@ -43,8 +43,8 @@ func TestNetworkFaults(t *testing.T) {
 	newest := w.publish()
 	n := w.start(through, quick)
 	n.complete(newest)
-	for _, f := range faultproxy.Faults {
-		if testing.Short() && f.Name == faultproxy.BlackHole.Name {
+	for _, f := range network.Faults {
+		if testing.Short() && f.Name == network.BlackHole.Name {
 			continue // it takes as long as the edge's patience, five seconds a read
 		}
 		t.Run(f.Name, func(t *testing.T) {

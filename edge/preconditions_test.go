@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestPreconditions: conditions are checked on every path that has a tag, in the order of RFC 9110,

@@ -18,11 +18,11 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/artifacts/signed"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testserver"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestReplay: whatever is put in the place of the three objects that move, an

@@ -9,9 +9,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/signed"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestSignatures: write access to the bucket is not enough to change what is

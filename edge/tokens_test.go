@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestTokens compares what requests cost, new and cached, with INTERFACE.md, "Rate limits": seven endpoints cost

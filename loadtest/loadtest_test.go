@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/fakeapi"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/fakeapi"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"

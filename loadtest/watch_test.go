@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
 )

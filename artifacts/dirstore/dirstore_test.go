@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/storetest"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/storetest"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/retry"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/storetest"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/storetest"
 )
 
 // otherDisk returns a folder, if the machine can, on another file system than temporary ones.

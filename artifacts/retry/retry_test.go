@@ -15,10 +15,10 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/retry"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/storetest"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/storetest"
 )
 
 // quick lets a test wait for no one.

@@ -14,9 +14,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/retry"
-	"example.com/marketdata/internal/lab/faultproxy"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/network"
+	"example.com/marketdata/internal/test/testserver"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
@@ -25,7 +25,7 @@ import (
 func behind(t *testing.T, server *testserver.Server, prefix string, spoil func(http.ResponseWriter, *http.Request) bool,
 ) artifacts.Store {
 	t.Helper()
-	front := httptest.NewServer(must.Get(faultproxy.Front(server.Endpoint, spoil))(t))
+	front := httptest.NewServer(must.Get(network.Front(server.Endpoint, spoil))(t))
 	t.Cleanup(front.Close)
 	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections) // the front's
 	return retry.New(open(t, strings.Replace(server.URL(prefix), server.Endpoint, front.URL, 1), server.Options()),

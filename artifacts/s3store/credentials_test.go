@@ -18,8 +18,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testserver"
 )
 
 // credentialsFile names a file that is not there yet in the environment, which has no credentials

@@ -122,13 +122,13 @@ func parse(s string) (address, error) {
 	a, err := parseAddress(s)
 	if err != nil {
 		return address{}, fmt.Errorf("store %q: %w; want s3://bucket/prefix?%s=http://host:port&%s=name&%s=true|false&%s=name, all parameters optional",
-			redact(s), err, paramEndpoint, paramRegion, paramPathStyle, paramProfile)
+			withoutSecrets(s), err, paramEndpoint, paramRegion, paramPathStyle, paramProfile)
 	}
 	return a, nil
 }
 
-// redact keeps credentials, which have no business in an address, out of errors.
-func redact(s string) string {
+// withoutSecrets keeps credentials, which have no business in an address, out of errors.
+func withoutSecrets(s string) string {
 	if scheme, rest, ok := strings.Cut(s, "://"); ok {
 		if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 			return scheme + "://..." + rest[i:]

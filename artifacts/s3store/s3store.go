@@ -22,7 +22,7 @@ import (
 	"example.com/marketdata/artifacts/internal/refusal"
 	"example.com/marketdata/artifacts/internal/selftest"
 	"example.com/marketdata/artifacts/retry"
-	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/redact"
 	"github.com/minio/minio-go/v7"
 )
 
@@ -65,17 +65,17 @@ func (s *Store) classify(action string, err error) error {
 	if !errors.As(err, &answer) {
 		var u *url.Error
 		if errors.As(err, &u) { // what it did is ours; what net/http quotes of the answer is not
-			u.Err = outside.Error(u.Err)
+			u.Err = redact.Error(u.Err)
 			var certificate *tls.CertificateVerificationError
 			if errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &certificate) {
 				return fmt.Errorf("%w: %w", artifacts.ErrNoAccess, err)
 			}
 			return err
 		}
-		return outside.Error(err)
+		return redact.Error(err)
 	}
-	code := outside.Text(answer.Code)
-	err = outside.Error(err)
+	code := redact.Text(answer.Code)
+	err = redact.Error(err)
 	// The client makes a 404 without S3's own error document, a proxy's for
 	// instance, into a missing key. It is no answer about the key.
 	document := answer.XMLName.Local == "Error"
@@ -97,7 +97,7 @@ func (s *Store) classify(action string, err error) error {
 		return &artifacts.BusyError{After: s.clock.pause(), Undone: undone, Err: err}
 	}
 	known := refusal.Answer{
-		Status: answer.StatusCode, Code: answer.Code, Region: outside.Text(answer.Region),
+		Status: answer.StatusCode, Code: answer.Code, Region: redact.Text(answer.Region),
 		Endpoint: s.client.EndpointURL().String(), Bucket: s.bucket, Access: s.signer.from, Action: action,
 	}.Explain()
 	switch {

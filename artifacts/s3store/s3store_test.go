@@ -17,9 +17,9 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/artifacts/s3store"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/storetest"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/storetest"
+	"example.com/marketdata/internal/test/testserver"
 	"go.uber.org/goleak"
 )
 

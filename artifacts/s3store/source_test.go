@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 

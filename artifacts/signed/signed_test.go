@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/storetest"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/storetest"
 )
 
 func key(t *testing.T) artifacts.SignKey {

@@ -12,8 +12,8 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/artifacts/stores"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testserver"
 )
 
 func TestFile(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
-	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/must"
 	"pgregory.net/rapid"
 )
 

@@ -15,7 +15,7 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // fullDay is a ledger on disk with a price of each asset in each snapshot of a day. Some of these have

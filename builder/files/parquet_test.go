@@ -10,7 +10,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"github.com/holiman/uint256"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 var start = time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)

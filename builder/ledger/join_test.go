@@ -9,7 +9,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"pgregory.net/rapid"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestLayout pins the bytes that README.md describes.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/marketdata/internal/lab/gen"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/gen"
 	"github.com/holiman/uint256"
 	"pgregory.net/rapid"
 )

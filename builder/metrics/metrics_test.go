@@ -22,9 +22,9 @@ import (
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/sim"
 	"example.com/marketdata/builder/upkeep"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.uber.org/goleak"
 )

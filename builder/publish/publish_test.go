@@ -12,9 +12,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/signed"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 var at = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)

@@ -10,8 +10,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/must"
 	"github.com/holiman/uint256"
 	"pgregory.net/rapid"
 )

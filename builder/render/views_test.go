@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"pgregory.net/rapid"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // writeCSV makes a folder of pairs of a name and what the file holds, and opens it as a source.

@@ -19,7 +19,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/durable"
-	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/redact"
 	"example.com/marketdata/internal/secret"
 )
 
@@ -182,7 +182,7 @@ func (f *httpFeed) get(ctx context.Context, name string, limit int64) ([]byte, e
 	}
 	res, err := f.client.Do(req)
 	if err != nil {
-		return nil, outside.Error(err, f.authorization)
+		return nil, redact.Error(err, f.authorization)
 	}
 	defer res.Body.Close()
 	switch {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // feedServer serves a feed below /feed/, with ETags, and counts.

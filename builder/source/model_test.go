@@ -15,9 +15,9 @@ import (
 	"unicode/utf8"
 
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/lab/gen"
-	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/gen"
+	"example.com/marketdata/internal/test/must"
 	"pgregory.net/rapid"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/lab/gen"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/gen"
+	"example.com/marketdata/internal/test/must"
 	"pgregory.net/rapid"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/nearest"
+	"example.com/marketdata/internal/suggest"
 )
 
 // Problem says why a row was set aside, or what in a feed is ignored.
@@ -170,7 +170,7 @@ func (r *reader) suggest(a accepter, e *fieldError) string {
 	case e.err == errNoAsset:
 		return r.suggestAsset(r.row.unquote(e.value))
 	case choices[e.field] != nil && len(e.value) > 0 && e.value[0] == '"':
-		return didYouMean(nearest.Likely(string(r.row.unquote(e.value)), choices[e.field]))
+		return didYouMean(suggest.Likely(string(r.row.unquote(e.value)), choices[e.field]))
 	case e.value != nil:
 		return ""
 	case e.field == "key" && len(a.object.unknown) == 1 && bytes.HasPrefix(a.object.unknown[0].value, []byte("[")):
@@ -217,7 +217,7 @@ func (r *reader) suggestAsset(key []byte) string {
 	for _, a := range r.feed.Assets {
 		keys = append(keys, a.Key)
 	}
-	return didYouMean(shorten([]byte(nearest.Likely(string(key), keys))))
+	return didYouMean(shorten([]byte(suggest.Likely(string(key), keys))))
 }
 
 // warn counts a problem that does not set its row aside, and lists it if there is room: of a kind, such
@@ -272,7 +272,7 @@ func (r *reader) unknownFiles() {
 	}
 	for _, name := range otherFiles(r.files) {
 		r.warn("", Problem{File: name, Reason: "unknown file, ignored"}, func() string {
-			return didYouMean(nearest.Likely(name, missing))
+			return didYouMean(suggest.Likely(name, missing))
 		})
 	}
 }
@@ -352,7 +352,7 @@ func (r *reader) unknownColumns(t tabular, a accepter) *columns {
 
 // like returns the one of the names of fields that is most like name, or means the same, or "".
 func like(name string, others []string) string {
-	if found := cmp.Or(nearest.Likely(name, others), nearest.Part(name, others)); found != "" {
+	if found := cmp.Or(suggest.Likely(name, others), suggest.Part(name, others)); found != "" {
 		return found
 	}
 	last := func(name string) string { return name[strings.LastIndex(name, ".")+1:] } // without its object
@@ -408,5 +408,5 @@ func namedLike(files Files, missing string) string {
 	if name := csvName(missing); slices.Contains(others, name) {
 		return name + ": a folder of CSV files is csv:PATH"
 	}
-	return nearest.Likely(missing, others)
+	return suggest.Likely(missing, others)
 }

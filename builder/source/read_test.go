@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 const testInfo = `{"format":1,"database":"db","time":"2026-01-31T12:00:00Z"}`

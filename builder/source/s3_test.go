@@ -9,8 +9,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/s3store"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testserver"
 )
 
 // TestS3 reads the sample from a real server, and asks it when it is away.

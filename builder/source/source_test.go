@@ -18,7 +18,7 @@ import (
 
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/internal/durable"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // writeFeed makes a folder with the given files.

@@ -13,9 +13,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/transparency"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 	"golang.org/x/mod/sumdb/tlog"
 )
 

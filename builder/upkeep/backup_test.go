@@ -10,9 +10,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/change"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 func backUp(t *testing.T, from artifacts.Reader, to artifacts.Store) *BackupReport {

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 // listed are the files that the head lists, "time name": digest. All that it lists must be whole if

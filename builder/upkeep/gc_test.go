@@ -12,9 +12,9 @@ import (
 	"example.com/marketdata/artifacts/retry"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 func collect(t *testing.T, s artifacts.Store, change ...func(*GCConfig)) *GCReport {

@@ -11,9 +11,9 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 type (

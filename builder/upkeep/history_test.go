@@ -22,9 +22,9 @@ import (
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/render"
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 // quoted is an asset as a feed has it; an empty text is none.

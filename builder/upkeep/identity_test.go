@@ -10,8 +10,8 @@ import (
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestIdentity: whatever is written first, all of it is of one store, also when

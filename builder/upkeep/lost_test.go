@@ -11,8 +11,8 @@ import (
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestLostPointer: no command begins a store anew that lost its pointer, whatever

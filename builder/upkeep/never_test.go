@@ -19,9 +19,9 @@ import (
 	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
 )
 
 // chronicle is all that a store ever published, and the store, over builds, rollbacks,

@@ -18,9 +18,9 @@ import (
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 // grown is a store of three snapshots in which each has new assets, so that each build writes an

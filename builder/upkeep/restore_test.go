@@ -15,8 +15,8 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/keys"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 )
 
 func tryRestore(ctx context.Context, s artifacts.Store, from artifacts.Reader, change ...func(*RestoreConfig),

@@ -13,7 +13,7 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestStatus compares what Status says of a store with what its makers, Check

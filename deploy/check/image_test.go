@@ -153,7 +153,7 @@ func testImage(t *testing.T, owners map[string]string, user string, cmd, env []s
 
 // testDemo: demo runs in the image, serves its board, and stops when it is told to.
 func testDemo(t *testing.T, in string, command func(context.Context, ...string) *exec.Cmd) {
-	tool(t, []string{"CGO_ENABLED=0"}, "go", "build", "-C", root, "-o", in+"/", "./internal/lab/demo")
+	tool(t, []string{"CGO_ENABLED=0"}, "go", "build", "-C", root, "-o", in+"/", "./internal/test/demo")
 	dev := filepath.Join(in, "../../../dev") // which every container has
 	tool(t, nil, "mkdir", dev)
 	tool(t, nil, "mknod", "-m", "666", filepath.Join(dev, "null"), "c", "1", "3")

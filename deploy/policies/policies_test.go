@@ -21,7 +21,7 @@ import (
 	"example.com/marketdata/artifacts/s3store"
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/testserver"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/lifecycle"

@@ -19,8 +19,8 @@ import (
 	"example.com/marketdata/edge/follow"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 )

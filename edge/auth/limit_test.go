@@ -10,7 +10,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/limit"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // asked is one client that asks by a key, many goroutines at once, while the set

@@ -8,10 +8,10 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/fallback"
 	"example.com/marketdata/edge/floor"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestUnconfirmed: while the store answers, a copy's old key set confirms nothing (an attack had a store

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 func TestGroup(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/upstream"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 )

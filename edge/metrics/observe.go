@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/marketdata/edge/gecko"
+	"example.com/marketdata/edge/coingecko"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/server"
 	"github.com/prometheus/client_golang/prometheus"
@@ -109,7 +109,7 @@ func expected(r server.Route) []int {
 		return []int{400, 408, 413, 431, 503}
 	case server.RouteFiles:
 		return []int{200, 206, 304, 400, 401, 404, 410, 416, 429, 500, 503}
-	case server.Route(query.Global), server.RouteCoins + server.Route(gecko.Coin):
+	case server.Route(query.Global), server.RouteCoins + server.Route(coingecko.Coin):
 		return []int{200, 304, 400, 401, 404, 410, 429, 500, 503}
 	default:
 		return []int{200, 304, 400, 401, 410, 429, 500, 503}

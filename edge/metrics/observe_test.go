@@ -10,7 +10,7 @@ import (
 	"unsafe"
 
 	"example.com/marketdata/edge/server"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )

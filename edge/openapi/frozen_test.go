@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/edge/openapi"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 var freeze = flag.Bool("freeze", false, "write what was added to the document into its frozen copy")

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"github.com/getkin/kin-openapi/openapi3"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/gen"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/gen"
 	"pgregory.net/rapid"
 )
 

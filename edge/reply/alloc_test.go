@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestNoAllocations counts what the answering side allocates: nothing, for

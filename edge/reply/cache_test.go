@@ -8,8 +8,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestAdmission: an answer is cached when it is asked for a second time, a coded one at

@@ -8,8 +8,8 @@ import (
 
 	coders "example.com/marketdata/edge/coding"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestLargeCodings: while as many large bodies are encoded as may be at once, one more is

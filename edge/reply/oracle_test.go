@@ -9,9 +9,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestAgainstOracle asks two edges, one of which caches nothing, over two

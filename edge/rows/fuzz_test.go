@@ -13,8 +13,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
-	"example.com/marketdata/internal/lab/must"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/must"
 )
 
 // FuzzWords: the words in an asset's row are those that the model finds in its name.

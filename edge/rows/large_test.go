@@ -10,9 +10,9 @@ import (
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestLargeBodies: while as many requests as have memory for a large body wait for the store,

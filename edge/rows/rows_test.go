@@ -11,10 +11,10 @@ import (
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
-	"example.com/marketdata/internal/lab/edgerig"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/edgerig"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 	"go.uber.org/goleak"
 )
 

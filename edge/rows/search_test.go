@@ -13,9 +13,9 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/snapshot"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // asset is what searches look for.

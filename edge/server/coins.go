@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"example.com/marketdata/edge/gecko"
+	"example.com/marketdata/edge/coingecko"
 	"example.com/marketdata/edge/reply"
 )
 
@@ -15,7 +15,7 @@ const (
 	proKeyHeader  = "x-cg-pro-api-key"
 )
 
-var coinsPrefix = []byte(gecko.Prefix)
+var coinsPrefix = []byte(coingecko.Prefix)
 
 func coinKeyOf(line []byte) ([]byte, bool) {
 	value, ok := valueOf(line, demoKeyHeader)
@@ -42,7 +42,7 @@ func (r *Request) takeCoinKeys() {
 	for raw, more := r.Asked.RawQuery, true; more; {
 		var pair []byte
 		pair, raw, more = bytes.Cut(raw, []byte{'&'})
-		if name, value, _ := bytes.Cut(pair, []byte{'='}); gecko.IsKey(name) {
+		if name, value, _ := bytes.Cut(pair, []byte{'='}); coingecko.IsKey(name) {
 			r.presentCoinKey(value)
 		}
 	}
@@ -55,9 +55,9 @@ func (r *Request) takeCoinKeys() {
 	}
 }
 
-// answerCoins answers a request below gecko.Prefix, and reports whether there is an endpoint.
+// answerCoins answers a request below coingecko.Prefix, and reports whether there is an endpoint.
 func (s *Server) answerCoins(r *Request, path []byte) bool {
-	endpoint, ok := gecko.EndpointAt(path)
+	endpoint, ok := coingecko.EndpointAt(path)
 	if !ok {
 		return false
 	}
@@ -68,7 +68,7 @@ func (s *Server) answerCoins(r *Request, path []byte) bool {
 		return true
 	}
 	if r.mem.coins == nil {
-		r.mem.coins = new(gecko.Query)
+		r.mem.coins = new(coingecko.Query)
 	}
 	q := r.mem.coins
 	if refusal := q.Parse(endpoint, path, r.Asked.RawQuery); refusal != nil {
@@ -84,7 +84,7 @@ func (s *Server) answerCoins(r *Request, path []byte) bool {
 	return true
 }
 
-// asksCoins reports whether the target of what could not be read as a request is below gecko.Prefix.
+// asksCoins reports whether the target of what could not be read as a request is below coingecko.Prefix.
 // What is left of its head is still in the input, unless it was read.
 func (c *conn) asksCoins(r *Request, headRead bool) bool {
 	target := r.http().Header.RequestURI()

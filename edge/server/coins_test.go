@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestCoinErrors: programs for CoinGecko read errors in that API's form alone, so below its prefix those

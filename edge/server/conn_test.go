@@ -20,7 +20,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/limit"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestTooManyConnections: one too many is told so, and those that are there go

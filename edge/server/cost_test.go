@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // input is what a connection may bring, in segments as they arrive.

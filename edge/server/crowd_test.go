@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/rows"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"golang.org/x/sys/unix"
 )
 

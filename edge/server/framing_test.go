@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/rawhttp"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/rawhttp"
 )
 
 const assets = "/openapi/v1/assets"

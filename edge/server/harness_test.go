@@ -15,9 +15,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/rawhttp"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/rawhttp"
+	"example.com/marketdata/internal/test/testserver"
 	"go.uber.org/goleak"
 )
 

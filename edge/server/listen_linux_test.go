@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"golang.org/x/sys/unix"
 )
 

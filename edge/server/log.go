@@ -10,7 +10,7 @@ import (
 
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/shards"
-	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/redact"
 )
 
 // Observation is one answer.
@@ -101,7 +101,7 @@ func (l *requestLog) wants(route Route, status int, took time.Duration) (slog.Le
 
 func (l *requestLog) request(r *Request, level slog.Level, status int, took time.Duration, client string) {
 	attrs := []slog.Attr{
-		slog.String("request_id", outside.Text(string(r.ID))), traceID(r), slog.String("key_id", r.KeyID),
+		slog.String("request_id", redact.Text(string(r.ID))), traceID(r), slog.String("key_id", r.KeyID),
 		slog.String("route", r.route.Name()),
 		slog.Int("status", status), slog.Int("bytes", len(r.Asked.Reply.Body)+r.sent), slog.Duration("duration", took),
 		slog.String("client", client),
@@ -125,7 +125,7 @@ func traceID(r *Request) slog.Attr {
 
 func (l *requestLog) panicked(r *Request, v any, stack []byte) {
 	if l.log != nil && l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK {
-		l.log.Error("request handler panicked", "request_id", outside.Text(string(r.ID)),
+		l.log.Error("request handler panicked", "request_id", redact.Text(string(r.ID)),
 			traceID(r), "route", r.route.Name(), "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
 	}
 }

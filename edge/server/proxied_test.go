@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"github.com/pires/go-proxyproto"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/edge/gecko"
+	"example.com/marketdata/edge/coingecko"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reply"
@@ -62,9 +62,9 @@ type Request struct {
 type memory struct {
 	http   fasthttp.Request
 	head   []byte
-	lines  []byte       // of Reply
-	joined [6][]byte    // header values that were joined, by list
-	coins  *gecko.Query // nil before the first
+	lines  []byte           // of Reply
+	joined [6][]byte        // header values that were joined, by list
+	coins  *coingecko.Query // nil before the first
 }
 
 // maxPooledHead is the longest head of a Request that is reused. For each header line the parser

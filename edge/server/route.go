@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strings"
 
-	"example.com/marketdata/edge/gecko"
+	"example.com/marketdata/edge/coingecko"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/internal/nearest"
+	"example.com/marketdata/internal/suggest"
 )
 
 // Route is what a request was for, in logs and metrics. The first are the
@@ -36,7 +36,7 @@ const (
 	RouteCoins
 
 	// Routes is how many there are.
-	Routes = int(RouteCoins) + gecko.Endpoints
+	Routes = int(RouteCoins) + coingecko.Endpoints
 )
 
 // Name returns the route's name: an endpoint's, or static, options, unknown,
@@ -46,7 +46,7 @@ func (r Route) Name() string {
 	case r < query.Endpoints:
 		return query.Endpoint(r).Name()
 	case r >= RouteCoins:
-		return gecko.Endpoint(r - RouteCoins).Name()
+		return coingecko.Endpoint(r - RouteCoins).Name()
 	}
 	return [...]string{"static", "options", "unknown", "unread", "future_pin", "events", "files"}[r-query.Endpoints]
 }
@@ -99,7 +99,7 @@ func notFoundAt(path []byte) *problem {
 	for _, prefix := range []string{"openapi/", "api/", "v1/"} {
 		name = strings.TrimPrefix(name, prefix)
 	}
-	if p := nearPaths[nearest.Likely(name, endpointNames)]; p != nil {
+	if p := nearPaths[suggest.Likely(name, endpointNames)]; p != nil {
 		return p
 	}
 	return pathNotFound

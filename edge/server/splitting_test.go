@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"example.com/marketdata/internal/lab/rawhttp"
+	"example.com/marketdata/internal/test/rawhttp"
 )
 
 // TestCorpus: everything of the corpus is answered as the interface says.

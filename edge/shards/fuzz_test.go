@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // FuzzDiskFile: whatever stands in an object's file, in the life of a process or

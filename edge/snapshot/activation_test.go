@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // activateIn sets a time for a pointer's snapshot.

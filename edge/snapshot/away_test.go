@@ -12,9 +12,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/follow"
-	"example.com/marketdata/internal/lab/faultstore"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/faultstore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // outage is a store that is some milliseconds away, and between two times not there at

@@ -10,9 +10,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/shards"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // gets counts what a store is asked for.

@@ -18,9 +18,9 @@ import (
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/upstream"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 	"go.uber.org/goleak"
 )
 

@@ -17,9 +17,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )

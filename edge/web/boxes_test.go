@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // recorded is the folder of recorded markets, which are not part of the project.

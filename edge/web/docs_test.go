@@ -8,8 +8,8 @@ import (
 
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/server"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 const keyRequestURL = "https://keys.example/request"

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // clients is the folder of the TypeScript client, with what "npm ci" installs there.

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestPictures makes the README's pictures, of the market that make run

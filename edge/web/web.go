@@ -22,7 +22,7 @@ import (
 	"strings"
 	"sync"
 
-	"example.com/marketdata/edge/gecko"
+	"example.com/marketdata/edge/coingecko"
 	"example.com/marketdata/edge/openapi"
 	"example.com/marketdata/edge/server"
 	"github.com/andybalholm/brotli"
@@ -172,9 +172,9 @@ var unchanging = sync.OnceValues(func() (map[string]server.StaticFile, error) {
 // coins are the files of CoinGecko's API, coded once a process.
 var coins = sync.OnceValue(func() map[string]server.StaticFile {
 	all := map[string]server.StaticFile{}
-	for name, body := range map[string][]byte{"ping": []byte(gecko.Ping), "openapi.json": gecko.Document} {
+	for name, body := range map[string][]byte{"ping": []byte(coingecko.Ping), "openapi.json": coingecko.Document} {
 		f := file(body, "application/json", filePolicy)
-		all[gecko.Prefix+name], all[gecko.Prefix+name+"/"] = f, f
+		all[coingecko.Prefix+name], all[coingecko.Prefix+name+"/"] = f, f
 	}
 	return all
 })

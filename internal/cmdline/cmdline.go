@@ -21,8 +21,8 @@ import (
 
 	"example.com/marketdata/internal/buildinfo"
 	"example.com/marketdata/internal/logs"
-	"example.com/marketdata/internal/nearest"
 	"example.com/marketdata/internal/secret"
+	"example.com/marketdata/internal/suggest"
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 )
@@ -327,6 +327,6 @@ func didYouMean(word string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}
-	word = slices.MinFunc(known, func(a, b string) int { return nearest.Distance(word, a) - nearest.Distance(word, b) })
+	word = slices.MinFunc(known, func(a, b string) int { return suggest.Distance(word, a) - suggest.Distance(word, b) })
 	return ", did you mean " + word + "?"
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"github.com/alecthomas/kong"
 )
 

@@ -23,9 +23,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/local"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/local"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testserver"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -67,8 +67,8 @@ func TestMistakes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	bin := build(
-		t, "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest", "./internal/lab/bench-builder",
-		"./internal/lab/demo", "./internal/lab/stack", "./internal/lab/soak")
+		t, "./builder/cmd/builder", "./edge/cmd/edge", "./loadtest/cmd/loadtest", "./internal/bench/builder",
+		"./internal/test/demo", "./internal/test/stack", "./internal/test/soak")
 	minio := testserver.MinIO(t)
 	endpoint := must.Get(url.Parse(minio.Endpoint))(t)
 	// To MinIO, a request whose date is an hour old comes from a slow clock.

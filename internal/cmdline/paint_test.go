@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
 )

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 func TestReplace(t *testing.T) {

@@ -6,7 +6,7 @@
 // The rows of a [Snapshot] have two suppliers. A [World] makes them from a feed in tests of any package:
 // [World.Build], [World.Change] and [World.Rollback] are what the builder does
 // to the service, [World.Answer] is what an edge says about it, and the property
-// tests of internal/lab/e2e compare both to the last byte. The load tester's oracle
+// tests of internal/test/e2e compare both to the last byte. The load tester's oracle
 // reads them with [ReadRow] from the shards of a store. Its checks without an
 // oracle read them from the answers, and its fake service answers with this
 // package, or with a fault.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 func TestThin(t *testing.T) {

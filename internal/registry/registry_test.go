@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"testing"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 func TestNew(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/fakeapi"
-	"example.com/marketdata/internal/lab/memstore"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/fakeapi"
+	"example.com/marketdata/internal/test/memstore"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // serveConns accepts connections until the test ends, and serves each by a

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"go.uber.org/goleak"
 )
 

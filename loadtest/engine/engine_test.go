@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/pace"
 	"go.uber.org/goleak"

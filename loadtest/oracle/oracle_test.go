@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/fakeapi"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/teststore"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/fakeapi"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 	"example.com/marketdata/loadtest/oracle"
 )
 

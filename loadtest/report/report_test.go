@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/marketdata/internal/lab/fakerun"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/fakerun"
+	"example.com/marketdata/internal/test/must"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/result"
 )

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 func TestVerdict(t *testing.T) {

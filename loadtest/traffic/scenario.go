@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"example.com/marketdata/internal/model"
-	"example.com/marketdata/internal/nearest"
+	"example.com/marketdata/internal/suggest"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -128,7 +128,7 @@ func ParseScenario(b []byte) (*Scenario, error) {
 // WantOne says of a word that is none of the known ones which are, and which one was probably meant.
 func WantOne(word string, known []string) string {
 	text := "want one of " + strings.Join(known, ", ")
-	if near := nearest.Likely(word, known); near != "" {
+	if near := suggest.Likely(word, known); near != "" {
 		text = fmt.Sprintf("did you mean %s? %s", near, text)
 	}
 	return text

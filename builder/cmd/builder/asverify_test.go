@@ -11,8 +11,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testserver"
 )
 
 // TestStatusAsVerify: whatever is wrong with a store, status ends as verify does; where nothing can

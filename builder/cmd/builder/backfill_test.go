@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 func headOf(t *testing.T, dir string) *publish.Head {

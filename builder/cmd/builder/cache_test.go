@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/providertest"
+	"example.com/marketdata/internal/test/providertest"
 )
 
 // paprika answers as CoinPaprika does.

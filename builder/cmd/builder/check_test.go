@@ -15,8 +15,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/gen"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/gen"
+	"example.com/marketdata/internal/test/must"
 	"pgregory.net/rapid"
 )
 

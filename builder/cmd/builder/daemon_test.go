@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/process"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/process"
 )
 
 // TestDaemon: a builder publishes and ends properly whatever becomes of the reader of its log: nobody

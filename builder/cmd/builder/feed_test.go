@@ -14,8 +14,8 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/providertest"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/providertest"
 )
 
 // The recordings and the feed that come with the project.

@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestVerifyFile checks downloaded files without a store, by the keys that signed the list.

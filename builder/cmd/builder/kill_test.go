@@ -19,9 +19,9 @@ import (
 	"example.com/marketdata/builder"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testserver"
 )
 
 // How many builders TestKill kills on each store: by day, and with TEST_LONG, when a MinIO is among the stores.

@@ -16,8 +16,8 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestLease starts two builder runs on a new store and kills the one that has the

@@ -20,8 +20,8 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testserver"
 	"go.uber.org/goleak"
 )
 

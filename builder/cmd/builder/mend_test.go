@@ -16,8 +16,8 @@ import (
 	"example.com/marketdata/artifacts/dirstore"
 	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testedge"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testedge"
 )
 
 // client asks an edge with keys.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestRunMetrics: run tells Prometheus of its builds and jobs, until it stops.

@@ -12,7 +12,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestOutputLost: a command whose output is lost fails, as cat and ls do (coreutils issue 9782), and no

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestOwner: what root does on a service's folders, as the runbook has it, does not lock the service

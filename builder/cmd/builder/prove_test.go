@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestProve makes a proof with the commands of the page about proofs, and checks it without the

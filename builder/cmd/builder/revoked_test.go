@@ -14,10 +14,10 @@ import (
 	"example.com/marketdata/artifacts/signed"
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/buildtest"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testedge"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testedge"
+	"example.com/marketdata/internal/test/testserver"
 )
 
 // revocation is a store whose backup is older than its keys, and two edges.

@@ -16,8 +16,8 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testedge"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testedge"
 )
 
 // TestSigningByTheRunbook types the lines of the runbook that begin to sign,

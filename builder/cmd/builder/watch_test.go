@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/internal/lab/testedge"
 	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/testedge"
 	"example.com/marketdata/loadtest/oracle"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/internal/lab/providertest"
+	"example.com/marketdata/internal/test/providertest"
 )
 
 const key = "COINCAP_API_KEY=c4p-secret"

@@ -12,8 +12,8 @@ import (
 
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/testserver"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/testserver"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 

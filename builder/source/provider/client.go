@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/redact"
 	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/time/rate"
 )
@@ -255,7 +255,7 @@ func (c *client) transportError(err error) error {
 	if errors.As(err, &dns) && dns.IsNotFound {
 		return fmt.Errorf("no such host: %s", dns.Name)
 	}
-	return outside.Error(err, c.plan.Key) // net/http quotes answers that are not HTTP
+	return redact.Error(err, c.plan.Key) // net/http quotes answers that are not HTTP
 }
 
 // maxMessage bounds how much of an error's body is read, in bytes: far more than is
@@ -264,7 +264,7 @@ const maxMessage = 64 << 10
 
 func (c *client) statusError(res *http.Response, value Value) error {
 	b, _ := io.ReadAll(io.LimitReader(res.Body, maxMessage)) // a truncated message is fine
-	err := &statusError{res.StatusCode, outside.Text(string(b), c.plan.Key)}
+	err := &statusError{res.StatusCode, redact.Text(string(b), c.plan.Key)}
 	if !err.mayPass() {
 		return backoff.Permanent(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/source"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/pipe"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/network"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -27,7 +27,7 @@ func clientOf(t *testing.T, h http.Handler, plan Plan) *client {
 	t.Helper()
 	plan.Base = cmp.Or(plan.Base, "https://api.example.test/v1")
 	plan.PerMinute, plan.Burst = cmp.Or(plan.PerMinute, 6000), cmp.Or(plan.Burst, 100)
-	return must.Get(newClient(plan, &quota{now: time.Now}, pipe.Transport{Handler: h}, discard))(t)
+	return must.Get(newClient(plan, &quota{now: time.Now}, network.Transport{Handler: h}, discard))(t)
 }
 
 // script answers one request after another; the last one answers all others.

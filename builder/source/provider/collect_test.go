@@ -18,8 +18,8 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/providertest"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/providertest"
 )
 
 // market asks what its test asks.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // TestEveryCallCounts: redirects count, and so does what net/http itself asks again

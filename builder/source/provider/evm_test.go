@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/providertest"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/providertest"
 )
 
 func TestWellKnownChains(t *testing.T) {

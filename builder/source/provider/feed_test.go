@@ -14,7 +14,7 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/internal/lab/providertest"
+	"example.com/marketdata/internal/test/providertest"
 )
 
 // TestTableKeepsValues: a value is written as the provider wrote it.

@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/builder/source/coincap"
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/internal/lab/providertest"
+	"example.com/marketdata/internal/test/providertest"
 )
 
 // TestIntervals: a part says how often it is asked for as the quota has it.

@@ -12,8 +12,8 @@ import (
 	"unsafe"
 
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/providertest"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/providertest"
 	"golang.org/x/sys/unix"
 )
 

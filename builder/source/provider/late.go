@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/redact"
 )
 
 // optionalTime bounds all requests of a round that prices do not need, retries included.
@@ -45,7 +45,7 @@ var errNoTime = errors.New("not asked for: the rate of requests leaves no time f
 
 // fail notes that a part has failed.
 func (r *liveRound) fail(name string, err error) {
-	r.cache.failing[name] = failure{r.cache.failing[name].Times + 1, r.time, outside.Text(err.Error())}
+	r.cache.failing[name] = failure{r.cache.failing[name].Times + 1, r.time, redact.Text(err.Error())}
 }
 
 // putOff returns why it is too early to ask again for a list or a kind that failed; nil

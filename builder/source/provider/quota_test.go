@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"example.com/marketdata/builder/source/provider"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/pipe"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/network"
 )
 
 // small is a market that takes 2 calls for its tickers, 1 for each other list, and
@@ -90,7 +90,7 @@ func openSmall(t *testing.T, c *counted, options string) (*provider.Source, erro
 		return nil, err
 	}
 	return provider.NewSource(o, provider.Env{
-		Log: slog.New(slog.DiscardHandler), Transport: pipe.Transport{Handler: c},
+		Log: slog.New(slog.DiscardHandler), Transport: network.Transport{Handler: c},
 	},
 		provider.Plan{
 			Base: "https://small.test", PerMinute: 600, Burst: 10, Slow: 5,

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/process"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/process"
 )
 
 // asEdge, in the environment, makes the test binary the edge itself.

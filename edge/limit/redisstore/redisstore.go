@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/limit"
-	"example.com/marketdata/internal/outside"
+	"example.com/marketdata/internal/redact"
 	"example.com/marketdata/internal/secret"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -111,7 +111,7 @@ func (s *Store) Take(ctx context.Context, name string, l limit.Limit, want, back
 	got, err := take.Run(ctx, s.client, []string{prefix + name}, int64(l.Interval()), l.Burst(), want, back,
 		int64(l.Longest())).Int64Slice()
 	if err != nil {
-		return limit.Grant{}, fmt.Errorf("take from the limit store: %w", outside.Error(err, s.secret))
+		return limit.Grant{}, fmt.Errorf("take from the limit store: %w", redact.Error(err, s.secret))
 	}
 	if len(got) != 2 {
 		return limit.Grant{}, fmt.Errorf("take from the limit store: %d numbers, want 2", len(got))
@@ -122,7 +122,7 @@ func (s *Store) Take(ctx context.Context, name string, l limit.Limit, want, back
 // Ping implements limit.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.client.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("ping the limit store: %w", outside.Error(err, s.secret))
+		return fmt.Errorf("ping the limit store: %w", redact.Error(err, s.secret))
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ import (
 
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/upstream"
-	"example.com/marketdata/internal/lab/local"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/process"
+	"example.com/marketdata/internal/test/local"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/process"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 )

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/openapi"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // required turns skipping into failing; "make test-clients" sets it.

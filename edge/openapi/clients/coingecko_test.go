@@ -18,10 +18,10 @@ import (
 	"testing"
 
 	"example.com/marketdata/edge"
-	"example.com/marketdata/edge/gecko"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/edge/coingecko"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
@@ -48,10 +48,10 @@ func startGecko(t *testing.T) *geckoEdge {
 	return g
 }
 
-// get returns the edge's answer to a GET of what is below gecko.Prefix, which is a 200.
+// get returns the edge's answer to a GET of what is below coingecko.Prefix, which is a 200.
 func (g *geckoEdge) get(t *testing.T, target string) []byte {
 	t.Helper()
-	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, g.base+gecko.Prefix+target, nil))(t)
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, g.base+coingecko.Prefix+target, nil))(t)
 	req.Header.Set("X-Api-Key", g.key)
 	answer := must.Get(plain.Do(req))(t)
 	defer answer.Body.Close()
@@ -116,14 +116,14 @@ func TestCoinGeckoClients(t *testing.T) {
 }
 
 // record starts a server that passes requests on to the edge. targets returns what was asked below
-// gecko.Prefix, without keys.
+// coingecko.Prefix, without keys.
 func (g *geckoEdge) record(t *testing.T) (address string, targets func() []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var asked []string
 	proxy := httputil.NewSingleHostReverseProxy(must.Get(url.Parse(g.base))(t))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		target, _ := strings.CutPrefix(keyInQuery.ReplaceAllString(r.URL.RequestURI(), ""), gecko.Prefix)
+		target, _ := strings.CutPrefix(keyInQuery.ReplaceAllString(r.URL.RequestURI(), ""), coingecko.Prefix)
 		mu.Lock()
 		asked = append(asked, target)
 		mu.Unlock()
@@ -138,7 +138,7 @@ var keyInQuery = regexp.MustCompile(`[?&]x_cg_demo_api_key=[^&]*`)
 // unasked returns the paths of the document, and their parameters, that no request has.
 func unasked(t *testing.T, asked []string) (missing []string) {
 	t.Helper()
-	doc := must.Get(openapi3.NewLoader().LoadFromData(gecko.Document))(t)
+	doc := must.Get(openapi3.NewLoader().LoadFromData(coingecko.Document))(t)
 	for path, item := range doc.Paths.Map() {
 		pattern := regexp.MustCompile("^" + braces.ReplaceAllString(path[1:], "[^/]+") + "/?$")
 		sent, found := url.Values{}, false

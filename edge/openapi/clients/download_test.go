@@ -10,10 +10,10 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestDownload mirrors files through a network that breaks off every long answer. What a download

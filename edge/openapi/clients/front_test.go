@@ -16,11 +16,11 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/faultproxy"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/network"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // first is the newest snapshot of openapitest.Market.
@@ -43,7 +43,7 @@ type testCase struct {
 	// that the first is no longer retained; "limited" is over its limit when it is
 	// asked first, and no longer afterwards.
 	Edge string `json:"edge,omitempty"`
-	// Network is a fault of internal/lab/faultproxy.
+	// Network is a fault of internal/test/network.
 	Network string `json:"network,omitempty"`
 	// Script is what happens to the requests, in order, in place of the edge's
 	// answer: "429 7" (and Retry-After), "html 502", "redirect", "cut" (half of it),
@@ -133,10 +133,10 @@ func (f *fronts) add(c testCase) {
 	}
 	addr := f.server.Listener.Addr().String()
 	if c.Network != "" {
-		proxy, err := faultproxy.Start(addr)
+		proxy, err := network.Start(addr)
 		must.OK(f.t, err)
 		f.t.Cleanup(func() { _ = proxy.Close() })
-		for _, fault := range faultproxy.Faults {
+		for _, fault := range network.Faults {
 			if fault.Name == c.Network {
 				err = proxy.Set(fault)
 			}

@@ -22,11 +22,11 @@ import (
 	"testing"
 
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/gen"
-	"example.com/marketdata/internal/lab/local"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/gen"
+	"example.com/marketdata/internal/test/local"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // asked is the query with which the programs in generated/ call an operation, and

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/openapitest"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/openapitest"
 )
 
 // names are those that a client has, in its language's case.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/must"
 )
 
 // aPackage is a client as its README installs it.

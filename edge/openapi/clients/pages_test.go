@@ -15,10 +15,10 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/edge/openapi"
-	"example.com/marketdata/internal/lab/memstore"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // program is a fenced block of a page, and what it prints, which stands in a

@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"example.com/marketdata/edge"
-	"example.com/marketdata/internal/lab/must"
-	"example.com/marketdata/internal/lab/openapitest"
-	"example.com/marketdata/internal/lab/teststore"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/openapitest"
+	"example.com/marketdata/internal/test/teststore"
 )
 
 // TestPythonProxy reads totals and events through a proxy with a password, from an edge and from

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/internal/lab/fakeapi"
-	"example.com/marketdata/internal/lab/fakerun"
-	"example.com/marketdata/internal/lab/must"
+	"example.com/marketdata/internal/test/fakeapi"
+	"example.com/marketdata/internal/test/fakerun"
+	"example.com/marketdata/internal/test/must"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/result"

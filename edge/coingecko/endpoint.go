@@ -1,0 +1,152 @@
+package coingecko
+
+import (
+	"bytes"
+	_ "embed"
+	"strings"
+)
+
+// Prefix begins the path of every endpoint.
+const Prefix = "/api/v3/"
+
+// Document describes the endpoints, in OpenAPI 3.0: the published names and types, without what is
+// not supported.
+//
+//go:embed openapi.json
+var Document []byte
+
+// Ping is the answer to /ping, which needs no snapshot.
+const Ping = `{"gecko_says":"(V3) To the Moon!"}`
+
+// Endpoint is one of the paths below Prefix.
+type Endpoint uint8
+
+// The endpoints, in the order of endpoints.
+const (
+	SimplePrice Endpoint = iota
+	TokenPrice
+	Currencies
+	CoinsList
+	Markets
+	CategoriesList
+	Categories
+	Coin
+	Chart
+	ChartRange
+	Past
+	Contract
+	ContractChart
+	ContractRange
+	ExchangeRates
+	AssetPlatforms
+	ExchangesList
+	Exchanges
+	Trending
+	Search
+	Global
+
+	// Endpoints is how many there are.
+	Endpoints = iota
+)
+
+// endpoints are the paths, a more special one before one that covers it.
+var endpoints = [Endpoints]struct {
+	path     string // {…} stands for any element
+	answer   func(*composer)
+	reads    paramSet
+	requires param
+	whole    bool // it has a whole collection
+}{
+	SimplePrice: {path: "simple/price", answer: (*composer).simplePrice,
+		reads: readsPrice | setOf(ids, names, symbols, tokens), requires: currencies},
+	TokenPrice: {path: "simple/token_price/{platform}", answer: (*composer).simplePrice,
+		reads: readsPrice | setOf(addresses), requires: addresses},
+	Currencies: {path: "simple/supported_vs_currencies", answer: (*composer).currencies},
+	CoinsList:  {path: "coins/list", answer: (*composer).coinsList, reads: setOf(platforms), whole: true},
+	Markets: {path: "coins/markets", answer: (*composer).markets, reads: setOf(currency, ids, names, symbols, tokens,
+		category, order, perPage, page, sparkline, changes, precision), requires: currency},
+	CategoriesList: {path: "coins/categories/list", answer: (*composer).categories, whole: true},
+	Categories:     {path: "coins/categories", answer: (*composer).categories, reads: setOf(order), whole: true},
+	Coin:           {path: "coins/{id}", answer: (*composer).coin, reads: readsCoin},
+	Chart:          {path: "coins/{id}/market_chart", answer: (*composer).chart, reads: readsChart, requires: days},
+	ChartRange: {path: "coins/{id}/market_chart/range", answer: (*composer).chart, reads: readsRange,
+		requires: from},
+	Past:     {path: "coins/{id}/history", answer: (*composer).day, reads: setOf(date), requires: date},
+	Contract: {path: "coins/{platform}/contract/{address}", answer: (*composer).coin, reads: readsCoin},
+	ContractChart: {path: "coins/{platform}/contract/{address}/market_chart", answer: (*composer).chart,
+		reads: readsChart, requires: days},
+	ContractRange: {path: "coins/{platform}/contract/{address}/market_chart/range", answer: (*composer).chart,
+		reads: readsRange, requires: from},
+	ExchangeRates:  {path: "exchange_rates", answer: (*composer).exchangeRates},
+	AssetPlatforms: {path: "asset_platforms", answer: (*composer).assetPlatforms, whole: true},
+	ExchangesList:  {path: "exchanges/list", answer: (*composer).exchangesList, whole: true},
+	Exchanges:      {path: "exchanges", answer: (*composer).exchanges, reads: setOf(perPage, page)},
+	Trending:       {path: "search/trending", answer: (*composer).trending},
+	Search:         {path: "search", answer: (*composer).search, reads: setOf(text), requires: text},
+	Global:         {path: "global", answer: (*composer).global},
+}
+
+var (
+	readsPrice = setOf(currencies, withCap, withVolume, withChange, withTime, precision)
+	readsCoin  = setOf(marketData, sparkline, details)
+	readsChart = setOf(currency, days, interval, precision)
+	readsRange = setOf(currency, from, to, interval, precision)
+)
+
+// routes name the endpoints, as coingecko_coins_id_history.
+var routes = func() (list [Endpoints]string) {
+	short := strings.NewReplacer("/{platform}", "", "/{address}", "", "{id}", "id", "/", "_")
+	for e := range endpoints {
+		list[e] = "coingecko_" + short.Replace(endpoints[e].path)
+	}
+	return list
+}()
+
+// aboutOne: the endpoint's path names a coin.
+func (e Endpoint) aboutOne() bool { return e >= Coin && e <= ContractRange }
+
+// Name returns the endpoint's name in metrics and logs.
+func (e Endpoint) Name() string { return routes[e] }
+
+// EndpointAt returns the endpoint at a path below Prefix, compared byte by byte as sent. A final slash
+// does not count: pycoingecko sends one behind a coin.
+func EndpointAt(path []byte) (Endpoint, bool) {
+	for e := range endpoints {
+		if _, ok := match(endpoints[e].path, path); ok {
+			return Endpoint(e), true
+		}
+	}
+	return 0, false
+}
+
+var slash = []byte{'/'}
+
+// match returns the elements of path, as sent, for which {…} stand in an endpoint's.
+func match(pattern string, path []byte) (variable [2][]byte, ok bool) {
+	path = bytes.TrimSuffix(path, slash)
+	from := strings.IndexByte(pattern, '{')
+	if from < 0 {
+		return variable, string(path) == pattern
+	}
+	if len(path) < from || string(path[:from]) != pattern[:from] {
+		return variable, false
+	}
+	pattern, path = pattern[from:], path[from:]
+	for n, more := 0, true; more; {
+		var want string
+		var element []byte
+		var rest bool
+		want, pattern, more = strings.Cut(pattern, "/")
+		element, path, rest = bytes.Cut(path, slash)
+		switch {
+		case rest != more:
+			return variable, false
+		case want[0] == '{' && len(element) > 0:
+			variable[n] = element
+			n++
+		case string(element) != want:
+			return variable, false
+		}
+	}
+	return variable, true
+}

@@ -1,0 +1,110 @@
+package coingecko
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+
+	"example.com/marketdata/artifacts"
+)
+
+// The rows of a snapshot are JSON of a known form: texts are escaped as INTERFACE.md, "Envelope"
+// says, so a key with its quotes stands nowhere in a text. What is cut out here is JSON again.
+
+// The keys of rows.
+const (
+	slugKey   = `,"slug":`
+	nameKey   = `,"name":`
+	symbolKey = `,"symbol":`
+	logoKey   = `,"logo":` // figures follow
+	priceKey  = `,"price":`
+	capKey    = `,"market_cap":`
+	volumeKey = `,"volume":`
+	dayKey    = `,"24h":`
+)
+
+// after returns what stands in row behind key; nil if it is not there.
+func after(row []byte, key string) []byte {
+	if i := bytes.Index(row, []byte(key)); i >= 0 {
+		return row[i+len(key):]
+	}
+	return nil
+}
+
+// textAt returns the JSON string that b begins with, with its quotes; "" if there is none.
+func textAt(b []byte) []byte {
+	if len(b) == 0 || b[0] != '"' {
+		return []byte(`""`)
+	}
+	for i := 1; ; i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return []byte(`""`)
+		}
+		i += n
+		slashes := 0
+		for b[i-1-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return b[:i+1]
+		}
+	}
+}
+
+// textOf returns the JSON string behind key, with its quotes.
+func textOf(row []byte, key string) []byte { return textAt(after(row, key)) }
+
+// digitsOf returns the decimal or number behind key, without quotes; nil: it is null or missing.
+func digitsOf(row []byte, key string) []byte { return digitsAt(after(row, key)) }
+
+func digitsAt(b []byte) []byte {
+	if len(b) > 0 && b[0] == '"' {
+		b = b[1:]
+	}
+	n := 0
+	for n < len(b) && (b[n] >= '0' && b[n] <= '9' || b[n] == '.' || b[n] == '-') {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	return b[:n]
+}
+
+// wholeAt returns the whole number that b begins with.
+func wholeAt(b []byte) (n uint64) {
+	for _, d := range digitsAt(b) {
+		n = 10*n + uint64(d-'0')
+	}
+	return n
+}
+
+// nextText cuts the string behind the first byte of b, which begins an array or object of strings, or
+// separates two; nil: there is none.
+func nextText(b []byte) (text, rest []byte) {
+	if len(b) < 2 || b[1] != '"' {
+		return nil, b
+	}
+	text = textAt(b[1:])
+	return text, b[1+len(text):]
+}
+
+// unescaped returns the text of a JSON string of the snapshot. Few have escapes.
+func unescaped(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	var text string
+	_ = json.Unmarshal(raw, &text) // it is one
+	return []byte(text)
+}
+
+// isText reports whether raw, a JSON string of the snapshot, is text.
+func isText(raw, text []byte, buf *[]byte) bool {
+	if !utf8.Valid(text) {
+		return false
+	}
+	*buf = artifacts.AppendString((*buf)[:0], text)
+	return bytes.Equal(raw, *buf)
+}

@@ -1,0 +1,164 @@
+package coingecko
+
+import (
+	"bytes"
+	"math/bits"
+
+	"github.com/holiman/uint256"
+)
+
+// full is the number of decimals of computed values, and the most that a price has.
+const full = 18
+
+// number is a decimal: v / 10^places, negative if neg; not known if places is below 0.
+type number struct {
+	v      uint256.Int
+	places int
+	neg    bool
+}
+
+// maxDigits is how many digits surely fit into a number.
+const maxDigits = 77
+
+// powers are the powers of ten.
+var powers = func() (p [maxDigits + 1]uint256.Int) {
+	p[0].SetOne()
+	for i := 1; i < len(p); i++ {
+		p[i].Mul(&p[i-1], uint256.NewInt(10))
+	}
+	return p
+}()
+
+// parse reads a decimal of the snapshot in plain notation, and reports whether it is one that fits.
+func (n *number) parse(b []byte) bool {
+	*n = number{places: -1}
+	if len(b) > 0 && b[0] == '-' {
+		n.neg, b = true, b[1:]
+	}
+	if len(b) == 0 || len(b) > maxDigits {
+		return false
+	}
+	point := -1
+	var part, unit uint64 = 0, 1
+	for i, c := range b {
+		if c == '.' && point < 0 && i > 0 {
+			point = i
+			continue
+		}
+		if c < '0' || c > '9' {
+			return false
+		}
+		part, unit = part*10+uint64(c-'0'), unit*10
+		if unit == chunk {
+			n.add(part, unit)
+			part, unit = 0, 1
+		}
+	}
+	n.add(part, unit)
+	if point == len(b)-1 {
+		return false
+	}
+	n.places = 0
+	if point >= 0 {
+		n.places = len(b) - 1 - point
+	}
+	return true
+}
+
+// chunk is the highest power of ten in a uint64.
+const chunk = 1e19
+
+// add appends digits to v: those of part, as many as unit has zeros.
+func (n *number) add(part, unit uint64) {
+	if n.v.IsZero() {
+		n.v.SetUint64(part)
+		return
+	}
+	var u uint256.Int
+	n.v.Mul(&n.v, u.SetUint64(unit))
+	n.v.AddUint64(&n.v, part)
+}
+
+// times sets n to x · y; not known if it does not fit.
+func (n *number) times(x, y *number) {
+	places := x.places + y.places
+	if min(x.places, y.places) < 0 {
+		places = -1
+	}
+	if _, over := n.v.MulOverflow(&x.v, &y.v); over {
+		places = -1
+	}
+	n.places, n.neg = places, x.neg != y.neg
+}
+
+// one is the rate of the US dollar.
+var one = number{v: *uint256.NewInt(1)}
+
+// appendQuotient appends x / y, rounded half to even to that many decimals, in plain notation
+// without zeros at the end. y is above 0. It reports whether the value could be computed; if not,
+// dst is unchanged.
+func appendQuotient(dst []byte, x, y *number, places int) ([]byte, bool) {
+	shift := places + y.places - x.places
+	var q, r, d uint256.Int
+	d.Set(&y.v)
+	switch {
+	case x.places < 0 || shift > maxDigits || -shift > maxDigits:
+		return dst, false
+	case shift < 0:
+		if _, over := d.MulOverflow(&d, &powers[-shift]); over {
+			return dst, false
+		}
+		q.DivMod(&x.v, &d, &r)
+	case x.v.IsUint64() && shift <= full && d.IsUint64():
+		hi, lo := bits.Mul64(x.v.Uint64(), powers[shift].Uint64())
+		if by := d.Uint64(); hi < by {
+			quotient, rest := bits.Div64(hi, lo, by)
+			q.SetUint64(quotient)
+			r.SetUint64(rest)
+			break
+		}
+		fallthrough
+	default:
+		if _, over := q.MulDivOverflow(&x.v, &powers[shift], &d); over {
+			return dst, false
+		}
+		// The remainder is below d, so the bits that overflow do not matter.
+		var back uint256.Int
+		r.Mul(&x.v, &powers[shift])
+		r.Sub(&r, back.Mul(&q, &d))
+	}
+	var rest uint256.Int
+	rest.Sub(&d, &r)
+	if c := r.Cmp(&rest); c > 0 || c == 0 && q.Uint64()&1 == 1 {
+		q.AddUint64(&q, 1)
+	}
+	return appendPlain(dst, &q, places, x.neg), true
+}
+
+// appendPlain appends v / 10^places.
+func appendPlain(dst []byte, v *uint256.Int, places int, neg bool) []byte {
+	if neg && !v.IsZero() {
+		dst = append(dst, '-')
+	}
+	var digits [maxDigits + 1]byte
+	at := len(digits)
+	rest := *v
+	for !rest.IsUint64() {
+		var part uint256.Int
+		rest.DivMod(&rest, &powers[19], &part)
+		for u, end := part.Uint64(), at-19; at > end; u /= 10 {
+			at--
+			digits[at] = byte('0' + u%10)
+		}
+	}
+	point := len(digits) - places
+	for u := rest.Uint64(); u > 0 || at >= point; u /= 10 { // at least one digit before the point
+		at--
+		digits[at] = byte('0' + u%10)
+	}
+	dst = append(dst, digits[at:point]...)
+	if fraction := bytes.TrimRight(digits[point:], "0"); len(fraction) > 0 {
+		dst = append(append(dst, '.'), fraction...)
+	}
+	return dst
+}

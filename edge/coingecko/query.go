@@ -1,0 +1,571 @@
+package coingecko
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"net/http"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/reply"
+)
+
+// param is a parameter that any endpoint reads.
+type param uint8
+
+const (
+	none param = iota
+	ids
+	names
+	symbols
+	tokens
+	currency
+	currencies
+	addresses
+	withCap
+	withVolume
+	withChange
+	withTime
+	precision
+	platforms
+	category
+	order
+	perPage
+	page
+	sparkline
+	changes
+	marketData
+	details
+	days
+	from
+	to
+	interval
+	date
+	text
+	params = iota
+)
+
+var paramNames = [params]string{ids: "ids", names: "names", symbols: "symbols", tokens: "include_tokens",
+	currency: "vs_currency", currencies: "vs_currencies", addresses: "contract_addresses",
+	withCap: "include_market_cap", withVolume: "include_24hr_vol", withChange: "include_24hr_change",
+	withTime: "include_last_updated_at", precision: "precision", platforms: "include_platform",
+	category: "category", order: "order", perPage: "per_page", page: "page", sparkline: "sparkline",
+	changes: "price_change_percentage", marketData: "market_data", details: "include_categories_details",
+	days: "days", from: "from", to: "to", interval: "interval", date: "date", text: "query"}
+
+// nameBytes are the same, as query.Names keeps them.
+var nameBytes = func() (list [params][]byte) {
+	for p, name := range paramNames {
+		list[p] = []byte(name)
+	}
+	return list
+}()
+
+type paramSet uint32
+
+func setOf(list ...param) (set paramSet) {
+	for _, p := range list {
+		set |= 1 << p
+	}
+	return set
+}
+
+func (s paramSet) has(p param) bool { return s&(1<<p) != 0 }
+
+// Bounds of parameters.
+const (
+	maxValues = 500
+	// maxPrices bounds coins times currencies, and with it what one answer takes: 8 MB.
+	maxPrices  = 50_000
+	maxPerPage = 250
+	usualPage  = 100
+	// furthest is the highest page: none is that far, and sums with its first row do not overflow.
+	furthest = 1 << 40
+)
+
+// keyPrefix begins the names of parameters that are keys, and of what may be meant as one.
+const keyPrefix = "x_cg_"
+
+// IsKey reports whether a parameter of the query, its name as sent, is an API key.
+func IsKey(name []byte) bool {
+	const longest = "x_cg_demo_api_key"
+	if len(name) > 3*len(longest) {
+		return false
+	}
+	var b [3 * len(longest)]byte
+	switch string(query.AppendUnescaped(b[:0], name)) {
+	case longest, "x_cg_pro_api_key":
+		return true
+	}
+	return false
+}
+
+// Query is one request below Prefix, and the memory that its answer is composed with. It is a
+// reply.Composer. What it holds is valid until the next Parse.
+type Query struct {
+	Endpoint Endpoint
+
+	flags   paramSet  // the parameters of yes or no that are yes; tokens: all
+	path    [2][]byte // the coin; or platform and address
+	by      param     // how coins are named: ids, names, symbols, addresses or none
+	values  [][]byte  // as sent, sorted, without repeats
+	codes   [][]byte  // currencies, folded, sorted, without repeats
+	places  int       // of prices; -1: all
+	order   uint8
+	page    int64
+	perPage int
+	changes uint8 // windows of price_change_percentage, by bit
+	begin   int64 // seconds before T; or a Unix time in seconds
+	end     int64
+	step    int64  // seconds of interval; 0: all points
+	group   []byte // category
+	text    []byte // as sent
+
+	vain    paramSet    // sent, and without a part in the answer
+	ignored query.Names // these, and names that the endpoint does not read
+	buf     []byte      // behind all these
+
+	mem scratch
+}
+
+func refuse(message string) *reply.Refusal {
+	return &reply.Refusal{Status: http.StatusBadRequest, Message: message}
+}
+
+// refusals are those of all parameters.
+func refusals(format string) (list [params]*reply.Refusal) {
+	for p, name := range paramNames {
+		list[p] = refuse(fmt.Sprintf(format, name))
+	}
+	return list
+}
+
+// The 400s, made beforehand: none repeats what was sent. A value that may be left out is never a reason
+// for one: if it is not understood, it is as if it had not been sent, and named in X-Ignored.
+var (
+	errMissing  = refusals("Missing parameter %s")
+	errTooMany  = refusals("%s: more than 500 elements")
+	errTime     = refusals("%s: not a time; it takes Unix seconds, yyyy-mm-dd, dd-mm-yyyy or RFC 3339")
+	errMillis   = refusals("%s: a time in milliseconds; it takes Unix seconds, of which there are a thousandth")
+	errLookup   = refuse("Missing parameter ids, names or symbols")
+	errCurrency = refuse("invalid vs_currency")
+	errDays     = refuse("days: it takes a number of days, or max")
+	errOrder    = refuse("from: later than to")
+	errText     = refuse("query: it takes 1 to 64 bytes, up to eight words with blanks between")
+)
+
+// Parse reads a request for what is at e, without the keys that may be in its query. path is what
+// stands behind Prefix, at which EndpointAt has found e. It returns nil, or what is wrong.
+func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
+	*q = Query{Endpoint: e, values: q.values[:0], codes: q.codes[:0], ignored: q.ignored[:0], buf: q.buf[:0],
+		places: -1, page: 1, perPage: usualPage, mem: q.mem}
+	// Nothing grows when it is unescaped and folded; a list that is sent in parts is joined first.
+	q.buf = slices.Grow(q.buf, 3*(len(path)+len(raw)))
+	variable, _ := match(endpoints[e].path, path)
+	for i, element := range variable {
+		q.path[i] = q.keep(appendElement(q.buf, element))
+	}
+	var sent [params][]byte
+	q.split(&sent, raw)
+	if p := endpoints[e].requires; p != none && len(sent[p]) == 0 {
+		return errMissing[p]
+	}
+	q.readOptions(&sent)
+	refusal := cmp.Or(q.readLookup(&sent), q.readCurrencies(&sent), q.readTimes(&sent), q.readText(&sent))
+	for p := ids; q.vain != 0 && p < params; p++ {
+		if q.vain.has(p) {
+			q.ignored.Add(nameBytes[p])
+		}
+	}
+	return refusal
+}
+
+// appendElement appends an element of a path, unescaped: there, other than in a query, + is itself.
+func appendElement(dst, element []byte) []byte {
+	for more := true; more; {
+		var part []byte
+		part, element, more = bytes.Cut(element, []byte{'+'})
+		if dst = query.AppendUnescaped(dst, part); more {
+			dst = append(dst, '+')
+		}
+	}
+	return dst
+}
+
+// keep returns what was appended to q.buf.
+func (q *Query) keep(longer []byte) []byte {
+	value := longer[len(q.buf):len(longer):len(longer)]
+	q.buf = longer
+	return value
+}
+
+// lists are the parameters that take a list. Repeated, they are one list (INTERFACE.md, "Parameters").
+var lists = setOf(ids, names, symbols, currencies, addresses, changes)
+
+// param returns the parameter that a name, as sent, stands for; none if the endpoint does not read it.
+func (q *Query) param(name []byte) param {
+	var b [48]byte
+	if len(name) > len(b) {
+		return none
+	}
+	name = query.AppendUnescaped(b[:0], name)
+	list, isList := query.ListName(name)
+	for p := ids; p < params; p++ {
+		if endpoints[q.Endpoint].reads.has(p) &&
+			(string(name) == paramNames[p] || isList && lists.has(p) && string(list) == paramNames[p]) {
+			return p
+		}
+	}
+	return none
+}
+
+// split finds the values of the parameters that the endpoint reads, still escaped: the first of a
+// scalar, and all of a list, joined by commas. An empty value is one that was not sent.
+func (q *Query) split(sent *[params][]byte, raw []byte) {
+	var seen, repeated paramSet
+	for rest := raw; len(rest) > 0; {
+		var name, value []byte
+		name, value, rest = query.Cut(rest)
+		p := q.param(name)
+		switch {
+		case p == none:
+			q.ignore(name)
+			continue
+		case lists.has(p) && len(value) == 0:
+			continue
+		case !lists.has(p) && seen.has(p):
+			q.vain |= setOf(p)
+			continue
+		}
+		if seen.has(p) {
+			repeated |= setOf(p)
+		} else {
+			seen |= setOf(p)
+			sent[p] = value
+		}
+	}
+	for p := ids; repeated != 0 && p < params; p++ {
+		if repeated.has(p) {
+			sent[p] = q.join(p, raw)
+		}
+	}
+}
+
+// ignore notes a name, as sent, that the endpoint does not read. That of a key is not told.
+func (q *Query) ignore(name []byte) {
+	from := len(q.buf)
+	if name = q.unescape(name); len(name) == 0 || bytes.HasPrefix(name, []byte(keyPrefix)) || !q.ignored.Add(name) {
+		q.buf = q.buf[:from]
+	}
+}
+
+// join returns the values of a list that was sent more than once, in the order sent, still escaped.
+func (q *Query) join(list param, raw []byte) []byte {
+	joined := q.buf
+	for len(raw) > 0 {
+		var name, value []byte
+		if name, value, raw = query.Cut(raw); len(value) == 0 || q.param(name) != list {
+			continue
+		}
+		if len(joined) > len(q.buf) {
+			joined = append(joined, ',')
+		}
+		joined = append(joined, value...)
+	}
+	return q.keep(joined)
+}
+
+func (q *Query) unescape(value []byte) []byte { return q.keep(query.AppendUnescaped(q.buf, value)) }
+
+func (q *Query) fold(value []byte) []byte {
+	value = q.unescape(value)
+	return artifacts.AppendFold(value[:0], value)
+}
+
+// word returns the value of an optional parameter: folded, without blanks around it.
+func (q *Query) word(sent []byte) []byte { return bytes.TrimSpace(q.fold(sent)) }
+
+// number reads an optional number, and clamps it. It returns otherwise for none.
+func (q *Query) number(sent *[params][]byte, p param, low, high, otherwise int64) int64 {
+	if len(sent[p]) == 0 {
+		return otherwise
+	}
+	n, ok := query.ParseNumber(q.word(sent[p]))
+	if !ok {
+		q.vain |= setOf(p)
+		return otherwise
+	}
+	return min(max(n.Whole, low), high)
+}
+
+// choice returns the place of an optional value among some; -1 for none.
+func (q *Query) choice(sent *[params][]byte, p param, values ...string) int {
+	if len(sent[p]) == 0 {
+		return -1
+	}
+	word := q.word(sent[p])
+	i := slices.IndexFunc(values, func(v string) bool { return v == string(word) })
+	if i < 0 {
+		q.vain |= setOf(p)
+	}
+	return i
+}
+
+// The orders of the endpoints that have some: the first is the default.
+var (
+	marketOrders = []string{"market_cap_desc", "market_cap_asc", "volume_desc", "volume_asc", "id_asc", "id_desc"}
+	groupOrders  = []string{"market_cap_desc", "market_cap_asc", "name_desc", "name_asc", "market_cap_change_24h_desc",
+		"market_cap_change_24h_asc"}
+)
+
+// readOptions reads the parameters that may be left out.
+func (q *Query) readOptions(sent *[params][]byte) {
+	for _, p := range [...]param{withCap, withVolume, withChange, withTime, platforms, sparkline, marketData, details} {
+		switch i := q.choice(sent, p, "true", "1", "false", "0"); {
+		case i == 0, i == 1, i < 0 && p == marketData && endpoints[q.Endpoint].reads.has(p):
+			q.flags |= setOf(p)
+		}
+	}
+	if string(q.word(sent[precision])) != "full" {
+		q.places = int(q.number(sent, precision, 0, full, -1))
+	}
+	if q.choice(sent, tokens, "top", "all") == 1 {
+		q.flags |= setOf(tokens)
+	}
+	orders := marketOrders
+	if q.Endpoint == Categories {
+		orders = groupOrders
+	}
+	q.order = uint8(max(q.choice(sent, order, orders...), 0))
+	q.perPage = int(q.number(sent, perPage, 1, maxPerPage, usualPage))
+	q.page = q.number(sent, page, 1, furthest, 1)
+	switch q.choice(sent, interval, "5m", "hourly", "daily") { // no point is nearer another than 5m
+	case 1:
+		q.step = hour
+	case 2:
+		q.step = day
+	}
+	for list := q.fold(sent[changes]); len(list) > 0; {
+		var name []byte
+		name, list, _ = bytes.Cut(list, []byte{','})
+		name = bytes.TrimSpace(name)
+		i := slices.IndexFunc(windows[:], func(w window) bool { return w.name == string(name) })
+		if i >= 0 {
+			q.changes |= 1 << i
+		} else if len(name) > 0 {
+			q.vain |= setOf(changes)
+		}
+	}
+}
+
+// readLookup reads how coins are named: the first of ids, names and symbols that is sent counts, and
+// category before all.
+func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
+	q.group, q.values = q.unescape(sent[category]), q.values[:0]
+	for _, p := range [...]param{ids, names, symbols, addresses} {
+		if len(sent[p]) == 0 {
+			continue
+		}
+		if q.by != none || len(q.group) > 0 {
+			q.vain |= setOf(p)
+			continue
+		}
+		q.by = p
+		v := q.unescape(sent[p])
+		if p == symbols && q.flags.has(tokens) { // coins stand under their ids
+			v = artifacts.AppendFold(v[:0], v)
+		}
+		if q.values, refusal = readList(q.values, p, v); refusal != nil {
+			return refusal
+		}
+	}
+	if q.by != symbols {
+		q.flags &^= setOf(tokens)
+		if len(sent[tokens]) > 0 {
+			q.vain |= setOf(tokens)
+		}
+	}
+	switch q.Endpoint {
+	case SimplePrice:
+		if q.by == none {
+			return errLookup
+		}
+	case Coin, Chart, ChartRange, Past:
+		q.by, q.values = ids, append(q.values, q.path[0])
+	case Contract, ContractChart, ContractRange:
+		q.by, q.values = addresses, append(q.values, q.keep(artifacts.AppendAddress(q.buf, q.path[1])))
+	}
+	return nil
+}
+
+// readList appends the elements of a list, sorted, without repeats and blanks around them.
+func readList(dst [][]byte, p param, list []byte) ([][]byte, *reply.Refusal) {
+	for more := true; more; {
+		var e []byte
+		e, list, more = bytes.Cut(list, []byte{','})
+		if e = bytes.TrimSpace(e); len(e) == 0 {
+			continue
+		}
+		if len(dst) == maxValues {
+			return dst, errTooMany[p]
+		}
+		if p == addresses {
+			e = artifacts.AppendAddress(e[:0], e)
+		}
+		dst = append(dst, e)
+	}
+	slices.SortFunc(dst, bytes.Compare)
+	return slices.CompactFunc(dst, bytes.Equal), nil
+}
+
+// readCurrencies reads which currencies are asked for. Whether the snapshot has them shows when the
+// answer is composed.
+func (q *Query) readCurrencies(sent *[params][]byte) *reply.Refusal {
+	p := currency
+	if endpoints[q.Endpoint].reads.has(currencies) {
+		p = currencies
+	} else if !endpoints[q.Endpoint].reads.has(currency) {
+		return nil
+	}
+	v := q.fold(sent[p])
+	switch {
+	case len(v) == 0:
+		return errMissing[p]
+	case p == currency && bytes.IndexByte(v, ',') >= 0:
+		return errCurrency
+	}
+	var refusal *reply.Refusal
+	if q.codes, refusal = readList(q.codes, p, v); refusal == nil && len(q.codes) == 0 {
+		refusal = errCurrency
+	}
+	return refusal
+}
+
+// window is what price_change_percentage may name.
+type window struct {
+	name    string
+	key     string // before it in the row of a quote
+	covered uint8  // its bit in artifacts.Covered
+}
+
+// unkept is the bit of a window that no snapshot has.
+const unkept = 63
+
+var windows = [...]window{{"1h", `{"1h":`, 0}, {"24h", dayKey, 3}, {"7d", `,"7d":`, 4}, {"14d", "", unkept},
+	{"30d", `,"30d":`, 5}, {"200d", "", unkept}, {"1y", `,"1y":`, 7}}
+
+// day24h is the place of the window of a day.
+const day24h = 1
+
+func (q *Query) readText(sent *[params][]byte) *reply.Refusal {
+	if q.Endpoint != Search {
+		return nil
+	}
+	q.text = q.unescape(sent[text])
+	q.mem.folded = append(append(q.mem.folded[:0], "q="...), sent[text]...)
+	if q.mem.inner.Parse(query.Search, q.mem.folded) != nil {
+		return errText
+	}
+	return nil
+}
+
+const (
+	hour = 60 * 60
+	day  = 24 * hour
+)
+
+// allDays are more than there have been since 1970.
+const allDays = math.MaxInt32
+
+// readTimes reads which time is asked for.
+func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
+	switch q.Endpoint {
+	case Chart, ContractChart:
+		word := q.word(sent[days])
+		n, ok := query.ParseNumber(word)
+		switch {
+		case string(word) == "max":
+			n.Whole = allDays
+		case !ok:
+			return errDays
+		}
+		hi, lo := bits.Mul64(n.Fraction, day)
+		seconds, _ := bits.Div64(hi, lo, query.FractionUnit)
+		q.begin = min(max(n.Whole, 0), allDays)*day + int64(seconds)
+	case ChartRange, ContractRange:
+		if len(sent[to]) == 0 {
+			return errMissing[to]
+		}
+		if refusal := cmp.Or(q.time(sent, from, &q.begin), q.time(sent, to, &q.end)); refusal != nil {
+			return refusal
+		}
+		if q.end < q.begin {
+			return errOrder
+		}
+	case Past:
+		if refusal := q.time(sent, date, &q.begin); refusal != nil {
+			return refusal
+		}
+		q.begin -= (q.begin%day + day) % day
+		q.end = q.begin + day - 1
+	}
+	return nil
+}
+
+// time reads a time as programs write it, as Unix seconds: a number of them, of which a fraction is cut
+// off (JavaScript's getTime()/1000, Python's timestamp()); a day in UTC, yyyy-mm-dd or dd-mm-yyyy, which
+// is its first second; or RFC 3339, see query.ParseLooseTime.
+func (q *Query) time(sent *[params][]byte, p param, to *int64) *reply.Refusal {
+	const msDigits = 13 // of the milliseconds since 1970, from 2001 on
+	text := bytes.TrimSpace(q.unescape(sent[p]))
+	if n, ok := query.ParseNumber(text); ok {
+		if n.Digits >= msDigits {
+			return errMillis[p]
+		}
+		*to = n.Whole
+		return nil
+	}
+	t, ok := query.ParseLooseTime(text)
+	if len(text) == len(time.DateOnly) {
+		layout := time.DateOnly
+		if text[2] == '-' {
+			layout = "02-01-2006"
+		}
+		var err error
+		t, err = time.Parse(layout, string(text))
+		ok = err == nil
+	}
+	if !ok {
+		return errTime[p]
+	}
+	*to = t.Unix()
+	return nil
+}
+
+// The following make Query a reply.Composer.
+
+func (q *Query) Name() string         { return q.Endpoint.Name() }
+func (q *Query) Ignored() query.Names { return q.ignored }
+func (q *Query) Whole() bool          { return endpoints[q.Endpoint].whole }
+func (q *Query) FollowsChange() bool  { return q.Endpoint == Global }
+
+// keyStart begins the keys of these answers, above those of listings.
+const keyStart = 0x80
+
+// AppendKey implements reply.Composer.
+func (q *Query) AppendKey(dst []byte) []byte {
+	dst = append(dst, keyStart+byte(q.Endpoint), byte(q.by), q.order, q.changes)
+	for _, n := range [...]int64{int64(q.flags), int64(q.places), int64(q.perPage), q.page, q.begin, q.end, q.step} {
+		dst = binary.AppendVarint(dst, n)
+	}
+	for _, list := range [...][][]byte{q.path[:], {q.group, q.text}, q.values, q.codes} {
+		dst = query.AppendTexts(dst, list)
+	}
+	return dst
+}

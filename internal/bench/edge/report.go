@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+
+	"example.com/marketdata/internal/bench/benchdoc"
+	"github.com/dustin/go-humanize"
+)
+
+// method is the report's description of the measurement.
+const method = `A server has a core of its own, the load another: %d connections, kept alive, over loopback. µs are processor time, user and system, of one
+answer. The load asks the two sides of a row in turn; ratios are medians of %d rounds. A page has 20 quotes: %s. Key check, limits, request ids,
+metrics and logging are on. Bare fasthttp sends the same bytes from a constant, nginx from a file in three ways; the best counts.
+
+Servers never wait for a request, except at N/s: there an open load with Poisson arrivals, over %d connections, asks each for %v in
+turn. A server that sleeps between requests spends more on each. Latencies count from when a request was due, while the load is on time.
+
+Left out: TLS, a network, more than one core. The machine's speed changes, so compare ratios, not times of different rows. Bold targets are missed.`
+
+// report shows the table, and writes the document when asked to.
+func (b *bench) report() error {
+	d := benchdoc.Document{Title: "What an answer costs", Command: "make bench-edge",
+		Method:  fmt.Sprintf(method, connections, b.Rounds, b.page, rateConns, rateTurn),
+		Columns: []string{"what", "measured", "beside it", "ratio", "target"}}
+	if !b.Short {
+		d.Versions = append(d.Versions, benchdoc.Version("nginx", "-v"))
+	}
+	for _, r := range b.rows {
+		ratio, target := "", r.target
+		if r.ratio > 0 {
+			ratio = fmt.Sprintf("%.2f", r.ratio)
+		}
+		if target != "" && !r.met {
+			target = "**" + target + "**"
+		}
+		d.Rows = append(d.Rows, []string{r.what, r.measured, r.beside, ratio, target})
+	}
+	return d.Print(b.Out)
+}
+
+// single reports a figure that is not the median of a comparison.
+func (b *bench) single(r row) {
+	b.rows = append(b.rows, r)
+	fmt.Printf("%-58s %s, target %s\n", r.what, r.measured, r.target)
+}
+
+// latency reports the medians of latencies in ms, measured while the load was on time, if there are
+// at least least of them on each side.
+func (b *bench) latency(r row, measured, beside []float64, least int, met func(measured, beside float64) bool) {
+	r.measured = "the machine was busy"
+	if min(len(measured), len(beside)) >= least {
+		self := func(ms float64) float64 { return ms }
+		x, y := median(measured, self), median(beside, self)
+		r.measured, r.beside, r.ratio, r.met = fmt.Sprintf("%.2f ms", x), fmt.Sprintf("%.2f ms", y), x/y, met(x, y)
+	}
+	b.single(r)
+}
+
+func thousands(n int) string { return humanize.Comma(int64(n)) }

@@ -1,0 +1,271 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/model/coingecko"
+	"example.com/marketdata/internal/test/must"
+)
+
+// The tests of this file say what programs that others wrote ask below /api/v3/, and what they must get.
+// Right values come from outside: reports of users of such programs, CoinGecko's recorded answers, and
+// arithmetic.
+
+// smallCoins is a market of four coins. quiet has no price.
+func smallCoins(at time.Time, btc, eth string) model.Files {
+	files := model.Files{"feed.json": fmt.Sprintf(`{"format":1,"database":"t","time":%q}`, at.Format(time.RFC3339)),
+		"assets.ndjson": `{"key":"btc","id":1,"name":"Bitcoin","symbol":"BTC","slug":"bitcoin","logo":"https://l.test/b.png"}
+{"key":"eth","id":2,"name":"Ether","symbol":"ETH","slug":"ethereum","platforms":{"Ethereum":"0xAb"}}
+{"key":"flat","id":3,"name":"Flat","symbol":"ΣΑΣ","slug":"flat"}
+{"key":"quiet","id":4,"name":"Quiet","symbol":"QUIET","slug":"quiet"}`,
+		"quotes.ndjson": `{"key":"btc","price":` + btc + `,"market_cap":1000,"volume":50}
+{"key":"flat","price":100,"market_cap":800}`,
+		"rates.ndjson": `{"code":"eur","usd":"1.25"}
+{"code":"btc","asset":"btc"}`,
+		"chains.ndjson": `{"key":"e","name":"Ethereum","slug":"ethereum"}`}
+	if eth != "" {
+		files["quotes.ndjson"] += `
+{"key":"eth","price":` + eth + `,"market_cap":900}`
+	}
+	return files
+}
+
+// The times of the small market.
+var (
+	marketBegins = time.Date(2026, 11, 21, 10, 10, 0, 0, time.UTC)
+	marketNow    = marketBegins.Add(10 * time.Minute)
+)
+
+func smallPair(t *testing.T) *pair {
+	p := newPair(t, model.Defaults(), poll)
+	p.build(smallCoins(marketBegins, "100", "100"), time.Time{})
+	p.build(smallCoins(marketNow, "90", "110"), time.Time{})
+	return p
+}
+
+// get asks for what is below /api/v3/.
+func (p *pair) get(t *testing.T, target string) *response {
+	t.Helper()
+	return must.Get(p.send(http.MethodGet, coingecko.Prefix+target))(t)
+}
+
+// at returns what stands in an answer of JSON: a path of names and indexes.
+func (r *response) at(t *testing.T, path ...any) any {
+	t.Helper()
+	v := must.Get(strictJSON(r.body))(t)
+	for _, step := range path {
+		switch at := v.(type) {
+		case map[string]any:
+			inner, ok := at[step.(string)]
+			if !ok {
+				return "no member " + step.(string)
+			}
+			v = inner
+		case []any:
+			v = at[step.(int)]
+		default:
+			return fmt.Sprintf("%v has no %v", v, step)
+		}
+	}
+	return v
+}
+
+// TestCoinGeckoSymbols: symbols are in lower case, as in all recorded bodies, but for /search and
+// /search/trending (portfolio-performance 2515 compares them with what /coins/list says).
+func TestCoinGeckoSymbols(t *testing.T) {
+	p := smallPair(t)
+	for target, path := range map[string][]any{
+		"coins/list": {0, "symbol"}, "coins/list?include_platform=true": {0, "symbol"},
+		"coins/markets?vs_currency=usd": {0, "symbol"}, "coins/bitcoin": {"symbol"},
+		"coins/bitcoin/history?date=21-11-2026": {"symbol"},
+	} {
+		if got := p.get(t, target).at(t, path...); got != "btc" {
+			t.Errorf("%s: %v", target, got)
+		}
+	}
+	for target, want := range map[string]string{"coins/ethereum/contract/0xAb": "eth", "coins/flat": "σασ"} {
+		if got := p.get(t, target).at(t, "symbol"); got != want {
+			t.Errorf("%s: %v, want %s", target, got, want)
+		}
+	}
+	if got := p.get(t, "search?query=btc").at(t, "coins", 0, "symbol"); got != "BTC" {
+		t.Errorf("search: %v", got)
+	}
+}
+
+// TestCoinGeckoTolerance: what tutorials and older programs send is a 200; what was not understood is
+// named. A 400 is for what cannot be guessed.
+func TestCoinGeckoTolerance(t *testing.T) {
+	p := smallPair(t)
+	const list, chart = "coins/markets?vs_currency=usd&", "coins/bitcoin/market_chart?vs_currency=usd&"
+	for target, ignored := range map[string]string{
+		list + "order=gecko_desc": "order", list + "order=gecko_asc": "order", list + "order=market_cap_rank": "order",
+		list + "order=price_desc": "order", list + "per_page=500": "", list + "page=0": "",
+		list + "price_change_percentage=200d/": "price_change_percentage",
+		chart + "days=1&interval=minutely":     "interval", chart + "days=0.042": "", chart + "days=90.0": "",
+		// Of our own: what pycoingecko, spreadsheets and curious people add.
+		list + "sparkline=yes&locale=en&page=1&page=2&x_cg_pro_key=k": "locale,page,sparkline",
+		list + "per_page=0&precision=99&order=ID_ASC":                 "", chart + "days=-1&precision=two": "precision",
+		"simple/price?ids=bitcoin&vs_currencies=usd&symbols=eth&include_24hr_vol=maybe": "include_24hr_vol,symbols",
+	} {
+		got := p.get(t, target)
+		if got.status != 200 || got.header.Get("X-Ignored") != ignored {
+			t.Errorf("%s: %d, X-Ignored %q, want %q", target, got.status, got.header.Get("X-Ignored"), ignored)
+		}
+	}
+	for target, names := range map[string]string{
+		"coins/markets": "vs_currency", "simple/price?ids=bitcoin&vs_currencies=none": "vs_currency",
+		"coins/bitcoin/market_chart/range?vs_currency=usd&from=now&to=1": "from", "simple/price?vs_currencies=usd": "ids",
+	} {
+		if got := p.get(t, target); got.status != 400 || !strings.Contains(got.body, `{"error":"`) ||
+			!strings.Contains(got.body, names) {
+			t.Errorf("%s: %d %s", target, got.status, got.body)
+		}
+	}
+	for _, target := range []string{"coins/bitcoin/tickers", "onchain/networks", "news", "nfts/list", "exchanges/x"} {
+		if got := p.get(t, target); got.status != 404 || !strings.HasPrefix(got.body, `{"error":"`) ||
+			!strings.Contains(got.body, "/api/v3/openapi.json") {
+			t.Errorf("%s: %d %s", target, got.status, got.body)
+		}
+	}
+}
+
+// TestCoinGeckoTimes: JavaScript's getTime()/1000 and toISOString(), Python's timestamp() and isoformat(),
+// and what mvines/sys 20 sends as a date, are times.
+func TestCoinGeckoTimes(t *testing.T) {
+	p := smallPair(t)
+	begin, end := marketBegins.Unix(), marketNow.Unix()
+	for _, times := range [][2]string{
+		{fmt.Sprint(begin, ".0"), fmt.Sprint(end, ".999")}, {"2026-11-21T10:10:00.000Z", "2026-11-21T10:20:00Z"},
+		{"2026-11-21T11:10:00%2B01:00", "2026-11-21T05:20:00-05:00"},
+		// Of our own: a zone whose + became a blank, str(datetime), days.
+		{"2026-11-21T11:10:00+01:00", "2026-11-21+10:20:00.000001"}, {"21-11-2026", "2026-11-22"},
+	} {
+		got := p.get(t, "coins/bitcoin/market_chart/range?vs_currency=usd&from="+times[0]+"&to="+times[1])
+		want := fmt.Sprintf(`{"prices":[[%d,100],[%d,90]],`, begin*1000, end*1000)
+		if got.status != 200 || !strings.HasPrefix(got.body, want) {
+			t.Errorf("%v: %d %s, want %s", times, got.status, got.body, want)
+		}
+	}
+	for _, times := range [][2]string{
+		{fmt.Sprint(begin, "000"), fmt.Sprint(end)}, {fmt.Sprint(begin), fmt.Sprint(end, "000.5")},
+	} {
+		got := p.get(t, "coins/bitcoin/market_chart/range?vs_currency=usd&from="+times[0]+"&to="+times[1])
+		if got.status != 400 || !strings.Contains(got.body, "milliseconds") {
+			t.Errorf("%v: %d %s", times, got.status, got.body)
+		}
+	}
+	for _, date := range []string{"1795219200", "21-11-2026", "2026-11-21T23:59:59Z", "2026-11-22T00:30%2B01:00"} {
+		if got := p.get(t, "coins/bitcoin/history?date="+date); got.status != 200 ||
+			got.at(t, "market_data", "current_price", "usd") != json.Number("100") {
+			t.Errorf("%s: %d %s", date, got.status, got.body)
+		}
+	}
+	// Answers have milliseconds: XChange 1460 reads them with a pattern that wants some.
+	for target, path := range map[string][]any{
+		"coins/markets?vs_currency=usd": {0, "last_updated"}, "coins/bitcoin": {"last_updated"},
+		"coins/flat": {"market_data", "last_updated"},
+	} {
+		if got := p.get(t, target).at(t, path...); got != "2026-11-21T10:20:00.000Z" {
+			t.Errorf("%s: %v", target, got)
+		}
+	}
+}
+
+// TestCoinGeckoUnknown: a coin without a logo or a price has every member, null or "" (rotki and l2beat
+// read image.small and description.en without asking).
+func TestCoinGeckoUnknown(t *testing.T) {
+	p := smallPair(t)
+	for _, c := range []struct {
+		target string
+		path   []any
+		want   any
+	}{
+		{"coins/ethereum", []any{"image", "small"}, ""}, {"coins/ethereum", []any{"description", "en"}, ""},
+		{"coins/ethereum", []any{"market_data", "circulating_supply"}, nil},
+		{"coins/quiet", []any{"last_updated"}, nil}, {"coins/quiet", []any{"market_data", "last_updated"}, nil},
+		{"coins/quiet", []any{"market_data", "total_supply"}, nil},
+		{"coins/quiet", []any{"localization", "en"}, "Quiet"},
+		{"coins/quiet", []any{"market_data", "price_change_percentage_24h"}, nil},
+		{"coins/quiet", []any{"community_data", "reddit_subscribers"}, nil},
+		{"coins/quiet/history?date=21-11-2026", []any{"image", "thumb"}, ""},
+		{"asset_platforms", []any{0, "image", "small"}, ""},
+		{"simple/price?ids=flat&vs_currencies=usd&include_24hr_change=true", []any{"flat", "usd_24h_change"}, nil},
+	} {
+		if got := p.get(t, c.target).at(t, c.path...); got != c.want {
+			t.Errorf("%s: %v is %v, want %v", c.target, c.path, got, c.want)
+		}
+	}
+}
+
+// TestCoinGeckoCharts: the lists are equally long (tosunthex 24), days stand at their beginning
+// (pycoingecko 59), and the past in another currency is never divided by the present rate: bitcoin in
+// bitcoin is 1. A change over a day of a coin that was first seen an hour ago is not 0.
+func TestCoinGeckoCharts(t *testing.T) {
+	p := newPair(t, model.Defaults(), poll)
+	at := func(days int, clock time.Duration) time.Time {
+		return time.Date(2026, 11, 18+days, 0, 0, 0, 0, time.UTC).Add(clock)
+	}
+	p.build(smallCoins(at(0, 20*time.Minute), "100", "25"), time.Time{})
+	p.build(smallCoins(at(1, 10*time.Minute), "50", "25"), time.Time{})
+	p.build(smallCoins(at(2, 9*time.Hour), "80", ""), time.Time{})
+	p.build(smallCoins(at(2, 9*time.Hour+10*time.Minute), "80", "20"), time.Time{})
+	now := at(2, 10*time.Hour+10*time.Minute)
+	p.build(smallCoins(now, "90", "45"), time.Time{})
+	ms := func(days int, clock time.Duration) int64 { return at(days, clock).UnixMilli() }
+	const chart = "/market_chart?days=30&interval=daily&vs_currency="
+	for target, want := range map[string]string{
+		"coins/bitcoin" + chart + "usd": fmt.Sprintf(`{"prices":[[%[1]d,100],[%[2]d,50],[%[3]d,80],[%[4]d,90]],`+
+			`"market_caps":[[%[1]d,null],[%[2]d,null],[%[3]d,null],[%[4]d,1000]],`+
+			`"total_volumes":[[%[1]d,null],[%[2]d,null],[%[3]d,null],[%[4]d,50]]}`,
+			ms(0, 0), ms(1, 0), ms(2, 0), now.UnixMilli()),
+		"coins/ethereum" + chart + "btc": fmt.Sprintf(`{"prices":[[%d,0.25],[%d,0.5],[%d,0.5]],"market_caps":`,
+			ms(0, 0), ms(1, 0), now.UnixMilli()),
+		"coins/bitcoin" + chart + "btc": fmt.Sprintf(`{"prices":[[%d,1],[%d,1],[%d,1],[%d,1]],"market_caps":`,
+			ms(0, 0), ms(1, 0), ms(2, 0), now.UnixMilli()),
+		// Programs store a null as a price of zero (Portfolio Performance, Blockbook).
+		"coins/bitcoin" + chart + "eur": fmt.Sprintf(`{"prices":[[%d,72]],"market_caps":`, now.UnixMilli()),
+	} {
+		if got := p.get(t, target); !strings.HasPrefix(got.body, want) {
+			t.Errorf("%s:\n got %s\nwant %s", target, got.body, want)
+		}
+	}
+	for target, want := range map[string]string{
+		"coins/bitcoin/history?date=18-11-2026":  `"market_data":{"current_price":{"btc":1,"usd":100},`,
+		"coins/ethereum/history?date=19-11-2026": `"market_data":{"current_price":{"btc":0.5,"usd":25},`,
+		"coins/ethereum/history?date=17-11-2026": `"market_data":{"current_price":{},"market_cap":{},"total_volume":{}}`,
+	} {
+		if got := p.get(t, target); !strings.Contains(got.body, want) {
+			t.Errorf("%s: %s, want %s", target, got.body, want)
+		}
+	}
+	// ether was away for a day and is back for an hour: its base of 24 hours is an hour old.
+	const changes = "coins/markets?vs_currency=usd&order=id_asc&price_change_percentage=1h,24h,30d"
+	rows := p.get(t, changes)
+	for row, want := range [][3]any{{json.Number("12.5"), nil, nil}, {json.Number("125"), nil, nil}} {
+		for i, name := range []string{"1h", "24h", "30d"} {
+			if got := rows.at(t, row, "price_change_percentage_"+name+"_in_currency"); got != want[i] {
+				t.Errorf("coin %d over %s: %v, want %v", row, name, got, want[i])
+			}
+		}
+	}
+	p.build(smallCoins(at(3, 9*time.Hour), "180", "45"), time.Time{})
+	prices := p.get(t, "simple/price?ids=bitcoin,ethereum&vs_currencies=usd,btc&include_24hr_change=true")
+	for _, c := range []struct {
+		coin, name string
+		want       any
+	}{
+		{"bitcoin", "usd_24h_change", json.Number("125")}, {"bitcoin", "btc_24h_change", nil},
+		{"ethereum", "usd_24h_change", json.Number("125")},
+	} {
+		if got := prices.at(t, c.coin, c.name); got != c.want {
+			t.Errorf("%s of %s: %v, want %v", c.name, c.coin, got, c.want)
+		}
+	}
+}

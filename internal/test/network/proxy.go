@@ -1,0 +1,154 @@
+// Package network stands between a client and a server and makes the network
+// fail on demand: a toxiproxy with one proxy, run in this process. It is for
+// tests.
+package network
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+	"github.com/rs/zerolog/log"
+)
+
+// Fault is a fault of the network on the way from the server to the
+// client.
+type Fault struct {
+	Name string
+	// Loses says that a client never gets more than a few bytes. The other faults are only slow.
+	Loses bool
+
+	toxic, attributes string // toxiproxy's names; empty: the port is closed
+}
+
+var (
+	// BlackHole never answers.
+	BlackHole = Fault{"black hole", true, "timeout", `{"timeout":0}`}
+	// Down refuses connections.
+	Down = Fault{"down", true, "", ""}
+)
+
+// Faults lists all faults.
+var Faults = []Fault{
+	{"latency", false, "latency", `{"latency":150,"jitter":100}`}, // of all data, in milliseconds
+	// of each connection, in KB a second
+	{"bandwidth", false, "bandwidth", `{"rate":200}`},
+	// bytes at a time, with pauses between
+	{"slices", false, "slicer", `{"average_size":500,"size_variation":400,"delay":50}`},
+	// connections end by RST in place of an answer
+	{"reset", true, "reset_peer", `{"timeout":5}`},
+	{"truncation", true, "limit_data", `{"bytes":1500}`}, // of each connection
+	// silence for 100 milliseconds, and then the end
+	{"cut-off", true, "timeout", `{"timeout":100}`},
+	BlackHole, Down,
+}
+
+// Leaks lists functions whose goroutines toxiproxy leaves behind when a connection ends in the
+// middle of its data, for goleak.IgnoreAnyFunction.
+var Leaks = []string{
+	"github.com/Shopify/toxiproxy/v2.(*ToxicLink).read",
+	"github.com/Shopify/toxiproxy/v2.(*ToxicLink).write",
+	"github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run",
+}
+
+// Proxy passes connections on to one server. Its methods are safe for concurrent
+// use.
+type Proxy struct {
+	server   *toxiproxy.ApiServer
+	upstream string
+
+	mu     sync.Mutex
+	listen string
+	proxy  *toxiproxy.Proxy // nil while the port is closed
+}
+
+// quiet silences the toxics' own messages, which go to zerolog's global logger.
+var quiet = sync.OnceFunc(func() { log.Logger = zerolog.Nop() })
+
+// Start starts a proxy without a fault, on a free port of 127.0.0.1, for
+// upstream, a host with its port. Close ends it.
+func Start(upstream string) (*Proxy, error) {
+	quiet()
+	p := &Proxy{
+		server:   toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()),
+		upstream: upstream, listen: "127.0.0.1:0",
+	}
+	if err := p.Heal(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Addr returns where the proxy listens, the same under every fault.
+func (p *Proxy) Addr() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.listen
+}
+
+// Set closes all connections and replaces the fault for new ones.
+//
+// It also recreates the proxy, because toxiproxy may hang when it removes a toxic from a connection
+// whose client has gone.
+func (p *Proxy) Set(f Fault) error {
+	var toxic string
+	if f.toxic != "" {
+		toxic = fmt.Sprintf(`{"type":%q,"stream":"downstream","attributes":%s}`, f.toxic, f.attributes)
+	}
+	if err := p.set(toxic, f.toxic != ""); err != nil {
+		return fmt.Errorf("fault %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// Heal closes all connections and removes the fault.
+func (p *Proxy) Heal() error { return p.set("", true) }
+
+func (p *Proxy) set(toxic string, up bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.proxy != nil {
+		p.proxy.Stop()
+		p.proxy = nil
+	}
+	if !up {
+		return nil
+	}
+	next := toxiproxy.NewProxy(p.server, "proxy", p.listen, p.upstream)
+	if toxic != "" {
+		if _, err := next.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+			return err
+		}
+	}
+	if err := next.Start(); err != nil {
+		return err
+	}
+	p.proxy, p.listen = next, next.Listen
+	return nil
+}
+
+// Close closes all connections and ends the proxy.
+func (p *Proxy) Close() error { return p.set("", false) }
+
+// Front passes requests on to the server at the URL upstream, but for those that spoil answers. They
+// keep their Host, which signatures have.
+func Front(upstream string, spoil func(w http.ResponseWriter, r *http.Request) (done bool)) (http.Handler, error) {
+	u, err := url.Parse(upstream)
+	if err != nil {
+		return nil, err
+	}
+	next := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(u)
+		r.Out.Host = r.In.Host
+	}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !spoil(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	}), nil
+}

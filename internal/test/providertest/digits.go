@@ -1,0 +1,75 @@
+package providertest
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/provider"
+	"example.com/marketdata/internal/test/gen"
+	"example.com/marketdata/internal/test/must"
+	"pgregory.net/rapid"
+)
+
+// Digits draws quotes of any numbers, or none: the feed's row must have every digit that the
+// provider writes. Package source tests how these are read. quote is a market with that quote only.
+func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.Market) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		numbers := gen.Numbers()
+		values := map[string]string{}
+		for _, field := range []string{"price", "market_cap", "volume"} {
+			if values[field] = numbers.Draw(rt, field); values[field] == "null" || values[field] == `""` {
+				values[field] = ""
+			}
+		}
+		files := provider.NewFeed("test", time.Unix(1, 0), nil)
+		quote(cmp.Or(values["price"], "null"), cmp.Or(values["market_cap"], `""`), cmp.Or(values["volume"], "null")).
+			Write(files)
+		CheckRead(t, files)
+		written := Contents(t, files, source.QuotesFile)
+		if values["price"] == "" {
+			if written != "" {
+				rt.Fatalf("a quote without a price: %s", written)
+			}
+			return
+		}
+		row, _ := provider.Object([]byte(written))
+		for field, value := range values {
+			if got := string(row.Get(field)); got != value {
+				rt.Fatalf("%s of %s became %s", field, value, got)
+			}
+		}
+	})
+}
+
+// FuzzRows calls check with the sample's answers, one of them replaced by fuzz input that is a
+// valid answer: an array, or for the last file an object. files are the sample's without .json; odd
+// are answers to begin with.
+func FuzzRows(f *testing.F, files, odd []string, check func(t *testing.T, answers [][]byte)) {
+	var sample [][]byte
+	for i, name := range files {
+		b := must.Get(os.ReadFile(filepath.Join("testdata/sample", name+".json")))(f)
+		sample = append(sample, b)
+		f.Add(i, b)
+		for _, odd := range odd {
+			f.Add(i, []byte(odd))
+		}
+	}
+	f.Fuzz(func(t *testing.T, which int, body []byte) {
+		answers := slices.Clone(sample)
+		which = int(uint(which) % uint(len(answers)))
+		answers[which] = body
+		good := provider.CheckArray
+		if which == len(files)-1 {
+			good = provider.CheckObject
+		}
+		if _, err := good(body); err == nil { // or else the client asks again
+			check(t, answers)
+		}
+	})
+}

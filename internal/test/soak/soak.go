@@ -1,0 +1,738 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/artifacts/s3store"
+	"example.com/marketdata/artifacts/signed"
+	"example.com/marketdata/builder/transparency"
+	"example.com/marketdata/internal/model"
+	"example.com/marketdata/internal/test/local"
+	"example.com/marketdata/internal/test/network"
+	"example.com/marketdata/internal/test/testserver"
+	"example.com/marketdata/loadtest/check"
+	"example.com/marketdata/loadtest/oracle"
+)
+
+const (
+	buildEvery = 3 * time.Second
+	// activateAfter is longer than that, so that at times two snapshots wait.
+	activateAfter  = 4 * time.Second
+	clientsPerEdge = 3
+	cacheSize      = 32 << 20
+	// recoverWithin bounds the time from the end of all faults until the edges have the newest
+	// snapshot: after long faults an edge polls every half minute.
+	recoverWithin = time.Minute
+	// calmFor is how long no fault is made after that.
+	calmFor = 1500 * time.Millisecond
+)
+
+// soak is the whole setup: a MinIO behind a proxy that fails, a builder, two edges, clients and the
+// faults.
+type soak struct {
+	cfg     *cli
+	machine *local.Machine // its store is the MinIO itself
+	server  *testserver.Server
+	direct  *s3store.Store
+	key     artifacts.SignKey
+	vault   *vault
+	proxy   *network.Proxy
+	edges   []*node
+	report  *report
+
+	// building is held by builds, and by faults that no builder may see.
+	building sync.Mutex
+	at       time.Time // of the newest snapshot that was begun; guarded by building
+	leaves   []string  // of the log, by sequence; guarded by building
+
+	checkers  []*check.Checker // of the edges' answers
+	mu        sync.Mutex       // all below
+	due       map[string]time.Time
+	withdrawn map[string]int // by which rollback, counted from 1
+	rollbacks int
+
+	quiet atomic.Int64 // since when nothing is wrong, Unix nanoseconds; 0: something is
+}
+
+// node is an edge.
+type node struct {
+	name, addr, admin string
+	cache             string // its --cache-dir, "" for none
+	args              []string
+	program           *local.Program
+	life              atomic.Int64 // odd while it is down
+	told                           // by clients
+}
+
+func (n *node) down() bool { return n.life.Load()%2 == 1 }
+
+func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
+	s = &soak{cfg: c, report: newReport(), machine: &local.Machine{Bin: c.Bin, Data: data},
+		at: time.Now().UTC().Truncate(artifacts.Step), due: map[string]time.Time{}, withdrawn: map[string]int{}}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.server, err = testserver.Start(ctx, testserver.KindMinIO, testserver.Options{}); err != nil {
+		return s, err
+	}
+	s.machine.Store, s.machine.Env = s.server.URL("soak"), s.server.Env()
+	if s.direct, err = s3store.Open(s.machine.Store, s.server.Options()); err != nil {
+		return s, err
+	}
+	if s.proxy, err = network.Start(strings.TrimPrefix(s.server.Endpoint, "http://")); err != nil {
+		return s, err
+	}
+	if s.key, err = s.machine.Sign(); err != nil {
+		return s, err
+	}
+	s.machine.Env = append(s.machine.Env, "BUILDER_FILES=build")
+	s.vault = &vault{Store: s.direct, right: map[artifacts.Key][]byte{}}
+	first := s.at
+	for _, ago := range local.Year {
+		s.at = first.Add(-ago)
+		if err = s.build(ctx, 0); err != nil {
+			return s, err
+		}
+	}
+	through := strings.Replace(s.machine.Store, s.server.Endpoint, "http://"+s.proxy.Addr(), 1)
+	// Ports outside the range for outgoing connections, and not another soak's: a killed edge needs
+	// its own again.
+	free := func() string { return local.Free(fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))) }
+	for _, name := range []string{"edge with a cache folder", "edge without one"} {
+		n := &node{name: name, addr: free(), admin: free()}
+		n.args = []string{"--store", through, "--listen", n.addr, "--admin", n.admin, "--auth", "off", "--poll",
+			"500ms", "--drain-wait", "0s", "--cache-size", strconv.Itoa(cacheSize) + "B"}
+		if len(s.edges) == 0 {
+			n.cache = filepath.Join(data, "cache")
+			n.args = append(n.args, "--cache-dir", n.cache)
+		}
+		n.life.Store(1)
+		if err = s.start(ctx, n); err != nil {
+			return s, err
+		}
+		s.edges = append(s.edges, n)
+	}
+	return s, nil
+}
+
+// close ends all programs.
+func (s *soak) close() {
+	for _, n := range s.edges {
+		n.program.Stop()
+	}
+	if s.proxy != nil {
+		_ = s.proxy.Close() // it ends with this process
+	}
+	if s.direct != nil {
+		_ = s.direct.Close()
+	}
+	if s.server != nil {
+		_ = s.server.Close() // what is left of its folder is temporary
+	}
+}
+
+// start starts an edge that is down and returns when it answers, be it 503.
+func (s *soak) start(ctx context.Context, n *node) (err error) {
+	if n.program, err = s.machine.Start(
+		strings.ReplaceAll(n.name, " ", "-")+"-"+strconv.Itoa(int(n.life.Load()/2)), "edge", n.args...); err != nil {
+		return err
+	}
+	if err := local.Await(ctx, "http://"+n.admin+"/livez", n.program); err != nil {
+		return err
+	}
+	n.life.Add(1)
+	return nil
+}
+
+// kill kills an edge with SIGKILL.
+func (s *soak) kill(n *node) {
+	n.life.Add(1)
+	if n.program.Ended() {
+		s.report.breaks(died, "%v", n.program.Failure())
+	}
+	n.program.Kill()
+	s.report.count(kills + "edge")
+}
+
+// build publishes the next snapshot, or kills the builder after a while if that is not zero. The
+// caller holds building, or is alone.
+func (s *soak) build(ctx context.Context, killAfter time.Duration) (err error) {
+	s.at = s.at.Add(artifacts.Step)
+	p, err := s.machine.Start("builder", "builder", "build", "--source",
+		fmt.Sprintf("sim:?assets=%d&seed=1", s.cfg.Assets), "--store", s.machine.Store,
+		"--time", s.at.Format(time.RFC3339), "--retain", "48h", "--force", "--activate-after", activateAfter.String())
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, s.unlessDone(ctx, s.published(ctx))) }()
+	if killAfter > 0 {
+		timer := time.NewTimer(killAfter)
+		defer timer.Stop()
+		select {
+		case <-p.Exited():
+		case <-timer.C:
+			p.Kill()
+			s.report.count(kills + "builder")
+			return nil
+		}
+	}
+	<-p.Exited()
+	p.Kill() // its log is closed
+	if err := p.Err(); err != nil && ctx.Err() == nil {
+		return p.Failure()
+	}
+	s.report.count(published)
+	return nil
+}
+
+// published records when the published snapshot becomes current.
+func (s *soak) published(ctx context.Context) error {
+	p, err := oracle.Published(ctx, s.vault)
+	if errors.Is(err, artifacts.ErrNotFound) {
+		return nil // the first builder was killed
+	}
+	if err != nil {
+		return err
+	}
+	s.record(p)
+	name := p.Time.Format(model.TimeFormat)
+	for _, c := range s.checkers {
+		c.Expect(name)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.due[name].IsZero() {
+		s.due[name] = p.ActivateAt
+	}
+	return nil
+}
+
+// announce makes clients pin the published snapshot before any edge has it.
+func (s *soak) announce(ctx context.Context) error {
+	p, err := oracle.Published(ctx, s.vault)
+	if err != nil {
+		return err
+	}
+	for _, c := range s.checkers {
+		c.Announce(p.Time.Format(model.TimeFormat))
+	}
+	s.report.count(announced)
+	return nil
+}
+
+// change runs the change job.
+func (s *soak) change(ctx context.Context) error {
+	_, err := s.machine.Output(ctx, "builder", "change", "--store", s.machine.Store)
+	s.noteChange()
+	return err
+}
+
+// noteChange makes the oracle read the change record before it is replaced.
+func (s *soak) noteChange() {
+	for _, c := range s.checkers {
+		c.NoteChange()
+	}
+}
+
+// manifest reads the pointer and the manifest that it names.
+func (s *soak) manifest(ctx context.Context) (*artifacts.Pointer, *artifacts.Manifest, error) {
+	p, err := oracle.Published(ctx, s.vault)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := artifacts.ReadManifest(ctx, s.vault, p.Manifest)
+	return p, m, err
+}
+
+// rollback goes back to one of the three snapshots before the published one.
+func (s *soak) rollback(ctx context.Context, random *rand.Rand) error {
+	_, m, err := s.manifest(ctx)
+	if err != nil {
+		return err
+	}
+	i := random.IntN(min(3, len(m.Retained)))
+	s.mu.Lock()
+	s.rollbacks++
+	s.due[m.Retained[i].Time.Format(model.TimeFormat)] = time.Time{} // at once
+	gone := []time.Time{m.Time}
+	for _, r := range m.Retained[:i] {
+		gone = append(gone, r.Time)
+	}
+	for _, t := range gone {
+		s.withdrawn[t.Format(model.TimeFormat)] = s.rollbacks
+	}
+	s.mu.Unlock()
+	if _, err = s.machine.Output(ctx, "builder", "rollback", "--store", s.machine.Store, "--to",
+		m.Retained[i].Time.Format(time.RFC3339)); err == nil {
+		s.report.count("rollbacks")
+		p, err := oracle.Published(ctx, s.vault)
+		if err != nil {
+			return err
+		}
+		s.record(p)
+	}
+	s.noteChange()
+	return err
+}
+
+// record notes which leaf of the log the published snapshot must be.
+func (s *soak) record(p *artifacts.Pointer) {
+	for uint64(len(s.leaves)) < p.Sequence {
+		s.leaves = append(s.leaves, "") // not seen: the next builder was faster
+	}
+	s.leaves[p.Sequence-1] = transparency.LeafOf(p)
+}
+
+// logged breaks a promise unless verify is content and the log has each published snapshot once.
+func (s *soak) logged(ctx context.Context) error {
+	if out, err := s.machine.Output(ctx, "builder", "verify", "--store", s.machine.Store); err != nil {
+		s.report.breaks(damagedStore, "%v: %s", err, out)
+		return nil
+	}
+	log, err := transparency.Open(ctx, signed.Reader(s.direct, artifacts.Trust{s.key.Trust()}))
+	if err != nil {
+		return err
+	}
+	if n := int64(len(s.leaves)); log.N != n && log.N != n-1 { // who published the last may have been killed
+		s.report.breaks(damagedStore, "the log has %d leaves, and %d snapshots were published", log.N, n)
+		return nil
+	}
+	return log.Each(func(i int64, leaf string) bool {
+		if want := s.leaves[i]; want != "" && want != leaf {
+			s.report.breaks(damagedStore, "leaf %d of the log is %s, and %s was published", i, leaf, want)
+		}
+		return true
+	})
+}
+
+// builds builds every few seconds, kills some builds, goes back to snapshots before,
+// and runs the change job.
+func (s *soak) builds(ctx context.Context, random *rand.Rand) {
+	for i := 1; ctx.Err() == nil; i++ {
+		pause(ctx, buildEvery)
+		s.building.Lock()
+		var killAfter time.Duration
+		if random.IntN(3) == 0 {
+			killAfter = 1 + rand.N(time.Second/2)
+		}
+		err := s.build(ctx, killAfter)
+		if err == nil && i%5 == 0 {
+			err = s.change(ctx)
+		}
+		if err == nil && random.IntN(2) == 0 {
+			err = s.announce(ctx)
+		}
+		if err == nil && random.IntN(6) == 0 {
+			pause(ctx, rand.N(time.Second))
+			err = s.rollback(ctx, random)
+		}
+		s.building.Unlock()
+		if err != nil && ctx.Err() == nil {
+			s.report.breaks(badBuilds, "%v", err)
+		}
+	}
+}
+
+// calm reports whether everything was in order from the given time until now.
+func (s *soak) calm(from time.Time) bool {
+	since := s.quiet.Load()
+	return since > 0 && from.UnixNano() > since
+}
+
+// run makes faults for as long as the configuration says. The error says why it
+// could not go on; broken promises are in the report.
+func (s *soak) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	// Each part has its own random generator, so that its speed does not change what the others do.
+	random := func(part uint64) *rand.Rand { return rand.New(rand.NewPCG(s.cfg.Seed, part)) }
+	loaded, err := s.load(ctx)
+	if err != nil {
+		return err
+	}
+	group.Go(loaded)
+	group.Go(func() { s.builds(ctx, random(1)) })
+	if err := s.checkpoint(ctx, true); err != nil {
+		return err
+	}
+	draw := random(2)
+	// No edge is killed in the last quarter, so that the last measurements are of processes that
+	// have run through faults for a while.
+	for end := time.Now().Add(s.cfg.Duration); time.Now().Before(end) && ctx.Err() == nil; {
+		if err := s.round(ctx, draw, time.Until(end) > s.cfg.Duration/4); err != nil {
+			return err
+		}
+		if err := s.checkpoint(ctx, false); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, n := range s.edges {
+		select {
+		case <-n.program.Exited():
+			s.report.breaks(died, "%v", n.program.Failure())
+		default:
+		}
+	}
+	s.building.Lock()
+	defer s.building.Unlock()
+	if err := s.logged(ctx); err != nil {
+		return err
+	}
+	// Faults may keep an edge from loading some of them in time, but not all.
+	s.report.mu.Lock()
+	asked, early := s.report.counts[announced], s.report.counts[pinsEarly]
+	s.report.mu.Unlock()
+	if asked >= 5 && early == 0 {
+		s.report.breaks(calm503, "no pin on any of %d snapshots was answered before they were current", asked)
+	}
+	return s.compareUsage(ctx)
+}
+
+// round makes a few faults at the same time, and takes them back. kills says whether it may kill
+// edges.
+func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
+	r := &round{soak: s, random: random}
+	defer r.release()
+	if random.IntN(2) == 0 {
+		if err := r.damageStore(ctx); err != nil {
+			return err
+		}
+	}
+	if random.IntN(3) > 0 {
+		f := network.Faults[random.IntN(len(network.Faults))]
+		if err := s.proxy.Set(f); err != nil {
+			return err
+		}
+		s.report.count(faults + "network: " + f.Name)
+	}
+	for range 1 + random.IntN(3) {
+		pause(ctx, time.Duration(random.Int64N(int64(2*time.Second))))
+		switch n := s.edges[random.IntN(len(s.edges))]; random.IntN(4) {
+		case 0:
+			if err := r.damageDisk(); err != nil {
+				return err
+			}
+		case 1, 2:
+			if !kills {
+				break
+			}
+			s.kill(n)
+			if random.IntN(2) == 0 {
+				if err := r.damageDisk(); err != nil {
+					return err
+				}
+			}
+			pause(ctx, time.Duration(random.Int64N(int64(time.Second))))
+			if err := s.start(ctx, n); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+	pause(ctx, time.Duration(random.Int64N(int64(3*time.Second))))
+	if err := s.vault.repair(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("repair: %w", err)
+	}
+	return s.proxy.Heal()
+}
+
+type round struct {
+	*soak
+	random *rand.Rand
+	holds  bool // building
+}
+
+func (r *round) release() {
+	if r.holds {
+		r.building.Unlock()
+	}
+}
+
+// spoils are the ways to damage bytes; nil removes the object.
+var spoils = []struct {
+	name  string
+	spoil func(random *rand.Rand) func([]byte) []byte
+}{
+	{"wrong bit", func(random *rand.Rand) func([]byte) []byte {
+		return func(b []byte) []byte {
+			if len(b) > 0 {
+				b[random.IntN(len(b))] ^= 1 << random.IntN(8)
+			}
+			return b
+		}
+	}},
+	{"cut short", func(random *rand.Rand) func([]byte) []byte {
+		return func(b []byte) []byte { return b[:random.IntN(len(b)+1)] }
+	}},
+	{"removed", func(*rand.Rand) func([]byte) []byte { return func([]byte) []byte { return nil } }},
+}
+
+// damageStore publishes a snapshot and damages its pointer, manifest, change record or some objects
+// before the edges can see it. Builders wait for the repair, since they would read the damage, too.
+func (r *round) damageStore(ctx context.Context) error {
+	r.building.Lock()
+	r.holds = true
+	if err := r.proxy.Set(network.Down); err != nil {
+		return err
+	}
+	if err := r.build(ctx, 0); err != nil {
+		if ctx.Err() == nil {
+			r.report.breaks(badBuilds, "%v", err)
+		}
+		return r.proxy.Heal()
+	}
+	p, m, err := r.manifest(ctx)
+	if err != nil {
+		return err
+	}
+	how := spoils[r.random.IntN(len(spoils))]
+	var what string
+	var keys []artifacts.Key
+	switch r.random.IntN(8) {
+	case 0:
+		what, keys = "pointer", []artifacts.Key{artifacts.CurrentKey}
+		if how.name == "removed" { // a starting edge would take that for a store without a snapshot
+			how = spoils[0]
+		}
+	case 1:
+		what, keys = "manifest", []artifacts.Key{artifacts.ManifestKey(p.Manifest.Digest)}
+	case 2, 3:
+		// There must be one: it is made first.
+		if err := r.change(ctx); err != nil {
+			return r.unlessDone(ctx, err)
+		}
+		what, keys = "change record", []artifacts.Key{artifacts.ChangeKey}
+	default:
+		what = "objects"
+		all := map[artifacts.Key]bool{}
+		for _, v := range m.Views {
+			for _, o := range v.Objects {
+				all[artifacts.ObjectKey(o.Digest)] = true
+			}
+		}
+		keys = slices.SortedFunc(maps.Keys(all), artifacts.Key.Compare)
+		r.random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		keys = keys[:1+r.random.IntN(4)]
+	}
+	for _, key := range keys {
+		if err := r.vault.damage(ctx, key, how.spoil(r.random)); err != nil {
+			return fmt.Errorf("damage %s: %w", key, err)
+		}
+		r.report.count(faults + "store: " + what + " " + how.name)
+	}
+	return r.proxy.Heal()
+}
+
+// damageDisk damages some files of the cache folder.
+func (r *round) damageDisk() error {
+	var files []string
+	for _, n := range r.edges {
+		for _, pattern := range []string{
+			artifacts.ObjectPrefix + "*/*", artifacts.ManifestPrefix + "*",
+			artifacts.CurrentKey.String(), artifacts.ChangeKey.String()} {
+			if n.cache == "" {
+				continue
+			}
+			found, err := filepath.Glob(filepath.Join(n.cache, filepath.FromSlash(pattern)))
+			if err != nil {
+				return err
+			}
+			files = append(files, found...)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	for range 1 + r.random.IntN(10) {
+		path, how := files[r.random.IntN(len(files))], spoils[r.random.IntN(len(spoils))]
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // the edge has removed it, or it was damaged before
+		}
+		if b = how.spoil(r.random)(b); b == nil {
+			err = os.Remove(path)
+		} else {
+			err = os.WriteFile(path, b, 0o644)
+		}
+		if err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		r.report.count(faults + "disk: file " + how.name)
+	}
+	return nil
+}
+
+// checkpoint waits until both edges have recovered, makes no faults for a moment, and records what
+// the edges use.
+func (s *soak) checkpoint(ctx context.Context, first bool) error {
+	began := time.Now()
+	p, err := oracle.Published(ctx, s.vault)
+	if err != nil {
+		return s.unlessDone(ctx, err)
+	}
+	for _, n := range s.edges {
+		for {
+			st, err := n.status(ctx)
+			if err == nil && st.State == "VALID" && st.Sequence >= p.Sequence &&
+				st.Caches.MissingObjects+st.Caches.MissingHistory == 0 {
+				break
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			if time.Since(began) > recoverWithin {
+				s.report.breaks(stuck, "%s, %v after all faults, at sequence %d: %+v, %v", n.name, recoverWithin,
+					p.Sequence, st, err)
+				break
+			}
+			pause(ctx, 20*time.Millisecond)
+		}
+	}
+	if !first {
+		s.report.mu.Lock()
+		s.report.recoveries = append(s.report.recoveries, time.Since(began))
+		s.report.mu.Unlock()
+	}
+	s.quiet.Store(time.Now().UnixNano())
+	pause(ctx, calmFor)
+	for i, n := range s.edges {
+		now, err := n.usage(ctx)
+		if err == nil && first {
+			now[heapLive], err = n.live(ctx)
+		}
+		if err != nil {
+			return s.unlessDone(ctx, err)
+		}
+		s.report.mu.Lock()
+		if first {
+			s.report.usage = append(s.report.usage, usage{edge: n.name, first: now})
+		}
+		u := &s.report.usage[i]
+		u.last = now
+		u.resident = append(u.resident, now[metricMemory])
+		s.report.mu.Unlock()
+	}
+	s.quiet.Store(0)
+	return nil
+}
+
+// unlessDone drops an error caused by the end of the soak.
+func (s *soak) unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// compareUsage breaks the promise of flat memory if the use has grown. The first measurement was of
+// a process that had just started, with little in its caches.
+//
+// Garbage may grow to several times the live heap, but not beyond the collector's limit; the rest
+// of the resident memory is the program itself.
+func (s *soak) compareUsage(ctx context.Context) error {
+	program, err := os.Stat(filepath.Join(s.cfg.Bin, "edge"))
+	if err != nil {
+		return err
+	}
+	for i, n := range s.edges {
+		u := &s.report.usage[i]
+		if u.last[heapLive], err = n.live(ctx); err != nil {
+			return s.unlessDone(ctx, err)
+		}
+		if a, b := u.first[heapLive], u.last[heapLive]; b > a+cacheSize {
+			s.report.breaks(grown, "%s: live heap from %.0f to %.0f bytes, by more than --cache-size", u.edge, a, b)
+		}
+		if limit := u.last[metricLimit] + float64(program.Size()); slices.Max(u.resident) > limit {
+			s.report.breaks(grown, "%s: %.0f bytes of memory, more than the collector's limit and the program, %.0f",
+				u.edge, slices.Max(u.resident), limit)
+		}
+		for _, m := range []string{metricGoroutines, metricFiles} {
+			if a, b := u.first[m], u.last[m]; b > 2*a+50 {
+				s.report.breaks(grown, "%s: %s from %.0f to %.0f", u.edge, m, a, b)
+			}
+		}
+	}
+	return nil
+}
+
+// status is the part of /status that is read.
+type status struct {
+	State     string
+	LastError string `json:"last_error"`
+	Sequence  uint64
+	Caches    struct {
+		MissingObjects int64 `json:"missing_objects"`
+		MissingHistory int64 `json:"missing_history_objects"`
+	}
+}
+
+func (n *node) get(ctx context.Context, path string) ([]byte, error) {
+	return local.Get(ctx, "http://"+n.admin+path)
+}
+
+func (n *node) status(ctx context.Context) (st status, err error) {
+	text, err := n.get(ctx, "/status")
+	if err == nil {
+		err = json.Unmarshal(text, &st)
+	}
+	return st, err
+}
+
+// The metrics that are read.
+const (
+	metricMemory     = "process_resident_memory_bytes"
+	metricGoroutines = "go_goroutines"
+	metricFiles      = "process_open_fds"
+	metricLimit      = "go_gc_gomemlimit_bytes"
+	heapLive         = "HeapAlloc" // after a collection, of pprof
+)
+
+// live returns how many bytes of the heap are in use, garbage aside.
+func (n *node) live(ctx context.Context) (float64, error) {
+	text, err := n.get(ctx, "/debug/pprof/heap?gc=1&debug=1")
+	if err != nil {
+		return 0, err
+	}
+	_, value, _ := strings.Cut(string(text), "\n# "+heapLive+" = ")
+	value, _, _ = strings.Cut(value, "\n")
+	return strconv.ParseFloat(value, 64)
+}
+
+func (n *node) usage(ctx context.Context) (map[string]float64, error) {
+	text, err := n.get(ctx, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch name {
+		case metricMemory, metricGoroutines, metricFiles, metricLimit:
+			if values[name], err = strconv.ParseFloat(value, 64); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,293 @@
+// Package teststore makes stores for tests: the real builder publishes made-up markets into
+// them. A test that needs a store that no builder makes edits one of these.
+package teststore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder"
+	"example.com/marketdata/builder/change"
+	"example.com/marketdata/builder/files"
+	"example.com/marketdata/builder/keys"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/source"
+	"example.com/marketdata/builder/source/sim"
+	"example.com/marketdata/builder/upkeep"
+	"example.com/marketdata/internal/test/buildtest"
+	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/loadtest/oracle"
+)
+
+// Start is the time of the first snapshot of most tests.
+var Start = time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
+
+// Content is a market that can be published.
+type Content interface {
+	// Files returns the market's feed at a time.
+	Files(at time.Time) source.Memory
+}
+
+// Published is one snapshot in a store.
+type Published struct {
+	Pointer  *artifacts.Pointer
+	Manifest *artifacts.Manifest
+	Version  artifacts.Version // of the pointer
+}
+
+// Read returns the published snapshot of a store.
+func Read(tb testing.TB, store artifacts.Reader) *Published {
+	tb.Helper()
+	ctx := context.Background()
+	b, version, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	must.OK(tb, err)
+	pointer := must.Get(artifacts.ParsePointer(b))(tb)
+	return &Published{pointer, must.Get(artifacts.ReadManifest(ctx, store, pointer.Manifest))(tb), version}
+}
+
+// Oracle says what must be answered from a snapshot.
+type Oracle = oracle.Snapshot
+
+// Oracle reads the snapshot's objects.
+func (p *Published) Oracle(tb testing.TB, store artifacts.Reader) *Oracle {
+	tb.Helper()
+	return must.Get(oracle.Load(context.Background(), store, p.Manifest))(tb)
+}
+
+// Check checks all that a store holds.
+func Check(store artifacts.Reader) (*artifacts.CheckReport, error) {
+	return artifacts.Check(context.Background(), store, ledger.Refs, nil)
+}
+
+// An Option changes how a snapshot is published.
+type Option func(*options)
+
+type options struct {
+	builder.Config
+	past []builder.PastFeed
+	edit func(*artifacts.Pointer)
+}
+
+// Settings sets what changes a snapshot besides its feed.
+func Settings(s market.Settings) Option { return func(o *options) { o.Settings = s } }
+
+// Past gives an empty store a past: what c was at these times, oldest first.
+func Past(c Content, times ...time.Time) Option {
+	return func(o *options) {
+		for _, at := range times {
+			o.past = append(o.past, builder.PastFeed{Time: at, Files: c.Files(at)})
+		}
+	}
+}
+
+// Edit changes the pointer before it is written, to what a builder would not write.
+func Edit(change func(*artifacts.Pointer)) Option {
+	return func(o *options) { o.edit = change }
+}
+
+// Retain sets how long earlier snapshots are retained; of a Feed the default is as long as can be.
+func Retain(d time.Duration) Option { return func(o *options) { o.Retain = d } }
+
+// Files writes the files of the snapshot.
+func Files() Option { return func(o *options) { o.Config.Files.Cadence = files.Build } }
+
+// FilesOf writes them with row groups of that many rows.
+func FilesOf(rows int) Option {
+	return func(o *options) { o.Config.Files = files.Settings{Cadence: files.Build, GroupRows: rows} }
+}
+
+// usual are the settings that operators begin with.
+var usual = builder.Config{Retain: builder.DefaultRetain, Settings: buildtest.Settings}
+
+// ActivateAfter sets how long after the swap, by this machine's clock, edges make the snapshot
+// current.
+func ActivateAfter(d time.Duration) Option {
+	return func(o *options) { o.ActivateAfter, o.Now = d, time.Now }
+}
+
+// newBuilder returns a builder whose guard rails stop nothing.
+func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
+	tb.Helper()
+	cfg.Guards, cfg.Log = builder.DefaultGuards, slog.New(slog.DiscardHandler)
+	cfg.Guards.Force = true
+	return must.Get(builder.New(cfg))(tb)
+}
+
+// Publish builds the snapshot of a market at a time, which is later than the one in the
+// store, with the settings that operators begin with. That of a Feed has a trending board
+// without floors and the Feed's history. The pointer says that it was published at that time.
+func Publish(tb testing.TB, store artifacts.Store, c Content, at time.Time, opts ...Option) *Published {
+	tb.Helper()
+	ctx := context.Background()
+	o := options{Config: usual}
+	f, ok := c.(*Feed)
+	if ok {
+		o.Retain, o.Settings = builder.MaxRetain, market.Settings{HistoryAssets: f.history}
+	}
+	o.Now = func() time.Time { return at }
+	for _, change := range opts {
+		change(&o)
+	}
+	o.Store, o.Source = &edited{store, o.edit}, content{c}
+	_, _, err := store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
+	empty := errors.Is(err, artifacts.ErrNotFound)
+	if ok && f.history > 0 && empty {
+		o.past = past(f.past, at)
+	}
+	switch {
+	case empty && o.past != nil:
+		feeds := append(o.past, builder.PastFeed{Time: at, Files: c.Files(at)})
+		_, err = newBuilder(tb, o.Config).Backfill(ctx, feeds)
+	case empty || err == nil:
+		_, err = newBuilder(tb, o.Config).Build(ctx, at)
+	}
+	if err != nil {
+		tb.Fatalf("publish the snapshot of %v: %v", at, err)
+	}
+	return Read(tb, store)
+}
+
+// content is a Content as a builder's source.
+type content struct{ Content }
+
+func (content) String() string { return "example" }
+
+func (c content) Files(_ context.Context, at time.Time) (source.Files, error) {
+	return c.Content.Files(at), nil
+}
+
+// PublishAll publishes a market at these times, one after the other, with files.
+func PublishAll(tb testing.TB, store artifacts.Store, rows func(at time.Time) map[string][]map[string]any,
+	times ...time.Time) {
+	tb.Helper()
+	for _, at := range times {
+		Publish(tb, store, Rows(rows(at)), at, Files())
+	}
+}
+
+// Simulate publishes the last of these times of a simulated market, with the others as its past.
+// what is the text after "sim:".
+func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.Time) {
+	tb.Helper()
+	ctx := context.Background()
+	src := must.Get(sim.Open(ctx, what))(tb)
+	var feeds []builder.PastFeed
+	for _, at := range times {
+		feeds = append(feeds, builder.PastFeed{Time: at, Files: must.Get(src.Files(ctx, at))(tb)})
+	}
+	backfill(tb, store, src, feeds)
+}
+
+// SimulateYear publishes a simulated market with its year, as make run has it.
+func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Time) {
+	tb.Helper()
+	src := must.Get(sim.Open(context.Background(), what))(tb)
+	backfill(tb, store, src, must.Get(builder.PastOf(context.Background(), src, end))(tb))
+}
+
+// RecordedFolder returns the folder of a recorded market below that of all of them, and skips the
+// test if it is not there: recorded data is not part of the project.
+func RecordedFolder(tb testing.TB, all, name string) string {
+	tb.Helper()
+	folder := filepath.Join(all, name)
+	if _, err := os.Stat(folder); err != nil {
+		tb.Skipf("skipped: this test reads recorded market data that is not part of the project: %v", err)
+	}
+	return folder
+}
+
+// Recorded publishes the feed of a folder, or of a folder of feeds the last, with the others as
+// its past.
+func Recorded(tb testing.TB, store artifacts.Store, folder string) {
+	tb.Helper()
+	ctx := context.Background()
+	feed := source.FS(os.DirFS(folder))
+	if _, at, err := source.ReadInfo(ctx, feed); err == nil {
+		backfill(tb, store, nil, []builder.PastFeed{{Time: at.Truncate(10 * time.Minute), Files: feed}})
+		return
+	}
+	feeds, _, err := builder.ReadPastFeeds(ctx, folder)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	backfill(tb, store, nil, feeds)
+}
+
+// backfill publishes feeds, with the notice of src, which may be nil.
+func backfill(tb testing.TB, store artifacts.Store, src source.Source, feeds []builder.PastFeed) {
+	tb.Helper()
+	cfg := usual
+	cfg.Store, cfg.Source, cfg.Files.Cadence = store, src, files.Build
+	must.Get(newBuilder(tb, cfg).Backfill(context.Background(), feeds))(tb)
+}
+
+// Rollback publishes the retained snapshot of a time again.
+func Rollback(tb testing.TB, store artifacts.Store, to time.Time, opts ...Option) *Published {
+	tb.Helper()
+	var o options
+	for _, f := range opts {
+		f(&o)
+	}
+	must.Get(upkeep.Rollback(context.Background(), &edited{store, o.edit}, to, time.Now))(tb)
+	return Read(tb, store)
+}
+
+// Backup copies a store into an empty one, or into an earlier backup of it.
+func Backup(tb testing.TB, from, to artifacts.Store) {
+	tb.Helper()
+	must.Get(upkeep.Backup(context.Background(), upkeep.BackupConfig{From: from, To: to}))(tb)
+}
+
+// edited is a store that changes pointers as they are written.
+type edited struct {
+	artifacts.Store
+	edit func(*artifacts.Pointer)
+}
+
+func (s *edited) Swap(
+	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
+) (artifacts.Version, error) {
+	if key == artifacts.CurrentKey && s.edit != nil {
+		p, err := artifacts.ParsePointer(data)
+		if err != nil {
+			return "", err
+		}
+		s.edit(p)
+		data = p.Encode()
+	}
+	return s.Store.Swap(ctx, key, old, data)
+}
+
+// Change runs the change job at a time.
+func Change(tb testing.TB, store artifacts.Store, at time.Time) {
+	tb.Helper()
+	must.Get(change.Record(context.Background(), store, func() time.Time { return at }))(tb)
+}
+
+// Registry makes and changes a store's API keys; KeyRequest describes one.
+type (
+	Registry   = keys.Registry
+	KeyRequest = keys.Request
+)
+
+// ErrLost is the builder's error for a cell that is missing although the store had it.
+var ErrLost = publish.ErrLost
+
+// DefaultRate and DefaultBurst are the limits of keys that are made without any.
+const DefaultRate, DefaultBurst = keys.DefaultRate, keys.DefaultBurst
+
+// Key makes an API key in a store.
+func Key(tb testing.TB, store artifacts.Store, rate, burst int) keys.Created {
+	tb.Helper()
+	made := must.Get((&Registry{Store: store}).
+		Create(context.Background(), KeyRequest{Name: "test", Rate: rate, Burst: burst}))(tb)
+	return made
+}
