@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -51,10 +52,16 @@ printf 'lisen: :8080\n' >typo.yaml; printf 'store: file:store\ncache-size: 64\n'
 func build(t *testing.T, packages ...string) string {
 	t.Helper()
 	bin := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"build", "-o", bin + "/"}, packages...)...)
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	for _, p := range packages {
+		name := path.Base(p)
+		if strings.Contains(p, "/bench/") {
+			name = "bench-" + name // as make does
+		}
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, name), p)
+		cmd.Dir = "../.."
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
 	return bin
 }
