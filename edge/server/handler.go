@@ -70,7 +70,7 @@ func (s *Server) answer(r *Request) {
 			if r.Asked.Reply.Body == nil {
 				r.Asked.Reply.Body = noNotice
 			}
-		case r.coins:
+		case r.coins, s.cfg.Coins && bytes.Equal(path, coinsPrefix[:len(coinsPrefix)-1]):
 			s.problem(r, notServed)
 		default:
 			s.problem(r, notFoundAt(path))

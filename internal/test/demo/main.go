@@ -260,7 +260,7 @@ status      http://%[2]s/status
 logs        %[3]s
 data        %[5]s
 
-Paste the first line. Then each of the others works as it is:
+Paste the line that begins with export. Then each of the others works as it is:
 
   export MARKETDATA_URL=http://%[1]s MARKETDATA_KEY=%[4]s
   curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/quotes?slug=%[7]s"

@@ -40,7 +40,7 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 	var problem string
 	switch { // No message repeats the URL: it may be a key in the wrong place.
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		problem = "the base URL must be like https://host"
+		problem = "the base URL must be like https://host or http://127.0.0.1:8080"
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		problem = "the base URL must have no user, query or fragment"
 	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/openapi/v1"):

@@ -335,7 +335,7 @@ def located(name: str, url: str) -> SplitResult:
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"{name} must be like https://host")
+        raise ValueError(f"{name} must be like https://host or http://127.0.0.1:8080")
     return parts
 
 

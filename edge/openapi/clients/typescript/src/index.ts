@@ -179,7 +179,7 @@ export class Client {
     const o = { timeout: 10_000, retries: 3, maxWait: 30_000, ...options };
     for (const name of Object.keys(o)) check(optionNames.includes(name), `there is no option ${name}: there are ${optionNames.join(", ")}`);
     // No message repeats a URL: it may be a key in the wrong place.
-    check(URL.canParse(baseUrl) && /^https?:\/\/[^/]/i.test(baseUrl), "baseUrl must be like https://host");
+    check(URL.canParse(baseUrl) && /^https?:\/\/[^/]/i.test(baseUrl), "baseUrl must be like https://host or http://127.0.0.1:8080");
     check(!/[?#]/.test(baseUrl) && !new URL(baseUrl).username, "baseUrl must have no user, query or fragment");
     this.#base = baseUrl.replace(/\/+$/, "");
     check(!this.#base.endsWith("/openapi/v1"), "baseUrl must not end in /openapi/v1, which the client adds");
