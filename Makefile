@@ -57,9 +57,10 @@ servers: ## build the S3 servers that tests start (MinIO: about three minutes, o
 	@$(GO) run ./internal/test/testserver/prepare
 
 # Not under the race detector: whole programs and servers (SYSTEMS; their packages are tested one by one),
-# what computes in one goroutine, and what only tests use. New packages are in.
+# what computes in one goroutine, and what only tests use. New packages are in. (The night has whole edges, and
+# the load tester's runs.)
 RACELESS = /(builder/(change|files|history|ledger|market|render|transparency|source(/(coin.*|postgres|sim))?)|\
-	edge/(coding|coingecko|openapi.*|query|web)|loadtest/(pace|report|result|traffic)|internal/(cmdline|model.*|test/.*|bench/.*)|deploy.*)$$
+	edge/(coding|coingecko|openapi.*|query|web)|loadtest(/(check|cmd/loadtest|pace|report|result|traffic))?|internal/(cmdline|model.*|test/.*|bench/.*)|deploy.*)$$
 # CI leaves these to the night: they are large, and what they test has one goroutine.
 ALONE = |CostByRowsSent|SearchRows|KeySetBounds|FullSet
 race: ## all packages but some (RACELESS) under the race detector; of builds, those beside another
@@ -92,7 +93,7 @@ nightly: race test-long soak test-pages test-clients test-release fuzz ## all of
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
 
 nightly: SOAK = 1h
-nightly: RACE = ./edge # whole edges; CI has their parts
+nightly: RACE = ./edge ./loadtest ./loadtest/check ./loadtest/cmd/loadtest # CI has their parts
 nightly: ALONE =
 
 test-long: servers ## what tests make shorter by day: hundreds of killed builders, edges and the store killed behind HAProxy, an upgrade from 1.0.0 and back, 200 swaps and restarts, crowds, the model and all histories at length (two hours)

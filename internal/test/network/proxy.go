@@ -1,6 +1,6 @@
-// Package network stands between a client and a server and makes the network
-// fail on demand: a toxiproxy with one proxy, run in this process. It is for
-// tests.
+// Package network has networks for tests: a [Proxy] between a client and a
+// server fails on demand (a toxiproxy with one proxy, run in this process), and
+// a [Transport] connects an HTTP client with a handler of this process.
 package network
 
 import (
