@@ -7,7 +7,8 @@
 // client address (places.go); a trusted proxy states that address in a PROXY protocol header
 // (proxied.go). An idle connection holds no buffer. With the first byte of a request it takes one of
 // 2 KiB, and one of 32 KiB if the head is longer. Each line of a head is scanned once, as it arrives
-// (head.go). When the head is complete, the loop (serve.go) has fasthttp parse it. What is not HTTP,
+// (head.go). When the head is complete, the loop (serve.go) has fasthttp parse it; socket.go is
+// how it reads and writes with and without waiting. What is not HTTP,
 // too late or too large, or has a body, is answered, and the connection closed.
 //
 // The handler (handler.go) follows INTERFACE.md, "Order of work": method, path, key, rate limit,

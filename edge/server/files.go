@@ -80,7 +80,7 @@ func (s *Server) answerFiles(r *Request, path []byte) bool {
 	}
 	stop := func() {}
 	if r.conn != nil {
-		r.Asked.Context, stop = r.conn.untilGone(r.Asked.Context)
+		r.Asked.Context, stop = r.conn.socket.untilGone(r.Asked.Context)
 	}
 	defer stop()
 	if err := s.findFile(r, name[1:]); err != nil {
@@ -190,12 +190,12 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	if c.buffered() == 0 {
 		c.giveInput()
 	}
-	ctx, stop := c.untilGone(s.ctx)
+	ctx, stop := c.socket.untilGone(s.ctx)
 	defer stop()
 	body := out.first
 	out.first = nil
 	for {
-		if err := c.writeAll(head, body); err != nil {
+		if err := c.socket.writeAll(s.cfg.WriteTimeout, head, body); err != nil {
 			return err
 		}
 		r.sent += len(body)

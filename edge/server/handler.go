@@ -127,7 +127,9 @@ func (s *Server) openStream(r *Request) {
 		if c.stream.auth {
 			c.stream.key = artifacts.HashKey(r.key)
 		}
-		c.lastID = bytes.Clone(r.lastID)
+		if len(r.lastID) <= len(time.RFC3339) { // a longer one names no snapshot
+			c.stream.sent = bytes.Clone(r.lastID)
+		}
 		r.close = r.close || !header.IsHTTP11()
 	}
 }

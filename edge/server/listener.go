@@ -19,17 +19,17 @@ const maxRefusing = 64
 
 // listener admits a bounded number of connections, in all and from one address.
 type listener struct {
-	lns                                    []net.Listener
-	readTimeout, writeTimeout, idleTimeout time.Duration
-	slack                                  time.Duration // of connections' deadlines
-	allowOrigin                            []byte
-	proxies                                []netip.Prefix // whose connections begin with a PROXY header
-	trusted                                []netip.Prefix // who says in X-Forwarded-For for whom a request is
-	number                                 atomic.Uint64
-	refused                                atomic.Int64
-	refusing                               sync.WaitGroup
-	refusals                               chan struct{} // one for each that is under way
-	began                                  time.Time
+	lns                      []net.Listener
+	readTimeout, idleTimeout time.Duration
+	slack                    time.Duration // of connections' deadlines
+	allowOrigin              []byte
+	proxies                  []netip.Prefix // whose connections begin with a PROXY header
+	trusted                  []netip.Prefix // who says in X-Forwarded-For for whom a request is
+	number                   atomic.Uint64
+	refused                  atomic.Int64
+	refusing                 sync.WaitGroup
+	refusals                 chan struct{} // one for each that is under way
+	began                    time.Time
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // until they are closed
@@ -42,7 +42,7 @@ type listener struct {
 func newListener(lns []net.Listener, cfg *Config) *listener {
 	return &listener{
 		lns:         lns,
-		readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout, idleTimeout: cfg.IdleTimeout,
+		readTimeout: cfg.ReadTimeout, idleTimeout: cfg.IdleTimeout,
 		slack:       min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8),
 		allowOrigin: []byte(cfg.AllowOrigin),
 		proxies:     cfg.ProxyProtocol, trusted: cfg.TrustedProxies,
@@ -109,9 +109,8 @@ func (l *listener) Close() (err error) {
 // admit counts a connection, or refuses it and returns nil. A proxy's connection counts for the proxy until
 // a PROXY protocol header has named the client.
 func (l *listener) admit(nc net.Conn) *conn {
-	c := &conn{Conn: nc, listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
-	c.proxied, c.forwards = contains(l.proxies, c.peer), contains(l.trusted, c.peer)
-	c.init()
+	c := &conn{listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
+	c.socket.init(nc, c.tryRead)
 	if !l.count(c, c.peer) {
 		l.refuse(nc)
 		return nil
@@ -135,8 +134,8 @@ func (l *listener) count(c *conn, peer netip.Addr) bool {
 	}
 	if loser != nil {
 		// Its goroutine, if it has one, takes it off conns: whatever it waits for fails now.
-		dropUnread(loser.Conn)
-		_ = loser.Conn.Close()
+		dropUnread(loser.socket.Conn)
+		_ = loser.socket.Close()
 	}
 	return ok
 }

@@ -16,16 +16,19 @@ var (
 	errTooManyConns  = errors.New("too many connections")
 )
 
-// readProxied reads the PROXY protocol header, version 1 or 2, at the start of a trusted proxy's
-// connection, and counts the connection under the address in it. The protocol forbids guessing
+// readProxied reads the PROXY protocol header, version 1 or 2, at the start of a connection from one of
+// Config.ProxyProtocol, and counts the connection under the address in it. The protocol forbids guessing
 // whether there is a header: a connection without one is refused.
 //
 // A header of version 1 has at most 107 bytes and arrives in one piece; one of version 2 has at most
 // 4 KiB after its first 16 bytes. All of it must arrive within Config.ReadTimeout; the first byte of
 // a request then has as much time again.
 func (c *conn) readProxied() error {
+	if !contains(c.listener.proxies, c.peer) {
+		return nil
+	}
 	c.takeInput()
-	if err := c.readBy(time.Now().Add(c.listener.readTimeout)); err != nil {
+	if err := c.readHeadBy(); err != nil {
 		return errGone
 	}
 	var header *proxyproto.Header
@@ -35,10 +38,8 @@ func (c *conn) readProxied() error {
 	} else if header, err = proxyproto.Read(c.in); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", errNoProxyHeader, err)
 	}
-	c.proxied = false
 	if err == nil {
 		c.peer = proxiedPeer(header, c.peer)
-		c.forwards = contains(c.listener.trusted, c.peer)
 		if !c.listener.count(c, c.peer) {
 			err = errTooManyConns
 		}

@@ -65,68 +65,62 @@ func (s *Server) acceptAll(l *listener, ln net.Listener) error {
 func (s *Server) serveConn(c *conn) {
 	kept := false
 	defer func() {
+		// A panic of a handler is recovered and answered in handle.
+		if v := recover(); v != nil {
+			s.log.brokenConn(v, debug.Stack())
+		}
 		if !kept {
 			s.streams.leave(c)
 			c.Close()
 		}
 	}()
-	defer func() {
-		// A panic of a handler is recovered and answered in handle.
-		if v := recover(); v != nil {
-			s.log.brokenConn(v, debug.Stack())
-		}
-	}()
-	for s.exchange(c) {
-		c.already = true
+	err := c.readProxied()
+	if err == nil {
+		err = c.readHead()
+	}
+	for err != errGone && s.exchange(c, err) {
+		err = c.readHead()
 	}
 	if st := c.stream; st != nil {
 		c.stream = nil
 		c.giveInput()
-		kept = s.streams.adopt(st, c.lastID)
-		c.lastID = nil
+		kept = s.streams.adopt(st)
 	}
 }
 
-// exchange waits for a request, reads it and writes its answer. It reports
-// whether another request may follow.
-func (s *Server) exchange(c *conn) bool {
-	err := c.readHead()
-	if err == errGone {
-		return false
-	}
+// exchange answers the request whose head was read, or why it was not. It reports whether another
+// request may follow.
+func (s *Server) exchange(c *conn, err error) (more bool) {
 	r := s.acquire(c)
-	read := false
 	if err == nil {
 		err = c.parse(r)
-		read = err == nil || err == errBody
 	}
-	switch err {
-	case nil:
-		r.Asked.Now = time.Now()
+	r.Asked.Now = time.Now()
+	if err == nil {
 		s.handle(r)
-	case errGone:
-		s.release(r)
-		return false
-	default:
-		s.unread(r, err, read)
+	} else {
+		s.unread(r, err)
 	}
 	err = s.write(c, r)
 	s.observe(r, err)
 	if err != nil {
 		s.streams.leave(c)
 	}
-	more := err == nil && !r.close && c.stream == nil
-	// A client whose connection is closed may still be sending.
-	c.last = err == nil && r.close && c.stream == nil
+	ends := r.close
 	s.release(r)
-	return more
+	if err == nil && ends && c.stream == nil {
+		// The client may still be sending.
+		c.giveInput()
+		lingerOn(c.socket.Conn)
+	}
+	return err == nil && !ends && c.stream == nil
 }
 
 // unread answers what could not be read as a request: it is not HTTP, or late, or too large. The
 // connection is closed afterwards. A head that was not read completely is discarded, so the request
 // id is a new one.
-func (s *Server) unread(r *Request, err error, headRead bool) {
-	r.Asked.Now = time.Now()
+func (s *Server) unread(r *Request, err error) {
+	headRead := err == errBody
 	r.coins = s.cfg.Coins && r.conn.asksCoins(r, headRead)
 	if !headRead {
 		r.http().Header.Reset()
@@ -143,9 +137,9 @@ func (s *Server) write(c *conn, r *Request) error {
 	if r.file != nil && !r.http().Header.IsHead() {
 		return s.writeFile(c, r, first)
 	}
-	left, err := c.writeNow(first)
+	left, err := c.socket.writeNow(first)
 	if err == nil && len(left) == 0 && len(rest) > 0 {
-		left, err = c.writeNow(rest)
+		left, err = c.socket.writeNow(rest)
 		rest = nil
 	}
 	if err != nil || len(left)+len(rest) == 0 {
@@ -162,5 +156,5 @@ func (s *Server) write(c *conn, r *Request) error {
 	if c.buffered() == 0 {
 		c.giveInput()
 	}
-	return c.writeAll(left, rest)
+	return c.socket.writeAll(s.cfg.WriteTimeout, left, rest)
 }

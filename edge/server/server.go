@@ -133,7 +133,7 @@ func closeQuiet(l *listener, quiet map[*conn]quietSince, now time.Time) {
 		case stateOf(seen) == idle && now.Sub(q.since) >= drainQuiet:
 			// Its goroutine, waiting for a request, wakes up and takes it off
 			// the count.
-			_ = c.Conn.Close()
+			_ = c.socket.Close()
 		}
 	})
 }
@@ -143,7 +143,7 @@ func (s *Server) cut(ctx context.Context, l *listener, none <-chan struct{}) err
 	n := 0
 	s.cutOff()
 	l.eachConn(func(c *conn) {
-		_ = c.Conn.Close()
+		_ = c.socket.Close()
 		n++
 	})
 	timer := time.NewTimer(cutTime)

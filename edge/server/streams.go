@@ -106,7 +106,7 @@ func (s *streams) full() bool { return len(s.open)+s.taken >= s.max }
 // show it.
 func (s *streams) sweep(of func(*stream) bool) {
 	for _, st := range slices.Backward(s.open) { // drop moves only what was looked at
-		if of(st) && st.conn.gone() {
+		if of(st) && st.conn.socket.gone() {
 			s.drop(st)
 		}
 	}
@@ -131,8 +131,8 @@ func (s *streams) free(keyID string) {
 }
 
 // adopt takes over a connection whose head was written, and reports whether it did. The stream
-// begins with the current snapshot, if there is one and it is not lastID.
-func (s *streams) adopt(st *stream, lastID []byte) bool {
+// begins with the current snapshot, if there is one and it is not that of Last-Event-ID.
+func (s *streams) adopt(st *stream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken--
@@ -145,9 +145,6 @@ func (s *streams) adopt(st *stream, lastID []byte) bool {
 	s.next++
 	s.open = append(s.open, st)
 	t, _ := s.current()
-	if bytes.Equal(t, lastID) || t == nil && len(lastID) <= len(time.RFC3339) { // longer ones are not kept
-		st.sent = lastID
-	}
 	s.write(st, st.frame(streamRetry))
 	s.tell(st, t)
 	return true
@@ -170,7 +167,7 @@ func (s *streams) write(st *stream, b []byte) {
 	if st.conn == nil {
 		return
 	}
-	left, err := st.conn.writeNow(b)
+	left, err := st.conn.socket.writeNow(b)
 	if err != nil {
 		s.drop(st)
 		return
@@ -225,7 +222,7 @@ func (s *streams) look(st *stream, tick uint64, now time.Time) {
 	case len(st.left) > 0:
 		s.write(st, st.left)
 	case (tick+st.number)%commentEvery == 0:
-		if st.conn.gone() {
+		if st.conn.socket.gone() {
 			s.drop(st)
 			return
 		}

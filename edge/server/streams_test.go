@@ -217,7 +217,7 @@ func TestEventsPlaces(t *testing.T) {
 	}
 	s.ended = true
 	for _, c := range taken[1:] {
-		if s.adopt(c.stream, nil) {
+		if s.adopt(c.stream) {
 			t.Error("adopted at the end")
 		}
 	}
@@ -235,7 +235,7 @@ func TestEventsEach(t *testing.T) {
 		ends := rapid.SliceOfN(rapid.Bool(), 100, 200).Draw(t, "ends") // of several portions
 		for i := range ends {
 			s.admit(fmt.Sprint(i), false)
-			s.adopt(&stream{conn: l.admit(&script{}), keyID: fmt.Sprint(i)}, nil)
+			s.adopt(&stream{conn: l.admit(&script{}), keyID: fmt.Sprint(i)})
 		}
 		seen := map[*stream]int{}
 		s.each(func(st *stream) {
