@@ -95,9 +95,6 @@ func TestQuotaRules(t *testing.T) {
 	if n := most(q, 10, Tickers, false); n != 3 || q.state.used() != 30 {
 		t.Errorf("%d calls of 10, %d counted", n, q.state.used())
 	}
-	if q.affords(2, Tickers) == nil || q.affords(1, Tickers) != nil || q.state.used() != 30 {
-		t.Error("affords differs from take, or takes")
-	}
 	// It says when the next one may be made, to the moment.
 	var refused *quotaError
 	if err := q.take(10, Tickers, false); !errors.As(err, &refused) || !refused.until.Equal(start.Add(9*each)) ||

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,14 +13,9 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// A part asked for one by one that fails is asked for again after failedFirst, which
-// doubles with each failure up to failedMost. After maxInARow failures in a row the
-// provider is at fault rather than the parts, and the kind is put off, as lists are.
-const (
-	failedFirst = time.Hour
-	failedMost  = 7 * 24 * time.Hour
-	maxInARow   = 3
-)
+// maxInARow is after how many failures in a row the provider is at fault rather than the
+// parts, and the kind is put off, as lists are.
+const maxInARow = 3
 
 // maxNamed bounds how many failing parts a report names.
 const maxNamed = 5
@@ -47,7 +43,7 @@ func (r *liveRound) Each(ctx context.Context, kind string, ids []string,
 		p := &parts[i]
 		if u, ok := r.used[p.Name]; ok {
 			answers[ids[i]] = u.answer
-		} else if a := r.cache.answer(p); a != nil && r.age(a) <= p.Every+p.keep() {
+		} else if a := r.cache.answer(p); a != nil && age(a.Fetched, r.time) <= p.Every+p.keep() {
 			answers[ids[i]] = a
 			r.used[p.Name] = usedAnswer{p, a}
 		}
@@ -67,35 +63,30 @@ func (r *liveRound) Each(ctx context.Context, kind string, ids []string,
 // askEach asks for the parts that are due, as far as calls and time are left. putOff
 // says why it did not ask for all of them.
 func (r *liveRound) askEach(ctx context.Context, all string, parts []Part) (asked int, putOff, err error) {
-	if putOff = r.putOff(all); putOff != nil {
+	kind := Part{Name: all, Value: Groups}
+	if putOff = decide(&kind, r.known(&kind), r.time); putOff != nil {
 		return 0, putOff, nil
 	}
 	inARow := 0
-	for _, i := range r.due(parts) {
+	for _, p := range r.due(parts) {
 		if r.calls <= 0 || inARow == maxInARow {
 			break
 		}
-		p := &parts[i]
 		a, _, err := r.get(ctx, p)
 		switch {
 		case ctx.Err() != nil:
 			return asked, nil, context.Cause(ctx)
 		case errors.As(err, new(errNotSent)):
 			return asked, err, nil
-		case errors.As(err, new(errGone)):
-			a, err = &Answer{Fetched: r.time, Gone: true}, nil
-			r.cache.store(p, a, nil)
 		}
 		r.calls -= max(1, pages(a))
 		asked++
 		if err == nil {
-			delete(r.cache.failing, p.Name)
 			delete(r.cache.failing, all)
 			inARow = 0
 			continue
 		}
 		inARow++
-		r.fail(p.Name, err)
 		r.log.Warn("provider: a single item failed and is put off", "part", p.Name, "err", err)
 		if inARow == maxInARow || r.left <= 0 {
 			r.fail(all, err)
@@ -151,28 +142,25 @@ func pages(a *Answer) int {
 	return len(a.Pages)
 }
 
-// due lists the parts to ask for now, the most urgent first.
-func (r *liveRound) due(parts []Part) []int {
-	var list, again []int
-	fetched := make(map[int]time.Time, len(parts))
+// due lists the parts to ask for now: first those never asked for, then those with the oldest answers,
+// and last those that failed.
+func (r *liveRound) due(parts []Part) (due []*Part) {
+	failed, last := map[*Part]int{}, map[*Part]time.Time{}
 	for i := range parts {
-		if _, used := r.used[parts[i].Name]; used {
+		p := &parts[i]
+		k := r.known(p)
+		if _, used := r.used[p.Name]; used || decide(p, k, r.time) != nil {
 			continue
 		}
-		a := r.cache.answer(&parts[i])
-		if f, failed := r.cache.failing[parts[i].Name]; failed {
-			if fetched[i] = f.Last; !r.time.Before(f.due()) || f.Last.After(r.time.Add(maxAhead)) {
-				again = append(again, i)
-			}
-		} else if a == nil {
-			list = append(list, i)
-		} else if r.age(a) >= parts[i].Every {
-			list = append(list, i)
-			fetched[i] = a.Fetched
+		due = append(due, p)
+		if k.failed.Times > 0 {
+			failed[p], last[p] = 1, k.failed.Last
+		} else if k.answer != nil {
+			last[p] = k.answer.Fetched
 		}
 	}
-	for _, l := range [][]int{list, again} {
-		slices.SortStableFunc(l, func(a, b int) int { return fetched[a].Compare(fetched[b]) })
-	}
-	return append(list, again...)
+	slices.SortStableFunc(due, func(a, b *Part) int {
+		return cmp.Or(failed[a]-failed[b], last[a].Compare(last[b]))
+	})
+	return due
 }

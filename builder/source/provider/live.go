@@ -18,10 +18,6 @@ import (
 // MaxPages bounds the pages of a part.
 const MaxPages = 400
 
-// maxAhead is how far the provider's clock may be ahead of ours. A row from a later
-// time would hide that all others stand still.
-const maxAhead = 10 * time.Minute
-
 // live asks a provider.
 type live struct {
 	source string
@@ -32,8 +28,6 @@ type live struct {
 
 	mu    sync.Mutex // one round at a time
 	cache *cache
-	// unfinished says of lists that time did not suffice for how many requests they need at least.
-	unfinished map[string]int
 }
 
 type liveRound struct {
@@ -152,40 +146,42 @@ func (r *liveRound) get(ctx context.Context, p *Part) (*Answer, source.PartState
 
 func (r *liveRound) find(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
 	p.Every = max(p.Every, r.every[p.Name])
-	cached := r.cache.answer(p)
-	if cached != nil && r.age(cached) < p.Every {
+	k := r.known(p)
+	cached := k.answer
+	err := r.decide(p, k)
+	if err == errKept {
 		return cached, source.PartKept, nil
 	}
-	a, err := r.askInTime(ctx, p, cached)
 	if err == nil {
-		if err = r.keep(p, a, cached); err == nil || p.Value == Tickers && !p.alone() {
-			r.noteFailure(ctx, p, nil)
-			return a, source.PartNew, err
+		var a *Answer
+		if a, err = r.ask(ctx, p, cached); err == nil {
+			if err = r.keep(p, a, cached); err == nil || p.Value == Tickers && !p.alone() {
+				r.note(p, nil)
+				return a, source.PartNew, err
+			}
 		}
 	}
-	r.noteFailure(ctx, p, err)
-	if cached != nil && r.age(cached) <= p.Every+p.keep() {
+	if ctx.Err() == nil { // else the program stops
+		r.note(p, err)
+	}
+	if cached != nil && age(cached.Fetched, r.time) <= p.Every+p.keep() {
 		return cached, source.PartStale, err
 	}
 	return nil, source.PartMissing, err
 }
 
-// age returns how long ago an answer was fetched. The age of one that was fetched while the clock was
-// ahead is unknown: it is asked for again, and its prices do not count.
-func (r *liveRound) age(a *Answer) time.Duration {
-	age := r.time.Sub(a.Fetched)
-	if age < -maxAhead {
-		return keepForever
-	}
-	return max(0, age)
-}
-
 // ask asks the provider for all pages of a part. cached may be nil.
 func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
-	a := &Answer{Fetched: r.time, at: p.At}
-	if err := r.budget.affords(r.expected(p), p.Value); err != nil {
-		return nil, errNotSent{err} // rather than after half of the pages
+	if p.optional(cached) {
+		var cancel context.CancelFunc
+		began := time.Now()
+		ctx, cancel = context.WithTimeout(ctx, r.left)
+		defer func() {
+			cancel()
+			r.left -= time.Since(began)
+		}()
 	}
+	a := &Answer{Fetched: r.time, at: p.At}
 	calls := 0
 	for n := 0; p.Pages == 0 || n < p.Pages; n++ {
 		more, err := p.Pager.more(a)
@@ -201,14 +197,14 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 		}
 		page, used, err := r.askPage(ctx, p, more, old)
 		var status *statusError
-		if p.Pager == nil && errors.As(err, &status) &&
+		if p.Value == Details && p.Pager == nil && errors.As(err, &status) &&
 			(status.status == http.StatusNotFound || status.status == http.StatusGone) {
 			a.Gone = true
-			return a, errGone{err}
+			return a, nil
 		}
 		if err != nil {
-			if n > 0 && errors.As(err, new(errNotSent)) {
-				r.unfinished[p.Name] = n + 1
+			if n > 0 && p.Value != Details && errors.As(err, new(errNotSent)) {
+				r.takesMore(p, cached, (n+1)*p.cost())
 			}
 			return nil, err
 		}
@@ -218,7 +214,6 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 		}
 		a.Pages = append(a.Pages, page)
 	}
-	delete(r.unfinished, p.Name)
 	if p.Value != Details { // there may be thousands
 		r.sizes[p.Name] = calls
 	}
@@ -227,6 +222,13 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 		err = p.whole(a)
 	}
 	return a, err
+}
+
+// takesMore notes that a part that was not finished takes so many calls at least.
+func (r *liveRound) takesMore(p *Part, cached *Answer, calls int) {
+	if state, err := r.budget.read(); err == nil && calls > r.budget.size(p, cached, state) {
+		r.sizes[p.Name] = calls
+	}
 }
 
 // askPage asks for one page, with the query that leads to it, and returns how many
@@ -257,30 +259,16 @@ func (r *liveRound) askPage(ctx context.Context, p *Part, more url.Values, old P
 	return page, calls, nil
 }
 
-// expected is how many calls it may take to ask for a part.
-func (r *liveRound) expected(p *Part) int {
-	n := p.cost()
-	if a := r.cache.answers[p.Name]; a != nil {
-		n *= max(1, len(a.Pages))
-	}
-	return n
-}
-
-// errGone is the error of an answer that says that the thing does not exist.
-type errGone struct{ error }
-
-func (e errGone) Unwrap() error { return e.error }
-
 // keep caches a good answer. An answer that has lost more than half of its rows, or a fifth when
 // the part stands alone, is not kept while there is one to compare it with. For prices that do not
 // stand alone it is used all the same, for the guard rails to judge, and asked for again the next
 // time; any other counts as unavailable. A loss of less than half, which no guard rail stops, is
 // believed when the last good answer is an hour overdue.
 func (r *liveRound) keep(p *Part, a, cached *Answer) error {
-	if cached != nil && !cached.Gone && r.age(cached) <= p.Every+p.keep() {
+	if cached != nil && !cached.Gone && !a.Gone && age(cached.Fetched, r.time) <= p.Every+p.keep() {
 		was, now := cached.rows(), a.rows()
 		spare := was / 2
-		if p.alone() && r.age(cached) <= p.Every+min(p.keep(), maxStale) {
+		if p.alone() && age(cached.Fetched, r.time) <= p.Every+min(p.keep(), maxStale) {
 			spare = was / 5
 		}
 		if now < was-spare {

@@ -105,12 +105,8 @@ func (b *budget) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
 			Part: p.Name, Value: p.Value.String(), value: p.Value, kind: kind, most: p.cost(),
 			EverySeconds: int64(p.Every / time.Second),
 		}
-		if c.Calls, c.Measured = state.Sizes[p.Name]; !c.Measured {
-			c.Calls = cmp.Or(b.calls[p.Name], p.cost())
-		}
-		if p.Pages > 0 {
-			c.Calls = min(c.Calls, p.Pages*p.cost())
-		}
+		c.Calls = b.size(p, nil, state)
+		_, c.Measured = state.Sizes[p.Name]
 		list = append(list, c)
 	}))
 	if err != nil {
@@ -119,6 +115,16 @@ func (b *budget) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
 	slices.SortStableFunc(list, func(a, b Cost) int { return int(a.value - b.value) })
 	b.share(list, b.slow)
 	return list, nil
+}
+
+// size returns how many calls it takes to ask for a part: as many as the last time, or as its last
+// good answer, or as the plan estimates.
+func (b *budget) size(p *Part, last *Answer, state *quotaState) int {
+	calls := cmp.Or(max(state.Sizes[p.Name], pages(last)*p.cost()), b.calls[p.Name], p.cost())
+	if p.Pages > 0 {
+		calls = min(calls, p.Pages*p.cost())
+	}
+	return calls
 }
 
 // share sets how often to ask for each part. Every list keeps its slowest interval; the

@@ -87,8 +87,7 @@ func (e *quotaError) Error() string {
 	return s
 }
 
-// update calls f with the state and saves it if f returns true. It corrects times left by a
-// wrong clock in any case.
+// update calls f with the state and saves it if f returns true, or if it had times left by a wrong clock.
 func (q *quota) update(f func(s *quotaState, now time.Time) (changed bool, err error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,7 +120,7 @@ func (q *quota) update(f func(s *quotaState, now time.Time) (changed bool, err e
 	}
 	mended := q.tidy(s, now)
 	changed, err := f(s, now)
-	if changed || mended && errors.As(err, new(*quotaError)) {
+	if changed || mended {
 		if err := q.save(s); err != nil {
 			return err
 		}
@@ -194,6 +193,9 @@ func (q *quota) whole() time.Duration { return q.each() * time.Duration(q.burst)
 
 // check returns an error if calls may not be made now.
 func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, again bool) error {
+	if q.limit == 0 {
+		return nil
+	}
 	used := s.used()
 	refused := &quotaError{limit: q.limit, used: used}
 	if used+calls > q.limit {
@@ -214,10 +216,10 @@ func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, agai
 // take counts calls before they are made, or refuses them.
 func (q *quota) take(calls int, value Value, again bool) error {
 	return q.update(func(s *quotaState, now time.Time) (bool, error) {
+		if err := q.check(s, now, calls, value, again); err != nil {
+			return false, err
+		}
 		if q.limit > 0 {
-			if err := q.check(s, now, calls, value, again); err != nil {
-				return false, err
-			}
 			s.Full = now.Add(max(0, s.Full.Sub(now)) + q.each()*time.Duration(calls))
 		}
 		s.Calls[now.Format(time.DateOnly)] += calls
@@ -225,21 +227,8 @@ func (q *quota) take(calls int, value Value, again bool) error {
 	})
 }
 
-// affords returns the error that take would return, and counts nothing.
-func (q *quota) affords(calls int, value Value) error {
-	if q.limit == 0 {
-		return nil
-	}
-	return q.update(func(s *quotaState, now time.Time) (bool, error) {
-		return false, q.check(s, now, calls, value, false)
-	})
-}
-
 // note gives back calls that were counted but not used, and saves the sizes of parts.
 func (q *quota) note(back int, sizes map[string]int) error {
-	if back == 0 && len(sizes) == 0 {
-		return nil
-	}
 	return q.update(func(s *quotaState, now time.Time) (bool, error) {
 		if back != 0 {
 			s.Calls[now.Format(time.DateOnly)] -= back

@@ -92,7 +92,7 @@ func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, e
 	if replay == "" {
 		c := openCache(cache, o.scheme, log)
 		s.backend = &live{
-			source: o.scheme, client: client, budget: b, log: log, now: now, cache: c, unfinished: map[string]int{},
+			source: o.scheme, client: client, budget: b, log: log, now: now, cache: c,
 		}
 	} else if s.backend, err = openReplay(replay, o.scheme, log); err != nil {
 		return nil, err
