@@ -39,7 +39,7 @@ import (
 // Config is what an Edge is made from. Zero values take the defaults that
 // stand beside them.
 type Config struct {
-	// Coins: what package gecko answers is there, too.
+	// Coins: what package coingecko answers is there, too.
 	Coins bool
 
 	// Store is the URL of the object store; Reader takes its place when set.
@@ -238,7 +238,10 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	})
 
 	public := cfg.Server
-	public.Current, public.Notice, public.Coins = e.refresher.Current, e.refresher.Notice, cfg.Coins
+	public.Current, public.Notice, public.KeyHeaders = e.refresher.Current, e.refresher.Notice, keyHeaders
+	if cfg.Coins {
+		public.Dialect = coins()
+	}
 	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Asked) }
 	public.Files = &files.Files{Refresher: e.refresher, Cache: e.cache}
 	public.Logger, public.SharedCaches = cfg.Log, cfg.CacheScope == "public"

@@ -49,7 +49,7 @@ type Sources struct {
 	// ClockSkew returns how far this machine's clock is ahead of the store's, if that
 	// is known; nil: it never is.
 	ClockSkew func() (skew time.Duration, known bool)
-	// Coins: requests of package gecko are answered.
+	// Coins: requests of package coingecko are answered.
 	Coins bool
 	// Connections is called at each scrape, not before: the server that it asks
 	// may be made later, with Metrics.Observe.

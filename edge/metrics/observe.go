@@ -36,6 +36,16 @@ var bounds = [...]time.Duration{
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
 }
 
+// routes is how many there are: the server's own, and those of package coingecko behind them.
+const routes = server.Routes + coingecko.Endpoints
+
+func routeName(r server.Route) string {
+	if int(r) < server.Routes {
+		return r.Name()
+	}
+	return coingecko.Endpoint(int(r) - server.Routes).Name()
+}
+
 // routeCounts are the counters of one route. An answer adds to three: how many
 // there were of its status and latency together, from which a scrape makes both
 // sums, and two totals.
@@ -47,7 +57,7 @@ type routeCounts struct {
 // stripe is one set of all counters, some 90 KiB, of which the few that are in
 // use matter.
 type stripe struct {
-	route                    [server.Routes]routeCounts
+	route                    [routes]routeCounts
 	limitedKey, limitedOther atomic.Uint64
 	_                        [128]byte // the next stripe shares no cache line, nor a pair of them
 }
@@ -72,7 +82,7 @@ func (a *answers) init(cores int) {
 
 func (a *answers) observe(o *server.Observation) {
 	s := &a.stripes[o.Conn&a.mask]
-	c := &s.route[min(int(o.Route), server.Routes-1)]
+	c := &s.route[min(int(o.Route), routes-1)]
 	status := uint8(len(statuses) - 1)
 	if uint(o.Status) < uint(len(statusIndex)) {
 		status = statusIndex[o.Status]
@@ -103,13 +113,13 @@ func expected(r server.Route) []int {
 		return []int{204, 429}
 	case server.RouteUnknown:
 		return []int{404, 405, 429}
-	case server.RouteFuturePin:
+	case server.RouteNotYet:
 		return []int{503}
 	case server.RouteUnread:
 		return []int{400, 408, 413, 431, 503}
 	case server.RouteFiles:
 		return []int{200, 206, 304, 400, 401, 404, 410, 416, 429, 500, 503}
-	case server.Route(query.Global), server.RouteCoins + server.Route(coingecko.Coin):
+	case server.Route(query.Global), server.Route(server.Routes) + server.Route(coingecko.Coin):
 		return []int{200, 304, 400, 401, 404, 410, 429, 500, 503}
 	default:
 		return []int{200, 304, 400, 401, 410, 429, 500, 503}
@@ -130,7 +140,7 @@ var (
 // answerCollector adds the stripes up at a scrape.
 type answerCollector struct {
 	*answers
-	coins bool // routes of package gecko are there
+	coins bool // routes of package coingecko are there
 }
 
 // Describe implements prometheus.Collector.
@@ -147,7 +157,7 @@ func (a answerCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
 	var limitedKey, limitedOther uint64
-	var sum [server.Routes]struct {
+	var sum [routes]struct {
 		nanos, bytes uint64
 		status       [len(statuses)]uint64
 		bucket       [len(bounds) + 1]uint64
@@ -170,17 +180,18 @@ func (a answerCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	counter(limitedDesc, limitedKey, "key")
 	counter(limitedDesc, limitedOther, "address")
-	routes := server.RouteCoins
+	served := server.Route(server.Routes)
 	if a.coins {
-		routes = server.Route(server.Routes)
+		served = server.Route(routes)
 	}
-	for r := range routes {
+	for r := range served {
+		route := routeName(r)
 		for i, n := range sum[r].status {
 			if n > 0 || slices.Contains(expected(r), statuses[i]) {
-				counter(requestsDesc, n, r.Name(), codeName(statuses[i]))
+				counter(requestsDesc, n, route, codeName(statuses[i]))
 			}
 		}
-		counter(bytesDesc, sum[r].bytes, r.Name())
+		counter(bytesDesc, sum[r].bytes, route)
 		var count uint64
 		within := make(map[float64]uint64, len(bounds))
 		for i, n := range sum[r].bucket {
@@ -189,7 +200,7 @@ func (a answerCollector) Collect(ch chan<- prometheus.Metric) {
 				within[bounds[i].Seconds()] = count
 			}
 		}
-		ch <- prometheus.MustNewConstHistogram(durationDesc, count, float64(sum[r].nanos)/1e9, within, r.Name())
+		ch <- prometheus.MustNewConstHistogram(durationDesc, count, float64(sum[r].nanos)/1e9, within, route)
 	}
 }
 

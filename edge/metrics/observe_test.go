@@ -31,7 +31,7 @@ func newPlain() *plain {
 }
 
 func (p *plain) observe(o server.Observation) {
-	route, code := o.Route.Name(), "other"
+	route, code := routeName(o.Route), "other"
 	for _, s := range []int{200, 204, 206, 304, 400, 401, 404, 405, 408, 410, 412, 413, 416, 429, 431, 499, 500, 503} {
 		if o.Status == s {
 			code = strconv.Itoa(s)
@@ -96,7 +96,7 @@ func TestObserve(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(1, uint64(g)))
 			for range 2000 {
 				o := server.Observation{
-					Route: server.Route(rnd.IntN(server.Routes)), Status: statuses[rnd.IntN(len(statuses))],
+					Route: server.Route(rnd.IntN(routes)), Status: statuses[rnd.IntN(len(statuses))],
 					Bytes:    rnd.IntN(100_000),
 					Duration: time.Duration(rnd.Int64N(int64(20 * time.Millisecond))), Conn: rnd.Uint64(),
 				}
@@ -129,7 +129,7 @@ func TestObserve(t *testing.T) {
 	if seen != len(want.requests) {
 		t.Errorf("%d of %d series of requests", seen, len(want.requests))
 	}
-	if n := len(got["edge_http_request_duration_seconds"].Metric); n != server.Routes {
+	if n := len(got["edge_http_request_duration_seconds"].Metric); n != routes {
 		t.Errorf("%d histograms", n)
 	}
 	for _, m := range got["edge_http_request_duration_seconds"].Metric {

@@ -56,8 +56,11 @@ type Config struct {
 	MaxStreams int
 	// Files finds the files of snapshots; nil: there is no such path.
 	Files *files.Files
-	// Coins: what package gecko answers is there, too.
-	Coins bool
+	// Dialect is what else is answered below a prefix of its own; nil: nothing is.
+	Dialect *Dialect
+	// KeyHeaders are headers, in lower case, in which requests to Dialect may have their key, beside X-Api-Key.
+	// A preflight allows them for every path.
+	KeyHeaders []string
 	// Static are the files of other public paths, by path.
 	Static map[string]StaticFile
 

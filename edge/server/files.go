@@ -11,7 +11,6 @@ import (
 	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/reply"
-	"example.com/marketdata/edge/snapshot"
 )
 
 const (
@@ -56,58 +55,30 @@ func (out *sending) end() {
 	}
 }
 
-// answerFiles answers a request for the list of files or for a file, and reports whether the path is
-// of that form.
-func (s *Server) answerFiles(r *Request, path []byte) bool {
-	name, pathPin, ok := nameAt(path)
-	name, found := bytes.CutPrefix(name, []byte(filesName))
-	if !ok || !found || len(name) > 0 && (name[0] != '/' || len(name) == 1) {
-		return false
-	}
-	r.route = RouteFiles
-	p := s.admit(r)
-	if p == nil {
-		p = r.parsePin(pathPin)
-	}
-	if p != nil {
-		s.problem(r, p)
-		return true
-	}
-	if len(name) == 0 {
-		r.Asked.Other = files.Listing{Files: s.cfg.Files}
-		s.answerFound(r)
-		return true
-	}
+// sendFile answers with a file, which a client that goes away stops waiting for.
+func (s *Server) sendFile(r *Request, name []byte) *problem {
 	stop := func() {}
 	if r.conn != nil {
 		r.Asked.Context, stop = r.conn.socket.untilGone(r.Asked.Context)
 	}
 	defer stop()
-	if err := s.findFile(r, name[1:]); err != nil {
-		r.Asked.Reply.Clear()
-		p := problemOf(err)
-		if p == unavailable {
+	p, err := s.findFile(r, name)
+	if err != nil {
+		if p = r.failed(err); p == unavailable {
 			r.fault = err
 		}
-		s.problem(r, p)
 	}
-	return true
+	return p
 }
 
 // findFile sets the head of the answer with a file, and what of it is sent.
-func (s *Server) findFile(r *Request, name []byte) error {
-	if key := r.payer; r.Asked.Pinned && key != nil {
-		defer key.EndPinned()
-		if !key.BeginPinned() {
-			return snapshot.ErrLater
-		}
-	}
+func (s *Server) findFile(r *Request, name []byte) (*problem, error) {
 	if bytes.IndexByte(name, '%') >= 0 { // generated clients escape the / of a parameter in the path
 		name = bytes.ReplaceAll(bytes.ReplaceAll(name, []byte("%2F"), slash), []byte("%2f"), slash)
 	}
 	f, err := s.cfg.Files.Find(&r.Asked, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.Asked.Snapshot = f.Time
 	p := &r.Asked.Reply
@@ -119,20 +90,18 @@ func (s *Server) findFile(r *Request, name []byte) error {
 	s.addFileCaching(r)
 	switch status := r.Asked.Precondition(f.Tag, modified, true); status {
 	case http.StatusPreconditionFailed:
-		p.Clear()
-		return reply.ErrPrecondition
+		return nil, reply.ErrPrecondition
 	case http.StatusNotModified:
 		p.Status = status
-		return nil
+		return nil, nil
 	}
 	out := &sending{File: f, to: f.Bytes, key: r.payer}
 	if r.ranges != nil && !r.http().Header.IsHead() && r.Asked.SameRange(f.Tag, modified) {
 		from, to, ok := f.Range(r.ranges)
 		if ok && from == to {
 			p.Clear()
-			s.problem(r, noRange)
 			p.Add("Content-Range", fmt.Appendf(nil, "bytes */%d", f.Bytes))
-			return nil
+			return noRange, nil
 		}
 		if ok {
 			p.Status = http.StatusPartialContent
@@ -142,7 +111,7 @@ func (s *Server) findFile(r *Request, name []byte) error {
 	}
 	if !r.http().Header.IsHead() {
 		if err := s.readFirst(r, out); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	p.Add("Content-Type", []byte(f.MediaType))
@@ -150,7 +119,7 @@ func (s *Server) findFile(r *Request, name []byte) error {
 		p.Lines = reply.AppendNames(p.Lines, f.Time.AppendFormat(nil, headerTime), filesName)
 	}
 	r.file = out
-	return nil
+	return nil, nil
 }
 
 // readFirst pays for the first chunk that is sent, and reads it.

@@ -7,6 +7,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -18,132 +19,149 @@ func (s *Server) handle(r *Request) {
 			s.recovered(r, v)
 		}
 	}()
-	r.readHeaders()
-	s.answer(r)
+	var path []byte
+	path, r.Asked.RawQuery = splitTarget(r.http().Header.RequestURI())
+	r.dialect = s.dialectAt(path)
+	r.readHeaders(s.cfg.KeyHeaders)
+	r.route = RouteUnknown
+	if p := s.answer(r, path); p != nil {
+		s.problem(r, p)
+	}
 	s.finish(r)
 }
 
-// answer follows INTERFACE.md, "Order of work", starting with the method.
-func (s *Server) answer(r *Request) {
-	r.route = RouteUnknown
+// answer follows INTERFACE.md, "Order of work", from the method on; it returns the first problem.
+func (s *Server) answer(r *Request, path []byte) *problem {
+	// Method.
 	header := &r.http().Header
-	var path []byte
-	path, r.Asked.RawQuery = splitTarget(header.RequestURI())
-	r.coins = s.cfg.Coins && bytes.HasPrefix(path, coinsPrefix)
 	if header.IsOptions() {
 		r.route = RouteOptions
-		if !s.overOpen(r) {
-			s.preflight(r)
+		if p := s.payOpen(r); p != nil {
+			return p
 		}
-		return
+		s.preflight(r)
+		return nil
 	}
 	if !header.IsGet() && !header.IsHead() {
-		if !s.overOpen(r) {
-			s.problem(r, methodNotAllowed)
+		if p := s.payOpen(r); p != nil {
+			return p
 		}
-		return
+		return methodNotAllowed
 	}
-	if r.coins && s.answerCoins(r, path[len(coinsPrefix):]) {
-		return
-	}
-	if s.streams != nil && string(path) == eventsPath {
-		r.route = RouteEvents
-		s.openStream(r)
-		return
-	}
-	endpoint, pathPin, ok := endpointAt(path)
-	if !ok && s.cfg.Files != nil && s.answerFiles(r, path) {
-		return
-	}
-	if !ok {
-		file := s.static[string(path)]
-		if file != nil {
-			r.route = RouteStatic
+
+	// Path.
+	at := s.find(path)
+	r.route = at.route
+	if !at.kind.needsKey() {
+		if p := s.payOpen(r); p != nil {
+			return p
 		}
-		switch {
-		case s.overOpen(r):
-		case file != nil:
-			s.answerStatic(r, file.forOrigin(r))
-		case s.cfg.Notice != nil && string(path) == noticePath:
-			r.route = RouteStatic
-			r.Asked.Reply.Fixed, r.Asked.Reply.Body = linesNotice, s.cfg.Notice()
-			if r.Asked.Reply.Body == nil {
-				r.Asked.Reply.Body = noNotice
-			}
-		case r.coins, s.cfg.Coins && bytes.Equal(path, coinsPrefix[:len(coinsPrefix)-1]):
-			s.problem(r, notServed)
-		default:
-			s.problem(r, notFoundAt(path))
-		}
-		return
+		return s.answerOpen(r, at, path)
 	}
-	r.route = Route(endpoint)
+
+	// Key and rate limit.
+	if at.kind == foreign {
+		r.presented.takeOthers(r.dialect, r.Asked.RawQuery)
+	}
 	if p := s.admit(r); p != nil {
-		s.problem(r, p)
-		return
+		return p
 	}
-	if err := r.Asked.Query.Parse(endpoint, r.Asked.RawQuery); err != nil {
-		s.badParameter(r, err)
-		return
+
+	// Parameters.
+	switch at.kind {
+	case listing:
+		if err := r.Asked.Query.Parse(at.endpoint, r.Asked.RawQuery); err != nil {
+			r.detail = err.Message
+			return badRequest
+		}
+	case foreign:
+		if p := r.parseForeign(at); p != nil {
+			return p
+		}
+	case eventStream:
+		return s.openStream(r) // it reads neither parameters nor a pin
 	}
-	if p := r.parsePin(pathPin); p != nil {
-		s.problem(r, p)
-		return
+
+	// Pinned snapshot.
+	if p := r.parsePin(at.pin); p != nil {
+		return p
 	}
-	s.answerFound(r)
+	if r.Asked.Pinned && r.payer != nil {
+		// Such a request may wait, so a key may have only so many of them at once.
+		defer r.payer.EndPinned()
+		if !r.payer.BeginPinned() {
+			return r.failed(snapshot.ErrLater)
+		}
+	}
+
+	// Answer.
+	switch at.kind {
+	case file:
+		return s.sendFile(r, at.name)
+	case fileList:
+		r.Asked.Other = files.Listing{Files: s.cfg.Files}
+	}
+	return s.compose(r)
 }
 
-// answerFound finds the answer, or says why there is none.
-func (s *Server) answerFound(r *Request) {
-	err := s.find(r)
+// answerOpen answers what needs no key, or says that there is nothing at the path.
+func (s *Server) answerOpen(r *Request, at target, path []byte) *problem {
+	switch {
+	case at.kind == static:
+		return s.sendStatic(r, at.page.forOrigin(r))
+	case at.kind == notice:
+		r.Asked.Reply.Fixed, r.Asked.Reply.Body = linesNotice, s.cfg.Notice()
+		if r.Asked.Reply.Body == nil {
+			r.Asked.Reply.Body = noNotice
+		}
+		return nil
+	case r.dialect != nil, s.cfg.Dialect != nil && string(path)+"/" == s.cfg.Dialect.Prefix:
+		return s.notServed
+	}
+	return notFoundAt(path)
+}
+
+// compose has the answer composed, or says why there is none. The client pays for what was done.
+func (s *Server) compose(r *Request) *problem {
+	err := s.cfg.Answer(r)
 	r.pay()
 	if err != nil {
-		p := problemOf(err)
-		if p == snapshotLater || p == noView {
-			r.route = RouteFuturePin
-		}
-		r.Asked.Reply.Clear()
-		s.problem(r, p)
+		return r.failed(err)
 	}
+	return nil
+}
+
+// failed returns the problem for an error of Config.Answer.
+func (r *Request) failed(err error) *problem {
+	p := problemOf(err)
+	if p == snapshotLater || p == noView {
+		r.route = RouteNotYet
+	}
+	r.Asked.Reply.Clear()
+	return p
 }
 
 // openStream answers with the head of a stream. The stream begins when the head is written; HEAD
 // begins none.
-func (s *Server) openStream(r *Request) {
+func (s *Server) openStream(r *Request) *problem {
 	header := &r.http().Header
 	head := r.conn == nil || header.IsHead()
-	p := s.admit(r)
-	if p == nil {
-		p = s.streams.admit(r.KeyID, head)
-	}
-	if p != nil {
-		s.problem(r, p)
-		return
+	if p := s.streams.admit(r.KeyID, head); p != nil {
+		return p
 	}
 	r.Asked.Reply.Fixed = linesStream
 	r.events = true
 	if c := r.conn; !head {
 		c.stream = &stream{conn: c, keyID: r.KeyID, auth: s.keys != nil, chunked: header.IsHTTP11()}
 		if c.stream.auth {
-			c.stream.key = artifacts.HashKey(r.key)
+			c.stream.key = artifacts.HashKey(r.presented.key)
 		}
 		if len(r.lastID) <= len(time.RFC3339) { // a longer one names no snapshot
 			c.stream.sent = bytes.Clone(r.lastID)
 		}
 		r.close = r.close || !header.IsHTTP11()
 	}
-}
-
-// find finds the answer. Pinned requests may wait, so a key may have only so many of them
-// at once.
-func (s *Server) find(r *Request) error {
-	if key := r.payer; r.Asked.Pinned && key != nil {
-		defer key.EndPinned()
-		if !key.BeginPinned() {
-			return snapshot.ErrLater
-		}
-	}
-	return s.cfg.Answer(r)
+	return nil
 }
 
 // admit checks key and rate, and returns what is wrong.
@@ -153,8 +171,8 @@ func (s *Server) admit(r *Request) *problem {
 	}
 	var key *auth.Key
 	verdict := auth.Refused
-	if r.keys == 1 {
-		key, verdict = s.keys.Lookup(r.key, r.Asked.Now, r.memo)
+	if r.presented.times == 1 {
+		key, verdict = s.keys.Lookup(r.presented.key, r.Asked.Now, r.memo)
 	}
 	switch verdict {
 	case auth.Undecided, auth.Refused:
@@ -207,20 +225,16 @@ func (r *Request) charge(tokens int) {
 // readTokens is how many tokens reading bytes of a file costs beside the token of the request.
 func readTokens(bytes int64) int { return int(max(0, bytes-1) / fileBytes) }
 
-// overOpen takes a token for a request that needs no key. If there is none, it answers and returns
-// true. Only this 429 names the limit: the other answers may be in caches that many clients share.
-// Without authentication there are no limits.
-func (s *Server) overOpen(r *Request) bool {
+// payOpen takes a token for a request that needs no key. Only this 429 names the limit: the other answers
+// may be in caches that many clients share. Without authentication there are no limits.
+func (s *Server) payOpen(r *Request) *problem {
 	if s.keys == nil {
-		return false
+		return nil
 	}
-	if r.left = s.open.Take(s.clientOf(r), limit.At(r.Asked.Now)); r.left.OK {
-		return false
+	if r.left = s.open.Take(s.clientOf(r), limit.At(r.Asked.Now)); !r.left.OK {
+		return tooManyOpen
 	}
-	s.problem(r, tooManyRequests)
-	r.Asked.Reply.Lines = appendPolicy(r.Asked.Reply.Lines, policyOpen, s.open.Limit())
-	r.Asked.Reply.Lines = appendRateLimit(r.Asked.Reply.Lines, policyOpen, r.left)
-	return true
+	return nil
 }
 
 // finish completes every answer.

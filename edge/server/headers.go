@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"example.com/marketdata/edge/limit"
-	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reply"
 	"golang.org/x/net/http/httpguts"
 )
@@ -43,11 +43,14 @@ var (
 		"Vary", []byte("Access-Control-Request-Headers"))
 
 	valueMethods = []byte("GET, HEAD, OPTIONS")
-	// valueHeaders are the request's own headers that an answer depends on.
-	valueHeaders = []byte("X-Api-Key, " + demoKeyHeader + ", " + proKeyHeader + ", X-Request-Id, X-Snapshot-Time, " +
-		"If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Range, If-Range, Last-Event-ID, " +
-		"Traceparent, Tracestate, Content-Type")
 )
+
+// headersRead lists the request's own headers that an answer depends on.
+func headersRead(keyHeaders []string) []byte {
+	return []byte(strings.Join(append([]string{"X-Api-Key"}, keyHeaders...), ", ") +
+		", X-Request-Id, X-Snapshot-Time, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Range, " +
+		"If-Range, Last-Event-ID, Traceparent, Tracestate, Content-Type")
+}
 
 // retryLater is the Retry-After of a 503, 1 to 5 seconds at random, so that clients do not all come
 // back together.
@@ -98,8 +101,11 @@ func appendRateLimit(dst []byte, name string, d limit.Decision) []byte {
 // problem answers with p. The reply must be clear.
 func (s *Server) problem(r *Request, p *problem) {
 	r.Asked.Reply.Status, r.Asked.Reply.Fixed, r.Asked.Reply.Body = p.status, linesProblem, p.body
-	if r.coins {
-		r.Asked.Reply.Body = p.appendCoinBody(r.Asked.Buffers.Body())
+	switch {
+	case r.dialect != nil:
+		r.Asked.Reply.Body = r.dialect.AppendError(r.Asked.Buffers.Body(), p.status, p.message)
+	case r.detail != "":
+		r.Asked.Reply.Body = p.appendBody(r.Asked.Buffers.Body(), r.detail)
 	}
 	switch p.status {
 	case http.StatusUnauthorized:
@@ -115,6 +121,10 @@ func (s *Server) problem(r *Request, p *problem) {
 			after = laterFile
 		}
 		r.Asked.Reply.Lines = appendNumberLine(r.Asked.Reply.Lines, headerRetryAfter, after)
+		if p == tooManyOpen {
+			r.Asked.Reply.Lines = appendPolicy(r.Asked.Reply.Lines, policyOpen, s.open.Limit())
+			r.Asked.Reply.Lines = appendRateLimit(r.Asked.Reply.Lines, policyOpen, r.left)
+		}
 	case http.StatusServiceUnavailable:
 		after := retryLater()
 		if p == snapshotLater {
@@ -122,12 +132,6 @@ func (s *Server) problem(r *Request, p *problem) {
 		}
 		r.Asked.Reply.Lines = appendNumberLine(r.Asked.Reply.Lines, headerRetryAfter, after)
 	}
-}
-
-// badParameter answers with a 400 that says what is wrong.
-func (s *Server) badParameter(r *Request, err *query.ParamError) {
-	s.problem(r, badRequest)
-	r.Asked.Reply.Body = badRequest.appendBody(r.Asked.Buffers.Body(), err.Message)
 }
 
 // The bounds of a list of headers that a preflight allows as it was sent.
@@ -139,7 +143,7 @@ const (
 // preflight answers OPTIONS. It allows what the script wants to send: tracing and SDKs add headers of
 // their own, and no header but ours changes an answer.
 func (s *Server) preflight(r *Request) {
-	allowed := valueHeaders
+	allowed := s.headersRead
 	if askedNames(r.asksFor) {
 		allowed = r.asksFor
 	}

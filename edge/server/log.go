@@ -89,7 +89,7 @@ func (l *requestLog) wants(route Route, status int, took time.Duration) (slog.Le
 		return 0, false
 	case ownFault(route, status):
 		return slog.LevelError, l.all || l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK
-	case l.slow > 0 && took >= l.slow && route != RouteFuturePin:
+	case l.slow > 0 && took >= l.slow && route != RouteNotYet:
 		return slog.LevelWarn, l.all || l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK
 	case l.all:
 		return slog.LevelInfo, true
@@ -102,7 +102,7 @@ func (l *requestLog) wants(route Route, status int, took time.Duration) (slog.Le
 func (l *requestLog) request(r *Request, level slog.Level, status int, took time.Duration, client string) {
 	attrs := []slog.Attr{
 		slog.String("request_id", redact.Text(string(r.ID))), traceID(r), slog.String("key_id", r.KeyID),
-		slog.String("route", r.route.Name()),
+		slog.String("route", r.routeName()),
 		slog.Int("status", status), slog.Int("bytes", len(r.Asked.Reply.Body)+r.sent), slog.Duration("duration", took),
 		slog.String("client", client),
 	}
@@ -126,7 +126,7 @@ func traceID(r *Request) slog.Attr {
 func (l *requestLog) panicked(r *Request, v any, stack []byte) {
 	if l.log != nil && l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK {
 		l.log.Error("request handler panicked", "request_id", redact.Text(string(r.ID)),
-			traceID(r), "route", r.route.Name(), "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
+			traceID(r), "route", r.routeName(), "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))
 	}
 }
 

@@ -280,7 +280,7 @@ func TestFuturePin(t *testing.T) {
 		err   error
 		route Route
 		level string
-	}{{snapshot.ErrLater, RouteFuturePin, "INFO"}, {reply.ErrUnavailable, Route(query.Assets), "ERROR"}} {
+	}{{snapshot.ErrLater, RouteNotYet, "INFO"}, {reply.ErrUnavailable, Route(query.Assets), "ERROR"}} {
 		out, log := newLog()
 		observer := make(observations, 1)
 		s := newServer(t, Config{Logger: log, LogSlow: 1, Observe: observer.Observe,

@@ -88,7 +88,7 @@ func problemOf(err error) *problem {
 	var refusal *reply.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return coinProblem(refusal)
+		return &problem{status: refusal.Status, message: refusal.Message} // the dialect has the body
 	case errors.Is(err, reply.ErrNoSnapshot):
 		return noSnapshot
 	case errors.Is(err, snapshot.ErrGone):
@@ -113,6 +113,9 @@ func problemOf(err error) *problem {
 	return unavailable
 }
 
+// overLimit has the words by which programs for other interfaces tell a rate limit from other refusals.
+const overLimit = "you have exceeded the rate limit; Retry-After says in how many seconds to try again"
+
 // The problems that the server itself finds.
 var (
 	badRequest = badRequestFor("")
@@ -135,9 +138,6 @@ var (
 		}
 		return all
 	}()
-	// notServed is pathNotFound below gecko.Prefix.
-	notServed = newProblem(http.StatusNotFound, 40401, "PATH_NOT_FOUND",
-		"this endpoint is not served here; /api/v3/openapi.json lists those that are")
 	noFiles = newProblem(http.StatusNotFound, 40402, "FILE_NOT_FOUND",
 		"the operator has not enabled files (builder run --files)")
 	fileNotFound = newProblem(http.StatusNotFound, 40402, "FILE_NOT_FOUND",
@@ -154,9 +154,9 @@ var (
 		"the request has a body, and this service takes none: send parameters in the query")
 	headersTooLarge = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE",
 		"request line and headers are over 32 KiB, or more than 100 lines")
-	// tooManyRequests has the words by which programs for CoinGecko tell it from other refusals.
-	tooManyRequests = tooManyFor("you have exceeded the rate limit; " +
-		"Retry-After says in how many seconds to try again")
+	tooManyRequests = tooManyFor(overLimit)
+	// tooManyOpen is tooManyRequests of what needs no key.
+	tooManyOpen         = tooManyFor(overLimit)
 	tooManyStreamsOfKey = tooManyFor("the key has as many streams of events open as it may; " +
 		"close one, or try again after Retry-After")
 	tooManyDownloads = tooManyFor("the key has as many downloads of files under way as it may; " +

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/edge/coingecko"
 	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/reply"
@@ -27,29 +26,27 @@ type Request struct {
 	// KeyID names the API key; "" without authentication.
 	KeyID string
 
-	route   Route
-	conn    *conn // nil in tests
-	peer    netip.Addr
-	memo    *auth.Memo // the connection's
-	key     []byte     // as presented
-	keys    int        // how often
-	coinKey []byte     // the first in a header of CoinGecko's
-	others  bool       // there is another one in such headers
-	coins   bool       // errors have the form of CoinGecko's
-	pin     []byte
-	pins    int
-	lastID  []byte      // Last-Event-ID
-	events  bool        // the answer is a stream of /events
-	ranges  []byte      // Range
-	asksFor []byte      // Access-Control-Request-Headers
-	file    *sending    // the body; nil: it is Reply.Body
-	sent    int         // of a file, in bytes
-	fault   error       // why a file could not be read; nil: it could
-	close   bool        // the connection is closed after the answer
-	payer   *auth.Key   // nil: there is none
-	limited bool        // limit and left are set
-	limit   limit.Limit // the limit that the request counts under
-	left    limit.Decision
+	route     Route
+	conn      *conn // nil in tests
+	peer      netip.Addr
+	memo      *auth.Memo // the connection's
+	dialect   *Dialect   // what the path belongs to; nil: the interface itself
+	presented presented
+	pin       []byte
+	pins      int
+	lastID    []byte      // Last-Event-ID
+	events    bool        // the answer is a stream of /events
+	ranges    []byte      // Range
+	asksFor   []byte      // Access-Control-Request-Headers
+	detail    string      // the message of a 400; "": that of the problem
+	file      *sending    // the body; nil: it is Reply.Body
+	sent      int         // of a file, in bytes
+	fault     error       // why a file could not be read; nil: it could
+	close     bool        // the connection is closed after the answer
+	payer     *auth.Key   // nil: there is none
+	limited   bool        // limit and left are set
+	limit     limit.Limit // the limit that the request counts under
+	left      limit.Decision
 
 	id     [reqid.Length]byte
 	took   time.Duration // from Now until the answer was ready
@@ -60,11 +57,11 @@ type Request struct {
 
 // memory is what stays from request to request.
 type memory struct {
-	http   fasthttp.Request
-	head   []byte
-	lines  []byte           // of Reply
-	joined [6][]byte        // header values that were joined, by list
-	coins  *coingecko.Query // nil before the first
+	http    fasthttp.Request
+	head    []byte
+	lines   []byte         // of Reply
+	joined  [6][]byte      // header values that were joined, by list
+	foreign reply.Composer // what Dialect.Parse returned last; nil: nothing yet
 }
 
 // maxPooledHead is the longest head of a Request that is reused. For each header line the parser
@@ -133,7 +130,7 @@ func orNoTags(value []byte) []byte {
 // readHeaders takes from the header lines what the answer depends on. It
 // reads the lines as they were sent: what the parser makes of them would have it
 // take cookies apart.
-func (r *Request) readHeaders() {
+func (r *Request) readHeaders(keyHeaders []string) {
 	var id, trace []byte
 	ids, traces := 0, 0
 	lines := r.http().Header.RawHeaders()
@@ -144,10 +141,10 @@ func (r *Request) readHeaders() {
 		switch line[0] {
 		case 'X', 'x':
 			if value, ok = valueOf(line, "x-api-key"); ok {
-				r.key = value
-				r.keys++
-			} else if value, ok = coinKeyOf(line); ok {
-				r.presentCoinKey(value)
+				r.presented.key = value
+				r.presented.times++
+			} else if value, ok = keyOf(line, keyHeaders); ok {
+				r.presented.addOther(value)
 			} else if value, ok = valueOf(line, "x-request-id"); ok {
 				id = value
 				ids++
@@ -209,6 +206,17 @@ func join(buf *[]byte, list, more []byte) []byte {
 	}
 	*buf = append(append(*buf, ", "...), more...)
 	return *buf
+}
+
+// parseForeign reads the parameters of a request to the dialect.
+func (r *Request) parseForeign(at target) *problem {
+	query, refusal := r.dialect.Parse(r.mem.foreign, int(at.route-firstForeign), at.name, r.Asked.RawQuery)
+	r.mem.foreign = query
+	if refusal != nil {
+		return problemOf(refusal)
+	}
+	r.Asked.RawQuery, r.Asked.Other = nil, query // the raw one may hold a key
+	return nil
 }
 
 // parsePin reads the pin in the path, if there is one, and X-Snapshot-Time, sent once; empty is the

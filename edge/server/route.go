@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"example.com/marketdata/edge/coingecko"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/suggest"
 )
@@ -23,38 +22,42 @@ const (
 	RouteUnknown
 	// RouteUnread: what never became a request.
 	RouteUnread
-	// RouteFuturePin: an endpoint, pinned to a snapshot that did not arrive, or
+	// RouteNotYet: an endpoint, pinned to a snapshot that did not arrive, or
 	// sorted as only a later one is. A route of its own, since its 503 is no fault
 	// of the service and its second of waiting says nothing of the endpoint's speed
 	// (INTERFACE.md, "Pinned paging").
-	RouteFuturePin
+	RouteNotYet
 	// RouteEvents: a stream of events. Its time is that to its head.
 	RouteEvents
 	// RouteFiles: the list of files, or one of them. Its time is that to the head.
 	RouteFiles
-	// RouteCoins begins those of the endpoints of package gecko, in its order.
-	RouteCoins
 
-	// Routes is how many there are.
-	Routes = int(RouteCoins) + coingecko.Endpoints
+	// Routes is how many there are. Those of the endpoints of Config.Dialect follow, in its order.
+	Routes       = int(iota + query.Endpoints)
+	firstForeign = Route(Routes)
 )
 
 // Name returns the route's name: an endpoint's, or static, options, unknown,
 // unread, future_pin, events or files.
 func (r Route) Name() string {
-	switch {
-	case r < query.Endpoints:
+	if r < query.Endpoints {
 		return query.Endpoint(r).Name()
-	case r >= RouteCoins:
-		return coingecko.Endpoint(r - RouteCoins).Name()
 	}
 	return [...]string{"static", "options", "unknown", "unread", "future_pin", "events", "files"}[r-query.Endpoints]
+}
+
+// name is Route.Name for the dialect's, too.
+func (r *Request) routeName() string {
+	if r.route >= firstForeign {
+		return r.dialect.Endpoints[r.route-firstForeign]
+	}
+	return r.route.Name()
 }
 
 // ownFault reports an answer that is a fault of the service itself. What never
 // became a request gets a 503 where its address has too much already.
 func ownFault(r Route, status int) bool {
-	return status >= http.StatusInternalServerError && r != RouteFuturePin && r != RouteUnread
+	return status >= http.StatusInternalServerError && r != RouteNotYet && r != RouteUnread
 }
 
 // costsOne reports one of the seven endpoints whose requests cost one token each.
@@ -113,17 +116,67 @@ const (
 	pathDate   = "2006-01-02"
 )
 
-// endpointAt returns the endpoint at a path, compared byte by byte as sent, and the
-// pin in front of it, which has the form of a time; nil: there is none.
-func endpointAt(path []byte) (e query.Endpoint, pin []byte, ok bool) {
-	name, pin, ok := nameAt(path)
-	if ok {
-		e, ok = query.EndpointNamed(name)
-	}
-	return e, pin, ok
+// kind is what stands at a path.
+type kind uint8
+
+const (
+	nothing kind = iota
+	static
+	notice
+	// The following need a key.
+	listing // an endpoint of package query
+	foreign // an endpoint of Config.Dialect
+	eventStream
+	fileList
+	file
+)
+
+func (k kind) needsKey() bool { return k >= listing }
+
+// target is what a request is for.
+type target struct {
+	kind     kind
+	route    Route
+	endpoint query.Endpoint // of a listing
+	page     *staticFile
+	name     []byte // of a file; of a foreign endpoint the path behind the prefix
+	pin      []byte // in the path, which has the form of a time; nil: there is none
 }
 
-// nameAt returns what stands behind apiPrefix.
+// find returns what stands at a path, compared byte by byte as sent.
+func (s *Server) find(path []byte) target {
+	if d := s.dialectAt(path); d != nil {
+		behind := path[len(d.Prefix):]
+		if e, ok := d.EndpointAt(behind); ok {
+			return target{kind: foreign, route: firstForeign + Route(e), name: behind}
+		}
+	}
+	if s.streams != nil && string(path) == eventsPath {
+		return target{kind: eventStream, route: RouteEvents}
+	}
+	if name, pin, ok := nameAt(path); ok {
+		if e, ok := query.EndpointNamed(name); ok {
+			return target{kind: listing, route: Route(e), endpoint: e, pin: pin}
+		}
+		if of, rest, _ := bytes.Cut(name, slash); s.cfg.Files != nil && string(of) == filesName {
+			switch {
+			case len(rest) > 0:
+				return target{kind: file, route: RouteFiles, name: rest, pin: pin}
+			case len(name) == len(filesName):
+				return target{kind: fileList, route: RouteFiles, pin: pin}
+			}
+		}
+	}
+	if page := s.static[string(path)]; page != nil {
+		return target{kind: static, route: RouteStatic, page: page}
+	}
+	if s.cfg.Notice != nil && string(path) == noticePath {
+		return target{kind: notice, route: RouteStatic}
+	}
+	return target{kind: nothing, route: RouteUnknown}
+}
+
+// nameAt returns what stands behind apiPrefix, and the pin in front of it.
 func nameAt(path []byte) (name, pin []byte, ok bool) {
 	if rest, found := bytes.CutPrefix(path, pinPrefix); found {
 		end := max(bytes.IndexByte(rest, '/'), 0)

@@ -121,11 +121,11 @@ func (s *Server) exchange(c *conn, err error) (more bool) {
 // id is a new one.
 func (s *Server) unread(r *Request, err error) {
 	headRead := err == errBody
-	r.coins = s.cfg.Coins && r.conn.asksCoins(r, headRead)
+	r.dialect = s.dialectOf(r.conn, r.http().Header.RequestURI(), headRead)
 	if !headRead {
 		r.http().Header.Reset()
 	}
-	r.readHeaders()
+	r.readHeaders(s.cfg.KeyHeaders)
 	r.close = true
 	s.problem(r, framingProblem(err))
 	s.finish(r)

@@ -30,6 +30,8 @@ type Server struct {
 	addresses    *limit.Addresses // of requests that need a key and have none
 	open         *limit.Addresses // of requests that need none
 	unauthorized *problem
+	notServed    *problem // below the dialect's prefix
+	headersRead  []byte
 	allowOrigin  []byte // header line
 	keepAlive    []byte // header lines
 	trusted      []netip.Prefix
@@ -65,15 +67,18 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open),
-		unauthorized: newUnauthorized(cfg.KeyRequestURL),
-		allowOrigin:  reply.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)),
-		keepAlive:    newKeepAlive(cfg.IdleTimeout),
-		trusted:      cfg.TrustedProxies,
-		static:       map[string]*staticFile{}, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
+		unauthorized: newUnauthorized(cfg.KeyRequestURL), headersRead: headersRead(cfg.KeyHeaders),
+		allowOrigin: reply.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)),
+		keepAlive:   newKeepAlive(cfg.IdleTimeout),
+		trusted:     cfg.TrustedProxies,
+		static:      map[string]*staticFile{}, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
 		payWait: longestPay,
 	}
 	for path, file := range cfg.Static {
 		s.static[path] = newStaticFile(file)
+	}
+	if cfg.Dialect != nil {
+		s.notServed = pathNotFoundFor(cfg.Dialect.NotServed)
 	}
 	if cfg.Current != nil {
 		s.streams = &streams{current: cfg.Current, keys: cfg.Keys, max: cfg.MaxStreams, ofKey: map[string]int{}}

@@ -135,7 +135,7 @@ type memoryListener struct {
 // is taken for one of the head makes the answer a 500.
 func serveInMemory(t *testing.T) *memoryListener {
 	s := newServer(t, Config{Answer: func(r *Request) error {
-		if r.Asked.Pinned || r.keys > 0 {
+		if r.Asked.Pinned || r.presented.times > 0 {
 			panic("taken for a field of the head")
 		}
 		return stub(r)

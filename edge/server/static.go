@@ -115,20 +115,21 @@ func newStaticFile(f StaticFile) *staticFile {
 	return file
 }
 
-// answerStatic sends a file, or the status of its preconditions. A file has no time of modification.
-func (s *Server) answerStatic(r *Request, f *staticFile) {
+// sendStatic sends a file, or the status of its preconditions. A file has no time of modification.
+func (s *Server) sendStatic(r *Request, f *staticFile) *problem {
 	v := &f.codings[0]
 	for i := 1; v.coding != nil && !accepts(r.Asked.AcceptEncoding, v.coding); i++ {
 		v = &f.codings[i]
 	}
 	switch status := r.Asked.Precondition(v.etag, nil, true); status {
 	case http.StatusPreconditionFailed:
-		s.problem(r, preconditionFailed)
+		return preconditionFailed
 	case http.StatusNotModified:
 		r.Asked.Reply.Status, r.Asked.Reply.Fixed = status, v.have
 	default:
 		r.Asked.Reply.Fixed, r.Asked.Reply.Body = v.whole, v.body
 	}
+	return nil
 }
 
 // accepts reports whether Accept-Encoding names the coding with a weight above 0. "*" stands for

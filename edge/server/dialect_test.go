@@ -11,11 +11,18 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestCoinErrors: programs for CoinGecko read errors in that API's form alone, so below its prefix those
-// that come before the path is known have it too (COINGECKO.md, "Rules"). Elsewhere, and without the
-// flag, they are the envelope.
-func TestCoinErrors(t *testing.T) {
-	_, with := start(t, func(cfg *Config) { cfg.Coins, cfg.ReadTimeout = true, 200*time.Millisecond })
+// TestDialectErrors: programs for another interface read errors in its form alone, so below its prefix
+// those that come before the path is known have it too (COINGECKO.md, "Rules"). Elsewhere, and without
+// a dialect, they are the envelope.
+func TestDialectErrors(t *testing.T) {
+	dialect := &Dialect{
+		Prefix:     "/api/v3/",
+		EndpointAt: func([]byte) (int, bool) { return 0, false },
+		AppendError: func(dst []byte, status int, message string) []byte {
+			return fmt.Appendf(dst, `{"status":%d,"says":%q}`, status, message)
+		},
+	}
+	_, with := start(t, func(cfg *Config) { cfg.Dialect, cfg.ReadTimeout = dialect, 200*time.Millisecond })
 	_, without := start(t, func(cfg *Config) { cfg.ReadTimeout = 200 * time.Millisecond })
 	const ping = "/api/v3/ping"
 	for _, tc := range []struct {
@@ -30,20 +37,16 @@ func TestCoinErrors(t *testing.T) {
 		{request("GET", ping, "Content-Length: 5000"), 413}, {request("POST", ping), 405},
 		{"GET " + ping + " HT", 408}, {request("GET", "/api/v3/none"), 404},
 	} {
-		for addr, coins := range map[string]bool{with: true, without: false} {
+		for addr, spoken := range map[string]bool{with: true, without: false} {
 			c := dial(t, addr).send(tc.raw)
 			got := must.Get(http.ReadResponse(c.r, nil))(t)
 			body := string(must.Get(io.ReadAll(got.Body))(t))
 			form := `{"code":`
-			switch {
-			case !coins:
-			case tc.status == 400, tc.status == 404:
-				form = `{"error":"`
-			default:
-				form = fmt.Sprintf(`{"status":{"error_code":%d,"error_message":"`, tc.status)
+			if spoken {
+				form = fmt.Sprintf(`{"status":%d,"says":"`, tc.status)
 			}
 			if got.StatusCode != tc.status || !strings.HasPrefix(body, form) {
-				t.Errorf("%.40q, with the flag %t: %d %s", tc.raw, coins, got.StatusCode, body)
+				t.Errorf("%.40q, with the dialect %t: %d %s", tc.raw, spoken, got.StatusCode, body)
 			}
 			c.Close()
 		}
