@@ -444,8 +444,7 @@ func TestFaults(t *testing.T) {
 		calls       int   // of Swap
 	}{
 		{name: "none", stored: true, calls: 1},
-		{name: "first read fails", gets: []fault{lostRequest, fine}, stored: true, calls: 1},
-		{name: "all reads fail", gets: []fault{lostRequest}, want: errFault},
+		{name: "read fails", gets: []fault{lostRequest}, want: errFault},
 		{name: "request lost", swaps: []fault{lostRequest, fine}, stored: true, calls: 2},
 		{name: "answer lost", swaps: []fault{lostAnswer, refused}, stored: true, calls: 1},
 		{

@@ -12,8 +12,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Bounds of one operation; with the pauses between tries, some two minutes. A conflict means that
-// another operation succeeded, so there may be many; any other fault is the store's.
+// Bounds of one operation. A conflict means that another operation succeeded, so there may be many; any
+// other fault of a swap is the store's. The store itself repeats reads (artifacts/retry).
 const (
 	maxConflicts = 100
 	maxFaults    = 4
@@ -58,17 +58,12 @@ func (r *Registry) updateSaved(ctx context.Context, adopt bool,
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		var none struct{}
 		set, version, err := r.read(ctx)
-		if err != nil {
-			if faults++; faults > maxFaults || isAnswer(err) {
-				return none, backoff.Permanent(err)
-			}
-			return none, err
-		}
-		if version == "" && !adopt {
+		if err == nil && version == "" && !adopt {
 			// A new set in its place would lock out every key of the lost one.
-			if err := r.checkLost(ctx); err != nil {
-				return none, backoff.Permanent(err)
-			}
+			err = r.checkLost(ctx)
+		}
+		if err != nil {
+			return none, backoff.Permanent(err)
 		}
 		unknown = false
 		settled, err := edit(set)
@@ -85,14 +80,11 @@ func (r *Registry) updateSaved(ctx context.Context, adopt bool,
 			err = fmt.Errorf("%w: the key set is of store %s, this is store %s", artifacts.ErrCorrupt, set.Store,
 				next.Store)
 		}
-		if err != nil {
-			if faults++; faults > maxFaults || isAnswer(err) {
-				return none, backoff.Permanent(err)
-			}
-			return none, err
+		if err == nil {
+			set.Numbered = next
+			err = save()
 		}
-		set.Numbered = next
-		if err := save(); err != nil {
+		if err != nil {
 			return none, backoff.Permanent(err)
 		}
 		_, swapErr = r.Store.Swap(ctx, artifacts.KeysKey, version, set.Encode())
@@ -126,12 +118,6 @@ func (r *Registry) checkLost(ctx context.Context) error {
 			" all keys up with builder keys revoke --all", err)
 	}
 	return err
-}
-
-// isAnswer reports whether err is about the object itself, so that a retry is useless.
-func isAnswer(err error) bool {
-	return errors.Is(err, artifacts.ErrFormat) || errors.Is(err, artifacts.ErrCorrupt) ||
-		errors.Is(err, artifacts.ErrTooLarge)
 }
 
 func pace() backoff.BackOff {
