@@ -159,22 +159,6 @@ func emptyFolder(dir, source string) *folder {
 	}
 }
 
-// createFolder makes a folder for a recording. dir must be missing or empty, so that it
-// cannot mix two recordings.
-func createFolder(dir, source string) (*folder, error) {
-	if err := durable.MkdirAll(dir, 0o777); err != nil {
-		return nil, err
-	}
-	there, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	if len(there) > 0 {
-		return nil, fmt.Errorf("%s is not empty: a recording wants a folder of its own", dir)
-	}
-	return openFolder(dir, source)
-}
-
 // load reads and checks the answer to a part; fs.ErrNotExist means that there is none.
 func (f *folder) load(p *Part) (a *Answer, err error) {
 	if e, ok := f.index.Parts[p.Name]; ok {

@@ -53,10 +53,7 @@ func newOutcome(t time.Time) outcome { return outcome{time: t, used: map[string]
 
 // record writes the answers to a folder, as a recording.
 func (o *outcome) record(dir, source string) error {
-	f, err := createFolder(dir, source)
-	if err != nil {
-		return err
-	}
+	f := emptyFolder(dir, source)
 	for _, name := range slices.Sorted(maps.Keys(o.used)) {
 		if err := f.save(o.used[name].part, o.used[name].answer, false); err != nil {
 			return err

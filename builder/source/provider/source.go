@@ -153,8 +153,8 @@ func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
 		"last_updated", s.scheme, indexFile)
 }
 
-// Record writes the answers that a feed would be made from now to a folder, which must
-// be missing or empty.
+// Record writes the answers that a feed would be made from now to a folder, which is
+// missing or empty, so that no two recordings are mixed.
 func (s *Source) Record(ctx context.Context, dir string) error {
 	_, o, err := s.collect(ctx)
 	if err != nil {
