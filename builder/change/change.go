@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/big"
-	"strings"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
+	"github.com/cockroachdb/apd/v3"
 )
 
 // window is how far back the base of the change may lie.
@@ -147,27 +146,31 @@ func of(totals []ledger.Total) (*artifacts.Change, error) {
 }
 
 // percentChange returns (now - base) / base × 100 as a decimal string, rounded half to even to the
-// places of a percentage; "0" for a base of zero. Totals are integers without a bound, so it uses
-// big ones.
+// places of a percentage; "0" for a base of zero.
 func percentChange(now, base string) (string, error) {
-	n, ok := new(big.Int).SetString(now, 10)
-	b, ok2 := new(big.Int).SetString(base, 10)
-	if !ok || !ok2 || n.Sign() < 0 || b.Sign() < 0 {
+	n, b := total(now), total(base)
+	if n == nil || b == nil {
 		return "", fmt.Errorf("totals %.80q, %.80q: want integers from 0", now, base)
 	}
-	if b.Sign() == 0 {
+	if b.IsZero() {
 		return "0", nil
 	}
-	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(market.PercentDecimals), nil)
-	n.Mul(n.Sub(n, b), unit)
-	q, r := new(big.Int).QuoRem(n.Mul(n, big.NewInt(100)), b, new(big.Int))
-	// Half to even, on the magnitude: QuoRem truncates towards zero.
-	twice := r.Abs(r).Lsh(r, 1)
-	if c := twice.Cmp(b); c > 0 || c == 0 && q.Bit(0) == 1 {
-		q.Add(q, big.NewInt(int64(n.Sign())))
+	if _, err := apd.BaseContext.Sub(n, n, b); err != nil { // of any precision
+		return "", err
 	}
-	plain := new(big.Rat).SetFrac(q, unit).FloatString(market.PercentDecimals)
-	return strings.TrimSuffix(strings.TrimRight(plain, "0"), "."), nil
+	n.Exponent = 2 // per cent
+	q := market.Quotient(n, b, market.PercentDecimals)
+	q.Reduce(q) // no zeros at the end
+	return q.Text('f'), nil
+}
+
+// total reads an integer from 0; nil if it is none.
+func total(text string) *apd.Decimal {
+	x, _, err := apd.NewFromString(text)
+	if err != nil || len(text) > market.MaxDigits || x.Form != apd.Finite || x.Exponent != 0 || x.Negative {
+		return nil
+	}
+	return x
 }
 
 // Beyond reports whether edges that have seen a number refuse n as a successor.

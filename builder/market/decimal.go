@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"strconv"
 
+	"github.com/cockroachdb/apd/v3"
 	"github.com/holiman/uint256"
 )
 
@@ -179,33 +180,7 @@ func AppendWide(dst []byte, neg bool, u *uint256.Int, decimals int) []byte {
 	if u.IsUint64() {
 		return appendPoint(dst, strconv.AppendUint(make([]byte, 0, 20), u[0], 10), decimals)
 	}
-	const chunk = 1e19
-	rest := *u
-	var chunks [5]uint64 // 2^256 has 78 digits
-	n := 0
-	for {
-		var r uint64
-		for i := 3; i >= 0; i-- {
-			rest[i], r = bits.Div64(r, rest[i], chunk)
-		}
-		chunks[n] = r
-		if rest.IsZero() {
-			break
-		}
-		n++
-	}
-	digits := strconv.AppendUint(make([]byte, 0, 96), chunks[n], 10)
-	for i := n - 1; i >= 0; i-- {
-		// 19 digits with their leading zeros: a digit more goes in front, and out.
-		at := len(digits)
-		digits = strconv.AppendUint(digits, chunks[i], 10)
-		if short := 19 - (len(digits) - at); short > 0 {
-			digits = append(digits, "0000000000000000000"[:short]...)
-			copy(digits[at+short:], digits[at:])
-			copy(digits[at:], "0000000000000000000"[:short])
-		}
-	}
-	return appendPoint(dst, digits, decimals)
+	return appendPoint(dst, []byte(u.Dec()), decimals)
 }
 
 // appendPoint appends an integer's digits with a point before the last decimals digits.
@@ -282,7 +257,7 @@ func (u U128) distance(v U128) (d U128) {
 }
 
 // percentScale brings a ratio to percent in units of 1e-12.
-const percentScale = 1e14
+var percentScale = uint256.NewInt(1e14)
 
 // PercentChange returns (price − base) / base × 100, exact and then rounded
 // half to even to 12 decimals. A base of zero gives 0 (FEED.md, "Figures").
@@ -290,35 +265,33 @@ func PercentChange(price, base U128) (p Percent) {
 	if base.IsZero() || price == base {
 		return p
 	}
-	p.Neg = price.Cmp(base) < 0
 	diff := price.distance(base)
-	// Three words: 128 bits by 47.
-	h1, n0 := bits.Mul64(diff.Lo, percentScale)
-	h2, l2 := bits.Mul64(diff.Hi, percentScale)
-	n1, carry := bits.Add64(h1, l2, 0)
-	n2 := h2 + carry
-	if base.Hi == 0 {
-		var r uint64
-		if n2 > 0 {
-			p.V[2], r = n2/base.Lo, n2%base.Lo
-		}
-		p.V[1], r = bits.Div64(r, n1, base.Lo)
-		p.V[0], r = bits.Div64(r, n0, base.Lo)
-		p.round(r>>63 == 1 || r<<1 > base.Lo, r>>63 == 0 && r<<1 == base.Lo)
-	} else {
-		n, d := uint256.Int{n0, n1, n2}, uint256.Int{base.Lo, base.Hi}
-		var r uint256.Int
-		p.V.DivMod(&n, &d, &r)
-		c := r.Lsh(&r, 1).Cmp(&d)
-		p.round(c > 0, c == 0)
+	n, d, rest := uint256.Int{diff.Lo, diff.Hi}, uint256.Int{base.Lo, base.Hi}, uint256.Int{}
+	n.Mul(&n, percentScale) // 128 bits by 47
+	p.V.DivMod(&n, &d, &rest)
+	if c := rest.Lsh(&rest, 1).Cmp(&d); c > 0 || c == 0 && p.V[0]&1 == 1 {
+		p.V.AddUint64(&p.V, 1)
 	}
+	p.Neg = price.Cmp(base) < 0 && !p.V.IsZero()
 	return p
 }
 
-// round rounds up above half, at half to even, and drops the sign of zero.
-func (p *Percent) round(above, half bool) {
-	if above || half && p.V[0]&1 == 1 {
-		p.V.AddUint64(&p.V, 1)
+// MaxDigits bounds the text of a number that is read exactly: no provider writes a longer one.
+const MaxDigits = 200
+
+// Quotient returns a / b, exact and then rounded half to even to so many decimals; nil if b is 0, or if the
+// quotient is too long. a and b have MaxDigits digits at most.
+func Quotient(a, b *apd.Decimal, decimals int32) *apd.Decimal {
+	c := apd.BaseContext.WithPrecision(3 * MaxDigits) // enough to see which side of a half it is on
+	c.Rounding = apd.RoundDown
+	q := new(apd.Decimal)
+	if _, err := c.Quo(q, a, b); err != nil {
+		return nil
 	}
-	p.Neg = p.Neg && !p.V.IsZero()
+	c.Rounding = apd.RoundHalfEven
+	if _, err := c.Quantize(q, q, -decimals); err != nil {
+		return nil
+	}
+	q.Negative = q.Negative && !q.IsZero()
+	return q
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// maxFactor bounds the length of a factor: no provider writes a longer number.
-const maxFactor = 200
-
 // Product multiplies two numbers exactly, each as JSON or as a text. It returns nil if a is nil, and a
 // text that is no number, for the reader to drop with a warning, if it cannot read a factor or b is nil.
 func Product(a, b json.RawMessage) json.RawMessage {
@@ -21,7 +18,7 @@ func Product(a, b json.RawMessage) json.RawMessage {
 	if x == nil || y == nil {
 		return noProduct(a, b)
 	}
-	exact := apd.BaseContext.WithPrecision(2 * maxFactor)
+	exact := apd.BaseContext.WithPrecision(2 * market.MaxDigits)
 	if cond, err := exact.Mul(x, x, y); err != nil || cond.Any() {
 		return noProduct(a, b)
 	}
@@ -32,19 +29,14 @@ func Product(a, b json.RawMessage) json.RawMessage {
 // price. It returns nil if it cannot read one, or b is 0.
 func Quotient(a, b json.RawMessage) json.RawMessage {
 	x, y := number(a), number(b)
-	if x == nil || y == nil || y.IsZero() {
+	if x == nil || y == nil {
 		return nil
 	}
-	c := apd.BaseContext.WithPrecision(3 * maxFactor) // digits enough to see which side of a half it is on
-	c.Rounding = apd.RoundDown
-	if _, err := c.Quo(x, x, y); err != nil {
+	q := market.Quotient(x, y, market.PriceDecimals)
+	if q == nil {
 		return nil
 	}
-	c.Rounding = apd.RoundHalfEven
-	if _, err := c.Quantize(x, x, -market.PriceDecimals); err != nil {
-		return nil
-	}
-	return x.Append(nil, 'G')
+	return q.Append(nil, 'G')
 }
 
 // number reads a number as the reader of the feed does, also from a text; nil if it is none or too long.
@@ -53,7 +45,7 @@ func number(raw json.RawMessage) *apd.Decimal {
 	if strings.HasPrefix(text, `"`) {
 		text = Text(raw)
 	}
-	if len(text) > maxFactor || !market.IsNumber([]byte(text)) {
+	if len(text) > market.MaxDigits || !market.IsNumber([]byte(text)) {
 		return nil
 	}
 	x, _, err := apd.NewFromString(text)
