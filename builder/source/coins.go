@@ -133,9 +133,9 @@ func (r *reader) platformOf(name []byte) *platform {
 // claimPlatforms keeps the contracts of the next asset, and notes those that another one has claimed.
 func (r *reader) claimPlatforms(all []found) []market.Platform {
 	at := int32(len(r.feed.Assets))
-	kept := r.contracts.slice(len(all))
+	var kept []market.Platform
 	for i, f := range all {
-		kept[i] = market.Platform{ID: f.id, Name: f.name, Address: r.text.keep(f.address)}
+		kept = append(kept, market.Platform{ID: f.id, Name: f.name, Address: string(f.address)})
 		owner, taken := r.addresses[f.hash]
 		switch {
 		case !taken:
@@ -226,7 +226,7 @@ func rateObject() *object { return newObject("", 3, "code", "usd", "asset", "nam
 // codeForm is the form of a rate's code.
 var codeForm = regexp.MustCompile(`^[a-z0-9]{2,10}$`)
 
-func (r *reader) rates(int) accepter {
+func (r *reader) rates() accepter {
 	seen := map[string]bool{}
 	prices := map[int]market.U128{}
 	for i := range r.feed.Quotes {
@@ -250,9 +250,9 @@ func (r *reader) rates(int) accepter {
 		case len(seen) == maxRates:
 			return fmt.Errorf("more than %d rates", maxRates)
 		}
-		rate.Code = r.text.keep(code)
+		rate.Code = string(code)
 		seen[rate.Code] = true
-		if rate.Name, rate.Unit = r.text.keep(name), r.text.keep(unit); rate.Name == "" {
+		if rate.Name, rate.Unit = string(name), string(unit); rate.Name == "" {
 			rate.Name = rate.Code
 		}
 		if rate.Unit == "" {

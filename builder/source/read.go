@@ -58,7 +58,7 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 	if p, ok := files.(Provenance); ok {
 		r.report.Parts = p.Parts()
 	}
-	rows := []func(expected int) accepter{r.assets, r.quotes, r.exchanges, r.categories, r.chains, r.rates}
+	rows := []func() accepter{r.assets, r.quotes, r.exchanges, r.categories, r.chains, r.rates}
 	for i, name := range rowFiles {
 		err := r.file(ctx, name, rows[i])
 		if name == AssetsFile {
@@ -184,16 +184,11 @@ type reader struct {
 	// directory finds assets by key: indices into feed.Assets.
 	directory map[string]int32
 
-	text    textArena
-	strings sliceArena[string]
-	indices sliceArena[int]
-
 	platformNames *object
 	platformsOf   map[string]*platform // by name
 	addresses     map[uint64]int32     // claimed: by the contract's hash, the first asset's place
 	contested     []claim
 	found         []found
-	contracts     sliceArena[market.Platform]
 
 	// Of the assets' file, for what is known only after the quotes: the lines of accepted rows.
 	assetLines    []int32
@@ -210,7 +205,7 @@ type accepter struct {
 }
 
 // file reads one file's rows.
-func (r *reader) file(ctx context.Context, name string, rows func(expected int) accepter) error {
+func (r *reader) file(ctx context.Context, name string, rows func() accepter) error {
 	r.report.Files = append(r.report.Files, FileReport{Name: name, Shown: shownName(r.files, name)})
 	report := &r.report.Files[len(r.report.Files)-1]
 	r.now = problems{
@@ -231,7 +226,7 @@ func (r *reader) file(ctx context.Context, name string, rows func(expected int) 
 	if err := r.lines.reset(w); err != nil {
 		return err
 	}
-	a := rows(r.lines.expect(w.total))
+	a := rows()
 	if t, ok := f.(tabular); ok {
 		r.row.table = r.unknownColumns(t, a)
 	}
@@ -351,20 +346,6 @@ func (l *lines) reset(r io.Reader) error {
 	}
 	return nil
 }
-
-// expect estimates from the first lines how many lines a file of size bytes has, to
-// allocate room for them at once.
-func (l *lines) expect(size int64) int {
-	head, _ := l.buf.Peek(l.buf.Buffered())
-	if size <= 0 || len(head) == 0 {
-		return 0
-	}
-	n := int64(bytes.Count(head, []byte("\n"))) * size / int64(len(head))
-	return int(min(n, maxExpected))
-}
-
-// maxExpected bounds the cost of a wrong estimate.
-const maxExpected = 1 << 16
 
 // next returns the next line without its line ending; it is valid until the next call.
 // After errLineTooLong the next call returns the line after it. At the end of the file

@@ -24,19 +24,15 @@ const (
 // claims are the keys, ids and slugs of a file's accepted rows.
 type claims struct {
 	collection string
-	expected   int
 	keys       map[string]int32  // to the rows' places
 	ids        map[uint64]string // given ids, to keys
 	slugs      map[string]string // folded slugs, to keys
 	folded     []byte
 }
 
-func newClaims(collection string, expected int) *claims {
+func newClaims(collection string) *claims {
 	return &claims{
-		collection: collection,
-		expected:   expected,
-		keys:       make(map[string]int32, expected),
-		slugs:      make(map[string]string, expected),
+		collection: collection, keys: map[string]int32{}, ids: map[uint64]string{}, slugs: map[string]string{},
 	}
 }
 
@@ -83,17 +79,14 @@ func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 		}
 	}
 	n.id = i.id
-	n.key = r.text.keep(i.key)
-	n.name = r.text.keep(i.name)
-	n.slug = r.keepLike(i.slug, n.key)
+	n.key = string(i.key)
+	n.name = string(i.name)
+	n.slug = stringLike(i.slug, n.key)
 	c.keys[n.key] = int32(at)
 	if uniqueSlug {
-		c.slugs[r.keepLike(c.folded, n.slug)] = n.key
+		c.slugs[stringLike(c.folded, n.slug)] = n.key
 	}
 	if n.id != 0 {
-		if c.ids == nil {
-			c.ids = make(map[uint64]string, c.expected)
-		}
 		c.ids[n.id] = n.key
 	}
 	return n, nil
@@ -101,12 +94,12 @@ func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 
 var errKeySeen = errors.New("seen before in this file")
 
-// keepLike keeps a text that is often equal to another kept text.
-func (r *reader) keepLike(text []byte, kept string) string {
-	if string(text) == kept {
-		return kept
+// stringLike returns a text that is often equal to another one, which then is in memory once.
+func stringLike(text []byte, other string) string {
+	if string(text) == other {
+		return other
 	}
-	return r.text.keep(text)
+	return string(text)
 }
 
 // checkID returns an error if another key has a given id, in this file or among all ids
@@ -150,12 +143,11 @@ func assetObject() *object {
 		"active", "platforms")
 }
 
-func (r *reader) assets(expected int) accepter {
-	claimed := newClaims("assets", expected)
+func (r *reader) assets() accepter {
+	claimed := newClaims("assets")
 	r.directory = claimed.keys
-	r.feed.Assets = make([]market.Asset, 0, expected)
 	r.platformNames = newObject(platformsPath, 0)
-	r.platformsOf, r.addresses = map[string]*platform{}, make(map[uint64]int32, expected)
+	r.platformsOf, r.addresses = map[string]*platform{}, map[uint64]int32{}
 	return accepter{object: assetObject(), within: []*object{r.platformNames}, accept: func(o *object) error {
 		row := &r.row
 		id := row.identity(o)
@@ -173,20 +165,19 @@ func (r *reader) assets(expected int) accepter {
 		r.assetLines = append(r.assetLines, int32(r.lines.number))
 		r.feed.Assets = append(r.feed.Assets, market.Asset{
 			Key: n.key, ID: n.id, Name: n.name, Slug: n.slug,
-			Symbol: r.text.keep(symbol), Logo: r.text.keep(logo), Explorers: r.keepAll(explorers),
-			Website: r.text.keep(website), Whitepaper: r.text.keep(whitepaper), Active: active,
+			Symbol: string(symbol), Logo: string(logo), Explorers: texts(explorers),
+			Website: string(website), Whitepaper: string(whitepaper), Active: active,
 			Platforms: r.claimPlatforms(platforms),
 		})
 		return nil
 	}}
 }
 
-func (r *reader) keepAll(texts [][]byte) []string {
-	kept := r.strings.slice(len(texts))
-	for i, text := range texts {
-		kept[i] = r.text.keep(text)
+func texts(from [][]byte) (all []string) {
+	for _, text := range from {
+		all = append(all, string(text))
 	}
-	return kept
+	return all
 }
 
 const (
@@ -200,9 +191,8 @@ func quoteObject() *object {
 	return newObject("", 2, append([]string{"key", "price", "market_cap", "volume"}, market.SupplyNames[:]...)...)
 }
 
-func (r *reader) quotes(expected int) accepter {
+func (r *reader) quotes() accepter {
 	seen := make([]bool, len(r.feed.Assets))
-	r.feed.Quotes = make([]market.Quote, 0, expected)
 	return accepter{object: quoteObject(), accept: func(o *object) error {
 		row := &r.row
 		key := row.name(o, fieldKey)
@@ -258,8 +248,8 @@ func exchangeObject() *object {
 	return newObject("", 4, "key", "id", "name", "slug", "logo", "links", "fees", "market")
 }
 
-func (r *reader) exchanges(expected int) accepter {
-	claimed := newClaims("exchanges", expected)
+func (r *reader) exchanges() accepter {
+	claimed := newClaims("exchanges")
 	links := newObject("links.", 0, market.ExchangeLinks[:]...)
 	fees := newObject("fees.", 0, "maker", "taker")
 	aggregate := newObject("market.", 0, "volume_24h", "markets_count", "coins_count", "data_time")
@@ -286,9 +276,9 @@ func (r *reader) exchanges(expected int) accepter {
 		if err != nil {
 			return err
 		}
-		e.Key, e.ID, e.Name, e.Slug, e.Logo = n.key, n.id, n.name, n.slug, r.text.keep(logo)
+		e.Key, e.ID, e.Name, e.Slug, e.Logo = n.key, n.id, n.name, n.slug, string(logo)
 		for i, url := range urls {
-			e.Links[i] = r.text.keep(url)
+			e.Links[i] = string(url)
 		}
 		if badTime {
 			r.report.BadDataTimes++
@@ -346,16 +336,16 @@ func chainObject() *object {
 		"native")
 }
 
-func (r *reader) categories(expected int) accepter {
-	return r.groups("categories", groupObject(), &r.feed.Categories, expected)
+func (r *reader) categories() accepter {
+	return r.groups("categories", groupObject(), &r.feed.Categories)
 }
 
-func (r *reader) chains(expected int) accepter {
-	return r.groups("chains", chainObject(), &r.feed.Chains, expected)
+func (r *reader) chains() accepter {
+	return r.groups("chains", chainObject(), &r.feed.Chains)
 }
 
-func (r *reader) groups(collection string, o *object, into *[]market.Group, expected int) accepter {
-	claimed := newClaims(collection, expected)
+func (r *reader) groups(collection string, o *object, into *[]market.Group) accepter {
+	claimed := newClaims(collection)
 	var members []int
 	var unknown [][]byte
 	return accepter{object: o, accept: func(o *object) error {
@@ -395,10 +385,9 @@ func (r *reader) groups(collection string, o *object, into *[]market.Group, expe
 		}
 		slices.Sort(members)
 		members = slices.Compact(members)
-		g.Members = r.indices.slice(len(members))
-		copy(g.Members, members)
+		g.Members = slices.Clone(members)
 		g.Key, g.ID, g.Name, g.Slug = n.key, n.id, n.name, n.slug
-		g.DisplayName = r.text.keep(displayName)
+		g.DisplayName = string(displayName)
 		for _, key := range unknown {
 			r.report.UnknownMembers++
 			r.unknownAsset(o, groupMembers, key)
