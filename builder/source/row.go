@@ -24,6 +24,7 @@ const maxInteger = market.MaxID
 type row struct {
 	scratch []byte   // texts that had to be unescaped or cleaned
 	texts   [][]byte // of the last array
+	list    scanner  // of arrays
 	table   *columns // nil if the file is not a table
 	err     error
 	dropped []fieldError // the first bad values, maxDropped at most
@@ -253,19 +254,16 @@ func (r *row) array(o *object, field int) [][]byte {
 		r.wrongType(o, field, "an array of strings")
 		return nil
 	}
-	for i := 1; ; {
-		i += gap(raw[i:])
-		if raw[i] == ']' {
-			return r.texts
-		}
-		element := raw[i : i+valueLen(raw[i:])]
-		i += len(element)
-		if element[0] == '"' {
+	r.list.start(raw)
+	_, _ = r.list.ReadToken() // it is a valid array
+	for r.list.PeekKind() != ']' {
+		if element, _ := r.list.value(); element[0] == '"' {
 			r.texts = append(r.texts, r.unquote(element))
 		} else {
 			r.drop(o.names[field], element, errElement)
 		}
 	}
+	return r.texts
 }
 
 // decimal reads a JSON number, or a string with one; ok is false if it is absent or bad.
@@ -335,7 +333,7 @@ func (r *row) sub(o *object, field int, into *object) (ok bool) {
 		r.wrongType(o, field, "an object")
 		return false
 	}
-	into.members(raw)
+	into.nested(raw)
 	o.unknown = append(o.unknown, into.unknown...)
 	return true
 }
