@@ -23,6 +23,7 @@ import (
 	"example.com/marketdata/artifacts/stores"
 	"example.com/marketdata/edge/admin"
 	"example.com/marketdata/edge/auth"
+	"example.com/marketdata/edge/coingecko"
 	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/follow"
@@ -238,9 +239,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	})
 
 	public := cfg.Server
-	public.Current, public.Notice, public.KeyHeaders = e.refresher.Current, e.refresher.Notice, keyHeaders
+	public.Current, public.Notice, public.KeyHeaders = e.refresher.Current, e.refresher.Notice, coingecko.KeyHeaders
 	if cfg.Coins {
-		public.Dialect = coins()
+		public.Dialect = coingecko.Dialect()
 	}
 	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Asked) }
 	public.Files = &files.Files{Refresher: e.refresher, Cache: e.cache}

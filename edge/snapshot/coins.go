@@ -2,7 +2,7 @@ package snapshot
 
 import "example.com/marketdata/artifacts"
 
-// CoinView is a view that only the answers of package gecko need: each is the only one of its
+// CoinView is a view that only the answers of package coingecko need: each is the only one of its
 // collection.
 type CoinView int
 

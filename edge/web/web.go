@@ -53,7 +53,7 @@ type Options struct {
 	// Logos are the origins, such as https://img.example, that the board may load
 	// logos from. Of all other logos it shows monograms.
 	Logos []string
-	// Coins: what package gecko answers is there, too.
+	// Coins: what package coingecko answers is there, too.
 	Coins bool
 }
 

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	haproxyfiles "example.com/marketdata/deploy/haproxy"
+	"example.com/marketdata/edge/coingecko"
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/server"
 	"example.com/marketdata/internal/test/local"
@@ -76,7 +77,8 @@ func seconds() ([]byte, <-chan struct{}) {
 // proxied, the edge expects clients' addresses in the PROXY protocol.
 func startEdge(t *testing.T, answers *answers, proxied bool) string {
 	t.Helper()
-	cfg := server.Config{Answer: answers.answer, Current: seconds, ReadTimeout: time.Second, Coins: true}
+	cfg := server.Config{Answer: answers.answer, Current: seconds, ReadTimeout: time.Second,
+		Dialect: coingecko.Dialect()}
 	if proxied {
 		cfg.ProxyProtocol = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}

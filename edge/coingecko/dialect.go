@@ -1,0 +1,45 @@
+package coingecko
+
+import (
+	"net/http"
+	"strconv"
+
+	"example.com/marketdata/edge/reply"
+	"example.com/marketdata/edge/server"
+)
+
+// KeyHeaders are the headers in which programs for CoinGecko send their key, beside X-Api-Key.
+var KeyHeaders = []string{"x-cg-demo-api-key", "x-cg-pro-api-key"}
+
+// Dialect returns this package as the public server takes it (COINGECKO.md).
+func Dialect() *server.Dialect {
+	var names []string
+	for e := range Endpoint(Endpoints) {
+		names = append(names, e.Name())
+	}
+	return &server.Dialect{
+		Prefix: Prefix, Endpoints: names, IsKey: IsKey, AppendError: appendError,
+		EndpointAt: func(path []byte) (int, bool) {
+			e, ok := EndpointAt(path)
+			return int(e), ok
+		},
+		Parse: func(used reply.Composer, e int, path, query []byte) (reply.Composer, *reply.Refusal) {
+			q, ok := used.(*Query)
+			if !ok {
+				q = new(Query)
+			}
+			return q, q.Parse(Endpoint(e), path, query)
+		},
+		NotServed: "this endpoint is not served here; " + Prefix + "openapi.json lists those that are",
+	}
+}
+
+// appendError appends an error as CoinGecko words it.
+func appendError(dst []byte, status int, message string) []byte {
+	switch status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusGone:
+		return append(append(append(dst, `{"error":"`...), message...), `"}`...)
+	}
+	dst = strconv.AppendInt(append(dst, `{"status":{"error_code":`...), int64(status), 10)
+	return append(append(append(dst, `,"error_message":"`...), message...), `"}}`...)
+}
