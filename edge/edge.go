@@ -229,13 +229,13 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	}
 	e.refresher = snapshot.NewRefresher(snapshot.Config{
 		Store: cfg.Reader, Cache: e.cache, Dir: dir, Poll: cfg.Poll, FetchBudget: cfg.FetchBudget, Cells: cells,
-		HistoryBytes: cfg.HistoryFetch, DirBytes: cfg.CacheDirSize, ResponseMemory: responses, Now: cfg.Now,
+		HistoryBytes: cfg.HistoryFetch, DirBytes: cfg.CacheDirSize, Now: cfg.Now,
 		Coins: cfg.Coins, Log: cfg.Log,
 		Swapped: func(s snapshot.Swap) { e.metrics.Swapped(s) },
 	})
 	e.engine = reply.New(reply.Config{
 		Refresher: e.refresher, WarmBytes: cfg.CacheSize / 4, MaxStale: cfg.MaxStale,
-		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, Log: cfg.Log,
+		CacheScope: cfg.CacheScope, AllowOrigin: cfg.Server.AllowOrigin, ResponseMemory: responses, Log: cfg.Log,
 	})
 
 	public := cfg.Server

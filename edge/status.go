@@ -161,7 +161,7 @@ func (e *Edge) status() admin.Status {
 		Fetches: c.Fetches.Load(), FetchErrors: c.FetchErrors.Load(), FetchBytes: c.FetchBytes.Load(),
 		Corrupt:     c.Corrupt.Load(),
 		ShardMisses: c.MemoryMisses.Load(), Hits: a.Hits, Composed: a.Composed,
-		Admitted: e.refresher.Responses.Admitted.Load(), Evicted: e.refresher.Responses.Evicted.Load(),
+		Admitted: e.engine.Responses.Admitted.Load(), Evicted: e.engine.Responses.Evicted.Load(),
 	}
 	conns := e.public.Stats()
 	more := More{
@@ -199,7 +199,7 @@ func (e *Edge) status() admin.Status {
 		out.Sequence, out.SnapshotTime = s.Sequence, s.Time
 		out.AgeSeconds = int64(age / time.Second)
 		more.Store = s.Store
-		caches.Entries, caches.Bytes = s.Responses().Len(), s.Responses().Bytes()
+		caches.Entries, caches.Bytes = e.engine.Finished()
 		amiss(st.Missing > 0, cmp.Or(st.Lacking, fmt.Sprintf("%d objects of the snapshot are still being fetched",
 			st.Missing)), "")
 		amiss(st.HistoryFault != "", fmt.Sprintf("%d objects of history are not on this machine", st.MissingHistory),

@@ -67,7 +67,7 @@ func newRig(t *testing.T, shardMemory int64) (*edgerig.Rig, *reply.Engine, *faul
 	store, feed := faultstore.New(memstore.New(), nil), teststore.Moments(coins)
 	teststore.Publish(t, store, feed, teststore.Start,
 		teststore.Past(feed, teststore.Start.Add(-30*time.Hour), teststore.Start.Add(-2*time.Hour)))
-	rig := edgerig.New(t, store, shardMemory, 1)
+	rig := edgerig.New(t, store, shardMemory)
 	engine := reply.New(reply.Config{Refresher: rig.Refresher, WarmBytes: 16 << 20})
 	rig.Run(t, engine.Warm)
 	rig.Await(t, teststore.Start)

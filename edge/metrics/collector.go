@@ -5,7 +5,6 @@ import (
 
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/reply"
-	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/upstream"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -72,9 +71,9 @@ var counts = []count{
 		func(p *parts) int64 { return p.totals.Composed }},
 	{desc("edge_response_cache_admitted_total",
 		"Answers added to the response cache, including those made before a swap."),
-		func(p *parts) int64 { return p.Refresher.Responses.Admitted.Load() }},
+		func(p *parts) int64 { return p.Engine.Responses.Admitted.Load() }},
 	{desc("edge_response_cache_evicted_total", "Answers evicted from the response cache to make room for others."),
-		func(p *parts) int64 { return p.Refresher.Responses.Evicted.Load() }},
+		func(p *parts) int64 { return p.Engine.Responses.Evicted.Load() }},
 	{desc("edge_response_cache_warmed_total", "It is 0 since 1.1: answers are not made ahead of a swap."),
 		func(*parts) int64 { return 0 }},
 }
@@ -180,15 +179,15 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	sequence := uint64(0)
-	var cache *respcache.Cache
 	if state := c.src.Refresher.State(); state != nil && state.Snapshot != nil {
-		sequence, cache = state.Snapshot.Sequence, state.Snapshot.Responses()
+		sequence = state.Snapshot.Sequence
 		gauge(timeDesc, unix(state.Snapshot.Time))
 		gauge(ageDesc, time.Since(state.Snapshot.Time).Seconds())
 	}
 	gauge(sequenceDesc, float64(sequence))
-	gauge(entriesDesc, float64(cache.Len()))
-	gauge(entryBytesDesc, float64(cache.Bytes()))
+	entries, bytes := c.src.Engine.Finished()
+	gauge(entriesDesc, float64(entries))
+	gauge(entryBytesDesc, float64(bytes))
 
 	conns := c.src.Connections()
 	gauge(openDesc, float64(conns.Open))

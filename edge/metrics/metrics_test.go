@@ -46,8 +46,8 @@ func newRig(t *testing.T, store artifacts.Store, withKeys bool) *rig {
 	cache := must.Get(shards.New(shards.Config{Store: store, Memory: 1 << 20, Dir: t.TempDir()}))(t)
 	r := &rig{conns: server.Stats{Open: 3, Refused: 7}}
 	refresher := snapshot.NewRefresher(
-		snapshot.Config{Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: 1 << 20})
-	engine := reply.New(reply.Config{Refresher: refresher})
+		snapshot.Config{Store: store, Cache: cache, Poll: 5 * time.Millisecond})
+	engine := reply.New(reply.Config{Refresher: refresher, ResponseMemory: 1 << 20})
 	r.Sources = Sources{
 		Engine: engine, Refresher: refresher, Cache: cache, Connections: func() server.Stats { return r.conns }}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -223,7 +223,7 @@ func TestEveryCounter(t *testing.T) {
 	// Far apart, since the refresher counts on while it is looked at.
 	value := int64(0)
 	want := map[string]int64{}
-	for _, counters := range []any{&r.Refresher.Counters, &r.Refresher.Responses, &r.Cache.Counters} {
+	for _, counters := range []any{&r.Refresher.Counters, &r.Engine.Responses, &r.Cache.Counters} {
 		v := reflect.ValueOf(counters).Elem()
 		for i := range v.NumField() {
 			c, ok := v.Field(i).Addr().Interface().(*atomic.Int64)
@@ -271,15 +271,15 @@ func TestTotals(t *testing.T) {
 		}
 	}
 	got, totals := scrape(t, r), r.Engine.Totals()
-	cache := r.Refresher.State().Snapshot.Responses()
-	if totals.Composed != 4 || totals.Hits != 1 || cache.Len() != 1 || cache.Bytes() < 1000 || totals.Shards < 4 ||
+	entries, size := r.Engine.Finished()
+	if totals.Composed != 4 || totals.Hits != 1 || entries != 1 || size < 1000 || totals.Shards < 4 ||
 		totals.Rows < 24 {
 		t.Fatalf("%+v", totals)
 	}
 	for name, want := range map[string]int64{
 		"edge_response_cache_misses_total": totals.Composed, "edge_response_cache_hits_total": totals.Hits,
 		"edge_response_cache_admitted_total": 1,
-		"edge_response_cache_entries":        1, "edge_response_cache_bytes": cache.Bytes(),
+		"edge_response_cache_entries":        1, "edge_response_cache_bytes": size,
 		"edge_response_cache_warmed_total": 0,
 		"edge_shard_reads_total":           totals.Shards, "edge_rows_visited_total": totals.Rows,
 	} {

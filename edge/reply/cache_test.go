@@ -34,7 +34,7 @@ func TestAdmission(t *testing.T) {
 		if p := ask(t, r, req, query.Quotes, c.raw); p != nil {
 			t.Fatalf("%+v", p)
 		}
-		got, n := header(&req.Reply, "Cache-Status"), r.Refresher.State().Snapshot.Responses().Len()
+		got, n := header(&req.Reply, "Cache-Status"), r.finished.Load().cache.Len()
 		if got != c.status || n != c.cached {
 			t.Errorf("request %d, %+v: %s, %d answers cached", i, c, got, n)
 		}
@@ -47,7 +47,7 @@ func TestAdmission(t *testing.T) {
 	if err := q.Parse(query.Quotes, []byte("size=50")); err != nil {
 		t.Fatal(err)
 	}
-	entry := r.Refresher.State().Snapshot.Responses().Get(q.AppendKey(nil))
+	entry := r.finished.Load().cache.Get(q.AppendKey(nil))
 	if p := ask(t, r, req, query.Quotes, "size=50"); p != nil || req.Reply.Status != 304 ||
 		entry.Response(int(gzipCoding)) != nil {
 		t.Errorf("%+v, status %d", p, req.Reply.Status)
@@ -77,7 +77,7 @@ func TestOldSnapshotsKeepNoAnswers(t *testing.T) {
 		t.Errorf("/global: %s", got)
 	}
 	old := r.Refresher.State().Snapshot
-	cache, state := weak.Make(old.Responses()), weak.Make(r.Refresher.State())
+	cache, state := weak.Make(r.finished.Load().cache), weak.Make(r.Refresher.State())
 	teststore.Publish(t, store, teststore.NewFeed(200, 2), teststore.Start.Add(artifacts.Step))
 	r.Await(t, teststore.Start.Add(artifacts.Step))
 	if got := get(query.Global); got != "edge; fwd=miss" {

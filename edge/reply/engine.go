@@ -42,6 +42,8 @@ type Config struct {
 	MaxStale time.Duration
 	// AllowOrigin is the allowed origin; one other than * joins Vary.
 	AllowOrigin string
+	// ResponseMemory bounds the finished answers, in bytes; see package respcache.
+	ResponseMemory int64
 	// CacheScope begins Cache-Control: private (the default), or public, which allows shared
 	// caches in front to keep answers.
 	CacheScope string
@@ -95,6 +97,10 @@ type Engine struct {
 	cfg        Config
 	cacheLines *cacheLines
 	logged     atomic.Int64 // the second of the last warning
+
+	finished  atomic.Pointer[finished]
+	swapping  sync.Mutex         // for replacing finished
+	Responses respcache.Counters // of all response caches
 
 	counterSets [counterSets]counters
 	works       sync.Pool
@@ -157,7 +163,7 @@ func (e *Engine) answer(r *Request) error {
 	w.key = r.Query.AppendKey(w.key[:0])
 	var cache *respcache.Cache
 	if s != nil {
-		r.Snapshot, cache = s.Time, s.Responses()
+		r.Snapshot, cache = s.Time, e.cacheOf(state, s)
 		w.answerFrom(s)
 	}
 	entry := cache.Get(w.key)

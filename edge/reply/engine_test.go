@@ -26,8 +26,8 @@ type rig struct {
 }
 
 func newRig(tb testing.TB, store artifacts.Store, shardMemory, responseMemory int64) *rig {
-	r := edgerig.New(tb, store, shardMemory, responseMemory)
-	e := New(Config{Refresher: r.Refresher, WarmBytes: shardMemory / 4})
+	r := edgerig.New(tb, store, shardMemory)
+	e := New(Config{Refresher: r.Refresher, WarmBytes: shardMemory / 4, ResponseMemory: responseMemory})
 	r.Run(tb, e.Warm)
 	return &rig{e, r}
 }

@@ -14,12 +14,13 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 		return ErrNoSnapshot
 	}
 	r.Snapshot = s.Time
-	current := s == state.Snapshot
+	f := e.finishedFrom(state)
+	current := f != nil && s == state.Snapshot
 	w := e.works.Get().(*work)
 	defer e.free(w)
 	w.answerFrom(s)
 	if current {
-		if entry := state.Global.Load(); entry != nil && e.writeEntry(r, w, entry) {
+		if entry := f.global.Load(); entry != nil && e.writeEntry(r, w, entry) {
 			return nil
 		}
 	}
@@ -29,7 +30,7 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 	if current { // another goroutine makes the same
 		source := w.source(tag)
 		response := w.newResponse(w.finder.Body, &source, identity)
-		state.Global.Store(respcache.NewEntry(nil, source, int(identity), response))
+		f.global.Store(respcache.NewEntry(nil, source, int(identity), response))
 	}
 	_, err := e.writeFresh(r, w, tag)
 	return err

@@ -51,7 +51,7 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 	w.key = r.Other.AppendKey(w.key[:0])
 	var cache *respcache.Cache
 	if s != nil {
-		r.Snapshot, cache = s.Time, s.Responses()
+		r.Snapshot, cache = s.Time, e.cacheOf(state, s)
 		w.answerFrom(s)
 		if r.Other.FollowsChange() {
 			w.follow(state)

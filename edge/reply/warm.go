@@ -13,12 +13,15 @@ import (
 // are in memory, ristretto may refuse the new ones. Answers are not made ahead: one from shards in memory
 // costs little more than a finished one.
 func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after func()) {
-	if old == nil {
-		return func() {}
+	keep := func() {}
+	if old != nil {
+		next.Pace().Gently(warmBudget)
+		keep = e.warmShards(ctx, time.Now().Add(warmBudget), old, next)
 	}
-	deadline := time.Now().Add(warmBudget)
-	next.Pace().Gently(warmBudget)
-	return e.warmShards(ctx, deadline, old, next)
+	return func() {
+		keep()
+		e.finishedFrom(e.cfg.Refresher.State())
+	}
 }
 
 // warmBudget bounds how long a new snapshot is warmed.

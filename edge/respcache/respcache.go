@@ -1,8 +1,8 @@
 // Package respcache is the response cache of one snapshot: finished answers by their
 // normalised query.
 //
-// The snapshot owns its cache. There is nothing to close: the garbage collector frees cache
-// and entries once the snapshot has dropped them and no request reads them.
+// Package reply owns it. There is nothing to close: the garbage collector frees cache
+// and entries once they were dropped and no request reads them.
 //
 // # Structure
 //

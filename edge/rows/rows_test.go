@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // current returns the snapshot of teststore.Start.
 func current(tb testing.TB, store artifacts.Reader, shardMemory int64) *snapshot.Snapshot {
 	tb.Helper()
-	r := edgerig.New(tb, store, shardMemory, 1)
+	r := edgerig.New(tb, store, shardMemory)
 	r.Run(tb, nil)
 	return r.Await(tb, teststore.Start)
 }

@@ -126,7 +126,6 @@ func (r *Refresher) retire(c timeline.Change[*Snapshot]) {
 		inUse[o] = true
 	}
 	for _, s := range c.Retained {
-		s.responses.Store(nil)
 		for _, o := range s.allObjects() {
 			if !inUse[o] {
 				r.cfg.Cache.Forget(o)

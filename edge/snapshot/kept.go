@@ -126,7 +126,7 @@ func (r *Refresher) restore(ctx context.Context) (finish func()) {
 	if s == nil {
 		return func() {}
 	}
-	after := r.warmUp(ctx, nil, s)
+	after := r.warm(ctx, nil, s)
 	r.activating.Lock()
 	defer r.activating.Unlock()
 	r.mu.Lock()

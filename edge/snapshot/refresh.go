@@ -14,22 +14,19 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/follow"
-	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/timeline"
 	"example.com/marketdata/edge/upstream"
 	"github.com/cenkalti/backoff/v5"
 )
 
-// State is what one request is answered from. Only Global changes.
+// State is what one request is answered from. It does not change.
 type State struct {
 	// Snapshot is the current one; nil: the store answers and has none.
 	Snapshot *Snapshot
 	// Change is the change record in force; nil: there is none, or it cannot be used
 	// (FEED.md, "Change of the total").
 	Change *artifacts.Change
-	// Global is the finished answer to /global; nil before the first request.
-	Global atomic.Pointer[respcache.Entry]
 }
 
 // Config configures a Refresher. Zero durations take the defaults in their comments.
@@ -55,9 +52,6 @@ type Config struct {
 	HistoryBytes, DirBytes int64
 	// Coins: snapshots have the views of CoinView, too.
 	Coins bool
-	// ResponseMemory bounds the finished answers of one snapshot, in bytes; see
-	// package respcache.
-	ResponseMemory int64
 	// Swapped is called for each snapshot that becomes current, except one from Dir; nil:
 	// nothing is called.
 	Swapped func(Swap)
@@ -79,8 +73,7 @@ type Refresher struct {
 
 	restored chan struct{}
 
-	Counters  Counters
-	Responses respcache.Counters
+	Counters Counters
 
 	floor *floor.Floor // of Cells
 
@@ -131,6 +124,7 @@ func NewRefresher(cfg Config) *Refresher {
 	}
 	return &Refresher{
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}), restored: make(chan struct{}),
+		warm:   func(context.Context, *Snapshot, *Snapshot) (after func()) { return func() {} },
 		status: Status{Status: upstream.Start()}, loading: map[artifacts.Digest]*load{},
 		line:         timeline.Timeline[*Snapshot]{Budget: cfg.FetchBudget},
 		historySlots: make(slots, historyFetchers), floor: cfg.Cells.Floor,
@@ -149,7 +143,9 @@ func (r *Refresher) Restored() <-chan struct{} { return r.restored }
 func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	defer r.background.Wait()
 	defer r.end()
-	r.warm = warm
+	if warm != nil {
+		r.warm = warm
+	}
 	finish := r.restore(ctx)
 	close(r.restored)
 	finish()
@@ -318,18 +314,9 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		return fmt.Errorf("snapshot of %s: %w", p.Time.Format(timeFormat), err)
 	}
 	next.Store, next.Sequence = p.Store, p.Sequence
-	after := r.warmUp(ctx, r.current(), next)
+	after := r.warm(ctx, r.current(), next)
 	r.enqueue(ctx, next, &arrival{pointer: p, rawPointer: b, rawManifest: raw, after: after})
 	return nil
-}
-
-// warmUp gives next its response cache and warms it.
-func (r *Refresher) warmUp(ctx context.Context, old, next *Snapshot) (after func()) {
-	next.responses.Store(respcache.New(r.cfg.ResponseMemory, &r.Responses))
-	if r.warm == nil {
-		return func() {}
-	}
-	return r.warm(ctx, old, next)
 }
 
 func (r *Refresher) current() *Snapshot {

@@ -11,12 +11,10 @@ import (
 	"net/http"
 	"slices"
 	"sort"
-	"sync/atomic"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
-	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/timeline"
 )
@@ -40,9 +38,6 @@ type Snapshot struct {
 	// TimeText and LastModified are Time in the formats of X-Snapshot-Time and
 	// Last-Modified.
 	TimeText, LastModified []byte
-
-	// nil unless the snapshot is current or waits for its time.
-	responses atomic.Pointer[respcache.Cache]
 
 	views          [query.Endpoints][query.Sorts]*View
 	coins          [coinViews]*View
@@ -217,14 +212,9 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) *View {
 	return v
 }
 
-// Responses returns the snapshot's finished answers; nil, which is an empty cache, if the
-// snapshot may only be pinned.
-func (s *Snapshot) Responses() *respcache.Cache { return s.responses.Load() }
-
-// release gives the snapshot's objects and finished answers back. Requests that still use
+// release gives the snapshot's objects back. Requests that still use
 // it are answered, only slower.
 func (s *Snapshot) release() {
-	s.responses.Store(nil)
 	for _, o := range s.allObjects() {
 		s.cache.Release(o)
 	}

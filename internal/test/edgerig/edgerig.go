@@ -22,15 +22,14 @@ type Rig struct {
 	Freeze func()
 }
 
-// New returns a Rig whose cache of shards and caches of answers have that many bytes. Run starts
-// it.
-func New(tb testing.TB, store artifacts.Reader, shardMemory, responseMemory int64) *Rig {
+// New returns a Rig whose cache of shards has that many bytes. Run starts it.
+func New(tb testing.TB, store artifacts.Reader, shardMemory int64) *Rig {
 	tb.Helper()
 	dir := tb.TempDir()
 	cache := must.Get(shards.New(shards.Config{Store: store, Memory: shardMemory, Dir: dir, Wait: time.Minute}))(tb)
 	tb.Cleanup(cache.Close)
 	return &Rig{Cache: cache, Dir: dir, Refresher: snapshot.NewRefresher(snapshot.Config{
-		Store: store, Cache: cache, Poll: 5 * time.Millisecond, ResponseMemory: responseMemory, Coins: true,
+		Store: store, Cache: cache, Poll: 5 * time.Millisecond, Coins: true,
 	})}
 }
 
