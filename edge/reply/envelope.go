@@ -67,7 +67,7 @@ func (w *work) compose(dst []byte, s *snapshot.Snapshot, q *query.Query, wait ti
 // again for a tag. What precedes the rows is the same in every body that has any. Points of
 // history have no checksums: where there are any, the digest is that of the whole body.
 func (w *work) digest() digest {
-	if w.finder.Whole {
+	if w.finder.Unsummed {
 		return digestOf(w.finder.Body)
 	}
 	w.finder.Sums = append(w.finder.Sums, w.finder.Body[w.rowsEnd:]...)

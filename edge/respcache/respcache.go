@@ -125,7 +125,7 @@ type Cache struct {
 	bytes    atomic.Int64
 
 	mu   sync.Mutex
-	hand int // of the clock: the next place
+	hand int // of the clock: the next way of a bucket
 }
 
 // bucket is one cache line. The writer holds Cache.mu. A reader may see an entry beside the
@@ -260,7 +260,7 @@ func (c *Cache) Put(e *Entry) *Entry {
 		return e
 	}
 	c.makeRoom(e.size, nil)
-	i := c.place(b, h)
+	i := c.makeWay(b, h)
 	b.tags[i].Store(uint32(h >> 32))
 	b.entries[i].Store(e)
 	e.cached = true
@@ -295,20 +295,20 @@ func (c *Cache) Add(e *Entry, coding int, r *Response) *Response {
 // makeRoom evicts entries other than keep until n bytes fit. The caller holds mu, and n fits
 // beside the table and keep.
 func (c *Cache) makeRoom(n int64, keep *Entry) {
-	places := len(c.buckets) * ways
+	all := len(c.buckets) * ways
 	for steps := 0; c.bytes.Load()+n > c.limit; steps++ {
 		b, i := &c.buckets[c.hand/ways], c.hand%ways
-		c.hand = (c.hand + 1) % places
+		c.hand = (c.hand + 1) % all
 		// After a full turn evict used entries, too: requests use them behind the hand.
-		if e := b.entries[i].Load(); e != nil && e != keep && (!e.used.Swap(false) || steps > places) {
+		if e := b.entries[i].Load(); e != nil && e != keep && (!e.used.Swap(false) || steps > all) {
 			c.evict(b, i)
 		}
 	}
 }
 
-// place returns a free place of b for a key with that hash. It evicts an entry if there is
+// makeWay returns a free way of b for a key with that hash. It evicts an entry if there is
 // none.
-func (c *Cache) place(b *bucket, hash uint64) int {
+func (c *Cache) makeWay(b *bucket, hash uint64) int {
 	for i := range b.entries {
 		if b.entries[i].Load() == nil {
 			return i

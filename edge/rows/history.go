@@ -124,7 +124,7 @@ func (f *Finder) Grow(n int) error {
 
 // appendItem appends the item of the asset in row i of s.
 func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
-	f.Whole = true
+	f.Unsummed = true
 	if f.Body[len(f.Body)-1] != '[' {
 		f.Body = append(f.Body, ',')
 	}

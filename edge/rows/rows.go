@@ -39,9 +39,9 @@ type Finder struct {
 	Body []byte
 
 	// Sums are the checksums of the rows that were appended. Points of history are parts of
-	// rows and have none: Whole then says that only Body itself tells one answer from another.
-	Sums  []byte
-	Whole bool
+	// rows and have none: Unsummed then says that only Body itself tells one answer from another.
+	Sums     []byte
+	Unsummed bool
 	// Total is how many rows match, on all pages together.
 	Total int
 	// Missing are the values that match nothing: for each filter, indexes into the query's list.
@@ -75,7 +75,7 @@ type cursor struct {
 
 // Reset readies the Finder for a query that may wait for shards for up to wait. Find begins with it.
 func (f *Finder) Reset(wait time.Duration) {
-	f.Sums, f.Whole, f.Total = f.Sums[:0], false, 0
+	f.Sums, f.Unsummed, f.Total = f.Sums[:0], false, 0
 	for by := range f.Missing {
 		f.Missing[by] = f.Missing[by][:0]
 	}

@@ -50,14 +50,14 @@ var (
 )
 
 // conn is a client's connection. It belongs to the goroutine that serves it, except for state and asked,
-// which are atomic, and owner and place, which listener.mu guards.
+// which are atomic, and owner and inOwner, which listener.mu guards.
 type conn struct {
 	socket   socket
 	listener *listener
 	number   uint64 // counts the connections of the process
 	peer     netip.Addr
 	owner    *owner        // who it is counted for; nil: nobody any more
-	place    *list.Element // in owner.conns
+	inOwner  *list.Element // in owner.conns
 
 	// state holds the state in its last stateBits bits. The others count changes, so that two
 	// readings tell whether anything happened in between.

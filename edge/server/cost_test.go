@@ -116,8 +116,8 @@ func TestCosts(t *testing.T) {
 		if allocated > in.allocated {
 			t.Errorf("%s: %d bytes allocated, at most %d may be", in.name, allocated, in.allocated)
 		}
-		if c.in != nil || c.listener.places.open != 0 {
-			t.Errorf("%s: %d places are taken, input %v", in.name, c.listener.places.open, c.in)
+		if c.in != nil || c.listener.owners.open != 0 {
+			t.Errorf("%s: %d places are taken, input %v", in.name, c.listener.owners.open, c.in)
 		}
 	}
 

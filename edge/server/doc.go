@@ -4,7 +4,7 @@
 // # Life of a request
 //
 // The listener (listener.go) admits or refuses a connection. It counts connections in all and by
-// client address (places.go); a trusted proxy states that address in a PROXY protocol header
+// client address (owners.go); a trusted proxy states that address in a PROXY protocol header
 // (proxied.go). An idle connection holds no buffer. With the first byte of a request it takes one of
 // 2 KiB, and one of 32 KiB if the head is longer. Each line of a head is scanned once, as it arrives
 // (head.go). When the head is complete, the loop (serve.go) has fasthttp parse it; socket.go is

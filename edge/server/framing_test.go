@@ -91,8 +91,8 @@ func FuzzRaw(f *testing.F) {
 		if peer.out.Len() == 0 && len(bytes.Trim(raw, "\r\n")) > 0 {
 			t.Fatal("no answer")
 		}
-		if len(l.conns) != 0 || len(l.places.owners) != 0 {
-			t.Fatalf("%d connections of %d owners are left over", len(l.conns), len(l.places.owners))
+		if len(l.conns) != 0 || len(l.owners.named) != 0 {
+			t.Fatalf("%d connections of %d owners are left over", len(l.conns), len(l.owners.named))
 		}
 		for r := bufio.NewReader(&peer.out); ; {
 			if _, err := r.Peek(1); err != nil {

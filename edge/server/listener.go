@@ -33,7 +33,7 @@ type listener struct {
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // until they are closed
-	places places             // of those that did not lose theirs
+	owners owners             // of those that were not lost to another
 	asked  int64              // the latest conn.asked of the connections that have left
 	empty  chan struct{}      // closed when there is no connection left; nil while no drain waits for that
 	stop   chan struct{}      // closed with the listener
@@ -48,7 +48,7 @@ func newListener(lns []net.Listener, cfg *Config) *listener {
 		proxies:     cfg.ProxyProtocol, trusted: cfg.TrustedProxies,
 		refusals: make(chan struct{}, maxRefusing), began: time.Now(),
 		conns:  map[*conn]struct{}{},
-		places: places{maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, owners: map[netip.Prefix]*owner{}},
+		owners: owners{maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, named: map[netip.Prefix]*owner{}},
 		stop:   make(chan struct{}),
 	}
 }
@@ -111,20 +111,20 @@ func (l *listener) Close() (err error) {
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
 	c.socket.init(nc, c.tryRead)
-	if !l.count(c, c.peer) {
+	if !l.assign(c, c.peer) {
 		l.refuse(nc)
 		return nil
 	}
 	return c
 }
 
-// count counts a connection for peer, and reports whether peer may have it. Another connection may lose
-// its place to it.
-func (l *listener) count(c *conn, peer netip.Addr) bool {
+// assign counts a connection for peer, and no longer for whom it was counted before. It reports whether
+// peer may have it. Another connection may be closed for it.
+func (l *listener) assign(c *conn, peer netip.Addr) bool {
 	exempt := contains(l.proxies, peer) || contains(l.trusted, peer)
 	l.mu.Lock()
-	l.places.leave(c)
-	loser, ok := l.places.take(c, peer, exempt)
+	l.owners.leave(c)
+	loser, ok := l.owners.take(c, peer, exempt)
 	if ok {
 		l.conns[c] = struct{}{}
 	}
@@ -145,7 +145,7 @@ func (l *listener) leave(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)
-	l.places.leave(c)
+	l.owners.leave(c)
 	l.asked = max(l.asked, c.asked.Load())
 	if len(l.conns) == 0 && l.empty != nil {
 		close(l.empty)

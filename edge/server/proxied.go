@@ -40,7 +40,7 @@ func (c *conn) readProxied() error {
 	}
 	if err == nil {
 		c.peer = proxiedPeer(header, c.peer)
-		if !c.listener.count(c, c.peer) {
+		if !c.listener.assign(c, c.peer) {
 			err = errTooManyConns
 		}
 	}

@@ -170,8 +170,8 @@ func TestProxiedConnections(t *testing.T) {
 	until(t, func() bool { return s.Stats().Open == 0 })
 	l := s.listener.Load()
 	l.mu.Lock()
-	if len(l.places.owners) != 0 {
-		t.Errorf("left over: %v", l.places.owners)
+	if len(l.owners.named) != 0 {
+		t.Errorf("left over: %v", l.owners.named)
 	}
 	l.mu.Unlock()
 	c = from("192.0.2.1")
@@ -210,8 +210,8 @@ func FuzzProxyHeader(f *testing.F) {
 		if !c.peer.IsValid() || c.peer.Is4In6() || c.peer.Zone() != "" {
 			t.Errorf("counted under %v", c.peer)
 		}
-		if l.places.owners[ownerName(c.peer)] != c.owner || c.owner.conns.Len() != 1 || l.places.open != 1 {
-			t.Errorf("%v has %d places of %d", c.peer, c.owner.conns.Len(), l.places.open)
+		if l.owners.named[ownerName(c.peer)] != c.owner || c.owner.conns.Len() != 1 || l.owners.open != 1 {
+			t.Errorf("%v has %d places of %d", c.peer, c.owner.conns.Len(), l.owners.open)
 		}
 		after, err := io.ReadAll(c.takeInput())
 		all := slices.Concat(header, rest)

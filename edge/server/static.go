@@ -33,7 +33,7 @@ type StaticFile struct {
 // codedFile is a file in one coding.
 type codedFile struct {
 	coding, body, etag []byte
-	have, whole        []byte // header lines of 304 and of 200
+	notModified, ok    []byte // header lines of 304 and of 200
 }
 
 type staticFile struct {
@@ -99,17 +99,18 @@ func newStaticFile(f StaticFile) *staticFile {
 	file.codings = append(file.codings, codedFile{body: f.Body, etag: []byte(tag + `"`)})
 	for i := range file.codings {
 		v := &file.codings[i]
-		v.have = reply.AppendLine(nil, "ETag", v.etag)
-		v.have = reply.AppendLine(v.have, headerCacheControl, []byte(cmp.Or(f.CacheControl, "public, max-age=300")))
+		v.notModified = reply.AppendLine(nil, "ETag", v.etag)
+		caching := cmp.Or(f.CacheControl, "public, max-age=300")
+		v.notModified = reply.AppendLine(v.notModified, headerCacheControl, []byte(caching))
 		if len(file.codings) > 1 {
-			v.have = append(v.have, lineVary...)
+			v.notModified = append(v.notModified, lineVary...)
 		}
 		for _, name := range slices.Sorted(maps.Keys(f.Header)) {
-			v.have = reply.AppendLine(v.have, name, []byte(f.Header[name]))
+			v.notModified = reply.AppendLine(v.notModified, name, []byte(f.Header[name]))
 		}
-		v.whole = reply.AppendLine(bytes.Clone(v.have), "Content-Type", []byte(f.ContentType))
+		v.ok = reply.AppendLine(bytes.Clone(v.notModified), "Content-Type", []byte(f.ContentType))
 		if v.coding != nil {
-			v.whole = reply.AppendLine(v.whole, "Content-Encoding", v.coding)
+			v.ok = reply.AppendLine(v.ok, "Content-Encoding", v.coding)
 		}
 	}
 	return file
@@ -125,9 +126,9 @@ func (s *Server) sendStatic(r *Request, f *staticFile) *problem {
 	case http.StatusPreconditionFailed:
 		return preconditionFailed
 	case http.StatusNotModified:
-		r.Asked.Reply.Status, r.Asked.Reply.Fixed = status, v.have
+		r.Asked.Reply.Status, r.Asked.Reply.Fixed = status, v.notModified
 	default:
-		r.Asked.Reply.Fixed, r.Asked.Reply.Body = v.whole, v.body
+		r.Asked.Reply.Fixed, r.Asked.Reply.Body = v.ok, v.body
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ type Object struct {
 	spare  atomic.Bool
 
 	opened  atomic.Pointer[opened]
-	places  atomic.Pointer[[]Place]
+	handles atomic.Pointer[[]Handle]
 	used    atomic.Int64 // when it was last touched, for trimming
 	blocked atomic.Int64 // until when Shard does not request it from the store
 }
@@ -227,8 +227,8 @@ func (c *Cache) Cached(o *Object, i int) (*artifacts.Shard, bool) {
 	if !ok {
 		return nil, false
 	}
-	if e.place != nil && e.place.p.CompareAndSwap(nil, e) {
-		// It may have left the memory before the place had it.
+	if e.handle != nil && e.handle.p.CompareAndSwap(nil, e) {
+		// It may have left the memory before the handle had it.
 		if now, ok := c.mem.get(key); !ok || now != e {
 			e.left()
 		}
@@ -238,9 +238,9 @@ func (c *Cache) Cached(o *Object, i int) (*artifacts.Shard, bool) {
 
 // Keep offers a shard to the memory, which may reject it.
 func (c *Cache) Keep(o *Object, i int, s *artifacts.Shard) {
-	e := &entry{Shard: *s, place: o.place(i)}
-	if e.place != nil {
-		e.place.p.Store(e) // before the memory can reject it
+	e := &entry{Shard: *s, handle: o.handle(i)}
+	if e.handle != nil {
+		e.handle.p.Store(e) // before the memory can reject it
 	}
 	if !c.mem.set(o.key(i), e, int64(s.Size())) {
 		e.left()

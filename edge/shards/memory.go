@@ -7,7 +7,7 @@ import (
 )
 
 // memory is ristretto with a Close that is safe beside Get and Set: ristretto's own frees
-// what they use. The lock costs little, since most shards are found in their Place.
+// what they use. The lock costs little, since most shards are found by their Handle.
 type memory struct {
 	*ristretto.Cache[uint64, *entry]
 	mu     sync.RWMutex

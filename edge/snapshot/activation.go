@@ -34,7 +34,7 @@ func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
 	defer r.activating.Unlock()
 	next.arrival = a
 	r.mu.Lock()
-	a.plan = r.line.Ready(next, a.pointer.ActivateAt, r.cfg.Now(), time.Now())
+	a.plan = r.timeline.Ready(next, a.pointer.ActivateAt, r.cfg.Now(), time.Now())
 	r.wake()
 	r.mu.Unlock()
 	r.Counters.SwapWork.Store(int64(a.plan.Work))
@@ -56,7 +56,7 @@ func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
 func (r *Refresher) advance(ctx context.Context) {
 	for {
 		r.mu.Lock()
-		change, ok := r.line.Advance(time.Now())
+		change, ok := r.timeline.Advance(time.Now())
 		r.mu.Unlock()
 		if !ok {
 			return
@@ -111,7 +111,7 @@ func (r *Refresher) publish(next *Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.status.Swapped = time.Now(); next == nil {
-		r.line.Empty()
+		r.timeline.Empty()
 	} else if r.Counters.Swaps.Add(1); r.first.IsZero() {
 		r.first = r.cfg.Now()
 	}
@@ -150,7 +150,7 @@ func (r *Refresher) end() {
 	r.activating.Lock()
 	defer r.activating.Unlock()
 	r.mu.Lock()
-	dropped := r.line.End()
+	dropped := r.timeline.End()
 	r.mu.Unlock()
 	drop(dropped)
 }

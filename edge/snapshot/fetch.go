@@ -47,7 +47,7 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Po
 	}
 	next.progress.Missing = int64(len(next.objects))
 	r.mu.Lock()
-	deadline, begun := r.line.Fetching(time.Now())
+	deadline, begun := r.timeline.Fetching(time.Now())
 	r.mu.Unlock()
 	if deadline.IsZero() {
 		return nil
@@ -60,7 +60,7 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Po
 	missing, err := r.fetch(ctx, make(slots, fetchers), next.objects, nil)
 	next.progress.Missing = int64(len(missing))
 	r.mu.Lock()
-	verdict := r.line.Fetched(len(missing), grave(err), r.storeAnswers(), time.Now())
+	verdict := r.timeline.Fetched(len(missing), grave(err), r.storeAnswers(), time.Now())
 	r.mu.Unlock()
 	switch {
 	case verdict == timeline.Unreachable:

@@ -120,7 +120,7 @@ func (r *Refresher) ahead(s *Snapshot) []*shards.Object {
 	}
 	r.mu.Lock()
 	sooner := true
-	for _, held := range r.line.Held() {
+	for _, held := range r.timeline.Held() {
 		need(held.objects)
 		if sooner = sooner && held != s; sooner {
 			need(held.ahead)

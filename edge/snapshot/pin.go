@@ -116,7 +116,7 @@ func (r *Refresher) pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 		return cur, nil
 	}
 	r.mu.Lock()
-	s, ref, err := r.line.Pin(t, r.cfg.Now())
+	s, ref, err := r.timeline.Pin(t, r.cfg.Now())
 	if s != nil || err != nil {
 		r.mu.Unlock()
 		return s, err
@@ -145,7 +145,7 @@ func (r *Refresher) readPinned(l *load, ref artifacts.Ref) {
 	r.mu.Lock()
 	delete(r.loading, ref.Digest)
 	l.s, l.err = s, err
-	dropped := err == nil && !r.line.Loaded(s)
+	dropped := err == nil && !r.timeline.Loaded(s)
 	close(l.done)
 	r.mu.Unlock()
 	if dropped {

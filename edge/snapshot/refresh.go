@@ -91,13 +91,13 @@ type Refresher struct {
 	record     *artifacts.Change // in force
 
 	// mu guards these, and the progress of every snapshot.
-	mu      sync.Mutex
-	line    timeline.Timeline[*Snapshot]
-	status  Status
-	changed chan struct{} // closed at the next change of state
-	loading map[artifacts.Digest]*load
-	kicked  time.Time // when a pin last had Run poll
-	first   time.Time // when the first snapshot became current
+	mu       sync.Mutex
+	timeline timeline.Timeline[*Snapshot]
+	status   Status
+	changed  chan struct{} // closed at the next change of state
+	loading  map[artifacts.Digest]*load
+	kicked   time.Time // when a pin last had Run poll
+	first    time.Time // when the first snapshot became current
 
 	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
@@ -126,7 +126,7 @@ func NewRefresher(cfg Config) *Refresher {
 		cfg: cfg, kick: make(chan struct{}, 1), changed: make(chan struct{}), restored: make(chan struct{}),
 		warm:   func(context.Context, *Snapshot, *Snapshot) (after func()) { return func() {} },
 		status: Status{Status: upstream.Start()}, loading: map[artifacts.Digest]*load{},
-		line:         timeline.Timeline[*Snapshot]{Budget: cfg.FetchBudget},
+		timeline:     timeline.Timeline[*Snapshot]{Budget: cfg.FetchBudget},
 		historySlots: make(slots, historyFetchers), floor: cfg.Cells.Floor,
 	}
 }
@@ -293,7 +293,7 @@ func (r *Refresher) follow(ctx context.Context, b []byte) error {
 		return err
 	}
 	r.mu.Lock()
-	action, err := r.line.Seen(p, time.Now())
+	action, err := r.timeline.Seen(p, time.Now())
 	r.mu.Unlock()
 	switch {
 	case err != nil:

@@ -117,7 +117,7 @@ func (r *rig) at(t time.Time) func() bool {
 func (r *rig) newest() *Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.line.Newest()
+	return r.timeline.Newest()
 }
 
 func (r *rig) fails(text string) func() bool {

@@ -62,9 +62,9 @@ type View struct {
 	perShard, perObject int
 	cache               *shards.Cache
 	objects             []*shards.Object
-	places              []*shards.Place // by shard; nil where an object has fewer than it should
-	firstID             []uint64        // by object, in the view by id
-	firstKey            []string        // by object, in a view with keys
+	handles             []*shards.Handle // by shard; nil where an object has fewer than it should
+	firstID             []uint64         // by object, in the view by id
+	firstKey            []string         // by object, in a view with keys
 }
 
 // newSnapshot builds a snapshot from its manifest and acquires its objects, which release
@@ -201,12 +201,12 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) *View {
 		v.firstID = append(v.firstID, o.First.ID)
 		v.firstKey = append(v.firstKey, o.First.Key)
 	}
-	v.places = make([]*shards.Place, v.Shards())
+	v.handles = make([]*shards.Handle, v.Shards())
 	for i, o := range v.objects {
 		first := i * v.perObject
-		places := o.Places(min(v.perObject, len(v.places)-first))
-		for j := range places {
-			v.places[first+j] = &places[j]
+		handles := o.Handles(min(v.perObject, len(v.handles)-first))
+		for j := range handles {
+			v.handles[first+j] = &handles[j]
 		}
 	}
 	return v
@@ -262,8 +262,8 @@ func (v *View) PerShard() int { return v.perShard }
 // Shard returns shard n, which holds the rows from n times PerShard. It waits
 // within the budget, and allocates nothing when the shard is in memory.
 func (v *View) Shard(n int, b *Budget) (*artifacts.Shard, error) {
-	if place := v.places[n]; place != nil && rand.Uint32()%sample != 0 {
-		if s := place.Shard(); s != nil {
+	if handle := v.handles[n]; handle != nil && rand.Uint32()%sample != 0 {
+		if s := handle.Shard(); s != nil {
 			return s, nil
 		}
 	}

@@ -55,7 +55,7 @@ func (r *Refresher) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.status
-	s.NotBefore = r.line.NotBefore()
+	s.NotBefore = r.timeline.NotBefore()
 	cur := r.current()
 	if cur == nil {
 		return s

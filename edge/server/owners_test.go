@@ -11,10 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPlaces: whatever addresses do, no more places are taken than there are; a connection loses its place
+// TestOwners: whatever addresses do, no more places are taken than there are; a connection loses its place
 // only to an address that then has no more than its own had before, and only the newest one; and who is
 // refused could not have stayed without that.
-func TestPlaces(t *testing.T) {
+func TestOwners(t *testing.T) {
 	addresses := []netip.Addr{}
 	for _, a := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8:1:1::1", "2001:db8:1:2::1",
 		"2001:db8:2::1", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1"} {
@@ -23,7 +23,7 @@ func TestPlaces(t *testing.T) {
 	proxy := addresses[len(addresses)-1]
 	rapid.Check(t, func(t *rapid.T) {
 		const all, one = 12, 6
-		p := places{maxAll: all, maxOne: one, owners: map[netip.Prefix]*owner{}}
+		p := owners{maxAll: all, maxOne: one, named: map[netip.Prefix]*owner{}}
 		// The model: the connections of each owner, oldest first. Both IPv6 networks of /48 are owners.
 		type entry struct {
 			c     *conn
@@ -87,7 +87,7 @@ func TestPlaces(t *testing.T) {
 		for _, e := range open {
 			p.leave(e.c)
 		}
-		if p.open != 0 || len(p.owners) != 0 || len(p.ranked) != 0 {
+		if p.open != 0 || len(p.named) != 0 || len(p.ranked) != 0 {
 			t.Fatalf("left over: %+v", p)
 		}
 	})

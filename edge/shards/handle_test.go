@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// showing checks the promise of places once nothing is under way: what a place
+// showing checks the promise of handles once nothing is under way: what a handle
 // shows is in memory. It returns how many show something.
-func showing(t *testing.T, c *Cache, o *Object, places []Place) (n int) {
+func showing(t *testing.T, c *Cache, o *Object, handles []Handle) (n int) {
 	t.Helper()
 	c.Wait()
-	for i := range places {
-		e := places[i].p.Load()
+	for i := range handles {
+		e := handles[i].p.Load()
 		if e == nil {
 			continue
 		}
@@ -24,62 +24,62 @@ func showing(t *testing.T, c *Cache, o *Object, places []Place) (n int) {
 	return n
 }
 
-// TestPlaces: a place shows its shard from the first load on, and nothing once
+// TestHandles: a handle shows its shard from the first load on, and nothing once
 // the shard was refused, forgotten, or replaced by nothing.
-func TestPlaces(t *testing.T) {
+func TestHandles(t *testing.T) {
 	c, _, mem := setup(t, Config{Memory: 1 << 20})
 	o := c.Acquire(object(t, mem, 10, 4))
-	places := o.Places(4)
-	if n := showing(t, c, o, places); n != 0 {
-		t.Errorf("%d places show something before the first load", n)
+	handles := o.Handles(4)
+	if n := showing(t, c, o, handles); n != 0 {
+		t.Errorf("%d handles show something before the first load", n)
 	}
 	for i := range 4 {
 		wantRow(t, c, o, i, 10+i)
 	}
-	if n := showing(t, c, o, places); n != 4 {
-		t.Fatalf("%d places show something, want 4", n)
+	if n := showing(t, c, o, handles); n != 4 {
+		t.Fatalf("%d handles show something, want 4", n)
 	}
-	if id := places[2].Shard().ID(0); id != 12 {
+	if id := handles[2].Shard().ID(0); id != 12 {
 		t.Errorf("place 2 shows row %d", id)
 	}
-	first := places[1].p.Load()
-	c.Keep(o, 1, places[1].Shard()) // once more
-	if n := showing(t, c, o, places); n != 4 || places[1].p.Load() == first {
-		t.Errorf("after another Keep %d places show something", n)
+	first := handles[1].p.Load()
+	c.Keep(o, 1, handles[1].Shard()) // once more
+	if n := showing(t, c, o, handles); n != 4 || handles[1].p.Load() == first {
+		t.Errorf("after another Keep %d handles show something", n)
 	}
 	c.Forget(o)
-	if n := showing(t, c, o, places); n != 0 {
-		t.Errorf("%d places show something after Forget", n)
+	if n := showing(t, c, o, handles); n != 0 {
+		t.Errorf("%d handles show something after Forget", n)
 	}
-	if n := len(o.Places(9)); n != 4 {
-		t.Errorf("%d places at the second call, want the 4 of the first", n)
+	if n := len(o.Handles(9)); n != 4 {
+		t.Errorf("%d handles at the second call, want the 4 of the first", n)
 	}
 
 	small, _, mem := setup(t, Config{Memory: 1})
 	o = small.Acquire(object(t, mem, 10, 4))
-	places = o.Places(2)
-	for i := range 4 { // two of them without a place
+	handles = o.Handles(2)
+	for i := range 4 { // two of them without a handle
 		wantRow(t, small, o, i, 10+i)
 	}
-	if n := showing(t, small, o, places); n != 0 {
-		t.Errorf("%d places show what one byte of memory cannot hold", n)
+	if n := showing(t, small, o, handles); n != 0 {
+		t.Errorf("%d handles show what one byte of memory cannot hold", n)
 	}
 }
 
-// TestPlacesUnderPressure loads, forgets and looks from many goroutines, with
+// TestHandlesUnderPressure loads, forgets and looks from many goroutines, with
 // room for a few of the shards: no place keeps what the memory has dropped.
-func TestPlacesUnderPressure(t *testing.T) {
+func TestHandlesUnderPressure(t *testing.T) {
 	const shards = 32
 	c, _, mem := setup(t, Config{Memory: 12 << 10})
 	o := c.Acquire(object(t, mem, 1, shards))
-	places := o.Places(shards)
+	handles := o.Handles(shards)
 	var askers sync.WaitGroup
 	for seed := range uint64(8) {
 		askers.Go(func() {
 			rnd := rand.New(rand.NewPCG(1, seed))
 			for range 3000 {
 				i := int(rnd.ExpFloat64()*4) % shards
-				switch s := places[i].Shard(); {
+				switch s := handles[i].Shard(); {
 				case s != nil && s.ID(0) != uint64(i+1):
 					t.Errorf("place %d shows row %d", i, s.ID(0))
 					return
@@ -96,9 +96,9 @@ func TestPlacesUnderPressure(t *testing.T) {
 		})
 	}
 	askers.Wait()
-	n := showing(t, c, o, places)
+	n := showing(t, c, o, handles)
 	if n == shards {
 		t.Error("all shards are shown, more than fit")
 	}
-	t.Logf("%d of %d places show a shard", n, shards)
+	t.Logf("%d of %d handles show a shard", n, shards)
 }

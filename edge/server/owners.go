@@ -9,19 +9,19 @@ import (
 // networkBits is the length of the IPv6 prefix that one customer may have.
 const networkBits = 48
 
-// places counts connections by their owners. When there are too many, the owner that has the most loses
-// its newest: nobody can take a place from another who has fewer. The listener's mutex guards it.
-type places struct {
+// owners counts connections by their owners. When there are too many, the owner that has the most loses
+// its newest: nobody can take a connection from another who has fewer. The listener's mutex guards it.
+type owners struct {
 	maxAll, maxOne int
 	open           int
-	owners         map[netip.Prefix]*owner
+	named          map[netip.Prefix]*owner
 	ranked         ranking
 }
 
 // owner is who has connections: an IPv4 address or an IPv6 network.
 type owner struct {
 	name  netip.Prefix
-	rank  int       // its index in places.ranked
+	rank  int       // its index in owners.ranked
 	conns list.List // of *conn, the newest last
 	// exempt: a proxy, whose connections are those of many clients. It may have any number, and
 	// loses none.
@@ -58,10 +58,10 @@ func ownerName(addr netip.Addr) netip.Prefix {
 }
 
 // take counts c for the owner of an address, and reports whether c may stay. If another connection
-// loses its place to it, take returns that one, which is counted no more and is to be closed.
-func (p *places) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bool) {
+// is lost for it, take returns that one, which is counted no more and is to be closed.
+func (p *owners) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bool) {
 	name := ownerName(addr)
-	o := p.owners[name]
+	o := p.named[name]
 	if o == nil {
 		o = &owner{name: name, exempt: exempt}
 	}
@@ -77,12 +77,12 @@ func (p *places) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bo
 		p.leave(loser)
 	}
 	if o.conns.Len() == 0 {
-		p.owners[name] = o
+		p.named[name] = o
 		if !o.exempt {
 			heap.Push(&p.ranked, o)
 		}
 	}
-	c.owner, c.place = o, o.conns.PushBack(c)
+	c.owner, c.inOwner = o, o.conns.PushBack(c)
 	p.open++
 	if !o.exempt {
 		heap.Fix(&p.ranked, o.rank)
@@ -91,17 +91,17 @@ func (p *places) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bo
 }
 
 // leave counts c no more. It may be called again.
-func (p *places) leave(c *conn) {
+func (p *owners) leave(c *conn) {
 	o := c.owner
 	if o == nil {
 		return
 	}
-	o.conns.Remove(c.place)
-	c.owner, c.place = nil, nil
+	o.conns.Remove(c.inOwner)
+	c.owner, c.inOwner = nil, nil
 	p.open--
 	switch {
 	case o.conns.Len() == 0:
-		delete(p.owners, o.name)
+		delete(p.named, o.name)
 		if !o.exempt {
 			heap.Remove(&p.ranked, o.rank)
 		}
