@@ -20,7 +20,7 @@ func TestLargeCodings(t *testing.T) {
 	r := newRig(t, store, 64<<20, 1)
 	r.cfg.Wait = time.Minute
 	r.Await(t, teststore.Start)
-	hurried := rig{New(Config{Refresher: r.Refresher, Wait: 100 * time.Millisecond}), r.Rig}
+	hurried := rig{New(Config{Refresher: r.Refresher, Wait: time.Second}), r.Rig}
 	large := func(r *rig, req *Request) error {
 		return ask(t, r, req, query.History, "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1y")
 	}
