@@ -368,7 +368,7 @@ func (c *Cache) open(o *Object, p *Pace) (*openedObject, error) {
 		return nil, fmt.Errorf("object %s from the store: %w", o.Ref.Digest, err)
 	}
 	c.lastFetch.Store(time.Now().UnixNano())
-	if c.disk.write(o.Ref, b, p) {
+	if c.disk.writeObject(o.Ref, b, p) {
 		most := needAll
 		if o.spare.Load() {
 			most = needSpare

@@ -306,7 +306,7 @@ func TestRetryDisk(t *testing.T) {
 		must.OK(t, os.Remove(objects))
 		must.OK(t, os.WriteFile(objects, nil, 0o600)) // no folder: every write fails
 		row := []byte("row")
-		if d.write(artifacts.RefOf(row), row, nil) {
+		if d.writeObject(artifacts.RefOf(row), row, nil) {
 			t.Fatal("written")
 		}
 		time.Sleep(fullPause)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,13 +51,9 @@ func openDisk(root string, limit int64, counters *Counters, log *slog.Logger) (*
 	if err := durable.MkdirAll(filepath.Join(root, "objects"), 0o755); err != nil {
 		return nil, fmt.Errorf("cache folder: %w", err)
 	}
-	files, total := d.walk()
-	counters.DiskBytes.Store(total)
-	for _, f := range files {
-		if f.chunk {
-			d.chunks.Add(f.size)
-		}
-	}
+	_, all, chunks := d.walk()
+	counters.DiskBytes.Store(all)
+	d.chunks.Store(chunks)
 	return d, nil
 }
 
@@ -75,44 +72,19 @@ func (d *disk) chunk(ref artifacts.Ref) ([]byte, error) {
 	return b, err
 }
 
-// writeChunk writes something of files, where there is room for it.
+// writeChunk writes something of files. It takes at most a quarter of the disk copy.
 func (d *disk) writeChunk(ref artifacts.Ref, b []byte) {
-	if d.limit > 0 && ref.Size > d.limit/4 || time.Now().Unix() < d.full.Load() {
-		return
+	if d.write(artifacts.FileKey(ref.Digest), b, d.limit/4, nil) {
+		d.chunks.Add(ref.Size)
 	}
-	if err := d.replace(d.pathOf(artifacts.FileKey(ref.Digest)), b, nil); err != nil {
-		d.failed(err)
-		return
-	}
-	d.counters.DiskBytes.Add(ref.Size)
-	most := int64(maxChunks)
+}
+
+// chunkLimit bounds what of files is there.
+func (d *disk) chunkLimit() int64 {
 	if d.limit > 0 {
-		most = d.limit / 4
+		return d.limit / 4
 	}
-	if d.chunks.Add(ref.Size) <= most {
-		return
-	}
-	d.trimming.Lock()
-	defer d.trimming.Unlock()
-	files, all := d.walk()
-	left := int64(0)
-	files = slices.DeleteFunc(files, func(f file) bool { return !f.chunk })
-	for _, f := range files {
-		left += f.size
-	}
-	slices.SortFunc(files, func(a, b file) int {
-		return cmp.Or(cmp.Compare(a.mtime, b.mtime), cmp.Compare(a.path, b.path))
-	})
-	for _, f := range files {
-		if left <= Trimmed(most) {
-			break
-		}
-		if err := os.Remove(f.path); err == nil {
-			left, all = left-f.size, all-f.size
-		}
-	}
-	d.chunks.Store(left)
-	d.counters.DiskBytes.Store(all)
+	return maxChunks
 }
 
 // has reports whether a file of the object's size is there.
@@ -152,19 +124,29 @@ func (d *disk) part(ref artifacts.Ref, at, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// write reports whether the object is on disk now. It does not make the file durable: the
-// digest reveals a file that a crash damaged.
-func (d *disk) write(ref artifacts.Ref, b []byte, p *Pace) bool {
-	if d.limit > 0 && ref.Size > d.limit || time.Now().Unix() < d.full.Load() {
+// writeObject reports whether the object is on disk now.
+func (d *disk) writeObject(ref artifacts.Ref, b []byte, p *Pace) bool {
+	return d.write(artifacts.ObjectKey(ref.Digest), b, d.limit, p)
+}
+
+// write writes what has at most that many bytes (0: any number), and reports whether it did. It does not make
+// the file durable: the digest reveals a file that a crash damaged.
+func (d *disk) write(key artifacts.Key, b []byte, most int64, p *Pace) bool {
+	size := int64(len(b))
+	if most > 0 && size > most || time.Now().Unix() < d.full.Load() {
 		return false
 	}
-	err := d.replace(d.path(ref), b, p)
+	path := d.pathOf(key)
+	err := durable.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = durable.ReplaceFile(path, &pacedReader{bytes.NewReader(b), b, p}, 0o600)
+	}
 	if err != nil {
 		d.failed(err)
 		return false
 	}
 	d.fault.Store(nil)
-	d.counters.DiskBytes.Add(ref.Size)
+	d.counters.DiskBytes.Add(size)
 	return true
 }
 
@@ -195,13 +177,6 @@ func (d *disk) failed(err error) {
 	text := err.Error()
 	d.fault.Store(&text)
 	d.log.Warn("cache folder cannot be written; going on without it", "wait", fullPause, "err", err)
-}
-
-func (d *disk) replace(path string, b []byte, p *Pace) error {
-	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return durable.ReplaceFile(path, &pacedReader{bytes.NewReader(b), b, p}, 0o600)
 }
 
 // pacedReader makes io.Copy write its bytes at a pace.
@@ -236,8 +211,9 @@ type file struct {
 	used   int64
 }
 
-// walk lists the objects, and removes temporary files that a crash left behind.
-func (d *disk) walk() (files []file, total int64) {
+// walk lists the objects and adds up their bytes, and those of files among them. It removes temporary files
+// that a crash left behind.
+func (d *disk) walk() (files []file, all, chunks int64) {
 	old := time.Now().Add(-staleTemp)
 	_ = filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -261,12 +237,15 @@ func (d *disk) walk() (files []file, total int64) {
 		if err != nil || key.Kind() != artifacts.ObjectKind && key.Kind() != artifacts.FileKind {
 			return nil // not ours
 		}
-		files = append(files, file{path: path, digest: key.Digest(), size: fi.Size(), mtime: fi.ModTime().Unix(),
-			chunk: key.Kind() == artifacts.FileKind})
-		total += fi.Size()
+		f := file{path: path, digest: key.Digest(), size: fi.Size(), mtime: fi.ModTime().Unix(),
+			chunk: key.Kind() == artifacts.FileKind}
+		if all += f.size; f.chunk {
+			chunks += f.size
+		}
+		files = append(files, f)
 		return nil
 	})
-	return files, total
+	return files, all, chunks
 }
 
 // Files are needed for nothing, for less than a snapshot, or for a snapshot.
@@ -280,15 +259,22 @@ const (
 // the bound, since every trim walks over all files.
 func Trimmed(bound int64) int64 { return bound - bound/16 }
 
-// trim removes files needed for no more than most, until the bound is met.
+// trim brings the disk copy within its bound, by removing files needed for no more than most, and within
+// that what is there of files. Those needed less go first, then the least recently used.
 func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) {
 	d.trimming.Lock()
 	defer d.trimming.Unlock()
-	if d.limit <= 0 || d.counters.DiskBytes.Load() <= d.limit {
+	goal := func(have, limit int64) int64 {
+		if limit <= 0 || have <= limit {
+			return math.MaxInt64
+		}
+		return Trimmed(limit)
+	}
+	toAll, toChunks := goal(d.counters.DiskBytes.Load(), d.limit), goal(d.chunks.Load(), d.chunkLimit())
+	if toAll == math.MaxInt64 && toChunks == math.MaxInt64 {
 		return
 	}
-	to := Trimmed(d.limit)
-	files, total := d.walk()
+	files, all, chunks := d.walk()
 	for i := range files {
 		files[i].need, files[i].used = of(files[i].digest)
 	}
@@ -297,12 +283,13 @@ func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) 
 			cmp.Compare(a.path, b.path))
 	})
 	for _, f := range files {
-		if total <= to || f.need > most {
-			break
+		if !(all > toAll && f.need <= most || chunks > toChunks && f.chunk) || os.Remove(f.path) != nil {
+			continue
 		}
-		if err := os.Remove(f.path); err == nil {
-			total -= f.size
+		if all -= f.size; f.chunk {
+			chunks -= f.size
 		}
 	}
-	d.counters.DiskBytes.Store(total)
+	d.counters.DiskBytes.Store(all)
+	d.chunks.Store(chunks)
 }
