@@ -234,10 +234,10 @@ func (f *Finder) inOtherOrder(
 ) (total int, err error) {
 	groups := f.groupsOf(q, driver)
 	if f.filters.counts[driver]+groups.rows > largeSort {
-		if err := f.enter(limit.LargeSort); err != nil {
+		if err := f.Places.Enter(limit.LargeSort, f.Budget.Enter); err != nil {
 			return 0, err
 		}
-		defer f.leavePlace(limit.LargeSort)
+		defer f.Places.Leave(limit.LargeSort)
 	}
 	if err := f.meetGroups(s, q, driver, &groups); err != nil {
 		return 0, err

@@ -110,7 +110,7 @@ func (f *Finder) Grow(n int) error {
 	if f.Buffers == nil || f.past.large || n <= cap(f.Body)-len(f.Body) {
 		return nil
 	}
-	if err := f.enter(limit.LargeBody); err != nil {
+	if err := f.Places.Enter(limit.LargeBody, f.Budget.Enter); err != nil {
 		return err
 	}
 	f.past.large = true

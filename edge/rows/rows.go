@@ -100,7 +100,7 @@ func (f *Finder) Release() {
 		f.words.met = metTable{}
 	}
 	if f.past.large {
-		f.leavePlace(limit.LargeBody)
+		f.Places.Leave(limit.LargeBody)
 		f.past.large = false
 	}
 	f.Body, f.Places, f.Buffers, f.Visited = nil, nil, nil, 0

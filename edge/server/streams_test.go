@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/internal/test/must"
 	"pgregory.net/rapid"
 )
@@ -160,7 +161,7 @@ func TestEventsOfKey(t *testing.T) {
 	s, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.Current = keys, new(snapshots).Current })
 	key := "X-Api-Key: " + text
 	var open []*events
-	for len(open) < maxStreamsOfKey {
+	for len(open) < limit.StreamsOfKey {
 		e := openEvents(t, addr, key)
 		e.expect(retryMessage) // it is counted by now
 		open = append(open, e)
@@ -170,7 +171,7 @@ func TestEventsOfKey(t *testing.T) {
 	if after := a.Header.Get("Retry-After"); after != "15" {
 		t.Errorf("Retry-After: %s", after)
 	}
-	if stats := s.Stats(); stats.Streams != maxStreamsOfKey {
+	if stats := s.Stats(); stats.Streams != limit.StreamsOfKey {
 		t.Errorf("%+v", stats)
 	}
 	open[0].Conn.Close()
@@ -182,7 +183,7 @@ func TestEventsOfKey(t *testing.T) {
 // TestEventsPlaces: a stream has its place before its head is written, so that of two at
 // once for the last place one is refused, and gives it back when nothing comes of it.
 func TestEventsPlaces(t *testing.T) {
-	s := &streams{current: new(snapshots).Current, max: maxStreamsOfKey + 1, ofKey: map[string]int{}}
+	s := &streams{current: new(snapshots).Current, max: limit.StreamsOfKey + 1, ofKey: map[string]int{}}
 	var taken []*conn
 	take := func(keyID string) *problem {
 		p := s.admit(keyID, false)
@@ -191,7 +192,7 @@ func TestEventsPlaces(t *testing.T) {
 		}
 		return p
 	}
-	for range maxStreamsOfKey {
+	for range limit.StreamsOfKey {
 		if p := take("a"); p != nil {
 			t.Fatal(p)
 		}
