@@ -156,6 +156,29 @@
 //
 //	{"id":1,"last":"2026-11-21T10:00:00Z"}
 //
+// # Past
+//
+// /candles, /prices and the window max of /history are answered from blocks of three
+// intervals ([PastIntervals]): every snapshot of 48 hours, the first of each UTC hour of 90 days,
+// and the first of each UTC day without end. A block is a collection of its own,
+// history/past/1h/2026-11-15T00:00:00Z for one, with a view by id and, in the manifest, the times of
+// those snapshots; an interval without a snapshot has no place in it. For each of the times a row
+// has the asset's price, market cap and volume in that snapshot, or null if it had no price.
+// A cap or a volume that is not known is null:
+//
+//	{"id":1,"moments":[["91000.5","1800000000000","2500000"],null,["91002",null,null]]}
+//
+// In blocks of hours and days a row has candles as well, one for each of the times: the
+// first, the highest, the lowest and the last price of all the snapshots of that hour or day that
+// have a price of the asset, and market cap and volume of the last of these; null if there is none:
+//
+//	{"id":1,"moments":[…],"candles":[["91000.5","91200","90900","91000","1800000000000","2500000"],null]}
+//
+// The hour and the day of the snapshot itself are not over, so they are not among them: their
+// snapshots are in the blocks of ten minutes. A block is written anew while its own time lasts,
+// and by an import. It leaves the manifest when none of its snapshots is kept any longer,
+// so it may have some that are not.
+//
 // # Search
 //
 // Of the collection search there is one view, by word, whose runs carry keys and whose

@@ -134,7 +134,8 @@ func (m *Manifest) IsWithdrawn(t time.Time) bool {
 // View is a collection in one sort order.
 type View struct {
 	// Collection is assets, quotes, markets, exchanges, categories, chains, trending,
-	// search, one of history (see HistoryWindow), or one of those of CoinsCollection.
+	// search, one of history (see HistoryWindow) or of the past (see PastInterval), or one of those
+	// of CoinsCollection.
 	Collection string `json:"collection"`
 	// Sort is the key it is sorted by, ascending, ties by id: a sort key of the
 	// interface; for trending it is board, for search word, for contracts address, for
@@ -152,7 +153,8 @@ type View struct {
 	// RowsPerShard cuts the view's shards if it is not 0, in the place of the
 	// manifest's. Objects have as many rows as those of other views.
 	RowsPerShard int `json:"rows_per_shard,omitempty"`
-	// Times are those of the points in a block of history, ascending.
+	// Times are those of the points in a block of history, or of the snapshots in one of the past,
+	// ascending.
 	Times   []time.Time  `json:"times,omitempty"`
 	Objects []ViewObject `json:"objects"`
 }
@@ -220,6 +222,9 @@ func ParseManifest(b []byte) (*Manifest, error) {
 		if err := m.checkView(v); err != nil {
 			return nil, fmt.Errorf("%w: manifest: view %s: %w", ErrCorrupt, name, err)
 		}
+	}
+	if err := m.checkPast(); err != nil {
+		return nil, fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)
 	}
 	if err := m.checkHistory(); err != nil {
 		return nil, fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)

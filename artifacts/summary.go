@@ -100,11 +100,14 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 				return nil, fmt.Errorf("row of id %d: %w", id, err)
 			}
 			points, last, err := countPoints(rest)
+			if n, wrong := countMoments(row); n > 0 {
+				points, err = n, wrong
+			}
 			if err != nil || i > 0 && points != p.points {
 				return nil, fmt.Errorf(
 					"row of id %d has %d points, the first %d: %w", id, points, p.points, cmp.Or(err, ErrCorrupt))
 			}
-			if p.points = points; points > 0 || len(rest) == 0 || bytes.HasPrefix(rest, []byte(`"last":`)) {
+			if p.points = points; last >= 0 || len(rest) == 0 || bytes.HasPrefix(rest, []byte(`"last":`)) {
 				p.newest = append(p.newest, newest{id, last})
 			}
 			p.ids = p.ids && (i == 0 || s.ID(i-1) < id)
