@@ -17,9 +17,12 @@ import (
 	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/past"
 	"example.com/marketdata/builder/publish"
+	"example.com/marketdata/builder/render"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/durable"
+	"golang.org/x/sync/errgroup"
 )
 
 // Steps that only a backfill has.
@@ -167,7 +170,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 		return fmt.Errorf("no folder for intermediate results: %w: set TMPDIR to one that may be written", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b.scratch = &scratch{ObjectReader: b.Store, dir: dir, files: map[artifacts.Key]bool{}}
+	b.scratch = newScratch(b.Store, dir)
 
 	first, newest := feeds[0], feeds[len(feeds)-1]
 	if head.Manifest == nil || first.Time.After(head.Manifest.Time) {
@@ -200,7 +203,7 @@ func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []Pa
 	}
 	b.Log.Warn("a guard rail stops the backfill; the feeds before are kept", "feed", feeds[stop.feed].Name, "kept",
 		stop.feed)
-	if err := b.scratch.empty(); err != nil {
+	if err := errors.Join(b.scratch.empty(), b.blocks.empty()); err != nil {
 		return err
 	}
 	b.report.Past, b.report.Forced = 0, nil
@@ -223,6 +226,9 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 		if err := b.mayFollow(head, newest.Time); err != nil {
 			return fmt.Errorf("feed %s: %w", newest.Name, err)
 		}
+	}
+	if err := b.beginPast(head.Manifest, newest.Time); err != nil {
+		return err
 	}
 	prior, last, err := b.remember(ctx, prior, lastPublished(b.Store, head.Manifest), feeds[:len(feeds)-1])
 	if err != nil {
@@ -342,7 +348,10 @@ func (b *build) rememberPrices(ctx context.Context, prior *ledger.Ledger, feeds 
 	if n == 0 || !prior.Empty() {
 		return prior, 0, nil
 	}
-	past := prior.Append(feeds[len(feeds)-1].Time)
+	priced := prior.Append(feeds[len(feeds)-1].Time)
+	// The blocks of the past are made beside the feeds that follow, on another core.
+	var adding errgroup.Group
+	defer adding.Wait()
 	// Two at a time: a feed of a million assets takes 200 MB.
 	for some := range slices.Chunk(feeds[:n], 2) {
 		all := make([]*market.Feed, len(some))
@@ -353,6 +362,7 @@ func (b *build) rememberPrices(ctx context.Context, prior *ledger.Ledger, feeds 
 		if err != nil {
 			return nil, 0, err
 		}
+		var added []past.Snapshot
 		for i, feed := range all {
 			b.Progress.Show(stepPast, b.report.Past, len(feeds))
 			if err := prior.AssignIDs(feed); err != nil {
@@ -363,17 +373,32 @@ func (b *build) rememberPrices(ctx context.Context, prior *ledger.Ledger, feeds 
 				none.Bases[w] = zeros
 			}
 			result := market.Compute(feed, some[i].Time, &none, &b.Settings)
-			objects, err := past.Add(ctx, feed, result, some[i].Time)
+			objects, err := priced.Add(ctx, feed, result, some[i].Time)
 			if err == nil {
 				err = b.scratch.put(objects)
+			}
+			if err == nil && b.before != nil {
+				own, _ := priced.Points(ctx, b.scratch, some[i].Time) // they are in memory
+				added = append(added, figures(some[i].Time, own, feed))
 			}
 			if err != nil {
 				return nil, 0, fmt.Errorf("feed %s: %w", some[i].Name, err)
 			}
 			b.report.Past++
 		}
+		if err := adding.Wait(); err != nil {
+			return nil, 0, err
+		}
+		adding.Go(func() error {
+			for _, s := range added {
+				if err := b.before.Add(ctx, s); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
-	if err := b.scratch.advance(past.Close()); err != nil {
+	if err := errors.Join(adding.Wait(), b.scratch.advance(priced.Close())); err != nil {
 		return nil, 0, err
 	}
 	prior, err := ledger.Load(ctx, b.scratch, &b.scratch.root)
@@ -398,7 +423,36 @@ func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *lastSna
 		return nil, nil, err
 	}
 	next, err := prior.Advance(ctx, in.feed, result, f.Time)
+	if err == nil && b.before != nil {
+		own, _ := next.After.Points(ctx, b.scratch, f.Time) // they are in memory
+		err = b.before.Add(ctx, figures(f.Time, own, in.feed))
+	}
 	return next, in.feed, err
+}
+
+// beginPast begins the blocks of the past of the snapshot at t, before those of earlier feeds are
+// added. Blocks that are not the last of theirs stay in the scratch until it is published.
+func (b *build) beginPast(head *artifacts.Manifest, t time.Time) error {
+	dir := filepath.Join(b.scratch.dir, "past")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	b.blocks = newScratch(b.Store, dir)
+	b.before = b.pastBuilder(head, b.blocks, func(table *render.Table) (artifacts.View, error) {
+		views, pieces := render.Views(table)
+		for i := range pieces {
+			p := &pieces[i]
+			body, first := p.Bytes()
+			if err := b.blocks.put([][]byte{body}); err != nil {
+				return views[0], err
+			}
+			views[p.View].Objects[p.Object] = artifacts.ViewObject{
+				Ref: artifacts.RefOf(body), Rows: p.Rows, First: first}
+		}
+		return views[0], nil
+	})
+	b.before.Open(t)
+	return nil
 }
 
 // scratch keeps the ledgers between the feeds of a backfill in a local folder: most of their
@@ -409,6 +463,10 @@ type scratch struct {
 	dir                    string
 	files                  map[artifacts.Key]bool // by key
 	root                   artifacts.Ref          // of the newest ledger
+}
+
+func newScratch(store artifacts.ObjectReader, dir string) *scratch {
+	return &scratch{ObjectReader: store, dir: dir, files: map[artifacts.Key]bool{}}
 }
 
 // Get implements artifacts.ObjectReader.
@@ -479,14 +537,18 @@ func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *led
 	if err != nil {
 		return err
 	}
-	refs = slices.DeleteFunc(refs,
-		func(r artifacts.Ref) bool { return !b.scratch.files[artifacts.ObjectKey(r.Digest)] })
+	return b.putScratch(ctx, objects, b.scratch, refs)
+}
+
+// putScratch puts those objects that a scratch has.
+func (b *build) putScratch(ctx context.Context, objects *publish.Objects, from *scratch, refs []artifacts.Ref) error {
+	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !from.files[artifacts.ObjectKey(r.Digest)] })
 	var done atomic.Int64
 	return walk.Parallel(ctx, len(refs), func(ctx context.Context, i int) error {
 		// The disk may have changed the bytes; their name must fit.
-		body, err := artifacts.ReadObject(ctx, b.scratch, refs[i])
+		body, err := artifacts.ReadObject(ctx, from, refs[i])
 		if err != nil {
-			return fmt.Errorf("%s: %w", b.scratch.dir, err)
+			return fmt.Errorf("%s: %w", from.dir, err)
 		}
 		_, err = objects.Put(ctx, body)
 		b.Progress.Show("put past", int(done.Add(1)), len(refs))

@@ -20,6 +20,7 @@ import (
 	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/past"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/render"
 	"example.com/marketdata/builder/source"
@@ -157,7 +158,9 @@ func (b *Builder) run(do func(*build) error) (*Report, error) {
 type build struct {
 	*Builder
 	report  *Report
-	scratch *scratch  // the ledgers of a backfill's earlier feeds; else nil
+	scratch *scratch      // the ledgers of a backfill's earlier feeds; else nil
+	before  *past.Builder // of a backfill, and where its blocks are; else nil
+	blocks  *scratch
 	mark    time.Time // of BuildMark; else zero
 
 	current string // the step that runs, since
@@ -311,6 +314,10 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 		if err != nil {
 			return err
 		}
+		before, err := b.past(ctx, in, head.Manifest, objects, next.After)
+		if err != nil {
+			return fmt.Errorf("past: %w", err)
+		}
 		named, err := b.putFiles(ctx, set, prior)
 		if err != nil {
 			return err
@@ -319,7 +326,7 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 			Format: artifacts.Format, Time: in.t, Database: in.feed.Database, Unicode: unicode.Version,
 			Input:  in.digest,
 			Counts: b.report.Counts, RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject,
-			Views: slices.Concat(views, same, charts), Directory: directory,
+			Views: slices.Concat(views, same, charts, before), Directory: directory,
 			Global: global(result), Retained: retained(head, in.t, b.Retain), Ledger: root, Files: named,
 			Notice: b.notice(),
 		}
@@ -402,6 +409,54 @@ func (b *build) history(
 		h.Reader = b.scratch
 	}
 	return h.Views(ctx)
+}
+
+// past makes and puts the blocks of the past. after is the ledger after the snapshot.
+func (b *build) past(
+	ctx context.Context, in *input, head *artifacts.Manifest, objects *publish.Objects, after *ledger.Root,
+) ([]artifacts.View, error) {
+	points, err := after.Points(ctx, b.Store, in.t) // they are in memory
+	if err != nil {
+		return nil, err
+	}
+	own := figures(in.t, points, in.feed)
+	if b.before == nil {
+		return b.pastBuilder(head, b.Store, func(table *render.Table) (artifacts.View, error) {
+			views, err := b.putTable(ctx, objects, table)
+			return views[0], err
+		}).Views(ctx, own, after)
+	}
+	views, err := b.before.Views(ctx, own, after)
+	if err != nil {
+		return nil, err
+	}
+	var refs []artifacts.Ref
+	for i := range views {
+		for _, o := range views[i].Objects {
+			refs = append(refs, o.Ref)
+		}
+	}
+	return views, b.putScratch(ctx, objects, b.blocks, refs)
+}
+
+// pastBuilder returns what makes the blocks of the past that follow head.
+func (b *build) pastBuilder(head *artifacts.Manifest, from artifacts.ObjectReader,
+	put func(*render.Table) (artifacts.View, error)) *past.Builder {
+	return &past.Builder{Reader: from, Head: head, Put: put, Lost: func(collection string, err error) {
+		b.Log.Error("a block of the past cannot be read and begins anew", "block", collection, "err", err)
+	}}
+}
+
+// figures returns what becomes the past of the snapshot of time t: the figures of its points, which
+// are those of feed.
+func figures(t time.Time, points []ledger.Point, feed *market.Feed) past.Snapshot {
+	s := past.Snapshot{Time: t, Figures: make([]past.Figures, len(points))}
+	for i := range points {
+		q := &feed.Quotes[points[i].Quote]
+		s.Figures[i] = past.Figures{ID: points[i].ID, Price: q.Price, MarketCap: q.MarketCap, Volume: q.Volume,
+			HasVolume: true}
+	}
+	return s
 }
 
 // ledgerOf returns the name of the head's ledger, nil if there is none.

@@ -49,6 +49,11 @@ func (a *Appender) Add(ctx context.Context, f *market.Feed, res *market.Result, 
 	return done, nil
 }
 
+// Points returns the points of the snapshot that was added last, as [Root.Points] does.
+func (a *Appender) Points(ctx context.Context, r artifacts.ObjectReader, t time.Time) ([]Point, error) {
+	return a.root.Points(ctx, r, t)
+}
+
 // Close returns the ledger with the objects that are not stored yet.
 func (a *Appender) Close() *Next {
 	for _, c := range collections {

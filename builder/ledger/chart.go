@@ -15,6 +15,9 @@ import (
 type Point struct {
 	ID    uint64
 	Price market.U128
+	// Quote is the index of the asset's quote in the feed of the newest snapshot, as long as its
+	// ledger is in memory; elsewhere it is 0.
+	Quote int32
 }
 
 // Chain returns the times of a window's points, as far back as prices are kept:
@@ -41,13 +44,13 @@ func (l *Root) Points(ctx context.Context, r artifacts.ObjectReader, t time.Time
 	if l.own != nil && p == &l.Prices[len(l.Prices)-1] {
 		points := make([]Point, len(l.own))
 		for i := range l.own {
-			points[i] = Point{l.own[i].id, l.own[i].price}
+			points[i] = Point{l.own[i].id, l.own[i].price, l.own[i].quote}
 		}
 		return points, nil
 	}
 	var points []Point
 	err := l.charted(p).read(ctx, r, func(part *reader) {
-		part.each(func(id uint64, price market.U128) { points = append(points, Point{id, price}) })
+		part.each(func(id uint64, price market.U128) { points = append(points, Point{ID: id, Price: price}) })
 	})
 	if err != nil {
 		return nil, fmt.Errorf("ledger: history: %w", err)

@@ -213,7 +213,9 @@ func anew(t *testing.T, s artifacts.Store) {
 		}}
 	want := must.Get(c.Views(t.Context()))(t)
 	got := slices.DeleteFunc(slices.Clone(m.Views),
-		func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
+		func(v artifacts.View) bool {
+			return !artifacts.IsHistory(v.Collection) || artifacts.IsPast(v.Collection)
+		})
 	if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 		t.Fatalf("at %v the views are\n%+v\nof the ledger alone\n%+v", m.Time, got, want)
 	}
@@ -286,8 +288,9 @@ func TestHistory(t *testing.T) {
 					mustBackfill(t, s, feeds, assets(n))
 					fallthrough
 				case 4: // an object is lost, of the head and perhaps of what it retains
-					views := slices.DeleteFunc(slices.Clone(head(t, s).Manifest.Views),
-						func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
+					views := slices.DeleteFunc(slices.Clone(head(t, s).Manifest.Views), func(v artifacts.View) bool {
+						return !artifacts.IsHistory(v.Collection) || artifacts.IsPast(v.Collection)
+					})
 					if len(views) > 0 {
 						v := views[c.dice.IntN(len(views))]
 						ok(t, s.Delete(t.Context(), artifacts.ObjectKey(v.Objects[0].Digest)))
@@ -424,7 +427,8 @@ func TestHistoryOfAYear(t *testing.T) {
 			}
 		}
 		t.Logf("%v: %d objects of history read, %d written, %d of the ledger read", now.at, read, wrote, remembered)
-		if most := 2*len(artifacts.HistoryWindows) + 2; read > most || wrote > most || remembered > 30 {
+		most := 2*(len(artifacts.HistoryWindows)+len(artifacts.PastIntervals)) + 2
+		if read > most || wrote > most || remembered > 30 {
 			t.Errorf("at %v a build reads %d objects of history and %d of the ledger, and writes %d; want at most %d, 30 and"+
 				" %[5]d", now.at, read, remembered, wrote, most)
 		}

@@ -179,7 +179,9 @@ func (r *repairer) history(ctx context.Context) error {
 		if err != nil {
 			return publish.UnlessDamage(err)
 		}
-		m.Views = slices.DeleteFunc(m.Views, func(v artifacts.View) bool { return !artifacts.IsHistory(v.Collection) })
+		m.Views = slices.DeleteFunc(m.Views, func(v artifacts.View) bool {
+			return !artifacts.IsHistory(v.Collection) || artifacts.IsPast(v.Collection) // which no ledger has
+		})
 		if !slices.ContainsFunc(publish.Reached(m), r.lacks) {
 			return nil
 		}

@@ -1,0 +1,506 @@
+// Package past keeps prices, market caps, volumes and candles of earlier snapshots, in blocks of ten
+// minutes, hours and days (go doc ./artifacts, "Past"; README.md). A block is made from the head's
+// and from the new snapshot; an hour's candles from its snapshots, once the hour is over, and a day's
+// from its hours. So nothing is read but the blocks that grow.
+package past
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/internal/walk"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/render"
+)
+
+// shardRows is how many rows a shard has, by interval, so that one has some 8 to 12 KB: an answer
+// needs one row of it.
+var shardRows = [len(artifacts.PastIntervals)]int{16, 4, 4}
+
+// Figures are what a snapshot says of an asset. Caps and volumes are in units of 1e-8, prices in
+// units of 1e-18 of a dollar.
+type Figures struct {
+	ID    uint64
+	Price market.U128
+	// MarketCap and Volume; zero, or without HasVolume: not known.
+	MarketCap, Volume market.U128
+	HasVolume         bool
+}
+
+// appendMoment appends the figures as an element of moments.
+func (f *Figures) appendMoment(dst []byte) []byte {
+	dst = append(market.AppendDecimal(append(dst, '"'), f.Price, market.PriceDecimals), `",`...)
+	if f.MarketCap.IsZero() {
+		dst = append(dst, "null,"...)
+	} else {
+		dst = append(market.AppendDecimal(append(dst, '"'), f.MarketCap, market.MoneyDecimals), `",`...)
+	}
+	if !f.HasVolume {
+		return append(dst, "null"...)
+	}
+	return append(market.AppendDecimal(append(dst, '"'), f.Volume, market.MoneyDecimals), '"')
+}
+
+// Snapshot is a snapshot that becomes part of the past.
+type Snapshot struct {
+	// Time is a whole multiple of ten minutes, UTC.
+	Time time.Time
+	// Figures ascend by id.
+	Figures []Figures
+}
+
+// Builder makes the blocks of the past of the snapshot of time T.
+type Builder struct {
+	Reader artifacts.ObjectReader
+	// Head is the snapshot before, whose blocks are continued; nil: there is none.
+	Head *artifacts.Manifest
+	// Put renders a table and puts its objects. It returns the table's one view.
+	Put func(*render.Table) (artifacts.View, error)
+	// Lost is called for each block that cannot be read and begins anew, with the reason.
+	Lost func(collection string, err error)
+
+	// Time is T, which Open sets.
+	Time time.Time
+
+	chains [len(artifacts.PastIntervals)]chain
+	last   time.Time // of the newest snapshot that was added, or that the head has
+}
+
+// Views makes and puts the blocks at T, and returns their views. own is T itself. Snapshots that
+// root keeps and no block has are added by their prices alone: so a store from before the past, and
+// one with an older past than its blocks, gain what is known of it.
+func (b *Builder) Views(ctx context.Context, own Snapshot, root *ledger.Root) ([]artifacts.View, error) {
+	if b.Time.IsZero() {
+		b.Open(own.Time)
+	}
+	first, last := b.reach()
+	kept := root.Chain(&artifacts.HistoryWindow{Step: artifacts.Step})
+	older := kept[:upTo(kept, func(t time.Time) bool { return !t.Before(first) })]
+	newer := kept[upTo(kept, func(t time.Time) bool { return t.After(last) }):]
+	if first.IsZero() {
+		older, newer = nil, kept
+	}
+	if len(older) > 0 {
+		b.last = time.Time{}
+		if err := b.remember(ctx, root, older, own); err != nil {
+			return nil, err
+		}
+		if err := b.complete(ctx, first); err != nil { // its last hour and day are over
+			return nil, err
+		}
+	}
+	b.last = last
+	if err := b.remember(ctx, root, newer, own); err != nil {
+		return nil, err
+	}
+	// Without a price of its own the snapshot is behind hours and days all the same.
+	if err := b.complete(ctx, own.Time); err != nil {
+		return nil, err
+	}
+	return b.views()
+}
+
+// remember adds the snapshots of these times with the prices that the ledger has, and own with all
+// its figures. It leaves out what the ledger has lost.
+func (b *Builder) remember(ctx context.Context, root *ledger.Root, times []time.Time, own Snapshot) error {
+	for _, t := range times {
+		s := own
+		if !t.Equal(own.Time) {
+			points, err := root.Points(ctx, b.Reader, t)
+			if artifacts.IsDamage(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			s = Snapshot{Time: t, Figures: make([]Figures, len(points))}
+			for i, p := range points {
+				s.Figures[i] = Figures{ID: p.ID, Price: p.Price}
+			}
+		}
+		if err := b.Add(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upTo returns the number of times before the first that is true for fits.
+func upTo(times []time.Time, fits func(time.Time) bool) int {
+	if i := slices.IndexFunc(times, fits); i >= 0 {
+		return i
+	}
+	return len(times)
+}
+
+// Open begins with the head's blocks. T is the time of the snapshot that [Builder.Views] will be of.
+// Only who adds snapshots before that calls it.
+func (b *Builder) Open(T time.Time) {
+	b.Time = T
+	for i := range b.chains {
+		c := &b.chains[i]
+		*c = chain{builder: b, about: &artifacts.PastIntervals[i], perShard: shardRows[i]}
+		if b.Head != nil {
+			for _, v := range b.Head.Past(c.about) {
+				c.views = append(c.views, *v)
+			}
+		}
+	}
+	_, b.last = b.reach()
+}
+
+// reach returns the times of the oldest and the newest snapshot in a block; zero: there is none.
+func (b *Builder) reach() (first, last time.Time) {
+	for i := range b.chains {
+		var times []time.Time
+		for _, v := range b.chains[i].views {
+			times = append(times, v.Times...)
+		}
+		if open := b.chains[i].open; open != nil {
+			times = append(times, open.times...)
+		}
+		for _, t := range times {
+			if first.IsZero() || t.Before(first) {
+				first = t
+			}
+			if last.IsZero() || t.After(last) {
+				last = t
+			}
+		}
+	}
+	return first, last
+}
+
+// Add adds a snapshot, newer than those of the head and those that were added before it.
+func (b *Builder) Add(ctx context.Context, s Snapshot) error {
+	if len(s.Figures) == 0 {
+		return nil
+	}
+	if err := b.complete(ctx, s.Time); err != nil {
+		return err
+	}
+	b.last = s.Time
+	of := column{time: s.Time, cells: make([]cell, len(s.Figures))}
+	var text []byte
+	for i := range s.Figures {
+		from := len(text)
+		text = s.Figures[i].appendMoment(text)
+		of.cells[i] = cell{id: s.Figures[i].ID, moment: text[from:len(text):len(text)]}
+	}
+	return b.chains[artifacts.TenMinutes].add(ctx, of)
+}
+
+// complete makes the candles of the hour and of the day of the last snapshot if these are over at t.
+func (b *Builder) complete(ctx context.Context, t time.Time) error {
+	if b.last.IsZero() {
+		return nil
+	}
+	for i := artifacts.Hours; i <= artifacts.Days; i++ {
+		c, finer := &b.chains[i], &b.chains[i-1]
+		begin := b.last.Truncate(c.about.Step)
+		if !t.Truncate(c.about.Step).After(begin) {
+			break
+		}
+		from, err := finer.block(ctx, begin)
+		if err != nil {
+			return err
+		}
+		if of := from.interval(begin, begin.Add(c.about.Step)); len(of.cells) > 0 {
+			if err := c.add(ctx, of); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// views puts the blocks that changed and returns the views of all that are kept.
+func (b *Builder) views() (all []artifacts.View, err error) {
+	for i := range b.chains {
+		c := &b.chains[i]
+		if err := c.close(); err != nil {
+			return nil, err
+		}
+		for _, v := range c.views {
+			if c.kept(v.Times) {
+				all = append(all, v)
+			}
+		}
+	}
+	return all, nil
+}
+
+// chain is the blocks of an interval.
+type chain struct {
+	builder  *Builder
+	about    *artifacts.PastInterval
+	perShard int
+	views    []artifacts.View // of those in the store, oldest first
+	open     *block           // the one that grows; nil: none was read
+}
+
+// block returns the block that a time belongs to, as the one that grows. It puts the one before.
+func (c *chain) block(ctx context.Context, t time.Time) (*block, error) {
+	name := c.about.Block(c.about.BlockStart(t))
+	if c.open != nil && c.open.collection == name {
+		return c.open, nil
+	}
+	if err := c.close(); err != nil {
+		return nil, err
+	}
+	c.open = &block{collection: name, about: c.about}
+	if i := c.at(name); i < len(c.views) && c.views[i].Collection == name {
+		err := c.open.read(ctx, c.builder.Reader, &c.views[i])
+		if artifacts.IsDamage(err) {
+			c.builder.Lost(name, err)
+			c.open, err = &block{collection: name, about: c.about}, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return c.open, nil
+}
+
+// at returns the place of a block among the views. Names of blocks ascend with time.
+func (c *chain) at(collection string) int {
+	i, _ := slices.BinarySearchFunc(c.views, collection, func(v artifacts.View, name string) int {
+		return bytes.Compare([]byte(v.Collection), []byte(name))
+	})
+	return i
+}
+
+// add adds a column to its block, unless that has its interval already.
+func (c *chain) add(ctx context.Context, of column) error {
+	to, err := c.block(ctx, of.time)
+	if err == nil {
+		to.add(of)
+	}
+	return err
+}
+
+// close puts the block that grows if it changed and one of its snapshots is kept.
+func (c *chain) close() error {
+	if open := c.open; open != nil && open.changed && c.kept(open.times) {
+		view, err := c.builder.Put(open.table(c.perShard))
+		if err != nil {
+			return err
+		}
+		view.Times = open.times
+		i := c.at(open.collection)
+		if i < len(c.views) && c.views[i].Collection == open.collection {
+			c.views[i] = view
+		} else {
+			c.views = slices.Insert(c.views, i, view)
+		}
+	}
+	c.open = nil
+	return nil
+}
+
+// kept reports whether one of the snapshots is kept at T.
+func (c *chain) kept(times []time.Time) bool {
+	return slices.ContainsFunc(times, func(t time.Time) bool { return c.about.Keeps(c.builder.Time, t) })
+}
+
+// column is what a block has of one time.
+type column struct {
+	time  time.Time
+	cells []cell // by id, ascending
+}
+
+// cell has the elements of an asset; nil: null.
+type cell struct {
+	id             uint64
+	moment, candle []byte
+}
+
+// block is a block in memory.
+type block struct {
+	collection string
+	about      *artifacts.PastInterval
+	times      []time.Time
+	rows       []row // by id, ascending
+	changed    bool
+}
+
+// row has an asset's elements for each of the block's times. Blocks of ten minutes have no candles.
+type row struct {
+	id               uint64
+	moments, candles [][]byte
+}
+
+var errRow = errors.New("a row of the past has another form, or another number of elements than its block has times")
+
+func (b *block) candles() bool { return b.about.Step > artifacts.Step }
+
+// read reads a block from the store.
+func (b *block) read(ctx context.Context, from artifacts.ObjectReader, v *artifacts.View) error {
+	b.times = slices.Clone(v.Times)
+	b.rows = make([]row, 0, v.Rows)
+	return walk.Rows(ctx, from, v.Objects, func(id uint64, text []byte) error {
+		moments, candles, ok := artifacts.PastRow(text)
+		r := row{id: id}
+		if ok {
+			r.moments, ok = elements(moments, len(b.times))
+		}
+		if ok && b.candles() {
+			r.candles, ok = elements(candles, len(b.times))
+		}
+		if !ok {
+			return fmt.Errorf("%w: %w", artifacts.ErrCorrupt, errRow)
+		}
+		b.rows = append(b.rows, r)
+		return nil
+	})
+}
+
+// elements returns the n elements of text; ok is false if it has another number.
+func elements(text []byte, n int) (all [][]byte, ok bool) {
+	all = make([][]byte, n, n+1)
+	for i := range all {
+		if all[i], text, ok = artifacts.NextPast(text); !ok {
+			return nil, false
+		}
+	}
+	return all, len(text) == 0
+}
+
+// add adds a column in the order of time, unless the block has its interval already.
+func (b *block) add(of column) {
+	at, had := slices.BinarySearchFunc(b.times, of.time, func(have, t time.Time) int {
+		return have.Truncate(b.about.Step).Compare(t.Truncate(b.about.Step))
+	})
+	if had {
+		return
+	}
+	b.changed = true
+	b.times = slices.Insert(b.times, at, of.time)
+	old := b.rows
+	b.rows = make([]row, 0, max(len(old), len(of.cells)))
+	insert := func(r row, c cell) {
+		r.moments = slices.Insert(r.moments, at, c.moment)
+		if b.candles() {
+			r.candles = slices.Insert(r.candles, at, c.candle)
+		}
+		b.rows = append(b.rows, r)
+	}
+	none := len(b.times) - 1
+	for _, c := range of.cells {
+		for len(old) > 0 && old[0].id < c.id {
+			insert(old[0], cell{})
+			old = old[1:]
+		}
+		r := row{id: c.id}
+		if len(old) > 0 && old[0].id == c.id {
+			r, old = old[0], old[1:]
+		} else if r.moments = make([][]byte, none, none+1); b.candles() {
+			r.candles = make([][]byte, none, none+1)
+		}
+		insert(r, c)
+	}
+	for _, r := range old {
+		insert(r, cell{})
+	}
+}
+
+// interval returns the column of a longer interval that is over: the moments of its first snapshot,
+// and the candles of all.
+func (b *block) interval(begin, end time.Time) (of column) {
+	from := upTo(b.times, func(t time.Time) bool { return !t.Before(begin) })
+	to := upTo(b.times, func(t time.Time) bool { return !t.Before(end) })
+	if from == to {
+		return of
+	}
+	of.time = b.times[from]
+	of.cells = make([]cell, 0, len(b.rows))
+	for i := range b.rows {
+		r := &b.rows[i]
+		c := cell{id: r.id, moment: r.moments[from]}
+		var merged candle
+		for at := from; at < to; at++ {
+			if b.candles() {
+				merged.add(r.candles[at])
+			} else {
+				merged.add(r.moments[at])
+			}
+		}
+		if c.candle = merged.text(); c.candle != nil {
+			of.cells = append(of.cells, c)
+		}
+	}
+	return of
+}
+
+// candle is a candle while it is made.
+type candle struct {
+	open, high, low, close []byte // with their quotes
+	figures                []byte // cap and volume, as in an element
+}
+
+// add adds the next element: a moment, or the candle of a shorter interval; nil is none.
+func (c *candle) add(element []byte) {
+	if element == nil {
+		return
+	}
+	open, rest, _ := bytes.Cut(element, []byte(","))
+	high, low, last := open, open, open
+	if bytes.Count(rest, []byte(",")) > 1 { // a candle has four prices, a moment one
+		high, rest, _ = bytes.Cut(rest, []byte(","))
+		low, rest, _ = bytes.Cut(rest, []byte(","))
+		last, rest, _ = bytes.Cut(rest, []byte(","))
+	}
+	if c.open == nil {
+		c.open, c.high, c.low = open, high, low
+	}
+	if less(c.high, high) {
+		c.high = high
+	}
+	if less(low, c.low) {
+		c.low = low
+	}
+	c.close, c.figures = last, rest
+}
+
+// text returns the candle as an element; nil: it has no price.
+func (c *candle) text() []byte {
+	if c.open == nil {
+		return nil
+	}
+	return bytes.Join([][]byte{c.open, c.high, c.low, c.close, c.figures}, []byte(","))
+}
+
+// less reports whether the decimal x is less than y. Both are in quotes, not negative, and without
+// needless zeros, as the builder writes them: of two with equally many digits before the point the one
+// that comes first in the order of bytes is less.
+func less(x, y []byte) bool {
+	x, y = bytes.Trim(x, `"`), bytes.Trim(y, `"`)
+	point := func(s []byte) int {
+		if i := bytes.IndexByte(s, '.'); i >= 0 {
+			return i
+		}
+		return len(s)
+	}
+	if i, j := point(x), point(y); i != j {
+		return i < j
+	}
+	return bytes.Compare(x, y) < 0
+}
+
+// table writes the block's rows.
+func (b *block) table(perShard int) *render.Table {
+	t := &render.Table{Collection: b.collection, Orders: []render.Order{{Sort: "id"}}, RowsPerShard: perShard}
+	var text []byte
+	for i := range b.rows {
+		r := &b.rows[i]
+		text = artifacts.AppendPastRow(text[:0], r.id, r.moments, r.candles)
+		t.Add(r.id, text)
+	}
+	return t
+}
