@@ -1,15 +1,11 @@
 package edge
 
-import (
-	"log/slog"
-
-	"example.com/marketdata/edge/limit"
-)
+import "log/slog"
 
 // otherFiles is how many files an edge needs beside its clients' connections:
-// those of the admin listener, connections that are being turned away, and what
-// suffices for those to the store and to Redis, and for the disk copy.
-const otherFiles = limit.AdminConns + limit.Refusals + 192
+// those of the admin listener (256), to the store and to Redis, the disk copy's,
+// and connections that are being turned away (64).
+const otherFiles = 512
 
 // fitConns returns how many connections there may be, at most conns, when the
 // process may open so many files. Accepting more would take the files that the

@@ -30,12 +30,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/marketdata/edge/limit"
 	"golang.org/x/net/netutil"
 )
 
-// writeTimeout leaves room for a profile of the usual 30 seconds.
-const writeTimeout = 2 * time.Minute
+const (
+	// maxConns bounds the open connections.
+	maxConns = 256
+	// writeTimeout leaves room for a profile of the usual 30 seconds.
+	writeTimeout = 2 * time.Minute
+)
 
 // Config configures a Server.
 type Config struct {
@@ -139,7 +142,7 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) Serve(ln net.Listener) error {
 	// Idle connections would block probes.
 	s.http.SetKeepAlivesEnabled(false)
-	if err := s.http.Serve(netutil.LimitListener(ln, limit.AdminConns)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(netutil.LimitListener(ln, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %v: %w", ln.Addr(), err)
 	}
 	return nil

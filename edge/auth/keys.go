@@ -47,10 +47,14 @@ type Key struct {
 	pinned atomic.Int32 // see BeginPinned
 }
 
+// maxPinned bounds the pinned requests of a key that are under way. Such a
+// request may wait, and there are only so many places to wait in (package
+// snapshot), of which nobody is to take all.
+const maxPinned = 128
+
 // BeginPinned reports whether one more pinned request of the key may be answered
-// now. Such a request may wait, and only so many may wait in all (limit.Waiting).
-// EndPinned ends each, also one that may not.
-func (k *Key) BeginPinned() bool { return k.pinned.Add(1) <= limit.PinnedOfKey }
+// now. EndPinned ends each, also one that may not.
+func (k *Key) BeginPinned() bool { return k.pinned.Add(1) <= maxPinned }
 
 // EndPinned ends what BeginPinned began.
 func (k *Key) EndPinned() { k.pinned.Add(-1) }

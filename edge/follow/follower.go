@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/limit"
 )
 
 const (
@@ -16,6 +15,9 @@ const (
 	// is back within this time of each other, and must fetch and verify a snapshot in what
 	// is left of a second. At rest an edge asks about as often.
 	ProbeEvery = 500 * time.Millisecond
+	// MaxProbes bounds the questions that wait at once: as many as begin until the first of them is
+	// given up, and some, so that a fresh one asks a store that hangs all the while.
+	MaxProbes = 24
 )
 
 // Follower reads one cell again and again. While the store gives no answer it asks it with short and
@@ -43,7 +45,7 @@ type Follower struct {
 // the store; nil: nobody counts them.
 func NewFollower(cells *Cells, key artifacts.Key, every time.Duration, asked *atomic.Int64) *Follower {
 	return &Follower{cells: cells, key: key, pause: min(ProbeEvery, every), asked: asked,
-		answers: make(chan Answer), slots: make(chan struct{}, limit.Probes)}
+		answers: make(chan Answer), slots: make(chan struct{}, MaxProbes)}
 }
 
 // Wait returns when nothing runs any more. The context of Next must be done.

@@ -29,6 +29,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// maxScrapes bounds the scrapes that are answered at once.
+const maxScrapes = 4
+
 // Sources are the parts of an edge that are read at a scrape. All but Watcher,
 // Limits and ClockSkew are required.
 type Sources struct {
@@ -91,7 +94,7 @@ func New(src Sources) *Metrics {
 	registry := registry.New("edge")
 	registry.MustRegister(&answerCollector{&m.answers, src.Coins}, &partsCollector{src}, m.swapLag, m.swap,
 		m.activation)
-	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: limit.Scrapes})
+	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	return m
 }
 

@@ -244,7 +244,8 @@ func TestExamples(t *testing.T) {
 }
 
 var endpoints = []string{
-	"assets", "quotes", "markets", "trending", "exchanges", "global", "categories", "chains", "history", "search"}
+	"assets", "quotes", "markets", "trending", "exchanges", "global", "categories", "chains", "history",
+	"candles", "prices", "search"}
 
 // pinned is what stands before a path that is asked of the newest snapshot.
 const pinned = "/at/20261121T120000Z"
@@ -252,8 +253,10 @@ const pinned = "/at/20261121T120000Z"
 // asked is a path with what it takes at least.
 func asked(path string) string {
 	switch {
-	case strings.HasSuffix(path, "/history"):
+	case strings.HasSuffix(path, "/history"), strings.HasSuffix(path, "/candles"):
 		return path + "?id=1"
+	case strings.HasSuffix(path, "/prices"):
+		return path + "?id=1&time=0,1795262700"
 	case strings.HasSuffix(path, "/search"):
 		return path + "?q=bitcoin"
 	}

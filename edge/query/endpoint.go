@@ -18,14 +18,20 @@ const (
 	Chains
 	History
 	Search
+	Candles
+	Prices
 
 	// Endpoints is how many there are.
 	Endpoints = iota
 )
 
 // Name returns the last element of the endpoint's path, which is also the name
-// of its collection in a manifest; that of history is the assets'.
+// of its collection in a manifest; that of history is the assets', as
+// are those of candles and prices.
 func (e Endpoint) Name() string { return endpoints[e].name }
+
+// OfThePast reports an endpoint whose items are of assets that the request names, and of their past.
+func (e Endpoint) OfThePast() bool { return e == History || e == Candles || e == Prices }
 
 // EndpointNamed returns the endpoint with that name.
 func EndpointNamed(name []byte) (Endpoint, bool) {
@@ -120,6 +126,9 @@ var endpoints = [Endpoints]struct {
 		errSort: sortError(groupSortNames)},
 	History: {name: "history", reads: readsList&^setOf(paramSort) | setOf(paramSymbol, paramWindow)},
 	Search:  {name: artifacts.SearchCollection, reads: setOf(paramQ)},
+	Candles: {name: "candles", reads: readsList&^setOf(paramSort) |
+		setOf(paramSymbol, paramInterval, paramFrom, paramTo)},
+	Prices: {name: "prices", reads: readsList&^setOf(paramSort) | setOf(paramSymbol, paramTime)},
 	Markets: {name: artifacts.MarketsCollection,
 		reads: readsList | setOf(paramSymbol, paramCategory, paramChain, paramFields),
 		sorts: []Sort{SortRank, SortMarketCap, SortVolume, SortPrice, SortChange1h, SortChange24h, SortChange7d,

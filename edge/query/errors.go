@@ -19,15 +19,27 @@ func paramError(param, wrong, takes string) *ParamError {
 }
 
 const (
-	notInt      = "not an integer in decimal digits, or out of range"
-	tooMany     = "more than 100 elements, empty and repeated ones counted"
-	takesIDs    = "up to 100 integers separated by commas"
-	takesPage   = "an integer from 1 on"
-	takesSize   = "an integer up to 100, where 0 and below mean 20"
-	takesSize1  = "an integer from 1 to 100"
-	takesSize20 = "an integer up to 20, where 0 and below mean 20"
-	takesOffset = "an integer from 0 to 100000"
+	notInt       = "not an integer in decimal digits, or out of range"
+	tooMany      = "more than 100 elements, empty and repeated ones counted"
+	takesIDs     = "up to 100 integers separated by commas"
+	takesPage    = "an integer from 1 on"
+	takesSize    = "an integer up to 100, where 0 and below mean 20"
+	takesSize100 = "an integer up to 100, where 0 and below mean 100"
+	takesSize1   = "an integer from 1 to 100"
+	takesSize20  = "an integer up to 20, where 0 and below mean 20"
+	notTime      = "not a time as in RFC 3339, nor in Unix seconds"
+	takesTime    = "a time such as 2026-11-21T10:00:00Z or 1795255200"
+	takesTimes   = "1 to 100 times separated by commas, such as 2026-11-21T10:00:00Z or 1795255200"
+	takesOffset  = "an integer from 0 to 100000"
 )
+
+// errTimeElement is what is wrong with an element of time, by its place from 0.
+var errTimeElement = func() (list [maxTimes]*ParamError) {
+	for i := range list {
+		list[i] = paramError("time", fmt.Sprintf("element %d is %s", i+1, notTime), takesTimes)
+	}
+	return list
+}()
 
 // errIDElement is what is wrong with an element of id, by its place from 0.
 var errIDElement = func() (list [maxValues]*ParamError) {
@@ -55,13 +67,29 @@ var (
 	errExchangeLengths = lengthErrors{newIntegerErrors("size", "outside 1 to 100", takesSize1),
 		newIntegerErrors("limit", "outside 1 to 100", takesSize1)}
 
+	errPricesLengths = lengthErrors{newIntegerErrors("size", "over 100", takesSize100),
+		newIntegerErrors("limit", "over 100", takesSize100)}
+
 	errHistoryLengths = lengthErrors{newIntegerErrors("size", "over 20", takesSize20),
 		newIntegerErrors("limit", "over 20", takesSize20)}
 
 	errBy     = paramError("by", "not a board that is served", "gainers")
-	errWindow = paramError("window", "not a window that is served", "24h, 7d, 30d, 90d or 1y")
+	errWindow = paramError("window", "not a window that is served", "24h, 7d, 30d, 90d, 1y or max")
 	errQ      = paramError("q", "missing, blank or too long", "1 to 64 bytes, at most eight words")
-	// errNoneAsked: history is that of assets.
+
+	errInterval    = paramError("interval", "not an interval that is served", "1h or 1d")
+	errFrom        = paramError("from", notTime, takesTime)
+	errTo          = paramError("to", notTime, takesTime)
+	errFromAfterTo = paramError("from", "later than to", "a time that is not later than to")
+	errTimeMissing = paramError("time", "missing", takesTimes)
+	errTimeCount   = paramError("time", tooMany, takesTimes)
+	// ErrCandles and ErrPrices: the snapshot has more for the answer than one may have.
+	ErrCandles = paramError("from", "more than 1000 intervals from there to to",
+		"a time that leaves at most 1000 hours, or days with interval=1d; ask for the rest in a request of its own")
+	ErrPrices = paramError("time", "more than 1000 prices: that many assets at that many times",
+		"fewer times, or the request fewer assets, so that assets times times is at most 1000")
+
+	// errNoneAsked: history, candles and prices are those of assets.
 	errNoneAsked = &ParamError{Param: "id", Message: "id: name at least one asset, by id, slug or symbol"}
 )
 

@@ -31,6 +31,10 @@ const (
 	paramBy
 	paramWindow
 	paramQ
+	paramInterval
+	paramFrom
+	paramTo
+	paramTime
 	paramCount
 )
 
@@ -38,11 +42,11 @@ const (
 var paramNames = [paramCount][]byte{
 	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("category"), []byte("chain"),
 	[]byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"),
-	[]byte("by"), []byte("window"), []byte("q"),
+	[]byte("by"), []byte("window"), []byte("q"), []byte("interval"), []byte("from"), []byte("to"), []byte("time"),
 }
 
 // paramSet is a set of parameters: bit i stands for the one of number i.
-type paramSet uint16
+type paramSet uint32
 
 func setOf(params ...int) (set paramSet) {
 	for _, i := range params {
@@ -54,7 +58,7 @@ func setOf(params ...int) (set paramSet) {
 func (s paramSet) has(i int) bool { return s&(1<<i) != 0 }
 
 // lists are the parameters that take a list. Repeated, they are one list (INTERFACE.md, "Parameters").
-var lists = setOf(paramID, paramSymbol, paramSlug, paramCategory, paramChain, paramFields)
+var lists = setOf(paramID, paramSymbol, paramSlug, paramCategory, paramChain, paramFields, paramTime)
 
 func paramOf(name []byte) (int, bool) {
 	switch string(name) {
@@ -86,6 +90,14 @@ func paramOf(name []byte) (int, bool) {
 		return paramWindow, true
 	case "q":
 		return paramQ, true
+	case "interval":
+		return paramInterval, true
+	case "from":
+		return paramFrom, true
+	case "to":
+		return paramTo, true
+	case "time":
+		return paramTime, true
 	}
 	return 0, false
 }

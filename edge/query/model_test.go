@@ -21,7 +21,9 @@ func (q *Query) asked() *model.Query {
 		return a
 	}
 	if q.Endpoint == History {
-		a.Window = artifacts.HistoryWindows[q.Window].Name
+		if a.Window = maxName; q.Window < MaxWindow {
+			a.Window = artifacts.HistoryWindows[q.Window].Name
+		}
 	}
 	a.Sort, a.Desc, a.Tails, a.Page, a.Offset, a.Size = q.Sort.Name(), q.Desc, q.Tails, q.Page, q.First, int64(q.Size)
 	filter := func(name string, has bool, n int, value func(i int) string) {
@@ -38,6 +40,13 @@ func (q *Query) asked() *model.Query {
 	filter("slug", q.HasSlug, len(q.Slugs), func(i int) string { return string(q.Slugs[i]) })
 	filter("symbol", q.HasSymbol, len(q.Symbols), func(i int) string { return string(q.Symbols[i]) })
 	filter("category", q.HasCategory, len(q.Categories), func(i int) string { return string(q.Categories[i]) })
+	if e := q.Endpoint; e == Candles || e == Prices {
+		a.HasFrom, a.HasTo, a.From, a.To = q.Past.HasFrom, q.Past.HasTo, q.Past.From, q.Past.To
+		a.Times = append(a.Times, q.Past.Times...)
+		if e == Candles {
+			a.Interval = artifacts.PastIntervals[q.Past.Interval].Name
+		}
+	}
 	filter("chain", q.HasChain, len(q.Chains), func(i int) string { return string(q.Chains[i]) })
 	return a
 }

@@ -1,5 +1,5 @@
 // Package query reads the parameters of a request: from INTERFACE.md, "Parameters" to
-// "Ignored parameters", and those of "History" and "Search".
+// "Ignored parameters", and those of "History", "Candles", "Prices at a time" and "Search".
 //
 // A Query is meant to be reused. Parse reads the query string where it lies and
 // keeps what it must change (texts are unescaped and folded) in buffers of its
@@ -26,7 +26,7 @@ const (
 	// maxValues is how many elements a csv parameter may have, empty and
 	// repeated ones counted.
 	maxValues = 100
-	// maxSize is the longest page, in rows, and maxHistory that of /history.
+	// maxSize is the longest page, in rows, and maxHistory that of /history and /candles.
 	maxSize    = 100
 	maxHistory = 20
 	// MaxText is the length of q on /search, in bytes, and MaxWords how many words
@@ -54,8 +54,10 @@ type Query struct {
 	// Tails: fields=links was asked for on /assets, or fields=groups on /markets.
 	Tails bool
 	// Window is the number of the window in artifacts.HistoryWindows that was asked
-	// for on /history.
+	// for on /history; MaxWindow: all of the past.
 	Window int
+	// Past is what /candles and /prices ask for.
+	Past Past
 
 	// Page is the page number that the answer states: as sent in page mode,
 	// and offset/limit + 1 in offset mode.
@@ -98,11 +100,13 @@ func (q *Query) Filtered() bool {
 
 // Parse reads the query string of a request to endpoint e, without its question
 // mark. It returns nil, or what is wrong with the first invalid parameter in
-// the order id, symbol, slug, category, chain, page, size, limit, offset, sort, fields, by, window, q; q's
+// the order id, symbol, slug, category, chain, page, size, limit, offset, sort, fields, by,
+// window, interval, from, to, time, q; q's
 // fields then have no meaning. It keeps no reference to query.
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
 	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Categories: q.Categories[:0],
-		Chains: q.Chains[:0], Words: q.Words[:0], Ignored: q.Ignored[:0], buf: q.buf[:0]}
+		Chains: q.Chains[:0], Words: q.Words[:0], Ignored: q.Ignored[:0], buf: q.buf[:0],
+		Past: Past{Times: q.Past.Times[:0]}}
 	// No name and no value grows when it is unescaped and folded, so only
 	// lists that are sent in parts take more.
 	q.buf = slices.Grow(q.buf, len(query))
@@ -136,10 +140,15 @@ func (q *Query) list(p *params) *ParamError {
 	if err == nil {
 		err = q.page(p)
 	}
-	if err == nil && q.Endpoint == History {
-		return q.window(p.value[paramWindow])
-	}
 	if err == nil {
+		switch q.Endpoint {
+		case History:
+			return q.window(p.value[paramWindow])
+		case Candles:
+			return q.candles(p)
+		case Prices:
+			return q.prices(p)
+		}
 		err = q.sort(p.value[paramSort])
 	}
 	if err == nil {
@@ -176,7 +185,7 @@ func (q *Query) filters(p *params) *ParamError {
 			return texts.errCount
 		}
 	}
-	if q.Endpoint == History && !q.Filtered() {
+	if q.Endpoint.OfThePast() && !q.Filtered() {
 		return errNoneAsked
 	}
 	return nil
@@ -226,7 +235,9 @@ func (q *Query) page(p *params) *ParamError {
 	switch q.Endpoint {
 	case Exchanges:
 		least, errs = 1, &errExchangeLengths
-	case History:
+	case Prices:
+		errs = &errPricesLengths
+	case History, Candles:
 		most, errs = maxHistory, &errHistoryLengths
 	}
 	page, sent, err := q.integer(p, paramPage, 1, math.MaxInt64, &errPage)
@@ -256,10 +267,18 @@ func (q *Query) page(p *params) *ParamError {
 	return nil
 }
 
+// usualSize returns the page length when none is asked for: on /prices all assets that can be named.
+func (q *Query) usualSize() int64 {
+	if q.Endpoint == Prices {
+		return maxSize
+	}
+	return defaultSize
+}
+
 func (q *Query) setPage(p *params, page, size int64) {
 	p.drop(paramLimit, paramOffset)
 	if size <= 0 {
-		size = defaultSize
+		size = q.usualSize()
 	}
 	q.Page, q.Size = page, int(size)
 	q.First = past
@@ -271,7 +290,7 @@ func (q *Query) setPage(p *params, page, size int64) {
 func (q *Query) setOffset(p *params, offset, limit int64) {
 	p.drop(paramPage, paramSize)
 	if limit <= 0 {
-		limit = defaultSize
+		limit = q.usualSize()
 	}
 	q.Page, q.Size, q.First = offset/limit+1, int(limit), offset
 }
@@ -337,6 +356,12 @@ func (q *Query) by(v []byte) *ParamError {
 // defaultWindow is the window when none is asked for.
 const defaultWindow = "7d"
 
+// MaxWindow is the number of the window max, which has a day's first price of all of the past.
+const (
+	MaxWindow = len(artifacts.HistoryWindows)
+	maxName   = "max"
+)
+
 func (q *Query) window(v []byte) *ParamError {
 	name := q.fold(v)
 	for i := range artifacts.HistoryWindows {
@@ -344,6 +369,10 @@ func (q *Query) window(v []byte) *ParamError {
 			q.Window = i
 			return nil
 		}
+	}
+	if string(name) == maxName {
+		q.Window = MaxWindow
+		return nil
 	}
 	return errWindow
 }
@@ -396,6 +425,9 @@ func (q *Query) AppendKey(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(q.First))
 	if q.First == past {
 		dst = binary.AppendUvarint(dst, uint64(q.Page))
+	}
+	if q.Endpoint == Candles || q.Endpoint == Prices {
+		dst = q.appendPast(dst)
 	}
 	if q.HasID {
 		dst = binary.AppendUvarint(dst, uint64(len(q.IDs)))

@@ -62,7 +62,16 @@ var rules = append(allSorts(), []string{
 	// History: one filter at least, shorter pages, windows.
 	"id=1&window=24h", "id=1&window=7D", "window=1y&slug=a&symbol=b", "symbol=a&window=", "id=1&window=2d", "window=7d",
 	"id=&slug=", "id=1&size=20", "id=1&size=21", "id=1&limit=21", "id=1&limit=0&offset=40",
-	"id=1&window=7d&window=1y", "id=1&sort=up&fields=links", "id=1&window=%37d", "id=1&window=+7d",
+	"id=1&window=7d&window=1y", "id=1&window=MAX", "id=1&window=max&size=21",
+	// Candles and prices: intervals, ranges, times.
+	"id=1&interval=1H", "id=1&interval=", "id=1&interval=4h", "id=1&interval=1d&from=0&to=1", "id=1&from=2&to=1",
+	"id=1&from=2026-11-21T10:00:00Z&to=2026-11-21T12:00:00%2B02:00", "id=1&from=x", "id=1&to=2026-11-21",
+	"id=1&from=2026-11-21T10:00:00.9Z&from=1", "id=1&from=-62135596800", "id=1&from=-62135596801",
+	"id=1&to=253402300799", "id=1&to=253402300800", "time=1", "id=1&time=", "id=1&time=,", "id=1&time=1,,x",
+	"id=1&time=5,4,5", "id=1&time=5&time=4", "id=1&time[]=5&time[]=4", "id=1&time=1&size=101", "id=1&time=1&size=0",
+	"id=1&time=1&limit=-1&offset=3", "slug=a&time=" + strings.Repeat("1,", 99) + "1",
+	"slug=a&time=" + strings.Repeat("1,", 100) + "1",
+	"id=1&sort=up&fields=links", "id=1&window=%37d", "id=1&window=+7d",
 	// Search: words, their number and length.
 	"q=BTC", "q=b%C3%84+%E2%84%AA", "q=", "q=+", "q=%20%20a+", "q=a%09b", "q=a+b+c+d+e+f+g+h", "q=+a++b+c+d+e+f+g+h+",
 	"q=a+b+c+d+e+f+g+h+i", "q=" + strings.Repeat("x", 64), "q=" + strings.Repeat("x", 65),
@@ -119,7 +128,7 @@ func TestKeys(t *testing.T) {
 	}
 	owner := map[string]Endpoint{}
 	for e := range Endpoint(Endpoints) {
-		key := string(parse(t, e, "id=1&q=1").AppendKey(nil))
+		key := string(parse(t, e, "id=1&q=1&time=0").AppendKey(nil))
 		if other, taken := owner[key]; taken {
 			t.Errorf("%v and %v share a key", e, other)
 		}

@@ -2,9 +2,9 @@ package reply
 
 import (
 	"bytes"
+	"runtime"
 
 	coders "example.com/marketdata/edge/coding"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/respcache"
 )
 
@@ -135,14 +135,18 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
+// largeCodings bounds how many large bodies are encoded at once: each keeps a core busy for some
+// milliseconds, and other requests need one.
+var largeCodings = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+
 // encode makes w.coded the body in coding c. A large one waits for its turn, within the budget of
 // finding its rows.
 func (w *work) encode(c coding) error {
 	if len(w.finder.Body) > coders.Large {
-		if err := w.finder.Places.Enter(limit.LargeCoding, w.finder.Budget.Enter); err != nil {
+		if err := w.finder.Budget.Enter(largeCodings); err != nil {
 			return err
 		}
-		defer w.finder.Places.Leave(limit.LargeCoding)
+		defer func() { <-largeCodings }()
 	}
 	encoders := [codings]func(dst, body []byte) []byte{
 		zstdCoding: coders.Zstd, gzipCoding: coders.Gzip, brCoding: coders.Brotli,

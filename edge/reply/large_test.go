@@ -7,7 +7,6 @@ import (
 	"time"
 
 	coders "example.com/marketdata/edge/coding"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/internal/test/memstore"
 	"example.com/marketdata/internal/test/teststore"
@@ -26,9 +25,8 @@ func TestLargeCodings(t *testing.T) {
 		return ask(t, r, req, query.History, "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1y")
 	}
 	var waiting sync.WaitGroup
-	codings := limit.OfAll(limit.LargeCoding)
-	for range cap(codings) {
-		codings <- struct{}{}
+	for range cap(largeCodings) {
+		largeCodings <- struct{}{}
 	}
 	req := newRequest()
 	req.AcceptEncoding = []byte("br")
@@ -48,8 +46,8 @@ func TestLargeCodings(t *testing.T) {
 		header(&page.Reply, "Content-Encoding") != "br" {
 		t.Errorf("a small answer: %v", err)
 	}
-	for range cap(codings) {
-		<-codings
+	for range cap(largeCodings) {
+		<-largeCodings
 	}
 	waiting.Wait()
 }

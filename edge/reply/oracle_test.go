@@ -107,12 +107,12 @@ func question(rnd *rand.Rand, e query.Endpoint) string {
 		raw += "&sort=" + sorts[rnd.IntN(len(sorts))].Name() + one("", ":asc", ":desc")
 	}
 	raw += one("", "", "&fields=links")
-	if e == query.History {
+	if e.OfThePast() {
 		if !strings.Contains(raw, "id=") && !strings.Contains(raw, "slug=") &&
 			!strings.Contains(raw, "symbol=") {
 			raw += one("&symbol=common", "&symbol=s5,s6,s7", "&slug=asset-3,asset-8,asset-5")
 		}
-		raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&window=" + one("",
+		raw = strings.ReplaceAll(strings.ReplaceAll(raw, "=33", "=20"), "=100", "=19") + "&time=0&window=" + one("",
 			"24H", "7d", "30d", "90d", "1y")
 	}
 	if e == query.Search {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/rows"
@@ -41,6 +40,10 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Message }
 
+// wholes lets one answer with a whole collection be composed at once, which may take tens of
+// megabytes.
+var wholes = make(chan struct{}, 1)
+
 // answerOther is Answer for a Composer, without its first steps.
 func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snapshot) error {
 	w := e.works.Get().(*work)
@@ -65,10 +68,10 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 	w.finder.Places, w.finder.Buffers = r.Places, &r.Buffers
 	w.finder.Reset(e.cfg.Wait)
 	if r.Other.Whole() {
-		if err := w.finder.Places.Enter(limit.Collection, w.finder.Budget.Enter); err != nil {
+		if err := w.finder.Budget.Enter(wholes); err != nil {
 			return e.failure(err)
 		}
-		defer w.finder.Places.Leave(limit.Collection)
+		defer func() { <-wholes }()
 		if entry = cache.Get(w.key); entry != nil && e.writeEntry(r, w, entry) {
 			return nil
 		}
@@ -111,5 +114,6 @@ func (w *work) follow(state *snapshot.State) {
 // refused reports an error that is the client's own.
 func refused(err error) bool {
 	var r *Refusal
-	return errors.As(err, &r)
+	var p *query.ParamError
+	return errors.As(err, &r) || errors.As(err, &p)
 }

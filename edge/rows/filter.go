@@ -62,7 +62,7 @@ func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err 
 		return 0, nil
 	}
 	v := index(s, q.Endpoint, driver)
-	simple := filters == 1 && f.past.window == nil
+	simple := filters == 1 && f.past.asked == nil
 	if simple && indexSort[driver] == q.Sort {
 		return f.filters.counts[driver], f.inIndexOrder(v, q, f.filters.matched[driver], f.filters.counts[driver])
 	}
@@ -148,7 +148,7 @@ func (f *Finder) resolveID(v *snapshot.View, id int64) (bool, error) {
 		return false, nil
 	}
 	_, i, ok, err := f.find(&f.rows, v, uint64(id))
-	if ok && f.past.window != nil {
+	if ok && f.past.asked != nil {
 		ok, err = f.hasPoints(uint64(id))
 	}
 	if err != nil {
@@ -175,7 +175,7 @@ func (f *Finder) resolveKey(v *snapshot.View, key []byte, by int) (bool, error) 
 	if ok {
 		a, b := s.RunRows(run)
 		start, end := f.bounds(s, n*v.PerShard(), run, a, b)
-		if f.past.window != nil {
+		if f.past.asked != nil {
 			if ok, err = f.anyHasPoints(v, start, end); !ok || err != nil {
 				return false, err
 			}
@@ -234,10 +234,10 @@ func (f *Finder) inOtherOrder(
 ) (total int, err error) {
 	groups := f.groupsOf(q, driver)
 	if f.filters.counts[driver]+groups.rows > largeSort {
-		if err := f.Places.Enter(limit.LargeSort, f.Budget.Enter); err != nil {
+		if err := f.enter(limit.LargeSort); err != nil {
 			return 0, err
 		}
-		defer f.Places.Leave(limit.LargeSort)
+		defer f.leavePlace(limit.LargeSort)
 	}
 	if err := f.meetGroups(s, q, driver, &groups); err != nil {
 		return 0, err
@@ -271,7 +271,7 @@ func (f *Finder) inOtherOrder(
 	f.Rows += total
 	first, n := page(q, total)
 	picked := pick(f.entries, first, n)
-	if f.past.window != nil {
+	if f.past.asked != nil {
 		return total, f.appendItems(v, picked)
 	}
 	for _, e := range picked {
@@ -348,7 +348,7 @@ func (f *Finder) matchAndPlace(
 	if err != nil || !f.matchesOthers(o.matched, s, at, o.q, o.driver) {
 		return false, err
 	}
-	if f.past.window != nil {
+	if f.past.asked != nil {
 		if ok, err := f.hasPoints(e.id); !ok || err != nil {
 			return false, err
 		}

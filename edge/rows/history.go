@@ -9,6 +9,7 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -33,7 +34,10 @@ var (
 
 // historySearch is what finding the points of /history needs.
 type historySearch struct {
-	window *snapshot.History // nil: another endpoint, or a snapshot without it
+	// asked is the query of an endpoint of the past; nil: another one, or a snapshot without it.
+	asked  *query.Query
+	window *snapshot.History // of /history, but for max
+	search pastSearch        // of the others
 	about  int               // the number of the window
 	block  cursor
 	large  bool // a place for a large body is held
@@ -48,8 +52,14 @@ const (
 // lastNull ends a row that has no price at its block's last time.
 var lastNull = []byte("null]}")
 
-// hasPoints reports whether the asset with id has a point in the window.
+// hasPoints reports whether the asset with id is in the list: on /history if it has a point in the window.
 func (f *Finder) hasPoints(id uint64) (bool, error) {
+	switch {
+	case f.past.asked.Endpoint != query.History:
+		return true, nil
+	case f.past.window == nil:
+		return f.hasMax(id)
+	}
 	_, _, ok, err := f.find(&f.listed, f.past.window.Listed, id)
 	if ok || err != nil || f.past.window.Own == nil {
 		return ok, err
@@ -85,6 +95,9 @@ const (
 
 // appendItems appends the items of the assets in the picked rows of v.
 func (f *Finder) appendItems(v *snapshot.View, picked []entry) error {
+	if f.past.window == nil {
+		return f.appendPastItems(v, f.past.asked, picked)
+	}
 	points := 0
 	for i := range f.past.window.Blocks {
 		b := &f.past.window.Blocks[i]
@@ -110,7 +123,7 @@ func (f *Finder) Grow(n int) error {
 	if f.Buffers == nil || f.past.large || n <= cap(f.Body)-len(f.Body) {
 		return nil
 	}
-	if err := f.Places.Enter(limit.LargeBody, f.Budget.Enter); err != nil {
+	if err := f.enter(limit.LargeBody); err != nil {
 		return err
 	}
 	f.past.large = true
@@ -122,8 +135,8 @@ func (f *Finder) Grow(n int) error {
 	return nil
 }
 
-// appendItem appends the item of the asset in row i of s.
-func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
+// beginItem appends the start of the item of the asset in row i of s: id, name, symbol and slug.
+func (f *Finder) beginItem(s *artifacts.Shard, i int) error {
 	f.Unsummed = true
 	if f.Body[len(f.Body)-1] != '[' {
 		f.Body = append(f.Body, ',')
@@ -136,8 +149,17 @@ func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
 		return errShort
 	}
 	f.Body = append(append(f.Body, row[:digits]...), row[name:logo]...)
+	return nil
+}
+
+// appendItem appends the item of the asset in row i of s.
+func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
+	if err := f.beginItem(s, i); err != nil {
+		return err
+	}
 	f.Body = append(f.Body, windowParts[f.past.about]...)
 	id, first := s.ID(i), len(f.Body)
+	digits := artifacts.IDEnd(id)
 	for i := range f.past.window.Blocks {
 		b := &f.past.window.Blocks[i]
 		shard, row, ok, err := f.find(&f.past.block, b.View, id)

@@ -72,7 +72,7 @@ func TestLargeBodies(t *testing.T) {
 			})
 		}
 	}
-	all := limit.OfAll(limit.LargeBody)
+	all := shared[limit.LargeBody]
 	// One key comes to have its part of them, however much it asks, and another some.
 	greedy, other := new(limit.Places), new(limit.Places)
 	own := greedy.Of(limit.LargeBody)

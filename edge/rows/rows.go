@@ -86,7 +86,9 @@ func (f *Finder) Reset(wait time.Duration) {
 
 // leave drops what keeps a snapshot's memory alive.
 func (f *Finder) leave() {
-	f.rows, f.listed, f.past.block, f.past.window = cursor{}, cursor{}, cursor{}, nil
+	f.rows, f.listed, f.past.block, f.past.window, f.past.asked = cursor{}, cursor{}, cursor{}, nil, nil
+	clear(f.past.search.at)
+	f.past.search = pastSearch{at: f.past.search.at[:0]}
 	f.quotes, f.markets, f.target = nil, nil, cursor{}
 }
 
@@ -100,7 +102,7 @@ func (f *Finder) Release() {
 		f.words.met = metTable{}
 	}
 	if f.past.large {
-		f.Places.Leave(limit.LargeBody)
+		f.leavePlace(limit.LargeBody)
 		f.past.large = false
 	}
 	f.Body, f.Places, f.Buffers, f.Visited = nil, nil, nil, 0
@@ -109,14 +111,16 @@ func (f *Finder) Release() {
 
 // Find appends the items that answer q from s to Body, and waits for shards for up to wait. s
 // is nil before the first snapshot. The endpoint is any but global. Errors are ErrNoView,
-// or wrap shards.ErrUnavailable.
+// or wrap shards.ErrUnavailable, or are a *query.ParamError: only the snapshot tells that it asks for too much.
 func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	f.Reset(wait)
 	f.tails = q.Tails
-	if q.Endpoint == query.History && s != nil {
-		f.past.window, f.past.about = s.History(q.Window), q.Window
+	if q.Endpoint.OfThePast() && s != nil {
+		if err := f.ofThePast(s, q); err != nil {
+			return err
+		}
 	}
-	if s == nil || q.Endpoint == query.History && f.past.window == nil {
+	if s == nil || q.Endpoint.OfThePast() && f.past.asked == nil {
 		f.allMissing(q)
 		return nil
 	}
@@ -144,9 +148,27 @@ func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) 
 	return f.ascending(v, first, n)
 }
 
+// ofThePast readies the Finder for an endpoint of the past, if the snapshot has what it needs.
+func (f *Finder) ofThePast(s *snapshot.Snapshot, q *query.Query) error {
+	ok := false
+	if q.Endpoint == query.History && q.Window != query.MaxWindow {
+		f.past.window, f.past.about = s.History(q.Window), q.Window
+		ok = f.past.window != nil
+	} else {
+		var err error
+		if ok, err = f.beginPast(s, q); err != nil {
+			return err
+		}
+	}
+	if ok {
+		f.past.asked = q
+	}
+	return nil
+}
+
 // rowsOf returns the endpoint whose views hold the rows of e.
 func rowsOf(e query.Endpoint) query.Endpoint {
-	if e == query.History {
+	if e.OfThePast() {
 		return query.Assets
 	}
 	return e

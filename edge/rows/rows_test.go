@@ -112,11 +112,11 @@ func TestLargeSortWaits(t *testing.T) {
 	}
 	var key limit.Places
 	free := fill(key.Of(limit.LargeSort))
-	if err := large(&key); !errors.Is(err, shards.ErrUnavailable) || len(limit.OfAll(limit.LargeSort)) != 0 {
+	if err := large(&key); !errors.Is(err, shards.ErrUnavailable) || len(shared[limit.LargeSort]) != 0 {
 		t.Errorf("the key has its part: %v", err)
 	}
 	free()
-	free = fill(limit.OfAll(limit.LargeSort))
+	free = fill(shared[limit.LargeSort])
 	for _, places := range []*limit.Places{nil, &key} {
 		if err := large(places); !errors.Is(err, shards.ErrUnavailable) || len(key.Of(limit.LargeSort)) != 0 {
 			t.Errorf("got %v, want ErrUnavailable", err)

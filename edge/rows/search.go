@@ -133,10 +133,10 @@ func (f *Finder) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 		}
 	}
 	if f.words.ranges[rarest].rows > largeSort {
-		if err := f.Places.Enter(limit.LargeSort, f.Budget.Enter); err != nil {
+		if err := f.enter(limit.LargeSort); err != nil {
 			return err
 		}
-		defer f.Places.Leave(limit.LargeSort)
+		defer f.leavePlace(limit.LargeSort)
 	}
 	if some, err := f.meet(views, q, rarest); err != nil || !some {
 		return err

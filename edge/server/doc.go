@@ -23,5 +23,17 @@
 // Neither a refusal for key or rate nor an answer, unless it enters a cache, allocates memory or takes
 // a lock.
 //
-// edge/README.md, "Bounds", says what is bounded.
+// # What is bounded
+//
+//	what                                  bound                          protects
+//	connections, in all, of one address   MaxConns, MaxConnsPerAddress   descriptors and memory
+//	a head                                32 KiB, 100 lines              memory
+//	a body                                none is read                   the meaning of what follows
+//	the time for a head                   ReadTimeout                    connections
+//	the time for 64 KiB of an answer      WriteTimeout                   connections and buffers
+//	the time between two requests         IdleTimeout                    connections
+//	unread bytes in the kernel            128 KiB a connection           memory (listen.go)
+//	refusals under way                    64                             goroutines
+//	streams, in all, of one key           MaxStreams, 8                  memory
+//	log lines a second                    a few for clients' errors      disks
 package server

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"runtime/debug"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"example.com/marketdata/edge/auth"
 	"example.com/marketdata/edge/files"
 	"example.com/marketdata/edge/limit"
+	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -134,6 +136,9 @@ func (s *Server) compose(r *Request) *problem {
 // failed returns the problem for an error of Config.Answer.
 func (r *Request) failed(err error) *problem {
 	p := problemOf(err)
+	if wrong := (*query.ParamError)(nil); errors.As(err, &wrong) {
+		p, r.detail = badRequest, wrong.Message
+	}
 	if p == snapshotLater || p == noView {
 		r.route = RouteNotYet
 	}

@@ -9,10 +9,13 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/reply"
 	"example.com/marketdata/edge/reqid"
 )
+
+// maxRefusing bounds the connections that are being refused with an answer at once; others are
+// closed without one.
+const maxRefusing = 64
 
 // listener admits a bounded number of connections, in all and from one address.
 type listener struct {
@@ -43,7 +46,7 @@ func newListener(lns []net.Listener, cfg *Config) *listener {
 		slack:       min(time.Second, min(cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout)/8),
 		allowOrigin: []byte(cfg.AllowOrigin),
 		proxies:     cfg.ProxyProtocol, trusted: cfg.TrustedProxies,
-		refusals: make(chan struct{}, limit.Refusals), began: time.Now(),
+		refusals: make(chan struct{}, maxRefusing), began: time.Now(),
 		conns:  map[*conn]struct{}{},
 		owners: owners{maxAll: cfg.MaxConns, maxOne: cfg.MaxConnsPerAddress, named: map[netip.Prefix]*owner{}},
 		stop:   make(chan struct{}),

@@ -63,7 +63,7 @@ func ownFault(r Route, status int) bool {
 // costsOne reports one of the seven endpoints whose requests cost one token each.
 func (r Route) costsOne() bool {
 	switch query.Endpoint(r) {
-	case query.Markets, query.History, query.Search:
+	case query.Markets, query.History, query.Search, query.Candles, query.Prices:
 		return false
 	}
 	return r < query.Endpoints

@@ -10,13 +10,13 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/auth"
-	"example.com/marketdata/edge/limit"
 )
 
 // By INTERFACE.md, "Events".
 const (
 	// DefaultMaxStreams is Config.MaxStreams where it is 0.
 	DefaultMaxStreams = 10_000
+	maxStreamsOfKey   = 8
 	// commentEvery is the interval of comments on a quiet stream, in ticks: they keep proxies
 	// from closing it, and show whether its peer is gone.
 	commentEvery = 15
@@ -88,8 +88,8 @@ func (s *streams) admit(keyID string, head bool) *problem {
 	switch {
 	case s.ended || s.full():
 		return tooManyStreams
-	case keyID != "" && s.ofKey[keyID] >= limit.StreamsOfKey:
-		if s.sweep(func(st *stream) bool { return st.keyID == keyID }); s.ofKey[keyID] >= limit.StreamsOfKey {
+	case keyID != "" && s.ofKey[keyID] >= maxStreamsOfKey:
+		if s.sweep(func(st *stream) bool { return st.keyID == keyID }); s.ofKey[keyID] >= maxStreamsOfKey {
 			return tooManyStreamsOfKey
 		}
 	}

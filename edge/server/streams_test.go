@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/internal/test/must"
 	"pgregory.net/rapid"
 )
@@ -161,7 +160,7 @@ func TestEventsOfKey(t *testing.T) {
 	s, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.Current = keys, new(snapshots).Current })
 	key := "X-Api-Key: " + text
 	var open []*events
-	for len(open) < limit.StreamsOfKey {
+	for len(open) < maxStreamsOfKey {
 		e := openEvents(t, addr, key)
 		e.expect(retryMessage) // it is counted by now
 		open = append(open, e)
@@ -171,7 +170,7 @@ func TestEventsOfKey(t *testing.T) {
 	if after := a.Header.Get("Retry-After"); after != "15" {
 		t.Errorf("Retry-After: %s", after)
 	}
-	if stats := s.Stats(); stats.Streams != limit.StreamsOfKey {
+	if stats := s.Stats(); stats.Streams != maxStreamsOfKey {
 		t.Errorf("%+v", stats)
 	}
 	open[0].Conn.Close()
@@ -183,7 +182,7 @@ func TestEventsOfKey(t *testing.T) {
 // TestEventsPlaces: a stream has its place before its head is written, so that of two at
 // once for the last place one is refused, and gives it back when nothing comes of it.
 func TestEventsPlaces(t *testing.T) {
-	s := &streams{current: new(snapshots).Current, max: limit.StreamsOfKey + 1, ofKey: map[string]int{}}
+	s := &streams{current: new(snapshots).Current, max: maxStreamsOfKey + 1, ofKey: map[string]int{}}
 	var taken []*conn
 	take := func(keyID string) *problem {
 		p := s.admit(keyID, false)
@@ -192,7 +191,7 @@ func TestEventsPlaces(t *testing.T) {
 		}
 		return p
 	}
-	for range limit.StreamsOfKey {
+	for range maxStreamsOfKey {
 		if p := take("a"); p != nil {
 			t.Fatal(p)
 		}

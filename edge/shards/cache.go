@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/limit"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 )
@@ -33,7 +32,7 @@ type Config struct {
 	Dir string
 	// DirSize bounds the disk copy, in bytes; 0: no bound.
 	DirSize int64
-	// Fetches bounds the concurrent fetches from the store (limit.Fetches): those of Fetch, and as many of
+	// Fetches bounds the concurrent fetches from the store (8): those of Fetch, and as many of
 	// what requests need meanwhile. Chunks of files have half as many to themselves. So no
 	// request delays a new snapshot.
 	Fetches int
@@ -121,7 +120,7 @@ const maxShards = 1 << 12
 
 // New returns a Cache over cfg.Store. Close ends it.
 func New(cfg Config) (*Cache, error) {
-	cfg.Fetches = cmp.Or(max(cfg.Fetches, 0), limit.Fetches)
+	cfg.Fetches = cmp.Or(max(cfg.Fetches, 0), 8)
 	cfg.FetchTimeout = cmp.Or(max(cfg.FetchTimeout, 0), 20*time.Second)
 	cfg.Wait = cmp.Or(max(cfg.Wait, 0), 2*time.Second)
 	cfg.Pause = cmp.Or(max(cfg.Pause, 0), 500*time.Millisecond)
@@ -134,7 +133,7 @@ func New(cfg Config) (*Cache, error) {
 		fetches: semaphore.NewWeighted(int64(cfg.Fetches)),
 		asked:   semaphore.NewWeighted(int64(cfg.Fetches)),
 		chunks:  semaphore.NewWeighted(int64(cfg.Fetches+1) / 2),
-		loads:   semaphore.NewWeighted(limit.Loads),
+		loads:   semaphore.NewWeighted(16),
 		objects: map[artifacts.Digest]*Object{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())

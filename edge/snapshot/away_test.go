@@ -12,7 +12,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/follow"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/internal/test/faultstore"
 	"example.com/marketdata/internal/test/memstore"
 	"example.com/marketdata/internal/test/teststore"
@@ -154,7 +153,7 @@ func TestOutage(t *testing.T) {
 				if n, most := o.asked.Load(), int64(length/follow.ProbeEvery)+40; n > most {
 					t.Errorf("seed %d: %d requests in %v, want %d at most", seed, n, length, most)
 				}
-				if n := o.most.Load(); n > limit.Fetches+limit.Probes {
+				if n := o.most.Load(); n > fetchers+follow.MaxProbes {
 					t.Errorf("seed %d: %d requests at once", seed, n)
 				}
 				rigs[i].halt()

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/timeline"
 )
@@ -58,7 +57,7 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Po
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	missing, err := r.fetch(ctx, make(slots, limit.Fetches), next.objects, nil)
+	missing, err := r.fetch(ctx, make(slots, fetchers), next.objects, nil)
 	next.progress.Missing = int64(len(missing))
 	r.mu.Lock()
 	verdict := r.timeline.Fetched(len(missing), grave(err), r.storeAnswers(), time.Now())
@@ -78,6 +77,15 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Po
 // storeAnswers reports whether the store gave an object lately: it may be slow, but it
 // is not away.
 func (r *Refresher) storeAnswers() bool { return time.Since(r.cfg.Cache.LastFetch()) <= answersWithin }
+
+const (
+	// fetchers is how many objects are requested at once; the cache bounds how many
+	// requests go to the store.
+	fetchers = 16
+	// historyFetchers is the same for the history of all snapshots together: a quarter
+	// of what the cache sends to the store, so that history does not delay a new snapshot.
+	historyFetchers = 2
+)
 
 // slots bound how many requests run at once: each takes one.
 type slots chan struct{}
@@ -145,8 +153,7 @@ func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
 	lacks := func(err error) { set(func() { s.fault = err }) }
 	s.end = r.inBackground(ctx, func(ctx context.Context) {
 		if !whole {
-			atOnce := make(slots, limit.Fetches)
-			r.untilFetched(ctx, atOnce, s.objects, lacks, func(missing []*shards.Object, err error) {
+			r.untilFetched(ctx, make(slots, fetchers), s.objects, lacks, func(missing []*shards.Object, err error) {
 				set(func() { s.progress.Missing, s.fault = int64(len(missing)), err })
 				if len(missing) > 0 {
 					r.cfg.Log.Warn("snapshot is not complete on this machine",

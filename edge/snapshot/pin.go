@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/timeline"
 )
 
@@ -23,6 +22,9 @@ const (
 	// pinPolls is the shortest time between two polls that pins cause. All requests
 	// that begin to wait within it share the next one, whatever they wait for.
 	pinPolls = pinWait / 2
+	// maxWaiting bounds the requests that wait; one more gets ErrLater at once.
+	// It is several times what a key with the default limit can have waiting.
+	maxWaiting = 1024
 )
 
 // load is one loading of a retained snapshot, which all requests for it share.
@@ -41,7 +43,7 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 		return s, err
 	}
 	defer r.waiting.Add(-1)
-	if r.waiting.Add(1) > limit.Waiting {
+	if r.waiting.Add(1) > maxWaiting {
 		return nil, ErrLater
 	}
 	timer := time.NewTimer(pinWait)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/internal/test/memstore"
 	"example.com/marketdata/internal/test/teststore"
 )
@@ -58,9 +57,9 @@ func TestPinsInVain(t *testing.T) {
 		}()
 		var clients sync.WaitGroup
 		began := time.Now()
-		for i := range 5 * limit.Waiting { // within ten seconds
+		for i := range 5 * maxWaiting { // within ten seconds
 			clients.Go(func() {
-				time.Sleep(time.Duration(i) * 10 * time.Second / (5 * limit.Waiting))
+				time.Sleep(time.Duration(i) * 10 * time.Second / (5 * maxWaiting))
 				pin := began.Truncate(artifacts.Step).Add(time.Duration(i%2) * artifacts.Step)
 				asked := time.Now()
 				if s, err := r.Pinned(context.Background(), pin); s != nil || !errors.Is(err, ErrLater) {
@@ -75,11 +74,11 @@ func TestPinsInVain(t *testing.T) {
 		if polls < 10 || polls > 22 {
 			t.Errorf("%d polls within eleven seconds", polls)
 		}
-		for range 2 * limit.Waiting {
+		for range 2 * maxWaiting {
 			clients.Go(func() { _, _ = r.Pinned(context.Background(), began.Truncate(artifacts.Step)) })
 		}
 		synctest.Wait()
-		if got := r.waiting.Load(); got != limit.Waiting {
+		if got := r.waiting.Load(); got != maxWaiting {
 			t.Errorf("%d requests wait", got)
 		}
 		clients.Wait()

@@ -14,7 +14,6 @@ import (
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/floor"
 	"example.com/marketdata/edge/follow"
-	"example.com/marketdata/edge/limit"
 	"example.com/marketdata/edge/shards"
 	"example.com/marketdata/edge/timeline"
 	"example.com/marketdata/edge/upstream"
@@ -102,8 +101,7 @@ type Refresher struct {
 
 	waiting    atomic.Int64 // requests that wait for a pin of the future
 	background sync.WaitGroup
-	// historySlots bound the fetching of history of all snapshots together, so that it does not delay a new
-	// one.
+	// historySlots bound the fetching of history of all snapshots together.
 	historySlots slots
 }
 
@@ -129,7 +127,7 @@ func NewRefresher(cfg Config) *Refresher {
 		warm:   func(context.Context, *Snapshot, *Snapshot) (after func()) { return func() {} },
 		status: Status{Status: upstream.Start()}, loading: map[artifacts.Digest]*load{},
 		timeline:     timeline.Timeline[*Snapshot]{Budget: cfg.FetchBudget},
-		historySlots: make(slots, limit.HistoryFetches), floor: cfg.Cells.Floor,
+		historySlots: make(slots, historyFetchers), floor: cfg.Cells.Floor,
 	}
 }
 

@@ -42,8 +42,10 @@ type Snapshot struct {
 	views          [query.Endpoints][query.Sorts]*View
 	coins          [coinViews]*View
 	history        [len(artifacts.HistoryWindows)]*History
+	past           [len(artifacts.PastIntervals)][]PastBlock
 	objects        []*shards.Object
 	historyObjects []*shards.Object // which the snapshot does not wait for
+	pastObjects    []*shards.Object // of the past, fetched when they are asked for
 	cache          *shards.Cache
 
 	download
@@ -51,7 +53,7 @@ type Snapshot struct {
 
 // View is a collection in one sort order.
 type View struct {
-	Endpoint query.Endpoint // that its rows are of; of history none
+	Endpoint query.Endpoint // that its rows are of; of history and the past none
 	// Rows and Runs count the rows and the runs of equal keys. Last counts the rows at
 	// the end that come last in both directions.
 	Rows, Runs, Last int
@@ -101,6 +103,7 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 		s.addCoins(m)
 	}
 	s.addHistory(m)
+	s.addPast(m)
 	if err := s.complete(); err != nil {
 		s.release()
 		return nil, fmt.Errorf("%w: %w", artifacts.ErrCorrupt, err)
@@ -113,7 +116,7 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 func (s *Snapshot) complete() error {
 	for e := range query.Endpoint(query.Endpoints) {
 		switch e {
-		case query.Global, query.History: // have no views here
+		case query.Global, query.History, query.Candles, query.Prices: // have no views here
 		case query.Trending:
 			if s.views[e][query.SortBoard] == nil {
 				return fmt.Errorf("no view trending/board")
@@ -220,8 +223,10 @@ func (s *Snapshot) release() {
 	}
 }
 
-// allObjects returns the objects with those of history.
-func (s *Snapshot) allObjects() []*shards.Object { return slices.Concat(s.objects, s.historyObjects) }
+// allObjects returns the objects with those of history and of the past.
+func (s *Snapshot) allObjects() []*shards.Object {
+	return slices.Concat(s.objects, s.historyObjects, s.pastObjects)
+}
 
 // Pace returns the pace of work in the background, for warming.
 func (s *Snapshot) Pace() *shards.Pace { return &s.cache.Pace }

@@ -86,6 +86,9 @@ func (i *historyItem) row() Row { return newRow(i.ID, i.Name, i.Symbol, i.Slug, 
 // one an interval but for the snapshot's own, and none is older than the window.
 func (i *historyItem) check() error {
 	w := FindWindow(i.Window)
+	if i.Window == windowMax {
+		w = &Window{windowMax, "1d", 1 << 62, 24 * time.Hour}
+	}
 	if w == nil || i.Interval != w.Interval || len(i.Points) == 0 {
 		return fmt.Errorf("window %q, interval %q, %d points", i.Window, i.Interval, len(i.Points))
 	}
@@ -145,6 +148,8 @@ func (q *Query) Listing() string {
 	switch {
 	case q.Window != "":
 		return q.Endpoint + " " + q.Window
+	case q.Endpoint == candles, q.Endpoint == prices:
+		return past
 	case q.Endpoint == search:
 		return assets
 	}
@@ -154,22 +159,39 @@ func (q *Query) Listing() string {
 // listed are the rows of a listing. Those of /history are the assets that have
 // points in the window.
 func (s *Snapshot) listed(listing string) []*Row {
+	if listing == past {
+		if s.Past == nil || len(s.Past.All)+len(s.Past.Days) == 0 {
+			return nil
+		}
+		return pointers(s.Lists[assets])
+	}
 	window, ok := strings.CutPrefix(listing, history+" ")
 	if !ok {
 		return pointers(s.Lists[listing])
 	}
-	series := s.Series[window]
+	series := s.series(window)
 	return slices.DeleteFunc(
 		pointers(s.Lists[assets]), func(r *Row) bool { return series == nil || !series.Listed[r.ID] })
 }
 
+// series are the points of a window; nil: the snapshot does not have it.
+func (s *Snapshot) series(window string) *Series {
+	if window == windowMax && s.Past != nil {
+		return s.Past.max(s.Time)
+	}
+	return s.Series[window]
+}
+
 // withPoints returns rows of assets as /history shows them.
 func (s *Snapshot) withPoints(window string, rows []*Row) (items []*Row) {
-	w := FindWindow(window)
+	interval := "1d" // of max
+	if w := FindWindow(window); w != nil {
+		interval = w.Interval
+	}
 	for _, r := range rows {
 		i := &historyItem{ID: r.ID, Name: text(r.asName), Symbol: text(r.asSymbol), Slug: text(r.asSlug),
-			Window: w.Name, Interval: w.Interval}
-		for _, p := range s.Series[window].Points(r.ID) {
+			Window: window, Interval: interval}
+		for _, p := range s.series(window).Points(r.ID) {
 			i.Points = append(i.Points, [2]string{timestamp(p.Time), p.Price})
 		}
 		item := i.row()

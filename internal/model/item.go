@@ -335,7 +335,8 @@ func ReadRow(listing string, published []byte) (Row, error) {
 	i := map[string]func() item{
 		assets: func() item { return &assetItem{} }, quotes: func() item { return &quoteItem{} },
 		trending: func() item { return &quoteItem{} }, markets: func() item { return &marketItem{} },
-		history: func() item { return &historyItem{} }, exchanges: func() item { return &exchangeItem{} },
+		history: func() item { return &historyItem{} }, candles: func() item { return &candleItem{} },
+		prices: func() item { return &priceItem{} }, exchanges: func() item { return &exchangeItem{} },
 		categories: func() item { return &categoryItem{} }, chains: func() item { return &chainItem{} },
 	}[collection]()
 	if err := json.Unmarshal(published, i); err != nil {

@@ -25,8 +25,9 @@ type listing struct {
 	groups      bool   // reads category and chain
 	field       string // that fields may add, "" where it is not read
 	strict      bool   // sizes as /exchanges has them
-	history     bool   // as /history: reads window and not sort, needs a filter
+	history     bool   // as /history: does not read sort, needs a filter
 	most        int64  // rows of a page, maxSize when 0
+	usual       int64  // rows of a page that nobody asked for, defaultSize when 0
 }
 
 var listings = map[string]listing{
@@ -39,6 +40,8 @@ var listings = map[string]listing{
 	chains: {
 		sorts: []string{"id", "name", "slug", "market_cap", "volume_24h"}, defaultSort: "market_cap", descending: true},
 	history: {defaultSort: "id", symbol: true, history: true, most: 20},
+	candles: {defaultSort: "id", symbol: true, history: true, most: 20},
+	prices:  {defaultSort: "id", symbol: true, history: true, usual: 100},
 	markets: {
 		sorts: []string{"rank", "market_cap", "volume", "price", "percent_change.1h", "percent_change.24h",
 			"percent_change.7d", "percent_change.30d", "id", "name", "symbol", "slug"},
@@ -64,8 +67,13 @@ type Query struct {
 	Size     int64
 	Tails    bool   // fields=links, or fields=groups of markets
 	Window   string // of history
-	Text     string // of search: q, folded
-	Ignored  string // value of X-Ignored, "" for none
+	Interval string // of candles, as are From and To, in Unix seconds
+	From, To int64
+	HasFrom  bool    // From was sent
+	HasTo    bool    // To was sent
+	Times    []int64 // of prices, in Unix seconds
+	Text     string  // of search: q, folded
+	Ignored  string  // value of X-Ignored, "" for none
 }
 
 // A Filter is what one parameter asks for: a row that has any of the values
@@ -95,7 +103,7 @@ func Parameters(raw string, lists ...string) map[string]string {
 }
 
 // csv are the parameters below Prefix that take lists.
-var csv = []string{"id", "symbol", "slug", "category", "chain", "fields"}
+var csv = []string{"id", "symbol", "slug", "category", "chain", "fields", "time"}
 
 var indexed = regexp.MustCompile(`(?s)^(.*)\[[0-9]*\]$`)
 
@@ -130,7 +138,11 @@ func reads(endpoint, name string) bool {
 	case "category", "chain":
 		return l.groups
 	case "window":
-		return l.history
+		return endpoint == history
+	case "interval", "from", "to":
+		return endpoint == candles
+	case "time":
+		return endpoint == prices
 	case "sort":
 		return !l.history
 	}
@@ -226,14 +238,19 @@ func (q *Query) parse(l listing, p parameters) (bad []string) {
 		if len(q.Filters) == 0 {
 			r.bad = append(r.bad, "id", "slug", "symbol")
 		}
+	}
+	if q.Endpoint == history {
 		if q.Window = Fold(p["window"]); q.Window == "" {
 			q.Window = defaultWindow
 		}
-		if FindWindow(q.Window) == nil {
+		if FindWindow(q.Window) == nil && q.Window != windowMax {
 			r.blame("window")
 		}
 	}
 	q.parsePage(l, r)
+	if q.Endpoint == candles || q.Endpoint == prices {
+		q.parsePast(r)
+	}
 
 	q.Sort, q.Desc = l.defaultSort, l.descending
 	if text, sent := p["sort"]; sent && !l.history {
@@ -322,12 +339,13 @@ func (q *Query) parseFilters(l listing, r *parser) {
 func (q *Query) parsePage(l listing, r *parser) {
 	offsetMode := !r.sent("page") && (r.sent("limit") || r.sent("offset"))
 	size := func(name string) int64 {
-		n := r.number(name, defaultSize)
+		usual := cmp.Or(l.usual, defaultSize)
+		n := r.number(name, usual)
 		switch {
 		case n > cmp.Or(l.most, maxSize), l.strict && n < 1:
 			r.blame(name)
 		case n < 1:
-			return defaultSize
+			return usual
 		}
 		return n
 	}

@@ -26,6 +26,8 @@ type Snapshot struct {
 	NoMarkets bool
 	// Series are the windows of history that were supplied, by name.
 	Series map[string]*Series
+	// Past is what /candles, /prices and the window max are answered from; nil: nothing is known.
+	Past *Past
 	// Coins is what /api/v3/ shows besides; only of feeds.
 	Coins *Coins
 
@@ -52,7 +54,7 @@ func (s *Snapshot) Known(collection string) (ids []int64, slugs, symbols []strin
 	if s == nil {
 		return nil, nil, nil
 	}
-	if collection == history {
+	if collection == history || collection == candles || collection == prices {
 		collection = assets
 	}
 	for _, r := range s.Lists[collection] {
@@ -143,6 +145,12 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 		page := rows[from:min(from+q.Size, total)]
 		if q.Window != "" {
 			page = s.withPoints(q.Window, page)
+		}
+		if q.Endpoint == candles || q.Endpoint == prices {
+			var refused *Answer
+			if page, refused = s.withPast(q, page); refused != nil {
+				return *refused
+			}
 		}
 		a.Body = Body(q, page, total)
 		a.NotFound = s.missing(q)

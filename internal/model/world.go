@@ -41,6 +41,7 @@ type state struct {
 	ids    map[string]map[string]int64         // for ever, by collection and key
 	kept   []moment                            // oldest first
 	groups map[string]map[string]groupSnapshot // the newest of each group, by collection and key
+	past   *Past
 }
 
 // A moment is what is kept of one snapshot: the prices, by asset key, the assets for which they are
@@ -140,6 +141,13 @@ func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) 
 		}
 	}
 	next.kept = thin(append(slices.Clone(w.kept), now), at)
+	said := Seen{Time: at, Assets: map[int64]Quoted{}}
+	for _, a := range f.assets {
+		if now.history[a.key] {
+			said.Assets[a.id] = Quoted{a.price, a.marketCap, a.volume}
+		}
+	}
+	next.past = w.past.add(next.kept[:len(next.kept)-1], next.ids[assets], said)
 	for _, a := range f.assets {
 		if a.price != nil {
 			a.covered = map[string]bool{}
@@ -174,6 +182,7 @@ func (w *World) publish(f *feed, files Files, at time.Time) {
 	marketCap, volume := totals(f.assets)
 	s.TotalMarketCap, s.TotalVolume = decimal(marketCap, amountPlaces), decimal(volume, amountPlaces)
 	s.Series, s.Coins = series(w.kept, w.ids[assets], at), newCoins(f, w.state)
+	s.Past = w.past
 	s.files, s.state = files, w.state
 	w.retain(s)
 }
@@ -211,7 +220,8 @@ func (w *World) Backfill(feeds []Files) error {
 	for _, collection := range []string{categories, chains} {
 		maps.Copy(groups[collection], w.groups[collection])
 	}
-	w.state = state{ids: past.ids, kept: thin(append(past.kept, w.kept...), newest.Time), groups: groups}
+	w.state = state{ids: past.ids, kept: thin(append(past.kept, w.kept...), newest.Time), groups: groups,
+		past: w.past}
 	newest.state = w.state // what is published stays; a rollback forgets the past again
 	return nil
 }

@@ -296,6 +296,17 @@ func (p *pair) askWhole(nth int) {
 	p.askHistory(nth)
 }
 
+// pastAges are ages of times that prices are asked at: around the borders of what is kept.
+var pastAges = []time.Duration{-time.Hour, 0, 10 * time.Minute, time.Hour, 25 * time.Hour, 48 * time.Hour,
+	48*time.Hour - 10*time.Minute, 49 * time.Hour, 10 * 24 * time.Hour, 90 * 24 * time.Hour,
+	90*24*time.Hour + time.Hour, 91 * 24 * time.Hour, 300 * 24 * time.Hour, 366 * 24 * time.Hour, 400 * 24 * time.Hour}
+
+// longCandles asks for hours from before the oldest that are kept on, as many as one may.
+func (p *pair) longCandles() string {
+	from := p.world.Newest().Time.Add(-91 * 24 * time.Hour)
+	return fmt.Sprintf("candles?from=%d&to=%d", from.Unix(), from.Add(999*time.Hour).Unix())
+}
+
 // askHistory asks for every point of every window, of every nth hundred assets,
 // in a snapshot: that of the pin, or the newest.
 func (p *pair) askHistory(nth int, pin ...string) {
@@ -304,11 +315,21 @@ func (p *pair) askHistory(nth int, pin ...string) {
 	hundreds := slices.Collect(slices.Chunk(ids, 100))
 	for i := 0; i < len(hundreds); i += nth {
 		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(hundreds[i]), "[]"), " ", ",")
+		asks := []string{"history?window=max", "candles?interval=1h", "candles?interval=1d", p.longCandles()}
 		for _, w := range model.Windows {
+			asks = append(asks, "history?window="+w.Name)
+		}
+		for _, ask := range asks {
 			for page := 1; page <= (len(hundreds[i])+19)/20; page++ {
 				p.check(model.Question{Method: "GET",
-					Target: fmt.Sprintf("/openapi/v1/history?window=%s&page=%d&id=%s", w.Name, page, list), Pins: pin})
+					Target: fmt.Sprintf("/openapi/v1/%s&page=%d&id=%s", ask, page, list), Pins: pin})
 			}
+		}
+		for _, age := range pastAges {
+			t := p.world.Newest().Time.Add(-age)
+			p.check(model.Question{Method: "GET", Pins: pin, Target: fmt.Sprintf(
+				"/openapi/v1/prices?id=%s&time=%d,%d,%d", list, t.Unix(), t.Add(-7*time.Minute).Unix(),
+				t.Add(time.Second).Unix())})
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 )
 
 var endpoints = []string{
-	"quotes", "markets", "assets", "categories", "exchanges", "chains", "history", "search", "trending", "global"}
+	"quotes", "markets", "assets", "categories", "exchanges", "chains", "history", "candles", "prices",
+	"search", "trending", "global"}
 
 // maxQuery keeps requests within the 32 KiB that the service takes.
 const maxQuery = 31 << 10
@@ -148,9 +149,10 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 	var pairs []string
 	for _, name := range []string{
 		"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "category", "chain", "fields", "by",
-		"window", "q"} {
+		"window", "q", "interval", "from", "to", "time"} {
 		often := map[string]int{"sort": 50, "page": 30, "size": 30, "limit": 20, "offset": 20, "id": 15, "slug": 20,
-			"symbol": 20, "category": 3, "chain": 3, "fields": 15, "by": 8, "window": 5, "q": 5}[name]
+			"symbol": 20, "category": 3, "chain": 3, "fields": 15, "by": 8, "window": 5, "q": 5,
+			"interval": 2, "from": 2, "to": 2, "time": 2}[name]
 		switch {
 		case endpoint == "trending" && name == "by":
 			often = 60
@@ -162,7 +164,11 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 			often = 3
 		case endpoint == "history" && name == "window":
 			often = 70
-		case endpoint == "history":
+		case endpoint == "candles" && (name == "interval" || name == "from" || name == "to"):
+			often = 40
+		case endpoint == "prices" && name == "time":
+			often = 96
+		case endpoint == "history", endpoint == "candles", endpoint == "prices":
 			often = map[string]int{"id": 70, "page": 15, "size": 10, "limit": 10, "offset": 10}[name] + often/4
 		}
 		if !d.chance(often) {
@@ -286,9 +292,19 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 			"name", "*", "all", "links;"}, nil)
 	case "q":
 		return d.encode(d.typed(s))
+	case "interval":
+		return d.encode(pick(d, []string{"1h", "1d", "1D", "1H", "4h", "10m", " 1h", "1\u1d48", "day"}))
+	case "from", "to":
+		return d.encode(d.moment(s))
+	case "time":
+		var some []string
+		for range d.between(1, pick(d, []int{2, 3, 10, 60, 101})) {
+			some = append(some, d.moment(s))
+		}
+		return d.encode(strings.Join(some, ","))
 	case "window":
-		return d.encode(pick(d, []string{"24h", "7d", "30d", "90d", "1y", "1Y", "24H", "1h", "365d", " 7d", "7d ",
-			"1y,7d", "all", "7\u1d48", "\x007d"}))
+		return d.encode(pick(d, []string{"max", "MAX", "24h", "7d", "30d", "90d", "1y", "1Y", "24H", "1h", "365d",
+			" 7d", "7d ", "1y,7d", "all", "7\u1d48", "\x007d"}))
 	case "by":
 		return d.encode(
 			pick(d, []string{
@@ -297,6 +313,27 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 				"\u2003"}))
 	}
 	panic("gen: unknown parameter " + name)
+}
+
+// moment is a time as somebody may write it, of the year before a snapshot most often.
+func (d draw) moment(s *model.Snapshot) string {
+	if s == nil || d.chance(3) {
+		return pick(d, []string{"0", "1795255200", "-1", "x", "2026-11-21", "2026-11-21T10:00:00", "2026-11-21 10:00Z",
+			"2026-11-21T10:00:00.25Z", "2026-11-21T10:00:00,5Z", "253402300799", "253402300800", "1795255200000",
+			"9999-12-31T23:59:59Z", "2026-11-21T24:00:00Z", "1795255200.5", ""})
+	}
+	unit := pick(d, []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour})
+	t := s.Time.Add(-time.Duration(d.between(-5, 400)) * unit)
+	if d.chance(30) {
+		t = t.Truncate(unit)
+	}
+	if d.chance(30) {
+		t = t.Add(time.Duration(d.between(-1, 1)) * time.Second)
+	}
+	if d.chance(40) {
+		return strconv.FormatInt(t.Unix(), 10)
+	}
+	return t.In(time.FixedZone("", 3600*d.between(-3, 3))).Format(pick(d, []string{time.RFC3339, time.RFC3339Nano}))
 }
 
 // typed returns what somebody may type to find an asset: parts of its name, symbol and slug, and

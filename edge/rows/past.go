@@ -1,0 +1,344 @@
+package rows
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/shards"
+	"example.com/marketdata/edge/snapshot"
+)
+
+// errPast: a row of the past is malformed.
+var errPast = fmt.Errorf("%w: %w: a row of the past has another form, or other elements than its block has times",
+	shards.ErrUnavailable, artifacts.ErrCorrupt)
+
+// The text of an item between the asset and its elements.
+var (
+	candleParts = func() (parts [len(artifacts.PastIntervals)]string) {
+		for i, p := range artifacts.PastIntervals {
+			parts[i] = `,"interval":"` + p.Name + `","candles":`
+		}
+		return parts
+	}()
+	pricesPart = `,"prices":`
+	maxPart    = `,"window":"max","interval":"` + artifacts.PastIntervals[artifacts.Days].Name + `","points":`
+)
+
+const (
+	// usualCandle is longer than most candles, and usualPrice than most elements of prices.
+	usualCandle = snapshot.CandleLength + 100
+	usualPrice  = 180
+
+	timeFormat = "2006-01-02T15:04:05Z"
+)
+
+// pastSearch is what finding candles, prices at a time, and the points of the window max needs.
+type pastSearch struct {
+	blocks   []snapshot.PastBlock // of candles, or of days
+	from, to time.Time            // the range of candles, by their beginnings, both included
+	at       []pastPrice
+	today    [2]snapshot.Moment // what max has behind the days
+	n        int                // of today
+}
+
+// pastPrice is a time that was asked for.
+type pastPrice struct {
+	seconds int64
+	moment  snapshot.Moment
+	ok      bool
+}
+
+// beginPast readies the Finder for a query for the past, and reports whether any asset can have an item.
+func (f *Finder) beginPast(s *snapshot.Snapshot, q *query.Query) (bool, error) {
+	p := &f.past.search
+	*p = pastSearch{at: p.at[:0]}
+	switch {
+	case !s.HasPast():
+		return false, nil
+	case q.Endpoint == query.Prices:
+		for _, seconds := range q.Past.Times {
+			t := time.Unix(seconds, 0).UTC()
+			m, ok := s.PriceAt(t)
+			p.at = append(p.at, pastPrice{seconds, m, ok})
+		}
+		return true, nil
+	case q.Endpoint == query.History:
+		p.blocks = s.Past(artifacts.Days)
+		if first, own, ok := s.Today(); ok {
+			p.today, p.n = [2]snapshot.Moment{first, own}, 2
+			if first == own {
+				p.n = 1
+			}
+		}
+		return true, nil
+	}
+	p.blocks = s.Past(q.Past.Interval)
+	return true, p.candleRange(s, q)
+}
+
+// candleRange sets the range of candles: what was asked for, cut to what the snapshot has.
+func (p *pastSearch) candleRange(s *snapshot.Snapshot, q *query.Query) error {
+	if len(p.blocks) == 0 {
+		return nil
+	}
+	about := &artifacts.PastIntervals[q.Past.Interval]
+	step := about.Step
+	last := p.blocks[len(p.blocks)-1].Times
+	p.from, p.to = p.blocks[0].Times[0].Truncate(step), last[len(last)-1].Truncate(step)
+	if to := time.Unix(q.Past.To, 0); q.Past.HasTo && to.Before(p.to) {
+		p.to = to.Truncate(step)
+	}
+	from := p.to.Add(-step * time.Duration(query.DefaultCandles[q.Past.Interval]-1))
+	if q.Past.HasFrom {
+		from = time.Unix(q.Past.From, 0)
+		if begin := from.Truncate(step); begin.Before(from) {
+			from = begin.Add(step)
+		}
+	}
+	if from.After(p.from) {
+		p.from = from
+	}
+	// A block may have hours that are not kept any longer.
+	if kept := s.Time.Add(-about.Age); about.Age > 0 && kept.After(p.from) {
+		p.from = kept.Truncate(step)
+		if p.from.Before(kept) {
+			p.from = p.from.Add(step)
+		}
+	}
+	if p.to.Sub(p.from)/step >= query.MaxCandles {
+		return query.ErrCandles
+	}
+	first := sort.Search(len(p.blocks), func(i int) bool {
+		times := p.blocks[i].Times
+		return !times[len(times)-1].Before(p.from)
+	})
+	end := sort.Search(len(p.blocks), func(i int) bool { return p.blocks[i].Times[0].Truncate(step).After(p.to) })
+	p.blocks = p.blocks[min(first, end):end]
+	return nil
+}
+
+// appendPastItems appends the items of the assets in the picked rows of v.
+func (f *Finder) appendPastItems(v *snapshot.View, q *query.Query, picked []entry) error {
+	p := &f.past.search
+	if len(p.at)*len(picked) > query.MaxPrices {
+		return query.ErrPrices
+	}
+	elements := len(p.at) * usualPrice
+	for i := range p.blocks {
+		elements += len(p.blocks[i].Times) * usualCandle
+	}
+	if err := f.Grow(len(picked) * (elements + usualItem)); err != nil {
+		return err
+	}
+	for _, e := range picked {
+		s, err := f.at(v, e.row/v.PerShard())
+		if err != nil {
+			return err
+		}
+		id := s.ID(e.row % v.PerShard())
+		if err := f.beginItem(s, e.row%v.PerShard()); err != nil {
+			return err
+		}
+		switch q.Endpoint {
+		case query.Candles:
+			f.Body = append(f.Body, candleParts[q.Past.Interval]...)
+			err = f.appendElements(func() error { return f.appendCandles(id) })
+		case query.Prices:
+			f.Body = append(f.Body, pricesPart...)
+			err = f.appendElements(func() error { return f.appendPrices(id) })
+		default:
+			f.Body = append(f.Body, maxPart...)
+			err = f.appendElements(func() error { return f.appendMax(id) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendElements appends the elements that do appends, each after a comma, as an array, and ends the item.
+func (f *Finder) appendElements(do func() error) error {
+	first := len(f.Body)
+	if err := do(); err != nil {
+		return err
+	}
+	if len(f.Body) == first {
+		f.Body = append(f.Body, ',')
+	}
+	f.Body[first] = '[' // replaces the first element's comma
+	f.Body = append(f.Body, itemEnd...)
+	return nil
+}
+
+// pastRow returns an asset's moments and candles in a block; both are nil if it has none there.
+func (f *Finder) pastRow(b *snapshot.PastBlock, id uint64) (moments, candles []byte, err error) {
+	s, row, ok, err := f.find(&f.past.block, b.View, id)
+	if err != nil || !ok {
+		return nil, nil, err
+	}
+	if moments, candles, ok = artifacts.PastRow(s.Row(row)); !ok {
+		return nil, nil, errPast
+	}
+	return moments, candles, nil
+}
+
+// appendCandles appends the asset's candles of the range.
+func (f *Finder) appendCandles(id uint64) error {
+	p := &f.past.search
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		_, rest, err := f.pastRow(b, id)
+		if err != nil {
+			return err
+		}
+		if rest == nil {
+			continue
+		}
+		// The first and the last block may reach beyond the range.
+		whole := i > 0 && i < len(p.blocks)-1
+		for n, t := range b.Times {
+			element, more, ok := artifacts.NextPast(rest)
+			if !ok {
+				return errPast
+			}
+			rest = more
+			if element == nil || !whole && !p.has(t, b, n) {
+				continue
+			}
+			f.Body = append(f.Body, b.Begins[n*snapshot.CandleLength:][:snapshot.CandleLength]...)
+			f.Body = append(append(f.Body, element...), ']')
+		}
+	}
+	return nil
+}
+
+// has reports whether the candle of the interval in which t is lies in the range.
+func (p *pastSearch) has(t time.Time, b *snapshot.PastBlock, n int) bool {
+	if t.Before(p.from) {
+		return false
+	}
+	// The text of the beginning compares as the beginning does; only years beyond 9999 would not.
+	var to [len(timeFormat)]byte
+	begin := b.Begins[n*snapshot.CandleLength:][len(`,["`):][:len(timeFormat)]
+	return bytes.Compare(begin, p.to.UTC().AppendFormat(to[:0], timeFormat)) <= 0
+}
+
+// moment returns an asset's element of a snapshot; nil if it has none.
+func (f *Finder) moment(m snapshot.Moment, id uint64) ([]byte, error) {
+	rest, _, err := f.pastRow(m.Block, id)
+	if rest == nil || err != nil {
+		return nil, err
+	}
+	var element []byte
+	for range m.At + 1 {
+		var ok bool
+		if element, rest, ok = artifacts.NextPast(rest); !ok {
+			return nil, errPast
+		}
+	}
+	return element, nil
+}
+
+// appendPrices appends the asset's prices at the times asked for.
+func (f *Finder) appendPrices(id uint64) error {
+	for i := range f.past.search.at {
+		at := &f.past.search.at[i]
+		f.Body = time.Unix(at.seconds, 0).UTC().AppendFormat(append(f.Body, `,{"time":"`...), timeFormat)
+		var element []byte
+		var err error
+		if at.ok {
+			if element, err = f.moment(at.moment, id); err != nil {
+				return err
+			}
+		}
+		if element == nil {
+			f.Body = append(f.Body, `","snapshot_time":null,"price":null,"market_cap":null,"volume":null}`...)
+			continue
+		}
+		price, rest, _ := bytes.Cut(element, comma)
+		marketCap, volume, ok := bytes.Cut(rest, comma)
+		if !ok {
+			return errPast
+		}
+		f.Body = at.moment.Time().AppendFormat(append(f.Body, `","snapshot_time":"`...), timeFormat)
+		f.Body = append(append(f.Body, `","price":`...), price...)
+		f.Body = append(append(f.Body, `,"market_cap":`...), marketCap...)
+		f.Body = append(append(append(f.Body, `,"volume":`...), volume...), '}')
+	}
+	return nil
+}
+
+var comma = []byte{','}
+
+// appendMax appends the asset's points of the window max.
+func (f *Finder) appendMax(id uint64) error {
+	p := &f.past.search
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		rest, _, err := f.pastRow(b, id)
+		if err != nil {
+			return err
+		}
+		if rest == nil {
+			continue
+		}
+		for n := range b.Times {
+			element, more, ok := artifacts.NextPast(rest)
+			if !ok {
+				return errPast
+			}
+			if rest = more; element != nil {
+				f.appendPoint(b.Points[n*snapshot.PointLength:][:snapshot.PointLength], element)
+			}
+		}
+	}
+	for _, m := range p.today[:p.n] {
+		element, err := f.moment(m, id)
+		if err != nil {
+			return err
+		}
+		if element != nil {
+			var text [snapshot.PointLength]byte
+			f.appendPoint(m.Time().AppendFormat(text[:0], `,["`+timeFormat+`","`), element)
+		}
+	}
+	return nil
+}
+
+// appendPoint appends a point: the text before the price, and the price of a moment.
+func (f *Finder) appendPoint(before, element []byte) {
+	price, _, _ := bytes.Cut(element, comma)
+	f.Body = append(append(f.Body, before...), price[1:]...) // before has the first quote
+	f.Body = append(f.Body, ']')
+}
+
+// hasMax reports whether the asset has a point in the window max.
+func (f *Finder) hasMax(id uint64) (bool, error) {
+	p := &f.past.search
+	for i := p.n - 1; i >= 0; i-- {
+		if element, err := f.moment(p.today[i], id); element != nil || err != nil {
+			return element != nil, err
+		}
+	}
+	for i := len(p.blocks) - 1; i >= 0; i-- {
+		rest, _, err := f.pastRow(&p.blocks[i], id)
+		for len(rest) > 0 && err == nil {
+			element, more, ok := artifacts.NextPast(rest)
+			if !ok {
+				return false, errPast
+			}
+			if rest = more; element != nil {
+				return true, nil
+			}
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
