@@ -14,7 +14,6 @@ import (
 
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/cmdline"
-	"example.com/marketdata/internal/test/must"
 	"example.com/marketdata/internal/test/providertest"
 )
 
@@ -87,52 +86,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestNewFolders: what is there is not touched, and what fails leaves nothing.
-func TestNewFolders(t *testing.T) {
-	broken := t.TempDir() // a feed without assets
-	must.OK(t, os.WriteFile(filepath.Join(broken, source.InfoFile),
-		[]byte(`{"format":1,"database":"d","time":"2026-11-21T07:20:00Z"}`), 0o644))
-	for _, test := range []struct {
-		name, src string
-		prepare   func(dir string) error
-		says      string // "": succeeds
-	}{
-		{name: "missing", src: simulated},
-		{name: "empty", src: simulated, prepare: func(dir string) error { return os.Mkdir(dir, 0o755) }},
-		{
-			name: "not empty", src: simulated, says: "not empty",
-			prepare: func(dir string) error { return os.MkdirAll(filepath.Join(dir, "x"), 0o755) },
-		},
-		{
-			name: "a file", src: simulated, says: "is a file",
-			prepare: func(dir string) error { return os.WriteFile(dir, nil, 0o644) },
-		},
-		{name: "no assets", src: "feed:" + broken, says: "feed:" + broken + ": write feed: assets.ndjson"},
-		{name: "no source", src: "feed:" + filepath.Join(broken, "away"), says: "no such file"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			above := t.TempDir()
-			dir := filepath.Join(above, "feed")
-			if test.prepare != nil {
-				ok(t, test.prepare(dir))
-			}
-			before := entries(t, above)
-			r := command(t, "feed", "--source", test.src, "--out", dir)
-			if test.says == "" {
-				if r.status != cmdline.Done || !strings.Contains(r.stdout, "60 assets") ||
-					len(providertest.Tree(t, dir)) != 7 {
-					t.Errorf("%+v", r)
-				}
-				return
-			}
-			if r.status != cmdline.Failed || !strings.Contains(r.stderr, test.says) || r.stdout != "" {
-				t.Errorf("%+v, want %q", r, test.says)
-			}
-			if after := entries(t, above); !slices.Equal(after, before) {
-				t.Errorf("left behind: %q, was %q", after, before)
-			}
-		})
-	}
+// TestFeedInterrupted: a command that is interrupted leaves nothing. (The scripts have what else it leaves.)
+func TestFeedInterrupted(t *testing.T) {
 	above := t.TempDir()
 	if r := commandIn(stopped(), "feed", "--source", simulated, "--out",
 		filepath.Join(above, "feed")); r.status != cmdline.Failed || len(entries(t, above)) > 0 {
@@ -216,16 +171,6 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRecordOfAnySource: what is no provider is recorded as a feed.
-func TestRecordOfAnySource(t *testing.T) {
-	recorded, fed := filepath.Join(t.TempDir(), "recorded"), filepath.Join(t.TempDir(), "fed")
-	done(t, "record", "--source", "feed:"+feedSample, "--out", recorded)
-	done(t, "feed", "--source", "feed:"+feedSample, "--out", fed)
-	if got := providertest.Tree(t, recorded); !maps.Equal(got, providertest.Tree(t, fed)) {
-		t.Errorf("recorded %v", got)
-	}
-}
-
 // TestRecordFails leaves nothing that could be taken for a recording.
 func TestRecordFails(t *testing.T) {
 	above := t.TempDir()
@@ -238,37 +183,4 @@ func TestRecordFails(t *testing.T) {
 	if got := entries(t, above); len(got) > 0 {
 		t.Errorf("left behind: %q", got)
 	}
-}
-
-// TestFeedUsage: what the commands without a store cannot do without.
-func TestFeedUsage(t *testing.T) {
-	for _, args := range [][]string{{"feed", "--source", simulated}, {"record", "--out", "x"}, {
-		"feed", "--source", "fax:555", "--out", "x",
-	}} {
-		if r := command(t, args...); r.status != cmdline.Usage {
-			t.Errorf("%q: %+v", args, r)
-		}
-	}
-}
-
-// TestSource: what a month costs is said without a key, a call, or a file.
-func TestSource(t *testing.T) {
-	cache := t.TempDir()
-	for args, want := range map[string]string{
-		"--source=coinmarketcap:?plan=startup": "plan startup: quota 450,000 calls a month, 0 of them used; " +
-			"at most 120 calls a minute\nWITHOUT A CACHE FOLDER",
-		"--source=coincap:?quota=none":               "no quota",
-		"--source=coinpaprika: --state-dir=" + cache: "more rarely\n",
-		"--source=coingecko: --json":                 `"plan":"free","quota":0,"used":0,"per_minute":5`,
-		"--source=" + simulated:                      "no calls that cost anything",
-	} {
-		r := command(t, append([]string{"source"}, strings.Fields(args)...)...)
-		if r.status != cmdline.Done || !strings.Contains(r.stdout, want) {
-			t.Errorf("%s: %+v", args, r)
-		}
-	}
-	if left := entries(t, cache); len(left) > 0 {
-		t.Errorf("left %v", left)
-	}
-	wants(t, cmdline.Usage, "want free", "source", "--source=coingecko:?plan=pro")
 }

@@ -89,7 +89,7 @@ func startRun(ctx context.Context, t *testing.T, root string, more ...string) *r
 		t.Fatal(err)
 	}
 	cmd := builderProcess(ctx, append([]string{"run", "--source", simulated, "--store", "file:" + root}, more...)...)
-	cmd.Env = append(cmd.Env, asBuilderLease+"=6s")
+	cmd.Env = append(cmd.Env, builderLease+"=6s")
 	return startProcess(t, cmd)
 }
 

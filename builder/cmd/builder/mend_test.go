@@ -14,7 +14,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/builder/keys"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/test/must"
 	"example.com/marketdata/internal/test/testedge"
@@ -63,31 +62,6 @@ func (c *client) until(what string, ok func() bool) {
 		if time.Now().After(end) {
 			c.t.Fatalf("%s: not within %v; the edge is at sequence %d", what, watchFor, c.sequence())
 		}
-	}
-}
-
-// TestSignedStore: no command that writes does so without a key, also when it
-// would find nothing to do.
-func TestSignedStore(t *testing.T) {
-	t.Chdir(t.TempDir())
-	t.Setenv("BUILDER_STORE", "file:store")
-	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:10:00Z")
-	var made keys.Created
-	ok(t, json.Unmarshal([]byte(done(t, "keys", "create", "--name", "n", "--json")), &made))
-	done(t, "keygen", "sign.key")
-	done(t, "sign", "--sign-key", "sign.key")
-	for _, args := range []string{
-		"build --time 2026-11-21T07:10:00Z --source " + simulated, "run --source " + simulated, "change", "gc",
-		"rollback --to 2026-11-21T07:10:00Z",
-		"keys create --name m", "keys revoke " + made.ID, "sign", "restore --from file:store",
-	} {
-		if r := command(t, strings.Fields(args)...); r.status == cmdline.Done ||
-			!strings.Contains(r.stderr, "--sign-key") {
-			t.Errorf("%s: status %d, %s", args, r.status, r.stderr)
-		}
-	}
-	for _, args := range []string{"gc --dry-run", "verify", "status", "keys list", "gc --sign-key sign.key"} {
-		done(t, strings.Fields(args)...)
 	}
 }
 

@@ -137,54 +137,6 @@ func (r *revocation) run() {
 	r.answers(fresh, after)
 }
 
-// TestFailedRestore: a restore that fails leaves nothing behind that another command takes for a
-// store. (After a failed keys restore into an emptied bucket there was a new identity, and restore
-// refused: report O2. The others are of the same kind.)
-func TestFailedRestore(t *testing.T) {
-	dir := t.TempDir()
-	path := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"store", "other"} {
-		done(t, "build", "--source", simulated, "--store", "file:"+path(name), "--time", "2026-11-21T07:10:00Z")
-		done(t, "keys", "create", "--store", "file:"+path(name), "--name", name)
-	}
-	root := artifacts.ObjectKey(headOf(t, path("store")).Manifest.Ledger.Digest)
-	must.OK(t, os.CopyFS(path("cut"), os.DirFS(path("store"))))
-	must.OK(t, os.Truncate(filepath.Join(path("cut"), root.String()), 20))
-	must.OK(t, os.Mkdir(path("edge"), 0o755))
-	must.OK(t, os.CopyFS(path("pointer"), os.DirFS(path("store"))))
-	for _, name := range []string{"identity", "keys"} {
-		must.OK(t, os.Remove(filepath.Join(path("pointer"), name)))
-	}
-	for _, edge := range []string{"store", "other"} {
-		must.OK(t, os.MkdirAll(path("edge of "+edge), 0o755))
-		must.OK(t, os.Link(filepath.Join(path(edge), "keys"), filepath.Join(path("edge of "+edge), "keys")))
-	}
-	restored := func(into string) {
-		done(t, "restore", "--store", "file:"+path(into), "--from", path("store"), "--keys-from", path("edge of store"))
-		done(t, "verify", "--store", "file:"+path(into))
-	}
-	must.OK(t, os.Mkdir(path("empty"), 0o755))
-	for _, c := range []struct {
-		into, says string
-		args       []string
-	}{
-		{"empty", "nothing is left", []string{"keys", "restore", "--from", path("edge of store")}},
-		{"pointer", "of store", []string{"keys", "restore", "--from", path("edge of other")}},
-		{"empty", "not whole", []string{"restore", "--keys-from-backup", "--from", path("cut")}},
-		{"new", "holds no snapshot", []string{"restore", "--from", path("edge")}},
-	} {
-		wants(t, cmdline.Failed, c.says, append(c.args, "--store", "file:"+path(c.into))...)
-		if _, err := os.Stat(filepath.Join(path(c.into), "identity")); err == nil {
-			t.Errorf("%q has left an identity", c.args)
-		}
-	}
-	if _, err := os.Stat(path("new")); err == nil {
-		t.Error("a restore that failed has left a new folder")
-	}
-	restored("empty")
-	restored("pointer")
-}
-
 // TestRestoreBesideRun: restore refuses a store on which a builder is at work, whatever is said of
 // the edges, and goes on without one that was killed. (A restore beside a running builder
 // withdrew all times: report O3.)

@@ -222,18 +222,3 @@ func (o *operator) ask(ctx context.Context) <-chan int {
 	}()
 	return asked
 }
-
-// TestBuildSignsByBothKeys: what is written by one of two keys is signed by both after
-// a build, so that whoever trusts one of them takes all of it.
-func TestBuildSignsByBothKeys(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("BUILDER_STORE", "file:"+filepath.Join(dir, "store"))
-	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
-	done(t, "keygen", one)
-	trust := strings.TrimSpace(done(t, "keygen", two))
-	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:10:00Z", "--sign-key", one)
-	done(t, "keys", "create", "--name", "client", "--sign-key", one)
-	done(t, "change", "--sign-key", one)
-	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:20:00Z", "--sign-key", one, "--sign-key", two)
-	done(t, "verify", "--trust-key", trust)
-}
