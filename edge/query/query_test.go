@@ -51,6 +51,7 @@ var rules = append(allSorts(), []string{
 	// Lists in parts.
 	"id=1&id=9", "id[]=1&id[]=9", "id%5B%5D=9&id%5b%5D=1", "id[0]=1&id[1]=9", "id[1]=9&id=1&id[]=2", "id=&id=9",
 	"id=1&slug[]=a&id[007]=9&slug[]=b&symbol[2]=c", "id[x]=1", "id[=1", "id]=1", "[]=1", "id[][]=1", "[]id=1",
+	"id=&id=3&id=9&", "id[10]=9&x=1&id[2]=3&id[]=", "sort=name%3adesc&slug=salt%2d%26%2dco%2casset%2d9",
 	"id[]=", "page[]=2",
 	"fields[]=x&fields[]=links", "slug=,&slug=a", "slug=a%2Cb&slug=c", "category[]=a&chain[0]=b&category[]=c",
 	"id=" + repeated(60) + "&id[]=" + repeated(40), "id=" + repeated(60) + "&id[]=" + repeated(41), "id[]=1&id[]=x",
