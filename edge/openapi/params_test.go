@@ -84,8 +84,8 @@ func casesOf(t *testing.T, p *openapi3.Parameter) []paramCase {
 	return nil
 }
 
-// freeText are the parameters that take any text; TestAnswers, package server's TestRequestID and package
-// edge's TestTimesOfClients ask with them.
+// freeText are the parameters that take any text; TestAnswers, and package server's TestRequestID and TestPin,
+// ask with them.
 var freeText = []string{"X-Request-Id", "X-Snapshot-Time"}
 
 // TestParameters asks with every parameter of the document at its bounds.

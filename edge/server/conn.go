@@ -29,8 +29,6 @@ const (
 	// streaming: belongs to streams, without a goroutine or a buffer. It ends when a write fails,
 	// with its key, or with the server.
 	streaming
-
-	stateBits = 2
 )
 
 // maxHead bounds the head of a request, an empty line before it included (INTERFACE.md,
@@ -59,11 +57,9 @@ type conn struct {
 	owner    *owner        // who it is counted for; nil: nobody any more
 	inOwner  *list.Element // in owner.conns
 
-	// state holds the state in its last stateBits bits. The others count changes, so that two
-	// readings tell whether anything happened in between.
-	state atomic.Uint32
-	asked atomic.Int64 // when its last request was answered, in nanoseconds since listener.began; 0: none was
-	now   time.Time    // the latest time that is known, so that idle deadlines need no clock
+	state atomic.Uint32 // a state
+	asked atomic.Int64  // when its last request was answered, in nanoseconds since listener.began; 0: none was
+	now   time.Time     // the latest time that is known, so that idle deadlines need no clock
 
 	in     *bufio.Reader // nil while idle
 	head   head          // of the request at hand
@@ -71,12 +67,23 @@ type conn struct {
 	stream *stream // what the connection becomes when its request is answered
 }
 
-// enter changes the state.
-func (c *conn) enter(s state) {
-	c.state.Store(c.state.Load()&^(1<<stateBits-1) + 1<<stateBits | uint32(s))
+func (c *conn) enter(s state) { c.state.Store(uint32(s)) }
+
+// is reports whether the connection is in a state.
+func (c *conn) is(s state) bool { return state(c.state.Load()) == s }
+
+// answered notes that a request was answered.
+func (c *conn) answered(now time.Time) {
+	c.now = now
+	c.asked.Store(int64(now.Sub(c.listener.began)))
 }
 
-func stateOf(word uint32) state { return state(word & (1<<stateBits - 1)) }
+// writeAll writes all parts, however slowly the peer takes them.
+func (c *conn) writeAll(timeout time.Duration, parts ...[]byte) error {
+	err := c.socket.writeAll(timeout, parts...)
+	c.answered(time.Now())
+	return err
+}
 
 // Close closes the connection and takes it off the listener's count. It may be called again.
 func (c *conn) Close() error {

@@ -264,7 +264,7 @@ func TestQuiet(t *testing.T) {
 func awaitState(t *testing.T, s *Server, want state) {
 	t.Helper()
 	until(t, func() (is bool) {
-		s.listener.Load().eachConn(func(c *conn) { is = stateOf(c.state.Load()) == want })
+		s.listener.Load().eachConn(func(c *conn) { is = c.is(want) })
 		return is
 	})
 }

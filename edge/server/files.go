@@ -164,7 +164,7 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	body := out.first
 	out.first = nil
 	for {
-		if err := c.socket.writeAll(s.cfg.WriteTimeout, head, body); err != nil {
+		if err := c.writeAll(s.cfg.WriteTimeout, head, body); err != nil {
 			return err
 		}
 		r.sent += len(body)

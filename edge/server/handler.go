@@ -252,8 +252,7 @@ func (s *Server) finish(r *Request) {
 	s.addCommon(r)
 	r.took = time.Since(r.Asked.Now)
 	if r.conn != nil {
-		r.conn.now = r.Asked.Now.Add(r.took)
-		r.conn.asked.Store(int64(r.conn.now.Sub(r.conn.listener.began)))
+		r.conn.answered(r.Asked.Now.Add(r.took))
 	}
 }
 

@@ -156,5 +156,5 @@ func (s *Server) write(c *conn, r *Request) error {
 	if c.buffered() == 0 {
 		c.giveInput()
 	}
-	return c.socket.writeAll(s.cfg.WriteTimeout, left, rest)
+	return c.writeAll(s.cfg.WriteTimeout, left, rest)
 }

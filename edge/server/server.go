@@ -108,7 +108,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	none := l.noneLeft()
 	ticker := time.NewTicker(drainEvery)
 	defer ticker.Stop()
-	quiet := map[*conn]quietSince{}
+	began := time.Now()
 	for {
 		select {
 		case <-none:
@@ -116,26 +116,20 @@ func (s *Server) Drain(ctx context.Context) error {
 		case <-ctx.Done():
 			return s.cut(ctx, l, none)
 		case now := <-ticker.C:
-			closeQuiet(l, quiet, now)
+			closeQuiet(l, began, now)
 		}
 	}
 }
 
-// quietSince is since when nothing has happened on a connection.
-type quietSince struct {
-	state uint32
-	since time.Time
-}
-
 // closeQuiet closes the connections that have been between two requests for
-// drainQuiet.
-func closeQuiet(l *listener, quiet map[*conn]quietSince, now time.Time) {
+// drainQuiet since the drain began.
+func closeQuiet(l *listener, began, now time.Time) {
+	if now.Sub(began) < drainQuiet {
+		return
+	}
+	latest := int64(now.Add(-drainQuiet).Sub(l.began))
 	l.eachConn(func(c *conn) {
-		seen := c.state.Load()
-		switch q, ok := quiet[c]; {
-		case !ok || q.state != seen:
-			quiet[c] = quietSince{seen, now}
-		case stateOf(seen) == idle && now.Sub(q.since) >= drainQuiet:
+		if c.is(idle) && c.asked.Load() <= latest {
 			// Its goroutine, waiting for a request, wakes up and takes it off
 			// the count.
 			_ = c.socket.Close()
@@ -171,7 +165,7 @@ func (s *Server) Quiet() time.Duration {
 	defer l.mu.Unlock()
 	asked := l.asked
 	for c := range l.conns {
-		if stateOf(c.state.Load()) != idle {
+		if !c.is(idle) {
 			return 0
 		}
 		asked = max(asked, c.asked.Load())
