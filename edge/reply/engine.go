@@ -177,13 +177,19 @@ func (e *Engine) answer(r *Request) error {
 	if err != nil {
 		return e.failure(err)
 	}
-	tag := w.digest()
+	return e.send(r, w, cache, entry, w.digest(), false)
+}
+
+// send sends the answer that was just composed, with its tag, and admits it to the cache: at once if keep, or
+// if it is encoded, which costs more than all the rest.
+func (e *Engine) send(r *Request, w *work, cache *respcache.Cache, entry *respcache.Entry, tag digest,
+	keep bool) error {
 	c, err := e.writeFresh(r, w, tag)
 	if err != nil {
 		return e.failure(err)
 	}
-	// Encoding costs more than all the rest: an encoded answer is cached at once.
-	if entry != nil || cache.AskedBefore(w.key) || c != identity && cache.HasRoom(w.key, len(w.coded)+entryOverhead) {
+	if entry != nil || keep || cache.AskedBefore(w.key) ||
+		c != identity && cache.HasRoom(w.key, len(w.coded)+entryOverhead) {
 		w.admit(cache, entry, w.source(tag), c)
 	}
 	if c != identity {

@@ -83,25 +83,8 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 	if err != nil {
 		return e.failure(err)
 	}
-	return e.sendOther(r, w, cache, entry)
-}
-
-// sendOther sends the answer that was just composed, and caches it by the rules of Answer.
-func (e *Engine) sendOther(r *Request, w *work, cache *respcache.Cache, entry *respcache.Entry) error {
-	tag := digestOf(w.finder.Body)
-	kept := r.Other.Whole() && cache.Limit() > 4*int64(len(w.finder.Body)) // composed once for all who ask
-	c, err := e.writeFresh(r, w, tag)
-	if err != nil {
-		return e.failure(err)
-	}
-	if entry != nil || kept || cache.AskedBefore(w.key) ||
-		c != identity && cache.HasRoom(w.key, len(w.coded)+entryOverhead) {
-		w.admit(cache, entry, w.source(tag), c)
-	}
-	if c != identity {
-		r.Reply.Body = append(w.finder.Body[:0], w.coded...)
-	}
-	return nil
+	keep := r.Other.Whole() && cache.Limit() > 4*int64(len(w.finder.Body)) // composed once for all who ask
+	return e.send(r, w, cache, entry, digestOf(w.finder.Body), keep)
 }
 
 // follow makes Last-Modified the later of the snapshot's and the change record's.

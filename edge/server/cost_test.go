@@ -153,8 +153,8 @@ func TestLongHeadHasRequestOfItsOwn(t *testing.T) {
 		sizedHead(maxPooledHead + 1): true} {
 		c := newListener(nil, &s.cfg).admit(&segments{left: [][]byte{[]byte(raw)}})
 		must.OK(t, c.readHead())
-		if r := s.acquire(c); r.once != own {
-			t.Errorf("%.60q: a Request of its own: %v", raw, r.once)
+		if r := s.acquire(c); r.mem.once != own {
+			t.Errorf("%.60q: a Request of its own: %v", raw, r.mem.once)
 		}
 		c.Close()
 	}

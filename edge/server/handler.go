@@ -177,7 +177,11 @@ func (s *Server) admit(r *Request) *problem {
 	var key *auth.Key
 	verdict := auth.Refused
 	if r.presented.times == 1 {
-		key, verdict = s.keys.Lookup(r.presented.key, r.Asked.Now, r.memo)
+		var memo *auth.Memo
+		if r.conn != nil {
+			memo = &r.conn.memo
+		}
+		key, verdict = s.keys.Lookup(r.presented.key, r.Asked.Now, memo)
 	}
 	switch verdict {
 	case auth.Undecided, auth.Refused:

@@ -29,8 +29,7 @@ type Request struct {
 	route     Route
 	conn      *conn // nil in tests
 	peer      netip.Addr
-	memo      *auth.Memo // the connection's
-	dialect   *Dialect   // what the path belongs to; nil: the interface itself
+	dialect   *Dialect // what the path belongs to; nil: the interface itself
 	presented presented
 	pin       []byte
 	pins      int
@@ -52,7 +51,6 @@ type Request struct {
 	took   time.Duration // from Now until the answer was ready
 	client netip.Addr    // see clientOf; not valid: not asked for yet
 	mem    *memory
-	once   bool // is not used again
 }
 
 // memory is what stays from request to request.
@@ -62,6 +60,7 @@ type memory struct {
 	lines   []byte         // of Reply
 	joined  [6][]byte      // header values that were joined, by list
 	foreign reply.Composer // what Dialect.Parse returned last; nil: nothing yet
+	once    bool           // the Request is not used again
 }
 
 // maxPooledHead is the longest head of a Request that is reused. For each header line the parser
@@ -84,7 +83,7 @@ func (r *Request) begin(c *conn) {
 	}
 	r.Asked.Buffers.Reset()
 	if c != nil {
-		r.peer, r.memo = c.peer, &c.memo
+		r.peer = c.peer
 	}
 }
 
@@ -92,14 +91,11 @@ func (r *Request) begin(c *conn) {
 func (s *Server) acquire(c *conn) *Request {
 	var r *Request
 	if c != nil && c.head.seen > maxPooledHead {
-		r = &Request{mem: &memory{}}
-		r.once = true
+		r = &Request{mem: &memory{once: true}}
 	} else {
 		r = s.requests.Get().(*Request)
 	}
-	once := r.once
 	r.begin(c)
-	r.once = once
 	r.Asked.Context = s.ctx
 	return r
 }
@@ -107,11 +103,11 @@ func (s *Server) acquire(c *conn) *Request {
 // release gives a Request's memory back.
 func (s *Server) release(r *Request) {
 	r.Asked.Buffers.Release()
-	if r.once {
+	if r.mem.once {
 		return
 	}
 	r.mem.lines = r.Asked.Reply.Lines[:0]
-	r.conn, r.memo, r.Asked.Reply = nil, nil, reply.Reply{}
+	r.conn, r.Asked.Reply = nil, reply.Reply{}
 	s.requests.Put(r)
 }
 
