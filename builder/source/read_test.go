@@ -410,29 +410,6 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// TestManyRows: texts share blocks of memory that nothing writes again.
-func TestManyRows(t *testing.T) {
-	var file strings.Builder
-	const n = 4000
-	for i := range n {
-		fmt.Fprintf(&file,
-			`{"key":"key-%d","name":"Name %d","symbol":"%s","slug":"SLUG-%d","explorers":["x%d","\u0079%d"]}`+"\n",
-			i, i, strings.Repeat("s", i%256+1), i, i, i)
-	}
-	feed, _ := mustRead(t, FS(testFeed(AssetsFile, file.String())), ReadOptions{})
-	if len(feed.Assets) != n {
-		t.Fatalf("%d assets", len(feed.Assets))
-	}
-	for i, a := range feed.Assets {
-		want := market.Asset{
-			Key: fmt.Sprintf("key-%d", i), Name: fmt.Sprintf("Name %d", i), Symbol: strings.Repeat("s", i%256+1),
-			Slug: fmt.Sprintf("SLUG-%d", i), Explorers: []string{fmt.Sprintf("x%d", i), fmt.Sprintf("y%d", i)},
-			Active: true,
-		}
-		same(t, a, want)
-	}
-}
-
 func TestMissingFiles(t *testing.T) {
 	for _, name := range []string{InfoFile, AssetsFile} {
 		fsys := testFeed()
