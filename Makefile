@@ -113,8 +113,8 @@ fuzz: ## each fuzz target of every package for FUZZ=3m
 
 ##@ Figures (on a machine that does nothing else; each writes a document)
 
-bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some forty minutes); SHORT=1: in a minute or two, without nginx and the large market, and writes nothing; CODINGS=1: bytes and CPU time of codings and their settings, on pages of recorded markets
-	@$(GO) build -o bin/bench-edge ./internal/bench/edge && bin/bench-edge $(if $(SHORT),--short --rounds 7,$(if $(CODINGS),codings --short --out edge/CODINGS.md,--out edge/BENCHMARKS.md) && $(FIGURES))
+bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some forty minutes); SHORT=1: in a minute or two, without nginx and the large market, and writes nothing
+	@$(GO) build -o bin/bench-edge ./internal/bench/edge && bin/bench-edge $(if $(SHORT),--short --rounds 7,--out edge/BENCHMARKS.md && $(FIGURES))
 
 bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
 	@$(GO) run ./internal/bench/builder --out builder/BENCHMARKS.md && $(FIGURES)

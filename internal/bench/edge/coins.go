@@ -5,11 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"time"
 )
-
-// coinsAssets is how many assets the market has, with a year of history.
-const coinsAssets = 1000
 
 // coins compares answers for programs of CoinGecko with our own that find as much.
 func (b *bench) coins(ctx context.Context) error {
@@ -18,27 +14,16 @@ func (b *bench) coins(ctx context.Context) error {
 		"a cached page of 250 coins with sparklines, which is only sent, beside a new page of 100 quotes",
 		"cached prices of ten coins for CoinGecko's programs, beside a cached page"
 	const list = "the cached list of coins for CoinGecko's programs, beside bare fasthttp"
-	const share, others = "CPU time while a key asks for new pages of 250 coins with sparklines, of one core",
-		"p99 at 200 a second while a key asks for new pages of 250 coins with sparklines, beside none"
-	if b.skipped(prices, markets, sent, held, list, share, others) {
+	const kind = "new pages of 250 coins with sparklines"
+	if b.skipped(append(dearestRows(kind), prices, markets, sent, held, list)...) {
 		return nil
 	}
-	defer func(key string) { b.key = key }(b.key) // the store here has its own
-	m := b.on(nil, b.Server, b.Client)
-	m.Store = b.store("coins")
-	if err := m.BuildPast(ctx, fmt.Sprintf("sim:?assets=%d&seed=1", coinsAssets), time.Now(), nil); err != nil {
-		return err
-	}
-	one, err := b.market(ctx, "coins", coinsAssets, "--coingecko")
+	defer func(key string) { b.key = key }(b.key)
+	one, other, err := b.pastMarket(ctx)
 	if err != nil {
 		return err
 	}
-	defer b.stop(one)
-	other, err := b.edge(ctx, "coins-other", b.store("coins"), "--coingecko")
-	if err != nil {
-		return err
-	}
-	defer b.stop(other)
+	defer b.stop(one, other)
 	filters, err := b.filters(one)
 	if err != nil {
 		return err
@@ -71,7 +56,7 @@ func (b *bench) coins(ctx context.Context) error {
 		return err
 	}
 	pages := load{"edge, new pages of 100", other, func(dst []byte, rnd *rand.Rand) []byte {
-		return listing(dst, rnd.IntN(coinsAssets-150), 100, sorts[rnd.IntN(len(sorts))])
+		return listing(dst, rnd.IntN(pastAssets-150), 100, sorts[rnd.IntN(len(sorts))])
 	}, auth}
 	for _, c := range []comparison{
 		{prices, 1.6,
@@ -97,7 +82,7 @@ func (b *bench) coins(ctx context.Context) error {
 			return err
 		}
 	}
-	return b.dearest(ctx, one, "coins", share, others)
+	return b.dearest(ctx, one, "past", kind, costlyCoins)
 }
 
 // costlyCoins is a page with sparklines that nobody has asked for.

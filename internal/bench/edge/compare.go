@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -361,7 +357,6 @@ func (b *bench) run(ctx context.Context) error {
 		beside("many cached", somePages(most))
 	cached := edge("cached", always(page))
 	list := []comparison{{headline + "bare fasthttp", 1.02, cached, bares[0]}}
-	atRates := []load{bares[0]}
 	if !b.Short {
 		ways, err := b.nginxWays(ctx, answer, load{ask: always(page), headers: auth})
 		if err != nil {
@@ -370,7 +365,6 @@ func (b *bench) run(ctx context.Context) error {
 		for _, way := range ways {
 			list = append(list, comparison{headline + way.name, 1.00, cached, way})
 		}
-		atRates = append(atRates, ways[1]) // the best at fixed rates
 	}
 	n := thousands(cachedPages)
 	for _, c := range slices.Concat(append(list,
@@ -397,9 +391,6 @@ func (b *bench) run(ctx context.Context) error {
 		if err := b.compare(ctx, c); err != nil {
 			return err
 		}
-	}
-	if err := b.rates(ctx, cached, atRates...); err != nil {
-		return err
 	}
 	return b.runOthers(ctx, fresh)
 }
@@ -452,9 +443,7 @@ func (b *bench) bares(ctx context.Context, kinds []bareKind) (loads []load, err 
 func (b *bench) runOthers(ctx context.Context, fresh load) error {
 	runs := []func(context.Context) error{
 		b.history, b.coins, b.searches,
-		func(ctx context.Context) error { return b.idle(ctx, 10_000) },
-		func(ctx context.Context) error { return b.streams(ctx, 10_000) },
-		b.swaps,
+		b.idle, b.streams, b.swaps,
 	}
 	if !b.Short {
 		runs = append(runs, b.starts)
@@ -468,51 +457,6 @@ func (b *bench) runOthers(ctx context.Context, fresh load) error {
 		}
 	}
 	return b.report()
-}
-
-// idle measures the cost of connections that wait after an answer.
-func (b *bench) idle(ctx context.Context, n int) error {
-	what := fmt.Sprintf("memory of %s idle connections", thousands(n))
-	if b.skipped(what) {
-		return nil
-	}
-	s, err := b.edge(ctx, "idle", b.store("small"), "--max-conns-per-address", strconv.Itoa(n+100))
-	if err != nil {
-		return err
-	}
-	defer b.stop(s)
-	if _, err := b.cached(s, quotes+"?page=3"); err != nil {
-		return err
-	}
-	before, err := rss(s.worker)
-	if err != nil {
-		return err
-	}
-	request := []byte("GET " + quotes + "?page=3 HTTP/1.1\r\nHost: edge\r\nX-Api-Key: " + b.key + "\r\n\r\n")
-	for range n {
-		c, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		if _, err := c.Write(request); err != nil {
-			return err
-		}
-		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(io.Discard, res.Body); err != nil {
-			return err
-		}
-	}
-	after, err := rss(s.worker)
-	if err != nil {
-		return err
-	}
-	b.single(row{what: what, measured: fmt.Sprintf("%d MiB", (after-before)>>20), target: "≤ 60 MiB",
-		met: after-before <= 60<<20})
-	return nil
 }
 
 // large compares a market of a million assets with the small one, and measures memory.

@@ -24,10 +24,8 @@ import (
 )
 
 type cli struct {
-	Run     runCmd     `cmd:"" default:"withargs" help:"Compare (the default)."`
-	Codings codingsCmd `cmd:"" help:"Compare the settings of content codings."`
-	Bare    bareCmd    `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
-	Flood   floodCmd   `cmd:"" hidden:"" help:"Ask for the most expensive answers of a kind until interrupted."`
+	Run  runCmd  `cmd:"" default:"withargs" help:"Compare (the default)."`
+	Bare bareCmd `cmd:"" hidden:"" help:"Serve one response with bare fasthttp."`
 }
 
 type runCmd struct {
@@ -53,12 +51,6 @@ func main() {
 }
 
 func (c *runCmd) Run(ctx context.Context) error {
-	return c.prepared(func(b *bench) error { return cmp.Or(b.run(ctx), ctx.Err()) })
-}
-
-// prepared calls do with a working folder and the load's core, and then stops the servers that do
-// has started.
-func (c *runCmd) prepared(do func(*bench) error) error {
 	for _, tool := range []struct{ name, install string }{{"taskset", "util-linux"}, {"nginx", "nginx-light"}} {
 		if tool.name == "nginx" && c.Short {
 			continue
@@ -88,5 +80,5 @@ func (c *runCmd) prepared(do func(*bench) error) error {
 	runtime.GOMAXPROCS(1)
 	b := &bench{runCmd: c, work: work}
 	defer b.stop()
-	return do(b)
+	return cmp.Or(b.run(ctx), ctx.Err())
 }

@@ -139,14 +139,9 @@ http {
 func cpu(pid int) (time.Duration, error) {
 	// The clock of a process, as clock_getcpuclockid(3) composes it. /proc counts in ticks of 10 ms.
 	const scheduled = 2
-	return clock(int32(^pid)<<3 | scheduled)
-}
-
-// clock reads a clock of the kernel.
-func clock(id int32) (time.Duration, error) {
 	var t unix.Timespec
-	if err := unix.ClockGettime(id, &t); err != nil {
-		return 0, fmt.Errorf("read clock %d: %w", id, err)
+	if err := unix.ClockGettime(int32(^pid)<<3|scheduled, &t); err != nil {
+		return 0, fmt.Errorf("read the clock of process %d: %w", pid, err)
 	}
 	return time.Duration(t.Nano()), nil
 }

@@ -12,15 +12,15 @@ const method = `A server has a core of its own, the load another: %d connections
 answer. The load asks the two sides of a row in turn; ratios are medians of %d rounds. A page has 20 quotes: %s. Key check, limits, request ids,
 metrics and logging are on. Bare fasthttp sends the same bytes from a constant, nginx from a file in three ways; the best counts.
 
-Servers never wait for a request, except at N/s: there an open load with Poisson arrivals, over %d connections, asks each for %v in
-turn. A server that sleeps between requests spends more on each. Latencies count from when a request was due, while the load is on time.
+Servers never wait for a request: one that sleeps between requests spends more on each. Latencies are those of an open load, counted from
+when a request was due, while the load is on time.
 
 Left out: TLS, a network, more than one core. The machine's speed changes, so compare ratios, not times of different rows. Bold targets are missed.`
 
 // report shows the table, and writes the document when asked to.
 func (b *bench) report() error {
 	d := benchdoc.Document{Title: "What an answer costs", Command: "make bench-edge",
-		Method:  fmt.Sprintf(method, connections, b.Rounds, b.page, rateConns, rateTurn),
+		Method:  fmt.Sprintf(method, connections, b.Rounds, b.page),
 		Columns: []string{"what", "measured", "beside it", "ratio", "target"}}
 	if !b.Short {
 		d.Versions = append(d.Versions, benchdoc.Version("nginx", "-v"))
