@@ -10,22 +10,15 @@ import (
 // The grammar as INTERFACE.md, "Request ids" writes it.
 var grammar = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{1,128}$`)
 
-func TestValid(t *testing.T) {
-	ids := []string{"", "a", strings.Repeat("a", 128), strings.Repeat("a", 129), "A-z.0_9:=+/", "a b", "a\n",
-		"a\r\nSet-Cookie: x=y", "\x00", "é", "a,b", "{}", `"a"`, "a%20", "a\t", "a;b"}
-	for c := range 256 {
-		ids = append(ids, string([]byte{byte(c)}), string([]byte{'x', byte(c), 'y'}))
-	}
-	for _, id := range ids {
-		if got, want := Valid([]byte(id)), grammar.MatchString(id) && !strings.HasSuffix(id, "\n"); got != want {
-			t.Errorf("Valid(%q) = %v, want %v", id, got, want)
-		}
-	}
-}
-
 func FuzzValid(f *testing.F) {
-	f.Add([]byte("01JABC-x"))
-	f.Add([]byte("a\r\nX: y"))
+	for _, id := range []string{"", "a", strings.Repeat("a", 128), strings.Repeat("a", 129), "A-z.0_9:=+/", "a b",
+		"a\n", "a\r\nSet-Cookie: x=y", "é"} {
+		f.Add([]byte(id))
+	}
+	for c := range 256 {
+		f.Add([]byte{byte(c)})
+		f.Add([]byte{'x', byte(c), 'y'})
+	}
 	f.Fuzz(func(t *testing.T, id []byte) {
 		if got, want := Valid(id), grammar.Match(id) && id[len(id)-1] != '\n'; got != want {
 			t.Errorf("Valid(%q) = %v, want %v", id, got, want)

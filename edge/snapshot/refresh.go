@@ -61,7 +61,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Warm prepares next before it is current, from the hot shards and answers of old, and
+// Warm prepares next before it is current, from the hot shards of old, and
 // returns the work left for when it is. old is nil for the first snapshot.
 type Warm func(ctx context.Context, old, next *Snapshot) (after func())
 
