@@ -3,7 +3,9 @@ package files
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"io"
+	"strings"
 	"time"
 
 	"example.com/marketdata/builder/ledger"
@@ -27,32 +29,25 @@ const (
 type decimal [16]byte
 
 func fixed(u market.U128) (d decimal) {
-	for i := range 8 {
-		d[i], d[8+i] = byte(u.Hi>>(56-8*i)), byte(u.Lo>>(56-8*i))
-	}
+	binary.BigEndian.PutUint64(d[:8], u.Hi)
+	binary.BigEndian.PutUint64(d[8:], u.Lo)
 	return d
 }
 
 // most is the largest value of 36 digits.
-var most = func() uint256.Int {
-	ten := uint256.NewInt(10)
-	return *new(uint256.Int).SubUint64(new(uint256.Int).Exp(ten, uint256.NewInt(36)), 1)
-}()
+var most = uint256.MustFromDecimal(strings.Repeat("9", 36))
 
 // computed returns nil for a value of more than 36 digits, which no feed but a hostile one gives:
 // a feed's own figures have no more.
 func computed(neg bool, u *uint256.Int, at *decimal) *decimal {
-	if u.Gt(&most) {
+	if u.Gt(most) {
 		return nil
 	}
-	v := market.U128{Hi: u[1], Lo: u[0]}
+	v := *u
 	if neg {
-		v.Hi, v.Lo = ^v.Hi, -v.Lo
-		if v.Lo == 0 {
-			v.Hi++
-		}
+		v.Neg(&v)
 	}
-	*at = fixed(v)
+	*at = fixed(market.U128{Hi: v[1], Lo: v[0]})
 	return at
 }
 
