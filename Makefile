@@ -124,5 +124,5 @@ FIGURES = $(GO) test -count=1 ./internal/test/docs -run TestFigures -update
 
 ##@ Release
 
-release: ## archives, deb, rpm, bill of materials and checksums in dist/, of what is committed; VERSION=1.1.0 MAINTAINER='NAME <ADDRESS>' HOMEPAGE=URL
-	@rm -rf dist && cd deploy/release && $(GO) run . -out ../../dist $(if $(MAINTAINER),-maintainer '$(MAINTAINER)') $(if $(HOMEPAGE),-homepage '$(HOMEPAGE)') $(VERSION)
+release: ## archives, deb, rpm, bill of materials and checksums in dist/, of what is committed; VERSION=1.1.0 MAINTAINER='NAME <ADDRESS>' HOMEPAGE=URL; PLATFORMS=linux/amd64 makes those of one
+	@rm -rf dist && cd deploy/release && $(GO) run . -out ../../dist $(if $(MAINTAINER),-maintainer '$(MAINTAINER)') $(if $(HOMEPAGE),-homepage '$(HOMEPAGE)') $(if $(PLATFORMS),-platforms '$(PLATFORMS)') $(VERSION)

@@ -561,11 +561,16 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 		return fmt.Errorf("snapshot %s: %w, %s, which lies in the future; builder rollback takes it back",
 			publish.Stamp(t), ErrOlder, publish.Stamp(last))
 	case t.Before(last):
-		return fmt.Errorf("snapshot %s: %w, %s", publish.Stamp(t), ErrOlder, publish.Stamp(last))
+		return fmt.Errorf("snapshot %s: %w, %s; build again from %s on", publish.Stamp(t), ErrOlder,
+			publish.Stamp(last), publish.Stamp(last.Add(artifacts.Step)))
 	case t.Equal(last):
-		return fmt.Errorf("snapshot %s: %w; a time has one snapshot: publish the correction as the next, --time %s;"+
+		next, wait := t.Add(artifacts.Step), ""
+		if Ahead(next, b.clock()) != nil { // which would stop it
+			wait = ", from " + publish.Stamp(t) + " on"
+		}
+		return fmt.Errorf("snapshot %s: %w; a time has one snapshot: publish the correction as the next, --time %s%s;"+
 			" until then builder rollback puts the one before back",
-			publish.Stamp(t), ErrOther, publish.Stamp(t.Add(artifacts.Step)))
+			publish.Stamp(t), ErrOther, publish.Stamp(next), wait)
 	case !t.After(head.Manifest.WithdrawnThrough):
 		return fmt.Errorf("snapshot %s: %w than %s: a restore cannot tell what was published before",
 			publish.Stamp(t), ErrWithdrawn, publish.Stamp(head.Manifest.WithdrawnThrough))

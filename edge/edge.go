@@ -242,6 +242,9 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	public.Current, public.Notice, public.KeyHeaders = e.refresher.Current, e.refresher.Notice, coingecko.KeyHeaders
 	if cfg.Coins {
 		public.Dialect = coingecko.Dialect()
+	} else {
+		public.Off = map[string]string{coingecko.Prefix: "the operator has not enabled the CoinGecko-compatible API" +
+			" (edge --coingecko)"}
 	}
 	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Asked) }
 	public.Files = &files.Files{Refresher: e.refresher, Cache: e.cache}

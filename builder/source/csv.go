@@ -150,6 +150,8 @@ func (r *csvReader) header(ctx context.Context) error {
 	}
 	var names []string
 	switch {
+	case err == nil && bytes.IndexByte(line, 0) >= 0: // "Unicode text" of Excel
+		err = errors.New("it looks like UTF-16; save it as UTF-8")
 	case err == nil && bytes.IndexByte(line, '\r') >= 0:
 		// "CSV (Macintosh)" of Excel: all rows would be further columns, and the file would have no rows.
 		err = errors.New("its lines end in CR alone; end lines in LF, or CR LF")

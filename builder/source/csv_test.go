@@ -145,6 +145,7 @@ func TestCSVWithoutAFeed(t *testing.T) {
 		strings.Repeat("k", MaxLine+1):  "longer",
 		"key,\xff":                      "not valid UTF-8",
 		"key,name,slug\n\x00\x00,\xff,": "",
+		"k\x00e\x00y\x00":               "it looks like UTF-16; save it as UTF-8",
 	} {
 		_, src := writeCSV(t, "assets.csv", header)
 		files := must.Get(src.Files(t.Context(), time.Time{}))(t)
@@ -184,5 +185,13 @@ func TestCSVWithoutAFeed(t *testing.T) {
 	}
 	if _, err := files.Open(t.Context(), ChainsFile); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("chains: %v", err)
+	}
+}
+
+// TestCSVWithoutPrices: one line names the column that is missing, not one of each row.
+func TestCSVWithoutPrices(t *testing.T) {
+	_, err := NewTable(QuotesFile, []string{"key", "preis"})
+	if err == nil || !strings.HasPrefix(err.Error(), `no column is named price; the columns are "key, preis"`) {
+		t.Errorf("%v", err)
 	}
 }

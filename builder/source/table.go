@@ -29,23 +29,19 @@ type column struct {
 const maxColumns = 1000
 
 // NewTable returns the table of a file of the feed whose columns have these names, in this order. It
-// fails if no column is the key, or two are the same field. It ignores columns without a name.
+// fails if no column is the key, or two are the same field, or if quotes have no
+// column of prices, without which none could be accepted. It ignores columns without a name.
 func NewTable(file string, names []string) (*Table, error) {
-	key := "key"
-	if file == RatesFile {
-		key = "code"
+	needed := []string{"key"}
+	switch file {
+	case QuotesFile:
+		needed = []string{"key", "price"}
+	case RatesFile:
+		needed = []string{"code"}
 	}
 	t := &Table{}
 	if len(names) > maxColumns {
 		return nil, fmt.Errorf("%d columns: want at most %d", len(names), maxColumns)
-	}
-	if !slices.Contains(names, key) {
-		hint := meantBy(key, names)
-		if len(names) == 1 && strings.ContainsAny(names[0], ";\t") {
-			hint = "want commas between them"
-		}
-		return nil, fmt.Errorf("no column is named %s; the columns are %q%s", key,
-			shorten([]byte(strings.Join(names, ", "))), strings.TrimSuffix("; "+hint, "; "))
 	}
 	for i, name := range names {
 		object, field, dotted := strings.Cut(name, ".")
@@ -58,6 +54,17 @@ func NewTable(file string, names []string) (*Table, error) {
 		if name != "" {
 			t.columns = append(t.columns, column{name, object, field, i})
 		}
+	}
+	for _, name := range needed {
+		if slices.Contains(names, name) {
+			continue
+		}
+		hint := meantBy(name, names)
+		if len(names) == 1 && strings.ContainsAny(names[0], ";\t") {
+			hint = "want commas between them"
+		}
+		return nil, fmt.Errorf("no column is named %s; the columns are %q%s", name,
+			shorten([]byte(strings.Join(names, ", "))), strings.TrimSuffix("; "+hint, "; "))
 	}
 	slices.SortFunc(t.columns, func(a, b column) int { return cmp.Compare(a.name, b.name) })
 	return t, nil

@@ -39,11 +39,17 @@ var (
 	platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 )
 
+// What packages name unless somebody says otherwise.
+const (
+	nobody  = "Nobody <nobody@example.com>"
+	nowhere = "https://example.com/marketdata"
+)
+
 func main() {
 	var r release
 	flag.StringVar(&r.out, "out", "dist", "`folder` of the release's files, new or empty")
-	flag.StringVar(&r.maintainer, "maintainer", "Nobody <nobody@example.com>", "whom packages name, as NAME <ADDRESS>")
-	flag.StringVar(&r.homepage, "homepage", "https://example.com/marketdata", "where packages point")
+	flag.StringVar(&r.maintainer, "maintainer", nobody, "whom packages name, as NAME <ADDRESS>")
+	flag.StringVar(&r.homepage, "homepage", nowhere, "where packages point")
 	all := flag.String("platforms", strings.Join(platforms, ","), "what to build for")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: release [flags] VERSION\n\nVERSION is without v, such as 1.1.0 or 1.1.0-rc.1.")
@@ -54,7 +60,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if strings.Contains(r.maintainer+r.homepage, "example.com") {
+	if r.maintainer == nobody || r.homepage == nowhere {
 		fmt.Fprintf(os.Stderr, "release: packages will name %s and %s: for others than yourself give MAINTAINER='NAME <ADDRESS>' and HOMEPAGE=URL\n",
 			r.maintainer, r.homepage)
 	}

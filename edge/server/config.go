@@ -58,6 +58,8 @@ type Config struct {
 	Files *files.Files
 	// Dialect is what else is answered below a prefix of its own; nil: nothing is.
 	Dialect *Dialect
+	// Off are prefixes of paths that the operator has not enabled, and what their 404 says.
+	Off map[string]string
 	// KeyHeaders are headers, in lower case, in which requests to Dialect may have their key, beside X-Api-Key.
 	// A preflight allows them for every path.
 	KeyHeaders []string

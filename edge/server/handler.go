@@ -120,6 +120,11 @@ func (s *Server) answerOpen(r *Request, at target, path []byte) *problem {
 	case r.dialect != nil, s.cfg.Dialect != nil && string(path)+"/" == s.cfg.Dialect.Prefix:
 		return s.notServed
 	}
+	for prefix, message := range s.cfg.Off {
+		if bytes.HasPrefix(path, []byte(prefix)) {
+			return pathNotFoundFor(message)
+		}
+	}
 	return notFoundAt(path)
 }
 

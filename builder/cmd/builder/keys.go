@@ -159,8 +159,8 @@ func (e *env) printKeys(made []keys.Created, asJSON bool) (err error) {
 
 func (e *env) logKeys(made ...keys.Created) {
 	for _, k := range made {
-		e.log.Info("created a key; it is not shown again", "id", k.ID, "name", k.Name, "rate", k.Rate, "burst",
-			k.Burst, "expires", or(k.Expires, "never"))
+		e.log.Info("created a key; it is not shown again, and edges know it within ten seconds", "id", k.ID,
+			"name", k.Name, "rate", k.Rate, "burst", k.Burst, "expires", or(k.Expires, "never"))
 	}
 }
 
@@ -235,7 +235,7 @@ func (c *keysRevokeCmd) Run(e *env) error {
 	if c.All {
 		n, err := registry.RevokeAll(e.ctx)
 		if err == nil {
-			e.print("no key is in force; revoked: %s", comma(n))
+			e.print("no key is in force; revoked: %s; edges follow within ten seconds", comma(n))
 		}
 		return err
 	}
@@ -243,7 +243,7 @@ func (c *keysRevokeCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	e.print("key %s (%s) is revoked since %s", k.ID, k.Name, or(k.Revoked, "never"))
+	e.print("key %s (%s) is revoked since %s; edges follow within ten seconds", k.ID, k.Name, or(k.Revoked, "never"))
 	return nil
 }
 

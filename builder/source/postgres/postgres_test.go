@@ -122,7 +122,8 @@ func (s *server) everyType(t *testing.T) {
 
 func (s *server) assetsAlone(t *testing.T) {
 	before := time.Now().Truncate(time.Second)
-	files, err := s.files(t, map[string]string{"feed": "", "chains": "", "quotes": "select 1 as key where false"})
+	files, err := s.files(t, map[string]string{"feed": "", "chains": "",
+		"quotes": "select 1 as key, 1 as price where false"})
 	ok(t, err)
 	feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
 	if err != nil || feed.Database != "postgres" || feed.Time.Before(before) || feed.Time.After(time.Now()) ||
