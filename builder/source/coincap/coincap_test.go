@@ -45,16 +45,6 @@ func TestLiveEqualsReplay(t *testing.T) {
 	providertest.LiveIsReplayed(t, live, replay(t))
 }
 
-func TestEndpointsFail(t *testing.T) {
-	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
-		"/v3/assets?offset=0":    {Part: "assets", Prices: true},
-		"/v3/assets?offset=3":    {Part: "assets", Prices: true},
-		"/v3/exchanges?offset=0": {Part: "exchanges"},
-	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
-		return providertest.Open(t, Open, p.Transport(), "", key)
-	})
-}
-
 func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
 		return &market{

@@ -298,16 +298,3 @@ func TestOpener(t *testing.T) {
 		t.Errorf("an empty recording: %v", err)
 	}
 }
-
-func TestEndpointsFail(t *testing.T) {
-	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
-		api + "/coins/markets":    {Part: "coins_markets", Prices: true},
-		api + "/coins/list":       {Part: "coins_list"},
-		api + "/exchanges":        {Part: "exchanges"},
-		api + "/coins/categories": {Part: "categories"},
-		api + "/asset_platforms":  {Part: "asset_platforms"},
-		api + "/exchange_rates":   {Part: "exchange_rates"},
-	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
-		return over(t, p.Transport(), "?slow=0", "COINGECKO_PRO_API_KEY=k")
-	})
-}

@@ -103,17 +103,6 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-func TestEndpointsFail(t *testing.T) {
-	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
-		listings + "?start=1":                   {Part: "listings", Prices: true},
-		coinMap + "?start=1":                    {Part: "map"},
-		"/v1/exchange/listings/latest?start=1":  {Part: "exchanges"},
-		"/v1/cryptocurrency/categories?start=1": {Part: "categories"},
-	}, func() *providertest.Provider { return sampleProvider(t) }, func(p *providertest.Provider) *provider.Source {
-		return over(t, p, "?slow=0")
-	})
-}
-
 func TestDigits(t *testing.T) {
 	providertest.Digits(t, func(price, marketCap, volume string) provider.Market {
 		return &market{

@@ -158,14 +158,3 @@ func TestTimeOfARecording(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
-
-func TestEndpointsFail(t *testing.T) {
-	providertest.EndpointsFail(t, map[string]providertest.Endpoint{
-		"/v1/tickers":   {Part: "tickers", Prices: true},
-		"/v1/coins":     {Part: "coins"},
-		"/v1/exchanges": {Part: "exchanges"},
-		"/v1/tags":      {Part: "tags"},
-		"/v1/contracts": {Part: "contracts"},
-	}, func() *providertest.Provider { return sampleProvider(t) },
-		func(p *providertest.Provider) *provider.Source { return over(t, p, "?slow=20") })
-}

@@ -86,7 +86,7 @@ func TestCacheKilled(t *testing.T) {
 		must.OK(t, os.CopyFS(dir, os.DirFS(before)))
 		killed = killAt(t, n, savedIn+"="+dir)
 		away := providertest.New()
-		away.FaultElsewhere(providertest.Status(403))
+		away.FaultEverywhere(providertest.Status(403))
 		got, states := saved(t, away, dir)
 		if slices.ContainsFunc(states, func(s string) bool { return s != "stale" }) {
 			t.Errorf("killed at call %d: states %q", n, states)

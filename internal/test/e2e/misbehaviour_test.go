@@ -611,9 +611,10 @@ func follow(t *testing.T, a *fakeAPI, cases []misbehaviour) {
 	}
 }
 
-// TestRestFails: when all but the prices of a provider fail for a day, the prices of
-// every mark are published within two minutes, with all else as it was; and so they
-// are when the builder begins with nothing but prices and the directory.
+// TestRestFails: when all but the prices of a provider fail for a day, the prices of every mark are
+// published within two minutes, with all else as it was, which the report says of each part; and so
+// they are when the builder begins with nothing but prices and the directory. When it is over, each
+// part is new again.
 func TestRestFails(t *testing.T) {
 	warm(t)
 	for i, fault := range []struct {
@@ -661,13 +662,39 @@ func restFails(t *testing.T, a *fakeAPI, store artifacts.Store, fail func(http.R
 		return report
 	}
 	build(0, "exchanges")
-	var good map[string]int
+	var good *builder.Report
 	for moment := range 6 {
-		good = build(moment+1, "").Counts
+		good = build(moment+1, "")
+	}
+	failed := map[string]bool{} // but those that are asked for one by one, and what the fake does not have
+	for _, p := range good.Parts {
+		if !p.Quotes && p.Failures == 0 && !strings.HasSuffix(p.Name, "/*") {
+			failed[p.Name] = false
+		}
 	}
 	for moment := range 144 {
-		if got := build(moment+7, "all but quotes"); !maps.Equal(got.Counts, good) {
-			t.Fatalf("mark %d: %v, want %v", moment, got.Counts, good)
+		got := build(moment+7, "all but quotes")
+		if !maps.Equal(got.Counts, good.Counts) {
+			t.Fatalf("mark %d: %v, want %v", moment, got.Counts, good.Counts)
+		}
+		for _, p := range got.Parts {
+			_, fails := failed[p.Name]
+			if fails = fails && p.Failures > 0; fails {
+				failed[p.Name] = true
+			}
+			if p.Quotes && p.State != source.PartNew ||
+				fails && (p.State != source.PartStale || p.Reason == "" || p.Fetched.IsZero()) {
+				t.Fatalf("mark %d: %+v", moment, p)
+			}
+		}
+	}
+	for moment := range 30 {
+		good = build(moment+151, "")
+	}
+	for _, p := range good.Parts {
+		if said, fails := failed[p.Name]; fails &&
+			(!said || p.Failures > 0 || p.State != source.PartNew && p.State != source.PartKept) {
+			t.Errorf("said to have failed: %v; when it is over: %+v", said, p)
 		}
 	}
 }

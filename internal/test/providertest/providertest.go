@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,10 +29,9 @@ type Provider struct {
 	mu      sync.Mutex
 	answers map[string][]byte
 	faults  map[string]http.HandlerFunc
-	// elsewhere, if not nil, answers all paths but spared.
-	elsewhere http.HandlerFunc
-	spared    []string
-	asked     []string
+	// everywhere, if not nil, answers all paths.
+	everywhere http.HandlerFunc
+	asked      []string
 }
 
 // New returns a provider that knows nothing: every path is a 404.
@@ -76,11 +74,11 @@ func (p *Provider) Fault(path string, f http.HandlerFunc) {
 	}
 }
 
-// FaultElsewhere lets all paths be answered by f but those; nil ends it.
-func (p *Provider) FaultElsewhere(f http.HandlerFunc, but ...string) {
+// FaultEverywhere lets all paths be answered by f; nil ends it.
+func (p *Provider) FaultEverywhere(f http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.elsewhere, p.spared = f, but
+	p.everywhere = f
 }
 
 // Asked returns the paths that were asked for since the last call, in order.
@@ -110,8 +108,8 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if fault == nil {
 		fault = p.faults[path]
 	}
-	if p.elsewhere != nil && !slices.Contains(p.spared, path) {
-		fault = p.elsewhere
+	if p.everywhere != nil {
+		fault = p.everywhere
 	}
 	body, ok := p.answers[paged]
 	if !ok {
