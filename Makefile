@@ -57,15 +57,15 @@ servers: ## build the S3 servers that tests start (MinIO: about three minutes, o
 	@$(GO) run ./internal/test/testserver/prepare
 
 # Not under the race detector: whole programs and servers (SYSTEMS; their packages are tested one by one),
-# what computes in one goroutine, and what only tests use. New packages are in. (The night has whole edges, and
-# the load tester's runs.)
-RACELESS = /(builder/(change|files|history|ledger|market|render|transparency|source(/(coin.*|postgres|sim))?)|\
-	edge/(coding|coingecko|openapi.*|query|web)|loadtest(/(check|cmd/loadtest|pace|report|result|traffic))?|internal/(cmdline|model.*|test/.*|bench/.*)|deploy.*)$$
+# what computes in one goroutine, and what only tests use. New packages are in. (The night has whole edges and builds,
+# stores in real servers, and the load tester's runs.)
+RACELESS = /(artifacts/s3store|builder/(change|files|history|ledger|market|render|transparency|source(/(coin.*|postgres|sim))?)|\
+	edge/(coding|coingecko|limit/redisstore|openapi.*|query|web)|loadtest(/(check|cmd/loadtest|oracle|pace|report|result|traffic))?|internal/(cmdline|model.*|test/.*|bench/.*)|deploy.*)$$
 # CI leaves these to the night: they are large, and what they test has one goroutine.
 ALONE = |CostByRowsSent|SearchRows|KeySetBounds|FullSet
-race: ## all packages but some (RACELESS) under the race detector; of builds, those beside another
+race: ## all packages but some (RACELESS) under the race detector; at night whole programs too, and builds beside others
 	$(GO) test -vet=off -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle$(ALONE))$$' $$(comm -23 <($(GO) list ./... | grep -Ev '$(subst $() ,,$(RACELESS))' | sort) <($(GO) list $(SYSTEMS) | sort)) $(RACE)
-	$(GO) test -vet=off -race -short -shuffle=on -count=1 -run '^Test(Build|Race|Run|Lease|Collect|BackupBeside|RestoreBeside|StopInSwap)' ./builder ./builder/upkeep ./builder/cmd/...
+	$(if $(RACE),$(GO) test -vet=off -race -short -shuffle=on -count=1 -run '^Test(Build|Race|Run|Lease|Collect|BackupBeside|RestoreBeside|StopInSwap)' ./builder ./builder/upkeep ./builder/cmd/...)
 
 ##@ When you touch it
 
@@ -93,7 +93,7 @@ nightly: race test-long soak test-pages test-clients test-release fuzz ## all of
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
 
 nightly: SOAK = 1h
-nightly: RACE = ./edge ./loadtest ./loadtest/check ./loadtest/cmd/loadtest # CI has their parts
+nightly: RACE = ./artifacts/s3store ./edge ./edge/limit/redisstore ./loadtest ./loadtest/check ./loadtest/cmd/loadtest # CI has their parts
 nightly: ALONE =
 
 test-long: servers ## what tests make shorter by day: hundreds of killed builders, edges and the store killed behind HAProxy, an upgrade from 1.0.0 and back, 200 swaps and restarts, crowds, the model and all histories at length (two hours)

@@ -224,7 +224,7 @@ func leaseKills() int {
 	if testing.Short() {
 		return 20
 	}
-	return 100
+	return 50
 }
 
 // TestLease hits the builder that has the lease, again and again, with real builds, a store and a

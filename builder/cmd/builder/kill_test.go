@@ -26,7 +26,7 @@ import (
 
 // How many builders TestKill kills on each store: by day, and with TEST_LONG, when a MinIO is among the stores.
 const (
-	defaultKills = 40
+	defaultKills = 20
 	manyKills    = 400
 )
 

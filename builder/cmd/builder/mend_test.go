@@ -194,7 +194,7 @@ func (m *mending) restore(t *testing.T) {
 // length. What is published is whole, or what it was, and the same command run again ends the work.
 // (Package builder's tests of faults stop each of them at every call to the store.)
 func TestKillMend(t *testing.T) {
-	kills := 8
+	kills := 5
 	if testing.Short() {
 		kills = 3
 	}

@@ -195,7 +195,7 @@ func isUnknown(name string, v any) bool {
 func TestCoinGecko(t *testing.T) {
 	all, asked := shapes(t), 0
 	defer func() { t.Logf("%d questions", asked) }()
-	checkProperty(t, 8, func(t *rapid.T) {
+	checkProperty(t, 4, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		none := must.Get(p.send(http.MethodGet, coingecko.Prefix+"global"))(t)
 		if none.status != 503 || !strings.HasPrefix(none.body, `{"status":{"error_code":503,"error_message":"`) {

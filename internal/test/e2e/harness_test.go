@@ -59,6 +59,7 @@ type pair struct {
 	tags   map[string]string // bodies by ETag
 	bodies map[string]string // ETags by body
 	asked  int               // questions
+	turn   int               // of what askHistory asks for
 	leaves []string          // what the log must be
 }
 
@@ -307,15 +308,17 @@ func (p *pair) longCandles() string {
 	return fmt.Sprintf("candles?from=%d&to=%d", from.Unix(), from.Add(999*time.Hour).Unix())
 }
 
-// askHistory asks for every point of every window, of every nth hundred assets,
-// in a snapshot: that of the pin, or the newest.
+// askHistory asks for every point of every window, of every nth hundred assets, in a snapshot: that of
+// the pin, or the newest; and in turns for candles, all days, and prices at times.
 func (p *pair) askHistory(nth int, pin ...string) {
 	p.t.Helper()
 	ids, _, _ := p.world.Newest().Known("assets")
 	hundreds := slices.Collect(slices.Chunk(ids, 100))
 	for i := 0; i < len(hundreds); i += nth {
 		list := strings.ReplaceAll(strings.Trim(fmt.Sprint(hundreds[i]), "[]"), " ", ",")
-		asks := []string{"history?window=max", "candles?interval=1h", "candles?interval=1d", p.longCandles()}
+		p.turn++
+		past := []string{"history?window=max", "candles?interval=1h", "candles?interval=1d", p.longCandles()}
+		asks := []string{past[p.turn%len(past)]}
 		for _, w := range model.Windows {
 			asks = append(asks, "history?window="+w.Name)
 		}
@@ -325,7 +328,8 @@ func (p *pair) askHistory(nth int, pin ...string) {
 					Target: fmt.Sprintf("/openapi/v1/%s&page=%d&id=%s", ask, page, list), Pins: pin})
 			}
 		}
-		for _, age := range pastAges {
+		for n := range 3 {
+			age := pastAges[(3*p.turn+n)%len(pastAges)]
 			t := p.world.Newest().Time.Add(-age)
 			p.check(model.Question{Method: "GET", Pins: pin, Target: fmt.Sprintf(
 				"/openapi/v1/prices?id=%s&time=%d,%d,%d", list, t.Unix(), t.Add(-7*time.Minute).Unix(),

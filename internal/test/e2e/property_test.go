@@ -54,7 +54,7 @@ func (p *pair) askAll(t *rapid.T, count int) {
 
 // TestOneSnapshot asks many questions about one snapshot of many feeds.
 func TestOneSnapshot(t *testing.T) {
-	checkProperty(t, 8, func(t *rapid.T) {
+	checkProperty(t, 4, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		p.askAll(t, 10) // before the first snapshot
 		m := gen.Histories(1, 60, 0).Draw(t, "feed")[0]
@@ -70,7 +70,7 @@ func TestOneSnapshot(t *testing.T) {
 // TestYear follows markets over two dozen snapshots that span a year and more,
 // with change jobs between, and asks after each of them, pinned questions too.
 func TestYear(t *testing.T) {
-	checkProperty(t, 3, func(t *rapid.T) {
+	checkProperty(t, 2, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		for _, m := range gen.Histories(24, 25, 0).Draw(t, "history") {
 			if !p.build(m.Files, time.Time{}) {
@@ -106,7 +106,7 @@ func (p *pair) rebuild(files model.Files) {
 // TestCrowd asks about directories of thousands of rows that share tickers,
 // names and amounts: listings and filters far longer than a page.
 func TestCrowd(t *testing.T) {
-	checkProperty(t, 5, func(t *rapid.T) {
+	checkProperty(t, 3, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		for _, m := range gen.Histories(3, 10, 3000).Draw(t, "history") {
 			if p.build(m.Files, time.Time{}) {
@@ -126,7 +126,7 @@ func TestCrowd(t *testing.T) {
 // TestRollback goes back to retained snapshots now and then and builds on from there: at withdrawn
 // times, which the builder refuses, and at later ones.
 func TestRollback(t *testing.T) {
-	checkProperty(t, 6, func(t *rapid.T) {
+	checkProperty(t, 3, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		var before model.Files
 		for _, m := range gen.Histories(16, 20, 0).Draw(t, "history") {
@@ -158,7 +158,7 @@ func TestRollback(t *testing.T) {
 // TestPast follows a few assets over a long time and compares their changes at
 // every moment.
 func TestPast(t *testing.T) {
-	checkProperty(t, 4, func(t *rapid.T) {
+	checkProperty(t, 2, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
 		for _, m := range gen.Pasts(80).Draw(t, "history") {
 			p.build(m.Files, time.Time{})
@@ -179,7 +179,7 @@ func TestPast(t *testing.T) {
 // give points. Every point of every window is compared at every moment, and in the retained
 // snapshots.
 func TestHistory(t *testing.T) {
-	checkProperty(t, 3, func(t *rapid.T) {
+	checkProperty(t, 2, func(t *rapid.T) {
 		settings := gen.Settings().Draw(t, "settings")
 		p := newPair(t, settings, poll)
 		moments := gen.Pasts(60).Draw(t, "history")
