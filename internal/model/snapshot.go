@@ -146,7 +146,7 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 		if q.Window != "" {
 			page = s.withPoints(q.Window, page)
 		}
-		if q.Endpoint == candles || q.Endpoint == prices {
+		if s != nil && (q.Endpoint == candles || q.Endpoint == prices) {
 			var refused *Answer
 			if page, refused = s.withPast(q, page); refused != nil {
 				return *refused
