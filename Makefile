@@ -63,8 +63,10 @@ RACELESS = /(artifacts/s3store|builder/(change|files|history|ledger|market|rende
 	edge/(coding|coingecko|limit/redisstore|openapi.*|query|web)|loadtest(/(check|cmd/loadtest|oracle|pace|report|result|traffic))?|internal/(cmdline|model.*|test/.*|bench/.*)|deploy.*)$$
 # CI leaves these to the night: they are large, and what they test has one goroutine.
 ALONE = |CostByRowsSent|SearchRows|KeySetBounds|FullSet
-race: ## all packages but some (RACELESS) under the race detector; at night whole programs too, and builds beside others
-	$(GO) test -vet=off -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle$(ALONE))$$' $$(comm -23 <($(GO) list ./... | grep -Ev '$(subst $() ,,$(RACELESS))' | sort) <($(GO) list $(SYSTEMS) | sort)) $(RACE)
+# By day, since CI has fifteen minutes: what serves and follows, and what publishes.
+RACEDAY = ./edge/server ./edge/snapshot ./edge/shards ./edge/respcache ./edge/reply ./builder/publish
+race: ## what most goroutines share, under the race detector; at night all packages but some (RACELESS), whole programs too, and builds beside others
+	$(GO) test -vet=off -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle$(ALONE))$$' $(or $(RACES),$(RACEDAY)) $(RACE)
 	$(if $(RACE),$(GO) test -vet=off -race -short -shuffle=on -count=1 -run '^Test(Build|Race|Run|Lease|Collect|BackupBeside|RestoreBeside|StopInSwap)' ./builder ./builder/upkeep ./builder/cmd/...)
 
 ##@ When you touch it
@@ -93,6 +95,7 @@ nightly: race test-long soak test-pages test-clients test-release fuzz ## all of
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
 
 nightly: SOAK = 1h
+nightly: RACES = $$(comm -23 <($(GO) list ./... | grep -Ev '$(subst $() ,,$(RACELESS))' | sort) <($(GO) list $(SYSTEMS) | sort))
 nightly: RACE = ./artifacts/s3store ./edge ./edge/limit/redisstore ./loadtest ./loadtest/check ./loadtest/cmd/loadtest # CI has their parts
 nightly: ALONE =
 
