@@ -41,6 +41,8 @@ var asked = map[string]string{
 	"listCategories": "page=2&size=2&sort=name",
 	"listChains":     "slug=ethereum-chain,palm-chain",
 	"listHistory":    "symbol=BTC,PTL&window=1y&page=2&size=2",
+	"listCandles":    "symbol=BTC,PTL&interval=1d&from=2025-12-01T00:00:00Z&to=1795219200&page=2&size=2",
+	"listPrices":     "id=1,9&time=2026-11-21T12:05:00Z,1577836800",
 	"searchAssets":   "q=petal+cl",
 }
 

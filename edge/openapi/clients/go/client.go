@@ -198,6 +198,16 @@ func (c *Client) History(ctx context.Context, q HistoryQuery) (*Answer[Page[Hist
 	return get[Page[History]](ctx, c, "history", q)
 }
 
+// Candles lists open, high, low and close of hours or days, of the assets that q names; it must name some.
+func (c *Client) Candles(ctx context.Context, q CandlesQuery) (*Answer[Page[CandleSeries]], error) {
+	return get[Page[CandleSeries]](ctx, c, "candles", q)
+}
+
+// Prices lists what the assets that q names were worth at the times of q.Time; it must name some of both.
+func (c *Client) Prices(ctx context.Context, q PricesQuery) (*Answer[Page[PriceSeries]], error) {
+	return get[Page[PriceSeries]](ctx, c, "prices", q)
+}
+
 // Search returns up to 20 assets whose name, symbol or slug has words that begin
 // with those of words.
 func (c *Client) Search(ctx context.Context, words string, q SearchQuery) (*Answer[Items[Asset]], error) {
@@ -254,10 +264,20 @@ func parameters(query any) (values url.Values, at time.Time) {
 	values = url.Values{}
 	v := reflect.ValueOf(query)
 	for i := range v.NumField() {
-		text := ""
+		text, name := "", v.Type().Field(i).Name
 		switch value := v.Field(i).Interface().(type) {
 		case time.Time:
-			at = value
+			if name == "At" {
+				at = value
+			} else if !value.IsZero() {
+				text = rfc3339(value)
+			}
+		case []time.Time:
+			texts := make([]string, len(value))
+			for i, t := range value {
+				texts[i] = rfc3339(t)
+			}
+			text = strings.Join(texts, ",")
 		case string:
 			text = value
 		case int:
@@ -273,11 +293,14 @@ func parameters(query any) (values url.Values, at time.Time) {
 			text = "," // no value, or one that is empty, matches nothing; sent as "" it would match all
 		}
 		if text != "" {
-			values.Set(strings.ToLower(v.Type().Field(i).Name), text)
+			values.Set(strings.ToLower(name), text)
 		}
 	}
 	return values, at
 }
+
+// rfc3339 returns a time as the service reads it, without its fraction of a second.
+func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func get[T any](ctx context.Context, c *Client, endpoint string, query any, more ...string) (*Answer[T], error) {
 	values, at := parameters(query)
@@ -289,7 +312,7 @@ func get[T any](ctx context.Context, c *Client, endpoint string, query any, more
 		target += "?" + values.Encode()
 	}
 	if !at.IsZero() {
-		header.Set("X-Snapshot-Time", at.UTC().Format(time.RFC3339))
+		header.Set("X-Snapshot-Time", rfc3339(at))
 	}
 	var ask func(context.Context, *Answer[T]) (*Answer[T], error)
 	ask = func(ctx context.Context, before *Answer[T]) (*Answer[T], error) {

@@ -76,8 +76,29 @@ type ChainsQuery CategoriesQuery
 type HistoryQuery struct {
 	ID            []int64
 	Slug, Symbol  []string
-	Window        string // "24h", "7d", "30d", "90d", "1y"; "7d" unless given
+	Window        string // "24h", "7d", "30d", "90d", "1y", "max"; "7d" unless given
 	Page, Size    int    // Size up to 20
+	Limit, Offset int
+	At            time.Time
+}
+
+// CandlesQuery are the parameters of Client.Candles. One of ID, Slug and Symbol is required.
+type CandlesQuery struct {
+	ID            []int64
+	Slug, Symbol  []string
+	Interval      string    // "1h", "1d"; "1h" unless given
+	From, To      time.Time // when candles begin, both included; the newest 168 hours or 365 days unless given
+	Page, Size    int       // Size up to 20
+	Limit, Offset int
+	At            time.Time
+}
+
+// PricesQuery are the parameters of Client.Prices. Time and one of ID, Slug and Symbol are required.
+type PricesQuery struct {
+	ID            []int64
+	Slug, Symbol  []string
+	Time          []time.Time // up to 100; with the assets of a page up to 1,000 prices
+	Page, Size    int         // Size up to 100
 	Limit, Offset int
 	At            time.Time
 }
@@ -87,5 +108,6 @@ type SearchQuery struct{ At time.Time }
 
 // PagesQuery are the queries of the listings, which Pages and Rows read whole.
 type PagesQuery interface {
-	AssetsQuery | QuotesQuery | MarketsQuery | ExchangesQuery | CategoriesQuery | ChainsQuery | HistoryQuery
+	AssetsQuery | QuotesQuery | MarketsQuery | ExchangesQuery | CategoriesQuery | ChainsQuery | HistoryQuery |
+		CandlesQuery | PricesQuery
 }

@@ -168,19 +168,71 @@ type Point struct {
 }
 
 // UnmarshalJSON reads [time, price].
-func (p *Point) UnmarshalJSON(b []byte) error {
-	var pair []json.RawMessage
-	if err := json.Unmarshal(b, &pair); err != nil {
-		return err
-	}
-	if len(pair) < 2 {
-		return fmt.Errorf("a point of %d elements", len(pair))
-	}
-	if err := json.Unmarshal(pair[0], &p.Time); err != nil {
-		return err
-	}
-	return json.Unmarshal(pair[1], &p.Price)
-}
+func (p *Point) UnmarshalJSON(b []byte) error { return elements(b, &p.Time, &p.Price) }
 
 // MarshalJSON writes [time, price].
 func (p Point) MarshalJSON() ([]byte, error) { return json.Marshal([]any{p.Time, p.Price}) }
+
+// CandleSeries are an asset's candles, oldest first.
+type CandleSeries struct {
+	ID       int64    `json:"id"`
+	Name     string   `json:"name"`
+	Symbol   string   `json:"symbol"`
+	Slug     string   `json:"slug"`
+	Interval string   `json:"interval"`
+	Candles  []Candle `json:"candles"`
+}
+
+// Candle is an hour or day that begins at Time. MarketCap and Volume are those of its last snapshot. In JSON
+// it is an array of these in this order.
+type Candle struct {
+	Time                   time.Time
+	Open, High, Low, Close Decimal
+	MarketCap, Volume      *Decimal // nil when unknown
+}
+
+// UnmarshalJSON reads [time, open, high, low, close, market cap, volume].
+func (c *Candle) UnmarshalJSON(b []byte) error {
+	return elements(b, &c.Time, &c.Open, &c.High, &c.Low, &c.Close, &c.MarketCap, &c.Volume)
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (c Candle) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]any{c.Time, c.Open, c.High, c.Low, c.Close, c.MarketCap, c.Volume})
+}
+
+// elements reads the first elements of an array; a later version may have more.
+func elements(b []byte, to ...any) error {
+	var all []json.RawMessage
+	if err := json.Unmarshal(b, &all); err != nil {
+		return err
+	}
+	if len(all) < len(to) {
+		return fmt.Errorf("an array of %d elements, want %d", len(all), len(to))
+	}
+	for i, value := range to {
+		if err := json.Unmarshal(all[i], value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PriceSeries are an asset's prices, in the order of the times that were asked for.
+type PriceSeries struct {
+	ID     int64     `json:"id"`
+	Name   string    `json:"name"`
+	Symbol string    `json:"symbol"`
+	Slug   string    `json:"slug"`
+	Prices []PriceAt `json:"prices"`
+}
+
+// PriceAt is what an asset was worth at Time, by the snapshot of SnapshotTime; the other fields are nil
+// where the service had no data.
+type PriceAt struct {
+	Time         time.Time  `json:"time"`
+	SnapshotTime *time.Time `json:"snapshot_time"`
+	Price        *Decimal   `json:"price"`
+	MarketCap    *Decimal   `json:"market_cap"`
+	Volume       *Decimal   `json:"volume"`
+}

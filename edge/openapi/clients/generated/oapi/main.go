@@ -20,12 +20,16 @@ import (
 var (
 	ctx    = context.Background()
 	time   = os.Getenv("MARKETDATA_TIME")
+	times  = []string{"2026-11-21T12:05:00Z", "1577836800"}
 	client = get(api.NewClientWithResponses(os.Getenv("MARKETDATA_URL"), api.WithRequestEditorFn(
 		func(_ context.Context, r *http.Request) error {
 			r.Header.Set("X-Api-Key", os.Getenv("MARKETDATA_KEY"))
 			return nil
 		})))
 )
+
+// The range of candles.
+var from, to = "2025-12-01T00:00:00Z", "1795219200"
 
 func get[T any](v T, err error) T {
 	if err != nil {
@@ -105,6 +109,20 @@ func main() {
 	show("listHistoryAt", get(client.ListHistoryAtWithResponse(ctx, time, &api.ListHistoryAtParams{
 		Symbol: &[]string{"BTC", "PTL"}, Window: new(api.ListHistoryAtParamsWindowN1y), Page: new(int64(2)),
 		Size: new(int64(2)),
+	})).JSON200.Result)
+	show("listCandles", get(client.ListCandlesWithResponse(ctx, &api.ListCandlesParams{
+		Symbol: &[]string{"BTC", "PTL"}, Interval: new(api.ListCandlesParamsIntervalN1d), Page: new(int64(2)),
+		Size: new(int64(2)), From: new(from), To: new(to),
+	})).JSON200.Result)
+	show("listCandlesAt", get(client.ListCandlesAtWithResponse(ctx, time, &api.ListCandlesAtParams{
+		Symbol: &[]string{"BTC", "PTL"}, Interval: new(api.ListCandlesAtParamsIntervalN1d), Page: new(int64(2)),
+		Size: new(int64(2)), From: new(from), To: new(to),
+	})).JSON200.Result)
+	show("listPrices", get(client.ListPricesWithResponse(ctx, &api.ListPricesParams{
+		Id: &[]int64{1, 9}, Time: times,
+	})).JSON200.Result)
+	show("listPricesAt", get(client.ListPricesAtWithResponse(ctx, time, &api.ListPricesAtParams{
+		Id: &[]int64{1, 9}, Time: times,
 	})).JSON200.Result)
 	show("searchAssets", get(client.SearchAssetsWithResponse(ctx, &api.SearchAssetsParams{
 		Q: "petal cl",

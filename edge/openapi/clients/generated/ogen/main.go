@@ -27,8 +27,12 @@ func (key) ApiKey(context.Context, api.OperationName) (api.ApiKey, error) {
 var (
 	ctx    = context.Background()
 	time   = os.Getenv("MARKETDATA_TIME")
+	times  = []string{"2026-11-21T12:05:00Z", "1577836800"}
 	client = get(api.NewClient(os.Getenv("MARKETDATA_URL"), key{}, api.WithClient(transport{})))
 )
+
+// The range of candles.
+var from, to = "2025-12-01T00:00:00Z", "1795219200"
 
 func get[T any](v T, err error) T {
 	if err != nil {
@@ -129,6 +133,20 @@ func main() {
 		Time: time, Symbol: []string{"BTC", "PTL"}, Window: api.NewOptWindow(api.Window1y),
 		Page: api.NewOptInt64(2), Size: api.NewOptInt64(2),
 	})).(*api.HistoryAnswerHeaders).Response.Result)
+	show("listCandles", get(client.ListCandles(ctx, api.ListCandlesParams{
+		Symbol: []string{"BTC", "PTL"}, Interval: api.NewOptInterval(api.Interval1d), Page: api.NewOptInt64(2),
+		Size: api.NewOptInt64(2), From: api.NewOptString(from), To: api.NewOptString(to),
+	})).(*api.CandlesAnswerHeaders).Response.Result)
+	show("listCandlesAt", get(client.ListCandlesAt(ctx, api.ListCandlesAtParams{
+		Time: time, Symbol: []string{"BTC", "PTL"}, Interval: api.NewOptInterval(api.Interval1d),
+		Page: api.NewOptInt64(2), Size: api.NewOptInt64(2), From: api.NewOptString(from), To: api.NewOptString(to),
+	})).(*api.CandlesAnswerHeaders).Response.Result)
+	show("listPrices", get(client.ListPrices(ctx, api.ListPricesParams{
+		ID: []int64{1, 9}, Time: times,
+	})).(*api.PricesAnswerHeaders).Response.Result)
+	show("listPricesAt", get(client.ListPricesAt(ctx, api.ListPricesAtParams{
+		PathTime: time, ID: []int64{1, 9}, QueryTime: times,
+	})).(*api.PricesAnswerHeaders).Response.Result)
 	show("searchAssets", get(client.SearchAssets(ctx, api.SearchAssetsParams{
 		Q: "petal cl",
 	})).(*api.SearchAnswerHeaders).Response.Result)

@@ -58,6 +58,16 @@ const history = { symbol: ["BTC", "PTL"], window: "1y", page: 2, size: 2 } satis
 show("listHistory", await client.GET("/openapi/v1/history", { params: { query: history } }));
 show("listHistoryAt", await client.GET("/at/{time}/openapi/v1/history", { params: { path, query: history } }));
 
+const candles = {
+  symbol: ["BTC", "PTL"], interval: "1d", from: "2025-12-01T00:00:00Z", to: "1795219200", page: 2, size: 2,
+} satisfies Query<"/openapi/v1/candles">;
+show("listCandles", await client.GET("/openapi/v1/candles", { params: { query: candles } }));
+show("listCandlesAt", await client.GET("/at/{time}/openapi/v1/candles", { params: { path, query: candles } }));
+
+const prices = { id: [1, 9], time: ["2026-11-21T12:05:00Z", "1577836800"] } satisfies Query<"/openapi/v1/prices">;
+show("listPrices", await client.GET("/openapi/v1/prices", { params: { query: prices } }));
+show("listPricesAt", await client.GET("/at/{time}/openapi/v1/prices", { params: { path, query: prices } }));
+
 const search = { q: "petal cl" } satisfies Query<"/openapi/v1/search">;
 show("searchAssets", await client.GET("/openapi/v1/search", { params: { query: search } }));
 show("searchAssetsAt", await client.GET("/at/{time}/openapi/v1/search", { params: { path, query: search } }));

@@ -26,17 +26,18 @@ from .core import (
     RateLimit, Reply, Request, RequestTimeout, ServiceUnavailable, SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized, method,
 )
 from .types import (
-    Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangeMarket, ExchangesQuery, Fees, File, Files, Gainer,
-    Global, GlobalQuery, GroupMarket, History, HistoryQuery, Items, Market, MarketsQuery, Notice, Page, Quote, QuotesQuery,
-    SearchQuery, TrendingQuery,
+    Asset, AssetsQuery, Candle, CandleSeries, CandlesQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangeMarket,
+    ExchangesQuery, Fees, File, Files, Gainer, Global, GlobalQuery, GroupMarket, History, HistoryQuery, Items, Market, MarketsQuery, Notice,
+    Page, PriceAt, PriceSeries, PricesQuery, Quote, QuotesQuery, SearchQuery, TrendingQuery,
 )
 
 __version__ = VERSION
 __all__ = [
-    "Answer", "ApiError", "Asset", "AssetsQuery", "AsyncClient", "BadRequest", "CategoriesQuery", "Category", "Chain",
+    "Answer", "ApiError", "Asset", "AssetsQuery", "AsyncClient", "BadRequest", "Candle", "CandleSeries", "CandlesQuery", "CategoriesQuery", "Category", "Chain",
     "ChainsQuery", "Client", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "File", "FileNotFound", "Files", "Gainer", "Global",
     "GlobalQuery", "GroupMarket", "HeadersTooLarge", "History", "HistoryQuery", "InternalError", "Items", "Market", "MarketDataError",
-    "MarketsQuery", "MethodNotAllowed", "NotFound", "Notice", "Page", "PathNotFound", "PayloadTooLarge", "PreconditionFailed", "Quote", "QuotesQuery",
+    "MarketsQuery", "MethodNotAllowed", "NotFound", "Notice", "Page", "PathNotFound", "PayloadTooLarge", "PreconditionFailed",
+    "PriceAt", "PriceSeries", "PricesQuery", "Quote", "QuotesQuery",
     "RangeNotSatisfiable", "RateLimit", "RequestTimeout", "SearchQuery", "ServiceUnavailable", "SnapshotGone", "TooManyRequests", "TransportError",
     "TrendingQuery", "Unauthorized",
 ]
@@ -273,6 +274,14 @@ class Client(_Transport):
         """Lists prices over a window, of the assets that id, slug or symbol name."""
         return self._run(self._call("history", Page[History], query))
 
+    def candles(self, **query: Unpack[CandlesQuery]) -> Answer[Page[CandleSeries]]:
+        """Lists open, high, low and close of hours or days, of the assets that id, slug or symbol name."""
+        return self._run(self._call("candles", Page[CandleSeries], query))
+
+    def prices(self, **query: Unpack[PricesQuery]) -> Answer[Page[PriceSeries]]:
+        """Lists what the assets that id, slug or symbol name were worth at the times of time."""
+        return self._run(self._call("prices", Page[PriceSeries], query))
+
     def search(self, words: str, **query: Unpack[SearchQuery]) -> Answer[Items[Asset]]:
         """Returns up to 20 assets whose name, symbol or slug has words that begin with those of words."""
         return self._run(self._call("search", Items[Asset], query, q=words))
@@ -388,6 +397,14 @@ class AsyncClient(_Transport):
     async def history(self, **query: Unpack[HistoryQuery]) -> Answer[Page[History]]:
         """As Client.history."""
         return await self._run(self._call("history", Page[History], query))
+
+    async def candles(self, **query: Unpack[CandlesQuery]) -> Answer[Page[CandleSeries]]:
+        """As Client.candles."""
+        return await self._run(self._call("candles", Page[CandleSeries], query))
+
+    async def prices(self, **query: Unpack[PricesQuery]) -> Answer[Page[PriceSeries]]:
+        """As Client.prices."""
+        return await self._run(self._call("prices", Page[PriceSeries], query))
 
     async def search(self, words: str, **query: Unpack[SearchQuery]) -> Answer[Items[Asset]]:
         """As Client.search."""

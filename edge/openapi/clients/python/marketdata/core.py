@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Generator, Generic, TypeVar, get_args, get_ori
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
 from .types import (
-    AssetsQuery, CategoriesQuery, ChainsQuery, ExchangesQuery, GlobalQuery, HistoryQuery, MarketsQuery, QuotesQuery, SearchQuery,
-    TrendingQuery,
+    AssetsQuery, CandlesQuery, CategoriesQuery, ChainsQuery, ExchangesQuery, GlobalQuery, HistoryQuery, MarketsQuery, PricesQuery,
+    QuotesQuery, SearchQuery, TrendingQuery,
 )
 
 T = TypeVar("T")
@@ -133,6 +133,7 @@ ERRORS: dict[str, type[ApiError]] = {re.sub("(?<!^)([A-Z])", r"_\1", e.__name__)
 QUERIES: dict[str, Any] = {
     "assets": AssetsQuery, "quotes": QuotesQuery, "markets": MarketsQuery, "trending": TrendingQuery, "exchanges": ExchangesQuery,
     "global": GlobalQuery, "categories": CategoriesQuery, "chains": ChainsQuery, "history": HistoryQuery, "search": SearchQuery,
+    "candles": CandlesQuery, "prices": PricesQuery,
 }
 
 
@@ -247,13 +248,14 @@ class Core:
             if name not in known:
                 raise TypeError(f"{endpoint} takes no {name!r}: it takes {', '.join(known)}")
         values: dict[str, Any] = {**query, **more}
+        for name in values.keys() & {"at", "from_", "to"}:
+            values[name] = None if values[name] is None else rfc3339(name, values[name])
+        if values.get("time") is not None:
+            values["time"] = [rfc3339("each of time", t) for t in values["time"]]
         at = values.pop("at", None)
-        if not isinstance(at, datetime | None):
-            raise TypeError(f"at must be a datetime, such as an answer's snapshot_time, not {at!r}")
-        if at is not None and at.tzinfo is None:
-            raise ValueError("at has no time zone: datetime.now(timezone.utc), not datetime.now()")
-        headers = {"x-snapshot-time": at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")} if at else {}
-        text = {k: v if isinstance(v, (str, int)) else ",".join(map(str, v)) or "," for k, v in values.items() if v is not None}
+        headers = {"x-snapshot-time": at} if at else {}
+        # from_ is from, which Python has for itself.
+        text = {k.rstrip("_"): v if isinstance(v, (str, int)) else ",".join(map(str, v)) or "," for k, v in values.items() if v is not None}
         return self._fetch(Request(f"/openapi/v1/{endpoint}" + ("?" + urlencode(text) if text else ""), headers, result))
 
     def _fetch(self, request: Request, before: Answer[Any] | None = None) -> Steps[Answer[Any]]:
@@ -339,6 +341,15 @@ def located(name: str, url: str) -> SplitResult:
     return parts
 
 
+def rfc3339(name: str, at: object) -> str:
+    """A time as the service reads it, without its fraction of a second."""
+    if not isinstance(at, datetime):
+        raise TypeError(f"{name} must be a datetime, such as an answer's snapshot_time, not {at!r}")
+    if at.tzinfo is None:
+        raise ValueError(f"{name} has no time zone: datetime.now(timezone.utc), not datetime.now()")
+    return at.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def method(call: object) -> None:
     """Refuses what pages and rows cannot call: "assets", client.assets()."""
     if not callable(call):
@@ -377,6 +388,8 @@ def decode(kind: Any, value: Any) -> Any:
         return {k: decode(arguments[1], v) for k, v in value.items()}
     if origin is tuple:
         return tuple(decode(k, v) for k, v in zip(arguments, value))
+    if isinstance(kind, type) and issubclass(kind, tuple):  # a NamedTuple
+        return kind(*(decode(k, v) for k, v in zip(hints(kind).values(), value)))
     if is_dataclass(origin or kind):
         types = hints(origin or kind)
         of = {f.name: types[f.name] for f in fields(origin or kind) if f.name in value}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Generic, Iterable, Literal, TypedDict, TypeVar
+from typing import Generic, Iterable, Literal, NamedTuple, TypedDict, TypeVar
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class PagesQuery(PinQuery, total=False):
 
     id: Iterable[int]
     slug: Iterable[str]
-    page: int  # page mode; size up to 100, of history up to 20
+    page: int  # page mode; size up to 100, of history and candles up to 20
     size: int
     limit: int  # offset mode
     offset: int
@@ -84,7 +84,23 @@ class HistoryQuery(PagesQuery, total=False):
     """The parameters of history. One of id, slug and symbol is required."""
 
     symbol: Iterable[str]
-    window: str  # 24h, 7d, 30d, 90d, 1y; 7d unless given
+    window: str  # 24h, 7d, 30d, 90d, 1y, max; 7d unless given
+
+
+class CandlesQuery(PagesQuery, total=False):
+    """The parameters of candles. One of id, slug and symbol is required."""
+
+    symbol: Iterable[str]
+    interval: Literal["1h", "1d"]  # 1h unless given
+    from_: datetime  # when candles begin, both included; the newest 168 hours or 365 days unless given
+    to: datetime
+
+
+class PricesQuery(PagesQuery, total=False):
+    """The parameters of prices. time, and one of id, slug and symbol, is required."""
+
+    symbol: Iterable[str]
+    time: Iterable[datetime]  # up to 100; with the assets of a page up to 1,000 prices
 
 
 @dataclass(frozen=True)
@@ -271,3 +287,49 @@ class History:
     window: str
     interval: str
     points: list[tuple[datetime, Decimal]]
+
+
+class Candle(NamedTuple):
+    """An hour or day that begins at time. market_cap and volume are those of its last snapshot."""
+
+    time: datetime
+    open: Decimal
+    high: Decimal
+    low: Decimal
+    close: Decimal
+    market_cap: Decimal | None
+    volume: Decimal | None
+
+
+@dataclass(frozen=True)
+class CandleSeries:
+    """An asset's candles, oldest first."""
+
+    id: int
+    name: str
+    symbol: str
+    slug: str
+    interval: str
+    candles: list[Candle]
+
+
+@dataclass(frozen=True)
+class PriceAt:
+    """What an asset was worth at time, by the snapshot of snapshot_time; None where the service had no data."""
+
+    time: datetime
+    snapshot_time: datetime | None
+    price: Decimal | None
+    market_cap: Decimal | None
+    volume: Decimal | None
+
+
+@dataclass(frozen=True)
+class PriceSeries:
+    """An asset's prices, in the order of the times that were asked for."""
+
+    id: int
+    name: str
+    symbol: str
+    slug: str
+    prices: list[PriceAt]

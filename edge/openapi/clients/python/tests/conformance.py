@@ -46,9 +46,11 @@ async def run(case: dict[str, Any], kind: type) -> dict[str, Any]:
     async def later(seconds: float) -> None:
         waits.append(seconds)
 
-    query = dict(case.get("query", {}))
-    if "at" in query:
-        query["at"] = datetime.fromisoformat(query["at"])
+    query = {"from_" if name == "from" else name: value for name, value in case.get("query", {}).items()}
+    for name in query.keys() & {"at", "from_", "to"}:
+        query[name] = datetime.fromisoformat(query[name])
+    if "time" in query:
+        query["time"] = [datetime.fromisoformat(at) for at in query["time"]]
     words = [case["words"]] if "words" in case else []
 
     async def value(result: Any) -> Any:

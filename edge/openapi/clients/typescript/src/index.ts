@@ -5,8 +5,9 @@
  *     for await (const row of client.rows("quotes", { size: 100 })) console.log(row.symbol, row.price);
  */
 import type {
-  Asset, AssetsQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangesQuery, File, Files, Global, GlobalQuery, History,
-  HistoryQuery, Items, Market, MarketsQuery, MessageKey, Page, Pin, Quote, QuotesQuery, SearchQuery, Time, TrendingQuery,
+  Asset, AssetsQuery, CandleSeries, CandlesQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangesQuery, File, Files, Global,
+  GlobalQuery, History, HistoryQuery, Items, Market, MarketsQuery, MessageKey, Page, Pin, PriceSeries, PricesQuery, Quote, QuotesQuery,
+  SearchQuery, Time, TrendingQuery,
 } from "./types.js";
 
 export type * from "./types.js";
@@ -19,6 +20,7 @@ const alive = 10_000; // ms after which a line says that a stream works, though 
 const backoff = 1_000; // ms before the second attempt, at most: an outage of 3 s outlasts no 3 retries
 const maxLine = 65_536; // characters
 const spread = 3_000; // ms over which clients spread what they ask after an event
+const zoned = /^\d{4}(-\d\d){2}T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/; // as Date.toISOString writes it, and others
 const retried = [408, 429, 500, 502, 503, 504];
 
 /** The bucket that a request was counted under. */
@@ -143,6 +145,8 @@ export interface Lists {
   categories: [Category, CategoriesQuery];
   chains: [Chain, ChainsQuery];
   history: [History, HistoryQuery];
+  candles: [CandleSeries, CandlesQuery];
+  prices: [PriceSeries, PricesQuery];
 }
 
 /** Parameters may be left out, unless one is required. */
@@ -155,6 +159,7 @@ const parameters: Record<string, readonly string[]> = {
   markets: [...paging, "symbol", "category", "chain", "sort", "fields"], trending: ["at", "by"],
   exchanges: [...paging, "sort"], global: ["at"], categories: [...paging, "sort"], chains: [...paging, "sort"],
   history: [...paging, "symbol", "window"], search: ["at"],
+  candles: [...paging, "symbol", "interval", "from", "to"], prices: [...paging, "symbol", "time"],
 };
 const lists = Object.keys(parameters).filter((name) => parameters[name]?.includes("page"));
 const optionNames = ["timeout", "retries", "maxWait", "userAgent", "sleep", "signal", "fetch"];
@@ -211,6 +216,10 @@ export class Client {
   chains(query?: ChainsQuery): Promise<Answer<Page<Chain>>> { return this.#ask("chains", query); }
   /** Prices over `query.window`, of the assets that `query` names. */
   history(query: HistoryQuery): Promise<Answer<Page<History>>> { return this.#ask("history", query); }
+  /** Open, high, low and close of hours or days, of the assets that `query` names. */
+  candles(query: CandlesQuery): Promise<Answer<Page<CandleSeries>>> { return this.#ask("candles", query); }
+  /** What the assets that `query` names were worth at the times of `query.time`. */
+  prices(query: PricesQuery): Promise<Answer<Page<PriceSeries>>> { return this.#ask("prices", query); }
   /** Up to 20 assets whose name, symbol or slug has words that begin with those of `words`. */
   async search(words: string, query?: SearchQuery): Promise<Answer<Items<Asset>>> {
     check(typeof words === "string", "words must be a string");
@@ -325,13 +334,16 @@ export class Client {
     }
   }
 
-  async #ask<T>(endpoint: string, query: Pin = {}, more: Record<string, string> = {}): Promise<Answer<T>> {
+  async #ask<T>(endpoint: string, query: Pin & Partial<Pick<CandlesQuery, "from" | "to"> & Pick<PricesQuery, "time">> = {}, more: Record<string, string> = {}): Promise<Answer<T>> {
     const { at, ...values } = query;
     const search = new URLSearchParams(more);
     for (const [name, value] of Object.entries(values)) {
       check(parameters[endpoint]?.includes(name), `${endpoint} takes no ${name}: it takes ${parameters[endpoint]?.join(", ")}`);
       // A list without a value, or of an empty one, matches nothing; sent as "" it would match all.
       if (value !== undefined) search.set(name, Array.isArray(value) ? String(value) || "," : String(value));
+    }
+    for (const time of [values.from, values.to, ...(values.time ?? [])]) {
+      check(time === undefined || zoned.test(time), "from, to and each of time must be like 2026-11-21T10:10:00Z, with Z or another zone");
     }
     check(at === undefined || /^\d{4}(-\d\d){2}T\d\d(:\d\d){2}Z$/.test(at), "at must be like 2026-11-21T10:10:00Z");
     const target = `/openapi/v1/${endpoint}${search.size > 0 ? `?${search}` : ""}`;

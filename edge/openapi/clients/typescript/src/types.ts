@@ -12,7 +12,7 @@ export interface Pin {
 interface Paging extends Pin {
   id?: readonly number[];
   slug?: readonly string[];
-  /** Page mode; `size` up to 100, of history up to 20. */
+  /** Page mode; `size` up to 100, of history and candles up to 20. */
   page?: number;
   size?: number;
   /** Offset mode. */
@@ -69,12 +69,29 @@ export interface CategoriesQuery extends Paging {
 /** The parameters of `chains`. */
 export interface ChainsQuery extends CategoriesQuery {}
 
-/** The parameters of `history`, which needs to be told the assets. */
-export type HistoryQuery = Paging & {
-  symbol?: readonly string[];
+/** What endpoints of the past take, which need to be told the assets. */
+type Told = Paging & { symbol?: readonly string[] } & ({ id: readonly number[] } | { slug: readonly string[] } | { symbol: readonly string[] });
+
+/** The parameters of `history`. */
+export type HistoryQuery = Told & {
   /** `7d` unless given. */
-  window?: "24h" | "7d" | "30d" | "90d" | "1y";
-} & ({ id: readonly number[] } | { slug: readonly string[] } | { symbol: readonly string[] });
+  window?: "24h" | "7d" | "30d" | "90d" | "1y" | "max";
+};
+
+/** The parameters of `candles`. */
+export type CandlesQuery = Told & {
+  /** `1h` unless given. */
+  interval?: "1h" | "1d";
+  /** When candles begin, both included; the newest 168 hours or 365 days unless given. */
+  from?: Time;
+  to?: Time;
+};
+
+/** The parameters of `prices`. */
+export type PricesQuery = Told & {
+  /** Up to 100; with the assets of a page up to 1,000 prices. */
+  time: readonly Time[];
+};
 
 /** The parameters of `search` beside the words. */
 export interface SearchQuery extends Pin {}
@@ -208,6 +225,33 @@ export interface History extends Named {
   window: string;
   interval: string;
   points: [Time, Decimal][];
+}
+
+/** An hour or day that begins at `time`; market cap and volume are those of its last snapshot, null when unknown. */
+export type Candle = [
+  time: Time, open: Decimal, high: Decimal, low: Decimal, close: Decimal, marketCap: Decimal | null, volume: Decimal | null,
+];
+
+/** An asset's candles, oldest first. */
+export interface CandleSeries extends Named {
+  symbol: string;
+  interval: "1h" | "1d";
+  candles: Candle[];
+}
+
+/** What an asset was worth at `time`, by the snapshot of `snapshotTime`; null where the service had no data. */
+export interface PriceAt {
+  time: Time;
+  snapshotTime: Time | null;
+  price: Decimal | null;
+  marketCap: Decimal | null;
+  volume: Decimal | null;
+}
+
+/** An asset's prices, in the order of the times that were asked for. */
+export interface PriceSeries extends Named {
+  symbol: string;
+  prices: PriceAt[];
 }
 
 export type MessageKey =

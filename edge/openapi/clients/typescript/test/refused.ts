@@ -14,6 +14,14 @@ export async function refused(client: Client): Promise<void> {
   await client.history({ id: [1], window: "2y" });
   // @ts-expect-error history has one order
   await client.history({ id: [1], sort: "id" });
+  // @ts-expect-error no asset is named
+  await client.candles({ interval: "1d" });
+  // @ts-expect-error no such interval
+  await client.candles({ id: [1], interval: "4h" });
+  // @ts-expect-error no time is named
+  await client.prices({ id: [1] });
+  // @ts-expect-error a list of times
+  await client.prices({ id: [1], time: "2026-11-21T10:00:00Z" });
   // @ts-expect-error the parameter is id
   await client.quotes({ ids: [1] });
   // @ts-expect-error a list
@@ -47,6 +55,8 @@ export async function refused(client: Client): Promise<void> {
   const one: HistoryQuery = { slug: ["bitcoin"], window: "30d", page: 2 };
   await client.history(one);
   client.rows("history", { symbol: ["BTC"], id: [1] });
+  client.rows("candles", { slug: ["bitcoin"], interval: "1d", from: "2026-01-01T00:00:00Z" });
+  client.pages("prices", { id: [1], time: ["2026-11-21T10:00:00Z"] });
   client.rows("markets", { sort: "percent_change.24h:desc", fields: ["groups"], chain: ["ethereum"] });
   client.pages("assets");
 }

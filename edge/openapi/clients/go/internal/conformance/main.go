@@ -72,6 +72,10 @@ func (c testCase) run() output {
 		err = list(ctx, c, out, client.Chains, func(r marketdata.Chain) int64 { return r.ID })
 	case "history":
 		err = list(ctx, c, out, client.History, func(r marketdata.History) int64 { return r.ID })
+	case "candles":
+		err = list(ctx, c, out, client.Candles, func(r marketdata.CandleSeries) int64 { return r.ID })
+	case "prices":
+		err = list(ctx, c, out, client.Prices, func(r marketdata.PriceSeries) int64 { return r.ID })
 	case "trending":
 		err = one(ctx, c, out, client.Trending)
 	case "global":
