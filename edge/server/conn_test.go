@@ -264,7 +264,9 @@ func TestQuiet(t *testing.T) {
 func awaitState(t *testing.T, s *Server, want state) {
 	t.Helper()
 	until(t, func() (is bool) {
-		s.listener.Load().eachConn(func(c *conn) { is = c.is(want) })
+		if l := s.listener.Load(); l != nil { // Serve may not have begun
+			l.eachConn(func(c *conn) { is = c.is(want) })
+		}
 		return is
 	})
 }
