@@ -67,11 +67,15 @@ const pastPrefix = historyPrefix + "past/"
 // IsPast reports whether a collection is a block of the past.
 func IsPast(collection string) bool { return strings.HasPrefix(collection, pastPrefix) }
 
+// Has reports whether a collection is a block of the interval.
+func (p *PastInterval) Has(collection string) bool {
+	return strings.HasPrefix(collection, pastPrefix+p.Name+"/")
+}
+
 // Past returns a manifest's blocks of an interval, oldest first.
 func (m *Manifest) Past(p *PastInterval) (blocks []*View) {
-	prefix := pastPrefix + p.Name + "/"
 	for i := range m.Views {
-		if v := &m.Views[i]; strings.HasPrefix(v.Collection, prefix) {
+		if v := &m.Views[i]; p.Has(v.Collection) {
 			blocks = append(blocks, v)
 		}
 	}

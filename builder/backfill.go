@@ -17,18 +17,10 @@ import (
 	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
-	"example.com/marketdata/builder/past"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/render"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/durable"
-	"golang.org/x/sync/errgroup"
-)
-
-// Steps that only a backfill has.
-const (
-	stepPast = "past" // all feeds but a new snapshot's are read and remembered
-	stepJoin = "join" // the past is put before what the store remembers
 )
 
 // PastFeed is a recorded feed.
@@ -38,10 +30,6 @@ type PastFeed struct {
 	// Time is the time of its snapshot: a whole multiple of ten minutes, UTC.
 	Time  time.Time
 	Files source.Files
-	// Prices, if set, stands for Files where a feed is only remembered: by its prices and its
-	// total, unguarded. It must be equal to what source.Read returns of both. The groups' market
-	// snapshots are not remembered, so the feed is more than an hour older than the newest.
-	Prices source.Priced
 }
 
 // ReadPastFeeds lists the feeds in the folders of dir in order of time, for Backfill. It ignores
@@ -90,41 +78,16 @@ func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped [
 	return feeds, skipped, nil
 }
 
-// PastOf returns the feeds of src, for Backfill, that a store remembers at t if one was built at every
-// ten-minute mark of the year before: the last is of t, rounded down. src must give the feed of any time.
-func PastOf(ctx context.Context, src source.Source, t time.Time) (feeds []PastFeed, err error) {
-	if t, err = snapshotTime(t); err != nil {
-		return nil, err
-	}
-	for _, at := range ledger.Marks(t) {
-		files, err := src.Files(ctx, at)
-		if err != nil {
-			return nil, fmt.Errorf("feed %s: %w", publish.Stamp(at), err)
-		}
-		f := PastFeed{Name: publish.Stamp(at), Time: at, Files: files}
-		if t.Sub(at) > market.GroupFreshness {
-			f.Prices, _ = files.(source.Priced)
-		}
-		feeds = append(feeds, f)
-	}
-	return feeds, nil
-}
+// errNotNewer is returned wrapped, with the particulars.
+var errNotNewer = errors.New("not newer than the published snapshot")
 
-// errOverlap is returned wrapped, with the particulars.
-var errOverlap = errors.New("among the snapshots that the store remembers")
-
-// Backfill adds feeds of the past, in order of time, to the ledger: windows, the board and groups
-// become what they would be if each feed had been built at its time. It does not use the Builder's
-// Source.
+// Backfill builds feeds that are newer than the published snapshot, in order of time: windows, the
+// board and groups become what they would be if each had been built at its time. The newest becomes a
+// snapshot, the others are remembered as if built. It does not use the Builder's Source. Import brings
+// the prices of older feeds.
 //
-// If all feeds are newer than the published snapshot, or there is none, the newest becomes a
-// snapshot and the others are remembered as if built. If all are older than anything the store
-// remembers, they are put before that: the published snapshot stays as it is, and the next one has
-// the longer past. Anything in between is an error: it would change what edges have answered.
-//
-// Each feed is checked by the guard rails against the one before. If one stops a feed newer than
-// the published snapshot, the feeds before it are kept, the last as a snapshot, and the error says
-// so. Readers see nothing before the one swap of the pointer at the end. The report is never nil.
+// Each feed is checked by the guard rails against the one before. If one stops a feed, the feeds before
+// it are kept, the last as a snapshot, and the error says so. Readers see nothing before the one swap of the pointer at the end. The report is never nil.
 func (b *Builder) Backfill(ctx context.Context, feeds []PastFeed) (*Report, error) {
 	return b.run(func(run *build) error {
 		err := run.backfill(ctx, feeds)
@@ -172,18 +135,10 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b.scratch = newScratch(b.Store, dir)
 
-	first, newest := feeds[0], feeds[len(feeds)-1]
-	if head.Manifest == nil || first.Time.After(head.Manifest.Time) {
+	if head.Manifest == nil || feeds[0].Time.After(head.Manifest.Time) {
 		return b.backfillUpTo(ctx, head, feeds)
 	}
-	root, err := ledger.ReadRoot(ctx, b.Store, head.Manifest.Ledger)
-	if err != nil {
-		return fmt.Errorf("ledger: %w", err)
-	}
-	if len(root.Prices) > 0 && newest.Time.Before(root.Prices[0].Time) {
-		return b.backfillBefore(ctx, head, feeds)
-	}
-	return b.overlap(ctx, head, root, feeds)
+	return b.overlap(ctx, head, feeds)
 }
 
 // stopped is the error of a guard rail that stopped a feed, counted from 0.
@@ -227,7 +182,7 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 			return fmt.Errorf("feed %s: %w", newest.Name, err)
 		}
 	}
-	if err := b.beginPast(head.Manifest, newest.Time); err != nil {
+	if err := b.beginPast(b.beforeOf(head, prior), newest.Time); err != nil {
 		return err
 	}
 	prior, last, err := b.remember(ctx, prior, lastPublished(b.Store, head.Manifest), feeds[:len(feeds)-1])
@@ -247,33 +202,8 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 	return b.publish(ctx, head, prior, in, result)
 }
 
-// backfillBefore puts the feeds before what the store remembers, and publishes the current
-// snapshot again with that ledger.
-func (b *build) backfillBefore(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
-	prior, err := ledger.LoadIDs(ctx, b.Store, head.Manifest.Ledger)
-	if err != nil {
-		return err
-	}
-	if _, _, err = b.remember(ctx, prior, nil, feeds); err != nil {
-		return err
-	}
-	b.step(stepJoin)
-	next, err := ledger.Join(ctx, b.scratch, b.scratch.root, head.Manifest.Ledger, b.Settings.HistoryAssets)
-	if err != nil {
-		return err
-	}
-	return b.put(ctx, head, func(ctx context.Context, objects *publish.Objects) error {
-		manifest := *head.Manifest
-		if manifest.Ledger, err = b.putLedger(ctx, objects, next); err != nil {
-			return err
-		}
-		b.report.of(&manifest)
-		return b.swap(ctx, head, objects, &manifest, next.Root, publish.Timing{Now: b.Now})
-	})
-}
-
 // overlap distinguishes a backfill that was already done from one that cannot be done.
-func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Root, feeds []PastFeed) error {
+func (b *build) overlap(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
 	newest := feeds[len(feeds)-1]
 	if newest.Time.Equal(head.Manifest.Time) {
 		prior, err := ledger.Load(ctx, b.Store, ledgerOf(head))
@@ -290,35 +220,17 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, root *ledger.Ro
 			return nil
 		}
 	}
-	oldest := head.Manifest.Time
-	if len(root.Prices) > 0 {
-		oldest = root.Prices[0].Time
-	}
-	among := slices.IndexFunc(feeds,
-		func(f PastFeed) bool { return !f.Time.Before(oldest) && !f.Time.After(head.Manifest.Time) })
-	if among < 0 {
-		return fmt.Errorf("feeds %s to %s: some are older than, some newer than what the store remembers, from %s to %s;"+
-			" want the older ones in one backfill, and the newer in another: %w",
-			feeds[0].Name, newest.Name, publish.Stamp(oldest), publish.Stamp(head.Manifest.Time), errOverlap)
-	}
-	return fmt.Errorf("feed %s of %s: %w, from %s to %s; want all feeds older, or all newer", feeds[among].Name,
-		publish.Stamp(feeds[among].Time), errOverlap, publish.Stamp(oldest), publish.Stamp(head.Manifest.Time))
+	return fmt.Errorf("feed %s of %s: %w of %s; builder import brings the prices of older feeds", feeds[0].Name,
+		publish.Stamp(feeds[0].Time), errNotNewer, publish.Stamp(head.Manifest.Time))
 }
 
 // remember builds the ledger after each feed. It returns the last one, and the last feed for the
 // guard rails of the next.
 func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, feeds []PastFeed,
 ) (*ledger.Ledger, *lastSnapshot, error) {
-	b.step(stepPast)
-	prior, n, err := b.rememberPrices(ctx, prior, feeds)
-	if err != nil {
-		return nil, nil, err
-	}
+	b.step(StepPast)
 	for i, f := range feeds {
-		if i < n {
-			continue
-		}
-		b.Progress.Show(stepPast, i, len(feeds))
+		b.Progress.Show(StepPast, i, len(feeds))
 		next, feed, err := b.advance(ctx, prior, last, &f)
 		if err == nil {
 			err = b.scratch.advance(next)
@@ -332,77 +244,8 @@ func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSn
 		last = lastFeed(f.Time, feed)
 		b.report.Past++
 	}
-	b.Progress.Show(stepPast, len(feeds), len(feeds))
+	b.Progress.Show(StepPast, len(feeds), len(feeds))
 	return prior, last, nil
-}
-
-// rememberPrices builds the ledger after those feeds at the beginning that have Prices, if prior
-// remembers none, and returns how many these are: the simulated year of 2,000 assets takes a
-// tenth of the time that as many builds take.
-func (b *build) rememberPrices(ctx context.Context, prior *ledger.Ledger, feeds []PastFeed,
-) (*ledger.Ledger, int, error) {
-	n := 0
-	for n < len(feeds) && feeds[n].Prices != nil {
-		n++
-	}
-	if n == 0 || !prior.Empty() {
-		return prior, 0, nil
-	}
-	priced := prior.Append(feeds[len(feeds)-1].Time)
-	// The blocks of the past are made beside the feeds that follow, on another core.
-	var adding errgroup.Group
-	defer adding.Wait()
-	// Two at a time: a feed of a million assets takes 200 MB.
-	for some := range slices.Chunk(feeds[:n], 2) {
-		all := make([]*market.Feed, len(some))
-		err := walk.Parallel(ctx, len(some), func(ctx context.Context, i int) (err error) {
-			all[i], err = some[i].Prices.Prices(ctx)
-			return err
-		})
-		if err != nil {
-			return nil, 0, err
-		}
-		var added []past.Snapshot
-		for i, feed := range all {
-			b.Progress.Show(stepPast, b.report.Past, len(feeds))
-			if err := prior.AssignIDs(feed); err != nil {
-				return nil, 0, err
-			}
-			none, zeros := market.Past{}, make([]market.U128, len(feed.Quotes)) // nobody asks for changes
-			for w := range none.Bases {
-				none.Bases[w] = zeros
-			}
-			result := market.Compute(feed, some[i].Time, &none, &b.Settings)
-			objects, err := priced.Add(ctx, feed, result, some[i].Time)
-			if err == nil {
-				err = b.scratch.put(objects)
-			}
-			if err == nil && b.before != nil {
-				own, _ := priced.Points(ctx, b.scratch, some[i].Time) // they are in memory
-				added = append(added, figures(some[i].Time, own, feed))
-			}
-			if err != nil {
-				return nil, 0, fmt.Errorf("feed %s: %w", some[i].Name, err)
-			}
-			b.report.Past++
-		}
-		if err := adding.Wait(); err != nil {
-			return nil, 0, err
-		}
-		adding.Go(func() error {
-			for _, s := range added {
-				if err := b.before.Add(ctx, s); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	if err := errors.Join(adding.Wait(), b.scratch.advance(priced.Close())); err != nil {
-		return nil, 0, err
-	}
-	prior, err := ledger.Load(ctx, b.scratch, &b.scratch.root)
-	return prior, n, err
 }
 
 // advance returns the ledger after a feed, and the feed with its ids.
@@ -432,13 +275,13 @@ func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *lastSna
 
 // beginPast begins the blocks of the past of the snapshot at t, before those of earlier feeds are
 // added. Blocks that are not the last of theirs stay in the scratch until it is published.
-func (b *build) beginPast(head *artifacts.Manifest, t time.Time) error {
+func (b *build) beginPast(before []artifacts.View, t time.Time) error {
 	dir := filepath.Join(b.scratch.dir, "past")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	b.blocks = newScratch(b.Store, dir)
-	b.before = b.pastBuilder(head, b.blocks, func(table *render.Table) (artifacts.View, error) {
+	b.before = b.pastBuilder(before, b.blocks, func(table *render.Table) (artifacts.View, error) {
 		views, pieces := render.Views(table)
 		for i := range pieces {
 			p := &pieces[i]

@@ -12,12 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/builder/files"
-	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/publish"
 	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/test/faultstore"
@@ -127,82 +125,6 @@ func TestBackfillIsBuildsInOrder(t *testing.T) {
 	})
 }
 
-// TestBackfillBefore puts a past before what a store remembers. From then on
-// every snapshot is what it would be if that past had been built first.
-func TestBackfillBefore(t *testing.T) {
-	eachHistory(t, func(t *testing.T, worlds []world, dice *rand.Rand) {
-		first := 1 + dice.IntN(len(worlds)-4)                // built first
-		joined := first + 1 + dice.IntN(len(worlds)-first-2) // first built after the join
-		worlds[first].Assets = worlds[0].Assets
-		built, filled := memstore.New(), memstore.New()
-		for _, w := range worlds[:joined] {
-			mustBuild(t, built, w, force)
-		}
-		for _, w := range worlds[first:joined] {
-			mustBuild(t, filled, w, force)
-		}
-		before := head(t, filled)
-		r := mustBackfill(t, filled, pastFeeds(worlds[:first]), force)
-		after := head(t, filled)
-		if r.Past != first || r.SnapshotTime != publish.Stamp(worlds[joined-1].At) ||
-			after.Pointer.Sequence != before.Pointer.Sequence+1 {
-			t.Errorf("report %+v", r)
-		}
-		manifest := *after.Manifest
-		manifest.Ledger = before.Manifest.Ledger
-		if !reflect.DeepEqual(&manifest, before.Manifest) {
-			t.Errorf("more than the ledger changed: %+v, was %+v", manifest, before.Manifest)
-		}
-		for i, w := range worlds[joined:] {
-			verify(t, filled)
-			mustBuild(t, built, w, force)
-			mustBuild(t, filled, w, force)
-			want, got := head(t, built).Manifest, head(t, filled).Manifest
-			// What was put before has prices alone, and no candles of its hours beyond these.
-			past := func(v artifacts.View) bool { return artifacts.IsPast(v.Collection) }
-			want.Views, got.Views = slices.DeleteFunc(want.Views, past), slices.DeleteFunc(got.Views, past)
-			if !reflect.DeepEqual(want.Views, got.Views) || want.Global != got.Global {
-				t.Fatalf("snapshot %d after the join of %d feeds before %d is another one", i+1, first, joined-first)
-			}
-			wantRoot, gotRoot := ledgerRoot(t, built), ledgerRoot(t, filled)
-			// Returns that nobody looks up may differ (see ledger.Join), and the
-			// market snapshots that groups had before stay as they were taken.
-			clear(wantRoot.Returns[:])
-			clear(gotRoot.Returns[:])
-			wantRoot.Groups, gotRoot.Groups = nil, nil
-			if !reflect.DeepEqual(wantRoot, gotRoot) {
-				t.Fatalf("the ledger is another one:\n%+v\nwant\n%+v", gotRoot, wantRoot)
-			}
-		}
-	})
-}
-
-// TestBackfillKeepsIDs: an id that the store gave out stays its key's, and a
-// feed of the past that says otherwise of a row loses the row.
-func TestBackfillKeepsIDs(t *testing.T) {
-	s := memstore.New()
-	feed := func(at, assets string) given {
-		return given{Feed: source.FS(fstest.MapFS{
-			source.InfoFile:   {Data: []byte(`{"format":1,"database":"d","time":"` + at + `"}`)},
-			source.AssetsFile: {Data: []byte(assets)}, source.QuotesFile: {Data: []byte(`{"key":"b","price":1}`)},
-		})}
-	}
-	mustBuild(t, s, feed("2026-08-02T12:00:00Z", `
-		{"key":"a","name":"A","symbol":"A","slug":"a"}
-		{"key":"b","id":7,"name":"B","symbol":"B","slug":"b"}`))
-	older := feed("2026-08-01T12:00:00Z", `
-		{"key":"c","id":7,"name":"C","symbol":"C","slug":"c"}
-		{"key":"b","name":"B","symbol":"B","slug":"b"}
-		{"key":"0","name":"0","symbol":"0","slug":"0"}`)
-	mustBackfill(t, s, []PastFeed{{Name: "older", Time: epoch, Files: older.Feed}})
-	prior := must.Get(ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger))(t)
-	for key, want := range map[string]uint64{"a": 8, "b": 7, "c": 0, "0": 9} {
-		if id, _ := prior.Known("assets", key); id != want {
-			t.Errorf("%s has id %d, want %d", key, id, want)
-		}
-	}
-}
-
 // TestBackfillRefuses leaves the store as it is.
 func TestBackfillRefuses(t *testing.T) {
 	w := world{Assets: 60, At: epoch}
@@ -212,8 +134,8 @@ func TestBackfillRefuses(t *testing.T) {
 		}
 		return worlds
 	}
-	shrunk := at(-5, -4, -3)
-	shrunk[1].Assets = 20
+	shrunk := at(11, 12)
+	shrunk[0].Assets = 20
 	jumped := at(11, 12)
 	jumped[0].Movers, jumped[0].Factor = 40, 9
 	broken := at(11, 12)
@@ -224,12 +146,10 @@ func TestBackfillRefuses(t *testing.T) {
 		want   error
 		says   string
 	}{
-		{"among", at(5), errOverlap, "among the snapshots"},
-		{"the published one's time", at(9, 10), errOverlap, "feed-0801T1330"},
-		{"the first one's time", at(-1, 0), errOverlap, "feed-0801T1200"},
-		{"across", at(-1, 5, 11), errOverlap, "feed-0801T1250"},
-		{"around", at(-1, 11), errOverlap, "want the older ones in one backfill"},
-		{"one has shrunk", shrunk, ErrGuard, "feed-0801T1120"},
+		{"among", at(5), errNotNewer, "builder import brings"},
+		{"the published one's time", at(9, 10), errNotNewer, "feed-0801T1330"},
+		{"around", at(-1, 11), errNotNewer, "feed-0801T1150"},
+		{"one has shrunk", shrunk, ErrGuard, "feed-0801T1350"},
 		{"prices have jumped", jumped, ErrGuard, "feed-0801T1350"},
 		{"too many bad rows", broken, ErrGuard, "feed-0801T1350"},
 		{"none", nil, nil, "no feeds"},
@@ -299,24 +219,32 @@ func TestBackfillStopped(t *testing.T) {
 	}
 }
 
-// TestBackfillFaults makes every store call of both kinds of backfill fail,
-// refused or applied and reported as failed, alone or with all after it. The
-// pointer is the old or the new one, and all that it reaches is whole.
+// TestBackfillFaults makes every store call of a backfill and of an import fail, refused or applied and
+// reported as failed, alone or with all after it. The pointer is the old or the new one, and all that it
+// reaches is whole.
 func TestBackfillFaults(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
-	for name, worlds := range map[string][]world{
-		"after":  {w.Later(time.Hour), w.Later(2 * time.Hour), w.Later(3 * time.Hour)},
-		"before": {w.Later(-50 * time.Hour), w.Later(-2 * time.Hour), w.Later(-time.Hour)},
+	newer := pastFeeds([]world{w.Later(time.Hour), w.Later(2 * time.Hour), w.Later(3 * time.Hour)})
+	older := feedFolders(t, w.Later(-50*time.Hour), w.Later(-30*time.Hour), w.Later(-29*time.Hour))
+	for name, try := range map[string]func(t *testing.T, s artifacts.Store) (published bool, err error){
+		"backfill": func(t *testing.T, s artifacts.Store) (bool, error) {
+			r, err := tryBackfill(t, s, newer)
+			return r.Published, err
+		},
+		"import": func(t *testing.T, s artifacts.Store) (bool, error) {
+			r, err := tryImport(t, s, false, older)
+			return r.Published, err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			feeds, built := pastFeeds(worlds), memstore.New()
+			built := memstore.New()
 			mustBuild(t, built, w)
 			before := head(t, built).Pointer
 			everyFault(t, func(t *testing.T) artifacts.Store { return clone(t, built, all) }, fewPuts,
 				func(t *testing.T, s artifacts.Store) error {
-					r, err := tryBackfill(t, s, feeds)
-					if err == nil && !r.Published {
-						t.Errorf("neither published nor failed: %+v", r)
+					published, err := try(t, s)
+					if err == nil && !published {
+						t.Errorf("neither published nor failed")
 					}
 					return err
 				}, func(t *testing.T, s artifacts.Store, _ fault, err error) {
@@ -327,7 +255,9 @@ func TestBackfillFaults(t *testing.T) {
 					}
 					verify(t, s)
 					if !moved {
-						mustBackfill(t, s, feeds)
+						if published, err := try(t, s); err != nil || !published {
+							t.Errorf("a second time: published %v, %v", published, err)
+						}
 						verify(t, s)
 					}
 				})
@@ -335,28 +265,30 @@ func TestBackfillFaults(t *testing.T) {
 	}
 }
 
-// TestBackfillLoses: a build that publishes while a backfill is at work wins, and
-// the backfill says so.
+// TestBackfillLoses: a build that publishes while a backfill or an import is at work wins, and that says so.
 func TestBackfillLoses(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
-	for name, feeds := range map[string][]PastFeed{
-		"after": pastFeeds([]world{w.Later(time.Hour), w.Later(2 * time.Hour)}),
-		"before": pastFeeds([]world{w.Later(-2 * time.Hour),
-			w.Later(-time.Hour)}),
+	newer, older := pastFeeds([]world{w.Later(time.Hour), w.Later(2 * time.Hour)}), feedFolders(t, w.Later(-30*time.Hour))
+	for name, try := range map[string]func(s artifacts.Store) (published bool, err error){
+		"backfill": func(s artifacts.Store) (bool, error) { r, err := tryBackfill(t, s, newer); return r.Published, err },
+		"import": func(s artifacts.Store) (bool, error) {
+			r, err := tryImport(t, s, false, older)
+			return r.Published, err
+		},
 	} {
 		inner := memstore.New()
 		mustBuild(t, inner, w)
 		swapping := false
-		r, err := tryBackfill(t, faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
+		published, err := try(faultstore.New(inner, func(op faultstore.Op) faultstore.Decision {
 			if op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey && !swapping {
 				swapping = true
 				mustBuild(t, inner, w.Later(artifacts.Step))
 			}
 			return faultstore.Pass
-		}), feeds)
+		}))
 		var lost *publish.LostError
-		if !errors.As(err, &lost) || r.Published || head(t, inner).Pointer.Sequence != 2 {
-			t.Errorf("%s: %+v, %v", name, r, err)
+		if !errors.As(err, &lost) || published || head(t, inner).Pointer.Sequence != 2 {
+			t.Errorf("%s: published %v, %v", name, published, err)
 		}
 		verify(t, inner)
 	}

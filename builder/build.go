@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -173,6 +174,7 @@ type input struct {
 	feed   *market.Feed
 	rows   *source.Report
 	digest artifacts.Digest
+	past   iter.Seq2[*market.Feed, error] // what the source knows of before, for a store that begins
 }
 
 // step records that a step begins, and how long the previous one took.
@@ -204,6 +206,9 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	err = source.Use(ctx, b.Source, t, func(files source.Files) (err error) {
 		name = b.Source.String()
 		in, err = b.read(ctx, files, prior, t)
+		if r, ok := files.(source.Remembered); ok && err == nil && head.Manifest == nil {
+			in.past = r.Past(ctx)
+		}
 		return err
 	})
 	if err != nil {
@@ -222,6 +227,9 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 		if err := b.mayFollow(head, in.t); err != nil {
 			return err
 		}
+	}
+	if in.past != nil {
+		return b.found(ctx, head, prior, in)
 	}
 	b.step(StepCompute)
 	result, err := b.compute(ctx, in, prior, lastPublished(b.Store, head.Manifest))
@@ -288,60 +296,67 @@ func (b *build) compute(ctx context.Context, in *input, prior *ledger.Ledger, la
 func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.Ledger, in *input, result *market.Result,
 ) error {
 	return b.put(ctx, head, func(ctx context.Context, objects *publish.Objects) error {
-		set, err := b.files(ctx, head, objects, in.feed, result)
-		if err != nil {
-			return err
-		}
-		views, err := b.putViews(ctx, objects, in.feed, result, set)
-		if err != nil {
-			return err
-		}
-		directory := source.DirectoryDigest(in.feed, result)
-		same, err := b.putDirectory(ctx, head, objects, in.feed, result, directory)
-		if err != nil {
-			return err
-		}
-		next, err := prior.Advance(ctx, in.feed, result, in.t)
-		if err != nil {
-			return publish.Mendable(err)
-		}
-		root, err := b.putLedger(ctx, objects, next)
-		if err != nil {
-			return err
-		}
-		b.step(StepHistory)
-		charts, err := b.history(ctx, in.t, head.Manifest, objects, next.After)
-		if err != nil {
-			return err
-		}
-		before, err := b.past(ctx, in, head.Manifest, objects, next.After)
-		if err != nil {
-			return fmt.Errorf("past: %w", err)
-		}
-		named, err := b.putFiles(ctx, set, prior)
-		if err != nil {
-			return err
-		}
-		manifest := &artifacts.Manifest{
-			Format: artifacts.Format, Time: in.t, Database: in.feed.Database, Unicode: unicode.Version,
-			Input:  in.digest,
-			Counts: b.report.Counts, RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject,
-			Views: slices.Concat(views, same, charts, before), Directory: directory,
-			Global: global(result), Retained: retained(head, in.t, b.Retain), Ledger: root, Files: named,
-			Notice: b.notice(),
-		}
-		if m := head.Manifest; m != nil {
-			publish.Withdraw(manifest, m.Withdrawn, m.WithdrawnThrough)
-		}
-		timing := publish.Timing{Now: b.Now, ActivateAfter: b.ActivateAfter, DataTimes: b.report.dataTimes()}
-		err = b.swap(ctx, head, objects, manifest, next.Root, timing)
-		var lost *publish.LostError
-		if errors.As(err, &lost) && in.isSnapshot(lost.Head) {
-			b.report.Leave(lost.Head, "another builder published the same snapshot first")
-			return nil
-		}
-		return err
+		return b.assemble(ctx, head, objects, prior, in, result)
 	})
+}
+
+// assemble is publish, once objects can be put.
+func (b *build) assemble(ctx context.Context, head *publish.Head, objects *publish.Objects, prior *ledger.Ledger,
+	in *input, result *market.Result,
+) error {
+	set, err := b.files(ctx, head, objects, in.feed, result)
+	if err != nil {
+		return err
+	}
+	views, err := b.putViews(ctx, objects, in.feed, result, set)
+	if err != nil {
+		return err
+	}
+	directory := source.DirectoryDigest(in.feed, result)
+	same, err := b.putDirectory(ctx, head, objects, in.feed, result, directory)
+	if err != nil {
+		return err
+	}
+	next, err := prior.Advance(ctx, in.feed, result, in.t)
+	if err != nil {
+		return publish.Mendable(err)
+	}
+	root, err := b.putLedger(ctx, objects, next)
+	if err != nil {
+		return err
+	}
+	b.step(StepHistory)
+	charts, err := b.history(ctx, in.t, head.Manifest, objects, prior, next.After)
+	if err != nil {
+		return err
+	}
+	before, err := b.past(ctx, in, b.beforeOf(head, prior), objects, next.After)
+	if err != nil {
+		return fmt.Errorf("past: %w", err)
+	}
+	named, err := b.putFiles(ctx, set, prior)
+	if err != nil {
+		return err
+	}
+	manifest := &artifacts.Manifest{
+		Format: artifacts.Format, Time: in.t, Database: in.feed.Database, Unicode: unicode.Version,
+		Input:  in.digest,
+		Counts: b.report.Counts, RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject,
+		Views: slices.Concat(views, same, charts, before), Directory: directory,
+		Global: global(result), Retained: retained(head, in.t, b.Retain), Ledger: root, Files: named,
+		Notice: b.notice(),
+	}
+	if m := head.Manifest; m != nil {
+		publish.Withdraw(manifest, m.Withdrawn, m.WithdrawnThrough)
+	}
+	timing := publish.Timing{Now: b.Now, ActivateAfter: b.ActivateAfter, DataTimes: b.report.dataTimes()}
+	err = b.swap(ctx, head, objects, manifest, next.Root, timing)
+	var lost *publish.LostError
+	if errors.As(err, &lost) && in.isSnapshot(lost.Head) {
+		b.report.Leave(lost.Head, "another builder published the same snapshot first")
+		return nil
+	}
+	return err
 }
 
 // notice returns the snapshot's notice; nil: it has none.
@@ -394,10 +409,14 @@ func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.O
 	return nil
 }
 
-// history makes and puts the views of history at t. after is the ledger after t.
-func (b *build) history(
-	ctx context.Context, t time.Time, head *artifacts.Manifest, objects *publish.Objects, after *ledger.Root,
+// history makes and puts the views of history at t. after is the ledger after t, prior the one before:
+// behind an import it has prices that the head's views lack.
+func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manifest, objects *publish.Objects,
+	prior *ledger.Ledger, after *ledger.Root,
 ) ([]artifacts.View, error) {
+	if prior.Root().Past != nil {
+		head = nil
+	}
 	h := &history.Builder{
 		Reader: b.Store, Head: head, Root: after, Time: t, Has: objects.Has, Points: b.BlockPoints,
 		Put: func(table *render.Table) (artifacts.View, error) {
@@ -413,7 +432,7 @@ func (b *build) history(
 
 // past makes and puts the blocks of the past. after is the ledger after the snapshot.
 func (b *build) past(
-	ctx context.Context, in *input, head *artifacts.Manifest, objects *publish.Objects, after *ledger.Root,
+	ctx context.Context, in *input, before []artifacts.View, objects *publish.Objects, after *ledger.Root,
 ) ([]artifacts.View, error) {
 	points, err := after.Points(ctx, b.Store, in.t) // they are in memory
 	if err != nil {
@@ -421,7 +440,7 @@ func (b *build) past(
 	}
 	own := figures(in.t, points, in.feed)
 	if b.before == nil {
-		return b.pastBuilder(head, b.Store, func(table *render.Table) (artifacts.View, error) {
+		return b.pastBuilder(before, b.Store, func(table *render.Table) (artifacts.View, error) {
 			views, err := b.putTable(ctx, objects, table)
 			return views[0], err
 		}).Views(ctx, own, after)
@@ -439,10 +458,10 @@ func (b *build) past(
 	return views, b.putScratch(ctx, objects, b.blocks, refs)
 }
 
-// pastBuilder returns what makes the blocks of the past that follow head.
-func (b *build) pastBuilder(head *artifacts.Manifest, from artifacts.ObjectReader,
+// pastBuilder returns what makes the blocks of the past that follow before.
+func (b *build) pastBuilder(before []artifacts.View, from artifacts.ObjectReader,
 	put func(*render.Table) (artifacts.View, error)) *past.Builder {
-	return &past.Builder{Reader: from, Head: head, Put: put, Lost: func(collection string, err error) {
+	return &past.Builder{Reader: from, Before: before, Put: put, Lost: func(collection string, err error) {
 		b.Log.Error("a block of the past cannot be read and begins anew", "block", collection, "err", err)
 	}}
 }
@@ -511,7 +530,7 @@ func (b *build) readFeed(ctx context.Context, files source.Files, prior *ledger.
 		t = feed.Time
 	}
 	// The digest is of the rows as given, without the ids that they get here.
-	return &input{t, feed, rows, inputDigest(feed, &b.Settings)}, nil
+	return &input{t: t, feed: feed, rows: rows, digest: inputDigest(feed, &b.Settings)}, nil
 }
 
 // snapshotTime rounds t down to ten minutes. It refuses times near the zero time and times that

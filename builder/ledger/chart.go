@@ -133,6 +133,18 @@ func (p *priceSet) moreThan(ctx context.Context, r artifacts.ObjectReader, n int
 	return count+int(rows.uint(uint64(len(b)))) > n, nil
 }
 
+// Members returns the ids of the assets of a feed that give points, in ascending order.
+func Members(f *market.Feed, res *market.Result) (ids []uint64) {
+	rows, err := sortedRows(f)
+	if err != nil {
+		return nil // Advance says why
+	}
+	for _, r := range members(rows, f, res) {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
 // members returns the rows that give points. rows are the feed's prices in ascending order of id.
 func members(rows []row, f *market.Feed, res *market.Result) []row {
 	n := res.HistoryAssets

@@ -11,6 +11,15 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
+// LoadIDs returns a ledger with the ids of root and nothing else.
+func LoadIDs(ctx context.Context, r artifacts.ObjectReader, root artifacts.Ref) (*Ledger, error) {
+	from, err := ReadRoot(ctx, r, root)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: root: %w", err)
+	}
+	return open(ctx, r, &Root{IDs: from.IDs})
+}
+
 // IDs merges the ids that ledgers of one store assigned, such as those of a backup and of the store.
 // None of these ids will be assigned to another key.
 type IDs struct{ logs map[string]*idLog }

@@ -161,5 +161,11 @@ func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string,
 			gone = append(gone, c)
 		}
 	}
+	n := len(l.Past)
+	if l.Past = slices.DeleteFunc(l.Past, func(v artifacts.View) bool {
+		return slices.ContainsFunc(v.Objects, func(o artifacts.ViewObject) bool { return lost(o.Ref) })
+	}); len(l.Past) < n {
+		gone = append(gone, "candles")
+	}
 	return l.encode(), strings.Join(gone, ", "), nil
 }

@@ -1,10 +1,6 @@
 package ledger
 
-import (
-	"time"
-
-	"example.com/marketdata/artifacts"
-)
+import "time"
 
 // Prices are thinned with age, in three zones (FEED.md, "Figures"). Each zone has a step, which
 // says what it keeps: every snapshot, the first of each UTC hour, or the first of each UTC day.
@@ -54,18 +50,6 @@ func inStep(zone int, prev, t time.Time) bool {
 // inStep reports whether snapshot i belongs to a zone's step.
 func (h priceList) inStep(zone, i int) bool {
 	return i == 0 || inStep(zone, h[i-1].Time, h[i].Time)
-}
-
-// Marks returns the times of the snapshots that a ledger keeps at T if one was built at every
-// ten-minute mark, oldest first: T, a multiple of ten minutes, is the last.
-func Marks(T time.Time) (times []time.Time) {
-	steps := [zones]time.Duration{artifacts.Step, time.Hour, day}
-	for t := T.Add(-dailyAge); !t.After(T); t = t.Add(artifacts.Step) {
-		if t.Truncate(steps[zoneOf(T, t)]).Equal(t) {
-			times = append(times, t)
-		}
-	}
-	return times
 }
 
 // at returns the entries that are kept at T.

@@ -116,3 +116,44 @@ func (w *returnWriter) close() returnLog {
 	}
 	return w.log
 }
+
+// returnsWriter writes the returns of many snapshots, oldest first.
+type returnsWriter struct {
+	end  time.Time // returns that are too old for their zone then are left out
+	put  *objects
+	last [zones][]row // of the step's snapshot before
+	logs [zones]returnWriter
+}
+
+// add adds the last snapshot of h, with these prices.
+func (w *returnsWriter) add(h priceList, rows []row) {
+	i := len(h) - 1
+	for zone := range zones {
+		if !h.inStep(zone, i) {
+			continue
+		}
+		if i > 0 && w.end.Sub(h[i].Time) <= zoneAge[zone] {
+			w.logs[zone].put = w.put
+			w.logs[zone].add(h[i].Time, missing(rows, w.last[zone]))
+		}
+		w.last[zone] = rows
+	}
+}
+
+func (w *returnsWriter) close() (logs [zones]returnLog) {
+	for zone := range zones {
+		logs[zone] = w.logs[zone].close()
+	}
+	return logs
+}
+
+// missing returns the rows whose asset is not in other; both ascend by id.
+func missing(rows, other []row) (not []row) {
+	at := 0
+	for _, r := range rows {
+		if at = seek(other, at, r.id); at == len(other) || other[at].id != r.id {
+			not = append(not, r)
+		}
+	}
+	return not
+}

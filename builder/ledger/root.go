@@ -30,6 +30,9 @@ type Root struct {
 	Groups map[string]artifacts.Ref `json:"groups"`
 	// Totals holds the totals of the last 48 hours, oldest first.
 	Totals []Total `json:"totals"`
+	// Past are the blocks of the past after an import, which the next snapshot continues instead of
+	// those of the snapshot before (go doc ./artifacts, "Past"); nil: there was no import.
+	Past []artifacts.View `json:"past,omitempty"`
 
 	own []row // the newest snapshot's points, if they are in memory
 }
@@ -67,6 +70,9 @@ func (l *Root) encode() []byte {
 	}
 	return artifacts.Compress(nil, b)
 }
+
+// Encode returns the root's stored form, itself an object.
+func (l *Root) Encode() []byte { return l.encode() }
 
 // maxRootPlain bounds an expanded root, in bytes: about 2,800 snapshots of a few
 // parts each, and the segments.
@@ -106,6 +112,11 @@ func (l *Root) Refs() []artifacts.Ref {
 	}
 	for _, c := range slices.Sorted(maps.Keys(l.Groups)) {
 		refs = append(refs, l.Groups[c])
+	}
+	for i := range l.Past {
+		for _, o := range l.Past[i].Objects {
+			refs = append(refs, o.Ref)
+		}
 	}
 	return refs
 }

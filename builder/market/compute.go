@@ -37,6 +37,15 @@ type Past struct {
 	Groups map[string]map[uint64]GroupMarket
 }
 
+// NoPast returns the past of a feed whose assets have no earlier price.
+func NoPast(f *Feed) *Past {
+	var p Past
+	for w := range p.Bases {
+		p.Bases[w], p.Ages[w] = make([]U128, len(f.Quotes)), make([]uint16, len(f.Quotes))
+	}
+	return &p
+}
+
 // Settings are the options that change a snapshot's content.
 type Settings struct {
 	// Floors of the trending board, inclusive, in units of 1e-8.
@@ -236,6 +245,21 @@ func (r *Result) totals(f *Feed) {
 			quote.Volume.add(&r.TotalVolume)
 		}
 	}
+}
+
+// TotalMarketCap returns the market cap of a feed's active assets in units of 1e-8; "" if no market cap
+// is known.
+func TotalMarketCap(f *Feed) string {
+	var total uint256.Int
+	for q := range f.Quotes {
+		if quote := &f.Quotes[q]; ranked(f, quote) {
+			quote.MarketCap.add(&total)
+		}
+	}
+	if total.IsZero() {
+		return ""
+	}
+	return total.Dec()
 }
 
 // groups computes a market snapshot at T for each active group with coins, and

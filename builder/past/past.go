@@ -31,6 +31,8 @@ type Figures struct {
 	// MarketCap and Volume; zero, or without HasVolume: not known.
 	MarketCap, Volume market.U128
 	HasVolume         bool
+	// File and Line say where an import read them; zero elsewhere.
+	File, Line uint32
 }
 
 // appendMoment appends the figures as an element of moments.
@@ -58,44 +60,36 @@ type Snapshot struct {
 // Builder makes the blocks of the past of the snapshot of time T.
 type Builder struct {
 	Reader artifacts.ObjectReader
-	// Head is the snapshot before, whose blocks are continued; nil: there is none.
-	Head *artifacts.Manifest
+	// Before are the blocks that are continued, in their order: those of the snapshot before, or of an
+	// import that followed it.
+	Before []artifacts.View
 	// Put renders a table and puts its objects. It returns the table's one view.
 	Put func(*render.Table) (artifacts.View, error)
-	// Lost is called for each block that cannot be read and begins anew, with the reason.
+	// Lost is called for each block that cannot be read and begins anew, with the reason; nil: that is
+	// an error.
 	Lost func(collection string, err error)
 
 	// Time is T, which Open sets.
 	Time time.Time
 
 	chains [len(artifacts.PastIntervals)]chain
-	last   time.Time // of the newest snapshot that was added, or that the head has
+	last   time.Time // of the newest snapshot that was added, or that a block has
+	fill   fill
 }
 
-// Views makes and puts the blocks at T, and returns their views. own is T itself. Snapshots that
-// root keeps and no block has are added by their prices alone: so a store from before the past, and
-// one with an older past than its blocks, gain what is known of it.
+// fill says what a column does to one that is there: nil leaves it alone. Otherwise it adds what that
+// lacks, and replaces what it has of the assets for which fill is true.
+type fill func(id uint64) (replace bool)
+
+// Views makes and puts the blocks at T, and returns their views. own is T itself. Snapshots newer than
+// the blocks that root keeps are added by their prices alone: so a store from before the past gains
+// what is known of it.
 func (b *Builder) Views(ctx context.Context, own Snapshot, root *ledger.Root) ([]artifacts.View, error) {
 	if b.Time.IsZero() {
 		b.Open(own.Time)
 	}
-	first, last := b.reach()
 	kept := root.Chain(&artifacts.HistoryWindow{Step: artifacts.Step})
-	older := kept[:upTo(kept, func(t time.Time) bool { return !t.Before(first) })]
-	newer := kept[upTo(kept, func(t time.Time) bool { return t.After(last) }):]
-	if first.IsZero() {
-		older, newer = nil, kept
-	}
-	if len(older) > 0 {
-		b.last = time.Time{}
-		if err := b.remember(ctx, root, older, own); err != nil {
-			return nil, err
-		}
-		if err := b.complete(ctx, first); err != nil { // its last hour and day are over
-			return nil, err
-		}
-	}
-	b.last = last
+	newer := kept[upTo(kept, func(t time.Time) bool { return t.After(b.last) }):]
 	if err := b.remember(ctx, root, newer, own); err != nil {
 		return nil, err
 	}
@@ -139,45 +133,27 @@ func upTo(times []time.Time, fits func(time.Time) bool) int {
 	return len(times)
 }
 
-// Open begins with the head's blocks. T is the time of the snapshot that [Builder.Views] will be of.
+// Open begins with the blocks before. T is the time of the snapshot that [Builder.Views] will be of.
 // Only who adds snapshots before that calls it.
 func (b *Builder) Open(T time.Time) {
 	b.Time = T
 	for i := range b.chains {
 		c := &b.chains[i]
 		*c = chain{builder: b, about: &artifacts.PastIntervals[i], perShard: shardRows[i]}
-		if b.Head != nil {
-			for _, v := range b.Head.Past(c.about) {
-				c.views = append(c.views, *v)
+		for _, v := range b.Before {
+			if c.about.Has(v.Collection) {
+				c.views = append(c.views, v)
+			}
+		}
+		if n := len(c.views); n > 0 {
+			if last := slices.MaxFunc(c.views[n-1].Times, time.Time.Compare); last.After(b.last) {
+				b.last = last
 			}
 		}
 	}
-	_, b.last = b.reach()
 }
 
-// reach returns the times of the oldest and the newest snapshot in a block; zero: there is none.
-func (b *Builder) reach() (first, last time.Time) {
-	for i := range b.chains {
-		var times []time.Time
-		for _, v := range b.chains[i].views {
-			times = append(times, v.Times...)
-		}
-		if open := b.chains[i].open; open != nil {
-			times = append(times, open.times...)
-		}
-		for _, t := range times {
-			if first.IsZero() || t.Before(first) {
-				first = t
-			}
-			if last.IsZero() || t.After(last) {
-				last = t
-			}
-		}
-	}
-	return first, last
-}
-
-// Add adds a snapshot, newer than those of the head and those that were added before it.
+// Add adds a snapshot, newer than those of the blocks before and those that were added before it.
 func (b *Builder) Add(ctx context.Context, s Snapshot) error {
 	if len(s.Figures) == 0 {
 		return nil
@@ -211,10 +187,12 @@ func (b *Builder) complete(ctx context.Context, t time.Time) error {
 		if err != nil {
 			return err
 		}
-		if of := from.interval(begin, begin.Add(c.about.Step)); len(of.cells) > 0 {
-			if err := c.add(ctx, of); err != nil {
-				return err
-			}
+		to, err := c.block(ctx, begin)
+		if err != nil {
+			return err
+		}
+		if of := from.interval(begin, begin.Add(c.about.Step), to); len(of.cells) > 0 {
+			to.add(of, b.fill)
 		}
 	}
 	return nil
@@ -257,7 +235,7 @@ func (c *chain) block(ctx context.Context, t time.Time) (*block, error) {
 	c.open = &block{collection: name, about: c.about}
 	if i := c.at(name); i < len(c.views) && c.views[i].Collection == name {
 		err := c.open.read(ctx, c.builder.Reader, &c.views[i])
-		if artifacts.IsDamage(err) {
+		if artifacts.IsDamage(err) && c.builder.Lost != nil {
 			c.builder.Lost(name, err)
 			c.open, err = &block{collection: name, about: c.about}, nil
 		}
@@ -276,11 +254,11 @@ func (c *chain) at(collection string) int {
 	return i
 }
 
-// add adds a column to its block, unless that has its interval already.
+// add adds a column to its block.
 func (c *chain) add(ctx context.Context, of column) error {
 	to, err := c.block(ctx, of.time)
 	if err == nil {
-		to.add(of)
+		to.add(of, c.builder.fill)
 	}
 	return err
 }
@@ -372,59 +350,87 @@ func elements(text []byte, n int) (all [][]byte, ok bool) {
 	return all, len(text) == 0
 }
 
-// add adds a column in the order of time, unless the block has its interval already.
-func (b *block) add(of column) {
-	at, had := slices.BinarySearchFunc(b.times, of.time, func(have, t time.Time) int {
+// find returns the place of the column of the interval that t lies in, or where it would be.
+func (b *block) find(t time.Time) (at int, ok bool) {
+	return slices.BinarySearchFunc(b.times, t, func(have, t time.Time) int {
 		return have.Truncate(b.about.Step).Compare(t.Truncate(b.about.Step))
 	})
-	if had {
+}
+
+// add adds a column in the order of time. If the block has its interval already, it does what fill says.
+func (b *block) add(of column, fill fill) {
+	at, had := b.find(of.time)
+	if had && fill == nil {
 		return
 	}
-	b.changed = true
-	b.times = slices.Insert(b.times, at, of.time)
+	if !had {
+		b.changed = true
+		b.times = slices.Insert(b.times, at, of.time)
+		for i := range b.rows {
+			r := &b.rows[i]
+			r.moments = slices.Insert(r.moments, at, nil)
+			if b.candles() {
+				r.candles = slices.Insert(r.candles, at, nil)
+			}
+		}
+	}
 	old := b.rows
 	b.rows = make([]row, 0, max(len(old), len(of.cells)))
-	insert := func(r row, c cell) {
-		r.moments = slices.Insert(r.moments, at, c.moment)
-		if b.candles() {
-			r.candles = slices.Insert(r.candles, at, c.candle)
-		}
-		b.rows = append(b.rows, r)
-	}
-	none := len(b.times) - 1
 	for _, c := range of.cells {
 		for len(old) > 0 && old[0].id < c.id {
-			insert(old[0], cell{})
-			old = old[1:]
+			b.rows, old = append(b.rows, old[0]), old[1:]
 		}
 		r := row{id: c.id}
 		if len(old) > 0 && old[0].id == c.id {
 			r, old = old[0], old[1:]
-		} else if r.moments = make([][]byte, none, none+1); b.candles() {
-			r.candles = make([][]byte, none, none+1)
+		} else if r.moments = make([][]byte, len(b.times)); b.candles() {
+			r.candles = make([][]byte, len(b.times))
 		}
-		insert(r, c)
+		b.set(&r, at, of.time, c, fill)
+		b.rows = append(b.rows, r)
 	}
-	for _, r := range old {
-		insert(r, cell{})
+	b.rows = append(b.rows, old...)
+}
+
+// set gives a row the elements of a cell. A moment belongs to the snapshot of the column's time alone.
+func (b *block) set(r *row, at int, t time.Time, c cell, fill fill) {
+	replace := fill != nil && fill(r.id)
+	put := func(to *[]byte, element []byte) {
+		if element != nil && (*to == nil || replace && !bytes.Equal(*to, element)) {
+			*to, b.changed = element, true
+		}
+	}
+	if b.times[at].Equal(t) {
+		put(&r.moments[at], c.moment)
+	}
+	if b.candles() {
+		put(&r.candles[at], c.candle)
 	}
 }
 
-// interval returns the column of a longer interval that is over: the moments of its first snapshot,
-// and the candles of all.
-func (b *block) interval(begin, end time.Time) (of column) {
+// interval returns the column of a longer interval that is over, for the block to: the candles of all
+// its snapshots, and the moments of that of to's column, or of the first if to has no column yet.
+func (b *block) interval(begin, end time.Time, to *block) (of column) {
 	from := upTo(b.times, func(t time.Time) bool { return !t.Before(begin) })
-	to := upTo(b.times, func(t time.Time) bool { return !t.Before(end) })
-	if from == to {
+	past := upTo(b.times, func(t time.Time) bool { return !t.Before(end) })
+	if from == past {
 		return of
 	}
 	of.time = b.times[from]
+	moment := from
+	if at, had := to.find(begin); had {
+		of.time = to.times[at]
+		moment = slices.IndexFunc(b.times, of.time.Equal)
+	}
 	of.cells = make([]cell, 0, len(b.rows))
 	for i := range b.rows {
 		r := &b.rows[i]
-		c := cell{id: r.id, moment: r.moments[from]}
+		c := cell{id: r.id}
+		if moment >= 0 {
+			c.moment = r.moments[moment]
+		}
 		var merged candle
-		for at := from; at < to; at++ {
+		for at := from; at < past; at++ {
 			if b.candles() {
 				merged.add(r.candles[at])
 			} else {

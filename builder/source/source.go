@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -86,11 +87,12 @@ type Provenance interface {
 	Parts() []Part
 }
 
-// Priced is implemented by Files that can give prices without a file to read.
-type Priced interface {
-	// Prices returns the assets and quotes that Read returns. Of assets it has only key, id and
-	// whether they are active, of quotes no supplies.
-	Prices(ctx context.Context) (*market.Feed, error)
+// Remembered is implemented by Files that know the market's past, which a store takes over when it begins.
+type Remembered interface {
+	// Past gives earlier states of the market, oldest first; nil: none is known. They have the times, the
+	// keys of assets and whether these are active, and quotes without supplies. A market cap or volume of
+	// zero is not known.
+	Past(ctx context.Context) iter.Seq2[*market.Feed, error]
 }
 
 // Noticed is implemented by sources whose data must be shown with a notice.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -277,15 +278,24 @@ func TestHistory(t *testing.T) {
 					mustBackfill(t, s, feeds, assets(n))
 					c.compare(t, s)
 					anew(t, s)
-				case 3: // a past before all
-					oldest, at := ledgerRoot(t, s).Prices[0].Time, c.at
-					var feeds []builder.PastFeed
-					for range 1 + c.dice.IntN(5) {
+				case 3: // a past of the days before all, of assets that are known
+					oldest, at := ledgerRoot(t, s).Prices[0].Time.Truncate(24*time.Hour), c.at
+					now := must.Get(ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger))(t)
+					dir := t.TempDir()
+					for i := range 1 + c.dice.IntN(5) {
 						oldest = oldest.Add(-gaps[c.dice.IntN(len(gaps))] * artifacts.Step)
-						feeds = append([]builder.PastFeed{feed(oldest)}, feeds...)
+						older := c.moment(oldest)
+						older.list = slices.DeleteFunc(older.list, func(a quoted) bool {
+							_, known := now.Known("assets", fmt.Sprint(a.id))
+							return !known
+						})
+						c.took(older, 20_000)
+						ok(t, source.Write(t.Context(), filepath.Join(dir, fmt.Sprint(i)), older.files(), nil))
 					}
 					c.at = at
-					mustBackfill(t, s, feeds, assets(n))
+					cfg := config(s, nil)
+					assets(20_000)(&cfg)
+					must.Get(must.Get(builder.New(cfg))(t).Import(t.Context(), []string{dir}, false))(t)
 					fallthrough
 				case 4: // an object is lost, of the head and perhaps of what it retains
 					views := slices.DeleteFunc(slices.Clone(head(t, s).Manifest.Views), func(v artifacts.View) bool {

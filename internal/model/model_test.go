@@ -207,10 +207,12 @@ func TestHistory(t *testing.T) {
 		!strings.Contains(a.Body, `"points":[["2025-06-01T11:00:00Z","8"],["2025-06-02T10:20:00Z","9"]]`) {
 		t.Errorf("a day later: %s", a.Body)
 	}
-	// A past that is put before shows in the next snapshot: of 10:00 to 11:00 it has the first.
-	must.OK(t, w.Backfill([]Files{at("2025-06-01T10:00:00Z", `{"key":"b","price":6}`)}))
+	// An import shows in the next snapshot.
+	rows, _, err := RowsOf(at("2025-05-31T10:00:00Z", `{"key":"b","price":6}`))
+	must.OK(t, err)
+	w.Import(rows, nil)
 	for _, want := range []string{
-		`[["2025-06-01T11:00:00Z","8"]`, `[["2025-06-01T10:00:00Z","6"],["2025-06-01T11:00:00Z","8"]`} {
+		`[["2025-06-01T11:00:00Z","8"]`, `[["2025-05-31T10:00:00Z","6"],["2025-06-01T11:00:00Z","8"]`} {
 		if a := get(w, "/openapi/v1/history?id=2"); !strings.Contains(a.Body, `"points":`+want) {
 			t.Errorf("want %s: %s", want, a.Body)
 		}

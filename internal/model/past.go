@@ -45,6 +45,8 @@ type Passed struct {
 	Begin   time.Time
 	First   Seen             // its first snapshot
 	Candles map[int64]Candle // by asset
+
+	imported map[int64]bool // the assets whose candle an import makes, while it runs
 }
 
 // A Candle is the prices of an asset in an hour or a day, and what the last of its snapshots said.
@@ -59,29 +61,17 @@ type Past struct {
 	Hours, Days []Passed
 }
 
-// add adds a snapshot, and the hours and days that have passed with it. older are kept moments from
-// before the first of them, of which only prices are known.
-func (b *Past) add(older []moment, ids map[string]int64, now Seen) *Past {
+// add adds a snapshot, and the hours and days that have passed with it.
+func (b *Past) add(now Seen) *Past {
 	if b == nil {
 		b = &Past{}
 	}
-	at := now.Time
 	next := &Past{All: slices.Clone(b.All), Hours: slices.Clone(b.Hours), Days: slices.Clone(b.Days)}
-	for _, m := range older {
-		s := Seen{Time: m.time, Assets: map[int64]Quoted{}}
-		for key := range m.history {
-			s.Assets[ids[key]] = Quoted{Price: m.prices[key]}
-		}
-		if len(s.Assets) > 0 && !slices.ContainsFunc(b.All, func(have Seen) bool { return !have.Time.After(m.time) }) {
-			next.All = append(next.All, s)
-		}
-	}
 	if len(now.Assets) > 0 {
 		next.All = append(next.All, now)
 	}
-	slices.SortFunc(next.All, func(a, b Seen) int { return a.Time.Compare(b.Time) })
-	next.Hours = pass(next.Hours, next.All, time.Hour, at)
-	next.Days = pass(next.Days, next.All, 24*time.Hour, at)
+	next.Hours = pass(next.Hours, next.All, time.Hour, now.Time)
+	next.Days = pass(next.Days, next.All, 24*time.Hour, now.Time)
 	return next
 }
 
@@ -99,17 +89,7 @@ func pass(had []Passed, all []Seen, step time.Duration, now time.Time) []Passed 
 			}
 			for id, q := range other.Assets {
 				c, ok := p.Candles[id]
-				if !ok {
-					c = Candle{Open: q.Price, High: q.Price, Low: q.Price}
-				}
-				if q.Price.Cmp(c.High) > 0 {
-					c.High = q.Price
-				}
-				if q.Price.Cmp(c.Low) < 0 {
-					c.Low = q.Price
-				}
-				c.Close, c.Last = q.Price, q
-				p.Candles[id] = c
+				p.Candles[id] = c.with(q, !ok)
 			}
 		}
 		if !now.Before(begin.Add(step)) {
@@ -118,6 +98,21 @@ func pass(had []Passed, all []Seen, step time.Duration, now time.Time) []Passed 
 	}
 	slices.SortFunc(had, func(a, b Passed) int { return a.Begin.Compare(b.Begin) })
 	return had
+}
+
+// with is the candle with the next snapshot's figures, the first ones if it is new.
+func (c Candle) with(q Quoted, isNew bool) Candle {
+	if isNew {
+		c = Candle{Open: q.Price, High: q.Price, Low: q.Price}
+	}
+	if q.Price.Cmp(c.High) > 0 {
+		c.High = q.Price
+	}
+	if q.Price.Cmp(c.Low) < 0 {
+		c.Low = q.Price
+	}
+	c.Close, c.Last = q.Price, q
+	return c
 }
 
 // kept are the snapshots that prices at a time are of, oldest first, with how long each is good for.

@@ -147,7 +147,7 @@ func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) 
 			said.Assets[a.id] = Quoted{a.price, a.marketCap, a.volume}
 		}
 	}
-	next.past = w.past.add(next.kept[:len(next.kept)-1], next.ids[assets], said)
+	next.past = w.past.add(said)
 	for _, a := range f.assets {
 		if a.price != nil {
 			a.covered = map[string]bool{}
@@ -187,42 +187,23 @@ func (w *World) publish(f *feed, files Files, at time.Time) {
 	w.retain(s)
 }
 
-// Backfill remembers feeds of the past, in order of time, at their own times. When
-// all are newer than the newest snapshot the last is published as one; when all are
-// older than what is kept they are put before it, and nothing is published.
+// Backfill remembers feeds that are newer than the newest snapshot, in order of time, at their own times.
+// The last is published.
 func (w *World) Backfill(feeds []Files) error {
-	newest := w.Newest()
-	past := &World{settings: w.settings, state: state{ids: w.ids}}
-	if newest == nil {
-		past = w
-	}
 	for i, files := range feeds {
-		f, ids, err := readFeed(files, past.ids)
+		f, ids, err := readFeed(files, w.ids)
 		if err != nil {
 			return err
 		}
 		at := f.time.UTC().Truncate(10 * time.Minute)
-		if i == 0 && newest != nil && at.After(newest.Time) {
-			past = w
+		if newest := w.Newest(); newest != nil && !at.After(newest.Time) {
+			return ErrOlder
 		}
-		past.advance(f, ids, at)
-		if past == w && i == len(feeds)-1 {
+		w.advance(f, ids, at)
+		if i == len(feeds)-1 {
 			w.publish(f, files, at)
 		}
 	}
-	if past == w {
-		return nil
-	}
-	if n := len(past.kept); n > 0 && !past.kept[n-1].time.Before(w.kept[0].time) {
-		return errors.New("among the snapshots that are kept")
-	}
-	groups := past.groups
-	for _, collection := range []string{categories, chains} {
-		maps.Copy(groups[collection], w.groups[collection])
-	}
-	w.state = state{ids: past.ids, kept: thin(append(past.kept, w.kept...), newest.Time), groups: groups,
-		past: w.past}
-	newest.state = w.state // what is published stays; a rollback forgets the past again
 	return nil
 }
 
@@ -263,7 +244,7 @@ func (w *World) Change(now time.Time) {
 	value := w.kept[len(w.kept)-1]
 	base := value
 	for _, m := range slices.Backward(w.kept) {
-		if !m.time.Before(value.time.Add(-24 * time.Hour)) {
+		if m.total != nil && !m.time.Before(value.time.Add(-24*time.Hour)) {
 			base = m
 		}
 	}

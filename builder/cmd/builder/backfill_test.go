@@ -1,16 +1,13 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
-	"time"
 
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/builder/ledger"
-	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
-	"example.com/marketdata/builder/source"
 	"example.com/marketdata/internal/cmdline"
 	"example.com/marketdata/internal/test/must"
 )
@@ -53,62 +50,31 @@ func TestBackfill(t *testing.T) {
 	wants(t, cmdline.Done, "nothing to do", args...)
 	late := filepath.Join(dir, "late")
 	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:20:00Z", "--store", "file:"+late)
-	wants(t, cmdline.Done, "keeps prices of 5 of 5 feeds, from 2026-05-01T00:00:00Z on", append(args,
-		"--store", "file:"+late)...)
-	wants(t, cmdline.Failed, "want all feeds older, or all newer", append(args, "--store", "file:"+late)...)
+	wants(t, cmdline.Failed, "builder import brings the prices of older feeds", append(args, "--store",
+		"file:"+late)...)
+	// The feed of the day of the first snapshot comes before it; those of the days before are taken.
+	imports := []string{"import", feeds, "--store", "file:" + late}
+	wants(t, cmdline.Done, "prices of the last 90 days, one an hour are kept", imports...)
+	wants(t, cmdline.Done, "nothing to do", imports...)
+	if r := object(t, done(t, append(imports, "--json")...)); r["published"] != false || r["same"] == 0.0 ||
+		r["rows"] == 0.0 || r["zones"].([]any)[2].(map[string]any)["interval"] != "1d" {
+		t.Errorf("report %v", r)
+	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "rows.csv"), []byte("key,time,price\nnobody,2026-01-01,1\nx,now,1\n"),
+		0o600))
+	wants(t, cmdline.Done, `rows.csv:2: "nobody", 1 row`, "import", filepath.Join(dir, "rows.csv"), "--store",
+		"file:"+late)
+	wants(t, cmdline.Done, `rows.csv:3: time "now": want a time such as`, "import", filepath.Join(dir, "rows.csv"),
+		"--store", "file:"+late)
+	wants(t, cmdline.Failed, "want a file .csv, .ndjson, .jsonl or .parquet", "import",
+		filepath.Join(feeds, "twice", "feed.json"), "--store", "file:"+late)
+	done(t, "keys", "create", "--name", "n", "--store", "file:"+filepath.Join(dir, "new"))
+	wants(t, cmdline.Failed, "the store has no snapshot: build one first", "import", feeds, "--store",
+		"file:"+filepath.Join(dir, "new"))
+	if v := object(t, done(t, "verify", "--store", "file:"+late, "--json")); len(v["problems"].([]any)) != 0 {
+		t.Errorf("verify %v", v)
+	}
 	wants(t, cmdline.Failed, "--feeds: feed built: feed.json: missing", "backfill", "--feeds", dir, "--store",
 		"file:"+filled)
 	wants(t, cmdline.Usage, "--feeds", "backfill", "--store", "file:"+filled)
-}
-
-// TestBackfillSimulated gives a store a simulated market's year: the points of every time kept are
-// what the market's feed says then, and verify finds all in order. The next time does nothing.
-func TestBackfillSimulated(t *testing.T) {
-	at := time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
-	dir := filepath.Join(t.TempDir(), "store")
-	args := []string{"backfill", "--source", simulated, "--time", at.Add(time.Minute).Format(time.RFC3339),
-		"--history-assets", "30", "--store", "file:" + dir}
-	wants(t, cmdline.Done, "feeds, from 2025-11-21T00:00:00Z on", args...)
-	wants(t, cmdline.Done, "nothing to do", args...)
-	if v := object(t, done(t, "verify", "--store", "file:"+dir, "--json")); len(v["problems"].([]any)) != 0 {
-		t.Errorf("verify %v", v)
-	}
-	store := must.Get(dirstore.Open(dir, dirstore.Options{}))(t)
-	head := must.Get(publish.ReadHead(t.Context(), store))(t)
-	root := must.Get(ledger.ReadRoot(t.Context(), store, head.Manifest.Ledger))(t)
-	now := must.Get(ledger.Load(t.Context(), store, &head.Manifest.Ledger))(t)
-	src := must.Get((&env{ctx: t.Context()}).openSource(simulated))(t)
-	days := 0
-	for i, mark := range ledger.Marks(at) {
-		if mark.Equal(mark.Truncate(24 * time.Hour)) {
-			days++
-		}
-		if i%29 != 0 && mark != at {
-			continue
-		}
-		files := must.Get(src.Files(t.Context(), mark))(t)
-		feed, _, err := source.Read(t.Context(), files, source.ReadOptions{})
-		must.OK(t, err)
-		prices := map[uint64]market.U128{}
-		for _, q := range feed.Quotes {
-			id, _ := now.Known("assets", feed.Assets[q.Asset].Key)
-			prices[id] = q.Price
-		}
-		points := must.Get(root.Points(t.Context(), store, mark))(t)
-		for _, p := range points {
-			if price, ok := prices[p.ID]; !ok || price != p.Price {
-				t.Errorf("%v: asset %d cost %v, want %v", mark, p.ID, p.Price, price)
-			}
-		}
-		if len(points) != 30 {
-			t.Errorf("%v: %d points", mark, len(points))
-		}
-	}
-	if days != 366 {
-		t.Errorf("%d days", days)
-	}
-	wants(t, cmdline.Usage, "no other source knows its past", "backfill", "--source", "feed:"+dir, "--store",
-		"file:"+dir)
-	wants(t, cmdline.Usage, "--time: only with --source", "backfill", "--feeds", dir, "--time", "2026-11-21T07:20:00Z",
-		"--store", "file:"+dir)
 }

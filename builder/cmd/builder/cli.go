@@ -54,7 +54,8 @@ type cli struct {
 	Restore  restoreCmd  `cmd:"" help:"Put a backup back, above all that edges have seen."`
 	Rollback rollbackCmd `cmd:"" help:"Publish an earlier retained snapshot again."`
 	Feed     feedCmd     `cmd:"" help:"Write any source as a feed folder, to look at, keep and build from."`
-	Backfill backfillCmd `cmd:"" help:"Bring recorded feeds of the past into what the store remembers of prices."`
+	Backfill backfillCmd `cmd:"" help:"Build recorded feeds that are newer than the store, in order, and publish the newest."`
+	Import   importCmd   `cmd:"" help:"Bring past prices from files into what the store remembers: charts, candles and changes reach further back."`
 	Source   sourceCmd   `cmd:"" help:"Say what a month of a source costs, and ask nobody."`
 	Record   recordCmd   `cmd:"" help:"Keep a live provider's answers as they were sent, to build from again."`
 

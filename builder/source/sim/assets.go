@@ -6,11 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/bits"
+	"runtime"
 	"slices"
 	"strconv"
+	"time"
 
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/market"
 )
 
@@ -329,8 +334,43 @@ func scientific(to, digits []byte, exp int) []byte {
 	return strconv.AppendInt(to, int64(exp), 10)
 }
 
-// Prices implements source.Priced.
-func (m *moment) Prices(ctx context.Context) (*market.Feed, error) {
+// Past implements source.Remembered: the year before, as it would have been kept if a snapshot had been
+// built at every ten-minute mark.
+func (m *moment) Past(ctx context.Context) iter.Seq2[*market.Feed, error] {
+	if !m.year {
+		return nil
+	}
+	return func(yield func(*market.Feed, error) bool) {
+		T := m.time.Truncate(artifacts.Step)
+		var marks []time.Time
+		for t := T.Add(-year); t.Before(T); t = t.Add(artifacts.Step) {
+			for i := range artifacts.PastIntervals {
+				if p := &artifacts.PastIntervals[i]; p.Keeps(T, t) && t.Truncate(p.Step).Equal(t) {
+					marks = append(marks, t)
+					break
+				}
+			}
+		}
+		for some := range slices.Chunk(marks, runtime.GOMAXPROCS(0)) {
+			feeds := make([]*market.Feed, len(some))
+			err := walk.Parallel(ctx, len(some), func(ctx context.Context, i int) (err error) {
+				feeds[i], err = m.at(some[i]).prices(ctx)
+				return err
+			})
+			for _, feed := range feeds {
+				if !yield(feed, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// year is how far back a market that remembers a year does: as far as the longest window.
+const year = 366 * 24 * time.Hour
+
+// prices returns the market's assets and quotes without a file to read.
+func (m *moment) prices(ctx context.Context) (*market.Feed, error) {
 	feed := &market.Feed{
 		Database: m.database(), Time: m.time,
 		Assets: make([]market.Asset, 0, m.assets), Quotes: make([]market.Quote, 0, m.assets),

@@ -50,6 +50,7 @@ type Market struct {
 	assets int
 	number uint64 // the seed as given
 	dirty  bool   // has rows that the reader warns of
+	year   bool   // knows its past
 	seed   hash
 	now    func() time.Time
 
@@ -61,14 +62,17 @@ type Market struct {
 }
 
 // Open reads the part of a source's name after sim:, which is empty or a query with assets
-// (minAssets to maxAssets), seed (a whole number from 0) and dirty (on or off). It is a source.Opener.
+// (minAssets to maxAssets), seed (a whole number from 0), dirty (on or off) and past (year or none). It is
+// a source.Opener.
 func Open(_ context.Context, rest string) (source.Source, error) {
 	m, err := parse(rest)
 	if err != nil {
-		return nil, fmt.Errorf("%w; want sim:?assets=N&seed=S&dirty=on, all optional, N from %d to %d, "+
+		return nil, fmt.Errorf("%w; want sim:?assets=N&seed=S&dirty=on&past=year, all optional, N from %d to %d, "+
 			"S a whole number from 0", err, minAssets, maxAssets)
 	}
-	return newMarket(m.assets, m.number, m.dirty, time.Now), nil
+	market := newMarket(m.assets, m.number, m.dirty, time.Now)
+	market.year = m.year
+	return market, nil
 }
 
 // parse returns a market of which it has set what the query says.
@@ -100,6 +104,10 @@ func parse(rest string) (m Market, err error) {
 		case "dirty":
 			if m.dirty = value == "on"; !m.dirty && value != "off" {
 				return m, fmt.Errorf("dirty=%.80s is neither on nor off", value)
+			}
+		case "past":
+			if m.year = value == "year"; !m.year && value != "none" {
+				return m, fmt.Errorf("past=%.80s is neither year nor none", value)
 			}
 		default:
 			return m, fmt.Errorf("unknown parameter %.80q", name)
@@ -134,7 +142,15 @@ func newMarket(assets int, seed uint64, dirty bool, now func() time.Time) *Marke
 
 // String returns the source's name with all parameters.
 func (m *Market) String() string {
-	return fmt.Sprintf("sim:?assets=%d&seed=%d%s", m.assets, m.number, m.onlyDirty("&dirty=on"))
+	return fmt.Sprintf("sim:?assets=%d&seed=%d%s", m.assets, m.number, m.onlyDirty("&dirty=on")) + m.onlyYear("&past=year")
+}
+
+// onlyYear returns text for a market that knows its past, and nothing for another.
+func (m *Market) onlyYear(text string) string {
+	if m.year {
+		return text
+	}
+	return ""
 }
 
 // onlyDirty returns text for a dirty market, and nothing for another.
@@ -162,12 +178,17 @@ func (m *Market) Files(_ context.Context, t time.Time) (source.Files, error) {
 	if y := t.Year(); y < 1 || y > 9999 {
 		return nil, fmt.Errorf("simulated market: year %d: want 1 to 9999", y)
 	}
+	return m.at(t), nil
+}
+
+// at returns the market at a time.
+func (m *Market) at(t time.Time) *moment {
 	at := &moment{Market: m, time: t, unix: t.Unix()}
 	at.market = m.seed.with(ofMarket).walk(at.unix, 100)
 	for i := range at.sector {
 		at.sector[i] = m.seed.with(ofSector).with(uint64(i)).walk(at.unix, 50)
 	}
-	return at, nil
+	return at
 }
 
 // What hashes are of: things within the seed, and traits within a thing. The

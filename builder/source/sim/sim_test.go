@@ -59,7 +59,7 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%q: got %v, %v, want %s", c.rest, src, err, c.want)
 		}
 	}
-	const taken = "; want sim:?assets=N&seed=S&dirty=on, all optional, N from 10 to 2000000, S a whole number from 0"
+	const taken = "; want sim:?assets=N&seed=S&dirty=on&past=year, all optional, N from 10 to 2000000, S a whole number from 0"
 	for _, c := range []struct{ rest, want string }{
 		{"assets=10", `unexpected "assets=10"`},
 		{"?asset=10", `unknown parameter "asset"`},
@@ -173,7 +173,7 @@ func TestRead(t *testing.T) {
 		if q := len(feed.Quotes); q < min(settled, assets) || q < assets*85/100 {
 			rt.Errorf("%v: %d quotes", m, q)
 		}
-		prices, err := files.(source.Priced).Prices(t.Context())
+		prices, err := files.(*moment).prices(t.Context())
 		ok(rt, err)
 		for i, a := range feed.Assets {
 			feed.Assets[i] = market.Asset{Key: a.Key, Active: a.Active}

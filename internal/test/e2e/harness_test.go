@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -203,7 +205,27 @@ func (p *pair) rollback(to time.Time) {
 	p.await()
 }
 
-// backfill brings feeds of the past into both sides.
+// importPast brings rows of the past into both sides, by a file of a kind.
+func (p *pair) importPast(rows []model.PastRow, kind string) {
+	p.t.Helper()
+	dir := must.Get(os.MkdirTemp("", "import-*"))(p.t)
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "rows."+kind)
+	must.OK(p.t, os.WriteFile(file, gen.PastFile(rows, kind), 0o600))
+	report, err := p.builder.Import(context.Background(), []string{file}, false)
+	if err != nil {
+		p.t.Fatalf("import: %v", err)
+	}
+	p.record()
+	again, err := p.builder.Import(context.Background(), []string{file}, false)
+	if err != nil || again.Published || report.Rows != len(rows) {
+		p.t.Fatalf("import of the same %d rows: %+v, after %+v, %v", len(rows), again, report, err)
+	}
+	p.world.Import(rows, nil)
+	p.await()
+}
+
+// backfill brings feeds newer than the published snapshot into both sides.
 func (p *pair) backfill(moments []gen.Moment) {
 	p.t.Helper()
 	var past []builder.PastFeed
@@ -515,7 +537,11 @@ func (p *pair) headersDiffer(
 		values, form := got.header.Values(name), forms[line]
 		if line == "" && len(values) > 0 || line != "" && (len(values) != 1 ||
 			form == nil && values[0] != line || form != nil && !form.MatchString(values[0])) {
-			return fmt.Sprintf("%s: %q, want %q", name, values, line)
+			text := fmt.Sprintf("%s: %q, want %q", name, values, line)
+			if coding == "" && got.body != want.Body {
+				text += fmt.Sprintf("\n%s\nwant\n%s", got.body, want.Body)
+			}
+			return text
 		}
 	}
 	if want.Status != 200 {

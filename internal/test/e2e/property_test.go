@@ -174,8 +174,8 @@ func TestPast(t *testing.T) {
 	})
 }
 
-// TestHistory follows a few assets over a long time. Its parts come in any way: by builds, by
-// backfills before and after, with rollbacks between, and with changes of the number of assets that
+// TestHistory follows a few assets over a long time. Its parts come in any way: by builds, by backfills,
+// by imports of what was before, between and at the same time, with rollbacks between, and with changes of the number of assets that
 // give points. Every point of every window is compared at every moment, and in the retained
 // snapshots.
 func TestHistory(t *testing.T) {
@@ -184,8 +184,9 @@ func TestHistory(t *testing.T) {
 		p := newPair(t, settings, poll)
 		moments := gen.Pasts(60).Draw(t, "history")
 		draw := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
-		past := moments[:draw("past", 20)] // put before the others, at once or later
-		for moments = moments[len(past):]; len(moments) > 0; {
+		past := moments[:draw("past", 20)] // imported once others are built
+		moments = moments[len(past):]
+		for built := moments; len(moments) > 0; {
 			if draw("reset", 19) == 19 { // the flag of the next builder
 				n := draw("assets", 9)
 				p.builder.Settings.HistoryAssets = n
@@ -199,10 +200,11 @@ func TestHistory(t *testing.T) {
 			case action == 17 && len(p.world.Retained()) > 1:
 				retained := p.world.Retained()
 				p.rollback(retained[len(retained)-2].Time)
-			case action >= 15 && len(past) > 0 && p.world.Newest() != nil:
+			case action >= 15 && p.world.Newest() != nil:
 				// It begins to show with the next build.
-				p.backfill(past)
-				past = nil
+				n := draw("imported", len(past))
+				p.importPast(gen.PastRows(past[:n], built).Draw(t, "rows"), []string{"csv", "ndjson"}[draw("kind", 1)])
+				past = past[n:]
 				fallthrough
 			default:
 				p.build(moments[0].Files, time.Time{})
@@ -217,24 +219,6 @@ func TestHistory(t *testing.T) {
 		p.askHistory(1)
 		p.askAll(t, 20)
 	})
-}
-
-// TestPastWithoutPrices: a past that is put before removes points where it has the first snapshot
-// of an interval without prices.
-func TestPastWithoutPrices(t *testing.T) {
-	p := newPair(t, model.Defaults(), poll)
-	moment := func(at, quotes string) gen.Moment {
-		return gen.Moment{At: must.Get(time.Parse(time.RFC3339, at))(t), Files: model.Files{
-			"feed.json": `{"format":1,"database":"d","time":"` + at + `"}`,
-			"assets.ndjson": `{"key":"a","name":"a","symbol":"a","slug":"a"}` + "\n" +
-				`{"key":"b","name":"b","symbol":"b","slug":"b"}`, "quotes.ndjson": quotes,
-		}}
-	}
-	p.build(moment("2025-06-01T10:20:00Z", `{"key":"b","price":1}`).Files, time.Time{})
-	p.build(moment("2025-06-01T11:10:00Z", `{"key":"a","price":2}`).Files, time.Time{})
-	p.backfill([]gen.Moment{moment("2025-06-01T10:00:00Z", "")})
-	p.build(moment("2025-06-01T11:20:00Z", `{"key":"a","price":3}`).Files, time.Time{})
-	p.askHistory(1)
 }
 
 // TestLaterPin asks for snapshots that the edge does not have yet: it looks for

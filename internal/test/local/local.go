@@ -121,17 +121,21 @@ func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, b
 	var builds [][]string
 	switch simulated := strings.HasPrefix(source, "sim:"); {
 	case !simulated:
-		builds = [][]string{{"build"}}
+		builds = [][]string{{source}}
 	case before == nil:
-		builds = [][]string{{"backfill", at(0)}}
+		with := "?"
+		if strings.Contains(source, "?") {
+			with = "&"
+		}
+		builds = [][]string{{source + with + "past=year", at(0)}}
 	default:
 		for _, ago := range before {
-			builds = append(builds, []string{"build", at(ago)})
+			builds = append(builds, []string{source, at(ago)})
 		}
 	}
 	step := cmdline.Bar(len(builds), "building the market's past")
 	for _, args := range builds {
-		args = append(args, "--source", source, "--store", m.Store, "--log-level", "warn", "--json")
+		args = append([]string{"build", "--store", m.Store, "--log-level", "warn", "--json", "--source"}, args...)
 		if _, err := m.Output(ctx, "builder", args...); err != nil {
 			return err
 		}

@@ -189,8 +189,10 @@ func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.T
 // SimulateYear publishes a simulated market with its year, as make run has it.
 func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Time) {
 	tb.Helper()
-	src := must.Get(sim.Open(context.Background(), what))(tb)
-	backfill(tb, store, src, must.Get(builder.PastOf(context.Background(), src, end))(tb))
+	cfg := usual
+	cfg.Store, cfg.Source = store, must.Get(sim.Open(context.Background(), what+"&past=year"))(tb)
+	cfg.Files.Cadence = files.Build
+	must.Get(newBuilder(tb, cfg).Build(context.Background(), end))(tb)
 }
 
 // RecordedFolder returns the folder of a recorded market below that of all of them, and skips the

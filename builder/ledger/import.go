@@ -1,0 +1,211 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+)
+
+// Price is the price of an asset at an earlier time.
+type Price struct {
+	ID    uint64
+	Price market.U128
+}
+
+// Import adds prices of earlier times to a ledger, as if snapshots with them had been built at those
+// times. Prices that the ledger has stay, unless Rewrite is set. The prices of a snapshot that is
+// added are points of history. The zero value of no field but Rewrite is useful.
+type Import struct {
+	// Ledger is what is added to. Its newest snapshot says which are kept: of time T, if it has none.
+	Ledger  *Ledger
+	T       time.Time
+	Rewrite bool
+	// Put stores an object.
+	Put func([]byte) error
+	// Changed says that a price was added or replaced.
+	Changed bool
+
+	root    *Root
+	objects objects
+	old     priceList // those of Ledger that are not in root yet
+	charted priceList
+	returns returnsWriter
+}
+
+// ErrOldLedger says that a builder without history wrote the ledger.
+var ErrOldLedger = errors.New("the ledger is from before history: build once, and import then")
+
+// Open begins.
+func (im *Import) Open() error {
+	from := im.Ledger.root
+	if from.Charted == nil && len(from.Prices) > 0 {
+		return ErrOldLedger
+	}
+	im.root = &Root{Format: artifacts.Format, IDs: from.IDs, Groups: from.Groups, Totals: slices.Clone(from.Totals)}
+	if im.root.IDs == nil {
+		im.root.IDs, im.root.Groups = map[string]idSegments{}, map[string]artifacts.Ref{}
+	}
+	im.old = from.Prices
+	im.returns = returnsWriter{end: im.T, put: &im.objects}
+	return nil
+}
+
+// Times returns the times of the snapshots that the ledger keeps, oldest first.
+func (l *Root) Times() (times []time.Time) {
+	for i := range l.Prices {
+		times = append(times, l.Prices[i].Time)
+	}
+	return times
+}
+
+// Root returns the ledger's root.
+func (l *Ledger) Root() *Root { return l.root }
+
+// Add adds prices in ascending order of id, at a time later than those added before it and not later
+// than T. total is the market cap of the whole market then, in units of 1e-8; "": it is not known.
+func (im *Import) Add(ctx context.Context, t time.Time, prices []Price, total string) error {
+	if err := im.take(ctx, t); err != nil {
+		return err
+	}
+	rows := make([]row, len(prices))
+	for i, p := range prices {
+		rows[i] = row{id: p.ID, price: p.Price}
+	}
+	list := append(im.root.Prices, priceSet{Time: t})
+	if len(im.old) > 0 && im.old[0].Time.Equal(t) {
+		return im.merge(ctx, t, rows)
+	}
+	if zone := zoneOf(im.T, t); zone == zones || !list.inStep(zone, len(list)-1) {
+		return nil
+	}
+	im.Changed = true
+	list[len(list)-1] = putPrices(rows, t, &im.objects)
+	im.root.Prices = list
+	im.returns.add(list, rows)
+	if total != "" && zoneOf(im.T, t) == recent {
+		at, _ := slices.BinarySearchFunc(im.root.Totals, t, func(a Total, t time.Time) int { return a.Time.Compare(t) })
+		im.root.Totals = slices.Insert(im.root.Totals, at, Total{Time: t, MarketCap: total})
+	}
+	return im.flush()
+}
+
+// merge adds rows to the snapshot that the ledger keeps of their time.
+func (im *Import) merge(ctx context.Context, t time.Time, rows []row) error {
+	old := im.old[0]
+	im.old = im.old[1:]
+	had, err := old.rows(ctx, im.Ledger.reader)
+	if err != nil {
+		return err
+	}
+	all, changed := mergeRows(had, rows, im.Rewrite)
+	set := old
+	if changed {
+		im.Changed = true
+		set = putPrices(all, t, &im.objects)
+	}
+	im.root.Prices = append(im.root.Prices, set)
+	im.returns.add(im.root.Prices, all)
+	if c := im.Ledger.root.Charted.find(t); c != nil {
+		points, err := c.rows(ctx, im.Ledger.reader)
+		if err != nil {
+			return err
+		}
+		some := *c
+		if points, changed = mergeRows(points, pricesOf(all, rows), im.Rewrite); changed {
+			im.Changed = true
+			some = putPrices(points, t, &im.objects)
+		}
+		im.charted = append(im.charted, some)
+	}
+	return im.flush()
+}
+
+// pricesOf returns the rows of these assets in all, which has them.
+func pricesOf(all, assets []row) []row {
+	rows, at := slices.Clone(assets), 0
+	for i := range rows {
+		at = seek(all, at, rows[i].id)
+		rows[i].price = all[at].price
+	}
+	return rows
+}
+
+// take takes over the snapshots before t.
+func (im *Import) take(ctx context.Context, t time.Time) error {
+	for len(im.old) > 0 && im.old[0].Time.Before(t) {
+		old := im.old[0]
+		im.old = im.old[1:]
+		rows, err := old.rows(ctx, im.Ledger.reader)
+		if err != nil {
+			return err
+		}
+		im.root.Prices = append(im.root.Prices, old)
+		im.returns.add(im.root.Prices, rows)
+		if c := im.Ledger.root.Charted.find(old.Time); c != nil {
+			im.charted = append(im.charted, *c)
+		}
+	}
+	return nil
+}
+
+// flush stores the new objects.
+func (im *Import) flush() error {
+	for _, o := range im.objects {
+		if err := im.Put(o); err != nil {
+			return err
+		}
+	}
+	im.objects = im.objects[:0]
+	return nil
+}
+
+// Close returns the ledger after the import. past are the blocks of the past that the next snapshot
+// continues.
+func (im *Import) Close(ctx context.Context, past []artifacts.View) (*Ledger, error) {
+	if err := im.take(ctx, im.T.Add(artifacts.Step)); err != nil {
+		return nil, err
+	}
+	im.root.Charted, im.root.Returns, im.root.Past = &im.charted, im.returns.close(), past
+	if err := im.flush(); err != nil {
+		return nil, err
+	}
+	return &Ledger{reader: im.Ledger.reader, root: im.root, ids: im.Ledger.ids}, nil
+}
+
+// rows returns the snapshot's prices.
+func (p *priceSet) rows(ctx context.Context, r artifacts.ObjectReader) (rows []row, err error) {
+	err = p.read(ctx, r, func(part *reader) {
+		part.each(func(id uint64, price market.U128) { rows = append(rows, row{id: id, price: price}) })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ledger: prices of %s: %w", p.Time.Format(time.RFC3339), err)
+	}
+	return rows, nil
+}
+
+// mergeRows adds rows to had; both ascend by id. Of an asset in both, had's price stays, unless replace
+// is set. changed is false if that leaves had as it is.
+func mergeRows(had, rows []row, replace bool) (all []row, changed bool) {
+	all = make([]row, 0, len(had)+len(rows))
+	for _, r := range rows {
+		for len(had) > 0 && had[0].id < r.id {
+			all, had = append(all, had[0]), had[1:]
+		}
+		if len(had) > 0 && had[0].id == r.id {
+			if !replace {
+				r = had[0]
+			}
+			changed = changed || r.price != had[0].price
+			had = had[1:]
+		} else {
+			changed = true
+		}
+		all = append(all, r)
+	}
+	return append(all, had...), changed
+}

@@ -1,0 +1,303 @@
+package past
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"example.com/marketdata/artifacts"
+)
+
+// Outcome says what became of a figure that an import brought.
+type Outcome int
+
+// The outcomes.
+const (
+	// Kept figures are a price of their time, and part of the candles of its hour and day.
+	Kept Outcome = iota
+	// InCandles are figures that are part of candles alone: at their age the store keeps another
+	// snapshot of the hour or day, or one of another time.
+	InCandles
+	// Same figures are in the store already.
+	Same
+	// Refused figures would change a candle or a price that edges may have served.
+	Refused
+	// Early figures lie before the first snapshot of their hour or day, which keeps that place.
+	Early
+	// Outcomes is the number of outcomes.
+	Outcomes
+)
+
+// Import adds figures of earlier times to the blocks of the past, as if snapshots with them had been
+// built at those times, with two limits: the first snapshot of an hour and of a day stays the first,
+// and figures that the store has stay as they are, unless Rewrite is set. An asset's candles of an hour
+// or day are its own or the import's, never a mixture: once it has one of the day, or of the hour of a
+// day that is not over, more figures of that time are refused.
+type Import struct {
+	Builder
+	// Kept are the times of the snapshots that the ledger keeps, oldest first.
+	Kept []time.Time
+	// Rewrite lets the import's figures replace those of the store.
+	Rewrite bool
+	// Decided is called for each figure, with its outcome. Figures of a held hour or day are decided
+	// when it is over.
+	Decided func(t time.Time, f *Figures, o Outcome)
+
+	first   [len(artifacts.PastIntervals)]map[int64]time.Time // the first snapshot of an hour or day
+	touched map[uint64]bool                                   // assets whose figures of the day are replaced
+	day     time.Time
+	held    map[uint64]*heldFigures // of the hour, or of the day where no hours are kept
+	begin   time.Time               // of held
+	holder  int                     // the interval of held
+}
+
+// heldFigures are figures of an asset whose candle the store has.
+type heldFigures struct {
+	candle  candle // of them
+	times   []time.Time
+	figures []*Figures
+}
+
+// Open begins with the blocks before. T is the time of the store's newest snapshot.
+func (im *Import) Open(T time.Time) {
+	im.Builder.Open(T)
+	im.Builder.fill = func(id uint64) bool { return im.Rewrite && im.touched[id] }
+	for i := artifacts.Hours; i <= artifacts.Days; i++ {
+		im.first[i] = firsts(i, im.Kept)
+		var inBlocks []time.Time
+		for j := range im.chains {
+			for _, v := range im.chains[j].views {
+				for _, t := range v.Times {
+					if im.chains[j].kept([]time.Time{t}) {
+						inBlocks = append(inBlocks, t)
+					}
+				}
+			}
+		}
+		// The ledger keeps snapshots without figures, too, and the blocks the first one with some.
+		for of, t := range firsts(i, inBlocks) {
+			if t.After(im.first[i][of]) {
+				im.first[i][of] = t
+			}
+		}
+	}
+	im.last = time.Time{}
+}
+
+// firsts returns the first of the times of each hour or day.
+func firsts(interval int, times []time.Time) map[int64]time.Time {
+	first := map[int64]time.Time{}
+	for _, t := range times {
+		of := t.Truncate(artifacts.PastIntervals[interval].Step).Unix()
+		if had, ok := first[of]; !ok || t.Before(had) {
+			first[of] = t
+		}
+	}
+	return first
+}
+
+// isEarly reports whether the first snapshot of t's hour or day is later than t.
+func (im *Import) isEarly(t time.Time) bool {
+	for i := artifacts.Hours; i <= artifacts.Days; i++ {
+		first, ok := im.first[i][t.Truncate(artifacts.PastIntervals[i].Step).Unix()]
+		if ok && t.Before(first) {
+			return true
+		}
+	}
+	return false
+}
+
+// Add adds the figures of a time, later than those that were added before and not later than T. It
+// returns those that the ledger shall have.
+func (im *Import) Add(ctx context.Context, s Snapshot) (accepted []Figures, err error) {
+	if err := im.turn(ctx, s.Time); err != nil {
+		return nil, err
+	}
+	if im.isEarly(s.Time) {
+		for i := range s.Figures {
+			im.Decided(s.Time, &s.Figures[i], Early)
+		}
+		return nil, nil
+	}
+	has, err := im.has(ctx, s.Time)
+	if err != nil {
+		return nil, err
+	}
+	price := im.Keeps(s.Time)
+	for i := range s.Figures {
+		f := &s.Figures[i]
+		if im.Rewrite {
+			im.touched[f.ID] = true
+		} else if has.held(f.ID) {
+			im.hold(s.Time, f)
+			continue
+		} else if had := has.moment(f.ID); had != nil {
+			outcome := Refused
+			if bytes.Equal(had, f.appendMoment(nil)) {
+				outcome = Same
+			}
+			im.Decided(s.Time, f, outcome)
+			continue
+		}
+		if accepted = append(accepted, *f); price {
+			im.Decided(s.Time, f, Kept)
+		} else {
+			im.Decided(s.Time, f, InCandles)
+		}
+	}
+	if len(accepted) == 0 {
+		return nil, nil
+	}
+	for i := artifacts.Hours; i <= artifacts.Days; i++ {
+		of := s.Time.Truncate(artifacts.PastIntervals[i].Step).Unix()
+		if _, ok := im.first[i][of]; !ok {
+			im.first[i][of] = s.Time
+		}
+	}
+	return accepted, im.Builder.Add(ctx, Snapshot{Time: s.Time, Figures: accepted})
+}
+
+// Keeps reports whether the price of a time is kept: as one of ten minutes, of an hour or of a day.
+func (im *Import) Keeps(t time.Time) bool {
+	kept := func(i int) bool { return artifacts.PastIntervals[i].Keeps(im.Time, t) }
+	if kept(artifacts.TenMinutes) {
+		return true
+	}
+	would := func(i int) bool {
+		first, ok := im.first[i][t.Truncate(artifacts.PastIntervals[i].Step).Unix()]
+		return !ok || first.Equal(t)
+	}
+	return kept(artifacts.Hours) && would(artifacts.Hours) || would(artifacts.Days)
+}
+
+// turn ends hours and days that are over at t.
+func (im *Import) turn(ctx context.Context, t time.Time) error {
+	if !im.begin.IsZero() && !t.Truncate(artifacts.PastIntervals[im.holder].Step).Equal(im.begin) {
+		if err := im.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if err := im.complete(ctx, t); err != nil {
+		return err
+	}
+	if day := t.Truncate(24 * time.Hour); !day.Equal(im.day) {
+		im.day, im.touched = day, map[uint64]bool{}
+	}
+	return nil
+}
+
+// hold keeps a figure of an asset whose candle the store has, until it can be compared.
+func (im *Import) hold(t time.Time, f *Figures) {
+	if im.begin.IsZero() {
+		im.holder = artifacts.Days
+		if artifacts.PastIntervals[artifacts.Hours].Keeps(im.Time, t) {
+			im.holder = artifacts.Hours
+		}
+		im.begin, im.held = t.Truncate(artifacts.PastIntervals[im.holder].Step), map[uint64]*heldFigures{}
+	}
+	h := im.held[f.ID]
+	if h == nil {
+		h = &heldFigures{}
+		im.held[f.ID] = h
+	}
+	h.candle.add(f.appendMoment(nil))
+	h.times, h.figures = append(h.times, t), append(h.figures, f)
+}
+
+// settle decides the figures that are held: they are the same if they make the store's candle.
+func (im *Import) settle(ctx context.Context) error {
+	b, err := im.chains[im.holder].block(ctx, im.begin)
+	if err != nil {
+		return err
+	}
+	at, ok := b.find(im.begin)
+	for i := range b.rows {
+		h := im.held[b.rows[i].id]
+		if h == nil || !ok {
+			continue
+		}
+		outcome := Refused
+		if bytes.Equal(b.rows[i].candles[at], h.candle.text()) {
+			outcome = Same
+		}
+		for i := range h.figures {
+			im.Decided(h.times[i], h.figures[i], outcome)
+		}
+		delete(im.held, b.rows[i].id)
+	}
+	for _, id := range slices.Sorted(maps.Keys(im.held)) { // they have another candle, of the day
+		for i := range im.held[id].figures {
+			im.Decided(im.held[id].times[i], im.held[id].figures[i], Refused)
+		}
+	}
+	im.begin, im.held = time.Time{}, nil
+	return nil
+}
+
+// Close makes the candles of the last hour and day if they are over, and returns the views of all
+// blocks.
+func (im *Import) Close(ctx context.Context) ([]artifacts.View, error) {
+	if err := im.turn(ctx, im.Time); err != nil {
+		return nil, err
+	}
+	if !im.begin.IsZero() {
+		if err := im.settle(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return im.views()
+}
+
+// holding is what the blocks have of a time, by asset.
+type holding struct {
+	at   [len(artifacts.PastIntervals)]int
+	rows [len(artifacts.PastIntervals)][]row
+}
+
+// has returns what the blocks have of a time. What it returns is for ids in ascending order.
+func (im *Import) has(ctx context.Context, t time.Time) (h holding, err error) {
+	for i := range im.chains {
+		if !im.chains[i].kept([]time.Time{t}) {
+			continue // nothing is in the store
+		}
+		b, err := im.chains[i].block(ctx, t)
+		if err != nil {
+			return h, err
+		}
+		if at, ok := b.find(t); ok {
+			h.at[i], h.rows[i] = at, b.rows
+		}
+	}
+	return h, nil
+}
+
+func (h *holding) row(interval int, id uint64) *row {
+	rows := &h.rows[interval]
+	for len(*rows) > 0 && (*rows)[0].id < id {
+		*rows = (*rows)[1:]
+	}
+	if len(*rows) == 0 || (*rows)[0].id != id {
+		return nil
+	}
+	return &(*rows)[0]
+}
+
+// held reports whether an asset has a candle of the hour or the day.
+func (h *holding) held(id uint64) bool {
+	for i := artifacts.Hours; i <= artifacts.Days; i++ {
+		if r := h.row(i, id); r != nil && r.candles[h.at[i]] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// moment returns an asset's figures of the time; nil: it has none.
+func (h *holding) moment(id uint64) []byte {
+	if r := h.row(artifacts.TenMinutes, id); r != nil {
+		return r.moments[h.at[artifacts.TenMinutes]]
+	}
+	return nil
+}

@@ -1,0 +1,367 @@
+// Package pastrows reads rows of past prices from files, in any order, and gives them in order of time
+// (../FEED.md, "Importing a past"). Rows wait in a folder on disk, sorted in pieces, so that memory is
+// bounded whatever their number is.
+//
+//	rows, err := pastrows.Read(ctx, []string{"bitcoin.csv", "feeds/"}, pastrows.Options{Known: known, Dir: dir})
+//	for moment, err := range rows.Moments(ctx) {
+//		…
+//	}
+package pastrows
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/past"
+	"example.com/marketdata/builder/source"
+)
+
+// Options say how rows are read.
+type Options struct {
+	// Known returns the id of an asset's key; ok is false if no asset has that key.
+	Known func(key string) (id uint64, ok bool)
+	// Newest is the time behind which rows are not past.
+	Newest time.Time
+	// Dir is an empty folder for intermediate results.
+	Dir string
+	// Progress may be nil: it gets the bytes of a file that were read, and its size.
+	Progress func(file string, read, total int64)
+}
+
+// Place is a row's place in the files.
+type Place struct {
+	File string `json:"file"`
+	// Line counts from 1: the header of a CSV file is line 1. In Parquet it is the row, from 1.
+	Line int `json:"line"`
+}
+
+func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+// Problem says why a row was set aside.
+type Problem struct {
+	Place
+	Reason string `json:"reason"`
+}
+
+// UnknownKey is a key that no asset has.
+type UnknownKey struct {
+	Key   string `json:"key"`
+	Rows  int    `json:"rows"`
+	First Place  `json:"first"`
+}
+
+// Limits of a report.
+const (
+	MaxProblems    = 20
+	MaxUnknownKeys = 1000
+)
+
+// Report says what became of the rows that were read, but for those that Moments gives.
+type Report struct {
+	// Rows is the number of rows, blank lines and headers not counted.
+	Rows int `json:"rows"`
+	// Unusable counts rows that were set aside; Problems are the first of them, and of values that
+	// were: a bad market cap or volume counts as not given.
+	Unusable int       `json:"unusable"`
+	Problems []Problem `json:"problems,omitempty"`
+	// Unknown counts rows whose key no asset has; UnknownKeys are the first such keys.
+	Unknown     int          `json:"unknown"`
+	UnknownKeys []UnknownKey `json:"unknown_keys,omitempty"`
+	// Repeated counts rows of an asset in the ten minutes of an earlier row of it.
+	Repeated int `json:"repeated"`
+	// Newer counts rows later than the published snapshot.
+	Newer int `json:"newer"`
+}
+
+// Rows are rows that were read.
+type Rows struct {
+	// Report is complete once Moments has given all.
+	Report Report
+	// Files are the names of the files, in the order of Figures.File.
+	Files []string
+
+	opts   Options
+	keys   map[string]int // of unknown keys, the place in the report
+	sorter sorter
+	totals map[int64]string // by Unix time of the snapshot
+}
+
+// Moment are the figures of all assets in the same ten minutes.
+type Moment struct {
+	past.Snapshot
+	// Total is the market cap of the whole market in units of 1e-8; "": it is not known.
+	Total string
+}
+
+// errNames says which files can be read.
+var errNames = errors.New("want a file .csv, .ndjson, .jsonl or .parquet, or a folder of feeds")
+
+// Read reads files and folders. A row that cannot be used is set aside, and reported. The error says
+// that a file cannot be read at all.
+func Read(ctx context.Context, names []string, opts Options) (*Rows, error) {
+	r := &Rows{opts: opts, keys: map[string]int{}, sorter: sorter{dir: opts.Dir}, totals: map[int64]string{}}
+	for _, name := range names {
+		if err := r.read(ctx, name); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return r, r.sorter.end()
+}
+
+func (r *Rows) read(ctx context.Context, name string) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return r.folder(ctx, name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // it is read only
+	r.Files = append(r.Files, name)
+	in := &progressReader{Reader: f, ctx: ctx, name: name, size: info.Size(), progress: r.opts.Progress}
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".csv":
+		return r.csv(in)
+	case ".ndjson", ".jsonl":
+		return r.ndjson(in)
+	case ".parquet":
+		return r.parquet(ctx, f, info.Size())
+	}
+	return errNames
+}
+
+// folder reads a folder that is a feed, or has folders that are.
+func (r *Rows) folder(ctx context.Context, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, source.InfoFile)); err == nil {
+		return r.feed(ctx, dir)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, e := range entries {
+		sub := filepath.Join(dir, e.Name())
+		if _, err := os.Stat(filepath.Join(sub, source.InfoFile)); err != nil || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		found = true
+		if err := r.feed(ctx, sub); err != nil {
+			return fmt.Errorf("%s: %w", e.Name(), err)
+		}
+	}
+	if !found {
+		return fmt.Errorf("no feed: want %s in it, or in folders in it", source.InfoFile)
+	}
+	return nil
+}
+
+// feed reads a feed. Its rows have the line of their key among all quotes.
+func (r *Rows) feed(ctx context.Context, dir string) error {
+	feed, report, err := source.Read(ctx, source.FS(os.DirFS(dir)), source.ReadOptions{})
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, source.QuotesFile)
+	r.Files = append(r.Files, name)
+	for _, f := range report.Files {
+		r.Report.Unusable += f.Rejected
+		for _, p := range f.Rejections {
+			r.problem(Place{filepath.Join(dir, p.File), p.Line}, p.Text())
+		}
+	}
+	mark := feed.Time.UTC().Truncate(artifacts.Step)
+	if _, had := r.totals[mark.Unix()]; !had {
+		r.totals[mark.Unix()] = market.TotalMarketCap(feed)
+	}
+	for i := range feed.Quotes {
+		q := &feed.Quotes[i]
+		err := r.add(feed.Assets[q.Asset].Key, record{time: feed.Time, line: uint32(i + 1), price: q.Price,
+			marketCap: q.MarketCap, volume: q.Volume, hasVolume: true})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add takes a row.
+func (r *Rows) add(key string, row record) error {
+	r.Report.Rows++
+	row.file = uint32(len(r.Files) - 1)
+	id, ok := r.opts.Known(key)
+	if !ok {
+		r.unknown(key, Place{r.Files[row.file], int(row.line)})
+		return nil
+	}
+	if row.time.Truncate(artifacts.Step).After(r.opts.Newest) {
+		r.Report.Newer++
+		return nil
+	}
+	row.id = id
+	return r.sorter.add(row)
+}
+
+func (r *Rows) unknown(key string, at Place) {
+	r.Report.Unknown++
+	i, ok := r.keys[key]
+	if !ok {
+		if len(r.keys) == MaxUnknownKeys {
+			return
+		}
+		i = len(r.Report.UnknownKeys)
+		r.keys[strings.Clone(key)] = i
+		r.Report.UnknownKeys = append(r.Report.UnknownKeys, UnknownKey{Key: strings.Clone(key), First: at})
+	}
+	r.Report.UnknownKeys[i].Rows++
+}
+
+// setAside reports a row that cannot be used.
+func (r *Rows) setAside(line int, err error) {
+	r.Report.Rows++
+	r.Report.Unusable++
+	r.problem(Place{r.Files[len(r.Files)-1], line}, err.Error())
+}
+
+func (r *Rows) problem(at Place, reason string) {
+	if len(r.Report.Problems) < MaxProblems {
+		r.Report.Problems = append(r.Report.Problems, Problem{at, reason})
+	}
+}
+
+// The fields of a row, by column or member.
+const (
+	fieldKey = iota
+	fieldTime
+	fieldPrice
+	fieldMarketCap
+	fieldVolume
+	fields
+)
+
+var fieldNames = [fields]string{"key", "time", "price", "market_cap", "volume"}
+
+// texts takes a row whose values are texts; nil: not given.
+func (r *Rows) texts(line int, values *[fields][]byte) error {
+	for _, f := range []int{fieldKey, fieldTime, fieldPrice} {
+		if len(values[f]) == 0 {
+			r.setAside(line, fmt.Errorf("%s: missing", fieldNames[f]))
+			return nil
+		}
+	}
+	at, err := ParseTime(values[fieldTime])
+	if err != nil {
+		r.setAside(line, fmt.Errorf("time %.40q: %w", values[fieldTime], err))
+		return nil
+	}
+	row := record{time: at, line: uint32(line)}
+	if row.price, err = market.ParseDecimal(values[fieldPrice], market.PriceDecimals, market.PriceIntDigits); err != nil {
+		r.setAside(line, fmt.Errorf("price %.40q: %w", values[fieldPrice], err))
+		return nil
+	}
+	money := func(f int) (u market.U128, ok bool) {
+		if len(values[f]) == 0 || bytes.EqualFold(values[f], []byte("nan")) { // as pandas writes nothing
+			return u, false
+		}
+		u, err := market.ParseDecimal(values[f], market.MoneyDecimals, market.MoneyIntDigits)
+		if err != nil { // it does not cost the price
+			r.problem(Place{r.Files[len(r.Files)-1], line}, fmt.Sprintf("%s %.40q: %v; the row is taken without it",
+				fieldNames[f], values[f], err))
+		}
+		return u, err == nil
+	}
+	row.marketCap, _ = money(fieldMarketCap)
+	row.volume, row.hasVolume = money(fieldVolume)
+	return r.add(string(values[fieldKey]), row)
+}
+
+var errTime = errors.New("want a time such as 2026-01-31T12:00:00Z, 2026-01-31 12:00 or 2026-01-31 (UTC without a zone), " +
+	"or Unix seconds")
+
+var timeForms = []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04",
+	"2006-01-02 15:04:05Z07:00"}
+
+// ParseTime reads the time of a row: RFC 3339, also with a blank for the T, without seconds or without a
+// zone, which means UTC; a date, which means its beginning; or Unix seconds.
+func ParseTime(text []byte) (t time.Time, err error) {
+	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		if n > 99999999999 {
+			return t, errors.New("these look like milliseconds; want Unix seconds")
+		}
+		t = time.Unix(n, 0).UTC()
+	} else if t, err = source.ParseTime(text); err != nil {
+		for _, form := range timeForms {
+			if t, err = time.Parse(form, string(text)); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return t, errTime
+		}
+	}
+	if t = t.UTC(); t.Year() < 2 || t.Year() > 9998 {
+		return t, fmt.Errorf("year %d: want 2 to 9998", t.Year())
+	}
+	return t, nil
+}
+
+// header finds the columns of a table by their names; -1: it has no such column.
+func header(names []string) (at [fields]int, err error) {
+	for f, want := range fieldNames {
+		at[f] = -1
+		for i, name := range names {
+			if strings.EqualFold(strings.TrimSpace(name), want) {
+				at[f] = i
+				break
+			}
+		}
+		if at[f] < 0 && f <= fieldPrice {
+			return at, fmt.Errorf("no column %q: it has %.200s; want key, time and price, and optional market_cap and volume",
+				want, strings.Join(names, ", "))
+		}
+	}
+	return at, nil
+}
+
+// progressReader ends with its context, and reports what it reads.
+type progressReader struct {
+	io.Reader
+	ctx        context.Context
+	name       string
+	read, size int64
+	progress   func(file string, read, total int64)
+}
+
+func (p *progressReader) Read(b []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := p.Reader.Read(b)
+	p.read += int64(n)
+	if p.progress != nil {
+		p.progress(p.name, p.read, p.size)
+	}
+	return n, err
+}
+
+// isText refuses bytes that no text file has.
+func isText(line []byte) error {
+	if bytes.IndexByte(line, 0) >= 0 {
+		return errors.New("it looks like UTF-16; save it as UTF-8")
+	}
+	return nil
+}
