@@ -129,6 +129,11 @@ func TestBoxes(t *testing.T) {
 					p.eval(click("#table a.coin"))
 					p.await(detailShown)
 					p.measure(name + ": a page of " + listing)
+					if listing == "assets" {
+						p.eval(click("#styles a:last-child"))
+						p.await(detailShown + ` && location.search.endsWith("&chart=candles") && !document.querySelector("#chart .skeleton")`)
+						p.measure(name + ": candles")
+					}
 				}
 			}
 		})

@@ -309,6 +309,21 @@ func (p *page) press(selector string, from, to float64, clicks int) {
 	p.mouse("mouseReleased", selector, to, clicks)
 }
 
+// download presses a button and returns the file of this name that comes.
+func (p *page) download(button, name string) string {
+	p.t.Helper()
+	dir := p.t.TempDir()
+	p.call("Browser.setDownloadBehavior", map[string]any{
+		"behavior": "allow", "browserContextId": chromedp.FromContext(p.ctx).BrowserContextID, "downloadPath": dir})
+	p.eval(`document.querySelector(` + quote(button) + `).scrollIntoView()`)
+	p.press(button, 0.5, 0.5, 1)
+	var got []byte
+	for end := time.Now().Add(patience); len(got) == 0 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		got, _ = os.ReadFile(filepath.Join(dir, name))
+	}
+	return string(got)
+}
+
 // block has requests to such URLs fail; none: no more.
 func (p *page) block(urls ...string) {
 	p.t.Helper()

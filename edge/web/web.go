@@ -142,6 +142,7 @@ var unchanging = sync.OnceValues(func() (map[string]server.StaticFile, error) {
 		{"/static/key.js", "static/key.js", "text/javascript; charset=utf-8"},
 		{"/static/notice.js", "static/notice.js", "text/javascript; charset=utf-8"},
 		{"/static/numbers.js", "static/numbers.js", "text/javascript; charset=utf-8"},
+		{"/static/past.js", "static/past.js", "text/javascript; charset=utf-8"},
 		{"/static/search.js", "static/search.js", "text/javascript; charset=utf-8"},
 		{"/static/theme.js", "static/theme.js", "text/javascript; charset=utf-8"},
 		{"/static/docs.js", "static/docs.js", "text/javascript; charset=utf-8"},

@@ -180,8 +180,8 @@ function named(row, kind) {
 
 // pageOf is the address of a detail page: of an asset by its slug, which is unique,
 // where a filter takes it for one value; of all else by its id.
-const pageOf = (row, kind, window) =>
-  "?" + new URLSearchParams({ ...(kind !== "asset" ? { [kind]: row.id } : /^[^,]+$/.test(row.slug) ? { asset: row.slug } : { id: row.id }), ...(window && window !== "7d" && { window }) });
+const pageOf = (row, kind, window, chart) =>
+  "?" + new URLSearchParams({ ...(kind !== "asset" ? { [kind]: row.id } : /^[^,]+$/.test(row.slug) ? { asset: row.slug } : { id: row.id }), ...(window && window !== "7d" && { window }), ...(chart === "candles" && { chart }) });
 
 // mark is a monogram, and the logo over it if its host is one of the operator's.
 function mark(row) {
@@ -210,12 +210,13 @@ function state() {
   const parameters = new URLSearchParams(location.search);
   const get = (name, format) => (format.test(parameters.get(name) ?? "") ? parameters.get(name) : undefined);
   const window = Object.hasOwn(windows, parameters.get("window")) ? parameters.get("window") : "7d";
+  const chart = parameters.get("chart") === "candles" ? "candles" : "line";
   let view = listed.includes(parameters.get("view")) ? parameters.get("view") : "assets";
   let detail;
-  if (parameters.get("asset")) detail = { kind: "asset", filter: { slug: parameters.get("asset") }, window };
+  if (parameters.get("asset")) detail = { kind: "asset", filter: { slug: parameters.get("asset") }, window, chart };
   for (const name of ["id", "exchange", "category", "chain"]) {
     const id = get(name, /^\d{1,16}$/);
-    if (id && !detail) detail = { kind: name === "id" ? "asset" : name, filter: { id }, window };
+    if (id && !detail) detail = { kind: name === "id" ? "asset" : name, filter: { id }, window, chart };
   }
   if (detail && !isGroup(detail.kind)) return detail;
   if (detail) view = "coins";
@@ -807,6 +808,7 @@ $("whole").addEventListener("click", () => {
   charted.chart.zoom(...charted.chart.whole);
   $("plot").focus();
 });
+$("dated").addEventListener("submit", askDated);
 $("forget").addEventListener("click", () => {
   dropKey(true);
   askForKey();

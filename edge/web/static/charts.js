@@ -4,19 +4,23 @@
 
 const hour = 3600, day = 86400; // seconds
 
-// The windows of /history: the length of an interval, that of the window, and the
-// window in words.
+// The windows of /history: the length of an interval, that of the window (none: from the
+// first price on), the interval of its candles, and the window in words.
 const windows = {
-  "24h": { step: 600, length: day, words: "24 hours" },
-  "7d": { step: hour, length: 7 * day, words: "7 days" },
-  "30d": { step: 4 * hour, length: 30 * day, words: "30 days" },
-  "90d": { step: 12 * hour, length: 90 * day, words: "90 days" },
-  "1y": { step: day, length: 365 * day, words: "year" },
+  "24h": { step: 600, length: day, candles: "1h", words: " of the last 24 hours" },
+  "7d": { step: hour, length: 7 * day, candles: "1h", words: " of the last 7 days" },
+  "30d": { step: 4 * hour, length: 30 * day, candles: "1d", words: " of the last 30 days" },
+  "90d": { step: 12 * hour, length: 90 * day, candles: "1d", words: " of the last 90 days" },
+  "1y": { step: day, length: 365 * day, candles: "1d", words: " of the last year" },
+  max: { step: day, candles: "1d", words: "" },
 };
+const candleSteps = { "1h": hour, "1d": day };
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const seconds = (time) => Date.parse(time) / 1000;
 const plotted = (points) => [points.map(([time]) => seconds(time)), points.map(([, price]) => Number(price))];
+// Candles stand in the middle of their intervals. Their closing prices come first.
+const plottedCandles = (candles, step) => [candles.map(([time]) => seconds(time) + step / 2), ...[4, 1, 2, 3].map((i) => candles.map((row) => Number(row[i])))];
 const utc = (time) => time.slice(0, 10) + " " + time.slice(11, 16) + " UTC";
 
 // broken reports whether an interval without a point lies before the point of this
@@ -49,7 +53,7 @@ function timeTicks(from, to, most) {
     for (let t = Math.ceil((from - monday) / step) * step + monday; t <= to; t += step) times.push(t);
     return { times, step };
   }
-  const months = [1, 2, 3, 6].find((n) => (to - from) / (n * month) <= most) ?? 12;
+  const months = [1, 2, 3, 6, 12, 24, 60].find((n) => (to - from) / (n * month) <= most) ?? 120;
   const start = new Date(from * 1000);
   for (let i = Math.floor((start.getUTCFullYear() * 12 + start.getUTCMonth()) / months) * months; ; i += months) {
     const t = Date.UTC(1970, i - 1970 * 12) / 1000;
@@ -112,17 +116,20 @@ function line(box, points, end) {
   box.replaceChildren(svg);
 }
 
-// Chart has the points of a window in a box that is a slider: pointer and keys move
-// along them, and tell is called with the index of the point that is come to and its
+const axisStyle = () => ({ stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" });
+
+// Chart has the points of a window, or its candles, in a box that is a slider: pointer and
+// keys move along them, and tell is called with the index of the one that is come to and its
 // place in the box. Dragging and the keys + and - zoom; zoomed is called with whether
-// less than the window is shown.
+// less than the window is shown. now is the newest price. Charts below it move with it.
 class Chart {
-  constructor(box, points, { step, length }, end, stroke, tell, zoomed) {
-    Object.assign(this, { box, points, tell, zoomed, stroke, whole: [end - length, end], view: [end - length, end] });
-    const [xs] = (this.data = plotted(points));
-    this.last = price(points.at(-1)[1]);
+  constructor(box, points, { step, length }, end, stroke, tell, zoomed, now = points.at(-1)[1]) {
+    Object.assign(this, { box, points, step, tell, zoomed, stroke, whole: [end - length, end], view: [end - length, end], below: [] });
+    const ofCandles = points[0].length > 2;
+    const [xs] = (this.data = ofCandles ? plottedCandles(points, step) : plotted(points));
+    [this.last, this.now] = [price(now), Number(now)];
     this.from = since(points, { step, length }, end);
-    const axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    const axis = axisStyle();
     const times = ({ width, scales: { x } }) => timeTicks(x.min, x.max, Math.max(2, Math.floor(width / 65)));
     const amounts = ({ height, scales: { y } }) => amountTicks(y.min, y.max, Math.max(2, Math.floor(height / 50)));
     this.plot = new uPlot({
@@ -132,23 +139,31 @@ class Chart {
         move: (plot, left, top) => this.snap(plot, left, top),
         drag: { x: true, y: false, setScale: false, dist: 8 },
         bind: { dblclick: () => () => this.zoom(...this.whole) },
+        ...(ofCandles && { points: { show: false } }),
       },
       axes: [
         { ...axis, size: 30, splits: (plot) => times(plot).times, values: (plot, splits) => splits.map((time) => timeLabel(time, times(plot).step)) },
         {
           ...axis, side: 1, gap: 8, splits: (plot) => amounts(plot).amounts, values: (plot, splits) => amountLabels(splits, amounts(plot).step).map((label, i) => (this.near(plot, splits[i]) ? "" : label)),
-          size: (plot, labels) => 18 + 8 * Math.max(this.last.length, ...(labels ?? []).map((label) => label.length)),
+          size: (plot, labels) => 18 + 8 * Math.max(7, this.last.length, ...(labels ?? []).map((label) => label.length)),
         },
       ],
-      series: [{}, {
+      series: ofCandles ? [{}, ...Array(4).fill({ paths: () => null, points: { show: false } })] : [{}, {
         stroke: colour(stroke), width: 2, fill: colour(stroke) + "18",
         gaps: (plot, series, from, to) => gaps(plot, step, from, to),
         points: { filter: (plot, series, all) => (all ? null : alone(xs, step)) },
       }],
       hooks: {
-        setCursor: [(plot) => plot.cursor.idxs?.[1] != null && this.at(plot.cursor.idxs[1])],
+        setCursor: [(plot) => {
+          if (plot.cursor.idxs?.[1] != null) this.at(plot.cursor.idxs[1]);
+          for (const one of this.below) one.setCursor({ left: plot.cursor.left, top: 0 });
+        }],
         setSelect: [(plot) => this.select(plot)],
-        draw: [(plot) => this.mark(plot)],
+        draw: [(plot) => {
+          if (ofCandles) drawCandles(plot, step);
+          this.mark(plot);
+          for (const one of this.below) one.redraw(true, true);
+        }],
       },
     }, this.data, box);
     // uPlot knows mice only. Moving up and down scrolls the page.
@@ -158,7 +173,9 @@ class Chart {
         if (event.pointerType !== "mouse") this.plot.setCursor({ left: event.clientX - left, top: event.clientY - top });
       });
     }
-    this.resized = new ResizeObserver(() => this.plot.setSize({ width: box.clientWidth, height: box.clientHeight }));
+    this.resized = new ResizeObserver(() => {
+      for (const { plot, box } of [this, ...this.below.map((plot) => ({ plot, box: plot.root.parentElement }))]) plot.setSize({ width: box.clientWidth, height: box.clientHeight });
+    });
     this.resized.observe(box);
     box.setAttribute("aria-valuemax", points.length - 1);
     box.onkeydown = (event) => this.key(event);
@@ -167,9 +184,7 @@ class Chart {
   // at says which point the reader is at.
   at(index) {
     this.index = index;
-    const [time, price] = this.points[index];
     this.box.setAttribute("aria-valuenow", index);
-    this.box.setAttribute("aria-valuetext", "$" + grouped(price) + ", " + utc(time));
     this.tell(index, this.plot.valToPos(this.data[0][index], "x") + this.plot.over.offsetLeft);
   }
 
@@ -203,13 +218,13 @@ class Chart {
 
   // near reports whether an amount's label would stand behind that of the last price.
   near(plot, amount) {
-    return Math.abs(plot.valToPos(amount, "y") - plot.valToPos(this.data[1].at(-1), "y")) < 17;
+    return Math.abs(plot.valToPos(amount, "y") - plot.valToPos(this.now, "y")) < 17;
   }
 
   // mark draws the last price as a line, and says where points begin late.
   mark(plot) {
     const { ctx, bbox } = plot, ratio = devicePixelRatio;
-    const y = plot.valToPos(this.data[1].at(-1), "y", true), right = bbox.left + bbox.width;
+    const y = plot.valToPos(this.now, "y", true), right = bbox.left + bbox.width;
     ctx.save();
     ctx.font = 12 * ratio + "px system-ui, sans-serif";
     ctx.textBaseline = "middle";
@@ -253,7 +268,7 @@ class Chart {
 
   destroy() {
     this.resized.disconnect();
-    this.plot.destroy();
+    for (const plot of [this.plot, ...this.below]) plot.destroy();
     this.box.onkeydown = null;
   }
 }
@@ -271,4 +286,44 @@ function gaps(plot, step, from, to) {
   const pixel = (i) => Math.round(plot.valToPos(xs[i], "x", true));
   for (let i = from + 1; i <= to; i++) if (broken(xs, step, i)) found.push([pixel(i - 1), pixel(i)]);
   return found;
+}
+
+// drawCandles draws them: hollow where the price rose, full where it fell.
+function drawCandles(plot, step) {
+  const { ctx, bbox, data: [xs, closes, opens, highs, lows] } = plot, ratio = devicePixelRatio;
+  const x = (time) => plot.valToPos(time, "x", true), y = (amount) => Math.round(plot.valToPos(amount, "y", true));
+  const width = Math.max(2 * ratio, Math.min(Math.round(0.7 * (x(step) - x(0))), 24 * ratio));
+  const [rose, fell, panel] = ["up", "down", "panel"].map(colour);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  for (const [i, time] of xs.entries()) {
+    const left = Math.round(x(time) - width / 2), top = y(Math.max(opens[i], closes[i])), height = Math.max(2 * ratio, y(Math.min(opens[i], closes[i])) - top);
+    ctx.fillStyle = closes[i] < opens[i] ? fell : rose;
+    ctx.fillRect(Math.round(left + (width - ratio) / 2), y(highs[i]), ratio, y(lows[i]) - y(highs[i]));
+    ctx.fillRect(left, top, width, height);
+    ctx.fillStyle = panel;
+    if (closes[i] > opens[i] && Math.min(width, height) > 3 * ratio) ctx.fillRect(left + ratio, top + ratio, width - 2 * ratio, height - 2 * ratio);
+  }
+  ctx.restore();
+}
+
+// drawBelow draws the numbers of candles in a box below a chart, as bars or as a line.
+function drawBelow(box, chart, candles, column, step, bars) {
+  const axis = axisStyle(), { over } = chart.plot;
+  const amounts = ({ scales: { y } }) => amountTicks(y.min, y.max, 3);
+  chart.below.push(new uPlot({
+    width: box.clientWidth, height: box.clientHeight, padding: [6, 0, 6, 16], legend: { show: false },
+    cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+    scales: { x: { range: () => chart.view }, y: { range: (plot, low, high) => (bars ? [0, high || 1] : margins(low, high)) } },
+    axes: [{ show: false }, {
+      ...axis, side: 1, gap: 8, size: () => chart.box.clientWidth - over.offsetLeft - over.offsetWidth,
+      splits: (plot) => amounts(plot).amounts, values: (plot, splits) => amountLabels(splits, amounts(plot).step).map((label, i) => (splits[i] ? label : "$0")),
+    }],
+    series: [{}, {
+      stroke: colour("edge"), width: bars ? 0 : 1.5, fill: colour("edge") + (bars ? "90" : "18"), points: { show: false },
+      ...(bars ? { paths: uPlot.paths.bars({ size: [0.7, 24, 1] }) } : { gaps: (plot, series, from, to) => gaps(plot, step, from, to) }),
+    }],
+  }, [candles.map(([time]) => seconds(time) + step / 2), candles.map((row) => (row[column] == null ? null : Number(row[column])))], box));
 }

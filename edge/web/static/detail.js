@@ -52,6 +52,7 @@ function showDetailSkeleton(now) {
   $("facts").replaceChildren(...Array.from({ length: 5 }, () => entry(bar(), bar())));
   for (const list of [$("links"), $("groups")]) list.replaceChildren(element("li", {}, bar()));
   $("windows").replaceChildren();
+  $("styles").replaceChildren();
   $("links-none").hidden = $("groups-none").hidden = true;
 }
 
@@ -75,7 +76,7 @@ function showDetail(now, { row, quote, day, groups, coin, largest, signal }, new
     showList("near");
     showParts[now.kind](row, now, { quote, day, groups, coin: coin?.market_data && coin, largest });
     if (before) tint($("detail-head").querySelector(".price"), before);
-    if (now.kind === "asset") showChart(row, now.window, quote ? change(quote.percent_change[now.window]).sign : "", signal);
+    if (now.kind === "asset") showChart(row, now, quote?.percent_change[now.window], signal);
     else clearChart();
   } else {
     document.title = "No such " + now.kind + " \u00b7 Market board";
@@ -116,8 +117,11 @@ const showParts = {
     showList("groups", (groups ?? []).map(({ kind, group }) => [element("a", { href: pageOf(group, kind) }, group.name), " ", element("span", { class: "soft" }, kind)]),
       groups || !quote ? "It is in none." : "They could not be loaded.");
     $("windows").replaceChildren(
-      ...Object.keys(windows).map((window) => element("a", { href: pageOf(asset, "asset", window), ...(window === now.window && { "aria-current": "true" }) }, window, overWindow(quote, window, window === now.window))),
+      ...Object.keys(windows).map((window) => element("a", { href: pageOf(asset, "asset", window, now.chart), ...(window === now.window && { "aria-current": "true" }) }, window, ...(hours[window] ? [overWindow(quote, window, window === now.window)] : []))),
     );
+    $("styles").replaceChildren(...[["line", "Line"], ["candles", "Candles"]].map(([chart, title]) =>
+      element("a", { href: pageOf(asset, "asset", now.window, chart), ...(chart === now.chart && { "aria-current": "true" }) }, title)));
+    showDated(asset);
   },
   exchange({ id, market, fees, links }, now, { largest }) {
     const at = market?.volume_24h ? largest.items.findIndex((row) => row.id === id) : -1;
@@ -198,65 +202,4 @@ function outward(url, title) {
   const to = URL.canParse(url) ? new URL(url) : { protocol: "" };
   if (!/^https?:$/.test(to.protocol)) return element("span", { class: "soft" }, title ?? url);
   return element("a", { href: to.href, title: to.href, rel: "noopener noreferrer nofollow ugc" }, title ?? to.host);
-}
-
-let charted = { of: "", chart: null }; // what the chart shows: asset and window
-
-// showChart loads and draws the prices of a window. While the page renews itself the
-// old ones stand, and the reader stays at a point that is still there.
-async function showChart(asset, window, sign, signal) {
-  const of = asset.id + " " + window, shown = windows[window];
-  if (charted.of !== of) clearChart(element("div", { class: "skeleton" }));
-  let points;
-  try {
-    const { result } = await ask("history", { id: asset.id, window }, pin, signal);
-    points = result.items[0]?.points ?? [];
-  } catch (problem) {
-    if (!signal.aborted) clearChart(element("p", { role: "alert" }, ...noted("The prices could not be loaded: " + why(problem), "Try again", () => load(pin))));
-    return;
-  }
-  if (signal.aborted) return;
-  if (points.length === 0) {
-    clearChart(element("p", {}, "There are no points: no price of the last " + shown.words + " is kept."));
-    return;
-  }
-  const { chart } = charted;
-  const last = charted.of === of && chart && chart.index < chart.points.length - 1 ? points.findIndex(([time]) => time === chart.points[chart.index][0]) : -1;
-  const zoom = charted.of === of && !$("whole").hidden && chart?.view;
-  const focused = document.activeElement.id === "plot";
-  const plot = element("div", { id: "plot", role: "slider", tabindex: "0", "aria-label": "Price of the last " + shown.words + ", by time", "aria-description": "Plus and minus zoom, Escape shows the whole window", "aria-valuemin": "0" });
-  clearChart(plot);
-  const made = new Chart(plot, points, shown, seconds(pin), sign || "link", (index, x) => showPoint(points[index], x), (zoomed) => ($("whole").hidden = !zoomed));
-  charted = { of, chart: made };
-  made.at(last < 0 ? points.length - 1 : last);
-  if (zoom) made.zoom(...zoom);
-  if (focused) plot.focus({ preventScroll: true });
-  $("range").firstChild.replaceChildren("Range ", between(points, points.at(-1)[1]), made.from && ", " + made.from);
-  $("csv").onclick = () => download("prices-" + asset.id + "-" + window + ".csv", csv(points));
-  $("points-of").hidden = $("range").hidden = false;
-  $("points").tBodies[0].replaceChildren(...points.map(([time, price]) => element("tr", {}, element("td", { class: "text" }, timed(time)), element("td", {}, "$" + grouped(price)))).reverse());
-}
-
-function clearChart(...instead) {
-  charted.chart?.destroy();
-  charted = { of: "", chart: null };
-  $("chart").replaceChildren(...instead);
-  $("point").replaceChildren();
-  $("points-of").hidden = $("range").hidden = $("whole").hidden = true;
-}
-
-// showPoint says what stands at a place of the chart, above it.
-function showPoint([time, price], x) {
-  const box = $("point");
-  box.replaceChildren(element("strong", {}, "$" + grouped(price)), " " + utc(time));
-  box.style.left = Math.max(0, Math.min(x - box.offsetWidth / 2, $("chart").clientWidth - box.offsetWidth)) + "px";
-  box.style.top = $("chart").offsetTop + "px";
-}
-
-const csv = (points) => ["time,price", ...points.map((point) => point.join()), ""].join("\n");
-
-function download(name, text) {
-  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
