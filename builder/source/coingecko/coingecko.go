@@ -45,8 +45,8 @@
 //	            their id.
 //
 //	rates       of /exchange_rates, which are units a bitcoin: usd is the dollars
-//	            a bitcoin divided by them, rounded to 18 decimals. That of bitcoin
-//	            is its price.
+//	            a bitcoin divided by them, rounded to 18 decimals. Those of bitcoin,
+//	            ether and other coins (rateCoins) that have a price are this price.
 //
 // All this was checked against recorded answers of 2024 to 2026 and against the
 // provider's OpenAPI description.

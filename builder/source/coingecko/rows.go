@@ -27,8 +27,15 @@ func (m *market) Write(f *provider.Feed) {
 // bitcoin is the coin in which the provider gives rates and the volumes of exchanges.
 const bitcoin = "bitcoin"
 
-// writeRates writes what a unit is worth in dollars: dollars a bitcoin over units a bitcoin. The
-// bitcoin itself is worth its price, which is newer.
+// rateCoins are the coins that codes of rates stand for. Units of a coin (sats, bits) are none, since a
+// rate with an asset is worth the whole of its price.
+var rateCoins = map[string]string{
+	"btc": bitcoin, "eth": "ethereum", "bch": "bitcoin-cash", "bnb": "binancecoin", "dot": "polkadot", "eos": "eos",
+	"link": "chainlink", "ltc": "litecoin", "sol": "solana", "xlm": "stellar", "xrp": "ripple", "yfi": "yearn-finance",
+}
+
+// writeRates writes what a unit is worth in dollars: dollars a bitcoin over units a bitcoin. A coin is worth
+// its price, which is newer, and whose past the service keeps.
 func (m *market) writeRates(f *provider.Feed) {
 	var dollars json.RawMessage
 	for _, row := range m.rates {
@@ -36,11 +43,11 @@ func (m *market) writeRates(f *provider.Feed) {
 			dollars = row.Fields.Get("value")
 		}
 	}
-	priced := m.price(bitcoin) != nil
 	f.Rates.AddRows(m.rates, func(rate provider.Fields) []provider.Field {
 		worth := provider.Raw("usd", provider.Quotient(dollars, rate.Get("value")))
-		if rate.Text("id") == "btc" && priced {
-			worth = provider.String("asset", bitcoin)
+		coin := rateCoins[rate.Text("id")]
+		if price := m.price(coin); coin != "" && provider.Quotient(price, price) != nil { // above 0
+			worth = provider.String("asset", coin)
 		}
 		return []provider.Field{
 			provider.Raw("code", rate.Get("id")), worth, provider.Raw("name", rate.Get("name")),

@@ -206,6 +206,34 @@ func TestVolumeInBitcoin(t *testing.T) {
 	}
 }
 
+// TestRateCoins: a rate is a coin's price where the coin has one above 0, which the reader takes, and else
+// what the provider says it is worth. A unit of a coin is never the coin.
+func TestRateCoins(t *testing.T) {
+	for _, c := range []struct{ code, coin, price, want string }{
+		{"eth", "ethereum", "3000", "ethereum"}, {"yfi", "yearn-finance", `"5e3"`, "yearn-finance"},
+		{"eth", "ethereum", "0", ""}, {"eth", "ethereum", "null", ""}, {"eth", "ethereum", `"?"`, ""},
+		{"eth", "ether", "3000", ""}, {"sats", "bitcoin", "90000", ""}, {"eur", "eur", "1", ""},
+	} {
+		m := &market{
+			markets: provider.Rows(fmt.Appendf(nil, `[{"id":%q,"name":"A","symbol":"a","current_price":%s}]`, c.coin,
+				c.price)),
+			rates: provider.Rows(fmt.Appendf(nil,
+				`[{"id":"usd","value":90000},{"id":%q,"name":"A","unit":"A","value":30,"type":"crypto"}]`, c.code)),
+		}
+		f := provider.NewFeed(name, time.Unix(1, 0), nil)
+		m.Write(f)
+		var got any
+		for _, row := range providertest.NDJSON(t, f, source.RatesFile) {
+			if row["code"] == c.code {
+				got = row["asset"]
+			}
+		}
+		if text, _ := got.(string); text != c.want {
+			t.Errorf("%s with %s at %s: asset %v, want %q", c.code, c.coin, c.price, got, c.want)
+		}
+	}
+}
+
 // FuzzRows: no answer that passes for one makes anything panic or fail, and no
 // row gets lost: each is accepted, set aside, or has no price.
 func FuzzRows(f *testing.F) {
