@@ -138,6 +138,9 @@ type csvReader struct {
 // Columns are the names in the first line.
 func (r *csvReader) Columns() (names []string, header int) { return r.names, 1 }
 
+// Unended reports that the last line that was read has no line ending.
+func (r *csvReader) Unended() bool { return r.lines.unended }
+
 // header reads the names of the columns.
 func (r *csvReader) header(ctx context.Context) error {
 	err := r.lines.reset(&watchedReader{ctx: ctx, r: r.File})

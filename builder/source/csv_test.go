@@ -74,8 +74,9 @@ func TestCSV(t *testing.T) {
 		`categories.csv:2: key "k": members: no asset has the key "nobody"` {
 		t.Errorf("%d unknown members, %v", report.UnknownMembers, w)
 	}
-	if w := report.file(AssetsFile).Warnings; len(w) != 1 || w[0].String() !=
-		"assets.csv:1: other: unknown column, ignored" {
+	if w := report.file(AssetsFile).Warnings; len(w) != 2 || w[0].String() !=
+		"assets.csv:1: other: unknown column, ignored" || !strings.HasPrefix(w[1].String(),
+		"assets.csv:5: the last line has no line ending: ") {
 		t.Errorf("columns: %v", w)
 	}
 
@@ -129,6 +130,22 @@ func TestCSVBadRows(t *testing.T) {
 	}
 	if n := report.file(AssetsFile).Rejected; n != len(wants) {
 		t.Errorf("%d rows set aside", n)
+	}
+}
+
+// TestCSVUnended: a file that was cut off within its last figure has that row, and a warning; one that ends
+// in a row that cannot be used anyway has none.
+func TestCSVUnended(t *testing.T) {
+	for quotes, warned := range map[string]int{
+		"key,price\na,12.5\n": 0, "key,price\na,12.5\r\n": 0, "key,price\na,1": 1, "key,price\na,1\n\n ": 0,
+		"key,price\na,1\nb": 0, "key,price": 0, "key,price\na,1\na,12": 0,
+	} {
+		_, src := writeCSV(t, "assets.csv", "key,name,symbol,slug\na,A,A,a\n", "quotes.csv", quotes)
+		_, report := mustRead(t, must.Get(src.Files(t.Context(), time.Time{}))(t), ReadOptions{})
+		w := report.file(QuotesFile)
+		if w.Warned != warned || warned > 0 && w.Warnings[0].Line != 2 {
+			t.Errorf("%q: %+v", quotes, w)
+		}
 	}
 }
 

@@ -298,6 +298,15 @@ func (r *reader) badTime(o *object, value []byte) {
 	r.warn(p.Field, p, noSuggestion)
 }
 
+// unended warns of a table whose last row, which is used, has no line ending. Cut off within a figure it
+// would look the same; a JSON object would not.
+func (r *reader) unended(file any) {
+	if f, ok := file.(interface{ Unended() bool }); ok && f.Unended() {
+		r.warn("", Problem{File: r.now.Shown, Line: r.lines.number - 1, Reason: "the last line has no line ending: " +
+			"end it, since the last cell of a file that is cut off may be wrong"}, noSuggestion)
+	}
+}
+
 func noSuggestion() string { return "" }
 
 // unknownFields warns of the fields of the last row that nobody reads, once for each name.

@@ -230,9 +230,12 @@ func (r *reader) file(ctx context.Context, name string, rows func() accepter) er
 	if t, ok := f.(tabular); ok {
 		r.row.table = r.unknownColumns(t, a)
 	}
-	for {
+	for used := false; ; {
 		line, err := r.lines.next()
 		if err == io.EOF {
+			if used {
+				r.unended(f)
+			}
 			return nil
 		}
 		tooLong := errors.Is(err, errLineTooLong)
@@ -240,13 +243,14 @@ func (r *reader) file(ctx context.Context, name string, rows func() accepter) er
 			return fmt.Errorf("line %d: %w", r.lines.number, err)
 		}
 		if !tooLong && isBlank(line) {
+			used = false
 			continue
 		}
 		report.Rows++
 		if a.object.clear(); !tooLong {
 			err = r.accept(line, a)
 		}
-		if err == nil {
+		if used = err == nil; used {
 			report.Accepted++
 			r.warnRow(a)
 		} else {
@@ -328,14 +332,15 @@ const lineBuffer = MaxLine + 2
 
 // lines reads a file line by line, in memory of lineBuffer bytes.
 type lines struct {
-	buf    *bufio.Reader
-	number int // of the line that next returned last, from 1
+	buf     *bufio.Reader
+	number  int  // of the line that next returned last, from 1
+	unended bool // that line has no line ending: it is the last one
 }
 
 // reset begins another file, after its byte order mark if it has one.
 func (l *lines) reset(r io.Reader) error {
 	l.buf.Reset(r)
-	l.number = 0
+	l.number, l.unended = 0, false
 	head, err := l.buf.Peek(len(byteOrderMark))
 	if err != nil && err != io.EOF {
 		return err
@@ -365,6 +370,7 @@ func (l *lines) next() ([]byte, error) {
 	if err != nil && (err != io.EOF || len(line) == 0) {
 		return nil, err
 	}
+	l.unended = err == io.EOF
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if len(line) > MaxLine {
