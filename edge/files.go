@@ -1,6 +1,11 @@
 package edge
 
-import "log/slog"
+import (
+	"context"
+	"log/slog"
+
+	"example.com/marketdata/edge/server"
+)
 
 // otherFiles is how many files an edge needs beside its clients' connections:
 // those of the admin listener (256), to the store and to Redis, the disk copy's,
@@ -19,8 +24,12 @@ func fitConns(conns int, files uint64, log *slog.Logger) int {
 	if conns <= 0 || uint64(conns) <= most {
 		return conns
 	}
-	fit := int(most)
-	log.Warn("fewer connections than asked for: the process may not open more files; raise the hard limit (ulimit -Hn, LimitNOFILE= in systemd)",
+	fit, level := int(most), slog.LevelWarn
+	if conns == server.DefaultMaxConns { // which nobody asked for
+		level = slog.LevelInfo
+	}
+	log.Log(context.Background(), level,
+		"fewer connections than --max-conns: the process may not open more files; for more, raise the hard limit (ulimit -Hn, LimitNOFILE= in systemd)",
 		"max_conns", fit, "asked", conns, "files", files, "needed", conns+otherFiles)
 	return fit
 }

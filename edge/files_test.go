@@ -27,7 +27,7 @@ func TestFitConns(t *testing.T) {
 		{32768, math.MaxUint64, 32768}, {32768, 32768 + otherFiles, 32768}, {32768, 32767 + otherFiles, 32767},
 		{32768, 4096, 4096 - otherFiles},
 		{32768, 2*otherFiles + 1, otherFiles + 1}, {32768, 2 * otherFiles, otherFiles}, {32768, 100, 50}, {32768, 1, 1},
-		{32768, 0, 1}, {50, 100, 50}, {1, 1, 1},
+		{32768, 0, 1}, {50, 100, 50}, {60, 100, 50}, {1, 1, 1},
 		{-1, 100, -1}, // refused later, with words
 	} {
 		var log bytes.Buffer
@@ -35,6 +35,10 @@ func TestFitConns(t *testing.T) {
 			t.Errorf("%d connections, %d files: %d, want %d", c.conns, c.files, got, c.want)
 		}
 		if said := strings.Contains(log.String(), "may not open more files"); said != (c.want != c.conns) {
+			t.Errorf("%d connections, %d files: logged %q", c.conns, c.files, log.String())
+		}
+		// That the default does not fit is nobody's mistake.
+		if warned := strings.Contains(log.String(), "level=WARN"); warned != (c.want != c.conns && c.conns != 32768) {
 			t.Errorf("%d connections, %d files: logged %q", c.conns, c.files, log.String())
 		}
 	}
