@@ -69,12 +69,14 @@ func TestCoinGeckoKeys(t *testing.T) {
 		body   string
 	}{
 		{"ping", nil, 200, coingecko.Ping},
-		{target, nil, 401, `{"status":{"error_code":401,"error_message":"`},
+		{target, nil, 401, `{"status":{"error_code":401,"error_message":"missing, invalid or expired API key: send a key of ` +
+			`this service, which a key from CoinGecko is not, in the header x-cg-demo-api-key, `},
 		{target + "&x_cg_demo_api_key=" + other, []string{"X-Api-Key", key}, 401, `{"status":{"error_code":401`},
 		{target + "&x_cg_demo_api_key=" + key, []string{"X-Api-Key", key, "x-cg-demo-api-key", key}, 200,
 			`{"asset-9":{`},
 		{"coins/nothing", []string{"X-Api-Key", key}, 404, `{"error":"coin not found"}`},
 		{"nothing", nil, 404, `{"error":"`},
+		{"coins/top_gainers_losers?vs_currency=usd", nil, 404, `{"error":"this endpoint is not served here; `},
 		{target + "x", []string{"X-Api-Key", key}, 400, `{"error":"invalid vs_currency"}`},
 		{target, []string{"X-Api-Key", key, "X-Snapshot-Time", "now"}, 400, `{"error":"X-Snapshot-Time: `},
 		{target, []string{"X-Api-Key", other}, 200, `{"asset-9":{`},

@@ -111,6 +111,9 @@ func (e Endpoint) Name() string { return routes[e] }
 // EndpointAt returns the endpoint at a path below Prefix, compared byte by byte as sent. A final slash
 // does not count: pycoingecko sends one behind a coin.
 func EndpointAt(path []byte) (Endpoint, bool) {
+	if _, theirs := match(notACoin, path); theirs {
+		return 0, false
+	}
 	for e := range endpoints {
 		if _, ok := match(endpoints[e].path, path); ok {
 			return Endpoint(e), true
@@ -118,6 +121,9 @@ func EndpointAt(path []byte) (Endpoint, bool) {
 	}
 	return 0, false
 }
+
+// notACoin is an endpoint of CoinGecko's that is not served, and looks like a coin's.
+const notACoin = "coins/top_gainers_losers"
 
 var slash = []byte{'/'}
 

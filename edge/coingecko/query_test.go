@@ -86,3 +86,16 @@ func TestKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestNotServed: CoinGecko's endpoints that are not served are no coins.
+func TestNotServed(t *testing.T) {
+	for _, path := range []string{"coins/top_gainers_losers", "coins/top_gainers_losers/", "coins/list/new",
+		"coins/bitcoin/tickers", "coins", "nfts/list", "key", "simple"} {
+		if e, ok := EndpointAt([]byte(path)); ok {
+			t.Errorf("%s is %s", path, e.Name())
+		}
+	}
+	if e, ok := EndpointAt([]byte("coins/top_gainers")); !ok || e != Coin {
+		t.Errorf("another coin is no coin")
+	}
+}

@@ -24,6 +24,8 @@ type Dialect struct {
 	AppendError func(dst []byte, status int, message string) []byte
 	// NotServed is the message of the 404 for another path below Prefix.
 	NotServed string
+	// Unauthorized is the message of the 401 below Prefix.
+	Unauthorized string
 }
 
 // dialectAt returns the dialect that a path belongs to; nil: to none.

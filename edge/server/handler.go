@@ -197,6 +197,9 @@ func (s *Server) admit(r *Request) *problem {
 		if verdict == auth.Undecided {
 			return unavailable
 		}
+		if r.dialect != nil {
+			return s.foreignUnauthorized
+		}
 		return s.unauthorized
 	}
 	r.KeyID = key.ID

@@ -165,9 +165,11 @@ var (
 	tooManyConns   = unavailableFor("too many connections; try again")
 )
 
+// sendKey is the message of the 401, but for a dialect's.
+const sendKey = "missing, invalid or expired API key: send it in the header X-Api-Key, not in Authorization"
+
 // newUnauthorized makes the 401, which says where keys are requested if that is known.
-func newUnauthorized(keyRequestURL string) *problem {
-	message := "missing, invalid or expired API key: send it in the header X-Api-Key, not in Authorization"
+func newUnauthorized(message, keyRequestURL string) *problem {
 	if keyRequestURL != "" {
 		message += "; keys are requested at " + keyRequestURL
 	}

@@ -30,7 +30,8 @@ type Server struct {
 	addresses    *limit.Addresses // of requests that need a key and have none
 	open         *limit.Addresses // of requests that need none
 	unauthorized *problem
-	notServed    *problem // below the dialect's prefix
+	// notServed and foreignUnauthorized are those below the dialect's prefix.
+	notServed, foreignUnauthorized *problem
 	headersRead  []byte
 	allowOrigin  []byte // header line
 	keepAlive    []byte // header lines
@@ -67,7 +68,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open),
-		unauthorized: newUnauthorized(cfg.KeyRequestURL), headersRead: headersRead(cfg.KeyHeaders),
+		unauthorized: newUnauthorized(sendKey, cfg.KeyRequestURL), headersRead: headersRead(cfg.KeyHeaders),
 		allowOrigin: reply.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)),
 		keepAlive:   newKeepAlive(cfg.IdleTimeout),
 		trusted:     cfg.TrustedProxies,
@@ -79,6 +80,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Dialect != nil {
 		s.notServed = pathNotFoundFor(cfg.Dialect.NotServed)
+		s.foreignUnauthorized = newUnauthorized(cfg.Dialect.Unauthorized, cfg.KeyRequestURL)
 	}
 	if cfg.Current != nil {
 		s.streams = &streams{current: cfg.Current, keys: cfg.Keys, max: cfg.MaxStreams, ofKey: map[string]int{}}
