@@ -108,7 +108,7 @@ func (c *composer) markets() {
 	switch {
 	case len(c.q.group) > 0:
 		row := c.category(c.q.group)
-		q.HasCategory = true
+		q.HasCategory, c.q.noGroup = true, row == nil
 		if row != nil {
 			c.q.mem.folded = artifacts.AppendFold(c.q.mem.folded[:0], c.q.group)
 			q.Categories = append(q.Categories, c.q.mem.folded)

@@ -23,6 +23,7 @@ type scratch struct {
 	worths []worth
 	coins  []coin
 	rates  []rate
+	missed []int // places of Query.values that name no coin
 	c      *composer
 }
 
@@ -361,12 +362,14 @@ func (c *composer) asset(id uint64) (row, tail []byte) {
 
 // named makes c.coins the assets that the request names, at most maxValues.
 func (c *composer) named() {
-	c.q.mem.coins = c.q.mem.coins[:0]
-	for _, value := range c.q.values {
-		if c.q.by == addresses {
-			c.namedAt(value)
-		} else {
-			c.namedAs(value)
+	c.q.mem.coins, c.q.mem.missed = c.q.mem.coins[:0], c.q.mem.missed[:0]
+	find := c.namedAs
+	if c.q.by == addresses {
+		find = c.namedAt
+	}
+	for i, value := range c.q.values {
+		if !find(value) {
+			c.q.mem.missed = append(c.q.mem.missed, i)
 		}
 	}
 }
@@ -378,8 +381,8 @@ func (c *composer) key(text []byte) []byte {
 	return c.q.mem.names[at:]
 }
 
-// namedAt adds the asset with a contract.
-func (c *composer) namedAt(address []byte) {
+// namedAt adds the asset with a contract. It returns false if there is none.
+func (c *composer) namedAt(address []byte) bool {
 	v := c.s.CoinView(snapshot.Contracts)
 	c.q.mem.folded = artifacts.AppendContractKey(c.q.mem.folded[:0], string(c.q.path[0]), address)
 	start, end := c.rowsByKey(v, c.q.mem.folded)
@@ -390,16 +393,17 @@ func (c *composer) namedAt(address []byte) {
 		id, _, _ := c.row(&c.byText, v, i)
 		if _, tail := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id); bytes.Contains(tail, c.q.mem.folded) {
 			c.q.mem.coins = append(c.q.mem.coins, coin{id, key})
-			break
+			return true
 		}
 	}
+	return false
 }
 
 var sorts = [...]query.Sort{ids: query.SortSlug, names: query.SortName, symbols: query.SortSymbol}
 
 // namedAs adds the assets with a slug, name or symbol. Of several with one name or symbol it is that
-// of the best rank, unless all are asked for.
-func (c *composer) namedAs(value []byte) {
+// of the best rank, unless all are asked for. It returns false if there is none.
+func (c *composer) namedAs(value []byte) (found bool) {
 	v := c.s.View(query.Assets, sorts[c.q.by])
 	if v == nil {
 		c.fail(rows.ErrNoView)
@@ -414,6 +418,7 @@ func (c *composer) namedAs(value []byte) {
 		switch slug := textOf(row, slugKey); {
 		case c.q.by == ids && !isText(slug, value, &c.q.mem.folded):
 		case c.q.by == ids || c.q.flags.has(tokens):
+			found = true
 			if len(c.q.mem.coins) < maxValues {
 				c.q.mem.coins = append(c.q.mem.coins, coin{id, slug})
 			}
@@ -427,6 +432,7 @@ func (c *composer) namedAs(value []byte) {
 		best.key = c.key(value)
 		c.q.mem.coins = append(c.q.mem.coins, best)
 	}
+	return found || best.id != 0
 }
 
 // rankOf returns the rank in a row of /assets; 0: it has none.

@@ -127,6 +127,7 @@ type Query struct {
 	group   []byte // category
 	text    []byte // as sent
 
+	noGroup bool        // no category is named group
 	vain    paramSet    // sent, and without a part in the answer
 	ignored query.Names // these, and names that the endpoint does not read
 	buf     []byte      // behind all these
@@ -554,6 +555,35 @@ func (q *Query) Name() string         { return q.Endpoint.Name() }
 func (q *Query) Ignored() query.Names { return q.ignored }
 func (q *Query) Whole() bool          { return endpoints[q.Endpoint].whole }
 func (q *Query) FollowsChange() bool  { return q.Endpoint == Global }
+
+// AppendNotFound appends the value of X-Not-Found, of the answer that was composed last: the category, ids,
+// names, symbols or addresses that it names and that match nothing.
+func (q *Query) AppendNotFound(dst []byte) []byte {
+	if q.noGroup {
+		return appendMissed(dst, category, q.group)
+	}
+	for _, at := range q.mem.missed {
+		before := len(dst)
+		if dst = appendMissed(dst, q.by, q.values[at]); len(dst) == before {
+			break
+		}
+	}
+	return dst
+}
+
+// appendMissed appends one of the values of a parameter, if it fits.
+func appendMissed(dst []byte, p param, value []byte) []byte {
+	before := len(dst)
+	if before == 0 {
+		dst = append(append(dst, paramNames[p]...), '=')
+	} else {
+		dst = append(dst, ',')
+	}
+	if dst = query.AppendEscaped(dst, value); len(dst) > reply.MaxNotFound {
+		return dst[:before]
+	}
+	return dst
+}
 
 // keyStart begins the keys of these answers, above those of listings.
 const keyStart = 0x80

@@ -74,8 +74,8 @@ func (w *work) digest() digest {
 	return digestOf(w.finder.Sums)
 }
 
-// maxNotFound bounds X-Not-Found, in bytes (INTERFACE.md, "Values not found").
-const maxNotFound = 1 << 10
+// MaxNotFound bounds X-Not-Found, in bytes (INTERFACE.md, "Values not found").
+const MaxNotFound = 1 << 10
 
 // appendNotFound appends the value of X-Not-Found: the values of q that match nothing, up to
 // the first that does not fit.
@@ -98,7 +98,7 @@ func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []
 			} else {
 				dst = query.AppendEscaped(dst, texts[by][at])
 			}
-			if len(dst) > maxNotFound {
+			if len(dst) > MaxNotFound {
 				return dst[:before]
 			}
 		}

@@ -31,6 +31,12 @@ type Composer interface {
 	Compose(f *rows.Finder, state *snapshot.State, s *snapshot.Snapshot, wait time.Duration) error
 }
 
+// Misser is a Composer that has filters. AppendNotFound appends the value of X-Not-Found of the answer that
+// was composed last, at most MaxNotFound bytes: what they name that matches nothing.
+type Misser interface {
+	AppendNotFound(dst []byte) []byte
+}
+
 // Refusal is an error that the client is told: one of its own, in ASCII that stands in a JSON string
 // as it is, unless Status is 500 or above.
 type Refusal struct {
@@ -82,6 +88,9 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 	r.Visited = w.finder.Visited
 	if err != nil {
 		return e.failure(err)
+	}
+	if m, ok := r.Other.(Misser); ok {
+		w.notFound = m.AppendNotFound(w.notFound)
 	}
 	keep := r.Other.Whole() && cache.Limit() > 4*int64(len(w.finder.Body)) // composed once for all who ask
 	return e.send(r, w, cache, entry, digestOf(w.finder.Body), keep)

@@ -32,13 +32,13 @@ type Server struct {
 	unauthorized *problem
 	// notServed and foreignUnauthorized are those below the dialect's prefix.
 	notServed, foreignUnauthorized *problem
-	headersRead  []byte
-	allowOrigin  []byte // header line
-	keepAlive    []byte // header lines
-	trusted      []netip.Prefix
-	static       map[string]*staticFile
-	log          *requestLog
-	cfg          Config
+	headersRead                    []byte
+	allowOrigin                    []byte // header line
+	keepAlive                      []byte // header lines
+	trusted                        []netip.Prefix
+	static                         map[string]*staticFile
+	log                            *requestLog
+	cfg                            Config
 
 	streams *streams      // nil: there are none
 	payWait time.Duration // longestPay, but for tests

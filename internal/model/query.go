@@ -185,7 +185,7 @@ func NameIgnored(names []string) string {
 	names = slices.Compact(names)
 	header := ""
 	for i, name := range names {
-		next := percentEncode(name)
+		next := PercentEncode(name)
 		if i > 0 {
 			next = header + "," + next
 		}

@@ -357,17 +357,17 @@ func (s *Snapshot) missing(q *Query) string {
 				}
 				lead += f.Name + "="
 			}
-			if len(header)+len(lead)+len(percentEncode(v)) > maxNotFound {
+			if len(header)+len(lead)+len(PercentEncode(v)) > maxNotFound {
 				return header
 			}
-			header += lead + percentEncode(v)
+			header += lead + PercentEncode(v)
 		}
 	}
 	return header
 }
 
-// percentEncode encodes all but the unreserved characters of RFC 3986.
-func percentEncode(s string) string {
+// PercentEncode encodes all but the unreserved characters of RFC 3986.
+func PercentEncode(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		c := s[i]

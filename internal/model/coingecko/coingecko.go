@@ -41,6 +41,8 @@ type Answer struct {
 	Shape   string   // of a 200, as it is published
 	Body    any      // of a 200, and of a coin's 404: what is known of it
 	Ignored string   // value of X-Ignored of a 200
+
+	NotFound string // value of X-Not-Found of a 200
 }
 
 // row is a row of a listing, decoded with its numbers as they are written.
@@ -113,6 +115,8 @@ type coinQuestion struct {
 	sent map[string]string
 	bad  []string
 	vain []string
+
+	missed string // X-Not-Found
 }
 
 const (
@@ -181,7 +185,8 @@ func (c *Coins) Answer(target string) Answer {
 		case body == nil:
 			return Answer{Status: 404, Body: row{"error": "coin not found"}}
 		default:
-			return Answer{Status: 200, Shape: p.shape, Body: body, Ignored: model.NameIgnored(q.vain)}
+			return Answer{Status: 200, Shape: p.shape, Body: body, Ignored: model.NameIgnored(q.vain),
+				NotFound: q.missed}
 		}
 	}
 	return Answer{Status: 404}
@@ -207,6 +212,21 @@ func (q *coinQuestion) read(raw string, reads []string) {
 }
 
 func (q *coinQuestion) blame(name string) { q.bad = append(q.bad, name) }
+
+// miss notes the values of a parameter that match nothing.
+func (q *coinQuestion) miss(name string, values []string) {
+	slices.Sort(values)
+	for i, v := range slices.Compact(values) {
+		next := q.missed + "," + model.PercentEncode(v)
+		if i == 0 {
+			next = name + "=" + model.PercentEncode(v)
+		}
+		if len(next) > 1024 {
+			break
+		}
+		q.missed = next
+	}
+}
 
 func (q *coinQuestion) ignore(name string) { q.vain = append(q.vain, name) }
 
@@ -406,6 +426,7 @@ func (q *coinQuestion) named() (coins map[string]row, asked bool) {
 		if by == "symbols" && all {
 			list = q.elements(by, model.Fold(q.sent[by]))
 		}
+		var missed []string
 		for _, v := range list {
 			key, a := v, row(nil)
 			switch by {
@@ -416,7 +437,11 @@ func (q *coinQuestion) named() (coins map[string]row, asked bool) {
 			case "contract_addresses":
 				key, a = address(v), q.at(q.path[0], v)
 			default:
-				if a = q.best(same("symbol", v)); all {
+				if a = q.best(same("symbol", v)); a == nil {
+					missed = append(missed, key)
+					continue
+				}
+				if all {
 					for _, a := range q.assets {
 						if found < 500 && same("symbol", v)(a) {
 							coins[a.slug()] = a
@@ -428,8 +453,11 @@ func (q *coinQuestion) named() (coins map[string]row, asked bool) {
 			}
 			if a != nil {
 				coins[key] = a
+			} else {
+				missed = append(missed, key)
 			}
 		}
+		q.miss(by, missed)
 	}
 	return coins, asked
 }
@@ -532,6 +560,11 @@ func (q *coinQuestion) markets() any {
 			q.sent[by] = ""
 			q.ignore(by)
 		}
+	}
+	if group != "" && !slices.ContainsFunc(q.sorted("categories", "id", false), func(g row) bool {
+		return g.slug() == group
+	}) {
+		q.miss("category", []string{group})
 	}
 	named, asked := q.named()
 	ids := map[int64]bool{}

@@ -204,6 +204,28 @@ func TestCoinGeckoUnknown(t *testing.T) {
 	}
 }
 
+// TestCoinGeckoNotFound: ids of another source, misspelled names, categories and contracts are a 200 that
+// lacks them, and says so.
+func TestCoinGeckoNotFound(t *testing.T) {
+	p := smallPair(t)
+	for target, missed := range map[string]string{
+		"simple/price?ids=bitcoin&vs_currencies=usd": "", "simple/price?ids=quiet&vs_currencies=usd": "",
+		"simple/price?ids=btc-bitcoin,bitcoin,eth+ereum&vs_currencies=usd":     "ids=btc-bitcoin,eth%20ereum",
+		"simple/price?names=Bitcoin,Bit&vs_currencies=usd":                     "names=Bit",
+		"simple/price?symbols=XYZ,btc&include_tokens=all&vs_currencies=usd":    "symbols=xyz",
+		"simple/token_price/ethereum?contract_addresses=0x1&vs_currencies=usd": "contract_addresses=0x1",
+		"coins/markets?vs_currency=usd&ids=bitcoin,none":                       "ids=none",
+		"coins/markets?vs_currency=usd&category=no+such&ids=none":              "category=no%20such",
+		"coins/markets?vs_currency=usd":                                        "", "global": "",
+	} {
+		for range 2 { // the second one is from the cache
+			if got := p.get(t, target); got.status != 200 || got.header.Get("X-Not-Found") != missed {
+				t.Errorf("%s: %d, X-Not-Found %q, want %q", target, got.status, got.header.Get("X-Not-Found"), missed)
+			}
+		}
+	}
+}
+
 // TestCoinGeckoCharts: the lists are equally long (tosunthex 24), days stand at their beginning
 // (pycoingecko 59), and the past in another currency is never divided by the present rate: bitcoin in
 // bitcoin is 1. A change over a day of a coin that was first seen an hour ago is not 0.

@@ -59,6 +59,9 @@ func coinsDiffer(all openapi3.Schemas, want coingecko.Answer, got *response) err
 	if ignored := got.header.Get("X-Ignored"); ignored != want.Ignored && want.Shape != "PingServer" {
 		return fmt.Errorf("X-Ignored %q, want %q", ignored, want.Ignored)
 	}
+	if missed := got.header.Get("X-Not-Found"); missed != want.NotFound {
+		return fmt.Errorf("X-Not-Found %q, want %q", missed, want.NotFound)
+	}
 	body, err := strictJSON(got.body)
 	if err != nil {
 		return err
