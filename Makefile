@@ -19,7 +19,7 @@ build: ## put builder, edge and loadtest into bin/
 	@mkdir -p bin
 	$(GO) build -trimpath -o bin/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest
 
-run: build ## the whole service on this machine: store, builder, edge, a board that is signed in; SOURCE=coinpaprika: is the real market, SERVER=versitygw or minio keeps it in an S3 server
+run: build ## the whole service on this machine: store, builder, edge, a board that is signed in; SOURCE=coinpaprika: is the real market, SOURCE=coingecko: with the ids that programs for CoinGecko know (COINGECKO_DEMO_API_KEY), SERVER=versitygw or minio keeps it in an S3 server
 	@$(GO) build -o bin/demo ./internal/test/demo && exec bin/demo --server $(SERVER) --source '$(SOURCE)'
 
 stack: build ## as in production: MinIO, builder, two edges, HAProxy with TLS and HTTP/2

@@ -256,6 +256,7 @@ func largest(ctx context.Context, edge, key string) (string, error) {
 // greet says where everything is. The commands work as they are printed.
 func greet(data, logs, listen, admin, key, board, first string) {
 	fmt.Printf(`reference   http://%[1]s/docs
+coingecko   http://%[1]s/api/v3
 status      http://%[2]s/status
 logs        %[3]s
 data        %[5]s
