@@ -102,8 +102,8 @@ func (b *build) importFiles(ctx context.Context, files []string, rewrite bool, r
 	defer func() { report.Report = rows.Report }()
 	return b.put(ctx, head, func(ctx context.Context, objects *publish.Objects) error {
 		before := b.beforeOf(head, prior)
-		in := &bringing{build: b, objects: objects, prior: prior, T: head.Manifest.Time, before: before, rewrite: rewrite,
-			report: report, rows: rows}
+		in := &bringing{build: b, objects: objects, prior: prior, T: head.Manifest.Time, before: before,
+			rewrite: rewrite, report: report, rows: rows}
 		if err := in.limit(ctx); err != nil {
 			return err
 		}
@@ -164,7 +164,8 @@ func (b *build) found(ctx context.Context, head *publish.Head, prior *ledger.Led
 		to := &bringing{build: b, objects: objects, prior: prior, T: in.t}
 		if len(in.feed.Quotes) > b.Settings.HistoryAssets {
 			to.points = map[uint64]bool{}
-			for _, id := range ledger.Members(in.feed, market.Compute(in.feed, in.t, market.NoPast(in.feed), &b.Settings)) {
+			ranked := market.Compute(in.feed, in.t, market.NoPast(in.feed), &b.Settings)
+			for _, id := range ledger.Members(in.feed, ranked) {
 				to.points[id] = true
 			}
 		}
@@ -197,8 +198,8 @@ func moments(feeds iter.Seq2[*market.Feed, error], known *ledger.Ledger, T time.
 			for i := range feed.Quotes {
 				q := &feed.Quotes[i]
 				if id, ok := known.Known("assets", feed.Assets[q.Asset].Key); ok {
-					m.Figures = append(m.Figures, past.Figures{ID: id, Price: q.Price, MarketCap: q.MarketCap, Volume: q.Volume,
-						HasVolume: !q.Volume.IsZero()})
+					m.Figures = append(m.Figures, past.Figures{ID: id, Price: q.Price, MarketCap: q.MarketCap,
+						Volume: q.Volume, HasVolume: !q.Volume.IsZero()})
 				}
 			}
 			slices.SortFunc(m.Figures, func(a, b past.Figures) int { return cmp.Compare(a.ID, b.ID) })

@@ -142,8 +142,8 @@ func TestImportSays(t *testing.T) {
 		"hour candles": 1, "days": 2, "day candles": 0, "same": 1, "refused": 1, "early": 1, "no history": 0}
 	got := map[string]int{"rows": r.Rows, "unusable": r.Unusable, "unknown": r.Unknown, "newer": r.Newer,
 		"repeated": r.Repeated, "recent": r.Zones[0].Kept, "hours": r.Zones[1].Kept, "hour candles": r.Zones[1].Candles,
-		"days": r.Zones[2].Kept, "day candles": r.Zones[2].Candles, "same": r.Same, "refused": r.Refused, "early": r.Early,
-		"no history": r.NoHistory}
+		"days": r.Zones[2].Kept, "day candles": r.Zones[2].Candles, "same": r.Same, "refused": r.Refused,
+		"early": r.Early, "no history": r.NoHistory}
 	if !reflect.DeepEqual(got, want) || !r.Published {
 		t.Errorf("report %v, want %v; %+v", got, want, r)
 	}

@@ -269,7 +269,8 @@ func (r *Rows) texts(line int, values *[fields][]byte) error {
 		return nil
 	}
 	row := record{time: at, line: uint32(line)}
-	if row.price, err = market.ParseDecimal(values[fieldPrice], market.PriceDecimals, market.PriceIntDigits); err != nil {
+	row.price, err = market.ParseDecimal(values[fieldPrice], market.PriceDecimals, market.PriceIntDigits)
+	if err != nil {
 		r.setAside(line, fmt.Errorf("price %.40q: %w", values[fieldPrice], err))
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +42,8 @@ func TestMoments(t *testing.T) {
 		defer os.RemoveAll(dir)
 		var names []string
 		for i, some := range slices.Collect(slices.Chunk(rows, 25)) {
-			name := filepath.Join(dir, fmt.Sprint(i, []string{".csv", ".NDJSON", ".parquet"}[rapid.IntRange(0, 2).Draw(rt, "kind")]))
+			kind := rapid.SampledFrom([]string{".csv", ".NDJSON", ".parquet"}).Draw(rt, "kind")
+			name := filepath.Join(dir, fmt.Sprint(i, kind))
 			names = append(names, name)
 			must.OK(rt, os.WriteFile(name, fileOf(rt, name, some), 0o600))
 		}
@@ -69,8 +71,9 @@ func TestMoments(t *testing.T) {
 				got[fmt.Sprint(last, " ", f.ID)] = string(market.AppendDecimal(nil, f.Price, market.PriceDecimals))
 			}
 		}
-		if !reflect.DeepEqual(got, want) || read.Report.Rows != len(rows) || read.Report.Repeated != len(rows)-len(want) {
-			rt.Fatalf("%v, want %v; %+v", got, want, read.Report)
+		r := &read.Report
+		if !reflect.DeepEqual(got, want) || r.Rows != len(rows) || r.Repeated != len(rows)-len(want) {
+			rt.Fatalf("%v, want %v; %+v", got, want, r)
 		}
 	})
 }
@@ -142,8 +145,9 @@ func TestParquetTypes(t *testing.T) {
 	for m, err := range rows.Moments(t.Context()) {
 		must.OK(t, err)
 		f := m.Figures
-		if m.Time != time.Date(2024, 10, 4, 0, 0, 0, 0, time.UTC) || len(f) != 2 || f[0].Price.Lo != 7 || f[0].HasVolume ||
-			f[0].MarketCap.Lo != 12345_000000 || f[1].Price.Lo != 256 || f[1].Volume.Lo != 10_000_000 || f[1].Line != 2 {
+		if m.Time != time.Date(2024, 10, 4, 0, 0, 0, 0, time.UTC) || len(f) != 2 || f[0].Price.Lo != 7 ||
+			f[0].HasVolume || f[0].MarketCap.Lo != 12345_000000 || f[1].Price.Lo != 256 ||
+			f[1].Volume.Lo != 10_000_000 || f[1].Line != 2 {
 			t.Errorf("%v: %+v", m.Time, f)
 		}
 	}
@@ -172,14 +176,15 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
-	if _, err := Read(t.Context(), []string{t.TempDir()}, Options{}); err == nil || !strings.Contains(err.Error(), "no feed") {
+	_, err := Read(t.Context(), []string{t.TempDir()}, Options{})
+	if err == nil || !strings.Contains(err.Error(), "no feed") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	file := filepath.Join(t.TempDir(), "a.csv")
 	must.OK(t, os.WriteFile(file, []byte("key,time,price\n"), 0o600))
-	if _, err := Read(ended, []string{file}, Options{}); err != context.Canceled && !strings.Contains(fmt.Sprint(err), "canceled") {
+	if _, err := Read(ended, []string{file}, Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: %v", err)
 	}
 }

@@ -190,8 +190,8 @@ func (im *importing) moment(mark time.Time, rows []PastRow, total *big.Rat) {
 	if !had && !im.isKept(mark) {
 		j = -1
 	} else if !had {
-		im.kept = slices.Insert(im.kept, j, moment{time: mark, prices: map[string]*big.Rat{}, history: map[string]bool{},
-			total: total})
+		im.kept = slices.Insert(im.kept, j, moment{time: mark, prices: map[string]*big.Rat{},
+			history: map[string]bool{}, total: total})
 	}
 	for _, id := range ids {
 		r := of[id]

@@ -57,7 +57,8 @@ func (e *env) printImport(r *builder.ImportReport) {
 	}
 	for i := range r.Zones {
 		if z := &r.Zones[i]; z.Kept+z.Candles > 0 {
-			e.print("  %s prices %s are kept; %s more are part of candles", comma(z.Kept), zoneNames[i], comma(z.Candles))
+			e.print("  %s prices %s are kept; %s more are part of candles", comma(z.Kept), zoneNames[i],
+				comma(z.Candles))
 		}
 	}
 	say := func(n int, what, example string) {

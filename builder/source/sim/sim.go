@@ -142,15 +142,11 @@ func newMarket(assets int, seed uint64, dirty bool, now func() time.Time) *Marke
 
 // String returns the source's name with all parameters.
 func (m *Market) String() string {
-	return fmt.Sprintf("sim:?assets=%d&seed=%d%s", m.assets, m.number, m.onlyDirty("&dirty=on")) + m.onlyYear("&past=year")
-}
-
-// onlyYear returns text for a market that knows its past, and nothing for another.
-func (m *Market) onlyYear(text string) string {
+	name := fmt.Sprintf("sim:?assets=%d&seed=%d%s", m.assets, m.number, m.onlyDirty("&dirty=on"))
 	if m.year {
-		return text
+		name += "&past=year"
 	}
-	return ""
+	return name
 }
 
 // onlyDirty returns text for a dirty market, and nothing for another.

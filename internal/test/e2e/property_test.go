@@ -175,9 +175,9 @@ func TestPast(t *testing.T) {
 }
 
 // TestHistory follows a few assets over a long time. Its parts come in any way: by builds, by backfills,
-// by imports of what was before, between and at the same time, with rollbacks between, and with changes of the number of assets that
-// give points. Every point of every window is compared at every moment, and in the retained
-// snapshots.
+// by imports of what was before, between and at the same time, with rollbacks between, and with changes
+// of the number of assets that give points. Every point of every window is compared at every moment, and
+// in the retained snapshots.
 func TestHistory(t *testing.T) {
 	checkProperty(t, 2, func(t *rapid.T) {
 		settings := gen.Settings().Draw(t, "settings")
@@ -203,7 +203,8 @@ func TestHistory(t *testing.T) {
 			case action >= 15 && p.world.Newest() != nil:
 				// It begins to show with the next build.
 				n := draw("imported", len(past))
-				p.importPast(gen.PastRows(past[:n], built).Draw(t, "rows"), []string{"csv", "ndjson"}[draw("kind", 1)])
+				rows := gen.PastRows(past[:n], built).Draw(t, "rows")
+				p.importPast(rows, []string{"csv", "ndjson"}[draw("kind", 1)])
 				past = past[n:]
 				fallthrough
 			default:

@@ -40,7 +40,8 @@ func PastRows(others, seen []Moment) *rapid.Generator[[]model.PastRow] {
 			}
 			at = at.Add(time.Duration(d.upTo(2*3600)) * time.Second)
 			rows = append(rows, model.PastRow{Key: fmt.Sprint(d.upTo(13)), Time: at.Truncate(time.Second),
-				Quoted: model.Quoted{Price: big.NewRat(int64(d.upTo(99999)), 1000), MarketCap: figure(), Volume: figure()}})
+				Quoted: model.Quoted{Price: big.NewRat(int64(d.upTo(99999)), 1000), MarketCap: figure(),
+					Volume: figure()}})
 		}
 		return rapid.Permutation(rows).Draw(t, "rows")
 	})
