@@ -268,9 +268,13 @@ func TestBackfillFaults(t *testing.T) {
 // TestBackfillLoses: a build that publishes while a backfill or an import is at work wins, and that says so.
 func TestBackfillLoses(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
-	newer, older := pastFeeds([]world{w.Later(time.Hour), w.Later(2 * time.Hour)}), feedFolders(t, w.Later(-30*time.Hour))
+	newer := pastFeeds([]world{w.Later(time.Hour), w.Later(2 * time.Hour)})
+	older := feedFolders(t, w.Later(-30*time.Hour))
 	for name, try := range map[string]func(s artifacts.Store) (published bool, err error){
-		"backfill": func(s artifacts.Store) (bool, error) { r, err := tryBackfill(t, s, newer); return r.Published, err },
+		"backfill": func(s artifacts.Store) (bool, error) {
+			r, err := tryBackfill(t, s, newer)
+			return r.Published, err
+		},
 		"import": func(s artifacts.Store) (bool, error) {
 			r, err := tryImport(t, s, false, older)
 			return r.Published, err
