@@ -87,7 +87,8 @@ var errNotNewer = errors.New("not newer than the published snapshot")
 // the prices of older feeds.
 //
 // Each feed is checked by the guard rails against the one before. If one stops a feed, the feeds before
-// it are kept, the last as a snapshot, and the error says so. Readers see nothing before the one swap of the pointer at the end. The report is never nil.
+// it are kept, the last as a snapshot, and the error says so. Readers see nothing before the one swap of
+// the pointer at the end. The report is never nil.
 func (b *Builder) Backfill(ctx context.Context, feeds []PastFeed) (*Report, error) {
 	return b.run(func(run *build) error {
 		err := run.backfill(ctx, feeds)

@@ -334,6 +334,7 @@ func (b *build) assemble(ctx context.Context, head *publish.Head, objects *publi
 	if err != nil {
 		return fmt.Errorf("past: %w", err)
 	}
+	set.Reader, set.Past = b.Store, before
 	named, err := b.putFiles(ctx, set, prior)
 	if err != nil {
 		return err

@@ -3,8 +3,10 @@ package builder
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +93,7 @@ func TestFiles(t *testing.T) {
 	s, again := memstore.New(), memstore.New()
 	w := world{Assets: 70, At: time.Date(2026, 8, 1, 20, 50, 0, 0, time.UTC)}
 	prices := map[time.Time]string{} // by snapshot
+	var quotes []quoteAt
 	for ; w.At.Before(time.Date(2026, 8, 2, 1, 20, 0, 0, time.UTC)); w = w.Later(artifacts.Step) {
 		if w.At.Hour() == 23 && w.At.Minute() == 0 {
 			continue // a snapshot that is missing
@@ -106,6 +109,10 @@ func TestFiles(t *testing.T) {
 			_, rest, _ = strings.Cut(rest, `"price":"`)
 			price, _, _ := strings.Cut(rest, `"`)
 			prices[m.Time] += fmt.Sprintf("%s %s\n", id, price)
+			var q quoteAt
+			ok(t, json.Unmarshal([]byte(item), &q))
+			q.At = m.Time
+			quotes = append(quotes, q)
 		}
 		sets, lists := kept(t, s)
 		if last := lists[len(lists)-1]; last.Time.Equal(m.Time) {
@@ -129,6 +136,11 @@ func TestFiles(t *testing.T) {
 		t.Error("the day's prices were there before it ended, or changed after it")
 	}
 	checkDay(t, bytesOf(t, s, lists[1], day), prices)
+	const candles = "candles/2026-08-01.parquet"
+	if lists[0].Find(candles) != nil || !slices.Equal(lists[1].Find(candles).Chunks, lists[2].Find(candles).Chunks) {
+		t.Error("the day's candles were there before it ended, or changed after it")
+	}
+	checkCandles(t, bytesOf(t, s, lists[1], candles), quotes)
 
 	// Without files, those that are kept stay until they are too old.
 	off := func(c *Config) { c.Files = files.Settings{Keep: time.Hour} }
@@ -196,6 +208,82 @@ func checkDay(t *testing.T, file []byte, prices map[time.Time]string) {
 	maps.DeleteFunc(prices, func(t time.Time, _ string) bool { return t.Day() != 1 })
 	if !maps.Equal(got, prices) {
 		t.Errorf("the day's prices have %d snapshots, or others than the quotes' %d", len(got), len(prices))
+	}
+}
+
+// quoteAt is what a snapshot's quote says.
+type quoteAt struct {
+	ID        int64     `json:"id"`
+	Price     string    `json:"price"`
+	MarketCap *string   `json:"market_cap"`
+	Volume    *string   `json:"volume"`
+	At        time.Time `json:"-"`
+}
+
+// checkCandles compares the candles of 2026-08-01 with those that its quotes make.
+func checkCandles(t *testing.T, file []byte, quotes []quoteAt) {
+	t.Helper()
+	type candle struct{ open, high, low, close, cap, volume *big.Rat }
+	rat := func(text *string) *big.Rat {
+		if text == nil {
+			return nil
+		}
+		x, _ := new(big.Rat).SetString(*text)
+		return x
+	}
+	want := map[string]*candle{}
+	for _, q := range quotes { // in order of time
+		if q.At.Day() != 1 {
+			continue
+		}
+		price := rat(&q.Price)
+		for name, step := range map[string]time.Duration{"1h": time.Hour, "1d": 24 * time.Hour} {
+			of := fmt.Sprint(q.ID, " ", name, " ", q.At.Truncate(step).Format(time.RFC3339))
+			c := want[of]
+			if c == nil {
+				c = &candle{open: price, high: price, low: price}
+				want[of] = c
+			}
+			if price.Cmp(c.high) > 0 {
+				c.high = price
+			}
+			if price.Cmp(c.low) < 0 {
+				c.low = price
+			}
+			c.close, c.cap, c.volume = price, rat(q.MarketCap), rat(q.Volume)
+		}
+	}
+	type row struct {
+		Interval  string    `parquet:"interval"`
+		Time      time.Time `parquet:"time,timestamp(millisecond)"`
+		Asset     int64     `parquet:"asset"`
+		Open      [16]byte  `parquet:"open,decimal(18:36)"`
+		High      [16]byte  `parquet:"high,decimal(18:36)"`
+		Low       [16]byte  `parquet:"low,decimal(18:36)"`
+		Close     [16]byte  `parquet:"close,decimal(18:36)"`
+		MarketCap *[16]byte `parquet:"market_cap,decimal(8:36)"`
+		Volume    *[16]byte `parquet:"volume,decimal(8:36)"`
+	}
+	places := func(b [16]byte, n int64) *big.Rat {
+		return new(big.Rat).SetFrac(new(big.Int).SetBytes(b[:]), new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil))
+	}
+	rows := must.Get(parquet.Read[row](bytes.NewReader(file), int64(len(file))))(t)
+	for _, r := range rows {
+		of := fmt.Sprint(r.Asset, " ", r.Interval, " ", r.Time.UTC().Format(time.RFC3339))
+		c := want[of]
+		if c == nil {
+			t.Fatalf("a candle of %s", of)
+		}
+		same := func(b *[16]byte, x *big.Rat) bool {
+			return (b == nil) == (x == nil) && (b == nil || places(*b, 8).Cmp(x) == 0)
+		}
+		if places(r.Open, 18).Cmp(c.open) != 0 || places(r.High, 18).Cmp(c.high) != 0 ||
+			places(r.Low, 18).Cmp(c.low) != 0 || places(r.Close, 18).Cmp(c.close) != 0 || !same(r.MarketCap, c.cap) || !same(r.Volume, c.volume) {
+			t.Errorf("%s: %+v, want %+v", of, r, c)
+		}
+	}
+	if len(rows) != len(want) || len(rows) < 200 {
+		t.Errorf("%d candles, want %d", len(rows), len(want))
 	}
 }
 

@@ -86,6 +86,9 @@ type Writer struct {
 	Named artifacts.Ref
 	// Last is the newest list of Sets that can be read, nil if there is none.
 	Last *artifacts.FileList
+	// Reader reads the blocks of Past, the blocks of the past of the snapshot, for Finish.
+	Reader artifacts.ObjectReader
+	Past   []artifacts.View
 
 	list  artifacts.FileList
 	lz    *zstd.Encoder // of lines
@@ -312,11 +315,12 @@ func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 	if w.Last != nil {
 		for _, f := range w.Last.Items {
 			of, err := time.Parse(dayName, f.Name)
-			if err != nil {
+			if err == nil {
+				next = of.Add(day)
+			} else if of, err = time.Parse(candlesName, f.Name); err != nil {
 				continue
 			}
-			next = of.Add(day)
-			if !next.Before(oldest) {
+			if !of.Add(day).Before(oldest) {
 				w.list.Items = append(w.list.Items, f)
 			}
 		}
@@ -325,19 +329,40 @@ func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 		if d.Add(day).Before(oldest) {
 			continue
 		}
-		var rows int64
-		f, err := w.file(ctx, d.Format(dayName), artifacts.ParquetType, 0, artifacts.DayChunk,
-			func(out io.Writer) (err error) {
-				rows, err = w.writeDay(ctx, out, d, prior)
-				return err
-			})
+		if err := w.dayFile(ctx, d.Format(dayName), func(out io.Writer) (rows int64, err error) {
+			return w.writeDay(ctx, out, d, prior)
+		}); err != nil {
+			return err
+		}
+		candles, err := w.candles(ctx, d)
 		if err != nil {
 			return err
 		}
-		f.Rows = rows
-		w.list.Items = append(w.list.Items, f)
+		if candles == nil {
+			continue
+		}
+		if err := w.dayFile(ctx, d.Format(candlesName), func(out io.Writer) (rows int64, err error) {
+			return int64(len(candles)), writeRows(w, out, len(candles), func(row *candle, i int) { *row = candles[i] })
+		}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-const dayName = "prices/2006-01-02.parquet"
+// dayFile writes a file of a day and lists it.
+func (w *Writer) dayFile(ctx context.Context, name string, write func(io.Writer) (rows int64, err error)) error {
+	var rows int64
+	f, err := w.file(ctx, name, artifacts.ParquetType, 0, artifacts.DayChunk, func(out io.Writer) (err error) {
+		rows, err = write(out)
+		return err
+	})
+	f.Rows = rows
+	w.list.Items = append(w.list.Items, f)
+	return err
+}
+
+const (
+	dayName     = "prices/2006-01-02.parquet"
+	candlesName = "candles/2006-01-02.parquet"
+)
