@@ -1,10 +1,12 @@
 package coingecko
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/edge/query"
 	"example.com/marketdata/edge/rows"
 	"example.com/marketdata/edge/snapshot"
 )
@@ -15,16 +17,24 @@ type worth struct {
 	usd number
 }
 
-// window returns the points of the finest window that covers a time; nil: the snapshot has none.
-func (c *composer) window(begin int64) (h *snapshot.History) {
+// point is one of a chart: where it stands, the snapshot's time, and what that said, in US dollars.
+type point struct {
+	stand, at                int64
+	price, marketCap, volume []byte // nil: not known
+}
+
+// window returns the number of the finest window that covers a time; query.MaxWindow: all days held.
+func (c *composer) window(begin int64) int {
 	now := c.s.Time.Unix()
 	for i := range artifacts.HistoryWindows {
-		h = c.s.History(i)
 		if begin >= now-int64(artifacts.HistoryWindows[i].Length/time.Second) {
-			break
+			return i
 		}
 	}
-	return h
+	if !c.s.HasPast() { // of an older builder
+		return len(artifacts.HistoryWindows) - 1
+	}
+	return query.MaxWindow
 }
 
 // eachPoint calls do with the points of an asset that are asked for, from the finest window that covers
@@ -48,9 +58,9 @@ func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) 
 	})
 }
 
-// chart answers what ends in /market_chart and /market_chart/range. Caps and volumes are known for the
-// snapshot alone. A point whose price is not known in the currency is left out: programs store null as a
-// price of zero.
+// chart answers what ends in /market_chart and /market_chart/range. Each point is a snapshot, of which
+// the past has cap and volume, too. A point whose price is not known in the currency is left out: programs
+// store null as a price of zero.
 func (c *composer) chart() {
 	now := c.s.Time.Unix()
 	if c.q.Endpoint == Chart || c.q.Endpoint == ContractChart {
@@ -58,37 +68,59 @@ func (c *composer) chart() {
 	}
 	id, r := c.q.mem.coins[0].id, &c.q.mem.rates[0]
 	c.past(r, c.window(c.q.begin))
-	c.q.mem.stands = c.q.mem.stands[:0]
-	newest := false
-	c.add(`{"prices":[`)
+	all := c.q.mem.points[:0]
 	c.eachPoint(id, func(stand, at int64, price []byte) {
-		if c.worthAt(r, at).places < 0 {
-			return
+		if c.worthAt(r, at).places >= 0 {
+			all = append(all, point{stand: stand, at: at, price: price})
 		}
-		c.q.mem.stands, newest = append(c.q.mem.stands, stand), at == now
-		c.comma()
-		c.integer("[", stand*1000)
-		c.amountAt(",", price, r, at, c.q.places)
-		c.add("]")
 	})
-	quote := after(c.quote(id), logoKey)
-	for _, list := range [...]struct{ name, key string }{
-		{`],"market_caps":[`, capKey}, {`],"total_volumes":[`, volumeKey},
-	} {
-		c.add(list.name)
-		for i, stand := range c.q.mem.stands {
-			var figure []byte
-			if newest && i == len(c.q.mem.stands)-1 {
-				figure = digitsOf(quote, list.key)
-			}
-			c.comma()
-			c.integer("[", stand*1000)
-			c.amount(",", figure, r, -1)
-			c.add("]")
-		}
+	c.q.mem.points = all
+	const usual = 3 * 40 // bytes
+	c.grow(len(all) * usual)
+	c.add(`{"prices":[`)
+	for i := range all {
+		p := &all[i]
+		p.marketCap, p.volume = c.told(id, p.at)
+		c.comma()
+		c.integer("[", p.stand*1000)
+		c.amountAt(",", p.price, r, p.at, c.q.places)
+		c.add("]")
+	}
+	c.add(`],"market_caps":[`)
+	for i := range all {
+		c.comma()
+		c.integer("[", all[i].stand*1000)
+		c.amountAt(",", all[i].marketCap, r, all[i].at, -1)
+		c.add("]")
+	}
+	c.add(`],"total_volumes":[`)
+	for i := range all {
+		c.comma()
+		c.integer("[", all[i].stand*1000)
+		c.amountAt(",", all[i].volume, r, all[i].at, -1)
+		c.add("]")
 	}
 	c.add("]}")
 }
+
+// told returns the market cap and volume of an asset in the snapshot of a time; nil: they are not known.
+func (c *composer) told(id uint64, at int64) (marketCap, volume []byte) {
+	if at == c.s.Time.Unix() {
+		quote := after(c.quote(id), logoKey)
+		return digitsOf(quote, capKey), digitsOf(quote, volumeKey)
+	}
+	m, ok := c.s.MomentAt(time.Unix(at, 0))
+	if !ok || c.err != nil {
+		return nil, nil
+	}
+	element, err := c.f.Moment(&c.passed, m, id)
+	c.fail(err)
+	_, rest, _ := bytes.Cut(element, comma)
+	first, second, _ := bytes.Cut(rest, comma)
+	return digitsAt(first), digitsAt(second)
+}
+
+var comma = []byte{','}
 
 // day answers /coins/{id}/history: the first price of a day.
 func (c *composer) day() {
@@ -106,34 +138,37 @@ func (c *composer) day() {
 			x.parse(price)
 		}
 	})
-	var quote []byte
-	if first == c.s.Time.Unix() {
-		quote = after(c.quote(id), logoKey)
+	var marketCap, volume []byte
+	if first >= 0 {
+		marketCap, volume = c.told(id, first)
 	}
-	h := c.window(c.q.begin)
+	window := c.window(c.q.begin)
 	for i := range c.q.mem.rates {
-		c.past(&c.q.mem.rates[i], h)
+		c.past(&c.q.mem.rates[i], window)
 		c.q.mem.rates[i].usd = c.worthAt(&c.q.mem.rates[i], first)
 	}
 	c.inAll(`,"market_data":{"current_price":`, &x)
-	c.dollarsInAll(`,"market_cap":`, digitsOf(quote, capKey))
-	c.dollarsInAll(`,"total_volume":`, digitsOf(quote, volumeKey))
+	c.dollarsInAll(`,"market_cap":`, marketCap)
+	c.dollarsInAll(`,"total_volume":`, volume)
 	c.add(`},"community_data":{`, community, `},"developer_data":{`, developers,
 		`},"public_interest_stats":{"alexa_rank":null,"bing_matches":null}}`)
 }
 
 // past makes c.worths what a currency was worth at the times of a window's points, if it is an asset's
 // price.
-func (c *composer) past(r *rate, h *snapshot.History) {
+func (c *composer) past(r *rate, window int) {
 	if c.worthOf == r.asset {
 		return
 	}
 	c.worthOf, c.q.mem.worths = r.asset, c.q.mem.worths[:0]
-	c.points(&c.rated, h, r.asset, func(t time.Time, price []byte) {
-		w := worth{at: t.Unix()}
-		w.usd.parse(price)
-		c.q.mem.worths = append(c.q.mem.worths, w)
-	})
+	c.points(&c.rated, window, r.asset, c.worthIs)
+}
+
+// worthIs notes the price of the asset of c.worths.
+func (c *composer) worthIs(t time.Time, price []byte) {
+	w := worth{at: t.Unix()}
+	w.usd.parse(price)
+	c.q.mem.worths = append(c.q.mem.worths, w)
 }
 
 // worthAt returns what a currency, that of c.past, was worth at the time of a point; not known if it is
@@ -160,9 +195,8 @@ func (c *composer) amountAt(name string, dollars []byte, r *rate, at int64, plac
 
 // sparkline appends the prices of the last seven days.
 func (c *composer) sparkline(id uint64, r *rate) {
-	h := c.s.History(sparkWindow)
-	c.past(r, h)
-	c.points(&c.prices, h, id, func(t time.Time, price []byte) {
+	c.past(r, sparkWindow)
+	c.points(&c.prices, sparkWindow, id, func(t time.Time, price []byte) {
 		if c.worthAt(r, t.Unix()).places >= 0 {
 			c.comma()
 			c.amountAt("", price, r, t.Unix(), c.q.places)
@@ -170,12 +204,38 @@ func (c *composer) sparkline(id uint64, r *rate) {
 	})
 }
 
-// points calls do with the points of an asset in a window, if the snapshot has it.
-func (c *composer) points(at *rows.Cursor, h *snapshot.History, id uint64, do func(at time.Time, price []byte)) {
-	if h != nil && c.err == nil && id > 0 {
-		c.fail(c.f.EachPrice(at, h, id, do))
+// points calls do with the points of an asset in a window, if the snapshot has it; in query.MaxWindow
+// those of the days that are asked for.
+func (c *composer) points(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
+	if c.err != nil || id == 0 {
+		return
+	}
+	if window != query.MaxWindow {
+		if h := c.s.History(window); h != nil {
+			c.fail(c.f.EachPrice(at, h, id, do))
+		}
+		return
+	}
+	from, to := down(c.q.begin, day), c.q.end
+	c.fail(c.f.EachPast(at, c.s, artifacts.Days, from, to, id, func(t time.Time, moment, _ []byte) {
+		if moment != nil {
+			do(t, digitsAt(moment))
+		}
+	}))
+	first, own, ok := c.s.Today()
+	for i, m := range [...]snapshot.Moment{first, own} {
+		if !ok || c.err != nil || i > 0 && m == first {
+			return
+		}
+		moment, err := c.f.Moment(at, m, id)
+		if c.fail(err); moment != nil {
+			do(m.Time(), digitsAt(moment))
+		}
 	}
 }
+
+// down returns the last whole multiple of a step that is not after n.
+func down(n, step int64) int64 { return n - (n%step+step)%step }
 
 var sparkWindow = slices.IndexFunc(artifacts.HistoryWindows[:], func(w artifacts.HistoryWindow) bool {
 	return w.Name == "7d"

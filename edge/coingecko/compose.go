@@ -18,8 +18,8 @@ type scratch struct {
 	inner  query.Query // asks for a listing
 	items  []byte      // of a listing
 	folded []byte
-	names  []byte  // JSON, of coins
-	stands []int64 // of a chart's points
+	names  []byte // JSON, of coins
+	points []point
 	worths []worth
 	coins  []coin
 	rates  []rate
@@ -49,7 +49,7 @@ type composer struct {
 	s     *snapshot.Snapshot
 	wait  time.Duration
 
-	byText, listed, quotes, figures, prices, rated rows.Cursor
+	byText, listed, quotes, figures, prices, rated, passed rows.Cursor
 
 	worthOf uint64 // the asset of worths; 0: of none
 	err     error  // the first one
@@ -77,6 +77,7 @@ func (q *Query) Compose(f *rows.Finder, state *snapshot.State, s *snapshot.Snaps
 	*q.mem.c = composer{} // its rows and keys are in shards
 	clear(q.mem.coins[:cap(q.mem.coins)])
 	clear(q.mem.rates[:cap(q.mem.rates)])
+	clear(q.mem.points[:cap(q.mem.points)])
 	return err
 }
 

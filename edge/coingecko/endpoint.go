@@ -34,6 +34,8 @@ const (
 	Chart
 	ChartRange
 	Past
+	OHLC
+	OHLCRange
 	Contract
 	ContractChart
 	ContractRange
@@ -71,7 +73,10 @@ var endpoints = [Endpoints]struct {
 	Chart:          {path: "coins/{id}/market_chart", answer: (*composer).chart, reads: readsChart, requires: days},
 	ChartRange: {path: "coins/{id}/market_chart/range", answer: (*composer).chart, reads: readsRange,
 		requires: from},
-	Past:     {path: "coins/{id}/history", answer: (*composer).day, reads: setOf(date), requires: date},
+	Past: {path: "coins/{id}/history", answer: (*composer).day, reads: setOf(date), requires: date},
+	OHLC: {path: "coins/{id}/ohlc", answer: (*composer).ohlc, reads: readsChart, requires: days},
+	OHLCRange: {path: "coins/{id}/ohlc/range", answer: (*composer).ohlc, reads: setOf(currency, from, to, interval),
+		requires: from},
 	Contract: {path: "coins/{platform}/contract/{address}", answer: (*composer).coin, reads: readsCoin},
 	ContractChart: {path: "coins/{platform}/contract/{address}/market_chart", answer: (*composer).chart,
 		reads: readsChart, requires: days},

@@ -22,7 +22,8 @@ import (
 
 // coins is a market of 300 coins with contracts and supplies.
 func coins(at time.Time) teststore.Rows {
-	rows := teststore.Rows{"rates": {{"code": "eur", "usd": "1.1"}, {"code": "btc", "usd": "91000.5"}}}
+	rows := teststore.Rows{"rates": {{"code": "eur", "usd": "1.1"}, {"code": "btc", "usd": "91000.5"},
+		{"code": "one", "asset": "coin-1"}}}
 	for i := range 170 { // 300 coins have more prices in these than an answer may
 		rows["rates"] = append(rows["rates"], map[string]any{"code": fmt.Sprint("x", i), "usd": 1 + i})
 	}
@@ -57,6 +58,9 @@ func targets() []string {
 		"coins/ethereum/contract/0x7?market_data=false", "coins/coin-1/market_chart?vs_currency=usd&days=max",
 		"coins/ethereum/contract/0x7/market_chart?vs_currency=eur&days=7&precision=4",
 		"coins/coin-5/market_chart/range?vs_currency=btc&from=0&to=9999999999",
+		"coins/coin-1/ohlc?vs_currency=usd&days=7", "coins/coin-1/ohlc?vs_currency=usd&days=max&precision=2",
+		"coins/coin-5/ohlc/range?vs_currency=one&from=0&to=9999999999&interval=hourly",
+		"coins/coin-5/market_chart?vs_currency=one&days=max",
 		"coins/coin-5/history?date=" + teststore.Start.Format("02-01-2006"), "search?query=coin+7", "search/trending",
 		"exchange_rates", "simple/supported_vs_currencies", "exchanges",
 	}

@@ -98,15 +98,24 @@ var one = number{v: *uint256.NewInt(1)}
 // without zeros at the end. y is above 0. It reports whether the value could be computed; if not,
 // dst is unchanged.
 func appendQuotient(dst []byte, x, y *number, places int) ([]byte, bool) {
+	q, ok := quotient(x, y, places)
+	if !ok {
+		return dst, false
+	}
+	return appendPlain(dst, &q, places, x.neg), true
+}
+
+// quotient returns the magnitude of x / y as so many units of 10^-places, and whether it fits.
+func quotient(x, y *number, places int) (q uint256.Int, ok bool) {
 	shift := places + y.places - x.places
-	var q, r, d uint256.Int
+	var r, d uint256.Int
 	d.Set(&y.v)
 	switch {
 	case x.places < 0 || shift > maxDigits || -shift > maxDigits:
-		return dst, false
+		return q, false
 	case shift < 0:
 		if _, over := d.MulOverflow(&d, &powers[-shift]); over {
-			return dst, false
+			return q, false
 		}
 		q.DivMod(&x.v, &d, &r)
 	case x.v.IsUint64() && shift <= full && d.IsUint64():
@@ -120,7 +129,7 @@ func appendQuotient(dst []byte, x, y *number, places int) ([]byte, bool) {
 		fallthrough
 	default:
 		if _, over := q.MulDivOverflow(&x.v, &powers[shift], &d); over {
-			return dst, false
+			return q, false
 		}
 		// The remainder is below d, so the bits that overflow do not matter.
 		var back uint256.Int
@@ -132,7 +141,7 @@ func appendQuotient(dst []byte, x, y *number, places int) ([]byte, bool) {
 	if c := r.Cmp(&rest); c > 0 || c == 0 && q.Uint64()&1 == 1 {
 		q.AddUint64(&q, 1)
 	}
-	return appendPlain(dst, &q, places, x.neg), true
+	return q, true
 }
 
 // appendPlain appends v / 10^places.

@@ -123,7 +123,7 @@ type Query struct {
 	changes uint8 // windows of price_change_percentage, by bit
 	begin   int64 // seconds before T; or a Unix time in seconds
 	end     int64
-	step    int64  // seconds of interval; 0: all points
+	step    int64  // seconds of interval, of candles also of what days chooses; 0: all points
 	group   []byte // category
 	text    []byte // as sent
 
@@ -158,6 +158,7 @@ var (
 	errCurrency = refuse("invalid vs_currency")
 	errDays     = refuse("days: it takes a number of days, or max")
 	errOrder    = refuse("from: later than to")
+	errInterval = refuse("interval: it takes hourly or daily")
 	errText     = refuse("query: it takes 1 to 64 bytes, up to eight words with blanks between")
 )
 
@@ -325,6 +326,14 @@ var (
 		"market_cap_change_24h_asc"}
 )
 
+// The values of interval. No point of a chart is nearer another than 5m.
+var (
+	chartSteps  = []string{"hourly", "daily", "5m"}
+	candleSteps = chartSteps[:2]
+)
+
+func (q *Query) ofCandles() bool { return q.Endpoint == OHLC || q.Endpoint == OHLCRange }
+
 // readOptions reads the parameters that may be left out.
 func (q *Query) readOptions(sent *[params][]byte) {
 	for _, p := range [...]param{withCap, withVolume, withChange, withTime, platforms, sparkline, marketData, details} {
@@ -346,10 +355,14 @@ func (q *Query) readOptions(sent *[params][]byte) {
 	q.order = uint8(max(q.choice(sent, order, orders...), 0))
 	q.perPage = int(q.number(sent, perPage, 1, maxPerPage, usualPage))
 	q.page = q.number(sent, page, 1, furthest, 1)
-	switch q.choice(sent, interval, "5m", "hourly", "daily") { // no point is nearer another than 5m
-	case 1:
+	steps := chartSteps
+	if q.ofCandles() {
+		steps = candleSteps
+	}
+	switch q.choice(sent, interval, steps...) {
+	case 0:
 		q.step = hour
-	case 2:
+	case 1:
 		q.step = day
 	}
 	for list := q.fold(sent[changes]); len(list) > 0; {
@@ -397,7 +410,7 @@ func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 		if q.by == none {
 			return errLookup
 		}
-	case Coin, Chart, ChartRange, Past:
+	case Coin, Chart, ChartRange, Past, OHLC, OHLCRange:
 		q.by, q.values = ids, append(q.values, q.path[0])
 	case Contract, ContractChart, ContractRange:
 		q.by, q.values = addresses, append(q.values, q.keep(artifacts.AppendAddress(q.buf, q.path[1])))
@@ -481,13 +494,24 @@ const (
 	day  = 24 * hour
 )
 
+// candleStep returns the length of the candles of that many seconds, when no interval is asked for.
+func candleStep(seconds int64) int64 {
+	switch {
+	case seconds <= 2*day:
+		return hour
+	case seconds <= 30*day:
+		return 4 * hour
+	}
+	return day
+}
+
 // allDays are more than there have been since 1970.
 const allDays = math.MaxInt32
 
 // readTimes reads which time is asked for.
 func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
 	switch q.Endpoint {
-	case Chart, ContractChart:
+	case Chart, ContractChart, OHLC:
 		word := q.word(sent[days])
 		n, ok := query.ParseNumber(word)
 		switch {
@@ -499,9 +523,17 @@ func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
 		hi, lo := bits.Mul64(n.Fraction, day)
 		seconds, _ := bits.Div64(hi, lo, query.FractionUnit)
 		q.begin = min(max(n.Whole, 0), allDays)*day + int64(seconds)
-	case ChartRange, ContractRange:
-		if len(sent[to]) == 0 {
+		if q.Endpoint == OHLC && q.step == 0 {
+			q.step = candleStep(q.begin)
+		}
+	case ChartRange, ContractRange, OHLCRange:
+		switch {
+		case len(sent[to]) == 0:
 			return errMissing[to]
+		case q.Endpoint == OHLCRange && len(sent[interval]) == 0:
+			return errMissing[interval]
+		case q.Endpoint == OHLCRange && q.step == 0:
+			return errInterval
 		}
 		if refusal := cmp.Or(q.time(sent, from, &q.begin), q.time(sent, to, &q.end)); refusal != nil {
 			return refusal

@@ -19,6 +19,7 @@ func FuzzParse(f *testing.F) {
 		"coins/e/contract/0x1?x%5Fcg_pro_api_key=secret",
 		"simple/token_price/e?contract_addresses=0?&vs_currencies=usd",
 		"simple/price?symbols=,,a&vs_currencies=usd&include_tokens=all", "global?&&=&a",
+		"coins/a/ohlc?vs_currency=usd&days=30", "coins/a/ohlc/range?vs_currency=usd&from=1&to=2&interval=daily",
 	} {
 		f.Add(target)
 	}

@@ -81,3 +81,40 @@ func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(at
 	}
 	return nil
 }
+
+// EachPast calls do for the intervals of the past that begin from one time to another, both included, in
+// Unix seconds, oldest first. The interval is a number in artifacts.PastIntervals. first is the time of its
+// first snapshot, moment what that said of the asset, and candle the asset's candle; nil: there is none.
+func (f *Finder) EachPast(c *Cursor, s *snapshot.Snapshot, interval int, from, to int64, id uint64,
+	do func(first time.Time, moment, candle []byte),
+) error {
+	step := artifacts.PastIntervals[interval].Step
+	blocks := s.Past(interval)
+	for i := range blocks {
+		b := &blocks[i]
+		if b.Times[len(b.Times)-1].Truncate(step).Unix() < from || b.Times[0].Truncate(step).Unix() > to {
+			continue
+		}
+		moments, candles, err := f.pastRow(c, b, id)
+		if err != nil {
+			return err
+		}
+		if moments == nil {
+			continue
+		}
+		for _, t := range b.Times {
+			var moment, candle []byte
+			var ok bool
+			if moment, moments, ok = artifacts.NextPast(moments); ok && candles != nil {
+				candle, candles, ok = artifacts.NextPast(candles)
+			}
+			if !ok {
+				return errPast
+			}
+			if begin := t.Truncate(step).Unix(); begin >= from && begin <= to {
+				do(t, moment, candle)
+			}
+		}
+	}
+	return nil
+}

@@ -176,8 +176,8 @@ func (f *Finder) appendElements(do func() error) error {
 }
 
 // pastRow returns an asset's moments and candles in a block; both are nil if it has none there.
-func (f *Finder) pastRow(b *snapshot.PastBlock, id uint64) (moments, candles []byte, err error) {
-	s, row, ok, err := f.find(&f.past.block, b.View, id)
+func (f *Finder) pastRow(c *Cursor, b *snapshot.PastBlock, id uint64) (moments, candles []byte, err error) {
+	s, row, ok, err := f.find(c, b.View, id)
 	if err != nil || !ok {
 		return nil, nil, err
 	}
@@ -192,7 +192,7 @@ func (f *Finder) appendCandles(id uint64) error {
 	p := &f.past.search
 	for i := range p.blocks {
 		b := &p.blocks[i]
-		_, rest, err := f.pastRow(b, id)
+		_, rest, err := f.pastRow(&f.past.block, b, id)
 		if err != nil {
 			return err
 		}
@@ -228,9 +228,9 @@ func (p *pastSearch) has(t time.Time, b *snapshot.PastBlock, n int) bool {
 	return bytes.Compare(begin, p.to.UTC().AppendFormat(to[:0], timeFormat)) <= 0
 }
 
-// moment returns an asset's element of a snapshot; nil if it has none.
-func (f *Finder) moment(m snapshot.Moment, id uint64) ([]byte, error) {
-	rest, _, err := f.pastRow(m.Block, id)
+// Moment returns what a snapshot of the past said of an asset, as artifacts.NextPast does; nil: nothing.
+func (f *Finder) Moment(c *Cursor, m snapshot.Moment, id uint64) ([]byte, error) {
+	rest, _, err := f.pastRow(c, m.Block, id)
 	if rest == nil || err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func (f *Finder) appendPrices(id uint64) error {
 		var element []byte
 		var err error
 		if at.ok {
-			if element, err = f.moment(at.moment, id); err != nil {
+			if element, err = f.Moment(&f.past.block, at.moment, id); err != nil {
 				return err
 			}
 		}
@@ -280,7 +280,7 @@ func (f *Finder) appendMax(id uint64) error {
 	p := &f.past.search
 	for i := range p.blocks {
 		b := &p.blocks[i]
-		rest, _, err := f.pastRow(b, id)
+		rest, _, err := f.pastRow(&f.past.block, b, id)
 		if err != nil {
 			return err
 		}
@@ -298,7 +298,7 @@ func (f *Finder) appendMax(id uint64) error {
 		}
 	}
 	for _, m := range p.today[:p.n] {
-		element, err := f.moment(m, id)
+		element, err := f.Moment(&f.past.block, m, id)
 		if err != nil {
 			return err
 		}
@@ -321,12 +321,12 @@ func (f *Finder) appendPoint(before, element []byte) {
 func (f *Finder) hasMax(id uint64) (bool, error) {
 	p := &f.past.search
 	for i := p.n - 1; i >= 0; i-- {
-		if element, err := f.moment(p.today[i], id); element != nil || err != nil {
+		if element, err := f.Moment(&f.past.block, p.today[i], id); element != nil || err != nil {
 			return element != nil, err
 		}
 	}
 	for i := len(p.blocks) - 1; i >= 0; i-- {
-		rest, _, err := f.pastRow(&p.blocks[i], id)
+		rest, _, err := f.pastRow(&f.past.block, &p.blocks[i], id)
 		for len(rest) > 0 && err == nil {
 			element, more, ok := artifacts.NextPast(rest)
 			if !ok {

@@ -89,6 +89,17 @@ func (s *Snapshot) latest(interval int, t time.Time) (m Moment, ok bool) {
 	return Moment{&blocks[i], sort.Search(len(times), func(j int) bool { return times[j].After(t) }) - 1}, true
 }
 
+// MomentAt returns the place of the snapshot of time t, if it is kept; rather not among the hours, most of
+// which are fetched when they are asked for.
+func (s *Snapshot) MomentAt(t time.Time) (m Moment, ok bool) {
+	for _, i := range [...]int{artifacts.TenMinutes, artifacts.Days, artifacts.Hours} {
+		if m, ok = s.latest(i, t); ok && m.Time().Equal(t) {
+			return m, true
+		}
+	}
+	return m, false
+}
+
 // PriceAt returns the latest snapshot at or before t that is kept (INTERFACE.md, "Prices at a
 // time"): every one of 48 hours, before these the first of each hour of 90 days, before these the first of
 // each day. ok is false if there is none, or if it is older than its interval and ten minutes.

@@ -169,13 +169,13 @@ func (s *Snapshot) listed(listing string) []*Row {
 	if !ok {
 		return pointers(s.Lists[listing])
 	}
-	series := s.series(window)
+	series := s.SeriesOf(window)
 	return slices.DeleteFunc(
 		pointers(s.Lists[assets]), func(r *Row) bool { return series == nil || !series.Listed[r.ID] })
 }
 
-// series are the points of a window; nil: the snapshot does not have it.
-func (s *Snapshot) series(window string) *Series {
+// SeriesOf are the points of a window, also of max; nil: the snapshot does not have it.
+func (s *Snapshot) SeriesOf(window string) *Series {
 	if window == windowMax && s.Past != nil {
 		return s.Past.max(s.Time)
 	}
@@ -191,7 +191,7 @@ func (s *Snapshot) withPoints(window string, rows []*Row) (items []*Row) {
 	for _, r := range rows {
 		i := &historyItem{ID: r.ID, Name: text(r.asName), Symbol: text(r.asSymbol), Slug: text(r.asSlug),
 			Window: window, Interval: interval}
-		for _, p := range s.series(window).Points(r.ID) {
+		for _, p := range s.SeriesOf(window).Points(r.ID) {
 			i.Points = append(i.Points, [2]string{timestamp(p.Time), p.Price})
 		}
 		item := i.row()

@@ -136,6 +136,23 @@ func (b *Past) kept(at time.Time) (all []Seen, steps []time.Duration) {
 	return all, steps
 }
 
+// Said is what the snapshot of a time said of an asset, if that is remembered.
+func (b *Past) Said(t time.Time, id int64) (q Quoted) {
+	if b == nil {
+		return q
+	}
+	all := slices.Clone(b.All)
+	for _, p := range slices.Concat(b.Hours, b.Days) {
+		all = append(all, p.First)
+	}
+	for _, s := range all {
+		if s.Time.Equal(t) {
+			return s.Assets[id]
+		}
+	}
+	return q
+}
+
 // priceAt is the snapshot that has the price at a time; nil: there is none.
 func (b *Past) priceAt(at, t time.Time) *Seen {
 	all, steps := b.kept(at)

@@ -149,6 +149,8 @@ var coinPaths = []struct {
 	{"coins/{}/market_chart", chartReads, "CoinsMarketChart", (*coinQuestion).chart},
 	{"coins/{}/market_chart/range", rangeReads, "CoinsMarketChart", (*coinQuestion).chartRange},
 	{"coins/{}/history", "date", "CoinsIdHistory", (*coinQuestion).past},
+	{"coins/{}/ohlc", chartReads, "CoinsOHLC", (*coinQuestion).candles},
+	{"coins/{}/ohlc/range", "vs_currency from to interval", "CoinsOHLC", (*coinQuestion).candleRange},
 	{"coins/{}/contract/{}", coinReads, "CoinsContractAddress", (*coinQuestion).coin},
 	{"coins/{}/contract/{}/market_chart", chartReads, "CoinsMarketChart", (*coinQuestion).chart},
 	{"coins/{}/contract/{}/market_chart/range", rangeReads, "CoinsMarketChart", (*coinQuestion).chartRange},
@@ -606,7 +608,7 @@ func (q *coinQuestion) market(m row, code string, places int, sparkline bool) ro
 }
 
 func (q *coinQuestion) points(window string, id int64) []model.Point {
-	if s := q.Series[window]; s != nil {
+	if s := q.SeriesOf(window); s != nil {
 		return s.Points(id)
 	}
 	return nil
@@ -631,6 +633,22 @@ func (q *coinQuestion) priceIn(code, window string, p model.Point, places int) a
 		return inRate(x, rate, places)
 	}
 	return nil
+}
+
+// amountIn is a market cap or volume of the time of a point.
+func (q *coinQuestion) amountIn(code, window string, at time.Time, x *big.Rat) any {
+	if rate := q.rateAt(code, window, at); rate != nil && x != nil {
+		return inRate(x, rate, 18)
+	}
+	return nil
+}
+
+// said is what a snapshot said of an asset; of the present one that is its quote.
+func (q *coinQuestion) said(at time.Time, id int64) model.Quoted {
+	if quote := q.quotes[id]; at.Equal(q.Time) {
+		return model.Quoted{MarketCap: quote.number("market_cap"), Volume: quote.number("volume")}
+	}
+	return q.Past.Said(at, id)
 }
 
 func (q *coinQuestion) sparkline(id int64, code string, places int) []any {
@@ -745,16 +763,21 @@ func inDollars(change any) row {
 
 // covering is the finest window that covers a time.
 func (q *coinQuestion) covering(begin time.Time) string {
-	window := model.Windows[len(model.Windows)-1]
+	window := "max"
 	for _, w := range slices.Backward(model.Windows) {
 		if !begin.Before(q.Time.Add(-w.Length)) {
-			window = w
+			window = w.Name
 		}
 	}
-	return window.Name
+	return window
 }
 
 func (q *coinQuestion) chart() any {
+	return q.prices(time.Unix(q.Time.Unix()-q.ago(), 0), q.Time)
+}
+
+// ago is how many seconds the parameter days goes back.
+func (q *coinQuestion) ago() int64 {
 	const day, most = 24 * 60 * 60, math.MaxInt32 * 24 * 60 * 60
 	ago := int64(most)
 	if q.word("days") != "max" {
@@ -770,7 +793,7 @@ func (q *coinQuestion) chart() any {
 			ago = min(ago, n.Int64())
 		}
 	}
-	return q.prices(time.Unix(q.Time.Unix()-ago, 0), q.Time)
+	return ago
 }
 
 func (q *coinQuestion) chartRange() any {
@@ -832,7 +855,7 @@ func (q *coinQuestion) time(name string) time.Time {
 }
 
 // prices are those of a chart: with an interval the first of each hour or day that begins in it, and
-// the newest. Days stand at their beginning. Caps and volumes are known for the snapshot alone.
+// the newest. Days stand at their beginning. Caps and volumes are those of the same snapshots.
 func (q *coinQuestion) prices(begin, end time.Time) any {
 	step := map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}[q.one("interval", "", "5m", "hourly",
 		"daily")]
@@ -856,10 +879,9 @@ func (q *coinQuestion) prices(begin, end time.Time) any {
 		if price == nil { // not known in the currency, and no price of zero
 			continue
 		}
-		var worth, volume any
-		if quote := q.quotes[a.id()]; newest {
-			worth, volume = q.in(code, quote.number("market_cap"), 18), q.in(code, quote.number("volume"), 18)
-		}
+		said := q.said(p.Time, a.id())
+		worth := q.amountIn(code, window, p.Time, said.MarketCap)
+		volume := q.amountIn(code, window, p.Time, said.Volume)
 		prices = append(prices, []any{stand.UnixMilli(), price})
 		caps, volumes = append(caps, []any{stand.UnixMilli(), worth}), append(volumes, []any{stand.UnixMilli(), volume})
 	}
@@ -878,13 +900,15 @@ func (q *coinQuestion) past() any {
 		if p.Time.Before(begin) || !p.Time.Before(begin.Add(24*time.Hour)) {
 			continue
 		}
+		said := q.said(p.Time, a.id())
 		for code := range q.rates {
-			if v := q.priceIn(code, window, p, 18); v != nil {
-				price[code] = v
+			for to, v := range map[*row]any{&price: q.priceIn(code, window, p, 18),
+				&worth:  q.amountIn(code, window, p.Time, said.MarketCap),
+				&volume: q.amountIn(code, window, p.Time, said.Volume)} {
+				if v != nil {
+					(*to)[code] = v
+				}
 			}
-		}
-		if quote := q.quotes[a.id()]; p.Time.Equal(q.Time) {
-			worth, volume = q.inAll(quote.number("market_cap")), q.inAll(quote.number("volume"))
 		}
 		break
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -244,8 +245,8 @@ func TestCoinGeckoCharts(t *testing.T) {
 	const chart = "/market_chart?days=30&interval=daily&vs_currency="
 	for target, want := range map[string]string{
 		"coins/bitcoin" + chart + "usd": fmt.Sprintf(`{"prices":[[%[1]d,100],[%[2]d,50],[%[3]d,80],[%[4]d,90]],`+
-			`"market_caps":[[%[1]d,null],[%[2]d,null],[%[3]d,null],[%[4]d,1000]],`+
-			`"total_volumes":[[%[1]d,null],[%[2]d,null],[%[3]d,null],[%[4]d,50]]}`,
+			`"market_caps":[[%[1]d,1000],[%[2]d,1000],[%[3]d,1000],[%[4]d,1000]],`+
+			`"total_volumes":[[%[1]d,50],[%[2]d,50],[%[3]d,50],[%[4]d,50]]}`,
 			ms(0, 0), ms(1, 0), ms(2, 0), now.UnixMilli()),
 		"coins/ethereum" + chart + "btc": fmt.Sprintf(`{"prices":[[%d,0.25],[%d,0.5],[%d,0.5]],"market_caps":`,
 			ms(0, 0), ms(1, 0), now.UnixMilli()),
@@ -290,4 +291,73 @@ func TestCoinGeckoCharts(t *testing.T) {
 			t.Errorf("%s of %s: %v, want %v", c.name, c.coin, got, c.want)
 		}
 	}
+}
+
+// TestCoinGeckoPast: candles stand at the end of their intervals, as CoinGecko's do; those of four hours are
+// put together from those of hours; in bitcoin the highest price is that of a moment, not a quotient of
+// highest prices. Charts and days reach back to the first day held, with caps and volumes.
+func TestCoinGeckoPast(t *testing.T) {
+	p := newPair(t, model.Defaults(), poll)
+	at := func(text string) time.Time { return must.Get(time.Parse("2006-01-02T15:04", text))(t) }
+	build := func(text, btc, eth, marketCap string) {
+		files := smallCoins(at(text), btc, eth)
+		files["quotes.ndjson"] = strings.Replace(files["quotes.ndjson"], "1000", marketCap, 1)
+		p.build(files, time.Time{})
+	}
+	fill := regexp.MustCompile(`[0-9]{4}-[0-9-]+T[0-9:]{5}`)
+	wants := func(answers map[string]string) {
+		t.Helper()
+		for target, want := range answers {
+			want = fill.ReplaceAllStringFunc(want, func(text string) string { return fmt.Sprint(at(text).UnixMilli()) })
+			if got := p.get(t, target); !strings.Contains(got.body, want) {
+				t.Errorf("%s:\n got %s\nwant %s", target, got.body, want)
+			}
+		}
+	}
+	build("2024-11-01T00:10", "10", "5", "3000")
+	build("2026-11-18T04:00", "100", "25", "1000")
+	build("2026-11-18T04:10", "50", "25", "1000")
+	build("2026-11-18T04:50", "80", "10", "1000")
+	build("2026-11-18T05:00", "120", "", "null")
+	build("2026-11-18T07:50", "60", "30", "1000")
+	build("2026-11-18T08:00", "70", "35", "1000")
+	const ether, bitcoin = "coins/ethereum/ohlc?vs_currency=", "coins/bitcoin/ohlc?vs_currency="
+	wants(map[string]string{
+		bitcoin + "usd&days=1": "[[2026-11-18T05:00,100,100,50,80],[2026-11-18T06:00,120,120,120,120]," +
+			"[2026-11-18T08:00,60,60,60,60]]",
+		bitcoin + "usd&days=7":                    "[[2026-11-18T08:00,100,120,50,60]]",
+		bitcoin + "usd&days=0.125":                "[[2026-11-18T06:00,120,120,120,120],[2026-11-18T08:00,60,60,60,60]]",
+		bitcoin + "usd&days=max":                  "[[2024-11-02T00:00,10,10,10,10]]",
+		ether + "btc&days=1":                      "[[2026-11-18T05:00,0.25,0.5,0.125,0.125],[2026-11-18T08:00,0.5,0.5,0.5,0.5]]",
+		ether + "btc&days=30&precision=1":         "[[2026-11-18T08:00,0.2,0.5,0.1,0.5]]",
+		ether + "eur&days=1":                      "[]",
+		"coins/quiet/ohlc?vs_currency=usd&days=1": "[]",
+	})
+	build("2026-11-19T00:00", "90", "30", "1500")
+	const span = "/range?vs_currency=usd&from=2026-11-18T05:00&to=2026-11-18T06:00"
+	wants(map[string]string{
+		bitcoin + "usd&days=90": "[[2026-11-19T00:00,100,120,50,70]]",
+		ether + "btc&days=max":  "[[2026-11-19T00:00,0.25,0.5,0.125,0.5]]",
+		"coins/bitcoin/ohlc" + span + "&interval=hourly": "[[2026-11-18T05:00,100,100,50,80]," +
+			"[2026-11-18T06:00,120,120,120,120]]",
+		"coins/bitcoin/ohlc" + span + "&interval=daily": "[]",
+		"coins/bitcoin/ohlc" + span:                     "Missing parameter interval",
+		"coins/bitcoin/ohlc" + span + "&interval=5m":    "interval: it takes hourly or daily",
+		"coins/nothing/ohlc" + span + "&interval=daily": "coin not found",
+		"coins/bitcoin/market_chart?vs_currency=usd&days=max": `{"prices":[[2024-11-01T00:10,10],` +
+			`[2026-11-18T04:00,100],[2026-11-19T00:00,90]],"market_caps":[[2024-11-01T00:10,3000],` +
+			`[2026-11-18T04:00,1000],[2026-11-19T00:00,1500]],"total_volumes":[[2024-11-01T00:10,50],` +
+			`[2026-11-18T04:00,50],[2026-11-19T00:00,50]]}`,
+		"coins/ethereum/market_chart?vs_currency=btc&days=800&interval=daily": `{"prices":[[2024-11-01T00:00,0.5],` +
+			`[2026-11-18T00:00,0.25],[2026-11-19T00:00,0.333333333333333333]],"market_caps":[[2024-11-01T00:00,90],` +
+			`[2026-11-18T00:00,9],[2026-11-19T00:00,10]]`,
+		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2026-11-18T04:55&to=2026-11-18T07:00": `{"prices":` +
+			`[[2026-11-18T05:00,120]],"market_caps":[[2026-11-18T05:00,null]],"total_volumes":[[2026-11-18T05:00,50]]}`,
+		"coins/bitcoin/history?date=01-11-2024": `"current_price":{"btc":1,"usd":10},"market_cap":{"btc":300,` +
+			`"usd":3000},"total_volume":{"btc":5,"usd":50}}`,
+		"coins/bitcoin/history?date=02-11-2024": `"current_price":{},"market_cap":{},"total_volume":{}}`,
+	})
+	build("2027-02-16T04:30", "80", "40", "1000") // hours are kept for 90 days
+	wants(map[string]string{bitcoin + "usd&days=max&interval=hourly": "[[2026-11-18T06:00,120,120,120,120]," +
+		"[2026-11-18T08:00,60,60,60,60],[2026-11-18T09:00,70,70,70,70],[2026-11-19T01:00,90,90,90,90]]"})
 }

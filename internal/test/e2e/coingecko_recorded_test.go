@@ -213,6 +213,7 @@ func TestCoinGeckoMembers(t *testing.T) {
 		"/coins/{id}": "coins/bitcoin?sparkline=true&include_categories_details=true", "/search": "search?query=btc",
 		"/coins/{id}/history": "coins/bitcoin/history?date=21-11-2026", "/exchanges": "exchanges", "/global": "global",
 		"/coins/{id}/market_chart":                "coins/bitcoin/market_chart?vs_currency=usd&days=1",
+		"/coins/{id}/ohlc":                        "coins/bitcoin/ohlc?vs_currency=usd&days=1",
 		"/coins/list":                             "coins/list?include_platform=1",
 		"/coins/{id}/contract/{contract_address}": "coins/ethereum/contract/0xAb", "/exchange_rates": "exchange_rates",
 		"/search/trending": "search/trending", "/coins/categories": "coins/categories",

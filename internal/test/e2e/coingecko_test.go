@@ -227,6 +227,13 @@ func TestCoinGecko(t *testing.T) {
 	})
 }
 
+// askCoinPast asks for a coin's past as of a snapshot.
+func (p *pair) askCoinPast(t *rapid.T, all openapi3.Schemas, s *model.Snapshot) {
+	p.t.Helper()
+	p.checkCoins(all, coingecko.NewCoins(s, nil), gen.CoinPastQuestions(s).Draw(t, "question"),
+		[2]string{"X-Snapshot-Time", s.Time.Format(model.TimeFormat)})
+}
+
 // oddCoins is a small market whose texts are easily mistaken for something else.
 func oddCoins(at time.Time, price string) model.Files {
 	return model.Files{"feed.json": fmt.Sprintf(`{"format":1,"database":"d","time":%q}`, at.Format(time.RFC3339)),
@@ -290,6 +297,13 @@ func FuzzCoinGecko(f *testing.F) {
 		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2",
 		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2&to=1970-1",
 		"coins/bitcoin/history?date=01-2025-01", "search?query=+", "search",
+		// Candles.
+		"coins/bitcoin/ohlc?vs_currency=usd&days=1&interval=5m", "coins/a+b/ohlc?vs_currency=btc&days=30&precision=2",
+		"coins/bitcoin/ohlc?vs_currency=eur&days=max", "coins/bitcoin/ohlc?vs_currency=usd",
+		"coins/no/ohlc?vs_currency=usd&days=1", "coins/bitcoin/ohlc/range?vs_currency=usd&from=0&interval=daily",
+		"coins/bitcoin/ohlc/range?vs_currency=usd&from=2025-06-01T12:00&to=1748779200&interval=hourly&precision=0",
+		"coins/bitcoin/ohlc/range?vs_currency=usd&from=0&to=1&interval=5m",
+		"coins/bitcoin/ohlc/range?vs_currency=usd&from=0&to=1",
 	} {
 		f.Add(target)
 	}
@@ -319,7 +333,7 @@ func TestCoinGeckoRecorded(t *testing.T) {
 		t.Fatalf("no recorded days: %v", err)
 	}
 	p, all := newPair(t, model.Defaults(), poll), shapes(t)
-	prices := map[string][]any{} // points, by coin
+	points := map[string]map[string][]any{} // of charts, by coin and list
 	for _, day := range days {
 		at := must.Get(time.Parse("2006-01-02T150405Z", strings.TrimSuffix(filepath.Base(day), ".json")))(t)
 		body := must.Get(os.ReadFile(day))(t)
@@ -329,8 +343,14 @@ func TestCoinGeckoRecorded(t *testing.T) {
 		for _, coin := range coins {
 			r := coin.(map[string]any)
 			id := r["id"].(string)
-			point := []any{json.Number(fmt.Sprint(at.Truncate(artifacts.Step).UnixMilli())), r["current_price"]}
-			prices[id] = append(prices[id], point)
+			stand := json.Number(fmt.Sprint(at.Truncate(artifacts.Step).UnixMilli()))
+			if points[id] == nil {
+				points[id] = map[string][]any{}
+			}
+			for list, figure := range map[string]string{"prices": "current_price", "market_caps": "market_cap",
+				"total_volumes": "total_volume"} {
+				points[id][list] = append(points[id][list], []any{stand, r[figure]})
+			}
 			want[id] = map[string]any{"usd": r["current_price"], "usd_market_cap": r["market_cap"],
 				"usd_24h_vol": r["total_volume"]}
 		}
@@ -341,11 +361,14 @@ func TestCoinGeckoRecorded(t *testing.T) {
 	}
 	ids, listed, _ := p.world.Newest().Known("quotes")
 	for _, id := range listed {
-		p.holds(all, "coins/"+id+"/market_chart?vs_currency=usd&days=30", map[string]any{"prices": prices[id]},
-			"prices")
+		want := map[string]any{}
+		for list, of := range points[id] {
+			want[list] = of
+		}
+		p.holds(all, "coins/"+id+"/market_chart?vs_currency=usd&days=30", want)
 	}
-	if len(ids) != 100 || len(prices["bitcoin"]) != len(days) {
-		t.Errorf("%d coins, %d points of bitcoin", len(ids), len(prices["bitcoin"]))
+	if n := len(points["bitcoin"]["prices"]); len(ids) != 100 || n != len(days) {
+		t.Errorf("%d coins, %d points of bitcoin", len(ids), n)
 	}
 }
 

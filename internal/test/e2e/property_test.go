@@ -179,6 +179,7 @@ func TestPast(t *testing.T) {
 // of the number of assets that give points. Every point of every window is compared at every moment, and
 // in the retained snapshots.
 func TestHistory(t *testing.T) {
+	all := shapes(t)
 	checkProperty(t, 2, func(t *rapid.T) {
 		settings := gen.Settings().Draw(t, "settings")
 		p := newPair(t, settings, poll)
@@ -213,7 +214,12 @@ func TestHistory(t *testing.T) {
 			}
 			p.askHistory(1)
 			retained := p.world.Retained()
-			p.askHistory(1, retained[draw("pin", len(retained)-1)].Time.Format(time.RFC3339))
+			pinned := retained[draw("pin", len(retained)-1)]
+			p.askHistory(1, pinned.Time.Format(time.RFC3339))
+			for range 4 {
+				p.askCoinPast(t, all, pinned)
+				p.askCoinPast(t, all, p.world.Newest())
+			}
 		}
 		p.verify()
 		p.restart()

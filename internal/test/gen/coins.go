@@ -63,10 +63,17 @@ func (m *market) rateFile(d draw) string {
 
 // CoinQuestions generates valid and invalid requests for what is below /api/v3/, to a service that
 // has the snapshot.
-func CoinQuestions(s *model.Snapshot) *rapid.Generator[string] {
+func CoinQuestions(s *model.Snapshot) *rapid.Generator[string] { return coinQuestions(s, coinPaths) }
+
+// CoinPastQuestions are those about the past of one coin.
+func CoinPastQuestions(s *model.Snapshot) *rapid.Generator[string] {
+	return coinQuestions(s, coinPasts)
+}
+
+func coinQuestions(s *model.Snapshot, paths []coinPath) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		d := draw{t}
-		path, known := rapid.SampledFrom(coinPaths).Draw(t, ""), d.knownToCoins(s)
+		path, known := rapid.SampledFrom(paths).Draw(t, ""), d.knownToCoins(s)
 		elements := strings.Split(path.path, "/")
 		for i, e := range elements {
 			if variable, ok := strings.CutPrefix(e, "{"); ok {
@@ -106,9 +113,11 @@ const (
 		" price_change_percentage precision"
 )
 
-// coinPaths are those below /api/v3/, with what they read and what they mostly need to answer with a
-// 200. The first are asked for more often.
-var coinPaths = func() (all []struct{ path, reads, needs string }) {
+// coinPath is a path below /api/v3/, with what it reads and what it mostly needs to answer with a 200.
+type coinPath struct{ path, reads, needs string }
+
+// coinPaths are all of them. The first are asked for more often.
+var coinPaths = func() (all []coinPath) {
 	for _, p := range [][3]string{
 		{"simple/price", "vs_currencies ids include_tokens" + priceFlags, "vs_currencies ids"},
 		{"simple/price", "vs_currencies names include_tokens" + priceFlags, "vs_currencies names"},
@@ -120,6 +129,8 @@ var coinPaths = func() (all []struct{ path, reads, needs string }) {
 		{"coins/{platform}/contract/{address}", "market_data sparkline include_categories_details", ""},
 		{"coins/{coin}/market_chart", "vs_currency days interval precision", "vs_currency days"},
 		{"coins/{coin}/market_chart/range", "vs_currency from to interval precision", "vs_currency from to"},
+		{"coins/{coin}/ohlc", "vs_currency days interval precision", "vs_currency days"},
+		{"coins/{coin}/ohlc/range", "vs_currency from to interval", "vs_currency from to interval"},
 		{"coins/{coin}/history", "date", "date"}, {"search", "query", "query"}, {"exchanges", "per_page page", ""},
 		{"coins/categories", "order", ""}, {"coins/list", "include_platform", ""},
 		{"coins/{platform}/contract/{address}/market_chart", "vs_currency days interval precision", "vs_currency days"},
@@ -129,10 +140,15 @@ var coinPaths = func() (all []struct{ path, reads, needs string }) {
 		{"asset_platforms"}, {"simple/supported_vs_currencies"}, {"ping"}, {"coins"}, {"coins//history"},
 		{"coins/{coin}/tickers"}, {"Coins/list"}, {"coins/list/"}, {""},
 	} {
-		all = append(all, struct{ path, reads, needs string }{p[0], p[1], p[2]})
+		all = append(all, coinPath{p[0], p[1], p[2]})
 	}
 	return all
 }()
+
+// coinPasts are those about the past of a coin by its id.
+var coinPasts = slices.DeleteFunc(slices.Clone(coinPaths), func(p coinPath) bool {
+	return !strings.HasPrefix(p.path, "coins/{coin}/") || p.needs == ""
+})
 
 // segment writes a text as an element of a path: a plus stands for itself.
 func (d draw) segment(text string) string {
@@ -216,8 +232,8 @@ func (d draw) coinValue(s *model.Snapshot, known []string, name string) string {
 	case "price_change_percentage":
 		return d.coinList([]string{"1h", "24h", "7d", "14d", "30d", "200d", "1y", "24H", "200d/"})
 	case "days":
-		return d.encode(d.often([]string{"1", "max", "7", "8", "30", "31", "91", "365", "366", "MAX", "99999999999",
-			"0.042", "90.0", "0.041666666666666664", "0", "1.5"},
+		return d.encode(d.often([]string{"1", "max", "2", "3", "7", "8", "30", "31", "91", "365", "366", "MAX",
+			"99999999999", "0.042", "90.0", "0.041666666666666664", "0", "1.5"},
 			[]string{"-1", "-0.5", ".5", "x", "9223372036854775808", " max"}))
 	case "interval":
 		return d.encode(d.often([]string{"daily", "hourly", "5m", "Daily"},

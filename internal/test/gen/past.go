@@ -53,7 +53,7 @@ func Pasts(moments int) *rapid.Generator[History] {
 					if i%4 == 1 {
 						price += ".000000000000000001"
 					}
-					fmt.Fprintf(&quotes, `{"key":"%d","price":%s,"market_cap":%s}`+"\n", i, price, cap)
+					fmt.Fprintf(&quotes, `{"key":"%d","price":%s,"market_cap":%s,"volume":%d}`+"\n", i, price, cap, n%4)
 				}
 			}
 			there = append(there, now)
@@ -62,6 +62,7 @@ func Pasts(moments int) *rapid.Generator[History] {
 				"assets.ndjson": directory.String(),
 				"quotes.ndjson": quotes.String(),
 				"chains.ndjson": `{"key":"c","name":"c","slug":"c","members":["0","1"]}`,
+				"rates.ndjson":  `{"code":"btc","asset":"3"}` + "\n" + `{"code":"eur","usd":"1.25"}`,
 			}})
 			switch {
 			case d.chance(8):
