@@ -33,6 +33,8 @@ for call in (
     lambda: client.get_coin_by_id(coin, market_data=True, sparkline=True, include_categories_details=True),
     lambda: client.get_coin_market_chart_by_id(coin, **chart),
     lambda: client.get_coin_market_chart_range_by_id(coin, **span),
+    lambda: client.get_coin_ohlc_by_id(coin, "usd", 7, interval="hourly", precision="full"),
+    lambda: client.get_coin_ohlc_by_id_range(coin, "usd", 1795046400, 1795132800, "daily"),
     lambda: client.get_coin_history_by_id(coin, "20-11-2026"),
     lambda: client.get_coin_info_from_contract_address_by_id(platform, address),
     lambda: client.get_coin_market_chart_from_contract_address_by_id(platform, address, **chart),

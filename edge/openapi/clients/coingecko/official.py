@@ -46,6 +46,8 @@ for call in (
     lambda: coins.get_id(coin, market_data=True, sparkline=True, include_categories_details=True),
     lambda: coins.market_chart.get(coin, **chart),
     lambda: coins.market_chart.get_range(coin, **span),
+    lambda: coins.ohlc.get(coin, vs_currency="usd", days="7", interval="hourly", precision="full"),
+    lambda: coins.ohlc.get_range(coin, vs_currency="usd", from_="2026-11-19", to="2026-11-20", interval="daily"),
     lambda: coins.history.get(coin, date="2026-11-20"),
     lambda: coins.contract.get(address, id=platform),
     lambda: coins.contract.market_chart.get(address, id=platform, **chart),

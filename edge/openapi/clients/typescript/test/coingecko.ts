@@ -33,6 +33,8 @@ for (const call of [
   () => coins.getID(coin, { market_data: true, sparkline: true, include_categories_details: true }),
   () => coins.marketChart.get(coin, chart),
   () => coins.marketChart.getRange(coin, range),
+  () => coins.ohlc.get(coin, { vs_currency: "usd", days: "7", interval: "hourly", precision: "full" }),
+  () => coins.ohlc.getRange(coin, { vs_currency: "usd", from: "2026-11-19", to: "2026-11-20", interval: "daily" }),
   () => coins.history.get(coin, { date: "2026-11-20" }),
   () => coins.contract.get(address, { id: platform }),
   () => coins.contract.marketChart.get(address, { id: platform, ...chart }),
