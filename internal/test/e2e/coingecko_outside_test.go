@@ -357,7 +357,18 @@ func TestCoinGeckoPast(t *testing.T) {
 			`"usd":3000},"total_volume":{"btc":5,"usd":50}}`,
 		"coins/bitcoin/history?date=02-11-2024": `"current_price":{},"market_cap":{},"total_volume":{}}`,
 	})
+	build("2026-11-20T04:30", "80", "20", "1000") // snapshots are kept for 48 hours
+	wants(map[string]string{
+		"coins/ethereum/ohlc/range?vs_currency=btc&from=2026-11-18&to=2030-01-01&interval=hourly": "[" +
+			"[2026-11-18T08:00,0.5,0.5,0.5,0.5],[2026-11-18T09:00,0.5,0.5,0.5,0.5]," +
+			"[2026-11-19T01:00,0.333333333333333333,0.333333333333333333,0.333333333333333333,0.333333333333333333]]",
+		"coins/bitcoin/ohlc/range?vs_currency=btc&from=2026-11-18&to=2026-11-18T06:00&interval=hourly": "[" +
+			"[2026-11-18T06:00,1,1,1,1]]",
+		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2024-11-01T00:05:00&to=2024-11-02": `{"prices":` +
+			`[[2024-11-01T00:10,10]]`,
+	})
 	build("2027-02-16T04:30", "80", "40", "1000") // hours are kept for 90 days
 	wants(map[string]string{bitcoin + "usd&days=max&interval=hourly": "[[2026-11-18T06:00,120,120,120,120]," +
-		"[2026-11-18T08:00,60,60,60,60],[2026-11-18T09:00,70,70,70,70],[2026-11-19T01:00,90,90,90,90]]"})
+		"[2026-11-18T08:00,60,60,60,60],[2026-11-18T09:00,70,70,70,70],[2026-11-19T01:00,90,90,90,90]," +
+		"[2026-11-20T05:00,80,80,80,80]]"})
 }
