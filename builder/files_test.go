@@ -277,8 +277,11 @@ func checkCandles(t *testing.T, file []byte, quotes []quoteAt) {
 		same := func(b *[16]byte, x *big.Rat) bool {
 			return (b == nil) == (x == nil) && (b == nil || places(*b, 8).Cmp(x) == 0)
 		}
-		if places(r.Open, 18).Cmp(c.open) != 0 || places(r.High, 18).Cmp(c.high) != 0 ||
-			places(r.Low, 18).Cmp(c.low) != 0 || places(r.Close, 18).Cmp(c.close) != 0 || !same(r.MarketCap, c.cap) || !same(r.Volume, c.volume) {
+		wrong := !same(r.MarketCap, c.cap) || !same(r.Volume, c.volume)
+		for i, x := range []*big.Rat{c.open, c.high, c.low, c.close} {
+			wrong = wrong || places([][16]byte{r.Open, r.High, r.Low, r.Close}[i], 18).Cmp(x) != 0
+		}
+		if wrong {
 			t.Errorf("%s: %+v, want %+v", of, r, c)
 		}
 	}

@@ -334,6 +334,10 @@ func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 		}); err != nil {
 			return err
 		}
+		name := d.Format(candlesName)
+		if slices.ContainsFunc(w.list.Items, func(f artifacts.File) bool { return f.Name == name }) {
+			continue // the day's prices alone were lost
+		}
 		candles, err := w.candles(ctx, d)
 		if err != nil {
 			return err
@@ -341,7 +345,7 @@ func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 		if candles == nil {
 			continue
 		}
-		if err := w.dayFile(ctx, d.Format(candlesName), func(out io.Writer) (rows int64, err error) {
+		if err := w.dayFile(ctx, name, func(out io.Writer) (rows int64, err error) {
 			return int64(len(candles)), writeRows(w, out, len(candles), func(row *candle, i int) { *row = candles[i] })
 		}); err != nil {
 			return err
