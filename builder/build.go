@@ -201,6 +201,9 @@ func (b *build) build(ctx context.Context, t time.Time) error {
 	}
 
 	b.step(StepRead)
+	if r, ok := b.Source.(source.Recaller); ok {
+		r.Recall(head.Manifest == nil)
+	}
 	var in *input
 	name := "feed"
 	err = source.Use(ctx, b.Source, t, func(files source.Files) (err error) {

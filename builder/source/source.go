@@ -95,6 +95,13 @@ type Remembered interface {
 	Past(ctx context.Context) iter.Seq2[*market.Feed, error]
 }
 
+// Recaller is implemented by sources that must be told before Files that the market's past is wanted, since
+// they ask for more then.
+type Recaller interface {
+	// Recall says whether the files that are asked for next shall be Remembered.
+	Recall(wanted bool)
+}
+
 // Noticed is implemented by sources whose data must be shown with a notice.
 type Noticed interface {
 	// Notice returns it; nil: there is none.

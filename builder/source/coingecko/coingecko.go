@@ -48,6 +48,10 @@
 //	            a bitcoin divided by them, rounded to 18 decimals. Those of bitcoin,
 //	            ether and other coins (rateCoins) that have a price are this price.
 //
+// A store that begins takes over the week before: sparkline_in_7d of /coins/markets, some 168 prices a
+// coin. They have no times. The last one counts as that of the last full hour before the coin's
+// last_updated, the others as of the hours before it.
+//
 // All this was checked against recorded answers of 2024 to 2026 and against the
 // provider's OpenAPI description.
 package coingecko
@@ -157,6 +161,7 @@ func planOf(getenv func(string) string) plan {
 type market struct {
 	plan     plan
 	detailed bool // whether to ask for details
+	recalls  bool // whether to ask for the prices of the week before
 
 	// markets are the rows of all pages, each coin's once.
 	markets, coins, exchanges, categories, platforms, rates []provider.Row
@@ -178,6 +183,18 @@ func marketsQuery(all bool) url.Values {
 	}
 	return q
 }
+
+// marketsQuery asks for the prices of the week before, too, if they are wanted.
+func (m *market) marketsQuery(all bool) url.Values {
+	q := marketsQuery(all)
+	if m.recalls {
+		q.Set("sparkline", "true")
+	}
+	return q
+}
+
+// Recall implements source.Recaller.
+func (m *market) Recall(wanted bool) { m.recalls = wanted }
 
 // detailQuery omits most of a coin's details, which are not used.
 var detailQuery = url.Values{
@@ -220,7 +237,7 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 		provider.List{
 			Required: true, Into: &m.markets, Of: &m.coins, Sorted: p.pages == 0, Most: p.pages * pageSize,
 			Part: provider.Part{
-				Name: "coins_markets", Path: "/coins/markets", Query: marketsQuery(p.pages == 0),
+				Name: "coins_markets", Path: "/coins/markets", Query: m.marketsQuery(p.pages == 0),
 				Pager: provider.Numbered("page", 1), Pages: p.pages,
 			},
 		},

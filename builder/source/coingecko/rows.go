@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	feed "example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/source/provider"
@@ -22,6 +23,42 @@ func (m *market) Write(f *provider.Feed) {
 	})
 	m.writeChains(f)
 	m.writeRates(f)
+	if m.recalls {
+		f.Before = m.week()
+	}
+}
+
+// maxWeek bounds the prices of a sparkline that are taken, the newest of more.
+const maxWeek = 7*24 + 1
+
+// week returns the prices of the week before by hour.
+func (m *market) week() (hours []*feed.Feed) {
+	byHour := map[time.Time]*feed.Feed{}
+	for _, row := range m.markets {
+		last, err := time.Parse(time.RFC3339, row.Fields.Text("last_updated"))
+		if err != nil {
+			continue
+		}
+		prices := row.Fields.Object("sparkline_in_7d").List("price")
+		for i, text := range slices.Backward(prices[max(0, len(prices)-maxWeek):]) {
+			at := last.UTC().Truncate(time.Hour).Add(-time.Duration(min(len(prices), maxWeek)-1-i) * time.Hour)
+			price, err := feed.ParseDecimal(text, feed.PriceDecimals, feed.PriceIntDigits)
+			if err != nil {
+				continue
+			}
+			h := byHour[at]
+			if h == nil {
+				h = &feed.Feed{Time: at}
+				byHour[at] = h
+			}
+			h.Quotes = append(h.Quotes, feed.Quote{Asset: len(h.Assets), Price: price})
+			h.Assets = append(h.Assets, feed.Asset{Key: row.Fields.Text("id"), Active: true})
+		}
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(byHour), time.Time.Compare) {
+		hours = append(hours, byHour[at])
+	}
+	return hours
 }
 
 // bitcoin is the coin in which the provider gives rates and the volumes of exchanges.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +20,25 @@ import (
 type Feed struct {
 	Assets, Quotes, Exchanges, Categories, Chains, Rates Table
 
+	// Before are states of the market before this one, oldest first, as source.Remembered has them.
+	Before []*market.Feed
+
 	info  []byte
 	parts []source.Part
+}
+
+// Past implements source.Remembered.
+func (f *Feed) Past(context.Context) iter.Seq2[*market.Feed, error] {
+	if len(f.Before) == 0 {
+		return nil
+	}
+	return func(yield func(*market.Feed, error) bool) {
+		for _, before := range f.Before {
+			if !yield(before, nil) {
+				return
+			}
+		}
+	}
 }
 
 // NewFeed begins a feed of a database at a time. parts say where it came from.

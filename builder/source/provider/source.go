@@ -18,6 +18,7 @@ type Source struct {
 	market       func() Market
 	budget       *budget
 	backend      backend
+	recalls      bool // the past is wanted
 }
 
 // Market is implemented by each provider's package: it asks for the parts of a snapshot
@@ -25,7 +26,7 @@ type Source struct {
 type Market interface {
 	// Collect asks the round for all that Write uses.
 	Collect(ctx context.Context, r Round) error
-	// Write writes the rows. It judges nothing and drops nothing: the reader of the feed
+	// Write writes the rows, and Feed.Before where the provider gives prices of before. It judges nothing and drops nothing: the reader of the feed
 	// sets useless rows aside.
 	Write(f *Feed)
 }
@@ -128,8 +129,14 @@ func (s *Source) Memory() *Memory { return s.backend.memory() }
 // String returns the source's name with its options.
 func (s *Source) String() string { return s.name }
 
+// Recall implements source.Recaller.
+func (s *Source) Recall(wanted bool) { s.recalls = wanted }
+
 func (s *Source) collect(ctx context.Context) (Market, *outcome, error) {
 	m := s.market()
+	if r, ok := m.(source.Recaller); ok {
+		r.Recall(s.recalls)
+	}
 	o, err := s.backend.collect(ctx, func(r Round) error { return m.Collect(ctx, r) })
 	return m, o, err
 }
