@@ -19,7 +19,8 @@ import (
 func TestWeek(t *testing.T) {
 	p := sampleProvider(t)
 	base := "?pages=1&rate=60000&base=" + p.Serve(t) + api
-	if past := providertest.Files(t, openTest(t, base, "COINGECKO_PRO_API_KEY=k")).(source.Remembered).Past(t.Context()); past != nil {
+	usual := providertest.Files(t, openTest(t, base, "COINGECKO_PRO_API_KEY=k")).(source.Remembered)
+	if past := usual.Past(t.Context()); past != nil {
 		t.Error("a past that nobody asked for")
 	}
 	coin := func(id, updated, prices string) string {

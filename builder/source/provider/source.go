@@ -26,8 +26,8 @@ type Source struct {
 type Market interface {
 	// Collect asks the round for all that Write uses.
 	Collect(ctx context.Context, r Round) error
-	// Write writes the rows, and Feed.Before where the provider gives prices of before. It judges nothing and drops nothing: the reader of the feed
-	// sets useless rows aside.
+	// Write writes the rows, and Feed.Before where the provider gives prices of before. It judges
+	// nothing and drops nothing: the reader of the feed sets useless rows aside.
 	Write(f *Feed)
 }
 
