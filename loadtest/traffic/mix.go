@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"example.com/marketdata/internal/model"
 	"example.com/marketdata/loadtest/check"
@@ -70,7 +71,7 @@ func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Chec
 // entries returns the rows that filters on an endpoint are drawn from.
 func (d *Directory) entries(endpoint string) []Entry {
 	switch endpoint {
-	case "quotes", markets, history, search:
+	case "quotes", markets, history, candles, prices, search:
 		endpoint = "assets"
 	}
 	if l := d.Lists[endpoint]; l != nil {
@@ -100,7 +101,8 @@ func refusals() []rare {
 		"exchanges?sort=symbol", "exchanges?limit=101",
 		"categories?sort=volume", "markets?sort=volume_24h", "chains?sort=display_name", "history",
 		"history?id=1&window=1w",
-		"history?id=1&size=21", "search", "search?q=a+b+c+d+e+f+g+h+i", "trending?by=searched", "quotes?id=abc",
+		"history?id=1&size=21", "candles", "candles?id=1&interval=5m", "candles?id=1&from=2&to=1", "prices?id=1",
+		"prices?id=1&time=soon", "search", "search?q=a+b+c+d+e+f+g+h+i", "trending?by=searched", "quotes?id=abc",
 		"quotes?id=" + many, "assets?fields=" + many,
 	} {
 		all = append(all, rare{model.Prefix + target, check.BadRequest})
@@ -261,6 +263,14 @@ func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
 			p.text("window", w)
 		}
 	}
+	if len(k.Intervals) > 0 {
+		if i := k.Intervals[r.IntN(len(k.Intervals))]; i != "" {
+			p.text("interval", i)
+		}
+	}
+	if k.Times > 0 {
+		m.times(&p, r, k.Times)
+	}
 	if len(k.Sorts) > 0 {
 		if s := k.Sorts[r.IntN(len(k.Sorts))]; s != "" {
 			p.text("sort", s)
@@ -309,6 +319,21 @@ func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
 		default:
 			p.b = append(p.b, e.Symbol...)
 		}
+	}
+}
+
+// times adds times of the 90 days before the newest snapshot that was answered.
+func (m *Mix) times(p *params, r *rand.Rand, n int) {
+	newest, err := time.Parse(time.RFC3339, m.checker.Latest())
+	if err != nil { // nothing was answered yet
+		newest = time.Unix(0, 0)
+	}
+	p.name("time")
+	for i := range n {
+		if i > 0 {
+			p.b = append(p.b, ',')
+		}
+		p.b = strconv.AppendInt(p.b, newest.Unix()-r.Int64N(90*24*3600), 10)
 	}
 }
 

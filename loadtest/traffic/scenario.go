@@ -49,11 +49,11 @@ type Scenario struct {
 // Kind is one kind of request to the API.
 type Kind struct {
 	// Endpoint is assets, quotes, trending, exchanges, global, categories, chains,
-	// history or search.
+	// history, candles, prices or search.
 	Endpoint string  `yaml:"endpoint"`
 	Weight   float64 `yaml:"weight"`
-	// By is list, the default, or the filter id, slug or symbol, of which /history
-	// has one; of /search it is q, the beginning of a slug or its words, or a symbol.
+	// By is list, the default, or the filter id, slug or symbol, of which /history, /candles
+	// and /prices have one; of /search it is q, the beginning of a slug or its words, or a symbol.
 	By string `yaml:"by"`
 	// Values is how many values a filter has at most, 1 to 100, drawn alike
 	// from 1; the default is 1.
@@ -72,6 +72,10 @@ type Kind struct {
 	Groups float64 `yaml:"groups"`
 	// Windows are those of history, drawn alike; "" leaves the parameter out.
 	Windows []string `yaml:"windows"`
+	// Intervals are those of candles, drawn alike; "" leaves the parameter out.
+	Intervals []string `yaml:"intervals"`
+	// Times is how many times of the last 90 days a request for prices has, 1 to 100; the default is 1.
+	Times int `yaml:"times"`
 }
 
 //go:embed scenarios/*.yaml
@@ -167,10 +171,17 @@ func (s *Scenario) Classes() []string {
 var filters = map[string][]string{
 	"assets": {"id", "slug", "symbol"}, "quotes": {"id", "slug", "symbol"},
 	markets: {"id", "slug", "symbol", "category", "chain"}, history: {"id", "slug", "symbol"},
+	candles: {"id", "slug", "symbol"}, prices: {"id", "slug", "symbol"},
 	"exchanges": {"id", "slug"}, "categories": {"id", "slug"}, "chains": {"id", "slug"}, search: {"q"},
 }
 
-const history, search, markets, refused = "history", "search", "markets", "refused"
+const (
+	history, candles, prices = "history", "candles", "prices"
+	search, markets, refused = "search", "markets", "refused"
+)
+
+// ofPast are the endpoints that are asked of certain assets, and how many these may be.
+var ofPast = map[string]int{history: 100, candles: 20, prices: 100}
 
 // filtered returns the listing whose rows the kind's filter names.
 func (k *Kind) filtered() string {
@@ -183,7 +194,7 @@ func (k *Kind) filtered() string {
 	return k.Endpoint
 }
 
-var endpoints = append(slices.Clone(model.Lists), "global", history, search)
+var endpoints = append(slices.Clone(model.Lists), "global", history, candles, prices, search)
 
 func (s *Scenario) check() error {
 	share := func(name string, v float64) error {
@@ -252,21 +263,25 @@ func (k *Kind) check(share func(string, float64) error) error {
 	if k.Values < 1 || k.Values > 100 {
 		return fmt.Errorf("values is %d: want 1 to 100", k.Values)
 	}
+	if err := k.checkPast(); err != nil {
+		return err
+	}
 	most := 100
-	if k.Endpoint == history {
-		if most = 20; k.By == "list" || len(k.Sorts) > 0 {
-			return fmt.Errorf("/%s is asked by id, slug or symbol, and has no sorts", k.Endpoint)
-		}
-	} else if len(k.Windows) > 0 {
-		return fmt.Errorf("/%s has no windows", k.Endpoint)
+	if k.Endpoint == history || k.Endpoint == candles {
+		most = 20
 	}
 	for _, n := range k.Sizes {
 		if n < 0 || n > most {
 			return fmt.Errorf("size %d: want 1 to %d, or 0 to leave it out", n, most)
 		}
 	}
+	for _, i := range k.Intervals {
+		if i != "" && i != "1h" && i != "1d" {
+			return fmt.Errorf("interval %q: want 1h or 1d", i)
+		}
+	}
 	for _, w := range k.Windows {
-		if w != "" && model.FindWindow(w) == nil {
+		if w != "" && w != "max" && model.FindWindow(w) == nil {
 			return fmt.Errorf("window %q: unknown", w)
 		}
 	}
@@ -279,6 +294,29 @@ func (k *Kind) check(share func(string, float64) error) error {
 		if err := share(name, v); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkPast checks what the endpoints of the past have.
+func (k *Kind) checkPast() error {
+	most, past := ofPast[k.Endpoint]
+	switch {
+	case past && (k.By == "list" || len(k.Sorts) > 0):
+		return fmt.Errorf("/%s is asked by id, slug or symbol, and has no sorts", k.Endpoint)
+	case past && k.Values > most:
+		return fmt.Errorf("values is %d: /%s takes 1 to %d", k.Values, k.Endpoint, most)
+	case k.Endpoint != history && len(k.Windows) > 0:
+		return fmt.Errorf("/%s has no windows", k.Endpoint)
+	case k.Endpoint != candles && len(k.Intervals) > 0:
+		return fmt.Errorf("/%s has no intervals", k.Endpoint)
+	case k.Endpoint != prices && k.Times != 0:
+		return fmt.Errorf("/%s has no times", k.Endpoint)
+	case k.Endpoint == prices && k.Times == 0:
+		k.Times = 1
+	}
+	if k.Endpoint == prices && (k.Times < 1 || k.Times > 100 || k.Times*k.Values > 1000) {
+		return fmt.Errorf("times is %d: want 1 to 100, and with values at most 1,000 prices", k.Times)
 	}
 	return nil
 }
