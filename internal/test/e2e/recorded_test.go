@@ -71,13 +71,16 @@ func TestRecordedMoments(t *testing.T) {
 	}
 	slices.Sort(moments) // the names of the folders are their times
 	p := newPair(t, model.Defaults(), poll)
+	var feeds []model.Files
 	for _, moment := range moments {
-		if !p.build(readFolder(t, filepath.Dir(moment)), time.Time{}) {
+		feeds = append(feeds, readFolder(t, filepath.Dir(moment)))
+		if !p.build(feeds[len(feeds)-1], time.Time{}) {
 			t.Fatalf("%s: nothing was published", moment)
 		}
 		p.change(time.Minute)
 		p.askWhole(3)
 	}
+	p.comparePast(feeds)
 	checkProperty(t, 1, func(t *rapid.T) { p.in(t).askAll(t, 300) })
 }
 
