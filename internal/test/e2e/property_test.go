@@ -187,6 +187,7 @@ func TestHistory(t *testing.T) {
 		draw := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
 		past := moments[:draw("past", 20)] // imported once others are built
 		moments = moments[len(past):]
+		served := map[string]string{}
 		for built := moments; len(moments) > 0; {
 			if draw("reset", 19) == 19 { // the flag of the next builder
 				n := draw("assets", 9)
@@ -201,6 +202,7 @@ func TestHistory(t *testing.T) {
 			case action == 17 && len(p.world.Retained()) > 1:
 				retained := p.world.Retained()
 				p.rollback(retained[len(retained)-2].Time)
+				clear(served) // of withdrawn snapshots some are made anew
 			case action >= 15 && p.world.Newest() != nil:
 				// It begins to show with the next build.
 				n := draw("imported", len(past))
@@ -213,6 +215,7 @@ func TestHistory(t *testing.T) {
 				moments = moments[1:]
 			}
 			p.askHistory(1)
+			p.candlesStay(served)
 			retained := p.world.Retained()
 			pinned := retained[draw("pin", len(retained)-1)]
 			p.askHistory(1, pinned.Time.Format(time.RFC3339))

@@ -47,7 +47,8 @@ func (p *pair) comparePast(feeds []model.Files) {
 	maps.DeleteFunc(all, func(slug string, _ []said) bool { return !listed[slug] })
 	newest := times[len(times)-1]
 	for interval, step := range map[string]time.Duration{"1h": time.Hour, "1d": 24 * time.Hour} {
-		p.eachBatch(all, 20, "candles?interval="+interval+"&from=2026-07-01T00:00:00Z&size=20", func(item map[string]any, of []said) {
+		target := "candles?interval=" + interval + "&from=2026-07-01T00:00:00Z&size=20"
+		p.eachBatch(all, 20, target, func(item map[string]any, of []said) {
 			got := []string{}
 			for _, c := range item["candles"].([]any) {
 				got = append(got, texts(c.([]any)))
@@ -193,4 +194,35 @@ func eachLine(p *pair, text string, f func(row map[string]string)) {
 		f(row)
 	}
 	must.OK(p.t, lines.Err())
+}
+
+// candlesStay fails the test if a candle is another one than when it was answered first. served has those
+// that were, by asset, interval and time.
+func (p *pair) candlesStay(served map[string]string) {
+	p.t.Helper()
+	var body struct {
+		Result struct {
+			Items []struct {
+				ID       int
+				Interval string
+				Candles  [][]*string
+			}
+		}
+	}
+	for _, interval := range []string{"1h", "1d"} {
+		target := model.Prefix + "candles?size=20&id=1,2,3,4,5,6,7,8,9,10,11,12&interval=" + interval
+		r := must.Get(p.send("GET", target))(p.t)
+		if must.OK(p.t, json.Unmarshal([]byte(r.body), &body)); r.status != 200 {
+			p.t.Fatalf("candles: %d %s", r.status, r.body)
+		}
+		for _, item := range body.Result.Items {
+			for _, c := range item.Candles {
+				of, text := fmt.Sprint(item.ID, " ", item.Interval, " ", *c[0]), must.Get(json.Marshal(c))(p.t)
+				if was, had := served[of]; had && was != string(text) {
+					p.t.Fatalf("the candle %s is %s, and was %s", of, text, was)
+				}
+				served[of] = string(text)
+			}
+		}
+	}
 }
