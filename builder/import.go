@@ -58,6 +58,9 @@ type ImportZone struct {
 // ErrNoSnapshot says that an import found no assets to import prices of.
 var ErrNoSnapshot = errors.New("the store has no snapshot: build one first, which gives each asset its id")
 
+// ErrNoRow says that none of an import's rows can be used; the report says why.
+var ErrNoRow = errors.New("no row can be used")
+
 // Import brings prices of earlier times into what the store remembers, by one publication: the published
 // snapshot stays as it is, and the next one has the longer past (FEED.md, "Importing a past"). files are
 // as in pastrows.Read. With rewrite, rows replace what the store has. The report is never nil.
@@ -100,6 +103,9 @@ func (b *build) importFiles(ctx context.Context, files []string, rewrite bool, r
 		return err
 	}
 	defer func() { report.Report = rows.Report }()
+	if r := &rows.Report; r.Rows > 0 && r.Unusable+r.Unknown == r.Rows {
+		return ErrNoRow
+	}
 	return b.put(ctx, head, func(ctx context.Context, objects *publish.Objects) error {
 		before := b.beforeOf(head, prior)
 		in := &bringing{build: b, objects: objects, prior: prior, T: head.Manifest.Time, before: before,

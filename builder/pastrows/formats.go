@@ -52,7 +52,7 @@ func (r *Rows) csv(in io.Reader) error {
 		return err
 	}
 	names = slices.Clone(names)
-	at, err := header(names)
+	at, err := r.header(names)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (r *Rows) parquet(ctx context.Context, in io.ReaderAt, size int64) error {
 		}
 		names, types = append(names, f.Name()), append(types, f)
 	}
-	at, err := header(names)
+	at, err := r.header(names)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,6 +65,7 @@ type UnknownKey struct {
 const (
 	MaxProblems    = 20
 	MaxUnknownKeys = 1000
+	maxIgnored     = 20
 )
 
 // Report says what became of the rows that were read, but for those that Moments gives.
@@ -77,6 +79,8 @@ type Report struct {
 	// Unknown counts rows whose key no asset has; UnknownKeys are the first such keys.
 	Unknown     int          `json:"unknown"`
 	UnknownKeys []UnknownKey `json:"unknown_keys,omitempty"`
+	// Ignored are columns of tables that are not read, each with its file.
+	Ignored []string `json:"ignored,omitempty"`
 	// Repeated counts rows of an asset in the ten minutes of an earlier row of it.
 	Repeated int `json:"repeated"`
 	// Newer counts rows later than the published snapshot.
@@ -294,7 +298,7 @@ var errTime = errors.New("want a time such as 2026-01-31T12:00:00Z, 2026-01-31 1
 	"or Unix seconds")
 
 var timeForms = []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04",
-	"2006-01-02 15:04:05Z07:00"}
+	"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 UTC"}
 
 // ParseTime reads the time of a row: RFC 3339, also with a blank for the T, without seconds or without a
 // zone, which means UTC; a date, which means its beginning; or Unix seconds.
@@ -321,7 +325,7 @@ func ParseTime(text []byte) (t time.Time, err error) {
 }
 
 // header finds the columns of a table by their names; -1: it has no such column.
-func header(names []string) (at [fields]int, err error) {
+func (r *Rows) header(names []string) (at [fields]int, err error) {
 	for f, want := range fieldNames {
 		at[f] = -1
 		for i, name := range names {
@@ -333,6 +337,11 @@ func header(names []string) (at [fields]int, err error) {
 		if at[f] < 0 && f <= fieldPrice {
 			return at, fmt.Errorf("no column %q: it has %.200s; want key, time and price, and optional market_cap and volume",
 				want, strings.Join(names, ", "))
+		}
+	}
+	for i, name := range names {
+		if name != "" && !slices.Contains(at[:], i) && len(r.Report.Ignored) < maxIgnored {
+			r.Report.Ignored = append(r.Report.Ignored, fmt.Sprintf("%.60q of %s", name, r.Files[len(r.Files)-1]))
 		}
 	}
 	return at, nil

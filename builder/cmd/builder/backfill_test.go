@@ -54,7 +54,7 @@ func TestBackfill(t *testing.T) {
 		"file:"+late)...)
 	// The feed of the day of the first snapshot comes before it; those of the days before are taken.
 	imports := []string{"import", feeds, "--store", "file:" + late}
-	wants(t, cmdline.Done, "prices of the last 90 days, one an hour are kept", imports...)
+	wants(t, cmdline.Done, "of the 90 days before (one an hour): ", imports...)
 	wants(t, cmdline.Done, "nothing to do", imports...)
 	if r := object(t, done(t, append(imports, "--json")...)); r["published"] != false || r["same"] == 0.0 ||
 		r["rows"] == 0.0 || r["zones"].([]any)[2].(map[string]any)["interval"] != "1d" {
@@ -62,9 +62,9 @@ func TestBackfill(t *testing.T) {
 	}
 	must.OK(t, os.WriteFile(filepath.Join(dir, "rows.csv"), []byte("key,time,price\nnobody,2026-01-01,1\nx,now,1\n"),
 		0o600))
-	wants(t, cmdline.Done, `rows.csv:2: "nobody", 1 row`, "import", filepath.Join(dir, "rows.csv"), "--store",
+	wants(t, cmdline.Failed, `no row can be used`, "import", filepath.Join(dir, "rows.csv"), "--store",
 		"file:"+late)
-	wants(t, cmdline.Done, `rows.csv:3: time "now": want a time such as`, "import", filepath.Join(dir, "rows.csv"),
+	wants(t, cmdline.Failed, `rows.csv:3: time "now": want a time such as`, "import", filepath.Join(dir, "rows.csv"),
 		"--store", "file:"+late)
 	wants(t, cmdline.Failed, "want a file .csv, .ndjson, .jsonl or .parquet", "import",
 		filepath.Join(feeds, "twice", "feed.json"), "--store", "file:"+late)

@@ -38,14 +38,14 @@ func (c *importCmd) Run(e *env) error {
 		}
 		return errors.Join(err, e.printJSON(full))
 	}
-	if err == nil {
+	if err == nil || errors.Is(err, builder.ErrNoRow) {
 		e.printImport(report)
 	}
 	return err
 }
 
 // zoneNames say what is kept of each age.
-var zoneNames = [...]string{"of the last 48 hours", "of the last 90 days, one an hour", "older, one a day"}
+var zoneNames = [...]string{"of the last 48 hours", "of the 90 days before (one an hour)", "older (one a day)"}
 
 // printImport says what became of the rows.
 func (e *env) printImport(r *builder.ImportReport) {
@@ -57,8 +57,7 @@ func (e *env) printImport(r *builder.ImportReport) {
 	}
 	for i := range r.Zones {
 		if z := &r.Zones[i]; z.Kept+z.Candles > 0 {
-			e.print("  %s prices %s are kept; %s more are part of candles", comma(z.Kept), zoneNames[i],
-				comma(z.Candles))
+			e.print("  %s: %s kept, %s more in candles alone", zoneNames[i], count(z.Kept, "price"), comma(z.Candles))
 		}
 	}
 	say := func(n int, what, example string) {
@@ -71,7 +70,7 @@ func (e *env) printImport(r *builder.ImportReport) {
 		e.print("  %s: %s", count(n, "row"), what)
 	}
 	say(r.Same, "the store has them already", "")
-	say(r.Refused, "not taken: they differ from candles that were served; --rewrite replaces these", "refused")
+	say(r.Refused, "not taken: they differ from what the store has; --rewrite replaces that", "refused")
 	say(r.Early, "not taken: before the first snapshot of their day or hour that the store has", "early")
 	say(r.NoHistory, "not taken: their assets are not among those with history (--history-assets)", "no_history")
 	say(r.Repeated, "not taken: another row of the same asset and ten minutes is earlier", "")
@@ -80,7 +79,10 @@ func (e *env) printImport(r *builder.ImportReport) {
 	for _, p := range r.Problems {
 		e.print("    %s: %s", p.Place, p.Reason)
 	}
-	say(r.Unknown, "their key is that of no asset:", "")
+	for _, column := range r.Ignored {
+		e.print("  not read: column %s", column)
+	}
+	say(r.Unknown, "their key is that of no asset; keys are those of the feed, which builder feed writes:", "")
 	for _, k := range r.UnknownKeys[:min(len(r.UnknownKeys), maxShownKeys)] {
 		e.print("    %s: %q, %s", k.First, k.Key, count(k.Rows, "row"))
 	}
