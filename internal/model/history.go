@@ -156,6 +156,14 @@ func (q *Query) Listing() string {
 	return q.Endpoint
 }
 
+// Items names the kind of an answer's items for [ReadRow]: candles and prices list the same assets.
+func (q *Query) Items() string {
+	if q.Listing() == past {
+		return q.Endpoint
+	}
+	return q.Listing()
+}
+
 // listed are the rows of a listing. Those of /history are the assets that have
 // points in the window.
 func (s *Snapshot) listed(listing string) []*Row {

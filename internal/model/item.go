@@ -327,7 +327,7 @@ func (m *groupMarketItem) check() error {
 	return err
 }
 
-// ReadRow reads an item of a listing ([Query.Listing]), or of trending, as it is
+// ReadRow reads an item of a listing ([Query.Items]), or of trending, as it is
 // published: in a shard, its tail included, or in an answer. The error says what
 // of it is not as the documents write it; with ID 0 it cannot be read at all.
 func ReadRow(listing string, published []byte) (Row, error) {

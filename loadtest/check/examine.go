@@ -168,7 +168,7 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 		body = snapshot.Answer(q, change).Body
 	} else {
 		for i, text := range r.Items {
-			row, err := model.ReadRow(q.Listing(), text)
+			row, err := model.ReadRow(q.Items(), text)
 			if err != nil {
 				return Envelope, fmt.Sprintf("item %d: %v", i, err)
 			}
