@@ -35,7 +35,7 @@ const (
 // PastIntervals are the intervals of the past, the shortest first: every snapshot, the first of
 // each UTC hour, and the first of each UTC day. Hours and days have candles, too.
 var PastIntervals = [...]PastInterval{
-	{"10m", Step, 48 * time.Hour, false, 18},
+	{"10m", Step, 48 * time.Hour, false, 6},
 	{"1h", time.Hour, 90 * 24 * time.Hour, true, 24},
 	{"1d", 24 * time.Hour, 0, true, 32},
 }
