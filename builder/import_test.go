@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/publish"
@@ -175,6 +176,37 @@ func TestImportSays(t *testing.T) {
 		t.Errorf("rewritten with the same: %+v", r)
 	}
 	verify(t, s)
+}
+
+// TestImportRewritesAtTheBorder: on the day of T - 90 days, of which some hours are kept and some are not,
+// rewritten rows make the day's candle of all of them, and the same rows again change nothing. (Somebody
+// who had read the documents alone found the candle 8, 8, 7, 7.)
+func TestImportRewritesAtTheBorder(t *testing.T) {
+	s := memstore.New()
+	at := func(text string) given {
+		return given{Feed: source.Memory{
+			source.InfoFile:   []byte(`{"format":1,"database":"d","time":"` + text + `"}`),
+			source.AssetsFile: []byte(`{"key":"a","id":1,"name":"A","symbol":"A","slug":"a"}`),
+			source.QuotesFile: []byte(`{"key":"a","price":10}`),
+		}}
+	}
+	mustBuild(t, s, at("2024-08-28T18:10:00Z"), force)
+	file := rowsFile(t, "a,2024-05-30T17:00:00Z,1000,,", "a,2024-05-30T18:00:00Z,8,,", "a,2024-05-30T18:20:00Z,7,,",
+		"a,2024-08-10,30,,")
+	if first, again := mustImport(t, s, true, file), mustImport(t, s, true, file); !first.Published || again.Published {
+		t.Errorf("published %v, again %v", first.Published, again.Published)
+	}
+	mustBuild(t, s, at("2024-08-28T18:20:00Z"), force)
+	for _, v := range head(t, s).Manifest.Past(&artifacts.PastIntervals[artifacts.Days]) {
+		ok(t, walk.Rows(t.Context(), s, v.Objects, func(_ uint64, row []byte) error {
+			_, candles, _ := artifacts.PastRow(row)
+			if c, _, _ := artifacts.NextPast(candles); v.Times[0].Month() == time.May &&
+				string(c) != `"1000","1000","7","7",null,null` {
+				t.Errorf("the candle is %s", c)
+			}
+			return nil
+		}))
+	}
 }
 
 // TestFound gives a store a simulated market's year: the points of every time kept are what the market's

@@ -156,7 +156,8 @@ func (im *Import) Add(ctx context.Context, s Snapshot) (accepted []Figures, err 
 			im.first[i][of] = s.Time
 		}
 	}
-	return accepted, im.Builder.Add(ctx, Snapshot{Time: s.Time, Figures: accepted})
+	// turn has completed what is over. To do so again would read blocks that were left behind since.
+	return accepted, im.add(ctx, Snapshot{Time: s.Time, Figures: accepted})
 }
 
 // Keeps reports whether the price of a time is kept: as one of ten minutes, of an hour or of a day.

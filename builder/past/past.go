@@ -161,6 +161,11 @@ func (b *Builder) Add(ctx context.Context, s Snapshot) error {
 	if err := b.complete(ctx, s.Time); err != nil {
 		return err
 	}
+	return b.add(ctx, s)
+}
+
+// add is Add, once the hours and days before are complete.
+func (b *Builder) add(ctx context.Context, s Snapshot) error {
 	b.last = s.Time
 	of := column{time: s.Time, cells: make([]cell, len(s.Figures))}
 	var text []byte

@@ -111,7 +111,7 @@ func (r *Rows) ndjson(in io.Reader) error {
 		}
 		row.Key, row.Time, row.Price, row.MarketCap, row.Volume = nil, nil, nil, nil, nil
 		if err := json.Unmarshal(line, &row); err != nil {
-			r.setAside(n, fmt.Errorf("not a JSON object: %w", err))
+			r.setAside(n, errors.New("want one JSON object a line"))
 			continue
 		}
 		var values [fields][]byte

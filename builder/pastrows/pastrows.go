@@ -298,7 +298,7 @@ var errTime = errors.New("want a time such as 2026-01-31T12:00:00Z, 2026-01-31 1
 	"or Unix seconds")
 
 var timeForms = []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04",
-	"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 UTC"}
+	"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 UTC", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00"}
 
 // ParseTime reads the time of a row: RFC 3339, also with a blank for the T, without seconds or without a
 // zone, which means UTC; a date, which means its beginning; or Unix seconds.
@@ -306,6 +306,9 @@ func ParseTime(text []byte) (t time.Time, err error) {
 	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 		if n > 99999999999 {
 			return t, errors.New("these look like milliseconds; want Unix seconds")
+		}
+		if d, err := time.Parse("20060102", string(text)); err == nil && d.Year() >= 1970 && d.Year() < 2100 {
+			return t, fmt.Errorf("this looks like a date; write %s, or Unix seconds", d.Format(time.DateOnly))
 		}
 		t = time.Unix(n, 0).UTC()
 	} else if t, err = source.ParseTime(text); err != nil {
