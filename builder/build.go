@@ -174,7 +174,7 @@ type input struct {
 	feed   *market.Feed
 	rows   *source.Report
 	digest artifacts.Digest
-	past   iter.Seq2[*market.Feed, error] // what the source knows of before, for a store that begins
+	past   iter.Seq2[*market.Feed, error] // earlier states that the source knows; only for an empty store
 }
 
 // step records that a step begins, and how long the previous one took.
@@ -413,8 +413,9 @@ func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.O
 	return nil
 }
 
-// history makes and puts the views of history at t. after is the ledger after t, prior the one before:
-// behind an import it has prices that the head's views lack.
+// history makes and puts the views of history of the snapshot at t. prior is the ledger before that
+// snapshot, and after is the ledger that includes it. If prior follows an import, the head's views lack its
+// prices, so history makes all views anew.
 func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manifest, objects *publish.Objects,
 	prior *ledger.Ledger, after *ledger.Root,
 ) ([]artifacts.View, error) {
@@ -423,10 +424,7 @@ func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manife
 	}
 	h := &history.Builder{
 		Reader: b.Store, Head: head, Root: after, Time: t, Has: objects.Has, Points: b.BlockPoints,
-		Put: func(table *render.Table) (artifacts.View, error) {
-			views, err := b.putTable(ctx, objects, table)
-			return views[0], err
-		},
+		Put: b.putter(ctx, objects),
 	}
 	if b.scratch != nil {
 		h.Reader = b.scratch
@@ -444,10 +442,7 @@ func (b *build) past(
 	}
 	own := figures(in.t, points, in.feed)
 	if b.before == nil {
-		return b.pastBuilder(before, b.Store, func(table *render.Table) (artifacts.View, error) {
-			views, err := b.putTable(ctx, objects, table)
-			return views[0], err
-		}).Views(ctx, own, after)
+		return b.pastBuilder(before, b.Store, b.putter(ctx, objects)).Views(ctx, own, after)
 	}
 	views, err := b.before.Views(ctx, own, after)
 	if err != nil {
@@ -681,6 +676,14 @@ func (b *build) putDirectory(ctx context.Context, head *publish.Head, objects *p
 func (b *build) putTable(ctx context.Context, objects *publish.Objects, t *render.Table) ([]artifacts.View, error) {
 	views, pieces := render.Views(t)
 	return views, b.putPieces(ctx, objects, t.Collection, views, pieces)
+}
+
+// putter returns a function that makes and puts the objects of a table with one view, and returns the view.
+func (b *build) putter(ctx context.Context, objects *publish.Objects) func(*render.Table) (artifacts.View, error) {
+	return func(t *render.Table) (artifacts.View, error) {
+		views, err := b.putTable(ctx, objects, t)
+		return views[0], err
+	}
 }
 
 // files returns the writer of the snapshot's files. If the list of sets is damaged, a new one

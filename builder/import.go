@@ -38,15 +38,15 @@ type ImportReport struct {
 	NoHistory int `json:"no_history"`
 	// Examples are the first row that was refused, that was early, and that has no history.
 	Examples map[string]pastrows.Place `json:"examples,omitempty"`
-	// Published is false if the store is unchanged. SnapshotTime is that of the published snapshot: the
-	// one that follows it shows the prices.
+	// Published reports whether the import changed the store. SnapshotTime is the time of the published
+	// snapshot. The next snapshot shows the imported prices.
 	Published    bool   `json:"published"`
 	SnapshotTime string `json:"snapshot_time"`
 	Sequence     uint64 `json:"sequence"`
 	DurationMS   int64  `json:"duration_ms"`
 }
 
-// ImportZone counts the rows of an age that were taken.
+// ImportZone counts the accepted rows of one age zone.
 type ImportZone struct {
 	// Interval is the age's: of each such interval the first snapshot is kept ("10m", "1h", "1d").
 	Interval string `json:"interval"`
@@ -144,7 +144,7 @@ func (b *build) beforeOf(head *publish.Head, prior *ledger.Ledger) (before []art
 	return before
 }
 
-// bringing brings prices of earlier times into a ledger and the blocks of the past.
+// bringing is a running import. It adds prices of earlier times to a ledger and to the blocks of the past.
 type bringing struct {
 	*build
 	objects *publish.Objects
@@ -156,8 +156,8 @@ type bringing struct {
 	points  map[uint64]bool
 	changed bool
 
-	report *ImportReport  // nil: nobody asks
-	rows   *pastrows.Rows // where figures were read, if somebody asks
+	report *ImportReport  // nil if the import makes no report
+	rows   *pastrows.Rows // the source of the figures; nil if report is nil
 }
 
 // found publishes a store's first snapshot, behind the past that its source knows.
@@ -233,12 +233,12 @@ func (in *bringing) limit(ctx context.Context) error {
 // bring adds moments, oldest first, and returns the ledger that has them. It sets changed if that is
 // another one.
 func (in *bringing) bring(ctx context.Context, moments iter.Seq2[pastrows.Moment, error]) (*ledger.Ledger, error) {
+	put := in.putter(ctx, in.objects)
 	blocks := &past.Import{Rewrite: in.rewrite, Kept: in.prior.Root().Times(), Decided: in.decided,
 		Builder: past.Builder{Reader: in.Store, Before: in.before,
 			Put: func(table *render.Table) (artifacts.View, error) {
 				in.changed = true
-				views, err := in.putTable(ctx, in.objects, table)
-				return views[0], err
+				return put(table)
 			}}}
 	blocks.Open(in.T)
 	prices := &ledger.Import{Ledger: in.prior, T: in.T, Rewrite: in.rewrite, Put: func(object []byte) error {

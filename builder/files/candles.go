@@ -24,9 +24,9 @@ type candle struct {
 	Volume    *decimal  `parquet:"volume,decimal(8:36)"`
 }
 
-// candles returns a day's candles of its hours, by asset and time, and then those of the day. A block that
-// cannot be read has none, since files are no reason to stop.
-func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, err error) {
+// candles returns the candles of a day's hours, ordered by asset and time, followed by the candles of the
+// day. It leaves out a damaged block, because a missing file must not stop a build.
+func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, _ error) {
 	for _, i := range []int{artifacts.Hours, artifacts.Days} {
 		about := &artifacts.PastIntervals[i]
 		name := about.Block(about.BlockStart(of))
@@ -34,15 +34,15 @@ func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, err e
 			if w.Past[v].Collection != name {
 				continue
 			}
-			before := len(all)
-			err := walk.Rows(ctx, w.Reader, w.Past[v].Objects, func(id uint64, row []byte) error {
-				all, err = appendCandles(all, about, w.Past[v].Times, of, id, row)
+			added := all
+			err := walk.Rows(ctx, w.Reader, w.Past[v].Objects, func(id uint64, row []byte) (err error) {
+				added, err = appendCandles(added, about, w.Past[v].Times, of, id, row)
 				return err
 			})
-			if artifacts.IsDamage(err) {
-				all, err = all[:before], nil
-			}
-			if err != nil {
+			switch {
+			case err == nil:
+				all = added
+			case !artifacts.IsDamage(err):
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		}
@@ -50,7 +50,7 @@ func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, err e
 	return all, nil
 }
 
-// appendCandles appends the candles of a row that are of the day.
+// appendCandles appends those candles of a row that begin on the UTC day of.
 func appendCandles(all []candle, about *artifacts.PastInterval, times []time.Time, of time.Time, id uint64, row []byte,
 ) ([]candle, error) {
 	_, elements, ok := artifacts.PastRow(row)

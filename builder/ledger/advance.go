@@ -47,7 +47,7 @@ func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result
 	if err != nil {
 		return nil, err
 	}
-	return &Next{Objects: put, Root: root.encode(), After: root}, nil
+	return &Next{Objects: put, Root: root.Encode(), After: root}, nil
 }
 
 func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time,

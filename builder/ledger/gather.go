@@ -97,7 +97,7 @@ func (g *IDs) Ledger(ctx context.Context, r artifacts.ObjectReader, target artif
 	for _, c := range collections {
 		root.IDs[c] = g.logs[c].store(&put)
 	}
-	return &Next{Objects: put, Root: root.encode(), After: root}, nil
+	return &Next{Objects: put, Root: root.Encode(), After: root}, nil
 }
 
 // Remembers reports whether a snapshot of time t was built and not rolled back. known is false if

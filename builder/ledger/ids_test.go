@@ -159,7 +159,7 @@ func TestHighIDs(t *testing.T) {
 		}
 		var put objects
 		to := (&Root{Format: artifacts.Format,
-			IDs: map[string]idSegments{"exchanges": l.ids["exchanges"].store(&put)}}).encode()
+			IDs: map[string]idSegments{"exchanges": l.ids["exchanges"].store(&put)}}).Encode()
 		for _, b := range put {
 			s.put(b)
 		}
@@ -195,7 +195,7 @@ func TestLoadRefusesBrokenIDs(t *testing.T) {
 			log.Segments = append(log.Segments, s.put(b))
 		}
 		root := &Root{Format: artifacts.Format, IDs: map[string]idSegments{"assets": log}}
-		ref := s.put(root.encode())
+		ref := s.put(root.Encode())
 		if _, err := Load(context.Background(), s, &ref); !errors.Is(err, artifacts.ErrCorrupt) {
 			t.Errorf("%s: error %v, want ErrCorrupt", test.name, err)
 		}

@@ -85,9 +85,6 @@ func (l *Ledger) newest() (t time.Time, ok bool) {
 	return t, false
 }
 
-// Empty reports whether the ledger remembers no snapshot. It may have ids.
-func (l *Ledger) Empty() bool { return len(l.root.Prices) == 0 }
-
 func (l *Ledger) checkTime(t time.Time) error {
 	if !t.Equal(t.Truncate(artifacts.Step)) {
 		return fmt.Errorf("ledger: time %v is no multiple of ten minutes", t)
@@ -111,7 +108,7 @@ func Rollback(ctx context.Context, r artifacts.ObjectReader, newest, target arti
 		return nil, fmt.Errorf("ledger: target root: %w", err)
 	}
 	to.IDs = from.IDs
-	return to.encode(), nil
+	return to.Encode(), nil
 }
 
 // Without returns the root b without lost prices, returns and groups, and names them in what. Ids
@@ -167,5 +164,5 @@ func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string,
 	}); len(l.Past) < n {
 		gone = append(gone, "candles")
 	}
-	return l.encode(), strings.Join(gone, ", "), nil
+	return l.Encode(), strings.Join(gone, ", "), nil
 }

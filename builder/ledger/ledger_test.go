@@ -255,7 +255,7 @@ func FuzzRoot(f *testing.F) {
 			}
 			return
 		}
-		if again, err := parseRoot(root.encode()); err != nil || !reflect.DeepEqual(root.Refs(), again.Refs()) {
+		if again, err := parseRoot(root.Encode()); err != nil || !reflect.DeepEqual(root.Refs(), again.Refs()) {
 			t.Fatalf("%+v is read back as %+v, %v", root, again, err)
 		}
 		ref := s.put(stored)

@@ -62,17 +62,14 @@ type Total struct {
 	MarketCap string    `json:"market_cap"`
 }
 
-// encode returns the ledger root's stored form.
-func (l *Root) encode() []byte {
+// Encode returns the root's stored form, which is itself an object.
+func (l *Root) Encode() []byte {
 	b, err := json.Marshal(l)
 	if err != nil {
 		panic("BUG: ledger: " + err.Error())
 	}
 	return artifacts.Compress(nil, b)
 }
-
-// Encode returns the root's stored form, itself an object.
-func (l *Root) Encode() []byte { return l.encode() }
 
 // maxRootPlain bounds an expanded root, in bytes: about 2,800 snapshots of a few
 // parts each, and the segments.

@@ -64,7 +64,7 @@ func TestYear(t *testing.T) {
 		}
 		m.add(at, prices)
 	}
-	ref := c.s.put(c.root.encode())
+	ref := c.s.put(c.root.Encode())
 	c.ref = &ref
 	most := 0
 	for range 24 {
