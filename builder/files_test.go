@@ -220,7 +220,7 @@ type quoteAt struct {
 	At        time.Time `json:"-"`
 }
 
-// checkCandles compares the candles of 2026-08-01 with those that its quotes make.
+// checkCandles computes the candles of 2026-08-01 from its quotes and compares them with the file's.
 func checkCandles(t *testing.T, file []byte, quotes []quoteAt) {
 	t.Helper()
 	type candle struct{ open, high, low, close, cap, volume *big.Rat }

@@ -52,8 +52,8 @@ func rowsFile(t *testing.T, rows ...string) string {
 	return file
 }
 
-// TestImportIsBuildsInOrder: once feeds of earlier days are imported, every snapshot is what it would be
-// if they had been built in their time, the blocks of the past included.
+// TestImportIsBuildsInOrder compares two stores: one imports feeds of earlier days, and the other built
+// them at their times. Every later snapshot is the same in both, with all blocks of the past.
 func TestImportIsBuildsInOrder(t *testing.T) {
 	eachHistory(t, func(t *testing.T, worlds []world, dice *rand.Rand) {
 		first := 1 + dice.IntN(len(worlds)-4)                // built first
@@ -178,9 +178,9 @@ func TestImportSays(t *testing.T) {
 	verify(t, s)
 }
 
-// TestImportRewritesAtTheBorder: on the day of T - 90 days, of which some hours are kept and some are not,
-// rewritten rows make the day's candle of all of them, and the same rows again change nothing. (Somebody
-// who had read the documents alone found the candle 8, 8, 7, 7.)
+// TestImportRewritesAtTheBorder rewrites rows of the day of T - 90 days, of which the store keeps some
+// hours and not others. The day's candle covers all rows, and a second import of them changes nothing. (A
+// reader of the documents alone reported the candle 8, 8, 7, 7.)
 func TestImportRewritesAtTheBorder(t *testing.T) {
 	s := memstore.New()
 	at := func(text string) given {

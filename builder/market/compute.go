@@ -247,8 +247,8 @@ func (r *Result) totals(f *Feed) {
 	}
 }
 
-// TotalMarketCap returns the market cap of a feed's active assets in units of 1e-8; "" if no market cap
-// is known.
+// TotalMarketCap returns the sum of the market caps of a feed's active assets, in units of 1e-8. It returns
+// "" if no market cap is known.
 func TotalMarketCap(f *Feed) string {
 	var total uint256.Int
 	for q := range f.Quotes {

@@ -156,7 +156,8 @@ func (im *Import) Add(ctx context.Context, s Snapshot) (accepted []Figures, err 
 			im.first[i][of] = s.Time
 		}
 	}
-	// turn has completed what is over. To do so again would read blocks that were left behind since.
+	// turn has already completed the intervals that are over. A second completion would open their blocks
+	// again, without the columns that no store keeps.
 	return accepted, im.add(ctx, Snapshot{Time: s.Time, Figures: accepted})
 }
 

@@ -65,8 +65,8 @@ type Builder struct {
 	Before []artifacts.View
 	// Put renders a table and puts its objects. It returns the table's one view.
 	Put func(*render.Table) (artifacts.View, error)
-	// Lost is called for each block that cannot be read and begins anew, with the reason; nil: that is
-	// an error.
+	// Lost, if it is set, is called with the reason for each block that cannot be read. Such a block
+	// begins anew. If Lost is nil, a block that cannot be read is an error.
 	Lost func(collection string, err error)
 
 	// Time is T, which Open sets.

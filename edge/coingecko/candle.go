@@ -10,7 +10,7 @@ import (
 // bar is a candle that is put together, its prices rounded, in units of the last place: the highest price
 // rounded is the highest of the rounded ones.
 type bar struct {
-	begin                  int64 // of its interval; -1: there is none
+	begin                  int64 // the interval's beginning, or -1 if there is no candle
 	open, high, low, close uint256.Int
 }
 

@@ -382,7 +382,7 @@ func (c *composer) key(text []byte) []byte {
 	return c.q.mem.names[at:]
 }
 
-// namedAt adds the asset with a contract. It returns false if there is none.
+// namedAt adds the asset that has a contract. It returns false if no asset has it.
 func (c *composer) namedAt(address []byte) bool {
 	v := c.s.CoinView(snapshot.Contracts)
 	c.q.mem.folded = artifacts.AppendContractKey(c.q.mem.folded[:0], string(c.q.path[0]), address)

@@ -322,7 +322,7 @@ func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
 	}
 }
 
-// times adds times of the 90 days before the newest snapshot that was answered.
+// times adds n times, drawn from the 90 days before the newest snapshot that an answer named.
 func (m *Mix) times(p *params, r *rand.Rand, n int) {
 	newest, err := time.Parse(time.RFC3339, m.checker.Latest())
 	if err != nil { // nothing was answered yet

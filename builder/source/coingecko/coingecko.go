@@ -48,9 +48,9 @@
 //	            a bitcoin divided by them, rounded to 18 decimals. Those of bitcoin,
 //	            ether and other coins (rateCoins) that have a price are this price.
 //
-// A store that begins takes over the week before: sparkline_in_7d of /coins/markets, some 168 prices a
-// coin. They have no times. The last one counts as that of the last full hour before the coin's
-// last_updated, the others as of the hours before it.
+// A new store takes over the prices of the week before from sparkline_in_7d of /coins/markets, which has
+// some 168 prices for each coin, without times. The last price counts as the price of the last full hour
+// before the coin's last_updated, and each earlier price as that of the hour before.
 //
 // All this was checked against recorded answers of 2024 to 2026 and against the
 // provider's OpenAPI description.

@@ -65,7 +65,7 @@ func (m *market) rateFile(d draw) string {
 // has the snapshot.
 func CoinQuestions(s *model.Snapshot) *rapid.Generator[string] { return coinQuestions(s, coinPaths) }
 
-// CoinPastQuestions are those about the past of one coin.
+// CoinPastQuestions draws questions about the past of one coin.
 func CoinPastQuestions(s *model.Snapshot) *rapid.Generator[string] {
 	return coinQuestions(s, coinPasts)
 }
