@@ -37,7 +37,7 @@ const (
 var PastIntervals = [...]PastInterval{
 	{"10m", Step, 48 * time.Hour, false, 6},
 	{"1h", time.Hour, 90 * 24 * time.Hour, true, 24},
-	{"1d", 24 * time.Hour, 0, true, 32},
+	{"1d", 24 * time.Hour, 0, true, 64},
 }
 
 // Keeps reports whether the snapshot of time t, the first of its interval, is kept at T.

@@ -21,7 +21,7 @@ import (
 
 // shardRows is how many rows a shard has, by interval, so that one has some 8 to 12 KB: an answer
 // needs one row of it.
-var shardRows = [len(artifacts.PastIntervals)]int{16, 4, 4}
+var shardRows = [len(artifacts.PastIntervals)]int{16, 4, 3}
 
 // Figures are what a snapshot says of an asset. Caps and volumes are in units of 1e-8, prices in
 // units of 1e-18 of a dollar.
