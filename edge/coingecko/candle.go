@@ -44,8 +44,7 @@ func (c *composer) eachCandle(id uint64, from, to int64, b *bar) {
 	interval := artifacts.Days
 	if c.q.step < day {
 		interval = artifacts.Hours
-		kept := c.s.Time.Add(-artifacts.PastIntervals[interval].Age).Unix()
-		from = max(from, down(kept+hour-1, hour))
+		from = max(from, c.hoursKept())
 	}
 	held := int64(0)
 	for _, block := range c.s.Past(interval) {

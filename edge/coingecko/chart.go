@@ -204,9 +204,63 @@ func (c *composer) sparkline(id uint64, r *rate) {
 	})
 }
 
-// points calls do with the points of an asset in a window, if the snapshot has it; in query.MaxWindow
-// those of the days that are asked for.
+// points calls do with the points of an asset in a window, if the snapshot has it. With interval=hourly those
+// of a window of longer intervals end where the hours that are kept begin, and the points of these follow.
 func (c *composer) points(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
+	now, first := c.s.Time.Unix(), int64(-1)
+	if c.q.step == hour && window > sparkWindow {
+		first = c.firstHour()
+	}
+	if first < 0 {
+		c.windowPoints(at, window, id, do)
+		return
+	}
+	if c.q.begin < first {
+		c.windowPoints(at, window, id, func(t time.Time, price []byte) {
+			if t.Unix() < first {
+				do(t, price)
+			}
+		})
+	}
+	c.pastPoints(at, artifacts.Hours, max(first, down(c.q.begin, hour)), min(c.q.end, now), id, do)
+	c.pastPoints(at, artifacts.TenMinutes, down(now, hour), now, id, do) // of the hour that has not passed
+}
+
+// hoursKept returns the beginning of the first hour of which everything is kept.
+func (c *composer) hoursKept() int64 {
+	return down(c.s.Time.Add(-artifacts.PastIntervals[artifacts.Hours].Age).Unix()+hour-1, hour)
+}
+
+// firstHour returns the beginning of the first hour that is kept; -1: there is none.
+func (c *composer) firstHour() int64 {
+	kept := c.hoursKept()
+	for _, block := range c.s.Past(artifacts.Hours) {
+		for _, t := range block.Times {
+			if begin := down(t.Unix(), hour); begin >= kept {
+				return begin
+			}
+		}
+	}
+	return -1
+}
+
+// pastPoints calls do with the prices that the first snapshots of intervals of the past have of an asset.
+func (c *composer) pastPoints(at *rows.Cursor, interval int, from, to int64, id uint64,
+	do func(at time.Time, price []byte),
+) {
+	if c.err != nil || id == 0 {
+		return
+	}
+	c.fail(c.f.EachPast(at, c.s, interval, from, to, id, func(t time.Time, moment, _ []byte) {
+		if moment != nil {
+			do(t, digitsAt(moment))
+		}
+	}))
+}
+
+// windowPoints calls do with the points of an asset in a window; in query.MaxWindow with those of the days
+// that are asked for.
+func (c *composer) windowPoints(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
 	if c.err != nil || id == 0 {
 		return
 	}
@@ -216,12 +270,7 @@ func (c *composer) points(at *rows.Cursor, window int, id uint64, do func(at tim
 		}
 		return
 	}
-	from, to := down(c.q.begin, day), c.q.end
-	c.fail(c.f.EachPast(at, c.s, artifacts.Days, from, to, id, func(t time.Time, moment, _ []byte) {
-		if moment != nil {
-			do(t, digitsAt(moment))
-		}
-	}))
+	c.pastPoints(at, artifacts.Days, down(c.q.begin, day), c.q.end, id, do)
 	first, own, ok := c.s.Today()
 	for i, m := range [...]snapshot.Moment{first, own} {
 		if !ok || c.err != nil || i > 0 && m == first {

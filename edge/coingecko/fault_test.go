@@ -61,6 +61,7 @@ func targets() []string {
 		"coins/coin-1/ohlc?vs_currency=usd&days=7", "coins/coin-1/ohlc?vs_currency=usd&days=max&precision=2",
 		"coins/coin-5/ohlc/range?vs_currency=one&from=0&to=9999999999&interval=hourly",
 		"coins/coin-5/market_chart?vs_currency=one&days=max",
+		"coins/coin-1/market_chart?vs_currency=btc&days=max&interval=hourly",
 		"coins/coin-5/history?date=" + teststore.Start.Format("02-01-2006"), "search?query=coin+7", "search/trending",
 		"exchange_rates", "simple/supported_vs_currencies", "exchanges",
 	}

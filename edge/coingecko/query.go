@@ -326,13 +326,8 @@ var (
 		"market_cap_change_24h_asc"}
 )
 
-// The values of interval. No point of a chart is nearer another than 5m.
-var (
-	chartSteps  = []string{"hourly", "daily", "5m"}
-	candleSteps = chartSteps[:2]
-)
-
-func (q *Query) ofCandles() bool { return q.Endpoint == OHLC || q.Endpoint == OHLCRange }
+// steps are the values of interval. CoinGecko's 5m would change nothing: snapshots are ten minutes apart.
+var steps = []string{"hourly", "daily"}
 
 // readOptions reads the parameters that may be left out.
 func (q *Query) readOptions(sent *[params][]byte) {
@@ -355,10 +350,6 @@ func (q *Query) readOptions(sent *[params][]byte) {
 	q.order = uint8(max(q.choice(sent, order, orders...), 0))
 	q.perPage = int(q.number(sent, perPage, 1, maxPerPage, usualPage))
 	q.page = q.number(sent, page, 1, furthest, 1)
-	steps := chartSteps
-	if q.ofCandles() {
-		steps = candleSteps
-	}
 	switch q.choice(sent, interval, steps...) {
 	case 0:
 		q.step = hour

@@ -319,6 +319,37 @@ func (b *Past) max(at time.Time) *Series {
 	return s
 }
 
+// Hourly are an asset's points of a window, and from the first hour that is kept on the first price of each
+// hour and the prices of the hour that has not passed.
+func (s *Snapshot) Hourly(window string, id int64) (points []Point) {
+	var hours []Seen
+	if s.Past != nil {
+		for _, p := range s.Past.Hours {
+			if s.Time.Sub(p.Begin) <= 90*24*time.Hour {
+				hours = append(hours, p.First)
+			}
+		}
+	}
+	if of := s.SeriesOf(window); of != nil {
+		points = of.Points(id)
+	}
+	if len(hours) == 0 {
+		return points
+	}
+	points = slices.DeleteFunc(points, func(p Point) bool { return !p.Time.Before(hours[0].Time.Truncate(time.Hour)) })
+	for _, of := range s.Past.All {
+		if of.Time.Truncate(time.Hour).Equal(s.Time.Truncate(time.Hour)) {
+			hours = append(hours, of)
+		}
+	}
+	for _, of := range hours {
+		if q, ok := of.Assets[id]; ok {
+			points = append(points, Point{of.Time, decimal(q.Price, pricePlaces)})
+		}
+	}
+	return points
+}
+
 // parsePast reads the parameters of /candles and /prices.
 func (q *Query) parsePast(r *parser) {
 	moment := func(name, text string) int64 {

@@ -7,12 +7,12 @@ import (
 	"example.com/marketdata/internal/model"
 )
 
-var candleSteps = map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}
+var steps = map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}
 
 // candles are those of the last days.
 func (q *coinQuestion) candles() any {
 	ago := q.ago()
-	step := candleSteps[q.one("interval", "", "hourly", "daily")]
+	step := steps[q.one("interval", "", "hourly", "daily")]
 	switch {
 	case step > 0:
 	case ago <= 2*24*60*60:
@@ -27,7 +27,7 @@ func (q *coinQuestion) candles() any {
 
 // candleRange are those that end in a range of time.
 func (q *coinQuestion) candleRange() any {
-	from, to, step := q.time("from"), q.time("to"), candleSteps[q.word("interval")]
+	from, to, step := q.time("from"), q.time("to"), steps[q.word("interval")]
 	if from.After(to) {
 		q.blame("from")
 	}

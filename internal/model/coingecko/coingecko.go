@@ -607,7 +607,13 @@ func (q *coinQuestion) market(m row, code string, places int, sparkline bool) ro
 	return item
 }
 
+// hourly is what stands behind a window that ends in hours.
+const hourly = " hourly"
+
 func (q *coinQuestion) points(window string, id int64) []model.Point {
+	if of, ok := strings.CutSuffix(window, hourly); ok {
+		return q.Hourly(of, id)
+	}
 	if s := q.SeriesOf(window); s != nil {
 		return s.Points(id)
 	}
@@ -857,11 +863,13 @@ func (q *coinQuestion) time(name string) time.Time {
 // prices are those of a chart: with an interval the first of each hour or day that begins in it, and
 // the newest. Days stand at their beginning. Caps and volumes are those of the same snapshots.
 func (q *coinQuestion) prices(begin, end time.Time) any {
-	step := map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}[q.one("interval", "", "5m", "hourly",
-		"daily")]
+	step := steps[q.one("interval", "", "hourly", "daily")]
 	code, places, a, window := q.codes("vs_currency", 1)[0], q.places(), q.theCoin(), q.covering(begin)
 	if a == nil {
 		return nil
+	}
+	if step == time.Hour && window != "24h" && window != "7d" {
+		window += hourly
 	}
 	prices, caps, volumes := []any{}, []any{}, []any{}
 	taken := map[time.Time]bool{}

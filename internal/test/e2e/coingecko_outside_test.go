@@ -110,6 +110,7 @@ func TestCoinGeckoTolerance(t *testing.T) {
 		list + "order=price_desc": "order", list + "per_page=500": "", list + "page=0": "",
 		list + "price_change_percentage=200d/": "price_change_percentage",
 		chart + "days=1&interval=minutely":     "interval", chart + "days=0.042": "", chart + "days=90.0": "",
+		chart + "days=1&interval=5m": "interval", // snapshots are ten minutes apart
 		// Of our own: what pycoingecko, spreadsheets and curious people add.
 		list + "sparkline=yes&locale=en&page=1&page=2&x_cg_pro_key=k": "locale,page,sparkline",
 		list + "per_page=0&precision=99&order=ID_ASC":                 "", chart + "days=-1&precision=two": "precision",
@@ -356,6 +357,18 @@ func TestCoinGeckoPast(t *testing.T) {
 		"coins/bitcoin/history?date=01-11-2024": `"current_price":{"btc":1,"usd":10},"market_cap":{"btc":300,` +
 			`"usd":3000},"total_volume":{"btc":5,"usd":50}}`,
 		"coins/bitcoin/history?date=02-11-2024": `"current_price":{},"market_cap":{},"total_volume":{}}`,
+	})
+	// Beyond a week, too, hours are hours, those before 90 days what there is.
+	const hours = `{"prices":[[2026-11-18T04:00,100],[2026-11-18T05:00,120],[2026-11-18T07:50,60],[2026-11-18T08:00,70],` +
+		`[2026-11-19T00:00,90]],"market_caps":[[2026-11-18T04:00,1000],[2026-11-18T05:00,null],`
+	const chart = "coins/bitcoin/market_chart?interval=hourly&vs_currency=usd&days="
+	wants(map[string]string{
+		chart + "7": hours, chart + "8": hours, chart + "30": hours, chart + "90": hours,
+		chart + "max": `{"prices":[[2024-11-01T00:10,10],` + hours[len(`{"prices":[`):strings.Index(hours, `,"market`)],
+		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2026-11-10&to=2026-11-18T06:00&interval=hourly": `{"prices":` +
+			`[[2026-11-18T04:00,100],[2026-11-18T05:00,120]],`,
+		"coins/ethereum/market_chart?vs_currency=btc&days=30&interval=hourly": `{"prices":[[2026-11-18T04:00,0.25],` +
+			`[2026-11-18T07:50,0.5],[2026-11-18T08:00,0.5],[2026-11-19T00:00,0.333333333333333333]]`,
 	})
 	build("2026-11-20T04:30", "80", "20", "1000") // snapshots are kept for 48 hours
 	wants(map[string]string{

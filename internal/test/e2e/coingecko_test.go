@@ -289,6 +289,8 @@ func FuzzCoinGecko(f *testing.F) {
 		"coins/bitcoin/market_chart?vs_currency=usd&days=0", "coins/bitcoin/market_chart?vs_currency=usd&days=-1.5",
 		"coins/bitcoin/market_chart?vs_currency=btc&days=0.041666666666666664&interval=daily",
 		"coins/bitcoin/market_chart?vs_currency=eur&days=90.0&interval=minutely&precision=30",
+		"coins/bitcoin/market_chart?vs_currency=usd&days=31&interval=hourly", "coins/a+b/market_chart?vs_currency=btc" +
+			"&days=max&interval=hourly", "coins/bitcoin/market_chart?vs_currency=usd&days=2&interval=5m",
 		"coins/a+b/market_chart/range?vs_currency=btc&from=2025-06-01+11:00:00+00:00&to=1748779200.999",
 		"coins/bitcoin/market_chart/range?vs_currency=usd&from=1748773800000&to=2",
 		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2025-06-01t10:00-02:00&to=2025-06-01T11:59:59.999Z",
