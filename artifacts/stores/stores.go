@@ -81,7 +81,12 @@ func filePath(address string) (string, error) {
 	var err error
 	switch {
 	case !ok:
-		err = errors.New("want file:PATH or s3://bucket/prefix?endpoint=http://host:port&region=name&path-style=true|false")
+		meant := ""
+		if address != "" && !strings.Contains(address, ":") {
+			meant = "did you mean file:" + address + "? "
+		}
+		err = errors.New(meant +
+			"want file:PATH or s3://bucket/prefix?endpoint=http://host:port&region=name&path-style=true|false")
 	case path == "":
 		err = errors.New("want file:PATH, the path is empty")
 	case strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):

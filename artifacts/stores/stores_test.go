@@ -66,11 +66,11 @@ func TestS3(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for address, want := range map[string]string{
-		"":                      "want file:PATH or s3://bucket/prefix",
-		"x":                     "want file:PATH or s3://bucket/prefix",
-		"/var/store":            "want file:PATH or s3://bucket/prefix",
-		"http://host/bucket":    "want file:PATH or s3://bucket/prefix",
-		"File:x":                "want file:PATH or s3://bucket/prefix",
+		"":                      `store "": want file:PATH or s3://bucket/prefix`,
+		"x":                     "did you mean file:x? want file:PATH or s3://bucket/prefix",
+		"/var/store":            "did you mean file:/var/store? want file",
+		"http://host/bucket":    `bucket": want file:PATH or s3://bucket/prefix`,
+		"File:x":                `x": want file:PATH or s3://bucket/prefix`,
 		"file:":                 "the path is empty",
 		"file:x?create=true":    "takes no parameters",
 		"file://host/x":         "there is no host",

@@ -22,6 +22,8 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -184,13 +186,32 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 		if found {
 			spec = scheme + ":" // the rest may have a password
 		}
-		return nil, fmt.Errorf("source %q: want one of %s", spec, Schemes(others))
+		return nil, fmt.Errorf("source %q: %swant one of %s", spec, meant(spec), Schemes(others))
 	}
 	src, err := open(ctx, rest)
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", scheme, err)
 	}
 	return src, nil
+}
+
+// meant asks whether a path, which names no source, is that of files that are one; "": they are not.
+func meant(path string) string {
+	info, err := os.Stat(path)
+	tables := strings.HasSuffix(path, ".csv")
+	switch {
+	case err != nil || !info.IsDir() && !tables:
+		return ""
+	case !info.IsDir():
+		path = filepath.Dir(path)
+	default:
+		_, err = os.Stat(filepath.Join(path, csvName(AssetsFile)))
+		tables = err == nil
+	}
+	if tables {
+		return "did you mean csv:" + path + "? "
+	}
+	return "did you mean feed:" + path + "? "
 }
 
 // Metered is a source whose calls are counted.

@@ -51,9 +51,15 @@ func TestOpen(t *testing.T) {
 	}
 	taken := "want one of feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, " +
 		"csv:PATH, broken:, sim:"
+	tables := t.TempDir()
+	table := filepath.Join(tables, "assets.csv")
+	ok(t, os.WriteFile(table, nil, 0o600))
 	for spec, want := range map[string]string{
-		"":              taken,
-		"/var/feed":     taken,
+		"":              `source "": ` + taken,
+		dir:             "did you mean feed:" + dir + "? " + taken,
+		tables:          "did you mean csv:" + tables + "? " + taken,
+		table:           "did you mean csv:" + tables + "? " + taken,
+		"/var/feed":     `feed": ` + taken,
 		"Feed:x":        taken,
 		"s3://bucket/x": taken,
 		":x":            taken,
