@@ -29,7 +29,7 @@ func fitConns(conns int, files uint64, log *slog.Logger) int {
 		level = slog.LevelInfo
 	}
 	log.Log(context.Background(), level,
-		"fewer connections than --max-conns: the process may not open more files; for more, raise the hard limit (ulimit -Hn, LimitNOFILE= in systemd)",
+		"the limit of open files sets the number of connections; a higher hard limit allows more (ulimit -Hn, LimitNOFILE= in systemd)",
 		"max_conns", fit, "asked", conns, "files", files, "needed", conns+otherFiles)
 	return fit
 }

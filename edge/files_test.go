@@ -34,7 +34,7 @@ func TestFitConns(t *testing.T) {
 		if got := fitConns(c.conns, c.files, slog.New(slog.NewTextHandler(&log, nil))); got != c.want {
 			t.Errorf("%d connections, %d files: %d, want %d", c.conns, c.files, got, c.want)
 		}
-		if said := strings.Contains(log.String(), "may not open more files"); said != (c.want != c.conns) {
+		if said := strings.Contains(log.String(), "the limit of open files"); said != (c.want != c.conns) {
 			t.Errorf("%d connections, %d files: logged %q", c.conns, c.files, log.String())
 		}
 		// That the default does not fit is nobody's mistake.

@@ -43,7 +43,7 @@ func (e *env) printCosts(c *provider.Costs) error {
 		return cmdline.Span((time.Duration(seconds) * time.Second).Round(time.Minute))
 	}
 	t := &table{}
-	t.row(e.paint.Bold, "PART", "VALUE", "CALLS", "EVERY", "A MONTH", "WITHIN THE QUOTA", "A MONTH")
+	t.row(e.paint.Bold, "PART", "KIND", "CALLS", "EVERY", "A MONTH", "WITHIN THE QUOTA", "A MONTH")
 	for _, p := range c.Parts {
 		calls := comma(p.Calls)
 		if !p.Measured {
@@ -67,7 +67,7 @@ func (e *env) printCosts(c *provider.Costs) error {
 	}
 	e.print("\n%s, plan %s: %s; at most %s calls a minute", c.Source, c.Plan, quota, comma(c.PerMinute))
 	if c.Cache == "" && c.Quota > 0 {
-		e.print("%s", e.paint.Yellow("WITHOUT A CACHE FOLDER each process counts its own calls only: restarts and cron "+
+		e.print("%s", e.paint.Yellow("Without a cache folder each process counts its own calls only: restarts and cron "+
 			"jobs can exceed the quota. Give a folder: option cache, or --state-dir."))
 	}
 	return nil
