@@ -68,7 +68,7 @@ func TestCoinGeckoKeys(t *testing.T) {
 		status int
 		body   string
 	}{
-		{"ping", nil, 200, coingecko.Ping},
+		{"ping", nil, 200, coingecko.Ping}, {"", nil, 200, `{"about":"CoinGecko-compatible API`},
 		{target, nil, 401, `{"status":{"error_code":401,"error_message":"missing, invalid or expired API key: send a key of ` +
 			`this service, which a key from CoinGecko is not, in the header x-cg-demo-api-key, `},
 		{target + "&x_cg_demo_api_key=" + other, []string{"X-Api-Key", key}, 401, `{"status":{"error_code":401`},
@@ -108,7 +108,7 @@ func TestCoinGeckoIsSeparate(t *testing.T) {
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	e, _ := start(t, mem, nil)
 	until(t, "a snapshot", func() bool { return e.current() != nil })
-	for _, path := range []string{"ping", "openapi.json", "coins/list", "simple/price?ids=a&vs_currencies=usd"} {
+	for _, path := range []string{"", "ping", "openapi.json", "coins/list", "simple/price?ids=a&vs_currencies=usd"} {
 		answer, body := e.ask(t, path)
 		if answer.StatusCode != http.StatusNotFound || !strings.Contains(string(body), `"PATH_NOT_FOUND"`) {
 			t.Errorf("%s: %d %s", path, answer.StatusCode, body)

@@ -19,6 +19,7 @@ import (
 	"io"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -118,6 +119,9 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 	}
 	if o.Coins {
 		maps.Copy(all, coins())
+		const more = "- [CoinGecko-compatible API](/api/v3/openapi.json): OpenAPI 3.0; [for people](/docs?coingecko)\n"
+		text := append(slices.Clone(same["/llms.txt"].Body), more...)
+		all["/llms.txt"] = file(text, "text/plain; charset=utf-8", filePolicy)
 	}
 	return all, nil
 }
@@ -173,6 +177,10 @@ var unchanging = sync.OnceValues(func() (map[string]server.StaticFile, error) {
 // coins are the files of CoinGecko's API, coded once a process.
 var coins = sync.OnceValue(func() map[string]server.StaticFile {
 	all := map[string]server.StaticFile{}
+	// Whoever opens the address that programs are given sees that it is right.
+	about := file([]byte(`{"about":"CoinGecko-compatible API: a program takes this as its base address",`+
+		`"paths":"/api/v3/openapi.json","reference":"/docs?coingecko"}`), "application/json", filePolicy)
+	all[coingecko.Prefix], all[strings.TrimSuffix(coingecko.Prefix, "/")] = about, about
 	for name, body := range map[string][]byte{"ping": []byte(coingecko.Ping), "openapi.json": coingecko.Document} {
 		f := file(body, "application/json", filePolicy)
 		all[coingecko.Prefix+name], all[coingecko.Prefix+name+"/"] = f, f

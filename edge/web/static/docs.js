@@ -1,4 +1,5 @@
-// Shows /openapi.json with Scalar, whose bundle is loaded behind this file.
+// Shows /openapi.json, or at /docs?coingecko the document of the CoinGecko-compatible API, with Scalar,
+// whose bundle is loaded behind this file.
 // Everything in it that would reach another host is turned off; the page's
 // Content-Security-Policy would refuse it, too.
 "use strict";
@@ -32,8 +33,10 @@ document.addEventListener("DOMContentLoaded", async () => {
   toldByTabs(() => {});
   if (needsKey()) await keyOfTabs();
   const value = heldKey() ?? ""; // the board's, in this tab or another one
+  const theirs = new URLSearchParams(location.search).has("coingecko");
+  const scheme = theirs ? "own" : "ApiKey"; // the header X-Api-Key
   Scalar.createApiReference("#reference", {
-    url: "/openapi.json",
+    url: theirs ? "/api/v3/openapi.json" : "/openapi.json",
     customFetch,
     agent: { disabled: true },
     mcp: { disabled: true },
@@ -44,13 +47,14 @@ document.addEventListener("DOMContentLoaded", async () => {
     documentDownloadType: "direct",
     persistAuth: false,
     defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
-    authentication: { preferredSecurityScheme: "ApiKey", securitySchemes: { ApiKey: { value } } },
+    authentication: { preferredSecurityScheme: scheme, securitySchemes: { [scheme]: { value } } },
     modelsSectionLabel: "Schemas",
     // The key field's example is not one of a key. A section that was jumped to has the focus,
     // which is no reason to frame it. Code wraps, since nobody sees that it could be scrolled. The
     // panel of client libraries offers everybody's but ours, which showClients puts in its place.
     customCss: ".scalar-password-input::placeholder { color: transparent; } .section:focus-visible { outline: none; } .markdown pre, .markdown pre * { white-space: pre-wrap !important; overflow-wrap: anywhere !important; } .scalar-reference-intro-clients > * { display: none; }",
   });
+  if (theirs) return; // its introduction is short, and our clients do not speak it
   drawn("[data-sidebar-id$='description/introduction'] button[aria-expanded=false]").then((button) => button.click());
   showClients(await drawn(".introduction-card-item.scalar-reference-intro-clients"));
 });

@@ -138,7 +138,7 @@ var coinPaths = func() (all []coinPath) {
 			"vs_currency from to"},
 		{"coins/categories/list"}, {"exchanges/list"}, {"search/trending"}, {"global"}, {"exchange_rates"},
 		{"asset_platforms"}, {"simple/supported_vs_currencies"}, {"ping"}, {"coins"}, {"coins//history"},
-		{"coins/{coin}/tickers"}, {"Coins/list"}, {"coins/list/"}, {""},
+		{"coins/{coin}/tickers"}, {"Coins/list"}, {"coins/list/"},
 	} {
 		all = append(all, coinPath{p[0], p[1], p[2]})
 	}
