@@ -16,6 +16,7 @@ help: ## print this list
 ##@ Run it
 
 build: ## put builder, edge and loadtest into bin/
+	@test -e bin/edge || echo 'compiling for the first time takes up to two minutes'
 	@mkdir -p bin
 	$(GO) build -trimpath -o bin/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest
 

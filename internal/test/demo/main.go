@@ -256,10 +256,11 @@ func largest(ctx context.Context, edge, key string) (string, error) {
 // greet says where everything is. The commands work as they are printed.
 func greet(data, logs, listen, admin, key, board, first string) {
 	fmt.Printf(`reference   http://%[1]s/docs
-coingecko   http://%[1]s/api/v3
+coingecko   http://%[1]s/api/v3  (programs take this address; http://%[1]s/docs?coingecko has its paths)
 status      http://%[2]s/status
 logs        %[3]s
 data        %[5]s
+API key     %[4]s
 
 Paste the line that begins with export. Then each of the others works as it is:
 
@@ -270,7 +271,7 @@ Paste the line that begins with export. Then each of the others works as it is:
   curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/search?q=eth"
   curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/files"
   curl -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/api/v3/simple/price?ids=%[7]s&vs_currencies=usd"
-  curl -N -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/events"   # a line for each snapshot, until Ctrl-C
+  curl -N -H "X-Api-Key: $MARKETDATA_KEY" "$MARKETDATA_URL/openapi/v1/events"   # the snapshot in force, then each new one, until Ctrl-C
 
 Ctrl-C stops the service. What was built stays.
 
