@@ -26,6 +26,7 @@ type asset struct {
 	tenant int64 // number of the asset in its place; -1: the only one
 	hash   hash
 	dirty  bool // its market is
+	small  bool // it is of the smallest quarter, in which odd names and slugs are
 }
 
 // real returns the asset's entry in real.tsv; nil: it is invented.
@@ -41,7 +42,7 @@ func (a *asset) real() *real {
 // hours to days, so that each vanishes and comes back.
 func (m *moment) asset(place int) asset {
 	h := m.seed.with(ofPlace).with(uint64(place))
-	a := asset{place: place, tenant: -1, dirty: m.dirty}
+	a := asset{place: place, tenant: -1, dirty: m.dirty, small: place >= m.assets-m.assets/4}
 	life := h.with(ofLife)
 	switch kind := life.below(100); {
 	case place < settled || kind < 60:

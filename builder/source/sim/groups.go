@@ -40,7 +40,11 @@ var fees = [...]string{
 // have none, eight have null, and of the rest any part may be null or missing.
 func (m *moment) exchangeRow(i int) any {
 	h := m.seed.with(ofExchange).with(uint64(i))
-	name := coin(h.with(ofName)) + h.with(ofName).with(4).pick(exchangeTails[:])
+	tails := exchangeTails[:]
+	if i < m.exchanges-m.exchanges/4 {
+		tails = tails[:plainTails]
+	}
+	name := coin(h.with(ofName)) + h.with(ofName).with(4).pick(tails)
 	row := exchangeRow{
 		Key: fmt.Sprintf("sim-exchange-%d", i), Name: name, Slug: slug(name) + "-" + strconv.FormatInt(int64(i), 36),
 		Logo: fmt.Sprintf("https://img.sim.example/exchanges/?id=%d", i), Links: map[string]string{},

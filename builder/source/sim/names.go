@@ -16,7 +16,8 @@ var (
 		"oid", "ula", "anta", "ebit", "igo", "ovo", "yra", "ell", "inu", "oge", "apad", "amesh", "erra", "yx", "ance",
 		"ode",
 	}
-	nameMarks = [...]string{" 2.0", " Classic (old)", " & Friends", " X", " (Bridged)", " v3", ".fi", " - BSC"}
+	// Those behind plainMarks are in slugs what few expect.
+	nameMarks = [...]string{" 2.0", " X", " v3", ".fi", " Classic (old)", " & Friends", " (Bridged)", " - BSC"}
 )
 
 // shared are words that names share, those first that stand in most of them, as in real
@@ -133,7 +134,10 @@ var (
 // explorers are the block explorers' host names.
 var explorers = [...]string{"ether", "polygon", "base", "arb", "solar", "tron"}
 
-var exchangeTails = [...]string{" Exchange", " Exchange", " DEX", " Swap V3 (BSC)", " Pro", " Markets", " & Co", ""}
+// Those behind plainTails are in slugs what few expect.
+var exchangeTails = [...]string{" Exchange", " Exchange", " DEX", " Pro", " Markets", "", " Swap V3 (BSC)", " & Co"}
+
+const plainMarks, plainTails = 4, 6
 
 var chainTails = [...]string{"", "", " Chain", " Network", " (Layer 2)", " & Sons Chain"}
 
@@ -146,8 +150,8 @@ func (h hash) pick(words []string) string { return words[h.below(uint64(len(word
 func coin(h hash) string { return h.with(1).pick(nameStarts[:]) + h.with(2).pick(nameEnds[:]) }
 
 // title returns a name of one to four words: of a hundred, 60 begin with a word of their own,
-// and the others with one that they share; those that follow are shared.
-func title(h hash) string {
+// and the others with one that they share; those that follow are shared. Ten have one of the marks.
+func title(h hash, marks []string) string {
 	name := coin(h)
 	if !h.with(0).percent(60) {
 		name = shared.pick(h.with(3))
@@ -157,13 +161,13 @@ func title(h hash) string {
 		name += " " + shared.pick(h.with(5).with(more))
 	}
 	if h.with(6).percent(10) {
-		name += h.with(7).pick(nameMarks[:])
+		name += h.with(7).pick(marks)
 	}
 	return name
 }
 
 // names returns an asset's name and symbol. Four of a hundred assets have odd
-// ones; of the others fifteen of a hundred have a popular symbol, three of a
+// ones, all of them small; of the others fifteen of a hundred have a popular symbol, three of a
 // hundred of these in another spelling that folds to the same. The rest have one made of
 // the name. What is bound to the dollar says so.
 func (a *asset) names() (name, symbol string) {
@@ -178,7 +182,7 @@ func (a *asset) names() (name, symbol string) {
 			return "USD " + name, "USD" + name[:1]
 		}
 		return name + h.with(3).pick(dollars[:]), strings.ToUpper(name[:1+h.with(4).below(2)]) + "USD"
-	case h.percent(4):
+	case a.small && h.percent(4*4):
 		n := len(oddities)
 		if !a.dirty {
 			n -= dirtyOddities
@@ -186,7 +190,11 @@ func (a *asset) names() (name, symbol string) {
 		o := &oddities[h.with(0).below(uint64(n))]
 		return o.name, o.symbol
 	}
-	name = title(h)
+	marks := nameMarks[:]
+	if !a.small {
+		marks = marks[:plainMarks]
+	}
+	name = title(h, marks)
 	h = a.hash.with(ofSymbol)
 	if !h.percent(15) {
 		return name, ticker(name, h)
@@ -241,15 +249,16 @@ func (a *asset) slug(name string) string {
 	}
 	h := a.hash.with(ofSlug)
 	s := slug(name)
-	if h.with(0).percent(2) {
+	if a.small && h.with(0).percent(4*2) {
 		s = strings.ToUpper(s[:1]) + s[1:]
 	}
-	switch h.with(1).below(100) {
-	case 0:
+	switch n := h.with(1).below(100 / 4); {
+	case !a.small:
+	case n == 0:
 		s += "-(old)"
-	case 1:
+	case n == 1:
 		s += "-&-friends"
-	case 2:
+	case n == 2:
 		s += " "
 	}
 	return s + "-" + a.tag()

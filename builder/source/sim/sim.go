@@ -8,9 +8,10 @@
 // traded; the first chains are the real ones. All else is invented.
 // Prices are random walks with a market and sectors that move many of them together; assets appear,
 // vanish and come back; quotes get lost for a while. What real feeds have of oddities is there too:
-// a long tail of tiny prices, tickers shared by thousands, names in any script and with letters
-// that fold in surprising ways, slugs with & and parentheses, unknown market caps, exchanges
-// without a market, empty groups, numbers in every spelling. A dirty market also has what the reader
+// a long tail of tiny prices, tickers shared by thousands, and in the smallest quarter, so that first
+// pages look plain, names in any script and with letters that fold in surprising ways, slugs with & and
+// parentheses; unknown market caps, exchanges without a market, empty groups, numbers in every
+// spelling. A dirty market also has what the reader
 // warns of: control characters in names, times that are none, members that do not exist.
 //
 //	src, err := sim.Open(ctx, "?assets=2000&seed=1") // sim:?assets=2000&seed=1

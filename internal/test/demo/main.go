@@ -191,7 +191,7 @@ func wait(ctx context.Context, edge, loop *local.Program) error {
 func folder(source string) string {
 	scheme, _, _ := strings.Cut(source, ":")
 	if scheme == "sim" {
-		scheme = "sim3" // earlier markets had other names and prices
+		scheme = "sim4" // earlier markets had other names and prices
 	}
 	sum := sha256.Sum256([]byte(source))
 	return scheme + "-" + hex.EncodeToString(sum[:4])
