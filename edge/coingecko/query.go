@@ -153,7 +153,7 @@ var (
 	errMissing  = refusals("Missing parameter %s")
 	errTooMany  = refusals("%s: more than 500 elements")
 	errTime     = refusals("%s: not a time; it takes Unix seconds, yyyy-mm-dd, dd-mm-yyyy or RFC 3339")
-	errMillis   = refusals("%s: a time in milliseconds; it takes Unix seconds, of which there are a thousandth")
+	errMillis   = refusals("%s: a time in milliseconds; it takes Unix seconds, so divide it by 1000")
 	errLookup   = refuse("Missing parameter ids, names or symbols")
 	errCurrency = refuse("invalid vs_currency")
 	errDays     = refuse("days: it takes a number of days, or max")
