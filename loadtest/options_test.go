@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"example.com/marketdata/internal/test/fakeapi"
+	"example.com/marketdata/internal/test/faultedge"
+	"example.com/marketdata/internal/test/memstore"
 	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 	"example.com/marketdata/loadtest/pace"
 	"example.com/marketdata/loadtest/result"
 )
@@ -83,8 +85,10 @@ func (q *requests) before(next http.Handler) http.Handler {
 // TestHeaderAndKeys: every request, those for the directory included, carries the header fields, and
 // each key is sent as often as any other.
 func TestHeaderAndKeys(t *testing.T) {
-	api := fakeapi.NewServer(fakeapi.NewWorld(t0, 30, 1))
-	api.Break(fakeapi.TakesAnyKey)
+	store := memstore.New()
+	teststore.PublishAwkward(t, store, 30, t0, 1)
+	api := faultedge.Start(t, store)
+	api.Break("takes-any-key")
 	for name, opt := range map[string]Options{
 		"scenario": {Scenario: "tickers"}, "targets": {Targets: []string{"GET /openapi/v1/global"}},
 	} {

@@ -1,12 +1,13 @@
 package check_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,8 +15,9 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/model"
-	"example.com/marketdata/internal/test/fakeapi"
+	"example.com/marketdata/internal/test/faultedge"
 	"example.com/marketdata/internal/test/memstore"
+	"example.com/marketdata/internal/test/teststore"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
@@ -26,31 +28,32 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// bench is a server, a checker and what lies between them.
+// bench is an edge, a checker and what lies between them.
 type bench struct {
-	srv     *fakeapi.Server
+	srv     *faultedge.Edge
 	c       *check.Checker
 	session *check.Session
 	wrong   int // answers that were found wrong at once
 }
 
-func newBench(srv *fakeapi.Server, cfg check.Config) *bench {
+func newBench(srv *faultedge.Edge, cfg check.Config) *bench {
 	c := check.New(cfg)
 	return &bench{srv: srv, c: c, session: c.Session()}
 }
 
-func store(t *testing.T, worlds ...*fakeapi.World) artifacts.Store {
+// start runs an edge with the snapshots of n assets and these seeds, the last of them current.
+func start(t *testing.T, n int, seeds ...uint64) *faultedge.Edge {
 	t.Helper()
 	s := memstore.New()
-	fakeapi.Publish(t, s, worlds...)
-	return s
+	teststore.PublishAwkward(t, s, n, t0, seeds...)
+	return faultedge.Start(t, s)
 }
 
 // ask sends one request and returns the entity tag and the snapshot of its
 // answer.
 func (b *bench) ask(method, target string, expect check.Expect, headers ...string) (tag string, v engine.Verdict) {
 	req := httptest.NewRequest(method, target, nil)
-	req.Header.Set("X-Api-Key", fakeapi.Key)
+	req.Header.Set("X-Api-Key", b.srv.Key)
 	a := &check.Ask{Target: []byte(target), Head: method == "HEAD", Expect: expect}
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
@@ -84,7 +87,8 @@ func (b *bench) ask(method, target string, expect check.Expect, headers ...strin
 func (b *bench) finish() *check.Report { return b.c.Finish(context.Background(), nil) }
 
 // traffic asks a little of everything.
-func (b *bench) traffic(n int, w *fakeapi.World) {
+func (b *bench) traffic(t *testing.T, n int) {
+	w := teststore.Read(t, b.srv.Store).Oracle(t, b.srv.Store)
 	r := rand.New(rand.NewPCG(3, 4))
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	for range n {
@@ -137,44 +141,82 @@ func (b *bench) traffic(n int, w *fakeapi.World) {
 	}
 }
 
+// found says as what kind of finding each spoiling is found, without the oracle and with it; "": it is not.
+var found = map[string][2]check.Kind{
+	"zero-is-refused":      {check.Status, check.Status},
+	"size-is-clamped":      {check.Status, check.Status},
+	"long-s-is-no-s":       {"", check.Oracle},
+	"filter-is-ignored":    {check.Filter, check.Oracle},
+	"takes-any-key":        {check.Status, check.Status},
+	"no-request-id":        {check.Headers, check.Headers},
+	"other-request-id":     {check.Headers, check.Headers},
+	"same-request-id":      {check.Headers, check.Headers},
+	"no-not-found":         {"", check.Oracle},
+	"no-ignored":           {check.Headers, check.Headers},
+	"unasked-coding":       {check.Headers, check.Headers},
+	"stale-tag":            {check.Tag, check.Tag},
+	"tag-without-coding":   {check.Tag, check.Tag},
+	"other-modified":       {"", check.Headers},
+	"other-length-of-head": {"", check.Oracle},
+	"errors-are-cached":    {check.Headers, check.Headers},
+	"always-not-modified":  {"", ""},                       // while the snapshot stays: see TestWrongNotModified
+	"stale-snapshot":       {check.Envelope, check.Oracle}, // /global shows its time
+	"two-swapped":          {check.Order, check.Oracle},
+	"ties-are-reversed":    {check.Order, check.Oracle},
+	"unranked-first":       {check.Order, check.Oracle},
+	"case-matters":         {check.Order, check.Oracle},
+	"row-is-missing":       {check.Paging, check.Oracle},
+	"row-is-repeated":      {check.Repeat, check.Oracle},
+	"wrong-total":          {check.Envelope, check.Oracle},
+	"wrong-total-page":     {check.Envelope, check.Oracle},
+	"wrong-price":          {"", check.Oracle},
+	"escapes-html":         {check.Envelope, check.Oracle},
+	"trailing-zero":        {check.Envelope, check.Oracle},
+	"page-first":           {check.Envelope, check.Oracle},
+	"point-twice":          {check.Envelope, check.Oracle},
+	"point-missing":        {"", check.Oracle},
+	"cut":                  {check.Envelope, check.Oracle},
+	"other-error":          {check.Envelope, check.Envelope},
+}
+
 func TestFaultsAreFound(t *testing.T) {
-	w := fakeapi.NewWorld(t0, 60, 1)
-	st := store(t, w)
-	always := []string{
-		fakeapi.NoRequestID, fakeapi.SameRequestID, fakeapi.TakesAnyKey, fakeapi.StaleTag, fakeapi.ZeroIsRefused,
-		fakeapi.SizeClamped,
-		fakeapi.WrongTotalPage, fakeapi.RepeatsRow, fakeapi.TiesReversed, fakeapi.UnrankedFirst, fakeapi.CaseMatters,
-		fakeapi.FiltersOr, fakeapi.NoIgnored,
-		fakeapi.EscapesHTML, fakeapi.TrailingZero, fakeapi.KeyOrder, fakeapi.OwnPointTwice,
-	}
-	withOracle := []string{fakeapi.MatchesLower, fakeapi.NoNotFound, fakeapi.NoOwnPoint}
-	for _, tc := range []struct {
-		name   string
-		cfg    check.Config
-		faults []string
+	srv := start(t, 60, 1, 2)
+	for i, tc := range []struct {
+		name string
+		cfg  check.Config
 	}{
-		{"alone", check.Config{Share: 1}, always},
-		{"oracle", check.Config{Share: 1, Store: st}, append(withOracle, always...)},
-		{"no memory", check.Config{Share: 1, Store: st, MaxPending: 1}, nil},
+		{"alone", check.Config{Share: 1}},
+		{"oracle", check.Config{Share: 1, Store: srv.Store}},
+		{"no memory", check.Config{Share: 1, Store: srv.Store, MaxPending: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			srv := fakeapi.NewServer(w)
+			srv.Break("")
 			b := newBench(srv, tc.cfg)
-			b.traffic(700, w)
+			b.traffic(t, 700)
 			rep := b.finish()
 			if len(rep.Findings) > 0 || b.wrong > 0 || rep.Wrong > 0 {
-				t.Fatalf("a good server: %d wrong, %s", b.wrong, describe(rep))
+				t.Fatalf("a good edge: %d wrong, %s", b.wrong, describe(rep))
 			}
 			if rep.Checked < 700 || rep.Distinct < 100 || rep.Skipped != 0 ||
 				(tc.cfg.Store != nil) != (rep.Compared > 100) || rep.Uncompared != 0 || rep.OracleError != "" {
 				t.Errorf("%+v", rep)
 			}
-			for _, fault := range tc.faults {
-				srv.Break(fault)
+			for name := range faultedge.Spoilings {
+				kinds, ok := found[name]
+				if !ok {
+					t.Errorf("nothing says how %s is found", name)
+				}
+				if tc.cfg.MaxPending == 1 {
+					continue
+				}
+				srv.Break(name)
 				b := newBench(srv, tc.cfg)
-				b.traffic(300, w)
-				if rep := b.finish(); len(rep.Findings) == 0 || b.wrong == 0 && rep.Wrong == 0 {
-					t.Errorf("fault %q was not found", fault)
+				b.traffic(t, 300)
+				rep, want := b.finish(), kinds[i]
+				of := slices.ContainsFunc(rep.Findings, func(f check.Finding) bool { return f.Kind == want })
+				wrong := uint64(b.wrong) + rep.Wrong
+				if of != (want != "") || (wrong > 0) != of || (want == "") != (len(rep.Findings) == 0) {
+					t.Errorf("%s: %d wrong, want %q: %s", name, wrong, want, describe(rep))
 				}
 			}
 		})
@@ -192,25 +234,20 @@ func describe(rep *check.Report) string {
 	return b.String()
 }
 
-// One byte in one answer of a hundred thousand is wrong, while snapshots
-// change: it is found, and nothing else is.
-func TestOneByteInAHundredThousand(t *testing.T) {
-	worlds := fakeapi.NewWorlds(t0, 120, 0, 1, 2, 3)
-	st := store(t, worlds...)
-	srv := fakeapi.NewServer(worlds[0])
-	n := 100_000
-	if testing.Short() {
-		n = 10_000
-	}
-	bad := uint64(n * 61_803 / 100_000)
-	srv.Spoil = func(i uint64, body []byte) []byte {
-		if i == bad {
-			body = bytes.Clone(body)
-			body[len(body)/2] ^= 1
+// One byte in one answer of ten thousand is wrong, while snapshots change: it is found, and nothing else is.
+func TestOneByteInTenThousand(t *testing.T) {
+	srv := start(t, 120, 0)
+	const n = 10_000
+	asked := 0
+	srv.Spoil(func(e *faultedge.Edge, r *http.Request) *faultedge.Answer {
+		a := e.Ask(r)
+		if asked++; asked == 6180 {
+			a.Body[len(a.Body)/2] ^= 1
+			a.Header.Set("ETag", `"of the wrong body"`)
 		}
-		return body
-	}
-	b := newBench(srv, check.Config{Share: 1, Store: st})
+		return a
+	})
+	b := newBench(srv, check.Config{Share: 1, Store: srv.Store})
 	// Answers are many and alike, as those to popular requests are.
 	targets := make([]string, 500)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -220,7 +257,7 @@ func TestOneByteInAHundredThousand(t *testing.T) {
 	}
 	for i := range n {
 		if i%(n/4) == n/8 && i/(n/4) > 0 {
-			srv.Swap(worlds[i/(n/4)])
+			srv.Publish(120, uint64(i/(n/4)))
 		}
 		b.ask("GET", targets[r.IntN(len(targets))], check.Success)
 	}
@@ -234,31 +271,16 @@ func TestOneByteInAHundredThousand(t *testing.T) {
 	}
 }
 
-// A server that takes a body from one snapshot and the header from another.
-func TestMixedSnapshots(t *testing.T) {
-	worlds := fakeapi.NewWorlds(t0, 60, 1, 2)
-	a, z := worlds[0], worlds[1]
-	srv := fakeapi.NewServer(a, z)
-	srv.Break(fakeapi.MixesSnapshots)
-	b := newBench(srv, check.Config{Share: 1, Store: store(t, a, z)})
-	b.ask("GET", model.Prefix+"quotes", check.Success)
-	if rep := b.finish(); len(rep.Findings) != 1 || rep.Findings[0].Kind != check.Oracle {
-		t.Error(describe(rep))
-	}
-}
-
 // A 304 about a body that the snapshot no longer has.
 func TestWrongNotModified(t *testing.T) {
-	worlds := fakeapi.NewWorlds(t0, 60, 1, 2)
-	a, z := worlds[0], worlds[1]
-	srv := fakeapi.NewServer(a)
-	b := newBench(srv, check.Config{Share: 1, Store: store(t, a, z), MaxPending: 1})
+	srv := start(t, 60, 1)
+	b := newBench(srv, check.Config{Share: 1, Store: srv.Store, MaxPending: 1})
 	tag, _ := b.ask("GET", model.Prefix+"quotes", check.Success)
 	if _, v := b.ask("GET", model.Prefix+"quotes", check.Success, "If-None-Match", tag); v != engine.OK {
 		t.Error("a right 304 was refused")
 	}
-	srv.Swap(z)
-	srv.Break(fakeapi.AlwaysNotModified)
+	srv.Publish(60, 2)
+	srv.Break("always-not-modified")
 	if _, v := b.ask("GET", model.Prefix+"quotes", check.Success, "If-None-Match", tag); v != engine.Wrong {
 		t.Error("a 304 for another body was taken")
 	}
@@ -267,21 +289,20 @@ func TestWrongNotModified(t *testing.T) {
 
 // A pin may be gone when two newer snapshots are known, not before.
 func TestGone(t *testing.T) {
-	worlds := fakeapi.NewWorlds(t0, 40, 1, 1, 1)
+	srv := start(t, 40, 1)
 	pin := t0.Add(-10 * time.Minute).Format(model.TimeFormat)
-	srv := fakeapi.NewServer(worlds[0])
 	b := newBench(srv, check.Config{Share: 1})
 	for i, want := range []engine.Verdict{engine.Wrong, engine.OK, engine.OK} {
 		if i > 0 {
-			srv.Swap(worlds[i])
+			srv.Publish(40, 1)
 		}
 		b.ask("GET", model.Prefix+"quotes", check.Success)
 		if _, v := b.ask("GET", model.Prefix+"quotes", check.Success, "X-Snapshot-Time", pin); v != want {
 			t.Errorf("410 with %d newer snapshots: %v, want %v", i+1, v, want)
 		}
 	}
-	if b.c.Latest() != worlds[2].Time.Format(model.TimeFormat) {
-		t.Errorf("latest is %s", b.c.Latest())
+	if want := t0.Add(2 * artifacts.Step).Format(model.TimeFormat); b.c.Latest() != want {
+		t.Errorf("latest is %s, want %s", b.c.Latest(), want)
 	}
 	b.finish()
 }
@@ -289,10 +310,9 @@ func TestGone(t *testing.T) {
 // Without the snapshot in the store answers are counted as not compared, and
 // the report says why.
 func TestUncompared(t *testing.T) {
-	worlds := fakeapi.NewWorlds(t0, 40, 1, 2)
-	a, z := worlds[0], worlds[1]
-	srv := fakeapi.NewServer(z)
-	b := newBench(srv, check.Config{Share: 1, Store: store(t, a)})
+	other := memstore.New()
+	teststore.PublishAwkward(t, other, 40, t0, 1)
+	b := newBench(start(t, 40, 1, 2), check.Config{Share: 1, Store: other})
 	b.ask("GET", model.Prefix+"quotes", check.Success)
 	if rep := b.finish(); rep.Uncompared != 1 || rep.Compared != 0 || rep.OracleError == "" || len(rep.Findings) > 0 {
 		t.Errorf("%+v", rep)
@@ -300,8 +320,8 @@ func TestUncompared(t *testing.T) {
 }
 
 func TestShare(t *testing.T) {
-	w := fakeapi.NewWorld(t0, 100, 1)
-	b := newBench(fakeapi.NewServer(w), check.Config{Share: 0.25})
+	srv := start(t, 100, 1)
+	b := newBench(srv, check.Config{Share: 0.25})
 	for i := range 800 {
 		b.ask("GET", fmt.Sprintf("%squotes?size=%d&page=%d&id=%d", model.Prefix, 1+i%100, 1+i/100, i), check.Success)
 	}
@@ -309,8 +329,8 @@ func TestShare(t *testing.T) {
 	if rep.Checked+rep.Skipped != 800 || rep.Checked < 120 || rep.Checked > 280 {
 		t.Errorf("%d checked, %d skipped", rep.Checked, rep.Skipped)
 	}
-	b = newBench(fakeapi.NewServer(w), check.Config{})
-	b.srv.Break(fakeapi.NoRequestID)
+	b = newBench(srv, check.Config{})
+	srv.Break("no-request-id")
 	if _, v := b.ask("GET", model.Prefix+"quotes", check.Success); v != engine.OK {
 		t.Error("checked with a share of 0")
 	}
@@ -334,14 +354,13 @@ func TestOtherService(t *testing.T) {
 
 // Many connections share one checker.
 func TestConcurrent(t *testing.T) {
-	w := fakeapi.NewWorld(t0, 60, 1)
-	srv := fakeapi.NewServer(w)
-	c := check.New(check.Config{Share: 1, Store: store(t, w), MaxPending: 100_000})
+	srv := start(t, 60, 1)
+	c := check.New(check.Config{Share: 1, Store: srv.Store, MaxPending: 100_000})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
 			b := &bench{srv: srv, c: c, session: c.Session()}
-			b.traffic(200, w)
+			b.traffic(t, 200)
 			if b.wrong > 0 {
 				t.Error("a good answer was found wrong")
 			}
@@ -355,9 +374,9 @@ func TestConcurrent(t *testing.T) {
 
 // Finish with a context that is done leaves the rest, and says how much.
 func TestFinishCut(t *testing.T) {
-	w := fakeapi.NewWorld(t0, 60, 1)
-	b := newBench(fakeapi.NewServer(w), check.Config{Share: 1, Store: store(t, w)})
-	b.traffic(300, w)
+	srv := start(t, 60, 1)
+	b := newBench(srv, check.Config{Share: 1, Store: srv.Store})
+	b.traffic(t, 300)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	rep := b.c.Finish(ctx, nil)

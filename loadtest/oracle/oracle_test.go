@@ -10,7 +10,6 @@ import (
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/internal/model"
-	"example.com/marketdata/internal/test/fakeapi"
 	"example.com/marketdata/internal/test/memstore"
 	"example.com/marketdata/internal/test/must"
 	"example.com/marketdata/internal/test/teststore"
@@ -28,7 +27,6 @@ func load(t *testing.T, store artifacts.Reader) *oracle.Snapshot {
 // A row that is not as the interface writes it is a fault of the snapshot, even
 // though every server that copies it agrees with the others.
 func TestFaultsOfTheSnapshot(t *testing.T) {
-	w := fakeapi.NewWorld(t0, 40, 1)
 	for name, change := range map[string]struct{ list, from, to string }{
 		"exponent":           {"quotes", `"1y":"[^"]*"`, `"1y":"1.2e1"`},
 		"trailing zero":      {"exchanges", `"taker":"0.25"`, `"taker":"0.250"`},
@@ -52,7 +50,7 @@ func TestFaultsOfTheSnapshot(t *testing.T) {
 			if change.list == "trending" {
 				sort = "board"
 			}
-			fakeapi.Publish(t, store, w)
+			teststore.PublishAwkward(t, store, 40, t0, 1)
 			var changed string
 			teststore.EditRow(t, store, change.list, sort, func(row []byte) []byte {
 				changed = regexp.MustCompile(change.from).ReplaceAllString(string(row), change.to)
@@ -70,16 +68,14 @@ func TestFaultsOfTheSnapshot(t *testing.T) {
 
 func TestFindManifest(t *testing.T) {
 	ctx, store := context.Background(), memstore.New()
-	worlds := fakeapi.NewWorlds(t0, 40, 1, 1)
-	a, b := worlds[0], worlds[1]
 	if _, err := oracle.FindManifest(ctx, store, t0); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("empty store: %v", err)
 	}
-	fakeapi.Publish(t, store, a, b)
-	for _, w := range []*fakeapi.World{a, b} {
-		m, err := oracle.FindManifest(ctx, store, w.Time)
-		if err != nil || !m.Time.Equal(w.Time) {
-			t.Errorf("%v: %v", w.Time, err)
+	teststore.PublishAwkward(t, store, 40, t0, 1, 1)
+	for _, at := range []time.Time{t0, t0.Add(artifacts.Step)} {
+		m, err := oracle.FindManifest(ctx, store, at)
+		if err != nil || !m.Time.Equal(at) {
+			t.Errorf("%v: %v", at, err)
 		}
 	}
 	if _, err := oracle.FindManifest(ctx, store, t0.Add(time.Hour)); !errors.Is(err, oracle.ErrNoSnapshot) {
@@ -91,7 +87,7 @@ func TestFindManifest(t *testing.T) {
 // shown.
 func TestChange(t *testing.T) {
 	published := memstore.New()
-	fakeapi.Publish(t, published, fakeapi.NewWorld(t0, 40, 1))
+	teststore.PublishAwkward(t, published, 40, t0, 1)
 	s := load(t, published)
 	q, _ := model.Parse(model.Prefix + "global")
 	for name, tc := range map[string]struct {
@@ -99,11 +95,11 @@ func TestChange(t *testing.T) {
 		want string
 	}{
 		"none":             {nil, "null"},
-		"good":             {&model.Change{Database: "fake", Value: "-2.35"}, `"-2.35"`},
-		"nine digits":      {&model.Change{Database: "fake", Value: "123456789.5"}, `"123456789.5"`},
-		"ten digits":       {&model.Change{Database: "fake", Value: "1234567890"}, "null"},
+		"good":             {&model.Change{Database: "example", Value: "-2.35"}, `"-2.35"`},
+		"nine digits":      {&model.Change{Database: "example", Value: "123456789.5"}, `"123456789.5"`},
+		"ten digits":       {&model.Change{Database: "example", Value: "1234567890"}, "null"},
 		"another database": {&model.Change{Database: "other", Value: "1"}, "null"},
-		"no decimal":       {&model.Change{Database: "fake", Value: "1e5"}, "null"},
+		"no decimal":       {&model.Change{Database: "example", Value: "1e5"}, "null"},
 	} {
 		if got := s.Answer(q, tc.c).Body; !strings.Contains(
 			got, `"total_market_cap_change_percentage_24h":`+tc.want+`,"data_time":"2026-11-01T12:00:00Z"}}`) {
@@ -114,10 +110,10 @@ func TestChange(t *testing.T) {
 	if c, err := oracle.GetChange(context.Background(), store); c != nil || err != nil {
 		t.Errorf("no record: %v, %v", c, err)
 	}
-	rec := &artifacts.Change{Format: artifacts.Format, Database: "fake", Time: t0, Value: "1.5"}
+	rec := &artifacts.Change{Format: artifacts.Format, Database: "example", Time: t0, Value: "1.5"}
 	must.Get(store.Swap(context.Background(), artifacts.ChangeKey, "", rec.Encode()))(t)
 	c, err := oracle.GetChange(context.Background(), store)
-	if err != nil || c == nil || *c != (model.Change{Database: "fake", Time: t0, Value: "1.5"}) {
+	if err != nil || c == nil || *c != (model.Change{Database: "example", Time: t0, Value: "1.5"}) {
 		t.Errorf("record: %v, %v", c, err)
 	}
 }

@@ -18,9 +18,10 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/model"
-	"example.com/marketdata/internal/test/fakeapi"
+	"example.com/marketdata/internal/test/faultedge"
 	"example.com/marketdata/internal/test/memstore"
 	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 	"example.com/marketdata/loadtest/check"
 	"example.com/marketdata/loadtest/client"
 	"example.com/marketdata/loadtest/engine"
@@ -39,14 +40,22 @@ func serve(t *testing.T, h http.Handler) *client.Endpoint {
 	return must.Get(client.ParseEndpoint(srv.URL, false))(t)
 }
 
-func readDirectory(t *testing.T, e *client.Endpoint, rows int) *traffic.Directory {
+// market runs an edge with a snapshot of n assets.
+func market(t *testing.T, n int) *faultedge.Edge {
 	t.Helper()
-	return must.Get(traffic.ReadDirectory(context.Background(), e, fakeapi.Key, rows, nil))(t)
+	store := memstore.New()
+	teststore.PublishAwkward(t, store, n, t0, 1)
+	return faultedge.Start(t, store)
+}
+
+func readDirectory(t *testing.T, e *client.Endpoint, key string, rows int) *traffic.Directory {
+	t.Helper()
+	return must.Get(traffic.ReadDirectory(context.Background(), e, key, rows, nil))(t)
 }
 
 func TestReadDirectory(t *testing.T) {
-	w := fakeapi.NewWorld(t0, 230, 1)
-	srv := fakeapi.NewServer(w)
+	srv := market(t, 230)
+	w := teststore.Read(t, srv.Store).Oracle(t, srv.Store)
 	var n atomic.Int32
 	e := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if n.Add(1) == 3 { // too often: asked again, after as long as it says
@@ -56,7 +65,7 @@ func TestReadDirectory(t *testing.T) {
 		}
 		srv.ServeHTTP(rw, r)
 	}))
-	d := readDirectory(t, e, 1000)
+	d := readDirectory(t, e, srv.Key, 1000)
 	for list, rows := range w.Lists {
 		if list == "trending" || list == "quotes" || list == "markets" {
 			continue
@@ -73,7 +82,7 @@ func TestReadDirectory(t *testing.T) {
 		t.Errorf("the most popular asset is %v", first)
 	}
 	// whole pages
-	if d = readDirectory(t, e, 150); len(d.Lists["assets"].Entries) != 200 || d.Lists["assets"].Total != 230 {
+	if d = readDirectory(t, e, srv.Key, 150); len(d.Lists["assets"].Entries) != 200 || d.Lists["assets"].Total != 230 {
 		t.Errorf("%d entries read of %d", len(d.Lists["assets"].Entries), d.Lists["assets"].Total)
 	}
 	if _, err := traffic.ReadDirectory(context.Background(), e, "wrong", 1000, nil); err == nil ||
@@ -82,7 +91,7 @@ func TestReadDirectory(t *testing.T) {
 	}
 }
 
-func best(w *fakeapi.World) model.Row {
+func best(w *teststore.Oracle) model.Row {
 	rows := w.Lists["assets"]
 	return rows[slices.IndexFunc(rows, func(r model.Row) bool { return r.Rank == 1 })]
 }
@@ -90,9 +99,7 @@ func best(w *fakeapi.World) model.Row {
 // Every scenario that comes with the program sends only requests that a right
 // server answers as expected, and reaches what it says.
 func TestScenarios(t *testing.T) {
-	w := fakeapi.NewWorld(t0, 230, 1)
-	st := memstore.New()
-	fakeapi.Publish(t, st, w)
+	srv := market(t, 230)
 	if len(traffic.Scenarios()) < 3 {
 		t.Fatalf("scenarios: %v", traffic.Scenarios())
 	}
@@ -102,9 +109,9 @@ func TestScenarios(t *testing.T) {
 			if s.Name != name || s.Description == "" {
 				t.Errorf("name %q, description %q", s.Name, s.Description)
 			}
-			e := serve(t, fakeapi.NewServer(w))
-			c := check.New(check.Config{Share: 1, Store: st})
-			m := must.Get(traffic.NewMix(s, readDirectory(t, e, 1000), 1, []string{fakeapi.Key}, c))(t)
+			e := serve(t, srv)
+			c := check.New(check.Config{Share: 1, Store: srv.Store})
+			m := must.Get(traffic.NewMix(s, readDirectory(t, e, srv.Key, 1000), 1, []string{srv.Key}, c))(t)
 			conn, session := client.New(e), m.Session()
 			defer conn.Close()
 			statuses, classes := map[int]int{}, map[int]int{}
@@ -132,7 +139,7 @@ func TestScenarios(t *testing.T) {
 			if s.Conditional > 0 && statuses[304] < n/50 {
 				t.Errorf("statuses %v with a conditional share of %v", statuses, s.Conditional)
 			}
-			refused := float64(statuses[400]+statuses[401]+statuses[404]) / n
+			refused := float64(statuses[400]+statuses[401]+statuses[404]+statuses[429]) / n
 			if want := s.BadKey + s.BadParameter; math.Abs(refused-want) > 0.05 || (want > 0) != (refused > 0) {
 				t.Errorf("%.3f were refused, want %.3f", refused, want)
 			}
@@ -142,9 +149,9 @@ func TestScenarios(t *testing.T) {
 
 // The same seed gives the same requests, whichever connection sends them.
 func TestSeed(t *testing.T) {
-	w := fakeapi.NewWorld(t0, 100, 1)
-	e := serve(t, fakeapi.NewServer(w))
-	d := readDirectory(t, e, 1000)
+	srv := market(t, 100)
+	e := serve(t, srv)
+	d := readDirectory(t, e, srv.Key, 1000)
 	s := must.Get(traffic.LoadScenario("mixed"))(t)
 	c := check.New(check.Config{Share: 1})
 	defer c.Finish(context.Background(), nil)
@@ -181,9 +188,9 @@ func TestSeed(t *testing.T) {
 
 // Popularity follows Zipf's law with the exponent that was set.
 func TestZipf(t *testing.T) {
-	w := fakeapi.NewWorld(t0, 100, 1)
-	e := serve(t, fakeapi.NewServer(w))
-	d := readDirectory(t, e, 1000)
+	srv := market(t, 100)
+	e := serve(t, srv)
+	d := readDirectory(t, e, srv.Key, 1000)
 	for _, exponent := range []float64{0, 0.8, 1.07, 2} {
 		c := check.New(check.Config{})
 		m := must.Get(traffic.NewMix(&traffic.Scenario{

@@ -15,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"example.com/marketdata/artifacts"
 	"example.com/marketdata/artifacts/dirstore"
-	"example.com/marketdata/internal/test/fakeapi"
 	"example.com/marketdata/internal/test/fakerun"
+	"example.com/marketdata/internal/test/faultedge"
+	"example.com/marketdata/internal/test/memstore"
 	"example.com/marketdata/internal/test/must"
+	"example.com/marketdata/internal/test/teststore"
 	"example.com/marketdata/loadtest"
 	"example.com/marketdata/loadtest/engine"
 	"example.com/marketdata/loadtest/result"
@@ -47,6 +50,13 @@ func calm(t *testing.T) string {
 	return srv.URL
 }
 
+// market runs an edge with a snapshot of 60 assets.
+func market(t *testing.T, store artifacts.Store) *faultedge.Edge {
+	t.Helper()
+	teststore.PublishAwkward(t, store, 60, teststore.Start, 1)
+	return faultedge.Start(t, store)
+}
+
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{
 		{"--help"}, {"run", "--help"}, {"hold", "--help"}, {"--version"}, {"scenarios"}, {"schema"}} {
@@ -67,14 +77,12 @@ func TestExitStatus(t *testing.T) {
 	}
 	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ln.Close()
-	w := fakeapi.NewWorld(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), 60, 1)
 	folder := t.TempDir()
-	fakeapi.Publish(t, must.Get(dirstore.Open(folder, dirstore.Options{}))(t), w)
-	api := fakeapi.NewServer(w)
-	api.Break(fakeapi.MatchesLower) // only the oracle sees it
+	api := market(t, must.Get(dirstore.Open(folder, dirstore.Options{}))(t))
+	api.Break("long-s-is-no-s") // only the oracle sees it
 	faulty := httptest.NewServer(api)
 	defer faulty.Close()
-	api2 := []string{"run", "--url", faulty.URL, "--key", fakeapi.Key, "--closed", "--connections", "1"}
+	api2 := []string{"run", "--url", faulty.URL, "--key", api.Key, "--closed", "--connections", "1"}
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -117,8 +125,8 @@ func TestExitStatus(t *testing.T) {
 
 // TestHold: one sentence on standard output, nothing else.
 func TestHold(t *testing.T) {
-	api := fakeapi.NewServer(fakeapi.NewWorld(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), 60, 1))
-	api.Break(fakeapi.NoRequestID)
+	api := market(t, memstore.New())
+	api.Break("no-request-id")
 	wrong := httptest.NewServer(api)
 	defer wrong.Close()
 	url := calm(t)
@@ -132,7 +140,7 @@ func TestHold(t *testing.T) {
 		{"not held", "hold --rate 20 --for 500ms --slo p50<1ms", 3, "^Did not hold 20/s .*p50<1ms was "},
 		{"errors", "hold --rate 20 --for 500ms --target GET_/bad", 3, "^Did not hold .*errors<0.1% was 50 %"},
 		{"errors allowed", "hold --rate 20 --for 500ms --target GET_/bad --slo errors<60%", 0, "50 % errors"},
-		{"wrong", "hold --url " + wrong.URL + " --key " + fakeapi.Key + " --rate 20 --for 500ms", 5, "^WRONG: [0-9]+ "},
+		{"wrong", "hold --url " + wrong.URL + " --key " + api.Key + " --rate 20 --for 500ms", 5, "^WRONG: [0-9]+ "},
 		{"aborted", "hold --rate 20 --for 1h --target GET_/bad --abort-on errors>1%", 6, "^Aborted .*errors>1%: 5"},
 		{"too slow", "hold --rate 2k --for 300ms --connections 1 --timeout 200ms", 3, "^Did not hold "},
 		{"no rate", "hold", 2, "^$"},
