@@ -73,16 +73,6 @@ const (
 // at the same time. It may block.
 type Hook func(Op) Decision
 
-// Count is what one kind of calls came to.
-type Count struct {
-	// Calls are all that were made with a context that was not done, whatever
-	// became of them.
-	Calls int
-	// Bytes are those that the store was given or gave in calls that succeeded
-	// there.
-	Bytes int64
-}
-
 // Store wraps a store. It is safe for concurrent use.
 type Store struct {
 	inner artifacts.Store
@@ -90,7 +80,7 @@ type Store struct {
 	mu     sync.Mutex // guards what follows
 	hook   Hook
 	n      int
-	counts map[Kind]Count
+	counts map[Kind]int
 }
 
 var _ artifacts.Store = (*Store)(nil)
@@ -98,7 +88,7 @@ var _ artifacts.Store = (*Store)(nil)
 // New returns a store that asks hook about each call before inner gets it. A
 // nil hook lets all pass.
 func New(inner artifacts.Store, hook Hook) *Store {
-	return &Store{inner: inner, hook: hook, counts: map[Kind]Count{}}
+	return &Store{inner: inner, hook: hook, counts: map[Kind]int{}}
 }
 
 // SetHook makes hook decide from now on.
@@ -108,9 +98,9 @@ func (s *Store) SetHook(hook Hook) {
 	s.hook = hook
 }
 
-// Counts returns what was counted since the store was made, or Reset. A kind
-// that was not called is not in it.
-func (s *Store) Counts() map[Kind]Count {
+// Counts returns how many calls of each kind were made since the store was made, or Reset, with a context that
+// was not done, whatever became of them. A kind that was not called is not in it.
+func (s *Store) Counts() map[Kind]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.counts)
@@ -126,17 +116,14 @@ func (s *Store) Reset() {
 
 func (o Op) error(err error) error { return fmt.Errorf("%s %s%s: %w", o.Kind, o.Key, o.Prefix, err) }
 
-// call makes one call. apply makes it on the wrapped store and returns how many
-// bytes went over.
-func (s *Store) call(ctx context.Context, op Op, apply func() (int, error)) (Op, Decision, error) {
+// call makes one call, which apply makes on the wrapped store.
+func (s *Store) call(ctx context.Context, op Op, apply func() error) (Op, Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return op, Block, op.error(err)
 	}
 	s.mu.Lock()
 	s.n++
-	c := s.counts[op.Kind]
-	c.Calls++
-	s.counts[op.Kind] = c
+	s.counts[op.Kind]++
 	op.N = s.n
 	hook := s.hook
 	s.mu.Unlock()
@@ -153,14 +140,7 @@ func (s *Store) call(ctx context.Context, op Op, apply func() (int, error)) (Op,
 		<-ctx.Done()
 		return op, d, op.error(ctx.Err())
 	}
-	n, err := apply()
-	if err == nil {
-		s.mu.Lock()
-		c := s.counts[op.Kind]
-		c.Bytes += int64(n)
-		s.counts[op.Kind] = c
-		s.mu.Unlock()
-	}
+	err := apply()
 	if d == Lose {
 		err = fault
 	}
@@ -177,9 +157,9 @@ func (s *Store) read(
 ) ([]byte, artifacts.Version, error) {
 	var b []byte
 	var v artifacts.Version
-	op, d, err := s.call(ctx, Op{Kind: kind, Key: key}, func() (n int, err error) {
+	op, d, err := s.call(ctx, Op{Kind: kind, Key: key}, func() (err error) {
 		b, v, err = get()
-		return len(b), err
+		return err
 	})
 	switch {
 	case err != nil:
@@ -213,14 +193,13 @@ func (s *Store) GetIf(
 
 // Put implements artifacts.Store.
 func (s *Store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
-	_, _, err := s.call(
-		ctx, Op{Kind: Put, Key: key}, func() (int, error) { return len(data), s.inner.Put(ctx, key, data) })
+	_, _, err := s.call(ctx, Op{Kind: Put, Key: key}, func() error { return s.inner.Put(ctx, key, data) })
 	return err
 }
 
 // Sync implements artifacts.Store.
 func (s *Store) Sync(ctx context.Context) error {
-	_, _, err := s.call(ctx, Op{Kind: Sync}, func() (int, error) { return 0, s.inner.Sync(ctx) })
+	_, _, err := s.call(ctx, Op{Kind: Sync}, func() error { return s.inner.Sync(ctx) })
 	return err
 }
 
@@ -229,9 +208,9 @@ func (s *Store) Swap(
 	ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	var v artifacts.Version
-	_, _, err := s.call(ctx, Op{Kind: Swap, Key: key}, func() (n int, err error) {
+	_, _, err := s.call(ctx, Op{Kind: Swap, Key: key}, func() (err error) {
 		v, err = s.inner.Swap(ctx, key, old, data)
-		return len(data), err
+		return err
 	})
 	if err != nil {
 		return "", err
@@ -241,23 +220,22 @@ func (s *Store) Swap(
 
 // List implements artifacts.Store.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
-	_, _, err := s.call(
-		ctx, Op{Kind: List, Prefix: prefix}, func() (int, error) { return 0, s.inner.List(ctx, prefix, f) })
+	_, _, err := s.call(ctx, Op{Kind: List, Prefix: prefix}, func() error { return s.inner.List(ctx, prefix, f) })
 	return err
 }
 
 // Delete implements artifacts.Store.
 func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
-	_, _, err := s.call(ctx, Op{Kind: Delete, Key: key}, func() (int, error) { return 0, s.inner.Delete(ctx, key) })
+	_, _, err := s.call(ctx, Op{Kind: Delete, Key: key}, func() error { return s.inner.Delete(ctx, key) })
 	return err
 }
 
 // Now implements artifacts.Store.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
-	_, _, err := s.call(ctx, Op{Kind: Now}, func() (n int, err error) {
+	_, _, err := s.call(ctx, Op{Kind: Now}, func() (err error) {
 		now, err = s.inner.Now(ctx)
-		return 0, err
+		return err
 	})
 	if err != nil {
 		return time.Time{}, err
@@ -268,6 +246,6 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 // SelfTest implements artifacts.Store. The calls that the wrapped store's test
 // makes are its own: they are not counted, and the hook is not asked.
 func (s *Store) SelfTest(ctx context.Context) error {
-	_, _, err := s.call(ctx, Op{Kind: SelfTest}, func() (int, error) { return 0, s.inner.SelfTest(ctx) })
+	_, _, err := s.call(ctx, Op{Kind: SelfTest}, func() error { return s.inner.SelfTest(ctx) })
 	return err
 }
