@@ -15,7 +15,6 @@ import (
 	"unicode"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/builder/change"
 	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/history"
 	"example.com/marketdata/builder/internal/walk"
@@ -80,12 +79,10 @@ type Config struct {
 	// BlockPoints is how many intervals a block of history spans; 0: 18, of 1y 36. Only the
 	// benchmark of it sets it: Repair assumes the default.
 	BlockPoints int
-	// SeenStore and SeenSequence are the identity of the store that was last published to and its
-	// sequence then. Build fails if that store has gone back behind it. A Builder also remembers
-	// what its own builds have seen.
-	SeenStore    string
-	SeenSequence uint64
-	Log          *slog.Logger
+	// Seen is what was seen of the store that was last published to. Build fails if that store has gone
+	// back behind it. A Builder also remembers what its own builds have seen.
+	Seen publish.Seen
+	Log  *slog.Logger
 	// Progress may be nil.
 	Progress Progress
 	// Now is this machine's clock, for the pointer's Published field and the guard rail "ahead";
@@ -250,31 +247,14 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 		}
 		b.tested = true
 	}
-	head, err := publish.ReadHead(ctx, b.Store)
-	if err == nil && head.Manifest != nil {
-		err = publish.CheckOlder(ctx, b.Store, head.Manifest)
-	}
+	head, err := publish.ReadHeadSince(ctx, b.Store, b.Seen)
 	if err != nil {
 		return head, publish.Mendable(err)
 	}
-	var now artifacts.Pointer
-	if head.Pointer != nil {
-		now = *head.Pointer
+	b.Seen = publish.Seen{}
+	if p := head.Pointer; p != nil {
+		b.Seen = publish.Seen{Store: p.Store, Sequence: p.Sequence}
 	}
-	if now.Sequence < b.SeenSequence && (now.Store == "" || now.Store == b.SeenStore) {
-		return nil, fmt.Errorf("pointer: %w: its sequence moved back from %d or more to %d; builder restore puts it right, "+
-			"with --above N: the highest sequence in /status of the edges", publish.ErrLost, b.SeenSequence, now.Sequence)
-	}
-	if head.Pointer != nil {
-		last, err := change.Last(ctx, b.Store)
-		if err != nil {
-			return nil, fmt.Errorf("read change record: %w", err)
-		}
-		if err := change.CheckJump(&last, head.Pointer); err != nil {
-			return nil, err
-		}
-	}
-	b.SeenStore, b.SeenSequence = now.Store, now.Sequence
 	return head, nil
 }
 

@@ -52,12 +52,6 @@ func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 		if err != nil || m == nil {
 			return nil, err
 		}
-		if err := CheckJump(&before, p); err != nil {
-			return nil, err
-		}
-		if err := publish.CheckOlder(ctx, s, m); err != nil {
-			return nil, err
-		}
 		c, err := At(ctx, s, m, now)
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
@@ -75,26 +69,6 @@ func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 			return nil, fmt.Errorf("write change record: %w", err)
 		}
 	}
-}
-
-// CheckJump refuses a pointer whose sequence is so far above that of the last record that edges
-// would refuse it: no builder wrote it.
-func CheckJump(last *artifacts.Change, p *artifacts.Pointer) error {
-	if last.Store != p.Store || last.Sequence == 0 || !Beyond(p.Sequence, last.Sequence) {
-		return nil
-	}
-	return fmt.Errorf("%w: pointer: sequence %d, and it was %d when the change was recorded: edges refuse such a jump;"+
-		" builder restore puts a backup's pointer in its place", artifacts.ErrCorrupt, p.Sequence, last.Sequence)
-}
-
-// Last returns the change record: a zero one if there is none or it is damaged, since the next one
-// does not depend on it. A record of a newer format is an error.
-func Last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, error) {
-	c, _, err := last(ctx, s)
-	if errors.Is(err, artifacts.ErrTooLarge) {
-		err = nil
-	}
-	return c, err
 }
 
 // last is Last with the record's version, and fails for a record over the limit.

@@ -33,16 +33,21 @@ func NewHead(version artifacts.Version, p *artifacts.Pointer) *Head {
 }
 
 // readHeadTries bounds how often ReadHead starts again because the pointer
-// moved on and gc removed the manifest in between.
+// moved on, and gc removed the manifest or the change record was written in between.
 const readHeadTries = 3
 
-// ReadHead reads the pointer and its manifest. It returns a Head without a snapshot for a store
-// that never had a pointer, and ErrLost for one that lost it.
+// ReadHead is ReadHeadSince of a store of which nothing was seen before.
 func ReadHead(ctx context.Context, r artifacts.ObjectReader) (*Head, error) {
+	return ReadHeadSince(ctx, r, Seen{})
+}
+
+// ReadHeadSince reads the pointer and its manifest. It returns a Head without a snapshot for a store
+// that never had a pointer, and the error of CheckPointer, with the head that is there.
+func ReadHeadSince(ctx context.Context, r artifacts.ObjectReader, seen Seen) (*Head, error) {
 	for try := 1; ; try++ {
 		p, version, err := ReadPointer(ctx, r)
 		if errors.Is(err, artifacts.ErrNotFound) {
-			return &Head{}, CheckLost(ctx, r)
+			return &Head{}, CheckPointer(ctx, r, nil, seen)
 		}
 		if err != nil {
 			return nil, err
@@ -57,7 +62,11 @@ func ReadHead(ctx context.Context, r artifacts.ObjectReader) (*Head, error) {
 		if !m.Time.Equal(p.Time) {
 			return nil, fmt.Errorf("%w: pointer is of %v, its manifest of %v", artifacts.ErrCorrupt, p.Time, m.Time)
 		}
-		return &Head{version: version, Pointer: p, Manifest: m}, nil
+		err = CheckPointer(ctx, r, p, seen)
+		if errors.Is(err, ErrLost) && try < readHeadTries {
+			continue
+		}
+		return &Head{version: version, Pointer: p, Manifest: m}, err
 	}
 }
 

@@ -111,7 +111,7 @@ func KnownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity,
 	case !errors.Is(err, artifacts.ErrNotFound):
 		return nil, err
 	default:
-		if err := CheckLost(ctx, s); err != nil {
+		if err := CheckPointer(ctx, s, nil, Seen{}); err != nil {
 			return nil, err
 		}
 	}

@@ -13,22 +13,63 @@ import (
 // other assets, publish times twice, or change who has access.
 var ErrLost = errors.New("lost")
 
-// CheckLost returns ErrLost if a store without a pointer was published to before (INTERFACE.md,
-// "Before the first snapshot"). A killed first build does not count: it leaves an identity,
-// objects and first manifests. If s is not a Store, CheckLost looks at the small objects only.
-func CheckLost(ctx context.Context, s artifacts.ObjectReader) error {
-	why, err := published(ctx, s)
-	if err != nil || why == "" {
-		return err
+// Seen is what was seen of a store before; zero: nothing.
+type Seen struct {
+	// Store is its identity, Sequence its pointer's.
+	Store    string
+	Sequence uint64
+}
+
+// CheckPointer decides whether the pointer p, nil for none, is the newest that the store s had, by what was seen
+// before and by what else the store has (builder/README.md, "Whether a store has gone back"). It returns ErrLost if
+// the store had a pointer and has none, or had a newer one, and artifacts.ErrCorrupt for one so new that no builder
+// wrote it. A killed first build does not count: it leaves an identity, objects and first manifests (INTERFACE.md,
+// "Before the first snapshot"). If s is not a Store, CheckPointer looks at its cells only.
+func CheckPointer(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Pointer, seen Seen) error {
+	if p == nil {
+		why, err := published(ctx, s)
+		switch {
+		case err != nil:
+			return err
+		case why == "" && seen.Sequence > 0:
+			why = fmt.Sprintf("its sequence was %d", seen.Sequence)
+		case why == "":
+			return nil
+		}
+		return fmt.Errorf("pointer %q: %w: the store holds none, but %s; put it back with builder restore --from a"+
+			" backup, or --from an edge's cache folder", artifacts.CurrentKey, ErrLost, why)
 	}
-	return fmt.Errorf("pointer %q: %w: the store holds none, but %s; put it back with builder restore --from a backup,"+
-		" or --from an edge's cache folder", artifacts.CurrentKey, ErrLost, why)
+	if seen.Store != p.Store {
+		seen.Sequence = 0 // of another store
+	}
+	b, _, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
+	var c *artifacts.Change
+	if err == nil {
+		c, err = artifacts.ParseChange(b)
+	}
+	switch {
+	case errors.Is(err, artifacts.ErrFormat), UnlessDamage(err) != nil:
+		return fmt.Errorf("read change record: %w", err)
+	case err == nil && c.Store == p.Store && c.Sequence > 0:
+		if p.Sequence > c.Sequence+artifacts.MaxJump {
+			return fmt.Errorf("%w: pointer: sequence %d, and it was %d when the change was recorded: edges refuse such"+
+				" a jump; builder restore puts a backup's pointer in its place", artifacts.ErrCorrupt, p.Sequence,
+				c.Sequence)
+		}
+		seen.Sequence = max(seen.Sequence, c.Sequence)
+	}
+	if p.Sequence < seen.Sequence {
+		return fmt.Errorf("pointer %q: %w: its sequence moved back from %d or more to %d; builder restore puts it right,"+
+			" with --above N: the highest sequence in /status of the edges", artifacts.CurrentKey, ErrLost, seen.Sequence,
+			p.Sequence)
+	}
+	return nil
 }
 
 // CheckMissing returns ErrLost if the store had the small object key, which is missing.
 func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.Key) error {
 	if key == artifacts.CurrentKey {
-		return CheckLost(ctx, s)
+		return CheckPointer(ctx, s, nil, Seen{})
 	}
 	id, _, err := readIdentity(ctx, s)
 	switch {
@@ -50,27 +91,6 @@ func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.K
 		return fmt.Errorf("%s: %w: the store's identity says that it had one", key, ErrLost)
 	}
 	return nil
-}
-
-// CheckOlder returns ErrLost if the change record was made from a snapshot that is newer than the
-// published one, m, and that no rollback withdrew: then the pointer is an old copy.
-func CheckOlder(ctx context.Context, s artifacts.ObjectReader, m *artifacts.Manifest) error {
-	b, _, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
-	if errors.Is(err, artifacts.ErrNotFound) {
-		return nil
-	}
-	var c *artifacts.Change
-	if err == nil {
-		c, err = artifacts.ParseChange(b)
-	}
-	if err != nil {
-		return UnlessDamage(err)
-	}
-	if !c.Snapshot.After(m.Time) || m.IsWithdrawn(c.Snapshot) || c.Database != m.Database {
-		return nil
-	}
-	return fmt.Errorf("pointer %q: %w: it names snapshot %s, and %s was published since; put the newest pointer back with"+
-		" builder restore --from a backup", artifacts.CurrentKey, ErrLost, Stamp(m.Time), Stamp(c.Snapshot))
 }
 
 // published returns the evidence that a store without a pointer had one; "": there is none.

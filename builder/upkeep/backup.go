@@ -167,7 +167,7 @@ func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
 	}
 	body, _, err := b.From.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
-		return nil, publish.CheckLost(ctx, b.From)
+		return nil, publish.CheckPointer(ctx, b.From, nil, publish.Seen{})
 	}
 	if err != nil {
 		return nil, err

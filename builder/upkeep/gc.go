@@ -161,7 +161,7 @@ func (c *collector) markPublished(ctx context.Context) error {
 	case errors.Is(err, artifacts.ErrNotModified):
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound) && !c.report.Snapshot:
-		return publish.CheckLost(ctx, c.Store)
+		return publish.CheckPointer(ctx, c.Store, nil, publish.Seen{})
 	case err != nil:
 		return fmt.Errorf("read pointer: %w", err)
 	}
@@ -169,11 +169,10 @@ func (c *collector) markPublished(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := c.mark(ctx, p.Manifest, true)
-	if err != nil {
+	if _, err = c.mark(ctx, p.Manifest, true); err != nil {
 		return fmt.Errorf("published snapshot: %w", err)
 	}
-	if err := publish.CheckOlder(ctx, c.Store, m); err != nil {
+	if err := publish.CheckPointer(ctx, c.Store, p, publish.Seen{}); err != nil {
 		return err // what the newest pointer reaches would look like garbage
 	}
 	c.version, c.log, c.report.Snapshot = version, p.Log, true

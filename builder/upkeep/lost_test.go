@@ -72,24 +72,40 @@ func TestLostPointer(t *testing.T) {
 	}
 }
 
-// TestOlderPointer: a pointer that is older than the change record is an old copy, unless
-// the snapshots since were withdrawn, one by one or all up to a time.
+// TestOlderPointer: a pointer whose sequence is below the change record's, or what was seen before of its store,
+// is an old copy; one far above the record's is no builder's. A rollback goes on in sequence.
 func TestOlderPointer(t *testing.T) {
 	s, ctx := memstore.New(), t.Context()
 	mustBuild(t, s, world{Assets: 20, At: epoch})
-	m := head(t, s).Manifest
+	old := head(t, s).Pointer
 	mustBuild(t, s, world{Assets: 20, At: epoch.Add(artifacts.Step)})
 	must.Get(change.Record(ctx, s, time.Now))(t)
-	if err := publish.CheckOlder(ctx, s, m); !errors.Is(err, publish.ErrLost) {
-		t.Errorf("an old copy: %v", err)
-	}
-	one, through := *m, *m
-	one.Withdrawn = []time.Time{epoch.Add(artifacts.Step)}
-	through.WithdrawnThrough = epoch.Add(2 * artifacts.Step)
-	for _, withdrew := range []*artifacts.Manifest{&one, &through, head(t, s).Manifest} {
-		if err := publish.CheckOlder(ctx, s, withdrew); err != nil {
-			t.Errorf("withdrawn %v, through %v: %v", withdrew.Withdrawn, withdrew.WithdrawnThrough, err)
+	newest, far := head(t, s).Pointer, *old
+	far.Sequence = newest.Sequence + artifacts.MaxJump + 1
+	must.Get(Rollback(ctx, s, epoch, time.Now))(t)
+	back := head(t, s).Pointer
+	seen := publish.Seen{Store: old.Store, Sequence: back.Sequence + 1}
+	other := publish.Seen{Store: strings.Repeat("0", 32), Sequence: back.Sequence + 1}
+	for _, c := range []struct {
+		name string
+		p    *artifacts.Pointer
+		seen publish.Seen
+		want error
+	}{
+		{"an old copy", old, publish.Seen{}, publish.ErrLost}, {"withdrawn", newest, publish.Seen{}, publish.ErrLost},
+		{"rolled back", back, publish.Seen{}, nil}, {"seen", back, seen, publish.ErrLost},
+		{"another's", back, other, nil}, {"no jump", &far, publish.Seen{}, nil},
+	} {
+		if err := publish.CheckPointer(ctx, s, c.p, c.seen); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
+	}
+	far.Sequence = back.Sequence + artifacts.MaxJump + 1
+	if err := publish.CheckPointer(ctx, s, &far, publish.Seen{}); !errors.Is(err, artifacts.ErrCorrupt) {
+		t.Errorf("a jump: %v", err)
+	}
+	if err := publish.CheckPointer(ctx, memstore.New(), nil, seen); !errors.Is(err, publish.ErrLost) {
+		t.Errorf("nothing is left: %v", err)
 	}
 }
 

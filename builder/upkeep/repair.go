@@ -129,7 +129,7 @@ type repairer struct {
 func (r *repairer) readPointer(ctx context.Context) error {
 	b, version, err := r.Store.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
-		return publish.CheckLost(ctx, r.Store)
+		return publish.CheckPointer(ctx, r.Store, nil, publish.Seen{})
 	}
 	if err == nil {
 		r.pointer, err = artifacts.ParsePointer(b)

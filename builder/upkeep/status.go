@@ -249,7 +249,7 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	for i, err := range errs {
 		_ = s.problem("snapshot "+publish.Stamp(retained[i].Time), err) // of the kind that is noted
 	}
-	if err := s.problem("current", publish.CheckOlder(ctx, s.cfg.Store, m)); err != nil {
+	if err := s.problem("current", publish.CheckPointer(ctx, s.cfg.Store, p, publish.Seen{})); err != nil {
 		return err
 	}
 	root, err := ledger.ReadRoot(ctx, s.cfg.Store, m.Ledger)

@@ -20,14 +20,15 @@ func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (
 		return report, err
 	}
 	lost := func(err error) error {
-		if errors.Is(err, publish.ErrLost) {
+		if errors.Is(err, publish.ErrLost) || artifacts.IsDamage(err) {
 			report.Problems = append(report.Problems, err.Error())
 			return nil
 		}
 		return err
 	}
-	if head, err := publish.ReadHead(ctx, s); err == nil && head.Manifest != nil {
-		if err := lost(publish.CheckOlder(ctx, s, head.Manifest)); err != nil {
+	// Check has seen the head's damage, and what is missing follows.
+	if head, err := publish.ReadHead(ctx, s); head != nil && head.Manifest != nil {
+		if err := lost(err); err != nil {
 			return report, err
 		}
 		problems, err := logProblems(ctx, s, head.Pointer, head.Manifest)

@@ -144,7 +144,7 @@ func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfte
 	if err := f.mayWrite(e, store); errors.Is(err, signed.ErrSigned) || errors.Is(err, artifacts.ErrNoAccess) {
 		return nil, err
 	}
-	known, sequence, err := f.noted(e)
+	seen, err := f.noted(e)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfte
 		return nil, err
 	}
 	return builder.New(builder.Config{
-		Files: f.files(sign), SeenStore: known, SeenSequence: sequence,
+		Files: f.files(sign), Seen: seen,
 		Store: store, Source: src, Retain: f.Retain, Log: e.log, Progress: progress, Settings: f.settings(),
 		Guards: f.Guards, ActivateAfter: activateAfter, Notice: f.Notice.Notice,
 	})

@@ -95,7 +95,7 @@ func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what stri
 			return // it is no new one, or what follows says what is wrong
 		}
 	}
-	if publish.CheckLost(e.ctx, store) != nil {
+	if publish.CheckPointer(e.ctx, store, nil, publish.Seen{}) != nil {
 		return // likewise
 	}
 	if made {

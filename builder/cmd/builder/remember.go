@@ -44,31 +44,31 @@ func (f *storeFlag) remember(e *env, store artifacts.Store) {
 	}
 }
 
-// noted returns what remember has noted of the store at f's address; "": nothing.
-func (f *storeFlag) noted(e *env) (store string, sequence uint64, err error) {
+// noted returns what remember has noted of the store at f's address.
+func (f *storeFlag) noted(e *env) (seen publish.Seen, err error) {
 	file := f.note(e)
 	if file == "" {
-		return "", 0, nil
+		return seen, nil
 	}
 	b, err := durable.ReadFile(file, 1<<10)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", 0, nil
+		return seen, nil
 	}
 	if err == nil {
-		_, err = fmt.Sscan(string(b), &store, &sequence)
+		_, err = fmt.Sscan(string(b), &seen.Store, &seen.Sequence)
 	}
 	if err != nil {
-		return "", 0, fmt.Errorf("note of the store in the state folder: %w; if the store is as it should be, "+
+		return publish.Seen{}, fmt.Errorf("note of the store in the state folder: %w; if the store is as it should be, "+
 			"remove %s", err, file)
 	}
-	return store, sequence, nil
+	return seen, nil
 }
 
 // checkKnown returns publish.ErrLost when nothing is left of a store that remember has
 // noted. store is nil for a folder that is missing.
 func (f *storeFlag) checkKnown(e *env, store artifacts.ObjectReader) error {
-	id, _, err := f.noted(e)
-	if err != nil || id == "" {
+	seen, err := f.noted(e)
+	if err != nil || seen.Store == "" {
 		return err
 	}
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey} {
@@ -80,5 +80,5 @@ func (f *storeFlag) checkKnown(e *env, store artifacts.ObjectReader) error {
 		}
 	}
 	return fmt.Errorf("--store %s: %w: store %s was here and nothing is left of it: mount it, or put it back with "+
-		"builder restore;"+" to begin a new store, remove %s", f.Store, publish.ErrLost, id, f.note(e))
+		"builder restore;"+" to begin a new store, remove %s", f.Store, publish.ErrLost, seen.Store, f.note(e))
 }
