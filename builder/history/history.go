@@ -52,6 +52,8 @@ type Builder struct {
 	As *artifacts.Manifest
 
 	own []ledger.Point // of T
+	// same: the assets with a price at T are those that had one in the head's snapshot.
+	same bool
 }
 
 // Views makes and puts the views: a pure function of the ledger after T. It reuses the
@@ -61,6 +63,14 @@ type Builder struct {
 func (c *Builder) Views(ctx context.Context) (all []artifacts.View, err error) {
 	if c.own, err = c.Root.Points(ctx, c.Reader, c.Time); err != nil {
 		return nil, err
+	}
+	if c.Head != nil {
+		before, err := c.Root.Points(ctx, c.Reader, c.Head.Time)
+		if err != nil && !artifacts.IsDamage(err) {
+			return nil, err
+		}
+		c.same = err == nil &&
+			slices.EqualFunc(before, c.own, func(a, b ledger.Point) bool { return a.ID == b.ID })
 	}
 	for i := range artifacts.HistoryWindows {
 		w := &artifacts.HistoryWindows[i]
@@ -154,49 +164,66 @@ func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 		(older == 0 || have[older-1].Before(w.First(c.Time)))
 }
 
-// window makes a window's listing and blocks, from the head's if it follows them.
-func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, follows bool) ([]artifacts.View, error) {
-	var list listing
-	var listed *artifacts.View // the head's, until another is made of it
-	var lastOld *artifacts.View
+// plan is what a window becomes.
+type plan struct {
+	listed *artifacts.View // the head's listing, if the window follows it
+	last   int64           // the newest point that listed knows of, in Unix seconds
+	// stays: T gives no point and none leaves the window, or T gives one to all that are listed, as the head did.
+	stays  bool
+	blocks []plannedBlock
+}
+
+type plannedBlock struct {
+	name  string
+	times []time.Time
+	old   *artifacts.View // the head's, if the window follows it and has one
+	stays bool            // it has these times
+}
+
+// plan says what becomes of a window, whose views it takes from the head if it follows them.
+func (c *Builder) plan(w *artifacts.HistoryWindow, follows bool) (p plan) {
 	if follows {
-		var blocks []*artifacts.View
-		if listed, blocks = c.Head.History(w); len(blocks) > 0 {
-			lastOld = blocks[len(blocks)-1]
+		var old []*artifacts.View
+		if p.listed, old = c.Head.History(w); len(old) > 0 {
+			p.last = lastPoint(old[len(old)-1])
 		}
+		p.stays = w.First(c.Time).Equal(w.First(c.Head.Time))
 	}
-	read := func() (err error) {
-		if listed != nil {
-			list, err = c.listed(ctx, listed, lastPoint(lastOld))
-		}
-		listed = nil
-		return err
-	}
-	first := w.First(c.Time)
-	stays := follows && first.Equal(w.First(c.Head.Time))
-	views := []artifacts.View{{}} // the listing's place
 	for _, times := range c.chain(w) {
-		name := w.Block(c.blockStart(w, times[0]))
-		var old *artifacts.View
+		b := plannedBlock{name: w.Block(c.blockStart(w, times[0])), times: times}
 		if follows {
-			old = c.Head.View(name, "id")
+			b.old = c.Head.View(b.name, "id")
+			b.stays = b.old != nil && slices.EqualFunc(b.old.Times, times, time.Time.Equal)
+			if times[len(times)-1].Equal(c.Time) {
+				p.stays = c.same && p.listed.Rows == len(c.own) && p.last == c.Head.Time.Unix()
+			}
 		}
-		if old != nil && slices.EqualFunc(old.Times, times, time.Time.Equal) {
-			views = append(views, *old)
+		p.blocks = append(p.blocks, b)
+	}
+	return p
+}
+
+// window makes a window's listing and blocks.
+func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, follows bool) ([]artifacts.View, error) {
+	p := c.plan(w, follows)
+	var list listing
+	if follows && !p.stays {
+		var err error
+		if list, err = c.read(ctx, p.listed, p.last); err != nil {
+			return nil, err
+		}
+	}
+	views := []artifacts.View{{}} // the listing's place
+	for _, b := range p.blocks {
+		if b.stays {
+			views = append(views, *b.old)
 			continue
 		}
-		block, err := c.block(ctx, old, times)
+		block, err := c.block(ctx, b.old, b.times)
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case len(block.columns) == 0:
-		case block.same && listed != nil && listed.Rows == len(c.own):
-			stays = true // it lists no others than those with a price, now as before
-		default:
-			if err := read(); err != nil {
-				return nil, err
-			}
+		if !p.stays {
 			for i, points := range block.columns {
 				list = list.add(points, block.times[block.kept+i].Unix())
 			}
@@ -204,26 +231,23 @@ func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 		if len(block.times) == 0 {
 			continue
 		}
-		view, err := c.Put(block.table(name, shardPrices/c.span(w)))
+		view, err := c.Put(block.table(b.name, shardPrices/c.span(w)))
 		if err != nil {
 			return nil, err
 		}
 		view.Times = block.times
 		views = append(views, view)
 	}
-	if !stays {
-		if err := read(); err != nil {
+	if p.stays {
+		views[0] = *p.listed
+	} else {
+		var err error
+		newest := lastPoint(&views[len(views)-1])
+		if views[0], err = c.Put(list.from(w.First(c.Time).Unix()).table(w.Collection(), newest)); err != nil {
 			return nil, err
 		}
 	}
-	if listed == nil {
-		view, err := c.Put(list.from(first.Unix()).table(w.Collection(), lastPoint(&views[len(views)-1])))
-		if err != nil {
-			return nil, err
-		}
-		listed = &view
-	}
-	if views[0] = *listed; listed.Rows == 0 && len(c.own) == 0 {
+	if views[0].Rows == 0 && len(c.own) == 0 {
 		return views[1:], nil
 	}
 	return views, nil
@@ -244,7 +268,6 @@ type block struct {
 	drop    int // points of old's that are left out
 	kept    int // that are not
 	columns [][]ledger.Point
-	same    bool // the one column is of the assets that the head's own points are of
 }
 
 type oldRow struct {
@@ -293,10 +316,6 @@ func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.T
 			}
 		}
 		out.times, out.columns = append(out.times, t), append(out.columns, points)
-	}
-	if old != nil && old.Times[len(old.Times)-1].Equal(c.Head.Time) && len(out.columns) == 1 {
-		had := slices.DeleteFunc(slices.Clone(out.old), func(r oldRow) bool { return bytes.HasSuffix(r.prices, null) })
-		out.same = slices.EqualFunc(had, c.own, func(r oldRow, p ledger.Point) bool { return r.id == p.ID })
 	}
 	return out, nil
 }
@@ -396,8 +415,8 @@ func (l listing) table(collection string, newest int64) *render.Table {
 	return t
 }
 
-// listed reads a listing; newest is the time of the chain's newest point.
-func (c *Builder) listed(ctx context.Context, v *artifacts.View, newest int64) (list listing, err error) {
+// read reads a listing; newest is the time of the chain's newest point.
+func (c *Builder) read(ctx context.Context, v *artifacts.View, newest int64) (list listing, err error) {
 	list = make(listing, 0, v.Rows)
 	err = walk.Rows(ctx, c.Reader, v.Objects, func(id uint64, row []byte) error {
 		a := listedAsset{id, newest}
