@@ -76,9 +76,6 @@ type Config struct {
 	Guards Guards
 	// Notice is that of snapshots; nil: the source's, if it has one.
 	Notice *artifacts.Notice
-	// BlockPoints is how many intervals a block of history spans; 0: 18, of 1y 36. Only the
-	// benchmark of it sets it: Repair assumes the default.
-	BlockPoints int
 	// Seen is what was seen of the store that was last published to. Build fails if that store has gone
 	// back behind it. A Builder also remembers what its own builds have seen.
 	Seen publish.Seen
@@ -403,7 +400,7 @@ func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manife
 		head = nil
 	}
 	h := &history.Builder{
-		Reader: b.Store, Head: head, Root: after, Time: t, Has: objects.Has, Points: b.BlockPoints,
+		Reader: b.Store, Head: head, Root: after, Time: t, Has: objects.Has,
 		Put: b.putter(ctx, objects),
 	}
 	if b.scratch != nil {

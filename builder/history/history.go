@@ -45,8 +45,6 @@ type Builder struct {
 	// Has reports whether the store holds an object of it.
 	Head *artifacts.Manifest
 	Has  func(artifacts.Ref) bool
-	// Points is how many intervals a block spans; 0: 18, of 1y 36.
-	Points int
 	// As, if set, limits the views to this manifest's points. The ledger may have more by
 	// now, after a backfill of an older past or the repair of a price list.
 	As *artifacts.Manifest
@@ -99,8 +97,8 @@ func (c *Builder) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 	first := w.First(c.Time)
 	times := c.Root.Chain(w)
 	for from := 0; from < len(times); {
-		start, to := c.blockStart(w, times[from]), from+1
-		for to < len(times) && c.blockStart(w, times[to]).Equal(start) {
+		start, to := blockStart(w, times[from]), from+1
+		for to < len(times) && blockStart(w, times[to]).Equal(start) {
 			to++
 		}
 		block := times[from:to]
@@ -116,19 +114,16 @@ func (c *Builder) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 }
 
 // span is how many intervals a block of a window spans.
-func (c *Builder) span(w *artifacts.HistoryWindow) int {
-	switch {
-	case c.Points > 0:
-		return c.Points
-	case w.Length > trimmed:
+func span(w *artifacts.HistoryWindow) int {
+	if w.Length > trimmed {
 		return longestBlockPoints
 	}
 	return blockPoints
 }
 
 // blockStart returns the start of the block to which a point belongs.
-func (c *Builder) blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
-	length := int64(w.Step/time.Second) * int64(c.span(w))
+func blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
+	length := int64(w.Step/time.Second) * int64(span(w))
 	back := t.Unix() % length
 	if back < 0 {
 		back += length
@@ -190,7 +185,7 @@ func (c *Builder) plan(w *artifacts.HistoryWindow, follows bool) (p plan) {
 		p.stays = w.First(c.Time).Equal(w.First(c.Head.Time))
 	}
 	for _, times := range c.chain(w) {
-		b := plannedBlock{name: w.Block(c.blockStart(w, times[0])), times: times}
+		b := plannedBlock{name: w.Block(blockStart(w, times[0])), times: times}
 		if follows {
 			b.old = c.Head.View(b.name, "id")
 			b.stays = b.old != nil && slices.EqualFunc(b.old.Times, times, time.Time.Equal)
@@ -231,7 +226,7 @@ func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 		if len(block.times) == 0 {
 			continue
 		}
-		view, err := c.Put(block.table(b.name, shardPrices/c.span(w)))
+		view, err := c.Put(block.table(b.name, shardPrices/span(w)))
 		if err != nil {
 			return nil, err
 		}

@@ -73,7 +73,6 @@ type bench struct {
 	History       int       // assets with history; 0: the store without it
 	First         time.Time // of round 0
 	Points        int       // intervals of each window that the past has points of: of a whole block
-	BlockPoints   int       // see builder.Config
 	Dir, Profile  string
 	f             figures
 }
@@ -144,7 +143,7 @@ func (b *bench) builder(store artifacts.Store, src source.Source) (*builder.Buil
 		Store: store, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards,
 		Settings: market.Settings{
 			TrendingMinMarketCap: usd(10_000_000), TrendingMinVolume: usd(1_000_000), HistoryAssets: b.History},
-		BlockPoints: b.BlockPoints, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 }
 
