@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"example.com/marketdata/internal/model"
+	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
-	"github.com/molecule-man/go-brrr"
 )
 
 // errorKeys are the code and message_key of each error status
@@ -120,7 +120,7 @@ func Decode(coding string, b []byte) ([]byte, error) {
 		defer z.Close()
 		r = z
 	case "br":
-		r = brrr.NewReader(bytes.NewReader(b))
+		r = brotli.NewReader(bytes.NewReader(b))
 	default:
 		return nil, fmt.Errorf("a coding that nobody asked for")
 	}
