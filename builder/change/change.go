@@ -71,7 +71,8 @@ func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 	}
 }
 
-// last is Last with the record's version, and fails for a record over the limit.
+// last returns the change record and its version: a zero record if there is none or it is damaged, since the
+// next one does not depend on it. A record of a newer format, or over the limit, is an error.
 func last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, artifacts.Version, error) {
 	b, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	var c *artifacts.Change
