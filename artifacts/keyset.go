@@ -58,6 +58,9 @@ type KeyEntry struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Revoked is when the key was revoked; zero: it was not.
 	Revoked time.Time `json:"revoked,omitzero"`
+	// Query: the key may be sent in the query of CSV paths, too. Programs that do not know
+	// the field take the key in headers alone, and lose the field where they write the set.
+	Query bool `json:"query,omitempty"`
 }
 
 // InForce reports whether the key is in force at time now. A revoked key

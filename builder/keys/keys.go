@@ -31,6 +31,10 @@ const (
 	// requests a second, and requests at once.
 	DefaultRate  = 100
 	DefaultBurst = 200
+	// QueryRate and QueryBurst are those of a key that may be sent in the query, where more people read it:
+	// a sheet of twenty formulas is filled at once, and filled again every twenty seconds.
+	QueryRate  = 1
+	QueryBurst = 20
 	// DefaultOverlap is how long a rotated key stays in force beside its successor.
 	DefaultOverlap = 24 * time.Hour
 )
@@ -61,6 +65,8 @@ type Request struct {
 	// Expires is when the key ceases to be in force, in whole seconds; zero means
 	// never. A time in the past is allowed: the key is then never in force.
 	Expires time.Time
+	// Query lets the key be sent in the query of CSV paths, too.
+	Query bool
 }
 
 // Created is a new key, as keys create --json prints it (FEED.md, "Commands").
@@ -74,6 +80,8 @@ type Created struct {
 	Created time.Time `json:"created"`
 	// Expires is nil, null in JSON, for a key that does not expire.
 	Expires *time.Time `json:"expires"`
+	// Query: the key may be sent in the query of CSV paths, too.
+	Query bool `json:"query"`
 }
 
 // Listed is a key of the store, as keys list --json prints it (FEED.md, "Commands").
@@ -87,6 +95,7 @@ type Listed struct {
 	// one that was not revoked.
 	Expires *time.Time `json:"expires"`
 	Revoked *time.Time `json:"revoked"`
+	Query   bool       `json:"query"`
 }
 
 // MaxCount is how many keys can be made at once.
@@ -154,7 +163,7 @@ func (r *Registry) entry(req Request) (string, artifacts.KeyEntry, error) {
 		return "", entry, err
 	}
 	entry.Name, entry.Rate, entry.Burst = req.Name, req.Rate, req.Burst
-	entry.Created, entry.Expires = r.now(), seconds(req.Expires)
+	entry.Created, entry.Expires, entry.Query = r.now(), seconds(req.Expires), req.Query
 	return key, entry, check(&entry)
 }
 
@@ -261,7 +270,7 @@ func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration,
 				"new key", text(old.Expires), overlap)
 		}
 		entry.Name, entry.Rate, entry.Burst = old.Name, old.Rate, old.Burst
-		entry.Created, entry.Expires = now, old.Expires
+		entry.Created, entry.Expires, entry.Query = now, old.Expires, old.Query
 		old.Expires = end
 		return false, add(set, entry, now)
 	}, func() error { return save(created(key, &entry)) })
@@ -344,13 +353,14 @@ func forget(set *artifacts.KeySet, now time.Time) bool {
 func created(key string, e *artifacts.KeyEntry) Created {
 	return Created{
 		ID: e.ID, Key: key, Name: e.Name, Rate: e.Rate, Burst: e.Burst, Created: e.Created, Expires: orNil(e.Expires),
+		Query: e.Query,
 	}
 }
 
 func listed(e *artifacts.KeyEntry) Listed {
 	return Listed{
 		ID: e.ID, Name: e.Name, Rate: e.Rate, Burst: e.Burst, Created: e.Created,
-		Expires: orNil(e.Expires), Revoked: orNil(e.Revoked),
+		Expires: orNil(e.Expires), Revoked: orNil(e.Revoked), Query: e.Query,
 	}
 }
 

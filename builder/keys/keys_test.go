@@ -70,6 +70,7 @@ func TestJSON(t *testing.T) {
 	expiring := mustCreate(t, r, Request{
 		Name: `<A> & "B"`, Rate: 5, Burst: 7,
 		Expires: start.Add(90 * time.Minute).Add(time.Millisecond).In(time.FixedZone("", 3600)),
+		Query:   true,
 	})
 	c.time = start.Add(time.Hour)
 	must.Get(r.Revoke(t.Context(), plain.ID))(t)
@@ -81,14 +82,14 @@ func TestJSON(t *testing.T) {
 		{none, "[]"},
 		{
 			plain,
-			`{"id":"ID1","key":"KEY1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null}`,
+			`{"id":"ID1","key":"KEY1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null,"query":false}`,
 		},
 		{
 			expiring,
-			`{"id":"ID2","key":"KEY2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z"}`,
+			`{"id":"ID2","key":"KEY2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z","query":true}`,
 		},
-		{list, `[{"id":"ID1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null,"revoked":"2026-11-21T08:30:00Z"},` +
-			`{"id":"ID2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z","revoked":null}]`},
+		{list, `[{"id":"ID1","name":"Board","rate":100,"burst":200,"created":"2026-11-21T07:30:00Z","expires":null,"revoked":"2026-11-21T08:30:00Z","query":false},` +
+			`{"id":"ID2","name":"\u003cA\u003e \u0026 \"B\"","rate":5,"burst":7,"created":"2026-11-21T07:30:00Z","expires":"2026-11-21T09:00:00Z","revoked":null,"query":true}]`},
 	} {
 		got := must.Get(json.Marshal(x.got))(t)
 		want := strings.NewReplacer("ID1", plain.ID, "ID2", expiring.ID, "KEY1", plain.Key, "KEY2", expiring.Key).

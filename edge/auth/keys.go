@@ -34,6 +34,8 @@ type Key struct {
 	ID string
 	// Limit is how often the key may be used.
 	Limit limit.Limit
+	// Query: the key may be sent in the query, where a path takes one.
+	Query bool
 
 	// Places bounds the places that its requests hold. The same from set to set.
 	Places *limit.Places
@@ -176,7 +178,7 @@ func (k *Keys) Use(set *artifacts.KeySet, now time.Time) {
 		if err != nil {
 			panic("BUG: key set was not checked: " + err.Error())
 		}
-		key := &Key{ID: entry.ID, Limit: l, expires: entry.Expires}
+		key := &Key{ID: entry.ID, Limit: l, Query: entry.Query, expires: entry.Expires}
 		old := before[entry.ID]
 		if key.Places = new(limit.Places); old != nil {
 			key.Places = old.Places

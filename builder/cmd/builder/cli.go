@@ -83,6 +83,7 @@ func program() cmdline.Program {
 			"maxHistoryAssets": strconv.Itoa(market.MaxHistoryAssets), "grace": hours(upkeep.DefaultGrace),
 			"sources": source.Schemes((&env{}).sources()),
 			"rate":    strconv.Itoa(keys.DefaultRate), "burst": strconv.Itoa(keys.DefaultBurst),
+			"queryRate": strconv.Itoa(keys.QueryRate), "queryBurst": strconv.Itoa(keys.QueryBurst),
 			"overlap": hours(keys.DefaultOverlap), "maxCount": strconv.Itoa(keys.MaxCount),
 		},
 		Groups: []string{"Schedule:", "Snapshots:", "Guard rails:", "Signing:"},

@@ -28,8 +28,9 @@ type keysCmd struct {
 type keysCreateCmd struct {
 	storeFlag
 	Name      string          `required:"" help:"Whose key it is; need not be unique."`
-	Rate      int             `default:"${rate}" help:"Requests a second."`
-	Burst     int             `default:"${burst}" help:"Requests at once."`
+	Rate      *int            `placeholder:"N" help:"Requests a second; by default ${rate}, with --query ${queryRate}."`
+	Burst     *int            `placeholder:"N" help:"Requests at once; by default ${burst}, with --query ${queryBurst}."`
+	Query     bool            `help:"Let spreadsheets send the key as ?key=… to CSV paths, where all who see the sheet can read it. Give --expires, too."`
 	Expires   *cmdline.Moment `placeholder:"T" help:"When the key goes out of force; by default never."`
 	Count     *int            `placeholder:"N" help:"Make N keys in one step, at most ${maxCount}, with the names NAME-01, NAME-02 and so on."`
 	Out       string          `placeholder:"FILE" help:"Write the keys to this new file, one a line, readable by its owner alone, instead of printing them."`
@@ -52,7 +53,16 @@ func (c *keysCreateCmd) Validate() error {
 }
 
 func (c *keysCreateCmd) requests() []keys.Request {
-	req := keys.Request{Name: c.Name, Rate: c.Rate, Burst: c.Burst}
+	req := keys.Request{Name: c.Name, Rate: keys.DefaultRate, Burst: keys.DefaultBurst, Query: c.Query}
+	if c.Query {
+		req.Rate, req.Burst = keys.QueryRate, keys.QueryBurst
+	}
+	if c.Rate != nil {
+		req.Rate = *c.Rate
+	}
+	if c.Burst != nil {
+		req.Burst = *c.Burst
+	}
 	if c.Expires != nil {
 		req.Expires = c.Expires.Time
 	}
@@ -202,14 +212,14 @@ func (c *keysListCmd) Run(e *env) error {
 		return nil
 	}
 	t := &table{}
-	t.row(e.paint.Bold, "ID", "A SECOND", "BURST", "CREATED", "EXPIRES", "REVOKED", "NAME")
+	t.row(e.paint.Bold, "ID", "A SECOND", "BURST", "CREATED", "EXPIRES", "REVOKED", "QUERY", "NAME")
 	for _, k := range list {
 		var paint func(string) string
 		if k.Revoked != nil || k.Expires != nil && !k.Expires.After(time.Now()) {
 			paint = e.paint.Yellow
 		}
 		t.row(paint, k.ID, comma(k.Rate), comma(k.Burst), k.Created.Format(time.RFC3339), or(k.Expires, "never"),
-			or(k.Revoked, "no"), k.Name)
+			or(k.Revoked, "no"), map[bool]string{true: "yes", false: "no"}[k.Query], k.Name)
 	}
 	return t.print(e.stdout)
 }
