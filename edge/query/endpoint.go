@@ -33,6 +33,9 @@ func (e Endpoint) Name() string { return endpoints[e].name }
 // OfThePast reports an endpoint whose items are of assets that the request names, and of their past.
 func (e Endpoint) OfThePast() bool { return e == History || e == Candles || e == Prices }
 
+// HasCSV reports an endpoint whose answers are also tables (INTERFACE.md, "CSV").
+func (e Endpoint) HasCSV() bool { return e == Markets || e.OfThePast() }
+
 // EndpointNamed returns the endpoint with that name.
 func EndpointNamed(name []byte) (Endpoint, bool) {
 	for e := range endpoints {

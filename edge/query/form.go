@@ -35,6 +35,7 @@ const (
 	paramFrom
 	paramTo
 	paramTime
+	paramKey
 	paramCount
 )
 
@@ -43,6 +44,7 @@ var paramNames = [paramCount][]byte{
 	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("category"), []byte("chain"),
 	[]byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"),
 	[]byte("by"), []byte("window"), []byte("q"), []byte("interval"), []byte("from"), []byte("to"), []byte("time"),
+	[]byte("key"),
 }
 
 // paramSet is a set of parameters: bit i stands for the one of number i.
@@ -98,6 +100,8 @@ func paramOf(name []byte) (int, bool) {
 		return paramTo, true
 	case "time":
 		return paramTime, true
+	case "key":
+		return paramKey, true
 	}
 	return 0, false
 }
@@ -156,7 +160,7 @@ func (q *Query) param(name []byte) (int, bool) {
 			ok = ok && lists.has(i)
 		}
 	}
-	return i, ok && endpoints[q.Endpoint].reads.has(i)
+	return i, ok && (endpoints[q.Endpoint].reads.has(i) || q.CSV && i == paramKey)
 }
 
 // split reads the pairs of a query. Names of parameters that the endpoint does

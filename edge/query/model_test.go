@@ -15,7 +15,7 @@ import (
 
 // asked is what the query asks for, as internal/model says it.
 func (q *Query) asked() *model.Query {
-	a := &model.Query{Endpoint: q.Endpoint.Name(), Ignored: string(q.Ignored.Append(nil))}
+	a := &model.Query{Endpoint: q.Endpoint.Name(), CSV: q.CSV, Ignored: string(q.Ignored.Append(nil))}
 	if q.Endpoint == Trending || q.Endpoint == Global || q.Endpoint == Search {
 		a.Text = string(q.Text)
 		return a
@@ -52,8 +52,12 @@ func (q *Query) asked() *model.Query {
 }
 
 // read is what the model says that a query string asks for.
-func read(e Endpoint, raw string) (*model.Query, *model.Answer) {
-	want, refusal := model.Parse(model.Prefix + e.Name() + "?" + raw)
+func read(e Endpoint, raw string, table bool) (*model.Query, *model.Answer) {
+	name := e.Name()
+	if table {
+		name += ".csv"
+	}
+	want, refusal := model.Parse(model.Prefix + name + "?" + raw)
 	if refusal == nil {
 		want.Offset = min(want.Offset, past)
 	}
@@ -62,9 +66,16 @@ func read(e Endpoint, raw string) (*model.Query, *model.Answer) {
 
 // compare asks both readings, and fails when they differ in anything.
 func compare(t interface{ Fatalf(string, ...any) }, q *Query, e Endpoint, raw string) {
-	want, refusal := read(e, raw)
+	compareAs(t, q, e, raw, false)
+	if e.HasCSV() {
+		compareAs(t, q, e, raw, true)
+	}
+}
+
+func compareAs(t interface{ Fatalf(string, ...any) }, q *Query, e Endpoint, raw string, table bool) {
+	want, refusal := read(e, raw, table)
 	sent := []byte(raw)
-	err := q.Parse(e, sent)
+	err := q.parse(e, sent, table)
 	if err != nil {
 		if refusal == nil || !slices.ContainsFunc(refusal.Blame,
 			func(blame string) bool { return strings.HasPrefix(err.Message, blame) }) {
@@ -108,8 +119,8 @@ func compareKeys(t interface{ Fatalf(string, ...any) }, e Endpoint, a, b string)
 	if qa.Parse(e, []byte(a)) != nil || qb.Parse(e, []byte(b)) != nil {
 		return
 	}
-	ma, ra := read(e, a)
-	mb, rb := read(e, b)
+	ma, ra := read(e, a, false)
+	mb, rb := read(e, b, false)
 	if ra != nil || rb != nil {
 		t.Fatalf("%v: the model refuses what Parse takes: %q: %+v, %q: %+v", e, a, ra, b, rb)
 	}

@@ -47,6 +47,8 @@ const past = math.MaxInt64 / 2
 // for one goroutine at a time.
 type Query struct {
 	Endpoint Endpoint
+	// CSV: the answer is a table.
+	CSV bool
 	// Sort and Desc are the order in force, the default applied. They have no
 	// meaning on /global.
 	Sort Sort
@@ -103,9 +105,14 @@ func (q *Query) Filtered() bool {
 // the order id, symbol, slug, category, chain, page, size, limit, offset, sort, fields, by,
 // window, interval, from, to, time, q; q's
 // fields then have no meaning. It keeps no reference to query.
-func (q *Query) Parse(e Endpoint, query []byte) *ParamError {
-	*q = Query{Endpoint: e, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0], Categories: q.Categories[:0],
-		Chains: q.Chains[:0], Words: q.Words[:0], Ignored: q.Ignored[:0], buf: q.buf[:0],
+func (q *Query) Parse(e Endpoint, query []byte) *ParamError { return q.parse(e, query, false) }
+
+// ParseCSV is Parse for the endpoint's table, where key, which the server reads, is not ignored.
+func (q *Query) ParseCSV(e Endpoint, query []byte) *ParamError { return q.parse(e, query, true) }
+
+func (q *Query) parse(e Endpoint, query []byte, csv bool) *ParamError {
+	*q = Query{Endpoint: e, CSV: csv, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0],
+		Categories: q.Categories[:0], Chains: q.Chains[:0], Words: q.Words[:0], Ignored: q.Ignored[:0], buf: q.buf[:0],
 		Past: Past{Times: q.Past.Times[:0]}}
 	// No name and no value grows when it is unescaped and folded, so only
 	// lists that are sent in parts take more.
@@ -415,7 +422,8 @@ func (q *Query) AppendKey(dst []byte) []byte {
 		return dst
 	}
 	var flags byte
-	for i, set := range [...]bool{q.Desc, q.Tails, q.HasID, q.HasSlug, q.HasSymbol, q.HasCategory, q.HasChain} {
+	for i, set := range [...]bool{q.Desc, q.Tails, q.HasID, q.HasSlug, q.HasSymbol, q.HasCategory, q.HasChain,
+		q.CSV} {
 		if set {
 			flags |= 1 << i
 		}

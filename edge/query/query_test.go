@@ -107,7 +107,7 @@ func TestKeys(t *testing.T) {
 		byKey, byMeaning := map[string]string{}, map[string]string{} // the first query of each
 		for _, raw := range same {
 			q := new(Query)
-			want, refusal := read(e, raw)
+			want, refusal := read(e, raw, false)
 			if err := q.Parse(e, []byte(raw)); err != nil || refusal != nil {
 				if err == nil {
 					t.Errorf("%v?%s: the model refuses it: %+v", e, raw, refusal)

@@ -160,6 +160,7 @@ func (e *Engine) answer(r *Request) error {
 	}
 	w := e.works.Get().(*work)
 	defer e.free(w)
+	w.csv = r.Query.CSV
 	w.key = r.Query.AppendKey(w.key[:0])
 	var cache *respcache.Cache
 	if s != nil {
@@ -220,7 +221,7 @@ func (e *Engine) free(w *work) {
 		w.coded = nil
 	}
 	w.finder.Release()
-	w.snapshot, w.modified = nil, nil
+	w.snapshot, w.modified, w.csv = nil, nil, false
 	e.works.Put(w)
 }
 
@@ -241,7 +242,7 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	case response == nil && status == http.StatusOK:
 		return false
 	case response == nil: // a 304 needs no body
-		w.writeHead(r, status, c, entry.NotFound)
+		w.writeHead(r, status, c, &entry.Source)
 	case status == http.StatusNotModified:
 		r.Reply.Status, r.Reply.Fixed = status, response.NotModified
 	default:
@@ -261,9 +262,10 @@ func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err e
 	r.Length = len(w.finder.Body)
 	c := chooseCoding(r, r.Length)
 	w.etag = appendETag(w.etag[:0], tag, c)
+	source := w.source(tag)
 	if status := r.Precondition(w.etag, w.modified, r.final()); status != http.StatusOK {
-		w.writeHead(r, status, c, w.notFound)
-	} else if w.writeHead(r, http.StatusOK, c, w.notFound); c == identity {
+		w.writeHead(r, status, c, &source)
+	} else if w.writeHead(r, http.StatusOK, c, &source); c == identity {
 		r.Reply.Body = w.finder.Body
 	} else {
 		r.Reply.Body, made = w.finder.Body, c

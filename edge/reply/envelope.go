@@ -33,6 +33,8 @@ type work struct {
 	coded    []byte             // Body in a coding
 	key      []byte             // of the answer cache
 	etag     []byte
+	csv      bool   // the answer is a table
+	cells    []byte // scratch for the text of a cell
 	counters *counters
 }
 
@@ -48,6 +50,9 @@ func (w *work) compose(dst []byte, s *snapshot.Snapshot, q *query.Query, wait ti
 	}
 	w.notFound = appendNotFound(w.notFound, q, &w.finder.Missing)
 	w.rowsEnd = len(w.finder.Body)
+	if w.csv {
+		return w.tabulate(q)
+	}
 	if q.Endpoint == query.Trending || q.Endpoint == query.Search {
 		w.finder.Body = append(w.finder.Body, boardEnd...)
 		return nil
@@ -108,15 +113,16 @@ func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []
 
 // source returns the part of the composed answer that all its codings share.
 func (w *work) source(tag digest) respcache.Source {
-	return respcache.Source{NotFound: w.notFound, Digest: tag, Length: len(w.finder.Body), Visited: w.finder.Visited}
+	return respcache.Source{NotFound: w.notFound, Digest: tag, Length: len(w.finder.Body), Visited: w.finder.Visited,
+		Total: w.finder.Total}
 }
 
 // newResponse returns what is sent of an answer with a body in coding c.
 func (w *work) newResponse(body []byte, source *respcache.Source, c coding) *respcache.Response {
 	etag := appendETag(nil, source.Digest, c)
 	return respcache.NewResponse(body,
-		w.appendHead(nil, http.StatusOK, c, etag, source.NotFound),
-		w.appendHead(nil, http.StatusNotModified, c, etag, source.NotFound), etag, w.modified)
+		w.appendHead(nil, http.StatusOK, c, etag, source),
+		w.appendHead(nil, http.StatusNotModified, c, etag, source), etag, w.modified)
 }
 
 // admit puts the composed answer into the cache in the coding that was made of it. A nil entry means that the

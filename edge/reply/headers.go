@@ -3,10 +3,12 @@ package reply
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"example.com/marketdata/artifacts"
 	"example.com/marketdata/edge/query"
+	"example.com/marketdata/edge/respcache"
 	"example.com/marketdata/edge/snapshot"
 )
 
@@ -19,7 +21,10 @@ const (
 	hdrIgnored         = "X-Ignored"
 )
 
-var contentTypeLine = AppendLine(nil, "Content-Type", []byte("application/json"))
+var (
+	contentTypeLine = AppendLine(nil, "Content-Type", []byte("application/json"))
+	csvTypeLine     = AppendLine(nil, "Content-Type", []byte("text/csv; charset=utf-8; header=present"))
+)
 
 // Freshness, by INTERFACE.md, "Headers".
 const (
@@ -35,8 +40,10 @@ type cacheLines struct {
 	pinned [maxMaxAge + 1][]byte
 	// path is for pins in the path: these answers depend on path and query alone and never
 	// change, except on /global.
-	path   []byte
-	global [maxMaxAge + 1][]byte
+	path []byte
+	// keyedPath is for such a pin and a key in the query, which no shared cache checks.
+	keyedPath []byte
+	global    [maxMaxAge + 1][]byte
 }
 
 func newCacheLines(scope, allowOrigin string) *cacheLines {
@@ -58,7 +65,8 @@ func newCacheLines(scope, allowOrigin string) *cacheLines {
 		c.ordinary[n], c.pinned[n] = lines(scope+fresh, vary), lines(scopePrivate+fresh, vary)
 		c.global[n] = lines(scope+fresh, free)
 	}
-	c.path = lines(scope+", max-age=86400, immutable", free)
+	const forADay = ", max-age=86400, immutable"
+	c.path, c.keyedPath = lines(scope+forADay, free), lines(scopePrivate+forADay, free)
 	return &c
 }
 
@@ -70,7 +78,9 @@ func (c *cacheLines) of(r *Request, s *snapshot.Snapshot) []byte {
 		age = min(max(int((left+time.Second-1)/time.Second), minMaxAge), maxMaxAge)
 	}
 	switch {
-	case !r.Pinned:
+	case r.KeyInQuery && r.PinInPath:
+		return c.keyedPath
+	case !r.Pinned && !r.KeyInQuery:
 		return c.ordinary[age]
 	case !r.PinInPath:
 		return c.pinned[age]
@@ -101,8 +111,11 @@ func cacheStatus(hit, stale bool) []byte {
 }
 
 // appendHead appends the header lines of the answer in a coding that do not depend on the request.
-func (w *work) appendHead(dst []byte, status int, c coding, etag, notFound []byte) []byte {
-	if status == http.StatusOK {
+func (w *work) appendHead(dst []byte, status int, c coding, etag []byte, source *respcache.Source) []byte {
+	switch {
+	case status == http.StatusOK && w.csv:
+		dst = append(dst, csvTypeLine...)
+	case status == http.StatusOK:
 		dst = append(dst, contentTypeLine...)
 	}
 	if w.snapshot != nil {
@@ -112,8 +125,11 @@ func (w *work) appendHead(dst []byte, status int, c coding, etag, notFound []byt
 	if w.modified != nil {
 		dst = appendLine(dst, "Last-Modified", w.modified)
 	}
-	if len(notFound) > 0 {
-		dst = appendLine(dst, hdrNotFound, notFound)
+	if len(source.NotFound) > 0 {
+		dst = appendLine(dst, hdrNotFound, source.NotFound)
+	}
+	if w.csv {
+		dst = append(strconv.AppendInt(append(dst, "X-Total: "...), int64(source.Total), 10), "\r\n"...)
 	}
 	if status == http.StatusOK && c != identity {
 		dst = appendLine(dst, hdrContentEncoding, codingNames[c])
@@ -122,9 +138,9 @@ func (w *work) appendHead(dst []byte, status int, c coding, etag, notFound []byt
 }
 
 // writeHead sets status and header of an answer that is not cached, whose tag is w.etag.
-func (w *work) writeHead(r *Request, status int, c coding, notFound []byte) {
+func (w *work) writeHead(r *Request, status int, c coding, source *respcache.Source) {
 	r.Reply.Status = status
-	r.Reply.Lines = w.appendHead(r.Reply.Lines, status, c, w.etag, notFound)
+	r.Reply.Lines = w.appendHead(r.Reply.Lines, status, c, w.etag, source)
 }
 
 // addTimes adds the header lines that depend on the clock and on how the snapshot was asked for.

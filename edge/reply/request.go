@@ -35,6 +35,8 @@ type Request struct {
 	// Query is the parsed query, and RawQuery the query as it was sent.
 	Query    query.Query
 	RawQuery []byte
+	// KeyInQuery: the key stands in the query, so a cache that shares answers must not keep this one.
+	KeyInQuery bool
 	// Other, unless nil, composes the answer in place of what Query asks for.
 	Other Composer
 	// Now is the clock, read once for the request.

@@ -78,10 +78,11 @@ func next(b *[]byte, part []byte) []byte {
 // Source is the part of an answer that does not depend on its coding.
 type Source struct {
 	// NotFound is the value of X-Not-Found. Digest and Length, in bytes, are those of the
-	// plain body. Visited counts the rows that the answer has its price by.
-	NotFound        []byte
-	Digest          [16]byte
-	Length, Visited int
+	// plain body. Visited counts the rows that the answer has its price by. Total is the value of
+	// X-Total, where the answer has one.
+	NotFound               []byte
+	Digest                 [16]byte
+	Length, Visited, Total int
 }
 
 // Entry is a finished answer. All but its codings never changes.

@@ -62,8 +62,11 @@ func (s *Server) answer(r *Request, path []byte) *problem {
 	}
 
 	// Key and rate limit.
-	if at.kind == foreign {
+	switch {
+	case at.kind == foreign:
 		r.presented.takeOthers(r.dialect, r.Asked.RawQuery)
+	case at.csv:
+		r.takeQueryKey()
 	}
 	if p := s.admit(r); p != nil {
 		return p
@@ -72,7 +75,12 @@ func (s *Server) answer(r *Request, path []byte) *problem {
 	// Parameters.
 	switch at.kind {
 	case listing:
-		if err := r.Asked.Query.Parse(at.endpoint, r.Asked.RawQuery); err != nil {
+		parse := r.Asked.Query.Parse
+		if at.csv {
+			parse = r.Asked.Query.ParseCSV
+		}
+		err := parse(at.endpoint, r.Asked.RawQuery)
+		if r.Asked.RawQuery = nil; err != nil { // it may hold a key
 			r.detail = err.Message
 			return badRequest
 		}
@@ -187,6 +195,9 @@ func (s *Server) admit(r *Request) *problem {
 			memo = &r.conn.memo
 		}
 		key, verdict = s.keys.Lookup(r.presented.key, r.Asked.Now, memo)
+		if verdict == auth.Allowed && r.Asked.KeyInQuery && !key.Query {
+			verdict = auth.Refused
+		}
 	}
 	switch verdict {
 	case auth.Undecided, auth.Refused:
@@ -197,8 +208,11 @@ func (s *Server) admit(r *Request) *problem {
 		if verdict == auth.Undecided {
 			return unavailable
 		}
-		if r.dialect != nil {
+		switch {
+		case r.dialect != nil:
 			return s.foreignUnauthorized
+		case r.Asked.KeyInQuery:
+			return s.queryUnauthorized
 		}
 		return s.unauthorized
 	}

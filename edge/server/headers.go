@@ -35,7 +35,7 @@ var (
 	// Every header of INTERFACE.md, "Headers", and what else an answer may have.
 	lineExposed = reply.AppendLine(nil, "Access-Control-Expose-Headers",
 		[]byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, "+
-			"X-Not-Found, X-Ignored, Surrogate-Key, Cache-Tag, Accept-Ranges, Content-Range, Content-Length, "+
+			"X-Not-Found, X-Ignored, X-Total, Surrogate-Key, Cache-Tag, Accept-Ranges, Content-Range, Content-Length, "+
 			"Access-Control-Allow-Origin, RateLimit-Policy, RateLimit, X-Request-Id, Retry-After, Date, Allow, "+
 			"WWW-Authenticate"))
 	linesPreflight = reply.AppendLine(reply.AppendLine(reply.AppendLine(bytes.Clone(lineAllow),

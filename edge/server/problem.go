@@ -168,6 +168,10 @@ var (
 // sendKey is the message of the 401, but for a dialect's.
 const sendKey = "missing, invalid or expired API key: send it in the header X-Api-Key, not in Authorization"
 
+// queryKey is the message of the 401 for a key in the query, whatever is wrong with it.
+const queryKey = "invalid or expired API key in the query: key takes one that was made for it " +
+	"(builder keys create --query), once, and none in a header beside it; send any other key in the header X-Api-Key"
+
 // newUnauthorized makes the 401, which says where keys are requested if that is known.
 func newUnauthorized(message, keyRequestURL string) *problem {
 	if keyRequestURL != "" {

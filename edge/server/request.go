@@ -59,6 +59,7 @@ type memory struct {
 	head    []byte
 	lines   []byte         // of Reply
 	joined  [6][]byte      // header values that were joined, by list
+	key     []byte         // that stood in the query
 	foreign reply.Composer // what Dialect.Parse returned last; nil: nothing yet
 	once    bool           // the Request is not used again
 }
@@ -213,6 +214,24 @@ func (r *Request) parseForeign(at target) *problem {
 	}
 	r.Asked.RawQuery, r.Asked.Other = nil, query // the raw one may hold a key
 	return nil
+}
+
+// takeQueryKey counts the keys in the query, one of which is as good as one in the header (INTERFACE.md,
+// "CSV").
+func (r *Request) takeQueryKey() {
+	const longest = len("%6B%65%79")
+	for rest := r.Asked.RawQuery; len(rest) > 0; {
+		var name, value []byte
+		if name, value, rest = query.Cut(rest); len(name) > longest || len(value) == 0 {
+			continue
+		}
+		var b [longest]byte
+		if string(query.AppendUnescaped(b[:0], name)) == "key" {
+			r.mem.key = query.AppendUnescaped(r.mem.key[:0], value)
+			r.presented.key, r.Asked.KeyInQuery = r.mem.key, true
+			r.presented.times++
+		}
+	}
 }
 
 // parsePin reads the pin in the path, if there is one, and X-Snapshot-Time, sent once; empty is the

@@ -31,6 +31,8 @@ const (
 	RouteEvents
 	// RouteFiles: the list of files, or one of them. Its time is that to the head.
 	RouteFiles
+	// RouteCSV: an endpoint's answer as a table.
+	RouteCSV
 
 	// Routes is how many there are. Those of the endpoints of Config.Dialect follow, in its order.
 	Routes       = int(iota + query.Endpoints)
@@ -38,12 +40,13 @@ const (
 )
 
 // Name returns the route's name: an endpoint's, or static, options, unknown,
-// unread, future_pin, events or files.
+// unread, future_pin, events, files or csv.
 func (r Route) Name() string {
 	if r < query.Endpoints {
 		return query.Endpoint(r).Name()
 	}
-	return [...]string{"static", "options", "unknown", "unread", "future_pin", "events", "files"}[r-query.Endpoints]
+	return [...]string{"static", "options", "unknown", "unread", "future_pin", "events", "files",
+		"csv"}[r-query.Endpoints]
 }
 
 // name is Route.Name for the dialect's, too.
@@ -78,6 +81,7 @@ var (
 )
 
 const (
+	csvSuffix  = ".csv" // of the paths of tables
 	eventsPath = "/openapi/v1/events"
 	noticePath = "/notice.json"
 )
@@ -87,6 +91,9 @@ var endpointNames = func() []string {
 	names := []string{"events", filesName}
 	for e := range query.Endpoint(query.Endpoints) {
 		names = append(names, e.Name())
+		if e.HasCSV() {
+			names = append(names, e.Name()+csvSuffix)
+		}
 	}
 	return names
 }()
@@ -138,6 +145,7 @@ type target struct {
 	kind     kind
 	route    Route
 	endpoint query.Endpoint // of a listing
+	csv      bool           // the listing is a table
 	page     *staticFile
 	name     []byte // of a file; of a foreign endpoint the path behind the prefix
 	pin      []byte // in the path, which has the form of a time; nil: there is none
@@ -157,6 +165,11 @@ func (s *Server) find(path []byte) target {
 	if name, pin, ok := nameAt(path); ok {
 		if e, ok := query.EndpointNamed(name); ok {
 			return target{kind: listing, route: Route(e), endpoint: e, pin: pin}
+		}
+		if of, ok := bytes.CutSuffix(name, []byte(csvSuffix)); ok {
+			if e, ok := query.EndpointNamed(of); ok && e.HasCSV() {
+				return target{kind: listing, route: RouteCSV, endpoint: e, csv: true, pin: pin}
+			}
 		}
 		if of, rest, _ := bytes.Cut(name, slash); s.cfg.Files != nil && string(of) == filesName {
 			switch {

@@ -30,6 +30,8 @@ type Server struct {
 	addresses    *limit.Addresses // of requests that need a key and have none
 	open         *limit.Addresses // of requests that need none
 	unauthorized *problem
+	// queryUnauthorized is that for a key in the query.
+	queryUnauthorized *problem
 	// notServed and foreignUnauthorized are those below the dialect's prefix.
 	notServed, foreignUnauthorized *problem
 	headersRead                    []byte
@@ -69,10 +71,11 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		keys: cfg.Keys, addresses: limit.NewAddresses(l), open: limit.NewAddresses(open),
 		unauthorized: newUnauthorized(sendKey, cfg.KeyRequestURL), headersRead: headersRead(cfg.KeyHeaders),
-		allowOrigin: reply.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)),
-		keepAlive:   newKeepAlive(cfg.IdleTimeout),
-		trusted:     cfg.TrustedProxies,
-		static:      map[string]*staticFile{}, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
+		queryUnauthorized: newUnauthorized(queryKey, cfg.KeyRequestURL),
+		allowOrigin:       reply.AppendLine(nil, headerAllowOrigin, []byte(cfg.AllowOrigin)),
+		keepAlive:         newKeepAlive(cfg.IdleTimeout),
+		trusted:           cfg.TrustedProxies,
+		static:            map[string]*staticFile{}, log: newRequestLog(&cfg), cfg: cfg, served: make(chan struct{}),
 		payWait: longestPay,
 	}
 	for path, file := range cfg.Static {

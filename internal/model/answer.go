@@ -15,6 +15,14 @@ type Question struct {
 	Pins   []string // the values of the X-Snapshot-Time lines
 }
 
+// ContentType is that of a 200.
+func (a Answer) ContentType() string {
+	if a.CSV {
+		return "text/csv; charset=utf-8; header=present"
+	}
+	return "application/json"
+}
+
 // An Answer is what the service must say to a question.
 type Answer struct {
 	Status     int
@@ -23,6 +31,8 @@ type Answer struct {
 	Body       string   // the whole body of a 200
 	Blame      []string // on a 400: the message contains one of these
 
+	CSV          bool   // Body is a table
+	Total        string // value of X-Total, "" for none
 	SnapshotTime string // value of X-Snapshot-Time, "" for none
 	NotFound     string // value of X-Not-Found, "" for none
 	Ignored      string // value of X-Ignored, "" for none
@@ -110,11 +120,15 @@ func Parse(target string) (*Query, *Answer) {
 	refused := func(a Answer) (*Query, *Answer) { return nil, &a }
 	path, raw, _ := strings.Cut(target, "?")
 	endpoint, ours := strings.CutPrefix(path, Prefix)
+	endpoint, isTable := strings.CutSuffix(endpoint, csvSuffix)
 	l, isList := listings[endpoint]
+	if isTable && tables[endpoint].columns == "" {
+		return refused(failure(404, 40401, "PATH_NOT_FOUND"))
+	}
 	if !ours || !isList && endpoint != trending && endpoint != search && endpoint != "global" {
 		return refused(failure(404, 40401, "PATH_NOT_FOUND"))
 	}
-	q := &Query{Endpoint: endpoint, Ignored: ignored(endpoint, raw)}
+	q := &Query{Endpoint: endpoint, CSV: isTable, Ignored: ignored(endpoint, raw, isTable)}
 	p := Parameters(raw, csv...)
 	switch {
 	case isList:

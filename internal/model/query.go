@@ -59,6 +59,7 @@ type Query struct {
 	// Endpoint is assets, quotes, exchanges, categories, chains, history, markets, search,
 	// trending or global. The fields below but Ignored and Text are of the first seven.
 	Endpoint string
+	CSV      bool     // the answer is a table
 	Filters  []Filter // that were sent, in the order id, slug, symbol, category, chain
 	Sort     string
 	Desc     bool
@@ -154,7 +155,7 @@ const maxIgnored = 256
 
 // ignored writes X-Ignored: the names of the parameters that had no part in the
 // answer.
-func ignored(endpoint, raw string) string {
+func ignored(endpoint, raw string, table bool) string {
 	lists := slices.DeleteFunc(slices.Clone(csv), func(name string) bool { return !reads(endpoint, name) })
 	sent := AllParameters(raw, lists)
 	empty := func(name string) bool { return len(sent[name]) == 0 || sent[name][0] == "" }
@@ -164,7 +165,7 @@ func ignored(endpoint, raw string) string {
 		if name == "" || strings.Contains(name, "mdk_live_") {
 			continue
 		}
-		unread := !reads(endpoint, name)
+		unread := !reads(endpoint, name) && (!table || name != "key")
 		switch {
 		case unread:
 		case name == "limit", name == "offset":

@@ -154,6 +154,9 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 		}
 		a.Body = Body(q, page, total)
 		a.NotFound = s.missing(q)
+		if q.CSV {
+			a.CSV, a.Body, a.Total = true, Table(q, a.Body), integer(total)
+		}
 	}
 	return a
 }

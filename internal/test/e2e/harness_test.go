@@ -508,7 +508,7 @@ func (p *pair) headersDiffer(
 			"Last-Modified": httpTime(want.Modified),
 			"Vary":          "Accept-Encoding, X-Snapshot-Time", "Cache-Status": anyCacheHit, "Cache-Control": anyAge,
 			"ETag":         anyTag,
-			"Content-Type": "application/json", "Content-Encoding": coding,
+			"Content-Type": want.ContentType(), "X-Total": want.Total, "Content-Encoding": coding,
 			"Content-Length": strconv.Itoa(len(want.Body)),
 		})
 		switch {
@@ -528,7 +528,7 @@ func (p *pair) headersDiffer(
 		}
 	case 204:
 	default:
-		for _, name := range []string{"ETag", "Last-Modified", "X-Snapshot-Time", "X-Not-Found", "X-Ignored",
+		for _, name := range []string{"ETag", "Last-Modified", "X-Snapshot-Time", "X-Not-Found", "X-Ignored", "X-Total",
 			"Cache-Status", "Content-Encoding"} {
 			lines[name] = ""
 		}

@@ -2,6 +2,7 @@ package gen
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,10 @@ func Questions(w *model.World) *rapid.Generator[model.Question] {
 		}
 		endpoint := pick(d, endpoints)
 		path := "/openapi/v1/" + endpoint
+		if slices.Contains([]string{"markets", "history", "candles", "prices"}, endpoint) && d.chance(35) ||
+			d.chance(1) {
+			path += ".csv"
+		}
 		if d.chance(4) {
 			path = d.oddPath(endpoint)
 		}
@@ -183,7 +188,7 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 		odd := []string{"", "=", "a", "x=1", "%", "=1", "page", "Page=5", "SORT=name", "%00=1", "sort%20=name",
 			"size=&size=5", "a=%zz", "q[]=1", ";page=2", "page;=2", "\xff=\xfe", "limit", "sort=;id",
 			"mdk_live_x=1", "a%6Ddk_live_", "mdk%255Flive_", "%70age=", "l%69mit=5&limit=6",
-			"utm_source=a&utm_source=b", "é+%2C=1"}
+			"utm_source=a&utm_source=b", "é+%2C=1", "key=1", "k%65y=", "key=1&%6bey=2", "key[]=1"}
 		pairs = append(pairs, pick(d, odd))
 	}
 	if d.chance(5) { // unknown names, up to the limit of X-Ignored and beyond

@@ -1,0 +1,248 @@
+package reply
+
+import (
+	"bytes"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"example.com/marketdata/edge/query"
+)
+
+// A table is how an endpoint's items become rows (INTERFACE.md, "CSV"). Columns have the names of the
+// items' members, dotted where they are nested; what is not among them is left out.
+type table struct {
+	// columns begin with those of an item.
+	columns []string
+	// list is the member of an item that has a row for each of its elements: arrays, or objects.
+	// Their columns follow at from. "": each item is a row.
+	list string
+	from int
+}
+
+// tail is how many columns of /markets fields=groups adds.
+const tail = 2
+
+var tables = [query.Endpoints]table{
+	query.Markets: {columns: []string{"id", "rank", "name", "symbol", "slug", "logo", "price", "market_cap", "volume",
+		"percent_change.1h", "percent_change.6h", "percent_change.12h", "percent_change.24h", "percent_change.7d",
+		"percent_change.30d", "percent_change.90d", "percent_change.1y", "since",
+		"groups.categories", "groups.chains"}},
+	query.History: {columns: []string{"id", "name", "symbol", "slug", "time", "price"}, list: "points", from: 4},
+	query.Candles: {columns: []string{"id", "name", "symbol", "slug", "time", "open", "high", "low", "close",
+		"market_cap", "volume"}, list: "candles", from: 4},
+	query.Prices: {columns: []string{"id", "name", "symbol", "slug", "time", "snapshot_time", "price", "market_cap",
+		"volume"}, list: "prices", from: 4},
+}
+
+// maxColumns bounds the columns of a table.
+const maxColumns = 20
+
+// cells are the JSON values of a row, by column; nil: there is none.
+type cells [maxColumns][]byte
+
+// tabulate makes a table of the items of the body.
+func (w *work) tabulate(q *query.Query) error {
+	t := tables[q.Endpoint]
+	if q.Endpoint == query.Markets && !q.Tails {
+		t.columns = t.columns[:len(t.columns)-tail]
+	}
+	b := w.coded[:0]
+	for i, name := range t.columns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, name...)
+	}
+	b = append(b, "\r\n"...)
+	for rest := w.finder.Body[len(listStart):]; len(rest) > 0; rest = rest[min(1, len(rest)):] { // a comma follows
+		var row cells
+		var list []byte
+		list, rest = t.take(&row, nil, rest)
+		if t.list == "" {
+			b = w.appendRow(b, t.columns, &row)
+		}
+		for len(list) > len("[]") {
+			clear(row[t.from:])
+			if list[1] == '{' {
+				_, list = t.take(&row, nil, list[1:])
+			} else {
+				list = t.takeArray(&row, list[1:])
+			}
+			b = w.appendRow(b, t.columns, &row)
+		}
+	}
+	w.coded = b
+	// Points have no checksums, and the same rows have other ones as JSON.
+	w.finder.Unsummed = true
+	w.finder.Body = w.finder.Body[:0]
+	if err := w.finder.Grow(len(b)); err != nil {
+		return err
+	}
+	w.finder.Body = append(w.finder.Body, b...)
+	return nil
+}
+
+// take puts the members of the object that b begins with in their columns, and returns the one that is a
+// list of rows, and what follows the object. within names the member that the object is; nil: it is a row.
+func (t *table) take(row *cells, within, b []byte) (list, rest []byte) {
+	for b[0] != '}' {
+		var name, value []byte
+		name, b = cutJSON(b[1:])
+		value, b = cutJSON(b[1:])
+		name = name[1 : len(name)-1]
+		switch {
+		case value[0] == '{':
+			t.take(row, name, value)
+		case t.list != "" && string(name) == t.list:
+			list = value
+		default:
+			is := func(column string) bool { return isNamed(column, within, name) }
+			if i := slices.IndexFunc(t.columns, is); i >= 0 {
+				row[i] = value
+			}
+		}
+	}
+	return list, b[1:]
+}
+
+// isNamed reports whether a column is that of a member.
+func isNamed(column string, within, name []byte) bool {
+	if within != nil {
+		if len(column) <= len(within) || column[:len(within)] != string(within) || column[len(within)] != '.' {
+			return false
+		}
+		column = column[len(within)+1:]
+	}
+	return column == string(name)
+}
+
+// takeArray puts the elements of the array that b begins with into the columns of an element of the list, and
+// returns what follows the array.
+func (t *table) takeArray(row *cells, b []byte) (rest []byte) {
+	for i := t.from; b[0] != ']'; i++ {
+		row[i], b = cutJSON(b[1:])
+	}
+	return b[1:]
+}
+
+// cutJSON cuts the value that b begins with from what follows it. All JSON here is a snapshot's or our
+// own, without white space.
+func cutJSON(b []byte) (value, rest []byte) {
+	depth := 0
+	for i := 0; ; i++ {
+		switch b[i] {
+		case '"':
+			for i++; b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
+			depth++
+		case ',', ':', '}', ']':
+			if depth == 0 {
+				return b[:i], b[i:]
+			}
+			if b[i] == '}' || b[i] == ']' {
+				depth--
+			}
+		}
+	}
+}
+
+func (w *work) appendRow(dst []byte, columns []string, row *cells) []byte {
+	for i := range columns {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = w.appendCell(dst, row[i])
+	}
+	return append(dst, "\r\n"...)
+}
+
+// appendCell appends a value: null as nothing, a list of texts with commas between them.
+func (w *work) appendCell(dst, value []byte) []byte {
+	switch {
+	case len(value) == 0 || value[0] == 'n':
+		return dst
+	case value[0] != '"' && value[0] != '[':
+		return append(dst, value...)
+	}
+	w.cells = w.cells[:0]
+	if value[0] == '"' {
+		w.cells = appendText(w.cells, value)
+	} else {
+		for rest := value; len(rest) > len("]"); {
+			if value, rest = cutJSON(rest[1:]); len(w.cells) > 0 {
+				w.cells = append(w.cells, ',')
+			}
+			w.cells = appendText(w.cells, value)
+		}
+	}
+	return AppendCell(dst, w.cells)
+}
+
+// appendText appends the text of a JSON string.
+func appendText(dst, value []byte) []byte {
+	if len(value) == 0 { // of an empty list
+		return dst
+	}
+	text := value[1 : len(value)-1]
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 {
+			return append(dst, text...)
+		}
+		dst = append(dst, text[:i]...)
+		c := text[i+1]
+		text = text[i+2:]
+		if c == 'u' { // of U+0000 to U+001F
+			dst, _ = hex.AppendDecode(dst, text[2:4])
+			text = text[4:]
+			continue
+		}
+		if i = strings.IndexByte("bfnrt", c); i >= 0 {
+			c = "\b\f\n\r\t"[i]
+		}
+		dst = append(dst, c)
+	}
+}
+
+// AppendCell appends a text as a cell by RFC 4180. One that a spreadsheet would take for a formula gets an
+// apostrophe in front, unless it is a number. Text that begins with white space is quoted since some programs
+// trim it, and \. since it ends the input of others.
+func AppendCell(dst, text []byte) []byte {
+	formula := len(text) > 0 && strings.IndexByte("=+-@\t\r", text[0]) >= 0 && !isNumber(text)
+	first, _ := utf8.DecodeRune(text)
+	quoted := bytes.ContainsAny(text, ",\"\r\n") || !formula && (unicode.IsSpace(first) || string(text) == `\.`)
+	if quoted {
+		dst = append(dst, '"')
+	}
+	if formula {
+		dst = append(dst, '\'')
+	}
+	if !quoted {
+		return append(dst, text...)
+	}
+	for {
+		i := bytes.IndexByte(text, '"')
+		if i < 0 {
+			return append(append(dst, text...), '"')
+		}
+		dst, text = append(append(dst, text[:i+1]...), '"'), text[i+1:]
+	}
+}
+
+// isNumber reports whether text is a decimal as the interface writes it: digits, a minus in front, a point
+// between digits.
+func isNumber(text []byte) bool {
+	whole, fraction, pointed := bytes.Cut(bytes.TrimPrefix(text, []byte{'-'}), []byte{'.'})
+	return isDigits(whole) && (!pointed || isDigits(fraction))
+}
+
+func isDigits(b []byte) bool {
+	return len(b) > 0 && !bytes.ContainsFunc(b, func(r rune) bool { return r < '0' || r > '9' })
+}
