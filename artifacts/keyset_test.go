@@ -49,8 +49,12 @@ func TestParseKeySetTakes(t *testing.T) {
 	must.OK(t, err)
 	k := got.Keys[0]
 	if !k.Created.Equal(keyTime) || k.Created.Location() != time.UTC || !k.Expires.IsZero() || !k.Revoked.IsZero() ||
-		k.Burst != 1_000_000 {
+		k.Burst != 1_000_000 || k.Query {
 		t.Errorf("got %+v", k)
+	}
+	got.Keys[0].Query = true
+	if again := must.Get(ParseKeySet(got.Encode()))(t); !again.Keys[0].Query {
+		t.Errorf("a key for the query is %+v when read again", again.Keys[0])
 	}
 }
 

@@ -24,6 +24,8 @@ func TestServeAllocatesNothing(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(5000, 1), teststore.Start)
 	auth := "X-Api-Key: " + teststore.Key(t, mem, 1_000_000, 1_000_000).Key
+	sheet := must.Get((&teststore.Registry{Store: mem}).Create(t.Context(), teststore.KeyRequest{Name: "sheet",
+		Rate: 1_000_000, Burst: 1_000_000, Query: true}))(t).Key
 	e, _ := start(t, mem, func(cfg *Config) {
 		cfg.Coins, cfg.AuthOff, cfg.Poll, cfg.CacheSize = true, false, time.Minute, 64<<20
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -45,6 +47,8 @@ func TestServeAllocatesNothing(t *testing.T) {
 		{"prices for CoinGecko's programs",
 			"/api/v3/simple/price?ids=asset-1,asset-2&vs_currencies=usd&include_24hr_vol=true",
 			[]string{"x-cg-demo-api-key" + auth[len("X-Api-Key"):]}, 200},
+		{"table", "/openapi/v1/markets.csv?size=50&sort=price&key=" + sheet, nil, 200},
+		{"table in gzip", "/openapi/v1/history.csv?id=3&key=" + sheet, []string{"Accept-Encoding: gzip"}, 200},
 		{"400", "/openapi/v1/quotes?page=0", []string{auth}, 400},
 		{"401", "/openapi/v1/quotes", nil, 401},
 	} {

@@ -35,6 +35,8 @@ func TestTokens(t *testing.T) {
 		{path: "/openapi/v1/history?id=1,5,9,13,17&window=1y", least: 3},
 		{path: "/openapi/v1/history?" + ids + "&window=1y", accept: "br", least: 10},
 		{path: "/openapi/v1/markets?size=100", least: 3},
+		{path: "/openapi/v1/markets.csv?size=100", least: 1},
+		{path: "/openapi/v1/history.csv?" + ids + "&window=1y", accept: "gzip", least: 10},
 		{path: "/openapi/v1/markets?category=" + groups + "&sort=price", least: 2, visited: coins},
 		{path: "/openapi/v1/markets?chain=" + groups + "&sort=name&size=100", accept: "gzip", least: 3, visited: coins},
 		{path: "/openapi/v1/search?q=asset", least: 25, visited: words},

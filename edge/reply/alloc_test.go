@@ -46,6 +46,9 @@ func TestNoAllocations(t *testing.T) {
 			"id=1&window=1y", "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77&window=1Y",
 			"symbol=common&page=2&size=5&window=24h", "slug=asset-0,no",
 		}, nil, nil, 200},
+		{"table, put together", 1, []string{"page=3&size=100", "sort=name:desc&fields=groups", "id=1,3,5,7"}, nil,
+			nil, 200},
+		{"table, cached", 64 << 20, []string{"page=3&size=100"}, []byte("zstd"), nil, 200},
 		{"search, put together", 1, []string{"q=S160", "q=asset+B12", "q=c7+ass+asset-47", "q=asset-77+comm",
 			"q=%C3%89", "q=none"}, nil, nil, 200},
 	} {
@@ -58,6 +61,8 @@ func TestNoAllocations(t *testing.T) {
 				e = query.History
 			case "search":
 				e = query.Search
+			case "table":
+				e = query.Markets
 			}
 			req := newRequest()
 			req.Now, req.AcceptEncoding, req.IfNoneMatch = time.Now(), c.encoding, c.match
@@ -68,7 +73,11 @@ func TestNoAllocations(t *testing.T) {
 			do := func() {
 				for _, raw := range raws {
 					req.Reply.Clear()
-					if err := req.Query.Parse(e, raw); err != nil {
+					parse := req.Query.Parse
+					if e == query.Markets {
+						parse = req.Query.ParseCSV
+					}
+					if err := parse(e, raw); err != nil {
 						t.Fatal(err)
 					}
 					if p := r.Answer(req); p != nil || req.Reply.Status != c.status {
