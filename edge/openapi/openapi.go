@@ -166,6 +166,14 @@ func (e *encoder) scalar(n *yaml.Node) error {
 	case "!!int", "!!bool":
 		e.out.WriteString(n.Value)
 	case "!example":
+		if strings.HasSuffix(n.Value, ".csv") {
+			table, err := files.ReadFile("examples/" + n.Value)
+			if err != nil {
+				return fmt.Errorf("line %d: %w", n.Line, err)
+			}
+			e.text(string(table))
+			return nil
+		}
 		body, err := files.ReadFile("examples/" + n.Value + ".json")
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n.Line, err)
