@@ -3,6 +3,7 @@ package model
 import (
 	rfc4180 "encoding/csv"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,22 @@ var tables = map[string]struct{ columns, list string }{
 	history: {"id name symbol slug time price", "points"},
 	candles: {"id name symbol slug time open high low close market_cap volume", "candles"},
 	prices:  {"id name symbol slug time snapshot_time price market_cap volume", "prices"},
+}
+
+// CheckTable says what is wrong with a table by itself: it has other columns, or is no CSV, or a line of it does
+// not end in CR LF.
+func CheckTable(q *Query, body string) error {
+	header, _, _ := strings.Cut(Table(q, envelope(`{"items":[]}`)), "\r\n")
+	records, err := rfc4180.NewReader(strings.NewReader(body)).ReadAll()
+	switch {
+	case err != nil:
+		return err
+	case !strings.HasPrefix(body, header+"\r\n") || !strings.HasSuffix(body, "\r\n"):
+		return fmt.Errorf("a table that begins with %.200q, want the columns %s", body, header)
+	case int64(len(records)-1) > q.Size && tables[q.Endpoint].list == "":
+		return fmt.Errorf("%d rows, at most %d were asked for", len(records)-1, q.Size)
+	}
+	return nil
 }
 
 // Table writes the body of a listing as the table that it is by INTERFACE.md, "CSV".

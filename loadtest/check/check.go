@@ -134,6 +134,7 @@ type answer struct {
 	coding, etag string
 	notFound     string
 	ignored      string
+	total        string // X-Total
 	lastModified string
 	length       string // Content-Length
 	cacheControl string
@@ -267,7 +268,11 @@ func (s *Session) headers(a *Ask, r *client.Response) string {
 		!bytes.Contains(a.Accept, []byte("*")) {
 		return fmt.Sprintf("Content-Encoding %q, asked was %q", coding, a.Accept)
 	}
-	if t := r.Get("Content-Type"); !bytes.HasPrefix(t, []byte("application/json")) {
+	want := []byte("application/json")
+	if path, _, _ := bytes.Cut(a.Target, []byte("?")); bytes.HasSuffix(path, []byte(".csv")) {
+		want = []byte("text/csv; charset=utf-8; header=present")
+	}
+	if t := r.Get("Content-Type"); !bytes.HasPrefix(t, want) {
 		return fmt.Sprintf("Content-Type %q", t)
 	}
 	return ""
@@ -331,7 +336,8 @@ func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
 	body := xxh3.Hash128(r.Body).Bytes()
 	b := append(s.buf[:0], body[:]...)
 	for _, part := range [][]byte{a.Target, a.Pin, snapshot, r.Get("Content-Encoding"), r.Get("ETag"),
-		r.Get("X-Not-Found"), r.Get("X-Ignored"), r.Get("Last-Modified"), r.Get("Content-Length")} {
+		r.Get("X-Not-Found"), r.Get("X-Ignored"), r.Get("X-Total"), r.Get("Last-Modified"),
+		r.Get("Content-Length")} {
 		b = append(append(b, part...), 0)
 	}
 	head := byte(0)
@@ -364,6 +370,7 @@ func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
 		ask: string(a.Target), head: a.Head, expect: a.Expect, pin: string(a.Pin), tag: string(a.Tag),
 		status: r.Status, snapshot: string(snapshot), coding: string(r.Get("Content-Encoding")),
 		etag: string(r.Get("ETag")), notFound: string(r.Get("X-Not-Found")), ignored: string(r.Get("X-Ignored")),
+		total:        string(r.Get("X-Total")),
 		lastModified: string(r.Get("Last-Modified")), length: string(r.Get("Content-Length")),
 		cacheControl: string(r.Get("Cache-Control")),
 		key:          key, received: time.Now(),

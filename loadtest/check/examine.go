@@ -66,7 +66,13 @@ func (c *Checker) examination(an *answer) (Kind, string) {
 			return kind, detail
 		}
 	}
-	if plain == nil {
+	switch {
+	case plain == nil:
+		return "", ""
+	case q.CSV:
+		if err := model.CheckTable(q, string(plain)); err != nil {
+			return Envelope, err.Error()
+		}
 		return "", ""
 	}
 	return c.structure(an, q, plain)

@@ -220,6 +220,9 @@ func (c *Checker) compare(an *answer, q *model.Query, plain []byte) (kind Kind, 
 	if an.notFound != want.NotFound {
 		return Oracle, fmt.Sprintf("X-Not-Found %q, want %q", an.notFound, want.NotFound), true
 	}
+	if an.total != want.Total {
+		return Oracle, fmt.Sprintf("X-Total %q, want %q", an.total, want.Total), true
+	}
 	if modified := s.Time.Format("Mon, 02 Jan 2006 15:04:05 GMT"); an.lastModified != modified &&
 		q.Endpoint != "global" && an.lastModified != "" {
 		return Headers, fmt.Sprintf("Last-Modified %q, want %q", an.lastModified, modified), true

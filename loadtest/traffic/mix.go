@@ -254,6 +254,9 @@ func (s *mixSession) Answer(resp *client.Response) engine.Verdict {
 // appendTarget appends the path and query of a request of a kind.
 func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
 	b = append(append(b, model.Prefix...), k.Endpoint...)
+	if k.CSV {
+		b = append(b, ".csv"...)
+	}
 	p := params{b: b}
 	if k.By != "list" {
 		m.filter(&p, r, k)

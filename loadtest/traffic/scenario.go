@@ -52,6 +52,8 @@ type Kind struct {
 	// history, candles, prices or search.
 	Endpoint string  `yaml:"endpoint"`
 	Weight   float64 `yaml:"weight"`
+	// CSV asks for the answer as a table, of markets, history, candles and prices.
+	CSV bool `yaml:"csv"`
 	// By is list, the default, or the filter id, slug or symbol, of which /history, /candles
 	// and /prices have one; of /search it is q, the beginning of a slug or its words, or a symbol.
 	By string `yaml:"by"`
@@ -242,6 +244,8 @@ func (k *Kind) check(share func(string, float64) error) error {
 	switch {
 	case !slices.Contains(endpoints, k.Endpoint):
 		return fmt.Errorf("endpoint %q: %s", k.Endpoint, WantOne(k.Endpoint, endpoints))
+	case k.CSV && k.Endpoint != markets && ofPast[k.Endpoint] == 0:
+		return fmt.Errorf("/%s has no csv", k.Endpoint)
 	case !(k.Weight >= 0):
 		return fmt.Errorf("weight %v: want 0 or more", k.Weight)
 	case k.By == "" || k.By == "list":

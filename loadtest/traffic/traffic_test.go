@@ -233,6 +233,7 @@ func TestParseScenarioRefuses(t *testing.T) {
 		"mix: [{endpoint: history, weight: 1, by: id, windows: [1w]}]",
 		"mix: [{endpoint: history, weight: 1, by: id, sorts: [id]}]",
 		"mix: [{endpoint: candles, weight: 1, by: id, intervals: [5m]}]", "mix: [{endpoint: candles, weight: 1}]",
+		"mix: [{endpoint: quotes, weight: 1, csv: true}]",
 		"mix: [{endpoint: candles, weight: 1, by: id, values: 21}]",
 		"mix: [{endpoint: prices, weight: 1, by: id, times: 101}]",
 		"mix: [{endpoint: prices, weight: 1, by: id, values: 100, times: 11}]",
