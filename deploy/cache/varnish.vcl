@@ -4,12 +4,12 @@ vcl 4.1;
 #
 #   envsubst '$EDGE_HOST $EDGE_PORT' <varnish.vcl >/etc/varnish/default.vcl
 #   varnishd -f /etc/varnish/default.vcl -a :8080 -s malloc,1g \
-#     -p http_gzip_support=off -p vsl_mask=-ReqHeader,-BereqHeader -p timeout_idle=120 \
+#     -p http_gzip_support=off -p vsl_mask=-ReqHeader,-BereqHeader,-ReqURL,-BereqURL -p timeout_idle=120 \
 #     -p http_req_size=64k -p http_req_hdr_len=64k -p http_max_hdr=128 \
 #     -p workspace_client=256k -p workspace_backend=256k
 #
-# The first parameter leaves codings to the edge; the second keeps API keys out of
-# Varnish's log; the third is the edge's --idle-timeout; the others let heads of 32 KiB and
+# The first parameter leaves codings to the edge; the second keeps API keys, also
+# those in queries, out of Varnish's log; the third is the edge's --idle-timeout; the others let heads of 32 KiB and
 # 100 lines through (INTERFACE.md, "Framing"), and larger ones as far as the edge. The
 # edges must trust Varnish's address (--trusted-proxies).
 

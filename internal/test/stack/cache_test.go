@@ -74,8 +74,8 @@ var fronts = map[string]func(f *front, dir string){
 		startFront(f.t, f.addr, "varnish.vcl", dir, []string{"${EDGE_HOST}", host, "${EDGE_PORT}", port},
 			program(f.t, "varnishd"),
 			"-F", "-n", dir, "-a", f.addr, "-s", "malloc,64m", "-p", "http_gzip_support=off", "-p",
-			"vsl_mask=-ReqHeader,-BereqHeader", "-p", "timeout_idle=120", "-p", "http_req_size=64k", "-p",
-			"http_req_hdr_len=64k", "-p", "http_max_hdr=128", "-p", "workspace_client=256k", "-p",
+			"vsl_mask=-ReqHeader,-BereqHeader,-ReqURL,-BereqURL", "-p", "timeout_idle=120", "-p", "http_req_size=64k",
+			"-p", "http_req_hdr_len=64k", "-p", "http_max_hdr=128", "-p", "workspace_client=256k", "-p",
 			"workspace_backend=256k", "-f")
 	},
 }
@@ -105,6 +105,7 @@ func TestCache(t *testing.T) {
 			}))
 			start(f, folder(t))
 			f.testMix(alice, bob)
+			f.testKeyInQuery(alice)
 			f.testRefused(alice)
 			f.testSwap(alice, bob)
 			f.testRevoked(alice, bob)
@@ -316,6 +317,34 @@ func (f *front) testRefused(alice keys.Created) {
 	if a := f.ask(f.addr, "GET", next, alice.Key); a.StatusCode != 503 || a.Header.Get("Retry-After") != "1" ||
 		a.Header.Get("X-Request-Id") != a.id {
 		f.t.Errorf("a pin of the future: %d %v", a.StatusCode, a.Header)
+	}
+}
+
+// testKeyInQuery: the edge alone answers a request whose key stands in the query, and nothing of it is kept.
+func (f *front) testKeyInQuery(alice keys.Created) {
+	sheet := must.Get((&teststore.Registry{Store: f.store}).Create(f.t.Context(),
+		teststore.KeyRequest{Name: "sheet", Rate: 1000, Burst: 1000, Query: true}))(f.t)
+	for _, target := range []string{"/openapi/v1/markets.csv?size=3&key=",
+		at(f.at, "/openapi/v1/prices.csv?id=1&time=0&key=")} {
+		must.OK(f.t, poll(f.t.Context(), "the key", func() (bool, error) {
+			return f.ask(f.origin, "GET", target+sheet.Key, "").StatusCode == 200, nil
+		}))
+		for range 3 {
+			if a := f.check(target+sheet.Key, "", "GET"); a.StatusCode != 200 || a.hit ||
+				!strings.HasPrefix(a.Header.Get("Cache-Control"), "private, ") {
+				f.t.Errorf("%s: %d, hit %t, %v", target, a.StatusCode, a.hit, a.Header)
+			}
+			if a := f.check(target+alice.Key, "", "GET"); a.StatusCode != 401 {
+				f.t.Errorf("%s with a key for headers: %d", target, a.StatusCode)
+			}
+			if a := f.check(target+sheet.Key, alice.Key, "GET"); a.StatusCode != 401 || a.hit {
+				f.t.Errorf("%s with a key in a header, too: %d, hit %t", target, a.StatusCode, a.hit)
+			}
+		}
+	}
+	f.check("/openapi/v1/markets.csv?size=3", alice.Key, "GET")
+	if a := f.check("/openapi/v1/markets.csv?size=3", alice.Key, "GET"); a.StatusCode != 200 || !a.hit {
+		f.t.Errorf("a key in a header: %d, hit %t", a.StatusCode, a.hit)
 	}
 }
 
