@@ -340,7 +340,8 @@ func viewName(collection, sort string) string { return collection + "/" + sort }
 // feed's assets, quotes and exchanges are listed, and some of its groups.
 func (c *checker) count(m *Manifest, v *View) {
 	accepted, counted := m.Counts[v.Collection],
-		!slices.Contains(uncounted, v.Collection) && !IsHistory(v.Collection) && !v.IsMembers()
+		!slices.Contains(uncounted, v.Collection) && !IsHistory(v.Collection) && !IsChanges(v.Collection) &&
+			!v.IsMembers()
 	switch v.Collection {
 	case MarketsCollection, FiguresCollection:
 		accepted = m.Counts["quotes"]

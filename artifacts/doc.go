@@ -242,6 +242,19 @@
 //
 //	{"id":1,"top_3_coins_id":["bitcoin","ether"],"top_3_coins":["https://…",""]}
 //
+// # Changes
+//
+// The changes of the directory (INTERFACE.md, "Changes") are cut by UTC days, each with changes a collection of
+// its own, changes/2026-11-21 for one, with one view, by time: a run for each snapshot with changes, whose key is
+// its time. Its rows are numbered from 1. CoinItem cuts out what clients get:
+//
+//	{"id":1,"item":{"time":"2026-11-21T10:20:00Z","collection":"assets","kind":"removed","id":7,…}}
+//
+// Within a run they descend by collection and id, so rows read backwards, from the newest day on, are in the order
+// of answers. Changes in the manifest says from when the views are complete, and how many changes T itself has. A
+// day leaves ChangesKept behind its end, and sooner if there are more than MaxChanges: since rises to its last
+// ten minutes.
+//
 // # Files
 //
 // Files in the manifest names FileSets, which names the FileList of each set, which names the chunks

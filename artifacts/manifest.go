@@ -21,7 +21,7 @@ import (
 //
 // History: 1, November 2026, the first. Identity, and store and number of key set
 // and change record, history, search, the keys of the assets' view by name, and the collections
-// of CoinsCollection, the log, files, and Directory came later in it: a store without them is read, and older
+// of CoinsCollection, the log, files, Directory and Changes came later in it: a store without them is read, and older
 // readers ignore them.
 const (
 	Format       = 1
@@ -61,6 +61,8 @@ type Manifest struct {
 	// Directory is the digest of what the views of IsDirectory are made of: while it stays the
 	// same the next snapshot names the same objects. Zero: they are made anew.
 	Directory Digest `json:"directory,omitzero"`
+	// Changes is about the views of IsChanges; nil: the builder did not record changes.
+	Changes *Changes `json:"changes,omitempty"`
 	// Global holds the totals (FEED.md, "Figures").
 	Global Global `json:"global"`
 	// Retained lists the earlier snapshots that a request may pin
@@ -134,12 +136,12 @@ func (m *Manifest) IsWithdrawn(t time.Time) bool {
 // View is a collection in one sort order.
 type View struct {
 	// Collection is assets, quotes, markets, exchanges, categories, chains, trending,
-	// search, one of history (see HistoryWindow) or of the past (see PastInterval), or one of those
-	// of CoinsCollection.
+	// search, one of history (see HistoryWindow) or of the past (see PastInterval), one of those
+	// of CoinsCollection, or a day of changes (see ChangesOf).
 	Collection string `json:"collection"`
 	// Sort is the key it is sorted by, ascending, ties by id: a sort key of the
 	// interface; for trending it is board, for search word, for contracts address, for
-	// the members of groups GroupSorts.
+	// changes time, for the members of groups GroupSorts.
 	Sort string `json:"sort"`
 	// Rows and Runs count the rows, and the runs of equal keys.
 	Rows int `json:"rows"`
@@ -227,6 +229,9 @@ func ParseManifest(b []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)
 	}
 	if err := m.checkHistory(); err != nil {
+		return nil, fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)
+	}
+	if err := m.checkChanges(); err != nil {
 		return nil, fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)
 	}
 	return &m, nil

@@ -250,7 +250,7 @@ func summarizeObject(b []byte) (*summary, error) {
 func (p *summary) check(m *Manifest, v *View, o *ViewObject) error {
 	byID := v.Sort == "id"
 	keyed := !byID && (len(v.Columns) > 0 || v.Collection == SearchCollection || v.Collection == ContractsCollection)
-	keyed = keyed || v.IsMembers()
+	keyed = keyed || v.IsMembers() || IsChanges(v.Collection)
 	var fence Fence
 	if byID {
 		fence.ID = p.firstID

@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/changes"
 	"example.com/marketdata/builder/files"
 	"example.com/marketdata/builder/history"
 	"example.com/marketdata/builder/internal/walk"
@@ -297,6 +298,10 @@ func (b *build) assemble(ctx context.Context, head *publish.Head, objects *publi
 	if err != nil {
 		return err
 	}
+	changed, about, err := b.changes(ctx, head, objects, prior, in.feed, result)
+	if err != nil {
+		return err
+	}
 	next, err := prior.Advance(ctx, in.feed, result, in.t)
 	if err != nil {
 		return publish.Mendable(err)
@@ -314,7 +319,7 @@ func (b *build) assemble(ctx context.Context, head *publish.Head, objects *publi
 	if err != nil {
 		return fmt.Errorf("past: %w", err)
 	}
-	set.Reader, set.Past = b.Store, before
+	set.Reader, set.Past, set.Changes = b.Store, before, changed
 	named, err := b.putFiles(ctx, set, prior)
 	if err != nil {
 		return err
@@ -323,7 +328,7 @@ func (b *build) assemble(ctx context.Context, head *publish.Head, objects *publi
 		Format: artifacts.Format, Time: in.t, Database: in.feed.Database, Unicode: unicode.Version,
 		Input:  in.digest,
 		Counts: b.report.Counts, RowsPerShard: render.RowsPerShard, ShardsPerObject: render.ShardsPerObject,
-		Views: slices.Concat(views, same, charts, before), Directory: directory,
+		Views: slices.Concat(views, same, charts, before, changed), Directory: directory, Changes: about,
 		Global: global(result), Retained: retained(head, in.t, b.Retain), Ledger: root, Files: named,
 		Notice: b.notice(),
 	}
@@ -388,6 +393,18 @@ func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.O
 			"err", err)
 	}
 	return nil
+}
+
+// changes makes and puts what the snapshot holds of changes, and tells prior the directory.
+func (b *build) changes(ctx context.Context, head *publish.Head, objects *publish.Objects, prior *ledger.Ledger,
+	feed *market.Feed, result *market.Result,
+) ([]artifacts.View, *artifacts.Changes, error) {
+	c := &changes.Builder{Reader: b.Store, Head: head.Manifest, Ledger: prior, Has: objects.Has,
+		Put: b.putter(ctx, objects), PutObject: func(o []byte) (artifacts.Ref, error) { return objects.Put(ctx, o) },
+		Lost: func(err error) {
+			b.Log.Error("changes cannot be read and begin anew", "err", err)
+		}}
+	return c.Views(ctx, feed, result)
 }
 
 // history makes and puts the views of history of the snapshot at t. prior is the ledger before that

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/internal/walk"
 	"example.com/marketdata/builder/ledger"
 	"example.com/marketdata/builder/market"
 	"example.com/marketdata/builder/render"
@@ -86,9 +87,11 @@ type Writer struct {
 	Named artifacts.Ref
 	// Last is the newest list of Sets that can be read, nil if there is none.
 	Last *artifacts.FileList
-	// Reader reads the blocks of Past, the blocks of the past of the snapshot, for Finish.
-	Reader artifacts.ObjectReader
-	Past   []artifacts.View
+	// Reader reads Past and Changes, the blocks of the past and the days with changes of the snapshot, for
+	// Finish.
+	Reader  artifacts.ObjectReader
+	Past    []artifacts.View
+	Changes []artifacts.View
 
 	list  artifacts.FileList
 	lz    *zstd.Encoder // of lines
@@ -318,7 +321,9 @@ func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 			if err == nil {
 				next = of.Add(day)
 			} else if of, err = time.Parse(candlesName, f.Name); err != nil {
-				continue
+				if of, err = time.Parse(changesName, f.Name); err != nil {
+					continue
+				}
 			}
 			if !of.Add(day).Before(oldest) {
 				w.list.Items = append(w.list.Items, f)
@@ -332,6 +337,9 @@ func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 		if err := w.dayFile(ctx, d.Format(dayName), func(out io.Writer) (rows int64, err error) {
 			return w.writeDay(ctx, out, d, prior)
 		}); err != nil {
+			return err
+		}
+		if err := w.changes(ctx, d); err != nil {
 			return err
 		}
 		name := d.Format(candlesName)
@@ -354,6 +362,36 @@ func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 	return nil
 }
 
+// changes writes the changes of a day that has any, oldest first. A damaged day is left out.
+func (w *Writer) changes(ctx context.Context, d time.Time) error {
+	name := d.Format(changesName)
+	if slices.ContainsFunc(w.list.Items, func(f artifacts.File) bool { return f.Name == name }) {
+		return nil // the day's prices alone were lost
+	}
+	i := slices.IndexFunc(w.Changes, func(v artifacts.View) bool { return v.Collection == artifacts.ChangesOf(d) })
+	if i < 0 {
+		return nil
+	}
+	var lines []byte
+	err := walk.Rows(ctx, w.Reader, w.Changes[i].Objects, func(_ uint64, row []byte) error {
+		lines = append(append(lines, artifacts.CoinItem(row)...), '\n')
+		return nil
+	})
+	if artifacts.IsDamage(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	f, err := w.file(ctx, name, artifacts.NDJSONType, int64(w.Changes[i].Rows), artifacts.DayChunk,
+		func(out io.Writer) error {
+			_, err := out.Write(artifacts.Compress(nil, lines))
+			return err
+		})
+	w.list.Items = append(w.list.Items, f)
+	return err
+}
+
 // dayFile writes a file of a day and lists it.
 func (w *Writer) dayFile(ctx context.Context, name string, write func(io.Writer) (rows int64, err error)) error {
 	var rows int64
@@ -369,4 +407,5 @@ func (w *Writer) dayFile(ctx context.Context, name string, write func(io.Writer)
 const (
 	dayName     = "prices/2006-01-02.parquet"
 	candlesName = "candles/2006-01-02.parquet"
+	changesName = "changes/2006-01-02.ndjson.zst"
 )

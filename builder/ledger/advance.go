@@ -52,7 +52,8 @@ func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result
 
 func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time,
 	put *objects) (*Root, error) {
-	root := &Root{Format: artifacts.Format, IDs: map[string]idSegments{}, Groups: map[string]artifacts.Ref{}}
+	root := &Root{Format: artifacts.Format, IDs: map[string]idSegments{}, Groups: map[string]artifacts.Ref{},
+		Directory: l.root.Directory}
 	for _, c := range collections {
 		root.IDs[c] = l.ids[c].store(put)
 	}

@@ -86,14 +86,15 @@ func (g *IDs) Skip(now time.Time) error {
 	return nil
 }
 
-// Ledger returns the ledger of target with these ids.
+// Ledger returns the ledger of target with these ids. It lacks the directory: what changed since the
+// snapshots that were published later cannot be told.
 func (g *IDs) Ledger(ctx context.Context, r artifacts.ObjectReader, target artifacts.Ref) (*Next, error) {
 	root, err := ReadRoot(ctx, r, target)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: target root: %w", err)
 	}
 	var put objects
-	root.IDs = map[string]idSegments{}
+	root.IDs, root.Directory = map[string]idSegments{}, nil
 	for _, c := range collections {
 		root.IDs[c] = g.logs[c].store(&put)
 	}

@@ -25,7 +25,8 @@ var collections = []string{"assets", "exchanges", "categories", "chains"}
 type idLog struct {
 	byKey   map[string]uint64
 	byID    map[uint64]string
-	highest uint64 // the next id is above it
+	highest uint64          // the next id is above it
+	fresh   map[uint64]bool // ids that were given since the log was loaded
 
 	full    []artifacts.Ref // segments that will never change
 	open    []byte          // the entries behind those
@@ -114,6 +115,10 @@ func (l *idLog) give(id uint64, key string) error {
 		return err
 	}
 	l.changed = true
+	if l.fresh == nil {
+		l.fresh = map[uint64]bool{}
+	}
+	l.fresh[id] = true
 	l.open = binary.AppendUvarint(l.open, id)
 	l.open = binary.AppendUvarint(l.open, uint64(len(key)))
 	l.open = append(l.open, key...)
@@ -182,6 +187,9 @@ func (l *Ledger) Known(collection, key string) (uint64, bool) {
 	id, ok := l.ids[collection].byKey[key]
 	return id, ok
 }
+
+// IsNew reports whether an id of a collection was assigned since the ledger was loaded.
+func (l *Ledger) IsNew(collection string, id uint64) bool { return l.ids[collection].fresh[id] }
 
 // Owner returns the key to which an id of a collection belongs, if it was ever assigned.
 func (l *Ledger) Owner(collection string, id uint64) (string, bool) {

@@ -46,7 +46,8 @@ func (im *Import) Open() error {
 	if from.Charted == nil && len(from.Prices) > 0 {
 		return ErrOldLedger
 	}
-	im.root = &Root{Format: artifacts.Format, IDs: from.IDs, Groups: from.Groups, Totals: slices.Clone(from.Totals)}
+	im.root = &Root{Format: artifacts.Format, IDs: from.IDs, Groups: from.Groups, Totals: slices.Clone(from.Totals),
+		Directory: from.Directory}
 	if im.root.IDs == nil {
 		im.root.IDs, im.root.Groups = map[string]idSegments{}, map[string]artifacts.Ref{}
 	}

@@ -95,19 +95,20 @@ func (l *Ledger) checkTime(t time.Time) error {
 	return nil
 }
 
-// Rollback returns a root with the prices, groups and totals of target and the ids of newest, so
-// that every assigned id stays with its key. newest is the root of the published snapshot, target
-// the root of an earlier one. The result names only objects that these two name.
-func Rollback(ctx context.Context, r artifacts.ObjectReader, newest, target artifacts.Ref) ([]byte, error) {
-	from, err := ReadRoot(ctx, r, newest)
+// Rollback returns a root with the prices, groups, totals and directory of target and the ids of newest, so
+// that every assigned id stays with its key. newest is the published snapshot, target an earlier one.
+// The result names only objects that these two name.
+func Rollback(ctx context.Context, r artifacts.ObjectReader, newest, target *artifacts.Manifest) ([]byte, error) {
+	from, err := ReadRoot(ctx, r, newest.Ledger)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: newest root: %w", err)
 	}
-	to, err := ReadRoot(ctx, r, target)
+	to, err := ReadRoot(ctx, r, target.Ledger)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: target root: %w", err)
 	}
 	to.IDs = from.IDs
+	to.Directory = to.Directory.withdraw(from.Directory, newest, target)
 	return to.Encode(), nil
 }
 
@@ -157,6 +158,10 @@ func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string,
 			delete(l.Groups, c)
 			gone = append(gone, c)
 		}
+	}
+	if slices.ContainsFunc(l.Directory.refs(), lost) {
+		l.Directory = nil
+		gone = append(gone, "the directory before")
 	}
 	n := len(l.Past)
 	if l.Past = slices.DeleteFunc(l.Past, func(v artifacts.View) bool {

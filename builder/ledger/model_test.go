@@ -89,7 +89,7 @@ func (c *chain) take(next *Next) {
 // rollback makes an earlier root's ledger the newest.
 func (c *chain) rollback(to artifacts.Ref) {
 	c.tb.Helper()
-	b, err := Rollback(context.Background(), c.s, *c.ref, to)
+	b, err := Rollback(context.Background(), c.s, &artifacts.Manifest{Ledger: *c.ref}, &artifacts.Manifest{Ledger: to})
 	c.check(err)
 	ref := c.s.put(b)
 	c.ref = &ref

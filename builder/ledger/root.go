@@ -34,6 +34,10 @@ type Root struct {
 	// those of the snapshot before (go doc ./artifacts, "Past"); nil: there was no import.
 	Past []artifacts.View `json:"past,omitempty"`
 
+	// Directory is the directory of the newest snapshot, which the next one's is compared with; nil: the
+	// next snapshot's changes begin anew.
+	Directory *Directory `json:"directory,omitempty"`
+
 	own []row // the newest snapshot's points, if they are in memory
 }
 
@@ -115,7 +119,7 @@ func (l *Root) Refs() []artifacts.Ref {
 			refs = append(refs, o.Ref)
 		}
 	}
-	return refs
+	return append(refs, l.Directory.refs()...)
 }
 
 // Refs returns all objects that an encoded root names.

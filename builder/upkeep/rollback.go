@@ -47,7 +47,7 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	if err != nil {
 		return nil, err
 	}
-	root, err := ledger.Rollback(ctx, s, newest.Ledger, target.Ledger)
+	root, err := ledger.Rollback(ctx, s, newest, target)
 	if err != nil {
 		return nil, publish.Mendable(err)
 	}

@@ -1,0 +1,107 @@
+package artifacts
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	// ChangesSort names the only view of a day's changes.
+	ChangesSort = "time"
+	// MaxChanges bounds the changes that a snapshot holds.
+	MaxChanges = 100_000
+	// ChangesKept is how long a day's changes stay behind the end of the day.
+	ChangesKept = 30 * 24 * time.Hour
+)
+
+// ChangeCollections and ChangeKinds are what a change can be of, each in the order of their bytes.
+var (
+	ChangeCollections = [...]string{"assets", "categories", "chains", "exchanges"}
+	ChangeKinds       = [...]string{"added", "back", "changed", "removed"}
+)
+
+// Changes says of the changes that a snapshot holds from when they are complete.
+type Changes struct {
+	// Since is the oldest T of which all later changes are held.
+	Since time.Time `json:"since"`
+	// Count is how many changes the snapshot itself has.
+	Count int `json:"count"`
+}
+
+const (
+	changesPrefix = "changes/"
+	changesDay    = changesPrefix + time.DateOnly
+)
+
+// ChangesOf names the collection of the changes of t's UTC day.
+func ChangesOf(t time.Time) string { return t.UTC().Format(changesDay) }
+
+// IsChanges reports whether a collection has the changes of a day.
+func IsChanges(collection string) bool { return strings.HasPrefix(collection, changesPrefix) }
+
+// ChangesDay returns the beginning of the day whose changes the view has.
+func (v *View) ChangesDay() (time.Time, error) { return time.Parse(changesDay, v.Collection) }
+
+// ChangesDays returns the views of the days with changes, oldest first.
+func (m *Manifest) ChangesDays() (days []*View) {
+	for i := range m.Views {
+		if v := &m.Views[i]; IsChanges(v.Collection) {
+			days = append(days, v)
+		}
+	}
+	return days
+}
+
+// checkChanges checks what a reader of changes relies on.
+func (m *Manifest) checkChanges() error {
+	if m.Changes == nil {
+		return nil
+	}
+	if err := checkSnapshotTime(&m.Changes.Since); err != nil {
+		return fmt.Errorf("changes: since: %w", err)
+	}
+	if m.Changes.Since.After(m.Time) || m.Changes.Count < 0 {
+		return fmt.Errorf("%d changes, complete since %v, after the snapshot", m.Changes.Count, m.Changes.Since)
+	}
+	var last time.Time
+	rows := 0
+	for _, v := range m.ChangesDays() {
+		day, err := v.ChangesDay()
+		if err != nil || v.Sort != ChangesSort || v.Rows == 0 || !day.After(last) || day.After(m.Time) {
+			return fmt.Errorf("view %s/%s: no day of changes that follows", v.Collection, v.Sort)
+		}
+		last = day
+		rows += v.Rows
+	}
+	if rows > MaxChanges {
+		return fmt.Errorf("%d changes, at most %d are read", rows, MaxChanges)
+	}
+	return nil
+}
+
+const (
+	changeTime       = `{"time":"`
+	changeCollection = `","collection":"`
+	changeKind       = `","kind":"`
+)
+
+// AppendChange appends the item of a change up to its kind, which the caller closes with what follows it.
+func AppendChange(dst []byte, t time.Time, collection, kind string) []byte {
+	dst = t.UTC().AppendFormat(append(dst, changeTime...), time.RFC3339)
+	dst = append(append(dst, changeCollection...), collection...)
+	return append(append(append(dst, changeKind...), kind...), '"')
+}
+
+// ChangeOf returns what AppendChange wrote of time, collection and kind, without reading on; nil if an item
+// has another form.
+func ChangeOf(item []byte) (t, collection, kind []byte) {
+	const from, to = len(changeTime), len(changeTime) + len("2006-01-02T15:04:05Z")
+	if len(item) < to+len(changeCollection) {
+		return nil, nil, nil
+	}
+	collection, rest, _ := bytes.Cut(item[to+len(changeCollection):], []byte(changeKind))
+	kind, _, _ = bytes.Cut(rest, []byte{'"'})
+	return item[from:to], collection, kind
+}

@@ -1,0 +1,419 @@
+// Package changes compares the directory of a snapshot with that of the snapshot before and adds what
+// changed to what is held (go doc ./artifacts, "Changes"). The ledger has the directory of the snapshot
+// before, in parts: a build without a change reads and writes nothing.
+package changes
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	"example.com/marketdata/builder/internal/walk"
+	"example.com/marketdata/builder/ledger"
+	"example.com/marketdata/builder/market"
+	"example.com/marketdata/builder/render"
+)
+
+// Builder makes the changes of one snapshot.
+type Builder struct {
+	Reader artifacts.ObjectReader
+	// Head is the snapshot before; nil: there is none.
+	Head *artifacts.Manifest
+	// Ledger is the ledger before the snapshot, with the ids of its feed. It gets the snapshot's directory.
+	Ledger *ledger.Ledger
+	// Put renders a table and puts its objects. It returns the table's one view.
+	Put func(*render.Table) (artifacts.View, error)
+	// PutObject puts an object.
+	PutObject func([]byte) (artifacts.Ref, error)
+	// Has reports whether the store holds an object.
+	Has func(artifacts.Ref) bool
+	// Max is the most changes that are held; 0: artifacts.MaxChanges.
+	Max int
+	// Lost is called with the reason when something cannot be read that the changes are made from. They
+	// begin anew then.
+	Lost func(err error)
+}
+
+// kinds of changes.
+const (
+	added   = "added"
+	back    = "back"
+	changed = "changed"
+	removed = "removed"
+)
+
+// change is a change of an item. Its old values are empty but those of a change's fields.
+type change struct {
+	kind string
+	item
+	fields []int
+	old    [texts]string
+}
+
+// Views makes and puts what the snapshot of feed and result holds of changes.
+func (b *Builder) Views(ctx context.Context, feed *market.Feed, result *market.Result,
+) ([]artifacts.View, *artifacts.Changes, error) {
+	before := b.Ledger.Root().Directory
+	if b.Head == nil || b.Head.Changes == nil {
+		before = nil
+	}
+	after := directoryOf(feed, result)
+	views, about, err := b.views(ctx, before, &after, result.T)
+	if artifacts.IsDamage(err) {
+		b.Lost(err)
+		views, about, err = nil, &artifacts.Changes{Since: result.T}, nil
+	}
+	if err == nil {
+		err = b.remember(before, &after, about, result.T)
+	}
+	return views, about, err
+}
+
+// views is Views without the directory. before is nil where the changes begin anew.
+func (b *Builder) views(ctx context.Context, before *ledger.Directory, after *directory, t time.Time,
+) ([]artifacts.View, *artifacts.Changes, error) {
+	anew := &artifacts.Changes{Since: t}
+	if before == nil || before.Parts == nil {
+		return nil, anew, nil
+	}
+	about := &artifacts.Changes{Since: b.Head.Changes.Since}
+	var touched [len(artifacts.ChangeCollections)]map[uint64]*touch
+	if w := before.Withdrawn; w != nil {
+		if about.Since.After(w.After) {
+			return nil, anew, nil
+		}
+		var err error
+		if touched, err = b.touched(ctx, w); err != nil {
+			return nil, nil, err
+		}
+	}
+	var items [][]byte // in the order of rows
+	for k, collection := range slices.Backward(artifacts.ChangeCollections[:]) {
+		all, err := b.compare(ctx, before.Parts[collection], after[k], touched[k], collection)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range slices.Backward(all) {
+			items = append(items, all[i].append(nil, t, collection))
+		}
+	}
+	about.Count = len(items)
+	days := b.days(about, t)
+	total := len(items)
+	for i := range days {
+		total += days[i].Rows
+	}
+	limit := cmp.Or(b.Max, artifacts.MaxChanges)
+	for ; total > limit && len(days) > 0 && days[0].Collection != artifacts.ChangesOf(t); days = days[1:] {
+		total -= days[0].Rows
+		leave(about, &days[0])
+	}
+	if total > limit {
+		return nil, anew, nil
+	}
+	if len(items) == 0 {
+		return days, about, nil
+	}
+	days, err := b.add(ctx, days, items, t)
+	return days, about, err
+}
+
+// days returns the days that the head holds and that stay.
+func (b *Builder) days(about *artifacts.Changes, t time.Time) (days []artifacts.View) {
+	for _, v := range b.Head.ChangesDays() {
+		if day, _ := v.ChangesDay(); t.Sub(day.Add(24*time.Hour)) > artifacts.ChangesKept {
+			leave(about, v)
+			continue
+		}
+		days = append(days, *v)
+	}
+	return days
+}
+
+// leave notes that a day is no longer held.
+func leave(about *artifacts.Changes, v *artifacts.View) {
+	day, _ := v.ChangesDay()
+	if end := day.Add(24*time.Hour - artifacts.Step); end.After(about.Since) {
+		about.Since = end
+	}
+}
+
+// add adds the items of the snapshot of time t to its day.
+func (b *Builder) add(ctx context.Context, days []artifacts.View, items [][]byte, t time.Time,
+) ([]artifacts.View, error) {
+	table := &render.Table{Collection: artifacts.ChangesOf(t)}
+	var keys [][]byte
+	add := func(item []byte) {
+		id := uint64(len(keys) + 1)
+		at, _, _ := artifacts.ChangeOf(item)
+		keys = append(keys, bytes.Clone(at))
+		table.Add(id, append(append(artifacts.AppendCoin(nil, id), item...), '}'))
+	}
+	if n := len(days); n > 0 && days[n-1].Collection == table.Collection {
+		err := walk.Rows(ctx, b.Reader, days[n-1].Objects, func(_ uint64, row []byte) error {
+			add(artifacts.CoinItem(row))
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", table.Collection, err)
+		}
+		days = days[:n-1]
+	}
+	for _, item := range items {
+		add(item)
+	}
+	table.Orders = []render.Order{{Sort: artifacts.ChangesSort, Index: true, Keys: keys}}
+	v, err := b.Put(table)
+	return append(days, v), err
+}
+
+// remember puts the parts of the directory that changed, and tells the ledger.
+func (b *Builder) remember(before *ledger.Directory, after *directory, about *artifacts.Changes, t time.Time) error {
+	var way *ledger.Withdrawn // that leads on
+	if before != nil && before.Withdrawn != nil && !t.After(before.Withdrawn.Through) {
+		way = before.Withdrawn
+	}
+	if way != nil && about.Since.Equal(t) {
+		// Clients that have a later snapshot would miss these changes: they begin anew until that is past.
+		b.Ledger.SetDirectory(&ledger.Directory{Withdrawn: &ledger.Withdrawn{After: way.After, Through: way.Through}})
+		return nil
+	}
+	next := &ledger.Directory{Parts: map[string][]ledger.Part{}, Withdrawn: way}
+	for k, collection := range artifacts.ChangeCollections {
+		var old []ledger.Part
+		if before != nil {
+			old = before.Parts[collection]
+		}
+		all := make([]ledger.Part, len(after[k]))
+		for i, part := range after[k] {
+			if all[i].Sum = sumOf(part); len(old) == len(all) && old[i].Sum == all[i].Sum &&
+				(len(part) == 0 || b.Has(old[i].Ref)) {
+				all[i] = old[i]
+				continue
+			}
+			if len(part) == 0 {
+				continue
+			}
+			var err error
+			if all[i].Ref, err = b.PutObject(artifacts.Compress(nil, part)); err != nil {
+				return err
+			}
+		}
+		next.Parts[collection] = all
+	}
+	b.Ledger.SetDirectory(next)
+	return nil
+}
+
+// compare returns the changes of a collection in ascending order of id. Of an item in touched, what
+// withdrawn snapshots changed has changed again.
+func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts, touched map[uint64]*touch,
+	collection string) (all []change, err error) {
+	var was, is []item
+	for i := range max(len(before), len(after)) {
+		same := len(before) == len(after) && before[i].Sum == sumOf(after[i])
+		if same && len(touched) == 0 {
+			continue
+		}
+		if i < len(before) && before[i].Size > 0 {
+			stored, err := artifacts.ReadObject(ctx, b.Reader, before[i].Ref)
+			if err == nil {
+				was, err = open(was, stored, before[i].Sum)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("the directory before, %s: %w", collection, err)
+			}
+		}
+		if i < len(after) {
+			if is, err = decode(is, after[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	byID := func(a, b item) int { return cmp.Compare(a.id, b.id) }
+	slices.SortFunc(was, byID)
+	slices.SortFunc(is, byID)
+	rest := slices.Sorted(maps.Keys(touched))
+	for len(was)+len(is)+len(rest) > 0 {
+		var id uint64 = market.MaxID + 1
+		if len(was) > 0 {
+			id = was[0].id
+		}
+		if len(is) > 0 {
+			id = min(id, is[0].id)
+		}
+		if len(rest) > 0 {
+			id = min(id, rest[0])
+		}
+		var old, now *item
+		if len(was) > 0 && was[0].id == id {
+			old, was = &was[0], was[1:]
+		}
+		if len(is) > 0 && is[0].id == id {
+			now, is = &is[0], is[1:]
+		}
+		if len(rest) > 0 && rest[0] == id {
+			rest = rest[1:]
+		}
+		if c := compareItem(old, now, touched[id]); c != nil {
+			if c.kind == back && b.Ledger.IsNew(collection, id) {
+				c.kind = added
+			}
+			all = append(all, *c)
+		}
+	}
+	return all, nil
+}
+
+// compareItem returns what became of an item, old before and now now, each nil where it is in no listing;
+// nil: nothing. touched is nil but of one that withdrawn snapshots changed. An item that comes is back.
+func compareItem(old, now *item, touched *touch) *change {
+	switch {
+	case now == nil && touched != nil:
+		return &change{kind: removed, item: touched.item}
+	case now == nil:
+		return &change{kind: removed, item: *old}
+	case old == nil || touched != nil && touched.came:
+		return &change{kind: back, item: *now}
+	}
+	c := &change{kind: changed, item: *now}
+	for f := range fields {
+		var value string
+		ok := old.values[f] != now.values[f]
+		if f < texts {
+			value = old.values[f]
+		}
+		if touched != nil && touched.fields[f] {
+			ok = true
+			if f < texts {
+				// The newest that clients may have.
+				i := slices.IndexFunc(touched.values[f], func(v string) bool { return v != now.values[f] })
+				value = touched.values[f][max(i, 0)]
+			}
+		}
+		if !ok {
+			continue
+		}
+		if c.fields = append(c.fields, f); f < texts {
+			c.old[f] = value
+		}
+	}
+	if len(c.fields) == 0 {
+		return nil
+	}
+	return c
+}
+
+// append appends the change as clients get it.
+func (c *change) append(dst []byte, t time.Time, collection string) []byte {
+	dst = artifacts.AppendChange(dst, t, collection, c.kind)
+	dst = strconv.AppendUint(append(dst, `,"id":`...), c.id, 10)
+	dst = artifacts.AppendString(append(dst, `,"name":`...), c.values[name])
+	if collection == artifacts.ChangeCollections[0] {
+		dst = artifacts.AppendString(append(dst, `,"symbol":`...), c.values[symbol])
+	}
+	dst = artifacts.AppendString(append(dst, `,"slug":`...), c.values[slug])
+	if c.kind != changed {
+		return append(dst, '}')
+	}
+	dst = append(dst, `,"fields":{`...)
+	for i, f := range c.fields {
+		dst = append(artifacts.AppendString(append(dst, ","[:min(i, 1)]...), fields[f]), ":{"...)
+		if f < texts {
+			dst = artifacts.AppendString(append(dst, `"old":`...), c.old[f])
+			dst = artifacts.AppendString(append(dst, `,"new":`...), c.values[f])
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, "}}"...)
+}
+
+// touch is what withdrawn snapshots did to an item.
+type touch struct {
+	item        // as it was behind the newest change
+	came   bool // or left
+	fields [len(fields)]bool
+	values [texts][]string // old and new ones, the newest first
+}
+
+// touched reads what withdrawn snapshots changed, and what has led back from them so far.
+func (b *Builder) touched(ctx context.Context, w *ledger.Withdrawn,
+) (all [len(artifacts.ChangeCollections)]map[uint64]*touch, err error) {
+	type row struct {
+		Time       time.Time `json:"time"`
+		Collection string    `json:"collection"`
+		Kind       string    `json:"kind"`
+		ID         uint64    `json:"id"`
+		Name       string    `json:"name"`
+		Symbol     string    `json:"symbol"`
+		Slug       string    `json:"slug"`
+		Fields     map[string]struct {
+			Old *string `json:"old"`
+			New *string `json:"new"`
+		} `json:"fields"`
+	}
+	var rows []row
+	days := slices.Clone(w.Days)
+	for _, v := range b.Head.ChangesDays() {
+		days = append(days, *v)
+	}
+	for i := range days {
+		v := &days[i]
+		if day, _ := v.ChangesDay(); !day.Add(24 * time.Hour).After(w.After) {
+			continue
+		}
+		err := walk.Rows(ctx, b.Reader, v.Objects, func(_ uint64, text []byte) error {
+			var r row
+			if err := json.Unmarshal(artifacts.CoinItem(text), &r); err != nil {
+				return fmt.Errorf("%w: %w", artifacts.ErrCorrupt, err)
+			}
+			if r.Time.After(w.After) {
+				rows = append(rows, r)
+			}
+			return nil
+		})
+		if err != nil {
+			return all, fmt.Errorf("withdrawn changes, %s: %w", v.Collection, err)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return b.Time.Compare(a.Time) })
+	for i := range rows {
+		r := &rows[i]
+		k := slices.Index(artifacts.ChangeCollections[:], r.Collection)
+		if k < 0 {
+			return all, fmt.Errorf("%w: a change of %.20q", artifacts.ErrCorrupt, r.Collection)
+		}
+		if all[k] == nil {
+			all[k] = map[uint64]*touch{}
+		}
+		t := all[k][r.ID]
+		if t == nil {
+			t = &touch{item: item{id: r.ID}}
+			t.item.values[name], t.item.values[symbol], t.item.values[slug] = r.Name, r.Symbol, r.Slug
+			all[k][r.ID] = t
+		}
+		t.came = t.came || r.Kind != changed
+		for f, field := range fields {
+			values, ok := r.Fields[field]
+			if !ok {
+				continue
+			}
+			t.fields[f] = true
+			if f >= texts {
+				continue
+			}
+			if values.Old == nil || values.New == nil {
+				return all, fmt.Errorf("%w: a change of %s has no values", artifacts.ErrCorrupt, field)
+			}
+			t.values[f] = append(t.values[f], *values.New, *values.Old)
+		}
+	}
+	return all, nil
+}
