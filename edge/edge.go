@@ -139,6 +139,7 @@ type Edge struct {
 	adminLn   net.Listener
 	folder    *folder
 	began     time.Time
+	atom      feedOf
 	ready     atomic.Bool // it was, once: see unready
 	listening atomic.Bool // at the public address
 }
@@ -246,6 +247,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		public.Off = map[string]string{coingecko.Prefix: "the operator has not enabled the CoinGecko-compatible API" +
 			" (edge --coingecko)"}
 	}
+	public.Feed = e.feed
 	public.Answer = func(r *server.Request) error { return e.engine.Answer(&r.Asked) }
 	public.Files = &files.Files{Refresher: e.refresher, Cache: e.cache}
 	public.Logger, public.SharedCaches = cfg.Log, cfg.CacheScope == "public"

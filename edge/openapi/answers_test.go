@@ -249,7 +249,7 @@ func TestExamples(t *testing.T) {
 
 var endpoints = []string{
 	"assets", "quotes", "markets", "trending", "exchanges", "global", "categories", "chains", "history",
-	"candles", "prices", "search", "markets.csv", "history.csv", "candles.csv", "prices.csv"}
+	"candles", "prices", "search", "markets.csv", "history.csv", "candles.csv", "prices.csv", "changes"}
 
 // pinned is what stands before a path that is asked of the newest snapshot.
 const pinned = "/at/20261121T120000Z"

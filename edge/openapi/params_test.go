@@ -62,6 +62,13 @@ func casesOf(t *testing.T, p *openapi3.Parameter) []paramCase {
 		return cases
 	case s.Type.Is("array") && s.MaxItems != nil:
 		n := int(*s.MaxItems)
+		if enum := s.Items.Value.Enum; len(enum) > 0 {
+			first, last := enum[0].(string), enum[len(enum)-1].(string)
+			return []paramCase{{value: first + "," + last, valid: true}, {value: first + "x"},
+				{value: strings.ToUpper(last), valid: true, folded: true},
+				{value: strings.Repeat(first+",", n-1) + last, valid: true},
+				{value: strings.Repeat(first+",", n) + last}}
+		}
 		item := "1"
 		cases := []paramCase{{value: "1", valid: true}, {value: strings.Repeat("1,", n-1) + "1", valid: true},
 			{value: strings.Repeat("1,", n) + "1"}}

@@ -20,6 +20,7 @@ const (
 	Search
 	Candles
 	Prices
+	Changes
 
 	// Endpoints is how many there are.
 	Endpoints = iota
@@ -27,7 +28,7 @@ const (
 
 // Name returns the last element of the endpoint's path, which is also the name
 // of its collection in a manifest; that of history is the assets', as
-// are those of candles and prices.
+// are those of candles and prices. Changes have one for each day.
 func (e Endpoint) Name() string { return endpoints[e].name }
 
 // OfThePast reports an endpoint whose items are of assets that the request names, and of their past.
@@ -132,6 +133,8 @@ var endpoints = [Endpoints]struct {
 	Candles: {name: "candles", reads: readsList&^setOf(paramSort) |
 		setOf(paramSymbol, paramInterval, paramFrom, paramTo)},
 	Prices: {name: "prices", reads: readsList&^setOf(paramSort) | setOf(paramSymbol, paramTime)},
+	Changes: {name: "changes", reads: setOf(paramPage, paramSize, paramLimit, paramOffset,
+		paramSince, paramCollection, paramKind)},
 	Markets: {name: artifacts.MarketsCollection,
 		reads: readsList | setOf(paramSymbol, paramCategory, paramChain, paramFields),
 		sorts: []Sort{SortRank, SortMarketCap, SortVolume, SortPrice, SortChange1h, SortChange24h, SortChange7d,

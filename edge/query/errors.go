@@ -89,6 +89,12 @@ var (
 	ErrPrices = paramError("time", "more than 1000 prices: that many assets at that many times",
 		"fewer times, or the request fewer assets, so that assets times times is at most 1000")
 
+	errSince      = paramError("since", notTime, takesTime)
+	errCollection = paramError("collection", "a collection that has no changes, or more than 100",
+		"assets, categories, chains and exchanges, separated by commas")
+	errKind = paramError("kind", "no kind of change, or more than 100",
+		"added, back, changed and removed, separated by commas")
+
 	// errNoneAsked: history, candles and prices are those of assets.
 	errNoneAsked = &ParamError{Param: "id", Message: "id: name at least one asset, by id, slug or symbol"}
 )

@@ -36,6 +36,9 @@ const (
 	paramTo
 	paramTime
 	paramKey
+	paramSince
+	paramCollection
+	paramKind
 	paramCount
 )
 
@@ -45,6 +48,7 @@ var paramNames = [paramCount][]byte{
 	[]byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"),
 	[]byte("by"), []byte("window"), []byte("q"), []byte("interval"), []byte("from"), []byte("to"), []byte("time"),
 	[]byte("key"),
+	[]byte("since"), []byte("collection"), []byte("kind"),
 }
 
 // paramSet is a set of parameters: bit i stands for the one of number i.
@@ -60,7 +64,8 @@ func setOf(params ...int) (set paramSet) {
 func (s paramSet) has(i int) bool { return s&(1<<i) != 0 }
 
 // lists are the parameters that take a list. Repeated, they are one list (INTERFACE.md, "Parameters").
-var lists = setOf(paramID, paramSymbol, paramSlug, paramCategory, paramChain, paramFields, paramTime)
+var lists = setOf(paramID, paramSymbol, paramSlug, paramCategory, paramChain, paramFields, paramTime,
+	paramCollection, paramKind)
 
 func paramOf(name []byte) (int, bool) {
 	switch string(name) {
@@ -102,6 +107,12 @@ func paramOf(name []byte) (int, bool) {
 		return paramTime, true
 	case "key":
 		return paramKey, true
+	case "since":
+		return paramSince, true
+	case "collection":
+		return paramCollection, true
+	case "kind":
+		return paramKind, true
 	}
 	return 0, false
 }

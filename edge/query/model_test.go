@@ -47,8 +47,27 @@ func (q *Query) asked() *model.Query {
 			a.Interval = artifacts.PastIntervals[q.Past.Interval].Name
 		}
 	}
+	if c := &q.Change; q.Endpoint == Changes {
+		a.Since, a.HasSince = c.Since, c.HasSince
+		a.Collections = named(c.HasCollection, c.Collections, artifacts.ChangeCollections)
+		a.Kinds = named(c.HasKind, c.Kinds, artifacts.ChangeKinds)
+	}
 	filter("chain", q.HasChain, len(q.Chains), func(i int) string { return string(q.Chains[i]) })
 	return a
+}
+
+// named are the names of a set, nil if it was not sent.
+func named(sent bool, set uint8, names [4]string) []string {
+	if !sent {
+		return nil
+	}
+	some := []string{}
+	for i, name := range names {
+		if set&(1<<i) != 0 {
+			some = append(some, name)
+		}
+	}
+	return some
 }
 
 // read is what the model says that a query string asks for.

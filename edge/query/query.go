@@ -1,5 +1,5 @@
 // Package query reads the parameters of a request: from INTERFACE.md, "Parameters" to
-// "Ignored parameters", and those of "History", "Candles", "Prices at a time" and "Search".
+// "Ignored parameters", and those of "History", "Candles", "Prices at a time", "Search" and "Changes".
 //
 // A Query is meant to be reused. Parse reads the query string where it lies and
 // keeps what it must change (texts are unescaped and folded) in buffers of its
@@ -58,8 +58,9 @@ type Query struct {
 	// Window is the number of the window in artifacts.HistoryWindows that was asked
 	// for on /history; MaxWindow: all of the past.
 	Window int
-	// Past is what /candles and /prices ask for.
-	Past Past
+	// Past is what /candles and /prices ask for, Change what /changes does.
+	Past   Past
+	Change Change
 
 	// Page is the page number that the answer states: as sent in page mode,
 	// and offset/limit + 1 in offset mode.
@@ -103,7 +104,7 @@ func (q *Query) Filtered() bool {
 // Parse reads the query string of a request to endpoint e, without its question
 // mark. It returns nil, or what is wrong with the first invalid parameter in
 // the order id, symbol, slug, category, chain, page, size, limit, offset, sort, fields, by,
-// window, interval, from, to, time, q; q's
+// window, interval, from, to, time, since, collection, kind, q; q's
 // fields then have no meaning. It keeps no reference to query.
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError { return q.parse(e, query, false) }
 
@@ -155,6 +156,8 @@ func (q *Query) list(p *params) *ParamError {
 			return q.candles(p)
 		case Prices:
 			return q.prices(p)
+		case Changes:
+			return q.changes(p)
 		}
 		err = q.sort(p.value[paramSort])
 	}
@@ -436,6 +439,9 @@ func (q *Query) AppendKey(dst []byte) []byte {
 	}
 	if q.Endpoint == Candles || q.Endpoint == Prices {
 		dst = q.appendPast(dst)
+	}
+	if q.Endpoint == Changes {
+		dst = q.Change.append(dst)
 	}
 	if q.HasID {
 		dst = binary.AppendUvarint(dst, uint64(len(q.IDs)))

@@ -121,7 +121,7 @@ func New(cfg Config) *Engine {
 
 // Answer answers a request whose key, rate and parameters are in order. It sets r.Reply, with the
 // headers of INTERFACE.md, "Headers" that depend on the answer; CORS and the rate limit are the
-// server's. Otherwise it returns ErrNoSnapshot, ErrUnavailable, ErrPrecondition, rows.ErrNoView or
+// server's. Otherwise it returns ErrNoSnapshot, ErrUnavailable, ErrPrecondition, rows.ErrNoView, rows.ErrSince or
 // one of the errors of package snapshot for pins, and r.Reply has no meaning. It keeps neither r nor
 // anything in it, and allocates nothing if the answer is cached or its shards are in memory.
 func (e *Engine) Answer(r *Request) error {
@@ -207,7 +207,7 @@ const entryOverhead = 1 << 10
 func (e *Engine) failure(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead),
-		errors.Is(err, snapshot.ErrLater), errors.Is(err, rows.ErrNoView), refused(err):
+		errors.Is(err, snapshot.ErrLater), errors.Is(err, rows.ErrNoView), errors.Is(err, rows.ErrSince), refused(err):
 		return err
 	}
 	if now := time.Now().Unix(); e.logged.Swap(now) != now {

@@ -63,8 +63,20 @@ func (w *work) compose(dst []byte, s *snapshot.Snapshot, q *query.Query, wait ti
 	w.finder.Body = strconv.AppendInt(w.finder.Body, int64(w.finder.Total), 10)
 	w.finder.Body = append(w.finder.Body, listTotalPage...)
 	w.finder.Body = strconv.AppendInt(w.finder.Body, int64(max(1, (w.finder.Total+q.Size-1)/q.Size)), 10)
+	if q.Endpoint == query.Changes {
+		w.finder.Body = appendSince(w.finder.Body, s)
+	}
 	w.finder.Body = append(w.finder.Body, listEnd...)
 	return nil
+}
+
+// appendSince appends from when the changes of a snapshot are complete.
+func appendSince(dst []byte, s *snapshot.Snapshot) []byte {
+	dst = append(dst, `,"since":`...)
+	if s == nil {
+		return append(dst, "null"...)
+	}
+	return append(s.Changes().Since.AppendFormat(append(dst, '"'), time.RFC3339), '"')
 }
 
 // digest returns the digest of the body that was composed: over the checksums of its rows and

@@ -18,8 +18,10 @@ import (
 )
 
 var (
-	// ErrNoView: the snapshot's builder did not know the sort key, or search.
+	// ErrNoView: the snapshot's builder did not know the sort key, or search, or did not record changes.
 	ErrNoView = errors.New("the snapshot has no view for this")
+	// ErrSince: changes since a time from which they are no longer complete.
+	ErrSince = errors.New("the changes since then are not all held")
 
 	errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", shards.ErrUnavailable,
 		artifacts.ErrCorrupt)
@@ -30,7 +32,7 @@ var (
 type Finder struct {
 	// Places bounds the places that the requests of the key hold; nil: nothing does.
 	Places *limit.Places
-	// Visited counts the rows that a search or a choice of groups visited since Release: these have a
+	// Visited counts the rows that a search or a choice of groups or changes visited since Release: these have a
 	// price. It depends on query and snapshot alone, not on what is in memory.
 	Visited int
 	// Buffers give room for a large body; nil: Body grows.
@@ -110,7 +112,7 @@ func (f *Finder) Release() {
 }
 
 // Find appends the items that answer q from s to Body, and waits for shards for up to wait. s
-// is nil before the first snapshot. The endpoint is any but global. Errors are ErrNoView,
+// is nil before the first snapshot. The endpoint is any but global. Errors are ErrNoView, ErrSince,
 // or wrap shards.ErrUnavailable, or are a *query.ParamError: only the snapshot tells that it asks for too much.
 func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	f.Reset(wait)
@@ -123,6 +125,9 @@ func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) 
 	if s == nil || q.Endpoint.OfThePast() && f.past.asked == nil {
 		f.allMissing(q)
 		return nil
+	}
+	if q.Endpoint == query.Changes {
+		return f.changes(s.Changes(), &q.Change, q)
 	}
 	v := s.View(rowsOf(q.Endpoint), q.Sort)
 	if q.Endpoint == query.Markets {

@@ -47,8 +47,12 @@ type Config struct {
 	ProxyProtocol []netip.Prefix
 	// Current returns the time of the current snapshot as in X-Snapshot-Time, nil before
 	// the first one, and a channel that is closed when it may be another. The streams of
-	// /events send it; nil: there is no such path.
-	Current func() (t []byte, changed <-chan struct{})
+	// /events send it, with the number of changes that the snapshot has, if that is not negative; nil:
+	// there is no such path.
+	Current func() (t []byte, changes int, changed <-chan struct{})
+	// Feed returns the newest changes of the current snapshot as a file, the same as long as that is
+	// current; nil while there are none to be had. A nil function: there is no such path.
+	Feed func() *StaticFile
 	// Notice returns the notice of the current snapshot as JSON, nil where it has none, for
 	// /notice.json. A nil function: there is no such path.
 	Notice func() []byte

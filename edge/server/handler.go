@@ -125,6 +125,8 @@ func (s *Server) answerOpen(r *Request, at target, path []byte) *problem {
 			r.Asked.Reply.Body = noNotice
 		}
 		return nil
+	case at.kind == feed:
+		return s.sendFeed(r)
 	case r.dialect != nil, s.cfg.Dialect != nil && string(path)+"/" == s.cfg.Dialect.Prefix:
 		return s.notServed
 	}

@@ -62,6 +62,10 @@ var (
 	// snapshotGone: a pinned snapshot that is no longer retained, or was withdrawn.
 	snapshotGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE",
 		"the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
+	// changesGone: the changes since a time that are no longer all held.
+	changesGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE",
+		"since: older than result.since, from which the changes are complete; read the listings again, "+
+			"then ask since the X-Snapshot-Time that they have")
 	// pinUneven and pinAhead: pins that no snapshot can have.
 	pinUneven = badRequestFor("X-Snapshot-Time: not the time of a snapshot; it takes a whole multiple of ten minutes")
 	pinAhead  = badRequestFor("X-Snapshot-Time: too far in the future; " +
@@ -107,6 +111,8 @@ func problemOf(err error) *problem {
 		return fileNotFound
 	case errors.Is(err, rows.ErrNoView):
 		return noView
+	case errors.Is(err, rows.ErrSince):
+		return changesGone
 	case errors.Is(err, errDownloads):
 		return tooManyDownloads
 	}

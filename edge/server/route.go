@@ -66,7 +66,7 @@ func ownFault(r Route, status int) bool {
 // costsOne reports one of the seven endpoints whose requests cost one token each.
 func (r Route) costsOne() bool {
 	switch query.Endpoint(r) {
-	case query.Markets, query.History, query.Search, query.Candles, query.Prices:
+	case query.Markets, query.History, query.Search, query.Candles, query.Prices, query.Changes:
 		return false
 	}
 	return r < query.Endpoints
@@ -84,6 +84,7 @@ const (
 	csvSuffix  = ".csv" // of the paths of tables
 	eventsPath = "/openapi/v1/events"
 	noticePath = "/notice.json"
+	feedPath   = "/changes.atom"
 )
 
 // endpointNames are what stands behind apiPrefix in paths that are served.
@@ -130,6 +131,7 @@ const (
 	nothing kind = iota
 	static
 	notice
+	feed
 	// The following need a key.
 	listing // an endpoint of package query
 	foreign // an endpoint of Config.Dialect
@@ -185,6 +187,9 @@ func (s *Server) find(path []byte) target {
 	}
 	if s.cfg.Notice != nil && string(path) == noticePath {
 		return target{kind: notice, route: RouteStatic}
+	}
+	if s.cfg.Feed != nil && string(path) == feedPath {
+		return target{kind: feed, route: RouteStatic}
 	}
 	return target{kind: nothing, route: RouteUnknown}
 }

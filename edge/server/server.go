@@ -42,6 +42,7 @@ type Server struct {
 	log                            *requestLog
 	cfg                            Config
 
+	feed    atomic.Pointer[feedFile]
 	streams *streams      // nil: there are none
 	payWait time.Duration // longestPay, but for tests
 

@@ -116,6 +116,26 @@ func newStaticFile(f StaticFile) *staticFile {
 	return file
 }
 
+// feedFile is what Config.Feed returned last, ready to be sent.
+type feedFile struct {
+	source *StaticFile
+	file   *staticFile
+}
+
+// sendFeed sends the feed of changes.
+func (s *Server) sendFeed(r *Request) *problem {
+	source := s.cfg.Feed()
+	if source == nil {
+		return unavailable
+	}
+	last := s.feed.Load()
+	if last == nil || last.source != source {
+		last = &feedFile{source, newStaticFile(*source)}
+		s.feed.Store(last)
+	}
+	return s.sendStatic(r, last.file.forOrigin(r))
+}
+
 // sendStatic sends a file, or the status of its preconditions. A file has no time of modification.
 func (s *Server) sendStatic(r *Request, f *staticFile) *problem {
 	v := &f.codings[0]

@@ -43,7 +43,7 @@ type stream struct {
 
 // streams are the open streams of /events.
 type streams struct {
-	current func() (t []byte, changed <-chan struct{}) // Config.Current
+	current func() (t []byte, changes int, changed <-chan struct{}) // Config.Current
 	keys    *auth.Keys
 	max     int
 
@@ -64,8 +64,12 @@ var (
 	streamBye     = []byte(": the edge is going away\n\n")
 )
 
-func eventOf(t []byte) []byte {
-	return fmt.Appendf(nil, "event: snapshot\nid: %s\ndata: {\"snapshot_time\":\"%s\"}\n\n", t, t)
+func eventOf(t []byte, changes int) []byte {
+	event := fmt.Appendf(nil, "event: snapshot\nid: %s\ndata: {\"snapshot_time\":\"%s\"", t, t)
+	if changes >= 0 {
+		event = fmt.Appendf(event, `,"changes":%d`, changes)
+	}
+	return append(event, "}\n\n"...)
 }
 
 // frame returns a message as it is sent on s.
@@ -144,21 +148,21 @@ func (s *streams) adopt(st *stream) bool {
 	st.at, st.number = len(s.open), s.next
 	s.next++
 	s.open = append(s.open, st)
-	t, _ := s.current()
+	t, changes, _ := s.current()
 	s.write(st, st.frame(streamRetry))
-	s.tell(st, t)
+	s.tell(st, t, changes)
 	return true
 }
 
-// tell sends the event of t to st unless st has had it. A slow peer gets the newest event when it has
-// caught up.
-func (s *streams) tell(st *stream, t []byte) {
+// tell sends the event of t, which has so many changes, to st unless st has had it. A slow peer gets the
+// newest event when it has caught up.
+func (s *streams) tell(st *stream, t []byte, changes int) {
 	if t == nil || len(st.left) > 0 || st.conn == nil || bytes.Equal(st.sent, t) {
 		return
 	}
 	st.sent = t
 	s.events++
-	s.write(st, st.frame(eventOf(t)))
+	s.write(st, st.frame(eventOf(t, changes)))
 }
 
 // write sends what the peer takes without waiting, and keeps the rest. It ends the stream of a peer
@@ -201,13 +205,13 @@ func (s *streams) run(done <-chan struct{}) {
 	ticker := time.NewTicker(streamTick)
 	defer ticker.Stop()
 	for tick := uint64(0); ; {
-		t, changed := s.current()
-		s.each(func(st *stream) { s.tell(st, t) })
+		t, changes, changed := s.current()
+		s.each(func(st *stream) { s.tell(st, t, changes) })
 		select {
 		case <-changed:
 		case now := <-ticker.C:
 			tick++
-			s.each(func(st *stream) { s.look(st, tick, now); s.tell(st, t) })
+			s.each(func(st *stream) { s.look(st, tick, now); s.tell(st, t, changes) })
 		case <-done:
 			return
 		}

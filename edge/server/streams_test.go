@@ -23,16 +23,17 @@ import (
 type snapshots struct {
 	mu      sync.Mutex
 	t       []byte
+	changes int // one more than there are, so that 0 is not known
 	changed chan struct{}
 }
 
-func (s *snapshots) Current() ([]byte, <-chan struct{}) {
+func (s *snapshots) Current() ([]byte, int, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.changed == nil {
 		s.changed = make(chan struct{})
 	}
-	return s.t, s.changed
+	return s.t, s.changes - 1, s.changed
 }
 
 func (s *snapshots) set(t string) {

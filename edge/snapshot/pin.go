@@ -73,16 +73,20 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 }
 
 // Current returns the time of the current snapshot as in X-Snapshot-Time, nil before
-// the first one, and a channel that is closed when it may have changed.
-func (r *Refresher) Current() (t []byte, changed <-chan struct{}) {
+// the first one, how many changes it has, -1 if that is not known, and a channel that is closed when it
+// may be another.
+func (r *Refresher) Current() (t []byte, changes int, changed <-chan struct{}) {
 	r.mu.Lock()
 	changed = r.changed
 	r.mu.Unlock()
 	// Read after the channel, so that no change is missed.
+	changes = -1
 	if s := r.current(); s != nil {
-		t = s.TimeText
+		if t = s.TimeText; s.changes != nil {
+			changes = s.changes.Count
+		}
 	}
-	return t, changed
+	return t, changes, changed
 }
 
 // Notice returns the notice of the current snapshot, nil if it has none (INTERFACE.md, "Global").

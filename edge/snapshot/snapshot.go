@@ -43,6 +43,7 @@ type Snapshot struct {
 	coins          [coinViews]*View
 	history        [len(artifacts.HistoryWindows)]*History
 	past           [len(artifacts.PastIntervals)][]PastBlock
+	changes        *Changes
 	objects        []*shards.Object
 	historyObjects []*shards.Object // which the snapshot does not wait for
 	pastObjects    []*shards.Object // of the past, fetched when they are asked for
@@ -53,7 +54,7 @@ type Snapshot struct {
 
 // View is a collection in one sort order.
 type View struct {
-	Endpoint query.Endpoint // that its rows are of; of history and the past none
+	Endpoint query.Endpoint // that its rows are of; of history, the past and changes none
 	// Rows and Runs count the rows and the runs of equal keys. Last counts the rows at
 	// the end that come last in both directions.
 	Rows, Runs, Last int
@@ -104,6 +105,7 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 	}
 	s.addHistory(m)
 	s.addPast(m)
+	s.addChanges(m)
 	if err := s.complete(); err != nil {
 		s.release()
 		return nil, fmt.Errorf("%w: %w", artifacts.ErrCorrupt, err)
@@ -116,7 +118,7 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 func (s *Snapshot) complete() error {
 	for e := range query.Endpoint(query.Endpoints) {
 		switch e {
-		case query.Global, query.History, query.Candles, query.Prices: // have no views here
+		case query.Global, query.History, query.Candles, query.Prices, query.Changes: // have no views here
 		case query.Trending:
 			if s.views[e][query.SortBoard] == nil {
 				return fmt.Errorf("no view trending/board")

@@ -42,6 +42,7 @@ var listings = map[string]listing{
 	history: {defaultSort: "id", symbol: true, history: true, most: 20},
 	candles: {defaultSort: "id", symbol: true, history: true, most: 20},
 	prices:  {defaultSort: "id", symbol: true, history: true, usual: 100},
+	changes: {defaultSort: "id"},
 	markets: {
 		sorts: []string{"rank", "market_cap", "volume", "price", "percent_change.1h", "percent_change.24h",
 			"percent_change.7d", "percent_change.30d", "id", "name", "symbol", "slug"},
@@ -56,7 +57,7 @@ const Prefix = "/openapi/v1/"
 
 // A Query is what a request asks for.
 type Query struct {
-	// Endpoint is assets, quotes, exchanges, categories, chains, history, markets, search,
+	// Endpoint is assets, quotes, exchanges, categories, chains, history, markets, changes, search,
 	// trending or global. The fields below but Ignored and Text are of the first seven.
 	Endpoint string
 	CSV      bool     // the answer is a table
@@ -74,7 +75,11 @@ type Query struct {
 	HasTo    bool    // To was sent
 	Times    []int64 // of prices, in Unix seconds
 	Text     string  // of search: q, folded
-	Ignored  string  // value of X-Ignored, "" for none
+	Since    int64   // of changes, in Unix seconds
+	HasSince bool    // Since was sent
+	// Collections and Kinds are those that changes may be of; nil: all.
+	Collections, Kinds []string
+	Ignored            string // value of X-Ignored, "" for none
 }
 
 // A Filter is what one parameter asks for: a row that has any of the values
@@ -104,7 +109,7 @@ func Parameters(raw string, lists ...string) map[string]string {
 }
 
 // csv are the parameters below Prefix that take lists.
-var csv = []string{"id", "symbol", "slug", "category", "chain", "fields", "time"}
+var csv = []string{"id", "symbol", "slug", "category", "chain", "fields", "time", "collection", "kind"}
 
 var indexed = regexp.MustCompile(`(?s)^(.*)\[[0-9]*\]$`)
 
@@ -144,10 +149,14 @@ func reads(endpoint, name string) bool {
 		return endpoint == candles
 	case "time":
 		return endpoint == prices
+	case "since", "collection", "kind":
+		return endpoint == changes
+	case "id", "slug":
+		return endpoint != changes
 	case "sort":
-		return !l.history
+		return len(l.sorts) > 0
 	}
-	return slices.Contains([]string{"id", "slug", "page", "size", "limit", "offset"}, name)
+	return slices.Contains([]string{"page", "size", "limit", "offset"}, name)
 }
 
 // maxIgnored is where X-Ignored is cut, in bytes.
@@ -234,6 +243,12 @@ func Integer(s string) (int64, bool) {
 // those at fault.
 func (q *Query) parse(l listing, p parameters) (bad []string) {
 	r := &parser{parameters: p}
+	if q.Endpoint == changes {
+		q.Sort = l.defaultSort
+		q.parseChanges(r)
+		q.parsePage(l, r)
+		return r.bad
+	}
 	q.parseFilters(l, r)
 	if l.history {
 		if len(q.Filters) == 0 {

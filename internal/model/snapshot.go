@@ -26,6 +26,8 @@ type Snapshot struct {
 	NoMarkets bool
 	// Series are the windows of history that were supplied, by name.
 	Series map[string]*Series
+	// Changes are what changed in the directory; nil: the builder did not record it.
+	Changes *Changes
 	// Past is what /candles, /prices and the window max are answered from; nil: nothing is known.
 	Past *Past
 	// Coins is what /api/v3/ shows besides; only of feeds.
@@ -36,6 +38,8 @@ type Snapshot struct {
 	found  map[string]map[string][]*Row // rows of a listing by what a filter asks for
 
 	files Files // of a feed: what it was built from
+	items map[listedKey]Listed
+	way   *way  // back from withdrawn snapshots
 	state state // of a feed: what its build handed on
 }
 
@@ -132,6 +136,8 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 			rows = pointers(s.Lists[trending])
 		}
 		a.Body = Body(q, rows, 0)
+	case q.Endpoint == changes:
+		s.changes(q, &a)
 	case q.Endpoint == search:
 		var rows []*Row
 		if s != nil {

@@ -42,6 +42,7 @@ type state struct {
 	kept   []moment                            // oldest first
 	groups map[string]map[string]groupSnapshot // the newest of each group, by collection and key
 	past   *Past
+	known  map[string]map[string]int64 // ids of before the newest snapshot
 }
 
 // A moment is what is kept of one snapshot: the prices, by asset key, the assets for which they are
@@ -124,7 +125,7 @@ func (w *World) Build(files Files, at time.Time) (Report, error) {
 
 // advance remembers the feed of a time: its ids, its prices and its groups.
 func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) {
-	next := state{ids: map[string]map[string]int64{}, groups: map[string]map[string]groupSnapshot{}}
+	next := state{ids: map[string]map[string]int64{}, groups: map[string]map[string]groupSnapshot{}, known: w.ids}
 	for _, collection := range []string{assets, exchanges, categories, chains} {
 		next.ids[collection] = maps.Clone(w.ids[collection])
 		if next.ids[collection] == nil {
@@ -183,7 +184,8 @@ func (w *World) publish(f *feed, files Files, at time.Time) {
 	s.TotalMarketCap, s.TotalVolume = decimal(marketCap, amountPlaces), decimal(volume, amountPlaces)
 	s.Series, s.Coins = series(w.kept, w.ids[assets], at), newCoins(f, w.state)
 	s.Past = w.past
-	s.files, s.state = files, w.state
+	s.files, s.state, s.items = files, w.state, listed(f, w.state)
+	s.record(w.Newest(), w.known)
 	w.retain(s)
 }
 
@@ -261,6 +263,9 @@ func (w *World) Rollback(to, now time.Time) error {
 		return fmt.Errorf("no snapshot of %s is retained", to.Format(time.RFC3339))
 	}
 	ids := w.ids
+	if newest := w.Newest(); newest != w.retained[i] {
+		w.retained[i].way = takeBack(newest, w.retained[i])
+	}
 	for _, s := range w.retained[i+1:] {
 		w.withdrawn = append(w.withdrawn, s.Time)
 	}
@@ -269,6 +274,17 @@ func (w *World) Rollback(to, now time.Time) error {
 	w.ids = ids
 	w.Change(now)
 	return nil
+}
+
+// Restore makes the snapshots of a backup, oldest first, those that there are. Ids given since are
+// remembered; what changed since is not.
+func (w *World) Restore(backup []*Snapshot) {
+	lost := w.Newest().Time
+	ids := w.ids
+	w.retained = slices.Clone(backup)
+	w.state = w.Newest().state
+	w.ids = ids
+	w.Newest().way = &way{after: lost, through: lost, lost: true}
 }
 
 // thin applies the rule of retention at time T to all moments, oldest

@@ -15,7 +15,7 @@ import (
 
 var endpoints = []string{
 	"quotes", "markets", "assets", "categories", "exchanges", "chains", "history", "candles", "prices",
-	"search", "trending", "global"}
+	"changes", "search", "trending", "global"}
 
 // maxQuery keeps requests within the 32 KiB that the service takes.
 const maxQuery = 31 << 10
@@ -154,15 +154,17 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 	var pairs []string
 	for _, name := range []string{
 		"sort", "page", "size", "limit", "offset", "id", "slug", "symbol", "category", "chain", "fields", "by",
-		"window", "q", "interval", "from", "to", "time"} {
+		"window", "q", "interval", "from", "to", "time", "since", "collection", "kind"} {
 		often := map[string]int{"sort": 50, "page": 30, "size": 30, "limit": 20, "offset": 20, "id": 15, "slug": 20,
 			"symbol": 20, "category": 3, "chain": 3, "fields": 15, "by": 8, "window": 5, "q": 5,
-			"interval": 2, "from": 2, "to": 2, "time": 2}[name]
+			"interval": 2, "from": 2, "to": 2, "time": 2, "since": 2, "collection": 2, "kind": 2}[name]
 		switch {
 		case endpoint == "trending" && name == "by":
 			often = 60
 		case endpoint == "markets" && (name == "category" || name == "chain"):
 			often = 30
+		case endpoint == "changes" && (name == "since" || name == "collection" || name == "kind"):
+			often = 40
 		case endpoint == "search" && name == "q":
 			often = 97
 		case endpoint == "search":
@@ -301,6 +303,21 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 		return d.encode(pick(d, []string{"1h", "1d", "1D", "1H", "4h", "10m", " 1h", "1\u1d48", "day"}))
 	case "from", "to":
 		return d.encode(d.moment(s))
+	case "since":
+		if s != nil && s.Changes != nil && d.chance(70) {
+			t := s.Changes.Since
+			if n := len(s.Changes.Items); n > 0 && d.chance(80) {
+				t = s.Changes.Items[d.upTo(n-1)].Time
+			}
+			return d.encode(t.Add(time.Duration(d.between(-1, 1)) * time.Second).Format(time.RFC3339))
+		}
+		return d.encode(d.moment(s))
+	case "collection":
+		return d.csv([]string{"assets", "exchanges", "categories", "chains"}, []string{"", "aſſets"},
+			[]string{"quotes", "asset", " assets", "assets;"})
+	case "kind":
+		return d.csv([]string{"added", "removed", "back", "changed"}, []string{"", "bacK"},
+			[]string{"new", "add", "changed ", "*"})
 	case "time":
 		var some []string
 		for range d.between(1, pick(d, []int{2, 3, 10, 60, 101})) {

@@ -2,7 +2,9 @@ package openapitest
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -95,8 +97,20 @@ func files(at time.Time) map[string][]row {
 		}
 		prices = append(prices, r)
 	}
+	directory, listed, groups := slices.Clone(assets), exchanges, slices.Clone(categories)
+	if at.Before(now) { // /changes has one of each to show
+		directory[len(directory)-1] = row{"key": "dormant", "id": 14, "name": "Dormant Coin", "symbol": "ZZ",
+			"slug": "dormant-coin", "logo": "https://img.example/14.png", "website": "https://dormant.example",
+			"platforms": row{"Palm": "1"}}
+		flowers := maps.Clone(groups[2])
+		flowers["members"] = []string{"petal"}
+		groups[2] = flowers
+	}
+	if at.Before(now.Add(-time.Hour)) {
+		listed = exchanges[:len(exchanges)-1]
+	}
 	return map[string][]row{
-		"assets": assets, "quotes": prices, "exchanges": exchanges, "categories": categories, "chains": chains}
+		"assets": directory, "quotes": prices, "exchanges": listed, "categories": groups, "chains": chains}
 }
 
 // Market publishes the example market, with a year of history and the change

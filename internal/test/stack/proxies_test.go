@@ -67,10 +67,10 @@ func (a *answers) answer(r *server.Request) error {
 }
 
 // seconds is a source of snapshots that changes each second (server.Config.Current).
-func seconds() ([]byte, <-chan struct{}) {
+func seconds() ([]byte, int, <-chan struct{}) {
 	now, changed := time.Now().UTC(), make(chan struct{})
 	time.AfterFunc(time.Second-now.Sub(now.Truncate(time.Second)), func() { close(changed) })
-	return []byte(now.Format(time.RFC3339)), changed
+	return []byte(now.Format(time.RFC3339)), -1, changed
 }
 
 // startEdge serves the public listener of an edge until the test ends, and returns its address. If
