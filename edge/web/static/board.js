@@ -147,6 +147,23 @@ const views = {
   },
 };
 
+const one = { assets: "asset", categories: "category", chains: "chain", exchanges: "exchange" };
+views.changes = {
+  title: "New and changed",
+  kind: "change",
+  columns: [
+    { title: "Name", style: "who text", cell: (row) => (row.kind === "removed" ? element("span", { class: "called" }, row.name) : named(row, one[row.collection])) },
+    { title: "What", style: "text", cell: (row) => whatChanged(row) },
+    { title: "When", wide: 1, cell: (row) => timed(row.time) },
+  ],
+};
+
+// whatChanged says what happened to an item, and of texts from what to what.
+function whatChanged({ kind, collection, fields }) {
+  if (!fields) return one[collection] + " " + { added: "added", back: "is back", removed: "removed" }[kind];
+  return Object.entries(fields).map(([name, { old, new: now }]) => (now === undefined || name === "logo" ? name : name + ": " + (old || "\u2013") + " \u2192 " + (now || "\u2013"))).join(", ");
+}
+
 const listed = Object.keys(views).concat("favourites"); // that have an address of their own
 views.favourites = { ...views.assets, title: "Favourites" };
 views.coins = { ...views.assets, title: "Coins" }; // of a category or chain
@@ -432,6 +449,7 @@ function showTotals(totals, { items, total }) {
 // the group that the assets are of, if any.
 async function askListing(now, at, signal, quietly, detail) {
   const asked = { sort: now.sort, page: now.page, size: now.rows };
+  if (!asked.sort) delete asked.sort; // changes have one order
   if (views[now.view].kind !== "asset") return ask(now.view, asked, at, signal);
   if (now.view === "favourites") asked.id = favourites.join(",") || ","; // a comma is a list without a value
   if (now.filter) {
@@ -549,6 +567,7 @@ function showHead(now) {
   $("order").replaceChildren(...sortable(now.view).flatMap((column) =>
     [["asc", "\u2191"], ["desc", "\u2193"]].map(([direction, arrow]) => element("option", { value: column.sort + ":" + direction }, (column.says ?? column.title) + " " + arrow))));
   $("order").value = now.sort;
+  $("order").parentElement.hidden = sortable(now.view).length === 0;
 }
 
 // numbered are links to the first page, to those around this one, and to the last.
