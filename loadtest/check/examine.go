@@ -40,7 +40,7 @@ func (c *Checker) examination(an *answer) (Kind, string) {
 				strings.Join(append(refusal.Blame, refusal.MessageKey), ", "))
 		}
 		return an.errorEnvelope(fmt.Sprintf(`"code":%d,"message_key":%q`, refusal.Code, refusal.MessageKey))
-	case an.status == 410 && an.pin != "":
+	case an.status == 410 && (an.pin != "" || q.HasSince):
 		return an.errorEnvelope(errorKeys[410])
 	case an.status == 404 && q.Endpoint == "global" && an.snapshot == "":
 		return an.errorEnvelope(`"code":40400,"message_key":"NOT_FOUND"`)
@@ -74,6 +74,9 @@ func (c *Checker) examination(an *answer) (Kind, string) {
 			return Envelope, err.Error()
 		}
 		return "", ""
+	}
+	if q.Endpoint == "changes" {
+		return changesOf(q, plain)
 	}
 	return c.structure(an, q, plain)
 }
@@ -232,6 +235,41 @@ func inOrder(rows []*model.Row, sort string, desc bool) (Kind, string) {
 			return Order, fmt.Sprintf("sorted by %s (descending: %v), item %d of id %d stands before the one of id %d",
 				sort, desc, i-1, a.ID, b.ID)
 		}
+	}
+	return "", ""
+}
+
+// changesOf is structure for a page of changes.
+func changesOf(q *model.Query, plain []byte) (Kind, string) {
+	var e struct {
+		Result struct {
+			Items []json.RawMessage
+			Total int64
+			Since *time.Time
+		}
+	}
+	if err := json.Unmarshal(plain, &e); err != nil {
+		return Envelope, fmt.Sprintf("%v: %.80q", err, plain)
+	}
+	total, all := e.Result.Total, make([]model.Changed, len(e.Result.Items))
+	for i, text := range e.Result.Items {
+		var err error
+		if all[i], err = model.ReadChanged(text); err != nil {
+			return Envelope, fmt.Sprintf("item %d: %v", i, err)
+		}
+		if !q.Changed(&all[i]) {
+			return Filter, fmt.Sprintf("item %d was not asked for: %s", i, text)
+		}
+	}
+	if body := model.ChangesBody(q, all, total, e.Result.Since); body != string(plain) {
+		return Envelope, "body " + model.Difference(string(plain), body)
+	}
+	if want := min(q.Size, max(0, total-q.Offset)); int64(len(all)) != want || total < 0 {
+		return Paging, fmt.Sprintf("%d items at offset %d of %d in pages of %d, want %d", len(all), q.Offset, total,
+			q.Size, want)
+	}
+	if err := model.CheckOrder(all); err != nil {
+		return Order, err.Error()
 	}
 	return "", ""
 }

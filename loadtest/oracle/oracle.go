@@ -61,7 +61,7 @@ func Load(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) (*
 		}
 		s.list(name, shards)
 	}
-	if err := errors.Join(s.history(ctx, store, m), s.past(ctx, store, m)); err != nil {
+	if err := errors.Join(s.history(ctx, store, m), s.past(ctx, store, m), s.changes(ctx, store, m)); err != nil {
 		return nil, fmt.Errorf("snapshot %s: %w", m.Time.Format(model.TimeFormat), err)
 	}
 	s.fault("global", s.CheckTotals())

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -321,11 +322,15 @@ func next(r *bufio.Reader, alive func() error) (string, error) {
 	}
 }
 
+// eventData is what may follow the time in an event's data: builders of before record no changes.
+var eventData = regexp.MustCompile(`^(,"changes":(0|[1-9][0-9]*))?\}\n$`)
+
 // event records an event that came at the given time.
 func (st *stream) event(message string, at time.Time) error {
 	id, _, _ := strings.Cut(strings.TrimPrefix(message, "event: snapshot\nid: "), "\n")
+	rest, ok := strings.CutPrefix(message, fmt.Sprintf("event: snapshot\nid: %s\ndata: {\"snapshot_time\":%q", id, id))
 	if t, err := time.Parse(time.RFC3339, id); err != nil || t.UTC().Format(time.RFC3339) != id ||
-		message != fmt.Sprintf("event: snapshot\nid: %s\ndata: {\"snapshot_time\":%q}\n", id, id) {
+		!ok || !eventData.MatchString(rest) {
 		return wrong("it says %q", message)
 	}
 	if id == st.last {

@@ -102,7 +102,8 @@ func refusals() []rare {
 		"categories?sort=volume", "markets?sort=volume_24h", "chains?sort=display_name", "history",
 		"history?id=1&window=1w",
 		"history?id=1&size=21", "candles", "candles?id=1&interval=5m", "candles?id=1&from=2&to=1", "prices?id=1",
-		"prices?id=1&time=soon", "search", "search?q=a+b+c+d+e+f+g+h+i", "trending?by=searched", "quotes?id=abc",
+		"prices?id=1&time=soon", "search", "changes?kind=new", "changes?since=soon",
+		"search?q=a+b+c+d+e+f+g+h+i", "trending?by=searched", "quotes?id=abc",
 		"quotes?id=" + many, "assets?fields=" + many,
 	} {
 		all = append(all, rare{model.Prefix + target, check.BadRequest})
@@ -273,6 +274,11 @@ func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
 	}
 	if k.Times > 0 {
 		m.times(&p, r, k.Times)
+	}
+	if len(k.Collections) > 0 {
+		if c := k.Collections[r.IntN(len(k.Collections))]; c != "" {
+			p.text("collection", c)
+		}
 	}
 	if len(k.Sorts) > 0 {
 		if s := k.Sorts[r.IntN(len(k.Sorts))]; s != "" {

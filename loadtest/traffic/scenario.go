@@ -49,7 +49,7 @@ type Scenario struct {
 // Kind is one kind of request to the API.
 type Kind struct {
 	// Endpoint is assets, quotes, trending, exchanges, global, categories, chains,
-	// history, candles, prices or search.
+	// history, candles, prices, search or changes.
 	Endpoint string  `yaml:"endpoint"`
 	Weight   float64 `yaml:"weight"`
 	// CSV asks for the answer as a table, of markets, history, candles and prices.
@@ -76,6 +76,8 @@ type Kind struct {
 	Windows []string `yaml:"windows"`
 	// Intervals are those of candles, drawn alike; "" leaves the parameter out.
 	Intervals []string `yaml:"intervals"`
+	// Collections are those of changes, drawn alike; "" leaves the parameter out.
+	Collections []string `yaml:"collections"`
 	// Times is how many times of the last 90 days a request for prices has, 1 to 100; the default is 1.
 	Times int `yaml:"times"`
 }
@@ -175,11 +177,13 @@ var filters = map[string][]string{
 	markets: {"id", "slug", "symbol", "category", "chain"}, history: {"id", "slug", "symbol"},
 	candles: {"id", "slug", "symbol"}, prices: {"id", "slug", "symbol"},
 	"exchanges": {"id", "slug"}, "categories": {"id", "slug"}, "chains": {"id", "slug"}, search: {"q"},
+	changes: {},
 }
 
 const (
 	history, candles, prices = "history", "candles", "prices"
 	search, markets, refused = "search", "markets", "refused"
+	changes                  = "changes"
 )
 
 // ofPast are the endpoints that are asked of certain assets, and how many these may be.
@@ -196,7 +200,7 @@ func (k *Kind) filtered() string {
 	return k.Endpoint
 }
 
-var endpoints = append(slices.Clone(model.Lists), "global", history, candles, prices, search)
+var endpoints = append(slices.Clone(model.Lists), "global", history, candles, prices, search, changes)
 
 func (s *Scenario) check() error {
 	share := func(name string, v float64) error {
@@ -289,7 +293,10 @@ func (k *Kind) check(share func(string, float64) error) error {
 			return fmt.Errorf("window %q: unknown", w)
 		}
 	}
-	for _, s := range k.Sorts {
+	if len(k.Collections) > 0 && k.Endpoint != changes || len(k.Sorts) > 0 && k.Endpoint == changes {
+		return fmt.Errorf("/%s has no collections, or no sorts", k.Endpoint)
+	}
+	for _, s := range slices.Concat(k.Sorts, k.Collections) {
 		if strings.ContainsAny(s, "&#? \r\n%+") {
 			return fmt.Errorf("sort %q: want KEY, KEY:asc or KEY:desc", s)
 		}
