@@ -33,11 +33,20 @@ type item struct {
 // partItems is about how many items a part has: some 100 KB, 30 KB compressed.
 const partItems = 1 << 10
 
+// usualItem is the room made for an item, in bytes; many take less.
+const usualItem = 192
+
 // parts has the items of a collection, each part encoded and in ascending order of id.
 type parts [][]byte
 
 // newParts returns the empty parts of a collection of n items.
-func newParts(n int) parts { return make(parts, 1<<bits.Len(uint(n/partItems))) }
+func newParts(n int) parts {
+	p := make(parts, 1<<bits.Len(uint(n/partItems)))
+	for i := range p {
+		p[i] = make([]byte, 0, usualItem*n/len(p))
+	}
+	return p
+}
 
 // part returns the place of an id's part.
 func (p parts) part(id uint64) *[]byte {
