@@ -124,7 +124,7 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 		return Usage
 	}
 	args = wordsToFlags(parser.Model.Node, args)
-	if slices.Contains(args, "--json") || os.Getenv(strings.ToUpper(p.Name)+"_JSON") != "" {
+	if slices.Contains(args, "--json") || os.Getenv(variable(p.Name, "json")) != "" {
 		colours = Paint{} // programs read it
 	}
 	parsed, err := parser.Parse(args)
@@ -193,7 +193,7 @@ func (p Program) parser(stdout, stderr io.Writer) (_ *kong.Kong, exited *bool) {
 	exited = new(bool)
 	vars := kong.Vars{"version": buildinfo.Version(p.Name)}
 	parser := kong.Must(
-		p.CLI, kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(strings.ToUpper(p.Name)),
+		p.CLI, kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(prefix(p.Name)),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { *exited = true }),
 		kong.Help(p.printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		// without the variable, of which the description says how all are named
@@ -303,10 +303,11 @@ func (p Program) warn(log *slog.Logger, parsed *kong.Context, args []string) {
 // former name works like the new one. An alias (the tag aliases) is a second name that stays.
 func formerName(f *kong.Flag) string { return f.Tag.Get("former") }
 
+// prefix is what the environment variables of a program begin with, without a "_".
+func prefix(program string) string { return strings.ToUpper(strings.ReplaceAll(program, "-", "_")) }
+
 // variable returns the environment variable of a flag.
-func variable(program, flag string) string {
-	return strings.ToUpper(program + "_" + strings.ReplaceAll(flag, "-", "_"))
-}
+func variable(program, flag string) string { return prefix(program + "-" + flag) }
 
 // unknownVariables returns the environment variables with the program's prefix that no flag reads.
 func unknownVariables(app *kong.Node, name string) (unknown []error) {
@@ -314,7 +315,7 @@ func unknownVariables(app *kong.Node, name string) (unknown []error) {
 	flagsBelow(app, func(f *kong.Flag) { known = append(known, f.Envs...) })
 	for _, pair := range os.Environ() {
 		variable, _, _ := strings.Cut(pair, "=")
-		if strings.HasPrefix(variable, strings.ToUpper(name)+"_") && !slices.Contains(known, variable) {
+		if strings.HasPrefix(variable, prefix(name)+"_") && !slices.Contains(known, variable) {
 			unknown = append(unknown, fmt.Errorf("%s does nothing%s", variable, didYouMean(variable, known)))
 		}
 	}

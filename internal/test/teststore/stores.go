@@ -99,6 +99,11 @@ func Retain(d time.Duration) Option { return func(o *options) { o.Retain = d } }
 // Files writes the files of the snapshot.
 func Files() Option { return func(o *options) { o.Config.Files.Cadence = files.Build } }
 
+// SignFiles signs the list of the snapshot's files with keys.
+func SignFiles(keys ...artifacts.SignKey) Option {
+	return func(o *options) { o.Config.Files.Sign = keys }
+}
+
 // FilesOf writes them with row groups of that many rows.
 func FilesOf(rows int) Option {
 	return func(o *options) { o.Config.Files = files.Settings{Cadence: files.Build, GroupRows: rows} }
@@ -187,12 +192,15 @@ func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.T
 }
 
 // SimulateYear publishes a simulated market with its year, as make run has it.
-func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Time) {
+func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Time, opts ...Option) {
 	tb.Helper()
-	cfg := usual
-	cfg.Store, cfg.Source = store, must.Get(sim.Open(context.Background(), what+"&past=year"))(tb)
-	cfg.Files.Cadence = files.Build
-	must.Get(newBuilder(tb, cfg).Build(context.Background(), end))(tb)
+	o := options{Config: usual}
+	o.Store, o.Source = store, must.Get(sim.Open(context.Background(), what+"&past=year"))(tb)
+	o.Config.Files.Cadence = files.Build
+	for _, change := range opts {
+		change(&o)
+	}
+	must.Get(newBuilder(tb, o.Config).Build(context.Background(), end))(tb)
 }
 
 // RecordedFolder returns the folder of a recorded market below that of all of them, and skips the

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"example.com/marketdata/artifacts"
+	marketdata "example.com/marketdata/edge/openapi/clients/go"
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	callTime = 30 * time.Second // of a call with all attempts
+	maxWait  = 5 * time.Second  // between two attempts: an assistant's user waits, too
+	maxItems = 48 << 10         // bytes of an answer's items: what assistants take in one answer
+	maxList  = 100              // values of a list argument, as the service takes them
+	maxText  = 200              // characters of a text argument
+)
+
+// places bound the calls that run at the same time.
+var places = make(chan struct{}, 16)
+
+const instructions = `Figures of a crypto market data service that publishes a snapshot every ten minutes. All tools only read.
+
+- Every answer has snapshot, the time of the snapshot that it is from. Name it with the figures. Pass it as the argument snapshot to further calls, and all answers of the conversation fit together; leave it out for the newest figures. A snapshot is retained for about an hour.
+- Amounts are US dollars. Figures are texts with all their decimals: compute with decimal arithmetic, and round at the end.
+- Unrelated assets share symbols. Find an asset with search, then use its id.
+- Show notice, when there is one, with the data, and tell the user what remarks say.
+- The percent_change of a window that not_covered names counts from since, not over the window: say "since" and the date.
+- A figure that is null is not known. Do not estimate it.
+- Prices are a source's averages every ten minutes: no trades, and no advice.`
+
+// service asks an edge for the tools.
+type service struct {
+	client    *marketdata.Client
+	base, key string
+	trust     artifacts.Trust
+	log       *slog.Logger
+}
+
+// server returns a server with all tools.
+func (s *service) server(version string) *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: name, Title: "Market data", Version: version}, &mcp.ServerOptions{
+		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
+	server.AddReceivingMiddleware(s.guard)
+	s.addTools(server)
+	return server
+}
+
+// guard takes the key out of whatever is answered, since arguments are echoed in places, and logs failed calls.
+func (s *service) guard(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, req)
+		if err != nil && s.redact(err.Error()) != err.Error() {
+			err = errors.New(s.redact(err.Error()))
+		}
+		if call, ok := result.(*mcp.CallToolResult); ok && call != nil {
+			for _, c := range call.Content {
+				if text, ok := c.(*mcp.TextContent); ok {
+					text.Text = s.redact(text.Text)
+				}
+			}
+			if b, ok := call.StructuredContent.(json.RawMessage); ok {
+				call.StructuredContent = json.RawMessage(s.redact(string(b)))
+			}
+			if failed := call.GetError(); failed != nil {
+				s.log.Warn("call failed", "err", s.redact(failed.Error()))
+			}
+		}
+		return result, err
+	}
+}
+
+func (s *service) redact(text string) string {
+	if s.key == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, s.key, "[the API key]")
+}
+
+// answer is what every tool gives.
+type answer[T any] struct {
+	Snapshot   string              `json:"snapshot" jsonschema:"Time of the snapshot that answered: pass it as snapshot to further calls. Empty before the first snapshot."`
+	Notice     *marketdata.Notice  `json:"notice,omitempty" jsonschema:"Show it with the data."`
+	Page       int64               `json:"page,omitempty"`
+	TotalPages int64               `json:"total_pages,omitempty"`
+	Total      int64               `json:"total,omitempty" jsonschema:"Rows that match, on all pages."`
+	NotFound   map[string][]string `json:"not_found,omitempty" jsonschema:"Values of arguments that match nothing."`
+	Remarks    []string            `json:"remarks,omitempty" jsonschema:"What is missing, cut or not covered, and what to do. Tell the user."`
+	Items      []T                 `json:"items"`
+}
+
+func (a *answer[T]) remark(format string, args ...any) {
+	a.Remarks = append(a.Remarks, fmt.Sprintf(format, args...))
+}
+
+// reply makes an answer of items of what the client got.
+func reply[R, From, T any](got *marketdata.Answer[R], items []From, each func(From) T) *answer[T] {
+	a := &answer[T]{Snapshot: stamp(got.SnapshotTime), NotFound: got.NotFound, Items: make([]T, len(items))}
+	for i, item := range items {
+		a.Items[i] = each(item)
+	}
+	return a
+}
+
+// ofPage makes an answer of a page of the client, or of its error.
+func ofPage[From, T any](got *marketdata.Answer[marketdata.Page[From]], err error, each func(From) T) (*answer[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	a := reply(got, got.Result.Items, each)
+	a.Page, a.TotalPages, a.Total = got.Result.Page, got.Result.TotalPage, got.Result.Total
+	return a, nil
+}
+
+// finish adds the notice, and leaves out the items at the end that make an answer too large.
+func finish[T any](ctx context.Context, s *service, a *answer[T]) error {
+	at, err := time.Parse(time.RFC3339, a.Snapshot)
+	if err != nil {
+		a.remark("The service has not published a snapshot yet: ask again in ten minutes.")
+		return nil
+	}
+	global, err := s.client.Global(ctx, marketdata.GlobalQuery{At: at})
+	if errors.Is(err, marketdata.ErrSnapshotGone) { // files are kept for longer than snapshots
+		global, err = s.client.Global(ctx, marketdata.GlobalQuery{})
+	}
+	if err != nil {
+		return err
+	}
+	a.Notice = global.Result.Notice
+	bytes := 0
+	for i, item := range a.Items {
+		b, err := json.Marshal(item)
+		if bytes += len(b); err != nil || bytes <= maxItems {
+			continue
+		}
+		if i == 0 {
+			return errors.New("one row alone is too large for an answer: ask for a shorter window, or for candles from and to nearer times")
+		}
+		a.remark("Only %d of the %d rows of this page fit into an answer. For all, ask with size %d for page 1, 2 and so on, with this snapshot.",
+			i, len(a.Items), i)
+		a.Items = a.Items[:i]
+		break
+	}
+	return nil
+}
+
+// add adds a tool. Choices are the values of arguments that have few.
+func add[In, T any](server *mcp.Server, s *service, tool, title, description string, choices map[string][]any,
+	call func(context.Context, In) (*answer[T], error)) {
+	closed := false
+	mcp.AddTool(server, &mcp.Tool{Name: tool, Title: title, Description: description, InputSchema: schema[In](choices),
+		OutputSchema: schema[answer[T]](nil),
+		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &closed}},
+		func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, *answer[T], error) {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+			default:
+				return nil, nil, errors.New("too many calls run at the same time: ask again, one after the other")
+			}
+			ctx, cancel := context.WithTimeout(ctx, callTime)
+			defer cancel()
+			a, err := call(ctx, in)
+			if err == nil {
+				err = finish(ctx, s, a)
+			}
+			return nil, a, explain(err)
+		})
+}
+
+// schema returns the schema of a tool's arguments or answer, which has bounds if choices is not nil.
+func schema[T any](choices map[string][]any) *jsonschema.Schema {
+	texts := func(types ...string) *jsonschema.Schema {
+		return &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Types: types}}
+	}
+	schema, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[moment]():            {Type: "string"},
+		reflect.TypeFor[marketdata.Point]():  texts("string"),
+		reflect.TypeFor[marketdata.Candle](): texts("string", "null"),
+	}})
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	if choices == nil {
+		return schema
+	}
+	list, text := maxList, maxText
+	for argument, p := range schema.Properties {
+		if len(p.Types) > 0 { // a list, for which Go takes null, too
+			p.Type, p.Types, p.MaxItems = "array", nil, &list
+			p = p.Items
+		}
+		if p.Enum = choices[argument]; p.Type == "string" {
+			p.MaxLength = &text
+		}
+	}
+	return schema
+}
+
+// advice says what an assistant can do about an answer of a status.
+var advice = map[int]string{
+	http.StatusBadRequest:      "the service refuses an argument: %s. Correct it and ask again",
+	http.StatusUnauthorized:    "the service does not accept the API key of this server (%s). Do not ask again: the user must set MARKETDATA_KEY to a key in force and restart the server",
+	http.StatusNotFound:        "the service does not have this: %s. It has not published a snapshot yet, or is older than this tool: tell the user",
+	http.StatusGone:            "that is no longer retained: %s. Ask again without snapshot, use the snapshot of the new answer from then on, and do not mix its figures with older ones",
+	http.StatusTooManyRequests: "the rate limit of the key is used up: %s. Ask for less",
+}
+
+// explain says an error in words that tell an assistant what to do.
+func explain(err error) error {
+	var api *marketdata.APIError
+	switch {
+	case errors.As(err, &api):
+		text, known := advice[api.Status]
+		if !known {
+			text = "the service cannot answer now: %s. Ask again once, and tell the user if it fails again"
+		}
+		if text = fmt.Sprintf(text, api.Message); api.RetryAfter > 0 {
+			text += fmt.Sprintf(". Wait %.0f seconds before that", api.RetryAfter.Seconds())
+		}
+		return errors.New(text)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return fmt.Errorf("no answer came within %.0f seconds. Ask for less, or again later", callTime.Seconds())
+	case errors.As(err, new(*marketdata.TransportError)):
+		return fmt.Errorf("the service cannot be reached: %w. Ask again once; if that fails, the user must check MARKETDATA_URL and the network", err)
+	}
+	return err
+}
