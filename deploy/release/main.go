@@ -35,7 +35,9 @@ import (
 )
 
 var (
-	programs  = []string{"builder", "edge", "loadtest"}
+	programs = []string{"builder", "edge", "loadtest", "marketdata-mcp"}
+	// modules are the folders of those programs that are modules of their own.
+	modules   = map[string]string{"marketdata-mcp": "edge/openapi/clients/mcp"}
 	platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 )
 
@@ -161,6 +163,7 @@ func (r *release) checkOut(ctx context.Context, folder, commit string) error {
 		{"-C", r.source, "fetch", "--quiet", "--depth=1", "file://" + root, r.commit},
 		{"-C", r.source, "-c", "core.autocrlf=false", "checkout", "--quiet", "--detach", r.commit},
 		{"-C", r.source, "tag", "v" + r.version},
+		{"-C", r.source, "tag", modules["marketdata-mcp"] + "/v" + r.version},
 	} {
 		if _, err := output(ctx, ".", "git", args...); err != nil {
 			return err
@@ -221,13 +224,18 @@ func (r *release) build(ctx context.Context, goos, goarch string, parts *materia
 }
 
 func (r *release) compile(ctx context.Context, dir, goos, goarch string) error {
-	args := []string{"GOOS=" + goos, "GOARCH=" + goarch, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w",
-		"-o", dir + "/"}
 	for _, p := range programs {
-		args = append(args, "./"+p+"/cmd/"+p)
+		source := "./" + p + "/cmd/" + p
+		if modules[p] != "" {
+			source = "."
+		}
+		args := append(r.environment(), "GOOS="+goos, "GOARCH="+goarch, "go", "build", "-trimpath", "-buildvcs=true",
+			"-ldflags=-s -w", "-o", filepath.Join(dir, p), source)
+		if _, err := output(ctx, filepath.Join(r.source, modules[p]), "env", args...); err != nil {
+			return err
+		}
 	}
-	_, err := output(ctx, r.source, "env", append(r.environment(), args...)...)
-	return err
+	return nil
 }
 
 // completions puts the completion scripts that the programs in bin print into a folder.

@@ -54,7 +54,7 @@ func (m *materials) add(program string, info *debug.BuildInfo) {
 	m.part(program, "golang", "stdlib", strings.TrimPrefix(info.GoVersion, "go"))
 	for _, d := range info.Deps {
 		if d.Replace != nil {
-			d = d.Replace
+			continue // by a folder of ours
 		}
 		p := m.part(program, "golang", d.Path, d.Version)
 		// What go.sum has: the digest of the digests of the module's files.
@@ -68,15 +68,18 @@ func (m *materials) add(program string, info *debug.BuildInfo) {
 // texts go into the stage.
 func (m *materials) complete(ctx context.Context, r *release) error {
 	folders := map[string]string{}
-	list, err := output(ctx, r.source, "env",
-		append(r.environment(), "go", "list", "-m", "-f", "pkg:golang/{{.Path}}@{{.Version}} {{.Dir}}", "all")...)
-	if err != nil {
-		return err
+	for _, module := range append(slices.Collect(maps.Values(modules)), ".") {
+		list, err := output(ctx, filepath.Join(r.source, module), "env",
+			append(r.environment(), "go", "list", "-m", "-f", "pkg:golang/{{.Path}}@{{.Version}} {{.Dir}}", "all")...)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(list) {
+			url, folder, _ := strings.Cut(strings.TrimSpace(line), " ")
+			folders[url] = folder
+		}
 	}
-	for line := range strings.Lines(list) {
-		url, folder, _ := strings.Cut(strings.TrimSpace(line), " ")
-		folders[url] = folder
-	}
+	var err error
 	if folders["pkg:golang/stdlib@"+r.goVersion], err = output(
 		ctx, r.source, "env", append(r.environment(), "go", "env", "GOROOT")...); err != nil {
 		return err
