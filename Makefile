@@ -20,6 +20,9 @@ build: ## put builder, edge and loadtest into bin/
 	@mkdir -p bin
 	$(GO) build -trimpath -o bin/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest
 
+mcp: ## put marketdata-mcp into bin/: lets assistants ask an edge (a module of its own)
+	cd edge/openapi/clients/mcp && $(GO) build -trimpath -o $(CURDIR)/bin/marketdata-mcp .
+
 run: build ## the whole service on this machine: store, builder, edge, a board that is signed in; SOURCE=coinpaprika: is the real market, SOURCE=coingecko: with the ids that programs for CoinGecko know (COINGECKO_DEMO_API_KEY), SERVER=versitygw or minio keeps it in an S3 server
 	@$(GO) build -o bin/demo ./internal/test/demo && exec bin/demo --server $(SERVER) --source '$(SOURCE)'
 
@@ -41,12 +44,14 @@ lint: ## gofmt, vet and staticcheck; lines of at most 120 columns, functions of 
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	cd edge/openapi/clients/go && $(GO) vet ./...
+	cd edge/openapi/clients/mcp && $(GO) vet ./... && $(GO) tool -modfile=$(CURDIR)/go.mod staticcheck ./...
 	$(GO) test -run TestFormat ./internal/test/docs
 
 # The packages that take longest come first, so that none of them runs alone at the end. What go test
 # vets, lint has vetted.
 test: servers ## all tests, against real S3 servers too; four packages at a time, since some wait more than they compute
 	$(GO) test -vet=off -p 4 -shuffle=on -count=1 -timeout 20m $(or $(PACKAGES_$(PART)),$(SYSTEMS) ./builder/... ./...)
+	$(if $(filter units,$(PART)),,cd edge/openapi/clients/mcp && $(GO) test -vet=off -shuffle=on -count=1 ./...)
 
 # CI's jobs have them apart, PART=units and PART=systems: those start whole programs, browsers or servers.
 SYSTEMS = ./internal/test/e2e ./edge ./internal/test/stack ./edge/web ./builder ./builder/cmd/... ./builder/upkeep \
@@ -88,6 +93,7 @@ test-clients: servers ## lint the OpenAPI document; the clients, generated ones,
 	cd edge/openapi/clients/typescript && npm ci --no-audit --no-fund --ignore-scripts
 	MARKETDATA_REQUIRE_CLIENTS=1 PYTHON=$(PYTHON) $(GO) test -count=1 -v ./edge/openapi/clients
 	$(GO) test -count=1 -v -run TestCoinGeckoPrograms ./internal/test/stack
+	cd edge/openapi/clients/mcp && MARKETDATA_REQUIRE_CLIENTS=1 $(GO) test -vet=off -count=1 -v ./...
 	cd internal/test/duckdb && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
 
 ##@ At night (what CI has no time for)

@@ -75,8 +75,9 @@ func (m *materials) complete(ctx context.Context, r *release) error {
 			return err
 		}
 		for line := range strings.Lines(list) {
-			url, folder, _ := strings.Cut(strings.TrimSpace(line), " ")
-			folders[url] = folder
+			if url, folder, ok := strings.Cut(strings.TrimSpace(line), " "); ok { // it is downloaded
+				folders[url] = folder
+			}
 		}
 	}
 	var err error
