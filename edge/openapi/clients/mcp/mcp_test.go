@@ -333,7 +333,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{s, "quotes", arguments{"id": []int{1}, "snapshot": "yesterday"}, `"yesterday" is no time: want 2026`},
 		{s, "quotes", arguments{"id": []int{1}, "snapshot": "2026-11-21T12:05:00Z"}, "Correct it and ask again"},
-		{s, "quotes", arguments{"id": []int{1}, "snapshot": "2026-11-20T12:00:00Z"}, "Ask again without snapshot"},
+		{s, "quotes", arguments{"id": []int{1}, "snapshot": "2026-11-20T12:00:00Z"}, "Ask again without the argument snapshot"},
 		{s, "quotes", arguments{"slugs": []string{"bitcoin"}}, `unexpected additional properties ["slugs"]`},
 		{s, "quotes", arguments{"id": many}, "maxItems"},
 		{s, "quotes", arguments{"slug": []string{strings.Repeat("a", 201)}}, "maxLength"},
@@ -426,7 +426,7 @@ func TestProof(t *testing.T) {
 		"another list":  {spoil("/files.json", flip), arguments{"id": 1}, "NOT proved"},
 		"too large":     {spoil("/files.json", func([]byte) []byte { return make([]byte, 5<<20) }), arguments{"id": 1}, "is larger"},
 		"no such asset": {s, arguments{"id": 99999}, "no asset with id 99999"},
-		"no such time":  {s, arguments{"id": 1, "snapshot": "2026-11-21T11:50:00Z"}, "the files of 2026-11-21T11:50:00Z"},
+		"no such time":  {s, arguments{"id": 1, "snapshot": "2026-11-21T11:50:00Z"}, "the snapshot of 2026-11-21T11:50:00Z has no files"},
 	} {
 		if got := ask(t, connect(t, c.s), "verify_proof", c.args); !strings.Contains(got.failure, c.want) {
 			t.Errorf("%s: %s, want %q", name, got.text, c.want)

@@ -101,8 +101,11 @@ func (s *service) fetch(ctx context.Context, at time.Time, name string, most int
 		return nil, &marketdata.TransportError{Err: err}
 	}
 	defer res.Body.Close()
+	if res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusGone {
+		return nil, &marketdata.APIError{Status: http.StatusGone, Message: "the snapshot of " + stamp(at) + " has no files here"}
+	}
 	if res.StatusCode != http.StatusOK {
-		return nil, &marketdata.APIError{Status: res.StatusCode, Message: "the files of " + stamp(at)}
+		return nil, &marketdata.APIError{Status: res.StatusCode, Message: "no files of " + stamp(at)}
 	}
 	b, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err != nil {

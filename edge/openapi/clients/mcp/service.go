@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -179,24 +180,25 @@ func add[In, T any](server *mcp.Server, s *service, tool, title, description str
 
 // schema returns the schema of a tool's arguments or answer, which has bounds if choices is not nil.
 func schema[T any](choices map[string][]any) *jsonschema.Schema {
-	texts := func(types ...string) *jsonschema.Schema {
-		return &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Types: types}}
+	row := func(item jsonschema.Schema) *jsonschema.Schema {
+		return &jsonschema.Schema{Type: "array", Items: &item}
 	}
 	schema, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[moment]():            {Type: "string"},
-		reflect.TypeFor[marketdata.Point]():  texts("string"),
-		reflect.TypeFor[marketdata.Candle](): texts("string", "null"),
+		reflect.TypeFor[marketdata.Point]():  row(jsonschema.Schema{Type: "string"}),
+		reflect.TypeFor[marketdata.Candle](): row(jsonschema.Schema{Types: []string{"null", "string"}}),
 	}})
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
+	notNull(schema)
 	if choices == nil {
 		return schema
 	}
 	list, text := maxList, maxText
 	for argument, p := range schema.Properties {
-		if len(p.Types) > 0 { // a list, for which Go takes null, too
-			p.Type, p.Types, p.MaxItems = "array", nil, &list
+		if p.Type == "array" {
+			p.MaxItems = &list
 			p = p.Items
 		}
 		if p.Enum = choices[argument]; p.Type == "string" {
@@ -206,12 +208,27 @@ func schema[T any](choices map[string][]any) *jsonschema.Schema {
 	return schema
 }
 
+// notNull takes null from the types of lists and objects, which are never null here.
+func notNull(schema *jsonschema.Schema) {
+	if schema == nil {
+		return
+	}
+	if i := slices.IndexFunc(schema.Types, func(t string) bool { return t == "array" || t == "object" }); i >= 0 {
+		schema.Type, schema.Types = schema.Types[i], nil
+	}
+	notNull(schema.Items)
+	notNull(schema.AdditionalProperties)
+	for _, p := range schema.Properties {
+		notNull(p)
+	}
+}
+
 // advice says what an assistant can do about an answer of a status.
 var advice = map[int]string{
 	http.StatusBadRequest:      "the service refuses an argument: %s. Correct it and ask again",
 	http.StatusUnauthorized:    "the service does not accept the API key of this server (%s). Do not ask again: the user must set MARKETDATA_KEY to a key in force and restart the server",
 	http.StatusNotFound:        "the service does not have this: %s. It has not published a snapshot yet, or is older than this tool: tell the user",
-	http.StatusGone:            "that is no longer retained: %s. Ask again without snapshot, use the snapshot of the new answer from then on, and do not mix its figures with older ones",
+	http.StatusGone:            "%s. Ask again without the argument snapshot, use the snapshot of the new answer from then on, and do not mix its figures with older ones",
 	http.StatusTooManyRequests: "the rate limit of the key is used up: %s. Ask for less",
 }
 
