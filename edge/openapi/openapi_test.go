@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,11 +34,14 @@ func TestDocument(t *testing.T) {
 		said := strings.Contains(doc.Info.Description, "Keys are requested at <"+where+">.") &&
 			strings.Contains(doc.Components.SecuritySchemes["ApiKey"].Value.Description, where)
 		if said != (o.KeyRequestURL != "") || bytes.Contains(text, []byte("$KEYS")) ||
-			bytes.Contains(text, []byte("${")) {
+			leftMark.Match(text) {
 			t.Errorf("with %+v the description is %.900s", o, doc.Info.Description)
 		}
 	}
 }
+
+// leftMark is a mark that no page has replaced. Pages may have variables of other programs.
+var leftMark = regexp.MustCompile(`\$\{[a-z-]+\}`)
 
 // TestPaths finds the paths in the order of INTERFACE.md, which is that of
 // openapi.yaml, and each endpoint a second time below /at/: the same, with the time

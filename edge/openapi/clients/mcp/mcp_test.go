@@ -201,8 +201,9 @@ func TestPinned(t *testing.T) {
 	teststore.Publish(t, store, feed, now)
 	s := of(t, store)
 	session := connect(t, s)
-	calls := map[string]arguments{"search": {"words": "a"}, "quotes": {"id": []int{1, 2, 3}}, "markets": {}, "global": {},
-		"history": {"id": []int{1}}, "price_at": {"id": []int{1}, "time": []string{"2026-11-21T12:10:00Z"}}}
+	calls := map[string]arguments{"search": {"words": "a"}, "quotes": {"id": []int{1, 2, 3}}, "markets": {},
+		"global": {}, "history": {"id": []int{1}},
+		"price_at": {"id": []int{1}, "time": []string{"2026-11-21T12:10:00Z"}}}
 	first := map[string]result{}
 	for tool, args := range calls {
 		first[tool] = ask(t, session, tool, args)
@@ -236,7 +237,8 @@ func TestCoverage(t *testing.T) {
 	for tool, args := range map[string]arguments{"quotes": {"slug": []string{"bitcoin"}}, "markets": {"size": 1}} {
 		got := ask(t, session, tool, args)
 		item := got.Items[0]
-		if fmt.Sprint(item["not_covered"], " since ", item["since"]) != "[30d 90d 1y] since 2026-11-13T12:00:00Z" || len(got.Remarks) != 1 {
+		if said := fmt.Sprint(item["not_covered"], " since ", item["since"]); len(got.Remarks) != 1 ||
+			said != "[30d 90d 1y] since 2026-11-13T12:00:00Z" {
 			t.Errorf("%s: %s", tool, got.text)
 		}
 	}
@@ -248,7 +250,8 @@ func TestCoverage(t *testing.T) {
 		{"history", arguments{"window": "7d"}, ""},
 		{"history", arguments{"window": "max"}, ""},
 		{"history", arguments{"window": "30d"}, "begins at 2026-11-13T12:00:00Z"},
-		{"history", arguments{"kind": "candles", "interval": "1d", "from": "2026-01-01"}, "begins at 2026-11-13T00:00:00Z"},
+		{"history", arguments{"kind": "candles", "interval": "1d", "from": "2026-01-01"},
+			"begins at 2026-11-13T00:00:00Z"},
 		{"history", arguments{"kind": "candles", "interval": "1d", "from": "2026-11-13"}, ""},
 		{"history", arguments{"kind": "candles", "from": "2026-11-15", "to": "2026-11-16"}, "nothing is kept"},
 		{"price_at", arguments{"time": []string{"2026-11-21T12:00:00Z"}}, ""},
@@ -333,7 +336,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{s, "quotes", arguments{"id": []int{1}, "snapshot": "yesterday"}, `"yesterday" is no time: want 2026`},
 		{s, "quotes", arguments{"id": []int{1}, "snapshot": "2026-11-21T12:05:00Z"}, "Correct it and ask again"},
-		{s, "quotes", arguments{"id": []int{1}, "snapshot": "2026-11-20T12:00:00Z"}, "Ask again without the argument snapshot"},
+		{s, "quotes", arguments{"id": []int{1}, "snapshot": "2026-11-20T12:00:00Z"},
+			"Ask again without the argument snapshot"},
 		{s, "quotes", arguments{"slugs": []string{"bitcoin"}}, `unexpected additional properties ["slugs"]`},
 		{s, "quotes", arguments{"id": many}, "maxItems"},
 		{s, "quotes", arguments{"slug": []string{strings.Repeat("a", 201)}}, "maxLength"},
@@ -414,6 +418,8 @@ func TestProof(t *testing.T) {
 	other, nobody := at(t, s.base, s.key), at(t, s.base, s.key)
 	other.trust, nobody.trust = artifacts.Trust{buildtest.Key(2).Trust()}, nil
 	flip := func(b []byte) []byte { b[len(b)/2] ^= 1; return b }
+	longer := func(b []byte) []byte { return append(b, 0) }
+	large := func([]byte) []byte { return make([]byte, 5<<20) }
 	for name, c := range map[string]struct {
 		s    *service
 		args arguments
@@ -422,11 +428,12 @@ func TestProof(t *testing.T) {
 		"another key":   {other, arguments{"id": 1}, "NOT proved"},
 		"no key":        {nobody, arguments{"id": 1}, "MARKETDATA_TRUST_KEY"},
 		"another file":  {spoil("/quotes.ndjson.zst", flip), arguments{"id": 1}, "NOT proved"},
-		"a longer file": {spoil("/quotes.ndjson.zst", func(b []byte) []byte { return append(b, 0) }), arguments{"id": 1}, "NOT proved"},
+		"a longer file": {spoil("/quotes.ndjson.zst", longer), arguments{"id": 1}, "NOT proved"},
 		"another list":  {spoil("/files.json", flip), arguments{"id": 1}, "NOT proved"},
-		"too large":     {spoil("/files.json", func([]byte) []byte { return make([]byte, 5<<20) }), arguments{"id": 1}, "is larger"},
+		"too large":     {spoil("/files.json", large), arguments{"id": 1}, "is larger"},
 		"no such asset": {s, arguments{"id": 99999}, "no asset with id 99999"},
-		"no such time":  {s, arguments{"id": 1, "snapshot": "2026-11-21T11:50:00Z"}, "the snapshot of 2026-11-21T11:50:00Z has no files"},
+		"no such time": {s, arguments{"id": 1, "snapshot": "2026-11-21T11:50:00Z"},
+			"the snapshot of 2026-11-21T11:50:00Z has no files"},
 	} {
 		if got := ask(t, connect(t, c.s), "verify_proof", c.args); !strings.Contains(got.failure, c.want) {
 			t.Errorf("%s: %s, want %q", name, got.text, c.want)
@@ -499,7 +506,8 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, res.StatusCode, c.want)
 		}
 	}
-	for _, addr := range []string{":8090", "0.0.0.0:8090", "[::]:8090", "192.0.2.1:8090", "host.example:8090", "127.0.0.1"} {
+	for _, addr := range []string{":8090", "0.0.0.0:8090", "[::]:8090", "192.0.2.1:8090", "host.example:8090",
+		"127.0.0.1"} {
 		err := listen(t.Context(), addr, s.server("1.0.0"), s.log)
 		if err == nil || !strings.Contains(err.Error(), "want a loopback address") {
 			t.Errorf("--listen %s: %v", addr, err)

@@ -32,18 +32,19 @@ func build(t *testing.T) string {
 
 // configured are the files that tell assistants of the program, and how each writes the key that it puts in.
 var configured = map[string]string{
-	".mcp.json": "${MARKETDATA_KEY}", ".cursor/mcp.json": "${env:MARKETDATA_KEY}", ".vscode/mcp.json": "${input:marketdata-key}"}
+	".mcp.json": "${MARKETDATA_KEY}", ".cursor/mcp.json": "${env:MARKETDATA_KEY}",
+	".vscode/mcp.json": "${input:marketdata-key}"}
 
 // TestConfigurations starts the program as each of the example files says, and asks it. It prints messages of the
-// protocol and nothing else, and logs what fails on standard error. The README shows the files.
+// protocol and nothing else, and logs what fails on standard error. The page of the documentation shows the files.
 func TestConfigurations(t *testing.T) {
 	path, s := build(t), simulated(t)
-	readme := string(must.Get(os.ReadFile("README.md"))(t))
+	page := string(must.Get(os.ReadFile("../../pages/assistants.md"))(t))
 	for file, key := range configured {
 		t.Run(file, func(t *testing.T) {
 			text := must.Get(os.ReadFile("examples/" + file))(t)
-			if !strings.Contains(readme, "```json\n"+string(text)+"```") {
-				t.Error("the README does not show it")
+			if !strings.Contains(page, "```json\n"+string(text)+"```") {
+				t.Error("the page does not show it")
 			}
 			var config struct {
 				Inputs              []struct{ ID string }
@@ -68,13 +69,15 @@ func TestConfigurations(t *testing.T) {
 			}
 			cmd := exec.CommandContext(t.Context(), path, server.Args...)
 			cmd.Env = []string{}
+			put := strings.NewReplacer("https://host", s.base, key, s.key)
 			for variable, value := range server.Env {
-				cmd.Env = append(cmd.Env, variable+"="+strings.NewReplacer("https://host", s.base, key, s.key).Replace(value))
+				cmd.Env = append(cmd.Env, variable+"="+put.Replace(value))
 			}
 			var log bytes.Buffer
 			cmd.Stderr = &log
 			session := dial(t, &mcp.CommandTransport{Command: cmd})
-			if got := ask(t, session, "quotes", arguments{"slug": []string{"bitcoin"}}); got.Items[0]["symbol"] != "BTC" {
+			got := ask(t, session, "quotes", arguments{"slug": []string{"bitcoin"}})
+			if len(got.Items) != 1 || got.Items[0]["symbol"] != "BTC" {
 				t.Error(got.text)
 			}
 			ask(t, session, "quotes", arguments{"snapshot": s.key})
@@ -101,13 +104,15 @@ func TestCommandLine(t *testing.T) {
 		{nil, []string{"MARKETDATA_URL=https://host/openapi/v1"}, 2, "", "must not end in /openapi/v1"},
 		{[]string{"--listen", "0.0.0.0:80"}, []string{"MARKETDATA_URL=http://h"}, 2, "", "want a loopback address"},
 		{nil, []string{"MARKETDATA_URL=http://h", "MARKETDATA_TRUST_KEY=x"}, 2, "", "mdtrust_"},
-		{nil, []string{"MARKETDATA_URL=http://h", "MARKETDATA_MCP_LISTN=x"}, 0, "", "did you mean MARKETDATA_MCP_LISTEN"},
+		{nil, []string{"MARKETDATA_URL=http://h", "MARKETDATA_MCP_LISTN=x"}, 0, "",
+			"did you mean MARKETDATA_MCP_LISTEN"},
 	} {
 		var out, errs bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), path, c.args...)
 		cmd.Env, cmd.Stdout, cmd.Stderr = append([]string{}, c.env...), &out, &errs
 		_ = cmd.Run()
-		if cmd.ProcessState.ExitCode() != c.status || !strings.Contains(out.String(), c.out) || (out.Len() == 0) != (c.out == "") ||
+		if cmd.ProcessState.ExitCode() != c.status ||
+			!strings.Contains(out.String(), c.out) || (out.Len() == 0) != (c.out == "") ||
 			!strings.Contains(errs.String(), c.errs) || strings.Contains(errs.String(), "a b") {
 			t.Errorf("%v %v: status %d\n%s\n%s", c.args, c.env, cmd.ProcessState.ExitCode(), &out, &errs)
 		}
@@ -129,7 +134,8 @@ func install(t *testing.T) npm {
 	}
 	cmd := exec.CommandContext(t.Context(), "npm", "exec", "--yes",
 		"--package=node-"+runtime.GOOS+"-"+platform+"@22.23.3", "--package=@modelcontextprotocol/inspector@2.12.0",
-		"--package=@modelcontextprotocol/conformance@0.1.16", "--call=command -v node; command -v mcp-inspector; command -v conformance")
+		"--package=@modelcontextprotocol/conformance@0.1.16",
+		"--call=command -v node; command -v mcp-inspector; command -v conformance")
 	cmd.Env = append(os.Environ(), "npm_config_ignore_scripts=true")
 	paths := strings.Fields(string(must.Get(cmd.Output())(t)))
 	if len(paths) != 3 {
@@ -181,7 +187,8 @@ func TestInspector(t *testing.T) {
 	b := must.Get(json.Marshal(map[string]any{"mcpServers": map[string]any{"marketdata": map[string]any{
 		"type": "stdio", "command": "env", "args": append(environment(s), path)}}}))(t)
 	must.OK(t, os.WriteFile(config, b, 0o600))
-	calls := map[string]string{"global": `{}`, "history": `{"slug":["bitcoin"],"window":"24h"}`, "markets": `{"size":2}`,
+	calls := map[string]string{"global": `{}`, "history": `{"slug":["bitcoin"],"window":"24h"}`,
+		"markets":  `{"size":2}`,
 		"price_at": `{"id":[1],"time":["2026-03-01"]}`, "quotes": `{"symbol":["BTC"]}`, "search": `{"words":"bitc"}`,
 		"verify_proof": `{"id":1}`}
 	for _, to := range [][]string{
@@ -212,7 +219,8 @@ func TestInspector(t *testing.T) {
 		}
 		for _, tool := range toolNames {
 			got := ask("--method", "tools/call", "--tool-name", tool, "--tool-args-json", calls[tool]).Result
-			if got.IsError || got.StructuredContent.Snapshot != "2026-11-21T12:00:00Z" || len(got.StructuredContent.Items) == 0 {
+			answer := got.StructuredContent
+			if got.IsError || answer.Snapshot != "2026-11-21T12:00:00Z" || len(answer.Items) == 0 {
 				t.Errorf("%v: %s: %+v", to, tool, got)
 			}
 		}
@@ -225,7 +233,8 @@ func TestConformance(t *testing.T) {
 	n := install(t)
 	url := serve(t, build(t), at(t, "http://127.0.0.1:1", ""))
 	baseline := must.Get(filepath.Abs("testdata/conformance.yml"))(t)
-	out, err := n.run(t, n.conformance, "server", "--url", url, "--spec-version", "2025-11-25", "--expected-failures", baseline)
+	out, err := n.run(t, n.conformance, "server", "--url", url, "--spec-version", "2025-11-25",
+		"--expected-failures", baseline)
 	if err != nil {
 		t.Fatal(err)
 	}

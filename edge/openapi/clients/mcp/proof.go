@@ -102,7 +102,8 @@ func (s *service) fetch(ctx context.Context, at time.Time, name string, most int
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusGone {
-		return nil, &marketdata.APIError{Status: http.StatusGone, Message: "the snapshot of " + stamp(at) + " has no files here"}
+		return nil, &marketdata.APIError{Status: http.StatusGone,
+			Message: "the snapshot of " + stamp(at) + " has no files here"}
 	}
 	if res.StatusCode != http.StatusOK {
 		return nil, &marketdata.APIError{Status: res.StatusCode, Message: "no files of " + stamp(at)}

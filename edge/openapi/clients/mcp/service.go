@@ -113,7 +113,8 @@ func reply[R, From, T any](got *marketdata.Answer[R], items []From, each func(Fr
 }
 
 // ofPage makes an answer of a page of the client, or of its error.
-func ofPage[From, T any](got *marketdata.Answer[marketdata.Page[From]], err error, each func(From) T) (*answer[T], error) {
+func ofPage[From, T any](got *marketdata.Answer[marketdata.Page[From]], err error,
+	each func(From) T) (*answer[T], error) {
 	if err != nil {
 		return nil, err
 	}

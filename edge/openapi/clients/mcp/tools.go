@@ -19,7 +19,8 @@ var windows = []struct {
 	length, interval time.Duration
 }{
 	{"1h", time.Hour, 0}, {"6h", 6 * time.Hour, 0}, {"12h", 12 * time.Hour, 0}, {"24h", day, 10 * time.Minute},
-	{"7d", 7 * day, time.Hour}, {"30d", 30 * day, 4 * time.Hour}, {"90d", 90 * day, 12 * time.Hour}, {"1y", 365 * day, day},
+	{"7d", 7 * day, time.Hour}, {"30d", 30 * day, 4 * time.Hour}, {"90d", 90 * day, 12 * time.Hour},
+	{"1y", 365 * day, day},
 }
 
 // moment is a time as an assistant writes it.
@@ -180,8 +181,9 @@ func (s *service) history(ctx context.Context, in struct {
 	pinned
 }) (*answer[series], error) {
 	if in.Kind == "candles" {
-		got, err := s.client.Candles(ctx, marketdata.CandlesQuery{ID: in.ID, Slug: in.Slug, Symbol: in.Symbol, Page: in.Page,
-			Size: in.Size, Interval: in.Interval, From: time.Time(in.From), To: time.Time(in.To), At: in.at()})
+		got, err := s.client.Candles(ctx, marketdata.CandlesQuery{ID: in.ID, Slug: in.Slug, Symbol: in.Symbol,
+			Interval: in.Interval, From: time.Time(in.From), To: time.Time(in.To), Page: in.Page,
+			Size: in.Size, At: in.at()})
 		a, err := ofPage(got, err, func(c marketdata.CandleSeries) series {
 			return series{c.ID, c.Name, c.Symbol, c.Slug, c.Interval, nil, c.Candles}
 		})

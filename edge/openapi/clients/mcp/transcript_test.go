@@ -89,7 +89,8 @@ func TestTranscript(t *testing.T) {
 		if len(shown) > 600 {
 			shown = shown[:400] + "…" + shown[len(shown)-200:]
 		}
-		fmt.Fprintf(&page, "\n## %d. %s\n\n`%s` `%s`\n\n```text\n%s\n```\n\n", i+1, q.question, q.tool, q.arguments, shown)
+		fmt.Fprintf(&page, "\n## %d. %s\n\n`%s` `%s`\n\n```text\n%s\n```\n\n", i+1, q.question, q.tool,
+			q.arguments, shown)
 		must.OK(t, say.Execute(&page, answer))
 		page.WriteByte('\n')
 	}
