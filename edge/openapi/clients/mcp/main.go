@@ -31,7 +31,7 @@ An assistant starts it, once its configuration names it:
   {"mcpServers": {"marketdata": {"command": "marketdata-mcp",
     "env": {"MARKETDATA_URL": "https://host", "MARKETDATA_KEY": "mdk_live_…"}}}}
 
-MARKETDATA_KEY is the API key. It is no flag, because other users of the machine see flags.
+MARKETDATA_KEY is the API key. It is no flag, since other users of the machine see flags.
 
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 

@@ -163,8 +163,8 @@ func TestAnswers(t *testing.T) {
 		target string
 	}{
 		{"search", arguments{"words": "bitc"}, "/openapi/v1/search?q=bitc"},
-		{"quotes", arguments{"id": []int{3, 1}, "size": 100}, "/openapi/v1/quotes?id=1,3"},
-		{"quotes", arguments{"symbol": []string{"btc"}}, "/openapi/v1/quotes?symbol=btc"},
+		{"quotes", arguments{"id": []int{3, 1}, "size": 100}, "/openapi/v1/markets?id=1,3"},
+		{"quotes", arguments{"symbol": []string{"btc"}}, "/openapi/v1/markets?symbol=btc"},
 		{"markets", arguments{}, "/openapi/v1/markets"},
 		{"markets", arguments{"sort": "percent_change.24h", "direction": "asc", "page": 3, "size": 7},
 			"/openapi/v1/markets?sort=percent_change.24h:asc&page=3&size=7"},
@@ -370,6 +370,7 @@ func TestKeyStaysSecret(t *testing.T) {
 	var log bytes.Buffer
 	s.log = slog.New(slog.NewTextHandler(&log, nil))
 	session := connect(t, s)
+	ask(t, session, "markets", arguments{"size": 1000})
 	for _, c := range []struct {
 		tool string
 		args arguments

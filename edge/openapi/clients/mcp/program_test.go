@@ -80,7 +80,7 @@ func TestConfigurations(t *testing.T) {
 			if len(got.Items) != 1 || got.Items[0]["symbol"] != "BTC" {
 				t.Error(got.text)
 			}
-			ask(t, session, "quotes", arguments{"snapshot": s.key})
+			ask(t, session, "quotes", arguments{"snapshot": "yesterday"})
 			must.OK(t, session.Close())
 			if !strings.Contains(log.String(), `msg="call failed"`) || strings.Contains(log.String(), s.key) {
 				t.Errorf("the log: %s", &log)

@@ -56,35 +56,19 @@ func (s *service) server(version string) *mcp.Server {
 	return server
 }
 
-// guard takes the key out of whatever is answered, since arguments are echoed in places, and logs failed calls.
+// guard keeps the key out of answers, errors and log, which echo arguments, and logs failed calls.
 func (s *service) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		result, err := next(ctx, method, req)
-		if err != nil && s.redact(err.Error()) != err.Error() {
-			err = errors.New(s.redact(err.Error()))
+		call, ok := req.(*mcp.CallToolRequest)
+		if ok && s.key != "" && strings.Contains(call.Params.Name+string(call.Params.Arguments), s.key) {
+			return nil, errors.New("the API key is in the call: nothing that a tool takes is a key, and this server has its own")
 		}
-		if call, ok := result.(*mcp.CallToolResult); ok && call != nil {
-			for _, c := range call.Content {
-				if text, ok := c.(*mcp.TextContent); ok {
-					text.Text = s.redact(text.Text)
-				}
-			}
-			if b, ok := call.StructuredContent.(json.RawMessage); ok {
-				call.StructuredContent = json.RawMessage(s.redact(string(b)))
-			}
-			if failed := call.GetError(); failed != nil {
-				s.log.Warn("call failed", "err", s.redact(failed.Error()))
-			}
+		result, err := next(ctx, method, req)
+		if called, ok := result.(*mcp.CallToolResult); ok && err == nil && called.GetError() != nil {
+			s.log.Warn("call failed", "tool", call.Params.Name, "err", called.GetError())
 		}
 		return result, err
 	}
-}
-
-func (s *service) redact(text string) string {
-	if s.key == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, s.key, "[the API key]")
 }
 
 // answer is what every tool gives.

@@ -129,9 +129,8 @@ func (s *service) quotes(ctx context.Context, in struct {
 	paged
 	pinned
 }) (*answer[quote], error) {
-	got, err := s.client.Quotes(ctx, marketdata.QuotesQuery{ID: in.ID, Slug: in.Slug, Symbol: in.Symbol, Page: in.Page,
+	return s.listed(ctx, marketdata.MarketsQuery{ID: in.ID, Slug: in.Slug, Symbol: in.Symbol, Page: in.Page,
 		Size: in.Size, At: in.at()})
-	return ofQuotes(got, err, func(q marketdata.Quote) marketdata.Market { return marketdata.Market{Quote: q} })
 }
 
 func (s *service) markets(ctx context.Context, in struct {
@@ -145,20 +144,17 @@ func (s *service) markets(ctx context.Context, in struct {
 	if in.Direction != "" {
 		in.Sort = cmp.Or(in.Sort, "rank") + ":" + in.Direction
 	}
-	got, err := s.client.Markets(ctx, marketdata.MarketsQuery{Category: in.Category, Chain: in.Chain, Sort: in.Sort,
-		Page: in.Page, Size: in.Size, At: in.at()})
-	return ofQuotes(got, err, same)
+	return s.listed(ctx, marketdata.MarketsQuery{Category: in.Category, Chain: in.Chain, Sort: in.Sort, Page: in.Page,
+		Size: in.Size, At: in.at()})
 }
 
-func same[T any](v T) T { return v }
-
-// ofQuotes makes an answer of rows that say which windows their changes do not cover.
-func ofQuotes[From any](got *marketdata.Answer[marketdata.Page[From]], err error,
-	each func(From) marketdata.Market) (*answer[quote], error) {
-	a, err := ofPage(got, err, func(from From) quote {
-		row := quote{Market: each(from)}
+// listed lists quotes that say which windows their changes do not cover.
+func (s *service) listed(ctx context.Context, q marketdata.MarketsQuery) (*answer[quote], error) {
+	got, err := s.client.Markets(ctx, q)
+	a, err := ofPage(got, err, func(m marketdata.Market) quote {
+		row := quote{Market: m}
 		for _, w := range windows {
-			if row.Since != nil && got.SnapshotTime.Add(-w.length).Before(*row.Since) {
+			if m.Since != nil && got.SnapshotTime.Add(-w.length).Before(*m.Since) {
 				row.NotCovered = append(row.NotCovered, w.name)
 			}
 		}
@@ -169,6 +165,8 @@ func ofQuotes[From any](got *marketdata.Answer[marketdata.Page[From]], err error
 	}
 	return a, err
 }
+
+func same[T any](v T) T { return v }
 
 func (s *service) history(ctx context.Context, in struct {
 	Kind     string `json:"kind,omitempty" jsonschema:"points unless given."`
