@@ -278,7 +278,7 @@ func TestBounds(t *testing.T) {
 		t.Fatalf("%d bytes, remarks %q", len(whole.text), whole.Remarks)
 	}
 	must.Get(fmt.Sscanf(whole.Remarks[0], "Only %d of", &cut))(t)
-	if !strings.Contains(whole.Remarks[0], fmt.Sprintf("size %d ", cut)) {
+	if len(whole.Items) != cut || !strings.Contains(whole.Remarks[0], fmt.Sprintf("size %d ", cut)) {
 		t.Error(whole.Remarks[0])
 	}
 	args["size"], args["snapshot"] = cut, whole.Snapshot
@@ -401,7 +401,8 @@ func TestProof(t *testing.T) {
 	}
 	spoil := func(name string, change func([]byte) []byte) *service {
 		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			req := must.Get(http.NewRequestWithContext(r.Context(), r.Method, s.base+r.URL.RequestURI(), nil))(t)
+			target := s.base + strings.Replace(r.URL.RequestURI(), "/at/20261121T110000Z/", "/at/20261121T120000Z/", 1)
+			req := must.Get(http.NewRequestWithContext(r.Context(), r.Method, target, nil))(t)
 			req.Header.Set("X-Api-Key", r.Header.Get("X-Api-Key"))
 			res := must.Get(http.DefaultClient.Do(req))(t)
 			defer res.Body.Close()
@@ -431,6 +432,7 @@ func TestProof(t *testing.T) {
 		"another file":  {spoil("/quotes.ndjson.zst", flip), arguments{"id": 1}, "NOT proved"},
 		"a longer file": {spoil("/quotes.ndjson.zst", longer), arguments{"id": 1}, "NOT proved"},
 		"another list":  {spoil("/files.json", flip), arguments{"id": 1}, "NOT proved"},
+		"another time":  {spoil("/nothing", flip), arguments{"id": 1, "snapshot": "2026-11-21T11:00:00Z"}, "NOT proved"},
 		"too large":     {spoil("/files.json", large), arguments{"id": 1}, "is larger"},
 		"no such asset": {s, arguments{"id": 99999}, "no asset with id 99999"},
 		"no such time": {s, arguments{"id": 1, "snapshot": "2026-11-21T11:50:00Z"},
@@ -439,6 +441,24 @@ func TestProof(t *testing.T) {
 		if got := ask(t, connect(t, c.s), "verify_proof", c.args); !strings.Contains(got.failure, c.want) {
 			t.Errorf("%s: %s, want %q", name, got.text, c.want)
 		}
+	}
+}
+
+// TestProofOfOldFiles: files are kept for longer than snapshots are retained.
+func TestProofOfOldFiles(t *testing.T) {
+	store := buildtest.Signed(memstore.New())
+	rows := teststore.Rows{"assets": {{"key": "b", "id": 1, "name": "Bitcoin", "symbol": "BTC", "slug": "bitcoin"}},
+		"quotes": {{"key": "b", "price": "2.5"}}, "exchanges": {}, "categories": {}, "chains": {}}
+	teststore.Publish(t, store, rows, now, teststore.Files(), teststore.SignFiles(buildtest.SignKey))
+	teststore.Publish(t, store, rows, now.Add(3*time.Hour))
+	teststore.Publish(t, store, rows, now.Add(4*time.Hour))
+	session := connect(t, of(t, store))
+	got := ask(t, session, "verify_proof", arguments{"id": 1})
+	if got.Snapshot != "2026-11-21T12:00:00Z" || !strings.Contains(fmt.Sprint(got.Items), `"price":"2.5"`) {
+		t.Error(got.text)
+	}
+	if got := ask(t, session, "global", arguments{"snapshot": got.Snapshot}); !strings.Contains(got.failure, "no longer retained") {
+		t.Error(got.text)
 	}
 }
 
@@ -457,6 +477,10 @@ func TestTools(t *testing.T) {
 			t.Errorf("%s: %+v", tool.Name, a)
 		}
 		input, output := tool.InputSchema.(map[string]any), tool.OutputSchema.(map[string]any)
+		if b := string(must.Get(json.Marshal(output))(t)); strings.Contains(b, `["null","array"]`) ||
+			strings.Contains(b, `["null","object"]`) {
+			t.Errorf("%s: a list or an object may be null, which few clients understand: %s", tool.Name, b)
+		}
 		properties := input["properties"].(map[string]any)
 		if properties["snapshot"] == nil || output["properties"].(map[string]any)["snapshot"] == nil {
 			t.Errorf("%s has no snapshot: %v, %v", tool.Name, input, output)
