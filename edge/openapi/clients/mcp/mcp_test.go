@@ -432,7 +432,8 @@ func TestProof(t *testing.T) {
 		"another file":  {spoil("/quotes.ndjson.zst", flip), arguments{"id": 1}, "NOT proved"},
 		"a longer file": {spoil("/quotes.ndjson.zst", longer), arguments{"id": 1}, "NOT proved"},
 		"another list":  {spoil("/files.json", flip), arguments{"id": 1}, "NOT proved"},
-		"another time":  {spoil("/nothing", flip), arguments{"id": 1, "snapshot": "2026-11-21T11:00:00Z"}, "NOT proved"},
+		"another time": {spoil("/nothing", flip), arguments{"id": 1, "snapshot": "2026-11-21T11:00:00Z"},
+			"NOT proved"},
 		"too large":     {spoil("/files.json", large), arguments{"id": 1}, "is larger"},
 		"no such asset": {s, arguments{"id": 99999}, "no asset with id 99999"},
 		"no such time": {s, arguments{"id": 1, "snapshot": "2026-11-21T11:50:00Z"},
@@ -457,8 +458,9 @@ func TestProofOfOldFiles(t *testing.T) {
 	if got.Snapshot != "2026-11-21T12:00:00Z" || !strings.Contains(fmt.Sprint(got.Items), `"price":"2.5"`) {
 		t.Error(got.text)
 	}
-	if got := ask(t, session, "global", arguments{"snapshot": got.Snapshot}); !strings.Contains(got.failure, "no longer retained") {
-		t.Error(got.text)
+	gone := ask(t, session, "global", arguments{"snapshot": got.Snapshot})
+	if !strings.Contains(gone.failure, "no longer retained") {
+		t.Error(gone.text)
 	}
 }
 
