@@ -134,7 +134,7 @@ func TestPages(t *testing.T) {
 			})
 		}
 	}
-	if len(pages) != 12 || len(seen) != len(compiled) {
+	if len(pages) != 13 || len(seen) != len(compiled) {
 		t.Errorf("%d pages with %v", len(pages), seen)
 	}
 }
