@@ -45,7 +45,7 @@ func TestNames(t *testing.T) {
 				t.Errorf("client %d: %s takes %v, and the document has %v", i, endpoint, got, want)
 			}
 		}
-		if len(c.Queries) != 12 {
+		if len(c.Queries) != 13 {
 			t.Errorf("client %d has %d queries", i, len(c.Queries))
 		}
 	}
@@ -75,7 +75,8 @@ func namesTable(clients []names) string {
 		{"methods", func(n names) []string { return n.Methods }},
 		{"parameters", func(n names) []string {
 			var all []string
-			for _, endpoint := range []string{"assets", "markets", "trending", "history", "candles", "prices"} {
+			for _, endpoint := range []string{
+				"assets", "markets", "trending", "history", "candles", "prices", "changes"} {
 				for _, name := range n.Queries[endpoint] {
 					if !slices.Contains(all, name) {
 						all = append(all, name)

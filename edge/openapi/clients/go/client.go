@@ -208,6 +208,12 @@ func (c *Client) Prices(ctx context.Context, q PricesQuery) (*Answer[Page[PriceS
 	return get[Page[PriceSeries]](ctx, c, "prices", q)
 }
 
+// Changes lists what changed in the directory, newest first. ErrSnapshotGone means that the service no longer
+// holds the changes since q.Since: read the listings again.
+func (c *Client) Changes(ctx context.Context, q ChangesQuery) (*Answer[Page[Change]], error) {
+	return get[Page[Change]](ctx, c, "changes", q)
+}
+
 // Search returns up to 20 assets whose name, symbol or slug has words that begin
 // with those of words.
 func (c *Client) Search(ctx context.Context, words string, q SearchQuery) (*Answer[Items[Asset]], error) {

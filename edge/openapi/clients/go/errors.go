@@ -19,7 +19,7 @@ const (
 	ErrFileNotFound        = MessageKey("FILE_NOT_FOUND")
 	ErrMethodNotAllowed    = MessageKey("METHOD_NOT_ALLOWED")
 	ErrRequestTimeout      = MessageKey("REQUEST_TIMEOUT")
-	ErrSnapshotGone        = MessageKey("SNAPSHOT_GONE")       // At, Pages, Rows: begin again
+	ErrSnapshotGone        = MessageKey("SNAPSHOT_GONE")       // At, Pages, Rows, Changes: begin again
 	ErrPreconditionFailed  = MessageKey("PRECONDITION_FAILED") // Download: the address has another file now
 	ErrPayloadTooLarge     = MessageKey("PAYLOAD_TOO_LARGE")
 	ErrRangeNotSatisfiable = MessageKey("RANGE_NOT_SATISFIABLE")

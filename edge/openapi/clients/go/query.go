@@ -103,11 +103,21 @@ type PricesQuery struct {
 	At            time.Time
 }
 
+// ChangesQuery are the parameters of Client.Changes.
+type ChangesQuery struct {
+	Since         time.Time // changes of later snapshots only; all that are held unless given
+	Collection    []string  // "assets", "categories", "chains", "exchanges"
+	Kind          []string  // "added", "back", "changed", "removed"
+	Page, Size    int       // Size up to 100
+	Limit, Offset int
+	At            time.Time
+}
+
 // SearchQuery are the parameters of Client.Search beside the words.
 type SearchQuery struct{ At time.Time }
 
 // PagesQuery are the queries of the listings, which Pages and Rows read whole.
 type PagesQuery interface {
 	AssetsQuery | QuotesQuery | MarketsQuery | ExchangesQuery | CategoriesQuery | ChainsQuery | HistoryQuery |
-		CandlesQuery | PricesQuery
+		CandlesQuery | PricesQuery | ChangesQuery
 }

@@ -20,6 +20,8 @@ type Page[T any] struct {
 	Page      int64 `json:"page"`
 	Total     int64 `json:"total"` // rows that match in the snapshot that answered
 	TotalPage int64 `json:"total_page"`
+	// Since, of Changes alone, is the oldest time from which the changes are complete.
+	Since *time.Time `json:"since,omitempty"`
 }
 
 // Items is a result without pages.
@@ -235,4 +237,25 @@ type PriceAt struct {
 	Price        *Decimal   `json:"price"`
 	MarketCap    *Decimal   `json:"market_cap"`
 	Volume       *Decimal   `json:"volume"`
+}
+
+// Change is a change of an item of the directory. Name, Symbol and Slug are as the change left them; those of a
+// removed item are as they were.
+type Change struct {
+	Time       time.Time `json:"time"`       // of the snapshot that shows the change
+	Collection string    `json:"collection"` // "assets", "categories", "chains", "exchanges"
+	Kind       string    `json:"kind"`       // "added", "back", "changed", "removed"
+	ID         int64     `json:"id"`
+	Name       string    `json:"name"`
+	Symbol     string    `json:"symbol,omitempty"` // of assets only
+	Slug       string    `json:"slug"`
+	// Fields, of the kind "changed" only, are the fields that changed, by name.
+	Fields map[string]ChangedField `json:"fields,omitempty"`
+}
+
+// ChangedField has the old and the new value of a field, nil where the service does not tell them: read the
+// item again.
+type ChangedField struct {
+	Old *string `json:"old,omitempty"`
+	New *string `json:"new,omitempty"`
 }

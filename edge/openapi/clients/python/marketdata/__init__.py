@@ -26,15 +26,15 @@ from .core import (
     RateLimit, Reply, Request, RequestTimeout, ServiceUnavailable, SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized, method,
 )
 from .types import (
-    Asset, AssetsQuery, Candle, CandleSeries, CandlesQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangeMarket,
-    ExchangesQuery, Fees, File, Files, Gainer, Global, GlobalQuery, GroupMarket, History, HistoryQuery, Items, Market, MarketsQuery, Notice,
+    Asset, AssetsQuery, Candle, CandleSeries, CandlesQuery, CategoriesQuery, Category, Chain, ChainsQuery, Change, ChangedField, ChangesQuery,
+    Exchange, ExchangeMarket, ExchangesQuery, Fees, File, Files, Gainer, Global, GlobalQuery, GroupMarket, History, HistoryQuery, Items, Market, MarketsQuery, Notice,
     Page, PriceAt, PriceSeries, PricesQuery, Quote, QuotesQuery, SearchQuery, TrendingQuery,
 )
 
 __version__ = VERSION
 __all__ = [
     "Answer", "ApiError", "Asset", "AssetsQuery", "AsyncClient", "BadRequest", "Candle", "CandleSeries", "CandlesQuery", "CategoriesQuery", "Category", "Chain",
-    "ChainsQuery", "Client", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "File", "FileNotFound", "Files", "Gainer", "Global",
+    "ChainsQuery", "Change", "ChangedField", "ChangesQuery", "Client", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "File", "FileNotFound", "Files", "Gainer", "Global",
     "GlobalQuery", "GroupMarket", "HeadersTooLarge", "History", "HistoryQuery", "InternalError", "Items", "Market", "MarketDataError",
     "MarketsQuery", "MethodNotAllowed", "NotFound", "Notice", "Page", "PathNotFound", "PayloadTooLarge", "PreconditionFailed",
     "PriceAt", "PriceSeries", "PricesQuery", "Quote", "QuotesQuery",
@@ -282,6 +282,11 @@ class Client(_Transport):
         """Lists what the assets that id, slug or symbol name were worth at the times of time."""
         return self._run(self._call("prices", Page[PriceSeries], query))
 
+    def changes(self, **query: Unpack[ChangesQuery]) -> Answer[Page[Change]]:
+        """Lists what changed in the directory, newest first. SnapshotGone: the service no longer holds the changes
+        since that time; read the listings again."""
+        return self._run(self._call("changes", Page[Change], query))
+
     def search(self, words: str, **query: Unpack[SearchQuery]) -> Answer[Items[Asset]]:
         """Returns up to 20 assets whose name, symbol or slug has words that begin with those of words."""
         return self._run(self._call("search", Items[Asset], query, q=words))
@@ -405,6 +410,10 @@ class AsyncClient(_Transport):
     async def prices(self, **query: Unpack[PricesQuery]) -> Answer[Page[PriceSeries]]:
         """As Client.prices."""
         return await self._run(self._call("prices", Page[PriceSeries], query))
+
+    async def changes(self, **query: Unpack[ChangesQuery]) -> Answer[Page[Change]]:
+        """As Client.changes."""
+        return await self._run(self._call("changes", Page[Change], query))
 
     async def search(self, words: str, **query: Unpack[SearchQuery]) -> Answer[Items[Asset]]:
         """As Client.search."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generator, Generic, TypeVar, get_args, get_ori
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
 from .types import (
-    AssetsQuery, CandlesQuery, CategoriesQuery, ChainsQuery, ExchangesQuery, GlobalQuery, HistoryQuery, MarketsQuery, PricesQuery,
+    AssetsQuery, CandlesQuery, CategoriesQuery, ChainsQuery, ChangesQuery, ExchangesQuery, GlobalQuery, HistoryQuery, MarketsQuery, PricesQuery,
     QuotesQuery, SearchQuery, TrendingQuery,
 )
 
@@ -95,7 +95,7 @@ class RequestTimeout(ApiError):
 
 
 class SnapshotGone(ApiError):
-    """The snapshot that was asked for is no longer retained: begin the listing again."""
+    """The snapshot that was asked for is no longer retained, or the changes since it are not: begin the listing again."""
 
 
 class PreconditionFailed(ApiError):
@@ -133,7 +133,7 @@ ERRORS: dict[str, type[ApiError]] = {re.sub("(?<!^)([A-Z])", r"_\1", e.__name__)
 QUERIES: dict[str, Any] = {
     "assets": AssetsQuery, "quotes": QuotesQuery, "markets": MarketsQuery, "trending": TrendingQuery, "exchanges": ExchangesQuery,
     "global": GlobalQuery, "categories": CategoriesQuery, "chains": ChainsQuery, "history": HistoryQuery, "search": SearchQuery,
-    "candles": CandlesQuery, "prices": PricesQuery,
+    "candles": CandlesQuery, "prices": PricesQuery, "changes": ChangesQuery,
 }
 
 
@@ -248,7 +248,7 @@ class Core:
             if name not in known:
                 raise TypeError(f"{endpoint} takes no {name!r}: it takes {', '.join(known)}")
         values: dict[str, Any] = {**query, **more}
-        for name in values.keys() & {"at", "from_", "to"}:
+        for name in values.keys() & {"at", "from_", "to", "since"}:
             values[name] = None if values[name] is None else rfc3339(name, values[name])
         if values.get("time") is not None:
             values["time"] = [rfc3339("each of time", t) for t in values["time"]]

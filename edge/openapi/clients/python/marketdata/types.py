@@ -103,6 +103,18 @@ class PricesQuery(PagesQuery, total=False):
     time: Iterable[datetime]  # up to 100; with the assets of a page up to 1,000 prices
 
 
+class ChangesQuery(PinQuery, total=False):
+    """The parameters of changes."""
+
+    since: datetime  # changes of later snapshots only; all that are held unless given
+    collection: Iterable[Literal["assets", "categories", "chains", "exchanges"]]
+    kind: Iterable[Literal["added", "back", "changed", "removed"]]
+    page: int  # page mode; size up to 100
+    size: int
+    limit: int  # offset mode
+    offset: int
+
+
 @dataclass(frozen=True)
 class Page(Generic[T]):
     """One page of a listing; total are the rows that match in the snapshot that answered."""
@@ -111,6 +123,7 @@ class Page(Generic[T]):
     page: int
     total: int
     total_page: int
+    since: datetime | None = None  # of changes alone: the oldest time from which the changes are complete
 
 
 @dataclass(frozen=True)
@@ -333,3 +346,26 @@ class PriceSeries:
     symbol: str
     slug: str
     prices: list[PriceAt]
+
+
+@dataclass(frozen=True)
+class ChangedField:
+    """The old and the new value of a field, None where the service does not tell them: read the item again."""
+
+    old: str | None = None
+    new: str | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of an item of the directory. name, symbol and slug are as the change left them; those of a removed
+    item are as they were."""
+
+    time: datetime  # of the snapshot that shows the change
+    collection: str  # assets, categories, chains, exchanges
+    kind: str  # added, back, changed, removed
+    id: int
+    name: str
+    slug: str
+    symbol: str | None = None  # of assets only
+    fields: dict[str, ChangedField] | None = None  # of the kind changed only, by name

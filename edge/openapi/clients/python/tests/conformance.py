@@ -21,7 +21,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%SZ")
     if dataclasses.is_dataclass(value):
-        absent = {"rank", "links", "groups", "since", "notice"} if not isinstance(value, RateLimit) else set()
+        absent = {"rank", "links", "groups", "since", "notice", "symbol", "fields", "old", "new"} if not isinstance(value, RateLimit) else set()
         return {f.name: plain(v) for f in dataclasses.fields(value) if (v := getattr(value, f.name)) is not None or f.name not in absent}
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
@@ -47,7 +47,7 @@ async def run(case: dict[str, Any], kind: type) -> dict[str, Any]:
         waits.append(seconds)
 
     query = {"from_" if name == "from" else name: value for name, value in case.get("query", {}).items()}
-    for name in query.keys() & {"at", "from_", "to"}:
+    for name in query.keys() & {"at", "from_", "to", "since"}:
         query[name] = datetime.fromisoformat(query[name])
     if "time" in query:
         query["time"] = [datetime.fromisoformat(at) for at in query["time"]]

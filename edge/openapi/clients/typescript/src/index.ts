@@ -5,8 +5,8 @@
  *     for await (const row of client.rows("quotes", { size: 100 })) console.log(row.symbol, row.price);
  */
 import type {
-  Asset, AssetsQuery, CandleSeries, CandlesQuery, CategoriesQuery, Category, Chain, ChainsQuery, Exchange, ExchangesQuery, File, Files, Global,
-  GlobalQuery, History, HistoryQuery, Items, Market, MarketsQuery, MessageKey, Page, Pin, PriceSeries, PricesQuery, Quote, QuotesQuery,
+  Asset, AssetsQuery, CandleSeries, CandlesQuery, CategoriesQuery, Category, Chain, ChainsQuery, Change, ChangesQuery, Exchange, ExchangesQuery,
+  File, Files, Global, GlobalQuery, History, HistoryQuery, Items, Market, MarketsQuery, MessageKey, Page, Pin, PriceSeries, PricesQuery, Quote, QuotesQuery,
   SearchQuery, Time, TrendingQuery,
 } from "./types.js";
 
@@ -90,7 +90,7 @@ export class FileNotFound extends ApiError {}
 export class MethodNotAllowed extends ApiError {}
 /** The request did not arrive in time. */
 export class RequestTimeout extends ApiError {}
-/** The snapshot that was asked for is no longer retained: begin the listing again. */
+/** The snapshot that was asked for is no longer retained, or the changes since it are not: begin the listing again. */
 export class SnapshotGone extends ApiError {}
 /** `download`: the address has another file now. */
 export class PreconditionFailed extends ApiError {}
@@ -147,12 +147,14 @@ export interface Lists {
   history: [History, HistoryQuery];
   candles: [CandleSeries, CandlesQuery];
   prices: [PriceSeries, PricesQuery];
+  changes: [Change, ChangesQuery];
 }
 
 /** Parameters may be left out, unless one is required. */
 type Rest<Q> = {} extends Q ? [query?: Q] : [query: Q];
 
-const paging = ["at", "id", "slug", "page", "size", "limit", "offset"];
+const paged = ["at", "page", "size", "limit", "offset"];
+const paging = [...paged, "id", "slug"];
 /** What each endpoint reads, for callers without types. */
 const parameters: Record<string, readonly string[]> = {
   assets: [...paging, "symbol", "sort", "fields"], quotes: [...paging, "symbol", "sort"],
@@ -160,6 +162,7 @@ const parameters: Record<string, readonly string[]> = {
   exchanges: [...paging, "sort"], global: ["at"], categories: [...paging, "sort"], chains: [...paging, "sort"],
   history: [...paging, "symbol", "window"], search: ["at"],
   candles: [...paging, "symbol", "interval", "from", "to"], prices: [...paging, "symbol", "time"],
+  changes: [...paged, "since", "collection", "kind"],
 };
 const lists = Object.keys(parameters).filter((name) => parameters[name]?.includes("page"));
 const optionNames = ["timeout", "retries", "maxWait", "userAgent", "sleep", "signal", "fetch"];
@@ -220,6 +223,8 @@ export class Client {
   candles(query: CandlesQuery): Promise<Answer<Page<CandleSeries>>> { return this.#ask("candles", query); }
   /** What the assets that `query` names were worth at the times of `query.time`. */
   prices(query: PricesQuery): Promise<Answer<Page<PriceSeries>>> { return this.#ask("prices", query); }
+  /** What changed in the directory, newest first. `SnapshotGone`: the changes since that time are no longer held; read the listings again. */
+  changes(query?: ChangesQuery): Promise<Answer<Page<Change>>> { return this.#ask("changes", query); }
   /** Up to 20 assets whose name, symbol or slug has words that begin with those of `words`. */
   async search(words: string, query?: SearchQuery): Promise<Answer<Items<Asset>>> {
     check(typeof words === "string", "words must be a string");
@@ -334,7 +339,7 @@ export class Client {
     }
   }
 
-  async #ask<T>(endpoint: string, query: Pin & Partial<Pick<CandlesQuery, "from" | "to"> & Pick<PricesQuery, "time">> = {}, more: Record<string, string> = {}): Promise<Answer<T>> {
+  async #ask<T>(endpoint: string, query: Pin & Partial<Pick<CandlesQuery, "from" | "to"> & Pick<PricesQuery, "time"> & Pick<ChangesQuery, "since">> = {}, more: Record<string, string> = {}): Promise<Answer<T>> {
     const { at, ...values } = query;
     const search = new URLSearchParams(more);
     for (const [name, value] of Object.entries(values)) {
@@ -342,8 +347,8 @@ export class Client {
       // A list without a value, or of an empty one, matches nothing; sent as "" it would match all.
       if (value !== undefined) search.set(name, Array.isArray(value) ? String(value) || "," : String(value));
     }
-    for (const time of [values.from, values.to, ...(values.time ?? [])]) {
-      check(time === undefined || zoned.test(time), "from, to and each of time must be like 2026-11-21T10:10:00Z, with Z or another zone");
+    for (const time of [values.from, values.to, values.since, ...(values.time ?? [])]) {
+      check(time === undefined || zoned.test(time), "from, to, since and each of time must be like 2026-11-21T10:10:00Z, with Z or another zone");
     }
     check(at === undefined || /^\d{4}(-\d\d){2}T\d\d(:\d\d){2}Z$/.test(at), "at must be like 2026-11-21T10:10:00Z");
     const target = `/openapi/v1/${endpoint}${search.size > 0 ? `?${search}` : ""}`;

@@ -9,15 +9,19 @@ export interface Pin {
 }
 
 /** What every listing takes. Lists have up to 100 values; an empty one matches nothing. */
-interface Paging extends Pin {
-  id?: readonly number[];
-  slug?: readonly string[];
+interface Paged extends Pin {
   /** Page mode; `size` up to 100, of history and candles up to 20. */
   page?: number;
   size?: number;
   /** Offset mode. */
   limit?: number;
   offset?: number;
+}
+
+/** What every listing of items takes. */
+interface Paging extends Paged {
+  id?: readonly number[];
+  slug?: readonly string[];
 }
 
 /** Keys to sort by: ascending unless `:desc` follows. */
@@ -93,6 +97,16 @@ export type PricesQuery = Told & {
   time: readonly Time[];
 };
 
+export type Collection = "assets" | "categories" | "chains" | "exchanges";
+
+/** The parameters of `changes`. */
+export interface ChangesQuery extends Paged {
+  /** Changes of later snapshots only; all that are held unless given. */
+  since?: Time;
+  collection?: readonly Collection[];
+  kind?: readonly Change["kind"][];
+}
+
 /** The parameters of `search` beside the words. */
 export interface SearchQuery extends Pin {}
 
@@ -102,6 +116,8 @@ export interface Page<T> {
   page: number;
   total: number;
   totalPage: number;
+  /** Of `changes` alone: the oldest time from which the changes are complete. Null before the first snapshot. */
+  since?: Time | null;
 }
 
 /** A result without pages. */
@@ -252,6 +268,18 @@ export interface PriceAt {
 export interface PriceSeries extends Named {
   symbol: string;
   prices: PriceAt[];
+}
+
+/** A change of an item of the directory. Names and slug are as the change left them; those of a removed item are as they were. */
+export interface Change extends Named {
+  /** Of the snapshot that shows the change. */
+  time: Time;
+  collection: Collection;
+  kind: "added" | "back" | "changed" | "removed";
+  /** Of assets only. */
+  symbol?: string;
+  /** Of kind `changed` only: the fields that changed, with their values where the service tells them. */
+  fields?: { [name in "name" | "symbol" | "slug" | "logo"]?: { old: string; new: string } } & { [name in "active" | "links" | "platforms" | "members"]?: {} };
 }
 
 export type MessageKey =

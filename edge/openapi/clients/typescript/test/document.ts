@@ -1,6 +1,6 @@
 // What a client made from the OpenAPI document would see is what this client says. It is compiled, not run.
 import type { components, paths } from "../generated/api.js";
-import type { Asset, Category, Chain, Client, Exchange, Global, MessageKey, PriceAt, Quote } from "../src/index.js";
+import type { Asset, Category, Chain, Change, Client, Exchange, Global, MessageKey, PriceAt, Quote } from "../src/index.js";
 
 type Schemas = components["schemas"];
 /** Compiles when each type may stand for the other. */
@@ -17,11 +17,12 @@ export type Checks = [
   Same<Category, Camels<Schemas["Category"]>>,
   Same<Chain, Camels<Schemas["Chain"]>>,
   Same<PriceAt, Camels<Schemas["PriceAt"]>>,
+  Same<Change, Camels<Schemas["DirectoryChange"]>>,
   Same<MessageKey, Schemas["Error"]["message_key"]>,
 ];
 
 /** Each method takes the parameters that the document has, but the words of search, and at for the header; and the same orders, windows and intervals. */
-type Endpoint = "assets" | "quotes" | "markets" | "trending" | "exchanges" | "global" | "categories" | "chains" | "history" | "candles" | "prices";
+type Endpoint = "assets" | "quotes" | "markets" | "trending" | "exchanges" | "global" | "categories" | "chains" | "history" | "candles" | "prices" | "changes";
 type Documented<E extends Endpoint> = paths[`/openapi/v1/${E}`]["get"]["parameters"] extends { query?: infer Q } ? NonNullable<Q> : never;
 type Taken<E extends Endpoint> = NonNullable<Parameters<Client[E]>[0]>;
 type Keys<T> = T extends unknown ? Exclude<keyof T, "at"> : never;
@@ -30,5 +31,6 @@ type Equal<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
 type Alike = { [E in Endpoint]: [
   Equal<Keys<Documented<E>>, Keys<Taken<E>>>, Equal<Values<Documented<E>, "sort">, Values<Taken<E>, "sort">>,
   Equal<Values<Documented<E>, "window">, Values<Taken<E>, "window">>, Equal<Values<Documented<E>, "interval">, Values<Taken<E>, "interval">>,
+  Equal<Values<Documented<E>, "collection">, Values<Taken<E>, "collection">>, Equal<Values<Documented<E>, "kind">, Values<Taken<E>, "kind">>,
 ] };
-export const alike: Record<Endpoint, [true, true, true, true]> = {} as Alike;
+export const alike: Record<Endpoint, [true, true, true, true, true, true]> = {} as Alike;

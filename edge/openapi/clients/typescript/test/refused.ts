@@ -22,6 +22,10 @@ export async function refused(client: Client): Promise<void> {
   await client.prices({ id: [1] });
   // @ts-expect-error a list of times
   await client.prices({ id: [1], time: "2026-11-21T10:00:00Z" });
+  // @ts-expect-error no such kind
+  await client.changes({ kind: ["new"] });
+  // @ts-expect-error of changes all are asked for
+  await client.changes({ id: [1] });
   // @ts-expect-error the parameter is id
   await client.quotes({ ids: [1] });
   // @ts-expect-error a list
@@ -58,5 +62,6 @@ export async function refused(client: Client): Promise<void> {
   client.rows("candles", { slug: ["bitcoin"], interval: "1d", from: "2026-01-01T00:00:00Z" });
   client.pages("prices", { id: [1], time: ["2026-11-21T10:00:00Z"] });
   client.rows("markets", { sort: "percent_change.24h:desc", fields: ["groups"], chain: ["ethereum"] });
+  client.rows("changes", { since: "2026-11-21T10:00:00Z", collection: ["assets"], kind: ["added", "back"] });
   client.pages("assets");
 }

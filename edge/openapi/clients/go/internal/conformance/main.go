@@ -76,6 +76,8 @@ func (c testCase) run() output {
 		err = list(ctx, c, out, client.Candles, func(r marketdata.CandleSeries) int64 { return r.ID })
 	case "prices":
 		err = list(ctx, c, out, client.Prices, func(r marketdata.PriceSeries) int64 { return r.ID })
+	case "changes":
+		err = list(ctx, c, out, client.Changes, func(r marketdata.Change) int64 { return r.ID })
 	case "trending":
 		err = one(ctx, c, out, client.Trending)
 	case "global":
