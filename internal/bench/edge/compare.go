@@ -442,7 +442,7 @@ func (b *bench) bares(ctx context.Context, kinds []bareKind) (loads []load, err 
 // runOthers runs the benchmarks without another server, and reports. fresh asks for new pages.
 func (b *bench) runOthers(ctx context.Context, fresh load) error {
 	runs := []func(context.Context) error{
-		b.history, b.coins, b.searches,
+		b.history, b.changes, b.coins, b.searches,
 		b.idle, b.streams, b.swaps,
 	}
 	if !b.Short {

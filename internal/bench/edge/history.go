@@ -34,8 +34,9 @@ func (b *bench) history(ctx context.Context) error {
 	const held, fresh, disk = "a cached year of one asset, beside a cached page of its size",
 		"a new year of one asset, beside a cached page of its size",
 		"p99 of a new year of one asset, from disk, beside a cached one"
+	const candles = "new candles of a year of one asset, beside new years of at least as many bytes"
 	const kind = "new, coded, full pages of history"
-	if b.skipped(append(dearestRows(kind), held, fresh, disk)...) {
+	if b.skipped(append(dearestRows(kind), held, fresh, disk, candles)...) {
 		return nil
 	}
 	defer func(key string) { b.key = key }(b.key)
@@ -49,27 +50,21 @@ func (b *bench) history(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	page := ""
-	for rows := 1; rows <= 100; rows++ {
-		page = fmt.Sprintf(quotes+"?limit=%d", rows)
-		res, err := capture(other.addr, page, b.auth())
-		if err != nil {
-			return err
-		}
-		if len(res.body) >= len(want.body) {
-			fmt.Printf("a year: %d bytes; %s: %d\n", len(want.body), page, len(res.body))
-			break
-		}
+	_, page, err := b.quotesOfSize(other, len(want.body))
+	if err != nil {
+		return err
 	}
-	// No asset has the second id; it makes each request new.
-	years := func(dst []byte, rnd *rand.Rand) []byte {
-		return fmt.Appendf(
-			dst, history+"?window=1y&id=%d,%d", 1+rnd.IntN(pastAssets), 1_000_000+rnd.IntN(1_000_000_000))
-	}
+	years := yearsOf(1)
 	beside := load{"edge, cached page", other, always(page), b.auth()}
+	candle, of, err := b.yearOfCandles(one, len(want.body))
+	if err != nil {
+		return err
+	}
 	for _, c := range []comparison{
 		{held, 1.1, load{"edge, cached year", one, always(year), b.auth()}, beside},
 		{fresh, 2.0, load{"edge, new years", one, years, b.auth()}, beside},
+		{candles, 1.2, load{"edge, new candles", one, candle, b.auth()},
+			load{"edge, new years", other, yearsOf(of), b.auth()}},
 	} {
 		if err := b.compare(ctx, c); err != nil {
 			return err
@@ -80,6 +75,33 @@ func (b *bench) history(ctx context.Context) error {
 		return err
 	}
 	return b.dearest(ctx, one, "past", kind, fullPage)
+}
+
+// yearsOf asks for a year of that many assets. No asset has the last id; it makes each request new.
+func yearsOf(assets int) asker {
+	return func(dst []byte, rnd *rand.Rand) []byte {
+		dst = append(dst, history+"?window=1y&id="...)
+		first := rnd.IntN(pastAssets - assets)
+		for i := range assets {
+			dst = fmt.Appendf(dst, "%d,", 1+first+i)
+		}
+		return fmt.Appendf(dst, "%d", 1_000_000+rnd.IntN(1_000_000_000))
+	}
+}
+
+// yearOfCandles returns what asks for the candles of a year of one asset, and how many assets' years of
+// prices have at least as many bytes, if one has that many.
+func (b *bench) yearOfCandles(s *server, year int) (ask asker, assets int, err error) {
+	const path = "/openapi/v1/candles?interval=1d&window=1y&id="
+	res, err := capture(s.addr, path+"7", b.auth())
+	if err != nil {
+		return nil, 0, err
+	}
+	assets = (len(res.body) + year - 1) / year
+	fmt.Printf("candles of a year: %d bytes; prices of a year: %d\n", len(res.body), year)
+	return func(dst []byte, rnd *rand.Rand) []byte {
+		return fmt.Appendf(dst, path+"%d,%d", 1+rnd.IntN(pastAssets), 1_000_000+rnd.IntN(1_000_000_000))
+	}, assets, nil
 }
 
 // fullPage is a full page of a year's history.
