@@ -36,7 +36,7 @@ var (
 	ChangeKey = Key{kind: CellKind, name: "change"}
 	// KeysKey is the set of API keys (INTERFACE.md, "Keys").
 	KeysKey = Key{kind: CellKind, name: "keys"}
-	// LeaseKey is the lease of builders (FEED.md, "The lease"). It is not
+	// LeaseKey is the lease of builders (STORE.md, "The lease"). It is not
 	// signed, and no edge reads it.
 	LeaseKey = Key{kind: CellKind, name: "lease"}
 	// CheckpointKey is the checkpoint of the log of published snapshots. It is a signed note, and no

@@ -22,7 +22,7 @@ const LeaseTime = 30 * time.Second
 const maxLeaseSize = 4 << 10
 
 // Lease lets one of several builder runs work on a store while the others wait to take over
-// (FEED.md, "The lease"). It only saves provider calls: two holders at once do no harm, since the
+// (STORE.md, "The lease"). It only saves provider calls: two holders at once do no harm, since the
 // pointer moves by compare-and-swap.
 //
 // No two clocks are compared. A holder counts LeaseTime from the start of its last renewal, a

@@ -401,7 +401,7 @@ func TestLeaseOutage(t *testing.T) {
 }
 
 // TestLeaseCalls counts what an hour costs: a holder writes, a waiter asks
-// whether it has changed (FEED.md, "The lease").
+// whether it has changed (STORE.md, "The lease").
 func TestLeaseCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()

@@ -8,7 +8,7 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Report is what a build or a rollback did (FEED.md, "Commands").
+// Report is what a build or a rollback did (COMMANDS.md, "Reports").
 type Report struct {
 	// SnapshotTime is T, or the time of the published snapshot that stays; empty if the build failed
 	// before it was known.

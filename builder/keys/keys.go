@@ -69,7 +69,7 @@ type Request struct {
 	Query bool
 }
 
-// Created is a new key, as keys create --json prints it (FEED.md, "Commands").
+// Created is a new key, as keys create --json prints it (COMMANDS.md, "Reports").
 type Created struct {
 	ID string `json:"id"`
 	// Key is the key itself. It is stored nowhere, so a lost key must be replaced.
@@ -84,7 +84,7 @@ type Created struct {
 	Query bool `json:"query"`
 }
 
-// Listed is a key of the store, as keys list --json prints it (FEED.md, "Commands").
+// Listed is a key of the store, as keys list --json prints it (COMMANDS.md, "Reports").
 type Listed struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`

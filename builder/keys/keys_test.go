@@ -60,7 +60,7 @@ func put(t *testing.T, s artifacts.Store, b []byte) {
 
 var board = Request{Name: "Board", Rate: DefaultRate, Burst: DefaultBurst}
 
-// TestJSON holds the shapes of FEED.md, "Commands" still.
+// TestJSON holds the shapes of COMMANDS.md, "Reports" still.
 func TestJSON(t *testing.T) {
 	store := memstore.New()
 	r, c := newRegistry(store)

@@ -25,7 +25,7 @@ type BackupConfig struct {
 	Progress builder.Progress
 }
 
-// BackupReport is what Backup found and did (FEED.md, "Backups").
+// BackupReport is what Backup found and did (STORE.md, "Backup and restore").
 type BackupReport struct {
 	// Snapshot is the time of the copied snapshot; empty if the store has none.
 	Snapshot  string `json:"snapshot"`

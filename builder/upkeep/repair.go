@@ -41,7 +41,7 @@ type RepairConfig struct {
 	Now      func() time.Time
 }
 
-// RepairReport is what Repair found and did (FEED.md, "Repair").
+// RepairReport is what Repair found and did (STORE.md, "Repair").
 type RepairReport struct {
 	// Snapshot is the published snapshot's time; empty in a store without one, where there is
 	// nothing to repair.

@@ -138,7 +138,7 @@ func from(name string, r artifacts.Reader) func(*RepairConfig) {
 
 // TestRepair damages one object of each kind in each way and mends it from each copy. If a copy has
 // it, the store is whole and the next build publishes. If none has it, the report names the object,
-// nothing is changed, and the store is whole after what FEED.md, "Repair" says of it: the next build,
+// nothing is changed, and the store is whole after what STORE.md, "Repair" says of it: the next build,
 // --drop-lost, or a restore.
 func TestRepair(t *testing.T) {
 	whole := memstore.New()

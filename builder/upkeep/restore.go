@@ -39,7 +39,7 @@ type RestoreConfig struct {
 	Now      func() time.Time
 }
 
-// RestoreReport is what Restore found and did (FEED.md, "Backups").
+// RestoreReport is what Restore found and did (STORE.md, "Backup and restore").
 type RestoreReport struct {
 	Snapshot string `json:"snapshot"`
 	Sequence uint64 `json:"sequence"`

@@ -27,7 +27,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Exit statuses that every program has (FEED.md, "Exit status"); a program may
+// Exit statuses that every program has (COMMANDS.md, "Exit status"); a program may
 // have more, by returning a [Status].
 const (
 	Done   = 0

@@ -64,7 +64,7 @@ func (f *keyFlags) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err 
 func (f *storeFlag) openStore(e *env) (artifacts.Store, error) { return f.open(e, false) }
 
 // makeStore opens a store for commands that may be its first: it makes a missing folder
-// (FEED.md, "Stores").
+// (STORE.md, "Addresses").
 func (f *storeFlag) makeStore(e *env) (artifacts.Store, error) { return f.open(e, true) }
 
 // open refuses a store that was here and has nothing left of it; see checkKnown.

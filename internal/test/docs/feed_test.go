@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -17,7 +18,10 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-const feedDocument = "builder/FEED.md"
+const (
+	feedDocument  = "builder/FEED.md"
+	storeDocument = "builder/STORE.md"
+)
 
 // exampleFeed returns the feed that FEED.md shows.
 func exampleFeed(t *testing.T) fstest.MapFS {
@@ -116,7 +120,8 @@ func TestNumbers(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	bin := programs(t)
 	t.Run("serve your own data", func(t *testing.T) { testOwnData(t, bin) })
-	t.Run("commands", func(t *testing.T) { testCommands(t, bin) })
+	t.Run("page of commands", func(t *testing.T) { testCommandsPage(t, bin) })
+	t.Run("flags", func(t *testing.T) { testFlags(t, bin) })
 }
 
 // testOwnData follows the page to the letter, but for the port.
@@ -169,49 +174,41 @@ var (
 	listed  = regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  `)
 )
 
-// testCommands: every command and flag that a document names is there, with the
-// default that stands beside it, and FEED.md has every command of builder.
-func testCommands(t *testing.T, bin string) {
+// testFlags: every command and flag that a document names is there, with the default that follows it.
+func testFlags(t *testing.T, bin string) {
 	t.Helper()
-	help := func(words ...string) string {
-		t.Helper()
-		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]),
-			append([]string{"help", "all"}, words[1:]...)...).
-			Output()
-		if err != nil {
-			t.Fatalf("%q --help: %v", words, err)
-		}
-		return string(out)
-	}
-	known := help("edge")
-	for _, of := range []string{"builder", "loadtest"} {
-		_, commands, _ := strings.Cut(help(of), "Commands:")
-		for _, m := range listed.FindAllStringSubmatch(commands, -1) {
-			known += help(append([]string{of}, strings.Fields(m[1])...)...)
+	known := helpOf(t, bin, "edge")
+	for _, program := range []string{"builder", "loadtest"} {
+		for _, name := range commandsOf(t, bin, program) {
+			known += helpOf(t, bin, program, strings.Fields(name)...)
 		}
 	}
-	d := read(t, feedDocument)
-	_, commands, _ := strings.Cut(help("builder"), "Commands:")
-	for _, m := range listed.FindAllStringSubmatch(commands, -1) {
-		if !strings.Contains(d.prose, "`builder "+m[1]+" ") && !strings.Contains(d.prose, "`builder "+m[1]+"`") {
-			t.Errorf("%s does not have builder %s", feedDocument, m[1])
-		}
-	}
-	for _, m := range span.FindAllStringSubmatch(d.prose, -1) {
-		words := command.FindStringSubmatch(m[1])
-		if words == nil {
-			continue
-		}
-		text := help(append([]string{"builder"}, strings.Fields(words[1])...)...)
-		for _, f := range flag.FindAllString(m[1], -1) {
-			if !strings.Contains(text, f) {
-				t.Errorf("%s: builder %s has no flag %s", feedDocument, words[1], f)
+	commands := commandsOf(t, bin, "builder")
+	for _, path := range []string{feedDocument, commandsDocument, storeDocument} {
+		d := read(t, path)
+		for _, m := range span.FindAllStringSubmatch(d.prose, -1) {
+			words := command.FindStringSubmatch(m[1])
+			if words == nil {
+				continue
+			}
+			name := words[1]
+			if !slices.Contains(commands, name) {
+				name, _, _ = strings.Cut(name, " ")
+			}
+			if name == "help" {
+				continue
+			}
+			text := helpOf(t, bin, "builder", strings.Fields(name)...)
+			for _, f := range flag.FindAllString(m[1], -1) {
+				if !strings.Contains(text, f) {
+					t.Errorf("%s: builder %s has no flag %s", path, name, f)
+				}
 			}
 		}
-	}
-	for _, m := range valued.FindAllStringSubmatch(d.prose, -1) {
-		if !strings.Contains(known, m[1]+"="+m[2]) {
-			t.Errorf("%s: %s has another default than %s", feedDocument, m[1], m[2])
+		for _, m := range valued.FindAllStringSubmatch(d.prose, -1) {
+			if !strings.Contains(known, m[1]+"="+m[2]) {
+				t.Errorf("%s: %s has another default than %s", path, m[1], m[2])
+			}
 		}
 	}
 	is := map[string]bool{}

@@ -26,7 +26,8 @@ type rule struct {
 
 // documentOf are the documents of the table.
 var documentOf = map[string]string{
-	"INTERFACE.md": interfaceDocument, "FEED.md": feedDocument, "runbook.md": "deploy/runbook.md"}
+	"INTERFACE.md": interfaceDocument, "FEED.md": feedDocument, "COMMANDS.md": commandsDocument,
+	"STORE.md": storeDocument, "runbook.md": "deploy/runbook.md"}
 
 func readRules(t *testing.T) (rules []*rule) {
 	t.Helper()
@@ -70,7 +71,7 @@ func (d *document) sectionOf(heading string) (text string, ok bool) {
 }
 
 // TestRules: every section states the rules that the table has of it, and every comment
-// that cites INTERFACE.md or FEED.md does so for one of them.
+// that cites one of these documents does so for one of them.
 func TestRules(t *testing.T) {
 	rules := readRules(t)
 	for _, r := range rules {
@@ -116,7 +117,7 @@ type cited struct {
 // behind is how many lines behind a comment tell what it is about.
 const behind = 3
 
-// citations returns the citations of INTERFACE.md and FEED.md in a Go file.
+// citations returns the citations of these documents in a Go file.
 func citations(text string) (all []cited) {
 	lines := strings.Split(text, "\n")
 	comment := func(i int) bool { return i < len(lines) && strings.HasPrefix(strings.TrimSpace(lines[i]), "//") }
