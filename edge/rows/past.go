@@ -40,6 +40,7 @@ const (
 type pastSearch struct {
 	blocks   []snapshot.PastBlock // of candles, or of days
 	from, to time.Time            // the range of candles, by their beginnings, both included
+	toText   [len(timeFormat)]byte
 	at       []pastPrice
 	today    [2]snapshot.Moment // what max has behind the days
 	n        int                // of today
@@ -112,6 +113,7 @@ func (p *pastSearch) candleRange(s *snapshot.Snapshot, q *query.Query) error {
 	if p.to.Sub(p.from)/step >= query.MaxCandles {
 		return query.ErrCandles
 	}
+	p.to.UTC().AppendFormat(p.toText[:0], timeFormat)
 	first := sort.Search(len(p.blocks), func(i int) bool {
 		times := p.blocks[i].Times
 		return !times[len(times)-1].Before(p.from)
@@ -223,9 +225,8 @@ func (p *pastSearch) has(t time.Time, b *snapshot.PastBlock, n int) bool {
 		return false
 	}
 	// The text of the beginning compares as the beginning does; only years beyond 9999 would not.
-	var to [len(timeFormat)]byte
 	begin := b.Begins[n*snapshot.CandleLength:][len(`,["`):][:len(timeFormat)]
-	return bytes.Compare(begin, p.to.UTC().AppendFormat(to[:0], timeFormat)) <= 0
+	return bytes.Compare(begin, p.toText[:]) <= 0
 }
 
 // Moment returns what a snapshot of the past said of an asset, as artifacts.NextPast does; nil: nothing.
