@@ -15,13 +15,11 @@ help: ## print this list
 
 ##@ Run it
 
-build: ## put builder, edge and loadtest into bin/
+build: ## put builder, edge and loadtest into bin/; MCP=1 puts marketdata-mcp there, too, which lets assistants ask an edge (a module of its own)
 	@test -e bin/edge || echo 'compiling for the first time takes up to two minutes'
 	@mkdir -p bin
 	$(GO) build -trimpath -o bin/ ./builder/cmd/builder ./edge/cmd/edge ./loadtest/cmd/loadtest
-
-mcp: ## put marketdata-mcp into bin/: lets assistants ask an edge (a module of its own)
-	cd edge/openapi/clients/mcp && $(GO) build -trimpath -o $(CURDIR)/bin/marketdata-mcp .
+	$(if $(MCP),cd edge/openapi/clients/mcp && $(GO) build -trimpath -o $(CURDIR)/bin/marketdata-mcp .)
 
 run: build ## the whole service on this machine: store, builder, edge, a board that is signed in; SOURCE=coinpaprika: is the real market, SOURCE=coingecko: with the ids that programs for CoinGecko know (COINGECKO_DEMO_API_KEY), SERVER=versitygw or minio keeps it in an S3 server
 	@$(GO) build -o bin/demo ./internal/test/demo && exec bin/demo --server $(SERVER) --source '$(SOURCE)'
