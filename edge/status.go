@@ -96,7 +96,7 @@ func (e *Edge) current() *snapshot.Snapshot {
 	return nil
 }
 
-// notReady says why no request can be answered here, in a line (INTERFACE.md, "Listeners").
+// notReady says why no request can be answered here, in a line (edge/README.md, "Listeners").
 func (e *Edge) notReady() string {
 	if why := e.unready(); why != "" || e.listening.Load() {
 		return why

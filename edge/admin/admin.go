@@ -1,4 +1,4 @@
-// Package admin serves operators and orchestrators (INTERFACE.md, "Listeners") on a
+// Package admin serves operators and orchestrators (edge/README.md, "Listeners") on a
 // listener that is not for the public:
 //
 //	/livez, /healthz   200: the process lives

@@ -1,5 +1,5 @@
 // Package metrics is what an edge tells Prometheus
-// (INTERFACE.md, "Listeners", /metrics).
+// (edge/README.md, "Listeners", /metrics).
 //
 // What the answering side counts for itself, or what a request must not pay
 // for, is read when Prometheus asks (collector.go). Only the answers are counted

@@ -24,7 +24,7 @@ const (
 	cutTime = time.Second
 )
 
-// Server serves the public listener (INTERFACE.md, "Listeners").
+// Server serves the public listener (edge/README.md, "Listeners").
 type Server struct {
 	keys         *auth.Keys
 	addresses    *limit.Addresses // of requests that need a key and have none

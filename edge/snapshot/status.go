@@ -24,7 +24,7 @@ type Status struct {
 	// nobody tried yet.
 	HistoryFault string
 	// Lacking says why answers may fail because objects are missing; "": none is, or the
-	// fetch budget is over and the store is slow but answers (INTERFACE.md, "Listeners").
+	// fetch budget is over and the store is slow but answers (edge/README.md, "Listeners").
 	Lacking string
 }
 

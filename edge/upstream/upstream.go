@@ -4,7 +4,7 @@ package upstream
 
 import "time"
 
-// State says whether a source answers an edge (INTERFACE.md, "Listeners").
+// State says whether a source answers an edge (edge/README.md, "Listeners").
 type State string
 
 // The states.

@@ -1,5 +1,5 @@
 // Package web has what people look at on the public listener
-// (INTERFACE.md, "Listeners"): the market board at /, the API reference with
+// (edge/README.md, "Listeners"): the market board at /, the API reference with
 // its try-it console at /docs, the OpenAPI document that the latter shows, and
 // for programs that read /llms.txt and the reference's pages in Markdown.
 //

@@ -49,7 +49,7 @@ var reference = regexp.MustCompile(`(?:src|href)="([^"]*)"|\]\(([^)]*)\)`)
 var versioned = regexp.MustCompile(`^/static/[a-z]+-[0-9.]+\.(?:js|css)$`)
 
 // TestFiles asks a running edge for every page and for all that the pages name,
-// without a key (INTERFACE.md, "Listeners").
+// without a key (edge/README.md, "Listeners").
 func TestFiles(t *testing.T) {
 	base, _ := startEdge(t, false)
 	contentTypes := map[string]string{

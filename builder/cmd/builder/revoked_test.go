@@ -194,7 +194,7 @@ func TestRunAfterRollback(t *testing.T) {
 		t.Errorf("the mark after the withdrawn ones: %s", out)
 	}
 	text := must.Get(os.ReadFile("../../../deploy/runbook.md"))(t)
-	if !strings.Contains(string(text), "the next snapshot is that of the first ten-minute mark after them") {
+	if !strings.Contains(string(text), "The next snapshot has the time of the first mark after the withdrawn ones") {
 		t.Error("the runbook does not say when the next snapshot comes")
 	}
 }

@@ -355,7 +355,7 @@ systemctl restart marketdata-edge`)
 		o.swapped()
 	}
 	return map[string]page{
-		"Runbook": {after: func(_ int, out string) { o.prints(out, "^snapshot .* objects") }},
+		"The first five minutes": {after: func(_ int, out string) { o.prints(out, "^snapshot .* objects") }},
 		"BuilderGuarded": {
 			before: func() {
 				o.next("sed -i 100q quotes.ndjson")
@@ -390,7 +390,7 @@ systemctl restart marketdata-edge`)
 				o.answers(http.StatusGone, o.key, taken)
 			},
 		},
-		"Rotate keys": {
+		"An API key": {
 			before: func() { key = o.createKey() },
 			after: func(block int, out string) {
 				if block == 0 {
