@@ -15,13 +15,13 @@ import (
 type Point struct {
 	ID    uint64
 	Price market.U128
-	// Quote is the index of the asset's quote in the feed of the newest snapshot, as long as its
-	// ledger is in memory; elsewhere it is 0.
+	// Quote is the index of the asset's quote in the feed of the newest snapshot. It is set only
+	// while Advance's ledger of that snapshot is in memory, and 0 elsewhere.
 	Quote int32
 }
 
-// Chain returns the times of a window's points, as far back as prices are kept:
-// the first kept snapshot of each interval, if it gave any points.
+// Chain returns the times of a window's points, as far back as prices are kept: the first kept
+// snapshot of each interval, unless that snapshot gave no points.
 func (l *Root) Chain(w *artifacts.HistoryWindow) (times []time.Time) {
 	for i := range l.Prices {
 		p := &l.Prices[i]
@@ -35,7 +35,8 @@ func (l *Root) Chain(w *artifacts.HistoryWindow) (times []time.Time) {
 	return times
 }
 
-// Points returns the points of the snapshot of time t in ascending order of id.
+// Points returns the points of the snapshot at time t in ascending order of id. There are none if
+// the ledger does not keep that snapshot.
 func (l *Root) Points(ctx context.Context, r artifacts.ObjectReader, t time.Time) ([]Point, error) {
 	p := l.Prices.find(t)
 	if p == nil {
@@ -58,7 +59,8 @@ func (l *Root) Points(ctx context.Context, r artifacts.ObjectReader, t time.Time
 	return points, nil
 }
 
-// charted returns the objects with the points of a kept snapshot.
+// charted returns the objects with the points of a kept snapshot. If Charted does not list the
+// snapshot, every price is a point.
 func (l *Root) charted(p *priceSet) *priceSet {
 	if l.Charted != nil {
 		if c := l.Charted.find(p.Time); c != nil {
@@ -68,7 +70,8 @@ func (l *Root) charted(p *priceSet) *priceSet {
 	return p
 }
 
-// chart adds the points at T to the previous root's. rows are the prices at T.
+// chart sets Charted to the entries of the previous root that are still kept, and the points at T.
+// rows are the prices at T; before is the previous root's Charted.
 func (l *Root) chart(ctx context.Context, r artifacts.ObjectReader, before *priceList, rows []row, f *market.Feed,
 	res *market.Result, put *objects) error {
 	last := len(l.Prices) - 1
@@ -85,14 +88,15 @@ func (l *Root) chart(ctx context.Context, r artifacts.ObjectReader, before *pric
 	return nil
 }
 
-// points returns the entries of charted that are still kept. A root that a builder
-// without history wrote does not say which assets gave points: if a snapshot has
-// at most n prices, all of them count as points, otherwise none.
+// points returns the entries of charted whose snapshots are still kept. Without charted, a builder
+// without history wrote the root, which does not say which assets gave points. In that case the
+// prices of a snapshot with at most n prices all count as points, and those of any other snapshot
+// do not.
 func (l *Root) points(ctx context.Context, r artifacts.ObjectReader, charted *priceList, n int) (priceList, error) {
 	if charted != nil {
 		return charted.of(l.Prices), nil
 	}
-	asked := map[time.Time]bool{} // the others are in no chain
+	asked := map[time.Time]bool{} // snapshots in no chain need no entry
 	for i := range artifacts.HistoryWindows {
 		for _, t := range l.Chain(&artifacts.HistoryWindows[i]) {
 			asked[t] = true
@@ -133,11 +137,11 @@ func (p *priceSet) moreThan(ctx context.Context, r artifacts.ObjectReader, n int
 	return count+int(rows.uint(uint64(len(b)))) > n, nil
 }
 
-// Members returns the ids of the assets of a feed that give points, in ascending order.
+// Members returns the ids of the feed's assets that give points, in ascending order.
 func Members(f *market.Feed, res *market.Result) (ids []uint64) {
 	rows, err := sortedRows(f)
 	if err != nil {
-		return nil // Advance says why
+		return nil // Advance reports the error
 	}
 	for _, r := range members(rows, f, res) {
 		ids = append(ids, r.id)
@@ -145,14 +149,16 @@ func Members(f *market.Feed, res *market.Result) (ids []uint64) {
 	return ids
 }
 
-// members returns the rows that give points. rows are the feed's prices in ascending order of id.
+// members returns the rows that give points: those of the first res.HistoryAssets assets by rank,
+// and, if fewer assets have a rank, unranked ones with the lowest ids. rows are the feed's prices
+// in ascending order of id.
 func members(rows []row, f *market.Feed, res *market.Result) []row {
 	n := res.HistoryAssets
 	if n >= len(rows) {
 		return rows
 	}
 	rank := func(r *row) int { return int(res.Rank[f.Quotes[r.quote].Asset]) }
-	unranked := n // how many assets without a rank give points
+	unranked := n // how many assets without a rank still give points
 	for i := range rows {
 		if at := rank(&rows[i]); 0 < at && at <= n {
 			unranked--
@@ -171,7 +177,7 @@ func members(rows []row, f *market.Feed, res *market.Result) []row {
 	return in
 }
 
-// find returns the snapshot of time t; nil if there is none.
+// find returns the snapshot at time t, or nil if l does not list it.
 func (l priceList) find(t time.Time) *priceSet {
 	i, ok := slices.BinarySearchFunc(l, t, func(p priceSet, t time.Time) int { return p.Time.Compare(t) })
 	if !ok {
@@ -180,7 +186,7 @@ func (l priceList) find(t time.Time) *priceSet {
 	return &l[i]
 }
 
-// of returns the entries whose times are in h.
+// of returns the entries of l whose times are in h.
 func (l priceList) of(h priceList) (kept priceList) {
 	for i := range l {
 		if h.find(l[i].Time) != nil {

@@ -9,32 +9,36 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Directory is what the next snapshot's directory is compared with. Package changes makes and reads it.
+// Directory describes the listings at a snapshot, so that the next build can tell what changed.
+// Package changes makes and reads it.
 type Directory struct {
-	// Parts has, by collection, a power of two of parts, among which a hash distributes the ids, so that a
-	// build reads and writes those alone in which something changed. nil: the next snapshot's changes begin
-	// anew.
+	// Parts holds the items of each collection in a power of two of parts. A hash distributes the
+	// ids among the parts, so that a build reads and writes only those in which something changed.
+	// If Parts is nil, the record of changes begins again with the next snapshot.
 	Parts map[string][]Part `json:"parts"`
-	// Withdrawn names the changes of snapshots that rollbacks took back; nil: there are none.
+	// Withdrawn names the changes of withdrawn snapshots. It is nil if there are none.
 	Withdrawn *Withdrawn `json:"withdrawn,omitempty"`
 }
 
-// Part is an object with some of a collection's items; without any it has no object.
+// Part holds some of a collection's items. A part without items has no object, and its Size is 0.
 type Part struct {
 	artifacts.Ref
 	// Sum is a digest of the items.
 	Sum string `json:"sum"`
 }
 
-// Withdrawn are changes that clients may have followed and that the next snapshots lead back from: of
-// withdrawn snapshots, and of those that followed a rollback and are older than Through.
+// Withdrawn names changes that clients may have followed and that a rollback has undone. The next
+// snapshots repeat them, so that these clients come back to the published state. They include the
+// changes of snapshots that followed a rollback and are older than Through.
 type Withdrawn struct {
-	// After is the time of the oldest snapshot that was published again: only later changes count.
+	// After is the time of the oldest snapshot that was published again. Only later changes count.
 	After time.Time `json:"after"`
-	// Through is the time of the newest withdrawn snapshot. A client that has it asks for later changes,
-	// so the first later snapshot is the last that leads back.
+	// Through is the time of the newest withdrawn snapshot. A client that has it asks for later
+	// changes, so the first snapshot after Through is the last one that repeats the withdrawn
+	// changes.
 	Through time.Time `json:"through"`
-	// Days are the views that have the changes of withdrawn snapshots, among others.
+	// Days are the views that contain the changes of withdrawn snapshots. They may contain others,
+	// too.
 	Days []artifacts.View `json:"days"`
 }
 
@@ -59,11 +63,13 @@ func (d *Directory) refs() (refs []artifacts.Ref) {
 	return refs
 }
 
-// maxWithdrawn bounds Withdrawn.Days: rollbacks between two snapshots are few.
+// maxWithdrawn bounds Withdrawn.Days. Rollbacks are rare, so few of them happen between two
+// snapshots.
 const maxWithdrawn = 100
 
-// withdraw returns the directory d of target for when it takes the place of newest, whose directory is from.
-// It has no parts if newest does not have all changes since target.
+// withdraw returns the directory for target, published again in place of newest. d is the directory
+// of target and from that of newest. The result has no parts if newest does not list all changes
+// since target.
 func (d *Directory) withdraw(from *Directory, newest, target *artifacts.Manifest) *Directory {
 	if d == nil && from == nil {
 		return nil
@@ -102,7 +108,7 @@ func (d *Directory) withdraw(from *Directory, newest, target *artifacts.Manifest
 	return &Directory{Parts: d.Parts, Withdrawn: to}
 }
 
-// SetDirectory sets the directory that Advance takes over.
+// SetDirectory sets the directory that Advance copies into the next root.
 func (l *Ledger) SetDirectory(d *Directory) {
 	root := *l.root
 	root.Directory = d

@@ -15,11 +15,11 @@ import (
 // groupCollections are the collections whose rows are groups of assets.
 var groupCollections = []string{"categories", "chains"}
 
-// maxGroupsPlain bounds an object of groups, expanded, in bytes.
+// maxGroupsPlain bounds the size of a decompressed object of groups, in bytes.
 const maxGroupsPlain = 64 << 20
 
-// groupRow is the stored form of one group's newest market snapshot. An object of
-// groups is a JSON array of them in ascending order of id, in one zstd frame.
+// groupRow is the stored form of one group's newest market snapshot. The object is a JSON array of
+// groupRows in ascending order of id, compressed as one zstd frame.
 type groupRow struct {
 	ID         uint64    `json:"id"`
 	Time       time.Time `json:"time"`
@@ -30,7 +30,7 @@ type groupRow struct {
 	TopGainers []uint64  `json:"top_gainers,omitempty"`
 }
 
-// putGroups stores a collection's market snapshots; ok is false if there are none.
+// putGroups stores the market snapshots of one collection. ok is false if there are none.
 func putGroups(groups map[uint64]market.GroupMarket, put *objects) (ref artifacts.Ref, ok bool) {
 	if len(groups) == 0 {
 		return ref, false
@@ -71,7 +71,8 @@ func parseGroups(b []byte) (map[uint64]market.GroupMarket, error) {
 	return groups, nil
 }
 
-// groups reads the newest market snapshot of each group, by collection and id.
+// groups reads the newest market snapshot of each group. The result is indexed by collection, then
+// by id.
 func (l *Ledger) groups(ctx context.Context) (map[string]map[uint64]market.GroupMarket, error) {
 	all := map[string]map[uint64]market.GroupMarket{}
 	for _, c := range groupCollections {

@@ -12,25 +12,25 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// segmentBytes is the size at which a segment of a log is full and never changes
-// again. A build therefore rewrites at most this much of a log.
+// segmentBytes is the size at which a segment of a log is full. A full segment never changes again,
+// so a build rewrites at most this much of a log.
 const segmentBytes = 1 << 20
 
 // collections are the collections whose rows have ids, in the order in which they
 // are read and written.
 var collections = []string{"assets", "exchanges", "categories", "chains"}
 
-// idLog holds a collection's ids in the order in which they were assigned, and
-// finds them by key and by id.
+// idLog holds a collection's ids in the order in which they were assigned, and finds them by key
+// and by id.
 type idLog struct {
 	byKey   map[string]uint64
 	byID    map[uint64]string
-	highest uint64          // the next id is above it
-	fresh   map[uint64]bool // ids that were given since the log was loaded
+	highest uint64          // new ids are above it
+	fresh   map[uint64]bool // ids added since the log was loaded
 
 	full    []artifacts.Ref // segments that will never change
-	open    []byte          // the entries behind those
-	openRef artifacts.Ref   // names open until an entry is added
+	open    []byte          // the entries after the full segments
+	openRef artifacts.Ref   // the stored object equal to open; valid until an entry is added
 	written [][]byte        // segments filled since the log was loaded
 	changed bool
 }
@@ -49,7 +49,7 @@ func loadIDs(ctx context.Context, r artifacts.ObjectReader, from idSegments) (*i
 		}
 		segments[i], size = b, size+len(b)
 	}
-	// An entry is two bytes at least, so a count that lies costs little.
+	// An entry takes at least two bytes, so a wrong count cannot make this allocate much.
 	l := newIDLog(min(max(from.Count, 0), size/2))
 	for i, b := range segments {
 		ref := from.Segments[i]
@@ -60,7 +60,7 @@ func loadIDs(ctx context.Context, r artifacts.ObjectReader, from idSegments) (*i
 		case len(b) >= segmentBytes:
 			l.full = append(l.full, ref)
 		case i == len(segments)-1:
-			l.open, l.openRef = slices.Clip(b), ref // b is not ours to append to
+			l.open, l.openRef = slices.Clip(b), ref // clipped, since appending must not write to b
 		default:
 			return nil, fmt.Errorf("object %s: %w: a segment of ids that is not full and not the last", ref.Digest,
 				artifacts.ErrCorrupt)
@@ -103,13 +103,13 @@ func (l *idLog) add(id uint64, key string) error {
 		return fmt.Errorf("key %q has id %d, not %d", key, old, id)
 	}
 	l.byKey[key], l.byID[id] = id, key
-	if id <= market.MaxNewID { // a higher one may be older than the bound
+	if id <= market.MaxNewID { // a higher one may come from before MaxNewID existed
 		l.highest = max(l.highest, id)
 	}
 	return nil
 }
 
-// give adds an entry and encodes it: the id, the key's length, the key.
+// give adds an entry and encodes it as the id, the length of the key and the key.
 func (l *idLog) give(id uint64, key string) error {
 	if err := l.add(id, key); err != nil {
 		return err
@@ -129,8 +129,9 @@ func (l *idLog) give(id uint64, key string) error {
 }
 
 // assign gives each of n rows its id: the id in the row, the id of its key, or a new id above the
-// highest ever used, in byte order of keys (FEED.md, "Ids"). Ids in rows are taken before new ones
-// are assigned. Ids above market.MaxNewID do not raise the highest, but are never assigned twice.
+// highest ever used. It assigns new ids in byte order of keys (FEED.md, "Ids"), after it has added
+// all ids that rows bring. Ids above market.MaxNewID do not raise the highest, but are never
+// assigned twice.
 func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
 	type newRow struct {
 		key string
@@ -167,7 +168,7 @@ func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
 	return nil
 }
 
-// store returns the log's entry for the root and adds new segments to objects.
+// store returns the log's entry for the root and adds its new segments to objects.
 func (l *idLog) store(objects *objects) idSegments {
 	to := idSegments{Count: len(l.byKey), Segments: slices.Clone(l.full)}
 	for _, b := range l.written {
@@ -182,7 +183,7 @@ func (l *idLog) store(objects *objects) idSegments {
 	return to
 }
 
-// Known returns the id of a collection's key, if the key ever had one.
+// Known returns the id of a key in a collection. ok is false if the key never had one.
 func (l *Ledger) Known(collection, key string) (uint64, bool) {
 	id, ok := l.ids[collection].byKey[key]
 	return id, ok
@@ -191,15 +192,17 @@ func (l *Ledger) Known(collection, key string) (uint64, bool) {
 // IsNew reports whether an id of a collection was assigned since the ledger was loaded.
 func (l *Ledger) IsNew(collection string, id uint64) bool { return l.ids[collection].fresh[id] }
 
-// Owner returns the key to which an id of a collection belongs, if it was ever assigned.
+// Owner returns the key to which an id of a collection belongs. It returns false if the id was
+// never assigned.
 func (l *Ledger) Owner(collection string, id uint64) (string, bool) {
 	key, ok := l.ids[collection].byID[id]
 	return key, ok
 }
 
-// AssignIDs gives every row of the feed its id and remembers it for ever (FEED.md, "Ids"). The
-// caller first sets aside rows whose id belongs to another key or differs from their key's id (see
-// Known and Owner). Such a row is an error, after which the ledger must not be used.
+// AssignIDs gives every row of the feed its id, which the ledger remembers for ever (FEED.md,
+// "Ids"). The caller first sets aside each row whose id belongs to another key or differs from its
+// key's id (see Known and Owner). Otherwise AssignIDs returns an error, and the ledger must not be
+// used any further.
 func (l *Ledger) AssignIDs(f *market.Feed) error {
 	groups := func(of []market.Group) func(i int) (string, *uint64) {
 		return func(i int) (string, *uint64) { return of[i].Key, &of[i].ID }

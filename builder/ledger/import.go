@@ -17,30 +17,31 @@ type Price struct {
 	Price market.U128
 }
 
-// Import adds prices of earlier times to a ledger, as if snapshots with them had been built at those
-// times. Prices that the ledger has stay, unless Rewrite is set. The prices of a snapshot that is
-// added are points of history. The zero value of no field but Rewrite is useful.
+// Import adds prices of earlier times to a ledger, as if snapshots with these prices had been built
+// at those times. Existing prices stay, unless Rewrite is set. All prices of an added snapshot are
+// points of history. Every field but Rewrite and Changed must be set.
 type Import struct {
-	// Ledger is what is added to. Its newest snapshot says which are kept: of time T, if it has none.
+	// Ledger is the ledger to extend. An import keeps the times that a build at its newest snapshot
+	// would keep, or at T if the ledger is empty.
 	Ledger  *Ledger
 	T       time.Time
 	Rewrite bool
 	// Put stores an object.
 	Put func([]byte) error
-	// Changed says that a price was added or replaced.
+	// Changed is set once a price is added or replaced.
 	Changed bool
 
 	root    *Root
 	objects objects
-	old     priceList // those of Ledger that are not in root yet
+	old     priceList // prices of Ledger not yet copied to root
 	charted priceList
 	returns returnsWriter
 }
 
-// ErrOldLedger says that a builder without history wrote the ledger.
-var ErrOldLedger = errors.New("the ledger is from before history: build once, and import then")
+// ErrOldLedger is returned for a ledger written by a builder without history.
+var ErrOldLedger = errors.New("a builder without history wrote the ledger: build once, then import")
 
-// Open begins.
+// Open prepares the import. It must be called before Add.
 func (im *Import) Open() error {
 	from := im.Ledger.root
 	if from.Charted == nil && len(from.Prices) > 0 {
@@ -64,11 +65,11 @@ func (l *Root) Times() (times []time.Time) {
 	return times
 }
 
-// Root returns the ledger's root.
 func (l *Ledger) Root() *Root { return l.root }
 
-// Add adds prices in ascending order of id, at a time later than those added before it and not later
-// than T. total is the market cap of the whole market then, in units of 1e-8; "": it is not known.
+// Add adds prices in ascending order of id. t is later than the times added before and not later
+// than T. total is the market cap of the whole market at t, in units of 1e-8, or "" if it is
+// unknown.
 func (im *Import) Add(ctx context.Context, t time.Time, prices []Price, total string) error {
 	if err := im.take(ctx, t); err != nil {
 		return err
@@ -95,7 +96,7 @@ func (im *Import) Add(ctx context.Context, t time.Time, prices []Price, total st
 	return im.flush()
 }
 
-// merge adds rows to the snapshot that the ledger keeps of their time.
+// merge adds rows to the prices that the ledger already keeps for time t.
 func (im *Import) merge(ctx context.Context, t time.Time, rows []row) error {
 	old := im.old[0]
 	im.old = im.old[1:]
@@ -126,7 +127,7 @@ func (im *Import) merge(ctx context.Context, t time.Time, rows []row) error {
 	return im.flush()
 }
 
-// pricesOf returns the rows of these assets in all, which has them.
+// pricesOf returns the rows of all for the given assets. all contains each of them.
 func pricesOf(all, assets []row) []row {
 	rows, at := slices.Clone(assets), 0
 	for i := range rows {
@@ -136,7 +137,7 @@ func pricesOf(all, assets []row) []row {
 	return rows
 }
 
-// take takes over the snapshots before t.
+// take copies the ledger's snapshots before t to the new root.
 func (im *Import) take(ctx context.Context, t time.Time) error {
 	for len(im.old) > 0 && im.old[0].Time.Before(t) {
 		old := im.old[0]
@@ -154,7 +155,7 @@ func (im *Import) take(ctx context.Context, t time.Time) error {
 	return nil
 }
 
-// flush stores the new objects.
+// flush stores the new objects and forgets them.
 func (im *Import) flush() error {
 	for _, o := range im.objects {
 		if err := im.Put(o); err != nil {
@@ -178,7 +179,7 @@ func (im *Import) Close(ctx context.Context, past []artifacts.View) (*Ledger, er
 	return &Ledger{reader: im.Ledger.reader, root: im.root, ids: im.Ledger.ids}, nil
 }
 
-// rows returns the snapshot's prices.
+// rows reads the snapshot's prices in ascending order of id.
 func (p *priceSet) rows(ctx context.Context, r artifacts.ObjectReader) (rows []row, err error) {
 	err = p.read(ctx, r, func(part *reader) {
 		part.each(func(id uint64, price market.U128) { rows = append(rows, row{id: id, price: price}) })
@@ -189,8 +190,8 @@ func (p *priceSet) rows(ctx context.Context, r artifacts.ObjectReader) (rows []r
 	return rows, nil
 }
 
-// mergeRows adds rows to had; both ascend by id. Of an asset in both, had's price stays, unless replace
-// is set. changed is false if that leaves had as it is.
+// mergeRows merges had and rows, which both ascend by id. If an asset is in both, its price in had
+// stays, unless replace is set. changed reports whether the result differs from had.
 func mergeRows(had, rows []row, replace bool) (all []row, changed bool) {
 	all = make([]row, 0, len(had)+len(rows))
 	for _, r := range rows {

@@ -1,11 +1,11 @@
-// Package ledger holds what the builder remembers between builds: the ids it assigned, the prices
-// it keeps, the newest market snapshot of each group, and the totals (FEED.md, "Figures"). A ledger
-// consists of immutable objects that a root names. The snapshot's manifest names the root, so
-// snapshot and ledger appear together or not at all.
+// Package ledger stores what the builder remembers between builds: the ids that it has assigned,
+// the prices that it keeps, the newest market snapshot of each group, and the totals (FEED.md,
+// "Figures"). A ledger consists of immutable objects that a root names. The snapshot's manifest
+// names the root, so snapshot and ledger appear together or not at all.
 //
-// A build loads the ledger of the published snapshot, reads ids and base prices
-// from it ([Ledger.AssignIDs], [Ledger.Past]), and stores the ledger at T
-// ([Ledger.Advance]) with the new snapshot:
+// A build loads the ledger of the published snapshot, reads ids and base prices from it
+// ([Ledger.AssignIDs], [Ledger.Past]), and stores the ledger at T ([Ledger.Advance]) with the new
+// snapshot:
 //
 //	l, err := ledger.Load(ctx, store, root)
 //	err = l.AssignIDs(feed)
@@ -13,7 +13,7 @@
 //	res := market.Compute(feed, t, past, settings)
 //	next, err := l.Advance(ctx, feed, res, t)
 //
-// The layout of the objects, and why every base is exact, are in README.md.
+// README.md describes the layout of the objects and explains why every base is exact.
 package ledger
 
 import (
@@ -33,14 +33,14 @@ type Ledger struct {
 	root   *Root
 	ids    map[string]*idLog
 
-	// rows are the prices of feed in ascending order of id; see sorted.
+	// rows caches the result of sorted for feed.
 	rows []row
 	feed *market.Feed
 }
 
-// Load reads the ledger that root names; a nil root gives an empty ledger. Load
-// reads all ids; Past and Advance read prices through r as they need them. An
-// object that does not match its digest gives artifacts.ErrCorrupt.
+// Load reads the ledger that root names; a nil root gives an empty ledger. Load reads all ids; Past
+// and Advance read prices through r as they need them. Load returns artifacts.ErrCorrupt if an
+// object does not match its digest.
 func Load(ctx context.Context, r artifacts.ObjectReader, root *artifacts.Ref) (*Ledger, error) {
 	if root == nil {
 		return open(ctx, r, &Root{})
@@ -64,7 +64,8 @@ func open(ctx context.Context, r artifacts.ObjectReader, root *Root) (*Ledger, e
 	return l, nil
 }
 
-// sorted returns the feed's prices in ascending order of id. Past and Advance share the result.
+// sorted returns the feed's prices in ascending order of id. It keeps the result, since Past and
+// Advance both need it.
 func (l *Ledger) sorted(f *market.Feed) ([]row, error) {
 	if l.feed == f {
 		return l.rows, nil
@@ -77,7 +78,7 @@ func (l *Ledger) sorted(f *market.Feed) ([]row, error) {
 	return rows, nil
 }
 
-// newest returns the time of the ledger's newest snapshot; ok is false if the ledger is empty.
+// newest returns the time of the ledger's newest snapshot. ok is false if the ledger is empty.
 func (l *Ledger) newest() (t time.Time, ok bool) {
 	if n := len(l.root.Prices); n > 0 {
 		return l.root.Prices[n-1].Time, true
@@ -95,9 +96,9 @@ func (l *Ledger) checkTime(t time.Time) error {
 	return nil
 }
 
-// Rollback returns a root with the prices, groups, totals and directory of target and the ids of newest, so
-// that every assigned id stays with its key. newest is the published snapshot, target an earlier one.
-// The result names only objects that these two name.
+// Rollback returns an encoded root with the prices, groups, totals and directory of target and the
+// ids of newest, so that every assigned id stays with its key. newest is the published snapshot,
+// target an earlier one. The result names only objects that one of the two ledgers names.
 func Rollback(ctx context.Context, r artifacts.ObjectReader, newest, target *artifacts.Manifest) ([]byte, error) {
 	from, err := ReadRoot(ctx, r, newest.Ledger)
 	if err != nil {
@@ -112,8 +113,9 @@ func Rollback(ctx context.Context, r artifacts.ObjectReader, newest, target *art
 	return to.Encode(), nil
 }
 
-// Without returns the root b without lost prices, returns and groups, and names them in what. Ids
-// cannot be replaced: a lost segment of ids gives artifacts.ErrCorrupt.
+// Without returns the encoded root b without its lost objects, and describes what it removed.
+// Prices, returns, groups, the directory and candles can be removed. Ids cannot be replaced: if a
+// segment of ids is lost, Without returns artifacts.ErrCorrupt.
 func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string, err error) {
 	l, err := parseRoot(b)
 	if err != nil {
@@ -135,7 +137,7 @@ func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string,
 	if l.Charted != nil {
 		left := slices.DeleteFunc(*l.Charted, func(p priceSet) bool { return l.Prices.find(p.Time) == nil })
 		for i := range left {
-			if slices.ContainsFunc(left[i].Parts, lost) { // nobody knows now which assets gave points
+			if slices.ContainsFunc(left[i].Parts, lost) { // without these parts, nothing says which assets gave points
 				left[i].Parts = nil
 				gone = append(gone, "history of "+left[i].Time.Format(time.RFC3339))
 			}
@@ -161,7 +163,7 @@ func Without(b []byte, lost func(artifacts.Ref) bool) (root []byte, what string,
 	}
 	if slices.ContainsFunc(l.Directory.refs(), lost) {
 		l.Directory = nil
-		gone = append(gone, "the directory before")
+		gone = append(gone, "the previous directory")
 	}
 	n := len(l.Past)
 	if l.Past = slices.DeleteFunc(l.Past, func(v artifacts.View) bool {

@@ -11,8 +11,8 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// Past returns the ledger's input to the snapshot at T: for each window the base of every quote,
-// and the newest market snapshot of each group. Every asset of the feed must have its id
+// Past returns what the snapshot at T needs from the ledger: the base of every quote for each
+// window, and the newest market snapshot of each group. Every asset of the feed must have its id
 // (AssignIDs). T is a multiple of ten minutes and later than every snapshot in the ledger.
 //
 // Past reads the prices of at most nine snapshots: the first one kept in each window, and the first
@@ -35,8 +35,8 @@ func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market
 // stretch is the time from one kept snapshot to T.
 type stretch struct {
 	first *priceSet
-	// earliest holds each quote's earliest price in the stretch, and ages how many
-	// steps of ten minutes before T that is; 0: there is none. Zero is a price.
+	// earliest holds each quote's earliest price in the stretch. ages holds how many steps of ten
+	// minutes before T that price is; an age of 0 means that there is none. A price may be zero.
 	earliest []market.U128
 	ages     []uint16
 }
@@ -51,11 +51,11 @@ func (s *stretch) offer(quote int32, price market.U128, age uint16) {
 	}
 }
 
-// ageAt returns how many steps before T a time within a year is.
+// ageAt returns the number of steps from kept to t. kept must be at most a year before t.
 func ageAt(t, kept time.Time) uint16 { return uint16(t.Sub(kept) / artifacts.Step) }
 
-// bases finds, for each window, the earliest kept price of every quote, and its age; zero if
-// the quote's own price is the only one.
+// bases finds, for each window, the earliest kept price of every quote and its age. Both are zero
+// if the quote's own price is the only one.
 //
 // The first snapshot kept in a window has a price for nearly every quote. For the others, the
 // earliest price is where the asset first came back. If that happened in the first snapshot's zone,
@@ -109,7 +109,8 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time,
 	return bases, ages, nil
 }
 
-// search offers the prices kept in a zone to the stretches that start in it, oldest first.
+// search offers the prices kept in a zone to the stretches that start in that zone. here lists them
+// oldest first.
 func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stretch, rows []row) error {
 	for _, s := range here {
 		age := ageAt(t, s.first.Time)
@@ -152,7 +153,7 @@ func (l *Ledger) eachPrice(ctx context.Context, h *priceSet, rows []row, f func(
 	return h.read(ctx, l.reader, func(part *reader) { part.rows(rows, f) })
 }
 
-// read calls f for each object that holds the prices.
+// read calls f for each object of the prices.
 func (h *priceSet) read(ctx context.Context, from artifacts.ObjectReader, f func(part *reader)) error {
 	for _, part := range h.Parts {
 		b, err := artifacts.ReadObject(ctx, from, part)
@@ -168,8 +169,8 @@ func (h *priceSet) read(ctx context.Context, from artifacts.ObjectReader, f func
 	return nil
 }
 
-// Days returns the UTC days, ascending, of which the ledger keeps prices, from the day of a time on
-// and before that of another.
+// Days returns, in ascending order, the UTC days from the day of from up to but excluding the day
+// of before for which the ledger keeps prices. from must be the start of a UTC day.
 func (l *Ledger) Days(from, before time.Time) (days []time.Time) {
 	for i := range l.root.Prices {
 		day := l.root.Prices[i].Time.Truncate(24 * time.Hour)
@@ -180,7 +181,8 @@ func (l *Ledger) Days(from, before time.Time) (days []time.Time) {
 	return days
 }
 
-// EachPrice calls f with every price that the ledger keeps of a UTC day, by time, then id.
+// EachPrice calls f with every price that the ledger keeps for a UTC day, in order of time, then
+// id.
 func (l *Ledger) EachPrice(ctx context.Context, day time.Time, f func(t time.Time, id uint64, price market.U128),
 ) error {
 	for i := range l.root.Prices {

@@ -9,13 +9,13 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// priceList lists the snapshots whose prices are kept, oldest first. The first
-// snapshot of an hour or day is never dropped before the others, so the previous
-// entry tells as much about a step as the snapshot that was built before.
+// priceList lists the snapshots whose prices are kept, oldest first. The first snapshot of an hour
+// or day is kept longer than the others of that hour or day. So comparing an entry with the
+// previous entry shows whether it is the first of its hour or day.
 //
-// After a year there are about 2,700 entries, and every build reads and writes all
-// of them. The root's JSON therefore holds them as one string, the padded base64
-// of these fields for each snapshot in turn:
+// After a year there are about 2,700 entries, and every build reads and writes all of them. The
+// root's JSON therefore holds them as one string, the padded base64 of these fields for each
+// snapshot in turn:
 //
 //	time    steps of ten minutes since the previous snapshot; for the first one
 //	        since 1970-01-01T00:00:00Z, and so possibly negative
@@ -29,7 +29,8 @@ type priceList []priceSet
 type priceSet struct {
 	// Time is a whole multiple of ten minutes, UTC.
 	Time time.Time
-	// Parts are the objects, in ascending order of id; none if no asset had a price.
+	// Parts are the objects with the prices, in ascending order of id. It is empty if no asset had
+	// a price.
 	Parts []artifacts.Ref
 }
 
@@ -50,7 +51,7 @@ func (l priceList) MarshalText() ([]byte, error) {
 	return base64.StdEncoding.AppendEncode(nil, b), nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler. Times must ascend.
+// UnmarshalText implements encoding.TextUnmarshaler. Times that do not ascend are an error.
 func (l *priceList) UnmarshalText(text []byte) error {
 	b, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil {

@@ -2,16 +2,17 @@ package ledger
 
 import "time"
 
-// Prices are thinned with age, in three zones (FEED.md, "Figures"). Each zone has a step, which
-// says what it keeps: every snapshot, the first of each UTC hour, or the first of each UTC day.
+// The ledger thins prices with age, in three zones (FEED.md, "Figures"). Each zone has a step,
+// which says what it keeps: every snapshot, the first of each UTC hour, or the first of each UTC
+// day.
 //
-// A snapshot belongs to a step if none of the same hour or day was built before it.
-// That is settled when it is built. So the snapshots of a step form a chain that
-// grows only at its end, and the first of a day is also the first of an hour.
+// A snapshot belongs to a step if it is the first one built in its hour or day. This never changes
+// after the snapshot is built. So the snapshots of a step form a chain that grows only at its end,
+// and the first of a day is also the first of an hour.
 const (
 	recent = iota // T - t < 48 h: every snapshot
-	hourly        // of those older, T - t <= 90 d: the first of each UTC hour
-	daily         // of those older still, T - t <= 366 d: the first of each UTC day
+	hourly        // older, T - t <= 90 d: the first of each UTC hour
+	daily         // older still, T - t <= 366 d: the first of each UTC day
 	zones         // the number of zones, and the zone of snapshots no longer kept
 )
 
@@ -22,7 +23,7 @@ const (
 	dailyAge  = 366 * day      // inclusive
 )
 
-// zoneOf returns the zone that a snapshot of time t is in at T.
+// zoneOf returns the zone at T of a snapshot at time t.
 func zoneOf(T, t time.Time) int {
 	switch age := T.Sub(t); {
 	case age < recentAge:
@@ -35,8 +36,8 @@ func zoneOf(T, t time.Time) int {
 	return zones
 }
 
-// inStep reports whether a snapshot of time t belongs to a zone's step. prev is the
-// time of the snapshot before it.
+// inStep reports whether a snapshot at time t belongs to a zone's step. prev is the time of the
+// previous snapshot.
 func inStep(zone int, prev, t time.Time) bool {
 	switch zone {
 	case recent:
@@ -52,7 +53,7 @@ func (h priceList) inStep(zone, i int) bool {
 	return i == 0 || inStep(zone, h[i-1].Time, h[i].Time)
 }
 
-// at returns the entries that are kept at T.
+// at returns the entries that are still kept at T.
 func (h priceList) at(T time.Time) priceList {
 	var kept priceList
 	for i := range h {
@@ -63,7 +64,7 @@ func (h priceList) at(T time.Time) priceList {
 	return kept
 }
 
-// last returns the newest snapshot of a zone's step; nil if there is none.
+// last returns the newest snapshot of a zone's step, or nil if there is none.
 func (h priceList) last(zone int) *priceSet {
 	for i := len(h) - 1; i >= 0; i-- {
 		if h.inStep(zone, i) {

@@ -10,22 +10,23 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// A return is an asset that has a price in a snapshot of a step and had none in the
-// previous snapshot of that step. The returns of each step form a log of segments,
-// oldest first. A segment of segmentBytes is full and never changes. A segment is
-// dropped when all its returns are too old for their zone.
+// A return is an asset that has a price in a snapshot of a step and had none in the previous
+// snapshot of that step. The returns of each step form a log of segments, oldest first. A segment
+// of segmentBytes is full and never changes. A segment is dropped when all its returns are too old
+// for their zone.
 //
-// A segment is a sequence of batches, each the snapshot's time (see appendStep) and
-// rows (see appendRows). A snapshot with many returns takes several batches.
+// A segment is a sequence of batches, each with the snapshot's time (see appendStep) and its rows
+// (see appendRows). A snapshot with many returns takes several batches.
 
 // batchRows bounds the rows of a batch, and so a segment's size.
 const batchRows = 1 << 16
 
-// zoneAge is the age up to which the returns of each step are looked up.
+// zoneAge is the maximum age of the returns of each step.
 var zoneAge = [zones]time.Duration{recentAge, hourlyAge, dailyAge}
 
-// readReturns calls batch for each batch of a segment, oldest first, and calls the function that
-// batch returns with the price of each row whose asset is in sorted, and its index there.
+// readReturns calls batch for each batch of a segment, oldest first. For each row of the batch
+// whose asset is in sorted, it calls the function that batch returned with the row's index in
+// sorted and its price.
 func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, price market.U128)) error {
 	r := reader{b: b}
 	for len(r.b) > 0 {
@@ -38,7 +39,7 @@ func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, pri
 	return nil
 }
 
-// returned gives the returns at T for a zone's step: the rows whose asset had no price in the
+// returned returns the returns at T for a zone's step: the rows whose asset had no price in the
 // step's newest snapshot. rows are the feed's, in ascending order of id. There are no returns if T
 // does not belong to the step or is its first snapshot.
 func (l *Ledger) returned(ctx context.Context, zone int, rows []row, t time.Time) ([]row, error) {
@@ -60,8 +61,8 @@ func (l *Ledger) returned(ctx context.Context, zone int, rows []row, t time.Time
 	return back, nil
 }
 
-// advanceReturns returns a zone's log at T: the segments that are still needed, and
-// the returns at T.
+// advanceReturns returns a zone's log at T: the segments that are still needed, and the returns at
+// T.
 func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back []row,
 	put *objects) (returnLog, error) {
 	var to returnLog
@@ -79,7 +80,7 @@ func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back
 		if err != nil {
 			return to, err
 		}
-		open, to.Segments = slices.Clip(b), to.Segments[:n] // b is not ours to append to
+		open, to.Segments = slices.Clip(b), to.Segments[:n] // clipped, since appending must not write to b
 	}
 	w := returnWriter{log: to, open: open, put: put}
 	w.add(t, back)
@@ -89,8 +90,8 @@ func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back
 // returnWriter adds batches to a log, oldest first.
 type returnWriter struct {
 	log    returnLog // segments that will not change
-	open   []byte    // the batches behind those
-	newest time.Time // of open
+	open   []byte    // the batches after these segments
+	newest time.Time // the time of the last batch in open
 	put    *objects
 }
 
@@ -109,7 +110,7 @@ func (w *returnWriter) cut() {
 	w.open = nil
 }
 
-// close returns the log.
+// close writes the open segment and returns the log.
 func (w *returnWriter) close() returnLog {
 	if len(w.open) > 0 {
 		w.cut()
@@ -119,13 +120,13 @@ func (w *returnWriter) close() returnLog {
 
 // returnsWriter writes the returns of many snapshots, oldest first.
 type returnsWriter struct {
-	end  time.Time // returns that are too old for their zone then are left out
+	end  time.Time // returns that are too old for their zone at this time are omitted
 	put  *objects
-	last [zones][]row // of the step's snapshot before
+	last [zones][]row // prices of each step's previous snapshot
 	logs [zones]returnWriter
 }
 
-// add adds the last snapshot of h, with these prices.
+// add adds the returns of the last snapshot of h. rows are its prices.
 func (w *returnsWriter) add(h priceList, rows []row) {
 	i := len(h) - 1
 	for zone := range zones {

@@ -28,14 +28,14 @@ type Root struct {
 	Returns [3]returnLog `json:"returns"`
 	// Groups holds the newest market snapshot of each group, by collection.
 	Groups map[string]artifacts.Ref `json:"groups"`
-	// Totals holds the totals of the last 48 hours, oldest first.
+	// Totals holds the market's totals of the last 48 hours, oldest first.
 	Totals []Total `json:"totals"`
-	// Past are the blocks of the past after an import, which the next snapshot continues instead of
-	// those of the snapshot before (go doc ./artifacts, "Past"); nil: there was no import.
+	// Past is set only after an import: it names the blocks of the past that the next snapshot
+	// continues, instead of the previous snapshot's blocks (go doc ./artifacts, "Past").
 	Past []artifacts.View `json:"past,omitempty"`
 
-	// Directory is the directory of the newest snapshot, which the next one's is compared with; nil: the
-	// next snapshot's changes begin anew.
+	// Directory describes the listings at the newest snapshot, with which the next build compares
+	// its own. If it is nil, the record of changes begins again with the next snapshot.
 	Directory *Directory `json:"directory,omitempty"`
 
 	own []row // the newest snapshot's points, if they are in memory
@@ -75,11 +75,12 @@ func (l *Root) Encode() []byte {
 	return artifacts.Compress(nil, b)
 }
 
-// maxRootPlain bounds an expanded root, in bytes: about 2,800 snapshots of a few
-// parts each, and the segments.
+// maxRootPlain bounds the size of a decompressed root, in bytes. It suffices for about 2,800
+// snapshots of a few parts each, and for the segments.
 const maxRootPlain = 32 << 20
 
-// parseRoot parses a root. A newer format gives ErrFormat, any other fault ErrCorrupt.
+// parseRoot parses a root. It returns ErrFormat for a newer format and ErrCorrupt for any other
+// fault.
 func parseRoot(b []byte) (*Root, error) {
 	plain, err := artifacts.DecompressBounded(b, maxRootPlain)
 	if err != nil {

@@ -19,8 +19,8 @@ type row struct {
 	quote int32 // index into the feed's quotes; not stored
 }
 
-// sortedRows returns the feed's prices in ascending order of id. An asset with two
-// quotes or without an id is an error, because it could not be read back.
+// sortedRows returns the feed's prices in ascending order of id. It returns an error if an asset
+// has two quotes or no id, because the encoded rows could not be decoded.
 func sortedRows(f *market.Feed) ([]row, error) {
 	rows := make([]row, len(f.Quotes))
 	for q := range f.Quotes {
@@ -51,9 +51,9 @@ func seek(rows []row, at int, id uint64) int {
 	return at + 1 + sort.Search(len(rest), func(i int) bool { return rest[i].id >= id })
 }
 
-// appendRows encodes rows in ascending order of id: their number, then for each row
-// the difference of its id from the previous one (from 0 for the first) and its
-// price. All are varints, 7 bits a byte, low bits first.
+// appendRows encodes rows in ascending order of id: their number, then for each row the difference
+// of its id from the previous one (from 0 for the first) and its price. All are varints, 7 bits a
+// byte, low bits first.
 func appendRows(dst []byte, rows []row) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(rows)))
 	last := uint64(0)
@@ -68,7 +68,7 @@ func appendRows(dst []byte, rows []row) []byte {
 const (
 	stepSeconds = int64(artifacts.Step / time.Second)
 	maxStep     = 1 << 30 // some 20,000 years
-	maxRowBytes = 8 + 19  // of a row: an id below 2^53, a price below 2^127
+	maxRowBytes = 8 + 19  // an id below 2^53, a price below 2^127
 )
 
 // appendStep encodes a time as steps of ten minutes since 1970: a varint with
@@ -87,8 +87,8 @@ func appendPrice(dst []byte, u market.U128) []byte {
 	return append(dst, byte(u.Lo))
 }
 
-// reader takes values from the front of b. After the first fault, bad stays true
-// and nothing more is read.
+// reader consumes values from the front of b. After the first error, bad stays true and every read
+// returns a zero value.
 type reader struct {
 	b   []byte
 	bad bool
@@ -132,10 +132,12 @@ func (r *reader) take(n uint64) []byte {
 	return b
 }
 
-// each reads what appendRows wrote and calls f for each row. A price from 2^127 on is a fault.
+// each decodes the rows that appendRows encoded and calls f for each row. A price of 2^127 or more
+// is an error.
 func (r *reader) each(f func(id uint64, price market.U128)) {
 	n := r.uint(uint64(len(r.b)))
-	// This loop dominates the cost of Past: b and at stay in registers, and most ids take one byte.
+	// This loop dominates the cost of Past. Local copies keep b and at in registers, and most ids
+	// take one byte.
 	b, at, id := r.b, 0, uint64(0)
 	for ; n > 0; n-- {
 		delta, size := uint64(0), 1
@@ -169,8 +171,8 @@ func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
 	})
 }
 
-// readPrice reads what appendPrice wrote from the front of b, and returns its
-// length; 0 when b ends too early or the price is 2^127 or more.
+// readPrice decodes a price that appendPrice encoded from the front of b. size is its encoded
+// length, or 0 if b ends too early or the price is 2^127 or more.
 func readPrice(b []byte) (price market.U128, size int) {
 	low := uint64(0) // the lowest 63 bits, in up to 9 bytes
 	for i, c := range b[:min(9, len(b))] {
