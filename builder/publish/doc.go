@@ -1,18 +1,18 @@
-// Package publish makes a snapshot the published one. It knows the order in
-// which things must become durable, and nothing of what they hold.
+// Package publish publishes a snapshot. It knows the order in which objects, manifest, pointer and
+// log must become durable, and nothing about their contents.
 //
-// The argument, step by step. If the machine dies
+// A publication that dies halfway leaves nothing to recover. If the machine dies
 //
-//   - while objects are put, or before they are durable: nothing refers to
-//     them. They are garbage that gc removes, or that the next build needs and
-//     puts again, which is no conflict since equal keys mean equal bytes.
-//   - while the manifest is put: the same, for the manifest.
-//   - while the pointer is swapped: the store did it or did not. Either way the
-//     pointer names a manifest all of whose objects are durable.
-//   - while the log is written, in a signed store: the pointer has the leaf. The next publication
-//     writes it before it moves the pointer (package transparency).
+//   - while objects are being put, or before they are durable: nothing refers to them yet. Either gc
+//     removes them, or the next build needs them and puts them again. That is no conflict, since equal
+//     keys mean equal bytes.
+//   - while the manifest is being put: the same holds for the manifest.
+//   - while the pointer is being swapped: the store either did it or did not. Either way the pointer
+//     names a manifest whose objects are all durable.
+//   - while the log is being written, in a signed store: the pointer contains the leaf. The next
+//     publication writes the leaf to the log before it moves the pointer (package transparency).
 //
-// So there is nothing to recover: the next build starts as every build does, at the pointer. Two
-// publishers at once both do all of this, and the pointer's compare-and-swap lets one of them win;
-// see [Head.Publish] for how an answer that was lost is told apart from a race that was lost.
+// So the next build starts at the pointer, as every build does. If two publishers run at the same
+// time, both do all of this, and the compare-and-swap of the pointer lets one of them win.
+// [Head.Publish] describes how a publisher tells a lost answer from a lost race.
 package publish

@@ -11,38 +11,39 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Head is the published snapshot that a publisher is to replace.
+// Head is the published snapshot that a publisher wants to replace.
 type Head struct {
 	version artifacts.Version
-	// Pointer and Manifest are nil in a store without a snapshot.
+	// Pointer and Manifest are nil if the store has no snapshot.
 	Pointer  *artifacts.Pointer
 	Manifest *artifacts.Manifest
-	// LogError is why the log could not be written behind the pointer that replaced the head: no
+	// LogError says why Publish could not write the log after it had moved the pointer. That is no
 	// failure, since the next publication writes it.
 	LogError error
 
 	naming sync.Mutex
-	id     string // the store's, once it was asked for
+	id     string // the store's identity, once read
 }
 
-// NewHead returns a head that is replaced whatever the store's pointer says. version is that of
-// the pointer as it was read, zero if there is none. The next pointer follows p in sequence; p
-// must be of this store.
+// NewHead returns a head that can be replaced whatever the content of the store's pointer is.
+// version is the version of the pointer that was read, or zero if there is none. The next pointer's
+// sequence follows that of p, which must be of this store.
 func NewHead(version artifacts.Version, p *artifacts.Pointer) *Head {
 	return &Head{version: version, Pointer: p}
 }
 
-// readHeadTries bounds how often ReadHead starts again because the pointer
-// moved on, and gc removed the manifest or the change record was written in between.
+// readHeadTries bounds how often ReadHead starts again because, between its reads, the pointer
+// moved and gc removed the manifest, or the change record was written.
 const readHeadTries = 3
 
-// ReadHead is ReadHeadSince of a store of which nothing was seen before.
+// ReadHead is like ReadHeadSince for a store whose earlier state is unknown.
 func ReadHead(ctx context.Context, r artifacts.ObjectReader) (*Head, error) {
 	return ReadHeadSince(ctx, r, Seen{})
 }
 
-// ReadHeadSince reads the pointer and its manifest. It returns a Head without a snapshot for a store
-// that never had a pointer, and the error of CheckPointer, with the head that is there.
+// ReadHeadSince reads the pointer and its manifest. For a store that never had a pointer it returns
+// a Head without a snapshot. If CheckPointer fails, ReadHeadSince returns its error together with
+// the head that it read.
 func ReadHeadSince(ctx context.Context, r artifacts.ObjectReader, seen Seen) (*Head, error) {
 	for try := 1; ; try++ {
 		p, version, err := ReadPointer(ctx, r)
@@ -70,8 +71,9 @@ func ReadHeadSince(ctx context.Context, r artifacts.ObjectReader, seen Seen) (*H
 	}
 }
 
-// ReadPointer reads and parses the pointer, and returns its version, too. The error is or wraps the store's,
-// artifacts.ErrNotFound if there is no pointer, or that of artifacts.ParsePointer.
+// ReadPointer reads and parses the pointer. It returns its version, too. The error is or wraps that
+// of the store, which is artifacts.ErrNotFound if there is no pointer, or that of
+// artifacts.ParsePointer.
 func ReadPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Pointer, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if err != nil {
@@ -81,8 +83,9 @@ func ReadPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Poin
 	return p, version, err
 }
 
-// Withdraw sets the withdrawn times of next: those to which a rollback could still go, after
-// next's oldest snapshot. It leaves out the times that next itself publishes.
+// Withdraw sets the withdrawn times of next: those times of withdrawn that are later than the
+// oldest snapshot to which a rollback of next can go. It leaves out the times that next itself
+// publishes.
 func Withdraw(next *artifacts.Manifest, withdrawn []time.Time, through time.Time) {
 	oldest := next.Oldest()
 	next.Withdrawn = slices.DeleteFunc(slices.Clone(withdrawn), func(t time.Time) bool {
@@ -95,10 +98,10 @@ func Withdraw(next *artifacts.Manifest, withdrawn []time.Time, through time.Time
 	}
 }
 
-// Retains reports whether m retains a snapshot of time t.
+// Retains reports whether m retains a snapshot at time t.
 func Retains(m *artifacts.Manifest, t time.Time) bool {
 	return slices.ContainsFunc(m.Retained, func(ret artifacts.Retained) bool { return ret.Time.Equal(t) })
 }
 
-// Stamp is a snapshot's time as reports and messages write it.
+// Stamp returns a snapshot's time in the form of reports and messages.
 func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

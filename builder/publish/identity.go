@@ -10,8 +10,9 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Identity returns the identity of the store. A store without one gets that of its pointer or else
-// of its key set, by which edges know it, or else a new one. Writers ask before their first write.
+// Identity returns the identity of the store. If the store has none, Identity gives it the identity
+// that its pointer or else its key set names, since edges know the store by that, or else a new
+// one. Writers call it before their first write.
 func Identity(ctx context.Context, s artifacts.Store) (string, error) {
 	i, err := identify(ctx, s)
 	return i.Store, err
@@ -30,15 +31,15 @@ func identify(ctx context.Context, s artifacts.Store) (artifacts.Identity, error
 	if swapErr == nil {
 		return *made, nil
 	}
-	// Another writer was faster, or the answer was lost.
+	// Another writer was faster, or the store's answer was lost.
 	if i, _, err = readIdentity(ctx, s); err != nil {
 		return i, fmt.Errorf("write identity: %w", swapErr)
 	}
 	return i, nil
 }
 
-// Number returns the successor of the number before, for a key set or a change record. A zero
-// number, and one of another store, counts as lost.
+// Number returns the successor of before, the number of a key set or a change record. If before is
+// zero or belongs to another store, the last number counts as lost.
 func Number(ctx context.Context, s artifacts.Store, before artifacts.Numbered, now time.Time,
 ) (artifacts.Numbered, error) {
 	id, err := Identity(ctx, s)
@@ -59,7 +60,7 @@ func Number(ctx context.Context, s artifacts.Store, before artifacts.Numbered, n
 	return before.Next(id, now, sequence), nil
 }
 
-// identity returns the store's Identity. The writers of a head ask for it once.
+// identity returns the store's Identity. It reads it once and keeps it.
 func (h *Head) identity(ctx context.Context, s artifacts.Store) (string, error) {
 	h.naming.Lock()
 	defer h.naming.Unlock()
@@ -75,7 +76,7 @@ func (h *Head) identity(ctx context.Context, s artifacts.Store) (string, error) 
 		return "", fmt.Errorf("%w: the pointer is of store %s, this is store %s", artifacts.ErrCorrupt,
 			h.Pointer.Store, id)
 	}
-	// The pointer's publisher may have died before it could mark it.
+	// The pointer's publisher may have died before it could mark it in the identity.
 	if h.Pointer != nil && !slices.Contains(i.Had, artifacts.CurrentKey) {
 		if err := Mark(ctx, s, artifacts.CurrentKey); err != nil {
 			return "", err
@@ -85,7 +86,7 @@ func (h *Head) identity(ctx context.Context, s artifacts.Store) (string, error) 
 	return id, nil
 }
 
-// readIdentity returns the store's identity and its version; with an error, an empty one.
+// readIdentity returns the store's identity and its version. With an error, the identity is empty.
 func readIdentity(ctx context.Context, r artifacts.ObjectReader) (artifacts.Identity, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
 	if err != nil {
@@ -98,10 +99,10 @@ func readIdentity(ctx context.Context, r artifacts.ObjectReader) (artifacts.Iden
 	return *i, version, nil
 }
 
-// KnownIdentity returns the identity that the other small objects give a store without one, or
-// else a new one. It says that the store had a key set if there is one, or if the change record
-// shows that an identity was lost: whether that had one is not known, and a lost key set must not
-// be forgotten.
+// KnownIdentity returns an identity for a store without one: the one that the other small objects
+// name, or else a new one. It records that the store had a key set if there is one, or if the
+// change record shows that an identity was lost. In the latter case it is unknown whether there was
+// a key set, and the loss of a key set must not go unnoticed.
 func KnownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity, error) {
 	made := &artifacts.Identity{Format: artifacts.Format, Had: []artifacts.Key{}}
 	p, _, err := ReadPointer(ctx, s)

@@ -9,22 +9,24 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// ErrLost: the store had a small object that is missing. A new one in its place would give ids to
-// other assets, publish times twice, or change who has access.
+// ErrLost means that the store had a small object that is now missing. A new one in its place would
+// give ids to other assets, publish times twice, or change who has access.
 var ErrLost = errors.New("lost")
 
-// Seen is what was seen of a store before; zero: nothing.
+// Seen is the last known state of a store. The zero value means that nothing is known.
 type Seen struct {
-	// Store is its identity, Sequence its pointer's.
+	// Store is the store's identity, Sequence its pointer's sequence.
 	Store    string
 	Sequence uint64
 }
 
-// CheckPointer decides whether the pointer p, nil for none, is the newest that the store s had, by what was seen
-// before and by what else the store has (builder/README.md, "Whether a store has gone back"). It returns ErrLost if
-// the store had a pointer and has none, or had a newer one, and artifacts.ErrCorrupt for one so new that no builder
-// wrote it. A killed first build does not count: it leaves an identity, objects and first manifests (INTERFACE.md,
-// "Before the first snapshot"). If s is not a Store, CheckPointer looks at its cells only.
+// CheckPointer checks that p, the pointer of the store s, or nil if there is none, is the newest
+// that the store has had. It compares p with seen and with the other objects of the store
+// (builder/README.md, "Whether a store has gone back"). It returns ErrLost if the store had a
+// pointer and has none, or had a newer one, and artifacts.ErrCorrupt if p has a sequence that no
+// builder can have reached. A first build that was killed does not count: it leaves an identity,
+// objects and manifests that follow no other (INTERFACE.md, "Before the first snapshot"). If s is
+// not a Store, CheckPointer reads only its cells.
 func CheckPointer(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Pointer, seen Seen) error {
 	if p == nil {
 		why, err := published(ctx, s)
@@ -40,7 +42,7 @@ func CheckPointer(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Po
 			" backup, or --from an edge's cache folder", artifacts.CurrentKey, ErrLost, why)
 	}
 	if seen.Store != p.Store {
-		seen.Sequence = 0 // of another store
+		seen.Sequence = 0 // seen is about another store
 	}
 	b, _, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	var c *artifacts.Change
@@ -66,7 +68,8 @@ func CheckPointer(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Po
 	return nil
 }
 
-// CheckMissing returns ErrLost if the store had the small object key, which is missing.
+// CheckMissing returns ErrLost if the store once had the small object key. The caller has found it
+// missing.
 func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.Key) error {
 	if key == artifacts.CurrentKey {
 		return CheckPointer(ctx, s, nil, Seen{})
@@ -84,7 +87,7 @@ func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.K
 			return fmt.Errorf("%s: %w: the store has none, and the identity, which says whether it had one, is lost, too",
 				key, ErrLost)
 		}
-		return nil // nothing says that there was one
+		return nil // nothing shows that there was one
 	case err != nil:
 		return UnlessDamage(err)
 	case slices.Contains(id.Had, key):
@@ -93,7 +96,7 @@ func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.K
 	return nil
 }
 
-// published returns the evidence that a store without a pointer had one; "": there is none.
+// published returns evidence that a store without a pointer had one, or "" if there is none.
 func published(ctx context.Context, s artifacts.ObjectReader) (why string, err error) {
 	_, _, err = s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	if !errors.Is(err, artifacts.ErrNotFound) {
@@ -138,10 +141,10 @@ func published(ctx context.Context, s artifacts.ObjectReader) (why string, err e
 	return "", nil
 }
 
-// maxFirst bounds how many manifests are read: each killed build leaves one.
+// maxFirst bounds how many manifests are read. Each killed build leaves one.
 const maxFirst = 64
 
-// UnlessDamage returns err, or nil if err says that an object is missing, broken or unsigned.
+// UnlessDamage returns err, or nil if err means that an object is missing, corrupt or unsigned.
 func UnlessDamage(err error) error {
 	if artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrSignature) {
 		return nil
@@ -149,8 +152,9 @@ func UnlessDamage(err error) error {
 	return err
 }
 
-// DropOversized deletes the cell key if err, of reading it, says that it is over the limit: its
-// version cannot be read, so nothing could be swapped for it. It reports whether it did.
+// DropOversized deletes the cell key if err, the error of reading it, is artifacts.ErrTooLarge. The
+// version of such a cell cannot be read, so a swap could not replace it. DropOversized reports
+// whether it deleted the cell.
 func DropOversized(ctx context.Context, s artifacts.Store, key artifacts.Key, err error) (bool, error) {
 	if !errors.Is(err, artifacts.ErrTooLarge) {
 		return false, nil
@@ -158,16 +162,16 @@ func DropOversized(ctx context.Context, s artifacts.Store, key artifacts.Key, er
 	return true, s.Delete(ctx, key)
 }
 
-// Mendable adds to the error of a missing or broken object the command that repairs it.
+// Mendable adds the command that repairs a missing or corrupt object to err, if err is about one.
 func Mendable(err error) error {
 	if err == nil || !artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrFormat) {
 		return err
 	}
-	return fmt.Errorf("%w; builder repair mends it, or says what does", err)
+	return fmt.Errorf("%w; run builder repair", err)
 }
 
-// Mark records in the store's identity that the store has the small object key, so that its loss
-// is seen.
+// Mark records in the store's identity that the store has the small object key, so that its loss is
+// noticed.
 func Mark(ctx context.Context, s artifacts.Store, key artifacts.Key) error {
 	for try := 1; ; try++ {
 		id, version, err := readIdentity(ctx, s)
@@ -176,7 +180,7 @@ func Mark(ctx context.Context, s artifacts.Store, key artifacts.Key) error {
 		}
 		id.Had = append(id.Had, key)
 		slices.SortFunc(id.Had, artifacts.Key.Compare)
-		// After an error the identity may have been written or not: the next read tells.
+		// After an error the identity may or may not have been written. The next read shows it.
 		if _, err = s.Swap(ctx, artifacts.IdentityKey, version, id.Encode()); err == nil {
 			return nil
 		}

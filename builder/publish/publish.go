@@ -15,8 +15,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// LostError says that another publisher moved the pointer first. Readers see nothing of this one's
-// work.
+// LostError means that another publisher moved the pointer first. Readers see nothing of the failed
+// publication.
 type LostError struct {
 	// Head is the snapshot that is published now.
 	Head *Head
@@ -30,51 +30,52 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("another builder published snapshot %s (sequence %d) first", Stamp(p.Time), p.Sequence)
 }
 
-// Timing says when a pointer moves, and when edges activate its snapshot.
+// Timing says when the pointer moves, and when edges activate its snapshot.
 type Timing struct {
-	// Now is the clock; it is read right before the move.
+	// Now is the clock. It is read just before the pointer moves.
 	Now func() time.Time
 	// ActivateAfter is the delay from the move until edges activate the snapshot, up to
-	// artifacts.MaxActivateAfter; 0: each edge as soon as it can.
+	// artifacts.MaxActivateAfter. If it is 0, each edge activates it as soon as it can.
 	ActivateAfter time.Duration
-	// DataTimes are the pointer's.
+	// DataTimes is copied to the pointer.
 	DataTimes map[string]time.Time
 }
 
-// maxBefore is the age of the previous snapshot up to which the next one waits for its activation.
+// maxBefore is the maximum age of the previous snapshot with which ActivateAfter applies.
 const maxBefore = time.Hour
 
-// Steps of Publish, in their order.
+// The steps of Publish, in order.
 const (
-	StepSync     = "sync"     // objects are made durable
-	StepManifest = "manifest" // the manifest is put and made durable
-	StepSwap     = "swap"     // the pointer moves
-	StepLog      = "log"      // of a signed store: tiles and checkpoint are written
+	StepSync     = "sync"     // make objects durable
+	StepManifest = "manifest" // put the manifest and make it durable
+	StepSwap     = "swap"     // move the pointer
+	StepLog      = "log"      // in a signed store: write tiles and checkpoint
 )
 
-// Bounds of finding out whether a swap took effect. They hold even when the caller's context is
-// done: a builder that is stopped in the middle of a swap still wants to know.
+// Bounds for finding out whether a swap took effect. They hold even if the caller's context is
+// done, since a builder that is stopped in the middle of a swap still needs to know.
 const (
 	swapTries   = 4
 	settleTries = 5
 	settleTime  = 30 * time.Second
 )
 
-// Publish makes m the published snapshot in the place of the head. o must have put, or found in
-// the store, every object that readers of m need. Publish returns the durable pointer, a
-// *LostError if another publisher was faster, or another error if the snapshot was not published
-// as far as is known. It calls step as each step begins.
+// Publish makes m the published snapshot in place of the head. o must have put, or found in the
+// store, every object that readers of m need. Publish returns the durable pointer, a *LostError if
+// another publisher was faster, or another error if, as far as is known, the snapshot was not
+// published. It calls step as each step begins.
 //
-// After a swap without an answer, Publish reads the pointer back; the nonce says whose it is. If
-// it is still the head's, Publish repeats the same swap. That is harmless: should the first one
-// arrive late, the second one finds its own nonce.
+// If a swap gets no answer, Publish reads the pointer back; the nonce says whose it is. If the
+// pointer is still the head's, Publish repeats the same swap. That is harmless: if the first one
+// arrives late, the second one finds its own nonce.
 func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, at Timing, step func(name string),
 ) (*artifacts.Pointer, error) {
 	body := m.Encode()
 	if len(body) > artifacts.MaxManifestSize {
 		return nil, fmt.Errorf("manifest has %d bytes; readers take %d", len(body), artifacts.MaxManifestSize)
 	}
-	// Objects before what names them, each step durable before the next.
+	// Objects go before the manifest that names them, and each step is durable before the next
+	// begins.
 	step(StepSync)
 	if err := o.store.Sync(ctx); err != nil {
 		return nil, fmt.Errorf("sync objects: %w", err)
@@ -91,8 +92,8 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, a
 	return h.point(ctx, o.store, ref, m.Time, at, step)
 }
 
-// Point is the last step of Publish: it moves the pointer from the head to the manifest ref, of
-// time t, which is durable with everything that it reaches.
+// Point is the last step of Publish. It moves the pointer from the head to the manifest ref, of
+// time t. The manifest and everything that it reaches must be durable.
 func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing,
 ) (*artifacts.Pointer, error) {
 	return h.point(ctx, s, ref, t, at, func(string) {})
@@ -112,7 +113,7 @@ func (h *Head) point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, 
 	}
 	if last := h.Pointer; last != nil {
 		p.Sequence = last.Sequence + 1
-		// After an outage clients have waited long enough.
+		// After an outage clients have waited long enough, so edges activate it immediately.
 		if at.ActivateAfter > 0 && now.Sub(last.Time) <= maxBefore {
 			p.ActivateAt = now.Add(at.ActivateAfter)
 		}
@@ -134,14 +135,15 @@ func (h *Head) point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, 
 		h.LogError = next.Write(ctx, s)
 	}
 	if h.Pointer == nil {
-		// The snapshot is published, so this is no failure: the next build marks it.
+		// The snapshot is published, so an error here is no failure. The next build marks it.
 		_ = Mark(context.WithoutCancel(ctx), s, artifacts.CurrentKey)
 	}
 	return p, nil
 }
 
-// append gives the pointer p, if the store signs, a log with a leaf for this publication, and
-// returns what is to be written of it once the pointer has moved.
+// append adds a leaf for this publication to the log, if the store signs, and sets p.Log. It
+// returns the part of the log that must be written after the pointer has moved, or nil for a store
+// that does not sign.
 func (h *Head) append(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (*transparency.Next, error) {
 	if !signed.Signs(s) {
 		return nil, nil
@@ -168,8 +170,9 @@ func (h *Head) append(ctx context.Context, s artifacts.Store, p *artifacts.Point
 	return next, nil
 }
 
-// catchUp gives the head and what it retains leaves, if it was published while the store was not
-// signed. Of a head whose manifest is not known, p retains the same.
+// catchUp adds leaves to the log for the head and the snapshots that it retains, if they were
+// published while the store was not signed. If the head's manifest is unknown, it uses that of p,
+// which retains the same snapshots.
 func (h *Head) catchUp(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (err error) {
 	if h.Pointer == nil || h.Pointer.Log != nil {
 		return nil
@@ -212,7 +215,7 @@ func (h *Head) swap(ctx context.Context, s artifacts.Store, p *artifacts.Pointer
 		case settled.version != h.version:
 			err = backoff.Permanent(&LostError{settled})
 		default:
-			err = fmt.Errorf("swap pointer: %w; it still names the snapshot before", err)
+			err = fmt.Errorf("swap pointer: %w; it still names the previous snapshot", err)
 		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(pace()), backoff.WithMaxTries(swapTries))
@@ -226,7 +229,7 @@ func pace() backoff.BackOff {
 }
 
 // settle reads the pointer back. It returns nil if p was published, even if another builder has
-// followed it since: every manifest lists the previous one.
+// since published a successor, which is recognized because every manifest lists the previous one.
 func (h *Head) settle(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (*Head, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
