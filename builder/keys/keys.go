@@ -1,13 +1,13 @@
-// Package keys makes, lists, revokes and rotates the API keys of a store (INTERFACE.md, "Keys").
+// Package keys creates, lists, revokes and rotates the API keys of a store (INTERFACE.md, "Keys").
 //
-// The keys of a store are one small object, [artifacts.KeySet], changed by
-// compare-and-swap: every operation reads it, edits it and swaps it, and starts again if
-// another was faster, so that concurrent operations all take effect. If a swap does not
-// answer, the operation reads the set again to learn whether it took effect.
+// The keys of a store are one small object, [artifacts.KeySet], changed by compare-and-swap. Every
+// operation reads the set, edits it and swaps it. If another operation was faster, it starts again,
+// so concurrent operations all take effect. If a swap does not answer, the operation reads the set
+// again to learn whether it took effect.
 //
 //	registry := keys.Registry{Store: store}
 //	made, err := registry.Create(ctx, keys.Request{Name: "Board", Rate: keys.DefaultRate, Burst: keys.DefaultBurst})
-//	fmt.Println(made.Key) // the only time that it is seen
+//	fmt.Println(made.Key) // the key cannot be read again
 package keys
 
 import (
@@ -28,19 +28,20 @@ import (
 
 const (
 	// DefaultRate and DefaultBurst are the default limits of a key (INTERFACE.md, "Rate limits"):
-	// requests a second, and requests at once.
+	// requests a second, and requests in a burst.
 	DefaultRate  = 100
 	DefaultBurst = 200
-	// QueryRate and QueryBurst are those of a key that may be sent in the query, where more people read it:
-	// a sheet of twenty formulas is filled at once, and filled again every twenty seconds.
+	// QueryRate and QueryBurst are the default limits of a key that may be sent in the query, where
+	// more people can read it. They suffice for a sheet of twenty formulas that fetches all of them
+	// every twenty seconds.
 	QueryRate  = 1
 	QueryBurst = 20
-	// DefaultOverlap is how long a rotated key stays in force beside its successor.
+	// DefaultOverlap is how long a rotated key stays in force together with its successor.
 	DefaultOverlap = 24 * time.Hour
 )
 
-// errUnknownID says that no key of the store has this id.
-var errUnknownID = errors.New("no key has this id; the list shows those there are")
+// errUnknownID means that no key of the store has the given id.
+var errUnknownID = errors.New("no key has this id; builder keys list shows all ids")
 
 // Registry is the API keys of one store. Its methods are safe for concurrent
 // use, and between processes.
@@ -59,17 +60,18 @@ type Request struct {
 	// Name says whose key it is: 1 to artifacts.MaxKeyName printable
 	// characters, no space at either end. It need not be unique.
 	Name string
-	// Rate is how many requests a second the key is allowed, a whole number from 1 to
-	// artifacts.MaxKeyRate; Burst how many at once, from 1 to artifacts.MaxKeyBurst.
+	// Rate is the number of requests a second that the key is allowed, from 1 to
+	// artifacts.MaxKeyRate. Burst is how many it may send in one burst, from 1 to
+	// artifacts.MaxKeyBurst.
 	Rate, Burst int
-	// Expires is when the key ceases to be in force, in whole seconds; zero means
-	// never. A time in the past is allowed: the key is then never in force.
+	// Expires is when the key ceases to be in force, in whole seconds; zero means never. A time in
+	// the past is allowed: the key is then never in force.
 	Expires time.Time
-	// Query lets the key be sent in the query of CSV paths, too.
+	// Query allows the key to be sent in the query of CSV paths, too.
 	Query bool
 }
 
-// Created is a new key, as keys create --json prints it (COMMANDS.md, "Reports").
+// Created is a new key, in the form that keys create --json prints (COMMANDS.md, "Reports").
 type Created struct {
 	ID string `json:"id"`
 	// Key is the key itself. It is stored nowhere, so a lost key must be replaced.
@@ -80,29 +82,29 @@ type Created struct {
 	Created time.Time `json:"created"`
 	// Expires is nil, null in JSON, for a key that does not expire.
 	Expires *time.Time `json:"expires"`
-	// Query: the key may be sent in the query of CSV paths, too.
+	// Query reports whether the key may be sent in the query of CSV paths, too.
 	Query bool `json:"query"`
 }
 
-// Listed is a key of the store, as keys list --json prints it (COMMANDS.md, "Reports").
+// Listed is a key of the store, in the form that keys list --json prints (COMMANDS.md, "Reports").
 type Listed struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
 	Rate    int       `json:"rate"`
 	Burst   int       `json:"burst"`
 	Created time.Time `json:"created"`
-	// Expires is nil, null in JSON, for a key that does not expire; Revoked for
-	// one that was not revoked.
+	// Expires is nil, null in JSON, for a key that does not expire. Revoked is nil for a key that
+	// was not revoked.
 	Expires *time.Time `json:"expires"`
 	Revoked *time.Time `json:"revoked"`
 	Query   bool       `json:"query"`
 }
 
-// MaxCount is how many keys can be made at once.
+// MaxCount is the maximum number of keys that one command can create.
 const MaxCount = 1000
 
-// Create makes a key. If the set is full, the key replaces the one that has been out of
-// force for longest; if all are in force, Create fails.
+// Create makes a key. If the set is full, the key replaces the one that has been out of force for
+// longest; if all are in force, Create fails.
 func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
 	made, err := r.CreateAll(ctx, []Request{req}, func([]Created) error { return nil })
 	if err != nil {
@@ -111,9 +113,10 @@ func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
 	return made[0], nil
 }
 
-// CreateAll makes at least one key, as Create does, in one write of the set: all are in force or
-// none is. Just before that write it calls save, at most once, and fails if save does: what save
-// keeps may never come into force, but no key in force is missing from it.
+// CreateAll makes at least one key, as Create does, in one write of the set: either all come into
+// force or none does. Just before that write it calls save, at most once, and fails if save does.
+// So the keys that save stores may never come into force, but every key that comes into force has
+// been saved.
 func (r *Registry) CreateAll(ctx context.Context, reqs []Request, save func([]Created) error) ([]Created, error) {
 	made, entries := make([]Created, len(reqs)), make([]artifacts.KeyEntry, len(reqs))
 	for i, req := range reqs {
@@ -140,7 +143,7 @@ func (r *Registry) CreateAll(ctx context.Context, reqs []Request, save func([]Cr
 	return made, nil
 }
 
-// Numbered returns n requests, with the names NAME-01, NAME-02 and so on.
+// Numbered returns n copies of the request, with the names NAME-01, NAME-02 and so on.
 func (q Request) Numbered(n int) []Request {
 	all := make([]Request, n)
 	for i := range all {
@@ -150,13 +153,13 @@ func (q Request) Numbered(n int) []Request {
 	return all
 }
 
-// Check returns an error if no store could fulfil the request.
+// Check returns an error if the request is invalid in any store.
 func (q Request) Check() error {
 	_, _, err := new(Registry).entry(q)
 	return err
 }
 
-// entry draws a key for a request.
+// entry draws a key for a request and returns it with its entry.
 func (r *Registry) entry(req Request) (string, artifacts.KeyEntry, error) {
 	key, entry, err := r.draw()
 	if err != nil {
@@ -167,8 +170,8 @@ func (r *Registry) entry(req Request) (string, artifacts.KeyEntry, error) {
 	return key, entry, check(&entry)
 }
 
-// List returns all keys in the order in which they were made, those out of
-// force included. A store without keys gives an empty list, not nil.
+// List returns all keys in the order in which they were made, including those out of force. A store
+// without keys gives an empty list, not nil.
 func (r *Registry) List(ctx context.Context) ([]Listed, error) {
 	set, version, err := r.read(ctx)
 	if err == nil && version == "" {
@@ -207,8 +210,8 @@ func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 	return out, nil
 }
 
-// RevokeAll puts every key out of force for good and returns how many there were. It also
-// replaces a key set that was lost, with an empty one.
+// RevokeAll puts every key out of force for good and returns how many there were. If the key set
+// was lost, RevokeAll writes an empty one in its place.
 func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 	now := r.now()
 	n := 0
@@ -228,10 +231,10 @@ func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// Rotate makes a key with the name, the limits and the expiry of the key id, and lets
-// that key expire after overlap, which is 0 or more. It refuses a key that is out of
-// force. It also refuses one that expires within the overlap: it was rotated already, or
-// its successor would expire with it. It calls save as CreateAll does.
+// Rotate makes a key with the name, the limits and the expiry of the key id, and lets that key
+// expire after overlap, which must be 0 or more. It refuses a key that is out of force. It also
+// refuses a key that expires within the overlap: either it was rotated already, or its successor
+// would expire with it. It calls save as CreateAll does.
 func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration, save func(Created) error,
 ) (Created, error) {
 	out, err := r.rotate(ctx, id, overlap, save)
@@ -280,7 +283,7 @@ func (r *Registry) rotate(ctx context.Context, id string, overlap time.Duration,
 	return created(key, &entry), nil
 }
 
-// draw returns a new key and an entry that has its id and its hash.
+// draw returns a new random key, and an entry with its id and hash.
 func (r *Registry) draw() (string, artifacts.KeyEntry, error) {
 	random := r.Random
 	if random == nil {
@@ -297,8 +300,8 @@ func (r *Registry) draw() (string, artifacts.KeyEntry, error) {
 	return key, artifacts.KeyEntry{ID: hex.EncodeToString(id[:]), Hash: artifacts.HashKey([]byte(key))}, nil
 }
 
-// check applies the entry's own Check, and stricter rules for a new name. Readers do not
-// apply these, because which characters are printable depends on their Unicode tables.
+// check applies the entry's own Check, and stricter rules for a new name. Readers do not apply the
+// stricter rules, because which characters are printable depends on their Unicode tables.
 func check(e *artifacts.KeyEntry) error {
 	if err := e.Check(); err != nil {
 		return err
@@ -314,13 +317,13 @@ func check(e *artifacts.KeyEntry) error {
 	return nil
 }
 
-// add appends e to the set.
+// add appends e to the set. If the set is full, it first removes a key that is out of force.
 func add(set *artifacts.KeySet, e artifacts.KeyEntry, now time.Time) error {
 	if set.Find(e.ID) != nil {
 		return fmt.Errorf("its id %s was drawn before; try again", e.ID)
 	}
 	if len(set.Keys) >= artifacts.MaxKeys && !forget(set, now) {
-		return fmt.Errorf("the store holds %d keys, all in force, which is the most that it takes; revoke some",
+		return fmt.Errorf("the store holds %d keys, which is the maximum, and all are in force; revoke some",
 			len(set.Keys))
 	}
 	set.Keys = append(set.Keys, e)
@@ -381,10 +384,10 @@ func (r *Registry) now() time.Time {
 // seconds truncates t to the precision of a key set.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-// shown returns how an error quotes an id: not at all if it is the key itself.
+// shown returns an id as errors quote it. It does not quote a key that was given in place of an id.
 func shown(id string) string {
 	if strings.Contains(id, artifacts.KeyPrefix) {
-		return "by itself"
+		return "(a key, not an id)"
 	}
 	return fmt.Sprintf("%.80q", id)
 }

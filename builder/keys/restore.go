@@ -10,15 +10,15 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// restoreStep is added to the number of a restored set, so that it is above the numbers
-// that edges have seen since the copy was made.
+// restoreStep is added to the number of a restored set, so that it is above the numbers that edges
+// have seen since the copy was made.
 const restoreStep = 1000
 
-// Newest returns the index of the set with the highest number, the first of equals, and a copy of
-// that set without any access that the other sets took away: a key is revoked, or expires, as early
-// as in any of them. A key that one of others lacks, although that set is not older, is revoked: a
-// set forgets only keys that are out of force. changed reports whether the copy differs. Nil
-// sets do not count; without any Newest returns -1.
+// Newest returns the index of the set with the highest number, or the first of several such sets,
+// and a copy of that set without any access that another set took away: a key is revoked, or
+// expires, as early as in any of the sets. A key is also revoked if one of others lacks it and is
+// not older than the set, since a set forgets only keys that are out of force. changed reports
+// whether the copy differs from the set. Newest ignores nil sets. If all are nil, it returns -1.
 func Newest(now time.Time, sets []*artifacts.KeySet, others ...*artifacts.KeySet,
 ) (at int, newest *artifacts.KeySet, changed bool) {
 	at = -1
@@ -59,7 +59,7 @@ func Newest(now time.Time, sets []*artifacts.KeySet, others ...*artifacts.KeySet
 	return at, &set, changed
 }
 
-// Copied reads the key set of a copy of a store, or of an edge's cache folder.
+// Copied reads the key set from a copy of a store, or from an edge's cache folder.
 func Copied(ctx context.Context, from artifacts.ObjectReader) (*artifacts.KeySet, error) {
 	b, _, err := from.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
 	if err != nil {
@@ -68,10 +68,11 @@ func Copied(ctx context.Context, from artifacts.ObjectReader) (*artifacts.KeySet
 	return artifacts.ParseKeySet(b)
 }
 
-// Restore puts the newest of the copies, without any access that another one took away, in the
-// place of a key set that is missing or older, with a number above seen, the highest that edges are
-// known to have seen. It returns the set that is in force then. It refuses a store of which nothing
-// is left, which would be taken for a new one, and a copy of another store's.
+// Restore replaces a key set that is missing or older than the copies. The new set is the newest of
+// the copies, without any access that another copy took away. Its number is above seen, the highest
+// number that edges are known to have seen. Restore returns the set that is then in force. It
+// refuses a store without any object, since edges would take it for a new store, and a copy that
+// belongs to another store.
 func (r *Registry) Restore(ctx context.Context, copies []*artifacts.KeySet, seen uint64) (*artifacts.KeySet, error) {
 	if err := r.mayRestore(ctx, copies); err != nil {
 		return nil, fmt.Errorf("restore keys: %w", err)
@@ -99,7 +100,7 @@ func (r *Registry) Restore(ctx context.Context, copies []*artifacts.KeySet, seen
 	return restored, nil
 }
 
-// mayRestore writes nothing.
+// mayRestore checks that the copies may be restored to the store. It writes nothing.
 func (r *Registry) mayRestore(ctx context.Context, copies []*artifacts.KeySet) error {
 	id := ""
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey} {

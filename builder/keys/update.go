@@ -12,16 +12,17 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Bounds of one operation. A conflict means that another operation succeeded, so there may be many; any
-// other fault of a swap is the store's. The store itself repeats reads (artifacts/retry).
+// Bounds of one operation. A conflict means that another operation succeeded, so many may occur.
+// Any other error of a swap is a fault of the store. The store itself retries reads
+// (artifacts/retry).
 const (
 	maxConflicts = 100
 	maxFaults    = 4
 )
 
-// read returns the set and its version. Without a set in the store, it returns the empty
-// set and the zero version. A set that it cannot read, such as one of a newer format, is
-// an error, so that no operation ever replaces it.
+// read returns the set and its version. If the store has no set, read returns an empty set and the
+// zero version. A set that read cannot parse, such as one of a newer format, is an error, so that
+// no operation ever replaces it.
 func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Version, error) {
 	b, version, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
@@ -34,26 +35,26 @@ func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Versi
 	return set, version, err
 }
 
-// update reads the set, calls edit to change it, and swaps it. It repeats this until a
-// swap succeeds, edit reports that its change is already there (settled), or edit fails.
-// Each call of edit gets a fresh set.
+// update reads the set, calls edit to change it, and swaps it. It repeats this until a swap
+// succeeds, edit reports that its change is already there (settled), or edit fails. Each call of
+// edit gets a newly read set.
 //
-// If the set is missing although the store had one, update returns publish.ErrLost,
-// unless adopt is true.
+// If the set is missing although the store had one, update returns publish.ErrLost, unless adopt is
+// true.
 //
-// After a swap that failed, update always reads the set again, even if the store reported
-// a conflict: a store's client may have sent the request twice and met its own first one.
+// After a failed swap, update always reads the set again, even if the store reported a conflict: a
+// store's client may have sent the request twice and met its own first one.
 func (r *Registry) update(ctx context.Context, adopt bool,
 	edit func(*artifacts.KeySet) (settled bool, err error)) error {
 	return r.updateSaved(ctx, adopt, edit, func() error { return nil })
 }
 
-// updateSaved is update, which calls save just before the first swap, and fails if save does.
+// updateSaved is like update, but calls save just before the first swap, and fails if save does.
 func (r *Registry) updateSaved(ctx context.Context, adopt bool,
 	edit func(*artifacts.KeySet) (settled bool, err error), save func() error) error {
 	save = sync.OnceValue(save)
-	var swapErr error // the last swap's
-	unknown := false  // whether it took effect is not known
+	var swapErr error // the error of the last swap
+	unknown := false  // whether the last swap took effect is unknown
 	conflicts, faults := 0, 0
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		var none struct{}
@@ -89,7 +90,7 @@ func (r *Registry) updateSaved(ctx context.Context, adopt bool,
 		}
 		_, swapErr = r.Store.Swap(ctx, artifacts.KeysKey, version, set.Encode())
 		if swapErr == nil {
-			// The change is made, whatever Mark returns: the next change marks it too.
+			// The change is made, whatever Mark returns. If Mark failed, the next change marks it.
 			_ = publish.Mark(context.WithoutCancel(ctx), r.Store, artifacts.KeysKey)
 		}
 		switch {
@@ -105,7 +106,7 @@ func (r *Registry) updateSaved(ctx context.Context, adopt bool,
 		return none, swapErr
 	}, backoff.WithBackOff(pace()), backoff.WithMaxElapsedTime(0))
 	if err != nil && unknown {
-		return fmt.Errorf("whether the change was stored is unknown, the list shows it: %w", err)
+		return fmt.Errorf("the change may or may not have been stored; builder keys list shows it: %w", err)
 	}
 	return err
 }
@@ -114,8 +115,8 @@ func (r *Registry) updateSaved(ctx context.Context, adopt bool,
 func (r *Registry) checkLost(ctx context.Context) error {
 	err := publish.CheckMissing(ctx, r.Store, artifacts.KeysKey)
 	if errors.Is(err, publish.ErrLost) {
-		err = fmt.Errorf("%w; put it back with builder keys restore --from each edge's cache folder, or give"+
-			" all keys up with builder keys revoke --all", err)
+		err = fmt.Errorf("%w; put it back with builder keys restore --from each edge's cache folder, or revoke"+
+			" all keys with builder keys revoke --all", err)
 	}
 	return err
 }
