@@ -1,4 +1,5 @@
-// Package change records the 24-hour change of the total market cap: the change job.
+// Package change implements the change job, which records the 24-hour change of the total market
+// cap.
 package change
 
 import (
@@ -14,10 +15,11 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// window is how far back the base of the change may lie.
+// window is the maximum age of the total with which the newest one is compared.
 const window = 24 * time.Hour
 
-// tries bounds how often the job starts again because another one wrote its record meanwhile.
+// tries bounds how often the job starts again after another one has written its record in the
+// meantime.
 const tries = 5
 
 // Record computes the 24-hour change of the total market cap from the totals in the published
@@ -36,7 +38,7 @@ func Record(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 	})
 }
 
-// RecordOf is Record for the snapshot that the function returns.
+// RecordOf is like Record, but for the snapshot that the function snapshot returns.
 func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 	snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error),
 ) (*artifacts.Change, error) {
@@ -60,8 +62,8 @@ func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 			return nil, err
 		}
 		c.Sequence = p.Sequence
-		// After any error the record may have been written or not. Both are valid, and the next
-		// try finds out.
+		// After an error the record may or may not have been written. Either is valid, and the next
+		// try reads it.
 		if _, err = s.Swap(ctx, artifacts.ChangeKey, version, c.Encode()); err == nil {
 			return c, publish.Mark(ctx, s, artifacts.ChangeKey)
 		}
@@ -71,8 +73,9 @@ func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 	}
 }
 
-// last returns the change record and its version: a zero record if there is none or it is damaged, since the
-// next one does not depend on it. A record of a newer format, or over the limit, is an error.
+// last returns the change record and its version. It returns a zero record if there is none or if
+// it is damaged, since the next record does not depend on it. A record of a newer format, or one
+// over the size limit, is an error.
 func last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, artifacts.Version, error) {
 	b, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	var c *artifacts.Change
@@ -89,7 +92,7 @@ func last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, arti
 	return artifacts.Change{}, "", err
 }
 
-// At returns the record of m's totals, without a number.
+// At returns the change record for the totals of m, without a number.
 func At(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest, now func() time.Time,
 ) (*artifacts.Change, error) {
 	root, err := ledger.ReadRoot(ctx, r, m.Ledger)
@@ -103,7 +106,7 @@ func At(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest, no
 	return c, err
 }
 
-// of compares the newest total with the earliest of the day before it.
+// of compares the newest total with the earliest total of the 24 hours before it.
 func of(totals []ledger.Total) (*artifacts.Change, error) {
 	if len(totals) == 0 {
 		return nil, errors.New("has no totals")
@@ -120,8 +123,8 @@ func of(totals []ledger.Total) (*artifacts.Change, error) {
 	return &artifacts.Change{Format: artifacts.Format, Snapshot: newest.Time, Base: base.Time, Value: value}, nil
 }
 
-// percentChange returns (now - base) / base × 100 as a decimal string, rounded half to even to the
-// places of a percentage; "0" for a base of zero.
+// percentChange returns (now - base) / base × 100 as a decimal string, rounded half to even to
+// market.PercentDecimals places. For a base of zero it returns "0".
 func percentChange(now, base string) (string, error) {
 	n, b := total(now), total(base)
 	if n == nil || b == nil {
@@ -130,16 +133,16 @@ func percentChange(now, base string) (string, error) {
 	if b.IsZero() {
 		return "0", nil
 	}
-	if _, err := apd.BaseContext.Sub(n, n, b); err != nil { // of any precision
+	if _, err := apd.BaseContext.Sub(n, n, b); err != nil { // exact
 		return "", err
 	}
 	n.Exponent = 2 // per cent
 	q := market.Quotient(n, b, market.PercentDecimals)
-	q.Reduce(q) // no zeros at the end
+	q.Reduce(q) // remove trailing zeros
 	return q.Text('f'), nil
 }
 
-// total reads an integer from 0; nil if it is none.
+// total parses a non-negative integer. It returns nil if text is anything else.
 func total(text string) *apd.Decimal {
 	x, _, err := apd.NewFromString(text)
 	if err != nil || len(text) > market.MaxDigits || x.Form != apd.Finite || x.Exponent != 0 || x.Negative {
@@ -148,5 +151,6 @@ func total(text string) *apd.Decimal {
 	return x
 }
 
-// Beyond reports whether edges that have seen a number refuse n as a successor.
+// Beyond reports whether n is so far above seen, a number that edges have seen, that they refuse it
+// as a successor.
 func Beyond(n, seen uint64) bool { return n > seen+artifacts.MaxJump }

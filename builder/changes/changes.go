@@ -1,6 +1,6 @@
-// Package changes compares the directory of a snapshot with that of the snapshot before and adds what
-// changed to what is held (go doc ./artifacts, "Changes"). The ledger has the directory of the snapshot
-// before, in parts: a build without a change reads and writes nothing.
+// Package changes lists what changed in the directory since the previous snapshot, and adds it to
+// the changes that the previous snapshot has (go doc ./artifacts, "Changes"). The ledger holds the
+// previous snapshot's directory in parts, so that a build without changes reads and writes nothing.
 package changes
 
 import (
@@ -24,24 +24,25 @@ import (
 // Builder makes the changes of one snapshot.
 type Builder struct {
 	Reader artifacts.ObjectReader
-	// Head is the snapshot before; nil: there is none.
+	// Head is the previous snapshot, or nil if there is none.
 	Head *artifacts.Manifest
-	// Ledger is the ledger before the snapshot, with the ids of its feed. It gets the snapshot's directory.
+	// Ledger is the ledger before the snapshot, with the ids of its feed. Views sets the snapshot's
+	// directory in it.
 	Ledger *ledger.Ledger
-	// Put renders a table and puts its objects. It returns the table's one view.
+	// Put renders a table, puts its objects and returns the table's one view.
 	Put func(*render.Table) (artifacts.View, error)
 	// PutObject puts an object.
 	PutObject func([]byte) (artifacts.Ref, error)
 	// Has reports whether the store holds an object.
 	Has func(artifacts.Ref) bool
-	// Max is the most changes that are held; 0: artifacts.MaxChanges.
+	// Max bounds the number of changes that a snapshot has; 0 means artifacts.MaxChanges.
 	Max int
-	// Lost is called with the reason when something cannot be read that the changes are made from. They
-	// begin anew then.
+	// Lost is called with the reason if Views cannot read the previous directory or changes. The
+	// list of changes begins again then.
 	Lost func(err error)
 }
 
-// kinds of changes.
+// The kinds of changes.
 const (
 	added   = "added"
 	back    = "back"
@@ -49,7 +50,8 @@ const (
 	removed = "removed"
 )
 
-// change is a change of an item. Its old values are empty but those of a change's fields.
+// change is a change of an item. fields and old are set only for the kind changed: fields are the
+// fields that changed, and old their old values.
 type change struct {
 	kind string
 	item
@@ -57,7 +59,8 @@ type change struct {
 	old    [texts]string
 }
 
-// Views makes and puts what the snapshot of feed and result holds of changes.
+// Views makes and puts the snapshot's views of changes. They include those of the previous snapshot
+// that are still kept.
 func (b *Builder) Views(ctx context.Context, feed *market.Feed, result *market.Result,
 ) ([]artifacts.View, *artifacts.Changes, error) {
 	before := b.Ledger.Root().Directory
@@ -76,7 +79,8 @@ func (b *Builder) Views(ctx context.Context, feed *market.Feed, result *market.R
 	return views, about, err
 }
 
-// views is Views without the directory. before is nil where the changes begin anew.
+// views makes the views without setting the directory. before is nil if the list of changes begins
+// again.
 func (b *Builder) views(ctx context.Context, before *ledger.Directory, after *directory, t time.Time,
 ) ([]artifacts.View, *artifacts.Changes, error) {
 	anew := &artifacts.Changes{Since: t}
@@ -125,7 +129,8 @@ func (b *Builder) views(ctx context.Context, before *ledger.Directory, after *di
 	return days, about, err
 }
 
-// days returns the days that the head holds and that stay.
+// days returns the views of days that the head has and that are still kept. It notes in about which
+// days are dropped.
 func (b *Builder) days(about *artifacts.Changes, t time.Time) (days []artifacts.View) {
 	for _, v := range b.Head.ChangesDays() {
 		if day, _ := v.ChangesDay(); t.Sub(day.Add(24*time.Hour)) > artifacts.ChangesKept {
@@ -137,7 +142,7 @@ func (b *Builder) days(about *artifacts.Changes, t time.Time) (days []artifacts.
 	return days
 }
 
-// leave notes that a day is no longer held.
+// leave drops a day: it moves about.Since to the end of that day.
 func leave(about *artifacts.Changes, v *artifacts.View) {
 	day, _ := v.ChangesDay()
 	if end := day.Add(24*time.Hour - artifacts.Step); end.After(about.Since) {
@@ -145,7 +150,7 @@ func leave(about *artifacts.Changes, v *artifacts.View) {
 	}
 }
 
-// add adds the items of the snapshot of time t to its day.
+// add adds the items of the snapshot at time t to the view of t's day.
 func (b *Builder) add(ctx context.Context, days []artifacts.View, items [][]byte, t time.Time,
 ) ([]artifacts.View, error) {
 	table := &render.Table{Collection: artifacts.ChangesOf(t)}
@@ -174,14 +179,15 @@ func (b *Builder) add(ctx context.Context, days []artifacts.View, items [][]byte
 	return append(days, v), err
 }
 
-// remember puts the parts of the directory that changed, and tells the ledger.
+// remember puts the parts of the directory that changed, and sets the directory in the ledger.
 func (b *Builder) remember(before *ledger.Directory, after *directory, about *artifacts.Changes, t time.Time) error {
-	var way *ledger.Withdrawn // that leads on
+	var way *ledger.Withdrawn // the withdrawn changes that later snapshots must repeat
 	if before != nil && before.Withdrawn != nil && !t.After(before.Withdrawn.Through) {
 		way = before.Withdrawn
 	}
 	if way != nil && about.Since.Equal(t) {
-		// Clients that have a later snapshot would miss these changes: they begin anew until that is past.
+		// A client with a later snapshot would miss these changes, so the list begins again with
+		// each snapshot until one is later than all that were withdrawn.
 		b.Ledger.SetDirectory(&ledger.Directory{Withdrawn: &ledger.Withdrawn{After: way.After, Through: way.Through}})
 		return nil
 	}
@@ -212,8 +218,9 @@ func (b *Builder) remember(before *ledger.Directory, after *directory, about *ar
 	return nil
 }
 
-// compare returns the changes of a collection in ascending order of id. Of an item in touched, what
-// withdrawn snapshots changed has changed again.
+// compare returns the changes of a collection in ascending order of id. For an item in touched it
+// also reports the values that a withdrawn snapshot changed, even if they are now as they were
+// before.
 func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts, touched map[uint64]*touch,
 	collection string) (all []change, err error) {
 	var was, is []item
@@ -228,7 +235,7 @@ func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts
 				was, err = open(was, stored, before[i].Sum)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("the directory before, %s: %w", collection, err)
+				return nil, fmt.Errorf("previous directory, %s: %w", collection, err)
 			}
 		}
 		if i < len(after) {
@@ -272,8 +279,9 @@ func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts
 	return all, nil
 }
 
-// compareItem returns what became of an item, old before and now now, each nil where it is in no listing;
-// nil: nothing. touched is nil but of one that withdrawn snapshots changed. An item that comes is back.
+// compareItem returns the change from old to now, or nil if nothing changed. old and now are nil if
+// the item was not, or is not, listed. touched is nil unless withdrawn snapshots changed the item.
+// For a new item the kind is back; the caller tells new ones from returned ones.
 func compareItem(old, now *item, touched *touch) *change {
 	switch {
 	case now == nil && touched != nil:
@@ -293,7 +301,7 @@ func compareItem(old, now *item, touched *touch) *change {
 		if touched != nil && touched.fields[f] {
 			ok = true
 			if f < texts {
-				// The newest that clients may have.
+				// Use the newest value that a client may have.
 				i := slices.IndexFunc(touched.values[f], func(v string) bool { return v != now.values[f] })
 				value = touched.values[f][max(i, 0)]
 			}
@@ -311,7 +319,7 @@ func compareItem(old, now *item, touched *touch) *change {
 	return c
 }
 
-// append appends the change as clients get it.
+// append appends the change in the form in which clients get it.
 func (c *change) append(dst []byte, t time.Time, collection string) []byte {
 	dst = artifacts.AppendChange(dst, t, collection, c.kind)
 	dst = strconv.AppendUint(append(dst, `,"id":`...), c.id, 10)
@@ -335,15 +343,16 @@ func (c *change) append(dst []byte, t time.Time, collection string) []byte {
 	return append(dst, "}}"...)
 }
 
-// touch is what withdrawn snapshots did to an item.
+// touch says how withdrawn snapshots changed an item.
 type touch struct {
-	item        // as it was behind the newest change
-	came   bool // or left
+	item        // the item after the newest change
+	came   bool // the item came or left
 	fields [len(fields)]bool
-	values [texts][]string // old and new ones, the newest first
+	values [texts][]string // old and new values, newest first
 }
 
-// touched reads what withdrawn snapshots changed, and what has led back from them so far.
+// touched reads the changes of the withdrawn snapshots, and those that later snapshots have
+// repeated so far.
 func (b *Builder) touched(ctx context.Context, w *ledger.Withdrawn,
 ) (all [len(artifacts.ChangeCollections)]map[uint64]*touch, err error) {
 	type row struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// fields are the fields of an item that can change, in the order of answers. texts is the number of those
-// whose old and new values are told; of the others an item has a digest.
+// fields are the fields of an item that can change, in the order of answers. Changes state the old
+// and new values of the first texts fields. For the others an item has only a digest.
 var fields = [...]string{"name", "symbol", "slug", "logo", "active", "links", "platforms", "members"}
 
 const (
@@ -30,16 +30,17 @@ type item struct {
 	values [len(fields)]string
 }
 
-// partItems is about how many items a part has: some 100 KB, 30 KB compressed.
+// partItems is the approximate number of items in a part, which has about 100 KB, or 30 KB
+// compressed.
 const partItems = 1 << 10
 
-// usualItem is the room made for an item, in bytes; many take less.
+// usualItem is the capacity reserved for an item, in bytes. Many items are shorter.
 const usualItem = 192
 
-// parts has the items of a collection, each part encoded and in ascending order of id.
+// parts holds the items of a collection. Each part is encoded, in ascending order of id.
 type parts [][]byte
 
-// newParts returns the empty parts of a collection of n items.
+// newParts returns empty parts for a collection of n items.
 func newParts(n int) parts {
 	p := make(parts, 1<<bits.Len(uint(n/partItems)))
 	for i := range p {
@@ -48,12 +49,13 @@ func newParts(n int) parts {
 	return p
 }
 
-// part returns the place of an id's part.
+// part returns a pointer to the part of an id.
 func (p parts) part(id uint64) *[]byte {
 	return &p[(id*0x9e3779b97f4a7c15)>>32&uint64(len(p)-1)] // Fibonacci hashing
 }
 
-// add adds an item, in ascending order of id: its id and the length and bytes of each value.
+// add adds an item. Ids must ascend. An item is encoded as its id, and the length and the bytes of
+// each value.
 func (p parts) add(id uint64, values ...string) {
 	to := p.part(id)
 	*to = binary.AppendUvarint(*to, id)
@@ -88,19 +90,19 @@ func decode(dst []item, part []byte) ([]item, error) {
 	return dst, nil
 }
 
-// digester makes digests of what has no text of its own.
+// digester computes digests of values that are not kept as text.
 type digester struct{ of []byte }
 
 func (d *digester) add(s string) { d.of = append(binary.AppendUvarint(d.of, uint64(len(s))), s...) }
 
-// end returns the digest of what was added since the last.
+// end returns the digest of the strings added since the last call.
 func (d *digester) end() string {
 	sum := xxh3.Hash128(d.of).Bytes()
 	d.of = d.of[:0]
 	return string(sum[:])
 }
 
-// directory has by collection, in the order of artifacts.ChangeCollections, all that its listing has.
+// directory holds the listed items by collection, in the order of artifacts.ChangeCollections.
 type directory [len(artifacts.ChangeCollections)]parts
 
 // directoryOf returns the directory of a snapshot.
@@ -109,7 +111,7 @@ func directoryOf(f *market.Feed, r *market.Result) directory {
 		exchanges(f)}
 }
 
-// ascending returns the places of n rows in ascending order of id.
+// ascending returns the indices of n rows in ascending order of id.
 func ascending(n int, id func(i int) uint64) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -158,8 +160,8 @@ func exchanges(f *market.Feed) parts {
 	return all
 }
 
-// groups returns the listed groups of a collection. Their members are their coins; a chain's logo is that of
-// its native coin.
+// groups returns the listed groups of a collection. Their members are their active coins. A chain's
+// logo is the logo of its native coin.
 func groups(f *market.Feed, of []market.Group, listed []market.ListedGroup, logos bool) parts {
 	all := newParts(len(listed))
 	var id, members []byte
@@ -184,16 +186,16 @@ func groups(f *market.Feed, of []market.Group, listed []market.ListedGroup, logo
 	return all
 }
 
-// sumOf returns the digest of a part that tells whether it changed.
+// sumOf returns a digest of a part. Comparing digests shows whether the part changed.
 func sumOf(part []byte) string {
 	sum := xxh3.Hash128(part).Bytes()
 	return hex.EncodeToString(sum[:])
 }
 
-// maxPart bounds an expanded part, in bytes.
+// maxPart bounds the size of a decompressed part, in bytes.
 const maxPart = 256 << 20
 
-// open returns the items of a stored part.
+// open decompresses a stored part, checks it against sum and appends its items to dst.
 func open(dst []item, stored []byte, sum string) ([]item, error) {
 	plain, err := artifacts.DecompressBounded(stored, maxPart)
 	if err == nil && sumOf(plain) != sum {

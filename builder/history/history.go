@@ -1,5 +1,6 @@
-// Package history keeps the chains of price points of each window: a pure function of the ledger,
-// cut into blocks, with a listing of the assets that have a point (../README.md, "History").
+// Package history makes the chains of price points of each window. They are a pure function of the
+// ledger. Each chain is cut into blocks and has a listing of the assets that have a point in it
+// (../README.md, "History").
 package history
 
 import (
@@ -17,47 +18,47 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// How many intervals a block spans, and a block of the longest window: builder/README.md, "Costs",
-// gives the reasons. Blocks of the first three windows must end before their points thin out:
-// within 24 hours, and 60 days.
+// The number of intervals that a block spans, for the longest window and for the others.
+// builder/README.md, "Costs", gives the reasons. A block of the first three windows must end before
+// its points are thinned out, which is within 24 hours or within 60 days.
 const (
 	blockPoints        = 18
 	longestBlockPoints = 36
 )
 
-// shardPrices is the number of prices that fit in a shard of a block, some 3.5 KB:
-// builder/README.md, "Costs", says why so few.
+// shardPrices is the number of prices in a shard of a block, which then has about 3.5 KB.
+// builder/README.md, "Costs", explains why it is so small.
 const shardPrices = 288
 
-// trimmed is the shortest window that keeps no point older than itself. Its oldest block loses
-// each point that leaves the window, which costs little at its step; blocks of shorter windows
-// keep theirs.
+// trimmed is the shortest window that keeps no point older than itself. Its oldest block loses each
+// point that leaves the window. With the long steps of such windows that costs little. Blocks of
+// shorter windows keep these points.
 const trimmed = 90 * 24 * time.Hour
 
-// Builder makes the views of history of the snapshot of time T.
+// Builder makes the views of history of the snapshot at time T.
 type Builder struct {
 	Reader artifacts.ObjectReader
 	Root   *ledger.Root // the ledger after T
 	Time   time.Time    // T
-	// Put renders a table and puts its objects. It returns the table's one view.
+	// Put renders a table, puts its objects and returns the table's one view.
 	Put func(*render.Table) (artifacts.View, error)
-	// Head is the snapshot before, whose views of history are reused; nil: none are.
-	// Has reports whether the store holds an object of it.
+	// Head is the previous snapshot, whose views of history are reused. It may be nil. Has reports
+	// whether the store holds an object.
 	Head *artifacts.Manifest
 	Has  func(artifacts.Ref) bool
-	// As, if set, limits the views to this manifest's points. The ledger may have more by
-	// now, after a backfill of an older past or the repair of a price list.
+	// As, if set, limits the views to this manifest's points. The ledger may have more points than
+	// the manifest, after a backfill of an older past or the repair of a price list.
 	As *artifacts.Manifest
 
-	own []ledger.Point // of T
-	// same: the assets with a price at T are those that had one in the head's snapshot.
+	own []ledger.Point // the points at T
+	// same is set if the head's snapshot has prices of the same assets as the one at T.
 	same bool
 }
 
-// Views makes and puts the views: a pure function of the ledger after T. It reuses the
-// head's unchanged blocks, and the earlier points of the last block and the listing. If the
-// head's views do not match the ledger (there are none, an older past was added, an object
-// is lost), it makes the window anew from the ledger's prices.
+// Views makes and puts the views. They are a pure function of the ledger after T. Views reuses the
+// head's unchanged blocks, and the earlier points of the last block and the listing. If the head
+// has no views, or its views do not match the ledger because an older past was added or an object
+// was lost, Views makes the window again from the ledger's prices.
 func (c *Builder) Views(ctx context.Context) (all []artifacts.View, err error) {
 	if c.own, err = c.Root.Points(ctx, c.Reader, c.Time); err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func (c *Builder) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 	return blocks
 }
 
-// span is how many intervals a block of a window spans.
+// span returns the number of intervals that a block of a window spans.
 func span(w *artifacts.HistoryWindow) int {
 	if w.Length > trimmed {
 		return longestBlockPoints
@@ -131,7 +132,7 @@ func blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
 	return time.Unix(t.Unix()-back, 0)
 }
 
-// follows reports whether the head's chain of a window, with T added, is the ledger's, and the
+// follows reports whether the head's chain of a window, with T added, equals the ledger's, and the
 // store holds all its objects.
 func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 	if c.Head == nil {
@@ -152,18 +153,19 @@ func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 	if n := len(want); n > 0 && want[n-1].Equal(c.Time) {
 		want = want[:n-1]
 	}
-	// The head's further points must have left the window. An older past that was added, and gave
-	// no points itself, takes points away.
+	// Any further points of the head must have left the window. They may also be missing from the
+	// ledger because an older past was added that gave no points itself.
 	older := len(have) - len(want)
 	return older >= 0 && slices.EqualFunc(have[older:], want, time.Time.Equal) &&
 		(older == 0 || have[older-1].Before(w.First(c.Time)))
 }
 
-// plan is what a window becomes.
+// plan says how to make the views of a window.
 type plan struct {
-	listed *artifacts.View // the head's listing, if the window follows it
-	last   int64           // the newest point that listed knows of, in Unix seconds
-	// stays: T gives no point and none leaves the window, or T gives one to all that are listed, as the head did.
+	listed *artifacts.View // the head's listing, if the head's views are reused
+	last   int64           // the chain's newest point when listed was made, in Unix seconds
+	// stays is set if the listing is unchanged: T gives no point and none leaves the window, or T
+	// gives a point to all listed assets, as the head did.
 	stays  bool
 	blocks []plannedBlock
 }
@@ -171,11 +173,11 @@ type plan struct {
 type plannedBlock struct {
 	name  string
 	times []time.Time
-	old   *artifacts.View // the head's, if the window follows it and has one
-	stays bool            // it has these times
+	old   *artifacts.View // the head's view of this block, if it is reused; else nil
+	stays bool            // old already has exactly these times
 }
 
-// plan says what becomes of a window, whose views it takes from the head if it follows them.
+// plan returns the plan for a window. If follows is set, it reuses the head's views.
 func (c *Builder) plan(w *artifacts.HistoryWindow, follows bool) (p plan) {
 	if follows {
 		var old []*artifacts.View
@@ -208,7 +210,7 @@ func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 			return nil, err
 		}
 	}
-	views := []artifacts.View{{}} // the listing's place
+	views := []artifacts.View{{}} // the listing goes here
 	for _, b := range p.blocks {
 		if b.stays {
 			views = append(views, *b.old)
@@ -248,7 +250,7 @@ func (c *Builder) window(ctx context.Context, w *artifacts.HistoryWindow, follow
 	return views, nil
 }
 
-// lastPoint returns the time of a block's last point in Unix seconds; 0: there is none.
+// lastPoint returns the time of a block's last point in Unix seconds, or 0 if there is none.
 func lastPoint(block *artifacts.View) int64 {
 	if block == nil || len(block.Times) == 0 {
 		return 0
@@ -256,23 +258,24 @@ func lastPoint(block *artifacts.View) int64 {
 	return block.Times[len(block.Times)-1].Unix()
 }
 
-// block is a block of history to write: points that the head's block has, then columns of new ones.
+// block is a block of history to write. It has the points of the head's block, followed by columns
+// of new points.
 type block struct {
 	times   []time.Time
 	old     []oldRow
-	drop    int // points of old's that are left out
-	kept    int // that are not
+	drop    int // number of points at the front of old that are left out
+	kept    int // number of points of old that remain
 	columns [][]ledger.Point
 }
 
 type oldRow struct {
 	id     uint64
-	prices []byte // the elements of the array
+	prices []byte // the array's elements, in JSON
 }
 
-// block gathers the points of times: from old, which may be nil, and the others from the ledger.
-// It leaves out what the ledger has lost; builder repair puts that back, and the next snapshot
-// asks again.
+// block gathers the points of the given times, from old if it is not nil, and the others from the
+// ledger. It leaves out points that the ledger has lost. After builder repair has put them back,
+// the next snapshot includes them.
 func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.Time) (*block, error) {
 	out := &block{}
 	if old != nil {
@@ -283,7 +286,7 @@ func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.T
 		if out.drop = len(old.Times) - out.kept; out.drop < 0 ||
 			!slices.EqualFunc(old.Times[out.drop:], times[:out.kept],
 				time.Time.Equal) {
-			return nil, fmt.Errorf("%w: block %s is cut otherwise", artifacts.ErrCorrupt, old.Collection)
+			return nil, fmt.Errorf("%w: block %s has other times than the ledger", artifacts.ErrCorrupt, old.Collection)
 		}
 		out.old = make([]oldRow, 0, old.Rows)
 		err := walk.Rows(ctx, c.Reader, old.Objects, func(id uint64, row []byte) error {
@@ -317,7 +320,7 @@ func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.T
 
 var null = []byte("null")
 
-// table writes the block's rows.
+// table renders the block's rows.
 func (b *block) table(collection string, perShard int) *render.Table {
 	t := &render.Table{Collection: collection, Orders: []render.Order{{Sort: "id"}}, RowsPerShard: perShard}
 	old, columns := b.old, slices.Clone(b.columns)
@@ -358,7 +361,7 @@ func (b *block) table(collection string, perShard int) *render.Table {
 			}
 		}
 		if some {
-			text[len(text)-1] = ']' // the last comma
+			text[len(text)-1] = ']' // replaces the last comma
 			t.Add(id, append(text, '}'))
 		}
 	}
@@ -373,7 +376,7 @@ type listedAsset struct {
 	last int64
 }
 
-// add returns the listing with the assets of points, which are of time last.
+// add returns the listing with the assets of points added. The time of these points is last.
 func (l listing) add(points []ledger.Point, last int64) listing {
 	out := make(listing, 0, max(len(l), len(points)))
 	for _, p := range points {
@@ -395,7 +398,7 @@ func (l listing) from(first int64) listing {
 
 const lastField = `,"last":"`
 
-// table writes the listing's rows. A row leaves out the time if it is that of the chain's newest
+// table renders the listing's rows. A row omits the time if it is the time of the chain's newest
 // point, as for most assets.
 func (l listing) table(collection string, newest int64) *render.Table {
 	t := &render.Table{Collection: collection, Orders: []render.Order{{Sort: "id"}}}
@@ -410,7 +413,7 @@ func (l listing) table(collection string, newest int64) *render.Table {
 	return t
 }
 
-// read reads a listing; newest is the time of the chain's newest point.
+// read reads a listing. newest is the time of the chain's newest point.
 func (c *Builder) read(ctx context.Context, v *artifacts.View, newest int64) (list listing, err error) {
 	list = make(listing, 0, v.Rows)
 	err = walk.Rows(ctx, c.Reader, v.Objects, func(id uint64, row []byte) error {

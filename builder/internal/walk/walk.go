@@ -1,4 +1,5 @@
-// Package walk reads the objects of a store, several at a time, and their rows.
+// Package walk reads objects of a store, and their rows, and runs work on several objects in
+// parallel.
 package walk
 
 import (
@@ -8,11 +9,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// AtOnce bounds the objects that are made, put, read or deleted at the same time, and with
-// them memory: making one takes some ten MiB.
+// AtOnce bounds the number of objects that are made, put, read or deleted at the same time. It thus
+// bounds memory: making one object takes about ten MiB.
 const AtOnce = 8
 
-// Parallel calls f with each number below n, AtOnce at the same time, until a call fails or
+// Parallel calls f with each number below n, at most AtOnce at the same time, until a call fails or
 // ctx is done. It returns the first error.
 func Parallel(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
