@@ -23,19 +23,19 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// PastFeed is a recorded feed.
+// PastFeed is a recorded feed of an earlier time.
 type PastFeed struct {
-	// Name is its name in messages.
+	// Name identifies the feed in messages.
 	Name string
-	// Time is the time of its snapshot: a whole multiple of ten minutes, UTC.
+	// Time is the time of the feed's snapshot: a whole multiple of ten minutes, UTC.
 	Time  time.Time
 	Files source.Files
 }
 
 // ReadPastFeeds lists the feeds in the folders of dir in order of time, for Backfill. It ignores
-// files and names that begin with a dot; any other folder that is not a feed is an error. Of
-// several feeds in the same ten minutes the earliest counts (FEED.md, "Figures"); the names of the
-// others are returned as skipped.
+// files and names that begin with a dot; any other folder that is not a feed is an error. If
+// several feeds fall into the same ten minutes, the earliest counts (FEED.md, "Figures"); the names
+// of the others are returned as skipped.
 func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -78,22 +78,22 @@ func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped [
 	return feeds, skipped, nil
 }
 
-// errNotNewer is returned wrapped, with the particulars.
+// errNotNewer is returned wrapped, with the feed's name and times.
 var errNotNewer = errors.New("not newer than the published snapshot")
 
-// Backfill builds feeds that are newer than the published snapshot, in order of time: windows, the
-// board and groups become what they would be if each had been built at its time. The newest becomes a
-// snapshot, the others are remembered as if built. It does not use the Builder's Source. Import brings
-// the prices of older feeds.
+// Backfill builds feeds that are newer than the published snapshot, in order of time. Windows, the
+// board and groups become what they would be if each feed had been built at its time. The newest
+// feed becomes a snapshot; the ledger remembers the others as if they had been built. Backfill does
+// not use the Builder's Source. Prices of older feeds can be added with Import.
 //
-// Each feed is checked by the guard rails against the one before. If one stops a feed, the feeds before
-// it are kept, the last as a snapshot, and the error says so. Readers see nothing before the one swap of
-// the pointer at the end. The report is never nil.
+// The guard rails compare each feed with the one before it. If one stops a feed, Backfill keeps the
+// earlier feeds, publishes the last of them as a snapshot, and says so in the error. Readers see
+// nothing before the one swap of the pointer at the end. The report is never nil.
 func (b *Builder) Backfill(ctx context.Context, feeds []PastFeed) (*Report, error) {
 	return b.run(func(run *build) error {
 		err := run.backfill(ctx, feeds)
 		if err == nil && run.report.Published {
-			if err := run.kept(ctx, feeds); err != nil { // it is published
+			if err := run.kept(ctx, feeds); err != nil { // no failure, since it is published
 				b.Log.Warn("cannot tell how many feeds are kept", "err", err)
 			}
 		}
@@ -131,7 +131,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 	}
 	dir, err := os.MkdirTemp("", "builder-backfill-*")
 	if err != nil {
-		return fmt.Errorf("no folder for intermediate results: %w: set TMPDIR to one that may be written", err)
+		return fmt.Errorf("cannot create a folder for intermediate results: %w: set TMPDIR to a writable folder", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b.scratch = newScratch(b.Store, dir)
@@ -142,7 +142,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 	return b.overlap(ctx, head, feeds)
 }
 
-// stopped is the error of a guard rail that stopped a feed, counted from 0.
+// stopped is the error of a guard rail that stopped a feed. feed is the feed's index.
 type stopped struct {
 	error
 	feed int
@@ -150,14 +150,15 @@ type stopped struct {
 
 func (s *stopped) Unwrap() error { return s.error }
 
-// backfillUpTo is backfillAfter. If a guard rail stops it, it starts again with the feeds before.
+// backfillUpTo is like backfillAfter, but if a guard rail stops a feed, it starts again with only
+// the feeds before it.
 func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
 	err := b.backfillAfter(ctx, head, feeds)
 	var stop *stopped
 	if !errors.As(err, &stop) || !errors.Is(err, ErrGuard) || stop.feed == 0 {
 		return err
 	}
-	b.Log.Warn("a guard rail stops the backfill; the feeds before are kept", "feed", feeds[stop.feed].Name, "kept",
+	b.Log.Warn("a guard rail stopped the backfill; the feeds before it are kept", "feed", feeds[stop.feed].Name, "kept",
 		stop.feed)
 	if err := errors.Join(b.scratch.empty(), b.blocks.empty()); err != nil {
 		return err
@@ -171,7 +172,7 @@ func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []Pa
 		err, stop.feed, publish.Stamp(feeds[stop.feed-1].Time), feeds[stop.feed].Name)
 }
 
-// backfillAfter remembers all feeds but the newest, and publishes that.
+// backfillAfter remembers all feeds but the newest, and publishes the newest.
 func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
 	prior, err := ledger.Load(ctx, b.Store, ledgerOf(head))
 	if err != nil {
@@ -203,7 +204,8 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 	return b.publish(ctx, head, prior, in, result)
 }
 
-// overlap distinguishes a backfill that was already done from one that cannot be done.
+// overlap handles feeds that are not all newer than the head. It returns nil if this backfill was
+// already done, and an error otherwise.
 func (b *build) overlap(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
 	newest := feeds[len(feeds)-1]
 	if newest.Time.Equal(head.Manifest.Time) {
@@ -225,8 +227,8 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, feeds []PastFee
 		publish.Stamp(feeds[0].Time), errNotNewer, publish.Stamp(head.Manifest.Time))
 }
 
-// remember builds the ledger after each feed. It returns the last one, and the last feed for the
-// guard rails of the next.
+// remember builds the ledger after each feed. It returns the last ledger, and the last feed for the
+// guard rails of the next one.
 func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, feeds []PastFeed,
 ) (*ledger.Ledger, *lastSnapshot, error) {
 	b.step(StepPast)
@@ -268,14 +270,14 @@ func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *lastSna
 	}
 	next, err := prior.Advance(ctx, in.feed, result, f.Time)
 	if err == nil && b.before != nil {
-		own, _ := next.After.Points(ctx, b.scratch, f.Time) // they are in memory
+		own, _ := next.After.Points(ctx, b.scratch, f.Time) // held in memory
 		err = b.before.Add(ctx, figures(f.Time, own, in.feed))
 	}
 	return next, in.feed, err
 }
 
-// beginPast begins the blocks of the past of the snapshot at t, before those of earlier feeds are
-// added. Blocks that are not the last of theirs stay in the scratch until it is published.
+// beginPast prepares b.before, to which the figures of earlier feeds are added, for a snapshot at
+// t. Blocks that are already complete stay in b.blocks until the snapshot is published.
 func (b *build) beginPast(before []artifacts.View, t time.Time) error {
 	dir := filepath.Join(b.scratch.dir, "past")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -299,14 +301,14 @@ func (b *build) beginPast(before []artifacts.View, t time.Time) error {
 	return nil
 }
 
-// scratch keeps the ledgers between the feeds of a backfill in a local folder: most of their
-// objects serve only the next feed, and none may lie in the store for longer than a build may take
-// (see upkeep/README.md, "Deleting").
+// scratch keeps the ledgers between the feeds of a backfill in a local folder. Most of their
+// objects serve only the next feed, and no unused object may stay in the store for longer than a
+// build may take (see upkeep/README.md, "Deleting").
 type scratch struct {
-	artifacts.ObjectReader // what scratch does not hold
+	artifacts.ObjectReader // for objects that are not in dir
 	dir                    string
-	files                  map[artifacts.Key]bool // by key
-	root                   artifacts.Ref          // of the newest ledger
+	files                  map[artifacts.Key]bool // the objects in dir
+	root                   artifacts.Ref          // the newest ledger's
 }
 
 func newScratch(store artifacts.ObjectReader, dir string) *scratch {
@@ -326,7 +328,7 @@ func (s *scratch) file(key artifacts.Key) string {
 	return filepath.Join(s.dir, strings.ReplaceAll(key.String(), "/", "-"))
 }
 
-// empty removes everything.
+// empty removes all objects.
 func (s *scratch) empty() error {
 	for key := range s.files {
 		if err := os.Remove(s.file(key)); err != nil {
@@ -338,7 +340,7 @@ func (s *scratch) empty() error {
 	return nil
 }
 
-// put adds objects, for a ledger that will name them.
+// put adds objects for a ledger that will name them.
 func (s *scratch) put(objects [][]byte) error {
 	for _, body := range objects {
 		key := artifacts.ObjectKey(artifacts.Sum(body))
@@ -350,7 +352,7 @@ func (s *scratch) put(objects [][]byte) error {
 	return nil
 }
 
-// advance adds a ledger, and removes what it does not name.
+// advance adds a ledger and removes the objects that it does not name.
 func (s *scratch) advance(next *ledger.Next) error {
 	needed := map[artifacts.Key]bool{}
 	s.root = artifacts.RefOf(next.Root)
@@ -375,7 +377,7 @@ func (s *scratch) advance(next *ledger.Next) error {
 	return nil
 }
 
-// putPast puts the objects of the scratch that a ledger names.
+// putPast puts the objects of b.scratch that a ledger names.
 func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *ledger.Next) error {
 	refs, err := ledger.Refs(next.Root)
 	if err != nil {
@@ -384,12 +386,12 @@ func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *led
 	return b.putScratch(ctx, objects, b.scratch, refs)
 }
 
-// putScratch puts those objects that a scratch has.
+// putScratch puts those objects of refs that are in from.
 func (b *build) putScratch(ctx context.Context, objects *publish.Objects, from *scratch, refs []artifacts.Ref) error {
 	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !from.files[artifacts.ObjectKey(r.Digest)] })
 	var done atomic.Int64
 	return walk.Parallel(ctx, len(refs), func(ctx context.Context, i int) error {
-		// The disk may have changed the bytes; their name must fit.
+		// The disk may have damaged the bytes, so check them against their digest.
 		body, err := artifacts.ReadObject(ctx, from, refs[i])
 		if err != nil {
 			return fmt.Errorf("%s: %w", from.dir, err)

@@ -29,28 +29,28 @@ import (
 )
 
 const (
-	// BuildDeadline bounds the time from a build's first put to the swap of the pointer. It lets
-	// gc delete beside a running build: see upkeep/README.md.
+	// BuildDeadline bounds the time from a build's first put to the swap of the pointer. Because of
+	// this bound gc may delete objects while a build runs: see upkeep/README.md.
 	BuildDeadline = 30 * time.Minute
-	// DefaultRetain is how far back snapshots are retained (INTERFACE.md, "Pinned paging").
+	// DefaultRetain is how long snapshots are retained by default (INTERFACE.md, "Pinned paging").
 	DefaultRetain = time.Hour
-	// MaxRetain bounds it, and with it the manifest.
+	// MaxRetain is the upper limit of Config.Retain. It bounds the size of the manifest.
 	MaxRetain = 7 * 24 * time.Hour
 )
 
-// Steps of a build, in their order. Each is logged as it begins.
+// The steps of a build, in order. The builder logs each as it begins.
 const (
-	StepOpen    = "open"    // self-test of the store, pointer, manifest, ledger
-	StepRead    = "read"    // the feed
-	StepCompute = "compute" // the past, and the figures
-	StepObjects = "objects" // rows, views and ledger are made and put
-	StepHistory = "history" // the views of history are made and put
-	StepFiles   = "files"   // files of prices, and the list of all; in snapshots with files
-	StepDone    = "done"    // behind the steps of package publish
+	StepOpen    = "open"    // self-test the store; read pointer, manifest and ledger
+	StepRead    = "read"    // read the feed
+	StepCompute = "compute" // read the past and compute the figures
+	StepObjects = "objects" // make and put rows, views and ledger
+	StepHistory = "history" // make and put the views of history
+	StepFiles   = "files"   // write the files of prices and their list; only for snapshots with files
+	StepDone    = "done"    // after the steps of package publish
 )
 
-// Progress receives the progress of a long step; total is 0 while it is unknown. Several
-// goroutines may call it at once.
+// Progress receives the progress of a long step. total is 0 while it is unknown. Several goroutines
+// may call a Progress at the same time.
 type Progress func(step string, done, total int)
 
 // Show calls p, unless it is nil.
@@ -60,7 +60,7 @@ func (p Progress) Show(step string, done, total int) {
 	}
 }
 
-// Config says what a Builder works on.
+// Config configures a Builder.
 type Config struct {
 	Store  artifacts.Store
 	Source source.Source
@@ -72,19 +72,20 @@ type Config struct {
 	// ActivateAfter is the delay from a build's swap until edges activate its snapshot, 0 to
 	// artifacts.MaxActivateAfter; 0: each edge activates it as soon as it can.
 	ActivateAfter time.Duration
-	// Files says which files are written, and how long they are kept.
+	// Files says which files the Builder writes, and how long they are kept.
 	Files  files.Settings
 	Guards Guards
-	// Notice is that of snapshots; nil: the source's, if it has one.
+	// Notice is the notice of the snapshots. If it is nil, the source's notice is used, if it has
+	// one.
 	Notice *artifacts.Notice
-	// Seen is what was seen of the store that was last published to. Build fails if that store has gone
-	// back behind it. A Builder also remembers what its own builds have seen.
+	// Seen is the last known state of the store. Build fails if the store has gone back to an older
+	// state. A Builder also remembers the state after each of its own builds.
 	Seen publish.Seen
 	Log  *slog.Logger
 	// Progress may be nil.
 	Progress Progress
-	// Now is this machine's clock, for the pointer's Published field and the guard rail "ahead";
-	// nil: time.Now.
+	// Now is this machine's clock, for the pointer's Published field and the guard rail "ahead". If
+	// it is nil, time.Now is used.
 	Now func() time.Time
 }
 
@@ -94,7 +95,8 @@ type Builder struct {
 	tested bool // the store has passed its self-test
 }
 
-// New returns a Builder, or an error if cfg is out of range.
+// New returns a Builder with the configuration cfg. It returns an error if a value in cfg is out of
+// range.
 func New(cfg Config) (*Builder, error) {
 	if cfg.Retain < 0 || cfg.Retain > MaxRetain {
 		return nil, fmt.Errorf("retain %v: want 0 to %v", cfg.Retain, MaxRetain)
@@ -116,20 +118,21 @@ func New(cfg Config) (*Builder, error) {
 	return &Builder{Config: cfg}, nil
 }
 
-// Build makes and publishes one snapshot: of time t, rounded down to ten minutes, or of the feed's
+// Build makes and publishes one snapshot. Its time is t, rounded down to ten minutes, or the feed's
 // own time if t is zero.
 //
-// The report is never nil. Without an error, the snapshot is published, or one of the same time
-// and input was already, which the report says. With an error, the published snapshot is unchanged
-// as far as is known; it is ErrGuard, ErrOlder, ErrOther, ErrWithdrawn or a *publish.LostError if
-// one of those is the reason.
+// The report is never nil. If the error is nil, the snapshot is published, or a snapshot of the
+// same time and input already was, as the report says. Otherwise the published snapshot is
+// unchanged as far as is known. The error is, or wraps, ErrGuard, ErrOlder, ErrOther, ErrWithdrawn
+// or a *publish.LostError if one of those is the reason.
 func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
 	return b.run(func(run *build) error { return run.build(ctx, t) })
 }
 
-// BuildMark is Build at a ten-minute mark, for a Loop: the snapshot's time is the mark if the feed's is
-// less than ten minutes before it, or later (FEED.md, "Figures"). An older feed's time is rounded down.
-// If the feed stands still, the published snapshot stays, which the report says.
+// BuildMark is like Build, for the ten-minute mark of a Loop. The snapshot's time is the mark if
+// the feed's time is less than ten minutes before it, or later (FEED.md, "Figures"). An older
+// feed's time is rounded down. If the feed's time has not moved on, the published snapshot stays,
+// as the report says.
 func (b *Builder) BuildMark(ctx context.Context, mark time.Time) (*Report, error) {
 	return b.run(func(run *build) error {
 		run.mark = mark
@@ -137,7 +140,7 @@ func (b *Builder) BuildMark(ctx context.Context, mark time.Time) (*Report, error
 	})
 }
 
-// run reports a build and how long it took.
+// run runs do with a new report, and completes the report with quota, steps and duration.
 func (b *Builder) run(do func(*build) error) (*Report, error) {
 	run := &build{Builder: b, report: newReport()}
 	began := time.Now()
@@ -150,16 +153,17 @@ func (b *Builder) run(do func(*build) error) (*Report, error) {
 	return run.report, err
 }
 
-// build is one run of a Builder.
+// build is one run of a Builder: of Build, BuildMark, Backfill or Import.
 type build struct {
 	*Builder
 	report  *Report
-	scratch *scratch      // the ledgers of a backfill's earlier feeds; else nil
-	before  *past.Builder // of a backfill, and where its blocks are; else nil
+	scratch *scratch      // of a backfill: the ledgers of its earlier feeds; else nil
+	before  *past.Builder // of a backfill: makes the blocks of the past; else nil
 	blocks  *scratch
-	mark    time.Time // of BuildMark; else zero
+	mark    time.Time // set by BuildMark; else zero
 
-	current string // the step that runs, since
+	// current is the running step, and since its start.
+	current string
 	since   time.Time
 }
 
@@ -169,7 +173,7 @@ type input struct {
 	feed   *market.Feed
 	rows   *source.Report
 	digest artifacts.Digest
-	past   iter.Seq2[*market.Feed, error] // earlier states that the source knows; only for an empty store
+	past   iter.Seq2[*market.Feed, error] // the source's earlier states; only for an empty store
 }
 
 // step records that a step begins, and how long the previous one took.
@@ -182,7 +186,7 @@ func (b *build) step(name string) {
 	b.Log.Info("build", "step", name)
 }
 
-// build runs all steps. Readers see nothing of it until the last one: after any failure the
+// build runs all steps. Readers see the result only after the last one: after any failure the
 // published snapshot is the old one, and the next build starts from there.
 func (b *build) build(ctx context.Context, t time.Time) error {
 	b.step(StepOpen)
@@ -257,7 +261,7 @@ func (b *build) open(ctx context.Context) (*publish.Head, error) {
 }
 
 // compute assigns ids to the feed's rows, checks the guard rails and computes all figures. last is
-// the snapshot before, nil if there is none.
+// the previous snapshot, or nil if there is none.
 func (b *build) compute(ctx context.Context, in *input, prior *ledger.Ledger, last *lastSnapshot,
 ) (*market.Result, error) {
 	if err := prior.AssignIDs(in.feed); err != nil {
@@ -281,7 +285,7 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 	})
 }
 
-// assemble is publish, once objects can be put.
+// assemble is the part of publish that runs once objects can be put.
 func (b *build) assemble(ctx context.Context, head *publish.Head, objects *publish.Objects, prior *ledger.Ledger,
 	in *input, result *market.Result,
 ) error {
@@ -345,7 +349,7 @@ func (b *build) assemble(ctx context.Context, head *publish.Head, objects *publi
 	return err
 }
 
-// notice returns the snapshot's notice; nil: it has none.
+// notice returns the snapshot's notice, or nil if it has none.
 func (b *Builder) notice() *artifacts.Notice {
 	if src, ok := b.Source.(source.Noticed); ok && b.Notice == nil {
 		return src.Notice()
@@ -353,7 +357,7 @@ func (b *Builder) notice() *artifacts.Notice {
 	return b.Notice
 }
 
-// put calls do with the writer for the snapshot that follows head.
+// put calls do with a writer of objects for the snapshot that follows head.
 func (b *build) put(ctx context.Context, head *publish.Head, do func(context.Context, *publish.Objects) error,
 ) error {
 	b.step(StepObjects)
@@ -367,9 +371,9 @@ func (b *build) put(ctx context.Context, head *publish.Head, do func(context.Con
 	return do(ctx, objects)
 }
 
-// swap publishes a manifest whose objects are put; root is its ledger's. It reports objects of the
-// past that the snapshot names and the store lacks: this build cannot make them and none of its
-// figures needed them.
+// swap publishes a manifest whose objects have been put. root is its encoded ledger root. swap also
+// reports objects that the snapshot names and the store lacks: they belong to the past, so this
+// build neither makes them nor needed them for its figures.
 func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.Objects, m *artifacts.Manifest,
 	root []byte, at publish.Timing,
 ) error {
@@ -379,7 +383,7 @@ func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.O
 	}
 	if keys := objects.Missing(m, refs); len(keys) > 0 {
 		b.report.missing(keys)
-		b.Log.Error("objects are missing from the store, or cut; builder repair mends it",
+		b.Log.Error("objects are missing from the store or truncated; run builder repair",
 			"objects", len(keys), "first", keys[0])
 	}
 	pointer, err := head.Publish(ctx, objects, m, at, b.step)
@@ -395,14 +399,14 @@ func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.O
 	return nil
 }
 
-// changes makes and puts what the snapshot holds of changes, and tells prior the directory.
+// changes makes and puts the snapshot's views of changes, and sets the directory in prior.
 func (b *build) changes(ctx context.Context, head *publish.Head, objects *publish.Objects, prior *ledger.Ledger,
 	feed *market.Feed, result *market.Result,
 ) ([]artifacts.View, *artifacts.Changes, error) {
 	c := &changes.Builder{Reader: b.Store, Head: head.Manifest, Ledger: prior, Has: objects.Has,
 		Put: b.putter(ctx, objects), PutObject: func(o []byte) (artifacts.Ref, error) { return objects.Put(ctx, o) },
 		Lost: func(err error) {
-			b.Log.Error("changes cannot be read and begin anew", "err", err)
+			b.Log.Error("cannot read the changes; the list of changes begins again", "err", err)
 		}}
 	return c.Views(ctx, feed, result)
 }
@@ -426,11 +430,12 @@ func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manife
 	return h.Views(ctx)
 }
 
-// past makes and puts the blocks of the past. after is the ledger after the snapshot.
+// past makes and puts the blocks of the past. before are the blocks that it continues; after is the
+// ledger after the snapshot.
 func (b *build) past(
 	ctx context.Context, in *input, before []artifacts.View, objects *publish.Objects, after *ledger.Root,
 ) ([]artifacts.View, error) {
-	points, err := after.Points(ctx, b.Store, in.t) // they are in memory
+	points, err := after.Points(ctx, b.Store, in.t) // held in memory, so nothing is read
 	if err != nil {
 		return nil, err
 	}
@@ -451,16 +456,17 @@ func (b *build) past(
 	return views, b.putScratch(ctx, objects, b.blocks, refs)
 }
 
-// pastBuilder returns what makes the blocks of the past that follow before.
+// pastBuilder returns a past.Builder for the blocks that follow before. It reads blocks from from
+// and stores them with put.
 func (b *build) pastBuilder(before []artifacts.View, from artifacts.ObjectReader,
 	put func(*render.Table) (artifacts.View, error)) *past.Builder {
 	return &past.Builder{Reader: from, Before: before, Put: put, Lost: func(collection string, err error) {
-		b.Log.Error("a block of the past cannot be read and begins anew", "block", collection, "err", err)
+		b.Log.Error("cannot read a block of the past; the block begins again", "block", collection, "err", err)
 	}}
 }
 
-// figures returns what becomes the past of the snapshot of time t: the figures of its points, which
-// are those of feed.
+// figures returns the figures of points for the blocks of the past. The points are those of the
+// snapshot at t, which was made from feed.
 func figures(t time.Time, points []ledger.Point, feed *market.Feed) past.Snapshot {
 	s := past.Snapshot{Time: t, Figures: make([]past.Figures, len(points))}
 	for i := range points {
@@ -471,7 +477,7 @@ func figures(t time.Time, points []ledger.Point, feed *market.Feed) past.Snapsho
 	return s
 }
 
-// ledgerOf returns the name of the head's ledger, nil if there is none.
+// ledgerOf returns the reference to the head's ledger, or nil if there is none.
 func ledgerOf(head *publish.Head) *artifacts.Ref {
 	if head.Manifest == nil {
 		return nil
@@ -479,8 +485,8 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 	return &head.Manifest.Ledger
 }
 
-// read reads and reports the feed of the snapshot of time t, or of the feed's own time if t is
-// zero, or of b.mark.
+// read reads the feed for a snapshot and reports it. The snapshot's time is t, or the feed's own
+// time if t is zero, or b.mark as BuildMark says.
 func (b *build) read(ctx context.Context, files source.Files, prior *ledger.Ledger, t time.Time) (*input, error) {
 	in, err := b.readFeed(ctx, files, prior, t, b.Progress)
 	if err != nil {
@@ -507,7 +513,7 @@ func (b *build) read(ctx context.Context, files source.Files, prior *ledger.Ledg
 	return in, nil
 }
 
-// readFeed reads a feed. It rejects rows whose given id contradicts the ledger.
+// readFeed reads a feed. It sets aside rows whose given id contradicts the ledger.
 func (b *build) readFeed(ctx context.Context, files source.Files, prior *ledger.Ledger, t time.Time, progress Progress,
 ) (*input, error) {
 	feed, rows, err := source.Read(ctx, files, source.ReadOptions{
@@ -522,7 +528,7 @@ func (b *build) readFeed(ctx context.Context, files source.Files, prior *ledger.
 	if t.IsZero() {
 		t = feed.Time
 	}
-	// The digest is of the rows as given, without the ids that they get here.
+	// The digest covers the rows as given, before ids are assigned to them.
 	return &input{t: t, feed: feed, rows: rows, digest: inputDigest(feed, &b.Settings)}, nil
 }
 
@@ -536,37 +542,38 @@ func snapshotTime(t time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// inputDigest is the digest of a snapshot's input. Retain is not part of it: it affects the other
-// snapshots, not this one.
+// inputDigest returns the digest of a snapshot's input. Retain is not part of it, since it affects
+// only other snapshots.
 func inputDigest(f *market.Feed, set *market.Settings) artifacts.Digest {
 	floor := func(u market.U128) []byte { return market.AppendDecimal(nil, u, market.MoneyDecimals) }
 	of := [][]byte{floor(set.TrendingMinMarketCap), floor(set.TrendingMinVolume)}
-	if n := set.HistoryAssets; n != market.DefaultHistoryAssets { // builds from before history had none
+	if n := set.HistoryAssets; n != market.DefaultHistoryAssets { // builders without history omitted it
 		of = append(of, strconv.AppendInt(nil, int64(n), 10))
 	}
 	return source.InputDigest(f, of...)
 }
 
-// global formats the totals for answers.
+// global returns the totals as answers contain them.
 func global(r *market.Result) artifacts.Global {
 	total := func(u *uint256.Int) string { return string(market.AppendWide(nil, false, u, market.MoneyDecimals)) }
 	return artifacts.Global{TotalMarketCap: total(&r.TotalMarketCap), TotalVolume24h: total(&r.TotalVolume),
 		ActiveAssets: r.ActiveAssets}
 }
 
-// isSnapshot reports whether the head was built from this input.
+// isSnapshot reports whether the head was built from this input for this time.
 func (in *input) isSnapshot(head *publish.Head) bool {
 	return head.Manifest != nil && head.Manifest.Time.Equal(in.t) && head.Manifest.Input == in.digest
 }
 
-// standsStill reports whether the feed of time t, for a mark, is the head's or the one before: a feed
-// that is published at a mark is less than a step older. A feed that goes back further is another one.
+// standsStill reports whether the feed, whose time is t, is the one that the head was built from,
+// or the one before that: the feed of a mark is less than a step older than the mark. An even older
+// time means another feed.
 func (b *build) standsStill(head *publish.Head, t time.Time) bool {
 	last := head.Manifest.Time
 	return t.Before(b.mark) && !t.After(last) && last.Sub(t) <= artifacts.Step
 }
 
-// mayFollow refuses a time that is not later than the head's, or was withdrawn.
+// mayFollow returns an error if t is not later than the head's time, or was withdrawn.
 func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	switch last := head.Manifest.Time; {
 	case t.Before(last) && Ahead(last, b.clock()) != nil:
@@ -577,7 +584,7 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 			publish.Stamp(last), publish.Stamp(last.Add(artifacts.Step)))
 	case t.Equal(last):
 		next, wait := t.Add(artifacts.Step), ""
-		if Ahead(next, b.clock()) != nil { // which would stop it
+		if Ahead(next, b.clock()) != nil { // the guard rail "ahead" would stop it
 			wait = ", from " + publish.Stamp(t) + " on"
 		}
 		return fmt.Errorf("snapshot %s: %w; a time has one snapshot: publish the correction as the next, --time %s%s;"+
@@ -592,15 +599,15 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	return nil
 }
 
-// clock returns the store's time where its answers tell it, else this machine's.
+// clock returns the store's time if its answers tell it, and this machine's time otherwise.
 func (b *build) clock() time.Time {
 	skew, _ := artifacts.SkewOf(b.Store)
 	return b.Now().Add(-skew)
 }
 
-// guard checks the feed against the guard rails. last is the snapshot before, nil if there is
-// none. If that is damaged, guard skips the comparison and reports it, since a new snapshot is
-// what repairs the service.
+// guard checks the feed against the guard rails. last is the previous snapshot, or nil if there is
+// none. If last is damaged, guard skips the comparison and reports it, since a new snapshot repairs
+// the service.
 func (b *build) guard(ctx context.Context, in *input, last *lastSnapshot) error {
 	stops, err := b.Guards.check(ctx, in, last)
 	if err != nil && !artifacts.IsDamage(err) {
@@ -640,8 +647,9 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 	return all, nil
 }
 
-// putDirectory returns the views of render.Directory: the head's if they are made of the same and the
-// store has their objects, else it makes and puts them.
+// putDirectory returns the views of render.Directory. made is the digest of their input. If the
+// head's views were made from the same input and the store has their objects, it returns those;
+// else it makes and puts new ones.
 func (b *build) putDirectory(ctx context.Context, head *publish.Head, objects *publish.Objects, feed *market.Feed,
 	result *market.Result, made artifacts.Digest,
 ) (all []artifacts.View, err error) {
@@ -672,7 +680,8 @@ func (b *build) putTable(ctx context.Context, objects *publish.Objects, t *rende
 	return views, b.putPieces(ctx, objects, t.Collection, views, pieces)
 }
 
-// putter returns a function that makes and puts the objects of a table with one view, and returns the view.
+// putter returns a function that makes and puts the objects of a table with one view, and returns
+// this view.
 func (b *build) putter(ctx context.Context, objects *publish.Objects) func(*render.Table) (artifacts.View, error) {
 	return func(t *render.Table) (artifacts.View, error) {
 		views, err := b.putTable(ctx, objects, t)
@@ -680,8 +689,8 @@ func (b *build) putter(ctx context.Context, objects *publish.Objects) func(*rend
 	}
 }
 
-// files returns the writer of the snapshot's files. If the list of sets is damaged, a new one
-// begins, since files are no reason to stop.
+// files returns the writer of the snapshot's files. If the list of file sets is damaged, a new list
+// begins, since files are no reason to fail a build.
 func (b *build) files(ctx context.Context, head *publish.Head, objects *publish.Objects, feed *market.Feed,
 	result *market.Result,
 ) (*files.Writer, error) {
@@ -701,12 +710,13 @@ func (b *build) files(ctx context.Context, head *publish.Head, objects *publish.
 		}
 	}
 	if artifacts.IsDamage(err) {
-		b.Log.Error("a list of files is damaged or missing; builder repair mends it", "err", err)
+		b.Log.Error("a list of files is damaged or missing; run builder repair", "err", err)
 	}
 	return w, publish.UnlessDamage(err)
 }
 
-// putFiles ends the set, if the snapshot gets one, and returns the name of the sets that are kept.
+// putFiles completes the set of files, if the snapshot gets one, and returns the reference to the
+// list of sets.
 func (b *build) putFiles(ctx context.Context, set *files.Writer, prior *ledger.Ledger) (artifacts.Ref, error) {
 	if !set.Due() {
 		return set.Renew(ctx, false)
@@ -716,12 +726,12 @@ func (b *build) putFiles(ctx context.Context, set *files.Writer, prior *ledger.L
 	return ref, publish.Mendable(err)
 }
 
-// putPieces makes and puts objects, and sets their names in the views.
+// putPieces makes and puts objects, and sets their references in the views.
 func (b *build) putPieces(
 	ctx context.Context, objects *publish.Objects, collection string, views []artifacts.View, pieces []render.Piece,
 ) error {
 	var done atomic.Int64
-	what, _, _ := strings.Cut(collection, "/") // of history one for all
+	what, _, _ := strings.Cut(collection, "/") // all blocks of history share one name
 	return walk.Parallel(ctx, len(pieces), func(ctx context.Context, i int) error {
 		p := &pieces[i]
 		body, first := p.Bytes()
@@ -735,7 +745,7 @@ func (b *build) putPieces(
 	})
 }
 
-// putLedger puts the ledger after the snapshot and returns the name of its root.
+// putLedger puts the ledger after the snapshot and returns the reference to its root.
 func (b *build) putLedger(ctx context.Context, objects *publish.Objects, next *ledger.Next) (artifacts.Ref, error) {
 	if b.scratch != nil {
 		if err := b.putPast(ctx, objects, next); err != nil {

@@ -1,6 +1,7 @@
-// Package builder builds snapshots. It reads a feed, brings the ledger up to the feed's
-// time, computes, renders and publishes (build.go lists the steps); it runs this by the
-// clock, under a lease. Package upkeep maintains the store that results.
+// Package builder builds snapshots. For each snapshot it reads a feed, adds the feed to the ledger,
+// computes the figures, renders the rows and publishes the result; build.go lists the steps.
+// [Builder.Run] does this every ten minutes while the builder holds the lease. Package upkeep
+// maintains the resulting store.
 //
-// README.md describes the steps of a build, and why one that dies halfway does no harm.
+// README.md describes the steps of a build and explains why a build that dies halfway does no harm.
 package builder

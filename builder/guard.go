@@ -17,24 +17,24 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// Errors of a build that refuses to publish. They come wrapped, with the particulars.
+// Errors of a build that refuses to publish. They come wrapped, with details.
 var (
-	// ErrGuard: a guard rail (FEED.md, "Guard rails") stops the build;
-	// --allow overrides a single one, --force all.
+	// ErrGuard means that a guard rail stopped the build (FEED.md, "Guard rails"). --allow
+	// overrides a single one, --force all.
 	ErrGuard = errors.New("guard rail")
-	// ErrOlder: T is older than the published snapshot.
+	// ErrOlder means that T is older than the published snapshot.
 	ErrOlder = errors.New("older than the published snapshot")
-	// ErrOther: T is published already, from other rows or settings.
+	// ErrOther means that T is already published, from other rows or settings.
 	ErrOther = errors.New("published already, from other rows or settings")
-	// ErrWithdrawn: a rollback or a restore took T back (INTERFACE.md, "Pinned paging").
+	// ErrWithdrawn means that a rollback or a restore took T back (INTERFACE.md, "Pinned paging").
 	ErrWithdrawn = errors.New("withdrawn; want a later time")
 )
 
-// Share is a part of a whole, in millionths: 0 to 1,000,000.
+// Share is a part of a whole in millionths, from 0 to 1,000,000.
 type Share int64
 
-// Move is a relative change in millionths: 100% allows a figure to double or to halve. 0 to
-// 1,000,000%.
+// Move is a relative change in millionths: 100% allows a figure to double or to halve. It ranges
+// from 0 to 1,000,000%.
 type Move int64
 
 const (
@@ -59,14 +59,16 @@ func parseMillionths(s string, limit int64) (int64, error) {
 	return 0, fmt.Errorf("%.40q: want a number from 0 to %d, or a percentage such as 5%%", s, limit/whole)
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler: "0.05" or "5%".
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts a decimal ("0.05") or a percentage
+// ("5%").
 func (s *Share) UnmarshalText(b []byte) error {
 	n, err := parseMillionths(string(b), whole)
 	*s = Share(n)
 	return err
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler: "9" or "900%".
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts a decimal ("9") or a percentage
+// ("900%").
 func (m *Move) UnmarshalText(b []byte) error {
 	n, err := parseMillionths(string(b), maxMove)
 	*m = Move(n)
@@ -81,10 +83,10 @@ func (s Share) String() string {
 // String returns the move as a percentage.
 func (m Move) String() string { return Share(m).String() }
 
-// exceededBy reports whether part is more than the share of all.
+// exceededBy reports whether part is more than this share of all.
 func (s Share) exceededBy(part, all int) bool { return int64(part)*whole > int64(s)*int64(all) }
 
-// exceededBy reports whether now/was is above 1 + m or below 1/(1 + m). was is not zero.
+// exceededBy reports whether now/was is above 1 + m or below 1/(1 + m). was must not be zero.
 func (m Move) exceededBy(now, was *big.Int) bool {
 	times := func(x *big.Int, y int64) *big.Int { return new(big.Int).Mul(x, big.NewInt(y)) }
 	most := whole + int64(m)
@@ -94,7 +96,7 @@ func (m Move) exceededBy(now, was *big.Int) bool {
 // Rule is the name of a guard rail that can be overridden alone.
 type Rule string
 
-// The rules, as FEED.md, "Guard rails", names them.
+// The rules, with the names that FEED.md, "Guard rails", gives them.
 const (
 	ruleBadRows  Rule = "bad rows"
 	ruleAhead    Rule = "ahead"
@@ -106,7 +108,7 @@ const (
 	ruleVolumes  Rule = "volumes"
 	ruleCapsLost Rule = "caps lost"
 	ruleRenamed  Rule = "renamed"
-	ruleEmpty    Rule = "empty" // of --force only: such a feed is hardly meant
+	ruleEmpty    Rule = "empty" // only --force overrides it: an empty feed is almost certainly a mistake
 )
 
 var rules = []Rule{
@@ -114,7 +116,8 @@ var rules = []Rule{
 	ruleRenamed,
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler: the name, with spaces or hyphens.
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts a rule's name, with spaces or
+// hyphens.
 func (r *Rule) UnmarshalText(b []byte) error {
 	*r = Rule(strings.ReplaceAll(strings.TrimSpace(string(b)), "-", " "))
 	if slices.Contains(rules, *r) {
@@ -124,48 +127,48 @@ func (r *Rule) UnmarshalText(b []byte) error {
 	for i, rule := range rules {
 		names[i] = rule.flag()
 	}
-	return fmt.Errorf("no rule %.40q; want some of %s", b, strings.Join(names, ", "))
+	return fmt.Errorf("no rule %.40q; want one or more of %s", b, strings.Join(names, ", "))
 }
 
-// flag is the name in a form that needs no quotes in a shell.
+// flag returns the name in a form that needs no quotes in a shell.
 func (r Rule) flag() string { return strings.ReplaceAll(string(r), " ", "-") }
 
-// Guards are the guard rails of FEED.md, "Guard rails", as flags.
+// Guards are the limits of FEED.md, "Guard rails", as flags.
 type Guards struct {
-	MaxBadRows    Share         `hidden:"" default:"5%" help:"Stop when more of a file's rows, and more than ten, are set aside: 0.05 or 5%."`
-	MaxShrink     Share         `hidden:"" default:"50%" help:"Stop when a collection has lost more of its rows since the last snapshot."`
-	MaxMove       Share         `hidden:"" default:"20%" help:"Stop when more of the hundred largest assets moved more than fivefold or lost their price; of the ten largest none may. This and what follows: since a last snapshot less than a day old."`
-	MaxMedianMove Move          `hidden:"" default:"100%" help:"Stop when the median of all prices' ratios is above 1 + this, or below 1 / (1 + this)."`
-	MaxCapMove    Move          `hidden:"" default:"100%" help:"Stop when the sum of market caps moved by more, in the same sense."`
-	MaxVolumeMove Move          `hidden:"" default:"900%" help:"Stop when the sum of volumes moved by more, in the same sense."`
-	MaxCapLoss    Share         `hidden:"" default:"20%" help:"Stop when more of the assets with a market cap have none now."`
-	MaxRename     Share         `hidden:"" default:"20%" help:"Stop when more of the assets changed name, symbol or slug."`
-	MaxDataAge    time.Duration `hidden:"" default:"6h" help:"Stop when the newest price of a live source is older than this at the snapshot's time; of the first snapshot, too."`
-	Allow         []Rule        `placeholder:"RULE" help:"Publish whatever these rules say, by their names: bad-rows, ahead, stale, shrink, moves, median, caps, volumes, caps-lost, renamed."`
-	Force         bool          `help:"Publish whatever these limits say, and without any asset or quote, too."`
+	MaxBadRows    Share         `hidden:"" default:"5%" help:"Stop if more than this share of a file's rows, and more than ten rows, are set aside: 0.05 or 5%."`
+	MaxShrink     Share         `hidden:"" default:"50%" help:"Stop if a collection has lost more than this share of its rows since the last snapshot."`
+	MaxMove       Share         `hidden:"" default:"20%" help:"Stop if more than this share of the hundred largest assets, or any of the ten largest, moved more than fivefold or lost its price. This limit and the following ones apply if the last snapshot is less than a day old."`
+	MaxMedianMove Move          `hidden:"" default:"100%" help:"Stop if the median ratio of new to old prices is above 1 + this, or below 1 / (1 + this)."`
+	MaxCapMove    Move          `hidden:"" default:"100%" help:"Stop if the sum of market caps moved by more than this, measured in the same way."`
+	MaxVolumeMove Move          `hidden:"" default:"900%" help:"Stop if the sum of volumes moved by more than this, measured in the same way."`
+	MaxCapLoss    Share         `hidden:"" default:"20%" help:"Stop if more than this share of the assets with a market cap have lost it."`
+	MaxRename     Share         `hidden:"" default:"20%" help:"Stop if more than this share of the assets changed name, symbol or slug."`
+	MaxDataAge    time.Duration `hidden:"" default:"6h" help:"Stop if the newest price of a live source is older than this at the snapshot's time. This applies to the first snapshot, too."`
+	Allow         []Rule        `placeholder:"RULE" help:"Publish even if these rules would stop the build. RULE is one or more of: bad-rows, ahead, stale, shrink, moves, median, caps, volumes, caps-lost, renamed."`
+	Force         bool          `help:"Publish even if any of these limits would stop the build, or if the feed has no asset or no quote."`
 }
 
-// DefaultGuards are the limits of FEED.md, "Guard rails".
+// DefaultGuards are the default limits of FEED.md, "Guard rails".
 var DefaultGuards = Guards{
 	MaxBadRows: whole / 20, MaxShrink: whole / 2, MaxMove: whole / 5, MaxMedianMove: whole, MaxCapMove: whole,
 	MaxVolumeMove: 9 * whole, MaxCapLoss: whole / 5, MaxRename: whole / 5, MaxDataAge: 6 * time.Hour,
 }
 
 const (
-	minBadRows   = 10  // how many rows of a file may be set aside in any case
-	moveFactor   = 5   // what a price must change by more than, up or down, to have moved
-	largest      = 100 // the assets that are looked at one by one,
-	untouchable  = 10  // and those of which none may have moved
-	minSum       = 20  // how many assets median and sums are worth looking at of
-	minShared    = 11  // how many those rules that allow a share are
-	examples     = 3   // how many a stop names
+	minBadRows   = 10  // this many rows of a file may always be set aside
+	moveFactor   = 5   // a price has moved if it changed by more than this factor, up or down
+	largest      = 100 // number of assets that are compared one by one
+	untouchable  = 10  // none of this many largest assets may have moved
+	minSum       = 20  // median and sums are checked for at least this many assets
+	minShared    = 11  // rules with a share are checked for at least this many assets
+	examples     = 3   // number of rows that a stop names
 	compareUntil = 24 * time.Hour
 )
 
-// collections are those of a feed, in the order of reports.
+// collections are the collections of a feed, in the order of reports.
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
 
-// counts are the accepted rows of a feed by collection.
+// counts returns the number of accepted rows of a feed by collection.
 func counts(f *market.Feed) map[string]int {
 	return map[string]int{
 		"assets": len(f.Assets), "quotes": len(f.Quotes), "exchanges": len(f.Exchanges),
@@ -173,7 +176,7 @@ func counts(f *market.Feed) map[string]int {
 	}
 }
 
-// stopError is an ErrGuard of one rule.
+// stopError is the ErrGuard of one rule.
 type stopError struct {
 	rule Rule
 	text string
@@ -183,7 +186,8 @@ func (e *stopError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrGuard, 
 
 func (e *stopError) Unwrap() error { return ErrGuard }
 
-// stop returns the error of a rule.
+// stop returns the error of a rule. such are examples, flag is the rule's flag, and format and args
+// state the figures.
 func stop(rule Rule, such []string, flag, format string, args ...any) error {
 	figures := fmt.Sprintf(format, args...)
 	if len(such) > 0 {
@@ -195,14 +199,15 @@ func stop(rule Rule, such []string, flag, format string, args ...any) error {
 	return &stopError{rule, fmt.Sprintf("%s (%s)", figures, flag)}
 }
 
-// overrides reports whether a flag lets the build ignore the stop.
+// overrides reports whether a flag lets the build ignore err.
 func (g *Guards) overrides(err error) bool {
 	var s *stopError
 	return g.Force || errors.As(err, &s) && slices.Contains(g.Allow, s.rule)
 }
 
-// Override returns the rules, as in "moves,caps", that --allow must name so that the build that ended
-// with err passes, those that it names now too; "": no guard rail stopped it, or one that --allow does not override.
+// Override returns the rules that --allow must name, as in "moves,caps", so that the build that
+// ended with err passes. They include the rules that g allows now. It returns "" if no guard rail
+// stopped the build, or if --allow cannot override one that did.
 func (g *Guards) Override(err error) string {
 	stops, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -225,8 +230,8 @@ func (g *Guards) Override(err error) string {
 	return strings.Join(names, ",")
 }
 
-// check returns an ErrGuard for each violated rule. The feed's rows have their ids; last is nil
-// before the first snapshot. Any other error says that the last snapshot could not be read.
+// check returns an ErrGuard for each violated rule. The feed's rows have their ids. last is nil
+// before the first snapshot. Any other error means that the last snapshot could not be read.
 func (g *Guards) check(ctx context.Context, in *input, last *lastSnapshot) (stops []error, err error) {
 	f := in.feed
 	stops = append(g.badRows(in.rows), g.empty(f)...)
@@ -267,8 +272,9 @@ func (g *Guards) badRows(r *source.Report) (stops []error) {
 	return stops
 }
 
-// Ahead returns an ErrGuard if t, the time of a snapshot, is more than ten minutes past the clock. Once it
-// were published, no build of the present would be; and without a snapshot before, nothing to roll back to.
+// Ahead returns an ErrGuard if t, the time of a snapshot, is more than ten minutes ahead of now. If
+// such a snapshot were published, builds for the present would be refused; and if it were the first
+// one, a rollback would be impossible.
 func Ahead(t, now time.Time) error {
 	if t.Sub(now) <= artifacts.Step {
 		return nil
@@ -286,7 +292,7 @@ func (g *Guards) empty(f *market.Feed) (stops []error) {
 	return stops
 }
 
-// stale checks the provider's own times of a live source's quotes.
+// stale compares the newest quote of a live source, by the provider's own times, with t.
 func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
 	var newest *source.Part
 	for i := range r.Parts {
@@ -302,7 +308,8 @@ func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
 		newest.Name, publish.Stamp(newest.Newest), t.Sub(newest.Newest), g.MaxDataAge)}
 }
 
-// shrink compares the number of accepted rows with the last snapshot's.
+// shrink compares the number of accepted rows with those of the last snapshot. unread is the error
+// of reading its rows.
 func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed) (stops []error, unread error) {
 	now := counts(f)
 	for _, c := range collections {
@@ -331,31 +338,31 @@ func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed)
 	return stops, unread
 }
 
-// comparison is a feed beside the last snapshot. Unknown caps of a feed, and caps of assets
-// without a quote, are zero.
+// comparison compares a feed with the last snapshot. A market cap that is unknown counts as zero,
+// and so does the market cap of an asset without a quote.
 type comparison struct {
 	assets, renamed int
 	newNames        []string // examples
 
-	// top are the largest quotes of the last snapshot, in order.
+	// top are the largest quotes of the last snapshot, the largest first.
 	top []lastRow
-	// ratios are the prices of assets that were and are priced above zero.
+	// ratios has an entry for each asset whose price was above zero and still is.
 	ratios []ratio
-	// Sums over the assets in both.
+	// Sums over the assets in both the feed and the last snapshot.
 	capWas, capNow, volumeWas, volumeNow uint256.Int
 
-	capped, uncapped int // had a cap; of these, have none now
+	capped, uncapped int // assets that had a market cap; those of them that have none now
 	capless          []string
 
 	feed  *market.Feed
 	asset map[uint64]int  // by id
-	quote []*market.Quote // by asset; nil: none
+	quote []*market.Quote // indexed by asset; nil if it has no quote
 }
 
-// ratio is a price before and after, both above zero.
+// ratio is an asset's price in the last snapshot and in the feed. Both are above zero.
 type ratio struct{ was, now market.U128 }
 
-// compare reads the last snapshot once, in bounded memory.
+// compare reads the rows of the last snapshot once and keeps only the largest in memory.
 func compare(ctx context.Context, last *lastSnapshot, f *market.Feed) (*comparison, error) {
 	c := &comparison{feed: f, asset: make(map[uint64]int, len(f.Assets)), quote: make([]*market.Quote, len(f.Assets))}
 	for i := range f.Assets {
@@ -515,7 +522,7 @@ func (g *Guards) renamed(c *comparison) error {
 		c.assets, c.renamed, g.MaxRename)
 }
 
-// now returns an asset's quote in the feed, nil if there is none.
+// now returns an asset's quote in the feed, or nil if there is none.
 func (c *comparison) now(id uint64) *market.Quote {
 	if at, ok := c.asset[id]; ok {
 		return c.quote[at]
@@ -523,7 +530,7 @@ func (c *comparison) now(id uint64) *market.Quote {
 	return nil
 }
 
-// figure selects one figure of a quote.
+// figure returns one of the three figures of a quote.
 type figure func(price, marketCap, volume market.U128) market.U128
 
 func priceOf(price, _, _ market.U128) market.U128   { return price }
@@ -548,7 +555,7 @@ func (c *comparison) largest(of figure, decimals int) (such []string) {
 	return such
 }
 
-// ratioText writes now/was for people: "×2.50", or "1/2.50" below 1.
+// ratioText formats now/was for people: "×2.50", or "1/2.50" for a ratio below 1.
 func ratioText(now, was *big.Int) string {
 	switch {
 	case now.Sign() == 0:

@@ -19,24 +19,27 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// StepPast is the step in which prices of earlier times are added to what the store remembers.
+// StepPast is the step that adds prices of earlier times to the ledger and to the blocks of the
+// past.
 const StepPast = "past"
 
-// ImportReport says what became of rows of past prices. Each row that pastrows.Report does not count as
-// unusable, unknown, repeated or newer is in one of the other counts, or in a zone.
+// ImportReport says what became of the rows of past prices. Each row is counted once: by
+// pastrows.Report, if it is unusable, unknown, repeated or newer than the snapshot, by one of the
+// other counts, or in a zone.
 type ImportReport struct {
 	pastrows.Report
-	// Zones are the rows that were taken, by age: of the last 48 hours, of 90 days, and older.
+	// Zones counts the accepted rows by age: up to 48 hours, up to 90 days, and older.
 	Zones [len(artifacts.PastIntervals)]ImportZone `json:"zones"`
-	// Same counts rows that the store has already.
+	// Same counts rows that the store already has.
 	Same int `json:"same"`
 	// Refused counts rows that would change a candle or price that edges may have served.
 	Refused int `json:"refused"`
 	// Early counts rows before the first snapshot of their hour or day.
 	Early int `json:"early"`
-	// NoHistory counts rows of assets that have no history: it is kept of the largest.
+	// NoHistory counts rows of assets without history. Only the largest assets have history.
 	NoHistory int `json:"no_history"`
-	// Examples are the first row that was refused, that was early, and that has no history.
+	// Examples has the first row that was refused, the first that was early, and the first without
+	// history.
 	Examples map[string]pastrows.Place `json:"examples,omitempty"`
 	// Published reports whether the import changed the store. SnapshotTime is the time of the published
 	// snapshot. The next snapshot shows the imported prices.
@@ -48,22 +51,23 @@ type ImportReport struct {
 
 // ImportZone counts the accepted rows of one age zone.
 type ImportZone struct {
-	// Interval is the age's: of each such interval the first snapshot is kept ("10m", "1h", "1d").
+	// Interval says how many snapshots are kept at this age: the first of each "10m", "1h" or "1d".
 	Interval string `json:"interval"`
-	// Kept rows are prices at their time; the others, Candles, are part of candles alone.
+	// Kept counts rows whose price is kept at its time, Candles rows that only became part of a
+	// candle.
 	Kept    int `json:"kept"`
 	Candles int `json:"candles"`
 }
 
-// ErrNoSnapshot says that an import found no assets to import prices of.
-var ErrNoSnapshot = errors.New("the store has no snapshot: build one first, which gives each asset its id")
+// ErrNoSnapshot means that the store has no snapshot, so an import does not know the assets' ids.
+var ErrNoSnapshot = errors.New("the store has no snapshot: build one first, so that each asset has its id")
 
-// ErrNoRow says that none of an import's rows can be used; the report says why.
+// ErrNoRow means that an import cannot use any of its rows. The report says why.
 var ErrNoRow = errors.New("no row can be used")
 
-// Import brings prices of earlier times into what the store remembers, by one publication: the published
-// snapshot stays as it is, and the next one has the longer past (FEED.md, "Importing a past"). files are
-// as in pastrows.Read. With rewrite, rows replace what the store has. The report is never nil.
+// Import adds prices of earlier times to the store, by one publication. The published snapshot
+// stays as it is, and the next one has the longer past (FEED.md, "Importing a past"). files are as
+// in pastrows.Read. With rewrite, rows replace prices that the store has. The report is never nil.
 func (b *Builder) Import(ctx context.Context, files []string, rewrite bool) (*ImportReport, error) {
 	report := &ImportReport{Examples: map[string]pastrows.Place{}}
 	for i := range report.Zones {
@@ -90,7 +94,7 @@ func (b *build) importFiles(ctx context.Context, files []string, rewrite bool, r
 	}
 	dir, err := os.MkdirTemp("", "builder-import-*")
 	if err != nil {
-		return fmt.Errorf("no folder for intermediate results: %w: set TMPDIR to one that may be written", err)
+		return fmt.Errorf("cannot create a folder for intermediate results: %w: set TMPDIR to a writable folder", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b.step(StepRead)
@@ -131,7 +135,8 @@ func (b *build) importFiles(ctx context.Context, files []string, rewrite bool, r
 	})
 }
 
-// beforeOf returns the blocks of the past that the snapshot after head continues.
+// beforeOf returns the blocks of the past that the snapshot after head continues. After an import
+// they are those of the ledger, else those of the head.
 func (b *build) beforeOf(head *publish.Head, prior *ledger.Ledger) (before []artifacts.View) {
 	if imported := prior.Root().Past; imported != nil || head.Manifest == nil {
 		return imported
@@ -149,18 +154,19 @@ type bringing struct {
 	*build
 	objects *publish.Objects
 	prior   *ledger.Ledger
-	T       time.Time // of the newest snapshot, which may yet have to be built
+	T       time.Time // time of the newest snapshot, which may not be built yet
 	before  []artifacts.View
 	rewrite bool
-	// points are the assets with history, if there are as many as may be; nil: all have.
+	// points are the assets with history, if their number has reached the limit. If it is nil, all
+	// assets have history.
 	points  map[uint64]bool
 	changed bool
 
 	report *ImportReport  // nil if the import makes no report
-	rows   *pastrows.Rows // the source of the figures; nil if report is nil
+	rows   *pastrows.Rows // where the figures come from; nil if report is nil
 }
 
-// found publishes a store's first snapshot, behind the past that its source knows.
+// found publishes a store's first snapshot together with the past that its source knows.
 func (b *build) found(ctx context.Context, head *publish.Head, prior *ledger.Ledger, in *input) error {
 	return b.put(ctx, head, func(ctx context.Context, objects *publish.Objects) error {
 		if err := prior.AssignIDs(in.feed); err != nil {
@@ -188,7 +194,8 @@ func (b *build) found(ctx context.Context, head *publish.Head, prior *ledger.Led
 	})
 }
 
-// moments gives the prices of feeds from before T, oldest first. It leaves out assets that are unknown.
+// moments returns the prices of feeds from before T, oldest first. It leaves out assets that known
+// does not know.
 func moments(feeds iter.Seq2[*market.Feed, error], known *ledger.Ledger, T time.Time,
 ) iter.Seq2[pastrows.Moment, error] {
 	return func(yield func(pastrows.Moment, error) bool) {
@@ -217,7 +224,8 @@ func moments(feeds iter.Seq2[*market.Feed, error], known *ledger.Ledger, T time.
 	}
 }
 
-// limit sets points to the assets of the newest snapshot's.
+// limit sets points to the assets with history in the newest snapshot, if these are as many as the
+// limit.
 func (in *bringing) limit(ctx context.Context) error {
 	points, err := in.prior.Root().Points(ctx, in.Store, in.T)
 	if err != nil || len(points) < in.Settings.HistoryAssets {
@@ -230,8 +238,8 @@ func (in *bringing) limit(ctx context.Context) error {
 	return nil
 }
 
-// bring adds moments, oldest first, and returns the ledger that has them. It sets changed if that is
-// another one.
+// bring adds moments, oldest first, and returns the resulting ledger. It sets changed if that
+// differs from in.prior.
 func (in *bringing) bring(ctx context.Context, moments iter.Seq2[pastrows.Moment, error]) (*ledger.Ledger, error) {
 	put := in.putter(ctx, in.objects)
 	blocks := &past.Import{Rewrite: in.rewrite, Kept: in.prior.Root().Times(), Decided: in.decided,
@@ -279,7 +287,7 @@ func (in *bringing) bring(ctx context.Context, moments iter.Seq2[pastrows.Moment
 	return prices.Close(ctx, views)
 }
 
-// withHistory returns the figures of assets that have history.
+// withHistory returns the figures of assets that have history, and counts the others as NoHistory.
 func (in *bringing) withHistory(all []past.Figures) []past.Figures {
 	with := all[:0:0]
 	for i := range all {
@@ -296,7 +304,7 @@ func (in *bringing) withHistory(all []past.Figures) []past.Figures {
 	return with
 }
 
-// decided counts what became of figures.
+// decided counts the outcome of one row.
 func (in *bringing) decided(t time.Time, f *past.Figures, o past.Outcome) {
 	if in.report == nil {
 		return

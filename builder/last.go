@@ -13,25 +13,25 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// lastSnapshot is the previous snapshot, for the guard rails.
+// lastSnapshot is the previous snapshot, with which the guard rails compare a feed.
 type lastSnapshot struct {
 	time   time.Time
 	counts map[string]int
-	// rows calls f with all rows of a collection, some at a time, in a fixed order. Of groups it
-	// has the listed ones.
+	// rows calls f with all rows of a collection, some at a time, in a fixed order. Of categories
+	// and chains it has only those that are listed.
 	rows func(ctx context.Context, collection string, f func([]lastRow)) error
 }
 
-// lastRow is a row of the previous snapshot. Only quotes have the last three fields; exchanges and
-// groups have no symbol.
+// lastRow is a row of the previous snapshot. Only quotes have the last three fields. Exchanges,
+// categories and chains have no symbol.
 type lastRow struct {
 	id                       uint64
 	name, symbol, slug       string
 	price, marketCap, volume market.U128
 }
 
-// lastPublished is the snapshot that a manifest describes, nil if m is. It reads the rows from the
-// views by id, so that the cost does not depend on the length of the past.
+// lastPublished returns the snapshot that m describes, or nil if m is nil. It reads the rows from
+// the views by id, so the cost does not depend on the length of the past.
 func lastPublished(r artifacts.ObjectReader, m *artifacts.Manifest) *lastSnapshot {
 	if m == nil {
 		return nil
@@ -70,9 +70,9 @@ func lastPublished(r artifacts.ObjectReader, m *artifacts.Manifest) *lastSnapsho
 	}}
 }
 
-// parseLast reads the members of a row that guard rails use; all stand before the first array or
-// object. A JSON decoder would read the rest too and take five times as long, and a build reads
-// every row.
+// parseLast reads the members of a row that the guard rails use. All of them come before the first
+// array or object in the row. A JSON decoder would read the rest too and take five times as long,
+// and a build reads every row.
 func parseLast(b []byte) (row lastRow, err error) {
 	rest := bytes.TrimPrefix(b, []byte("{"))
 	for len(rest) > 0 && err == nil {
@@ -80,7 +80,7 @@ func parseLast(b []byte) (row lastRow, err error) {
 		key, rest = token(rest)
 		value, rest = token(bytes.TrimPrefix(rest, []byte(":")))
 		rest = bytes.TrimPrefix(rest, []byte(","))
-		// Rounding may have added a digit to those that a feed may have.
+		// Rounding may have added a digit to the number of digits that a feed may have.
 		switch string(key) {
 		case `"name"`:
 			row.name, err = unquote(value)
@@ -110,7 +110,8 @@ func unquote(b []byte) (s string, err error) {
 	return s, err
 }
 
-// token cuts a JSON string, number or word off b; of anything else both results are nil.
+// token cuts a JSON string, number or word off the front of b. If b starts with anything else, both
+// results are nil.
 func token(b []byte) (token, rest []byte) {
 	n := 0
 	switch {
@@ -129,7 +130,7 @@ func token(b []byte) (token, rest []byte) {
 	return b[:n], b[n:]
 }
 
-// lastFeed is a feed of a backfill in the role of the previous snapshot.
+// lastFeed returns a feed of a backfill as the previous snapshot of the next feed.
 func lastFeed(t time.Time, feed *market.Feed) *lastSnapshot {
 	return &lastSnapshot{t, counts(feed), func(_ context.Context, collection string, f func([]lastRow)) error {
 		f(rowsOf(feed, collection))
@@ -137,7 +138,7 @@ func lastFeed(t time.Time, feed *market.Feed) *lastSnapshot {
 	}}
 }
 
-// rowsOf returns a feed's rows of a collection, with their ids.
+// rowsOf returns the rows of a collection in a feed, with their ids.
 func rowsOf(f *market.Feed, collection string) (rows []lastRow) {
 	switch collection {
 	case "assets":

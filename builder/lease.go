@@ -18,33 +18,33 @@ import (
 // read it, three times as often: 360 store calls an hour for each builder.
 const LeaseTime = 30 * time.Second
 
-// maxLeaseSize bounds the size of the object.
+// maxLeaseSize bounds the size of the lease object, in bytes.
 const maxLeaseSize = 4 << 10
 
 // Lease lets one of several builder runs work on a store while the others wait to take over
-// (STORE.md, "The lease"). It only saves provider calls: two holders at once do no harm, since the
-// pointer moves by compare-and-swap.
+// (STORE.md, "The lease"). It only saves provider calls: two holders at the same time do no harm,
+// since the pointer moves by compare-and-swap.
 //
-// No two clocks are compared. A holder counts LeaseTime from the start of its last renewal, a
-// waiter from the last change of the object that it saw, each by its own monotonic clock: so the
-// holder gives up before a waiter takes over.
+// A Lease never compares the clocks of two machines. A holder counts LeaseTime from the start of
+// its last renewal, a waiter from the last change of the object that it saw, each by its own
+// monotonic clock. So the holder gives up before a waiter takes over.
 type Lease struct {
 	Store artifacts.Store
-	// Time replaces LeaseTime in tests; 0: LeaseTime.
+	// Time is how long a lease lasts; 0 means LeaseTime. Tests set it.
 	Time time.Duration
-	// Held, if not nil, is called when the lease is taken and when it is lost.
+	// Held, if not nil, is called with true when the lease is taken and with false when it is lost.
 	Held func(bool)
 	Log  *slog.Logger
 
-	owner   string            // who we are: random, made by Run
-	last    leaseRecord       // as it was last seen or written
-	version artifacts.Version // of last
-	since   time.Time         // when last was seen, or when we began to write it
-	sure    bool              // our last swap was answered: the store held last then
-	failing bool              // the last claim failed, which was logged
+	owner   string            // this builder's name: random, made by Run
+	last    leaseRecord       // the record as last seen or written
+	version artifacts.Version // the version of last
+	since   time.Time         // when last was seen, or when the write of it began
+	sure    bool              // the last swap succeeded, so last and version are current
+	failing bool              // the last claim failed, and the failure was logged
 }
 
-// leaseRecord is the object artifacts.LeaseKey (go doc ./artifacts, "Lease").
+// leaseRecord is the content of artifacts.LeaseKey (go doc ./artifacts, "Lease").
 type leaseRecord struct {
 	Format int       `json:"format"`
 	Number uint64    `json:"number"`
@@ -65,12 +65,12 @@ func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
 
 func (l *Lease) pace() time.Duration { return l.Time / 3 }
 
-// timeout bounds a claim, and again is the pause after a failed one: so short that a store that is
-// back after half of Time finds the lease held, whenever it went away.
+// timeout bounds a claim, and again is the pause after a failed one. Both are so short that the
+// holder can renew the lease in time if the store was unreachable for up to half of Time.
 func (l *Lease) timeout() time.Duration { return l.pace() / 4 }
 func (l *Lease) again() time.Duration   { return l.pace() / 10 }
 
-// wait returns true once the lease is ours, and false once ctx is done.
+// wait returns true once this builder has the lease, and false once ctx is done.
 func (l *Lease) wait(ctx context.Context) bool {
 	for holder := ""; ctx.Err() == nil; {
 		if l.claim(ctx) {
@@ -90,7 +90,7 @@ func (l *Lease) wait(ctx context.Context) bool {
 	return false
 }
 
-// hold works and renews until the lease is lost, or ctx is done.
+// hold runs work and renews the lease until the lease is lost or ctx is done.
 func (l *Lease) hold(parent context.Context, work func(context.Context)) {
 	ctx, stop := context.WithCancel(parent)
 	defer stop()
@@ -112,17 +112,17 @@ func (l *Lease) hold(parent context.Context, work func(context.Context)) {
 			expiry.Reset(left())
 			pause = l.pace()
 		case l.last.Owner != l.owner:
-			stop() // another builder took it over
+			stop() // another builder has taken over
 		}
 	}
 	stop()
 	if parent.Err() == nil {
-		l.Log.Warn("lost the lease; stops working", "self", l.owner, "holder", l.last.Owner)
+		l.Log.Warn("lost the lease; work stops", "self", l.owner, "holder", l.last.Owner)
 	}
 }
 
-// claim takes or renews the lease, and reports whether that is known to have happened. If not,
-// last tells who has it, as far as known.
+// claim takes or renews the lease, and reports whether it is known to have succeeded. If not, last
+// is the holder's record, as far as is known.
 func (l *Lease) claim(ctx context.Context) bool {
 	call, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
@@ -141,18 +141,19 @@ func (l *Lease) claim(ctx context.Context) bool {
 			return true
 		}
 		if l.sure = false; !errors.Is(err, artifacts.ErrConflict) {
-			break // it may have happened: the next look tells
+			break // the swap may have taken effect; the next look shows it
 		}
 	}
 	if ctx.Err() == nil && !l.failing {
 		l.failing = true
-		l.Log.Warn("cannot get the lease; trying until it can be had", "err", err)
+		l.Log.Warn("cannot get the lease; trying again until it succeeds", "err", err)
 	}
 	return false
 }
 
-// look reads the lease. A lease that cannot be parsed belongs to an unknown holder. One that is
-// too large belongs to nobody and is removed, since no swap could name it.
+// look reads the lease. A lease that cannot be parsed belongs to an unknown holder. A lease that is
+// too large belongs to nobody, and look removes it, since its version cannot be read, so no swap
+// could replace it.
 func (l *Lease) look(ctx context.Context) error {
 	b, version, err := l.Store.GetIf(ctx, artifacts.LeaseKey, l.version, maxLeaseSize)
 	if dropped, derr := publish.DropOversized(ctx, l.Store, artifacts.LeaseKey, err); dropped && derr == nil {
@@ -175,7 +176,7 @@ func (l *Lease) look(ctx context.Context) error {
 	return nil
 }
 
-// swap writes the lease; owner is us, or "" to give it back.
+// swap writes the lease. owner is l.owner, or "" to give the lease back.
 func (l *Lease) swap(ctx context.Context, owner string) error {
 	began := time.Now()
 	next := leaseRecord{
@@ -192,15 +193,15 @@ func (l *Lease) swap(ctx context.Context, owner string) error {
 	return nil
 }
 
-// LeaseHolder returns the owner of the store's lease if it is alive, "" if not: it watches for as
-// long as a lease lasts whether the object changes. The lease of a builder that was stopped has no
-// owner, so that there is nothing to wait for.
+// LeaseHolder returns the owner of the store's lease if the owner is alive, and "" otherwise. It
+// watches the object for as long as a lease lasts, to see whether it changes. A builder that was
+// stopped leaves a lease without an owner, for which LeaseHolder does not wait.
 func LeaseHolder(ctx context.Context, s artifacts.Store, lasts time.Duration, log *slog.Logger) (string, error) {
 	l := &Lease{Store: s, Time: lasts}
 	if err := l.look(ctx); err != nil || l.last.Owner == "" {
 		return "", err
 	}
-	log.Info("a builder has the lease; waiting whether it is alive", "holder", l.last.Owner, "for", lasts)
+	log.Info("a builder has the lease; waiting to see whether it is alive", "holder", l.last.Owner, "for", lasts)
 	first := l.version
 	for end := time.Now().Add(lasts); time.Now().Before(end); {
 		sleep(ctx, l.again())
@@ -211,7 +212,7 @@ func LeaseHolder(ctx context.Context, s artifacts.Store, lasts time.Duration, lo
 	return "", nil
 }
 
-// release gives the lease back, so that waiters need not wait for its end.
+// release gives the lease back, so that waiters need not wait until it expires.
 func (l *Lease) release() {
 	if l.last.Owner != l.owner {
 		return
@@ -219,6 +220,6 @@ func (l *Lease) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.pace())
 	defer cancel()
 	if err := l.swap(ctx, ""); err != nil {
-		l.Log.Warn("the lease was not given back; it ends by itself", "err", err)
+		l.Log.Warn("could not give the lease back; it expires by itself", "err", err)
 	}
 }

@@ -8,27 +8,28 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Report is what a build or a rollback did (COMMANDS.md, "Reports").
+// Report says what a build or a rollback did (COMMANDS.md, "Reports").
 type Report struct {
-	// SnapshotTime is T, or the time of the published snapshot that stays; empty if the build failed
-	// before it was known.
+	// SnapshotTime is T, or the time of the published snapshot if that stays. It is empty if the
+	// build failed before the time was known.
 	SnapshotTime string `json:"snapshot_time"`
-	// Published is false if the store is unchanged. Reason then says why that is no failure;
-	// failures are the error beside the report.
+	// Published is false if the store is unchanged. If that is not a failure, Reason says why. A
+	// failure is reported by the error that comes with the report.
 	Published bool   `json:"published"`
 	Reason    string `json:"reason,omitempty"`
-	// Sequence is that of the published snapshot.
+	// Sequence is the sequence of the published snapshot.
 	Sequence uint64 `json:"sequence"`
-	// LogError is why the log lacks the published snapshot; the next publication writes it.
+	// LogError says why the log lacks the published snapshot. The next publication writes it to the
+	// log.
 	LogError string `json:"log_error,omitempty"`
 	Database string `json:"database"`
-	// Counts are the accepted rows by collection, Rejected the rejected ones by file.
+	// Counts are the accepted rows by collection, Rejected the rejected rows by file.
 	Counts   map[string]int `json:"counts"`
 	Rejected map[string]int `json:"rejected"`
-	// Rejections are the first of them, with their reasons.
+	// Rejections are the first rejected rows, with their reasons.
 	Rejections []string `json:"rejections"`
-	// Warned counts what of the feed is dropped, cleaned or ignored; Warnings are some of them, of each
-	// field a few.
+	// Warned counts the values of the feed that were dropped, cleaned or ignored. Warnings
+	// describes some of them, a few for each field.
 	Warned   int      `json:"warned"`
 	Warnings []string `json:"warnings"`
 	// UnknownMembers, UnknownNatives and BadDataTimes count values that do not make their row
@@ -36,38 +37,38 @@ type Report struct {
 	UnknownMembers int `json:"unknown_members"`
 	UnknownNatives int `json:"unknown_natives"`
 	BadDataTimes   int `json:"bad_data_times"`
-	// Parts are the parts of a live source's feed, with their ages. StaleParts of them failed and
-	// are published again unchanged.
+	// Parts are the parts of a live source's feed, with their ages. StaleParts counts those that
+	// could not be fetched, so that the snapshot repeats their last data.
 	Parts      []source.Part `json:"parts,omitempty"`
 	StaleParts int           `json:"stale_parts,omitempty"`
-	// OldParts names those whose newest row was too old at T: by more than maxFresh beyond the
+	// OldParts names the parts whose newest row was too old at T: by more than maxFresh beyond the
 	// interval between requests.
 	OldParts []string `json:"old_parts,omitempty"`
-	// Quota counts the calls of a live source, this build's included.
+	// Quota counts the calls of a live source, including those of this build.
 	Quota *source.Quota `json:"quota,omitempty"`
 	// Past counts the feeds of a backfill that were remembered without a snapshot.
 	Past int `json:"past,omitempty"`
-	// Kept counts the feeds of a backfill whose prices the ledger keeps, the newest included: it
-	// keeps fewer the older they are. KeptFrom is the time of the oldest.
+	// Kept counts the feeds of a backfill whose prices the ledger keeps, including the newest one.
+	// The ledger keeps fewer the older they are. KeptFrom is the time of the oldest kept feed.
 	Kept     int       `json:"kept,omitempty"`
 	KeptFrom time.Time `json:"kept_from,omitzero"`
 	// Forced names the guard rails that were overridden, or could not be checked because the last
 	// snapshot is damaged.
 	Forced []string `json:"forced,omitempty"`
-	// Missing are the first of MissingObjects keys that the snapshot names and the store lacks, or
-	// holds cut: builder repair mends it.
+	// MissingObjects counts the objects that the snapshot names and the store lacks, or holds
+	// truncated. Missing are the first of their keys. builder repair puts them back.
 	MissingObjects int             `json:"missing_objects"`
 	Missing        []artifacts.Key `json:"missing,omitempty"`
-	// ObjectsWritten counts the immutable objects put, the manifest included. An object that the
-	// store was known to hold is not put again.
+	// ObjectsWritten counts the immutable objects put, including the manifest. A build does not put
+	// objects again that the store is known to hold.
 	ObjectsWritten int   `json:"objects_written"`
 	BytesWritten   int64 `json:"bytes_written"`
 	DurationMS     int64 `json:"duration_ms"`
-	// Steps are the parts of the duration, in order.
+	// Steps are the durations of the steps, in order.
 	Steps []StepTime `json:"steps"`
 }
 
-// maxFresh is how old the data of a live provider may be at T without an alert.
+// maxFresh is how old the data of a live provider may be at T before it counts as old.
 const maxFresh = 30 * time.Minute
 
 // StepTime is how long one step took.
@@ -95,14 +96,14 @@ func (r *Report) of(m *artifacts.Manifest) {
 	r.SnapshotTime, r.Database, r.Counts = publish.Stamp(m.Time), m.Database, m.Counts
 }
 
-// Leave reports that the published snapshot stays, with the reason.
+// Leave records that the published snapshot stays, with the reason, and returns r.
 func (r *Report) Leave(head *publish.Head, reason string) *Report {
 	r.Published, r.Reason, r.Sequence = false, reason, head.Pointer.Sequence
 	r.SnapshotTime = publish.Stamp(head.Manifest.Time)
 	return r
 }
 
-// feed reports the input of a snapshot.
+// feed records the input of a snapshot.
 func (r *Report) feed(in *input) {
 	r.SnapshotTime, r.Database, r.Counts = publish.Stamp(in.t), in.feed.Database, counts(in.feed)
 	r.rows(in.rows)
@@ -116,8 +117,8 @@ func (r *Report) feed(in *input) {
 	}
 }
 
-// dataTimes returns the newest times of the parts that have one. A provider has few parts, so the
-// pointer has room for them.
+// dataTimes returns the newest times of the parts that have one, for the pointer. A provider has
+// few parts, so they fit.
 func (r *Report) dataTimes() map[string]time.Time {
 	times := map[string]time.Time{}
 	for _, p := range r.Parts {
@@ -149,7 +150,7 @@ func (r *Report) missing(keys []artifacts.Key) {
 	r.MissingObjects, r.Missing = len(keys), keys[:min(len(keys), maxReportedRejections)]
 }
 
-// RejectedRows is the number of rejected rows in all files.
+// RejectedRows returns the number of rejected rows in all files.
 func (r *Report) RejectedRows() (n int) {
 	for _, f := range r.Rejected {
 		n += f

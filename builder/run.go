@@ -12,27 +12,27 @@ import (
 )
 
 // Loop runs a build at every ten-minute mark, and the change job and gc on schedules of their own.
-// Each job runs once at a time; a failed job is logged and does not end the loop.
+// No job runs twice at the same time. A failed job is logged and does not end the loop.
 type Loop struct {
-	// Build makes the snapshot of a mark. It is retried with backoff until the next mark, unless its
-	// error says that this cannot help.
+	// Build makes the snapshot of a mark. The loop retries it with backoff until the next mark,
+	// unless its error shows that a retry cannot succeed.
 	Build func(ctx context.Context, mark time.Time) error
-	// Published returns the time of the published snapshot, zero without one. It tells whether the
-	// mark before the start was missed.
+	// Published returns the time of the published snapshot, or the zero time if there is none. It
+	// tells whether the current mark must still be built when the loop starts.
 	Published func(ctx context.Context) (time.Time, error)
 	// Change runs at the start and then every ChangeEvery.
 	Change      func(ctx context.Context) error
 	ChangeEvery time.Duration
-	// Collect runs after a build if its last success is CollectEvery ago.
+	// Collect runs after a build if its last success is at least CollectEvery ago.
 	Collect      func(ctx context.Context) error
 	CollectEvery time.Duration
 	Log          *slog.Logger
 }
 
-// maxSleep bounds a sleep, so that the loop notices a clock that was set.
+// maxSleep bounds a sleep, so that the loop notices when the clock is set.
 const maxSleep = 20 * time.Second
 
-// Run runs the loop until ctx is done and the current job has stopped.
+// Run runs the loop until ctx is done, and then returns once the current jobs have stopped.
 func (l *Loop) Run(ctx context.Context) {
 	var g errgroup.Group
 	g.Go(func() error { l.builds(ctx); return nil })
@@ -60,18 +60,18 @@ func (l *Loop) builds(ctx context.Context) {
 	}
 }
 
-// firstDone returns the present mark if its snapshot is published already, so
-// that a restart neither misses a mark nor builds one twice.
+// firstDone returns the current mark if its snapshot is already published, so that a restart
+// neither misses a mark nor builds one twice.
 func (l *Loop) firstDone(ctx context.Context) time.Time {
 	mark := time.Now().Truncate(artifacts.Step)
 	t, err := l.Published(ctx)
 	if err != nil || t.Before(mark) {
-		return time.Time{} // the build itself says what is wrong with the store
+		return time.Time{} // build again; a faulty store makes the build fail, too
 	}
 	return mark
 }
 
-// build tries until it succeeds, the next mark is near, or a retry is useless.
+// build tries until the build succeeds, the next mark is near, or a retry cannot succeed.
 func (l *Loop) build(ctx context.Context, mark time.Time) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = 2*time.Second, 2, time.Minute
@@ -92,8 +92,8 @@ func (l *Loop) build(ctx context.Context, mark time.Time) {
 	}
 }
 
-// isFinal reports whether a retry cannot succeed before the next mark: the time is taken, or a
-// guard rail stops it. Asking the source again would waste its quota.
+// isFinal reports whether a retry cannot succeed before the next mark, because the time is taken or
+// a guard rail stops the build. Asking the source again would only use up its quota.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther) || errors.Is(err, ErrWithdrawn) ||
 		errors.Is(err, ErrGuard)
