@@ -8,7 +8,7 @@ import (
 )
 
 type backfillCmd struct {
-	Feeds string `required:"" placeholder:"DIR" help:"Folder of feed folders, each with its time."`
+	Feeds string `required:"" placeholder:"DIR" help:"Folder that contains the feed folders. Each feed states its time."`
 	publishFlags
 	JSON bool `help:"Print the report as one JSON object."`
 }
@@ -19,7 +19,7 @@ func (c *backfillCmd) Run(e *env) error {
 		return fmt.Errorf("--feeds: %w", err)
 	}
 	for _, name := range skipped {
-		e.log.Warn("left out: an earlier feed is of the same ten minutes", "feed", name)
+		e.log.Warn("a feed is left out, since an earlier one falls into the same ten minutes", "feed", name)
 	}
 	p := e.progress()
 	b, err := c.open(e, nil, true, 0, p.show)

@@ -26,7 +26,7 @@ import (
 // buildFlags are the flags that build and run share.
 type buildFlags struct {
 	Source     string `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
-	NoStateDir bool   `hidden:"" former:"no-source-cache" help:"Build from a live provider without what was gathered of it: links and members begin anew."`
+	NoStateDir bool   `hidden:"" former:"no-source-cache" help:"Build from a live provider without the data that earlier builds gathered: links and members are gathered again."`
 	publishFlags
 }
 
@@ -39,15 +39,15 @@ type publishFlags struct {
 
 // settingsFlags are the flags that determine a snapshot besides its feed.
 type settingsFlags struct {
-	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h; the previous one always."`
-	TrendingMinMarketCap money         `hidden:"" default:"10000000" help:"Least market cap of a trending asset."`
-	TrendingMinVolume    money         `hidden:"" default:"1000000" help:"Least volume of a trending asset."`
-	Notice               notice        `placeholder:"'TEXT URL'" help:"Remark that the board, /docs and /global show with the data, with or without a URL as its last word; by default what the source's terms want."`
-	HistoryAssets        int           `default:"${historyAssets}" help:"How many quoted assets get a history: the best ranks, then those without one by id, at most ${maxHistoryAssets}. 0: none."`
+	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h. The previous one is always retained."`
+	TrendingMinMarketCap money         `hidden:"" default:"10000000" help:"Minimum market cap of a trending asset."`
+	TrendingMinVolume    money         `hidden:"" default:"1000000" help:"Minimum volume of a trending asset."`
+	Notice               notice        `placeholder:"'TEXT URL'" help:"Remark that the board, /docs and /global show with the data, with or without a URL as its last word; by default the remark that the source's terms require."`
+	HistoryAssets        int           `default:"${historyAssets}" help:"How many quoted assets get a history, at most ${maxHistoryAssets}: first those with the best ranks, then those without a rank, by id. 0: none."`
 	filesFlags
 }
 
-// notice is a notice on a command line: its text, and its URL as the last word.
+// notice is a notice on a command line: a text whose last word may be a URL.
 type notice struct{ *artifacts.Notice }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -78,7 +78,7 @@ func (f *settingsFlags) Validate() error {
 	return nil
 }
 
-// open returns a builder whose snapshots become current activateAfter their publication.
+// open returns a builder whose snapshots become current activateAfter after their publication.
 func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration,
 	progress builder.Progress) (*builder.Builder, error) {
 	src, err := e.openSource(f.Source)
@@ -92,10 +92,10 @@ func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration,
 	return b, f.checkCache(e, b, !create)
 }
 
-// checkCache refuses a build that would publish less of a live provider than the service
-// has collected in its cache folder: no guard rail notices lost links and members, and
-// calls that are not counted there exceed the quota. A service may begin with an empty
-// folder; for a build by hand, that is probably a mistake.
+// checkCache refuses a build that would publish less data from a live provider than the service has
+// collected in its cache folder: no guard rail notices lost links and members, and calls that are
+// not counted there exceed the quota. A service may begin with an empty folder; for a build by
+// hand, that is probably a mistake.
 func (f *buildFlags) checkCache(e *env, b *builder.Builder, service bool) error {
 	src, ok := b.Source.(*provider.Source)
 	if !ok {
@@ -108,39 +108,39 @@ func (f *buildFlags) checkCache(e *env, b *builder.Builder, service bool) error 
 	case service && (m.Cache != "" || f.NoStateDir):
 		return nil
 	case service:
-		return cmdline.Wrong("%s: without a cache folder a restart forgets what was gathered, and the calls: "+
-			"give one, --state-dir (BUILDER_STATE_DIR), or --no-state-dir", src)
+		return cmdline.Wrong("%s: without a cache folder a restart forgets the gathered data and the count of calls: "+
+			"give a folder with --state-dir (BUILDER_STATE_DIR), or --no-state-dir", src)
 	}
 	head, err := publish.ReadHead(e.ctx, b.Store)
 	if err != nil || head.Manifest == nil || head.Manifest.Database != m.Provider {
-		return nil // the build itself says what is wrong with the store
+		return nil // the build itself reports a faulty store
 	}
 	switch what := "no cache folder is given"; {
 	case f.NoStateDir && f.Force:
-		return cmdline.Wrong("%s: --no-state-dir and --force together would publish anything over snapshots of it: "+
-			"name the rules, --allow RULE", src)
+		return cmdline.Wrong("%s: --no-state-dir and --force together would let any data replace its snapshots: "+
+			"name the rules with --allow RULE", src)
 	case f.NoStateDir:
 		return nil
 	default:
 		if m.Cache != "" {
-			what = fmt.Sprintf("the cache folder %s has nothing of it", m.Cache)
+			what = fmt.Sprintf("the cache folder %s has no data of it", m.Cache)
 		}
 		return cmdline.Wrong("%s: %s, while the store's snapshots are of this provider: links and members would be "+
-			"gone, "+
-			"and calls not counted: give the service's, --state-dir (BUILDER_STATE_DIR), or --no-state-dir",
+			"lost, "+
+			"and calls would not be counted: give the service's folder with --state-dir (BUILDER_STATE_DIR), or --no-state-dir",
 			src, what)
 	}
 }
 
-// open returns a builder; src may be nil if the builder does not build. With create, it
-// makes a store's missing folder.
+// open returns a builder. src may be nil for commands that do not read a source. If create is set,
+// open creates the store's folder if it is missing.
 func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfter time.Duration,
 	progress builder.Progress) (*builder.Builder, error) {
 	store, err := f.storeFlag.open(e, create)
 	if err != nil {
 		return nil, err
 	}
-	// If the store does not answer, the build fails, and run repeats it.
+	// If the store does not answer, the build fails, and builder run retries it.
 	if err := f.mayWrite(e, store); errors.Is(err, signed.ErrSigned) || errors.Is(err, artifacts.ErrNoAccess) {
 		return nil, err
 	}
@@ -172,8 +172,8 @@ func (f *settingsFlags) settings() market.Settings {
 
 type buildCmd struct {
 	buildFlags
-	Time          cmdline.Moment `placeholder:"T" help:"Time of the snapshot, rounded down to ten minutes; by default the feed's own, of a live source now."`
-	ActivateAfter time.Duration  `default:"0s" help:"How long after it is published edges make the snapshot current, all at once, at most 5m; by default each as soon as it has it."`
+	Time          cmdline.Moment `placeholder:"T" help:"Time of the snapshot, rounded down to ten minutes. The default is the feed's own time, or now for a live source."`
+	ActivateAfter time.Duration  `default:"0s" help:"How long after its publication all edges make the snapshot current at the same time, at most 5m. By default each edge does so as soon as it has the snapshot."`
 	JSON          bool           `help:"Print the report as one JSON object."`
 }
 
@@ -192,8 +192,9 @@ func (c *buildCmd) Run(e *env) error {
 	return e.printReport(report, nil, err, c.JSON)
 }
 
-// printReport prints the report of a build, a rollback or a backfill, and returns its error. Of a
-// backfill, skipped, which is not nil, names the feeds of the same ten minutes as an earlier one.
+// printReport prints the report of a build, a rollback or a backfill, and returns err or the error
+// of printing. For a backfill, skipped is not nil and names the feeds that fall into the same ten
+// minutes as an earlier one.
 func (e *env) printReport(r *builder.Report, skipped []string, err error, asJSON bool) error {
 	switch {
 	case asJSON:
@@ -214,8 +215,8 @@ func (e *env) printReport(r *builder.Report, skipped []string, err error, asJSON
 			r.Sequence, rowsOf(r.Counts), count(r.RejectedRows(), "row"), count(r.ObjectsWritten, "object"),
 			size(r.BytesWritten), cmdline.Span(time.Duration(r.DurationMS)*time.Millisecond))
 		if r.MissingObjects > 0 {
-			e.print("%s", e.paint.Red(fmt.Sprintf("%s that it refers to are missing from the store, or cut, such as %s; "+
-				"builder repair mends it", count(r.MissingObjects, "object"), r.Missing[0])))
+			e.print("%s", e.paint.Red(fmt.Sprintf("%s that it refers to are missing from the store or truncated, such as %s; "+
+				"run builder repair", count(r.MissingObjects, "object"), r.Missing[0])))
 		}
 	default:
 		e.print("nothing to do: snapshot %s (sequence %d): %s", r.SnapshotTime, r.Sequence, r.Reason)
@@ -230,10 +231,10 @@ type runCmd struct {
 	buildFlags
 	ChangeEvery   time.Duration   `hidden:"" default:"5m" group:"Schedule:" help:"How often to run the change job."`
 	GCEvery       time.Duration   `hidden:"" default:"1h" name:"gc-every" group:"Schedule:" help:"How often to run gc, after a build."`
-	ActivateAfter time.Duration   `default:"15s" group:"Schedule:" help:"How long after it is published edges make a snapshot current, all at once, at most 5m; 0s: each as soon as it has it. None waits when the snapshot before is over an hour old."`
+	ActivateAfter time.Duration   `default:"15s" group:"Schedule:" help:"How long after its publication all edges make a snapshot current at the same time, at most 5m. With 0s each edge does so as soon as it has the snapshot. There is no delay if the previous snapshot is over an hour old."`
 	MinAge        time.Duration   `former:"grace" hidden:"" default:"${grace}" group:"Schedule:" help:"Grace period of gc."`
-	Metrics       cmdline.Address `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Not for the public."`
-	Backup        string          `protects:"" placeholder:"STORE" help:"Where another job makes backups: the metric builder_backup_snapshot_timestamp_seconds says how old the last one is. Only read."`
+	Metrics       cmdline.Address `placeholder:"ADDR" help:"Serve /metrics for Prometheus, and /livez, on this address; by default nowhere. Do not make it public."`
+	Backup        string          `protects:"" placeholder:"STORE" help:"The store in which another job makes backups, for the metric builder_backup_snapshot_timestamp_seconds, which gives the time of the last one. It is only read."`
 }
 
 func (c *runCmd) Validate() error {
@@ -249,7 +250,8 @@ func (c *runCmd) Validate() error {
 	return nil
 }
 
-// renewSignatures signs with every --sign-key the objects that only some of them have signed.
+// renewSignatures signs with every --sign-key those objects that only some of these keys have
+// signed.
 func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifacts.Store) {
 	sign, _, err := f.keys()
 	if err == nil && len(sign) == 0 {
@@ -260,16 +262,16 @@ func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifa
 		renewed, err = signed.Renew(ctx, store, sign)
 	}
 	if len(renewed) > 0 {
-		e.log.Info("signed anew", "objects", renewed)
+		e.log.Info("signed again", "objects", renewed)
 	}
 	if err != nil && ctx.Err() == nil {
-		e.log.Error("an object is not signed by every --sign-key; if it is as it should be, use builder sign", "err",
+		e.log.Error("an object is not signed by every --sign-key; if its content is right, use builder sign", "err",
 			err)
 	}
 }
 
-// watchBackup returns a function that sets the metric of the backup to the time of the backup's snapshot.
-// Without --backup the function does nothing.
+// watchBackup returns a function that sets the metric of the backup to the time of the backup's
+// snapshot. Without --backup the function does nothing.
 func (c *runCmd) watchBackup(e *env, counts *metrics.Metrics) (func(context.Context), error) {
 	if c.Backup == "" {
 		return func(context.Context) {}, nil
@@ -278,7 +280,7 @@ func (c *runCmd) watchBackup(e *env, counts *metrics.Metrics) (func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	counts.Backup(time.Unix(0, 0)) // none is known yet
+	counts.Backup(time.Unix(0, 0)) // no snapshot is known yet
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, backupTime)
 		defer cancel()
@@ -291,7 +293,7 @@ func (c *runCmd) watchBackup(e *env, counts *metrics.Metrics) (func(context.Cont
 	}, nil
 }
 
-// backupTime bounds how long a build waits for the store of backups.
+// backupTime bounds how long a build waits for the backup's store.
 const backupTime = 5 * time.Second
 
 func (c *runCmd) Run(e *env) error {
@@ -314,7 +316,7 @@ func (c *runCmd) Run(e *env) error {
 		defer serving.Wait()
 		serving.Go(func() {
 			if err := counts.Serve(e.ctx, ln, e.log); err != nil {
-				e.log.Error("metrics are not served any more", "err", err)
+				e.log.Error("serving of metrics ended", "err", err)
 			}
 		})
 		e.log.Info("serving metrics", "metrics", ln.Addr().String())

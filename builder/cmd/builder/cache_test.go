@@ -44,7 +44,7 @@ func TestCacheRequired(t *testing.T) {
 	}{
 		"no folder":               {nil, "BUILDER_STATE_DIR"},
 		"no folder, forced":       {[]string{"--force"}, "BUILDER_STATE_DIR"},
-		"an empty folder":         {[]string{"--state-dir", filepath.Join(dir, "other")}, "has nothing of it"},
+		"an empty folder":         {[]string{"--state-dir", filepath.Join(dir, "other")}, "has no data of it"},
 		"none, forced, on demand": {[]string{"--no-state-dir", "--force"}, "--allow"},
 	} {
 		if r := build(c.more...); r.status != cmdline.Usage || !strings.Contains(r.stderr, c.says) {

@@ -22,12 +22,13 @@ type checkCmd struct {
 // maxListed bounds the rows set aside and the warnings of each file that check lists. All are counted.
 const maxListed = 1000
 
-// checkReport is what check finds in a feed.
+// checkReport describes the problems of a feed.
 type checkReport struct {
-	// Ready is false if a row is set aside, or the feed cannot be built at all; Error then says why.
+	// Ready is false if a row is set aside, or if the feed cannot be built at all. In the latter
+	// case Error says why.
 	Ready bool   `json:"ready"`
 	Error string `json:"error,omitempty"`
-	text  string // the same, for people
+	text  string // Error, formatted for people
 	*feedReport
 	Problems []problem `json:"problems"`
 }
@@ -128,7 +129,7 @@ func (r *checkReport) print(e *env) {
 	e.print("%s: %s", paint(verdict), strings.Join(parts, ", "))
 }
 
-// rowsOf names how many rows the collections have.
+// rowsOf lists the collections with their numbers of rows.
 func rowsOf(counts map[string]int) string {
 	parts := []string{count(counts["assets"], "asset"), count(counts["quotes"], "quote")}
 	for _, c := range [][2]string{

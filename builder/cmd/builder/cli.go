@@ -27,13 +27,13 @@ SOURCE is one of ${sources}.
 Most take options, such as sim:?assets=N&seed=S or coinpaprika:?replay=DIR; a wrong one lists them all.
 STORE is file:PATH, or s3://bucket/prefix?endpoint=URL&region=REGION with the usual AWS_… variables, of which AWS_SHARED_CREDENTIALS_FILE names a file that is read again when it changes.
 
-Every flag is also an environment variable, --max-bad-rows is BUILDER_MAX_BAD_ROWS, and may stand in a --config file: max-bad-rows: 5%. "builder help all run" lists the flags that few need, too.
+Every flag is also an environment variable, --max-bad-rows is BUILDER_MAX_BAD_ROWS, and may stand in a --config file: max-bad-rows: 5%. "builder help all run" also lists flags that are rarely needed.
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 //go:embed help.txt
 var help string
 
-// cli is the command line. kong calls Validate and Run of its commands.
+// cli is the command line. kong calls the Validate and Run methods of its commands.
 type cli struct {
 	StateDir string `protects:"" former:"source-cache" placeholder:"DIR" help:"Folder for what the builder remembers between runs: the last good answers of live providers, the count of calls to them, and the stores that it published to, so that it never takes an emptied store for a new one."`
 
@@ -43,21 +43,21 @@ type cli struct {
 	Run      runCmd      `cmd:"" daemon:"" help:"Build at every ten-minute mark, with the change job and gc on schedules of their own."`
 	Change   changeCmd   `cmd:"" help:"Record the 24-hour change of the total, once."`
 	Keys     keysCmd     `cmd:"" help:"Create, list, revoke and rotate API keys."`
-	Verify   verifyCmd   `cmd:"" help:"Read and check everything that the published snapshot and the retained ones refer to."`
-	Prove    proveCmd    `cmd:"" help:"Write a file that shows that a snapshot was published with an asset's quote, to anyone with a key to trust."`
-	Status   statusCmd   `cmd:"" help:"Say how a store is: snapshots, signatures, keys, ledger, sizes."`
-	GC       gcCmd       `cmd:"" name:"gc" help:"Remove what no retained snapshot needs."`
-	Keygen   keygenCmd   `cmd:"" help:"Make a pair of keys for signing what is published."`
-	Sign     signCmd     `cmd:"" help:"Sign what a store holds, once, when it begins to be signed."`
-	Repair   repairCmd   `cmd:"" help:"Put back what a store has lost, from copies or a build of the same feed."`
-	Backup   backupCmd   `cmd:"" help:"Copy what a store's snapshots, ledger and keys need to another store."`
-	Restore  restoreCmd  `cmd:"" help:"Put a backup back, above all that edges have seen."`
+	Verify   verifyCmd   `cmd:"" help:"Read and check all objects that the published snapshot and the retained ones refer to."`
+	Prove    proveCmd    `cmd:"" help:"Write a file that proves, to anyone with a trusted key, that a snapshot was published with an asset's quote."`
+	Status   statusCmd   `cmd:"" help:"Show the state of a store: snapshots, signatures, keys, ledger, sizes."`
+	GC       gcCmd       `cmd:"" name:"gc" help:"Remove objects that no retained snapshot needs."`
+	Keygen   keygenCmd   `cmd:"" help:"Make a key pair for signing publications."`
+	Sign     signCmd     `cmd:"" help:"Sign the existing objects of a store, once, when you begin to sign it."`
+	Repair   repairCmd   `cmd:"" help:"Put back objects that a store has lost, from copies or from a build of the same feed."`
+	Backup   backupCmd   `cmd:"" help:"Copy a store's snapshots, ledger and keys to another store."`
+	Restore  restoreCmd  `cmd:"" help:"Restore a backup, with a higher sequence than any edge has seen."`
 	Rollback rollbackCmd `cmd:"" help:"Publish an earlier retained snapshot again."`
-	Feed     feedCmd     `cmd:"" help:"Write any source as a feed folder, to look at, keep and build from."`
+	Feed     feedCmd     `cmd:"" help:"Write any source as a feed folder, which you can inspect, keep and build from."`
 	Backfill backfillCmd `cmd:"" help:"Build recorded feeds that are newer than the store, in order, and publish the newest."`
-	Import   importCmd   `cmd:"" help:"Bring past prices from files into what the store remembers: charts, candles and changes reach further back."`
-	Source   sourceCmd   `cmd:"" help:"Say what a month of a source costs, and ask nobody."`
-	Record   recordCmd   `cmd:"" help:"Keep a live provider's answers as they were sent, to build from again."`
+	Import   importCmd   `cmd:"" help:"Import past prices from files, so that charts, candles and changes reach further back."`
+	Source   sourceCmd   `cmd:"" help:"Compute how many calls a source costs in a month, without making any."`
+	Record   recordCmd   `cmd:"" help:"Record a live provider's answers, to build from them later."`
 
 	cmdline.Flags
 }
@@ -67,9 +67,9 @@ type env struct {
 	ctx            context.Context
 	stdout, stderr io.Writer
 	log            *slog.Logger
-	paint          cmdline.Paint // of stdout
+	paint          cmdline.Paint // for stdout
 	stateDir       string
-	costs          bool // sources are opened for what they cost
+	costs          bool // sources are opened only to compute what they cost
 }
 
 // program returns the program with its command line.
@@ -96,7 +96,7 @@ func program() cmdline.Program {
 	}
 }
 
-// hours formats whole hours as in flags: 24h.
+// hours formats whole hours as flags do: 24h.
 func hours(d time.Duration) string { return strings.TrimSuffix(d.String(), "0m0s") }
 
 // printJSON prints v as one JSON object on a line.
@@ -109,7 +109,8 @@ func (e *env) printJSON(v any) error {
 	return err
 }
 
-// show prints a report as one JSON object or in words. If err is not nil, it only returns err.
+// show prints a report as one JSON object or in words. If err is not nil, it prints nothing and
+// returns err.
 func (e *env) show(report any, err error, asJSON bool, words func()) error {
 	switch {
 	case err != nil:
@@ -126,7 +127,7 @@ func (e *env) succeeded(format string, args ...any) error {
 	return e.print("%s", e.paint.Green(fmt.Sprintf(format, args...)))
 }
 
-// print prints a line, or several if format has them. A line feed in an argument does not begin one.
+// print prints one line, or several if format has line feeds. It replaces line feeds in arguments.
 func (e *env) print(format string, args ...any) error {
 	for i, arg := range args {
 		if text, is := arg.(string); is {
@@ -134,7 +135,7 @@ func (e *env) print(format string, args ...any) error {
 		}
 	}
 	_, err := fmt.Fprintf(e.stdout, format+"\n", args...)
-	return err // which the program's end tells, too
+	return err // the program reports it again when it ends
 }
 
 // money is an amount on the command line, in units of 1e-8.

@@ -15,8 +15,8 @@ import (
 
 type feedCmd struct {
 	Source string         `required:"" placeholder:"SOURCE" help:"Where the feed comes from."`
-	Out    string         `required:"" placeholder:"DIR" help:"Folder for the feed, missing or empty."`
-	Time   cmdline.Moment `placeholder:"T" help:"Moment to ask the source for, by default its present. Only sim: has more than one."`
+	Out    string         `required:"" placeholder:"DIR" help:"Folder for the feed. It must be missing or empty."`
+	Time   cmdline.Moment `placeholder:"T" help:"Time for which to ask the source, by default its present. Only sim: has other times."`
 	JSON   bool           `help:"Print the report as one JSON object."`
 }
 
@@ -49,7 +49,7 @@ func (c *feedCmd) Run(e *env) error {
 
 type recordCmd struct {
 	Source string `required:"" placeholder:"SOURCE" help:"What to record, with its options."`
-	Out    string `required:"" placeholder:"DIR" help:"Folder for the recording, missing or empty."`
+	Out    string `required:"" placeholder:"DIR" help:"Folder for the recording. It must be missing or empty."`
 	JSON   bool   `help:"Print the report as one JSON object."`
 }
 
@@ -69,7 +69,7 @@ func (c *recordCmd) Run(e *env) error {
 		if err := recorder.Record(e.ctx, hidden); err != nil {
 			return err
 		}
-		// Find out now whether a build from the recording would fail.
+		// Check now that a build from the recording will not fail.
 		replay, err := e.openSource(scheme + ":?replay=" + url.QueryEscape(hidden))
 		if err != nil {
 			return err
@@ -95,8 +95,9 @@ type feedReport struct {
 	Database string `json:"database,omitempty"`
 	Time     string `json:"time,omitempty"`
 	at       time.Time
-	// Counts are the rows that a build would accept, by collection; Rejected those that
-	// it would set aside, by file; Rejections the first of these; Warned what it would ignore.
+	// Counts are the rows that a build would accept, by collection. Rejected are the rows that it
+	// would set aside, by file, and Rejections are the first of these. Warned counts the values
+	// that it would ignore.
 	Counts     map[string]int `json:"counts"`
 	Rejected   map[string]int `json:"rejected"`
 	Rejections []string       `json:"rejections"`
@@ -112,8 +113,8 @@ func newFeedReport() *feedReport {
 	return &feedReport{Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{}}
 }
 
-// readFeed reads a feed as a build into an empty store does. The reports beside an error are of what
-// could be read.
+// readFeed reads a feed as a build into an empty store does. With an error, the reports describe
+// the part that could be read.
 func (e *env) readFeed(files source.Files, p *progress) (*feedReport, *source.Report, error) {
 	feed, rows, err := source.Read(e.ctx, files, source.ReadOptions{
 		Progress: p.file("check "), Listed: maxListed, GoOn: true,
@@ -153,7 +154,7 @@ func (e *env) printFeed(r *feedReport, kind, dir string, asJSON bool) error {
 	return nil
 }
 
-// rejected is the number of rows set aside in all files.
+// rejected returns the number of rows set aside in all files.
 func (r *feedReport) rejected() (n int) {
 	for _, f := range r.Rejected {
 		n += f

@@ -12,9 +12,9 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// newFolder makes the folder dir, completely or not at all: write fills a hidden folder
-// beside it, which is then renamed. dir must be missing or empty. A command that is killed
-// meanwhile leaves the hidden folder, .NAME.partial-…, behind.
+// newFolder makes the folder dir, completely or not at all: write fills a hidden folder next to it,
+// which is then renamed. dir must be missing or empty. A command that is killed meanwhile leaves
+// the hidden folder, .NAME.partial-…, behind.
 func newFolder(dir string, write func(hidden string) error) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -41,7 +41,7 @@ func newFolder(dir string, write func(hidden string) error) (err error) {
 	if err := os.Chmod(hidden, 0o755); err != nil {
 		return err
 	}
-	// os.Rename does not replace a folder. Rmdir fails if it was filled since.
+	// os.Rename does not replace a folder. Rmdir fails if dir has been filled in the meantime.
 	if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("replace the empty folder %s: %w", dir, err)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 type importCmd struct {
-	Files   []string `arg:"" name:"file" help:"Files .csv, .ndjson, .jsonl or .parquet with key, time and price, optionally market_cap and volume, of each row; or feed folders, and folders of these. FEED.md, Importing a past."`
-	Rewrite bool     `help:"Replace prices and candles that the store has, which clients may have seen."`
+	Files   []string `arg:"" name:"file" help:"Files .csv, .ndjson, .jsonl or .parquet with columns key, time and price, and optionally market_cap and volume; or feed folders, or folders of feed folders. See FEED.md, Importing a past."`
+	Rewrite bool     `help:"Replace prices and candles that the store already has, although clients may have seen them."`
 	publishFlags
 	JSON bool `help:"Print the report as one JSON object."`
 }
@@ -44,16 +44,16 @@ func (c *importCmd) Run(e *env) error {
 	return err
 }
 
-// zoneNames say what is kept of each age.
+// zoneNames describes the zones of builder.ImportReport by age, and how many prices each keeps.
 var zoneNames = [...]string{"of the last 48 hours", "of the 90 days before (one an hour)", "older (one a day)"}
 
-// printImport says what became of the rows.
+// printImport prints the outcome of an import's rows.
 func (e *env) printImport(r *builder.ImportReport) {
 	if r.Published {
 		e.succeeded("%s read in %s; the snapshot after %s shows them", count(r.Rows, "row"),
 			cmdline.Span(time.Duration(r.DurationMS)*time.Millisecond), r.SnapshotTime)
 	} else {
-		e.print("nothing to do: %s read, and the store is as it was", count(r.Rows, "row"))
+		e.print("nothing to do: %s read, and the store is unchanged", count(r.Rows, "row"))
 	}
 	for i := range r.Zones {
 		if z := &r.Zones[i]; z.Kept+z.Candles > 0 {
@@ -71,9 +71,9 @@ func (e *env) printImport(r *builder.ImportReport) {
 	}
 	say(r.Same, "the store has them already", "")
 	say(r.Refused, "not taken: they differ from what the store has; --rewrite replaces that", "refused")
-	say(r.Early, "not taken: before the first snapshot of their day or hour that the store has", "early")
+	say(r.Early, "not taken: they lie before the first snapshot of their day or hour", "early")
 	say(r.NoHistory, "not taken: their assets are not among those with history (--history-assets)", "no_history")
-	say(r.Repeated, "not taken: another row of the same asset and ten minutes is earlier", "")
+	say(r.Repeated, "not taken: an earlier row of the same asset falls into the same ten minutes", "")
 	say(r.Newer, "not taken: newer than the published snapshot", "")
 	say(r.Unusable, "set aside, for these reasons:", "")
 	for _, p := range r.Problems {
@@ -82,7 +82,7 @@ func (e *env) printImport(r *builder.ImportReport) {
 	for _, column := range r.Ignored {
 		e.print("  not read: column %s", column)
 	}
-	say(r.Unknown, "their key is that of no asset; keys are those of the feed, which builder feed writes:", "")
+	say(r.Unknown, "no asset has their key; builder feed writes the feed with the right keys:", "")
 	for _, k := range r.UnknownKeys[:min(len(r.UnknownKeys), maxShownKeys)] {
 		e.print("    %s: %q, %s", k.First, k.Key, count(k.Rows, "row"))
 	}

@@ -9,10 +9,10 @@ import (
 	"example.com/marketdata/internal/cmdline"
 )
 
-// initCmd makes a store, its identity and a first key.
+// initCmd makes a store with its identity and a first key.
 type initCmd struct {
 	storeFlag
-	Name string `default:"first" help:"Whose key the first one is."`
+	Name string `default:"first" help:"Name of the first key, which says whose key it is."`
 }
 
 func (c *initCmd) Run(e *env) error {
@@ -31,7 +31,7 @@ func (c *initCmd) Run(e *env) error {
 			return err
 		}
 	}
-	registry := &keys.Registry{Store: store} // whose first key makes the identity
+	registry := &keys.Registry{Store: store} // creating the first key writes the identity, too
 	request := keys.Request{Name: c.Name, Rate: keys.DefaultRate, Burst: keys.DefaultBurst}
 	_, err = registry.CreateAll(e.ctx, []keys.Request{request}, func(made []keys.Created) error {
 		return e.print("%s", made[0].Key)

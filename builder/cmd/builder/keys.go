@@ -15,10 +15,10 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// keysCmd groups the commands on API keys (INTERFACE.md, "Keys").
+// keysCmd groups the commands for API keys (INTERFACE.md, "Keys").
 type keysCmd struct {
 	Create keysCreateCmd `cmd:"" help:"Create a key and print it, once."`
-	List   keysListCmd   `cmd:"" help:"List all keys, without the keys themselves."`
+	List   keysListCmd   `cmd:"" help:"List the names, ids and limits of all keys, but not the keys themselves."`
 	Revoke keysRevokeCmd `cmd:"" help:"Put a key out of force for good."`
 	Rotate keysRotateCmd `cmd:"" help:"Create a successor to a key, which expires after an overlap."`
 
@@ -27,10 +27,10 @@ type keysCmd struct {
 
 type keysCreateCmd struct {
 	storeFlag
-	Name      string          `required:"" help:"Whose key it is; need not be unique."`
+	Name      string          `required:"" help:"Name that says whose key it is. It need not be unique."`
 	Rate      *int            `placeholder:"N" help:"Requests a second; by default ${rate}, with --query ${queryRate}."`
-	Burst     *int            `placeholder:"N" help:"Requests at once; by default ${burst}, with --query ${queryBurst}."`
-	Query     bool            `help:"Let spreadsheets send the key as ?key=… to CSV paths, where all who see the sheet can read it. Give --expires, too."`
+	Burst     *int            `placeholder:"N" help:"Requests in a burst; by default ${burst}, with --query ${queryBurst}."`
+	Query     bool            `help:"Let spreadsheets send the key as ?key=… to CSV paths, where everyone who can see the sheet can read it. Give --expires, too."`
 	Expires   *cmdline.Moment `placeholder:"T" help:"When the key goes out of force; by default never."`
 	Count     *int            `placeholder:"N" help:"Make N keys in one step, at most ${maxCount}, with the names NAME-01, NAME-02 and so on."`
 	Out       string          `placeholder:"FILE" help:"Write the keys to this new file, one a line, readable by its owner alone, instead of printing them."`
@@ -40,7 +40,7 @@ type keysCreateCmd struct {
 
 func (c *keysCreateCmd) Validate() error {
 	if c.Expires != nil && !c.Expires.After(time.Now()) {
-		return fmt.Errorf("--expires %s: want a time to come, the key would never be in force",
+		return fmt.Errorf("--expires %s: want a future time, otherwise the key would never be in force",
 			c.Expires.Format(time.RFC3339))
 	}
 	if c.Count != nil && (*c.Count < 1 || *c.Count > keys.MaxCount) {
@@ -111,12 +111,12 @@ func (c *keysCreateCmd) Run(e *env) error {
 	return nil
 }
 
-// unsure says what is in doubt when a key set could not be changed.
+// unsure names the keys that may or may not be in force after an error.
 func unsure(out string) string {
 	return fmt.Sprintf("keys list shows whether the keys in %s are in force", cmp.Or(out, "the output"))
 }
 
-// mayShow returns an error if a key that is printed on standard output would be lost.
+// mayShow returns an error if a key that is printed to standard output would be lost.
 func (e *env) mayShow() error {
 	if cmdline.Discards(e.stdout) {
 		return fmt.Errorf("standard output is closed or %s: a key is shown once, and would be lost", os.DevNull)
@@ -127,7 +127,7 @@ func (e *env) mayShow() error {
 func (c *keysCreateCmd) mayWriteFile() error {
 	info, err := os.Stat(c.Out)
 	switch {
-	case c.Out == "", err != nil: // to write it fails, if there is anything but no such file
+	case c.Out == "", err != nil: // writing fails if c.Out cannot be a file
 		return nil
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("--out %s: %w; want the name of a new file", c.Out, durable.ErrNotRegular)
@@ -174,7 +174,7 @@ func (e *env) logKeys(made ...keys.Created) {
 	}
 }
 
-// or formats a time, or returns none for nil.
+// or formats a time. For nil it returns none.
 func or(t *time.Time, none string) string {
 	if t == nil {
 		return none
@@ -226,8 +226,8 @@ func (c *keysListCmd) Run(e *env) error {
 
 type keysRevokeCmd struct {
 	storeFlag
-	ID  string `arg:"" optional:"" help:"The key's id, as list shows it."`
-	All bool   `help:"Revoke every key. Also gives up a key set that the store has lost."`
+	ID  string `arg:"" optional:"" help:"The key's id, as keys list shows it."`
+	All bool   `help:"Revoke every key. If the store has lost its key set, begin with an empty one."`
 }
 
 func (c *keysRevokeCmd) Validate() error {
@@ -259,7 +259,7 @@ func (c *keysRevokeCmd) Run(e *env) error {
 
 type keysRotateCmd struct {
 	storeFlag
-	ID      string        `arg:"" help:"The key's id, as list shows it."`
+	ID      string        `arg:"" help:"The key's id, as keys list shows it."`
 	Overlap time.Duration `default:"${overlap}" help:"How long the old key stays in force."`
 	JSON    bool          `help:"Print the new key as one JSON object."`
 }
@@ -289,7 +289,7 @@ func (c *keysRotateCmd) Run(e *env) error {
 
 type keysRestoreCmd struct {
 	storeFlag
-	From  []string `required:"" sep:"none" placeholder:"STORE|DIR" help:"The cache folder of an edge, a folder with a copy of its file keys, or a backup: the newest key set wins, and what is revoked in any stays revoked. Repeatable: give that of every edge."`
+	From  []string `required:"" sep:"none" placeholder:"STORE|DIR" help:"The cache folder of an edge, a folder with a copy of its file keys, or a backup: the newest key set wins, and keys that are revoked in any of them stay revoked. Repeatable: give the folder of every edge."`
 	Above uint64   `former:"seen" placeholder:"N" help:"The highest number of a key set that edges have seen, if none has a copy: 'moved back from N' in /status."`
 }
 
@@ -314,7 +314,7 @@ func (c *keysRestoreCmd) Run(e *env) error {
 		if sets[i], err = keys.Copied(e.ctx, from); err != nil {
 			return fmt.Errorf("--from %s: %w", from.Name, err)
 		}
-		// An edge keeps no identity.
+		// A backup has an identity, an edge's cache folder has none.
 		_, _, err := from.Get(e.ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
 		older = older && !errors.Is(err, artifacts.ErrNotFound)
 	}

@@ -1,5 +1,5 @@
-// Command builder makes market-data snapshots and looks after the store that
-// holds them. Run it with --help.
+// Command builder makes market-data snapshots and maintains the store in which it publishes them.
+// Run it with --help.
 package main
 
 func main() { program().Main() }

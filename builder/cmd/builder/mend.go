@@ -18,7 +18,7 @@ import (
 	"example.com/marketdata/internal/cmdline"
 )
 
-// openCopy opens a store, or the folder of one, that another flag than --store names, for reading.
+// openCopy opens a store, or its folder, for reading. flag is the flag that names it.
 func (e *env) openCopy(flag, address string) (upkeep.Copy, error) {
 	c := upkeep.Copy{Name: address}
 	if !strings.HasPrefix(address, "file:") && !strings.HasPrefix(address, "s3:") {
@@ -32,7 +32,8 @@ func (e *env) openCopy(flag, address string) (upkeep.Copy, error) {
 	return c, nil
 }
 
-// openCopies opens copies whose small objects a key of trust must have signed, if there is one.
+// openCopies opens copies. If trust is not empty, one of its keys must have signed their small
+// objects.
 func (e *env) openCopies(flag string, addresses []string, trust artifacts.Trust) ([]upkeep.Copy, error) {
 	var copies []upkeep.Copy
 	for _, address := range addresses {
@@ -50,8 +51,8 @@ func (e *env) openCopies(flag string, addresses []string, trust artifacts.Trust)
 
 type repairCmd struct {
 	storeFlag
-	From     []string `sep:"none" placeholder:"STORE|DIR" help:"Take what is missing from this store, copy of a store, or cache folder of an edge. Repeatable; asked in this order."`
-	DropLost bool     `help:"Drop what no copy has and what depends on it: old prices, returns, groups, files, retained snapshots. The report says what that is."`
+	From     []string `sep:"none" placeholder:"STORE|DIR" help:"Take missing objects from this store, copy of a store, or cache folder of an edge. Repeatable; copies are tried in this order."`
+	DropLost bool     `help:"Drop data that no copy has, and data that depends on it: old prices, returns, groups, files, retained snapshots. The report says what was dropped."`
 	JSON     bool     `help:"Print the report as one JSON object."`
 }
 
@@ -71,7 +72,7 @@ func (c *repairCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		// A missing copy is a mistake, even if nothing is needed from it.
+		// An address at which there is no copy is a mistake, even if nothing is needed from it.
 		if _, _, err := from.Get(e.ctx, artifacts.CurrentKey,
 			artifacts.MaxPointerSize); errors.Is(err, artifacts.ErrNoAccess) {
 			return fmt.Errorf("--from %s: %w", address, err)
@@ -114,7 +115,7 @@ func (c *repairCmd) print(e *env, r *upkeep.RepairReport) {
 
 type backupCmd struct {
 	storeFlag
-	To   string `required:"" placeholder:"STORE" help:"Where to: an empty store, or an earlier backup of this one. A folder must be there."`
+	To   string `required:"" placeholder:"STORE" help:"Destination: an empty store, or an earlier backup of this one. A folder must exist."`
 	JSON bool   `help:"Print the report as one JSON object."`
 }
 
@@ -155,9 +156,9 @@ func (c *backupCmd) Run(e *env) error {
 type restoreCmd struct {
 	storeFlag
 	From           string   `required:"" placeholder:"STORE" help:"The backup."`
-	Above          uint64   `former:"seen" placeholder:"N" help:"The highest sequence that any edge has seen, when both stores may have less: see /status of the edges."`
-	KeysFrom       []string `sep:"none" placeholder:"STORE|DIR" help:"An edge's cache folder, or a folder with a copy of its file keys: the newest key set wins, and what is revoked in any stays revoked. Repeatable: give that of every edge."`
-	KeysFromBackup bool     `help:"No edge has a key set: take the backup's, in the place of a lost or damaged one. Keys that are revoked in the store stay revoked."`
+	Above          uint64   `former:"seen" placeholder:"N" help:"The highest sequence that any edge has seen, if both stores may have a lower one: see /status of the edges."`
+	KeysFrom       []string `sep:"none" placeholder:"STORE|DIR" help:"An edge's cache folder, or a folder with a copy of its file keys: the newest key set wins, and keys that are revoked in any of them stay revoked. Repeatable: give the folder of every edge."`
+	KeysFromBackup bool     `help:"Take the backup's key set in place of a lost or damaged one, because no edge has a key set. Keys that are revoked in the store stay revoked."`
 	JSON           bool     `help:"Print the report as one JSON object."`
 }
 
@@ -205,7 +206,7 @@ func (c *restoreCmd) Run(e *env) error {
 	})
 	p.close()
 	if err != nil && made {
-		_ = os.Remove(strings.TrimPrefix(c.Store, "file:")) // if nothing is in it
+		_ = os.Remove(strings.TrimPrefix(c.Store, "file:")) // fails unless the folder is empty
 	}
 	if err == nil {
 		c.remember(e, store)

@@ -24,16 +24,16 @@ import (
 	"example.com/marketdata/internal/secret"
 )
 
-// storeFlag is the store that a command works on.
+// storeFlag is the store of a command.
 type storeFlag struct {
 	Store string `required:"" placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
 	keyFlags
 }
 
-// keyFlags are the keys that a command signs with and trusts.
+// keyFlags are the keys with which a command signs, and those that it trusts.
 type keyFlags struct {
-	SignKey  []string `protects:"" type:"existingfile" placeholder:"FILE" group:"Signing:" help:"Sign identity, pointer, change record and key set with the key in this file (see builder keygen), and trust only what is signed. Repeatable, for changing keys."`
-	TrustKey []string `protects:"" placeholder:"KEY" group:"Signing:" help:"Trust what is signed by this key, too: its text, as keygen prints it. Repeatable."`
+	SignKey  []string `protects:"" type:"existingfile" placeholder:"FILE" group:"Signing:" help:"Sign identity, pointer, change record and key set with the key in this file (see builder keygen), and trust only signed objects. Repeatable, for changing keys."`
+	TrustKey []string `protects:"" placeholder:"KEY" group:"Signing:" help:"Also trust objects that are signed by this key. Give its text, as keygen prints it. Repeatable."`
 }
 
 // keys reads the signing keys and the trusted keys. Signing keys are trusted too.
@@ -59,15 +59,16 @@ func (f *keyFlags) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err 
 	return sign, trust, nil
 }
 
-// openStore opens an existing store, with retries, and writes nothing. A missing folder is
-// an error; a missing bucket is an error of the first call.
+// openStore opens an existing store, with retries, and writes nothing. A missing folder is an error
+// of openStore; a missing bucket is an error of the first call to the store.
 func (f *storeFlag) openStore(e *env) (artifacts.Store, error) { return f.open(e, false) }
 
-// makeStore opens a store for commands that may be its first: it makes a missing folder
-// (STORE.md, "Addresses").
+// makeStore opens a store for commands that may create it: it makes the store's folder if it is
+// missing (STORE.md, "Addresses").
 func (f *storeFlag) makeStore(e *env) (artifacts.Store, error) { return f.open(e, true) }
 
-// open refuses a store that was here and has nothing left of it; see checkKnown.
+// open opens a store, or refuses to if the state folder knows the store and nothing is left of it;
+// see checkKnown.
 func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 	store, err := f.openAny(e, false)
 	made := errors.Is(err, fs.ErrNotExist) && create
@@ -87,16 +88,16 @@ func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 	return store, nil
 }
 
-// announce says what if a command finds nothing where the store is to be, which a mistyped path
-// leads to, too.
+// announce logs what if a command finds an empty place where the store should be, since a mistyped
+// path is also empty.
 func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what string) {
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey} {
 		if _, _, err := store.Get(e.ctx, key, key.Limit()); !errors.Is(err, artifacts.ErrNotFound) {
-			return // it is no new one, or what follows says what is wrong
+			return // the store is not new, or a later step reports what is wrong
 		}
 	}
 	if publish.CheckPointer(e.ctx, store, nil, publish.Seen{}) != nil {
-		return // likewise
+		return // a later step reports it
 	}
 	if made {
 		what = "this makes a new store: there was no such folder"
@@ -104,7 +105,7 @@ func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what stri
 	e.log.Info(what, "store", f.Store)
 }
 
-// openAny opens a store that may be empty, or new, or have lost everything.
+// openAny opens a store that may be empty, new, or lost.
 func (f *storeFlag) openAny(e *env, create bool) (artifacts.Store, error) {
 	store, err := f.openPlain(e, create)
 	if err != nil {
@@ -117,8 +118,8 @@ func (f *storeFlag) openAny(e *env, create bool) (artifacts.Store, error) {
 	return signed.Store(store, sign, trust), nil
 }
 
-// mayWrite returns an error if the store is signed and no key was given. Commands call it
-// before deletions, which need no signature, and before work that would be useless.
+// mayWrite returns an error if the store is signed and no --sign-key was given. Commands call it
+// before deletions, which need no signature, and before work that would be in vain.
 func (f *storeFlag) mayWrite(e *env, store artifacts.ObjectReader) error {
 	if len(f.SignKey) > 0 {
 		return nil
@@ -142,8 +143,8 @@ func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
 	return retry.New(store, retry.Options{Log: e.log}), nil
 }
 
-// sources returns the schemes beside those of package source. Keys of providers come from
-// the environment, never from a flag, which other users could see.
+// sources returns the schemes of sources that package source does not provide itself. API keys of
+// providers come from the environment, never from a flag, which other users could see.
 func (e *env) sources() map[string]source.Opener {
 	around := provider.Env{Log: e.log, Getenv: secret.Env, Cache: e.stateDir, Costs: e.costs}
 	return map[string]source.Opener{

@@ -13,11 +13,11 @@ import (
 // linePause is the minimum time between two log lines about one step.
 const linePause = 5 * time.Second
 
-// progress shows the progress of a long step: a bar on a terminal, else a log line now and
-// then. Its method show is a builder.Progress, safe for concurrent use.
+// progress shows the progress of a long step: as a bar on a terminal, otherwise as occasional log
+// lines. Its method show is a builder.Progress, safe for concurrent use.
 type progress struct {
 	log *slog.Logger
-	bar io.Writer // nil: log lines
+	bar io.Writer // nil for log lines
 
 	mu     sync.Mutex
 	step   string
@@ -33,7 +33,7 @@ func (e *env) progress() *progress {
 	return p
 }
 
-// lines returns a progress that only logs, for a command that keeps running.
+// lines returns a progress that only logs, for a command that runs as a service.
 func (e *env) lines() *progress { return &progress{log: e.log} }
 
 func (p *progress) show(step string, done, total int) {
@@ -53,14 +53,14 @@ func (p *progress) show(step string, done, total int) {
 		if total > 0 {
 			p.shown.ChangeMax(total)
 		}
-		_ = p.shown.Set(done) // a bar that cannot be drawn does no harm
+		_ = p.shown.Set(done) // failing to draw the bar does no harm
 	case p.bar == nil && time.Since(p.logged) >= linePause:
 		p.logged = time.Now()
 		p.log.Info("progress", "step", step, "done", done, "total", total)
 	}
 }
 
-// file returns a function that shows the progress of a feed's files; verb names the step.
+// file returns a function that shows the progress of a feed's files. verb names the step.
 func (p *progress) file(verb string) func(file string, done, total int64) {
 	return func(file string, done, total int64) { p.show(verb+file, int(done), int(max(0, total))) }
 }

@@ -18,7 +18,7 @@ import (
 
 type proveCmd struct {
 	storeFlag
-	Time  cmdline.Moment `required:"" placeholder:"T" help:"Time of the snapshot: the published or a retained one."`
+	Time  cmdline.Moment `required:"" placeholder:"T" help:"Time of the snapshot, which must be published or retained."`
 	Asset uint64         `required:"" placeholder:"ID" help:"The asset's id, as in answers."`
 	Out   string         `required:"" placeholder:"FILE" help:"New file for the proof."`
 }
@@ -35,7 +35,7 @@ func (c *proveCmd) Run(e *env) error {
 	file := p.Encode()
 	err = durable.CreateFile(c.Out, bytes.NewReader(file), 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%s: %w; a proof is never written over: name a new file", c.Out, fs.ErrExist)
+		err = fmt.Errorf("%s: %w; a proof is never overwritten: name a new file", c.Out, fs.ErrExist)
 	}
 	if err == nil {
 		e.succeeded("%s: %s; builder verify --proof checks it", c.Out, size(int64(len(file))))
@@ -43,29 +43,29 @@ func (c *proveCmd) Run(e *env) error {
 	return err
 }
 
-// logReport is what verify says of a log.
+// logReport is the part of verify's report that describes a log.
 type logReport struct {
 	Log    string           `json:"log"`
 	Leaves int64            `json:"leaves"`
 	Root   artifacts.Digest `json:"root"`
-	// Continued is the number of leaves of an older checkpoint; of a proof, Leaf is the leaf's
-	// number, Snapshot the snapshot's time, and Row the row.
+	// Continued is the number of leaves of an older checkpoint. For a proof, Leaf is the number of
+	// the leaf, Snapshot the time of the snapshot, and Row the row.
 	Continued int64     `json:"continued,omitzero"`
 	Leaf      *int64    `json:"leaf,omitempty"`
 	Snapshot  time.Time `json:"snapshot,omitzero"`
 	Row       string    `json:"row,omitzero"`
 }
 
-// log checks a proof, or that the store's log continues an older checkpoint's.
+// log checks a proof, or checks that the store's log continues the log of an older checkpoint.
 func (c *verifyCmd) log(e *env) error {
 	_, trust, err := c.keys()
 	if err != nil {
 		return err
 	}
 	if trust == nil {
-		return cmdline.Wrong("--trust-key is needed: what is not signed by a key that you trust shows nothing")
+		return cmdline.Wrong("--trust-key is needed: without a trusted signature a log or a proof shows nothing")
 	}
-	name := c.Proof + c.Checkpoint // one of them
+	name := c.Proof + c.Checkpoint // only one of them is set
 	file, err := readFile(name)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (c *verifyCmd) log(e *env) error {
 	})
 }
 
-// continues compares the store's log with an older checkpoint.
+// continues checks that the store's log continues the log of an older checkpoint.
 func (c *verifyCmd) continues(e *env, older transparency.Checkpoint) (r logReport, err error) {
 	store, err := (&storeFlag{c.Store, c.keyFlags}).openStore(e)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// note returns the file in the state folder that says which store is at f's
-// address; "": there is no such folder.
+// note returns the name of the file in the state folder that says which store is at f's address. It
+// returns "" without a state folder.
 func (f *storeFlag) note(e *env) string {
 	if e.stateDir == "" {
 		return ""
@@ -24,9 +24,9 @@ func (f *storeFlag) note(e *env) string {
 	return filepath.Join(e.stateDir, "stores", hex.EncodeToString(sum[:8]))
 }
 
-// remember notes the identity and the sequence of a store that was just published to or restored, so
-// that it is not taken for a new store when it is emptied or not mounted, and an older
-// pointer not for the newest.
+// remember notes the identity and the sequence of a store to which the command has just published
+// or restored. So later commands do not take it for a new store when it is empty or not mounted,
+// and do not take an older pointer for the newest.
 func (f *storeFlag) remember(e *env, store artifacts.Store) {
 	file := f.note(e)
 	if file == "" {
@@ -40,11 +40,11 @@ func (f *storeFlag) remember(e *env, store artifacts.Store) {
 		err = durable.WriteFile(file, strings.NewReader(fmt.Sprintf("%s %d\n", p.Store, p.Sequence)), 0o644)
 	}
 	if err != nil && e.ctx.Err() == nil {
-		e.log.Warn("the store's identity is not noted in the state folder", "err", err)
+		e.log.Warn("could not note the store's identity in the state folder", "err", err)
 	}
 }
 
-// noted returns what remember has noted of the store at f's address.
+// noted returns the last state that remember has noted for the store at f's address.
 func (f *storeFlag) noted(e *env) (seen publish.Seen, err error) {
 	file := f.note(e)
 	if file == "" {
@@ -58,14 +58,14 @@ func (f *storeFlag) noted(e *env) (seen publish.Seen, err error) {
 		_, err = fmt.Sscan(string(b), &seen.Store, &seen.Sequence)
 	}
 	if err != nil {
-		return publish.Seen{}, fmt.Errorf("note of the store in the state folder: %w; if the store is as it should be, "+
+		return publish.Seen{}, fmt.Errorf("note of the store in the state folder: %w; if the store is right, "+
 			"remove %s", err, file)
 	}
 	return seen, nil
 }
 
-// checkKnown returns publish.ErrLost when nothing is left of a store that remember has
-// noted. store is nil for a folder that is missing.
+// checkKnown returns publish.ErrLost if nothing is left of a store that remember has noted. store
+// is nil if its folder is missing.
 func (f *storeFlag) checkKnown(e *env, store artifacts.ObjectReader) error {
 	seen, err := f.noted(e)
 	if err != nil || seen.Store == "" {
@@ -76,7 +76,7 @@ func (f *storeFlag) checkKnown(e *env, store artifacts.ObjectReader) error {
 			break
 		}
 		if _, _, err := store.Get(e.ctx, key, artifacts.MaxPointerSize); !errors.Is(err, artifacts.ErrNotFound) {
-			return nil // it is there, or another step tells what is wrong
+			return nil // the store is there, or another step reports what is wrong
 		}
 	}
 	return fmt.Errorf("--store %s: %w: store %s was here and nothing is left of it: mount it, or put it back with "+

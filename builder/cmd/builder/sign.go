@@ -21,7 +21,7 @@ import (
 )
 
 type keygenCmd struct {
-	Out string `arg:"" placeholder:"FILE" help:"New file for the private half."`
+	Out string `arg:"" placeholder:"FILE" help:"New file for the private key."`
 }
 
 func (c *keygenCmd) Run(e *env) error {
@@ -31,7 +31,7 @@ func (c *keygenCmd) Run(e *env) error {
 	}
 	err = durable.CreateFile(c.Out, strings.NewReader(k.Text()+"\n"), 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%s: %w; a key is never written over: name a new file", c.Out, fs.ErrExist)
+		err = fmt.Errorf("%s: %w; a key is never overwritten: name a new file", c.Out, fs.ErrExist)
 	}
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (c *keygenCmd) Run(e *env) error {
 
 type signCmd struct {
 	storeFlag
-	Off bool `help:"Take the signatures away instead."`
+	Off bool `help:"Remove the signatures instead."`
 }
 
 func (c *signCmd) Run(e *env) error {
@@ -78,20 +78,21 @@ func (c *signCmd) Run(e *env) error {
 	return nil
 }
 
-// settle writes the log's last leaf while there is a key for it.
+// settle writes the log's last leaf while there is still a key to sign it with.
 func (c *signCmd) settle(ctx context.Context, s artifacts.Store) error {
 	p, _, err := publish.ReadPointer(ctx, s)
 	if errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrSignature) {
-		return nil // there is none, or signOne says what is wrong
+		return nil // there is no pointer, or signOne reports what is wrong
 	}
 	if err == nil && p.Log != nil {
 		_, err = transparency.Settle(ctx, s, p.Store, p)
 	}
-	return publish.UnlessDamage(err) // a log that is lost can be given up so
+	return publish.UnlessDamage(err) // a damaged log does not prevent that the store is no longer signed
 }
 
-// signOne signs an object with the keys sign and no others. It skips a missing object. If
-// somebody changes the object at the same moment, signOne fails, and the user tries again.
+// signOne signs an object with the keys sign and removes all other signatures. It skips a missing
+// object. If another writer changes the object at the same time, signOne fails, and the user can
+// try again.
 func signOne(ctx context.Context, s artifacts.Store, key artifacts.Key, sign []artifacts.SignKey,
 	trust artifacts.Trust) error {
 	b, version, err := s.Get(ctx, key, key.Limit())
@@ -111,7 +112,7 @@ func signOne(ctx context.Context, s artifacts.Store, key artifacts.Key, sign []a
 		if err != nil {
 			return err
 		}
-		p.Log = nil // should signing begin again, the log goes on where it is
+		p.Log = nil // if the store is signed again later, the log continues from its end
 		b = p.Encode()
 	}
 	_, err = s.Swap(ctx, key, version, artifacts.Sign(key, b, sign...))

@@ -9,7 +9,7 @@ import (
 )
 
 type sourceCmd struct {
-	Source string `required:"" placeholder:"SOURCE" help:"The source, with the options that it will have."`
+	Source string `required:"" placeholder:"SOURCE" help:"The source, with the options that you will use."`
 	JSON   bool   `help:"Print the costs as one JSON object."`
 }
 
@@ -33,7 +33,7 @@ func (c *sourceCmd) Run(e *env) error {
 
 func (e *env) printCosts(c *provider.Costs) error {
 	if len(c.Parts) == 0 {
-		e.print("%s: no calls that cost anything", c.Source)
+		e.print("%s: no calls that count against a quota", c.Source)
 		return nil
 	}
 	every := func(seconds int64) string {

@@ -16,7 +16,7 @@ import (
 
 type statusCmd struct {
 	storeFlag
-	MinAge time.Duration `former:"grace" default:"${grace}" help:"Grace period of gc, for what it would remove."`
+	MinAge time.Duration `former:"grace" default:"${grace}" help:"Grace period of gc, for the number of objects that it would remove."`
 	JSON   bool          `help:"Print the report as one JSON object."`
 }
 
@@ -47,7 +47,7 @@ func (c *statusCmd) Run(e *env) error {
 	return err
 }
 
-// collections of the table, in the order of its columns.
+// collections are the collections of the table, in the order of its columns.
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
 
 func (e *env) printStatus(r *upkeep.StatusReport) error {
@@ -130,13 +130,15 @@ func (e *env) snapshots(t *table, r *upkeep.StatusReport) {
 	}
 }
 
-// smallNames are what people call the small objects; what their numbers are called, if they have some.
+// smallNames gives the display name of each small object, and the name of its number, if it has
+// one.
 var smallNames = map[artifacts.Key][2]string{
 	artifacts.IdentityKey: {"identity"}, artifacts.CurrentKey: {"pointer", "sequence"},
 	artifacts.ChangeKey: {"change record", "number"}, artifacts.KeysKey: {"key set", "number"},
 }
 
-// moving adds the small objects. Their numbers are written as other commands take them.
+// moving adds the small objects to the table. It writes numbers in the form in which other commands
+// accept them.
 func (e *env) moving(t *table, r *upkeep.StatusReport) {
 	t.row(e.paint.Bold, "SMALL OBJECT", "VERSION", "SIGNATURE")
 	for _, m := range r.Moving {
@@ -164,7 +166,7 @@ func (e *env) moving(t *table, r *upkeep.StatusReport) {
 	}
 }
 
-// ago says when something was, given its age.
+// ago formats an age as the time since then, or until then if it is negative.
 func ago(seconds int64) string {
 	if seconds < 0 {
 		return "in " + cmdline.Span(time.Duration(-seconds)*time.Second)

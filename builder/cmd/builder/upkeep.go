@@ -21,7 +21,7 @@ const noSnapshot = "the store holds no snapshot yet"
 
 type changeCmd struct {
 	storeFlag
-	JSON bool `help:"Print the record as one JSON object, null without a snapshot."`
+	JSON bool `help:"Print the record as one JSON object, or null if there is no snapshot."`
 }
 
 func (c *changeCmd) Run(e *env) error {
@@ -44,8 +44,8 @@ type verifyCmd struct {
 	Store string `placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
 	keyFlags
 	Proof      string `type:"existingfile" placeholder:"FILE" help:"Check this proof instead (see builder prove), with --trust-key and without a store."`
-	Checkpoint string `type:"existingfile" placeholder:"FILE" help:"Check instead that the store's log continues the one that this older checkpoint, or the one in this proof, is of."`
-	File       string `type:"existingfile" placeholder:"FILE" help:"Check this downloaded file instead against the files.json beside it, offline; with --trust-key its signature, too."`
+	Checkpoint string `type:"existingfile" placeholder:"FILE" help:"Check instead that the store's log continues the log of the older checkpoint in this file, or in this proof."`
+	File       string `type:"existingfile" placeholder:"FILE" help:"Check instead this downloaded file against the files.json next to it, offline. With --trust-key, check the signature of files.json, too."`
 	JSON       bool   `help:"Print the report as one JSON object."`
 }
 
@@ -63,7 +63,8 @@ func (c *verifyCmd) Run(e *env) error {
 	return c.all(e)
 }
 
-// verifyFile checks a file without a store. A day's prices lie in a folder beside files.json.
+// verifyFile checks a file without a store. If the file is in a subfolder, as a day's prices are,
+// files.json is in the folder above.
 func (c *verifyCmd) verifyFile(e *env) error {
 	_, trust, err := c.keys()
 	if err != nil {
@@ -133,9 +134,9 @@ func (c *verifyCmd) all(e *env) error {
 
 type gcCmd struct {
 	storeFlag
-	MinAge time.Duration  `former:"grace" default:"${grace}" help:"Leave alone what is younger, or was reached by a snapshot until less than this ago, by the store's clock."`
-	Retain *time.Duration `placeholder:"D" help:"Then publish the snapshot again with no more retained ones than a build with this --retain, and remove what only the others needed. For a store that is full."`
-	DryRun bool           `help:"Say what would be removed, and remove nothing."`
+	MinAge time.Duration  `former:"grace" default:"${grace}" help:"Keep objects that are younger than this, or that a snapshot reached less than this ago, by the store's clock."`
+	Retain *time.Duration `placeholder:"D" help:"Then publish the snapshot again with as few retained ones as a build with this --retain would have, and remove objects that only the dropped ones needed. For a store that is full."`
+	DryRun bool           `help:"Report what gc would remove, but remove nothing."`
 	JSON   bool           `help:"Print the report as one JSON object."`
 }
 
@@ -153,7 +154,7 @@ func (c *gcCmd) Run(e *env) error {
 		return cmdline.Wrong("--retain: want 0 to %v, and no --dry-run", builder.MaxRetain)
 	}
 	if c.MinAge < builder.BuildDeadline {
-		e.log.Warn("with so short a grace period a build that is running may lose its objects", "grace", c.MinAge,
+		e.log.Warn("with such a short grace period gc may remove objects of a running build", "grace", c.MinAge,
 			"build_deadline", builder.BuildDeadline)
 	}
 	p := e.progress()
