@@ -24,8 +24,8 @@ type candle struct {
 	Volume    *decimal  `parquet:"volume,decimal(8:36)"`
 }
 
-// candles returns the candles of a day's hours, ordered by asset and time, followed by the candles of the
-// day. It leaves out a damaged block, because a missing file must not stop a build.
+// candles returns the candles of a day's hours, ordered by asset and time, followed by the candles
+// of the day itself. It leaves out a damaged block, since a missing file must not stop a build.
 func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, _ error) {
 	for _, i := range []int{artifacts.Hours, artifacts.Days} {
 		about := &artifacts.PastIntervals[i]
@@ -50,7 +50,7 @@ func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, _ err
 	return all, nil
 }
 
-// appendCandles appends those candles of a row that begin on the UTC day of.
+// appendCandles appends the candles of a row that begin on the UTC day of.
 func appendCandles(all []candle, about *artifacts.PastInterval, times []time.Time, of time.Time, id uint64, row []byte,
 ) ([]candle, error) {
 	_, elements, ok := artifacts.PastRow(row)

@@ -1,6 +1,6 @@
 // Package files writes the collections of a snapshot as files (FEED.md, "Files of a snapshot"): in
-// Parquet, and as lines of JSON compressed with zstd. It streams them in chunks, keeps no file in
-// memory, and reads no clock: equal arguments give equal bytes.
+// Parquet, and as lines of JSON compressed with zstd. It streams them in chunks, keeps no whole
+// file in memory, and reads no clock: equal arguments give equal bytes.
 package files
 
 import (
@@ -25,19 +25,19 @@ import (
 )
 
 const (
-	// DefaultKeep is how long sets of files are kept, and MaxKeep bounds it.
+	// DefaultKeep is how long sets of files are kept by default. MaxKeep is the maximum.
 	DefaultKeep = 30 * 24 * time.Hour
 	MaxKeep     = 366 * 24 * time.Hour
 
 	day = 24 * time.Hour
-	// putting bounds the chunks of a file that are put at the same time.
+	// putting bounds the number of chunks of a file that are put at the same time.
 	putting = 4
 )
 
 // Cadence says which snapshots get files. The zero Cadence is Off.
 type Cadence string
 
-// The cadences: none; every snapshot; the first one of each hour, or day, of T.
+// The cadences: no snapshot, every snapshot, or the first one of each hour or day, by its time T.
 const (
 	Off    Cadence = "off"
 	Build  Cadence = "build"
@@ -45,8 +45,8 @@ const (
 	Daily  Cadence = "daily"
 )
 
-// due reports whether the snapshot of time t gets files, where the newest that has any is of time
-// last, zero if there is none.
+// due reports whether the snapshot at t gets files. last is the time of the newest snapshot with
+// files, or the zero time if there is none.
 func (c Cadence) due(last, t time.Time) bool {
 	switch c {
 	case Build:
@@ -59,43 +59,45 @@ func (c Cadence) due(last, t time.Time) bool {
 	return false
 }
 
-// Settings say which files are written and kept.
+// Settings say which files are written and how long they are kept.
 type Settings struct {
 	Cadence Cadence
-	// Keep is how much older than the newest snapshot a set, or the end of a day of prices, may be, up to
-	// MaxKeep; 0: DefaultKeep.
+	// Keep is how much older than the newest snapshot a set of files, or the end of a day of
+	// prices, may be, up to MaxKeep. 0 means DefaultKeep.
 	Keep time.Duration
-	// GroupRows are the rows of a row group of a collection's Parquet file; 0: 262,144.
+	// GroupRows is the number of rows in a row group of a collection's Parquet file. 0 means
+	// 262,144.
 	GroupRows int
-	// Sign are the keys that sign the list.
+	// Sign are the keys that sign the list of files.
 	Sign []artifacts.SignKey
 }
 
-// Put stores a chunk, a list or the sets, and returns its name.
+// Put stores an object, which is a chunk, a list of files or a list of sets, and returns its
+// reference.
 type Put func(ctx context.Context, data []byte) (artifacts.Ref, error)
 
-// Writer writes the set of one snapshot.
+// Writer writes the set of files of one snapshot.
 type Writer struct {
 	Settings
 	Put    Put
 	Feed   *market.Feed
 	Result *market.Result
-	// Sets are those of the snapshot before. A day's prices are written once, and named again by
-	// each later set.
+	// Sets are the sets of the previous snapshot. The files of a day's prices are written once, and
+	// each later set names them again.
 	Sets *artifacts.FileSets
-	// Named is their name.
+	// Named is the reference to Sets.
 	Named artifacts.Ref
-	// Last is the newest list of Sets that can be read, nil if there is none.
+	// Last is the newest list in Sets that can be read, or nil if there is none.
 	Last *artifacts.FileList
-	// Reader reads Past and Changes, the blocks of the past and the days with changes of the snapshot, for
-	// Finish.
+	// Reader reads Past and Changes, which are the snapshot's blocks of the past and its days with
+	// changes. Finish needs them.
 	Reader  artifacts.ObjectReader
 	Past    []artifacts.View
 	Changes []artifacts.View
 
 	list  artifacts.FileList
-	lz    *zstd.Encoder // of lines
-	codec pzstd.Codec   // of Parquet
+	lz    *zstd.Encoder // for lines
+	codec pzstd.Codec   // for Parquet
 }
 
 // Due reports whether the snapshot gets files.
@@ -107,11 +109,11 @@ func (w *Writer) Due() bool {
 	return w.Cadence.due(last, w.Result.T)
 }
 
-// oldest is the time from which on sets are kept.
+// oldest returns the time before which sets are dropped.
 func (w *Writer) oldest() time.Time { return w.Result.T.Add(-cmp.Or(w.Keep, DefaultKeep)) }
 
-// Table writes the files of a collection whose rows are at hand. It ignores the tables that are no
-// collection's.
+// Table writes the files of a collection from its rendered rows. It ignores tables that belong to
+// no collection.
 func (w *Writer) Table(ctx context.Context, t *render.Table) error {
 	write := rowWriters[t.Collection]
 	if write == nil {
@@ -135,7 +137,7 @@ func (w *Writer) Table(ctx context.Context, t *render.Table) error {
 		func(dst []byte, i int) []byte { return line(dst, order[i]) })
 }
 
-// appendQuote appends a quote's row with the asset's rank, if it has one, behind the id.
+// appendQuote appends a quote's row. It inserts the asset's rank, if it has one, after the id.
 func (w *Writer) appendQuote(dst, row []byte, q int32) []byte {
 	rank := w.Result.Rank[w.Feed.Quotes[q].Asset]
 	if rank == 0 {
@@ -145,7 +147,7 @@ func (w *Writer) appendQuote(dst, row []byte, q int32) []byte {
 	return fmt.Appendf(dst, `%s,"rank":%d,%s`, head, rank, rest)
 }
 
-// both writes the two files of a collection of n rows at the same time.
+// both writes the Parquet and the JSON file of a collection of n rows at the same time.
 func (w *Writer) both(ctx context.Context, name string, n int, parquet func(io.Writer) error,
 	line func(dst []byte, i int) []byte,
 ) error {
@@ -161,7 +163,7 @@ func (w *Writer) both(ctx context.Context, name string, n int, parquet func(io.W
 			size += int64(len(buf)) + 1
 		}
 		// Decoders that take a whole file in one call, such as Python's zstandard, need the size in its header.
-		if size == 0 { // in a stream this means unknown
+		if size == 0 { // in a stream, size 0 means unknown
 			_, err := out.Write(w.lz.EncodeAll(nil, nil))
 			return err
 		}
@@ -190,7 +192,7 @@ func (w *Writer) both(ctx context.Context, name string, n int, parquet func(io.W
 	return err
 }
 
-// file writes one file, chunk after chunk.
+// file writes one file in chunks.
 func (w *Writer) file(ctx context.Context, name, media string, rows, chunk int64, write func(io.Writer) error,
 ) (artifacts.File, error) {
 	c := &chunker{file: artifacts.File{Name: name, MediaType: media, Rows: rows, ChunkBytes: chunk},
@@ -202,7 +204,7 @@ func (w *Writer) file(ctx context.Context, name, media string, rows, chunk int64
 		c.flush()
 	}
 	if perr := c.group.Wait(); perr != nil {
-		err = perr // what write failed of
+		err = perr // it made write fail
 	}
 	if err != nil {
 		return c.file, fmt.Errorf("file %s: %w", name, err)
@@ -214,7 +216,7 @@ func (w *Writer) file(ctx context.Context, name, media string, rows, chunk int64
 	return c.file, nil
 }
 
-// chunker puts the chunks of what is written to it.
+// chunker cuts the bytes written to it into chunks and puts them.
 type chunker struct {
 	ctx     context.Context
 	put     Put
@@ -252,8 +254,8 @@ func (c *chunker) flush() {
 	})
 }
 
-// Finish writes the files that no table has, and the list, and returns the name of the sets with
-// this one. prior is the ledger before the snapshot.
+// Finish writes the files that do not come from a table, and the list of files. It returns the
+// reference to the sets, which now include this one. prior is the ledger before the snapshot.
 func (w *Writer) Finish(ctx context.Context, prior *ledger.Ledger) (artifacts.Ref, error) {
 	w.list.Format, w.list.Time = artifacts.Format, w.Result.T
 	if err := w.members(ctx); err != nil {
@@ -276,8 +278,8 @@ func (w *Writer) Finish(ctx context.Context, prior *ledger.Ledger) (artifacts.Re
 	return w.Renew(ctx, true)
 }
 
-// Renew drops the sets that are too old and returns the name of the others, a new one if a set was
-// added or dropped.
+// Renew drops the sets that are too old and returns the reference to the others. It stores them
+// only if a set was added or dropped.
 func (w *Writer) Renew(ctx context.Context, added bool) (artifacts.Ref, error) {
 	old := func(s artifacts.FileSet) bool { return s.Time.Before(w.oldest()) }
 	n := len(w.Sets.Sets)
@@ -287,7 +289,7 @@ func (w *Writer) Renew(ctx context.Context, added bool) (artifacts.Ref, error) {
 	return w.Put(ctx, w.Sets.Encode())
 }
 
-// members writes the coins of the listed groups.
+// members writes the active members of the listed groups.
 func (w *Writer) members(ctx context.Context) error {
 	var all []member
 	for k, groups := range [...][]market.Group{w.Feed.Categories, w.Feed.Chains} {
@@ -310,8 +312,8 @@ func (w *Writer) members(ctx context.Context) error {
 	})
 }
 
-// days names the days of prices that the set before has, and writes those that ended since; also one
-// that repair has dropped, if it is the newest.
+// days lists the files of days that the previous set has, and writes those for days that have ended
+// since. If repair has dropped the prices of the newest day, it writes them again.
 func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 	t := w.Result.T
 	next, oldest := t.Truncate(day).Add(-day), w.oldest()
@@ -344,7 +346,7 @@ func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 		}
 		name := d.Format(candlesName)
 		if slices.ContainsFunc(w.list.Items, func(f artifacts.File) bool { return f.Name == name }) {
-			continue // the day's prices alone were lost
+			continue // only the day's prices were lost
 		}
 		candles, err := w.candles(ctx, d)
 		if err != nil {
@@ -362,11 +364,11 @@ func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 	return nil
 }
 
-// changes writes the changes of a day that has any, oldest first. A damaged day is left out.
+// changes writes the changes of a day, oldest first, if it has any. It leaves out a damaged day.
 func (w *Writer) changes(ctx context.Context, d time.Time) error {
 	name := d.Format(changesName)
 	if slices.ContainsFunc(w.list.Items, func(f artifacts.File) bool { return f.Name == name }) {
-		return nil // the day's prices alone were lost
+		return nil // only the day's prices were lost
 	}
 	i := slices.IndexFunc(w.Changes, func(v artifacts.View) bool { return v.Collection == artifacts.ChangesOf(d) })
 	if i < 0 {

@@ -10,19 +10,21 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// maxFooter bounds the footer of a Parquet file. One of 150 row groups and three columns has some 60 KB.
+// maxFooter bounds the footer of a Parquet file. A footer for 150 row groups and three columns has
+// about 60 KB.
 const maxFooter = 1 << 20
 
-// bounded passes a Parquet file on and takes the page index out of the footer.
+// bounded passes a Parquet file on and removes the page index from its footer.
 //
-// parquet-go compares a decimal of fixed length as unsigned bytes (its issue 592), so that the minimum
-// of -10, 0 and 10 is 0 and the maximum -10. DuckDB then skips row groups that match, and ClickHouse
-// refuses the file. So the writer leaves the bounds out (SkipPageBounds), and bounded takes away the
-// page index, which ClickHouse refuses without bounds, and of which parquet-go's own reader wants all
-// columns or none. Bounds and page index are optional in Parquet: a reader without them reads the column.
+// parquet-go compares decimals of fixed length as unsigned bytes (its issue 592). For -10, 0 and 10
+// it takes 0 for the minimum and -10 for the maximum. DuckDB then skips row groups that match, and
+// ClickHouse refuses the file. So the writer leaves the bounds out (SkipPageBounds), and bounded
+// removes the page index: ClickHouse refuses one without bounds, and parquet-go's own reader
+// refuses one that covers only some columns. Bounds and page index are optional in Parquet; a
+// reader without them reads the whole column.
 type bounded struct {
 	out  io.Writer
-	tail []byte // what may be the footer
+	tail []byte // the bytes that may belong to the footer
 }
 
 func (b *bounded) Write(data []byte) (int, error) {
@@ -35,7 +37,7 @@ func (b *bounded) Write(data []byte) (int, error) {
 	return len(data), err
 }
 
-// close passes the rest on.
+// close writes the remaining bytes, with the new footer.
 func (b *bounded) close() error {
 	const end = 8 // the length of the footer and "PAR1"
 	var meta format.FileMetaData
@@ -64,8 +66,8 @@ func (b *bounded) close() error {
 	return err
 }
 
-// decimals returns options that write no bounds for the decimals of a schema: all columns of fixed
-// length are decimals.
+// decimals returns options that write no bounds for the decimals of a schema. All its columns of
+// fixed length are decimals.
 func decimals(schema *parquet.Schema) (options []parquet.WriterOption) {
 	for _, path := range schema.Columns() {
 		if leaf, ok := schema.Lookup(path...); ok && leaf.Node.Type().Kind() == parquet.FixedLenByteArray {

@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	// groupRows are the rows of a row group: the writer holds one, compressed.
+	// groupRows is the number of rows in a row group, which the writer keeps in memory, compressed.
 	groupRows = 1 << 18
-	// dayGroupRows are those of a day's prices, which are narrow and many: 16 MiB of prices.
+	// dayGroupRows is the same for a day's prices, whose rows are small and many. It makes 16 MiB
+	// of prices.
 	dayGroupRows = 1 << 20
-	// batch are the rows that are handed to the writer at once.
+	// batch is the number of rows passed to the writer in one call.
 	batch = 1024
 )
 
-// decimal is a DECIMAL in a FIXED_LEN_BYTE_ARRAY, which every reader of the last years knows: two's
-// complement, big-endian.
+// decimal is a DECIMAL in a FIXED_LEN_BYTE_ARRAY, in two's complement, big-endian. All current
+// readers support this form.
 type decimal [16]byte
 
 func fixed(u market.U128) (d decimal) {
@@ -34,11 +35,11 @@ func fixed(u market.U128) (d decimal) {
 	return d
 }
 
-// most is the largest value of 36 digits.
+// most is the largest value with 36 digits.
 var most = uint256.MustFromDecimal(strings.Repeat("9", 36))
 
-// computed returns nil for a value of more than 36 digits, which no feed but a hostile one gives:
-// a feed's own figures have no more.
+// computed returns nil for a value of more than 36 digits. A feed's own figures have at most that
+// many, and computed figures exceed it only for a hostile feed. The result points to at.
 func computed(neg bool, u *uint256.Int, at *decimal) *decimal {
 	if u.Gt(most) {
 		return nil
@@ -51,8 +52,9 @@ func computed(neg bool, u *uint256.Int, at *decimal) *decimal {
 	return at
 }
 
-// Rows have the fields of the interface's items, in their order and by their names. What may be null
-// is a pointer: with the tag optional parquet-go 0.32 writes some zeros where it means null.
+// The row types have the fields of the API's items, with the same names and order. A field that may
+// be null is a pointer, since parquet-go 0.32 writes some zeros as null if the field has the tag
+// optional.
 type (
 	asset struct {
 		ID        int64      `parquet:"id"`
@@ -162,7 +164,7 @@ type (
 	}
 )
 
-// places hold what a row points to, so that it is not allocated.
+// places holds the values to which a row points, so that rows need no allocations.
 type places struct {
 	rank    int64
 	cap     decimal
@@ -182,10 +184,10 @@ func (m member) compare(n member) int {
 	return cmp.Or(cmp.Compare(m.Collection, n.Collection), cmp.Compare(m.Group, n.Group), cmp.Compare(m.Asset, n.Asset))
 }
 
-// groupCollections are those whose groups members has.
+// groupCollections are the collections whose groups have members.
 var groupCollections = [...]string{"categories", "chains"}
 
-// rowWriters write a collection's rows in an order of its table.
+// rowWriters write the rows of each collection. order gives the indices of the rows.
 var rowWriters = map[string]func(w *Writer, out io.Writer, order []int32) error{
 	"assets": func(w *Writer, out io.Writer, order []int32) error {
 		at := make([]places, batch)
@@ -259,7 +261,8 @@ func (w *Writer) exchange(row *exchange, i int32) {
 	}
 }
 
-// signed returns a count, which has at most 53 bits: readers in Java and Spark lack unsigned integers.
+// signed returns a count as a signed integer, since readers in Java and Spark lack unsigned ones. A
+// count has at most 53 bits.
 func signed(n *uint64) *int64 {
 	if n == nil {
 		return nil
@@ -303,7 +306,7 @@ func (t table[T]) Close() error {
 	return t.out.close()
 }
 
-// writeRows writes n rows, which fill fills in.
+// writeRows writes n rows. fill sets row i.
 func writeRows[T any](of *Writer, out io.Writer, n int, fill func(row *T, i int)) error {
 	w := newParquet[T](of, out, int64(cmp.Or(of.GroupRows, groupRows)))
 	rows := make([]T, batch)
@@ -319,7 +322,7 @@ func writeRows[T any](of *Writer, out io.Writer, n int, fill func(row *T, i int)
 	return w.Close()
 }
 
-// writeDay writes the prices of a day, by time, then asset.
+// writeDay writes the prices of a day, ordered by time, then asset.
 func (w *Writer) writeDay(ctx context.Context, out io.Writer, day time.Time, from *ledger.Ledger,
 ) (n int64, err error) {
 	p := newParquet[price](w, out, dayGroupRows)
