@@ -9,8 +9,8 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// Windows names the percent changes in the order of responses; WindowLengths says
-// how far back each reaches (FEED.md, "Figures").
+// Windows are the names of the windows of percent changes, in the order of responses. WindowLengths
+// says how far back each reaches (FEED.md, "Figures").
 var (
 	Windows       = [8]string{"1h", "6h", "12h", "24h", "7d", "30d", "90d", "1y"}
 	WindowLengths = [8]time.Duration{
@@ -21,16 +21,17 @@ var (
 
 const window24h = 3
 
-// GroupFreshness is the largest age, inclusive, of a listed group's market snapshot,
-// counted from the newest one of its collection (FEED.md, "Groups").
+// GroupFreshness is the maximum age, inclusive, of a listed group's market snapshot, counted from
+// the newest one of its collection (FEED.md, "Groups").
 const GroupFreshness = time.Hour
 
-// Past is the part of earlier snapshots that a snapshot needs; the ledger provides it.
+// Past is the data from earlier snapshots that a snapshot needs. The ledger provides it.
 type Past struct {
 	// Bases[w][q] is the base price of quote q for window w. Zero means a base of
 	// zero or the quote's own price: both give a change of "0".
 	Bases [8][]U128
-	// Ages are how many steps of ten minutes before T the bases are from; 0: the quote's own price.
+	// Ages says how many steps of ten minutes before T each base is from. 0 means the quote's own
+	// price.
 	Ages [8][]uint16
 	// Groups holds, by collection ("categories", "chains") and group id, the
 	// newest market snapshot from before T.
@@ -46,21 +47,22 @@ func NoPast(f *Feed) *Past {
 	return &p
 }
 
-// Settings are the options that change a snapshot's content.
+// Settings are the options that affect a snapshot's content.
 type Settings struct {
-	// Floors of the trending board, inclusive, in units of 1e-8.
+	// The minimum market cap and volume of an asset on the trending board, inclusive, in units of
+	// 1e-8.
 	TrendingMinMarketCap U128
 	TrendingMinVolume    U128
-	// HistoryAssets is the number of quoted assets that give points of history:
-	// by rank, then those without a rank by id. 0: none.
+	// HistoryAssets is the number of quoted assets that give points of history: first those with a
+	// rank, by rank, then those without one, by id. 0 means none.
 	HistoryAssets int
 }
 
 // DefaultHistoryAssets is the default of HistoryAssets.
 const DefaultHistoryAssets = 20_000
 
-// MaxHistoryAssets bounds HistoryAssets. At this number a build writes five times as
-// much history as by default, about 6 MB, and an edge keeps 400 MB of it.
+// MaxHistoryAssets bounds HistoryAssets. With this number a build writes five times as much history
+// as by default, about 6 MB, and an edge keeps 400 MB of it.
 const MaxHistoryAssets = 100_000
 
 // GroupMarket is one market snapshot of a group.
@@ -73,33 +75,35 @@ type GroupMarket struct {
 	TopGainers []uint64
 }
 
-// shareOne is 1 in units of 1e-12, the places of a share.
+// shareOne is the share 1 in units of 1e-12.
 const shareOne = 1_000_000_000_000
 
-// Result holds a snapshot's figures: with the feed, all that rows need.
+// Result holds a snapshot's computed figures. Together with the feed they are all that the rows
+// need.
 type Result struct {
 	T time.Time
-	// Rank by asset; 0: none.
+	// Rank is each asset's rank, or 0 if it has none.
 	Rank []uint32
-	// QuoteOf is each asset's quote, -1 without one.
+	// QuoteOf is the index of each asset's quote, or -1 if it has none.
 	QuoteOf []int32
-	// ByID finds an asset's index by its id.
+	// ByID maps ids to indices of assets.
 	ByID map[uint64]int32
-	// Bases and Ages as in Past; Change24h is the published figure, by quote.
+	// Bases and Ages are those of Past. Change24h is the published change over 24 hours. All are by
+	// quote.
 	Bases     [8][]U128
 	Ages      [8][]uint16
 	Change24h []Percent
-	// HistoryAssets is that of the settings.
+	// HistoryAssets is copied from the settings.
 	HistoryAssets int
-	// ActiveAssets counts those of the directory.
+	// ActiveAssets is the number of active assets in the directory.
 	ActiveAssets int
-	// Trending are quotes, best first.
+	// Trending are the quotes on the trending board, best first.
 	Trending []int32
 	// TotalMarketCap and TotalVolume are in units of 1e-8.
 	TotalMarketCap, TotalVolume uint256.Int
 	// Categories and Chains are the listed groups.
 	Categories, Chains []ListedGroup
-	// Groups are the newest market snapshots after T, for the ledger.
+	// Groups are the newest market snapshots after T, which the ledger stores.
 	Groups map[string]map[uint64]GroupMarket
 }
 
@@ -139,7 +143,7 @@ func (r *Result) index(f *Feed) {
 	}
 }
 
-// ranked reports whether a quote counts for ranks, totals and trending.
+// ranked reports whether a quote counts for ranks, totals and the trending board.
 func ranked(f *Feed, q *Quote) bool { return f.Assets[q.Asset].Active && !q.MarketCap.IsZero() }
 
 func (r *Result) rank(f *Feed) {
@@ -179,8 +183,8 @@ func (r *Result) Moved24h(f *Feed, q int) (fell bool, by U128) {
 	return price.Cmp(base) < 0, price.distance(base)
 }
 
-// Since returns the time from which there are prices of quote q for the longest window, if that is more than
-// a day after the window's beginning (FEED.md, "Figures").
+// Since returns the time from which there are prices of quote q in the longest window. short
+// reports whether that is more than a day after the window's beginning (FEED.md, "Figures").
 func (r *Result) Since(q int) (t time.Time, short bool) {
 	last := len(WindowLengths) - 1
 	if q >= len(r.Ages[last]) {
@@ -190,7 +194,8 @@ func (r *Result) Since(q int) (t time.Time, short bool) {
 	return r.T.Add(-age), age < WindowLengths[last]-24*time.Hour
 }
 
-// Covered returns the windows of which quote q has at least nine tenths, by bit: its base is that old.
+// Covered returns, as bits, the windows of which the prices of quote q cover at least nine tenths:
+// its base is that old.
 func (r *Result) Covered(q int) (windows uint64) {
 	for w, length := range WindowLengths {
 		if q < len(r.Ages[w]) && 10*artifacts.Step*time.Duration(r.Ages[w][q]) >= 9*length {
@@ -247,7 +252,7 @@ func (r *Result) totals(f *Feed) {
 	}
 }
 
-// TotalMarketCap returns the sum of the market caps of a feed's active assets, in units of 1e-8. It returns
+// TotalMarketCap returns the sum of the market caps of a feed's active assets, in units of 1e-8, or
 // "" if no market cap is known.
 func TotalMarketCap(f *Feed) string {
 	var total uint256.Int
@@ -302,7 +307,8 @@ func (r *Result) groups(f *Feed, collection string, groups []Group, past *Past) 
 	return listed
 }
 
-// market computes a group's market snapshot at T; ok is false if it has none.
+// market computes a group's market snapshot at T. ok is false if the group is inactive or has no
+// coins.
 func (r *Result) market(f *Feed, g *Group, byGain func(a, b int32) int) (m GroupMarket, ok bool) {
 	if !g.Active {
 		return m, false
@@ -335,9 +341,9 @@ func (r *Result) market(f *Feed, g *Group, byGain func(a, b int32) int) (m Group
 	return m, m.Coins > 0
 }
 
-// shares computes each group's share of the sum of all caps. Shares are rounded
-// down; the missing units of the last place go to the largest remainders, ties to
-// the lower id, so that the shares sum to exactly 1 (FEED.md, "Numbers").
+// shares computes each group's share of the sum of all market caps. It rounds shares down and gives
+// the missing units of the last place to the largest remainders, ties to the lower id, so that the
+// shares sum to exactly 1 (FEED.md, "Numbers").
 func shares(groups []Group, fresh []ListedGroup) {
 	var total uint256.Int
 	for i := range fresh {
@@ -351,7 +357,7 @@ func shares(groups []Group, fresh []ListedGroup) {
 	missing := uint64(shareOne)
 	for i := range fresh {
 		var n, share uint256.Int
-		// At most 2^63 coins of 2^128 each, and 2^40: within 256 bits.
+		// At most 2^63 coins of 2^128 each, times 2^40, fit in 256 bits.
 		n.Mul(&fresh[i].Market.MarketCap, one)
 		share.DivMod(&n, &total, &rest[i])
 		fresh[i].Market.Share = share.Uint64()

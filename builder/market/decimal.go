@@ -10,35 +10,35 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// Decimals of the fields (FEED.md, "Numbers").
+// The numbers of decimals of the fields (FEED.md, "Numbers").
 const (
 	PriceDecimals   = 18
 	MoneyDecimals   = 8 // market caps, volumes, totals, fees
 	PercentDecimals = 12
 )
 
-// Integer digits of a feed value at most (FEED.md, "Numbers").
+// The maximum numbers of integer digits of values in a feed (FEED.md, "Numbers").
 const (
 	PriceIntDigits = 18
 	MoneyIntDigits = 28
 	FeeIntDigits   = 10
 )
 
-// Errors of ParseDecimal.
+// The errors of ParseDecimal for malformed and negative numbers.
 var (
 	errNotDecimal = errors.New("not a decimal, such as 12.5 or 1e-5")
 	errNegative   = errors.New("negative")
 )
 
-// maxExponent is the value at which reading an exponent stops counting. It is far
-// above the number of digits that a line can hold.
+// maxExponent is the value at which parseExponent stops counting. It is far above the number of
+// digits that a line can hold.
 const maxExponent = 1 << 27
 
-// ParseDecimal reads a JSON number exactly and rounds it half to even to the given
-// decimals. The result is in units of the last place. Exponents are not expanded,
-// so 1e999999999 costs nothing. It is an error if the text is no decimal, is
-// negative (-0 is 0), or has more than intDigits integer digits (FEED.md,
-// "Numbers"). decimals plus intDigits must be at most 38, so that every result fits.
+// ParseDecimal parses a JSON number exactly and rounds it half to even to the given decimals. The
+// result is in units of the last place. Exponents are not expanded, so 1e999999999 costs nothing.
+// ParseDecimal returns an error if the text is not a decimal, is negative (-0 is 0), or has more
+// than intDigits integer digits (FEED.md, "Numbers"). decimals plus intDigits must be at most 38,
+// so that every result fits.
 func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
 	neg := len(s) > 0 && s[0] == '-'
 	if neg {
@@ -78,19 +78,19 @@ func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
 		return U128{}, errNegative
 	}
 	if point > intDigits {
-		return U128{}, fmt.Errorf("%d integer digits, at most %d are taken", point, intDigits)
+		return U128{}, fmt.Errorf("%d integer digits, at most %d are allowed", point, intDigits)
 	}
 	return roundDigits(integer, fraction, point+decimals), nil
 }
 
-// IsNumber reports whether a text is a JSON number, of any size and sign.
+// IsNumber reports whether s is a JSON number, of any size and sign.
 func IsNumber(s []byte) bool {
 	_, err := ParseDecimal(s, 0, 1)
 	return err != errNotDecimal
 }
 
-// roundDigits reads the first keep digits, padded with zeros, and rounds half to
-// even by the rest. The first digit is not 0.
+// roundDigits returns the first keep digits, padded with zeros, as an integer, rounded half to even
+// by the remaining digits. The first digit is not 0.
 func roundDigits(integer, fraction []byte, keep int) U128 {
 	if keep < 0 {
 		return U128{}
@@ -172,7 +172,7 @@ func AppendDecimal(dst []byte, u U128, decimals int) []byte {
 	return AppendWide(dst, false, &uint256.Int{u.Lo, u.Hi}, decimals)
 }
 
-// AppendWide is AppendDecimal for 256 bits with a sign; zero has no sign.
+// AppendWide is like AppendDecimal, for 256 bits and a sign. It omits the sign of zero.
 func AppendWide(dst []byte, neg bool, u *uint256.Int, decimals int) []byte {
 	if neg && !u.IsZero() {
 		dst = append(dst, '-')
@@ -206,11 +206,11 @@ func appendPoint(dst, digits []byte, decimals int) []byte {
 
 // Percent is a percentage in units of 1e-12 (FEED.md, "Numbers").
 type Percent struct {
-	Neg bool // never of zero
+	Neg bool // false for zero
 	V   uint256.Int
 }
 
-// Cmp compares as numbers: -1, 0 or +1.
+// Cmp compares p and q as numbers and returns -1, 0 or +1.
 func (p Percent) Cmp(q Percent) int {
 	switch {
 	case p.Neg != q.Neg:
@@ -224,10 +224,10 @@ func (p Percent) Cmp(q Percent) int {
 	return p.V.Cmp(&q.V)
 }
 
-// Prefix returns a number that orders as p does: of two percentages, the lower one never has
-// the higher number, though both may have the same.
+// Prefix returns a number that orders as p does: of two percentages, the lower one never has the
+// higher number, though both may have the same.
 func (p Percent) Prefix() uint64 {
-	const bits = 54 // behind nine of the length
+	const bits = 54 // the remaining bits hold the sign and the bit length
 	n := p.V.BitLen()
 	var v uint256.Int
 	if n > bits {
@@ -256,11 +256,11 @@ func (u U128) distance(v U128) (d U128) {
 	return d
 }
 
-// percentScale brings a ratio to percent in units of 1e-12.
+// percentScale converts a ratio to a percentage in units of 1e-12.
 var percentScale = uint256.NewInt(1e14)
 
-// PercentChange returns (price − base) / base × 100, exact and then rounded
-// half to even to 12 decimals. A base of zero gives 0 (FEED.md, "Figures").
+// PercentChange returns (price − base) / base × 100, computed exactly and then rounded half to even
+// to 12 decimals. If base is zero, it returns 0 (FEED.md, "Figures").
 func PercentChange(price, base U128) (p Percent) {
 	if base.IsZero() || price == base {
 		return p
@@ -276,13 +276,15 @@ func PercentChange(price, base U128) (p Percent) {
 	return p
 }
 
-// MaxDigits bounds the text of a number that is read exactly: no provider writes a longer one.
+// MaxDigits bounds the length of a number that is computed exactly. No provider writes a longer
+// one.
 const MaxDigits = 200
 
-// Quotient returns a / b, exact and then rounded half to even to so many decimals; nil if b is 0, or if the
-// quotient is too long. a and b have MaxDigits digits at most.
+// Quotient returns a / b, computed exactly and then rounded half to even to the given number of
+// decimals. It returns nil if b is 0 or if the quotient is too long. a and b must have at most
+// MaxDigits digits.
 func Quotient(a, b *apd.Decimal, decimals int32) *apd.Decimal {
-	c := apd.BaseContext.WithPrecision(3 * MaxDigits) // enough to see which side of a half it is on
+	c := apd.BaseContext.WithPrecision(3 * MaxDigits) // enough digits to decide on which side of a half the quotient is
 	c.Rounding = apd.RoundDown
 	q := new(apd.Decimal)
 	if _, err := c.Quo(q, a, b); err != nil {

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// MaxID is the highest id there can be (FEED.md, "Files").
+	// MaxID is the highest possible id (FEED.md, "Files").
 	MaxID = 1<<53 - 1
-	// MaxNewID is the highest id that a feed may bring for a new key. The 2^32 ids
-	// above it are left for the builder to assign.
+	// MaxNewID is the highest id that a feed may give to a new key. The 2^32 ids above it are left
+	// for the builder to assign.
 	MaxNewID = MaxID - 1<<32
 )
 
@@ -20,9 +20,9 @@ const (
 // only accepted rows, in the order in which they were read. Numbers are rounded to
 // their field's decimals (FEED.md, "Numbers").
 type Feed struct {
-	// Database names the database the rows come from (feed.json).
+	// Database names the database from which the rows come (feed.json).
 	Database string
-	// Time is the feed's own time; the builder rounds it down to ten minutes.
+	// Time is the feed's own time. The builder rounds it down to ten minutes.
 	Time time.Time
 
 	Assets     []Asset
@@ -36,7 +36,7 @@ type Feed struct {
 // Asset is one accepted row of assets.ndjson.
 type Asset struct {
 	Key        string
-	ID         uint64 // 0: to be assigned
+	ID         uint64 // 0 means not assigned yet
 	Name       string
 	Symbol     string
 	Slug       string
@@ -45,19 +45,19 @@ type Asset struct {
 	Website    string
 	Whitepaper string
 	Active     bool
-	// Platforms has each platform once, by ID ascending.
+	// Platforms has each platform once, in ascending order of ID.
 	Platforms []Platform
 }
 
-// Platform is where an asset has a contract.
+// Platform is a platform on which an asset has a contract.
 type Platform struct {
-	ID      string // Name as a slug; see PlatformID
+	ID      string // the slug of Name; see PlatformID
 	Name    string // as the feed gives it
 	Address string // as artifacts.AppendAddress writes it
 }
 
-// PlatformID returns the slug of a platform's name: its words in lower case, joined by hyphens; ""
-// if it has none. The slug of a slug is itself.
+// PlatformID returns the slug of a platform's name: its words in lower case, joined by hyphens, or
+// "" if the name has no words. The slug of a slug is the slug itself.
 func PlatformID(name string) string {
 	var id []byte
 	for word, rest := artifacts.NextWord([]byte(name)); word != nil; word, rest = artifacts.NextWord(rest) {
@@ -69,17 +69,17 @@ func PlatformID(name string) string {
 	return string(id)
 }
 
-// Quote is one accepted row of quotes.ndjson; Asset is an index into Feed.Assets.
+// Quote is one accepted row of quotes.ndjson. Asset is an index into Feed.Assets.
 type Quote struct {
 	Asset     int
 	Price     U128 // 18 decimals
-	MarketCap U128 // 8 decimals; zero: unknown
+	MarketCap U128 // 8 decimals; 0 means unknown
 	Volume    U128 // 8 decimals
-	// Supplies are numbers of coins in the order of SupplyNames, 8 decimals; zero: unknown.
+	// Supplies are numbers of coins in the order of SupplyNames, with 8 decimals. 0 means unknown.
 	Supplies [len(SupplyNames)]U128
 }
 
-// SupplyNames are the fields of a quote's supplies.
+// SupplyNames are the names of the fields with a quote's supplies.
 var SupplyNames = [3]string{"circulating_supply", "total_supply", "max_supply"}
 
 // Rate is one accepted row of rates.ndjson.
@@ -87,25 +87,25 @@ type Rate struct {
 	Code string
 	Name string
 	Unit string
-	Type string // of RateTypes
-	USD  U128   // 18 decimals, above 0: what a unit is worth
-	// Asset is the index of the asset whose price that is; -1: it is of none.
+	Type string // one of RateTypes
+	USD  U128   // the value of one unit, with 18 decimals; above 0
+	// Asset is the index of the asset whose price this is, or -1 if it is not an asset's.
 	Asset int
 }
 
-// RateTypes are the kinds of rates; the first is the default.
+// RateTypes are the kinds of rates. The first is the default.
 var RateTypes = []string{"fiat", "crypto", "commodity"}
 
-// USD is the code of the currency in which a feed's figures are; DollarRate is its rate where the
-// feed has none.
+// USD is the code of the currency of a feed's figures.
 const USD = "usd"
 
+// DollarRate is the rate of the US dollar, for a feed without one.
 var DollarRate = Rate{Code: USD, Name: "US Dollar", Unit: "$", Type: RateTypes[0], USD: U128{Lo: 1e18}, Asset: -1}
 
 // Exchange is one accepted row of exchanges.ndjson.
 type Exchange struct {
 	Key          string
-	ID           uint64 // 0: to be assigned
+	ID           uint64 // 0 means not assigned yet
 	Name         string
 	Slug         string
 	Logo         string
@@ -114,10 +114,10 @@ type Exchange struct {
 	Market       *ExchangeMarket
 }
 
-// ExchangeLinks are the six keys of an exchange's links, in their order.
+// ExchangeLinks are the six keys of an exchange's links, in the order of answers.
 var ExchangeLinks = [6]string{"website", "twitter", "telegram", "reddit", "facebook", "chat"}
 
-// ExchangeMarket is an exchange's 24-hour aggregate; nil fields are null.
+// ExchangeMarket is an exchange's 24-hour aggregate. A nil field is null in answers.
 type ExchangeMarket struct {
 	Volume       *U128 // 8 decimals
 	MarketsCount *uint64
@@ -128,14 +128,14 @@ type ExchangeMarket struct {
 // Group is one accepted row of categories.ndjson or chains.ndjson.
 type Group struct {
 	Key     string
-	ID      uint64 // 0: to be assigned
+	ID      uint64 // 0 means not assigned yet
 	Name    string
 	Slug    string
-	Active  bool  // status active, as against disabled or deleted
+	Active  bool  // the status is active, not disabled or deleted
 	Members []int // indices into Feed.Assets, each once, ascending
 
-	// Chains only.
+	// The remaining fields are set only for chains.
 	DisplayName string
 	EVMChainID  *uint64
-	Native      int // index into Feed.Assets, -1 without one
+	Native      int // index into Feed.Assets, or -1 if there is none
 }

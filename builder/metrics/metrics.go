@@ -1,12 +1,12 @@
-// Package metrics has the Prometheus metrics of builder run: durations and
-// outcomes of builds and other jobs, and when one last succeeded.
+// Package metrics implements the Prometheus metrics of builder run: durations and outcomes of
+// builds and other jobs, and the time of each job's last success.
 //
-// A failed build does no harm at once, since the published snapshot stays. Watch
-// builder_last_success_timestamp_seconds, which covers builds that fail and builds that
-// hang. A builder that does not run has no series; edges report the snapshot's age.
+// A single failed build does no harm, since the published snapshot stays. Watch
+// builder_last_success_timestamp_seconds, which covers builds that fail and builds that hang. A
+// builder that does not run has no series, but edges report the snapshot's age.
 //
-// Names follow the conventions of Prometheus: the prefix builder_, base units, and _total
-// for counters. Label values come from lists in the code.
+// Names follow the conventions of Prometheus: the prefix builder_, base units, and _total for
+// counters. The code lists all label values, except the names of providers, files and their parts.
 package metrics
 
 import (
@@ -26,16 +26,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Outcomes of a build.
+// The outcomes of a build.
 const (
-	published  = "published"  // a new snapshot is out
+	published  = "published"  // it published a new snapshot
 	unchanged  = "unchanged"  // the same snapshot was published already
 	guarded    = "guarded"    // a guard rail stopped it
-	superseded = "superseded" // its time was published before, or withdrawn
+	superseded = "superseded" // its time was already published, or was withdrawn
 	failed     = "failed"     // anything else
 )
 
-// Jobs of Metrics.Job. Their label is "name": "job" is Prometheus' own.
+// The jobs of Metrics.Job. Their label is "name", since Prometheus itself uses "job".
 const (
 	Change = "change"
 	GC     = "gc"
@@ -47,8 +47,8 @@ var (
 		builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory,
 		publish.StepSync, publish.StepManifest, publish.StepSwap, publish.StepLog,
 	}
-	// stepBounds are upper bounds in seconds: 20,000 assets take seconds, a
-	// million minutes; builder.BuildDeadline ends all.
+	// stepBounds are the upper bounds of the buckets in seconds. 20,000 assets take seconds, a
+	// million assets minutes, and builder.BuildDeadline ends every build.
 	stepBounds = []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800}
 )
 
@@ -68,7 +68,7 @@ type Metrics struct {
 	deleted, deletedBytes                                  prometheus.Counter
 	missing, lease, sequence, snapshot, lastSuccess, stays prometheus.Gauge
 	logBehind                                              prometheus.Gauge
-	// Without labels: there is no series until a time is set.
+	// A vector without labels, since it has no series before a time is set.
 	backup *prometheus.GaugeVec
 }
 
@@ -162,7 +162,7 @@ func New() *Metrics {
 		stays:        f.gauge("builder_gc_kept_objects", "Objects and manifests that the last gc left in the store."),
 	}
 	m.begin()
-	// rate() misses the first failure unless the series existed before it.
+	// rate() misses the first failure unless the series exists before it.
 	for _, outcome := range outcomes {
 		m.builds.WithLabelValues(outcome)
 	}
@@ -177,7 +177,7 @@ func New() *Metrics {
 	return m
 }
 
-// begin sets the times of success to now: a builder that has just started, or taken over,
+// begin sets the times of the last success to now: a builder that has just started or taken over
 // has not failed yet.
 func (m *Metrics) begin() {
 	m.lastSuccess.Set(unix(m.now()))
@@ -186,7 +186,7 @@ func (m *Metrics) begin() {
 	}
 }
 
-// Lease notes whether this builder has the lease.
+// Lease sets the metric of the lease.
 func (m *Metrics) Lease(held bool) {
 	m.lease.Set(0)
 	if held {
@@ -198,8 +198,8 @@ func (m *Metrics) Lease(held bool) {
 // ServeHTTP answers a scrape.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
-// Serve serves /metrics, and /livez for supervisors of the process, on ln until ctx is
-// done, and then returns nil. It returns an error if it cannot go on. The server's own faults go to log.
+// Serve serves /metrics, and /livez for supervisors of the process, on ln until ctx is done, and
+// then returns nil. It returns an error if serving fails. Errors of single connections go to log.
 func (m *Metrics) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m)
@@ -211,7 +211,8 @@ func (m *Metrics) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) 
 		Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // the next scrape comes soon
+	// Close interrupts a running scrape, which does no harm, since Prometheus soon scrapes again.
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -219,7 +220,7 @@ func (m *Metrics) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) 
 	return nil
 }
 
-// Built counts a build, given the results of Builder.Build. A build that ended because the
+// Built counts a build. r and err are the results of Builder.Build. A build that ended because the
 // builder stops does not count.
 func (m *Metrics) Built(r *builder.Report, err error) {
 	outcome := outcomeOf(r, err)
@@ -283,13 +284,14 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 // Backup sets the time of the snapshot that the backup holds; the Unix epoch means that none was found.
 func (m *Metrics) Backup(t time.Time) { m.backup.WithLabelValues().Set(float64(t.Unix())) }
 
-// Found notes the published snapshot, of time t: a restarted builder may build none for some time.
+// Found records the time and the sequence of the published snapshot. A builder that restarts may
+// not build one for some time.
 func (m *Metrics) Found(t time.Time, sequence uint64) {
 	m.snapshot.Set(float64(t.Unix()))
 	m.sequence.Set(float64(sequence))
 }
 
-// outcomeOf returns the outcome of a build; "" if it was stopped.
+// outcomeOf returns the outcome of a build, or "" if it was stopped.
 func outcomeOf(r *builder.Report, err error) string {
 	var lost *publish.LostError
 	switch {
@@ -308,7 +310,8 @@ func outcomeOf(r *builder.Report, err error) string {
 	return failed
 }
 
-// Job returns a function that calls f, and counts and times it as job: Change or GC.
+// Job returns a function that calls f and records the outcome and the duration. job is Change or
+// GC.
 func (m *Metrics) Job(job string, f func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		began := time.Now()
@@ -327,7 +330,7 @@ func (m *Metrics) Job(job string, f func(context.Context) error) func(context.Co
 	}
 }
 
-// Collected counts the work of a gc; r is nil if it failed.
+// Collected counts the objects deleted by a gc. r is nil if gc failed.
 func (m *Metrics) Collected(r *upkeep.GCReport) {
 	if r == nil || r.DryRun {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// Directory renders the collections of artifacts.IsDirectory, whose rows change with assets and
-// chains alone; see source.DirectoryDigest.
+// Directory renders the collections of artifacts.IsDirectory. Their rows depend only on assets and
+// chains; see source.DirectoryDigest.
 func Directory(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 	return func(yield func(*Table) bool) {
 		p := platformsOf(f, r)
@@ -20,15 +20,16 @@ func Directory(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 	}
 }
 
-// platforms are those of a snapshot: how answers name the platforms of the feed.
+// platforms maps the platforms of a feed to their names in answers.
 type platforms struct {
-	ids   map[string]string        // by market.Platform.ID: what answers call it
-	names map[string]string        // by the same, of those that are no chain
-	chain map[string]*market.Group // by what answers call it
+	ids   map[string]string        // maps market.Platform.ID to the id in answers
+	names map[string]string        // names by market.Platform.ID, for platforms that are not chains
+	chain map[string]*market.Group // chains by the id in answers
 }
 
-// platformsOf finds the chain that each platform is: the one whose slug has the same words, of
-// several the lowest. The name of another platform is the lowest that an asset has for it.
+// platformsOf maps each platform to the chain whose slug has the same words. If there are several,
+// it takes the one with the lowest slug. The name of a platform that is not a chain is the lowest
+// name that an asset gives it.
 func platformsOf(f *market.Feed, r *market.Result) *platforms {
 	p := &platforms{map[string]string{}, map[string]string{}, map[string]*market.Group{}}
 	chains := map[string]*market.Group{}
@@ -56,13 +57,13 @@ func platformsOf(f *market.Feed, r *market.Result) *platforms {
 	return p
 }
 
-// tail appends the tail of an asset's row. sorted is room for its platforms.
+// tail appends the tail of an asset's row. It reuses the memory of sorted.
 func (p *platforms) tail(dst []byte, a *market.Asset, sorted []market.Platform) ([]byte, []market.Platform) {
 	sorted = append(sorted[:0], a.Platforms...)
 	for i := range sorted {
 		sorted[i].ID = p.ids[sorted[i].ID]
 	}
-	if len(sorted) > 1 { // most are in one or none
+	if len(sorted) > 1 { // most assets have one platform or none
 		slices.SortFunc(sorted, func(a, b market.Platform) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	dst = append(dst, `,"platforms":{`...)
@@ -73,10 +74,10 @@ func (p *platforms) tail(dst []byte, a *market.Asset, sorted []market.Platform) 
 	return append(dst, "}}"...), sorted
 }
 
-// coinRowsPerShard is that of rows of a hundred bytes.
+// coinRowsPerShard is the number of rows per shard for rows of about a hundred bytes.
 const coinRowsPerShard = 4 * RowsPerShard
 
-// coinTable returns the assets as /coins/list has them.
+// coinTable returns the assets in the form of /coins/list.
 func coinTable(f *market.Feed, p *platforms) *Table {
 	n := len(f.Assets)
 	var sorted []market.Platform
@@ -106,7 +107,7 @@ func contractTable(f *market.Feed, p *platforms) *Table {
 	for i := range f.Assets {
 		id := f.Assets[i].ID
 		row = artifacts.AppendSearchRow(row[:0], id, 0)
-		var kept []byte // the row, once it has a contract
+		var kept []byte // the row, once the asset has a contract
 		for _, of := range f.Assets[i].Platforms {
 			if kept == nil {
 				kept = a.keep(row)
@@ -159,7 +160,7 @@ func platformTable(f *market.Feed, p *platforms) *Table {
 	return t
 }
 
-// figureTable returns what quotes have besides the fields of their own rows.
+// figureTable returns the figures of quotes that are not in the quotes' own rows.
 func figureTable(f *market.Feed, r *market.Result) *Table {
 	n := len(f.Quotes)
 	id := ids(n, func(q int) uint64 { return f.Assets[f.Quotes[q].Asset].ID })
@@ -181,7 +182,8 @@ func figureTable(f *market.Feed, r *market.Result) *Table {
 	}
 }
 
-// rateTable returns the rates in the order of their codes, with that of the dollar.
+// rateTable returns the rates in the order of their codes. It adds the dollar's if the feed has
+// none.
 func rateTable(f *market.Feed) *Table {
 	all := slices.Clone(f.Rates)
 	if !slices.ContainsFunc(all, func(r market.Rate) bool { return r.Code == market.USD }) {
@@ -203,7 +205,7 @@ func rateTable(f *market.Feed) *Table {
 	return t
 }
 
-// leaderTable returns the coins of the best ranks in each listed category.
+// leaderTable returns the coins with the best ranks in each listed category.
 func leaderTable(f *market.Feed, r *market.Result) *Table {
 	const most = 3
 	t := &Table{Collection: artifacts.LeadersCollection, Orders: []Order{{Sort: "id"}}}

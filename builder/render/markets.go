@@ -10,15 +10,15 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// sortWindows are the windows of percent_change that /markets sorts by, as indexes into
+// sortWindows are the windows of percent_change by which /markets can sort, as indexes into
 // market.Windows.
 var sortWindows = [...]int{0, 3, 4, 5}
 
-// marketRowsPerShard is that of rows of a few bytes.
+// marketRowsPerShard is the number of rows per shard for rows of a few bytes.
 const marketRowsPerShard = 1024
 
-// marketTable returns the orders of /markets that the quotes do not have. Its rows refer to the
-// quotes by id: whole rows in one order more take as many bytes as these in all of them.
+// marketTable returns the sort orders of /markets that quotes does not have. Its rows refer to the
+// quotes by id. A single view with whole rows would take as many bytes as all these views together.
 func marketTable(f *market.Feed, r *market.Result) *Table {
 	n := len(f.Quotes)
 	id := ids(n, func(i int) uint64 { return f.Assets[f.Quotes[i].Asset].ID })
@@ -46,13 +46,13 @@ func marketTable(f *market.Feed, r *market.Result) *Table {
 			Prefix:  func(q int32) uint64 { return r.Change(f, w, int(q)).Prefix() },
 			Compare: func(a, b int32) int { return r.Change(f, w, int(a)).Cmp(r.Change(f, w, int(b))) }})
 	}
-	// A page by name looks up each of its ranks here, in a shard of its own.
+	// A page sorted by name looks up the rank of each asset here, each in another shard.
 	t.Orders = append(t.Orders, Order{Sort: "id", Index: true, RowsPerShard: RowsPerShard})
 	t.addGroups(f, r)
 	return t
 }
 
-// knownCapsFirst is the order by market cap, in which unknown ones come last.
+// knownCapsFirst returns the order by market cap, in which unknown ones come last.
 func knownCapsFirst(f *market.Feed) Order {
 	unknown := func(q int32) bool { return f.Quotes[q].MarketCap.IsZero() }
 	return Order{Sort: "market_cap", Last: unknown,
@@ -73,7 +73,7 @@ func knownCapsFirst(f *market.Feed) Order {
 		}}
 }
 
-// addGroups adds the members of the listed groups, and to each row its groups as a tail.
+// addGroups adds the members of the listed groups to t, and to each row a tail with its groups.
 func (t *Table) addGroups(f *market.Feed, r *market.Result) {
 	var slugs [len(artifacts.GroupSorts)]groupsOf
 	for k, groups := range [...][]market.Group{f.Categories, f.Chains} {
@@ -98,7 +98,7 @@ func (t *Table) addGroups(f *market.Feed, r *market.Result) {
 				}
 			}
 			if len(m.Rows) == start {
-				continue // a run has rows
+				continue // a run must not be empty
 			}
 			slices.SortFunc(m.Rows[start:], func(a, b int32) int { return cmp.Compare(t.IDs[a], t.IDs[b]) })
 			m.Keys, m.Starts = append(m.Keys, keys[g]), append(m.Starts, int32(len(m.Rows)))
@@ -115,11 +115,11 @@ func (t *Table) addGroups(f *market.Feed, r *market.Result) {
 	})
 }
 
-// groupsOf are the groups of each asset, in the order of their slugs.
+// groupsOf holds the groups of each asset, in the order of their slugs.
 type groupsOf struct {
 	texts  [][]byte // slugs as JSON
-	starts []int32  // by asset, and a last one for the end
-	of     []int32  // indexes into texts, those of one asset after the other
+	starts []int32  // by asset, indexes into of; the last element is the end
+	of     []int32  // indexes into texts, asset after asset
 }
 
 func newGroupsOf(assets int, groups []*market.Group, isListed func(asset int) bool) groupsOf {
@@ -151,7 +151,7 @@ func newGroupsOf(assets int, groups []*market.Group, isListed func(asset int) bo
 	return g
 }
 
-// append appends the slugs of an asset, with a comma between two.
+// append appends the slugs of an asset's groups, separated by commas.
 func (g *groupsOf) append(dst []byte, asset int) []byte {
 	for i, group := range g.of[g.starts[asset]:g.starts[asset+1]] {
 		dst = append(append(dst, ","[:min(i, 1)]...), g.texts[group]...)

@@ -1,5 +1,5 @@
-// Package render renders a computed snapshot into the rows that clients get, and cuts them into
-// views, shards and objects. It does no I/O and reads no clock: equal arguments give equal bytes.
+// Package render renders a computed snapshot into the rows of answers, and cuts them into views,
+// shards and objects. It does no I/O and reads no clock: equal arguments give equal bytes.
 package render
 
 import (
@@ -10,12 +10,12 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// timeFormat is RFC 3339, UTC, whole seconds.
+// timeFormat is the format of times in answers: RFC 3339 in UTC with whole seconds.
 const timeFormat = "2006-01-02T15:04:05Z"
 
-// arena holds many byte strings in a few large blocks, so that a million rows do
-// not take a million allocations. Each block is twice as long as the one before, up to arenaBlock:
-// a table of ten rows does not clear a mebibyte.
+// arena holds many byte strings in a few large blocks, so that a million rows do not take a million
+// allocations. Each block is twice as long as the previous one, up to arenaBlock, so that a table
+// of ten rows does not allocate a mebibyte.
 type arena struct{ block []byte }
 
 const arenaBlock = 1 << 20
@@ -79,7 +79,7 @@ func assetRow(dst []byte, a *market.Asset, rank uint32) []byte {
 	return append(dst, ']', '}')
 }
 
-// assetTail appends what makes an asset's row one with links.
+// assetTail appends the part that extends an asset's row to the row with links.
 func assetTail(dst []byte, a *market.Asset) []byte {
 	dst = appendKeyString(dst, `,"links":{"website":`, a.Website)
 	dst = appendKeyString(dst, `,"whitepaper":`, a.Whitepaper)
@@ -197,7 +197,7 @@ func groupMarket(dst []byte, f *market.Feed, r *market.Result, m *market.GroupMa
 	for _, id := range m.TopGainers {
 		i, ok := r.ByID[id]
 		if !ok {
-			continue // left the directory since
+			continue // the asset has left the directory since
 		}
 		if n++; n > 1 {
 			dst = append(dst, ',')

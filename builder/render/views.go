@@ -12,27 +12,28 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// How views are cut. A page of 100 rows touches two shards at most; a shard of
-// 128 quotes is some 70 KiB plain, so a cold look-up of one row expands little;
-// 72 shards an object keep a million assets under 2,500 objects.
+// These constants say how views are cut. A page of 100 rows touches at most two shards. A shard of
+// 128 quotes takes about 70 KiB decompressed, so looking up a single row decompresses little. With
+// 72 shards an object, a million assets need fewer than 2,500 objects.
 const (
 	RowsPerShard    = 128
 	ShardsPerObject = 72
 )
 
-// Table is a collection's rows before they are cut: each row once, in the
-// order of the feed, and the orders in which they are listed.
+// Table holds a collection's rows before they are cut: each row once, in the order of the feed, and
+// the orders in which views list them.
 type Table struct {
 	Collection string
 	Rows       [][]byte
 	Tails      [][]byte // assets only
 	IDs        []uint64
 	Orders     []Order
-	// TailsByID: only the view by id has the tails.
+	// TailsByID means that only the view by id has the tails.
 	TailsByID bool
-	// Members are views of some of the rows.
+	// Members lists views that contain only some of the rows.
 	Members []Members
-	// RowsPerShard is 0, or in the place of the constant a divisor of an object's rows.
+	// RowsPerShard replaces the constant RowsPerShard if it is not 0. It must divide the rows of an
+	// object.
 	RowsPerShard int
 
 	added arena
@@ -46,31 +47,32 @@ func (t *Table) Add(id uint64, row []byte) {
 // Order is one sort order of a table.
 type Order struct {
 	Sort string
-	// Keys are the rows' folded texts, in an order by text.
+	// Keys are the rows' folded texts, if this is an order by text.
 	Keys [][]byte
-	// Sorted are the rows in this order, ties by id, if that is known already.
+	// Sorted are the rows in this order, ties by id. It is nil if they are not sorted yet.
 	Sorted   []int32
 	prefixes []uint64 // of Sorted
-	// Compare compares two rows by a key that is not a text; nil for the order by
-	// id. Equal rows make a run.
+	// Compare compares two rows by a key that is not a text. It is nil for an order by text or by
+	// id. Equal rows form a run.
 	Compare func(a, b int32) int
-	// Prefix is nil, or a number by which most rows compare as Compare does, without ties.
+	// Prefix, if not nil, returns a number for a row. Numbers never contradict Compare and decide
+	// most comparisons.
 	Prefix func(row int32) uint64
-	// Last reports a row that stands last in both directions.
+	// Last, if not nil, reports whether a row comes last in both directions.
 	Last func(row int32) bool
-	// Index: rows are looked up by this order's key, so its shards carry the
-	// keys, and the run numbers of the table's other orders.
+	// Index means that rows are looked up by this order's key. So its shards contain the keys, and
+	// the run numbers of the table's other orders.
 	Index bool
-	// RowsPerShard is that of this order, if it is not the table's.
+	// RowsPerShard, if not 0, replaces the table's RowsPerShard for this order.
 	RowsPerShard int
 }
 
-// Members lists rows of a table by groups, a run for each.
+// Members lists rows of a table by group. Each group is a run.
 type Members struct {
 	Sort string
 	Keys [][]byte // by run, ascending
-	Rows []int32  // of one run after the other, by id
-	// Starts are by run the first of its rows, and a last one for the end.
+	Rows []int32  // run after run, each in order of id
+	// Starts are the indexes in Rows at which the runs start. The last element is the end.
 	Starts []int32
 }
 
@@ -85,7 +87,7 @@ func foldKeys(n int, text func(i int) string) [][]byte {
 	return keys
 }
 
-// rows renders n rows into an arena.
+// rows renders n rows and returns them.
 func rows(n int, row func(dst []byte, i int) []byte) [][]byte {
 	out := make([][]byte, n)
 	var a arena
@@ -105,8 +107,8 @@ func ids(n int, id func(i int) uint64) []uint64 {
 	return out
 }
 
-// Tables renders the collections of a snapshot, but those of Directory, one after another, so that
-// only one collection's rows need be in memory.
+// Tables renders the collections of a snapshot except those of Directory, one after another, so
+// that only one collection's rows need to be in memory.
 func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 	return func(yield func(*Table) bool) {
 		names := namesOf(f)
@@ -286,13 +288,13 @@ func searchTable(f *market.Feed, r *market.Result) *Table {
 	return t
 }
 
-// sorted holds the rows in one order, and each row's run.
+// sorted holds the rows of a table in one order, and each row's run.
 type sorted struct {
 	*Order
 	order    []int32
 	runOf    []uint32 // by row
-	runStart []int32  // by run, and a last one for the end
-	runKeys  [][]byte // by run, of members
+	runStart []int32  // by run; the last element is the end
+	runKeys  [][]byte // by run, for members only
 	last     int
 }
 
@@ -305,7 +307,7 @@ func (s *sorted) runAt(i int) int {
 	return run - 1
 }
 
-// key returns the key of a run, nil if its view has no keys.
+// key returns the key of a run, or nil if the view has no keys.
 func (s *sorted) key(run int) []byte {
 	switch {
 	case s.runKeys != nil:
@@ -316,7 +318,8 @@ func (s *sorted) key(run int) []byte {
 	return nil
 }
 
-// compare returns the order's comparison of two rows, without ties; nil for the order by id.
+// compare returns the comparison of two rows in this order, without breaking ties. It is nil for
+// the order by id.
 func (o *Order) compare() func(a, b int32) int {
 	if o.Keys != nil {
 		return func(a, b int32) int { return bytes.Compare(o.Keys[a], o.Keys[b]) }
@@ -330,9 +333,9 @@ type entry struct {
 	row    int32
 }
 
-// sortRows returns the rows in an order, ties by id, and their prefixes. It compares the first 8
-// bytes of keys, or ids, which lie side by side in memory, and looks up whole keys only to break
-// ties: that costs many times more.
+// sortRows returns the rows in an order, ties by id, and their prefixes. It compares prefixes,
+// which are the first 8 bytes of keys, the ids, or numbers from Prefix. It looks up whole keys only
+// to break ties, since that costs many times more: they are scattered in memory.
 func sortRows(ids []uint64, o *Order) (order []int32, prefixes []uint64) {
 	entries := make([]entry, len(ids))
 	compare := o.compare()
@@ -372,8 +375,8 @@ func sortRows(ids []uint64, o *Order) (order []int32, prefixes []uint64) {
 	return order, prefixes
 }
 
-// byPrefix sorts by prefix, a byte after the other, the lowest first: of all that a build does to
-// sort, comparing numbers cost most.
+// byPrefix sorts entries by prefix, with a radix sort, because comparing numbers was the most
+// expensive part of sorting in a build.
 func byPrefix(from []entry) []entry {
 	to := make([]entry, len(from))
 	for shift := 0; shift < 64; shift += 8 {
@@ -382,7 +385,7 @@ func byPrefix(from []entry) []entry {
 			next[from[i].prefix>>shift&0xff+1]++
 		}
 		if slices.Contains(next[:], len(from)) {
-			continue // this byte is the same in all
+			continue // this byte is the same in all entries
 		}
 		for b := range 256 {
 			next[b+1] += next[b]
@@ -418,7 +421,7 @@ func (t *Table) sort(o *Order) *sorted {
 	return s
 }
 
-// Piece is one object of a view. The caller stores it and then enters it in the manifest.
+// Piece is one object of a view. The caller stores it and then enters it in the view.
 type Piece struct {
 	View   int // index into the views it came with
 	Object int // index into the view's objects
@@ -426,11 +429,12 @@ type Piece struct {
 	build  func() ([]byte, artifacts.Fence)
 }
 
-// Bytes makes the object. It is expensive, and safe to call for several pieces at once.
+// Bytes makes the object. It is expensive. Several goroutines may call it for different pieces at
+// the same time.
 func (p *Piece) Bytes() ([]byte, artifacts.Fence) { return p.build() }
 
-// Views sorts and cuts a table. It returns the manifest's views, whose objects are
-// still empty, and the pieces that fill them.
+// Views sorts and cuts a table. It returns the manifest's views, whose objects are still empty, and
+// the pieces that fill them.
 func Views(t *Table) ([]artifacts.View, []Piece) {
 	var views []artifacts.View
 	var pieces []Piece
@@ -438,7 +442,7 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 	for i := range t.Orders {
 		orders[i] = t.sort(&t.Orders[i])
 	}
-	// All of several orders except the one by id number their runs for the index views.
+	// With several orders, the index views number the runs of all orders except the one by id.
 	var columns []*sorted
 	var names []string
 	for _, s := range orders {
@@ -488,7 +492,7 @@ func (c *cutter) view(views []artifacts.View, pieces []Piece, columns []string) 
 	return append(views, v), pieces
 }
 
-// buffers are what it takes to make an object, for the next one: they grow to megabytes.
+// buffers holds memory that is reused from one object to the next. The buffers grow to megabytes.
 type buffers struct {
 	object artifacts.Object
 	plain  []byte
@@ -519,7 +523,8 @@ func (c *cutter) fence(i int) artifacts.Fence {
 	return artifacts.Fence{Key: string(c.s.key(c.s.runAt(i)))}
 }
 
-// shard fills in with the order's rows from (inclusive) to to (exclusive). It reuses in's memory.
+// shard sets in to the rows of the order from from (inclusive) to to (exclusive). It reuses in's
+// memory.
 func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
 	order, runStart := c.s.order, c.s.runStart
 	run := c.s.runAt(from)
