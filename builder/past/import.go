@@ -10,57 +10,61 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Outcome says what became of a figure that an import brought.
+// Outcome says what became of the figures of one row of an import.
 type Outcome int
 
 // The outcomes.
 const (
-	// Kept figures are a price of their time, and part of the candles of its hour and day.
+	// Kept means that the figures are kept at their time, and are part of the candles of their hour
+	// and day.
 	Kept Outcome = iota
-	// InCandles are figures that are part of candles alone: at their age the store keeps another
-	// snapshot of the hour or day, or one of another time.
+	// InCandles means that the figures are only part of candles: at their age the store keeps the
+	// figures of another snapshot of the hour or day.
 	InCandles
-	// Same figures are in the store already.
+	// Same means that the store already has these figures.
 	Same
-	// Refused figures would change a candle or a price that edges may have served.
+	// Refused means that the figures would change a candle or a price that edges may have served.
 	Refused
-	// Early figures lie before the first snapshot of their hour or day, which keeps that place.
+	// Early means that the figures lie before the first snapshot of their hour or day, which stays
+	// the first.
 	Early
 	// Outcomes is the number of outcomes.
 	Outcomes
 )
 
-// Import adds figures of earlier times to the blocks of the past, as if snapshots with them had been
-// built at those times, with two limits: the first snapshot of an hour and of a day stays the first,
-// and figures that the store has stay as they are, unless Rewrite is set. An asset's candles of an hour
-// or day are its own or the import's, never a mixture: once it has one of the day, or of the hour of a
-// day that is not over, more figures of that time are refused.
+// Import adds figures of earlier times to the blocks of the past, as if snapshots with them had
+// been built at those times. There are two limits. The first snapshot of an hour or day stays the
+// first. Figures that the store has stay as they are, unless Rewrite is set. An asset's candles of
+// an hour or day come either from the store or from the import, never from both: once the store has
+// a candle of the day, or of the hour if the day is not over, the import refuses further figures of
+// that time.
 type Import struct {
 	Builder
 	// Kept are the times of the snapshots that the ledger keeps, oldest first.
 	Kept []time.Time
 	// Rewrite lets the import's figures replace those of the store.
 	Rewrite bool
-	// Decided is called for each figure, with its outcome. Figures of a held hour or day are decided
-	// when it is over.
+	// Decided is called for the figures of each row, with their outcome. Figures whose candle the
+	// store already has are decided at the end of the hour or day.
 	Decided func(t time.Time, f *Figures, o Outcome)
 
 	first   [len(artifacts.PastIntervals)]map[int64]time.Time // the first snapshot of an hour or day
 	touched map[uint64]bool                                   // assets whose figures of the day are replaced
 	day     time.Time
-	held    map[uint64]*heldFigures // of the hour, or of the day where no hours are kept
-	begin   time.Time               // of held
-	holder  int                     // the interval of held
+	held    map[uint64]*heldFigures // by asset: the hour's, or the day's where no hours are kept
+	begin   time.Time               // the start of the hour or day of held
+	holder  int                     // the interval of held, Hours or Days
 }
 
-// heldFigures are figures of an asset whose candle the store has.
+// heldFigures are figures of an asset whose candle the store has. They wait until the candle can be
+// compared.
 type heldFigures struct {
-	candle  candle // of them
+	candle  candle // the candle that the figures make
 	times   []time.Time
 	figures []*Figures
 }
 
-// Open begins with the blocks before. T is the time of the store's newest snapshot.
+// Open reads the list of existing blocks. T is the time of the store's newest snapshot.
 func (im *Import) Open(T time.Time) {
 	im.Builder.Open(T)
 	im.Builder.fill = func(id uint64) bool { return im.Rewrite && im.touched[id] }
@@ -76,7 +80,8 @@ func (im *Import) Open(T time.Time) {
 				}
 			}
 		}
-		// The ledger keeps snapshots without figures, too, and the blocks the first one with some.
+		// The ledger also keeps snapshots without figures. The blocks begin with the first snapshot
+		// that has figures.
 		for of, t := range firsts(i, inBlocks) {
 			if t.After(im.first[i][of]) {
 				im.first[i][of] = t
@@ -86,7 +91,7 @@ func (im *Import) Open(T time.Time) {
 	im.last = time.Time{}
 }
 
-// firsts returns the first of the times of each hour or day.
+// firsts returns the first of the times in each hour or day.
 func firsts(interval int, times []time.Time) map[int64]time.Time {
 	first := map[int64]time.Time{}
 	for _, t := range times {
@@ -109,8 +114,8 @@ func (im *Import) isEarly(t time.Time) bool {
 	return false
 }
 
-// Add adds the figures of a time, later than those that were added before and not later than T. It
-// returns those that the ledger shall have.
+// Add adds the figures of a time that is later than the times added before and not later than T. It
+// returns the figures that the caller must add to the ledger.
 func (im *Import) Add(ctx context.Context, s Snapshot) (accepted []Figures, err error) {
 	if err := im.turn(ctx, s.Time); err != nil {
 		return nil, err
@@ -161,7 +166,7 @@ func (im *Import) Add(ctx context.Context, s Snapshot) (accepted []Figures, err 
 	return accepted, im.add(ctx, Snapshot{Time: s.Time, Figures: accepted})
 }
 
-// Keeps reports whether the price of a time is kept: as one of ten minutes, of an hour or of a day.
+// Keeps reports whether the price at time t is kept: as one of ten minutes, of an hour or of a day.
 func (im *Import) Keeps(t time.Time) bool {
 	kept := func(i int) bool { return artifacts.PastIntervals[i].Keeps(im.Time, t) }
 	if kept(artifacts.TenMinutes) {
@@ -174,7 +179,7 @@ func (im *Import) Keeps(t time.Time) bool {
 	return kept(artifacts.Hours) && would(artifacts.Hours) || would(artifacts.Days)
 }
 
-// turn ends hours and days that are over at t.
+// turn settles and completes the hours and days that are over at t.
 func (im *Import) turn(ctx context.Context, t time.Time) error {
 	if !im.begin.IsZero() && !t.Truncate(artifacts.PastIntervals[im.holder].Step).Equal(im.begin) {
 		if err := im.settle(ctx); err != nil {
@@ -190,7 +195,7 @@ func (im *Import) turn(ctx context.Context, t time.Time) error {
 	return nil
 }
 
-// hold keeps a figure of an asset whose candle the store has, until it can be compared.
+// hold keeps a figure of an asset whose candle the store has, until the candle can be compared.
 func (im *Import) hold(t time.Time, f *Figures) {
 	if im.begin.IsZero() {
 		im.holder = artifacts.Days
@@ -208,7 +213,8 @@ func (im *Import) hold(t time.Time, f *Figures) {
 	h.times, h.figures = append(h.times, t), append(h.figures, f)
 }
 
-// settle decides the figures that are held: they are the same if they make the store's candle.
+// settle decides the held figures: they are Same if they make the store's candle, and otherwise
+// Refused.
 func (im *Import) settle(ctx context.Context) error {
 	b, err := im.chains[im.holder].block(ctx, im.begin)
 	if err != nil {
@@ -229,7 +235,8 @@ func (im *Import) settle(ctx context.Context) error {
 		}
 		delete(im.held, b.rows[i].id)
 	}
-	for _, id := range slices.Sorted(maps.Keys(im.held)) { // they have another candle, of the day
+	// The store has a candle of the day for the others, but none of this interval.
+	for _, id := range slices.Sorted(maps.Keys(im.held)) {
 		for i := range im.held[id].figures {
 			im.Decided(im.held[id].times[i], im.held[id].figures[i], Refused)
 		}
@@ -238,8 +245,8 @@ func (im *Import) settle(ctx context.Context) error {
 	return nil
 }
 
-// Close makes the candles of the last hour and day if they are over, and returns the views of all
-// blocks.
+// Close completes the candles of the last hour and day if they are over, and returns the views of
+// all blocks.
 func (im *Import) Close(ctx context.Context) ([]artifacts.View, error) {
 	if err := im.turn(ctx, im.Time); err != nil {
 		return nil, err
@@ -252,17 +259,18 @@ func (im *Import) Close(ctx context.Context) ([]artifacts.View, error) {
 	return im.views()
 }
 
-// holding is what the blocks have of a time, by asset.
+// holding is the content of the blocks at one time, by asset.
 type holding struct {
 	at   [len(artifacts.PastIntervals)]int
 	rows [len(artifacts.PastIntervals)][]row
 }
 
-// has returns what the blocks have of a time. What it returns is for ids in ascending order.
+// has returns the content of the blocks at time t. The result must be asked for ids in ascending
+// order.
 func (im *Import) has(ctx context.Context, t time.Time) (h holding, err error) {
 	for i := range im.chains {
 		if !im.chains[i].kept([]time.Time{t}) {
-			continue // nothing is in the store
+			continue // such a block is not in the store
 		}
 		b, err := im.chains[i].block(ctx, t)
 		if err != nil {
@@ -286,7 +294,7 @@ func (h *holding) row(interval int, id uint64) *row {
 	return &(*rows)[0]
 }
 
-// held reports whether an asset has a candle of the hour or the day.
+// held reports whether the store has a candle of the hour or day for an asset.
 func (h *holding) held(id uint64) bool {
 	for i := artifacts.Hours; i <= artifacts.Days; i++ {
 		if r := h.row(i, id); r != nil && r.candles[h.at[i]] != nil {
@@ -296,7 +304,7 @@ func (h *holding) held(id uint64) bool {
 	return false
 }
 
-// moment returns an asset's figures of the time; nil: it has none.
+// moment returns an asset's figures at the time, or nil if it has none.
 func (h *holding) moment(id uint64) []byte {
 	if r := h.row(artifacts.TenMinutes, id); r != nil {
 		return r.moments[h.at[artifacts.TenMinutes]]

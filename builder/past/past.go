@@ -1,7 +1,8 @@
-// Package past keeps prices, market caps, volumes and candles of earlier snapshots, in blocks of ten
-// minutes, hours and days (go doc ./artifacts, "Past"; README.md). A block is made from the head's
-// and from the new snapshot; an hour's candles from its snapshots, once the hour is over, and a day's
-// from its hours. So nothing is read but the blocks that grow.
+// Package past makes the blocks of the past: the prices, market caps, volumes and candles of
+// earlier snapshots, by ten minutes, hours and days (go doc ./artifacts, "Past"; README.md). It
+// extends the blocks of the previous snapshot. An hour's candles are made from its snapshots, once
+// the hour is over, and a day's candles from its hours. So it reads only the blocks that it
+// extends.
 package past
 
 import (
@@ -19,23 +20,23 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// shardRows is how many rows a shard has, by interval, so that one has some 8 to 12 KB: an answer
-// needs one row of it.
+// shardRows is the number of rows in a shard, by interval. It makes shards of 8 to 12 KB. An answer
+// needs one row of a shard.
 var shardRows = [len(artifacts.PastIntervals)]int{16, 4, 3}
 
-// Figures are what a snapshot says of an asset. Caps and volumes are in units of 1e-8, prices in
-// units of 1e-18 of a dollar.
+// Figures are the figures of one asset in a snapshot. Market caps and volumes are in units of 1e-8,
+// prices in units of 1e-18 of a dollar.
 type Figures struct {
 	ID    uint64
 	Price market.U128
-	// MarketCap and Volume; zero, or without HasVolume: not known.
+	// A zero MarketCap means that it is unknown. Volume is known only if HasVolume is set.
 	MarketCap, Volume market.U128
 	HasVolume         bool
-	// File and Line say where an import read them; zero elsewhere.
+	// File and Line say where an import read the figures. They are zero elsewhere.
 	File, Line uint32
 }
 
-// appendMoment appends the figures as an element of moments.
+// appendMoment appends the figures in the form of an element of moments.
 func (f *Figures) appendMoment(dst []byte) []byte {
 	dst = append(market.AppendDecimal(append(dst, '"'), f.Price, market.PriceDecimals), `",`...)
 	if f.MarketCap.IsZero() {
@@ -49,41 +50,42 @@ func (f *Figures) appendMoment(dst []byte) []byte {
 	return append(market.AppendDecimal(append(dst, '"'), f.Volume, market.MoneyDecimals), '"')
 }
 
-// Snapshot is a snapshot that becomes part of the past.
+// Snapshot is a snapshot to add to the past.
 type Snapshot struct {
 	// Time is a whole multiple of ten minutes, UTC.
 	Time time.Time
-	// Figures ascend by id.
+	// Figures are in ascending order of id.
 	Figures []Figures
 }
 
-// Builder makes the blocks of the past of the snapshot of time T.
+// Builder makes the blocks of the past for the snapshot at time T.
 type Builder struct {
 	Reader artifacts.ObjectReader
-	// Before are the blocks that are continued, in their order: those of the snapshot before, or of an
-	// import that followed it.
+	// Before are the blocks to extend, in order: those of the previous snapshot, or of an import
+	// that followed it.
 	Before []artifacts.View
-	// Put renders a table and puts its objects. It returns the table's one view.
+	// Put renders a table, puts its objects and returns the table's one view.
 	Put func(*render.Table) (artifacts.View, error)
-	// Lost, if it is set, is called with the reason for each block that cannot be read. Such a block
-	// begins anew. If Lost is nil, a block that cannot be read is an error.
+	// Lost, if set, is called with the reason for each block that cannot be read. Such a block
+	// begins again, empty. If Lost is nil, a block that cannot be read is an error.
 	Lost func(collection string, err error)
 
-	// Time is T, which Open sets.
+	// Time is T. Open sets it.
 	Time time.Time
 
 	chains [len(artifacts.PastIntervals)]chain
-	last   time.Time // of the newest snapshot that was added, or that a block has
+	last   time.Time // the newest snapshot that was added or that a block has
 	fill   fill
 }
 
-// fill says what a column does to one that is there: nil leaves it alone. Otherwise it adds what that
-// lacks, and replaces what it has of the assets for which fill is true.
+// fill says what adding a column does if the block already has a column for its interval. A nil
+// fill leaves that alone. Otherwise missing elements are added, and those of assets for which fill
+// returns true are replaced.
 type fill func(id uint64) (replace bool)
 
-// Views makes and puts the blocks at T, and returns their views. own is T itself. Snapshots newer than
-// the blocks that root keeps are added by their prices alone: so a store from before the past gains
-// what is known of it.
+// Views makes and puts the blocks at T, and returns their views. own is the snapshot at T. Views
+// also adds snapshots that root keeps and that are newer than the blocks, with their prices only.
+// So a store that had no blocks gets them.
 func (b *Builder) Views(ctx context.Context, own Snapshot, root *ledger.Root) ([]artifacts.View, error) {
 	if b.Time.IsZero() {
 		b.Open(own.Time)
@@ -93,15 +95,15 @@ func (b *Builder) Views(ctx context.Context, own Snapshot, root *ledger.Root) ([
 	if err := b.remember(ctx, root, newer, own); err != nil {
 		return nil, err
 	}
-	// Without a price of its own the snapshot is behind hours and days all the same.
+	// Even if the snapshot itself has no price, it may end an hour or a day.
 	if err := b.complete(ctx, own.Time); err != nil {
 		return nil, err
 	}
 	return b.views()
 }
 
-// remember adds the snapshots of these times with the prices that the ledger has, and own with all
-// its figures. It leaves out what the ledger has lost.
+// remember adds the snapshots at these times: own with all its figures, and the others with the
+// prices that the ledger has. It leaves out prices that the ledger has lost.
 func (b *Builder) remember(ctx context.Context, root *ledger.Root, times []time.Time, own Snapshot) error {
 	for _, t := range times {
 		s := own
@@ -125,7 +127,7 @@ func (b *Builder) remember(ctx context.Context, root *ledger.Root, times []time.
 	return nil
 }
 
-// upTo returns the number of times before the first that is true for fits.
+// upTo returns the number of times before the first for which fits returns true.
 func upTo(times []time.Time, fits func(time.Time) bool) int {
 	if i := slices.IndexFunc(times, fits); i >= 0 {
 		return i
@@ -133,8 +135,8 @@ func upTo(times []time.Time, fits func(time.Time) bool) int {
 	return len(times)
 }
 
-// Open begins with the blocks before. T is the time of the snapshot that [Builder.Views] will be of.
-// Only who adds snapshots before that calls it.
+// Open reads the list of existing blocks. T is the time of the snapshot for which [Builder.Views]
+// makes them. Only callers that add earlier snapshots need to call it.
 func (b *Builder) Open(T time.Time) {
 	b.Time = T
 	for i := range b.chains {
@@ -153,7 +155,8 @@ func (b *Builder) Open(T time.Time) {
 	}
 }
 
-// Add adds a snapshot, newer than those of the blocks before and those that were added before it.
+// Add adds a snapshot. It must be newer than the snapshots of the existing blocks and those added
+// before.
 func (b *Builder) Add(ctx context.Context, s Snapshot) error {
 	if len(s.Figures) == 0 {
 		return nil
@@ -164,7 +167,7 @@ func (b *Builder) Add(ctx context.Context, s Snapshot) error {
 	return b.add(ctx, s)
 }
 
-// add is Add, once the hours and days before are complete.
+// add is the part of Add that follows the completion of earlier hours and days.
 func (b *Builder) add(ctx context.Context, s Snapshot) error {
 	b.last = s.Time
 	of := column{time: s.Time, cells: make([]cell, len(s.Figures))}
@@ -177,7 +180,7 @@ func (b *Builder) add(ctx context.Context, s Snapshot) error {
 	return b.chains[artifacts.TenMinutes].add(ctx, of)
 }
 
-// complete makes the candles of the hour and of the day of the last snapshot if these are over at t.
+// complete makes the candles of the hour and the day of the last snapshot if these are over at t.
 func (b *Builder) complete(ctx context.Context, t time.Time) error {
 	if b.last.IsZero() {
 		return nil
@@ -203,7 +206,7 @@ func (b *Builder) complete(ctx context.Context, t time.Time) error {
 	return nil
 }
 
-// views puts the blocks that changed and returns the views of all that are kept.
+// views puts the changed blocks and returns the views of all blocks that are kept.
 func (b *Builder) views() (all []artifacts.View, err error) {
 	for i := range b.chains {
 		c := &b.chains[i]
@@ -219,16 +222,17 @@ func (b *Builder) views() (all []artifacts.View, err error) {
 	return all, nil
 }
 
-// chain is the blocks of an interval.
+// chain holds the blocks of one interval.
 type chain struct {
 	builder  *Builder
 	about    *artifacts.PastInterval
 	perShard int
-	views    []artifacts.View // of those in the store, oldest first
-	open     *block           // the one that grows; nil: none was read
+	views    []artifacts.View // blocks in the store, oldest first
+	open     *block           // the block being extended; nil if none is
 }
 
-// block returns the block that a time belongs to, as the one that grows. It puts the one before.
+// block returns the block to which t belongs and makes it the one being extended. It first closes
+// the previous one.
 func (c *chain) block(ctx context.Context, t time.Time) (*block, error) {
 	name := c.about.Block(c.about.BlockStart(t))
 	if c.open != nil && c.open.collection == name {
@@ -251,7 +255,8 @@ func (c *chain) block(ctx context.Context, t time.Time) (*block, error) {
 	return c.open, nil
 }
 
-// at returns the place of a block among the views. Names of blocks ascend with time.
+// at returns the index of a block among the views, or where it would be. Names of blocks ascend
+// with time.
 func (c *chain) at(collection string) int {
 	i, _ := slices.BinarySearchFunc(c.views, collection, func(v artifacts.View, name string) int {
 		return bytes.Compare([]byte(v.Collection), []byte(name))
@@ -268,7 +273,7 @@ func (c *chain) add(ctx context.Context, of column) error {
 	return err
 }
 
-// close puts the block that grows if it changed and one of its snapshots is kept.
+// close puts the block being extended if it changed and if one of its snapshots is kept.
 func (c *chain) close() error {
 	if open := c.open; open != nil && open.changed && c.kept(open.times) {
 		view, err := c.builder.Put(open.table(c.perShard))
@@ -287,29 +292,29 @@ func (c *chain) close() error {
 	return nil
 }
 
-// kept reports whether one of the snapshots is kept at T.
+// kept reports whether one of the snapshots at these times is kept at T.
 func (c *chain) kept(times []time.Time) bool {
 	return slices.ContainsFunc(times, func(t time.Time) bool { return c.about.Keeps(c.builder.Time, t) })
 }
 
-// column is what a block has of one time.
+// column is the content of a block at one time.
 type column struct {
 	time  time.Time
-	cells []cell // by id, ascending
+	cells []cell // in ascending order of id
 }
 
-// cell has the elements of an asset; nil: null.
+// cell has the elements of an asset. A nil element is null.
 type cell struct {
 	id             uint64
 	moment, candle []byte
 }
 
-// block is a block in memory.
+// block is a decoded block.
 type block struct {
 	collection string
 	about      *artifacts.PastInterval
 	times      []time.Time
-	rows       []row // by id, ascending
+	rows       []row // in ascending order of id
 	changed    bool
 }
 
@@ -344,7 +349,7 @@ func (b *block) read(ctx context.Context, from artifacts.ObjectReader, v *artifa
 	})
 }
 
-// elements returns the n elements of text; ok is false if it has another number.
+// elements returns the n elements of text. ok is false if text has a different number of elements.
 func elements(text []byte, n int) (all [][]byte, ok bool) {
 	all = make([][]byte, n, n+1)
 	for i := range all {
@@ -355,14 +360,15 @@ func elements(text []byte, n int) (all [][]byte, ok bool) {
 	return all, len(text) == 0
 }
 
-// find returns the place of the column of the interval that t lies in, or where it would be.
+// find returns the index of the column for the interval that contains t, or where it would be.
 func (b *block) find(t time.Time) (at int, ok bool) {
 	return slices.BinarySearchFunc(b.times, t, func(have, t time.Time) int {
 		return have.Truncate(b.about.Step).Compare(t.Truncate(b.about.Step))
 	})
 }
 
-// add adds a column in the order of time. If the block has its interval already, it does what fill says.
+// add inserts a column in the order of time. If the block already has a column for its interval,
+// add does what fill says.
 func (b *block) add(of column, fill fill) {
 	at, had := b.find(of.time)
 	if had && fill == nil {
@@ -397,7 +403,8 @@ func (b *block) add(of column, fill fill) {
 	b.rows = append(b.rows, old...)
 }
 
-// set gives a row the elements of a cell. A moment belongs to the snapshot of the column's time alone.
+// set sets the elements of a row from a cell. It takes the moment only if t is the time of the
+// column.
 func (b *block) set(r *row, at int, t time.Time, c cell, fill fill) {
 	replace := fill != nil && fill(r.id)
 	put := func(to *[]byte, element []byte) {
@@ -413,8 +420,9 @@ func (b *block) set(r *row, at int, t time.Time, c cell, fill fill) {
 	}
 }
 
-// interval returns the column of a longer interval that is over, for the block to: the candles of all
-// its snapshots, and the moments of that of to's column, or of the first if to has no column yet.
+// interval returns the column for an interval of the block to, which is longer than those of b and
+// over. Its candles are made from all snapshots of the interval. Its moments are those of the
+// snapshot that to's column has, or of the first if to has no column yet.
 func (b *block) interval(begin, end time.Time, to *block) (of column) {
 	from := upTo(b.times, func(t time.Time) bool { return !t.Before(begin) })
 	past := upTo(b.times, func(t time.Time) bool { return !t.Before(end) })
@@ -449,13 +457,13 @@ func (b *block) interval(begin, end time.Time, to *block) (of column) {
 	return of
 }
 
-// candle is a candle while it is made.
+// candle is a candle under construction.
 type candle struct {
-	open, high, low, close []byte // with their quotes
-	figures                []byte // cap and volume, as in an element
+	open, high, low, close []byte // in quotes, as JSON
+	figures                []byte // market cap and volume, as in an element
 }
 
-// add adds the next element: a moment, or the candle of a shorter interval; nil is none.
+// add adds the next element: a moment, or the candle of a shorter interval. It ignores nil.
 func (c *candle) add(element []byte) {
 	if element == nil {
 		return
@@ -479,7 +487,7 @@ func (c *candle) add(element []byte) {
 	c.close, c.figures = last, rest
 }
 
-// text returns the candle as an element; nil: it has no price.
+// text returns the candle as an element, or nil if it has no price.
 func (c *candle) text() []byte {
 	if c.open == nil {
 		return nil
@@ -488,8 +496,8 @@ func (c *candle) text() []byte {
 }
 
 // less reports whether the decimal x is less than y. Both are in quotes, not negative, and without
-// needless zeros, as the builder writes them: of two with equally many digits before the point the one
-// that comes first in the order of bytes is less.
+// needless zeros, as the builder writes them. If they have equally many digits before the point,
+// their order is the order of their bytes.
 func less(x, y []byte) bool {
 	x, y = bytes.Trim(x, `"`), bytes.Trim(y, `"`)
 	point := func(s []byte) int {
@@ -504,7 +512,7 @@ func less(x, y []byte) bool {
 	return bytes.Compare(x, y) < 0
 }
 
-// table writes the block's rows.
+// table renders the block's rows.
 func (b *block) table(perShard int) *render.Table {
 	t := &render.Table{Collection: b.collection, Orders: []render.Order{{Sort: "id"}}, RowsPerShard: perShard}
 	var text []byte

@@ -19,11 +19,11 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// maxLine bounds a line of NDJSON.
+// maxLine bounds the length of a line of NDJSON, in bytes.
 const maxLine = 1 << 20
 
-// csv reads a table of RFC 4180 whose first line names the columns. Cells are divided by commas, or by
-// semicolons or tabs if the first line is.
+// csv reads a table in the format of RFC 4180 whose first line names the columns. Cells are
+// separated by commas, or by semicolons or tabs if the first line has those instead.
 func (r *Rows) csv(in io.Reader) error {
 	buf := bufio.NewReaderSize(in, 64<<10)
 	first, err := buf.Peek(4 << 10)
@@ -37,7 +37,7 @@ func (r *Rows) csv(in io.Reader) error {
 		return err
 	}
 	if bytes.HasPrefix(first, []byte("\xef\xbb\xbf")) {
-		buf.Discard(3) // they are buffered
+		buf.Discard(3) // these bytes are buffered
 	}
 	line, _, _ := bytes.Cut(first, []byte("\n"))
 	table := csv.NewReader(buf)
@@ -85,7 +85,7 @@ func (r *Rows) csv(in io.Reader) error {
 	}
 }
 
-// ndjson reads a JSON object a line. Numbers may be strings; other members are ignored.
+// ndjson reads one JSON object a line. Numbers may be strings. It ignores other members.
 func (r *Rows) ndjson(in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
@@ -128,7 +128,7 @@ func (r *Rows) ndjson(in io.Reader) error {
 	return lines.Err()
 }
 
-// plain returns the text of a JSON string or number; nil for null.
+// plain returns the text of a JSON string or number, or nil for null.
 func plain(raw []byte) []byte {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -140,11 +140,12 @@ func plain(raw []byte) []byte {
 	return raw
 }
 
-// parquetBatch is the number of rows that are read at a time.
+// parquetBatch is the number of rows read in one call.
 const parquetBatch = 1024
 
-// parquet reads the columns key, time, price, market_cap and volume of any type that holds their values.
-// A DOUBLE means the shortest decimal that reads back as the same number.
+// parquet reads the columns key, time, price, market_cap and volume. They may have any type that
+// can hold their values. For a DOUBLE it takes the shortest decimal that reads back as the same
+// number.
 func (r *Rows) parquet(ctx context.Context, in io.ReaderAt, size int64) error {
 	file, err := parquet.OpenFile(in, size)
 	if err != nil {
@@ -154,7 +155,7 @@ func (r *Rows) parquet(ctx context.Context, in io.ReaderAt, size int64) error {
 	var types []parquet.Node
 	for _, f := range file.Schema().Fields() {
 		if !f.Leaf() || f.Repeated() {
-			names, types = append(names, ""), append(types, nil) // of no use here
+			names, types = append(names, ""), append(types, nil) // not a plain column
 			continue
 		}
 		names, types = append(names, f.Name()), append(types, f)
@@ -163,7 +164,7 @@ func (r *Rows) parquet(ctx context.Context, in io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
-	leaf := map[int]int{} // the field of a leaf column
+	leaf := map[int]int{} // maps leaf columns to fields
 	for f, i := range at {
 		if i < 0 {
 			continue
@@ -193,7 +194,8 @@ func (r *Rows) parquet(ctx context.Context, in io.ReaderAt, size int64) error {
 	return nil
 }
 
-// rowGroup takes the rows of a group, the first of which is row n+1, and returns the number of the last.
+// rowGroup reads the rows of a group, the first of which is row n+1, and returns the number of the
+// last.
 func (r *Rows) rowGroup(ctx context.Context, group parquet.RowGroup, rows []parquet.Row, n int,
 	field func(parquet.Value) (int, parquet.Node, bool)) (last int, err error) {
 	reader := group.Rows()
@@ -224,7 +226,7 @@ func (r *Rows) rowGroup(ctx context.Context, group parquet.RowGroup, rows []parq
 	}
 }
 
-// parquetText returns a value as a text that means the same.
+// parquetText returns a value as text with the same meaning.
 func parquetText(v parquet.Value, node parquet.Node) []byte {
 	if logical := node.Type().LogicalType(); logical != nil {
 		switch logical := logical.Value.(type) {
@@ -260,7 +262,8 @@ func stampOf(n int64, unit *format.TimeUnit) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// decimalText writes a DECIMAL: an integer in units of 10^-scale, in two's complement if it is bytes.
+// decimalText formats a DECIMAL, which is an integer in units of 10^-scale. If it is stored as
+// bytes, these are in two's complement.
 func decimalText(v parquet.Value, scale int) []byte {
 	n := new(big.Int)
 	switch v.Kind() {

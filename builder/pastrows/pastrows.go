@@ -1,6 +1,6 @@
-// Package pastrows reads rows of past prices from files, in any order, and gives them in order of time
-// (../FEED.md, "Importing a past"). Rows wait in a folder on disk, sorted in pieces, so that memory is
-// bounded whatever their number is.
+// Package pastrows reads rows of past prices from files, in any order, and returns them in order of
+// time (../FEED.md, "Importing a past"). It sorts them in pieces in a folder on disk, so that
+// memory is bounded whatever the number of rows is.
 //
 //	rows, err := pastrows.Read(ctx, []string{"bitcoin.csv", "feeds/"}, pastrows.Options{Known: known, Dir: dir})
 //	for moment, err := range rows.Moments(ctx) {
@@ -27,22 +27,23 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Options say how rows are read.
+// Options are the options of Read.
 type Options struct {
-	// Known returns the id of an asset's key; ok is false if no asset has that key.
+	// Known returns the id of an asset's key. ok is false if no asset has that key.
 	Known func(key string) (id uint64, ok bool)
-	// Newest is the time behind which rows are not past.
+	// Newest is the time of the published snapshot. Later rows are not past.
 	Newest time.Time
 	// Dir is an empty folder for intermediate results.
 	Dir string
-	// Progress may be nil: it gets the bytes of a file that were read, and its size.
+	// Progress, if not nil, is called with the number of bytes read from a file, and its size.
 	Progress func(file string, read, total int64)
 }
 
-// Place is a row's place in the files.
+// Place is the place of a row in the files.
 type Place struct {
 	File string `json:"file"`
-	// Line counts from 1: the header of a CSV file is line 1. In Parquet it is the row, from 1.
+	// Line counts from 1. The header of a CSV file is line 1. For Parquet it is the number of the
+	// row.
 	Line int `json:"line"`
 }
 
@@ -61,57 +62,58 @@ type UnknownKey struct {
 	First Place  `json:"first"`
 }
 
-// Limits of a report.
+// Limits of the lists in a report.
 const (
 	MaxProblems    = 20
 	MaxUnknownKeys = 1000
 	maxIgnored     = 20
 )
 
-// Report says what became of the rows that were read, but for those that Moments gives.
+// Report counts the rows that were read, by what became of them. Moments returns the rows that are
+// in no count but Rows.
 type Report struct {
-	// Rows is the number of rows, blank lines and headers not counted.
+	// Rows is the number of rows. Blank lines and headers do not count.
 	Rows int `json:"rows"`
-	// Unusable counts rows that were set aside; Problems are the first of them, and of values that
-	// were: a bad market cap or volume counts as not given.
+	// Unusable counts rows that were set aside. Problems describes the first of them. It also
+	// describes bad market caps and volumes, which do not set their row aside.
 	Unusable int       `json:"unusable"`
 	Problems []Problem `json:"problems,omitempty"`
-	// Unknown counts rows whose key no asset has; UnknownKeys are the first such keys.
+	// Unknown counts rows whose key no asset has. UnknownKeys are the first such keys.
 	Unknown     int          `json:"unknown"`
 	UnknownKeys []UnknownKey `json:"unknown_keys,omitempty"`
-	// Ignored are columns of tables that are not read, each with its file.
+	// Ignored names the columns of tables that were not read, each with its file.
 	Ignored []string `json:"ignored,omitempty"`
-	// Repeated counts rows of an asset in the ten minutes of an earlier row of it.
+	// Repeated counts rows that follow another row of the same asset in the same ten minutes.
 	Repeated int `json:"repeated"`
-	// Newer counts rows later than the published snapshot.
+	// Newer counts rows that are later than the published snapshot.
 	Newer int `json:"newer"`
 }
 
-// Rows are rows that were read.
+// Rows are the rows that Read has read.
 type Rows struct {
-	// Report is complete once Moments has given all.
+	// Report is complete once the iteration over Moments has ended.
 	Report Report
 	// Files are the names of the files, in the order of Figures.File.
 	Files []string
 
 	opts   Options
-	keys   map[string]int // of unknown keys, the place in the report
+	keys   map[string]int // index in Report.UnknownKeys, by key
 	sorter sorter
 	totals map[int64]string // by Unix time of the snapshot
 }
 
-// Moment are the figures of all assets in the same ten minutes.
+// Moment holds the figures of all assets in the same ten minutes.
 type Moment struct {
 	past.Snapshot
-	// Total is the market cap of the whole market in units of 1e-8; "": it is not known.
+	// Total is the market cap of the whole market in units of 1e-8, or "" if it is unknown.
 	Total string
 }
 
-// errNames says which files can be read.
+// errNames lists the files that can be read.
 var errNames = errors.New("want a file .csv, .ndjson, .jsonl or .parquet, or a folder of feeds")
 
-// Read reads files and folders. A row that cannot be used is set aside, and reported. The error says
-// that a file cannot be read at all.
+// Read reads files and folders. It sets aside and reports rows that it cannot use. It returns an
+// error if it cannot read a file at all.
 func Read(ctx context.Context, names []string, opts Options) (*Rows, error) {
 	r := &Rows{opts: opts, keys: map[string]int{}, sorter: sorter{dir: opts.Dir}, totals: map[int64]string{}}
 	for _, name := range names {
@@ -134,7 +136,7 @@ func (r *Rows) read(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // it is read only
+	defer f.Close() // it was only read
 	r.Files = append(r.Files, name)
 	in := &progressReader{Reader: f, ctx: ctx, name: name, size: info.Size(), progress: r.opts.Progress}
 	switch strings.ToLower(filepath.Ext(name)) {
@@ -148,7 +150,7 @@ func (r *Rows) read(ctx context.Context, name string) error {
 	return errNames
 }
 
-// folder reads a folder that is a feed, or has folders that are.
+// folder reads a folder that is a feed or contains feeds.
 func (r *Rows) folder(ctx context.Context, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, source.InfoFile)); err == nil {
 		return r.feed(ctx, dir)
@@ -174,7 +176,7 @@ func (r *Rows) folder(ctx context.Context, dir string) error {
 	return nil
 }
 
-// feed reads a feed. Its rows have the line of their key among all quotes.
+// feed reads a feed. It gives each row its number among the accepted quotes as its line.
 func (r *Rows) feed(ctx context.Context, dir string) error {
 	feed, report, err := source.Read(ctx, source.FS(os.DirFS(dir)), source.ReadOptions{})
 	if err != nil {
@@ -203,7 +205,7 @@ func (r *Rows) feed(ctx context.Context, dir string) error {
 	return nil
 }
 
-// add takes a row.
+// add adds a row to the sorter, or counts it as unknown or newer.
 func (r *Rows) add(key string, row record) error {
 	r.Report.Rows++
 	row.file = uint32(len(r.Files) - 1)
@@ -234,7 +236,7 @@ func (r *Rows) unknown(key string, at Place) {
 	r.Report.UnknownKeys[i].Rows++
 }
 
-// setAside reports a row that cannot be used.
+// setAside counts and reports a row that cannot be used.
 func (r *Rows) setAside(line int, err error) {
 	r.Report.Rows++
 	r.Report.Unusable++
@@ -259,7 +261,7 @@ const (
 
 var fieldNames = [fields]string{"key", "time", "price", "market_cap", "volume"}
 
-// texts takes a row whose values are texts; nil: not given.
+// texts adds a row whose values are texts. A nil value is missing.
 func (r *Rows) texts(line int, values *[fields][]byte) error {
 	for _, f := range []int{fieldKey, fieldTime, fieldPrice} {
 		if len(values[f]) == 0 {
@@ -279,11 +281,11 @@ func (r *Rows) texts(line int, values *[fields][]byte) error {
 		return nil
 	}
 	money := func(f int) (u market.U128, ok bool) {
-		if len(values[f]) == 0 || bytes.EqualFold(values[f], []byte("nan")) { // as pandas writes nothing
+		if len(values[f]) == 0 || bytes.EqualFold(values[f], []byte("nan")) { // pandas writes a missing value as NaN
 			return u, false
 		}
 		u, err := market.ParseDecimal(values[f], market.MoneyDecimals, market.MoneyIntDigits)
-		if err != nil { // it does not cost the price
+		if err != nil { // a bad market cap or volume does not make the price unusable
 			r.problem(Place{r.Files[len(r.Files)-1], line}, fmt.Sprintf("%s %.40q: %v; the row is taken without it",
 				fieldNames[f], values[f], err))
 		}
@@ -300,8 +302,8 @@ var errTime = errors.New("want a time such as 2026-01-31T12:00:00Z, 2026-01-31 1
 var timeForms = []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04",
 	"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 UTC", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00"}
 
-// ParseTime reads the time of a row: RFC 3339, also with a blank for the T, without seconds or without a
-// zone, which means UTC; a date, which means its beginning; or Unix seconds.
+// ParseTime parses the time of a row: RFC 3339, also with a space instead of the T, without seconds
+// or without a zone, which means UTC; a date, which means its beginning; or Unix seconds.
 func ParseTime(text []byte) (t time.Time, err error) {
 	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 		if n > 99999999999 {
@@ -327,7 +329,7 @@ func ParseTime(text []byte) (t time.Time, err error) {
 	return t, nil
 }
 
-// header finds the columns of a table by their names; -1: it has no such column.
+// header finds the columns of a table by their names. The index of a missing column is -1.
 func (r *Rows) header(names []string) (at [fields]int, err error) {
 	for f, want := range fieldNames {
 		at[f] = -1
@@ -350,7 +352,7 @@ func (r *Rows) header(names []string) (at [fields]int, err error) {
 	return at, nil
 }
 
-// progressReader ends with its context, and reports what it reads.
+// progressReader reports its progress, and fails once its context is done.
 type progressReader struct {
 	io.Reader
 	ctx        context.Context
@@ -371,7 +373,7 @@ func (p *progressReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// isText refuses bytes that no text file has.
+// isText returns an error if line contains bytes that no UTF-8 text file has.
 func isText(line []byte) error {
 	if bytes.IndexByte(line, 0) >= 0 {
 		return errors.New("it looks like UTF-16; save it as UTF-8")

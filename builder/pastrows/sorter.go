@@ -20,7 +20,7 @@ import (
 	"example.com/marketdata/builder/past"
 )
 
-// record is a row.
+// record is one row.
 type record struct {
 	time       time.Time
 	id         uint64
@@ -33,17 +33,20 @@ type record struct {
 
 func (r *record) mark() time.Time { return r.time.Truncate(artifacts.Step) }
 
-// compare orders records as Moments gives them: by ten minutes, then asset. Of an asset's rows in the
-// same ten minutes the earliest comes first, of those of the same time the one that was read first.
+// compare orders records as Moments returns them: by ten minutes, then asset. Among the rows of an
+// asset in the same ten minutes the earliest comes first; if their times are equal, the one that
+// was read first.
 func (r *record) compare(s *record) int {
 	return cmp.Or(r.mark().Compare(s.mark()), cmp.Compare(r.id, s.id), r.time.Compare(s.time),
 		cmp.Compare(r.file, s.file), cmp.Compare(r.line, s.line))
 }
 
-// chunkRows is how many records are sorted in memory: some 60 MB. Tests make it smaller.
+// chunkRows is the number of records sorted in memory, which take about 60 MB. Tests make it
+// smaller.
 var chunkRows = 1 << 19
 
-// sorter sorts any number of records: pieces in memory, which wait in files until they are merged.
+// sorter sorts any number of records. It sorts pieces in memory, writes them to files, and merges
+// these in the end.
 type sorter struct {
 	dir    string
 	chunk  []record
@@ -60,7 +63,7 @@ func (s *sorter) add(r record) error {
 	return nil
 }
 
-// end sorts what is in memory.
+// end sorts the remaining records.
 func (s *sorter) end() error {
 	if len(s.pieces) > 0 && len(s.chunk) > 0 {
 		return s.spill()
@@ -71,7 +74,7 @@ func (s *sorter) end() error {
 
 func (s *sorter) sort() { slices.SortFunc(s.chunk, func(a, b record) int { return a.compare(&b) }) }
 
-// spill writes the records in memory to a file.
+// spill writes the records in memory to a file, sorted.
 func (s *sorter) spill() (err error) {
 	s.sort()
 	name := filepath.Join(s.dir, fmt.Sprintf("rows-%06d", len(s.pieces)))
@@ -121,14 +124,14 @@ func (r *record) read(b []byte) {
 	r.hasVolume = b[recordBytes-1] == 1
 }
 
-// piece is a sorted file while it is merged.
+// piece is a sorted file that is being merged.
 type piece struct {
 	next record
 	from *bufio.Reader
 	file *os.File
 }
 
-// advance reads the next record; it returns io.EOF behind the last.
+// advance reads the next record. It returns io.EOF after the last one.
 func (p *piece) advance() error {
 	var b [recordBytes]byte
 	if _, err := io.ReadFull(p.from, b[:]); err != nil {
@@ -138,7 +141,7 @@ func (p *piece) advance() error {
 	return nil
 }
 
-// all gives all records in their order.
+// all returns all records in order.
 func (s *sorter) all() iter.Seq2[*record, error] {
 	if len(s.pieces) == 0 {
 		return func(yield func(*record, error) bool) {
@@ -153,7 +156,7 @@ func (s *sorter) all() iter.Seq2[*record, error] {
 		var open []*piece
 		defer func() {
 			for _, p := range open {
-				p.file.Close() // it is read only
+				p.file.Close() // it was only read
 			}
 		}()
 		for _, name := range s.pieces {
@@ -188,7 +191,7 @@ func (s *sorter) all() iter.Seq2[*record, error] {
 	}
 }
 
-// pieces is a heap of pieces by their next records, for package heap.
+// pieces is a heap of pieces, ordered by their next records.
 type pieces []*piece
 
 func (h pieces) Len() int           { return len(h) }
@@ -201,8 +204,9 @@ func (h *pieces) Pop() any {
 	return last
 }
 
-// Moments gives the rows that were read, by ten minutes, the oldest first; of an asset's rows in the
-// same ten minutes the earliest. The figures of a moment are the caller's.
+// Moments returns the rows that were read, grouped by ten minutes, oldest first. If an asset has
+// several rows in the same ten minutes, the earliest counts. The caller may keep the figures of a
+// moment.
 func (r *Rows) Moments(ctx context.Context) iter.Seq2[Moment, error] {
 	return func(yield func(Moment, error) bool) {
 		var m Moment
@@ -235,5 +239,5 @@ func (r *Rows) Moments(ctx context.Context) iter.Seq2[Moment, error] {
 	}
 }
 
-// Place returns where figures were read.
+// Place returns the place from which the figures were read.
 func (r *Rows) Place(f *past.Figures) Place { return Place{r.Files[f.File], int(f.Line)} }
