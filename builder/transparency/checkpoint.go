@@ -10,17 +10,18 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Checkpoint is what a checkpoint says (C2SP tlog-checkpoint).
+// Checkpoint is the content of a checkpoint (C2SP tlog-checkpoint).
 type Checkpoint struct {
 	// Origin names the log, and the keys that sign it.
 	Origin string
 	tlog.Tree
 }
 
-// Origin returns the name of a store's log; store is its identity.
+// Origin returns the name of the log of a store. store is the store's identity.
 func Origin(store string) string { return "marketdata/" + store }
 
-// treeLine is the first line of what package tlog writes for a tree, in the place of the origin.
+// treeLine is the first line that package tlog writes for a tree. A checkpoint has its origin
+// there.
 const treeLine = "go.sum database tree\n"
 
 // Text returns the checkpoint without signatures.
@@ -28,7 +29,7 @@ func (c Checkpoint) Text() []byte {
 	return append([]byte(c.Origin+"\n"), bytes.TrimPrefix(tlog.FormatTree(c.Tree), []byte(treeLine))...)
 }
 
-// ParseCheckpoint reads a checkpoint. It verifies no signature: see artifacts.Trust.
+// ParseCheckpoint parses a checkpoint. It verifies no signature: see artifacts.Trust.
 func ParseCheckpoint(b []byte) (c Checkpoint, err error) {
 	text := artifacts.Unsigned(b)
 	origin, tree, _ := bytes.Cut(text, []byte{'\n'})
@@ -41,7 +42,8 @@ func ParseCheckpoint(b []byte) (c Checkpoint, err error) {
 	return c, nil
 }
 
-// ReadCheckpoint reads a log's checkpoint. One that is missing has no leaves.
+// ReadCheckpoint reads a log's checkpoint. If it is missing, ReadCheckpoint returns one without
+// leaves.
 func ReadCheckpoint(ctx context.Context, r artifacts.ObjectReader, origin string,
 ) (Checkpoint, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.CheckpointKey, artifacts.CheckpointKey.Limit())

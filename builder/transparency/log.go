@@ -1,8 +1,9 @@
-// Package transparency keeps the log of published snapshots (go doc ./artifacts, "Log").
+// Package transparency implements the log of published snapshots (go doc ./artifacts, "Log").
 //
-// The pointer names the tree whose last leaf it is itself, so publishing and appending are one step,
-// the pointer's swap. Tiles are put before it ([Next.Prepare]), and the checkpoint behind it. Whoever
-// dies in between leaves out the pointer's own leaf, and no other: the next publication writes it first ([Settle]).
+// The pointer names the tree whose last leaf is the pointer's own. So publishing and appending are
+// one step, the swap of the pointer. The builder puts the tiles before the swap ([Next.Prepare]),
+// and the checkpoint after it. If it dies in between, the log lacks only the pointer's own leaf,
+// which the next publication writes first ([Settle]).
 package transparency
 
 import (
@@ -19,17 +20,17 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// ErrBehind: the checkpoint has more leaves than the pointer says. Another builder has published
-// since the pointer was read, or the pointer is an old copy.
+// ErrBehind means that the checkpoint has more leaves than the pointer says. Either another builder
+// has published since the pointer was read, or the pointer is an old copy.
 var ErrBehind = errors.New("the pointer is older than the log's checkpoint")
 
-// C2SP tlog-tiles: the hashes of a tile are the 256 leaves of a subtree.
+// In C2SP tlog-tiles the hashes of a tile are the 256 leaves of a subtree.
 const (
 	height = 8
 	width  = 1 << height
 	// entries is the level that package tlog gives to bundles of entries.
 	entries = -1
-	// maxEntry bounds an entry with its length, in bytes.
+	// maxEntry bounds an entry and its length prefix, in bytes.
 	maxEntry = 128
 )
 
@@ -38,7 +39,7 @@ func Leaf(t time.Time, manifest artifacts.Digest) string {
 	return t.UTC().Format(time.RFC3339) + " " + manifest.String()
 }
 
-// LeafOf returns a pointer's entry.
+// LeafOf returns the entry of a pointer's publication.
 func LeafOf(p *artifacts.Pointer) string { return Leaf(p.Time, p.Manifest.Digest) }
 
 func appendEntry(bundle []byte, entry string) []byte {
@@ -61,20 +62,20 @@ func parseBundle(b []byte) (list []string, hashes []byte, err error) {
 	return list, hashes, nil
 }
 
-// key names a tile, or a bundle of entries, as C2SP tlog-tiles does.
+// key returns the key of a tile, or of a bundle of entries, in the form of C2SP tlog-tiles.
 func key(t tlog.Tile) artifacts.Key {
 	path := strings.TrimPrefix(t.Path(), fmt.Sprintf("tile/%d/", height))
 	return artifacts.MustKey(artifacts.TilePrefix + strings.Replace(path, "data", "entries", 1))
 }
 
-// tileOf returns the n-th tile of a level of a tree of a size.
+// tileOf returns the n-th tile of a level in a tree of the given size.
 func tileOf(level int, n, size int64) tlog.Tile {
 	return tlog.Tile{H: height, L: level, N: n, W: int(min(width, size>>(height*max(level, 0))-n<<height))}
 }
 
 // tiles reads the tiles of a tree, each once. It verifies nothing.
 type tiles struct {
-	ctx  context.Context // package tlog hands none on
+	ctx  context.Context // the interfaces of package tlog have no context parameter
 	from artifacts.ObjectReader
 	size int64
 	read map[tlog.Tile][]byte
@@ -99,7 +100,7 @@ func (r *tiles) get(t tlog.Tile) ([]byte, error) {
 	return b, nil
 }
 
-// bundle returns the n-th bundle with its entries, which hash to the tile of level 0.
+// bundle returns the n-th bundle and its entries. It checks that they hash to the tile of level 0.
 func (r *tiles) bundle(n int64) (b []byte, list []string, err error) {
 	t := tileOf(entries, n, r.size)
 	if b, err = r.get(t); err != nil {
@@ -134,7 +135,7 @@ func (r *tiles) ReadTiles(list []tlog.Tile) (out [][]byte, err error) {
 // SaveTiles implements tlog.TileReader.
 func (r *tiles) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// ReadHashes implements tlog.HashReader. Unlike tlog.TileHashReader it needs no root to begin with.
+// ReadHashes implements tlog.HashReader. Unlike tlog.TileHashReader it needs no known root.
 func (r *tiles) ReadHashes(indexes []int64) (out []tlog.Hash, err error) {
 	for _, x := range indexes {
 		at := tlog.TileForIndex(height, x)
@@ -152,14 +153,14 @@ func (r *tiles) ReadHashes(indexes []int64) (out []tlog.Hash, err error) {
 	return out, nil
 }
 
-// Next is the log with one leaf more. Its checkpoint is not written yet.
+// Next is the log with one or more new leaves. Its checkpoint is not written yet.
 type Next struct {
 	Checkpoint
 	files map[tlog.Tile][]byte
 }
 
-// grow adds leaves to the log of n leaves that lies in r. If before is set, these must have that
-// root; otherwise the caller checks the new one, which tells as much.
+// grow adds leaves to the log of n leaves in r. If before is set, it checks that the existing
+// leaves have this root. Otherwise the caller must check the new root, which proves the same.
 func grow(ctx context.Context, r artifacts.ObjectReader, origin string, n int64, before *tlog.Hash, leaves ...string,
 ) (*Next, error) {
 	t := newTiles(ctx, r, n)
@@ -180,7 +181,7 @@ func grow(ctx context.Context, r artifacts.ObjectReader, origin string, n int64,
 	return next, err
 }
 
-// add puts a leaf behind those of t.
+// add appends a leaf to those of t.
 func (n *Next) add(t *tiles, leaf string) (err error) {
 	add := func(level int, at int64, b, data []byte) tlog.Tile {
 		tile := tlog.Tile{H: height, L: level, N: at >> height, W: int(at%width) + 1}
@@ -215,7 +216,7 @@ func (n *Next) add(t *tiles, leaf string) (err error) {
 	}
 }
 
-// above returns the hash of a full tile, which the tile above it has.
+// above returns the hash of a full tile, as it is in the tile above.
 func above(t tlog.Tile, b []byte) (hash tlog.Hash, err error) {
 	var halves [2]tlog.Hash
 	for i := range halves {
@@ -227,7 +228,7 @@ func above(t tlog.Tile, b []byte) (hash tlog.Hash, err error) {
 	return tlog.NodeHash(halves[0], halves[1]), nil
 }
 
-// mismatch returns err, or if there is none, that something does not hash to the root.
+// mismatch returns err, or if it is nil, an error that says that data does not hash to the root.
 func mismatch(err error) error {
 	if err != nil {
 		return err
@@ -235,8 +236,8 @@ func mismatch(err error) error {
 	return fmt.Errorf("%w: it does not hash to the log's root", artifacts.ErrCorrupt)
 }
 
-// Put puts a tile, or entries, also in the place of damaged ones, or of some that no checkpoint ever
-// had.
+// Put puts a tile or a bundle of entries. It replaces one that is damaged, or that belongs to no
+// checkpoint.
 func Put(ctx context.Context, s artifacts.Store, key artifacts.Key, b []byte) error {
 	err := s.Put(ctx, key, b)
 	if errors.Is(err, artifacts.ErrConflict) {
@@ -247,28 +248,29 @@ func Put(ctx context.Context, s artifacts.Store, key artifacts.Key, b []byte) er
 	return err
 }
 
-// probe is written and removed to find out whether checkpoints can be.
+// probe is a key that Prepare writes and removes to find out whether it may write checkpoints.
 var probe = artifacts.MustKey("log/probe")
 
-// Prepare puts tiles and entries that no other builder has put, and tries whether the rest of Write
-// is permitted: once the pointer has moved, a log that cannot be written would stay behind.
+// Prepare puts the tiles and bundles that are not there yet, and checks that the rest of Write is
+// permitted. Otherwise the log would stay behind once the pointer has moved.
 func (n *Next) Prepare(ctx context.Context, s artifacts.Store) error {
 	for t, b := range n.files {
 		switch err := s.Put(ctx, key(t), b); {
 		case err == nil:
-			delete(n.files, t) // Write has nothing to do
-		case !errors.Is(err, artifacts.ErrConflict): // of a builder that is faster, or has died
+			delete(n.files, t) // so Write need not put it
+		case !errors.Is(err, artifacts.ErrConflict): // left by a faster builder, or by one that died
 			return err
 		}
 	}
-	// As checkpoints are: swapped. Another builder may be trying, too.
+	// Swap the probe, as Write swaps the checkpoint. Another builder may be trying at the same
+	// time.
 	if _, err := s.Swap(ctx, probe, "", []byte("probe\n")); err != nil && !errors.Is(err, artifacts.ErrConflict) {
 		return err
 	}
 	return s.Delete(ctx, probe)
 }
 
-// Lacks reports whether the log lacks the leaf of the pointer p: see Settle.
+// Lacks reports whether the log still lacks the leaf of the pointer p: see Settle.
 func Lacks(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer) (bool, error) {
 	if p.Log == nil {
 		return false, nil
@@ -280,8 +282,8 @@ func Lacks(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer) 
 // writeTries bounds how often Write swaps the checkpoint.
 const writeTries = 3
 
-// Write puts tiles and entries and, once they are durable, the checkpoint. It does nothing to a
-// checkpoint that has as many leaves already: another builder was faster.
+// Write puts tiles and bundles and, once they are durable, the checkpoint. It leaves a checkpoint
+// alone that already has as many leaves, since another builder was faster.
 func (n *Next) Write(ctx context.Context, s artifacts.Store) error {
 	for t, b := range n.files {
 		if err := Put(ctx, s, key(t), b); err != nil {
@@ -296,7 +298,7 @@ func (n *Next) Write(ctx context.Context, s artifacts.Store) error {
 		if err != nil || cp.N >= n.N {
 			return err
 		}
-		// After an error it may have been written or not: the next read tells.
+		// After an error the checkpoint may or may not have been written. The next read shows it.
 		if _, err = s.Swap(ctx, artifacts.CheckpointKey, version, n.Text()); err == nil || try == writeTries {
 			return err
 		}
@@ -308,9 +310,9 @@ func HeadOf(p *artifacts.Pointer) tlog.Tree {
 	return tlog.Tree{N: p.Log.Size, Hash: tlog.Hash(p.Log.Root)}
 }
 
-// Settle returns the log's tree after it has written the leaf of the pointer p, if whoever swapped
-// it did not come to that. A pointer without a log is that of a store that was not signed: the log
-// goes on where it was.
+// Settle writes the leaf of the pointer p to the log, if the builder that swapped p did not get
+// that far, and returns the log's tree. A pointer without a log belongs to a store that was not
+// signed; in that case the log continues from its end.
 func Settle(ctx context.Context, s artifacts.Store, store string, p *artifacts.Pointer) (tlog.Tree, error) {
 	cp, _, err := ReadCheckpoint(ctx, s, Origin(store))
 	if err != nil || p == nil || p.Log == nil {
@@ -333,7 +335,7 @@ func Settle(ctx context.Context, s artifacts.Store, store string, p *artifacts.P
 	return head, next.Write(ctx, s)
 }
 
-// Append returns the log with a leaf behind that of the pointer p, which it settles.
+// Append returns the log with leaf after the leaf of the pointer p. It first settles p.
 func Append(ctx context.Context, s artifacts.Store, store string, p *artifacts.Pointer, leaf string) (*Next, error) {
 	tree, err := Settle(ctx, s, store, p)
 	if err != nil {
@@ -342,7 +344,7 @@ func Append(ctx context.Context, s artifacts.Store, store string, p *artifacts.P
 	return grow(ctx, s, Origin(store), tree.N, &tree.Hash, leaf)
 }
 
-// Leaves returns the entries of the snapshots that a manifest retains, the oldest first.
+// Leaves returns the entries of the snapshots that a manifest retains, oldest first.
 func Leaves(m *artifacts.Manifest) (leaves []string) {
 	for _, ret := range slices.Backward(m.Retained) {
 		leaves = append(leaves, Leaf(ret.Time, ret.Manifest.Digest))
@@ -350,8 +352,8 @@ func Leaves(m *artifacts.Manifest) (leaves []string) {
 	return leaves
 }
 
-// CatchUp appends those of leaves that the log does not have: of snapshots that were published
-// while the store was not signed. Their pointer has no log, so that the checkpoint alone moves.
+// CatchUp appends those of leaves that the log does not have. They belong to snapshots that were
+// published while the store was not signed. Their pointer has no log, so only the checkpoint moves.
 func CatchUp(ctx context.Context, s artifacts.Store, store string, leaves []string) error {
 	v, err := Open(ctx, s)
 	if err == nil {
@@ -371,8 +373,8 @@ func CatchUp(ctx context.Context, s artifacts.Store, store string, leaves []stri
 	return next.Write(ctx, s)
 }
 
-// Superseded reports whether a key is of a partial tile, or a partial bundle, whose full one a log
-// of a size has.
+// Superseded reports whether a key belongs to a partial tile or bundle that a log of the given size
+// has in full.
 func Superseded(name artifacts.Key, size int64) bool {
 	path := strings.Replace(strings.TrimPrefix(name.String(), artifacts.TilePrefix), "entries/", "data/", 1)
 	t, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s", height, path))

@@ -9,10 +9,11 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Mend passes to put what a store lacks of the log that the pointer p names, or else its checkpoint,
-// and returns what stays missing. Entries and lowest tiles, in the store and in copies, and the
-// snapshots that m retains say what the leaves are. All else is computed. If that has another root,
-// solved is false, and nothing is put.
+// Mend finds the missing and damaged parts of the log that the pointer p names, or, if p has none,
+// its checkpoint. It passes each part that it can restore to put, and returns the keys of the
+// others. It learns the leaves from bundles and lowest tiles, in the store and in copies, and from
+// the snapshots that m retains, and computes everything else. If no combination has the log's root,
+// solved is false, and Mend puts nothing.
 func Mend(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Pointer, m *artifacts.Manifest,
 	copies []artifacts.ObjectReader, put func(key artifacts.Key, b []byte) error,
 ) (left []artifacts.Key, solved bool, err error) {
@@ -26,15 +27,15 @@ func Mend(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Pointer, m
 		return nil, false, nil
 	}
 	d.learn(d.last)
-	// The last leaf may not be written.
+	// The last leaf may not be written yet.
 	d.from = []*tiles{newTiles(ctx, s, d.tree.N), newTiles(ctx, s, d.tree.N-1)}
-	d.from[1].read = d.from[0].read // they differ in their widths
+	d.from[1].read = d.from[0].read // the two differ only in the widths of tiles
 	for _, r := range copies {
 		cp, _, err := ReadCheckpoint(ctx, r, Origin(p.Store))
 		switch {
 		case err == nil:
 			d.from = append(d.from, newTiles(ctx, r, cp.N))
-		case !artifacts.IsDamage(err): // it may be there
+		case !artifacts.IsDamage(err): // the missing part may be in this copy
 			return nil, false, err
 		}
 	}
@@ -63,13 +64,13 @@ func Mend(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Pointer, m
 	return left, d.err == nil, d.err
 }
 
-// mending is a log that is put together again.
+// mending is a log that is being repaired.
 type mending struct {
 	tree   tlog.Tree
-	last   []string // leaves at its end, as far as they are known
+	last   []string // leaves at the log's end, as far as they are known
 	from   []*tiles
-	leaves map[tlog.Hash]string // that some object has
-	err    error                // why the rest cannot be read
+	leaves map[tlog.Hash]string // leaves found in any object, by hash
+	err    error                // the error of a copy or store that cannot be read
 }
 
 func (d *mending) learn(leaves []string) {
@@ -78,7 +79,7 @@ func (d *mending) learn(leaves []string) {
 	}
 }
 
-// find returns a tile, nil if it is missing or damaged.
+// find returns a tile, or nil if it is missing or damaged.
 func (d *mending) find(r *tiles, t tlog.Tile) []byte {
 	if t.W <= 0 || d.err != nil {
 		return nil
@@ -90,7 +91,8 @@ func (d *mending) find(r *tiles, t tlog.Tile) []byte {
 	return b
 }
 
-// guesses returns what tile n of level 0 may be, first what a tile above says.
+// guesses returns the possible contents of tile n of level 0. Those that match a tile above come
+// first.
 func (d *mending) guesses(n int64) (list []string) {
 	t, above0 := tileOf(0, n, d.tree.N), map[tlog.Hash]bool{}
 	add := func(hashes []byte) {
@@ -121,8 +123,8 @@ func (d *mending) guesses(n int64) (list []string) {
 	return list
 }
 
-// fit cuts hashes to the width of a tile, or adds those of the leaves behind, nil if they are not
-// known.
+// fit cuts hashes to the width of a tile, or extends them by the known leaves at the log's end. It
+// returns nil if these are not known.
 func (d *mending) fit(t tlog.Tile, b []byte) []byte {
 	b = bytes.Clone(b[:min(len(b), t.W*tlog.HashSize)])
 	for i := len(b) / tlog.HashSize; i < t.W; i++ {
@@ -136,7 +138,7 @@ func (d *mending) fit(t tlog.Tile, b []byte) []byte {
 	return b
 }
 
-// solve returns the tiles of hashes, nil if it does not find those with the tree's root.
+// solve returns the tiles of hashes, or nil if it finds none that have the tree's root.
 func (d *mending) solve() *tiles {
 	var row []byte
 	for n := int64(0); ; n++ {
@@ -148,7 +150,7 @@ func (d *mending) solve() *tiles {
 			row = append(row, list[0]...)
 			continue
 		}
-		for _, end := range list { // nothing but the root tells
+		for _, end := range list { // only the root shows which one is right
 			t := d.compute(slices.Concat(row, []byte(end)))
 			if root, err := tlog.TreeHash(t.size, t); err == nil && root == d.tree.Hash {
 				return t
@@ -158,7 +160,7 @@ func (d *mending) solve() *tiles {
 	}
 }
 
-// compute returns the tiles above the hashes of all leaves.
+// compute returns all tiles for the hashes of all leaves.
 func (d *mending) compute(row []byte) *tiles {
 	all := newTiles(d.from[0].ctx, d.from[0].from, d.tree.N)
 	for level := 0; len(row) > 0; level++ {
@@ -175,7 +177,7 @@ func (d *mending) compute(row []byte) *tiles {
 	return all
 }
 
-// entries returns the bundle of a tile of level 0, nil if not all of its leaves are known.
+// entries returns the bundle for a tile of level 0, or nil if one of its leaves is unknown.
 func (d *mending) entries(hashes []byte) (bundle []byte) {
 	for h := range slices.Chunk(hashes, tlog.HashSize) {
 		leaf := d.leaves[tlog.Hash(h)]

@@ -10,28 +10,30 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// MaxProofSize bounds a proof's file, in bytes: an object and a manifest in base64, and the rest.
+// MaxProofSize bounds the size of a proof's file, in bytes: an object and a manifest in base64, and
+// the rest.
 const MaxProofSize = (artifacts.MaxObjectSize+artifacts.MaxManifestSize)/3*4 + 1<<20
 
-// The view that proofs are of.
+// Collection and Sort name the view whose rows can be proved.
 const Collection, Sort = "quotes", "id"
 
-// Proof shows that a row was published, to whom has nothing but it and a key to trust: the row is
-// in the shard, that in the object, whose digest is in the manifest, whose digest is in the leaf,
-// which is in the tree of the checkpoint, which the key has signed.
+// Proof shows that a row was published, to anyone who holds only the proof and a trusted key. The
+// row is in the shard, and the shard in the object. The object's digest is in the manifest, the
+// manifest's digest in the leaf, and the leaf in the tree of the checkpoint, which the key has
+// signed.
 type Proof struct {
 	Format int `json:"format"`
-	// Time is the snapshot's.
+	// Time is the time of the snapshot.
 	Time time.Time `json:"time"`
-	// Asset is the row's id, and Row the row as clients get it.
+	// Asset is the row's id. Row is the row as answers contain it.
 	Asset uint64 `json:"asset"`
 	Row   string `json:"row"`
-	// Shard is the number in Object, from 0, of the shard with the row.
+	// Shard is the index of the shard with the row in Object.
 	Shard int `json:"shard"`
-	// Object and Manifest are bytes as they are stored.
+	// Object and Manifest are the bytes as stored.
 	Object   []byte `json:"object"`
 	Manifest []byte `json:"manifest"`
-	// Leaf is the leaf's number, from 0, and Inclusion its proof (RFC 6962, section 2.1.1).
+	// Leaf is the index of the leaf, and Inclusion its proof (RFC 6962, section 2.1.1).
 	Leaf      int64            `json:"leaf"`
 	Inclusion tlog.RecordProof `json:"inclusion"`
 	// Checkpoint is a signed note.
@@ -41,15 +43,16 @@ type Proof struct {
 // Encode returns the proof's file: a line of JSON with its checksum last.
 func (p *Proof) Encode() []byte { return artifacts.EncodeSmall(p) }
 
-// Prove adds the proof of a leaf to p.
+// Prove adds the inclusion proof of the leaf at index to p.
 func (v *View) Prove(p *Proof, index int64) (err error) {
 	p.Leaf, p.Checkpoint = index, string(v.Note)
 	p.Inclusion, err = tlog.ProveRecord(v.N, index, v.hashes)
 	return err
 }
 
-// Verify checks a proof's file and returns it with its checkpoint. It asks nobody. What does not
-// fit gives artifacts.ErrCorrupt, or artifacts.ErrSignature if no key of trust signed.
+// Verify checks a proof's file and returns the proof with its checkpoint. It needs no store and no
+// network. It returns artifacts.ErrCorrupt if the proof is not valid, or artifacts.ErrSignature if
+// no key of trust signed its checkpoint.
 func Verify(file []byte, trust artifacts.Trust) (*Proof, Checkpoint, error) {
 	var p Proof
 	if err := artifacts.ParseSmall("proof", file, &p); err != nil {
@@ -76,7 +79,7 @@ func Trusted(note []byte, trust artifacts.Trust) (Checkpoint, error) {
 	return ParseCheckpoint(note)
 }
 
-// verify goes from the root down to the row.
+// verify checks the proof from the log's root down to the row.
 func (p *Proof) verify(cp Checkpoint) error {
 	leaf := tlog.RecordHash([]byte(Leaf(p.Time, artifacts.Sum(p.Manifest))))
 	if p.Leaf < 0 || p.Leaf >= cp.N || tlog.CheckRecord(p.Inclusion, cp.N, cp.Hash, p.Leaf, leaf) != nil {

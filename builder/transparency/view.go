@@ -11,10 +11,11 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// ErrRewritten: a log does not continue the one that an older checkpoint is of.
+// ErrRewritten means that a log does not continue the log of an older checkpoint.
 var ErrRewritten = errors.New("the log was rewritten")
 
-// View is a log as its newest checkpoint has it. All that it reads is checked against that.
+// View is a log as of its newest checkpoint. It checks everything that it reads against that
+// checkpoint.
 type View struct {
 	Checkpoint
 	// Note is the checkpoint with its signatures.
@@ -23,8 +24,8 @@ type View struct {
 	hashes tlog.HashReader
 }
 
-// Open returns the log of a store, or artifacts.ErrNotFound if there is none. The reader verifies
-// signatures (package signed), or nobody does.
+// Open returns the log of a store, or artifacts.ErrNotFound if there is none. Open verifies no
+// signatures; a reader of package signed does.
 func Open(ctx context.Context, r artifacts.ObjectReader) (*View, error) {
 	b, _, err := r.Get(ctx, artifacts.CheckpointKey, artifacts.CheckpointKey.Limit())
 	if err != nil {
@@ -38,7 +39,7 @@ func Open(ctx context.Context, r artifacts.ObjectReader) (*View, error) {
 	return &View{c, b, t, tlog.TileHashReader(c.Tree, t)}, nil
 }
 
-// bundle is that of tiles for a tile of hashes that is in the tree.
+// bundle is like tiles.bundle, but first checks that the tile of hashes is in the tree.
 func (v *View) bundle(n int64) (b []byte, list []string, err error) {
 	if _, err := v.tile(tileOf(0, n, v.N)); err != nil {
 		return nil, nil, err
@@ -48,13 +49,13 @@ func (v *View) bundle(n int64) (b []byte, list []string, err error) {
 
 func (v *View) tile(t tlog.Tile) ([]byte, error) {
 	b, err := tlog.ReadTileData(t, v.hashes)
-	if err != nil && !artifacts.IsDamage(err) && errors.Unwrap(err) == nil { // package tlog's own
+	if err != nil && !artifacts.IsDamage(err) && errors.Unwrap(err) == nil { // an error of package tlog itself
 		err = fmt.Errorf("%w: %s: %w", artifacts.ErrCorrupt, key(t), err)
 	}
 	return b, err
 }
 
-// Each calls f with each leaf, the newest first, until f returns false.
+// Each calls f with each leaf, newest first, until f returns false.
 func (v *View) Each(f func(index int64, leaf string) bool) error {
 	for n := (v.N - 1) / width; n >= 0; n-- {
 		_, list, err := v.bundle(n)
@@ -98,9 +99,9 @@ func (v *View) Continues(older Checkpoint) error {
 	return err
 }
 
-// Check reads the whole log of a store, whose pointer and manifest are p and m, and returns what is
-// wrong with it. A log may lack the pointer's own leaf: see Settle. While the pointer has no log, it
-// may lack those that CatchUp adds.
+// Check reads the whole log of a store and returns an error that describes the first problem. p and
+// m are the store's pointer and manifest. It is no problem if the log lacks the pointer's own leaf
+// (see Settle), or, while the pointer has no log, the leaves that CatchUp adds.
 func Check(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, m *artifacts.Manifest) error {
 	v, err := Open(ctx, r)
 	if errors.Is(err, artifacts.ErrNotFound) && (p.Log == nil || p.Log.Size == 1) {
@@ -121,7 +122,7 @@ func Check(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, 
 	case err != nil:
 		return fmt.Errorf("log: %w", err)
 	case head.N < v.N:
-		return fmt.Errorf("log: %w: %d leaves, not %d; builder restore mends it", ErrBehind, head.N, v.N)
+		return fmt.Errorf("log: %w: %d leaves, not %d; run builder restore", ErrBehind, head.N, v.N)
 	case v.Origin != Origin(p.Store) || head.N > v.N+1 || head.N == v.N && head.Hash != v.Hash:
 		return fmt.Errorf("%w: log: the checkpoint is of %d leaves of %s, the pointer of %d of store %s",
 			artifacts.ErrCorrupt, v.N, v.Origin, head.N, p.Store)
@@ -131,8 +132,8 @@ func Check(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, 
 	return nil
 }
 
-// CopyTo copies the log to a store that has none of it or its beginning, and the checkpoint, which
-// is note, last.
+// CopyTo copies the log to a store that has none of it or its beginning. It writes note, the
+// checkpoint, last.
 func (v *View) CopyTo(ctx context.Context, to artifacts.Store, note []byte) error {
 	there := map[artifacts.Key]bool{}
 	err := to.List(ctx, artifacts.TilePrefix, func(info artifacts.Info) error {
