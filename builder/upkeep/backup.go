@@ -15,41 +15,43 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// BackupConfig says what Backup copies where.
+// BackupConfig says what Backup copies, and where to.
 type BackupConfig struct {
-	// From is the store as it is, with its signatures.
+	// From is the store. Its objects must have their signatures.
 	From artifacts.ObjectReader
-	// To is an empty store or an earlier backup of the same one, never From itself.
+	// To is an empty store, or an earlier backup of the same store. It must not be From itself.
 	To artifacts.Store
 	// Progress may be nil.
 	Progress builder.Progress
 }
 
-// BackupReport is what Backup found and did (STORE.md, "Backup and restore").
+// BackupReport says what Backup found and did (STORE.md, "Backup and restore").
 type BackupReport struct {
-	// Snapshot is the time of the copied snapshot; empty if the store has none.
+	// Snapshot is the time of the copied snapshot, or empty if the store has none.
 	Snapshot  string `json:"snapshot"`
 	Sequence  uint64 `json:"sequence"`
-	Snapshots int    `json:"snapshots"` // with the retained ones
-	Objects   int    `json:"objects"`   // that they need, manifests included
+	Snapshots int    `json:"snapshots"` // including the retained ones
+	Objects   int    `json:"objects"`   // needed by these snapshots, including manifests
 	// Copied and CopiedBytes count the objects that To did not have.
 	Copied      int   `json:"copied"`
 	CopiedBytes int64 `json:"copied_bytes"`
-	// Lost counts the objects of files that the store has lost, so that the backup lacks them, too.
+	// Lost counts the objects of files that the store has lost, so that the backup lacks them as
+	// well.
 	Lost int `json:"lost"`
 }
 
-// errMoved: the pointer moved on, and gc removed objects before they were copied.
+// errMoved means that, in each try, the pointer moved and gc removed objects before they were
+// copied.
 var errMoved = errors.New("the published snapshot changed during each of the tries; is gc's grace period shorter" +
 	" than a backup takes?")
 
-// Backup copies the objects of the published snapshot and of those it retains, ledgers included,
-// and the log, then identity, key set and change record as they are, and the pointer last: until then, To is
-// the backup that it was. Every object is checked against its digest. Backup does not copy what To
-// holds in the right size, so gc must not run on To at the same time. Lost objects of files do not
-// stop it.
+// Backup copies the objects of the published snapshot and of those it retains, including ledgers,
+// and the log. Then it copies identity, key set and change record, and the pointer last. Until
+// then, To still holds the previous backup. Backup checks every object against its digest. It does
+// not copy objects that To holds in the right size, so gc must not run on To at the same time. Lost
+// objects of files do not stop it.
 //
-// It is safe beside a running builder and gc: if the pointer has moved and an object is gone, it
+// Backup is safe while a builder and gc run: if the pointer has moved and an object is gone, it
 // starts again.
 func Backup(ctx context.Context, cfg BackupConfig) (*BackupReport, error) {
 	for try := 1; ; try++ {
@@ -77,9 +79,9 @@ type backup struct {
 	BackupConfig
 	report  BackupReport
 	pointer []byte
-	id      string                  // the store's
-	there   map[artifacts.Key]int64 // what To holds: sizes by key
-	log     *transparency.View      // nil: there is none
+	id      string                  // the store's identity
+	there   map[artifacts.Key]int64 // sizes of the objects in To, by key
+	log     *transparency.View      // nil if there is none
 }
 
 func (b *backup) run(ctx context.Context) error {
@@ -111,16 +113,16 @@ func (b *backup) run(ctx context.Context) error {
 		ferr := artifacts.FileRefs(ctx, b.From, m, lists, func(ref artifacts.Ref) {
 			objects[artifacts.FileKey(ref.Digest)] = ref
 		})
-		return errors.Join(err, publish.UnlessDamage(ferr)) // copy finds it
+		return errors.Join(err, publish.UnlessDamage(ferr)) // copy counts what is lost
 	})
 	if err != nil {
 		return err
 	}
-	// Objects before what names them, each step durable before the next.
+	// Objects go before manifests that name them, and each step is durable before the next.
 	if err := b.copy(ctx, "backup", objects); err != nil {
 		return err
 	}
-	if b.report.Lost > 0 { // or gc has removed them since
+	if b.report.Lost > 0 { // or gc has removed them in the meantime
 		now, _, err := b.From.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 		if err == nil && !bytes.Equal(now, b.pointer) {
 			err = fmt.Errorf("copy files: %w", artifacts.ErrNotFound)
@@ -157,10 +159,11 @@ func (b *backup) run(ctx context.Context) error {
 	return nil
 }
 
-// start reads the pointer, nil if there is none. It refuses a place that is not a backup of this
-// store.
+// start reads the pointer; it returns nil if there is none. It returns an error if To holds
+// anything but a backup of this store.
 func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
-	// Before the pointer, so that the backup's log is not ahead of its snapshot.
+	// Open the log before reading the pointer, so that the backup's log is not ahead of its
+	// snapshot.
 	var err error
 	if b.log, err = transparency.Open(ctx, b.From); err != nil && !errors.Is(err, artifacts.ErrNotFound) {
 		return nil, err
@@ -199,25 +202,25 @@ func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
 	return p, nil
 }
 
-// elsewhere refuses the store as its own backup. Two addresses of a store may look different, so
-// it puts an object at one and looks for it at the other.
+// elsewhere returns an error if To is the store itself. Two addresses of one store may look
+// different, so it puts an object at one and looks for it at the other.
 func (b *backup) elsewhere(ctx context.Context) error {
 	key := artifacts.ProbeKey("backup-" + rand.Text())
 	if err := b.To.Put(ctx, key, []byte("probe")); err != nil {
 		return err
 	}
 	_, _, err := b.From.Get(ctx, key, 100)
-	_ = b.To.Delete(ctx, key) // who may not delete there leaves it to gc
+	_ = b.To.Delete(ctx, key) // without permission to delete it, gc removes it
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return nil
 	}
 	if err == nil {
-		err = errors.New("--to is the store itself; want another place, which is not lost with it")
+		err = errors.New("--to is the store itself; want another place, which is not lost together with the store")
 	}
 	return err
 }
 
-// copy copies what is not there in the right size, and makes it durable.
+// copy copies the objects that To does not hold in the right size, and makes them durable.
 func (b *backup) copy(ctx context.Context, step string, wanted map[artifacts.Key]artifacts.Ref) error {
 	var keys []artifacts.Key
 	for key, ref := range wanted {
@@ -255,8 +258,8 @@ func (b *backup) copy(ctx context.Context, step string, wanted map[artifacts.Key
 	return err
 }
 
-// move copies one of the small objects. A damaged one, or one that has moved back, does not
-// replace what may be the last good one.
+// move copies a small object. It refuses one that is damaged or has moved back, since the backup's
+// may be the last good one.
 func (b *backup) move(ctx context.Context, key artifacts.Key, body []byte) error {
 	now, err := artifacts.ParseNumbered(key, body)
 	if err != nil {
@@ -280,7 +283,7 @@ func (b *backup) move(ctx context.Context, key artifacts.Key, body []byte) error
 	return settle(ctx, b.To, key, version, body)
 }
 
-// settle swaps, and finds out whether a failed swap took effect.
+// settle swaps a small object. If the swap fails, it finds out whether it took effect.
 func settle(ctx context.Context, s artifacts.Store, key artifacts.Key, old artifacts.Version, body []byte) error {
 	_, err := s.Swap(ctx, key, old, body)
 	if err == nil {

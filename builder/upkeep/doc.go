@@ -1,3 +1,3 @@
-// Package upkeep maintains a store of snapshots: verify, repair, backup, restore, gc,
+// Package upkeep maintains a store of snapshots. It implements verify, repair, backup, restore, gc,
 // rollback and status.
 package upkeep

@@ -16,18 +16,20 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// DefaultGrace is how long gc keeps what nothing reaches any more.
+// DefaultGrace is how long gc keeps objects that nothing reaches, by default.
 const DefaultGrace = time.Hour
 
-// GCConfig says what Collect works on.
+// GCConfig configures Collect.
 type GCConfig struct {
 	Store artifacts.Store
-	// Grace protects what is younger, by the store's clock, and what a snapshot reached until less
-	// than that ago. It must be longer than builder.BuildDeadline where a builder may run.
+	// Grace protects objects that are younger, by the store's clock, and objects that a snapshot
+	// reached less than that ago. It must be longer than builder.BuildDeadline if a builder may
+	// run.
 	Grace time.Duration
-	// DryRun counts and deletes nothing. It uses Now, since asking for the store's clock writes.
+	// DryRun makes Collect count objects without deleting any. It uses Now, since asking for the
+	// store's clock writes.
 	DryRun bool
-	// Now is this machine's clock; nil: time.Now.
+	// Now is this machine's clock. If it is nil, time.Now is used.
 	Now func() time.Time
 	// Log may be nil.
 	Log *slog.Logger
@@ -35,28 +37,30 @@ type GCConfig struct {
 	Progress builder.Progress
 }
 
-// GCReport is what Collect found and did.
+// GCReport says what Collect found and did.
 type GCReport struct {
-	// Kept counts the remaining objects and manifests: reached, or too young.
+	// Kept counts the remaining objects and manifests, which are reached or too young.
 	Kept int `json:"kept"`
-	// Deleted and DeletedBytes count what was removed, or would be in a dry run.
+	// Deleted and DeletedBytes count the removed objects, or in a dry run those that would be
+	// removed.
 	Deleted      int   `json:"deleted"`
 	DeletedBytes int64 `json:"deleted_bytes"`
 	DryRun       bool  `json:"dry_run"`
-	// Snapshot is false in a store without a snapshot, where nothing is removed.
+	// Snapshot is false for a store without a snapshot, in which Collect removes nothing.
 	Snapshot bool `json:"snapshot"`
 }
 
 // Collect removes objects and manifests that are older than the grace period and that nothing
 // needs: neither the published snapshot, nor a retained one, nor any manifest younger than the
-// grace period. It also removes what a self-test of the store left behind, and of the log the partial
-// tiles whose full ones are there.
+// grace period. It also removes objects that a self-test of the store left behind, and partial
+// tiles of the log that exist in full.
 //
-// Young manifests count for two reasons: slow readers keep a snapshot for a grace period after it
-// has left the retained list, and a build that has put its manifest but not yet moved the pointer
-// loses nothing. README.md, "Deleting", shows that Collect is safe beside a build.
+// Young manifests count for two reasons. Slow readers may use a snapshot for a grace period after
+// it has left the retained list. And a build that has put its manifest but not yet moved the
+// pointer must lose nothing. README.md, "Deleting", explains why Collect is safe while a build
+// runs.
 //
-// Collect leaves a store without a pointer alone: the pointer may have been lost.
+// Collect leaves a store without a pointer alone, since the pointer may have been lost.
 func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	c, err := newCollector(ctx, cfg)
 	if err != nil {
@@ -71,9 +75,9 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	if err := c.markPublished(ctx); err != nil || !c.report.Snapshot {
 		return &c.report, err
 	}
-	// Manifests first: a manifest that is there has all its objects.
+	// Delete manifests before objects, so that a manifest in the store always has all its objects.
 	err = c.sweepMarked(ctx, artifacts.ManifestPrefix, c.unmarked)
-	// Folder by folder, so that each list is fresh when its deletions begin.
+	// Sweep folder by folder, so that each list is fresh when its deletions begin.
 	for i := 0; i < 256 && err == nil; i++ {
 		err = c.sweepMarked(ctx, fmt.Sprintf("%s%02x/", artifacts.ObjectPrefix, i), c.unmarked)
 		c.Progress.Show("collect", i+1, 256)
@@ -98,14 +102,14 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 
 type collector struct {
 	GCConfig
-	before    time.Time // what is older may go
+	before    time.Time // older objects may be removed
 	report    GCReport
-	keep      map[artifacts.Digest]bool                // objects
-	manifests map[artifacts.Digest]*artifacts.Manifest // marked
-	version   artifacts.Version                        // of the pointer as it was marked
-	log       *artifacts.LogHead                       // the pointer's
+	keep      map[artifacts.Digest]bool                // objects to keep
+	manifests map[artifacts.Digest]*artifacts.Manifest // manifests whose objects are in keep
+	version   artifacts.Version                        // the version of the pointer that was marked last
+	log       *artifacts.LogHead                       // the log that this pointer names
 	lists     map[artifacts.Digest]bool                // lists of files whose chunks are in keep
-	filesErr  error                                    // why a list cannot be read: all files stay
+	filesErr  error                                    // why a list cannot be read, so that all files stay
 }
 
 func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
@@ -128,7 +132,7 @@ func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
 	return c, nil
 }
 
-// unmarked reports whether key is of a manifest or an object that nothing needs.
+// unmarked reports whether key belongs to a manifest or an object that nothing needs.
 func (c *collector) unmarked(key artifacts.Key) bool {
 	if key.Kind() == artifacts.ManifestKind {
 		return c.manifests[key.Digest()] == nil
@@ -139,8 +143,8 @@ func (c *collector) unmarked(key artifacts.Key) bool {
 	return key.Immutable() && !c.keep[key.Digest()]
 }
 
-// markYoung marks what the manifests from within the grace period reach. Unlike the published one,
-// such a manifest may name objects that are gone.
+// markYoung marks the objects that manifests younger than the grace period reach. Unlike the
+// published manifest, such a manifest may name objects that no longer exist.
 func (c *collector) markYoung(ctx context.Context) error {
 	young, err := listManifests(ctx, c.Store, func(info artifacts.Info) bool { return !info.Modified.Before(c.before) })
 	if err != nil {
@@ -154,7 +158,7 @@ func (c *collector) markYoung(ctx context.Context) error {
 	return nil
 }
 
-// markPublished marks what the pointer reaches, if it has moved since the last call.
+// markPublished marks the objects that the pointer reaches, if it has moved since the last call.
 func (c *collector) markPublished(ctx context.Context) error {
 	b, version, err := c.Store.GetIf(ctx, artifacts.CurrentKey, c.version, artifacts.MaxPointerSize)
 	switch {
@@ -173,14 +177,14 @@ func (c *collector) markPublished(ctx context.Context) error {
 		return fmt.Errorf("published snapshot: %w", err)
 	}
 	if err := publish.CheckPointer(ctx, c.Store, p, publish.Seen{}); err != nil {
-		return err // what the newest pointer reaches would look like garbage
+		return err // otherwise the objects of the newest pointer would count as garbage
 	}
 	c.version, c.log, c.report.Snapshot = version, p.Log, true
 	return nil
 }
 
-// mark marks the objects of a manifest and, if retained is set, those of the snapshots that it
-// retains. It returns the manifest.
+// mark marks the objects of a manifest and, if retained is set, the objects of the snapshots that
+// it retains. It returns the manifest.
 func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) (*artifacts.Manifest, error) {
 	m := c.manifests[ref.Digest]
 	if m == nil {
@@ -203,7 +207,7 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) 
 		} else if err != nil {
 			return nil, err
 		}
-		m.Views = nil // a gc may see a thousand manifests
+		m.Views = nil // saves memory, since a gc may read a thousand manifests
 		c.manifests[ref.Digest] = m
 	}
 	if retained {
@@ -220,8 +224,8 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) 
 const sweepTries = 3
 
 // sweepMarked marks from the pointer again and sweeps. It does not repeat a failed deletion, since
-// a build may have put the object meanwhile: it lists the folder again, where such an object is
-// young.
+// a build may have put the object in the meantime. Instead it lists the folder again, where such an
+// object is young.
 func (c *collector) sweepMarked(ctx context.Context, prefix string, garbage func(key artifacts.Key) bool) error {
 	for try := 1; ; try++ {
 		if err := c.markPublished(ctx); err != nil {
@@ -233,11 +237,11 @@ func (c *collector) sweepMarked(ctx context.Context, prefix string, garbage func
 			return err
 		}
 		c.report.Kept = kept
-		c.Log.Warn("a deletion failed; the folder is listed anew", "prefix", prefix, "err", err)
+		c.Log.Warn("a deletion failed; listing the folder again", "prefix", prefix, "err", err)
 	}
 }
 
-// sweep deletes the old garbage under prefix.
+// sweep deletes garbage under prefix that is older than the grace period.
 func (c *collector) sweep(ctx context.Context, prefix string, garbage func(key artifacts.Key) bool) error {
 	var old []artifacts.Info
 	err := c.Store.List(ctx, prefix, func(info artifacts.Info) error {

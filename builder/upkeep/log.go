@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// logProblems returns what is wrong with the log of a store, by object if that can be told.
+// logProblems describes the problems of a store's log, by object if possible.
 func logProblems(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, m *artifacts.Manifest,
 ) (problems []string, err error) {
 	wrong := transparency.Check(ctx, r, p, m)
@@ -39,21 +39,21 @@ func logProblems(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Poi
 	return problems, err
 }
 
-// lateAfter is how long after its pointer a publication is in the log at the latest.
+// lateAfter is the longest time that a publication normally takes to reach the log.
 const lateAfter = time.Minute
 
-// logLate returns as a problem that the log still lacks the published snapshot.
+// logLate returns a problem if the log has lacked the published snapshot for longer than lateAfter.
 func logLate(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, now time.Time,
 ) (problems []string, err error) {
 	lacks, err := transparency.Lacks(ctx, r, p)
 	if lacks && now.Sub(p.Published) > lateAfter {
-		problems = append(problems, fmt.Sprintf("log: it is behind: it lacks snapshot %s, since it could not be written."+
-			" The next publication writes it, or says what keeps it from that; builder repair does, too", publish.Stamp(p.Time)))
+		problems = append(problems, fmt.Sprintf("log: it lacks snapshot %s, since the log could not be written."+
+			" The next publication or builder repair writes it, or reports why it cannot", publish.Stamp(p.Time)))
 	}
 	return problems, err
 }
 
-// log mends the log of published snapshots, and notes what is left.
+// log repairs the log of published snapshots. It stores the remaining problems in r.logLeft.
 func (r *repairer) log(ctx context.Context) error {
 	m, err := artifacts.ReadManifest(ctx, r.mender, r.pointer.Manifest)
 	if artifacts.IsDamage(err) {
@@ -83,7 +83,7 @@ func (r *repairer) log(ctx context.Context) error {
 	return err
 }
 
-// checkpoint signs a lost or damaged checkpoint again: the pointer has size and root.
+// checkpoint signs a lost or damaged checkpoint again. The pointer has its size and root.
 func (r *repairer) checkpoint(ctx context.Context) error {
 	if r.pointer.Log == nil || !signed.Signs(r.Store) {
 		return nil

@@ -274,7 +274,7 @@ func TestLogBehind(t *testing.T) {
 		}
 		faults.SetHook(nil)
 		p := problems()
-		if (len(p) == 1 && strings.Contains(p[0], "log: it is behind")) != c.behind || len(p) > 1 {
+		if (len(p) == 1 && strings.Contains(p[0], "log: it lacks snapshot")) != c.behind || len(p) > 1 {
 			t.Errorf("%v later: %q", c.ago, p)
 		}
 		if c.ago == time.Hour {

@@ -9,20 +9,20 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// mender is a reader that repairs: it replaces a damaged or missing immutable object by the bytes
-// of a copy, and returns those. After artifacts.Check has read everything through it, the store is
-// as complete as the copies allow.
+// mender is a reader that repairs: if an immutable object is damaged or missing, it puts the bytes
+// of a copy in its place, and returns them. After artifacts.Check has read everything through it,
+// the store is as complete as the copies allow.
 type mender struct {
 	store artifacts.Store
 	from  []Copy
-	// restoring, if set, is the pointer that is read, and no other small object exists. Every
-	// object is put, also one that is there, so that gc sees it as new until the pointer reaches
-	// it.
+	// restoring, if set, is the pointer that the mender returns, and it returns no other small
+	// object. In this case it puts every object, even one that exists, so that gc sees it as new
+	// until the pointer reaches it.
 	restoring []byte
 
 	mu     sync.Mutex
-	lost   map[artifacts.Key]bool // what is damaged or missing, and in no copy
-	whole  map[artifacts.Key]bool // what was found to be whole, or mended
+	lost   map[artifacts.Key]bool // damaged or missing objects that no copy has
+	whole  map[artifacts.Key]bool // objects that are intact, or were mended
 	mended []Mended
 }
 
@@ -63,7 +63,7 @@ func (m *mender) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byt
 			unasked = cmp.Or(unasked, fmt.Errorf("%s: %w", c.Name, cerr))
 		}
 	}
-	if unasked != nil { // it may be there
+	if unasked != nil { // the object may be in a copy that did not answer
 		return nil, "", unasked
 	}
 	m.mu.Lock()
@@ -72,7 +72,7 @@ func (m *mender) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byt
 	return b, v, err
 }
 
-// put puts an object back.
+// put puts an object back into the store.
 func (m *mender) put(ctx context.Context, key artifacts.Key, b []byte, from string) error {
 	if err := m.store.Put(ctx, key, b); err != nil {
 		return fmt.Errorf("put %s back: %w", key, err)
@@ -94,5 +94,5 @@ func (m *mender) found(key artifacts.Key) {
 // lacks reports whether an object is damaged or missing and no copy has it.
 func (m *mender) lacks(ref artifacts.Ref) bool { return m.lost[artifacts.ObjectKey(ref.Digest)] }
 
-// lacksFile is lacks for an object of files.
+// lacksFile is like lacks, for an object of files.
 func (m *mender) lacksFile(ref artifacts.Ref) bool { return m.lost[artifacts.FileKey(ref.Digest)] }

@@ -12,12 +12,12 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// Prove returns a proof that the snapshot of time t was published with its row of an asset's quote.
-// The snapshot must be the published or a retained one: the proof has its objects.
+// Prove returns a proof that the snapshot at time t was published with its row of an asset's quote.
+// The snapshot must be published or retained, since the proof contains some of its objects.
 func Prove(ctx context.Context, r artifacts.ObjectReader, t time.Time, asset uint64) (*transparency.Proof, error) {
 	log, err := transparency.Open(ctx, r)
 	if errors.Is(err, artifacts.ErrNotFound) {
-		return nil, errors.New("the store has no log: it begins with the first snapshot that is published signed")
+		return nil, errors.New("the store has no log: a log begins with the first signed publication")
 	}
 	if err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func Prove(ctx context.Context, r artifacts.ObjectReader, t time.Time, asset uin
 		head.Manifest.Retained...)
 	at := slices.IndexFunc(all, func(ret artifacts.Retained) bool { return ret.Time.Equal(t) })
 	if at < 0 {
-		return nil, fmt.Errorf("snapshot %s is not retained, so its rows may be gone: there are %s; a proof that was made"+
-			" before stays valid", publish.Stamp(t), stamps(all))
+		return nil, fmt.Errorf("snapshot %s is not retained, so its rows may be gone: want one of %s; an earlier proof of it"+
+			" stays valid", publish.Stamp(t), stamps(all))
 	}
 	index := int64(-1)
 	err = log.Each(func(i int64, leaf string) bool {
@@ -47,8 +47,8 @@ func Prove(ctx context.Context, r artifacts.ObjectReader, t time.Time, asset uin
 		return nil, err
 	}
 	if index < 0 {
-		return nil, fmt.Errorf("snapshot %s is not in the log: it was published before the log began, or the next one"+
-			" brings it in", publish.Stamp(t))
+		return nil, fmt.Errorf("snapshot %s is not in the log: either it was published before the log began, or the next"+
+			" publication adds it", publish.Stamp(t))
 	}
 	p := &transparency.Proof{Format: artifacts.Format, Time: t.UTC(), Asset: asset}
 	if err = log.Prove(p, index); err != nil {
@@ -61,7 +61,7 @@ func Prove(ctx context.Context, r artifacts.ObjectReader, t time.Time, asset uin
 	return p, proveRow(ctx, r, p)
 }
 
-// proveRow adds the row to a proof, with shard and object.
+// proveRow adds the row with its shard and object to a proof.
 func proveRow(ctx context.Context, r artifacts.ObjectReader, p *transparency.Proof) error {
 	m, err := artifacts.ParseManifest(p.Manifest)
 	if err != nil {

@@ -18,21 +18,21 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// Copy is a place that may have lost objects: another store, a copy of a folder, the cache folder
-// of an edge. Repair checks every object that it takes from there against its digest.
+// Copy is a place from which to take lost objects: another store, a copy of a folder, or the cache
+// folder of an edge. Repair checks every object that it takes from there against its digest.
 type Copy struct {
 	artifacts.Reader
-	// Name is its name in reports.
+	// Name identifies the copy in reports.
 	Name string
 }
 
-// RepairConfig says what Repair works on.
+// RepairConfig configures Repair.
 type RepairConfig struct {
 	Store artifacts.Store
-	// From are asked in this order.
+	// From are the copies, which are tried in this order.
 	From []Copy
-	// DropLost lets a store that has lost objects of which no copy is left go on without what depends
-	// on them.
+	// DropLost makes Repair publish the snapshot without the data that depends on lost objects, if
+	// no copy has these.
 	DropLost bool
 	// Sign are the keys that sign lists of files.
 	Sign []artifacts.SignKey
@@ -41,25 +41,25 @@ type RepairConfig struct {
 	Now      func() time.Time
 }
 
-// RepairReport is what Repair found and did (STORE.md, "Repair").
+// RepairReport says what Repair found and did (STORE.md, "Repair").
 type RepairReport struct {
-	// Snapshot is the published snapshot's time; empty in a store without one, where there is
-	// nothing to repair.
+	// Snapshot is the published snapshot's time. It is empty if the store has none, so that there
+	// is nothing to repair.
 	Snapshot string   `json:"snapshot"`
 	Sequence uint64   `json:"sequence"`
 	Mended   []Mended `json:"mended"`
-	// Missing are the remaining problems, as artifacts.Check words them.
+	// Missing are the remaining problems, in the words of artifacts.Check.
 	Missing []string `json:"missing"`
-	// Loss says what DropLost gives up; it is empty if there is nothing to give up. Dropped says that
-	// this was done.
+	// Loss describes the data that DropLost gives up, or would give up. It is empty if there is
+	// none. Dropped reports whether it was given up.
 	Loss    string `json:"loss,omitempty"`
 	Dropped bool   `json:"dropped"`
 }
 
-// Mended is an object that was put back.
+// Mended is an object that Repair put back.
 type Mended struct {
 	Key artifacts.Key `json:"key"`
-	// From is the name of the copy that had it, or what it was made from.
+	// From is the name of the copy that had the object, or says what it was made from.
 	From string `json:"from"`
 }
 
@@ -67,13 +67,13 @@ type Mended struct {
 const pointerTries = 5
 
 // Repair puts back the missing and damaged objects of the published snapshot and of those it
-// retains, from copies, and makes history from the ledger. It checks every object against its
-// digest before it puts it, so that no copy can do harm, and leaves whole objects alone. It is
-// safe beside a running builder and gc, and may be killed and run again.
+// retains. It takes them from copies, and makes history from the ledger. It checks every object
+// against its digest before it puts it, so that no copy can do harm, and leaves intact objects
+// alone. It is safe while a builder and gc run, and may be killed and run again.
 //
-// Repair replaces a damaged change record by a new one, and the identity by that of the pointer.
-// It mends the log (transparency.Mend), and with the store's keys signs a lost checkpoint again. It
-// does not repair pointer and key set: see Restore.
+// Repair replaces a damaged change record by a new one, and a lost or damaged identity by that of
+// the pointer. It repairs the log (transparency.Mend). With the store's keys it signs a lost
+// checkpoint again. It does not repair the pointer and the key set: see Restore.
 func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 	r := &repairer{RepairConfig: cfg, mender: newMender(cfg.Store, cfg.From)}
 	for try := 1; ; try++ {
@@ -83,10 +83,11 @@ func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 		version := r.version
 		check, err := r.mend(ctx)
 		if err == nil {
-			err = r.log(ctx) // before anything is dropped, which appends to it
+			err = r.log(ctx) // before anything is dropped, since that adds to the log
 		}
 		if err == nil && len(r.lost)+len(r.logLeft) > 0 {
-			// A builder may have published a snapshot, and gc removed the missing objects since.
+			// A builder may have published a snapshot in the meantime, and gc may have removed the
+			// missing objects since.
 			if err := r.readPointer(ctx); err != nil {
 				return nil, err
 			}
@@ -123,7 +124,7 @@ type repairer struct {
 	version artifacts.Version
 	loss    string
 	dropped bool
-	logLeft []string // what stays wrong with the log
+	logLeft []string // the remaining problems of the log
 }
 
 func (r *repairer) readPointer(ctx context.Context) error {
@@ -136,7 +137,7 @@ func (r *repairer) readPointer(ctx context.Context) error {
 		r.version = version
 	}
 	if artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrSignature) {
-		return fmt.Errorf("read pointer: %w: builder restore puts a backup's in its place", err)
+		return fmt.Errorf("read pointer: %w: run builder restore, which takes the pointer from a backup", err)
 	}
 	if err != nil {
 		return fmt.Errorf("read pointer: %w", err)
@@ -152,8 +153,9 @@ func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
 	return out
 }
 
-// mend reads everything that the pointer reaches, which repairs what the copies have, and makes
-// history from the ledger. A manifest that is back names further lost objects.
+// mend reads everything that the pointer reaches, which puts back objects that the copies have, and
+// makes history from the ledger. A manifest that was put back can name further lost objects, so
+// mend repeats this.
 func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	for {
 		clear(r.lost)
@@ -195,7 +197,7 @@ func (r *repairer) history(ctx context.Context) error {
 	})
 }
 
-// putLost puts those objects of a view that are lost.
+// putLost puts the lost objects of a view.
 func (r *repairer) putLost(ctx context.Context, table *render.Table) (artifacts.View, error) {
 	views, pieces := render.Views(table)
 	for i := range pieces {
@@ -209,17 +211,18 @@ func (r *repairer) putLost(ctx context.Context, table *render.Table) (artifacts.
 	return views[0], nil
 }
 
-// beyondRepair adds to a check that only a backup helps.
+// beyondRepair adds to a check that only a backup can help.
 func beyondRepair(check *artifacts.CheckReport, err error) (*artifacts.CheckReport, error) {
 	check.Problems = append(check.Problems,
-		"no build can go on without the manifest, the ledger's root and its ids: builder restore puts a backup back")
+		"no build can continue without the manifest, the ledger's root and its ids: restore a backup with builder restore")
 	return check, publish.UnlessDamage(err)
 }
 
-// drop says what depends on lost objects, and with DropLost publishes the same snapshot without it:
-// without prices, returns and groups of the ledger, files, and retained snapshots. It can do nothing
-// about a lost manifest, ledger root or id: those need a backup. It deletes damaged objects, since a
-// build puts no object again that is there in the right size: so the next one makes lost views again.
+// drop describes the data that depends on lost objects. With DropLost it publishes the same
+// snapshot without this data: prices, returns and groups of the ledger, files, and retained
+// snapshots. A lost manifest, ledger root or id needs a backup. drop deletes damaged objects, since
+// a build does not put an object again that exists in the right size. So the next build makes lost
+// views again.
 func (r *repairer) drop(ctx context.Context, check *artifacts.CheckReport) (*artifacts.CheckReport, error) {
 	newest, err := artifacts.ReadManifest(ctx, r.mender, r.pointer.Manifest)
 	if err != nil {
@@ -296,11 +299,11 @@ func (r *repairer) drop(ctx context.Context, check *artifacts.CheckReport) (*art
 	return artifacts.Check(ctx, r.mender, ledger.Refs, nil)
 }
 
-// lostKeys reports a key set that is missing.
+// lostKeys reports a lost key set as a problem.
 func (r *repairer) lostKeys(ctx context.Context, check *artifacts.CheckReport) error {
 	_, _, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
 	if !errors.Is(err, artifacts.ErrNotFound) {
-		return nil // the check has seen it
+		return nil // the check has reported any other problem
 	}
 	if err = publish.CheckMissing(ctx, r.Store, artifacts.KeysKey); errors.Is(err, publish.ErrLost) {
 		check.Problems = append(check.Problems, err.Error()+"; builder keys restore puts it back")
@@ -346,7 +349,7 @@ func (r *repairer) changeRecord(ctx context.Context, check *artifacts.CheckRepor
 	if artifacts.IsDamage(err) {
 		_, err = change.Record(ctx, r.Store, r.Now)
 	}
-	if artifacts.IsDamage(err) { // the ledger is lost, too
+	if artifacts.IsDamage(err) { // the ledger is lost as well
 		return nil
 	}
 	if err != nil {

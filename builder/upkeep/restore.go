@@ -17,35 +17,35 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// restoreStep is how far above all known sequences and numbers a restored store goes on: above
-// what edges have seen since the backup, and far below what they refuse.
+// restoreStep is the distance from all known sequences and numbers to those of a restored store. It
+// is more than edges can have seen since the backup, and far less than they refuse.
 const restoreStep = 1000
 
-// RestoreConfig says what Restore puts where.
+// RestoreConfig says what Restore restores, and where to.
 type RestoreConfig struct {
-	// Store is empty, or what is left of the store that was backed up.
+	// Store is empty, or the remains of the store that was backed up.
 	Store artifacts.Store
 	// From is the backup.
 	From Copy
-	// Seen is the highest sequence that any edge has seen; 0: unknown.
+	// Seen is the highest sequence that any edge has seen, or 0 if that is unknown.
 	Seen uint64
-	// KeysFrom are edges' cache folders and copies whose key sets may be newer than the store's.
+	// KeysFrom are edges' cache folders, and copies, whose key sets may be newer than the store's.
 	KeysFrom []Copy
-	// KeysFromBackup says that the backup's key set counts even if the store has lost its own, and
-	// that the store's does not.
+	// KeysFromBackup makes Restore use the backup's key set instead of the store's, even if the
+	// store has lost its own. The revocations in the store's set still count.
 	KeysFromBackup bool
 	// Progress may be nil.
 	Progress builder.Progress
 	Now      func() time.Time
 }
 
-// RestoreReport is what Restore found and did (STORE.md, "Backup and restore").
+// RestoreReport says what Restore found and did (STORE.md, "Backup and restore").
 type RestoreReport struct {
 	Snapshot string `json:"snapshot"`
 	Sequence uint64 `json:"sequence"`
 	// Put counts the objects that came from the backup.
 	Put int `json:"put"`
-	// Keys counts the keys of the resulting set, Revoked the revoked ones among them.
+	// Keys counts the keys of the resulting set, Revoked those of them that are revoked.
 	Keys    int `json:"keys"`
 	Revoked int `json:"revoked"`
 	// Notes tell the operator what the restore could not determine or has replaced.
@@ -53,19 +53,19 @@ type RestoreReport struct {
 }
 
 // Restore publishes the snapshot of a backup. Sequence and numbers are restoreStep above the
-// highest of both stores and Seen, so that edges, whatever they have seen since, accept them. A
-// number so far above that edges would refuse it counts as damage.
+// highest of both stores and Seen, so that edges accept them whatever they have seen since. A
+// number so high that edges would refuse it counts as damage.
 //
-// No id that was given out since the backup goes to another key, and no time that was published
+// No id that was assigned since the backup goes to another key, and no time that was published
 // since is published again (see remember). If the store's newer snapshots withdraw the backup's,
 // Restore publishes the newest one that they do not withdraw.
 //
-// Of the key sets of Store, KeysFrom and From the newest is in force, without any access that another
-// one took away (see keys.Newest). If Store has lost its own, Restore wants KeysFrom or
-// KeysFromBackup, since the backup's is likely to be older. Restore checks every object
-// against its digest before it puts it, and moves the pointer last: after a kill, run it again.
-// Lost files do not stop it.
-// A restore that fails before it could change access removes the identity that it gave an empty store.
+// The newest of the key sets of Store, KeysFrom and From comes into force, without any access that
+// another one took away (see keys.Newest). If Store has lost its own, Restore requires KeysFrom or
+// KeysFromBackup, since the backup's set is likely to be older. Restore checks every object against
+// its digest before it puts it, and moves the pointer last. After a kill, run it again. Lost files
+// do not stop it. If it fails before it could change access, it removes the identity that it gave
+// to an empty store.
 func Restore(ctx context.Context, cfg RestoreConfig) (_ *RestoreReport, err error) {
 	r := &restore{RestoreConfig: cfg, report: RestoreReport{Notes: []string{}}}
 	if err := r.find(ctx); err != nil {
@@ -91,7 +91,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (_ *RestoreReport, err erro
 			if err != nil && r.present.identity.version == "" && !r.access {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 				defer cancel()
-				_ = cfg.Store.Delete(ctx, artifacts.IdentityKey) // otherwise the next restore goes on with it
+				_ = cfg.Store.Delete(ctx, artifacts.IdentityKey) // otherwise the next restore would continue with it
 			}
 		}()
 	}
@@ -131,11 +131,11 @@ type restore struct {
 	RestoreConfig
 	report          RestoreReport
 	id              string
-	access          bool // the small objects may have changed
+	access          bool // the small objects may have been changed
 	backup, present moved
 }
 
-// moved are the small objects of a store.
+// moved holds the small objects of a store.
 type moved struct {
 	identity small[artifacts.Identity]
 	pointer  small[artifacts.Pointer]
@@ -143,7 +143,7 @@ type moved struct {
 	change   small[artifacts.Change]
 }
 
-// small is a small object as it was found; value is zero if it is missing or damaged.
+// small is a small object as Restore found it. value is zero if the object is missing or damaged.
 type small[T any] struct {
 	body    []byte
 	version artifacts.Version
@@ -151,7 +151,7 @@ type small[T any] struct {
 	damage  error
 }
 
-// there returns the value, nil if it is missing or damaged.
+// there returns the value, or nil if the object is missing or damaged.
 func (s *small[T]) there() *T {
 	if s.version == "" || s.damage != nil {
 		return nil
@@ -188,7 +188,7 @@ func (m *moved) read(ctx context.Context, r artifacts.ObjectReader) error {
 	)
 }
 
-// find reads what both stores say of themselves.
+// find reads the small objects of both stores.
 func (r *restore) find(ctx context.Context) error {
 	if err := r.backup.read(ctx, r.From); err != nil {
 		return fmt.Errorf("%s: %w", r.From.Name, err)
@@ -206,7 +206,7 @@ func (r *restore) find(ctx context.Context) error {
 }
 
 // foreign refuses a store that is not the backup's. If at least one small object belongs to the
-// backup's store, one that names another store is a stray copy and is replaced.
+// backup's store, an object that names another store is a stray copy, and Restore replaces it.
 func (r *restore) foreign() error {
 	p := &r.present
 	other, own := "", false
@@ -220,9 +220,9 @@ func (r *restore) foreign() error {
 		return nil
 	}
 	if !own {
-		return fmt.Errorf("the store is %s, and the backup that of another, %s: restore it into an empty one", other, r.id)
+		return fmt.Errorf("the store is %s, but the backup is of store %s: restore it to an empty store", other, r.id)
 	}
-	r.note("an object of store %s lay in this one", other)
+	r.note("found an object of store %s in this store, and replaced it", other)
 	if id := p.identity.value.Store; id != r.id {
 		p.identity.value = artifacts.Identity{}
 	}
@@ -235,24 +235,24 @@ func (r *restore) foreign() error {
 	return nil
 }
 
-// above returns the sequence or number to go on with.
+// above returns the sequence or number with which the restored store continues.
 func (r *restore) above(what string, backup, present, seen uint64) (uint64, error) {
 	highest := max(backup, seen)
 	if change.Beyond(present, highest) {
-		r.note("the store's %s, %d, is beyond reason and was passed over; if edges have seen it, give it as --above", what,
+		r.note("the store's %s, %d, is implausibly high and was ignored; if edges have seen it, give it as --above", what,
 			present)
 	} else {
 		highest = max(highest, present)
 	}
 	if highest > artifacts.MaxNumber-restoreStep {
-		return 0, fmt.Errorf("%s %d: readers take up to 2^53", what, highest)
+		return 0, fmt.Errorf("%s %d: readers accept at most 2^53", what, highest)
 	}
 	return highest + restoreStep, nil
 }
 
-// number is above for a key set or a change record. Edges may have seen more than both stores
-// hold, after another restore or if the backup is old: so the result is not below the number that
-// follows a lost one, as far as edges accept the jump.
+// number is like above, for a key set or a change record. Edges may have seen higher numbers than
+// both stores hold, after another restore or if the backup is old. So the result is not below the
+// number that follows a lost one, as far as edges accept the jump.
 func (r *restore) number(what string, backup, present artifacts.Numbered) (artifacts.Numbered, error) {
 	lost := artifacts.Numbered{}.Next(r.id, r.Now(), r.report.Sequence)
 	if backup.Number == 0 && present.Number == 0 {
@@ -269,9 +269,9 @@ func (r *restore) note(format string, args ...any) {
 	r.report.Notes = append(r.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// keySet returns the key set that is to be in force, nil if there is none, and whether it must be
-// put. The store's own set keeps its number if nothing newer takes access away: an edge that has
-// seen a later set then refuses it.
+// keySet returns the key set that is to come into force, or nil if there is none. put reports
+// whether it must be put. The store's own set keeps its number if no newer set takes access away,
+// so that an edge that has seen a later set refuses it.
 func (r *restore) keySet(ctx context.Context) (set *artifacts.KeySet, put bool, err error) {
 	own, backup := r.present.keys.there(), r.backup.keys.there()
 	copies, err := r.copiedKeys(ctx)
@@ -300,7 +300,7 @@ func (r *restore) keySet(ctx context.Context) (set *artifacts.KeySet, put bool, 
 			r.report.Revoked++
 		}
 	}
-	var copied artifacts.Numbered // the highest
+	var copied artifacts.Numbered // the highest number
 	for _, s := range sets[1:] {
 		if s != nil && s.Number > copied.Number {
 			copied = s.Numbered
@@ -308,7 +308,7 @@ func (r *restore) keySet(ctx context.Context) (set *artifacts.KeySet, put bool, 
 	}
 	switch {
 	case at == len(sets)-1:
-		r.note("the key set is the backup's, number %d: revoke again what was revoked since", set.Number)
+		r.note("the key set is the backup's, number %d: revoke again the keys that were revoked since", set.Number)
 	case at > 0:
 		r.note("the key set is number %d, of %s", set.Number, r.KeysFrom[at-1].Name)
 	case !changed && own.Store != "" && (copied.Number == 0 || !change.Beyond(own.Number, copied.Number)):
@@ -318,13 +318,13 @@ func (r *restore) keySet(ctx context.Context) (set *artifacts.KeySet, put bool, 
 	return set, true, err
 }
 
-// errMayBeOlder: Restore takes the backup's key set only if it is told to.
-var errMayBeOlder = errors.New("the store's key set is gone or damaged, and with an older one revoked keys would work" +
+// errMayBeOlder is returned because Restore uses the backup's key set only if told to.
+var errMayBeOlder = errors.New("the store's key set is lost or damaged, and with an older one revoked keys would work" +
 	" again: give each edge's cache folder, or a folder with a copy of its file keys, as --keys-from, and the newest set" +
 	" wins; --keys-from-backup takes the backup's, if no edge has any")
 
-// copiedKeys reads the key sets of KeysFrom. One that cannot be used is an error: it may be the
-// newest.
+// copiedKeys reads the key sets of KeysFrom. A set that cannot be used is an error, since it may be
+// the newest.
 func (r *restore) copiedKeys(ctx context.Context) ([]*artifacts.KeySet, error) {
 	var sets []*artifacts.KeySet
 	for _, from := range r.KeysFrom {
@@ -340,8 +340,8 @@ func (r *restore) copiedKeys(ctx context.Context) ([]*artifacts.KeySet, error) {
 	return sets, nil
 }
 
-// dropOversized deletes the cells that cannot be swapped. A key set goes only when the backup's
-// takes its place.
+// dropOversized deletes the cells whose versions cannot be read, so that they could not be swapped.
+// It deletes the key set only if another one takes its place.
 func (r *restore) dropOversized(ctx context.Context) error {
 	p := &r.present
 	for _, cell := range []struct {
@@ -356,7 +356,7 @@ func (r *restore) dropOversized(ctx context.Context) error {
 	return nil
 }
 
-// objects puts every object of the backup's snapshots.
+// objects puts all objects of the backup's snapshots.
 func (r *restore) objects(ctx context.Context) error {
 	m := newMender(r.Store, []Copy{r.From})
 	m.restoring = r.backup.pointer.body
@@ -367,7 +367,7 @@ func (r *restore) objects(ctx context.Context) error {
 	}
 	n := len(check.Problems)
 	if !check.OnlyFiles() {
-		return fmt.Errorf("%s is not whole, nothing is published: %d problems, the first: %s", r.From.Name, n,
+		return fmt.Errorf("%s is incomplete, so nothing is published: %d problems, the first: %s", r.From.Name, n,
 			check.Problems[0])
 	}
 	if n > 0 {
@@ -377,13 +377,13 @@ func (r *restore) objects(ctx context.Context) error {
 	return nil
 }
 
-// log makes the store's log as long as both stores know it to be, so that the restored snapshot is
-// the next leaf of the one that checkpoints were given out of.
+// log extends the store's log to its longest known state, so that the restored snapshot becomes the
+// next leaf of the log that existing checkpoints belong to.
 func (r *restore) log(ctx context.Context) error {
 	if !signed.Signs(r.Store) {
 		return nil
 	}
-	// A leaf that was not written when its builder died is in the pointer.
+	// If a builder died before it wrote a leaf, the leaf is in the pointer.
 	settle := func(p *artifacts.Pointer) error {
 		if p.Store != r.id || p.Log == nil {
 			return nil
@@ -401,7 +401,7 @@ func (r *restore) log(ctx context.Context) error {
 	ours, oursErr := transparency.Open(ctx, r.Store)
 	if errors.Is(err, artifacts.ErrNotFound) {
 		if errors.Is(oursErr, artifacts.ErrNotFound) && r.backup.pointer.value.Log != nil {
-			r.note("the log is lost and begins anew: whoever keeps a checkpoint will see it")
+			r.note("the log is lost and begins again: anyone who keeps a checkpoint will notice")
 		}
 		return nil
 	}
@@ -410,7 +410,7 @@ func (r *restore) log(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(oursErr, artifacts.ErrNotFound):
-		r.note("the log goes on behind the backup's %d leaves: whoever keeps a later checkpoint will see it", theirs.N)
+		r.note("the log continues after the backup's %d leaves: anyone who keeps a later checkpoint will notice", theirs.N)
 	case oursErr != nil:
 		return oursErr
 	case ours.N >= theirs.N:
@@ -422,19 +422,20 @@ func (r *restore) log(ctx context.Context) error {
 	return settle(&r.backup.pointer.value)
 }
 
-// memory is what a restored snapshot must know of what was published since its backup.
+// memory is what a restored snapshot must know about the publications since its backup.
 type memory struct {
 	ids *ledger.IDs
 	// withdrawn are the withdrawn times, and the published times later than the backup's. Times up
-	// to through may not be published again.
+	// to through must not be published again.
 	withdrawn []time.Time
 	through   time.Time
-	// took reports whether the snapshot of time t was withdrawn since the backup.
+	// took reports whether the snapshot at time t was withdrawn since the backup. known is false if
+	// that cannot be told.
 	took func(t time.Time) (withdrawn, known bool)
 }
 
-// remember finds out what was published since the backup. The newest snapshot tells, if it is
-// known and can be read. Otherwise remember treats every time up to now as published, and lets new ids
+// remember finds out what was published since the backup. It asks the newest snapshot, if that is
+// known and can be read. Otherwise it treats every time up to now as published, and lets new ids
 // begin far above the backup's.
 func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*memory, error) {
 	ids, err := ledger.GatherIDs(ctx, r.Store, backup.Ledger)
@@ -448,7 +449,7 @@ func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*me
 	if trusted && present.Sequence > old {
 		newest = present
 	} else if r.Seen == 0 {
-		why = fmt.Sprintf("the store says of nothing newer than sequence %d"+
+		why = fmt.Sprintf("the store has no sign of anything newer than sequence %d"+
 			" (--above %d would say that no edge has seen more)", old, old)
 	}
 	if newest.Sequence < r.Seen {
@@ -471,7 +472,8 @@ func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*me
 	return mem, ids.Skip(r.Now())
 }
 
-// rememberNewest is remember for a known newest snapshot. The error is damage if it cannot be read.
+// rememberNewest is the part of remember for a known newest snapshot. It returns a damage error if
+// that cannot be read.
 func (r *restore) rememberNewest(ctx context.Context, mem *memory, newest *artifacts.Pointer) error {
 	m, err := artifacts.ReadManifest(ctx, r.Store, newest.Manifest)
 	if err != nil {
@@ -497,13 +499,14 @@ func (r *restore) rememberNewest(ctx context.Context, mem *memory, newest *artif
 			return true, true
 		}
 		built, known := root.Remembers(t)
-		// Up to there a restore that could not tell may have put back a ledger from before a rollback.
+		// For earlier times root may be wrong: a restore that could not tell may have put back a
+		// ledger from before a rollback.
 		return !built, known && t.After(m.WithdrawnThrough)
 	}
 	return nil
 }
 
-// manifest makes and puts the manifest to publish, with its ledger.
+// manifest makes and puts the manifest to publish, and its ledger.
 func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.Ref, error) {
 	var ref artifacts.Ref
 	p := &r.backup.pointer.value
@@ -519,7 +522,7 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 	all = slices.DeleteFunc(all, func(ret artifacts.Retained) bool {
 		withdrawn, known := mem.took(ret.Time)
 		if withdrawn && known {
-			r.note("snapshot %s was withdrawn since the backup, and stays so", publish.Stamp(ret.Time))
+			r.note("snapshot %s was withdrawn since the backup, and stays withdrawn", publish.Stamp(ret.Time))
 			mem.withdrawn = append(mem.withdrawn, ret.Time)
 		}
 		return withdrawn && known
@@ -562,7 +565,7 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 	return &next, ref, nil
 }
 
-// change records the change of the restored totals. If neither store had a record, it leaves that
+// change records the change of the restored totals. If neither store had a record, it leaves this
 // to the change job.
 func (r *restore) change(ctx context.Context, m *artifacts.Manifest) error {
 	before := [2]artifacts.Numbered{r.backup.change.value.Numbered, r.present.change.value.Numbered}

@@ -15,16 +15,16 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// Rollback publishes the retained snapshot of time t again, under a new sequence. The ledger keeps
-// every id that was ever given out and loses prices, totals and groups later than t. Later
-// snapshots are no longer retained, so edges answer pins on them with 410. Of the earlier ones
-// those stay retained that the newest snapshot still retains; the others may be gone. Builds of a
-// withdrawn time are refused (builder.ErrWithdrawn).
+// Rollback publishes the retained snapshot at time t again, under a new sequence. The ledger keeps
+// every id that was ever assigned, and loses prices, totals and groups later than t. Later
+// snapshots are no longer retained, so edges answer pins on them with 410. Earlier ones stay
+// retained if the newest snapshot still retains them; the others may be gone. Builds of a withdrawn
+// time are refused (builder.ErrWithdrawn).
 //
-// The change record is made from the remaining totals before the pointer moves, and again after
-// it. So the record of the later totals is gone once the pointer has moved, even if the process
-// dies, and the record of a change job in between is overwritten. If t is the current snapshot's
-// time, Rollback only makes the record.
+// Rollback makes the change record from the remaining totals before the pointer moves, and again
+// after that. So the record of the later totals is gone once the pointer has moved, even if the
+// process dies, and a record that a change job writes in between is overwritten. If t is the time
+// of the current snapshot, Rollback only makes the record.
 func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() time.Time) (*builder.Report, error) {
 	head, err := publish.ReadHead(ctx, s)
 	if err != nil {
@@ -55,7 +55,8 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	if err != nil {
 		return nil, err
 	}
-	// Edges could not follow. The next build reports what the ledger lacks.
+	// Edges could not follow a snapshot with lost objects. Objects that the ledger lacks do not
+	// matter to them; the next build reports those.
 	if keys := objects.Missing(&artifacts.Manifest{Views: target.Views, Ledger: target.Ledger}, nil); len(keys) > 0 {
 		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store, or cut, such as %s; builder"+
 			" repair mends it", publish.Stamp(t), len(keys), keys[0])
@@ -63,9 +64,9 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	return publishAgain(ctx, s, head, newest, at, target, root, now)
 }
 
-// Shrink publishes the current snapshot again with the retained list of a build with this retain,
-// so that the next Collect frees what only the others need. It publishes nothing if no snapshot
-// leaves the list.
+// Shrink publishes the current snapshot again, with as few retained snapshots as a build with this
+// retain would have, so that the next Collect removes the objects that only the others need. It
+// publishes nothing if no snapshot leaves the list.
 func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now func() time.Time,
 ) (*builder.Report, error) {
 	head, err := publish.ReadHead(ctx, s)
@@ -93,8 +94,8 @@ func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now fu
 	return publishAgain(ctx, s, head, newest, -1, &target, root, now)
 }
 
-// publishAgain replaces the head by target with the ledger root. target is newest's retained
-// snapshot with index at, or newest itself if at is -1.
+// publishAgain replaces the head by target with the ledger root. at is the index of target in
+// newest's retained snapshots, or -1 if target is newest itself.
 func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int,
 	target *artifacts.Manifest, root []byte, now func() time.Time,
 ) (*builder.Report, error) {
@@ -130,11 +131,11 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 		r.Published, r.Sequence = true, p.Sequence
 	}
 	r.ObjectsWritten, r.BytesWritten = objects.Written()
-	_, changed := change.Record(ctx, s, now) // of whatever is published now
+	_, changed := change.Record(ctx, s, now) // of the snapshot that is published now
 	return r, errors.Join(err, changed)
 }
 
-// stamps are the times of snapshots in words.
+// stamps lists the times of snapshots.
 func stamps(list []artifacts.Retained) string {
 	if len(list) == 0 {
 		return "none"

@@ -14,62 +14,63 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// StatusConfig says which store Status looks at.
+// StatusConfig configures Status.
 type StatusConfig struct {
 	// Store neither signs nor verifies, so that Status sees untrusted objects, too.
 	Store artifacts.Store
-	// Trust are the keys whose signatures Status verifies; without any, it reports who claims to
-	// have signed.
+	// Trust are the keys with which Status verifies signatures. Without keys, Status reports which
+	// keys claim to have signed.
 	Trust artifacts.Trust
 	// Grace is the grace period of the gc that Status predicts.
 	Grace time.Duration
-	// Now is the clock for ages; nil: time.Now.
+	// Now is the clock for ages. If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
-// StatusReport describes a store. Of the objects of its views it says whether they exist with the
-// right size; it does not read them.
+// StatusReport describes a store. It says whether the objects of the store's views exist with the
+// right size, but Status does not read them.
 type StatusReport struct {
-	// Store is the store's identity; empty while there is none.
+	// Store is the store's identity, or empty if there is none.
 	Store string `json:"store"`
-	// Time is when the report was made, by the clock of StatusConfig.
+	// Time is the time of the report, by the clock of StatusConfig.
 	Time time.Time `json:"time"`
-	// Snapshots are the published one and the retained ones, newest first.
+	// Snapshots are the published snapshot and the retained ones, newest first.
 	Snapshots []SnapshotStatus `json:"snapshots"`
-	// Withdrawn are the times that rollbacks withdrew.
+	// Withdrawn are the times withdrawn by rollbacks.
 	Withdrawn []time.Time `json:"withdrawn"`
-	// WithdrawnThrough is the time up to which a restore withdrew all; zero: none did.
+	// WithdrawnThrough is the time up to which a restore withdrew all times, or zero if none did.
 	WithdrawnThrough time.Time `json:"withdrawn_through,omitzero"`
-	// Moving are the small objects.
+	// Moving describes the small objects.
 	Moving []MovingStatus `json:"moving"`
 	Keys   KeyStatus      `json:"keys"`
-	// Ledger is the published snapshot's; nil if it cannot be read.
+	// Ledger describes the published snapshot's ledger. It is nil if that cannot be read.
 	Ledger *LedgerStatus `json:"ledger"`
-	// Objects and Bytes count all manifests and objects, Free and FreeBytes those that gc would
-	// remove, zero if gc would stop.
+	// Objects and Bytes count all manifests and objects. Free and FreeBytes count those that gc
+	// would remove; they are zero if gc would fail.
 	Objects   int   `json:"objects"`
 	Bytes     int64 `json:"bytes"`
 	Free      int   `json:"free"`
 	FreeBytes int64 `json:"free_bytes"`
-	// Problems are at most maxStatusProblems. Verify finds all of them, and more, since it reads everything.
+	// Problems has at most maxStatusProblems entries. Verify finds all problems, and more kinds,
+	// since it reads everything.
 	Problems []string `json:"problems"`
 }
 
-// SnapshotStatus is a snapshot that is published or retained.
+// SnapshotStatus describes a published or retained snapshot.
 type SnapshotStatus struct {
 	Time       time.Time `json:"time"`
 	AgeSeconds int64     `json:"age_seconds"`
 	Published  bool      `json:"published"`
-	// Sequence is the published snapshot's; zero for the others.
+	// Sequence is the published snapshot's sequence. It is zero for other snapshots.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// DataAges are the ages of the newest rows of a live source's parts, in seconds; of the
-	// published snapshot only.
+	// DataAges are the ages, in seconds, of the newest rows of a live source's parts. Only the
+	// published snapshot has them.
 	DataAges map[string]int64 `json:"data_age_seconds,omitempty"`
 	Manifest artifacts.Digest `json:"manifest"`
-	// Counts are the accepted rows by collection; null without the manifest.
+	// Counts are the accepted rows by collection. It is nil if the manifest cannot be read.
 	Counts map[string]int `json:"counts"`
-	// Objects and Bytes are those of its views, shared ones included. Missing counts objects that
-	// do not exist or have another size.
+	// Objects and Bytes count the objects of the snapshot's views, including shared ones. Missing
+	// counts those that do not exist or have another size.
 	Objects int   `json:"objects"`
 	Bytes   int64 `json:"bytes"`
 	Missing int   `json:"missing"`
@@ -81,11 +82,11 @@ type SnapshotStatus struct {
 type MovingStatus struct {
 	Key   artifacts.Key `json:"key"`
 	There bool          `json:"there"`
-	// SignedBy are the short names of the keys that claim to have signed it.
+	// SignedBy are the short names of the keys that claim to have signed the object.
 	SignedBy []string `json:"signed_by"`
-	// Number is the sequence of current, or the number of change and keys.
+	// Number is the sequence of current, or the number of change or keys.
 	Number uint64 `json:"number,omitempty"`
-	// Trusted says whether a trusted key has signed it; null if none was given.
+	// Trusted reports whether a trusted key has signed the object. It is nil if no key was given.
 	Trusted *bool `json:"trusted"`
 }
 
@@ -96,16 +97,16 @@ type KeyStatus struct {
 	Revoked int `json:"revoked"`
 }
 
-// LedgerStatus describes the builder's memory.
+// LedgerStatus describes a ledger.
 type LedgerStatus struct {
 	Digest artifacts.Digest `json:"digest"`
-	// Snapshots counts the snapshots with kept prices, from Oldest to Newest.
+	// Snapshots counts the snapshots whose prices are kept, from Oldest to Newest.
 	Snapshots int       `json:"snapshots"`
 	Oldest    time.Time `json:"oldest,omitzero"`
 	Newest    time.Time `json:"newest,omitzero"`
-	// IDs counts the ids ever given out, by collection.
+	// IDs counts the ids ever assigned, by collection.
 	IDs map[string]int `json:"ids"`
-	// Objects and Bytes include the root; Missing is as in SnapshotStatus.
+	// Objects and Bytes include the root. Missing is as in SnapshotStatus.
 	Objects int   `json:"objects"`
 	Bytes   int64 `json:"bytes"`
 	Missing int   `json:"missing"`
@@ -114,8 +115,8 @@ type LedgerStatus struct {
 const maxStatusProblems = 100
 
 // Status describes a store. It reads the small objects, the manifests and the root of the ledger,
-// lists the rest, and writes nothing. The error is non-nil if the store did not answer or the
-// context ended; damage is in the report.
+// lists the other objects, and writes nothing. It returns an error only if the store did not answer
+// or the context ended; the report describes damage.
 func Status(ctx context.Context, cfg StatusConfig) (*StatusReport, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -136,11 +137,11 @@ type status struct {
 	cfg StatusConfig
 	*StatusReport
 	ledger []artifacts.Ref
-	// size is the listed size of each needed object; -1: not listed.
+	// size is the listed size of each needed object, or -1 if it is not listed.
 	size map[artifacts.Digest]int64
 }
 
-// problem adds err to the report if it is damage, and returns other errors.
+// problem adds err to the report if it is about damage, and returns any other error.
 func (s *status) problem(what string, err error) error {
 	if err == nil || !artifacts.IsDamage(err) && !errors.Is(err, publish.ErrLost) &&
 		!errors.Is(err, artifacts.ErrSignature) {
@@ -152,7 +153,7 @@ func (s *status) problem(what string, err error) error {
 	return nil
 }
 
-// moving reads the small objects and what the pointer names.
+// moving reads the small objects, and the objects that the pointer names.
 func (s *status) moving(ctx context.Context) error {
 	for _, key := range smallKeys {
 		m := MovingStatus{Key: key, SignedBy: []string{}}
@@ -179,7 +180,7 @@ func (s *status) moving(ctx context.Context) error {
 	return nil
 }
 
-// parse reads a small object, and what it names.
+// parse parses a small object and reads the objects that it names.
 func (s *status) parse(ctx context.Context, m *MovingStatus, b []byte) error {
 	n, err := artifacts.ParseNumbered(m.Key, b)
 	if err != nil {
@@ -187,7 +188,7 @@ func (s *status) parse(ctx context.Context, m *MovingStatus, b []byte) error {
 	}
 	m.Number = n.Number
 	var below error
-	switch m.Key { // what parses once parses twice
+	switch m.Key { // ParseNumbered has parsed b, so it parses again without an error
 	case artifacts.CurrentKey:
 		p, _ := artifacts.ParsePointer(b)
 		below = s.published(ctx, p)
@@ -215,7 +216,7 @@ func (s *status) keys(set *artifacts.KeySet) {
 	}
 }
 
-// published reads the manifests that the pointer reaches and the root of the ledger.
+// published reads the manifests that the pointer reaches, and the root of the ledger.
 func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	m, err := artifacts.ReadManifest(ctx, s.cfg.Store, p.Manifest)
 	s.Snapshots = append(s.Snapshots, s.snapshot(p.Time, p.Manifest, m))
@@ -247,7 +248,7 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	}
 	s.Snapshots = append(s.Snapshots, retained...)
 	for i, err := range errs {
-		_ = s.problem("snapshot "+publish.Stamp(retained[i].Time), err) // of the kind that is noted
+		_ = s.problem("snapshot "+publish.Stamp(retained[i].Time), err) // other errors have already ended the walk
 	}
 	if err := s.problem("current", publish.CheckPointer(ctx, s.cfg.Store, p, publish.Seen{})); err != nil {
 		return err
@@ -268,7 +269,7 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	return nil
 }
 
-// snapshot describes a snapshot; m is nil when its manifest cannot be read.
+// snapshot describes a snapshot. m is nil if its manifest cannot be read.
 func (s *status) snapshot(t time.Time, ref artifacts.Ref, m *artifacts.Manifest) SnapshotStatus {
 	one := SnapshotStatus{Time: t, AgeSeconds: int64(s.Time.Sub(t) / time.Second), Manifest: ref.Digest}
 	if m != nil {

@@ -10,9 +10,8 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// Verify reads everything that the pointer reaches, as artifacts.Check does, and adds to the
-// report the small objects that the store has lost, and what is wrong with its log. progress may be
-// nil.
+// Verify reads everything that the pointer reaches, as artifacts.Check does. It adds to the report
+// the small objects that the store has lost, and the problems of its log. progress may be nil.
 func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (*artifacts.CheckReport, error) {
 	show := func(done, total int) { progress.Show("verify", done, total) }
 	report, err := artifacts.Check(ctx, s, ledger.Refs, show)
@@ -26,7 +25,7 @@ func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (
 		}
 		return err
 	}
-	// Check has seen the head's damage, and what is missing follows.
+	// Check has reported damage to the head, and the loop below reports what is missing.
 	if head, err := publish.ReadHead(ctx, s); head != nil && head.Manifest != nil {
 		if err := lost(err); err != nil {
 			return report, err
@@ -39,7 +38,7 @@ func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (
 	}
 	for _, key := range smallKeys {
 		if _, _, err := s.Get(ctx, key, artifacts.MaxKeySetSize); !errors.Is(err, artifacts.ErrNotFound) {
-			continue // Check has seen it
+			continue // Check has read it
 		}
 		if err := lost(publish.CheckMissing(ctx, s, key)); err != nil {
 			return report, err

@@ -10,8 +10,8 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// eachSnapshot calls f with the published snapshot and those it retains, newest first:
-// with the manifest, or with the error of reading it. It stops at the first error of f.
+// eachSnapshot calls f for the published snapshot and those it retains, newest first, either with
+// the manifest or with the error of reading it. It stops at the first error of f.
 func eachSnapshot(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer,
 	f func(artifacts.Retained, *artifacts.Manifest, error) error,
 ) error {
@@ -29,8 +29,9 @@ func eachSnapshot(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Po
 	return nil
 }
 
-// needs returns the objects that a snapshot needs: its views', its ledger and the ledger's.
-// If the ledger cannot be read, it returns the others and the error.
+// needs returns the objects that a snapshot needs: the objects of its views, its ledger's root and
+// the objects that the root names. If the root cannot be read, needs returns the other objects and
+// the error.
 func needs(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest) ([]artifacts.Ref, error) {
 	refs := publish.Reached(m)
 	root, err := artifacts.ReadObject(ctx, r, m.Ledger)
@@ -41,7 +42,7 @@ func needs(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest)
 	return append(refs, named...), err
 }
 
-// listManifests returns the manifests in a store, as they lie there.
+// listManifests lists the manifests in a store for which keep returns true. A nil keep selects all.
 func listManifests(ctx context.Context, s artifacts.Store, keep func(artifacts.Info) bool) ([]artifacts.Ref, error) {
 	var refs []artifacts.Ref
 	err := s.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
@@ -53,7 +54,7 @@ func listManifests(ctx context.Context, s artifacts.Store, keep func(artifacts.I
 	return refs, err
 }
 
-// putLedger puts a ledger, and makes it durable with all that was put before.
+// putLedger puts a ledger and makes it durable, together with everything that was put before.
 func putLedger(ctx context.Context, s artifacts.Store, book *ledger.Next) (root artifacts.Ref, err error) {
 	for _, body := range append(book.Objects, book.Root) {
 		root = artifacts.RefOf(body)
@@ -67,7 +68,7 @@ func putLedger(ctx context.Context, s artifacts.Store, book *ledger.Next) (root 
 	return root, nil
 }
 
-// putFile puts an object of files by put.
+// putFile returns a files.Put that puts objects of files with put.
 func putFile(put func(context.Context, artifacts.Key, []byte) error) files.Put {
 	return func(ctx context.Context, b []byte) (artifacts.Ref, error) {
 		ref := artifacts.RefOf(b)
@@ -75,5 +76,5 @@ func putFile(put func(context.Context, artifacts.Key, []byte) error) files.Put {
 	}
 }
 
-// smallKeys are the objects that move.
+// smallKeys are the keys of the small objects that an operator sees, all but the lease.
 var smallKeys = []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey}
