@@ -15,7 +15,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Bounds of what only the answers below /api/v3/ show.
+// Bounds of data that only the answers below /api/v3/ use.
 const (
 	maxPlatforms = 100 // of an asset
 	maxRates     = 500
@@ -24,30 +24,30 @@ const (
 // platformsPath precedes the name of a platform in messages and in names of columns.
 const platformsPath = "platforms."
 
-// platform is a name of a platform.
+// platform is a platform's name with its id.
 type platform struct {
 	id, name string
 	hash     uint64 // of the id
 }
 
-// maxPlatformNames bounds the names that are remembered with their ids.
+// maxPlatformNames bounds the number of names whose ids are cached.
 const maxPlatformNames = 1 << 16
 
 // found is a contract in a row that is not accepted yet.
 type found struct {
 	*platform
 	address []byte
-	hash    uint64 // of both
+	hash    uint64 // of id and address
 }
 
-// claim is a contract that more than one asset claims, with the place of one of them.
+// claim is the claim of one asset to a contract that several assets claim.
 type claim struct {
 	market.Platform
 	asset int32
 }
 
-// platforms reads an asset's contracts, and drops the bad ones. It claims nothing; the result is
-// valid until the next call.
+// platforms reads an asset's contracts, and drops bad ones. It claims nothing. The result is valid
+// until the next call.
 func (r *reader) platforms(o *object, field int) []found {
 	within := r.platformNames
 	r.found = r.found[:0]
@@ -55,12 +55,12 @@ func (r *reader) platforms(o *object, field int) []found {
 	if !r.row.sub(o, field, within) {
 		return nil
 	}
-	o.unknown = o.unknown[:known] // their names are free
+	o.unknown = o.unknown[:known] // names of platforms are not field names
 	all := within.unknown
 	slices.SortStableFunc(all, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 	for i := range all {
 		if i+1 < len(all) && bytes.Equal(all[i].name, all[i+1].name) {
-			continue // the last of a repeated name counts
+			continue // if a name is repeated, the last one counts
 		}
 		if err := r.platform(&all[i]); err != nil {
 			r.row.drop(platformsPath+shorten(all[i].name), all[i].value, err)
@@ -80,7 +80,7 @@ func (r *reader) platforms(o *object, field int) []found {
 	return r.found
 }
 
-// platform adds a name with its address to found, unless it has no address.
+// platform adds a platform's name and address to found, unless the address is empty.
 func (r *reader) platform(m *member) error {
 	switch {
 	case m.value[0] == 'n':
@@ -120,7 +120,7 @@ func (r *reader) platformOf(name []byte) *platform {
 	if p == nil {
 		p = &platform{name: string(name)}
 		if p.id = market.PlatformID(p.name); p.id == p.name {
-			p.id = p.name // one copy
+			p.id = p.name // share one copy
 		}
 		p.hash = xxh3.HashString(p.id)
 		if len(r.platformsOf) < maxPlatformNames {
@@ -130,7 +130,8 @@ func (r *reader) platformOf(name []byte) *platform {
 	return p
 }
 
-// claimPlatforms keeps the contracts of the next asset, and notes those that another one has claimed.
+// claimPlatforms returns the contracts of the next asset, and records those that another asset has
+// claimed.
 func (r *reader) claimPlatforms(all []found) []market.Platform {
 	at := int32(len(r.feed.Assets))
 	var kept []market.Platform
@@ -140,10 +141,10 @@ func (r *reader) claimPlatforms(all []found) []market.Platform {
 		switch {
 		case !taken:
 			r.addresses[f.hash] = at
-		case owner < at: // else two contracts of this asset have one hash
+		case owner < at: // otherwise two contracts of this asset have the same hash
 			r.contested = append(r.contested, claim{kept[i], at})
 			for _, p := range r.feed.Assets[owner].Platforms {
-				if p.ID == f.id && p.Address == kept[i].Address { // not merely its hash
+				if p.ID == f.id && p.Address == kept[i].Address { // equal, not just with the same hash
 					r.contested = append(r.contested, claim{p, owner})
 				}
 			}
@@ -152,8 +153,9 @@ func (r *reader) claimPlatforms(all []found) []market.Platform {
 	return kept
 }
 
-// settleContracts leaves each contract that several assets claim to the one with the largest market
-// cap, of equal ones to that of the lowest id (FEED.md, "Bad input"), and warns of what others lose.
+// settleContracts gives each contract that several assets claim to the asset with the largest
+// market cap, or among equal ones to that with the lowest id (FEED.md, "Bad input"). It warns of
+// each contract that another asset loses.
 func (r *reader) settleContracts() {
 	if len(r.contested) == 0 {
 		return
@@ -194,8 +196,8 @@ func (r *reader) settleContracts() {
 	}
 }
 
-// compareIDs compares the ids of two assets. The ledger gives new ones above all others, in the order
-// of keys.
+// compareIDs compares the ids of two assets. Assets without an id come last, in the order of keys,
+// since the ledger will give them ids above all others in this order.
 func (r *reader) compareIDs(a, b int32) int {
 	x, y := &r.feed.Assets[a], &r.feed.Assets[b]
 	id := func(a *market.Asset) (id uint64, isNew int) {
@@ -213,7 +215,7 @@ func (r *reader) compareIDs(a, b int32) int {
 }
 
 const (
-	rateCode = iota // in the place of a key
+	rateCode = iota // instead of a key
 	rateUSD
 	rateAsset
 	rateName
@@ -223,7 +225,7 @@ const (
 
 func rateObject() *object { return newObject("", 3, "code", "usd", "asset", "name", "unit", "type") }
 
-// codeForm is the form of a rate's code.
+// codeForm matches the code of a rate.
 var codeForm = regexp.MustCompile(`^[a-z0-9]{2,10}$`)
 
 func (r *reader) rates() accepter {
@@ -281,8 +283,8 @@ var (
 	errNoPrice   = errors.New("the asset has no price above 0")
 )
 
-// rateValue reads what a unit is worth, and the asset whose price that is, -1 for none; isUSD says that it
-// is the US dollar.
+// rateValue reads the value of a unit, and the index of the asset whose price it is, or -1 if it is
+// not an asset's. isUSD reports whether the rate is that of the US dollar.
 func (r *reader) rateValue(o *object, isUSD bool, prices map[int]market.U128) (usd market.U128, of int) {
 	row := &r.row
 	of = -1

@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// csvFolder is the source csv:PATH: a folder of CSV files (FEED.md, "Tables").
+// csvFolder is the source csv:PATH, a folder of CSV files (FEED.md, "Tables").
 type csvFolder struct{ folder }
 
 func openCSV(_ context.Context, path string) (Source, error) {
@@ -29,8 +29,8 @@ func openCSV(_ context.Context, path string) (Source, error) {
 
 func (f csvFolder) String() string { return "csv:" + string(f.folder) }
 
-// Files follows symbolic links once, as those of feed:PATH. Without a feed.json
-// the feed's time is that of the newest file.
+// Files follows symbolic links once, as the source feed:PATH does. Without a feed.json the feed's
+// time is the modification time of the newest file.
 func (f csvFolder) Files(ctx context.Context, t time.Time) (Files, error) {
 	switch info, err := os.Stat(string(f.folder)); {
 	case err != nil:
@@ -76,14 +76,14 @@ func Info(database string, t time.Time) []byte {
 
 func csvName(file string) string { return strings.TrimSuffix(file, ".ndjson") + ".csv" }
 
-// csvFiles are a folder of CSV files as the files of a feed.
+// csvFiles presents a folder of CSV files as the files of a feed.
 type csvFiles struct {
 	folder fsFiles
-	files  map[string]fs.FileInfo // as they were at first
+	files  map[string]fs.FileInfo // as they were when Files returned
 	info   []byte                 // if there is no feed.json
 }
 
-// Shown is what reports call a file of the feed.
+// Shown returns the name of a file in reports.
 func (c *csvFiles) Shown(name string) string {
 	if name == InfoFile {
 		return name
@@ -118,12 +118,12 @@ func (c *csvFiles) Open(ctx context.Context, name string) (io.ReadCloser, error)
 	return r, nil
 }
 
-// csvReader converts a CSV file to NDJSON as it is read, line by line: line 7 becomes line
-// 7, so that reports name the right line. The header becomes a blank line. A line that is
-// not a row becomes a JSON string with the reason, which the reader of the feed sets aside.
+// csvReader converts a CSV file to NDJSON as it is read, line by line. Line 7 becomes line 7, so
+// that reports name the right line. The header becomes a blank line. A line that is not a row
+// becomes a JSON string with the reason, and the reader of the feed sets it aside.
 type csvReader struct {
 	fs.File
-	name   string // of the feed's file
+	name   string // of the file in the feed
 	was    fs.FileInfo
 	lines  lines
 	line   bytes.Reader
@@ -131,14 +131,14 @@ type csvReader struct {
 	names  []string
 	table  *Table
 	values [][]byte
-	out    []byte // converted and not yet read
-	buf    []byte // the memory of out
+	out    []byte // converted bytes that have not been read
+	buf    []byte // the memory used by out
 }
 
-// Columns are the names in the first line.
+// Columns returns the names in the first line.
 func (r *csvReader) Columns() (names []string, header int) { return r.names, 1 }
 
-// Unended reports that the last line that was read has no line ending.
+// Unended reports whether the last line that was read has no line ending.
 func (r *csvReader) Unended() bool { return r.lines.unended }
 
 // header reads the names of the columns.
@@ -153,10 +153,11 @@ func (r *csvReader) header(ctx context.Context) error {
 	}
 	var names []string
 	switch {
-	case err == nil && bytes.IndexByte(line, 0) >= 0: // "Unicode text" of Excel
+	case err == nil && bytes.IndexByte(line, 0) >= 0: // Excel's "Unicode text"
 		err = errors.New("it looks like UTF-16; save it as UTF-8")
 	case err == nil && bytes.IndexByte(line, '\r') >= 0:
-		// "CSV (Macintosh)" of Excel: all rows would be further columns, and the file would have no rows.
+		// Excel's "CSV (Macintosh)": all rows would become further columns, and the file would have
+		// no rows.
 		err = errors.New("its lines end in CR alone; end lines in LF, or CR LF")
 	case err == nil:
 		names, err = r.cells(line)
@@ -173,8 +174,8 @@ func (r *csvReader) header(ctx context.Context) error {
 	return nil
 }
 
-// cells divides a line. A quoted cell ends on its line: otherwise a lost quote would
-// swallow all lines after it.
+// cells splits a line into cells. A quoted cell must end on its line. Otherwise a missing quote
+// would swallow all the following lines.
 func (r *csvReader) cells(line []byte) ([]string, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("the line is not valid UTF-8")
@@ -184,7 +185,7 @@ func (r *csvReader) cells(line []byte) ([]string, error) {
 	if perr, ok := errors.AsType[*csv.ParseError](err); ok {
 		switch perr.Err {
 		case csv.ErrQuote:
-			err = errors.New("a quoted cell has no end on this line, or text behind it: a row is one line, and a quote " +
+			err = errors.New("a quoted cell has no end on this line, or text after it: a row is one line, and a quote " +
 				"in a quoted cell is doubled")
 		case csv.ErrBareQuote:
 			err = errors.New("a quote in a cell that does not begin with one: quote the cell, and double its quotes")
@@ -196,7 +197,7 @@ func (r *csvReader) cells(line []byte) ([]string, error) {
 	return cells, err
 }
 
-// csvChunk is how many bytes are converted at a time, at least.
+// csvChunk is the minimum number of bytes that Read converts at a time.
 const csvChunk = 32 << 10
 
 func (r *csvReader) Read(p []byte) (int, error) {
@@ -222,7 +223,7 @@ func (r *csvReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// appendLine converts a line that was read with err.
+// appendLine converts a line. err is the error of reading it.
 func (r *csvReader) appendLine(dst, line []byte, err error) []byte {
 	if err == nil && isBlank(line) {
 		return append(dst, '\n')

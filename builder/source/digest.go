@@ -11,16 +11,17 @@ import (
 )
 
 // InputDigest returns the digest of a snapshot's input: the feed's database, the values of its
-// accepted rows with the ids that the feed gives, and the settings, which are opaque here. Call it
-// before the ledger assigns ids. The digest does not depend on the order of rows or members, nor on
-// the feed's own time: two builds at the same T with equal digests give the same snapshot.
+// accepted rows with the ids that the feed gives, and the settings, whose content does not matter
+// here. It must be called before the ledger assigns ids. The digest does not depend on the order of
+// rows or members, nor on the feed's own time. Two builds at the same T with equal digests give the
+// same snapshot.
 //
-// Each row is hashed to 128 bits, and the digest of a collection is the sum of its rows. That needs
-// no sorting, and a tenth of the time of a SHA-256 of everything. It protects against chance, not
-// against rows made to collide, which is enough to recognize a repeated build.
+// Each row is hashed to 128 bits, and the digest of a collection is the sum of its rows. This needs
+// no sorting, and a tenth of the time of a SHA-256 of everything. It protects against chance, but
+// not against rows made to collide. That suffices to recognize a repeated build.
 func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	var all encoder
-	all.text("feed 1") // the form of what follows
+	all.text("feed 1") // the version of the encoding that follows
 	all.text(f.Database)
 	all.number(uint64(len(settings)))
 	for _, s := range settings {
@@ -35,19 +36,19 @@ func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	all.sum(rowSum(len(f.Exchanges), func(row *encoder, i int) { row.exchange(&f.Exchanges[i]) }))
 	all.sum(rowSum(len(f.Categories), func(row *encoder, i int) { row.group(&f.Categories[i], assetKeys) }))
 	all.sum(rowSum(len(f.Chains), func(row *encoder, i int) { row.group(&f.Chains[i], assetKeys) }))
-	if len(f.Rates) > 0 { // a feed of before has the digest that it had
+	if len(f.Rates) > 0 { // keeps the digests of feeds without rates stable
 		all.sum(rowSum(len(f.Rates), func(row *encoder, i int) { row.rate(&f.Rates[i], assetKeys) }))
 	}
 	return sha256.Sum256(all)
 }
 
-// directoryForm is the form of the rows of the views of artifacts.IsDirectory; raise it when render
-// changes it.
+// directoryForm is the version of the rows of artifacts.IsDirectory's views. Raise it when render
+// changes these rows.
 const directoryForm = "directory 2"
 
-// DirectoryDigest returns the digest of what all rows of the views of coins, contracts and platforms
-// are made of: assets, which have their ids, and chains. It does not depend on the order of f. It
-// protects against chance only, like InputDigest.
+// DirectoryDigest returns the digest of the input to all rows in the views of coins, contracts and
+// platforms: assets, which must have their ids, and chains. It does not depend on the order of f.
+// Like InputDigest, it protects against chance only.
 func DirectoryDigest(f *market.Feed, r *market.Result) artifacts.Digest {
 	var all encoder
 	all.text(directoryForm)
@@ -66,7 +67,7 @@ func DirectoryDigest(f *market.Feed, r *market.Result) artifacts.Digest {
 	return sha256.Sum256(all)
 }
 
-// multiset is a number of hashes, and their sum modulo 2^128.
+// multiset is a number of hashes and their sum modulo 2^128.
 type multiset struct {
 	n   uint64
 	sum xxh3.Uint128
@@ -89,8 +90,8 @@ func rowSum(n int, encode func(row *encoder, i int)) (m multiset) {
 	return m
 }
 
-// encoder appends values, each of a fixed length or preceded by its length, so that no
-// two sequences of values give the same bytes.
+// encoder appends values. Each has a fixed length or is preceded by its length, so that no two
+// sequences of values give the same bytes.
 type encoder []byte
 
 func (e *encoder) number(n uint64) { *e = binary.AppendUvarint(*e, n) }
@@ -112,7 +113,7 @@ func (e *encoder) sum(m multiset) {
 	e.wide(m.sum.Hi, m.sum.Lo)
 }
 
-// given appends whether a value follows, and returns ok.
+// given records whether a value follows, and returns ok.
 func (e *encoder) given(ok bool) bool {
 	if ok {
 		e.number(1)

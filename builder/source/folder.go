@@ -26,8 +26,8 @@ func openFolder(_ context.Context, path string) (Source, error) {
 
 func (f folder) String() string { return "feed:" + string(f) }
 
-// Files follows symbolic links once. To replace a feed while a builder runs, write a new
-// folder and point the link at it, or see Write.
+// Files follows symbolic links once. To replace a feed while a builder runs, write a new folder and
+// point the link at it, or use Write.
 func (f folder) Files(context.Context, time.Time) (Files, error) {
 	path, err := filepath.EvalSymlinks(string(f))
 	if err != nil {
@@ -61,7 +61,7 @@ func (f fsFiles) Open(_ context.Context, name string) (io.ReadCloser, error) {
 }
 
 func (f fsFiles) list() (names []string) {
-	entries, _ := fs.ReadDir(f.fsys, ".") // for suggestions only
+	entries, _ := fs.ReadDir(f.fsys, ".") // only for suggestions
 	for _, e := range entries {
 		if !e.IsDir() {
 			names = append(names, e.Name())
@@ -77,7 +77,7 @@ type sizedFile struct {
 
 func (f sizedFile) Size() int64 { return f.size }
 
-// Memory is a feed in memory: the contents of its files, by name.
+// Memory is a feed in memory. It maps the names of files to their contents.
 type Memory map[string][]byte
 
 // Open implements Files.
@@ -89,12 +89,13 @@ func (m Memory) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	return sizedReader{bytes.NewReader(b)}, nil
 }
 
-// Write copies a feed's files into the folder dir, which it makes if it is missing. It removes
-// feed.json first and writes it last, when all others are on disk, so that nobody takes a
-// half-written folder for a feed. It leaves other files in dir alone. progress, if not nil,
-// receives how much of a file has been written, in bytes; total is -1 if it is not known.
+// Write copies a feed's files into the folder dir, which it creates if necessary. It removes
+// feed.json first and writes it last, when all other files are on disk, so that nobody takes a
+// half-written folder for a feed. It leaves other files in dir alone. progress, if not nil, is
+// called with the number of bytes written and the size of a file, which is -1 if unknown.
 func Write(ctx context.Context, dir string, files Files, progress func(file string, written, total int64)) error {
-	// Read before anything is touched: a source that is no feed leaves dir as it is.
+	// Read feed.json before changing anything, so that dir stays as it is if the source is not a
+	// feed.
 	info, err := readInfoFile(ctx, files)
 	if err != nil {
 		return err
@@ -119,7 +120,7 @@ func Write(ctx context.Context, dir string, files Files, progress func(file stri
 	return nil
 }
 
-// copyFile copies a file to dir, or removes it there if it is missing in files.
+// copyFile copies a file to dir. If files lacks it, copyFile removes it from dir.
 func copyFile(ctx context.Context, dir, name string, files Files, progress func(string, int64, int64)) error {
 	in, err := files.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) && name != AssetsFile {

@@ -29,22 +29,22 @@ const (
 	httpTime = 5 * time.Minute
 	// httpWait bounds the wait for the header of an answer.
 	httpWait = 30 * time.Second
-	// maxHTTPFile bounds a decompressed file, in bytes: some millions of assets.
+	// maxHTTPFile bounds a decompressed file, in bytes. It suffices for some millions of assets.
 	maxHTTPFile  = 1 << 30
 	maxRedirects = 3
 )
 
-// authorizationEnv names the environment variable with the value of the
-// Authorization header; a URL would show it to others.
+// authorizationEnv names the environment variable with the value of the Authorization header. It is
+// not part of the URL, which others could see.
 const authorizationEnv = "FEED_AUTHORIZATION"
 
-// httpFeed is the source feed+https://HOST/PATH: a feed's files by GET.
+// httpFeed is the source feed+https://HOST/PATH, which fetches a feed's files with GET.
 type httpFeed struct {
 	base          *url.URL // without a query
-	insecure      bool     // http to other machines is allowed
+	insecure      bool     // allow http to other machines
 	authorization string
 	client        *http.Client
-	cache         string               // a folder; "" means that last is the cache
+	cache         string               // a folder, or "" if last is the cache
 	last          map[string]*httpFile // by name
 }
 
@@ -56,8 +56,8 @@ type httpFile struct {
 	body   []byte
 }
 
-// openHTTP opens feed+https://HOST/PATH?cache=DIR, or feed+http://… on this
-// machine, on others with insecure=on.
+// openHTTP opens feed+https://HOST/PATH?cache=DIR. It opens feed+http://… only on this machine, or
+// on others with insecure=on.
 func openHTTP(scheme string) Opener {
 	return func(_ context.Context, rest string) (Source, error) {
 		f := &httpFeed{last: map[string]*httpFile{}, authorization: secret.Env(authorizationEnv)}
@@ -79,7 +79,7 @@ func openHTTP(scheme string) Opener {
 			case name == "insecure" && value == "on":
 				f.insecure = true
 			default:
-				err = fmt.Errorf("%.40q is not taken", name)
+				err = fmt.Errorf("%.40q is unknown", name)
 			}
 		}
 		if err != nil {
@@ -106,8 +106,8 @@ func openHTTP(scheme string) Opener {
 	}
 }
 
-// Transport returns a transport for live sources, which bounds the wait for a header and
-// its length.
+// Transport returns a transport for live sources. It limits the wait for a header and the header's
+// length.
 func Transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout, t.MaxResponseHeaderBytes = httpWait, 64<<10
@@ -130,8 +130,8 @@ func (f *httpFeed) allowed(u *url.URL) error {
 
 func (f *httpFeed) String() string { return "feed+" + f.base.String() }
 
-// Files fetches the feed. Its files belong together if feed.json is the same before and
-// after the others.
+// Files fetches the feed. It fetches feed.json before and after the other files: if it is
+// unchanged, the files belong together.
 func (f *httpFeed) Files(ctx context.Context, _ time.Time) (Files, error) {
 	ctx, cancel := context.WithTimeout(ctx, httpTime)
 	defer cancel()
@@ -166,7 +166,7 @@ func (f *httpFeed) Files(ctx context.Context, _ time.Time) (Files, error) {
 	return files, nil
 }
 
-// get returns a file; fs.ErrNotExist if it does not exist.
+// get returns a file, or fs.ErrNotExist if it does not exist.
 func (f *httpFeed) get(ctx context.Context, name string, limit int64) ([]byte, error) {
 	at := f.base.JoinPath(name).String()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
@@ -206,7 +206,7 @@ func (f *httpFeed) get(ctx context.Context, name string, limit int64) ([]byte, e
 	return body, nil
 }
 
-// load returns a cached file; nil if there is none, or it is damaged.
+// load returns a cached file, or nil if there is none or if it is damaged.
 func (f *httpFeed) load(name, at string) *httpFile {
 	if f.cache == "" {
 		return f.last[name]
@@ -221,7 +221,7 @@ func (f *httpFeed) load(name, at string) *httpFile {
 	return kept
 }
 
-// save caches a file: a line that identifies it, then its contents. If that fails, the
+// save caches a file as a line that identifies it, followed by its contents. If that fails, the
 // file is fetched again next time.
 func (f *httpFeed) save(name string, file *httpFile) {
 	if f.cache == "" {

@@ -10,16 +10,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Rows are not decoded into structs: a decoder matches names in any case, and does not
-// distinguish null from absent. If a name is repeated within an object, the last one counts,
-// as in encoding/json.
+// Rows are not decoded into structs, because a decoder matches names regardless of case, and does
+// not distinguish null from absent. If a name is repeated within an object, the last one counts, as
+// in encoding/json.
 
 var errNotObject = errors.New("not a JSON object")
 
-// notJSON says why text, which is valid UTF-8, is not JSON (RFC 8259), or has half a surrogate
-// pair, which would be read as another character.
+// notJSON returns the error for text that is not JSON (RFC 8259), or that contains half a surrogate
+// pair, which would be read as another character. text must be valid UTF-8.
 func notJSON(text []byte) error {
-	var at *json.SyntaxError // says more than that of jsontext
+	var at *json.SyntaxError // more informative than jsontext's error
 	if errors.As(json.Unmarshal(text, new(json.RawMessage)), &at) {
 		return fmt.Errorf("not JSON (byte %d): %w", at.Offset, at)
 	}
@@ -33,13 +33,13 @@ type scanner struct {
 	from bytes.Buffer
 }
 
-// start begins a text.
+// start begins to scan a text.
 func (s *scanner) start(text []byte) {
 	s.text, s.from = text, *bytes.NewBuffer(text)
 	s.Reset(&s.from, jsontext.AllowDuplicateNames(true))
 }
 
-// value returns the next value, or a member's name, as it stands in the text.
+// value returns the next value, or a member's name, as it is written in the text.
 func (s *scanner) value() ([]byte, error) {
 	v, err := s.ReadValue()
 	end := int(s.InputOffset())
@@ -48,23 +48,23 @@ func (s *scanner) value() ([]byte, error) {
 
 // object receives the members of a JSON object that have known names.
 type object struct {
-	path   string   // precedes names in messages: "market."
-	needed int      // as many of the first names: a bad value of one sets the row aside
-	names  []string // in the order in which they are likely to come
-	values [][]byte // raw JSON by name; nil when absent or null
-	// unknown are the members of other names, those of objects within this one too; valid as
-	// long as values.
+	path   string   // precedes names in messages, such as "market."
+	needed int      // a bad value of one of the first needed names sets the row aside
+	names  []string // in the order in which rows usually have them
+	values [][]byte // raw JSON by name; nil if absent or null
+	// unknown are the members with other names, including those of nested objects. They are valid
+	// as long as values.
 	unknown []member
 	scanner scanner
 }
 
-// member is a member of an object, which does not know its name.
+// member is a member of an object that has no field of its name.
 type member struct {
 	of          *object
 	name, value []byte
 }
 
-// clear forgets the last line.
+// clear forgets the values of the last line.
 func (o *object) clear() {
 	clear(o.values)
 	o.unknown = o.unknown[:0]
@@ -74,8 +74,8 @@ func newObject(path string, needed int, names ...string) *object {
 	return &object{path: path, needed: needed, names: names, values: make([][]byte, len(names))}
 }
 
-// set records a member. Rows of one file tend to have their fields in the same
-// order, so the search begins where the last one ended.
+// set records a member. Rows of one file usually have their fields in the same order, so the search
+// begins where the last one ended.
 func (o *object) set(name, value []byte, from int) (next int) {
 	for range o.names {
 		if from >= len(o.names) {
@@ -94,8 +94,8 @@ func (o *object) set(name, value []byte, from int) (next int) {
 	return from
 }
 
-// read reads text, which must be one JSON object, with white space around it. The error
-// is errNotObject for other JSON.
+// read reads text, which must be one JSON object, possibly surrounded by white space. It returns
+// errNotObject for any other JSON.
 func (o *object) read(text []byte) error {
 	o.clear()
 	o.scanner.start(text)
@@ -118,7 +118,7 @@ func (s *scanner) atEnd() bool {
 	return err == io.EOF
 }
 
-// nested reads the object that text, valid JSON, is.
+// nested reads an object from text, which must be valid JSON.
 func (o *object) nested(text []byte) {
 	o.clear()
 	o.scanner.start(text)
@@ -127,7 +127,7 @@ func (o *object) nested(text []byte) {
 	}
 }
 
-// members reads the members of the object that comes next.
+// members reads the members of the next object.
 func (o *object) members() error {
 	s := &o.scanner
 	if _, err := s.ReadToken(); err != nil {
@@ -152,7 +152,7 @@ func (o *object) members() error {
 	return err
 }
 
-// appendText appends the text of the string raw, which is valid JSON.
+// appendText appends the text of the JSON string raw, which must be valid JSON.
 func appendText(dst, raw []byte) []byte {
 	dst, err := jsontext.AppendUnquote(dst, raw)
 	if err != nil {

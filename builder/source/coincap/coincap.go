@@ -1,29 +1,32 @@
-// Package coincap is the market as CoinCap knows it: a source of feeds (FEED.md).
-// Its API, version 3, is described at https://pro.coincap.io/api-docs; options, the key
-// and its gaps: builder/source/README.md.
+// Package coincap is a source of feeds (FEED.md) with the market data of CoinCap. The API, version
+// 3, is described at https://pro.coincap.io/api-docs. builder/source/README.md describes options,
+// the key and the data that the API lacks.
 //
 // # Requests
 //
 //	/assets, pages of 2,000           every time              assets, quotes, chains
 //	/exchanges, pages of 2,000        every half hour         exchanges
 //
-// That is some four calls a snapshot, with the empty pages that end the lists. The plans count
-// credits, which grow with the answers; the quota (free; paid, with the option quota) is in calls.
+// These are about four calls a snapshot, including the empty pages that end the lists. The plans
+// count credits, which grow with the size of answers; the quota (free; paid, with the option quota)
+// is in calls.
 //
 // # Fields
 //
 // The key and the slug of a row are the provider's id (bitcoin, binance).
 //
 //	assets      name, symbol; explorer is the only link. All are active.
-//	            platforms from tokens, on the chains below: of each the first address.
-//	quotes      priceUsd, marketCapUsd and volumeUsd24Hr: numbers as texts, of
-//	            which every digit is kept. supply is what circulates, maxSupply.
+//	            platforms from tokens, on the chains below. If a chain has several
+//	            addresses, the first counts.
+//	quotes      priceUsd, marketCapUsd and volumeUsd24Hr, which are texts, with
+//	            all their digits. supply is the circulating supply, maxSupply the
+//	            maximum.
 //	chains      the EVM chains of package provider's table on which an asset has
-//	            tokens; the members are these assets. The key is the chain id.
+//	            tokens. The members are these assets. The key is the chain id.
 //	exchanges   name, exchangeUrl; volumeUsd, tradingPairs and updated.
 //
-// All this was made from the provider's description and checked against answers
-// made by hand from that.
+// The package was written from the provider's description, and checked against answers made by hand
+// from that description.
 package coincap
 
 import (
@@ -37,7 +40,7 @@ import (
 	"example.com/marketdata/builder/source/provider"
 )
 
-// name is the source's, of its database and of its recordings.
+// name is the name of the source, of its database and of its recordings.
 const name = "coincap"
 
 var plan = provider.Plan{
@@ -49,7 +52,7 @@ var plan = provider.Plan{
 
 const exchangesEvery = 30 * time.Minute
 
-// Open opens this provider; rest is the part of the source's name after the colon.
+// Open opens this provider. rest is the part of the source's name after the colon.
 func Open(rest string, env provider.Env) (*provider.Source, error) {
 	o, err := provider.ParseOptions(name, rest, nil)
 	if err != nil {
@@ -58,12 +61,12 @@ func Open(rest string, env provider.Env) (*provider.Source, error) {
 	return provider.NewSource(o, env, plan, func() provider.Market { return &market{} })
 }
 
-// market has the provider's answers, in its own terms.
+// market holds the provider's answers in their original form.
 type market struct{ assets, exchanges []provider.Row }
 
 // Collect implements provider.Market.
 func (m *market) Collect(ctx context.Context, r provider.Round) error {
-	page := url.Values{"limit": {"2000"}} // the most that the provider gives
+	page := url.Values{"limit": {"2000"}} // the maximum that the provider allows
 	return r.Lists(ctx, provider.List{
 		Required: true, Time: "timestamp", Has: []string{"priceUsd"}, Into: &m.assets,
 		Part: provider.Part{
@@ -116,8 +119,8 @@ func (m *market) Write(f *provider.Feed) {
 	m.writeChains(f)
 }
 
-// writeChains writes the chains that assets have tokens on, in the order of their
-// ids. Other chains have ids, too, but the provider does not name them.
+// writeChains writes the chains on which assets have tokens, in the order of their ids. It omits
+// other chains, since the provider does not name them.
 func (m *market) writeChains(f *provider.Feed) {
 	members := map[string][]string{}
 	for _, asset := range m.assets {

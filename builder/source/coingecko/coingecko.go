@@ -1,6 +1,7 @@
-// Package coingecko is the market as CoinGecko knows it: a source of feeds (FEED.md). Its API is
-// described at https://docs.coingecko.com; options, keys and its gaps: builder/source/README.md.
-// The key of a paid plan wins over that of a free account: they have different hosts and headers.
+// Package coingecko is a source of feeds (FEED.md) with the market data of CoinGecko. The API is
+// described at https://docs.coingecko.com. builder/source/README.md describes options, keys and the
+// data that the API lacks. If there are keys of a paid plan and of a free account, the paid plan's
+// is used: the two have different hosts and headers.
 //
 // # Requests
 //
@@ -15,14 +16,15 @@
 //	/coins/markets?category=…    each once a week, slow     members of categories
 //	/coins/{id}                  each once a month, slow    links of assets (details=on)
 //
-// Slow calls are made a few with each snapshot, largest category first: one of a demo plan, so that
-// the first round takes some days, and thirty of a paid one. builder source prints the calls of a
-// month, and how many the quota of the plan (free, demo; basic, analyst, lite, enterprise) allows.
+// Each snapshot makes a few of the slow calls, for the largest categories first: one with a demo
+// plan, so that the first round takes some days, and thirty with a paid plan. builder source prints
+// the calls of a month, and how many of them the quota of the plan (free, demo; basic, analyst,
+// lite, enterprise) allows.
 //
 // # Fields
 //
-// The key and the slug of a row are the provider's id (bitcoin). A coin whose id
-// changes is another coin to the service.
+// The key and the slug of a row are the provider's id (bitcoin). If the id of a coin changes, the
+// service takes it for another coin.
 //
 //	assets      the coins of /coins/list, and those of /coins/markets that are
 //	            missing there. symbol in upper case. logo is the image of
@@ -30,30 +32,32 @@
 //	            whitepaper from /coins/{id}. platforms from /coins/list. All are
 //	            active.
 //	quotes      current_price, market_cap and total_volume of /coins/markets, in
-//	            full precision, those that stand for others (WBTC, stETH) included.
-//	            A coin that has no price there has no quote. A
-//	            market cap or a supply of 0 is not known.
+//	            full precision, including coins that represent others (WBTC,
+//	            stETH). A coin without a price there has no quote. A
+//	            market cap or a supply of 0 means that it is unknown.
 //	exchanges   name, image, url. volume_24h is trade_volume_24h_btc times the
-//	            current_price of bitcoin, multiplied exactly: the provider gives
-//	            volumes in bitcoin only. It is null when bitcoin has no price.
+//	            current_price of bitcoin, multiplied exactly, since the provider
+//	            gives volumes in bitcoin only. It is null if bitcoin has no price.
 //	categories  the members are the coins of the category in /coins/markets.
-//	chains      asset platforms. The members are the coins that /coins/list says
-//	            are on the platform. display_name is shortname, if there is one.
+//	chains      asset platforms. The members are the coins that are on the platform
+//	            according to /coins/list. display_name is shortname, if there is one.
 //	            Chain id and native coin are the provider's, or else those of the
 //	            table of well-known EVM chains in package provider. Platforms
 //	            that only coins name are chains too, with the table's name or
 //	            their id.
 //
-//	rates       of /exchange_rates, which are units a bitcoin: usd is the dollars
-//	            a bitcoin divided by them, rounded to 18 decimals. Those of bitcoin,
-//	            ether and other coins (rateCoins) that have a price are this price.
+//	rates       from /exchange_rates, which gives units per bitcoin. usd is dollars
+//	            per bitcoin divided by units per bitcoin, rounded to 18 decimals.
+//	            The rate of bitcoin, ether or another coin (rateCoins) is the price
+//	            of this coin, if it has one.
 //
-// A new store takes over the prices of the week before from sparkline_in_7d of /coins/markets, which has
-// some 168 prices for each coin, without times. The last price counts as the price of the last full hour
-// before the coin's last_updated, and each earlier price as that of the hour before.
+// A new store takes the prices of the preceding week from sparkline_in_7d of /coins/markets, which
+// has about 168 prices of each coin, without times. The last price counts as the price of the last
+// full hour before the coin's last_updated, and each earlier price as the price of the preceding
+// hour.
 //
-// All this was checked against recorded answers of 2024 to 2026 and against the
-// provider's OpenAPI description.
+// The package was checked against recorded answers of 2024 to 2026 and against the provider's
+// OpenAPI description.
 package coingecko
 
 import (
@@ -69,14 +73,14 @@ import (
 	"example.com/marketdata/builder/source/provider"
 )
 
-// name is the source's, of its database and of its recordings.
+// name is the name of the source, of its database and of its recordings.
 const name = "coingecko"
 
-// plan describes an account: what it may ask for, and how often.
+// plan describes an account: what may be requested with it, and how often.
 type plan struct {
 	provider.Plan
 	env   string // the variable with the key
-	pages int    // of markets; 0: all
+	pages int    // of /coins/markets; 0 means all
 
 	listEvery, exchangesEvery, groupsEvery, ratesEvery time.Duration
 }
@@ -86,10 +90,10 @@ const (
 	paidBase   = "https://pro-api.coingecko.com/api/v3"
 )
 
-// calls are the calls for the market of 2026, with 21,498 coins.
+// calls are the numbers of calls for the market of 2026, which has 21,498 coins.
 var calls = map[string]int{"coins_markets": 87, "exchanges": 6, "categories/*": 700, "coins/*": 21_498}
 
-// The plans; the package comment has their calls.
+// The plans. The package comment lists their calls.
 var (
 	keyless = plan{
 		Plan: provider.Plan{
@@ -117,13 +121,13 @@ var (
 )
 
 const (
-	pageSize = 250 // the most that the provider gives
+	pageSize = 250 // the maximum that the provider allows
 
 	membersEvery = 7 * 24 * time.Hour
 	detailEvery  = 30 * 24 * time.Hour
 )
 
-// Open opens this provider; rest is the part of the source's name after the colon.
+// Open opens this provider. rest is the part of the source's name after the colon.
 func Open(rest string, env provider.Env) (*provider.Source, error) {
 	o, err := provider.ParseOptions(name, rest, map[string]string{"details": "on|off", "pages": "N|all"})
 	if err != nil {
@@ -147,7 +151,7 @@ func Open(rest string, env provider.Env) (*provider.Source, error) {
 		func() provider.Market { return &market{plan: p, detailed: details == "on" || replay} })
 }
 
-// planOf returns the plan that there is a key for, with the key.
+// planOf returns the plan for which there is a key, with the key, or else keyless.
 func planOf(getenv func(string) string) plan {
 	for _, p := range []plan{paid, demo} {
 		if p.Key = getenv(p.env); p.Key != "" {
@@ -157,22 +161,22 @@ func planOf(getenv func(string) string) plan {
 	return keyless
 }
 
-// market has the provider's answers, in its own terms.
+// market holds the provider's answers in their original form.
 type market struct {
 	plan     plan
-	detailed bool // whether to ask for details
-	recalls  bool // whether to ask for the prices of the week before
+	detailed bool // whether to request details
+	recalls  bool // whether to request the prices of the preceding week
 
-	// markets are the rows of all pages, each coin's once.
+	// markets are the rows of all pages, with each coin once.
 	markets, coins, exchanges, categories, platforms, rates []provider.Row
-	// members are the answers to /coins/markets?category=ID, and details those to
+	// members are the answers to /coins/markets?category=ID, and details the answers to
 	// /coins/{id}, by id.
 	members, details map[string]*provider.Answer
 }
 
-// marketsQuery asks for coins with prices. All of them are best asked for by
-// id: no coin moves from one page to another while they are read. Coins that stand
-// for others (WBTC, stETH) are left out unless they are asked for.
+// marketsQuery returns a query for coins with prices. For all coins it sorts by id, so that no coin
+// moves from one page to another while the pages are read. It includes coins that represent others
+// (WBTC, stETH), which the provider omits by default.
 func marketsQuery(all bool) url.Values {
 	q := url.Values{
 		"vs_currency": {"usd"}, "per_page": {strconv.Itoa(pageSize)}, "precision": {"full"},
@@ -184,7 +188,7 @@ func marketsQuery(all bool) url.Values {
 	return q
 }
 
-// marketsQuery asks for the prices of the week before, too, if they are wanted.
+// marketsQuery adds the prices of the preceding week to the query if they are wanted.
 func (m *market) marketsQuery(all bool) url.Values {
 	q := marketsQuery(all)
 	if m.recalls {
@@ -196,7 +200,7 @@ func (m *market) marketsQuery(all bool) url.Values {
 // Recall implements source.Recaller.
 func (m *market) Recall(wanted bool) { m.recalls = wanted }
 
-// detailQuery omits most of a coin's details, which are not used.
+// detailQuery omits most of a coin's details, which this package does not use.
 var detailQuery = url.Values{
 	"localization": {"false"}, "tickers": {"false"}, "market_data": {"false"}, "community_data": {"false"},
 	"developer_data": {"false"},
@@ -209,7 +213,7 @@ var (
 	reduceDetail  = provider.Keep("id", "links", "image")
 )
 
-// checkRates refuses rates that cannot be converted to dollars.
+// checkRates is a Part.Check for rates. It returns an error if they cannot be converted to dollars.
 func checkRates(body []byte) (int, error) {
 	if n, err := provider.CheckObject(body); err != nil {
 		return n, err

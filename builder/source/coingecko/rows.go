@@ -28,10 +28,10 @@ func (m *market) Write(f *provider.Feed) {
 	}
 }
 
-// maxWeek bounds the prices of a sparkline that are taken, the newest of more.
+// maxWeek bounds the number of prices taken from a sparkline. If there are more, the newest count.
 const maxWeek = 7*24 + 1
 
-// week returns the prices of the week before by hour.
+// week returns the prices of the preceding week, by hour.
 func (m *market) week() (hours []*feed.Feed) {
 	byHour := map[time.Time]*feed.Feed{}
 	for _, row := range m.markets {
@@ -64,15 +64,16 @@ func (m *market) week() (hours []*feed.Feed) {
 // bitcoin is the coin in which the provider gives rates and the volumes of exchanges.
 const bitcoin = "bitcoin"
 
-// rateCoins are the coins that codes of rates stand for. Units of a coin (sats, bits) are none, since a
-// rate with an asset is worth the whole of its price.
+// rateCoins maps the codes of rates to coins. It has no units of a coin (sats, bits), since a rate
+// with an asset is worth the whole price of the asset.
 var rateCoins = map[string]string{
 	"btc": bitcoin, "eth": "ethereum", "bch": "bitcoin-cash", "bnb": "binancecoin", "dot": "polkadot", "eos": "eos",
 	"link": "chainlink", "ltc": "litecoin", "sol": "solana", "xlm": "stellar", "xrp": "ripple", "yfi": "yearn-finance",
 }
 
-// writeRates writes what a unit is worth in dollars: dollars a bitcoin over units a bitcoin. A coin is worth
-// its price, which is newer, and whose past the service keeps.
+// writeRates writes the value of each unit in dollars: dollars per bitcoin divided by units per
+// bitcoin. If the unit is a coin, it refers to the coin's price instead, which is newer and whose
+// past the service keeps.
 func (m *market) writeRates(f *provider.Feed) {
 	var dollars json.RawMessage
 	for _, row := range m.rates {
@@ -103,8 +104,8 @@ func (m *market) writeAssets(f *provider.Feed) {
 	f.Assets.AddRows(provider.Missing(m.markets, m.coins), asset)
 }
 
-// asset is an asset's row; coin is a row of /coins/list or of /coins/markets,
-// priced the latter if there is one.
+// asset returns the row of an asset. coin is a row of /coins/list or of /coins/markets. priced is
+// the row of /coins/markets, if there is one.
 func (m *market) asset(coin, priced provider.Fields) []provider.Field {
 	detail := m.details[coin.Text("id")].Object()
 	links := detail.Object("links")
@@ -170,7 +171,7 @@ func (m *market) writeChains(f *provider.Feed) {
 	}
 }
 
-// onPlatforms lists the coins that are on each platform, by /coins/list.
+// onPlatforms returns the coins on each platform, according to /coins/list.
 func (m *market) onPlatforms() map[string][]string {
 	on := map[string][]string{}
 	for _, coin := range m.coins {

@@ -1,6 +1,6 @@
-// Package coinmarketcap is the market as CoinMarketCap knows it: a source of feeds
-// (FEED.md). Its API is described at https://coinmarketcap.com/api/documentation;
-// options, the key and its gaps: builder/source/README.md.
+// Package coinmarketcap is a source of feeds (FEED.md) with the market data of CoinMarketCap. The
+// API is described at https://coinmarketcap.com/api/documentation. builder/source/README.md
+// describes options, the key and the data that the API lacks.
 //
 // # Requests
 //
@@ -12,31 +12,31 @@
 //	/v2/cryptocurrency/info, 100 coins     each once a week, slow links of assets
 //	/v1/exchange/info, 100 exchanges       each once a week, slow links of exchanges
 //
-// The plans count credits: one for each call and each further 200 coins of it, so that all of some
-// 9,000 coins cost 46 times what 200 do, the default. builder source prints the calls of a month,
-// and how many the quota of the plan (basic; hobbyist, startup, standard, professional, enterprise)
-// allows. Slow calls are made two with each snapshot. Some plans do not have the listings of
-// exchanges, or categories: these lists are then missing.
+// The plans count credits: one for each call, and one for each further 200 coins in it. So all
+// 9,000 coins or so cost 46 times as much as 200 coins, which is the default. builder source prints
+// the calls of a month, and how many of them the quota of the plan (basic; hobbyist, startup,
+// standard, professional, enterprise) allows. Each snapshot makes two of the slow calls. Some plans
+// lack the listings of exchanges, or categories; these lists are then missing.
 //
 // # Fields
 //
-// The key of a row is the provider's id, a number, which stays the same when a
-// coin changes its name; the slug is the provider's.
+// The key of a row is the provider's id, a number, which stays the same when a coin changes its
+// name. The slug is the provider's.
 //
-//	assets      name, symbol and is_active of the map, and of the listings for a
+//	assets      name, symbol and is_active from the map, or from the listings for a
 //	            coin that is missing there. logo, explorers, website and whitepaper
-//	            (technical_doc) of the info; logo is else where the provider's
-//	            pictures are.
+//	            (technical_doc) from the info. Without an info, logo is the
+//	            provider's usual address of pictures.
 //	quotes      price, market_cap and volume_24h of quote.USD.
 //	exchanges   name; links of the info; volume_24h of quote.USD, num_market_pairs
 //	            and last_updated.
-//	categories  name; the id is the slug, since there is no other. The members are
-//	            the coins of the category.
-//	chains      the platforms that the map names; the members are the coins on them.
-//	            The platform's id is that of its native coin.
+//	categories  name; the id is also the slug, since there is no other. The members
+//	            are the coins of the category.
+//	chains      the platforms that the map names. The members are the coins on them.
+//	            The id of a platform is the id of its native coin.
 //
-// All this was made from the provider's description and checked against answers
-// made by hand from that.
+// The package was written from the provider's description, and checked against answers made by hand
+// from that description.
 package coinmarketcap
 
 import (
@@ -51,7 +51,7 @@ import (
 	"example.com/marketdata/builder/source/provider"
 )
 
-// name is the source's, of its database and of its recordings.
+// name is the name of the source, of its database and of its recordings.
 const name = "coinmarketcap"
 
 var plan = provider.Plan{
@@ -70,11 +70,11 @@ var plan = provider.Plan{
 }
 
 const (
-	pageSize     = 5000 // the most that the provider gives
-	categorySize = 1000 // likewise, of a category's coins
-	batch        = 100  // infos that cost one credit
-	defaultCoins = 200  // quotes that cost one credit
-	rowsPerCall  = 200  // likewise, of any list
+	pageSize     = 5000 // the maximum that the provider allows
+	categorySize = 1000 // the same, for the coins of a category
+	batch        = 100  // number of infos that cost one credit
+	defaultCoins = 200  // number of quotes that cost one credit
+	rowsPerCall  = 200  // number of rows of any other list that cost one credit
 	coinLogo     = "https://s2.coinmarketcap.com/static/img/coins/64x64/"
 	exchangeLogo = "https://s2.coinmarketcap.com/static/img/exchanges/64x64/"
 
@@ -84,7 +84,7 @@ const (
 	slowEvery       = 7 * 24 * time.Hour
 )
 
-// Open opens this provider; rest is the part of the source's name after the colon.
+// Open opens this provider. rest is the part of the source's name after the colon.
 func Open(rest string, env provider.Env) (*provider.Source, error) {
 	o, err := provider.ParseOptions(name, rest, map[string]string{"coins": "N|all"})
 	if err != nil {
@@ -99,19 +99,19 @@ func Open(rest string, env provider.Env) (*provider.Source, error) {
 	return provider.NewSource(o, env, plan, func() provider.Market { return &market{wanted: coins} })
 }
 
-// market has the provider's answers, in its own terms.
+// market holds the provider's answers in their original form.
 type market struct {
-	wanted int // coins with quotes; 0: all
+	wanted int // number of coins with quotes; 0 means all
 
 	listings, active, inactive, exchanges, categories []provider.Row
-	// members are the answers to /category, by its id.
+	// members are the answers to /category, by the category's id.
 	members map[string]*provider.Answer
 	// infos and exchangeInfos are the infos of single coins and exchanges, by id.
 	infos, exchangeInfos map[string]provider.Fields
 }
 
-// list is a part that has its rows in data and comes in pages; each call costs a credit for each
-// rowsPerCall of them, but for the map, which is free and counted as one.
+// list returns a part that has its rows in data and comes in pages. Each call costs one credit for
+// every rowsPerCall rows, except for the map, which costs nothing and counts as one.
 func list(name, path string, limit int, every time.Duration, more ...string) provider.Part {
 	q := url.Values{"limit": {strconv.Itoa(limit)}}
 	for i := 0; i < len(more); i += 2 {
@@ -172,8 +172,8 @@ func (m *market) Collect(ctx context.Context, r provider.Round) error {
 	return err
 }
 
-// infos asks for the infos of single rows, in batches of ids that stay the same when rows
-// come and go; the batches of the first rows come first.
+// infos requests the infos of single rows. It groups ids into batches that stay the same when rows
+// come and go, and requests the batches of the first rows first.
 func infos(ctx context.Context, r provider.Round, kind, path string,
 	rows []provider.Row) (map[string]provider.Fields, error) {
 	var batches []string

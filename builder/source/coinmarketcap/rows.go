@@ -20,14 +20,14 @@ func (m *market) Write(f *provider.Feed) {
 	m.writeChains(f)
 }
 
-// row begins a row with the usual fields.
+// row returns a row that begins with the usual fields.
 func row(of provider.Fields, more ...provider.Field) []provider.Field {
 	return append([]provider.Field{
 		provider.Key("key", of.Get("id")), provider.Raw("name", of.Get("name")), provider.Raw("slug", of.Get("slug")),
 	}, more...)
 }
 
-// logo is the info's logo, or else the picture of the id, below base.
+// logo returns the info's logo, or else the address of the picture of id below base.
 func logo(info provider.Fields, base, id string) provider.Field {
 	if id == "" {
 		return provider.Raw("logo", nil)
@@ -35,8 +35,8 @@ func logo(info provider.Fields, base, id string) provider.Field {
 	return provider.String("logo", info.Text("logo")).Or(provider.String("logo", base+id+".png"))
 }
 
-// asset is an asset's row; coin is a row of the map, or one of the listings, which
-// has no is_active.
+// asset returns the row of an asset. coin is a row of the map, or a row of the listings, which has
+// no is_active.
 func (m *market) asset(coin provider.Fields) []provider.Field {
 	info := m.infos[coin.ID()]
 	urls := info.Object("urls")

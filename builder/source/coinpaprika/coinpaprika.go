@@ -1,6 +1,6 @@
-// Package coinpaprika is the market as CoinPaprika knows it: a source of feeds (FEED.md) that needs
-// no account. Its API is described at https://docs.coinpaprika.com; options, the key of a paid plan
-// and what it does not have: builder/source/README.md.
+// Package coinpaprika is a source of feeds (FEED.md) with the market data of CoinPaprika, which
+// needs no account. The API is described at https://docs.coinpaprika.com. builder/source/README.md
+// describes options, the key of a paid plan and the data that the API lacks.
 //
 // # Requests
 //
@@ -12,36 +12,38 @@
 //	/contracts/{platform}             each once a day, slow   members of chains
 //	/coins/{id}                       each once a month, slow links of assets
 //
-// Slow calls are made a few with each snapshot: eight, of the free plan, until all chains and then
-// all coins with a rank have been asked for. So chains appear one after the other, and links come
-// from the largest coin to the smallest. builder source prints the calls of a month, and how many
-// the quota of the plan (free; starter, pro, business, enterprise) allows.
+// Each snapshot makes a few of the slow calls, eight with the free plan, until it has requested all
+// chains and then all coins with a rank. So chains appear one after another, and links appear from
+// the largest coin to the smallest. builder source prints the calls of a month, and how many of
+// them the quota of the plan (free; starter, pro, business, enterprise) allows.
 //
 // # Fields
 //
 // The key and the slug of a row are the provider's id (btc-bitcoin), which does not change while a
-// coin keeps its name and ticker. A coin whose id changes is another coin to the service.
+// coin keeps its name and ticker. If the id of a coin changes, the service takes it for another
+// coin.
 //
 //	assets      name, symbol and active from /coins, or from /tickers for a coin
-//	            that is missing there. logo is where /coins/{id} says, or else
-//	            where the provider's pictures of coins are. website, explorers
+//	            that is missing there. logo from /coins/{id}, or else the
+//	            provider's usual address of pictures of coins. website, explorers
 //	            and whitepaper from /coins/{id}.
 //	quotes      price, market_cap and volume of quotes.USD in /tickers. A coin
-//	            that has no price there has no quote. A market cap of 0 is not
-//	            known.
-//	exchanges   name; logo where the provider's pictures of exchanges are; the
-//	            first of each kind of links. The market is the volume that the
-//	            exchange reports (reported_volume_24h), markets, currencies and
-//	            last_updated; there is none where markets_data_fetched is false.
+//	            without a price there has no quote. A market cap of 0 means
+//	            that it is unknown.
+//	exchanges   name; logo at the provider's usual address of pictures of
+//	            exchanges; the first link of each kind. The market has the volume
+//	            that the exchange reports (reported_volume_24h), markets,
+//	            currencies and last_updated. There is no market if
+//	            markets_data_fetched is false.
 //	categories  tags; their coins are the members.
 //	chains      platforms of contracts. The members are the coins that have an
-//	            active contract there. The provider says no more of a platform
-//	            than its id, which is mostly that of a coin: it gives name and
-//	            native coin, unless the table of well-known EVM chains in package
-//	            provider has the platform. The chain id is that table's.
+//	            active contract there. The provider gives only the id of a
+//	            platform, which mostly is the id of a coin. Name and native coin
+//	            are those of this coin, unless the table of well-known EVM chains
+//	            in package provider has the platform. The chain id is the table's.
 //
-// All this was checked against recorded answers of 2019 and against the provider's description;
-// what needs paid plans (/changelog/ids, mappings) is not used.
+// The package was checked against recorded answers of 2019 and against the provider's description.
+// It does not use endpoints that need a paid plan (/changelog/ids, mappings).
 package coinpaprika
 
 import (
@@ -53,7 +55,7 @@ import (
 	"example.com/marketdata/builder/source/provider"
 )
 
-// name is the source's, of its database and of its recordings.
+// name is the name of the source, of its database and of its recordings.
 const name = "coinpaprika"
 
 const (
@@ -62,10 +64,10 @@ const (
 	keyEnv   = "COINPAPRIKA_API_KEY"
 )
 
-// calls are the calls for the platforms and ranked coins of 2026.
+// calls are the numbers of calls for the platforms and ranked coins of 2026.
 var calls = map[string]int{"contracts/*": 60, "coins/*": 8000}
 
-// The plans. The provider names only the calls that may be made in a month.
+// The plans. The provider states only how many calls a month they allow.
 var (
 	free = provider.Plan{
 		Base: freeBase, PerMinute: 300, Burst: 10, Slow: 8, Quotas: []provider.Quota{{Name: "free", Calls: 20_000}},
@@ -78,14 +80,14 @@ var (
 		}, Calls: calls}
 )
 
-// How long answers count as new; see the package's comment.
+// How long answers count as new. The package comment lists the requests.
 const (
 	listEvery     = 30 * time.Minute
 	contractEvery = 24 * time.Hour
 	detailEvery   = 30 * 24 * time.Hour
 )
 
-// Open opens this provider; rest is the part of the source's name after the colon.
+// Open opens this provider. rest is the part of the source's name after the colon.
 func Open(rest string, env provider.Env) (*provider.Source, error) {
 	o, err := provider.ParseOptions(name, rest, nil)
 	if err != nil {
@@ -99,10 +101,11 @@ func Open(rest string, env provider.Env) (*provider.Source, error) {
 	return provider.NewSource(o, env, plan, func() provider.Market { return &market{} })
 }
 
-// market has the provider's answers, in its own terms.
+// market holds the provider's answers in their original form.
 type market struct {
 	tickers, coins, tags, exchanges, platforms []provider.Row
-	// contracts are the answers to /contracts/{platform}, and details those to /coins/{id}, by id.
+	// contracts are the answers to /contracts/{platform}, and details the answers to /coins/{id},
+	// by id.
 	contracts, details map[string]*provider.Answer
 }
 

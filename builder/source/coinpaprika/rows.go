@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/builder/source/provider"
 )
 
-// Where the provider's pictures are, by id.
+// The addresses of the provider's pictures, without the id.
 const (
 	coinLogo     = "https://static.coinpaprika.com/coin/"
 	exchangeLogo = "https://static.coinpaprika.com/exchanges/"
@@ -27,7 +27,8 @@ func (m *market) Write(f *provider.Feed) {
 	m.writeChains(f)
 }
 
-// asset is an asset's row; coin is a row of /coins, or one of /tickers, which has no is_active.
+// asset returns the row of an asset. coin is a row of /coins, or a row of /tickers, which has no
+// is_active.
 func (m *market) asset(coin provider.Fields) []provider.Field {
 	detail := m.details[coin.Text("id")].Object()
 	return []provider.Field{
@@ -43,7 +44,7 @@ func (m *market) asset(coin provider.Fields) []provider.Field {
 	}
 }
 
-// logo is where the picture of a row is, below base.
+// logo returns the address of a row's picture, below base.
 func logo(base string, of provider.Fields) provider.Field {
 	id := of.Text("id")
 	if id == "" {
@@ -52,8 +53,8 @@ func logo(base string, of provider.Fields) provider.Field {
 	return provider.String("logo", base+provider.Escape(id)+"/logo.png")
 }
 
-// links are those of one kind that a coin or an exchange has: links is an object from kinds to URLs
-// or arrays of them, or an array of objects with type and url.
+// links returns the links of one kind of a coin or an exchange. Its member links is either an
+// object that maps kinds to URLs or arrays of URLs, or an array of objects with type and url.
 func links(of provider.Fields, kind string) (urls []string) {
 	add := func(url string) {
 		if url != "" && !slices.Contains(urls, url) {
@@ -98,7 +99,7 @@ func (m *market) writeChains(f *provider.Feed) {
 	for _, row := range m.platforms {
 		id := provider.Text(row.Raw)
 		if id == "" {
-			// Not an id: as a row it has no key, which is for the reader to say.
+			// Without an id the row has no key, so the reader of the feed sets it aside.
 			f.Chains.AddRaw(row.Raw)
 			continue
 		}
@@ -117,7 +118,7 @@ func (m *market) writeChains(f *provider.Feed) {
 	}
 }
 
-// contractors are the coins that have an active contract on a platform.
+// contractors returns the coins that have an active contract on a platform.
 func contractors(contracts []provider.Row) (ids []string) {
 	for _, contract := range contracts {
 		if id := contract.Fields.Text("id"); id != "" && string(contract.Fields.Get("active")) != "false" {
@@ -140,7 +141,7 @@ func (m *market) names() map[string]string {
 	return names
 }
 
-// platformsOf lists the platforms, those first that are well known.
+// platformsOf returns the platforms, the well-known ones first.
 func platformsOf(rows []provider.Row) (ids []string) {
 	var others []string
 	for _, row := range rows {
@@ -155,7 +156,7 @@ func platformsOf(rows []provider.Row) (ids []string) {
 	return append(ids, others...)
 }
 
-// byRank lists the coins that have a rank, in its order.
+// byRank returns the coins that have a rank, in order of rank.
 func byRank(tickers []provider.Row) []string {
 	type ranked struct {
 		rank uint64

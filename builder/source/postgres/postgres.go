@@ -1,10 +1,10 @@
-// Package postgres reads a feed from a PostgreSQL database: one query for each file (FEED.md,
-// "Tables"), all in one read-only transaction, so that they see the same state.
+// Package postgres reads a feed from a PostgreSQL database, with one query for each file (FEED.md,
+// "Tables"). All queries run in one read-only transaction, so that they see the same state.
 //
 //	postgres://market@db.example/prices?sslmode=verify-full&sql=/etc/market/sql
 //
-// Values are read as the text that the database writes, a numeric to its last
-// digit. A column of binary floating point is refused.
+// The database sends values as text, so a numeric keeps all its digits. A column of binary floating
+// point is an error.
 package postgres
 
 import (
@@ -31,16 +31,15 @@ import (
 
 // Bounds of reading a feed.
 const (
-	// feedTime bounds it as a whole; defaultTimeout and maxTimeout bound a query.
+	// feedTime bounds all queries together; defaultTimeout and maxTimeout bound one query.
 	feedTime       = 5 * time.Minute
 	defaultTimeout = time.Minute
 	maxTimeout     = feedTime
-	// maxRows bounds the rows of a query, as lines of a feed, in bytes.
+	// maxRows bounds the size of a query's rows, as lines of a feed, in bytes.
 	maxRows = 1 << 30
 )
 
-// infoQuery is the query for feed.json. It may be missing, and so may all others
-// but that for the assets.
+// infoQuery is the query for feed.json. All queries except the one for assets may be missing.
 const infoQuery = "feed"
 
 var queryNames = []string{infoQuery, "assets", "quotes", "exchanges", "categories", "chains", "rates"}
@@ -49,7 +48,7 @@ const want = "want postgres://USER@HOST:PORT/DATABASE?sql=DIR, a folder with ass
 	"&sql.assets=QUERY&sql.quotes=QUERY…; timeout=DURATION, sslmode, sslrootcert, sslcert, sslkey, passfile, " +
 	"connect_timeout, application_name and target_session_attrs are optional"
 
-// passed are the parameters that go to the client of the database.
+// passed are the URL's parameters that are passed on to the database client.
 var passed = []string{
 	"user", "host", "port", "database", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "connect_timeout",
 	"application_name", "target_session_attrs",
@@ -60,14 +59,14 @@ type database struct {
 	name    string // for logs
 	config  *pgconn.Config
 	queries map[string]string // by name
-	places  map[string]string // where the queries are, by name: quotes.sql, or sql.quotes in the URL
-	others  []string          // files in the folder of the queries
+	places  map[string]string // where the queries come from, by name: quotes.sql, or sql.quotes for the URL
+	others  []string          // other files in the folder of the queries
 	timeout time.Duration
 	now     func() time.Time
 }
 
-// Open opens postgres:REST, or postgresql:REST. It is a source.Opener and does
-// not ask the database yet.
+// Open opens postgres:REST, or postgresql:REST. It is a source.Opener. It does not connect to the
+// database yet.
 func Open(_ context.Context, rest string) (source.Source, error) {
 	d, err := parse(rest)
 	if err != nil {
@@ -77,7 +76,7 @@ func Open(_ context.Context, rest string) (source.Source, error) {
 }
 
 func parse(rest string) (*database, error) {
-	// An error of url.Parse quotes the URL, and a password may be in it.
+	// Do not return the error of url.Parse: it quotes the URL, which may contain a password.
 	u, err := url.Parse("postgres:" + rest)
 	if err != nil || !strings.HasPrefix(rest, "//") {
 		return nil, errors.New("not a URL")
@@ -117,16 +116,16 @@ func parse(rest string) (*database, error) {
 	u.RawQuery = ""
 	d.name = u.String()
 	u.RawQuery = query.Encode()
-	for _, name := range []string{"PGPASSWORD", "PGSSLPASSWORD"} { // pgconn reads them itself
+	for _, name := range []string{"PGPASSWORD", "PGSSLPASSWORD"} { // pgconn reads these variables itself
 		if os.Getenv(name) != "" {
-			_ = os.Setenv(name, secret.Env(name)) // the name is good
+			_ = os.Setenv(name, secret.Env(name)) // the name is valid
 		}
 	}
 	d.config, err = pgconn.ParseConfigWithOptions(u.String(), pgconn.ParseConfigOptions{ConnStringAllowedKeys: passed})
 	return d, err
 }
 
-// readQueries reads NAME.sql for each query that there is.
+// readQueries reads NAME.sql for each query, if it exists.
 func (d *database) readQueries(dir string) error {
 	for _, name := range queryNames {
 		text, err := os.ReadFile(filepath.Join(dir, name+".sql"))
@@ -138,26 +137,27 @@ func (d *database) readQueries(dir string) error {
 		}
 		d.queries[name], d.places[name] = string(text), name+".sql"
 	}
-	entries, _ := os.ReadDir(dir) // for suggestions only
+	entries, _ := os.ReadDir(dir) // only for suggestions
 	for _, e := range entries {
 		d.others = append(d.others, e.Name())
 	}
 	return nil
 }
 
-// String returns the database's name, without the queries.
+// String returns the name of the database, without the queries.
 func (d *database) String() string { return d.name }
 
-// begin makes the state that all queries see, and the form of times. Whatever
-// ends the builder ends the transaction soon, too. It returns the types of arrays that the database
-// has beside PostgreSQL's own: of enums, domains and so on.
+// begin opens a transaction, so that all queries see the same state, and sets the format of times.
+// If the builder ends for any reason, the transaction soon ends, too. The statement returns the
+// array types that the database has in addition to PostgreSQL's own, such as those of enums and
+// domains.
 const begin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL statement_timeout = %[1]d; SET LOCAL idle_in_transaction_session_timeout = %[1]d;
 SET LOCAL client_encoding = 'UTF8'; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO';
 SELECT typarray FROM pg_catalog.pg_type WHERE typarray >= 16384 AND typtype <> 'c'`
 
-// Files asks all queries. The feed's time is the present, taken before the
-// database is asked, unless there is a query for it.
+// Files runs all queries. Unless there is a query for the feed's time, the time is the present,
+// taken before the first query runs.
 func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTime)
 	defer cancel()
@@ -172,7 +172,7 @@ func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error)
 	if err != nil {
 		return nil, err
 	}
-	// The transaction has nothing to commit: it ends with the connection.
+	// The transaction has nothing to commit, so it can end with the connection.
 	defer conn.Close(ctx)
 	begun, err := conn.Exec(ctx, fmt.Sprintf(begin, d.timeout.Milliseconds())).ReadAll()
 	if err != nil {
@@ -186,7 +186,7 @@ func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error)
 		if d.queries[name] == "" {
 			continue
 		}
-		rows := conn.ExecParams(ctx, d.queries[name], nil, nil, nil, nil) // one statement, values as text
+		rows := conn.ExecParams(ctx, d.queries[name], nil, nil, nil, nil) // a single statement, with values as text
 		file := fileOf(name)
 		if name == infoQuery {
 			feed.Memory[file], err = readInfo(rows)
@@ -195,7 +195,7 @@ func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error)
 			feed.Memory[file], err = t.readLines(file, rows)
 		}
 		if _, closeErr := rows.Close(); closeErr != nil {
-			err = closeErr // the reason why there were no more rows
+			err = closeErr // explains why there were no more rows
 		}
 		if err != nil && strings.Contains(err.Error(), "multiple commands") {
 			err = fmt.Errorf("want one statement: %w", err)
@@ -207,7 +207,7 @@ func (d *database) Files(ctx context.Context, _ time.Time) (source.Files, error)
 	return feed, nil
 }
 
-// fileOf names the feed's file that a query gives.
+// fileOf returns the name of the feed's file that a query produces.
 func fileOf(query string) string {
 	if query == infoQuery {
 		return source.InfoFile
@@ -223,7 +223,7 @@ func columnNames(rows *pgconn.ResultReader) []string {
 	return names
 }
 
-// readInfo makes feed.json of a row.
+// readInfo makes feed.json from a row.
 func readInfo(rows *pgconn.ResultReader) ([]byte, error) {
 	info := map[string]json.RawMessage{"format": json.RawMessage("1")}
 	for n := 0; rows.NextRow(); n++ {
@@ -244,10 +244,10 @@ func readInfo(rows *pgconn.ResultReader) ([]byte, error) {
 	return json.Marshal(info)
 }
 
-// types know which columns are arrays.
+// types tells which columns are arrays.
 type types struct {
 	own    *pgtype.Map
-	arrays map[string]bool // others, by OID
+	arrays map[string]bool // array types of the database itself, by OID
 }
 
 // isArray reports whether a column's type is an array.
@@ -262,7 +262,7 @@ func (t types) isArray(c pgconn.FieldDescription) bool {
 	return t.arrays[strconv.FormatUint(uint64(c.DataTypeOID), 10)]
 }
 
-// readLines makes the lines of a feed's file of rows.
+// readLines makes the lines of a feed's file from rows.
 func (t types) readLines(file string, rows *pgconn.ResultReader) ([]byte, error) {
 	columns := rows.FieldDescriptions()
 	for _, c := range columns {
@@ -293,8 +293,8 @@ func (t types) readLines(file string, rows *pgconn.ResultReader) ([]byte, error)
 // fieldValue converts the text of a column's value to JSON.
 func (t types) fieldValue(c pgconn.FieldDescription, text []byte) []byte {
 	switch {
-	case !utf8.Valid(text): // of a database without an encoding
-		return append(append([]byte{'"'}, text...), '"') // set aside for that
+	case !utf8.Valid(text): // from a database without an encoding
+		return append(append([]byte{'"'}, text...), '"') // the reader sets the row aside, since it is not UTF-8
 	case c.DataTypeOID == pgtype.JSONOID || c.DataTypeOID == pgtype.JSONBOID:
 		var b bytes.Buffer
 		if json.Compact(&b, text) == nil {
@@ -303,7 +303,7 @@ func (t types) fieldValue(c pgconn.FieldDescription, text []byte) []byte {
 	case c.DataTypeOID == pgtype.TimestamptzOID: // 2026-11-21 10:05:31.5+00
 		text = bytes.Replace(bytes.Replace(text, []byte(" "), []byte("T"), 1), []byte("+00"), []byte("Z"), 1)
 	case t.isArray(c):
-		// Arrays of all types are written in the same way, some with their bounds.
+		// All types of arrays have the same text form, some with bounds.
 		var elements []*string
 		if t.own.Scan(pgtype.TextArrayOID, pgtype.TextFormatCode, text, &elements) == nil {
 			list := make([]string, 0, len(elements))
