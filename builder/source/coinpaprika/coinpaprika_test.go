@@ -60,7 +60,7 @@ func TestUnsound(t *testing.T) {
 	must.OK(t, openTest(t, "?base="+sampleProvider(t).Serve(t)+"/v1").Record(t.Context(), dir))
 	must.OK(t, os.WriteFile(filepath.Join(dir, "exchanges.json"), []byte("[{}]"), 0o644))
 	if _, err := openTest(t, "?replay="+dir).Files(t.Context(), time.Time{}); err == nil ||
-		!strings.Contains(err.Error(), "exchanges.json is not what") {
+		!strings.Contains(err.Error(), "exchanges.json does not match") {
 		t.Errorf("a recording that was changed: %v", err)
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// maxUnused is how long an answer of Each is cached without being asked for.
+// maxUnused is how long an answer of Each stays cached without being used.
 const maxUnused = 90 * 24 * time.Hour
 
-// cache keeps the last good answers and the parts that fail, in memory and, if it has
-// a folder, there too.
+// cache keeps the last good answers and the failing parts, in memory and, if it has a folder, also
+// there.
 type cache struct {
 	answers map[string]*Answer
-	failing map[string]failure // those that are put off, by part
-	folder  *folder            // nil: none
+	failing map[string]failure // failures of parts that are put off, by part
+	folder  *folder            // nil if there is none
 	log     *slog.Logger
 }
 
-// openCache returns the cache in dir; "" means memory only. A folder that cannot be
-// read is emptied.
+// openCache returns the cache in dir. If dir is "", the cache is only in memory. A folder that
+// cannot be read is emptied.
 func openCache(dir, source string, log *slog.Logger) *cache {
 	c := &cache{answers: map[string]*Answer{}, failing: map[string]failure{}, log: log}
 	if dir != "" {
@@ -35,7 +35,7 @@ func openCache(dir, source string, log *slog.Logger) *cache {
 	return c
 }
 
-// answer returns the last good answer to a part, or nil.
+// answer returns the last good answer to a part, or nil if there is none.
 func (c *cache) answer(p *Part) *Answer {
 	if a := c.answers[p.Name]; a != nil || c.folder == nil {
 		return a
@@ -53,7 +53,7 @@ func (c *cache) answer(p *Part) *Answer {
 	return a
 }
 
-// store makes a the last good answer to a part, in place of old, which may be nil.
+// store makes a the last good answer to a part. It replaces old, which may be nil.
 func (c *cache) store(p *Part, a, old *Answer) {
 	c.answers[p.Name] = a
 	if c.folder == nil {
@@ -84,7 +84,7 @@ func (c *cache) reduce(p *Part, a *Answer) {
 	c.answers[p.Name] = &reduced
 }
 
-// forget drops the parts of a kind that were not asked for in a long time.
+// forget drops the parts of a kind that have not been requested for a long time.
 func (c *cache) forget(kind string, now time.Time) {
 	maps.DeleteFunc(c.failing, func(name string, f failure) bool {
 		return strings.HasPrefix(name, kind+"/") && now.Sub(f.Last) > maxUnused

@@ -24,23 +24,23 @@ import (
 const (
 	// maxBody bounds a decompressed answer, in bytes.
 	maxBody = 64 << 20
-	// tryTime bounds one try, from dialling to the body's last byte.
+	// tryTime bounds one try, from dialling to the last byte of the body.
 	tryTime = time.Minute
-	// tries bounds how often a request is made, and requestTime its total time.
+	// tries bounds how often a request is made, and requestTime the total time of all tries.
 	tries       = 4
 	requestTime = 3 * time.Minute
-	// leastTime is what an answer takes: a request that has less time is not sent.
+	// leastTime is the time reserved for an answer. A request that has less time is not sent.
 	leastTime = 5 * time.Second
-	// maxPause is the longest Retry-After that a request waits for.
+	// maxPause is the longest Retry-After for which a request waits.
 	maxPause = 90 * time.Second
-	// maxRedirects bounds redirects, all of them to the same host.
+	// maxRedirects bounds the number of redirects. They must stay on the same host.
 	maxRedirects = 3
 )
 
-// userAgent tells providers which program asks.
+// userAgent identifies the program to providers.
 const userAgent = "marketdata-builder/1 (read-only market data service)"
 
-// client asks one provider. It is safe for concurrent use.
+// client makes requests to one provider. It is safe for concurrent use.
 type client struct {
 	plan      Plan
 	base      *url.URL
@@ -50,14 +50,14 @@ type client struct {
 	log       *slog.Logger
 
 	mu sync.Mutex
-	// until is when to ask again (Retry-After), untilOptional when to ask for anything
-	// but prices, which do not wait for the others.
+	// until is the time before which no request may be made (Retry-After). untilOptional is the
+	// same for all requests but those for prices, which do not wait for the others.
 	until, untilOptional time.Time
 }
 
-// newClient returns a client, or an error that says what is wrong with the plan's base
-// or key. The key is sent over https only, or to this machine, and never appears in an
-// error or a log line. A nil transport stands for the network.
+// newClient returns a client, or an error if the plan's base or key is invalid. The key is sent
+// only over https, or to this machine, and never appears in an error or a log line. If transport is
+// nil, the client uses the network.
 func newClient(plan Plan, q *quota, transport http.RoundTripper, log *slog.Logger) (*client, error) {
 	base, err := url.Parse(plan.Base)
 	if err != nil {
@@ -85,10 +85,11 @@ func newClient(plan Plan, q *quota, transport http.RoundTripper, log *slog.Logge
 	}, nil
 }
 
-// errRedirect is final: asking again would give the same answer.
+// errRedirect is final, since the next answer would be the same.
 var errRedirect = errors.New("redirected to another host, or too often")
 
-// sameHost keeps the key and the request at the provider's host.
+// sameHost returns an error for a redirect to another host, so that the key and the request stay at
+// the provider's host.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 		return errRedirect
@@ -96,19 +97,19 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// request is one question to a provider.
+// request is one request to a provider.
 type request struct {
 	// path begins with a slash and is escaped.
 	path  string
 	query url.Values
-	// headers are those of the cached answer.
+	// headers are the headers of the cached answer.
 	headers headers
 	call    call
-	// check says whether a body is what was asked for. If not, the client asks again.
+	// check returns an error if body is not a valid answer. The client then retries the request.
 	check func(body []byte) error
 }
 
-// statusError is an answer whose status does not mean success.
+// statusError is the error for an answer whose status does not mean success.
 type statusError struct {
 	status  int
 	message string // the beginning of the body, on one line
@@ -130,16 +131,17 @@ func (e *statusError) mayPass() bool {
 	return e.status >= 500
 }
 
-// pausedError says that the provider asked for a longer pause than maxPause.
+// pausedError is the error of a request for which the provider demands a pause longer than
+// maxPause.
 type pausedError struct{ until time.Time }
 
 func (e *pausedError) Error() string {
 	return fmt.Sprintf("the provider asks for a pause until %s (Retry-After)", e.until.UTC().Format(time.RFC3339))
 }
 
-// get makes a request, with retries; see the package's comment. A nil body means that the
-// cached answer is still right. The error is an errNotSent, a *statusError, a *pausedError, or
-// says what else went wrong last.
+// get makes a request, with retries; see the package comment. A nil body means that the cached
+// answer is still valid. The error is an errNotSent, a *statusError, a *pausedError, or the last
+// other error.
 func (c *client) get(ctx context.Context, req request) (body []byte, got headers, err error) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = time.Second, 2, 30*time.Second
@@ -187,13 +189,13 @@ func (c *client) turn(ctx context.Context, value Value) error {
 	return c.limiter.Wait(ctx)
 }
 
-// timeOf returns how long n requests take at least.
+// timeOf returns the minimum time that n requests take.
 func (c *client) timeOf(n int) time.Duration {
 	wait := (float64(n) - c.limiter.Tokens()) / float64(c.limiter.Limit())
 	return max(0, time.Duration(wait*float64(time.Second))) + leastTime
 }
 
-// try makes a request once. An error that asking again cannot help is a backoff.PermanentError.
+// try makes a request once. It returns a backoff.PermanentError if a retry cannot help.
 func (c *client) try(ctx context.Context, req request) (body []byte, got headers, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
@@ -214,7 +216,7 @@ func (c *client) try(ctx context.Context, req request) (body []byte, got headers
 	if c.plan.Key != "" {
 		r.Header.Set(c.plan.KeyHeader, c.plan.KeyPrefix+c.plan.Key)
 	}
-	// Every call that the client makes for this request is counted: redirects too.
+	// Count every call that the client makes for this request, including redirects.
 	asker := http.Client{Transport: &counter{c.transport, c.quota, req.call}, CheckRedirect: sameHost}
 	res, err := asker.Do(r)
 	if err != nil {
@@ -239,7 +241,7 @@ func (c *client) try(ctx context.Context, req request) (body []byte, got headers
 	return body, headers{res.Header.Get("ETag"), res.Header.Get("Last-Modified")}, nil
 }
 
-// transportError removes the URL from an error of net/http: the caller names the path.
+// transportError removes the URL from an error of net/http, since the caller names the path.
 func (c *client) transportError(err error) error {
 	if errors.Is(err, errRedirect) {
 		return backoff.Permanent(errRedirect)
@@ -258,8 +260,8 @@ func (c *client) transportError(err error) error {
 	return redact.Error(err, c.plan.Key) // net/http quotes answers that are not HTTP
 }
 
-// maxMessage bounds how much of an error's body is read, in bytes: far more than is
-// quoted, so that part of a key at its end is never quoted.
+// maxMessage bounds how much of an error's body is read, in bytes. That is far more than is quoted,
+// so no part of a key at its end is ever quoted.
 const maxMessage = 64 << 10
 
 func (c *client) statusError(res *http.Response, value Value) error {
@@ -282,10 +284,10 @@ func (c *client) statusError(res *http.Response, value Value) error {
 	return err
 }
 
-// maxRetryAfter is the longest Retry-After that the client believes.
+// maxRetryAfter is the longest Retry-After that the client accepts.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter reads Retry-After (RFC 9110, section 10.2.3): seconds or a date.
+// retryAfter parses Retry-After (RFC 9110, section 10.2.3), which has seconds or a date.
 func retryAfter(h http.Header, now time.Time) (pause time.Duration, ok bool) {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {

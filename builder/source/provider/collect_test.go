@@ -586,7 +586,7 @@ func TestRecordAndReplay(t *testing.T) {
 		// What was changed is not what was recorded.
 		ok(t, os.WriteFile(filepath.Join(dir, "rows.json"), []byte(`[3]`), 0o644))
 		g := get(t, open(t, p, replay), rowsPart(0))
-		if g.err == nil || !strings.Contains(g.err.Error(), "rows.json is not what recording.json says it is") {
+		if g.err == nil || !strings.Contains(g.err.Error(), "rows.json does not match its digest in recording.json") {
 			t.Errorf("changed by hand: %v", g.err)
 		}
 	})

@@ -8,26 +8,26 @@ import (
 	"example.com/marketdata/internal/redact"
 )
 
-// optionalTime bounds all requests of a round that prices do not need, retries included.
-// Prices must be published within two minutes of their mark: half a minute is left for
-// prices, the directory and the rest of the build.
+// optionalTime bounds all requests of a round that are not for prices, including retries. Prices
+// must be published within two minutes of their mark, so half a minute is left for prices, the
+// directory and the rest of the build.
 const optionalTime = 90 * time.Second
 
-// A list that fails, or a kind of single items, is put off until the next mark, and a single
-// item for an hour; then for twice as long each time, up to a limit.
+// A list or a kind of single items that fails is put off until the next mark, and a single item for
+// an hour. After each further failure it is put off for twice as long, up to a limit.
 const (
 	putOffFirst, putOffMost = mark, 2 * time.Hour
 	failedFirst, failedMost = time.Hour, 7 * 24 * time.Hour
 )
 
-// failure says how a part failed. It survives restarts.
+// failure describes the failures of a part. It survives restarts.
 type failure struct {
 	Times  int       `json:"times"`
 	Last   time.Time `json:"last"`
 	Reason string    `json:"reason"`
 }
 
-// due returns when to ask again for a part that has failed.
+// due returns the time at which to retry a part that has failed.
 func (f failure) due(p *Part) time.Time {
 	first, most := putOffFirst, putOffMost
 	if p.Value == Details {
@@ -36,17 +36,17 @@ func (f failure) due(p *Part) time.Time {
 	return f.Last.Add(min(most, first<<min(max(0, f.Times-1), 10)) - slack)
 }
 
-// known is what is known of a part before a round asks for it.
+// known describes the state of a part before a round requests it.
 type known struct {
-	answer *Answer // the last good one; nil: there is none
-	failed failure // of the last time; zero if that did not fail
-	// left is the time that remains for what prices do not need, and needs what the part takes of it.
+	answer *Answer // the last good answer, or nil if there is none
+	failed failure // the last failure, or zero if the last request did not fail
+	// left is the time that remains for optional requests, and needs the time that the part needs.
 	left, needs time.Duration
-	quota       error // why the quota does not allow its calls; nil: it does
+	quota       error // the error of the quota if it does not allow the part's calls
 }
 
-// decide says whether to ask for a part now. If not, the error is errKept, or an errNotSent that says
-// what the part has to wait for. Prices wait for the quota only.
+// decide decides whether to request a part now. If not, it returns errKept, or an errNotSent that
+// says what the part has to wait for. Prices wait only for the quota.
 func decide(p *Part, k known, now time.Time) error {
 	due := k.failed.due(p)
 	switch {
@@ -65,7 +65,7 @@ func decide(p *Part, k known, now time.Time) error {
 	return nil
 }
 
-// errKept says that the last good answer still counts as new.
+// errKept means that the last good answer still counts as new.
 var errKept = errors.New("kept")
 
 // errNotSent is the error of a request that was not sent. Its part has not failed.
@@ -73,24 +73,24 @@ type errNotSent struct{ error }
 
 func (e errNotSent) Unwrap() error { return e.error }
 
-// errNoTime says that a request was not sent, so that prices do not wait.
-var errNoTime = errors.New("not asked for: the rate of requests leaves no time for it in this build")
+// errNoTime means that a request was not sent, so that prices do not have to wait for it.
+var errNoTime = errors.New("not requested: the rate of requests leaves no time for it in this build")
 
-// optional reports whether a build goes on without a new answer to the part. Prices are
-// required, and so is a directory until one was received.
+// optional reports whether a build can go on without a new answer to the part. Prices are required,
+// and so is a directory until one has been received.
 func (p *Part) optional(last *Answer) bool {
 	return p.Value != Tickers && (p.Value != Directory || last != nil)
 }
 
-// maxAhead is how far the provider's clock may be ahead of ours. A row from a later
-// time would hide that all others stand still.
+// maxAhead is how far the provider's clock may be ahead of this machine's. A row from a later time
+// would hide that all others are out of date.
 const maxAhead = 10 * time.Minute
 
-// isAhead reports whether t was noted while our clock was ahead.
+// isAhead reports whether t was recorded while this machine's clock was ahead.
 func isAhead(t, now time.Time) bool { return t.After(now.Add(maxAhead)) }
 
-// age returns how long ago an answer was fetched. The age of one that was fetched while the clock was
-// ahead is unknown: it is asked for again, and its prices do not count.
+// age returns the age of an answer. If an answer was fetched while the clock was ahead, its age is
+// unknown. It is requested again, and its prices do not count.
 func age(fetched, now time.Time) time.Duration {
 	if isAhead(fetched, now) {
 		return keepForever
@@ -98,12 +98,12 @@ func age(fetched, now time.Time) time.Duration {
 	return max(0, now.Sub(fetched))
 }
 
-// known returns what is known of a part, but for time and quota.
+// known returns the state of a part, without time and quota.
 func (r *liveRound) known(p *Part) known {
 	return known{answer: r.cache.answer(p), failed: r.cache.failing[p.Name]}
 }
 
-// decide says whether to ask for a part, which may take all its pages, now.
+// decide decides whether to request a part now. The request may take all pages of the part.
 func (r *liveRound) decide(p *Part, k known) error {
 	state, err := r.budget.read()
 	calls := r.budget.size(p, k.answer, state)
@@ -114,7 +114,8 @@ func (r *liveRound) decide(p *Part, k known) error {
 	return decide(p, k, r.time)
 }
 
-// note counts how often in a row a part has failed. A request that was not sent is no failure.
+// note updates the number of consecutive failures of a part. A request that was not sent is not a
+// failure.
 func (r *liveRound) note(p *Part, err error) {
 	if err == nil {
 		delete(r.cache.failing, p.Name)
@@ -123,7 +124,7 @@ func (r *liveRound) note(p *Part, err error) {
 	}
 }
 
-// fail notes that a part, or a kind, has failed.
+// fail records a failure of a part or a kind.
 func (r *liveRound) fail(name string, err error) {
 	r.cache.failing[name] = failure{r.cache.failing[name].Times + 1, r.time, redact.Text(err.Error())}
 }

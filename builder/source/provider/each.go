@@ -13,16 +13,16 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// maxInARow is after how many failures in a row the provider is at fault rather than the
-// parts, and the kind is put off, as lists are.
+// maxInARow is the number of consecutive failures after which the provider is considered at fault
+// rather than the parts. The kind is then put off, as lists are.
 const maxInARow = 3
 
-// maxNamed bounds how many failing parts a report names.
+// maxNamed bounds the number of failing parts that a report names.
 const maxNamed = 5
 
-// Each implements Round. Each failure of a part makes it wait longer before it is asked
-// for again; maxInARow failures in a row put the kind off, and a provider that asks to
-// be left alone ends the calls for other kinds too.
+// Each implements Round. After each failure of a part it waits longer before it requests the part
+// again. After maxInARow consecutive failures it puts the kind off. If the provider demands a
+// pause, it also ends the calls for other kinds.
 func (r *liveRound) Each(ctx context.Context, kind string, ids []string,
 	part func(string) Part) (map[string]*Answer, error) {
 	parts := partsOf(kind, ids, part)
@@ -52,16 +52,16 @@ func (r *liveRound) Each(ctx context.Context, kind string, ids []string,
 		r.sizes[all] = sizeOf(parts, answers)
 	}
 	if s.Failures = r.cache.failing[all].Times; s.Reason == "" && len(answers) < len(parts) {
-		s.Reason = "the others follow, some each time"
+		s.Reason = "the others follow, a few with each build"
 	}
-	s.Reason = fmt.Sprintf("%d of %d cached, %d asked for now", len(answers), len(parts), asked) +
+	s.Reason = fmt.Sprintf("%d of %d cached, %d requested now", len(answers), len(parts), asked) +
 		prefix("; ", s.Reason)
 	r.parts = append(r.parts, s)
 	return answers, nil
 }
 
-// askEach asks for the parts that are due, as far as calls and time are left. putOff
-// says why it did not ask for all of them.
+// askEach requests the parts that are due, as far as calls and time are left. putOff is the reason
+// why it did not request all of them.
 func (r *liveRound) askEach(ctx context.Context, all string, parts []Part) (asked int, putOff, err error) {
 	kind := Part{Name: all, Value: Groups}
 	if putOff = decide(&kind, r.known(&kind), r.time); putOff != nil {
@@ -100,7 +100,7 @@ func (r *liveRound) askEach(ctx context.Context, all string, parts []Part) (aske
 	return asked, nil, nil
 }
 
-// failing counts and names the parts that fail; "" if none does.
+// failing counts and names the parts that fail. It returns "" if none does.
 func (r *liveRound) failing(parts []Part) string {
 	var named []string
 	n := 0
@@ -119,7 +119,7 @@ func (r *liveRound) failing(parts []Part) string {
 		prefix(", ", strings.Repeat("…", min(1, n-len(named))))
 }
 
-// sizeOf estimates how many calls it takes to ask for all parts from the answers so far.
+// sizeOf estimates from the answers so far how many calls it takes to request all parts.
 func sizeOf(parts []Part, answers map[string]*Answer) int {
 	calls := 0
 	for _, a := range answers {
@@ -142,8 +142,8 @@ func pages(a *Answer) int {
 	return len(a.Pages)
 }
 
-// due lists the parts to ask for now: first those never asked for, then those with the oldest answers,
-// and last those that failed.
+// due lists the parts to request now: first those that were never requested, then those with the
+// oldest answers, and last those that failed.
 func (r *liveRound) due(parts []Part) (due []*Part) {
 	failed, last := map[*Part]int{}, map[*Part]time.Time{}
 	for i := range parts {

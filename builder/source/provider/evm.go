@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// EVMChain is a well-known EVM chain. It completes a provider's own data.
+// EVMChain is a well-known EVM chain. It supplements a provider's own data.
 type EVMChain struct {
-	// ID is the chain's id (EIP-155).
+	// ID is the id of the chain (EIP-155).
 	ID   uint64
 	Name string
-	// Native is the provider's key of the chain's native coin; "" if unknown.
+	// Native is the provider's key of the chain's native coin, or "" if it is unknown.
 	Native string
 }
 
 //go:embed evm.tsv
 var evmTable string
 
-// The well-known EVM chains by each provider's id of their platforms.
+// The well-known EVM chains, by each provider's ids of their platforms.
 var (
 	CoinGeckoChains   = parseEVM(evmTable, 2)
 	CoinPaprikaChains = parseEVM(evmTable, 4)
 )
 
-// EVMChainByID finds a well-known EVM chain by its chain id, without a native coin.
+// EVMChainByID finds a well-known EVM chain by its chain id. The result has no native coin.
 func EVMChainByID(id string) (EVMChain, bool) {
 	for _, chains := range []map[string]EVMChain{CoinGeckoChains, CoinPaprikaChains} {
 		for _, c := range chains {
@@ -37,8 +37,8 @@ func EVMChainByID(id string) (EVMChain, bool) {
 	return EVMChain{}, false
 }
 
-// parseEVM reads the table, with the platforms in a column and the coins in the
-// next one. The table is part of the program, so an error in it panics.
+// parseEVM parses the table. column is the column with the platforms; the next one has the native
+// coins. parseEVM panics on an error, since the table is part of the program.
 func parseEVM(table string, column int) map[string]EVMChain {
 	chains := map[string]EVMChain{}
 	for line := range strings.Lines(table) {

@@ -16,11 +16,11 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Feed is a feed in memory: the files of FEED.md. It is a source.Files.
+// Feed is a feed in memory: the files of FEED.md. It implements source.Files.
 type Feed struct {
 	Assets, Quotes, Exchanges, Categories, Chains, Rates Table
 
-	// Before are states of the market before this one, oldest first, as source.Remembered has them.
+	// Before are earlier states of the market, oldest first, in the form of source.Remembered.
 	Before []*market.Feed
 
 	info  []byte
@@ -41,7 +41,7 @@ func (f *Feed) Past(context.Context) iter.Seq2[*market.Feed, error] {
 	}
 }
 
-// NewFeed begins a feed of a database at a time. parts say where it came from.
+// NewFeed returns an empty feed of a database at a time. parts say where its rows came from.
 func NewFeed(database string, t time.Time, parts []source.Part) *Feed {
 	return &Feed{info: source.Info(database, t), parts: parts}
 }
@@ -65,19 +65,19 @@ type Table struct {
 	rows int
 }
 
-// Rows returns how many rows have been added.
+// Rows returns the number of rows that have been added.
 func (t *Table) Rows() int { return t.rows }
 
 // Field is a member of a row.
 type Field struct {
 	name string
-	raw  json.RawMessage // nil: left out
+	raw  json.RawMessage // nil omits the field
 }
 
-// Raw is a field with a value as the provider wrote it; nil leaves it out.
+// Raw returns a field with a value as the provider wrote it. nil omits the field.
 func Raw(name string, value json.RawMessage) Field { return Field{name, value} }
 
-// String is a field with a text; "" leaves it out.
+// String returns a field with a text. "" omits the field.
 func String(name, value string) Field {
 	if value == "" {
 		return Field{name: name}
@@ -85,7 +85,7 @@ func String(name, value string) Field {
 	return Field{name, quote(value)}
 }
 
-// First is a field with the first of some texts; none leaves it out.
+// First returns a field with the first of some texts. An empty list omits the field.
 func First(name string, values []string) Field {
 	if len(values) == 0 {
 		return Field{name: name}
@@ -93,7 +93,7 @@ func First(name string, values []string) Field {
 	return String(name, values[0])
 }
 
-// Number is a field with a number; 0 leaves it out.
+// Number returns a field with a number. 0 omits the field.
 func Number(name string, n uint64) Field {
 	if n == 0 {
 		return Field{name: name}
@@ -101,7 +101,7 @@ func Number(name string, n uint64) Field {
 	return Field{name, strconv.AppendUint(nil, n, 10)}
 }
 
-// Key is a field with an id: a text, or a whole number as a text.
+// Key returns a field with an id as a text. The provider may have written it as a whole number.
 func Key(name string, id json.RawMessage) Field {
 	if integer.Match(id) {
 		return String(name, string(id))
@@ -109,7 +109,7 @@ func Key(name string, id json.RawMessage) Field {
 	return Raw(name, id)
 }
 
-// Integer is a field with a whole number, which the provider may have written as a text.
+// Integer returns a field with a whole number, which the provider may have written as a text.
 func Integer(name string, value json.RawMessage) Field {
 	if s := Text(value); integer.MatchString(s) {
 		return Raw(name, json.RawMessage(s))
@@ -117,7 +117,8 @@ func Integer(name string, value json.RawMessage) Field {
 	return Raw(name, value)
 }
 
-// DataTime is a field with a time that Time can read, or else with the unchanged value.
+// DataTime returns a field with a time. If Time cannot read the value, the field keeps it
+// unchanged.
 func DataTime(name string, value json.RawMessage) Field {
 	for _, raw := range []json.RawMessage{value, json.RawMessage(Text(value))} {
 		if at := Time(raw); !at.IsZero() && !(len(raw) > 0 && raw[0] == '"') {
@@ -127,7 +128,7 @@ func DataTime(name string, value json.RawMessage) Field {
 	return Raw(name, value)
 }
 
-// Or returns f, or other if f is left out.
+// Or returns f, or other if f is omitted.
 func (f Field) Or(other Field) Field {
 	if f.raw == nil {
 		return other
@@ -135,7 +136,7 @@ func (f Field) Or(other Field) Field {
 	return f
 }
 
-// Strings is a field with an array of texts; none leaves it out.
+// Strings returns a field with an array of texts. An empty array omits the field.
 func Strings(name string, values []string) Field {
 	if len(values) == 0 {
 		return Field{name: name}
@@ -143,11 +144,12 @@ func Strings(name string, values []string) Field {
 	return Field{name, quote(values)}
 }
 
-// Struct is a field with an object, which may be empty.
+// Struct returns a field with an object, which may be empty.
 func Struct(name string, members ...Field) Field { return Field{name, appendObject(nil, members)} }
 
-// Platforms is the field of an asset's contracts, which each adds by the platform's name; the first
-// of a name counts. None leaves it out.
+// Platforms returns the field with an asset's contracts. each must call add with the name of each
+// platform and the address there. If a name is repeated, the first address counts. Without
+// contracts the field is omitted.
 func Platforms(each func(add func(name string, address json.RawMessage))) Field {
 	var members []Field
 	each(func(name string, address json.RawMessage) {
@@ -162,14 +164,14 @@ func Platforms(each func(add func(name string, address json.RawMessage))) Field 
 	return Struct("platforms", members...)
 }
 
-// Named begins a row with the usual fields: the id as key and slug, and the name.
+// Named returns a row that begins with the usual fields: the id as key and slug, and the name.
 func Named(of Fields, more ...Field) []Field {
 	id := of.Get("id")
 	return append([]Field{Key("key", id), Raw("name", of.Get("name")), Key("slug", id)}, more...)
 }
 
-// Quote returns the row of a quote, or nil for a coin without a price. supplies names the coin's
-// members with what circulates, the total and the most there may be.
+// Quote returns the row of a quote, or nil for a coin without a price. supplies are the names of
+// the coin's members with the circulating, total and maximum supply.
 func Quote(coin Fields, price, marketCap, volume json.RawMessage, supplies [3]string) []Field {
 	if price == nil && coin.ID() != "" {
 		return nil
@@ -183,7 +185,7 @@ func Quote(coin Fields, price, marketCap, volume json.RawMessage, supplies [3]st
 	return row
 }
 
-// AddRows adds the fields that row returns for each of the rows, if any. A row that is
+// AddRows adds the fields that row returns for each of the rows, if it returns any. A row that is
 // not an object is added unchanged, and the reader of the feed sets it aside.
 func (t *Table) AddRows(rows []Row, row func(of Fields) []Field) {
 	for _, r := range rows {
@@ -198,7 +200,7 @@ func (t *Table) AddRows(rows []Row, row func(of Fields) []Field) {
 // Add adds a row.
 func (t *Table) Add(fields ...Field) { t.AddRaw(appendObject(nil, fields)) }
 
-// AddRaw adds a row unchanged, on one line.
+// AddRaw adds a row unchanged, but on one line.
 func (t *Table) AddRaw(row json.RawMessage) {
 	if err := json.Compact(&t.buf, row); err != nil {
 		panic(fmt.Sprintf("BUG: a row that is not JSON: %v", err))
@@ -221,7 +223,7 @@ func appendObject(b []byte, fields []Field) []byte {
 	return append(b, '}')
 }
 
-// quote writes a text or several as JSON, without the escapes that HTML would need.
+// quote encodes a text or several texts as JSON, without the escapes that HTML would need.
 func quote[T string | []string](s T) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -17,24 +17,25 @@ import (
 
 // Answer is a provider's answer to a part.
 type Answer struct {
-	// Fetched is when the provider last gave or confirmed (304) it; zero if unknown.
+	// Fetched is the time at which the provider last sent or confirmed (304) the answer. It is zero
+	// if unknown.
 	Fetched time.Time
-	// Gone says that the thing does not exist (404). There are no pages then.
+	// Gone means that the item does not exist (404). In that case there are no pages.
 	Gone bool
 	// Pages has one page if the part does not come in pages.
 	Pages []Page
 
 	at      string // Part.At
-	reduced bool   // by Part.Reduce
+	reduced bool   // whether Part.Reduce was applied
 }
 
 // Page is one response of an answer.
 type Page struct {
-	// Body is as the provider sent it, unless Part.Reduce has reduced it.
+	// Body is the body as the provider sent it, unless Part.Reduce was applied.
 	Body []byte
 	headers
 
-	rows int // as Part.Check counts them
+	rows int // as Part.Check counted them
 }
 
 // headers are the validators of a page.
@@ -43,8 +44,8 @@ type headers struct {
 	LastModified string `json:"last_modified,omitempty"`
 }
 
-// Rows returns the rows of all pages, which Part.Check has accepted; none if a is nil. It
-// omits a row whose id an earlier page had: the row moved between two requests.
+// Rows returns the rows of all pages, which Part.Check has accepted. It returns none if a is nil.
+// It omits a row whose id occurred on an earlier page, because the row moved between two requests.
 func (a *Answer) Rows() []Row {
 	if a == nil {
 		return nil
@@ -71,7 +72,7 @@ func (a *Answer) Rows() []Row {
 	return list
 }
 
-// Object returns the members of an answer that is an object; none if a is nil.
+// Object returns the members of an answer that is an object. It returns none if a is nil.
 func (a *Answer) Object() Fields {
 	if a == nil || len(a.Pages) == 0 {
 		return nil
@@ -81,7 +82,7 @@ func (a *Answer) Object() Fields {
 	return o
 }
 
-// rows returns how many rows an answer has in all.
+// rows returns the number of rows of an answer on all pages.
 func (a *Answer) rows() (n int) {
 	for _, p := range a.Pages {
 		n += p.rows
@@ -89,26 +90,26 @@ func (a *Answer) rows() (n int) {
 	return n
 }
 
-// folder is a recording or a cache. The package comment has its layout.
+// folder is a recording or a cache. The package comment describes its layout.
 type folder struct {
 	dir    string
-	source string // the provider
+	source string // the name of the provider
 	index  index
 }
 
 // indexFile lists the contents of a folder. It is written after the files that it names.
 const indexFile = "recording.json"
 
-// maxIndex bounds recording.json: some hundred thousand parts.
+// maxIndex bounds the size of recording.json. It suffices for several hundred thousand parts.
 const maxIndex = 64 << 20
 
-// index is the form of recording.json.
+// index is the content of recording.json.
 type index struct {
 	Format int                   `json:"format"`
 	Source string                `json:"source"`
 	Time   time.Time             `json:"time"`
 	Parts  map[string]indexEntry `json:"parts"`
-	// Failing are parts that fail, of a cache only.
+	// Failing are the failing parts. Only a cache has it.
 	Failing map[string]failure `json:"failing,omitempty"`
 }
 
@@ -125,7 +126,7 @@ type indexPage struct {
 	headers
 }
 
-// openFolder reads recording.json, if there is one.
+// openFolder reads recording.json, if it exists.
 func openFolder(dir, source string) (*folder, error) {
 	f := emptyFolder(dir, source)
 	b, err := durable.ReadFile(filepath.Join(dir, indexFile), maxIndex)
@@ -159,7 +160,7 @@ func emptyFolder(dir, source string) *folder {
 	}
 }
 
-// load reads and checks the answer to a part; fs.ErrNotExist means that there is none.
+// load reads and checks the answer to a part. It returns fs.ErrNotExist if there is none.
 func (f *folder) load(p *Part) (a *Answer, err error) {
 	if e, ok := f.index.Parts[p.Name]; ok {
 		a, err = f.loadIndexed(p, e)
@@ -212,7 +213,7 @@ func (f *folder) loadIndexed(p *Part, e indexEntry) (*Answer, error) {
 			return nil, err
 		}
 		if artifacts.Sum(b) != page.SHA256 {
-			return nil, fmt.Errorf("%s is not what %s says it is; answers that were changed by hand go without that "+
+			return nil, fmt.Errorf("%s does not match its digest in %s; after a change by hand, remove that "+
 				"file", name, indexFile)
 		}
 		a.Pages = append(a.Pages, Page{Body: b, headers: page.headers})
@@ -234,8 +235,8 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 			return b, err
 		}
 	}
-	// NAME-anything.json, if there is exactly one. Glob runs within the folder, whose
-	// own name may have special characters; parts' names have none.
+	// Use NAME-anything.json if there is exactly one. Glob runs within the folder, because the
+	// folder's own name may have special characters. Names of parts have none.
 	like, globErr := fs.Glob(os.DirFS(f.dir), plain+"-*.json")
 	if globErr == nil && len(like) == 1 {
 		return durable.ReadFile(filepath.Join(f.dir, like[0]), maxBody)
@@ -243,8 +244,8 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 	return nil, err
 }
 
-// save writes an answer. It takes effect with commit. In a cache the name of a file has a part of
-// its digest, so that the answer of before stays until sweep removes it.
+// save writes an answer. It takes effect with commit. In a cache the name of a file contains a part
+// of its digest, so the previous answer stays until sweep removes it.
 func (f *folder) save(p *Part, a *Answer, cached bool) error {
 	e := indexEntry{Fetched: a.Fetched.UTC(), Gone: a.Gone}
 	for n, page := range a.Pages {
@@ -261,7 +262,8 @@ func (f *folder) save(p *Part, a *Answer, cached bool) error {
 	return nil
 }
 
-// renew notes that an answer was still valid at a later time, if it is in the folder.
+// renew records that an answer was still valid at a later time. It reports whether the answer is in
+// the folder.
 func (f *folder) renew(p *Part, fetched time.Time) bool {
 	e, ok := f.index.Parts[p.Name]
 	if ok {
@@ -281,12 +283,12 @@ func (f *folder) commit(t time.Time) error {
 	return putFile(filepath.Join(f.dir, indexFile), append(b, '\n'))
 }
 
-// sweepAfter is how old a file is that sweep removes: a build of another process with this folder
-// may have saved a younger one and not committed yet.
+// sweepAfter is the minimum age of a file that sweep removes. A build of another process with this
+// folder may have saved a younger file and not committed it yet.
 const sweepAfter = 10 * time.Minute
 
-// sweep removes files of parts that recording.json does not name, as it is in the folder, and what
-// a killed process was writing.
+// sweep removes files of parts that recording.json does not name, and files that a killed process
+// left incomplete.
 func (f *folder) sweep() error {
 	named, parts := map[string]bool{}, map[string]bool{}
 	for name, e := range f.index.Parts {
@@ -308,7 +310,7 @@ func (f *folder) sweep() error {
 		if err == nil && time.Since(info.ModTime()) > sweepAfter {
 			err = os.Remove(filepath.Join(f.dir, path))
 		}
-		if errors.Is(err, fs.ErrNotExist) { // another process was first
+		if errors.Is(err, fs.ErrNotExist) { // another process removed it first
 			return nil
 		}
 		return err
@@ -317,7 +319,7 @@ func (f *folder) sweep() error {
 
 const ext = ".json"
 
-// fileName returns the name of the file of a part's page n, from 1.
+// fileName returns the name of the file of a part's page n. n counts from 1.
 func fileName(p *Part, n int) string {
 	if p.Pager == nil {
 		return escapeName(p.Name) + ext
@@ -325,8 +327,8 @@ func fileName(p *Part, n int) string {
 	return fmt.Sprintf("%s.%d%s", escapeName(p.Name), n, ext)
 }
 
-// Escape makes an id safe for the path of a URL or a file: it writes bytes other than
-// letters, digits, - and _ as %XX.
+// Escape makes an id safe for the path of a URL or a file. It writes bytes other than letters,
+// digits, - and _ as %XX.
 func Escape(id string) string {
 	var b strings.Builder
 	for i := range len(id) {
@@ -340,11 +342,11 @@ func Escape(id string) string {
 	return b.String()
 }
 
-// maxName bounds an id in a file's name; file systems take 255 bytes.
+// maxName bounds an id in a file's name. File systems allow 255 bytes.
 const maxName = 200
 
-// escapeName turns a part's name, KIND or KIND/ID, into a path. An id that is
-// too long for a file name is replaced by its digest.
+// escapeName turns the name of a part, KIND or KIND/ID, into a path. It replaces an id that is too
+// long for a file name by its digest.
 func escapeName(name string) string {
 	kind, id, found := strings.Cut(name, "/")
 	if !found {
@@ -357,8 +359,8 @@ func escapeName(name string) string {
 	return filepath.Join(Escape(kind), id)
 }
 
-// putFile replaces a file in one step, and waits for the disk: recording.json must not get there
-// before the files that it names.
+// putFile replaces a file in one step, and waits for the disk, since recording.json must not be
+// durable before the files that it names.
 func putFile(path string, b []byte) error {
 	if err := durable.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err

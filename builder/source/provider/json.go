@@ -31,7 +31,8 @@ func array(body []byte) ([]json.RawMessage, error) {
 // bom is a byte order mark, which some servers put before JSON.
 var bom = []byte("\ufeff")
 
-// at returns the value at a path in a document: names joined by dots, or "" for the whole document.
+// at returns the value at a path in a document. A path consists of names joined by dots, or is ""
+// for the whole document.
 func at(body []byte, path string) (json.RawMessage, error) {
 	body = bytes.TrimPrefix(body, bom)
 	if path == "" {
@@ -45,7 +46,7 @@ func at(body []byte, path string) (json.RawMessage, error) {
 	return at(o[name], rest)
 }
 
-// within puts a value where at finds it.
+// within returns a document that has value at path.
 func within(path string, value []byte) []byte {
 	if path == "" {
 		return value
@@ -57,12 +58,13 @@ func within(path string, value []byte) []byte {
 // Row is a row of a provider's list.
 type Row struct {
 	Raw json.RawMessage
-	// Fields are its members; nil if it is not an object.
+	// Fields are the members of the row, or nil if it is not an object.
 	Fields Fields
 }
 
-// Rows returns the rows of an array that Part.Check has accepted; none if body is nil. Of an object
-// they are the members that are objects, by name, which is their id.
+// Rows returns the rows of an array that Part.Check has accepted. It returns none if body is nil.
+// If body is an object, its rows are the members that are objects, in order of their names, which
+// become their ids.
 func Rows(body []byte) (rows []Row) {
 	if body == nil {
 		return nil
@@ -100,8 +102,8 @@ func IDs(rows []Row) (ids []string) {
 	return ids
 }
 
-// Missing returns the rows whose ids no list of in has, each id once. It omits rows
-// without an id: the reader sets them aside in the list they came from.
+// Missing returns the rows whose ids are in none of the lists of in, each id once. It omits rows
+// without an id, because the reader sets these aside in the list from which they came.
 func Missing(rows []Row, in ...[]Row) (missing []Row) {
 	known := map[string]bool{"": true}
 	for _, id := range IDs(slices.Concat(in...)) {
@@ -116,7 +118,7 @@ func Missing(rows []Row, in ...[]Row) (missing []Row) {
 	return missing
 }
 
-// short limits how much of a body encoding/json quotes in logs.
+// short shortens an error of encoding/json, which may quote much of a body.
 func short(err error) error {
 	const most = 120
 	if s := err.Error(); len(s) > most {
@@ -125,7 +127,7 @@ func short(err error) error {
 	return err
 }
 
-// CheckArray is a Part.Check for rows in an array.
+// CheckArray is a Part.Check for an array of rows.
 func CheckArray(body []byte) (rows int, err error) {
 	list, err := array(body)
 	return len(list), err
@@ -139,7 +141,8 @@ func CheckObject(body []byte) (rows int, err error) {
 	return 1, nil
 }
 
-// Keep returns a Part.Reduce that keeps these members of an object, or of each row of an array.
+// Keep returns a Part.Reduce that keeps only these members of an object, or of each row of an
+// array.
 func Keep(names ...string) func(body []byte) []byte {
 	keep := func(of Fields) Fields {
 		kept := Fields{}
@@ -187,7 +190,7 @@ func KeepOf(names ...string) func(body []byte) []byte {
 // Fields are the members of a JSON object by name, as raw JSON.
 type Fields map[string]json.RawMessage
 
-// Object returns the members of a JSON object; ok is false for anything else.
+// Object returns the members of a JSON object. ok is false for anything else.
 func Object(raw json.RawMessage) (f Fields, ok bool) {
 	if b := bytes.TrimLeft(raw, " \t\r\n"); len(b) == 0 || b[0] != '{' {
 		return nil, false
@@ -198,8 +201,8 @@ func Object(raw json.RawMessage) (f Fields, ok bool) {
 	return f, true
 }
 
-// Get returns a member as raw JSON; nil if it is absent, null or "", which some
-// providers write for null.
+// Get returns a member as raw JSON, or nil if it is absent, null or "", which some providers write
+// for null.
 func (f Fields) Get(name string) json.RawMessage {
 	if raw := f[name]; len(raw) > 0 && raw[0] != 'n' && string(raw) != `""` {
 		return raw
@@ -210,7 +213,7 @@ func (f Fields) Get(name string) json.RawMessage {
 // ID returns the member id; see the function ID.
 func (f Fields) ID() string { return ID(f.Get("id")) }
 
-// ID returns a text, or a whole number as written; "" for anything else.
+// ID returns a text, or a whole number as written, and "" for anything else.
 func ID(raw json.RawMessage) string {
 	if integer.Match(raw) {
 		return string(raw)
@@ -218,10 +221,10 @@ func ID(raw json.RawMessage) string {
 	return Text(raw)
 }
 
-// integer is a whole number from 0 on.
+// integer matches a non-negative whole number.
 var integer = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 
-// Text returns a member that is a string; "" for anything else.
+// Text returns a member that is a string, and "" for anything else.
 func (f Fields) Text(name string) string { return Text(f.Get(name)) }
 
 // Texts returns the strings in a member that is an array, each once.
@@ -234,8 +237,8 @@ func (f Fields) Texts(name string) (texts []string) {
 	return texts
 }
 
-// Time reads a time: RFC 3339, or a number of seconds or, from 10^11 on,
-// milliseconds since 1970. It is zero for anything else.
+// Time parses a time, which is a text of RFC 3339, or a number of seconds or, from 10^11 on,
+// milliseconds since 1970. It returns the zero time for anything else.
 func Time(raw json.RawMessage) time.Time {
 	if at, err := source.ParseTime([]byte(Text(raw))); err == nil {
 		return at
@@ -251,13 +254,13 @@ func Time(raw json.RawMessage) time.Time {
 	}
 }
 
-// Object returns a member that is an object; empty for anything else.
+// Object returns a member that is an object, or no fields for anything else.
 func (f Fields) Object(name string) Fields {
 	o, _ := Object(f.Get(name))
 	return o
 }
 
-// List returns the elements of a member that is an array; none for anything else.
+// List returns the elements of a member that is an array, or none for anything else.
 func (f Fields) List(name string) []json.RawMessage {
 	raw := f.Get(name)
 	if raw == nil {
@@ -267,8 +270,8 @@ func (f Fields) List(name string) []json.RawMessage {
 	return list
 }
 
-// Text returns the value of a JSON string; "" for anything else. It also returns "" for
-// invalid UTF-8 and an unpaired surrogate, which would become another text.
+// Text returns the value of a JSON string, and "" for anything else. It also returns "" for invalid
+// UTF-8 and an unpaired surrogate, since these would become another text.
 func Text(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil || strings.ContainsRune(s, utf8.RuneError) {

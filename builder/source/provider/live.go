@@ -15,10 +15,10 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// MaxPages bounds the pages of a part.
+// MaxPages bounds the number of pages of a part.
 const MaxPages = 400
 
-// live asks a provider.
+// live is the backend that asks a provider.
 type live struct {
 	source string
 	client *client
@@ -33,14 +33,14 @@ type live struct {
 type liveRound struct {
 	*live
 	outcome
-	// calls are left for Each, and left is the time left for all optional requests;
+	// calls is the number of calls left for Each, and left the time left for all optional requests;
 	// see optionalTime.
 	calls int
 	left  time.Duration
 	// every is how long the answers to lists count as new within the quota, by part.
 	every map[string]time.Duration
-	// sizes are the calls that parts took, and back the calls that were counted but
-	// turned out not to be used.
+	// sizes are the numbers of calls that parts took. back is the number of calls that were counted
+	// but not used in the end.
 	sizes map[string]int
 	back  int
 }
@@ -57,12 +57,12 @@ func (l *live) collect(ctx context.Context, ask func(Round) error) (*outcome, er
 		return nil, err
 	}
 	err = ask(r)
-	// Answers are kept even if the round failed: the next one has to ask for less.
+	// Keep answers even if the round failed, so that the next round has fewer requests to make.
 	for _, u := range r.used {
 		r.cache.reduce(u.part, u.answer)
 	}
 	if err := r.budget.note(r.back, r.sizes); err != nil {
-		r.log.Warn("provider: calls that were not taken stay counted", "err", err)
+		r.log.Warn("provider: calls that were counted but not used stay counted", "err", err)
 	}
 	r.cache.commit(r.time)
 	return &r.outcome, err
@@ -100,14 +100,14 @@ func (r *liveRound) Lists(ctx context.Context, lists ...List) error {
 		})
 		p.Quotes, p.Untimed = l.Required, l.Required && p.Newest.IsZero()
 		if p.Untimed {
-			r.log.Warn("provider: no row says when it was updated, so that nothing tells how old prices are", "part",
+			r.log.Warn("provider: no row says when it was updated, so the age of prices is unknown", "part",
 				l.Name)
 		}
 	}
 	return nil
 }
 
-// list returns the answer to a part of a list, logs what is wrong with it, and notes its state.
+// list returns the answer to the part of a list, logs its problems, and records its state.
 func (r *liveRound) list(ctx context.Context, p *Part) (*Answer, error) {
 	a, state, err := r.get(ctx, p)
 	if ctx.Err() != nil {
@@ -129,13 +129,14 @@ func (r *liveRound) list(ctx context.Context, p *Part) (*Answer, error) {
 		r.log.Warn("provider: a part is unavailable, and its last good rows are too old", "part", p.Name, "err", err)
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	case err != nil:
-		r.log.Warn("provider: a doubtful answer is used, but not kept", "part", p.Name, "err", err)
+		r.log.Warn("provider: a doubtful answer is used, but not cached", "part", p.Name, "err", err)
 	}
 	return a, nil
 }
 
-// get returns the cached answer to a part if it counts as new, else the provider's, else the last
-// good one if that is not too old. An error beside an answer says what is wrong with it.
+// get returns the cached answer to a part if it counts as new. Otherwise it returns the provider's
+// answer, or the last good one if that is not too old. An error that is returned with an answer
+// describes the answer's problem.
 func (r *liveRound) get(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
 	a, state, err := r.find(ctx, p)
 	if a != nil {
@@ -161,7 +162,7 @@ func (r *liveRound) find(ctx context.Context, p *Part) (*Answer, source.PartStat
 			}
 		}
 	}
-	if ctx.Err() == nil { // else the program stops
+	if ctx.Err() == nil { // otherwise the program is stopping
 		r.note(p, err)
 	}
 	if cached != nil && age(cached.Fetched, r.time) <= p.Every+p.keep() {
@@ -170,7 +171,7 @@ func (r *liveRound) find(ctx context.Context, p *Part) (*Answer, source.PartStat
 	return nil, source.PartMissing, err
 }
 
-// ask asks the provider for all pages of a part. cached may be nil.
+// ask requests all pages of a part. cached may be nil.
 func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, error) {
 	if p.optional(cached) {
 		var cancel context.CancelFunc
@@ -214,7 +215,7 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 		}
 		a.Pages = append(a.Pages, page)
 	}
-	if p.Value != Details { // there may be thousands
+	if p.Value != Details { // there may be thousands of them
 		r.sizes[p.Name] = calls
 	}
 	err := p.checkRows(a)
@@ -224,15 +225,15 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 	return a, err
 }
 
-// takesMore notes that a part that was not finished takes so many calls at least.
+// takesMore records that a part that was not completed takes at least this many calls.
 func (r *liveRound) takesMore(p *Part, cached *Answer, calls int) {
 	if state, err := r.budget.read(); err == nil && calls > r.budget.size(p, cached, state) {
 		r.sizes[p.Name] = calls
 	}
 }
 
-// askPage asks for one page, with the query that leads to it, and returns how many
-// calls of the quota it took. old is the cached page.
+// askPage requests one page with the query more, and returns the number of calls of the quota that
+// it took. old is the cached page.
 func (r *liveRound) askPage(ctx context.Context, p *Part, more url.Values, old Page) (page Page, calls int, err error) {
 	req := request{
 		path: p.Path, query: url.Values{}, headers: old.headers, call: call{p.cost(), p.Value, false},
@@ -259,11 +260,12 @@ func (r *liveRound) askPage(ctx context.Context, p *Part, more url.Values, old P
 	return page, calls, nil
 }
 
-// keep caches a good answer. An answer that has lost more than half of its rows, or a fifth when
-// the part stands alone, is not kept while there is one to compare it with. For prices that do not
-// stand alone it is used all the same, for the guard rails to judge, and asked for again the next
-// time; any other counts as unavailable. A loss of less than half, which no guard rail stops, is
-// believed when the last good answer is an hour overdue.
+// keep caches a good answer. It does not cache an answer that has lost more than half of its rows,
+// or a fifth if the part stands alone, while there is a cached answer to compare it with. If the
+// answer has prices and does not stand alone, it is used nevertheless, so that the guard rails can
+// judge it, and requested again the next time. Any other such answer counts as unavailable. No
+// guard rail stops a loss of less than half, so keep accepts such a loss once the last good answer
+// is an hour overdue.
 func (r *liveRound) keep(p *Part, a, cached *Answer) error {
 	if cached != nil && !cached.Gone && !a.Gone && age(cached.Fetched, r.time) <= p.Every+p.keep() {
 		was, now := cached.rows(), a.rows()

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Options are the part of a source's name after the colon, such as ?cache=DIR&slow=20.
+// Options are the options in a source's name after the colon, such as ?cache=DIR&slow=20.
 type Options struct {
 	scheme string
 	values url.Values
 }
 
-// ParseOptions reads the options that all providers have, and those in more, which maps
-// names to forms of values. The error for any other option lists them all.
+// ParseOptions parses the options that all providers have, and those in more, which maps names to
+// forms of values. For any other option it returns an error that lists all options.
 func ParseOptions(scheme, rest string, more map[string]string) (*Options, error) {
 	taken := map[string]string{
 		"base": "URL", "cache": "DIR", "plan": "NAME", "quota": "N|none", "rate": "N", "replay": "DIR", "slow": "N",
@@ -41,7 +41,7 @@ func ParseOptions(scheme, rest string, more map[string]string) (*Options, error)
 		case values.Get(name) == "":
 			err = fmt.Errorf("%s is empty", name)
 		case name != "replay" && values.Has("replay"):
-			err = fmt.Errorf("%s has no use beside replay, which asks no provider", name)
+			err = fmt.Errorf("%s has no effect with replay, which makes no calls", name)
 		}
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func ParseOptions(scheme, rest string, more map[string]string) (*Options, error)
 	return &Options{scheme, values}, nil
 }
 
-// Text returns an option, or otherwise if it is not given.
+// Text returns the value of an option, or otherwise if it is not given.
 func (o *Options) Text(name, otherwise string) string {
 	if o.values.Has(name) {
 		return o.values.Get(name)
@@ -62,8 +62,8 @@ func (o *Options) Text(name, otherwise string) string {
 	return otherwise
 }
 
-// Number returns an option that is a whole number from least to most, or otherwise if it
-// is not given.
+// Number returns the value of an option that is a whole number from least to most, or otherwise if
+// it is not given.
 func (o *Options) Number(name string, otherwise, least, most int) (int, error) {
 	if !o.values.Has(name) {
 		return otherwise, nil
@@ -75,7 +75,7 @@ func (o *Options) Number(name string, otherwise, least, most int) (int, error) {
 	return n, nil
 }
 
-// String returns the source's name with all options.
+// String returns the name of the source with all options.
 func (o *Options) String() string {
 	if len(o.values) == 0 {
 		return o.scheme + ":"

@@ -9,43 +9,43 @@ import (
 	"time"
 )
 
-// Part is one thing that a provider is asked for.
+// Part describes one thing that is requested from a provider.
 type Part struct {
-	// Name names the part in recordings, logs and reports: KIND, or KIND/ID when there
-	// is one of the kind for each coin or category. Each sets it.
+	// Name is the name of the part in recordings, logs and reports: KIND, or KIND/ID if there is
+	// one part of the kind for each coin or category. Each sets it.
 	Name string
-	// Path and Query are where to ask.
+	// Path and Query are the address of the request.
 	Path  string
 	Query url.Values
-	// At is where the rows, or the object, stand in an answer: names joined by dots,
-	// such as data.coins. Empty means the whole answer.
+	// At is the path of the rows, or of the object, in an answer. It consists of names joined by
+	// dots, such as data.coins. Empty means the whole answer.
 	At string
-	// Pager is set if the part comes in pages. Pages limits how many are asked for;
-	// zero means all, and then more than MaxPages are an error.
+	// Pager is set if the part comes in pages. Pages limits the number of requested pages; zero
+	// means all, and then more than MaxPages are an error.
 	Pager *Pager
 	Pages int
-	// Every is how long an answer counts as new and is not asked for again.
+	// Every is how long an answer counts as new, so that it is not requested again.
 	Every time.Duration
-	// Value says how valuable the part's calls are. Lists and Each set most of them.
+	// Value says how valuable the part's calls are. Lists and Each set it for most parts.
 	Value Value
-	// Cost is how many calls of the quota a page takes at most; zero means one. With
+	// Cost is the maximum number of calls of the quota that a page takes; zero means one. With
 	// RowsPerCall, a page takes one call for every RowsPerCall rows, rounded up.
 	Cost, RowsPerCall int
-	// Check counts the rows at At, or says why the body is not what was asked for.
+	// Check counts the rows at At, or returns an error if the body is not a valid answer.
 	Check func(body []byte) (rows int, err error)
-	// MayBeEmpty accepts an answer without rows, which is a failure otherwise.
+	// MayBeEmpty allows an answer without rows, which otherwise is a failure.
 	MayBeEmpty bool
-	// Reduce, if set, drops what the provider's package does not use from what stands
-	// at At. It is applied to answers that stay in memory between rounds, where there
-	// may be thousands. A folder gets what the provider sent, unless the answer is
-	// recorded in a later round than the one that asked for it.
+	// Reduce, if set, drops the parts of the value at At that the provider's package does not use.
+	// It is applied to answers that stay in memory between rounds, of which there may be thousands.
+	// A folder receives answers as the provider sent them, unless an answer is recorded in a later
+	// round than the one that requested it.
 	Reduce func(body []byte) []byte
 
-	// whole, if set, says what an answer of the provider lacks.
+	// whole, if set, returns an error if an answer of the provider is incomplete.
 	whole func(a *Answer) error
 }
 
-// check applies Check to what stands at At in body.
+// check applies Check to the value at At in body.
 func (p *Part) check(body []byte) (rows int, err error) {
 	part, err := at(body, p.At)
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *Part) check(body []byte) (rows int, err error) {
 
 var errEmpty = errors.New("no rows at all")
 
-// checkRows returns errEmpty for an answer that lacks rows.
+// checkRows returns errEmpty if an answer has no rows but must have some.
 func (p *Part) checkRows(a *Answer) error {
 	if a.rows() == 0 && !p.MayBeEmpty && !a.Gone {
 		return errEmpty
@@ -67,10 +67,10 @@ func (p *Part) checkRows(a *Answer) error {
 func (p *Part) cost() int { return max(1, p.Cost) }
 
 const (
-	// maxStale is how long after its time the last good answer to a part with prices
-	// may stand in for one that is unavailable.
+	// maxStale is how long after it was due the last good answer to a part with prices may be used
+	// in place of one that is unavailable.
 	maxStale = time.Hour
-	// keepForever is the same for all other parts.
+	// keepForever is the same limit for all other parts.
 	keepForever = 100 * 365 * 24 * time.Hour
 )
 
@@ -81,15 +81,16 @@ func (p *Part) keep() time.Duration {
 	return keepForever
 }
 
-// same reports whether two pages have the same rows. What stands around the rows may
-// differ, such as a time.
+// same reports whether two pages have the same rows. The rest of the pages may differ, for example
+// in a time.
 func (p *Part) same(x, y Page) bool {
 	a, err := at(x.Body, p.At)
 	b, err2 := at(y.Body, p.At)
 	return err == nil && err2 == nil && string(a) == string(b)
 }
 
-// alone reports whether only the last good answer can show that a page of a list is missing.
+// alone reports whether only a comparison with the last good answer can show that a page of a list
+// is missing.
 func (p *Part) alone() bool { return p.Pager != nil && p.whole == nil && p.Value != Details }
 
 // partsOf returns the parts of a kind, one for each id.
@@ -105,27 +106,28 @@ func partsOf(kind string, ids []string, part func(id string) Part) []Part {
 // List is a part that is an array of rows.
 type List struct {
 	Part
-	// Into receives the rows; none when the part is missing.
+	// Into receives the rows. It receives none if the part is missing.
 	Into *[]Row
-	// Required lists are prices: without one there is no feed. Time is where its pages
-	// say how old they are (see Part.At), if rows do not.
+	// Required lists are prices; without one there is no feed. Time is the path of the time in a
+	// page that says how old the page is (see Part.At), if rows do not.
 	Required bool
 	Time     string
-	// Directory says that these rows are the assets. Without them there is no feed
-	// either, since the assets would disappear; only a recording may lack them.
+	// Directory reports whether the rows are the assets. Without them there is no feed either,
+	// since all assets would disappear. Only a recording may lack them.
 	Directory bool
-	// Has are members that more than half of the rows must have, null or not. If a
-	// provider renames one, the list fails instead of changing our rows.
+	// Has lists members that more than half of the rows must have, null or not. If a provider
+	// renames one, the list fails, so that our rows do not change.
 	Has []string
-	// Of is the directory, collected before this list, that the rows of all pages are
-	// compared with. Sorted says that the rows come in the order of their ids. Most,
-	// if not 0, is how many rows are asked for.
+	// Of is the directory, collected before this list, with which the rows of all pages are
+	// compared. Sorted reports whether the rows come in the order of their ids. Most, if not 0, is
+	// the maximum number of requested rows.
 	Of     *[]Row
 	Sorted bool
 	Most   int
 }
 
-// late is 1 for lists that come last, since their pages can use up the time of all others.
+// late returns 1 for lists that come last, since their pages can use up the time of all other
+// lists.
 func (l *List) late() int {
 	if l.Pager == nil || l.Pages == 1 || l.Required || l.Directory {
 		return 0
@@ -133,7 +135,7 @@ func (l *List) late() int {
 	return 1
 }
 
-// prepare sets what follows from the kind of list.
+// prepare sets the fields that depend on the kind of list.
 func (l *List) prepare() {
 	if l.Check == nil {
 		l.Check = CheckRows(l.Has...)
@@ -151,8 +153,8 @@ func (l *List) prepare() {
 	}
 }
 
-// CheckRows returns a Part.Check for an array in which more than half of the rows have
-// all these members, null or not.
+// CheckRows returns a Part.Check for an array in which more than half of the rows must have all
+// these members, null or not.
 func CheckRows(has ...string) func(body []byte) (rows int, err error) {
 	return func(body []byte) (int, error) {
 		n, err := CheckArray(body)
@@ -174,12 +176,12 @@ func CheckRows(has ...string) func(body []byte) (rows int, err error) {
 	}
 }
 
-// maxMissing is how many assets, neighbours in the order of their ids, may be without a row. A
-// recorded market of 21,498 coins has at most 35; a provider's page has hundreds.
+// maxMissing is the maximum number of assets without a row that may follow each other in the order
+// of their ids. A recorded market of 21,498 coins has at most 35; a missing page has hundreds.
 const maxMissing = 100
 
-// missing says what an answer lacks of the directory. An empty or repeated page ends
-// the paging, and must not end the market.
+// missing returns an error if an answer lacks too much of the directory. An empty or repeated page
+// ends the paging, and must not end the market.
 func (l *List) missing(a *Answer) error {
 	have := map[string]bool{}
 	for _, row := range a.Rows() {
@@ -213,27 +215,27 @@ func (l *List) missing(a *Answer) error {
 	return nil
 }
 
-// Pager says how to ask for the pages of a part, one after the other.
+// Pager describes how to request the pages of a part, one after the other.
 type Pager struct {
-	name     string // of the query's parameter
-	first    int    // its value for the first page or row
+	name     string // the query's parameter
+	first    int    // the parameter's value for the first page or row
 	byOffset bool
 	least    int // a page with fewer rows is the last
 }
 
-// Numbered asks for pages by number, from 1, until one has fewer than least rows. With
-// least 1 only an empty page ends the list, even if a page before it is short; a higher
-// one saves the call for the empty page.
+// Numbered returns a Pager that requests pages by number, from 1, until one has fewer than least
+// rows. If least is 1, only an empty page ends the list, even if a page before it is short. A
+// higher least saves the call for the empty page.
 func Numbered(name string, least int) *Pager { return &Pager{name: name, first: 1, least: least} }
 
-// Offset asks for the rows after those collected so far, which are numbered from first,
-// until a page has fewer than least rows.
+// Offset returns a Pager that requests the rows after those collected so far, until a page has
+// fewer than least rows. Rows are numbered from first.
 func Offset(name string, first, least int) *Pager {
 	return &Pager{name: name, first: first, byOffset: true, least: least}
 }
 
-// more returns the query for an answer's next page; nil when the answer is whole. A nil
-// Pager stands for one page without a query.
+// more returns the query for an answer's next page, or nil if the answer is complete. A nil Pager
+// means one page without a query.
 func (g *Pager) more(a *Answer) (url.Values, error) {
 	n := len(a.Pages)
 	switch {
@@ -242,7 +244,7 @@ func (g *Pager) more(a *Answer) (url.Values, error) {
 	case g == nil:
 		return nil, nil
 	case n == MaxPages:
-		return nil, fmt.Errorf("more pages than the %d that are asked for", MaxPages)
+		return nil, fmt.Errorf("more pages than the maximum of %d", MaxPages)
 	case n > 0 && a.Pages[n-1].rows < g.least:
 		return nil, nil
 	}

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Quota bounds the calls of an account: a month, zero if the provider names no number,
-// and a minute, zero for those of the Plan.
+// Quota bounds the calls of an account. Calls is the number in a month, or zero if the provider
+// states none. PerMinute is the number in a minute, or zero for that of the Plan.
 type Quota struct {
 	Name             string
 	Calls, PerMinute int
 }
 
 const (
-	// mark is how often snapshots are made, and month the time that costs are for.
+	// mark is the interval between snapshots. month is the time for which costs are computed.
 	mark  = 10 * time.Minute
 	month = 31 * 24 * time.Hour
-	// slack lets a round that begins a little early ask at its own mark.
+	// slack lets a round that begins a little early still make the requests of its own mark.
 	slack = 30 * time.Second
 )
 
-// slowest returns the longest interval between requests for a list, so that more valuable
-// lists can be asked for more often. Details may wait for ever.
+// slowest returns the longest interval to which requests for a list may be stretched, so that more
+// valuable lists can be requested more often. Details may wait for ever.
 func slowest(v Value) time.Duration {
 	if v == Tickers {
 		return time.Hour
@@ -37,28 +37,29 @@ func slowest(v Value) time.Duration {
 type Cost struct {
 	Part  string `json:"part"`
 	Value string `json:"value"`
-	// Calls is how many calls it takes to ask for the part once. Measured says that
-	// they were counted the last time, and not estimated.
+	// Calls is the number of calls for one request of the whole part. Measured reports whether they
+	// were counted the last time, and not estimated.
 	Calls    int  `json:"calls"`
 	Measured bool `json:"measured"`
-	// EverySeconds is the part's own interval, and AskedSeconds the interval that the
-	// quota allows (zero: never); Wanted and Month are their calls. The option slow may
-	// limit single items further.
+	// EverySeconds is the part's own interval, and AskedSeconds the interval that the quota allows
+	// (0 means never). Wanted and Month are the calls of a month at these intervals. The option
+	// slow may limit single items further.
 	EverySeconds int64 `json:"every_seconds"`
 	AskedSeconds int64 `json:"asked_seconds"`
 	Wanted       int   `json:"wanted"`
 	Month        int   `json:"month"`
 
 	value Value
-	most  int  // calls that are counted at once, at most
-	kind  bool // of single items
+	most  int  // maximum number of calls counted at the same time
+	kind  bool // a kind of single items
 }
 
 // Costs is the cost of a month of a source.
 type Costs struct {
 	Source string `json:"source"`
 	Plan   string `json:"plan,omitempty"`
-	// Quota is in calls a month; zero: none. Used are those of the last 32 dates.
+	// Quota is the number of calls allowed in a month, or 0 for no limit. Used is the number on the
+	// last 32 dates.
 	Quota     int    `json:"quota"`
 	Used      int    `json:"used"`
 	PerMinute int    `json:"per_minute"`
@@ -68,7 +69,7 @@ type Costs struct {
 	Parts     []Cost `json:"parts"`
 }
 
-// budget shares a quota out among the parts that a market asks for.
+// budget divides a quota among the parts that a market requests.
 type budget struct {
 	*quota
 	plan   Quota
@@ -97,7 +98,7 @@ func (b *budget) month(ctx context.Context) (*Costs, error) {
 	return c, nil
 }
 
-// costs learns from a dry run which parts the market asks for, and shares the quota out.
+// costs finds out in a dry run which parts the market requests, and divides the quota among them.
 func (b *budget) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
 	var list []Cost
 	err := b.market().Collect(ctx, dryRun(func(p *Part, kind bool) {
@@ -117,8 +118,8 @@ func (b *budget) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
 	return list, nil
 }
 
-// size returns how many calls it takes to ask for a part: as many as the last time, or as its last
-// good answer, or as the plan estimates.
+// size returns the number of calls for a part: the number of the last time, or of its last good
+// answer, or else the plan's estimate.
 func (b *budget) size(p *Part, last *Answer, state *quotaState) int {
 	calls := cmp.Or(max(state.Sizes[p.Name], pages(last)*p.cost()), b.calls[p.Name], p.cost())
 	if p.Pages > 0 {
@@ -127,12 +128,12 @@ func (b *budget) size(p *Part, last *Answer, state *quotaState) int {
 	return calls
 }
 
-// share sets how often to ask for each part. Every list keeps its slowest interval; the
-// rest of the quota goes to the most valuable parts first.
+// share sets how often to request each part. Every list is requested at least at its slowest
+// interval. The rest of the quota goes to the most valuable parts first.
 func (q *quota) share(list []Cost, slow int) {
 	largest := 0
-	leasts := make([]int64, len(list)) // calls of lists at their slowest
-	var reserved int64                 // the sum of those
+	leasts := make([]int64, len(list)) // calls of lists at their slowest intervals
+	var reserved int64                 // the sum of leasts
 	slowLeft := int64(slow) * int64(month/mark)
 	for i := range list {
 		c := &list[i]
@@ -153,10 +154,11 @@ func (q *quota) share(list []Cost, slow int) {
 	if q.limit == 0 {
 		return
 	}
-	// Room for three times the largest: some of it is not for calls of less value.
+	// Leave room for three times the largest part, since a part of the burst is not available to
+	// less valuable calls.
 	q.burst = max(1, min(q.limit/2, max(q.limit/(quotaDays-1), 3*largest)))
 	left := int64(month / q.each())
-	if needed := reserved; needed > left { // not even the slowest
+	if needed := reserved; needed > left { // not even the slowest intervals fit
 		reserved = 0
 		for i := range leasts {
 			leasts[i] = leasts[i] * left / needed
@@ -183,13 +185,13 @@ func (q *quota) share(list []Cost, slow int) {
 	}
 }
 
-// callsOf returns the calls of a month at an interval in seconds.
+// callsOf returns the number of calls in a month at an interval in seconds.
 func callsOf(calls int, every int64) int64 {
 	return (int64(calls)*int64(month/time.Second) + every - 1) / every
 }
 
-// intervals returns how long the answers to lists count as new, by part, where the quota
-// makes that longer than their parts say.
+// intervals returns how long the answers to lists count as new, by part, if the quota makes that
+// longer than the parts themselves.
 func (b *budget) intervals(ctx context.Context) (map[string]time.Duration, error) {
 	if b.limit == 0 {
 		return nil, nil
@@ -208,7 +210,7 @@ func (b *budget) intervals(ctx context.Context) (map[string]time.Duration, error
 	return every, err
 }
 
-// choosePlan returns the plan with the quota that the options name; the first quota is the default.
+// choosePlan returns the plan with the quota that the options name. The first quota is the default.
 func choosePlan(o *Options, plan Plan) (Plan, Quota, error) {
 	var quota Quota
 	var names []string
@@ -220,7 +222,7 @@ func choosePlan(o *Options, plan Plan) (Plan, Quota, error) {
 		}
 	}
 	if !found {
-		return plan, quota, fmt.Errorf("plan=%.80s: want %s; another key, or none, has other plans", o.Text("plan", ""),
+		return plan, quota, fmt.Errorf("plan=%.80s: want %s; another key, or no key, has other plans", o.Text("plan", ""),
 			strings.Join(names, ", "))
 	}
 	var err error

@@ -8,8 +8,9 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// Product multiplies two numbers exactly, each as JSON or as a text. It returns nil if a is nil, and a
-// text that is no number, for the reader to drop with a warning, if it cannot read a factor or b is nil.
+// Product multiplies two numbers exactly. Each is given as a JSON number or text. It returns nil if
+// a is nil. If it cannot read a factor, or b is nil, it returns a text that is no number, so that
+// the reader drops it with a warning.
 func Product(a, b json.RawMessage) json.RawMessage {
 	if a == nil {
 		return nil
@@ -25,8 +26,8 @@ func Product(a, b json.RawMessage) json.RawMessage {
 	return x.Append(nil, 'G')
 }
 
-// Quotient divides two numbers, each as JSON or as a text, and rounds half to even to the decimals of a
-// price. It returns nil if it cannot read one, or b is 0.
+// Quotient divides two numbers and rounds half to even to the decimals of a price. Each is given as
+// a JSON number or text. It returns nil if it cannot read one of them, or if b is 0.
 func Quotient(a, b json.RawMessage) json.RawMessage {
 	x, y := number(a), number(b)
 	if x == nil || y == nil {
@@ -39,7 +40,8 @@ func Quotient(a, b json.RawMessage) json.RawMessage {
 	return q.Append(nil, 'G')
 }
 
-// number reads a number as the reader of the feed does, also from a text; nil if it is none or too long.
+// number parses a number as the reader of the feed does, also from a text. It returns nil if raw is
+// not a number or is too long.
 func number(raw json.RawMessage) *apd.Decimal {
 	text := string(raw)
 	if strings.HasPrefix(text, `"`) {
@@ -55,7 +57,7 @@ func number(raw json.RawMessage) *apd.Decimal {
 	return x
 }
 
-// noProduct is a text that shows the factors.
+// noProduct returns a text that shows the factors.
 func noProduct(a, b json.RawMessage) json.RawMessage {
 	show := func(raw json.RawMessage) string {
 		const most = 40

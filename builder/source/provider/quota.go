@@ -19,11 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Value ranks the calls of a part: if the quota does not suffice, the least valuable
-// calls are made more rarely.
+// Value ranks the calls of a part. If the quota does not suffice, the least valuable calls are made
+// more rarely.
 type Value int
 
-// The values, the most valuable first.
+// The values, from the most to the least valuable.
 const (
 	Tickers Value = iota
 	Directory
@@ -36,14 +36,14 @@ func (v Value) String() string {
 	return [...]string{"tickers", "directory", "groups", "exchanges", "details"}[v]
 }
 
-// quotaDays is how many dates of UTC a quota covers: enough for any month, on whatever day
-// and at whatever hour the provider's begins.
+// quotaDays is the number of dates in UTC that a quota covers. It suffices for any month, whatever
+// day and hour the provider's month begins.
 const quotaDays = 32
 
 const (
 	quotaFile = "quota.json"
 	quotaLock = "quota.lock"
-	// maxQuota bounds quota.json, in bytes, and the option, in calls.
+	// maxQuota bounds the size of quota.json, in bytes, and the option quota, in calls.
 	maxQuota = 1 << 30
 )
 
@@ -51,10 +51,10 @@ const (
 // in the cache folder before they are made, under a lock that all processes with this folder share,
 // so that neither a crash nor a second process makes the count too low.
 //
-// The calls of a month are spread over it: burst calls are available at once, the rest
-// evenly. Less valuable calls, and retries, need more of the burst to be left.
+// The calls of a month are spread over it: burst calls are available immediately, the rest evenly
+// over the month. For less valuable calls, and for retries, more of the burst must be left.
 type quota struct {
-	limit, burst int // calls a month (0: no limit), and at once
+	limit, burst int // calls in a month (0: no limit), and calls available immediately
 	dir          string
 	now          func() time.Time
 
@@ -62,32 +62,33 @@ type quota struct {
 	state quotaState
 }
 
-// quotaState is the form of quota.json.
+// quotaState is the content of quota.json.
 type quotaState struct {
 	Format int `json:"format"`
-	// Full is when the whole burst will be available again.
+	// Full is the time at which the whole burst is available again.
 	Full time.Time `json:"full"`
-	// Calls are those of the last dates (UTC), by date.
+	// Calls are the numbers of calls on the last dates in UTC, by date.
 	Calls map[string]int `json:"calls"`
-	// Sizes are how many calls each part took the last time.
+	// Sizes are the numbers of calls that each part took the last time.
 	Sizes map[string]int `json:"sizes,omitempty"`
 }
 
-// quotaError says that the quota does not allow a call now.
+// quotaError means that the quota does not allow a call now.
 type quotaError struct {
 	limit, used int
-	until       time.Time // zero: not known
+	until       time.Time // zero if unknown
 }
 
 func (e *quotaError) Error() string {
-	s := fmt.Sprintf("not asked: the quota of %d calls a month, %d of them used, allows no such call now", e.limit, e.used)
+	s := fmt.Sprintf("not requested: the quota of %d calls a month, %d of them used, allows no such call now", e.limit, e.used)
 	if !e.until.IsZero() {
 		s += "; the next one is allowed at " + e.until.UTC().Format(time.RFC3339)
 	}
 	return s
 }
 
-// update calls f with the state and saves it if f returns true, or if it had times left by a wrong clock.
+// update calls f with the state. It saves the state if f returns true, or if a wrong clock had left
+// times in the state that update has corrected.
 func (q *quota) update(f func(s *quotaState, now time.Time) (changed bool, err error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -104,7 +105,7 @@ func (q *quota) update(f func(s *quotaState, now time.Time) (changed bool, err e
 	if err != nil {
 		return err
 	}
-	defer lock.Close() // this drops the lock
+	defer lock.Close() // drops the lock
 	if err := durable.Inherit(lock); err != nil {
 		return err
 	}
@@ -136,8 +137,8 @@ func (q *quota) save(s *quotaState) error {
 	return durable.WriteFile(filepath.Join(q.dir, quotaFile), bytes.NewReader(append(b, '\n')), 0o644)
 }
 
-// load reads quota.json. A file that cannot be used is an error, because its count must
-// not be lost.
+// load reads quota.json. A file that cannot be used is an error, because its count must not be
+// lost.
 func (q *quota) load() (*quotaState, error) {
 	s := &quotaState{}
 	b, err := durable.ReadFile(filepath.Join(q.dir, quotaFile), maxQuota)
@@ -157,8 +158,9 @@ func (q *quota) load() (*quotaState, error) {
 	return s, nil
 }
 
-// tidy drops dates older than a month, and reports whether it found times in the future, left by a
-// wrong clock. Their calls count as today's, and the wait is at most that for a whole burst.
+// tidy drops dates older than a month. It also corrects times in the future, left by a wrong clock,
+// and reports whether it found any: their calls count as today's, and the wait is at most the time
+// for a whole burst.
 func (q *quota) tidy(s *quotaState, now time.Time) (mended bool) {
 	s.Format = 1
 	today, first := now.Format(time.DateOnly), now.AddDate(0, 0, 1-quotaDays).Format(time.DateOnly)
@@ -183,15 +185,15 @@ func (s *quotaState) used() (n int) {
 	return n
 }
 
-// each returns how long it takes until one more call is available.
+// each returns the time after which one more call is available.
 func (q *quota) each() time.Duration {
 	return quotaDays * 24 * time.Hour / time.Duration(max(1, q.limit-q.burst))
 }
 
-// whole returns how long it takes until the whole burst is available.
+// whole returns the time after which the whole burst is available.
 func (q *quota) whole() time.Duration { return q.each() * time.Duration(q.burst) }
 
-// check returns an error if calls may not be made now.
+// check returns an error if the quota does not allow calls now.
 func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, again bool) error {
 	if q.limit == 0 {
 		return nil
@@ -213,7 +215,7 @@ func (q *quota) check(s *quotaState, now time.Time, calls int, value Value, agai
 	return nil
 }
 
-// take counts calls before they are made, or refuses them.
+// take counts calls before they are made, or returns an error if the quota does not allow them.
 func (q *quota) take(calls int, value Value, again bool) error {
 	return q.update(func(s *quotaState, now time.Time) (bool, error) {
 		if err := q.check(s, now, calls, value, again); err != nil {
@@ -227,7 +229,7 @@ func (q *quota) take(calls int, value Value, again bool) error {
 	})
 }
 
-// note gives back calls that were counted but not used, and saves the sizes of parts.
+// note subtracts calls that were counted but not used, and saves the sizes of parts.
 func (q *quota) note(back int, sizes map[string]int) error {
 	return q.update(func(s *quotaState, now time.Time) (bool, error) {
 		if back != 0 {
@@ -246,15 +248,15 @@ func (q *quota) note(back int, sizes map[string]int) error {
 	})
 }
 
-// call is what the quota needs to know of a request.
+// call is the information about a request that the quota needs.
 type call struct {
-	cost  int // at most; zero: one
+	cost  int // maximum; zero means one
 	value Value
-	again bool // the request was made before
+	again bool // the request is a retry
 }
 
-// counter counts every call that is made for a request: tries, redirects, and what
-// net/http asks again by itself.
+// counter counts every call that is made for a request: tries, redirects, and retries that net/http
+// makes by itself.
 type counter struct {
 	next  http.RoundTripper
 	quota *quota
@@ -269,7 +271,7 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	sent := false
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		if sent { // a connection that was idle is closed: it is too late to refuse
+		if sent { // net/http retries on a new connection after an idle one was closed; it is too late to refuse
 			_ = c.quota.note(-cost, nil)
 		}
 		sent = true
@@ -277,7 +279,7 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 }
 
-// read returns the state. It needs no lock on the file, which is replaced in one step.
+// read returns the state. It needs no lock, since the file is replaced in one step.
 func (q *quota) read() (*quotaState, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,36 +9,38 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Round answers a Market's questions for one snapshot. There are three kinds: a live
-// round asks the provider, a replay reads a recording, and a dry run only notes the
-// questions, to reckon what they cost.
+// Round answers a Market's requests for one snapshot. There are three kinds: a live round asks the
+// provider, a replay reads a recording, and a dry run only notes the requests, to compute their
+// cost.
 type Round interface {
-	// Lists collects lists. It fails when a required one is missing, or a recorded one
+	// Lists collects lists. It returns an error if a required list is missing, or if a recorded one
 	// cannot be used.
 	Lists(ctx context.Context, lists ...List) error
-	// Each returns the answers to parts of one kind that are asked for one by one, by id, as far as
-	// there are any; part describes the part of an id. A live round has a limited number of calls
-	// for such parts. It asks first for those never asked for, in the order given, then for those
-	// with the oldest answers, and last for those that failed before.
+	// Each returns the answers to the parts of one kind that are requested one by one. The result
+	// is by id, and has only the available answers. part returns the part of an id. A live round
+	// has a limited number of calls for such parts. It first requests those that were never
+	// requested, in the given order, then those with the oldest answers, and last those that failed
+	// before.
 	Each(ctx context.Context, kind string, ids []string, part func(id string) Part) (map[string]*Answer, error)
 }
 
-// backend runs rounds: live or replay.
+// backend runs rounds, either live or from a recording.
 type backend interface {
-	// collect runs ask with a new round and returns what the round has collected. A
-	// round that failed has an outcome too, unless it could not begin.
+	// collect runs ask with a new round and returns what the round has collected. It returns an
+	// outcome even if the round failed, unless the round could not begin.
 	collect(ctx context.Context, ask func(r Round) error) (*outcome, error)
-	// use is the quota's use, and memory what is kept between rounds; nil for replay.
+	// use returns the quota's use, and memory describes what is kept between rounds. Both return
+	// nil for a replay.
 	use() *source.Quota
 	memory() *Memory
 }
 
-// outcome is what a round has collected.
+// outcome is the result of a round.
 type outcome struct {
-	// time is now, or when the recording was made; zero means that it does not say.
-	// newest is the newest time of a row in a recorded required list, which stands in.
+	// time is the present, or the time of the recording; it is zero if the recording does not state
+	// it. newest is the newest time of a row in a recorded required list, which is used instead.
 	time, newest time.Time
-	// parts has a line for each list and each kind asked for one by one.
+	// parts has an entry for each list, and for each kind requested one by one.
 	parts []source.Part
 	// used are the answers that the market received, by part.
 	used map[string]usedAnswer
@@ -62,7 +64,7 @@ func (o *outcome) record(dir, source string) error {
 	return f.commit(o.time)
 }
 
-// times calls note for each time that a list's rows or pages say they are from.
+// times calls note for each time that a list's rows or pages state.
 func (l *List) times(a *Answer, note func(t time.Time)) {
 	for _, row := range *l.Into {
 		note(Time(row.Fields.Get("last_updated")).UTC())
@@ -75,7 +77,8 @@ func (l *List) times(a *Answer, note func(t time.Time)) {
 	}
 }
 
-// dryRun asks nobody. It is called for each list and once for each kind asked for one by one.
+// dryRun makes no requests. It is called for each list, and once for each kind requested one by
+// one.
 type dryRun func(p *Part, kind bool)
 
 // Lists implements Round.

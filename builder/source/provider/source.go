@@ -18,41 +18,42 @@ type Source struct {
 	market       func() Market
 	budget       *budget
 	backend      backend
-	recalls      bool // the past is wanted
+	recalls      bool // whether the past is wanted
 }
 
-// Market is implemented by each provider's package: it asks for the parts of a snapshot
-// and writes their rows as those of a feed. There is one Market for each snapshot.
+// Market is implemented by each provider's package. It requests the parts of a snapshot and writes
+// their rows as rows of a feed. Each snapshot has a new Market.
 type Market interface {
-	// Collect asks the round for all that Write uses.
+	// Collect requests everything that Write uses from the round.
 	Collect(ctx context.Context, r Round) error
-	// Write writes the rows, and Feed.Before where the provider gives prices of before. It judges
-	// nothing and drops nothing: the reader of the feed sets useless rows aside.
+	// Write writes the rows, and sets Feed.Before if the provider gives earlier prices. It judges
+	// no rows and drops none, since the reader of the feed sets aside rows that cannot be used.
 	Write(f *Feed)
 }
 
 // Plan describes an account at the provider. Options override it.
 type Plan struct {
 	Base string
-	// KeyHeader carries KeyPrefix, such as "Bearer ", and Key, if there is a key.
+	// KeyHeader is the header that carries KeyPrefix, such as "Bearer ", and Key, if there is a
+	// key.
 	KeyHeader, KeyPrefix, Key string
-	// KeyEnv names the environment variable of the key, if the provider requires one.
+	// KeyEnv is the name of the environment variable with the key, if the provider requires one.
 	KeyEnv string
-	// PerMinute and Burst bound the calls in a minute, and at once.
+	// PerMinute bounds the calls in a minute, and Burst those made without a pause.
 	PerMinute, Burst int
 	// Slow bounds the calls of a round for single items.
 	Slow int
-	// Quotas are those of the provider's plans for such an account, the cheapest first.
+	// Quotas are the quotas of the provider's plans for such an account, cheapest first.
 	Quotas []Quota
-	// Calls estimates how many calls a part takes, if not one, until it has been asked
-	// for. The entry of a kind of single items, KIND/*, is for all of them.
+	// Calls estimates how many calls a part takes, if not one, until it has been requested. The
+	// entry of a kind of single items, KIND/*, is for all of them.
 	Calls map[string]int
 }
 
 // maxSlow bounds the option slow.
 const maxSlow = 10_000
 
-// NewSource returns the source that options and plan describe. market returns a new Market.
+// NewSource returns the source that options and plan describe. market must return a new Market.
 func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, error) {
 	plan, chosen, err := choosePlan(o, plan)
 	if err != nil {
@@ -101,7 +102,7 @@ func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, e
 	return s, nil
 }
 
-// notices are what providers' terms want to be shown with their data, by scheme
+// notices are the notices that providers' terms require to be shown with their data, by scheme
 // (builder/source/README.md, "What it costs").
 var notices = map[string]*artifacts.Notice{
 	"coingecko":   {Text: "Data provided by CoinGecko", URL: "https://www.coingecko.com"},
@@ -111,14 +112,14 @@ var notices = map[string]*artifacts.Notice{
 // Notice implements source.Noticed.
 func (s *Source) Notice() *artifacts.Notice { return notices[s.scheme] }
 
-// Quota implements source.Metered; nil for a recording.
+// Quota implements source.Metered. It returns nil for a recording.
 func (s *Source) Quota() *source.Quota { return s.backend.use() }
 
-// Memory says where a source keeps its provider's answers between builds.
+// Memory describes where a source keeps its provider's answers between builds.
 type Memory struct {
-	// Provider is the name of the provider, and the database of its feeds.
+	// Provider is the name of the provider, which is also the name of its feeds' database.
 	Provider string
-	// Cache is the folder; "" means none. Filled says that it holds answers.
+	// Cache is the folder, or "" if there is none. Filled reports whether it holds answers.
 	Cache  string
 	Filled bool
 }
@@ -141,9 +142,10 @@ func (s *Source) collect(ctx context.Context) (Market, *outcome, error) {
 	return m, o, err
 }
 
-// Files returns the present state of the market, or that of the recording. The builder judges
-// whether the present is of use for t; here t only stands in for the time of a recording that has
-// none. Files fails when a required list is missing, and its last good answer is too old.
+// Files returns the present state of the market, or the state in the recording. It does not judge
+// whether the present is useful for t; the builder does. t is used only as the time of a recording
+// that states none. Files returns an error if a required list is missing and its last good answer
+// is too old.
 func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
 	m, o, err := s.collect(ctx)
 	if err != nil {
@@ -160,8 +162,8 @@ func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
 		"last_updated", s.scheme, indexFile)
 }
 
-// Record writes the answers that a feed would be made from now to a folder, which is
-// missing or empty, so that no two recordings are mixed.
+// Record writes the answers from which a feed would be made now to the folder dir. The folder must
+// be missing or empty, so that two recordings are never mixed.
 func (s *Source) Record(ctx context.Context, dir string) error {
 	_, o, err := s.collect(ctx)
 	if err != nil {
@@ -170,7 +172,7 @@ func (s *Source) Record(ctx context.Context, dir string) error {
 	return o.record(dir, s.scheme)
 }
 
-// Costs says what a month of snapshots costs, and asks nobody.
+// Costs computes the cost of a month of snapshots, without any call to the provider.
 func (s *Source) Costs(ctx context.Context) (*Costs, error) {
 	c, err := s.budget.month(ctx)
 	if err != nil {
@@ -185,12 +187,12 @@ type Env struct {
 	Log *slog.Logger
 	// Getenv returns an environment variable, such as one with a key.
 	Getenv func(name string) string
-	// Cache is the parent of the cache folders of sources without the option cache,
-	// each named after its provider; "" means none.
+	// Cache is the parent of the cache folders of sources without the option cache, each named
+	// after its provider. "" means that there is none.
 	Cache string
-	// Costs says that the source is opened only for Source.Costs, which needs no key.
+	// Costs means that the source is opened only for Source.Costs, which needs no key.
 	Costs bool
-	// Transport and Now are for tests; nil: the network and the clock.
+	// Transport and Now are for tests. nil means the network and the clock.
 	Transport http.RoundTripper
 	Now       func() time.Time
 }
