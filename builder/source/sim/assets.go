@@ -19,17 +19,17 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// asset is one asset. A market has places, one for each row of assets.ndjson; in some the asset
-// changes over time, so that assets come and go while their number stays.
+// asset is one asset. A market has places, one for each row of assets.ndjson. In some places the
+// asset changes over time, so that assets come and go while their number stays the same.
 type asset struct {
 	place  int
-	tenant int64 // number of the asset in its place; -1: the only one
+	tenant int64 // number of the asset in its place; -1 if it is the only one
 	hash   hash
-	dirty  bool // its market is
-	small  bool // it is of the smallest quarter, in which odd names and slugs are
+	dirty  bool // whether its market is dirty
+	small  bool // whether it is in the smallest quarter, which has the odd names and slugs
 }
 
-// real returns the asset's entry in real.tsv; nil: it is invented.
+// real returns the asset's entry in real.tsv, or nil if the asset is invented.
 func (a *asset) real() *real {
 	if a.place < len(reals) {
 		return &reals[a.place]
@@ -37,9 +37,9 @@ func (a *asset) real() *real {
 	return nil
 }
 
-// asset returns the asset that is in a place now. Of a hundred places, sixty keep theirs for ever;
-// 38 change it for a new one after two months to three years; in two, two assets take turns of
-// hours to days, so that each vanishes and comes back.
+// asset returns the present asset of a place. Out of a hundred places, sixty keep their asset for
+// ever, and 38 replace it by a new one after two months to three years. In the other two, two
+// assets take turns of hours to days, so that each vanishes and comes back.
 func (m *moment) asset(place int) asset {
 	h := m.seed.with(ofPlace).with(uint64(place))
 	a := asset{place: place, tenant: -1, dirty: m.dirty, small: place >= m.assets-m.assets/4}
@@ -55,8 +55,9 @@ func (m *moment) asset(place int) asset {
 	return a
 }
 
-// tag returns a name that no other asset ever has: its place, and its number there behind a low
-// line. A low line, since a slug's words are joined by hyphens and its last one is the tag.
+// tag returns a text that no other asset ever has: the number of its place, an underscore, and its
+// number there. The separator is an underscore because hyphens join the words of a slug, and the
+// tag is the last word.
 func (a *asset) tag() string {
 	tag := strconv.FormatInt(int64(a.place), 36)
 	if a.tenant >= 0 {
@@ -115,7 +116,7 @@ func (m *moment) assetRow(place int) any {
 	return &row
 }
 
-// What a row says of whether its asset is active. Assets are, if it does not say.
+// What a row says about whether its asset is active. An asset is active if its row does not say.
 const (
 	unsaid = iota
 	active
@@ -133,19 +134,19 @@ func (a *asset) active() int {
 }
 
 const (
-	topCap = 19e11 * 100 // cents: where the first place starts
+	topCap = 19e11 * 100 // in cents: the market cap at the first place
 	maxCap = 1e13 * 100
 )
 
-// capOf returns the market cap, in cents, that a place starts with, if its asset is invented. Caps fall
-// with the place, somewhat faster than one to n, as the real ones do.
+// capOf returns the initial market cap, in cents, of an invented asset at a place. Caps fall
+// somewhat faster than 1/n with the place, as real ones do.
 func capOf(place int) uint64 {
 	n := uint64(place + 1)
 	return topCap / n / uint64(bits.Len64(n))
 }
 
-// startCap returns the market cap, in cents, that the asset starts with. What is invented stays below the
-// largest, and never is among the ten whose prices must not be lost (FEED.md, "Guard rails").
+// startCap returns the asset's initial market cap, in cents. Invented assets stay below the largest
+// real ones, and are never among the ten whose prices must not be lost (FEED.md, "Guard rails").
 func (a *asset) startCap() uint64 {
 	if r := a.real(); r != nil {
 		return r.cap()
@@ -153,7 +154,7 @@ func (a *asset) startCap() uint64 {
 	return capOf(a.place) * a.hash.with(ofCap).between(2, 20) / 100
 }
 
-// stable reports whether the asset is bound to the dollar.
+// stable reports whether the asset is pegged to the dollar.
 func (a *asset) stable() bool {
 	if r := a.real(); r != nil {
 		return r.pegged()
@@ -161,7 +162,7 @@ func (a *asset) stable() bool {
 	return a.hash.with(ofPrice).below(100) < 3
 }
 
-// figures are an asset's.
+// figures are the figures of an asset.
 type figures struct {
 	price             uint64 // × 10^exp
 	exp               int
@@ -170,11 +171,11 @@ type figures struct {
 	supplyExp         int
 }
 
-// figures returns the asset's figures. A price follows the market, its sector and its own way; the cap
-// moves with it, since the supply stays. Tiny prices belong to small assets, so that supplies are
-// plausible.
+// figures returns the asset's figures. A price follows the market, its sector and its own random
+// walk. The market cap moves with it, since the supply stays the same. Tiny prices belong to small
+// assets, so that supplies are plausible.
 func (m *moment) figures(a *asset) (f figures) {
-	r, way := a.real(), a.hash // whose way the price goes
+	r, way := a.real(), a.hash // way determines the random walk of the price
 	if r != nil && r.like >= 0 {
 		way = m.asset(r.like).hash
 	}
@@ -196,7 +197,7 @@ func (m *moment) figures(a *asset) (f figures) {
 		digits, exp, volatility, factor, sector = 100_000_000, -8, 1, unit, unit
 	case r != nil:
 		digits, exp = r.digits, r.exp
-		if a.place < 2 || r.like >= 0 { // of no sector, so that the order of the largest stays
+		if a.place < 2 || r.like >= 0 { // in no sector, so that the order of the largest stays
 			sector = unit
 		}
 	case a.place < 100: // from 0.01
@@ -210,7 +211,7 @@ func (m *moment) figures(a *asset) (f figures) {
 	}
 	own := start.walk(m.unix, volatility)
 	turnover := a.hash.with(ofVolume)
-	percent := turnover.between(6, 100) // its square in 1e-5: some 4 % of the cap
+	percent := turnover.between(6, 100) // its square in 1e-5 is about 4 % of the market cap
 	if r != nil {
 		percent = turnover.between(40, 80)
 	}
@@ -228,8 +229,8 @@ func (m *moment) figures(a *asset) (f figures) {
 	return f
 }
 
-// lost reports whether the asset has no quote: four of a hundred never have
-// one, three lose theirs now and then for hours to days.
+// lost reports whether the asset has no quote now. Out of a hundred assets, four never have one,
+// and three lose theirs now and then for hours to days.
 func (m *moment) lost(a *asset) bool {
 	h := a.hash.with(ofLoss)
 	switch kind := h.below(100); {
@@ -284,8 +285,8 @@ func (m *moment) quoteRow(place int) any {
 	return &row
 }
 
-// spell writes digits × 10^exp, rounded down to so many significant digits, in one of the ways that
-// a feed may: as a JSON number or a string, with an exponent or without.
+// spell writes digits × 10^exp, rounded down to the given number of significant digits, in one of
+// the forms that a feed may use: as a JSON number or a string, with an exponent or without.
 func spell(digits uint64, exp, significant int, style hash) json.RawMessage {
 	if digits == 0 {
 		exp = 0
@@ -335,8 +336,8 @@ func scientific(to, digits []byte, exp int) []byte {
 	return strconv.AppendInt(to, int64(exp), 10)
 }
 
-// Past implements source.Remembered: the year before, as it would have been kept if a snapshot had been
-// built at every ten-minute mark.
+// Past implements source.Remembered. It returns the year before m, as it would have been kept if a
+// snapshot had been built at every ten-minute mark.
 func (m *moment) Past(ctx context.Context) iter.Seq2[*market.Feed, error] {
 	if !m.year {
 		return nil
@@ -367,10 +368,10 @@ func (m *moment) Past(ctx context.Context) iter.Seq2[*market.Feed, error] {
 	}
 }
 
-// year is how far back a market that remembers a year does: as far as the longest window.
+// year is how far back a market knows its past, which is as far as the longest window.
 const year = 366 * 24 * time.Hour
 
-// prices returns the market's assets and quotes without a file to read.
+// prices returns the market's assets and quotes, without writing and reading files.
 func (m *moment) prices(ctx context.Context) (*market.Feed, error) {
 	feed := &market.Feed{
 		Database: m.database(), Time: m.time,
@@ -399,7 +400,7 @@ func (m *moment) prices(ctx context.Context) (*market.Feed, error) {
 	return feed, nil
 }
 
-// number reads what spell wrote; null and nothing are zero.
+// number parses the text that spell wrote. null and an empty text are zero.
 func number(text json.RawMessage, decimals, intDigits int) (market.U128, error) {
 	if len(text) == 0 || text[0] == 'n' {
 		return market.U128{}, nil

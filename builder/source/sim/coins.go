@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// supplyScale keeps the digits of a market cap that is divided by a price.
+// supplyScale preserves the digits of a market cap that is divided by a price.
 const supplyScale = 1_000_000_000
 
-// supplyOf returns how many coins there are, coins × 10^exp, of an asset that starts with this cap in
-// cents and this price.
+// supplyOf returns the number of coins, as coins × 10^coinsExp, of an asset with this initial
+// market cap in cents and this initial price.
 func supplyOf(marketCap, digits uint64, exp int) (coins uint64, coinsExp int) {
 	hi, lo := bits.Mul64(marketCap, supplyScale)
 	coins, _ = bits.Div64(hi, lo, digits)
 	return coins, -9 - 2 - exp
 }
 
-// addSupplies adds what is known of an asset's supplies: the total is above what circulates, and the
-// most that there may be is above that.
+// addSupplies adds an asset's supplies, or some of them. The total supply is at least the
+// circulating supply, and the maximum supply is at least the total supply.
 func (row *quoteRow) addSupplies(a *asset, coins uint64, exp int) {
 	h, style := a.hash.with(ofSupply), a.hash.with(ofStyle)
 	if r := a.real(); r != nil {
@@ -48,7 +48,7 @@ func (row *quoteRow) addSupplies(a *asset, coins uint64, exp int) {
 	}
 }
 
-// otherPlatforms are those that are no chains of the feed.
+// otherPlatforms are platforms that are not chains of the feed.
 var otherPlatforms = [...]string{"sim-ledger", "Token Factory", "bridge.sim"}
 
 // platforms returns an asset's contracts.
@@ -71,7 +71,7 @@ func (m *moment) platforms(a *asset) map[string]string {
 	all := map[string]string{}
 	for i := range n {
 		at := h.with(1).with(uint64(i))
-		chain := min(int(at.with(0).below(8)), int(at.with(1).below(8))) // most on the first ones
+		chain := min(int(at.with(0).below(8)), int(at.with(1).below(8))) // most are on the first chains
 		if at.with(2).percent(15) {
 			chain = int(at.with(3).below(uint64(m.chains)))
 		}
@@ -84,7 +84,8 @@ func (m *moment) platforms(a *asset) map[string]string {
 	return all
 }
 
-// address returns one of the Ethereum virtual machine, in mixed case now and then, or another one.
+// address returns an address of the Ethereum virtual machine, sometimes in upper case, or one of
+// another form.
 func address(h hash, other bool) string {
 	text := fmt.Sprintf("%016x%016x%08x", uint64(h.with(0)), uint64(h.with(1)), uint64(h.with(2))>>32)
 	switch {
@@ -105,8 +106,8 @@ type rateRow struct {
 	Type  string          `json:"type,omitempty"`
 }
 
-// currencies are the rates besides those of assets: what a unit is worth at first, in 1e-8 dollars,
-// and how much it moves.
+// currencies are the rates of currencies: the initial value of a unit, in 1e-8 dollars, and how
+// much it moves.
 var currencies = [...]struct {
 	code, name, unit, kind string
 	worth                  uint64
@@ -123,13 +124,13 @@ var currencies = [...]struct {
 	{"xag", "Silver - Troy Ounce", "XAG", "commodity", 3_105_000_000, 25},
 }
 
-// coinRates are the rates of assets, by place.
+// coinRates are the rates that refer to assets, with the places of these.
 var coinRates = [...]struct {
 	code  string
 	place int
 }{{"btc", 0}, {"eth", 1}, {"sol", 5}}
 
-// sats is what a hundred millionth of the largest asset is called.
+// sats is the code of a hundred millionth of the largest asset.
 const sats = "sats"
 
 const rates = len(currencies) + len(coinRates) + 1

@@ -18,7 +18,7 @@ type exchangeRow struct {
 	Market any               `json:"market,omitempty"`
 }
 
-// marketRow is an exchange's market.
+// marketRow is the market of an exchange.
 type marketRow struct {
 	Volume   json.RawMessage `json:"volume_24h"`
 	Markets  json.RawMessage `json:"markets_count,omitempty"`
@@ -28,7 +28,7 @@ type marketRow struct {
 
 var linkKinds = [...]string{"website", "twitter", "telegram", "reddit", "facebook", "chat"}
 
-// fees are the spellings in which fees come: percentages, which are plausible.
+// fees are the possible texts of an exchange's fees, which are percentages.
 var fees = [...]string{
 	``, `null`,
 	`{"maker":"0.00000000","taker":"0.00000000"}`, `{"maker":"0.10000000","taker":"0.20000000"}`,
@@ -36,8 +36,9 @@ var fees = [...]string{
 	`{"maker":"0.1","taker":"0.2350"}`, `{"taker":"0.3"}`, `{"maker":-0,"taker":"0.04000000"}`,
 }
 
-// exchangeRow returns exchange i. The largest three have a whole market; of a hundred others ten
-// have none, eight have null, and of the rest any part may be null or missing.
+// exchangeRow returns exchange i. The largest three have a complete market. Out of a hundred
+// others, ten have no market, eight have null, and any field of the others' markets may be null or
+// missing.
 func (m *moment) exchangeRow(i int) any {
 	h := m.seed.with(ofExchange).with(uint64(i))
 	tails := exchangeTails[:]
@@ -116,7 +117,7 @@ type groupRow struct {
 	Members     []string        `json:"members"`
 }
 
-// The first categories, whose members are of a kind.
+// The first categories. Their members have a property in common.
 const (
 	stablecoins = iota
 	layerOne
@@ -196,16 +197,17 @@ func (m *moment) chainName(i int) (name, chainSlug, short string) {
 }
 
 const (
-	// steady groups, the first of each collection, are always active with members.
+	// steady is the number of groups of each collection, the first ones, that are always active and
+	// have members.
 	steady = 4
-	// maxMembers bounds a group's members in the feed, so that its line stays
-	// below the 1 MiB that a line may have: a member takes up to 17 bytes.
+	// maxMembers bounds a group's members in the feed, so that its line stays below the limit of 1
+	// MiB. A member takes up to 17 bytes.
 	maxMembers = 60_000
 )
 
-// group returns status and members of group i, whose largest has share members. Of a hundred groups
-// five are disabled, four deleted, six disabled now and then, for hours; five are empty; three have
-// a member twice, three one that does not exist.
+// group returns the status and the members of group i. The largest group has share members. Out of
+// a hundred groups, five are disabled, four deleted, and six disabled now and then for hours. Five
+// are empty, three list a member twice, and three list one that does not exist.
 func (m *moment) group(h hash, i, share int) *groupRow {
 	row := &groupRow{Status: "active", Members: []string{}}
 	status := h.with(ofStatus)
@@ -222,10 +224,10 @@ func (m *moment) group(h hash, i, share int) *groupRow {
 	h = h.with(ofMembers)
 	n := min(maxMembers, m.assets, max(1, share/(i+1)+int(h.with(0).below(5))))
 	at, step := int(h.with(1).below(uint64(m.assets))), int(h.with(2).below(uint64(m.assets)))
-	for gcd(step, m.assets) != 1 { // so that the steps pass through all places
+	for gcd(step, m.assets) != 1 { // coprime, so that the steps reach all places
 		step++
 	}
-	row.Members = m.members(at, step, n, func(a *asset) bool { // the largest have chains of their own
+	row.Members = m.members(at, step, n, func(a *asset) bool { // the largest assets have chains of their own
 		return a.place >= settled || reals[a.place].contracts != nil || m.assets <= 2*settled
 	})
 	if m.dirty && h.with(3).percent(3) {
@@ -237,7 +239,8 @@ func (m *moment) group(h hash, i, share int) *groupRow {
 	return row
 }
 
-// members returns the keys of at most n assets that fit, from a place on in these steps.
+// members returns the keys of at most n assets for which fits returns true. It starts at a place
+// and advances by step.
 func (m *moment) members(at, step, n int, fits func(*asset) bool) (keys []string) {
 	for range m.assets {
 		if len(keys) >= n {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// real is one of the largest assets, which are those that people know.
+// real is one of the largest assets, which are real ones that people know.
 type real struct {
 	slug, symbol, name string
-	digits             uint64 // of its price at first, × 10^exp dollars
+	digits             uint64 // of its initial price, digits × 10^exp dollars
 	exp                int
-	supplies           [3]uint64 // circulating, total, most; 0: there is no such number
+	supplies           [3]uint64 // circulating, total and maximum supply; 0 if there is none
 	contracts          map[string]string
-	like               int // the place of the asset whose price it follows; -1: none
+	like               int // the place of the asset whose price it follows, or -1
 }
 
 //go:embed real.tsv
@@ -24,8 +24,8 @@ var realText string
 // reals are the largest assets, by place.
 var reals = readReals(realText)
 
-// settled places, the largest assets, have neither changes nor gaps, so that no guard rail stops a
-// simulated market.
+// settled is the number of the largest assets. Their places never change and always have quotes, so
+// that no guard rail stops a build of a simulated market.
 var settled = len(reals)
 
 func readReals(text string) (all []real) {
@@ -43,7 +43,7 @@ func readReals(text string) (all []real) {
 		}
 		whole, fraction, _ := strings.Cut(f[3], ".")
 		r.digits, r.exp = wholeNumber(whole+fraction), -len(fraction)
-		for r.digits < 10_000_000 { // so that the walk moves it
+		for r.digits < 10_000_000 { // enough digits, so that small moves of the walk show
 			r.digits, r.exp = r.digits*10, r.exp-1
 		}
 		for i := range r.supplies {
@@ -71,7 +71,7 @@ func wholeNumber(text string) uint64 {
 	return n
 }
 
-// cap returns the market cap at first, in cents.
+// cap returns the initial market cap, in cents.
 func (r *real) cap() uint64 {
 	hi, lo := bits.Mul64(r.supplies[0], r.digits)
 	for exp := r.exp + 2; exp < 0; exp++ {
@@ -85,10 +85,10 @@ func (r *real) cap() uint64 {
 	return lo
 }
 
-// pegged reports whether the asset is bound to the dollar.
+// pegged reports whether the asset is pegged to the dollar.
 func (r *real) pegged() bool { return r.cap() == r.supplies[0]*100 }
 
-// realChain is one of the first chains.
+// realChain is one of the first chains, which are real ones.
 type realChain struct {
 	slug, name, evm string
 	home            int // the place of its native coin

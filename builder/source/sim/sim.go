@@ -1,18 +1,20 @@
-// Package sim is a simulated market: a source of feeds (FEED.md) of any size,
-// for trying things out and for measuring.
+// Package sim is a simulated market: a source of feeds (FEED.md) of any size, for trying things out
+// and for measurements.
 //
-// Everything about it follows from a seed and the time by integer arithmetic: the same seed, size
-// and time give the same bytes on every machine, and no moment needs the ones before it. The sixty
-// largest assets have names, symbols, slugs, supplies and contracts that people know (real.tsv), and
-// prices around plausible ones. What is bound to the dollar stays near it; the exchanges share what is
-// traded; the first chains are the real ones. All else is invented.
-// Prices are random walks with a market and sectors that move many of them together; assets appear,
-// vanish and come back; quotes get lost for a while. What real feeds have of oddities is there too:
-// a long tail of tiny prices, tickers shared by thousands, and in the smallest quarter, so that first
-// pages look plain, names in any script and with letters that fold in surprising ways, slugs with & and
-// parentheses; unknown market caps, exchanges without a market, empty groups, numbers in every
-// spelling. A dirty market also has what the reader
-// warns of: control characters in names, times that are none, members that do not exist.
+// A market is computed from a seed and the time by integer arithmetic. The same seed, size and time
+// give the same bytes on every machine, and no moment depends on earlier ones. The sixty largest
+// assets have well-known names, symbols, slugs, supplies and contracts (real.tsv), and prices
+// around plausible ones. Assets that are pegged to the dollar stay near it. The volumes of the
+// exchanges add up to about the volume of all assets. The first chains are the real ones.
+// Everything else is invented.
+//
+// Prices are random walks, with a market and sectors that move many of them together. Assets
+// appear, vanish and come back, and quotes get lost for a while. The market has the oddities of
+// real feeds: a long tail of tiny prices, tickers shared by thousands, unknown market caps,
+// exchanges without a market, empty groups, and numbers in every form. Names in any script, names
+// with letters that fold in surprising ways, and slugs with & and parentheses occur only in the
+// smallest quarter, so that first pages look plain. A dirty market also has values of which the
+// reader warns: control characters in names, invalid times, members that do not exist.
 //
 //	src, err := sim.Open(ctx, "?assets=2000&seed=1") // sim:?assets=2000&seed=1
 //	files, err := src.Files(ctx, time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC))
@@ -37,34 +39,33 @@ import (
 )
 
 const (
-	// minAssets and maxAssets bound the size of a market; defaultAssets is what
-	// it has when the size is not given.
+	// minAssets and maxAssets bound the size of a market. defaultAssets is the default size.
 	minAssets     = 10
 	maxAssets     = 2_000_000
 	defaultAssets = 2_000
-	// defaultSeed is the seed when it is not given.
+	// defaultSeed is the default seed.
 	defaultSeed = 1
 )
 
-// Market is a simulated market. It is a source.Source and never changes.
+// Market is a simulated market. It implements source.Source and never changes.
 type Market struct {
 	assets int
 	number uint64 // the seed as given
-	dirty  bool   // has rows that the reader warns of
+	dirty  bool   // has rows of which the reader warns
 	year   bool   // knows its past
 	seed   hash
 	now    func() time.Time
 
 	exchanges, categories, chains int
 	chainSlugs                    []string
-	// traded is what all assets trade in a day on average, in cents, and venues what the exchanges'
-	// shares of it add up to, where the first has a million.
+	// traded is the average daily volume of all assets, in cents. venues is the sum of the
+	// exchanges' shares of it, where the first exchange has a share of a million.
 	traded, venues uint64
 }
 
-// Open reads the part of a source's name after sim:, which is empty or a query with assets
-// (minAssets to maxAssets), seed (a whole number from 0), dirty (on or off) and past (year or none). It is
-// a source.Opener.
+// Open opens the market that rest describes. rest is the part of a source's name after sim:. It is
+// empty or a query with assets (minAssets to maxAssets), seed (a whole number from 0), dirty (on or
+// off) and past (year or none). Open is a source.Opener.
 func Open(_ context.Context, rest string) (source.Source, error) {
 	m, err := parse(rest)
 	if err != nil {
@@ -76,7 +77,7 @@ func Open(_ context.Context, rest string) (source.Source, error) {
 	return market, nil
 }
 
-// parse returns a market of which it has set what the query says.
+// parse returns a market with only the fields that the query sets.
 func parse(rest string) (m Market, err error) {
 	m.assets, m.number = defaultAssets, defaultSeed
 	query, found := strings.CutPrefix(rest, "?")
@@ -141,7 +142,7 @@ func newMarket(assets int, seed uint64, dirty bool, now func() time.Time) *Marke
 	return m
 }
 
-// String returns the source's name with all parameters.
+// String returns the name of the source with all parameters.
 func (m *Market) String() string {
 	name := fmt.Sprintf("sim:?assets=%d&seed=%d%s", m.assets, m.number, m.onlyDirty("&dirty=on"))
 	if m.year {
@@ -150,7 +151,7 @@ func (m *Market) String() string {
 	return name
 }
 
-// onlyDirty returns text for a dirty market, and nothing for another.
+// onlyDirty returns text for a dirty market, and "" for any other.
 func (m *Market) onlyDirty(text string) string {
 	if m.dirty {
 		return text
@@ -163,10 +164,10 @@ func (m *Market) Notice() *artifacts.Notice {
 	return &artifacts.Notice{Text: "Simulated market: these prices are invented"}
 }
 
-// Files returns the market's feed at t, or at the present when t is zero, in
-// both cases rounded down to ten minutes, which is how often the market moves.
-// The files are made as they are read, and hold less than a few megabytes at a
-// time, whatever the size of the market. t is of the years 1 to 9999.
+// Files returns the market's feed at t, or at the present if t is zero. Either time is rounded down
+// to ten minutes, since the market moves every ten minutes. The files are made as they are read,
+// and take less than a few megabytes of memory at a time, whatever the size of the market. The year
+// of t must be from 1 to 9999.
 func (m *Market) Files(_ context.Context, t time.Time) (source.Files, error) {
 	if t.IsZero() {
 		t = m.now()
@@ -178,7 +179,7 @@ func (m *Market) Files(_ context.Context, t time.Time) (source.Files, error) {
 	return m.at(t), nil
 }
 
-// at returns the market at a time.
+// at returns the market at time t.
 func (m *Market) at(t time.Time) *moment {
 	at := &moment{Market: m, time: t, unix: t.Unix()}
 	at.market = m.seed.with(ofMarket).walk(at.unix, 100)
@@ -188,8 +189,8 @@ func (m *Market) at(t time.Time) *moment {
 	return at
 }
 
-// What hashes are of: things within the seed, and traits within a thing. The
-// order matters: another one is another market.
+// The numbers that distinguish hashes: of things within the seed, and of traits within a thing. The
+// order matters, since another order gives another market.
 const (
 	ofMarket uint64 = iota
 	ofSector
@@ -221,7 +222,7 @@ const (
 	ofRate
 )
 
-// sectors are the groups of assets that move together.
+// sectors is the number of sectors. The assets of a sector move together.
 const sectors = 16
 
 // moment is a market at one time. It never changes.
@@ -240,8 +241,8 @@ const (
 	yearOne = -62135596800
 )
 
-// turn returns the number of the present turn of h, when turns are as long as
-// h chooses, from shortest to longest seconds, and do not begin all at once.
+// turn returns the number of the present turn of h. The length of turns depends on h and is from
+// shortest to longest seconds. Turns of different hashes begin at different times.
 func (m *moment) turn(h hash, shortest, longest int64) int64 {
 	length := shortest + int64(h.with(0).below(uint64(longest-shortest)))
 	begin := int64(h.with(1).below(uint64(length)))
@@ -288,7 +289,7 @@ func (m *moment) rows(ctx context.Context, n int, row func(i int) any) io.ReadCl
 	return &rowReader{ctx: ctx, n: n, row: row}
 }
 
-// chunk is how many bytes of rows are made at a time, at least.
+// chunk is the minimum number of bytes of rows that are made at a time.
 const chunk = 32 << 10
 
 type rowReader struct {
