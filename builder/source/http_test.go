@@ -228,7 +228,7 @@ func TestOpenHTTP(t *testing.T) {
 		"feed+https:feed":                                  "want feed+https://HOST/PATH?cache=DIR",
 		"feed+https://h.example/feed#x":                    "not a URL",
 		"feed+https://u:secret@h.example/feed":             "set FEED_AUTHORIZATION",
-		"feed+https://h.example/feed?token=secret":         `"token" is not taken; want cache=DIR, insecure=on`,
+		"feed+https://h.example/feed?token=secret":         `"token" is unknown; want cache=DIR, insecure=on`,
 		"feed+https://h.example/feed?insecure=yes":         "want cache=DIR",
 		"feed+https://h.example/feed?cache=a&cache=b":      "want one value",
 		"feed+https://h.example/feed?cache=http_test.go":   "cache: ",

@@ -12,24 +12,25 @@ import (
 	"example.com/marketdata/internal/suggest"
 )
 
-// Problem says why a row was set aside, or what in a feed is ignored.
+// Problem describes why a row was set aside, or a part of the feed that was ignored.
 type Problem struct {
 	File string `json:"file"`
-	// Line counts from 1, blank lines included; 0 for the whole file. Of a query's result it is the row.
+	// Line counts from 1, including blank lines; 0 means the whole file. For a query's result it is
+	// the number of the row.
 	Line  int `json:"line,omitempty"`
 	isRow bool
-	// Key is the row's key, shortened if it is long; "" if it cannot be read.
+	// Key is the row's key, shortened if it is long, or "" if it cannot be read.
 	Key string `json:"key,omitempty"`
-	// Field is the name of the field or column; Value what the file has there, shortened.
+	// Field is the name of the field or column. Value is its content in the file, shortened.
 	Field string `json:"field,omitempty"`
 	Value string `json:"value,omitempty"`
-	// Reason begins with the field, if it is about one.
+	// Reason says what is wrong. It begins with the field, if it is about one.
 	Reason string `json:"reason"`
-	// Suggestion says what may be meant; "" if nothing is like it.
+	// Suggestion says what may have been meant, or is "" if nothing is similar.
 	Suggestion string `json:"suggestion,omitempty"`
-	// Rows is how many rows have an unknown field; Line is that of the first.
+	// Rows is the number of rows with an unknown field. Line is the line of the first.
 	Rows int `json:"rows,omitempty"`
-	// More is how many warnings of the same kind follow this one and are not listed.
+	// More is the number of further warnings of the same kind, which are not listed.
 	More int `json:"more,omitempty"`
 }
 
@@ -47,7 +48,7 @@ func (p Problem) String() string {
 	return text + ": " + p.Text()
 }
 
-// Text is the problem without its place.
+// Text returns the problem without its place.
 func (p Problem) Text() string {
 	text := p.Reason
 	if p.Rows > 1 {
@@ -66,15 +67,15 @@ func (p Problem) Text() string {
 	return text
 }
 
-// saysValue reports whether the reason quotes the value, or has it at an end. A hint in it may have
-// the value by chance, as 12.5 has .5.
+// saysValue reports whether the reason quotes the value, or begins or ends with it. A hint in the
+// reason may contain the value by chance, as 12.5 contains .5.
 func (p Problem) saysValue() bool {
 	about := strings.TrimPrefix(p.Reason, p.Field+": ")
 	return strings.Contains(p.Reason, `"`+strings.Trim(p.Value, `"`)+`"`) ||
 		strings.HasPrefix(about, p.Value+" ") || strings.HasSuffix(about, " "+p.Value)
 }
 
-// didYouMean suggests a word; "" suggests nothing.
+// didYouMean returns a suggestion of word, or "" if word is "".
 func didYouMean(word string) string {
 	if word == "" {
 		return ""
@@ -85,39 +86,40 @@ func didYouMean(word string) string {
 // maxQuoted bounds quotations from a row in reports and reasons, in bytes.
 const maxQuoted = 80
 
-// Suggestions of keys compare with all assets, so their number is bounded, and that of the assets.
+// Suggesting a key compares it with all assets. These constants bound the number of suggestions and
+// of assets.
 const (
 	maxKeySuggestions = 20 // in a file
 	maxKeysCompared   = 20_000
 )
 
-// tabular is implemented by files that are tables. header is the line of the names, 0 if that is
-// no line: those of a query's result.
+// tabular is implemented by files that are tables. header is the line with the names of the
+// columns, or 0 if the table is the result of a query.
 type tabular interface {
 	Columns() (names []string, header int)
 }
 
-// columns are those of a table.
+// columns describes the columns of a table.
 type columns struct {
 	names   []string
 	header  int
 	unknown []string
 }
 
-// problems are those of one file.
+// problems gathers the problems of one file.
 type problems struct {
 	*FileReport
-	most      int            // listed
-	fields    map[string]int // unknown fields, to their warnings; -1 if those are not listed
+	most      int            // maximum number of listed problems
+	fields    map[string]int // index of the warning for each unknown field; -1 if it is not listed
 	kinds     map[string]*kind
-	suggested int // keys
+	suggested int // number of keys for which a suggestion was sought
 	name      []byte
 }
 
-// kind counts the listed warnings of one kind; last is the place of the last one.
+// kind counts the listed warnings of one kind. last is the index of the last one.
 type kind struct{ listed, last int }
 
-// problem begins one that is about the row in o.
+// problem returns a Problem about the row in o, without a reason.
 func (r *reader) problem(o *object) Problem {
 	p := Problem{File: r.now.Shown, Line: r.lines.number, isRow: r.isRow()}
 	if key := o.values[fieldKey]; key != nil && key[0] == '"' {
@@ -129,7 +131,7 @@ func (r *reader) problem(o *object) Problem {
 // isRow reports whether lines of the file are rows of a query's result.
 func (r *reader) isRow() bool { return r.row.table != nil && r.row.table.header == 0 }
 
-// value returns the JSON of a field as the file has it.
+// value returns a field's JSON as the file has it, shortened.
 func (r *reader) value(raw []byte) string {
 	if r.row.table != nil && len(raw) > 0 && raw[0] == '"' {
 		raw = r.row.unquote(raw)
@@ -137,7 +139,7 @@ func (r *reader) value(raw []byte) string {
 	return shorten(raw)
 }
 
-// reject counts a row that was set aside.
+// reject counts a row that was set aside, and lists it if there is room.
 func (r *reader) reject(a accepter, line []byte, err error) {
 	r.now.Rejected++
 	first := r.now.Rows == 1 && r.row.table == nil
@@ -164,7 +166,7 @@ func (r *reader) reject(a accepter, line []byte, err error) {
 	r.now.Rejections = append(r.now.Rejections, p)
 }
 
-// suggest says what may be meant by a field that cannot be used.
+// suggest returns a suggestion for a field that cannot be used.
 func (r *reader) suggest(a accepter, e *fieldError) string {
 	switch {
 	case e.err == errNoAsset:
@@ -182,7 +184,7 @@ func (r *reader) suggest(a accepter, e *fieldError) string {
 	return meantBy(e.field, a.object.unknownNames())
 }
 
-// choices are what the fields take that have no other values.
+// choices lists the possible values of fields that have only a few.
 var choices = map[string][]string{"status": statuses, "type": market.RateTypes}
 
 func (o *object) unknownNames() (names []string) {
@@ -192,7 +194,8 @@ func (o *object) unknownNames() (names []string) {
 	return names
 }
 
-// meantBy names the unknown field that is probably meant for one that is missing.
+// meantBy returns a suggestion to rename the unknown field that was probably meant for a missing
+// one, or "".
 func meantBy(field string, unknown []string) string {
 	if found := like(field, unknown); found != "" {
 		return fmt.Sprintf("rename %q to %s?", shorten([]byte(found)), field)
@@ -200,8 +203,8 @@ func meantBy(field string, unknown []string) string {
 	return ""
 }
 
-// suggestAsset names the asset whose key may be meant, or whose slug or symbol it is. A build, which
-// does not say how much to list, has no time to compare all keys.
+// suggestAsset returns a suggestion of the asset whose key was probably meant, or whose slug or
+// symbol key is. A build, which leaves ReadOptions.Listed 0, has no time to compare all keys.
 func (r *reader) suggestAsset(key []byte) string {
 	r.now.suggested++
 	if r.opts.Listed == 0 || r.now.suggested > maxKeySuggestions || len(r.feed.Assets) > maxKeysCompared ||
@@ -220,8 +223,8 @@ func (r *reader) suggestAsset(key []byte) string {
 	return didYouMean(shorten([]byte(suggest.Likely(string(key), keys))))
 }
 
-// warn counts a problem that does not set its row aside, and lists it if there is room: of a kind, such
-// as a field, only some examples; of the kind "" all.
+// warn counts a problem that does not set its row aside, and lists it if there is room. Only some
+// examples of each kind, such as a field, are listed. Problems of kind "" are all listed.
 func (r *reader) warn(name string, p Problem, suggest func() string) {
 	r.now.Warned++
 	k := r.now.kinds[name]
@@ -239,7 +242,8 @@ func (r *reader) warn(name string, p Problem, suggest func() string) {
 	}
 }
 
-// warnRow warns of what was dropped of the last row, which is accepted, and of texts that were cleaned.
+// warnRow warns of the values that were dropped from the last row, which was accepted, and of texts
+// that were cleaned.
 func (r *reader) warnRow(a accepter) {
 	r.now.Warned += r.row.more
 	if e := &r.row.cleaned; e.err != nil {
@@ -253,16 +257,16 @@ func (r *reader) warnRow(a accepter) {
 		p.Field, p.Value, p.Reason = e.field, r.value(e.value), e.Error()+"; dropped"
 		kind := e.field
 		if strings.HasPrefix(kind, platformsPath) {
-			kind = platformsPath // names are without number
+			kind = platformsPath // one kind for all, since there may be any number of names
 		}
 		r.warn(kind, p, func() string { return r.suggest(a, e) })
 	}
 }
 
-// unknownFiles warns of the files beside those of a feed.
+// unknownFiles warns of files that do not belong to a feed.
 func (r *reader) unknownFiles() {
 	if len(r.report.Files) < len(rowFiles) {
-		return // the feed has an error that says more
+		return // reading failed, and the error is more important
 	}
 	var missing []string
 	for _, f := range r.report.Files {
@@ -277,7 +281,7 @@ func (r *reader) unknownFiles() {
 	}
 }
 
-// unknownAsset warns of a member or native coin, key, that is not in the directory.
+// unknownAsset warns of a member or a native coin that is not in the directory. key is its key.
 func (r *reader) unknownAsset(o *object, field int, key []byte) {
 	p := r.problem(o)
 	p.Field, p.Value = o.names[field], shorten(key)
@@ -290,7 +294,7 @@ func (r *reader) unknownAsset(o *object, field int, key []byte) {
 	})
 }
 
-// badTime warns of a data_time that is shown as none.
+// badTime warns of a data_time that cannot be used, so that answers show none.
 func (r *reader) badTime(o *object, value []byte) {
 	p := r.problem(o)
 	p.Field, p.Value = "market.data_time", r.value(value)
@@ -298,8 +302,8 @@ func (r *reader) badTime(o *object, value []byte) {
 	r.warn(p.Field, p, noSuggestion)
 }
 
-// unended warns of a table whose last row, which is used, has no line ending. Cut off within a figure it
-// would look the same; a JSON object would not.
+// unended warns of a table whose last row has no line ending. The row is used, but a row that was
+// cut off within a figure would look the same, unlike a JSON object.
 func (r *reader) unended(file any) {
 	if f, ok := file.(interface{ Unended() bool }); ok && f.Unended() {
 		r.warn("", Problem{File: r.now.Shown, Line: r.lines.number - 1, Reason: "the last line has no line ending: " +
@@ -309,7 +313,7 @@ func (r *reader) unended(file any) {
 
 func noSuggestion() string { return "" }
 
-// unknownFields warns of the fields of the last row that nobody reads, once for each name.
+// unknownFields warns of the unknown fields of the last row, once for each name.
 func (r *reader) unknownFields(a accepter) {
 	for _, m := range a.object.unknown {
 		r.now.name = append(append(r.now.name[:0], m.of.path...), m.name...)
@@ -335,7 +339,7 @@ func (r *reader) unknownFields(a accepter) {
 	}
 }
 
-// unknownColumns warns of the columns that are no fields, and returns all.
+// unknownColumns warns of columns that are not fields, and returns all columns.
 func (r *reader) unknownColumns(t tabular, a accepter) *columns {
 	names, header := t.Columns()
 	c := &columns{names: names, header: header}
@@ -348,7 +352,7 @@ func (r *reader) unknownColumns(t tabular, a accepter) *columns {
 		}
 		c.unknown = append(c.unknown, name)
 		object, _, _ := strings.Cut(name, ".")
-		r.now.fields[name], r.now.fields[object] = -1, -1 // no row says so again
+		r.now.fields[name], r.now.fields[object] = -1, -1 // so that no row is warned of again
 		p := Problem{File: r.now.Shown, Line: header, Field: shorten([]byte(name))}
 		p.Reason = p.Field + ": unknown column, ignored"
 		if strings.TrimSpace(name) != name {
@@ -359,12 +363,13 @@ func (r *reader) unknownColumns(t tabular, a accepter) *columns {
 	return c
 }
 
-// like returns the one of the names of fields that is most like name, or means the same, or "".
+// like returns the name in others that is most similar to name or means the same, or "" if there is
+// none.
 func like(name string, others []string) string {
 	if found := cmp.Or(suggest.Likely(name, others), suggest.Part(name, others)); found != "" {
 		return found
 	}
-	last := func(name string) string { return name[strings.LastIndex(name, ".")+1:] } // without its object
+	last := func(name string) string { return name[strings.LastIndex(name, ".")+1:] } // without the name of its object
 	i := slices.IndexFunc(others, func(other string) bool {
 		return slices.Contains(synonyms[last(name)], strings.ToLower(last(other))) ||
 			slices.Contains(synonyms[last(other)], strings.ToLower(last(name)))
@@ -375,7 +380,7 @@ func like(name string, others []string) string {
 	return others[i]
 }
 
-// synonyms are what others call fields.
+// synonyms lists names that other programs use for fields.
 var synonyms = map[string][]string{
 	"key": {"id", "asset", "coin", "code", "ticker"}, "name": {"title", "label"}, "symbol": {"ticker", "code"},
 	"logo":    {"image", "icon"},
@@ -384,7 +389,7 @@ var synonyms = map[string][]string{
 	"native": {"coin", "currency"},
 }
 
-// fields names the fields for which is returns true.
+// fields returns the names of the fields for which is returns true.
 func (a accepter) fields(is func(o *object, field int) bool) (names []string) {
 	for _, o := range append([]*object{a.object}, a.within...) {
 		for i, name := range o.names {
@@ -399,19 +404,19 @@ func (a accepter) fields(is func(o *object, field int) bool) (names []string) {
 // lister is implemented by files whose names can be listed.
 type lister interface{ list() []string }
 
-// otherFiles names the files beside those of a feed, but for hidden ones.
+// otherFiles returns the names of the files that do not belong to a feed, except hidden ones.
 func otherFiles(files Files) []string {
 	l, ok := files.(lister)
 	if !ok {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(l.list()), func(name string) bool { // of the next read, too
+	return slices.DeleteFunc(slices.Clone(l.list()), func(name string) bool { // later reads use the list, too
 		return name[0] == '.' || name == shownName(files, InfoFile) ||
 			slices.ContainsFunc(rowFiles, func(f string) bool { return name == shownName(files, f) })
 	})
 }
 
-// namedLike returns the name of a file that is probably meant for one that is missing, or "".
+// namedLike returns the name of a file that was probably meant for a missing one, or "".
 func namedLike(files Files, missing string) string {
 	others := otherFiles(files)
 	if name := csvName(missing); slices.Contains(others, name) {

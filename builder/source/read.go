@@ -20,28 +20,30 @@ import (
 // mark (FEED.md, "Files"). It bounds feed.json as well.
 const MaxLine = 1 << 20
 
-// ReadOptions are options of Read. All may be left zero.
+// ReadOptions are the options of Read. The zero value is valid.
 type ReadOptions struct {
-	// Known and Owner look into the ids that were ever given out, by collection ("assets",
-	// "exchanges", "categories", "chains"): the id that a key has, and the key that has an id. A
-	// row whose given id contradicts them is set aside (FEED.md, "Bad input").
+	// Known and Owner look up ids that were ever assigned, by collection ("assets", "exchanges",
+	// "categories", "chains"). Known returns the id of a key, and Owner the key of an id. A row
+	// whose given id contradicts them is set aside (FEED.md, "Bad input").
 	Known func(collection, key string) (id uint64, ok bool)
 	Owner func(collection string, id uint64) (key string, ok bool)
-	// Progress receives how much of a file has been read, in bytes; total is -1
-	// when it is not known.
+	// Progress, if not nil, is called with the number of bytes read from a file, and its size,
+	// which is -1 if unknown.
 	Progress func(file string, read, total int64)
-	// Listed bounds the rejections and the warnings of each file in the report; 0: 100.
+	// Listed bounds the rejections and the warnings of each file that the report lists. 0 means
+	// 100.
 	Listed int
-	// GoOn reads all files for the report, also after one that fails.
+	// GoOn makes Read read all files for the report, even after one that fails.
 	GoOn bool
 }
 
-// Read reads a feed. It sets aside every row that FEED.md says cannot be used;
-// the report counts them and says why. An error means that there is no feed:
-// feed.json or assets.ndjson is missing, or a file cannot be read to its end; or that
-// feed.json has changed since the first file was read, ErrReplaced. The report
-// beside an error is of what was read.
-// Rows without an id have ID 0 in the result, for the ledger to give them one.
+// Read reads a feed. It sets aside every row that cannot be used according to FEED.md. The report
+// counts these rows and says why. Rows without an id have ID 0 in the result, so that the ledger
+// can give them one.
+//
+// Read returns an error if there is no feed, because feed.json or assets.ndjson is missing, or
+// because a file cannot be read to its end. It returns ErrReplaced if feed.json has changed since
+// the first file was read. With an error, the report describes the rows read so far.
 func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Report, error) {
 	feed := &market.Feed{}
 	info, failed := readInfoFile(ctx, files)
@@ -67,7 +69,7 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", shownName(files, name), err))
 			if !opts.GoOn || ctx.Err() != nil || name == AssetsFile {
-				break // without assets nothing that refers to them is right
+				break // without assets, nothing that refers to them is right
 			}
 		}
 	}
@@ -82,10 +84,11 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 	return feed, r.report, nil
 }
 
-// rowFiles are the files of rows, in the order of reading: others refer to assets.
+// rowFiles are the files with rows in the order of reading. assets come first, since other files
+// refer to them.
 var rowFiles = []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile, RatesFile}
 
-// shownName is what messages call a file of the feed.
+// shownName returns the name of a file of the feed in messages.
 func shownName(files Files, name string) string {
 	if n, ok := files.(interface{ Shown(name string) string }); ok {
 		return n.Shown(name)
@@ -93,7 +96,7 @@ func shownName(files Files, name string) string {
 	return name
 }
 
-// ReadInfo reads feed.json: the database that the feed is from, and its time.
+// ReadInfo reads feed.json, which names the database of the feed and its time.
 func ReadInfo(ctx context.Context, files Files) (database string, t time.Time, err error) {
 	info, err := readInfoFile(ctx, files)
 	if err != nil {
@@ -102,7 +105,7 @@ func ReadInfo(ctx context.Context, files Files) (database string, t time.Time, e
 	return parseInfo(files, info)
 }
 
-// checkInfo returns ErrReplaced if feed.json is no longer the same.
+// checkInfo returns ErrReplaced if feed.json differs from before.
 func checkInfo(ctx context.Context, files Files, before []byte) error {
 	now, err := readInfoFile(ctx, files)
 	if errors.Is(err, errMissing) || err == nil && !bytes.Equal(now, before) {
@@ -137,7 +140,7 @@ func readInfoFile(ctx context.Context, files Files) ([]byte, error) {
 	return b, nil
 }
 
-// parseInfo reads feed.json: format 1, a database and a time.
+// parseInfo parses feed.json, which must have format 1, a database and a time.
 func parseInfo(files Files, b []byte) (database string, t time.Time, err error) {
 	defer func() {
 		if err != nil {
@@ -181,30 +184,31 @@ type reader struct {
 	lines lines
 	row   row
 
-	// directory finds assets by key: indices into feed.Assets.
+	// directory maps the keys of assets to indices of feed.Assets.
 	directory map[string]int32
 
 	platformNames *object
 	platformsOf   map[string]*platform // by name
-	addresses     map[uint64]int32     // claimed: by the contract's hash, the first asset's place
+	addresses     map[uint64]int32     // maps hashes of contracts to the first asset that claims them
 	contested     []claim
 	found         []found
 
-	// Of the assets' file, for what is known only after the quotes: the lines of accepted rows.
+	// Data of the assets' file that is needed after the quotes were read. assetLines are the lines
+	// of accepted rows.
 	assetLines    []int32
 	assetProblems problems
 	assetTable    *columns
 }
 
-// accepter adds the rows of one file to the feed. accept adds the row whose fields are
-// in object; it changes nothing if it returns an error.
+// accepter adds the rows of one file to the feed. accept adds the row whose fields are in object.
+// If it returns an error, it has changed nothing.
 type accepter struct {
 	object *object
-	within []*object // the objects in it
+	within []*object // the objects nested in object
 	accept func(o *object) error
 }
 
-// file reads one file's rows.
+// file reads the rows of one file.
 func (r *reader) file(ctx context.Context, name string, rows func() accepter) error {
 	r.report.Files = append(r.report.Files, FileReport{Name: name, Shown: shownName(r.files, name)})
 	report := &r.report.Files[len(r.report.Files)-1]
@@ -281,7 +285,7 @@ func (r *reader) accept(line []byte, a accepter) error {
 	}
 	if r.row.start(line, a.object); r.row.err != nil {
 		a.object.clear()
-		if r.row.table != nil { // which makes a line that is no row the reason why
+		if r.row.table != nil { // a table turns a line that is not a row into a string with the reason
 			return errors.New(string(r.row.unquote(bytes.TrimSpace(line))))
 		}
 		if r.row.err == errNotObject {
@@ -292,7 +296,7 @@ func (r *reader) accept(line []byte, a accepter) error {
 	return a.accept(a.object)
 }
 
-// watchedReader stops when its context is done, and reports how far it is.
+// watchedReader reports its progress, and fails once its context is done.
 type watchedReader struct {
 	ctx         context.Context
 	r           io.Reader
@@ -301,7 +305,7 @@ type watchedReader struct {
 	progress    func(file string, read, total int64)
 }
 
-// watch returns a reader of a feed's file; progress may be nil.
+// watch returns a reader that reports the progress of reading a feed's file. progress may be nil.
 func watch(ctx context.Context, r io.Reader, file string, progress func(string, int64, int64)) *watchedReader {
 	w := &watchedReader{ctx: ctx, r: r, file: file, total: -1, progress: progress}
 	if sized, ok := r.(interface{ Size() int64 }); ok {
@@ -327,17 +331,17 @@ var (
 	errLineTooLong = fmt.Errorf("not JSON: the line is longer than %d bytes", MaxLine)
 )
 
-// lineBuffer holds the longest line with its CR and LF.
+// lineBuffer is the size of a buffer for the longest line with its CR and LF.
 const lineBuffer = MaxLine + 2
 
-// lines reads a file line by line, in memory of lineBuffer bytes.
+// lines reads a file line by line, in lineBuffer bytes of memory.
 type lines struct {
 	buf     *bufio.Reader
-	number  int  // of the line that next returned last, from 1
-	unended bool // that line has no line ending: it is the last one
+	number  int  // number of the line that next returned last, from 1
+	unended bool // that line has no line ending, so it is the last one
 }
 
-// reset begins another file, after its byte order mark if it has one.
+// reset starts to read another file, after its byte order mark if it has one.
 func (l *lines) reset(r io.Reader) error {
 	l.buf.Reset(r)
 	l.number, l.unended = 0, false
@@ -352,9 +356,9 @@ func (l *lines) reset(r io.Reader) error {
 	return nil
 }
 
-// next returns the next line without its line ending; it is valid until the next call.
-// After errLineTooLong the next call returns the line after it. At the end of the file
-// next returns io.EOF.
+// next returns the next line without its line ending. The line is valid until the next call. After
+// errLineTooLong, the next call returns the line that follows. At the end of the file next returns
+// io.EOF.
 func (l *lines) next() ([]byte, error) {
 	l.number++
 	line, err := l.buf.ReadSlice('\n')
@@ -379,5 +383,5 @@ func (l *lines) next() ([]byte, error) {
 	return line, nil
 }
 
-// isBlank reports whether a line has only JSON's white space.
+// isBlank reports whether a line consists only of JSON's white space.
 func isBlank(line []byte) bool { return len(bytes.TrimLeft(line, " \t\r")) == 0 }

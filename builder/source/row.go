@@ -15,33 +15,34 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// maxInteger bounds ids, counts and EVM chain ids: 2^53 - 1 (FEED.md, "Files").
+// maxInteger bounds ids, counts and EVM chain ids. It is 2^53 - 1 (FEED.md, "Files").
 const maxInteger = market.MaxID
 
-// row reads the fields of one line. Texts are slices of the line or of scratch, valid until the next
-// line. A bad value of a needed field sets the row aside: err keeps the first error, and what is read
-// after it is meaningless. A bad value of any other field reads as absent (FEED.md, "Bad input").
+// row reads the fields of one line. Texts are slices of the line or of scratch, and are valid until
+// the next line. A bad value of a needed field sets the row aside: err keeps the first error, and
+// values read after it are meaningless. A bad value of any other field counts as absent (FEED.md,
+// "Bad input").
 type row struct {
 	scratch []byte   // texts that had to be unescaped or cleaned
-	texts   [][]byte // of the last array
-	list    scanner  // of arrays
+	texts   [][]byte // the texts of the last array
+	list    scanner  // scans arrays
 	table   *columns // nil if the file is not a table
 	err     error
-	dropped []fieldError // the first bad values, maxDropped at most
-	more    int          // bad values beyond them
-	cleaned fieldError   // the first text that was cleaned; its err is nil without one
+	dropped []fieldError // the first maxDropped bad values
+	more    int          // number of bad values beyond these
+	cleaned fieldError   // the first text that was cleaned; err is nil if there is none
 }
 
-// maxDropped bounds the bad values of a row that are remembered. All are counted.
+// maxDropped bounds the number of bad values of a row that are kept. Further ones are only counted.
 const maxDropped = 100
 
-// start begins a line, which is an object.
+// start begins to read a line, which must be an object.
 func (r *row) start(line []byte, o *object) {
 	r.scratch, r.dropped, r.more, r.cleaned = r.scratch[:0], r.dropped[:0], 0, fieldError{}
 	r.err = o.read(line)
 }
 
-// unquote returns the text of a string, raw with its quotes.
+// unquote returns the text of a JSON string. raw includes the quotes.
 func (r *row) unquote(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw[1 : len(raw)-1]
@@ -60,7 +61,7 @@ func (r *row) fail(o *object, field int, format string, args ...any) {
 	}
 }
 
-// drop remembers a bad value that does not set its row aside.
+// drop records a bad value that does not set its row aside.
 func (r *row) drop(field string, value []byte, err error) {
 	if len(r.dropped) == maxDropped {
 		r.more++
@@ -69,7 +70,7 @@ func (r *row) drop(field string, value []byte, err error) {
 	r.dropped = append(r.dropped, fieldError{field, value, err})
 }
 
-// fieldError says what is wrong with a field; value is its JSON, nil if it is absent.
+// fieldError is an error about a field. value is the field's JSON, or nil if it is absent.
 type fieldError struct {
 	field string
 	value []byte
@@ -79,7 +80,7 @@ type fieldError struct {
 func (e *fieldError) Error() string { return e.field + ": " + e.err.Error() }
 func (e *fieldError) Unwrap() error { return e.err }
 
-// missing fails for a required field that is absent.
+// missing records that a required field is absent.
 func (r *row) missing(o *object, field int) {
 	switch {
 	case r.table == nil:
@@ -87,7 +88,7 @@ func (r *row) missing(o *object, field int) {
 	case slices.Contains(r.table.names, o.path+o.names[field]):
 		r.fail(o, field, "empty")
 	default:
-		r.fail(o, field, "missing: no column is named so")
+		r.fail(o, field, "missing: no column has this name")
 	}
 }
 
@@ -110,7 +111,7 @@ func (r *row) wrongType(o *object, field int, want string) {
 	r.fail(o, field, "want %s, not %s", want, kind)
 }
 
-// text reads a string; ok is false if it is absent or another type.
+// text reads a string. ok is false if it is absent or has another type.
 func (r *row) text(o *object, field int) (text []byte, ok bool) {
 	raw := o.values[field]
 	if raw == nil {
@@ -123,14 +124,15 @@ func (r *row) text(o *object, field int) (text []byte, ok bool) {
 	return r.unquote(raw), true
 }
 
-// The longest texts of a feed, in bytes (FEED.md, "Bad input").
+// The maximum sizes of texts of a feed, in bytes, and of the list of explorers (FEED.md, "Bad
+// input").
 const (
-	maxName      = 256 // of keys, names, symbols and slugs
+	maxName      = 256 // for keys, names, symbols and slugs
 	maxURL       = 2048
 	maxExplorers = 50
 )
 
-// bounded reads a string of at most most bytes; ok is false if it is absent or bad.
+// bounded reads a string of at most most bytes. ok is false if it is absent or bad.
 func (r *row) bounded(o *object, field, most int) (text []byte, ok bool) {
 	text, ok = r.text(o, field)
 	return r.bound(o, field, most, text, ok)
@@ -144,25 +146,25 @@ func (r *row) bound(o *object, field, most int, text []byte, ok bool) ([]byte, b
 	return text, ok
 }
 
-// url reads a URL; "" if it is absent or bad.
+// url reads a URL. It returns "" if the URL is absent or bad.
 func (r *row) url(o *object, field int) []byte {
 	text, _ := r.bounded(o, field, maxURL)
 	return text
 }
 
-// cleanText reads a string and cleans it; ok is false if it is absent or bad.
+// cleanText reads a string and cleans it. ok is false if it is absent or bad.
 func (r *row) cleanText(o *object, field int) (text []byte, ok bool) {
 	text, ok = r.text(o, field)
 	return r.clean(o, field, text), ok
 }
 
-// shortName reads a name that need not be there, cleaned; ok is false if it is absent or bad.
+// shortName reads an optional name and cleans it. ok is false if it is absent or bad.
 func (r *row) shortName(o *object, field int) (text []byte, ok bool) {
 	text, ok = r.cleanText(o, field)
 	return r.bound(o, field, maxName, text, ok)
 }
 
-// name reads a key, a name, a symbol or a slug, which must be there, cleaned.
+// name reads a required key, name, symbol or slug, and cleans it.
 func (r *row) name(o *object, field int) []byte {
 	text, ok := r.shortName(o, field)
 	return r.notEmpty(o, field, text, ok)
@@ -184,8 +186,9 @@ func (r *row) notEmpty(o *object, field int, text []byte, ok bool) []byte {
 	return text
 }
 
-// clean drops what nobody sees from a text of a field: control and format characters, but for the two
-// joiners that some scripts need, and then white space at both ends (FEED.md, "Bad input").
+// clean removes invisible characters from the text of a field: control and format characters,
+// except the two joiners that some scripts need, and then white space at both ends (FEED.md, "Bad
+// input").
 func (r *row) clean(o *object, field int, text []byte) []byte {
 	if isClean(text) {
 		return text
@@ -193,7 +196,7 @@ func (r *row) clean(o *object, field int, text []byte) []byte {
 	return r.cleanAs(o.path+o.names[field], text)
 }
 
-// cleanAs is clean for a text that is not clean, of a field of that name.
+// cleanAs is the part of clean for a text that is not clean. name is the name of the field.
 func (r *row) cleanAs(name string, text []byte) []byte {
 	if r.cleaned.err == nil {
 		r.cleaned = fieldError{name, strconv.AppendQuote(nil, shorten(text)), errCleaned}
@@ -223,7 +226,7 @@ func isUnseen(c rune) bool {
 	return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) && c != nonJoiner && c != joiner
 }
 
-// urls reads explorers; see array.
+// urls reads explorers. The result is valid until the next call of array.
 func (r *row) urls(o *object, field int) [][]byte {
 	all := slices.DeleteFunc(r.array(o, field), func(text []byte) bool {
 		if len(text) > maxURL {
@@ -243,7 +246,7 @@ var (
 	errElement = errors.New("want strings in the array, and nothing else")
 )
 
-// array reads the strings of an array; the result is valid until the next call.
+// array reads the strings of an array. The result is valid until the next call.
 func (r *row) array(o *object, field int) [][]byte {
 	raw := o.values[field]
 	r.texts = r.texts[:0]
@@ -255,7 +258,7 @@ func (r *row) array(o *object, field int) [][]byte {
 		return nil
 	}
 	r.list.start(raw)
-	_, _ = r.list.ReadToken() // it is a valid array
+	_, _ = r.list.ReadToken() // raw is a valid array
 	for r.list.PeekKind() != ']' {
 		if element, _ := r.list.value(); element[0] == '"' {
 			r.texts = append(r.texts, r.unquote(element))
@@ -266,7 +269,7 @@ func (r *row) array(o *object, field int) [][]byte {
 	return r.texts
 }
 
-// decimal reads a JSON number, or a string with one; ok is false if it is absent or bad.
+// decimal reads a JSON number, or a string that contains one. ok is false if it is absent or bad.
 func (r *row) decimal(o *object, field int, decimals, intDigits int) (u market.U128, ok bool) {
 	raw := o.values[field]
 	if raw == nil {
@@ -286,7 +289,7 @@ func (r *row) decimal(o *object, field int, decimals, intDigits int) (u market.U
 	return u, err == nil
 }
 
-// count reads an integer from least to maxInteger; ok is false if it is absent or invalid. A number
+// count reads an integer from least to maxInteger. ok is false if it is absent or bad. A number
 // with a point or an exponent is not an integer, whatever its value.
 func (r *row) count(o *object, field int, least uint64) (n uint64, ok bool) {
 	raw := o.values[field]
@@ -322,7 +325,7 @@ func (r *row) boolean(o *object, field int, absent bool) bool {
 	return raw[0] == 't'
 }
 
-// sub reads an object within the row; ok is false if it is absent or another type.
+// sub reads an object within the row. ok is false if it is absent or has another type.
 func (r *row) sub(o *object, field int, into *object) (ok bool) {
 	raw := o.values[field]
 	into.clear()
@@ -340,19 +343,20 @@ func (r *row) sub(o *object, field int, into *object) (ok bool) {
 
 var errTime = errors.New("want a time as in RFC 3339, such as 2026-01-31T12:00:00Z")
 
-// timeForm is the form of RFC 3339. time.Parse also accepts hours of one digit, a comma
+// timeForm matches the times of RFC 3339. time.Parse also accepts hours of one digit, a comma
 // before fractions, and any offset.
 var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// ParseTime reads a time of RFC 3339 and returns it in UTC. A leap second, the last one of a day in
-// UTC, is the second after it. ParseTime refuses times that are in the year 10000 in UTC.
+// ParseTime parses a time of RFC 3339 and returns it in UTC. It counts a leap second, which is the
+// last second of a day in UTC, as the first second of the next day. It returns an error for times
+// in the year 10000 in UTC.
 func ParseTime(text []byte) (time.Time, error) {
 	if !timeForm.Match(text) {
 		return time.Time{}, errTime
 	}
 	upper, leap := []byte(strings.ToUpper(string(text))), time.Duration(0)
 	const seconds = len("2006-01-02T15:04:")
-	if string(upper[seconds:seconds+2]) == "60" { // which time.Parse refuses
+	if string(upper[seconds:seconds+2]) == "60" { // time.Parse refuses leap seconds
 		copy(upper[seconds:], "59")
 		leap = time.Second
 	}

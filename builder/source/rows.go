@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// The first fields of every object, in this order; quotes have the key only.
+// The first fields of every object, in this order. Quotes have only the key.
 const (
 	fieldKey = iota
 	fieldID
@@ -21,10 +21,10 @@ const (
 	firstOwnField
 )
 
-// claims are the keys, ids and slugs of a file's accepted rows.
+// claims holds the keys, ids and slugs of a file's accepted rows.
 type claims struct {
 	collection string
-	keys       map[string]int32  // to the rows' places
+	keys       map[string]int32  // to the indices of the rows
 	ids        map[uint64]string // given ids, to keys
 	slugs      map[string]string // folded slugs, to keys
 	folded     []byte
@@ -36,10 +36,10 @@ func newClaims(collection string) *claims {
 	}
 }
 
-// identity are the fields that all rows have, as texts of the line.
+// identity holds the fields that all rows have, as slices of the line.
 type identity struct {
 	key, name, slug []byte
-	id              uint64 // 0: none given
+	id              uint64 // 0 if none is given
 }
 
 func (r *row) identity(o *object) identity {
@@ -50,14 +50,15 @@ func (r *row) identity(o *object) identity {
 	}
 }
 
-// named is an accepted identity, in strings that the feed owns.
+// named is an accepted identity. The feed owns its strings.
 type named struct {
 	key, name, slug string
 	id              uint64
 }
 
-// claim is the last step of accepting a row, whose other fields are in order. It takes the row's
-// key, id and slug if all are free, and nothing otherwise. at is the row's index in its collection.
+// claim is the last step of accepting a row whose other fields are valid. It claims the row's key,
+// id and slug if all of them are free, and otherwise nothing. at is the row's index in its
+// collection.
 func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 	if r.row.err != nil {
 		return n, r.row.err
@@ -94,7 +95,8 @@ func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 
 var errKeySeen = errors.New("seen before in this file")
 
-// stringLike returns a text that is often equal to another one, which then is in memory once.
+// stringLike returns text as a string. If text equals other, as it often does, it returns other, to
+// save memory.
 func stringLike(text []byte, other string) string {
 	if string(text) == other {
 		return other
@@ -102,8 +104,8 @@ func stringLike(text []byte, other string) string {
 	return string(text)
 }
 
-// checkID returns an error if another key has a given id, in this file or among all ids
-// ever given out, if the key has another id, or if the id of a new key is too high.
+// checkID returns an error if the given id belongs to another key, in this file or among all ids
+// ever assigned, if the key has another id, or if the id of a new key is too high.
 func (r *reader) checkID(c *claims, i identity) error {
 	wrong := func(format string, args ...any) error {
 		return &fieldError{"id", strconv.AppendUint(nil, i.id, 10), fmt.Errorf(format, args...)}
@@ -184,7 +186,7 @@ const (
 	quotePrice = 1 + iota
 	quoteMarketCap
 	quoteVolume
-	quoteSupplies // the first of them
+	quoteSupplies // the first of the supplies
 )
 
 func quoteObject() *object {
@@ -289,7 +291,8 @@ func (r *reader) exchanges() accepter {
 	}}
 }
 
-// exchangeMarket reads an exchange's aggregate; badTime says that its data_time cannot be used.
+// exchangeMarket reads an exchange's aggregate. badTime reports whether its data_time cannot be
+// used.
 func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool) {
 	m = &market.ExchangeMarket{}
 	if volume, ok := r.decimal(o, marketVolume, market.MoneyDecimals, market.MoneyIntDigits); ok {
@@ -308,8 +311,8 @@ func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool)
 	if raw[0] == '"' {
 		raw = r.unquote(raw)
 	}
-	// Drop the fraction first: 1970-01-01T00:00:00.5Z would be shown as the date
-	// that means none.
+	// Drop the fraction before checking the time: 1970-01-01T00:00:00.5Z would be shown as the date
+	// that means that there is no time.
 	t, err := ParseTime(raw)
 	t = t.Truncate(time.Second)
 	if err != nil || t.Unix() <= 0 {

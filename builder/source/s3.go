@@ -13,7 +13,8 @@ import (
 	"example.com/marketdata/artifacts/stores"
 )
 
-// maxObject bounds a feed's file in an object store, in bytes: some millions of assets.
+// maxObject bounds a feed's file in an object store, in bytes. It suffices for some millions of
+// assets.
 const maxObject = 4 << 30
 
 // objects is a feed whose files are the objects under a prefix of a store.
@@ -22,8 +23,8 @@ type objects struct {
 	name  string
 }
 
-// openS3 opens feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION; see package
-// stores for the address, and s3store for where credentials come from.
+// openS3 opens feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION. Package stores describes the
+// address, and package s3store where credentials come from.
 func openS3(ctx context.Context, rest string) (Source, error) {
 	store, err := stores.OpenReader(ctx, "s3:"+rest)
 	if err != nil {
@@ -34,11 +35,11 @@ func openS3(ctx context.Context, rest string) (Source, error) {
 
 func (o *objects) String() string { return o.name }
 
-// Files returns the objects as they are. To replace a feed while a builder runs, remove feed.json
-// first and write it last.
+// Files returns the objects, whatever their state is. To replace a feed while a builder runs,
+// remove feed.json first and write it last.
 func (o *objects) Files(context.Context, time.Time) (Files, error) { return o, nil }
 
-// Open fetches an object with one request, so that it cannot change meanwhile.
+// Open fetches an object with one request, so that it cannot change while it is read.
 func (o *objects) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	key, err := artifacts.ParseKey(name)
 	if err != nil {
@@ -54,7 +55,7 @@ func (o *objects) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 	return sizedReader{bytes.NewReader(b)}, nil
 }
 
-// sizedReader is a file in memory; its Size serves progress.
+// sizedReader is a file in memory. Its Size is used to report progress.
 type sizedReader struct{ *bytes.Reader }
 
 func (sizedReader) Close() error { return nil }

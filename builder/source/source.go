@@ -1,8 +1,8 @@
-// Package source reads the state of the market: a feed (FEED.md).
+// Package source reads the state of the market, which is a feed (FEED.md).
 //
-// A [Source] gives the files of a feed at one moment: a folder, a prefix of an object
-// store, a live provider, a simulated market. The same reader turns the files of all
-// sources into a [market.Feed], so that every rule of FEED.md holds for all of them:
+// A [Source] gives the files of a feed at one moment. It can be a folder, a prefix of an object
+// store, a live provider, or a simulated market. The same reader turns the files of all sources
+// into a [market.Feed], so that every rule of FEED.md holds for all of them:
 //
 //	src, err := source.Open(ctx, "feed:/var/lib/market/feed", nil)
 //	err = source.Use(ctx, src, time.Time{}, func(files source.Files) (err error) {
@@ -10,9 +10,9 @@
 //		return err
 //	})
 //
-// Read sets aside a row that cannot be used, and the report says why; an error of Read
-// means that there is no feed. Reading is one pass, which keeps the accepted rows, one
-// line, and the first reasons in memory.
+// Read sets aside a row that cannot be used, and the report says why. Read returns an error only if
+// there is no feed. It reads each file once and keeps only the accepted rows, one line, and the
+// first reasons in memory.
 package source
 
 import (
@@ -32,7 +32,8 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// The files of a feed. All but the first two may be missing, which is the same as being empty.
+// The files of a feed. All but the first two may be missing, which has the same meaning as an empty
+// file.
 const (
 	InfoFile       = "feed.json"
 	AssetsFile     = "assets.ndjson"
@@ -45,43 +46,43 @@ const (
 
 // Files are a feed's files at one moment.
 type Files interface {
-	// Open returns a file of the feed by name. The error is fs.ErrNotExist for a file
-	// that does not exist, and any other if the source does not answer. A method
-	// Size() int64 of the file serves progress; a file that is tabular is a
-	// table in reports, whose values are cells. Open may be called again for the same file.
+	// Open returns a file of the feed by name. The error is fs.ErrNotExist for a file that does not
+	// exist, and any other if the source does not answer. If the file has a method Size() int64, it
+	// is used to report progress. If the file is tabular, reports treat it as a table, whose values
+	// are cells. Open may be called again for the same file.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 }
 
-// Part says where a part of a live source's feed came from.
+// Part describes a part of a live source's feed and where it came from.
 type Part struct {
 	Name  string    `json:"name"`
 	State PartState `json:"state"`
-	// Fetched is when the provider gave the rows; zero if unknown.
+	// Fetched is the time at which the provider gave the rows, or zero if it is unknown.
 	Fetched time.Time `json:"fetched,omitzero"`
-	// Newest is the newest of the provider's own times of its rows; zero if it gives
+	// Newest is the newest time that the provider gives for a row. It is zero if the provider gives
 	// none, and in a replay.
 	Newest time.Time `json:"newest,omitzero"`
-	// Quotes says that these are rows of quotes.
+	// Quotes reports whether these are rows of quotes.
 	Quotes bool `json:"quotes,omitempty"`
-	// Untimed says that they come from a live source, and none has a usable time.
+	// Untimed reports whether the rows come from a live source and none of them has a usable time.
 	Untimed bool `json:"untimed,omitempty"`
-	// Every is how often the part is asked for, as the quota allows; 0 means for each feed.
+	// Every is how often the part is requested, as the quota allows. 0 means for each feed.
 	Every time.Duration `json:"-"`
-	// Failures is how often in a row the part has failed.
+	// Failures is the number of consecutive failures of the part.
 	Failures int `json:"failures,omitempty"`
-	// Reason says what is wrong with the part; "" means nothing.
+	// Reason describes what is wrong with the part, or is "" if nothing is.
 	Reason string `json:"reason,omitempty"`
 }
 
-// PartState is how old a part is.
+// PartState says whether a part is new, and what replaces it if it is unavailable.
 type PartState string
 
 // The states of a part.
 const (
 	PartNew     PartState = "new"     // fetched for this feed
 	PartKept    PartState = "kept"    // fetched earlier, and not yet due again
-	PartStale   PartState = "stale"   // unavailable: the last good rows stand in
-	PartMissing PartState = "missing" // unavailable, and nothing stands in
+	PartStale   PartState = "stale"   // unavailable, so the last good rows are used
+	PartMissing PartState = "missing" // unavailable, and there are no rows to use instead
 )
 
 // Provenance is implemented by Files that know where their rows came from.
@@ -89,48 +90,50 @@ type Provenance interface {
 	Parts() []Part
 }
 
-// Remembered is implemented by Files that know the market's past, which a store takes over when it begins.
+// Remembered is implemented by Files that know the market's past. A new store begins with this
+// past.
 type Remembered interface {
-	// Past gives earlier states of the market, oldest first; nil: none is known. They have the times, the
-	// keys of assets and whether these are active, and quotes without supplies. A market cap or volume of
-	// zero is not known.
+	// Past returns earlier states of the market, oldest first, or nil if none is known. They have
+	// times, the keys of assets and whether these are active, and quotes without supplies. A market
+	// cap or volume of zero is unknown.
 	Past(ctx context.Context) iter.Seq2[*market.Feed, error]
 }
 
-// Recaller is implemented by sources that must be told before Files that the market's past is wanted, since
-// they ask for more then.
+// Recaller is implemented by sources that must know before Files is called whether the market's
+// past is wanted, since they request more data in that case.
 type Recaller interface {
-	// Recall says whether the files that are asked for next shall be Remembered.
+	// Recall says whether the files that are requested next shall implement Remembered.
 	Recall(wanted bool)
 }
 
 // Noticed is implemented by sources whose data must be shown with a notice.
 type Noticed interface {
-	// Notice returns it; nil: there is none.
+	// Notice returns the notice, or nil if there is none.
 	Notice() *artifacts.Notice
 }
 
 // Source gives the state of the market.
 type Source interface {
-	// Files returns the feed's files for the moment t, or for the source's own present if
-	// t is zero. A folder has one state and ignores t. The files stay those of one
-	// moment for as long as they are used.
+	// Files returns the feed's files for the moment t, or for the source's own present if t is
+	// zero. A folder has one state and ignores t. The files all belong to one moment for as long as
+	// they are used.
 	Files(ctx context.Context, t time.Time) (Files, error)
-	// String names the source for logs, without credentials.
+	// String returns the name of the source for logs, without credentials.
 	String() string
 }
 
-// ErrReplaced says that files of two states of a feed were read. Use reads them again.
+// ErrReplaced means that files of two states of a feed were read. Use reads them again.
 var ErrReplaced = errors.New("the feed was replaced while it was read: remove feed.json before the other files " +
 	"change and write it last, or point a symbolic link at a new folder")
 
 const (
-	maxReads  = 3           // of a feed that is replaced while it is read
-	rereadGap = time.Second // which a writer gets to end
+	maxReads  = 3           // how often a feed is read that is replaced while it is read
+	rereadGap = time.Second // pause after which the feed is read again, so that its writer can finish
 )
 
-// Use calls read with the files of src for the moment t. If the feed is replaced meanwhile, so that
-// Files or read returns ErrReplaced, Use asks for the files again: it reads them three times at most.
+// Use calls read with the files of src for the moment t. If the feed is replaced in the meantime,
+// so that Files or read returns ErrReplaced, Use gets the files again and calls read again, at most
+// three times in all.
 func Use(ctx context.Context, src Source, t time.Time, read func(Files) error) error {
 	replaced := false
 	for n := 1; ; n++ {
@@ -138,7 +141,7 @@ func Use(ctx context.Context, src Source, t time.Time, read func(Files) error) e
 		if err == nil {
 			err = read(files)
 		}
-		// Once a feed changes, a missing file is as good as a changed one: its writer is at work.
+		// Once a feed changes, a missing file may be missing only because its writer is at work.
 		replaced = replaced || errors.Is(err, ErrReplaced)
 		if err == nil || !replaced {
 			return err
@@ -154,7 +157,7 @@ func Use(ctx context.Context, src Source, t time.Time, read func(Files) error) e
 	}
 }
 
-// Opener opens a source of one scheme; rest is the part of its name after the colon.
+// Opener opens a source of one scheme. rest is the part of the source's name after the colon.
 type Opener func(ctx context.Context, rest string) (Source, error)
 
 // Schemes lists the sources that Open accepts, for help and errors.
@@ -166,8 +169,8 @@ func Schemes(others map[string]Opener) string {
 	return taken
 }
 
-// Open opens the source that spec names: feed:PATH, feed+s3://…, feed+https://…,
-// csv:PATH, or one of the schemes that others adds, by name without the colon ("sim").
+// Open opens the source that spec names: feed:PATH, feed+s3://…, feed+https://…, csv:PATH, or a
+// scheme of others, which maps schemes without the colon ("sim") to their openers.
 func Open(ctx context.Context, spec string, others map[string]Opener) (Source, error) {
 	scheme, rest, found := strings.Cut(spec, ":")
 	open := others[scheme]
@@ -184,7 +187,7 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 	}
 	if !found || open == nil {
 		if found {
-			spec = scheme + ":" // the rest may have a password
+			spec = scheme + ":" // the rest may contain a password
 		}
 		return nil, fmt.Errorf("source %q: %swant one of %s", spec, meant(spec), Schemes(others))
 	}
@@ -195,7 +198,8 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 	return src, nil
 }
 
-// meant asks whether a path, which names no source, is that of files that are one; "": they are not.
+// meant returns a question that suggests a source if path is the path of a feed's files, or ""
+// otherwise.
 func meant(path string) string {
 	info, err := os.Stat(path)
 	tables := strings.HasSuffix(path, ".csv")
@@ -214,18 +218,18 @@ func meant(path string) string {
 	return "did you mean feed:" + path + "? "
 }
 
-// Metered is a source whose calls are counted.
+// Metered is implemented by sources whose calls are counted.
 type Metered interface {
-	// Quota returns the numbers; nil if they are not known.
+	// Quota returns the numbers of calls, or nil if they are not known.
 	Quota() *Quota
 }
 
-// Quota is how many calls a source has made and may still make.
+// Quota says how many calls a source has made and may still make.
 type Quota struct {
 	Source string `json:"source"`
-	// Limit is in calls a month; zero means no limit.
+	// Limit is the number of calls allowed in a month, or 0 if there is no limit.
 	Limit int `json:"limit"`
-	// Used are the calls of the last 32 dates; Left are the others of Limit.
+	// Used is the number of calls on the last 32 dates. Left is the rest of Limit.
 	Used int  `json:"used"`
 	Left *int `json:"left,omitempty"`
 }

@@ -134,7 +134,7 @@ func (m *mending) repair(t *testing.T) {
 	r := command(t, "repair", "--store", store, "--from", m.cache)
 	if r.status != cmdline.Failed || !strings.Contains(r.stdout, "mended: "+view.String()+" from "+m.cache) ||
 		!strings.Contains(r.stdout, root.String()) || !strings.Contains(r.stdout,
-		"builder restore puts a backup back") {
+		"restore a backup with builder restore") {
 		t.Errorf("repair from the edge's folder: %+v", r)
 	}
 	wants(t, cmdline.Done, "mended: "+root.String()+" from "+backup, "repair", "--store", store, "--from", m.cache,
