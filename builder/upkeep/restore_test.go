@@ -171,7 +171,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}{
 		{"over another store", other, backup, none, "another"},
 		{"of an empty backup", s, memstore.New(), none, "holds no snapshot"},
-		{"of a damaged backup", memstore.New(), broken, fromBackup, "is not whole"},
+		{"of a damaged backup", memstore.New(), broken, fromBackup, "is incomplete"},
 		{"without keys", memstore.New(), backup, none, "--keys-from"},
 		{"keys of another store", memstore.New(), backup,
 			func(c *RestoreConfig) { c.KeysFrom = []Copy{{strange, "edge"}} }, "its key set is of store"},
