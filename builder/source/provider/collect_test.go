@@ -672,7 +672,7 @@ func TestParseOptions(t *testing.T) {
 	for rest, want := range map[string]string{
 		"x": `unexpected "x"`, "?slo=1": `unknown option "slo"`, "?slow=1&slow=2": "slow is given 2 times",
 		"?cache=": "cache is empty",
-		"?a=%zz":  `query "a=%zz"`, "?replay=x&cache=y": "cache has no use beside replay",
+		"?a=%zz":  `query "a=%zz"`, "?replay=x&cache=y": "cache has no effect with replay",
 		"//host": `unexpected "//host"`,
 	} {
 		_, err := provider.ParseOptions("test", rest, taken)
