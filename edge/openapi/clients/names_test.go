@@ -19,8 +19,8 @@ import (
 
 // names are those that a client has, in its language's case.
 type names struct {
-	Methods, Options, Answer, Error, Errors []string
-	Queries                                 map[string][]string // parameters, by endpoint
+	Methods, Options, Answer, Mirror, Error, Errors []string
+	Queries                                         map[string][]string // parameters, by endpoint
 }
 
 // TestNames holds the clients' names against each other, the table of them in README.md, and the
@@ -87,6 +87,7 @@ func namesTable(clients []names) string {
 		}},
 		{"options", func(n names) []string { return n.Options }},
 		{"an answer", func(n names) []string { return n.Answer }},
+		{"a mirror", func(n names) []string { return n.Mirror }},
 		{"errors", func(n names) []string { return n.Errors }},
 		{"an API error", func(n names) []string { return n.Error }},
 	} {
@@ -164,6 +165,8 @@ func goNames(t *testing.T) names {
 			n.Methods = append(list(kind.Methods), n.Methods...)
 		case kind.Name == "Answer":
 			n.Methods, n.Answer = append(n.Methods, list(kind.Methods)...), fields(kind)
+		case kind.Name == "Mirror":
+			n.Mirror = append(fields(kind), list(kind.Methods)...)
 		case kind.Name == "Option":
 			n.Options = list(kind.Funcs)
 		case kind.Name == "APIError":
@@ -189,7 +192,9 @@ func fields(kind *doc.Type) (names []string) {
 	if s, ok := kind.Decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType); ok {
 		for _, f := range s.Fields.List {
 			for _, name := range f.Names {
-				names = append(names, name.Name)
+				if name.IsExported() {
+					names = append(names, name.Name)
+				}
 			}
 		}
 	}

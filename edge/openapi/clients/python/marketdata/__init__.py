@@ -17,7 +17,7 @@ import ssl
 import time
 from datetime import datetime
 from itertools import count
-from typing import Any, AsyncIterator, Awaitable, Callable, Iterator, Self, TypeVar, Unpack, cast
+from typing import Any, AsyncIterator, Awaitable, Callable, Iterator, Literal, Self, TypeVar, Unpack, cast
 from urllib.parse import unquote
 
 from .core import (
@@ -25,18 +25,19 @@ from .core import (
     MarketDataError, MethodNotAllowed, NotFound, PathNotFound, PayloadTooLarge, PreconditionFailed, RangeNotSatisfiable,
     RateLimit, Reply, Request, RequestTimeout, ServiceUnavailable, SnapshotGone, Steps, TooManyRequests, TransportError, Unauthorized, method,
 )
+from .mirror import AsyncMirror, Mirror
 from .types import (
     Asset, AssetsQuery, Candle, CandleSeries, CandlesQuery, CategoriesQuery, Category, Chain, ChainsQuery, Change, ChangedField, ChangesQuery,
-    Exchange, ExchangeMarket, ExchangesQuery, Fees, File, Files, Gainer, Global, GlobalQuery, GroupMarket, History, HistoryQuery, Items, Market, MarketsQuery, Notice,
+    Entry, Exchange, ExchangeMarket, ExchangesQuery, Fees, File, Files, Gainer, Global, GlobalQuery, GroupMarket, History, HistoryQuery, Items, Market, MarketsQuery, Notice,
     Page, PriceAt, PriceSeries, PricesQuery, Quote, QuotesQuery, SearchQuery, TrendingQuery,
 )
 
 __version__ = VERSION
 __all__ = [
-    "Answer", "ApiError", "Asset", "AssetsQuery", "AsyncClient", "BadRequest", "Candle", "CandleSeries", "CandlesQuery", "CategoriesQuery", "Category", "Chain",
-    "ChainsQuery", "Change", "ChangedField", "ChangesQuery", "Client", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "File", "FileNotFound", "Files", "Gainer", "Global",
+    "Answer", "ApiError", "Asset", "AssetsQuery", "AsyncClient", "AsyncMirror", "BadRequest", "Candle", "CandleSeries", "CandlesQuery", "CategoriesQuery", "Category", "Chain",
+    "ChainsQuery", "Change", "ChangedField", "ChangesQuery", "Client", "Entry", "Exchange", "ExchangeMarket", "ExchangesQuery", "Fees", "File", "FileNotFound", "Files", "Gainer", "Global",
     "GlobalQuery", "GroupMarket", "HeadersTooLarge", "History", "HistoryQuery", "InternalError", "Items", "Market", "MarketDataError",
-    "MarketsQuery", "MethodNotAllowed", "NotFound", "Notice", "Page", "PathNotFound", "PayloadTooLarge", "PreconditionFailed",
+    "MarketsQuery", "MethodNotAllowed", "Mirror", "NotFound", "Notice", "Page", "PathNotFound", "PayloadTooLarge", "PreconditionFailed",
     "PriceAt", "PriceSeries", "PricesQuery", "Quote", "QuotesQuery",
     "RangeNotSatisfiable", "RateLimit", "RequestTimeout", "SearchQuery", "ServiceUnavailable", "SnapshotGone", "TooManyRequests", "TransportError",
     "TrendingQuery", "Unauthorized",
@@ -306,6 +307,10 @@ class Client(_Transport):
                 return self._complete(file, part, path)
             self.sleep(wait)
 
+    def mirror(self, collection: Literal["assets", "categories", "chains", "exchanges"]) -> Mirror:
+        """Returns an empty copy of a collection, which its update reads and then keeps up to date."""
+        return Mirror(self, collection)
+
     def refresh(self, answer: Answer[T]) -> Answer[T]:
         """Asks again. When nothing has changed, only headers are transferred and result is the one held."""
         return self._run(self._fetch(answer._request, answer))
@@ -432,6 +437,10 @@ class AsyncClient(_Transport):
             if (wait := await asyncio.to_thread(self._receive, file, part, attempt)) < 0:
                 return await asyncio.to_thread(self._complete, file, part, path)
             await self.sleep(wait)
+
+    def mirror(self, collection: Literal["assets", "categories", "chains", "exchanges"]) -> AsyncMirror:
+        """As Client.mirror."""
+        return AsyncMirror(self, collection)
 
     async def refresh(self, answer: Answer[T]) -> Answer[T]:
         """As Client.refresh."""

@@ -369,3 +369,16 @@ class Change:
     slug: str
     symbol: str | None = None  # of assets only
     fields: dict[str, ChangedField] | None = None  # of the kind changed only, by name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An item of the directory as changes follows it, without figures, which change with every snapshot."""
+
+    id: int
+    name: str
+    slug: str
+    symbol: str | None = None  # of assets only
+    logo: str | None = None  # of all but categories
+    explorers: list[str] | None = None  # of assets only
+    links: dict[str, str] | None = None  # of assets and exchanges only

@@ -23,6 +23,7 @@ assert all(inspect.getdoc(what) for what in documented), documented
 print(json.dumps({
     "methods": methods(marketdata.Client),
     "options": list(inspect.signature(marketdata.Client).parameters)[2:],
+    "mirror": fields(marketdata.Mirror) + methods(marketdata.Mirror),
     "answer": fields(marketdata.Answer),
     "error": fields(marketdata.ApiError),
     "errors": [name for name, what in exported.items() if issubclass(what, Exception)],

@@ -5,12 +5,15 @@
  *     for await (const row of client.rows("quotes", { size: 100 })) console.log(row.symbol, row.price);
  */
 import type {
-  Asset, AssetsQuery, CandleSeries, CandlesQuery, CategoriesQuery, Category, Chain, ChainsQuery, Change, ChangesQuery, Exchange, ExchangesQuery,
+  Asset, AssetsQuery, CandleSeries, CandlesQuery, CategoriesQuery, Category, Chain, ChainsQuery, Collection, Change, ChangesQuery, Exchange, ExchangesQuery,
   File, Files, Global, GlobalQuery, History, HistoryQuery, Items, Market, MarketsQuery, MessageKey, Page, Pin, PriceSeries, PricesQuery, Quote, QuotesQuery,
   SearchQuery, Time, TrendingQuery,
 } from "./types.js";
 
+import { collections, Mirror } from "./mirror.js";
+
 export type * from "./types.js";
+export { Mirror } from "./mirror.js";
 
 /** This client's version, which its `User-Agent` names. */
 export const version = "1.0.0";
@@ -269,6 +272,12 @@ export class Client {
     }
     const digest = hash.digest("hex");
     if (at !== file.bytes || digest !== file.sha256) throw new TransportError(`${file.name} has digest ${digest}, want ${file.sha256}`);
+  }
+
+  /** An empty copy of a collection, which its `update` reads and then keeps up to date. */
+  mirror(collection: Collection): Mirror {
+    check(collections.includes(collection), `there is no mirror of ${collection}, only of ${collections.join(", ")}`);
+    return new Mirror(this, collection);
   }
 
   /** Asks again. When nothing has changed, only headers are transferred and `result` is the one held. */

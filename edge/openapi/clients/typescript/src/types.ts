@@ -282,6 +282,18 @@ export interface Change extends Named {
   fields?: { [name in "name" | "symbol" | "slug" | "logo"]?: { old: string; new: string } } & { [name in "active" | "links" | "platforms" | "members"]?: {} };
 }
 
+/** An item of the directory as `changes` follows it, without figures, which change with every snapshot. */
+export interface Entry extends Named {
+  /** Of assets only. */
+  symbol?: string;
+  /** Of all but categories. */
+  logo?: string;
+  /** Of assets only. */
+  explorers?: string[];
+  /** Of assets and exchanges only. */
+  links?: Record<string, string>;
+}
+
 export type MessageKey =
   | "BAD_REQUEST" | "UNAUTHORIZED" | "NOT_FOUND" | "PATH_NOT_FOUND" | "FILE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT"
   | "SNAPSHOT_GONE" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "RANGE_NOT_SATISFIABLE" | "TOO_MANY_REQUESTS" | "HEADERS_TOO_LARGE" | "INTERNAL_ERROR" | "SERVICE_UNAVAILABLE";

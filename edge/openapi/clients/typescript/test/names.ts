@@ -19,7 +19,8 @@ console.log(JSON.stringify({
   methods: members("Client"),
   options: members("Options"),
   answer: members("Answer"),
+  mirror: members("Mirror"),
   error: members("ApiError").filter((name) => !["name", "stack", "cause"].includes(name)), // of every Error
-  errors: exported.filter((s) => s.flags & ts.SymbolFlags.Class && s.name !== "Client").map((s) => s.name),
+  errors: exported.filter((s) => s.flags & ts.SymbolFlags.Class && !["Client", "Mirror"].includes(s.name)).map((s) => s.name),
   queries: Object.fromEntries(exported.filter((s) => s.name.endsWith("Query")).map((s) => [s.name.slice(0, -5).toLowerCase(), members(s.name)])),
 }));

@@ -22,6 +22,8 @@ export async function refused(client: Client): Promise<void> {
   await client.prices({ id: [1] });
   // @ts-expect-error a list of times
   await client.prices({ id: [1], time: "2026-11-21T10:00:00Z" });
+  // @ts-expect-error quotes change with every snapshot
+  client.mirror("quotes");
   // @ts-expect-error no such kind
   await client.changes({ kind: ["new"] });
   // @ts-expect-error of changes all are asked for
