@@ -1,0 +1,42 @@
+// Mirror keeps a copy of the directory of assets, and prints with each new snapshot how many there are, until
+// it has printed as many lines as its argument says.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+	"time"
+
+	marketdata "example.com/marketdata/edge/openapi/clients/go"
+)
+
+func main() {
+	ctx, count := context.Background(), -1 // for ever
+	if len(os.Args) > 1 {
+		n, err := strconv.Atoi(os.Args[1])
+		if err != nil {
+			log.Fatal(err)
+		}
+		count = n
+	}
+	client, err := marketdata.New(os.Getenv("MARKETDATA_URL"), os.Getenv("MARKETDATA_KEY"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	assets := client.Mirror("assets")
+	for _, err := range client.Events(ctx) {
+		if err == nil {
+			err = assets.Update(ctx)
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(assets.Time.Format(time.RFC3339), len(assets.Items))
+		if count--; count == 0 {
+			return
+		}
+	}
+}
