@@ -1,16 +1,16 @@
-// Package admin serves operators and orchestrators (edge/README.md, "Listeners") on a
-// listener that is not for the public:
+// Package admin serves operators and orchestrators (INTERFACE.md, "Listeners") on a listener that must not be
+// public:
 //
-//	/livez, /healthz   200: the process lives
-//	/readyz            200 if the edge can answer and is not draining, else
-//	                   503 with the reason in a line
+//	/livez, /healthz   200 while the process runs
+//	/readyz            200 if the edge can answer and is not draining, otherwise
+//	                   503 with the reason
 //	/status            the state of the edge, as JSON; see [Status]
 //	/metrics           for Prometheus
-//	/debug/pprof/      profiles, for peers on this machine unless Pprof is set
+//	/debug/pprof/      profiles, only for clients on this machine unless Pprof is set
 //
-// No key is necessary. Whoever reaches the listener may request everything by an address, as
-// localhost, or by one of Hosts. Other names get 421, so that a page in a browser near the
-// edge cannot point its own name here (DNS rebinding).
+// No key is necessary. Clients address the listener by an IP address, as localhost, or by one of Hosts. For
+// any other host name it answers 421, so that a web page cannot reach it by pointing its own name here (DNS
+// rebinding).
 package admin
 
 import (
@@ -42,17 +42,17 @@ const (
 
 // Config configures a Server.
 type Config struct {
-	// NotReady returns in a line why the edge cannot answer; "": it can. Required.
+	// NotReady returns the reason why the edge cannot answer, or "" if it can. Required.
 	NotReady func() string
 	// Status returns the state of the edge. Required.
 	Status func() Status
-	// Metrics serves /metrics; nil: 404.
+	// Metrics serves /metrics. If it is nil, /metrics is 404.
 	Metrics http.Handler
 	// Pprof allows profiles for peers on other machines.
 	Pprof bool
-	// Hosts are the names of the listener, without a port, besides localhost and addresses.
+	// Hosts are the names by which clients reach the listener, without a port, besides localhost.
 	Hosts []string
-	// Logger gets the server's own faults; nil: they are dropped.
+	// Logger receives the server's own errors. If it is nil, they are dropped.
 	Logger *slog.Logger
 }
 
@@ -64,34 +64,33 @@ const (
 	Degraded = "degraded"
 )
 
-// Status is the answer of /status. Times are UTC.
+// Status is the answer of /status. All times are UTC.
 type Status struct {
 	// Status is Healthy or Degraded.
 	Status string `json:"status"`
-	// Reasons say why the edge is Degraded; empty: it is not.
+	// Reasons says why the edge is Degraded. It is empty if the edge is Healthy.
 	Reasons []string `json:"reasons"`
-	// State is that of the snapshot: INITIALIZING before the first one, INTERRUPTED while
-	// the store does not answer or the edge refuses its answers, else VALID.
+	// State is the state of the snapshot: INITIALIZING before the first one, INTERRUPTED while the store does
+	// not answer or the edge refuses its answers, otherwise VALID.
 	State string `json:"state"`
 	// Since is when the state began.
 	Since time.Time `json:"since"`
-	// LastError is why the last poll failed; "": it succeeded.
+	// LastError is the error of the last poll, or "" if it succeeded.
 	LastError   string    `json:"last_error"`
 	LastErrorAt time.Time `json:"last_error_at,omitzero"`
-	// NotReady is the reason from /readyz; "": the edge is ready. The Server sets NotReady
-	// and Draining.
+	// NotReady is the reason that /readyz states, or "" if the edge is ready. The Server sets NotReady and
+	// Draining.
 	NotReady string `json:"not_ready"`
 	Draining bool   `json:"draining"`
-	// Sequence and SnapshotTime are those of the snapshot in force; zero before
-	// there is one.
+	// Sequence and SnapshotTime belong to the snapshot in force. They are zero before there is one.
 	Sequence     uint64    `json:"sequence"`
 	SnapshotTime time.Time `json:"snapshot_time,omitzero"`
 	// AgeSeconds is the age of SnapshotTime; 0 before there is one.
 	AgeSeconds int64 `json:"age_seconds"`
-	// Caches and Keys are reports of these parts; Keys is null without authentication.
+	// Caches and Keys are the reports of these parts. Keys is null without authentication.
 	Caches any `json:"caches"`
 	Keys   any `json:"keys"`
-	// More is a further report.
+	// More is an additional report.
 	More any `json:"more,omitempty"`
 }
 
@@ -125,7 +124,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Metrics != nil {
 		mux.Handle("GET /metrics", cfg.Metrics)
 	}
-	// Not cmdline: the command line may contain secrets.
+	// There is no handler for cmdline, because the command line may contain secrets.
 	mux.Handle("/debug/pprof/", s.local(pprof.Index))
 	mux.Handle("/debug/pprof/profile", s.local(pprof.Profile))
 	mux.Handle("/debug/pprof/symbol", s.local(pprof.Symbol))
@@ -140,7 +139,7 @@ func New(cfg Config) (*Server, error) {
 
 // Serve serves the connections of ln until Close, and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
-	// Idle connections would block probes.
+	// Idle connections would use up maxConns and block health checks.
 	s.http.SetKeepAlivesEnabled(false)
 	if err := s.http.Serve(netutil.LimitListener(ln, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %v: %w", ln.Addr(), err)
@@ -148,10 +147,10 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-// SetDraining makes /readyz report from now on that the edge drains.
+// SetDraining makes /readyz answer 503 from now on.
 func (s *Server) SetDraining() { s.draining.Store(true) }
 
-// Close waits a moment for answers under way, and closes all connections.
+// Close waits up to a second for answers under way, and then closes all connections.
 func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -181,7 +180,7 @@ func line(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") // a prober that went away
+	_, _ = io.WriteString(w, text+"\n") // the client may have gone away
 }
 
 func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
@@ -198,8 +197,8 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(append(b, '\n'))
 }
 
-// named passes only requests for an address, localhost or one of Hosts. A request without a
-// Host, of HTTP/1.0, comes from a health check: browsers send a Host.
+// named admits only requests for an IP address, localhost or one of Hosts. It also admits HTTP/1.0 requests
+// without a Host: they come from health checks, since browsers always send a Host.
 func (s *Server) named(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, _, err := net.SplitHostPort(r.Host)
@@ -210,26 +209,26 @@ func (s *Server) named(h http.Handler) http.Handler {
 		if err != nil && r.Host != "" &&
 			!slices.ContainsFunc(s.cfg.Hosts, func(ours string) bool { return strings.EqualFold(name, ours) }) {
 			line(w, http.StatusMisdirectedRequest,
-				"this listener is asked by an address, as localhost, or by a name given with --admin-host")
+				"unknown host name: use an IP address, localhost, or a name given with --admin-host")
 			return
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// local passes only peers on this machine, unless Pprof is set.
+// local admits only clients on this machine, unless Pprof is set.
 func (s *Server) local(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		if !s.cfg.Pprof && (err != nil || !peer.Addr().Unmap().IsLoopback()) {
-			line(w, http.StatusForbidden, "profiles are for peers on this machine; --pprof lets all in")
+			line(w, http.StatusForbidden, "profiles are only for clients on this machine; --pprof allows all")
 			return
 		}
 		h(w, r)
 	})
 }
 
-// faults passes on the lines of net/http's log.
+// faults writes the lines of net/http's log to our log.
 type faults struct{ log *slog.Logger }
 
 func (f faults) Write(p []byte) (int, error) {

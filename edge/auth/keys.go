@@ -1,8 +1,7 @@
-// Package auth decides who may ask (INTERFACE.md, "Keys"): it has the set of
-// API keys that is in force, and keeps it in step with the object store.
+// Package auth decides which API keys are valid (INTERFACE.md, "Keys").
 //
-// Keys is the set as requests see it. Watcher polls the store for a newer one,
-// and keeps the last one through faults and restarts.
+// Keys is the set of API keys in force, which requests use. A Watcher polls the store for a newer set. While
+// the store does not answer, and after a restart, the last set stays in force.
 package auth
 
 import (
@@ -14,17 +13,16 @@ import (
 	"example.com/marketdata/edge/limit"
 )
 
-// Verdict is what Lookup says of a presented key.
+// Verdict is the result of Lookup.
 type Verdict uint8
 
 const (
-	// Refused: no key in force. One verdict for malformed, unknown, revoked and
-	// expired, so that nobody learns which.
+	// Refused means that no key in force matches. Malformed, unknown, revoked and expired keys get the same
+	// verdict, so that nobody can tell them apart.
 	Refused Verdict = iota
-	// Allowed: the key is in force.
+	// Allowed means that the key is in force.
 	Allowed
-	// Undecided: it has the form of a key, and there is no set to look it up
-	// in.
+	// Undecided means that the text has the form of a key, but there is no set to look it up in.
 	Undecided
 )
 
@@ -34,35 +32,34 @@ type Key struct {
 	ID string
 	// Limit is how often the key may be used.
 	Limit limit.Limit
-	// Query: the key may be sent in the query, where a path takes one.
+	// Query reports whether the key may be sent in the query of a URL.
 	Query bool
 
-	// Places bounds the places that its requests hold. The same from set to set.
+	// Places bounds the places that the key's requests occupy. A new set keeps it.
 	Places *limit.Places
 
-	// The same from set to set as long as the limit is.
+	// A new set keeps the bucket and lease as long as the limit does not change.
 	bucket *limit.Bucket
-	lease  *limit.Lease // nil: the limit is this edge's alone
+	lease  *limit.Lease // nil if limits are not shared
 
 	expires time.Time // zero: never
 
 	pinned atomic.Int32 // see BeginPinned
 }
 
-// maxPinned bounds the pinned requests of a key that are under way. Such a
-// request may wait, and there are only so many places to wait in (package
-// snapshot), of which nobody is to take all.
+// maxPinned bounds the concurrent pinned requests of a key. Such a request may wait for its snapshot, and the
+// places to wait are limited (see package snapshot), so no key may take them all.
 const maxPinned = 128
 
-// BeginPinned reports whether one more pinned request of the key may be answered
-// now. EndPinned ends each, also one that may not.
+// BeginPinned reports whether the key may have one more concurrent pinned request. The caller must call
+// EndPinned afterwards, even if the result is false.
 func (k *Key) BeginPinned() bool { return k.pinned.Add(1) <= maxPinned }
 
-// EndPinned ends what BeginPinned began.
+// EndPinned ends a request that BeginPinned counted.
 func (k *Key) EndPinned() { k.pinned.Add(-1) }
 
-// Take takes a token of the key's; see limit.Bucket. With a shared limit it may
-// wait for limit.DefaultWait.
+// Take takes one token of the key; see limit.Bucket. If limits are shared, it may wait up to
+// limit.DefaultWait.
 func (k *Key) Take(now int64) limit.Decision {
 	if k.lease != nil {
 		return k.lease.Take(k.bucket, now)
@@ -70,8 +67,8 @@ func (k *Key) Take(now int64) limit.Decision {
 	return k.bucket.Take(k.Limit, now)
 }
 
-// Charge takes n tokens more for a request that d admitted, whether there are as
-// many or not, and returns what is left; see limit.Bucket.
+// Charge takes n more tokens for a request that decision d admitted, even if fewer are left, and returns the
+// new state; see limit.Bucket.
 func (k *Key) Charge(d limit.Decision, now int64, n int) limit.Decision {
 	if k.lease != nil {
 		return k.lease.Charge(k.bucket, d, now, n)
@@ -79,43 +76,40 @@ func (k *Key) Charge(d limit.Decision, now int64, n int) limit.Decision {
 	return k.bucket.Charge(k.Limit, now, n)
 }
 
-// Keys is the set of keys in force. Its zero value has no set yet. It is safe
-// for concurrent use, except that Use is for one goroutine at a time.
+// Keys is the set of keys in force. The zero value contains no set. Keys is safe for concurrent use, except
+// that only one goroutine at a time may call Use.
 type Keys struct {
-	// Shared keeps the keys' limits together with other edges; nil: they are
-	// this edge's alone. It is set before the first Use.
+	// Shared shares the limits of keys with other edges. If it is nil, they apply to this edge alone. It must
+	// be set before the first Use.
 	Shared *limit.Shared
 
 	set atomic.Pointer[inForce]
-	// Nothing in it is believed from this moment on, in nanoseconds since
-	// 1970; 0: never.
+	// From this moment on the set is too old to be used, in nanoseconds since 1970; 0 means never.
 	until atomic.Int64
 }
 
-// inForce is a set as it is looked up.
+// inForce is a set of keys, indexed for Lookup.
 type inForce struct {
 	number uint64 // counts the sets, from 1
 	keys   map[artifacts.Digest]*Key
 }
 
-// Memo remembers the key that was allowed last on one connection, which mostly
-// is the key of its next request too: to compare the text costs a twentieth of
-// hashing it. The zero value remembers none. It is for one goroutine at a time.
+// Memo remembers the last allowed key of one connection. The next request of the connection usually presents
+// the same key, and comparing the text costs a twentieth of hashing it. The zero value is empty. A Memo must
+// not be used by several goroutines at the same time.
 type Memo struct {
-	set  uint64 // the number of the set that it was in force in
+	set  uint64 // the number of the set that contained the key
 	key  *Key
 	text [artifacts.KeyLength]byte
 }
 
-// Lookup decides on the key that a request presents. memo is its connection's,
-// or nil. It does not allocate.
+// Lookup decides on the key that a request presents. memo belongs to the request's connection and may be nil.
+// Lookup does not allocate.
 //
-// The key is looked up by its SHA-256, in a map. That takes a time that depends
-// on the digest, and whoever presents keys cannot steer the digest towards one
-// that is stored, so there is nothing to learn from how long it takes. What
-// does end early is the check of form and checksum, which anyone can make, and
-// the comparison with the key that the same connection presented before, which
-// takes the same time wherever they differ.
+// Lookup finds the key by its SHA-256 in a map. The duration depends on the digest, but a client cannot
+// choose digests that resemble a stored one, so it learns nothing from the duration. The check of form and
+// checksum may end early, but anyone can compute it. The comparison with the connection's last key takes
+// constant time.
 func (k *Keys) Lookup(text []byte, now time.Time, memo *Memo) (*Key, Verdict) {
 	set := k.set.Load()
 	var key *Key
@@ -143,7 +137,7 @@ func (k *Keys) Lookup(text []byte, now time.Time, memo *Memo) (*Key, Verdict) {
 	return key, Allowed
 }
 
-// InForce reports whether the key with that hash, which was allowed before, still is.
+// InForce reports whether the key with this hash, which Lookup has allowed earlier, is still in force.
 func (k *Keys) InForce(hash artifacts.Digest, now time.Time) bool {
 	set := k.set.Load()
 	if set == nil {
@@ -156,9 +150,8 @@ func (k *Keys) InForce(hash artifacts.Digest, now time.Time) bool {
 	return key != nil && (key.expires.IsZero() || now.Before(key.expires))
 }
 
-// Use puts a set in force, in place of the one before. Revoked keys are left
-// out. A key whose limit is unchanged keeps its bucket; one with another limit
-// begins with as many tokens missing as it had.
+// Use puts a set in force and replaces the previous one. It ignores revoked keys. A key keeps its bucket if
+// its limit is unchanged. Otherwise its new bucket starts with as many tokens missing as the old one.
 func (k *Keys) Use(set *artifacts.KeySet, now time.Time) {
 	before := map[string]*Key{}
 	number := uint64(1)
@@ -199,8 +192,7 @@ func (k *Keys) Use(set *artifacts.KeySet, now time.Time) {
 	k.set.Store(&inForce{number: number, keys: keys})
 }
 
-// count returns how many keys are in force at time now, or -1 before there is
-// a set.
+// count returns the number of keys that are in force at time now, or -1 if there is no set yet.
 func (k *Keys) count(now time.Time) int {
 	set := k.set.Load()
 	if set == nil {

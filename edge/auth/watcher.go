@@ -19,66 +19,66 @@ import (
 )
 
 const (
-	// DefaultEvery is how often the store is asked for a newer set. A change
-	// is in force within ten seconds while the store answers
-	// (INTERFACE.md, "Keys"): two are left for the answer.
+	// DefaultEvery is the interval at which a Watcher asks the store for a newer set. A change takes effect
+	// within ten seconds while the store answers (INTERFACE.md, "Keys"), so this leaves two seconds for the
+	// store's answer.
 	DefaultEvery = 8 * time.Second
-	// maxPause bounds the pause after a row of refused sets, and between reports that the
-	// store is away.
+	// maxPause bounds the pause between attempts after consecutive errors.
 	maxPause = 8 * time.Second
 )
 
-// Config says where a Watcher reads the key set, and how often.
+// Config configures a Watcher.
 type Config struct {
 	// Cells reads the store. Required.
 	Cells *follow.Cells
-	// Every is the time between two questions; 0: DefaultEvery. Each is
-	// shifted by up to a fifth, so that many edges do not ask at once.
+	// Every is the interval between two reads of the store; 0 means DefaultEvery. Each interval is shortened
+	// by up to a fifth at random, so that many edges do not ask simultaneously.
 	Every time.Duration
-	// File is where the bytes of the last good set are kept, for a start while
-	// the store is away; "": nowhere.
+	// File is the path where the Watcher saves the last valid set, so that an edge can start while the store
+	// is unreachable. If it is empty, nothing is saved.
 	File string
-	// MaxAge is for how long a set is believed after the store last confirmed
-	// it; 0: for ever. After that well-formed keys are Undecided.
+	// MaxAge is how long the set stays in force after the store last confirmed it; 0 means forever. After
+	// that Lookup returns Undecided for well-formed keys.
 	MaxAge time.Duration
-	// Logger gets changes of state; nil: none.
+	// Logger receives changes of state. It may be nil.
 	Logger *slog.Logger
 }
 
-// errUnconfirmed: the store answers, but not with a key set that may be taken, and a copy's old one confirms nothing.
+// errUnconfirmed means that the store answers without a valid key set. The older set of the fallback store
+// confirms nothing.
 var errUnconfirmed = errors.New("the store answers without a key set that may be taken, and the fallback store has" +
 	" no newer one; the last one stays in force")
 
-// errLost: the store holds no key set, although it did.
+// errLost means that the store has lost a key set that it once had.
 var errLost = errors.New("the store has lost its key set; the last one stays in force until builder keys restore puts" +
 	" it back, from this edge's cache folder or a backup")
 
-// Status describes the set in force and how the store was last met.
+// Status describes the set in force and the last contact with the store.
 type Status struct {
 	upstream.Status
-	// Confirmed is when the store last gave or confirmed the set.
+	// Confirmed is the time when the store last returned or confirmed the set.
 	Confirmed time.Time `json:"confirmed,omitzero"`
-	// InForce is how many keys are in force; -1 before a set was read.
+	// InForce is the number of keys in force, or -1 if no set was read yet.
 	InForce int `json:"in_force"`
 }
 
-// Watcher keeps a Keys in step with the store.
+// Watcher updates a Keys when the store's key set changes.
 type Watcher struct {
 	keys  *Keys
 	cfg   Config
-	floor *floor.Floor // of Cells
+	floor *floor.Floor // the floor of Cells
 
-	known    artifacts.Version // of the set in force; of Run alone
-	believed bool              // the set in force came from the store
-	read     bool              // there was a set, in the store or in File
-	inForce  *artifacts.KeySet // nil at first
-	missed   bool              // that there is no set yet was logged
+	known    artifacts.Version // the version of the set in force; only Run uses it
+	believed bool              // the set in force comes from the store
+	read     bool              // the store or File contained a set
+	inForce  *artifacts.KeySet // nil until there is a set
+	missed   bool              // the absence of a set has been logged
 
 	mu     sync.Mutex
 	status Status
 }
 
-// NewWatcher returns a Watcher of keys. It asks nothing before Run.
+// NewWatcher returns a Watcher that updates keys. It reads nothing before Load and Run.
 func NewWatcher(keys *Keys, cfg Config) *Watcher {
 	if cfg.Every <= 0 {
 		cfg.Every = DefaultEvery
@@ -89,8 +89,8 @@ func NewWatcher(keys *Keys, cfg Config) *Watcher {
 	return &Watcher{keys: keys, cfg: cfg, floor: cfg.Cells.Floor, status: Status{Status: upstream.Start()}}
 }
 
-// Load puts the set in File in force, until the store answers. One that cannot
-// be used is reported, and none there is no fault.
+// Load puts the set in File in force until the store answers. An unusable file is reported; a missing file is
+// not an error.
 func (w *Watcher) Load() {
 	if w.cfg.File != "" {
 		w.floor.Report(artifacts.KeysKey.String(), w.load())
@@ -127,7 +127,7 @@ func (w *Watcher) load() error {
 	return nil
 }
 
-// Run asks the store until ctx is done.
+// Run reads the store until ctx is done.
 func (w *Watcher) Run(ctx context.Context) {
 	f := follow.NewFollower(w.cfg.Cells, artifacts.KeysKey, w.cfg.Every, nil)
 	defer f.Wait()
@@ -143,11 +143,11 @@ func (w *Watcher) Run(ctx context.Context) {
 			w.fault(err)
 			pause = max(w.cfg.Every, min(2*pause, maxPause))
 		}
-		wait = pause - time.Duration(rand.Int64N(int64(pause)/5+1)) // from 0.8 to 1 times the pause
+		wait = pause - time.Duration(rand.Int64N(int64(pause)/5+1)) // 0.8 to 1 times the pause
 	}
 }
 
-// take puts in force what the store says of the set.
+// take applies the store's answer.
 func (w *Watcher) take(a follow.Answer) error {
 	now := time.Now()
 	switch err := a.Err; {
@@ -157,13 +157,13 @@ func (w *Watcher) take(a follow.Answer) error {
 		w.confirm(now)
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound) && (w.read || w.floor.Seen(artifacts.KeysKey)):
-		// A missing object never changes who has access. The set in force stays, and
-		// so does its file: it may be the last copy.
+		// A missing object never changes who has access. The set in force stays, and so does its file, which
+		// may be the last copy.
 		w.known = ""
 		w.floor.Missing(artifacts.KeysKey, true)
 		return errLost
 	case errors.Is(err, artifacts.ErrNotFound):
-		// A store that answers and never had a key set has the empty one.
+		// If the store has never had a key set, the set is empty.
 		if !w.believed {
 			w.cfg.Logger.Info("the store has no key set: every key is refused; builder keys create makes one")
 			w.use(&artifacts.KeySet{}, now)
@@ -174,7 +174,7 @@ func (w *Watcher) take(a follow.Answer) error {
 	case a.Away && err != nil:
 		return fmt.Errorf("read key set: %w", err)
 	case err != nil:
-		// The version is not remembered, so that this is a fault each time.
+		// The version is not remembered, so the next poll reads the set again and reports the error again.
 		return fmt.Errorf("key set refused: %w", err)
 	}
 	b := a.Data
@@ -199,8 +199,8 @@ func (w *Watcher) take(a follow.Answer) error {
 	return nil
 }
 
-// use puts a set in force that was confirmed at the given time, and reports whether it is another one than
-// before.
+// use puts a set in force that the store confirmed at the given time. It reports whether the set differs from
+// the previous one.
 func (w *Watcher) use(set *artifacts.KeySet, confirmed time.Time) (changed bool) {
 	before := w.inForce
 	w.inForce = set
@@ -218,12 +218,12 @@ func (w *Watcher) believe(confirmed time.Time) {
 	w.mu.Unlock()
 }
 
-// confirm notes that the store stands by the set in force.
+// confirm records that the store confirmed the set in force at time now.
 func (w *Watcher) confirm(now time.Time) {
 	w.believe(now)
 	if w.cfg.MaxAge > 0 && w.cfg.File != "" {
-		// The file's time says until when it may be believed after a restart. If
-		// that fails it is believed for less long.
+		// After a restart the file's modification time tells how long the set may be used. If setting it
+		// fails, that time is merely shorter.
 		_ = os.Chtimes(w.cfg.File, now, now)
 	}
 	if w.setState(upstream.Valid) {
@@ -238,12 +238,12 @@ func (w *Watcher) fault(err error) {
 	if w.keys.set.Load() != nil && w.setState(upstream.Interrupted) {
 		w.cfg.Logger.Warn("key set is not confirmed by the store; the last one stays in force", "err", err)
 	} else if w.keys.set.Load() == nil && !w.missed {
-		w.missed = true // Status has the newest error
+		w.missed = true // Status shows the newest error
 		w.cfg.Logger.Warn("no key set was read yet; trying until there is one", "err", err)
 	}
 }
 
-// setState reports whether the state is another than before.
+// setState sets the state and reports whether it changed.
 func (w *Watcher) setState(state upstream.State) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
