@@ -7,22 +7,22 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// bar is a candle that is put together, its prices rounded, in units of the last place: the highest price
-// rounded is the highest of the rounded ones.
+// bar is a candle under construction. Its prices are rounded, in units of the last place. Rounding keeps the
+// order of prices, so the highest rounded price is the highest price rounded.
 type bar struct {
-	begin                  int64 // the interval's beginning, or -1 if there is no candle
+	begin                  int64 // the beginning of the interval, or -1 if the bar is empty
 	open, high, low, close uint256.Int
 }
 
-// ohlc answers /coins/{id}/ohlc and /coins/{id}/ohlc/range. The time of a candle is the end of its interval,
-// which has passed.
+// ohlc answers /coins/{id}/ohlc and /coins/{id}/ohlc/range. It returns only intervals that have ended; the
+// time of a candle is the end of its interval.
 func (c *composer) ohlc() {
 	now, step := c.s.Time.Unix(), c.q.step
-	from, to := c.q.begin, min(c.q.end, now) // of ends
+	from, to := c.q.begin, min(c.q.end, now) // these times are ends of intervals
 	if c.q.Endpoint == OHLC {
 		from, to = now-c.q.begin+1, now
 	}
-	from, to = down(from+step-1, step)-step, down(to, step)-step // of beginnings
+	from, to = down(from+step-1, step)-step, down(to, step)-step // now they are beginnings of intervals
 	id, r := c.q.mem.coins[0].id, &c.q.mem.rates[0]
 	if c.q.places < 0 {
 		c.q.places = full
@@ -38,8 +38,8 @@ func (c *composer) ohlc() {
 	c.add("]")
 }
 
-// eachCandle adds the candles of hours or days, in US dollars, of the intervals that begin from one time to
-// another.
+// eachCandle adds the asset's candles in US dollars, by hours or days, of all intervals that begin in [from,
+// to].
 func (c *composer) eachCandle(id uint64, from, to int64, b *bar) {
 	interval := artifacts.Days
 	if c.q.step < day {
@@ -64,7 +64,7 @@ func (c *composer) eachCandle(id uint64, from, to int64, b *bar) {
 			digits := digitsAt(candle)
 			x.parse(digits)
 			if values[i], ok = quotient(&x, &one, c.q.places); !ok {
-				return // there is no candle
+				return // the interval has no candle
 			}
 			candle = candle[min(len(candle), len(digits)+len(`"",`)):]
 		}
@@ -72,8 +72,9 @@ func (c *composer) eachCandle(id uint64, from, to int64, b *bar) {
 	}))
 }
 
-// eachRatio adds the prices in another asset, of the intervals that begin from one time to another, and of
-// which all snapshots are held: those of candles have no times.
+// eachRatio adds the asset's prices in another asset, of all intervals that begin in [from, to] and whose
+// ten-minute snapshots are all kept. Candles cannot be divided, since they do not state the times of their
+// prices.
 func (c *composer) eachRatio(id uint64, r *rate, from, to int64, b *bar) {
 	const interval = artifacts.TenMinutes
 	held := c.s.Time.Add(-artifacts.PastIntervals[interval].Age).Unix()
@@ -103,8 +104,8 @@ func (c *composer) eachRatio(id uint64, r *rate, from, to int64, b *bar) {
 	}))
 }
 
-// widen adds open, highest, lowest and last price of a part of an interval to a bar, or ends it and begins
-// the next one.
+// widen merges the open, high, low and close of a part of an interval into b. If the part belongs to a new
+// interval, widen appends b to the answer and starts a new bar.
 func (c *composer) widen(b *bar, at int64, v *[4]uint256.Int) {
 	begin := down(at, c.q.step)
 	if begin != b.begin {
@@ -121,7 +122,7 @@ func (c *composer) widen(b *bar, at int64, v *[4]uint256.Int) {
 	b.close = v[3]
 }
 
-// end appends a bar, if there is one.
+// end appends b to the answer, unless it is empty.
 func (c *composer) end(b *bar) {
 	if b.begin < 0 {
 		return

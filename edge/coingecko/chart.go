@@ -11,19 +11,21 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// worth is what a currency was worth at a time, in US dollars.
+// worth is the price of a currency in US dollars at a time.
 type worth struct {
 	at  int64
 	usd number
 }
 
-// point is one of a chart: where it stands, the snapshot's time, and what that said, in US dollars.
+// point is a point of a chart: the time it is shown at, the time of its snapshot, and the snapshot's figures
+// in US dollars.
 type point struct {
 	stand, at                int64
-	price, marketCap, volume []byte // nil: not known
+	price, marketCap, volume []byte // nil if unknown
 }
 
-// window returns the number of the finest window that covers a time; query.MaxWindow: all days held.
+// window returns the number of the finest history window that reaches back to begin, or query.MaxWindow if
+// only the days of the past do.
 func (c *composer) window(begin int64) int {
 	now := c.s.Time.Unix()
 	for i := range artifacts.HistoryWindows {
@@ -31,15 +33,15 @@ func (c *composer) window(begin int64) int {
 			return i
 		}
 	}
-	if !c.s.HasPast() { // of an older builder
+	if !c.s.HasPast() { // an older builder published it
 		return len(artifacts.HistoryWindows) - 1
 	}
 	return query.MaxWindow
 }
 
-// eachPoint calls do with the points of an asset that are asked for, from the finest window that covers
-// them: with an interval the first one of each hour or day that began since then, and the newest. Those
-// of days stand at their beginning, but for the newest.
+// eachPoint calls do with the requested points of an asset, from the finest window that covers them. If the
+// request has an interval, these are the first point of each hour or day, and the newest point. Points of
+// days are shown at the beginning of their day, except the newest.
 func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) {
 	now := c.s.Time.Unix()
 	step := max(c.q.step, 1)
@@ -58,9 +60,9 @@ func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) 
 	})
 }
 
-// chart answers what ends in /market_chart and /market_chart/range. Each point is a snapshot, of which
-// the past has cap and volume, too. A point whose price is not known in the currency is left out: programs
-// store null as a price of zero.
+// chart answers the paths that end in /market_chart and /market_chart/range. Each point is a snapshot; market
+// cap and volume come from the past. chart omits points without a known price in the currency, because
+// programs store null as a price of zero.
 func (c *composer) chart() {
 	now := c.s.Time.Unix()
 	if c.q.Endpoint == Chart || c.q.Endpoint == ContractChart {
@@ -103,7 +105,7 @@ func (c *composer) chart() {
 	c.add("]}")
 }
 
-// told returns the market cap and volume of an asset in the snapshot of a time; nil: they are not known.
+// told returns the market cap and volume of an asset in the snapshot of a time, or nil if they are unknown.
 func (c *composer) told(id uint64, at int64) (marketCap, volume []byte) {
 	if at == c.s.Time.Unix() {
 		quote := after(c.quote(id), logoKey)
@@ -122,7 +124,7 @@ func (c *composer) told(id uint64, at int64) (marketCap, volume []byte) {
 
 var comma = []byte{','}
 
-// day answers /coins/{id}/history: the first price of a day.
+// day answers /coins/{id}/history with the first snapshot of a day.
 func (c *composer) day() {
 	id := c.q.mem.coins[0].id
 	row, _ := c.asset(id)
@@ -154,8 +156,8 @@ func (c *composer) day() {
 		`},"public_interest_stats":{"alexa_rank":null,"bing_matches":null}}`)
 }
 
-// past makes c.worths what a currency was worth at the times of a window's points, if it is an asset's
-// price.
+// past fills c.worths with the prices of the currency r at the times of a window's points, if r is the price
+// of an asset.
 func (c *composer) past(r *rate, window int) {
 	if c.worthOf == r.asset {
 		return
@@ -164,15 +166,16 @@ func (c *composer) past(r *rate, window int) {
 	c.points(&c.rated, window, r.asset, c.worthIs)
 }
 
-// worthIs notes the price of the asset of c.worths.
+// worthIs appends a price to c.worths.
 func (c *composer) worthIs(t time.Time, price []byte) {
 	w := worth{at: t.Unix()}
 	w.usd.parse(price)
 	c.q.mem.worths = append(c.q.mem.worths, w)
 }
 
-// worthAt returns what a currency, that of c.past, was worth at the time of a point; not known if it is
-// neither the dollar nor an asset's price: that of another currency is known for the snapshot alone.
+// worthAt returns the price of a currency at the time of a point. c.past must have been called for r. The
+// price is unknown if the currency is neither the dollar nor the price of an asset, because such rates are
+// known only for the current snapshot.
 func (c *composer) worthAt(r *rate, at int64) number {
 	if r.dollars || at == c.s.Time.Unix() {
 		return r.usd
@@ -184,7 +187,7 @@ func (c *composer) worthAt(r *rate, at int64) number {
 	return c.q.mem.worths[i].usd
 }
 
-// amountAt is amount for a figure of the time of a point.
+// amountAt is like amount, but converts with the rate at the time of a point.
 func (c *composer) amountAt(name string, dollars []byte, r *rate, at int64, places int) {
 	then := *r
 	if then.usd = c.worthAt(r, at); then.usd.places < 0 {
@@ -193,7 +196,7 @@ func (c *composer) amountAt(name string, dollars []byte, r *rate, at int64, plac
 	c.amount(name, dollars, &then, places)
 }
 
-// sparkline appends the prices of the last seven days.
+// sparkline appends the asset's prices of the last seven days.
 func (c *composer) sparkline(id uint64, r *rate) {
 	c.past(r, sparkWindow)
 	c.points(&c.prices, sparkWindow, id, func(t time.Time, price []byte) {
@@ -204,8 +207,9 @@ func (c *composer) sparkline(id uint64, r *rate) {
 	})
 }
 
-// points calls do with the points of an asset in a window, if the snapshot has it. With interval=hourly those
-// of a window of longer intervals end where the hours that are kept begin, and the points of these follow.
+// points calls do with the points of an asset in a window, if the snapshot has any. With interval=hourly a
+// window of longer intervals has too few points, so that points uses the past's hours from the first one that
+// is kept.
 func (c *composer) points(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
 	now, first := c.s.Time.Unix(), int64(-1)
 	if c.q.step == hour && window > sparkWindow {
@@ -223,15 +227,15 @@ func (c *composer) points(at *rows.Cursor, window int, id uint64, do func(at tim
 		})
 	}
 	c.pastPoints(at, artifacts.Hours, max(first, down(c.q.begin, hour)), min(c.q.end, now), id, do)
-	c.pastPoints(at, artifacts.TenMinutes, down(now, hour), now, id, do) // of the hour that has not passed
+	c.pastPoints(at, artifacts.TenMinutes, down(now, hour), now, id, do) // the current hour
 }
 
-// hoursKept returns the beginning of the first hour of which everything is kept.
+// hoursKept returns the beginning of the first hour whose snapshots are all kept.
 func (c *composer) hoursKept() int64 {
 	return down(c.s.Time.Add(-artifacts.PastIntervals[artifacts.Hours].Age).Unix()+hour-1, hour)
 }
 
-// firstHour returns the beginning of the first hour that is kept; -1: there is none.
+// firstHour returns the beginning of the first hour that is kept, or -1 if there is none.
 func (c *composer) firstHour() int64 {
 	kept := c.hoursKept()
 	for _, block := range c.s.Past(artifacts.Hours) {
@@ -244,7 +248,8 @@ func (c *composer) firstHour() int64 {
 	return -1
 }
 
-// pastPoints calls do with the prices that the first snapshots of intervals of the past have of an asset.
+// pastPoints calls do with the asset's price in the first snapshot of each interval that begins in [from,
+// to].
 func (c *composer) pastPoints(at *rows.Cursor, interval int, from, to int64, id uint64,
 	do func(at time.Time, price []byte),
 ) {
@@ -258,8 +263,8 @@ func (c *composer) pastPoints(at *rows.Cursor, interval int, from, to int64, id 
 	}))
 }
 
-// windowPoints calls do with the points of an asset in a window; in query.MaxWindow with those of the days
-// that are asked for.
+// windowPoints calls do with the points of an asset in a window. For query.MaxWindow these are the points of
+// the requested days.
 func (c *composer) windowPoints(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
 	if c.err != nil || id == 0 {
 		return
@@ -283,7 +288,7 @@ func (c *composer) windowPoints(at *rows.Cursor, window int, id uint64, do func(
 	}
 }
 
-// down returns the last whole multiple of a step that is not after n.
+// down returns the largest multiple of step that is not greater than n.
 func down(n, step int64) int64 { return n - (n%step+step)%step }
 
 var sparkWindow = slices.IndexFunc(artifacts.HistoryWindows[:], func(w artifacts.HistoryWindow) bool {

@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// coinsList answers /coins/list: the items stand in the snapshot as they are answered.
+// coinsList answers /coins/list. The snapshot contains the items in the form of the answer.
 func (c *composer) coinsList() {
 	v := c.s.CoinView(snapshot.Coins)
 	known := v != nil
@@ -41,22 +41,23 @@ func (c *composer) coinsList() {
 
 var noPlatforms = []byte(`,"platforms":{}}`)
 
-// maxItems bounds the memory for items that stays, in bytes.
+// maxItems bounds the size of the buffer for items that is kept for the next answer, in bytes.
 const maxItems = 128 << 10
 
-// itemEnd ends an item before another. It stands in no text, where quotes are escaped. Behind a quote it is
-// within an item, unless that quote ends the item's time of since.
+// itemEnd is the end of an item and the beginning of the next one. It cannot occur in a text, because quotes
+// in texts are escaped. After a quote it is inside an item, unless the quote ends the time of the item's last
+// member, since.
 var itemEnd = []byte(`},{"id":`)
 
 const sinceKey = `,"since":"`
 
-// endsInSince reports whether some items end in the time of since.
+// endsInSince reports whether items end with the member since.
 func endsInSince(items []byte) bool {
 	at := len(items) - len(sinceKey+`2006-01-02T15:04:05Z"`)
 	return at >= 0 && string(items[at:at+len(sinceKey)]) == sinceKey
 }
 
-// cutItem cuts the first of some items.
+// cutItem cuts off the first item.
 func cutItem(items []byte) (item, rest []byte) {
 	for end := 0; ; end++ {
 		n := bytes.Index(items[end:], itemEnd)
@@ -69,8 +70,8 @@ func cutItem(items []byte) (item, rest []byte) {
 	}
 }
 
-// items appends an array with what element appends for each item of the listing that c.inner asks for.
-// usual is how many bytes an element has that is not short.
+// items appends an array. It finds the listing that c.inner asks for, and calls element for each item. usual
+// is the length of a long element in bytes.
 func (c *composer) items(usual int, element func(item []byte, id uint64)) {
 	body := c.f.Body
 	c.f.Body = append(c.q.mem.items[:0], '[')
@@ -93,14 +94,14 @@ func (c *composer) items(usual int, element func(item []byte, id uint64)) {
 	}
 }
 
-// ask begins a question for a listing.
+// ask resets c.inner to a query for a listing, and returns it.
 func (c *composer) ask(e query.Endpoint, by query.Sort, desc bool, size int, page int64) *query.Query {
 	c.q.mem.inner = query.Query{Endpoint: e, Sort: by, Desc: desc, IDs: c.q.mem.inner.IDs[:0],
 		Categories: c.q.mem.inner.Categories[:0], Size: size, Page: page, First: (page - 1) * int64(size)}
 	return &c.q.mem.inner
 }
 
-// markets answers /coins/markets, from /markets.
+// markets answers /coins/markets with the items of /markets.
 func (c *composer) markets() {
 	by := [...]query.Sort{query.SortMarketCap, query.SortVolume, query.SortSlug}[c.q.order/2]
 	desc := c.q.order == 0 || c.q.order == 2 || c.q.order == 5
@@ -128,7 +129,7 @@ func (c *composer) markets() {
 	c.items(usual, c.market)
 }
 
-// market appends an element of /coins/markets.
+// market appends one item of /coins/markets.
 func (c *composer) market(item []byte, id uint64) {
 	r := &c.q.mem.rates[0]
 	figures := c.figuresOf(id)
@@ -167,8 +168,8 @@ func (c *composer) market(item []byte, id uint64) {
 	c.add("}")
 }
 
-// change returns the change in a quote's row in a currency; nil: it is not known. What a rate was worth
-// when the window began is not kept.
+// change returns the price change of a quote over a window, in a currency, or nil if it is unknown. It is
+// known in US dollars only, since past rates of other currencies are not kept.
 func (f *figures) change(w *window, quote []byte, r *rate) []byte {
 	if !r.dollars || f.covered&(1<<w.covered) == 0 {
 		return nil
@@ -176,7 +177,7 @@ func (f *figures) change(w *window, quote []byte, r *rate) []byte {
 	return digitsOf(quote, w.key)
 }
 
-// moved is change for the price of a day ago.
+// moved returns the absolute price change over 24 hours in a currency, or nil if it is unknown.
 func (f *figures) moved(r *rate) []byte {
 	if !r.dollars || f.covered&(1<<windows[day24h].covered) == 0 {
 		return nil
@@ -184,7 +185,7 @@ func (f *figures) moved(r *rate) []byte {
 	return f.of[change24h]
 }
 
-// rank appends a rank; null for none.
+// rank appends a rank. A rank of 0 is null.
 func (c *composer) rank(name string, rank uint64) {
 	if rank == 0 {
 		c.field(name, nil)
@@ -193,7 +194,7 @@ func (c *composer) rank(name string, rank uint64) {
 	}
 }
 
-// updated appends a field with the snapshot's time; null without a quote.
+// updated appends a field with the time of the snapshot, or null if there is no quote.
 func (c *composer) updated(name string, quote []byte) {
 	if quote == nil {
 		c.field(name, nil)
@@ -203,7 +204,8 @@ func (c *composer) updated(name string, quote []byte) {
 	c.f.Body = append(c.s.Time.AppendFormat(c.f.Body, "2006-01-02T15:04:05.000Z"), '"')
 }
 
-// diluted returns the price of all coins that there will ever be, or of all that there are.
+// diluted returns the value of all coins that can ever exist or, if that number is unknown, of the coins that
+// exist now.
 func (f *figures) diluted(price []byte) (all number) {
 	supply := f.of[maximum]
 	if supply == nil {

@@ -13,35 +13,35 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// scratch is the memory that composing reuses.
+// scratch is the memory that a Query reuses for each answer.
 type scratch struct {
-	inner  query.Query // asks for a listing
-	items  []byte      // of a listing
+	inner  query.Query // the query for a listing
+	items  []byte      // the items of a listing
 	folded []byte
-	names  []byte // JSON, of coins
+	names  []byte // names of coins, as JSON
 	points []point
 	worths []worth
 	coins  []coin
 	rates  []rate
-	missed []int // places of Query.values that name no coin
+	missed []int // indexes in Query.values of values that name no coin
 	c      *composer
 }
 
-// rate is a currency: its code, and what one unit is worth in US dollars.
+// rate is a currency: its code and the price of one unit in US dollars.
 type rate struct {
 	code    []byte
 	usd     number
-	dollars bool   // it is the US dollar, in which figures stand as they are
-	asset   uint64 // whose price that is; 0: of none
+	dollars bool   // whether it is the US dollar, whose figures need no conversion
+	asset   uint64 // the asset whose price is the rate, or 0
 }
 
 // coin is an asset that a request names.
 type coin struct {
 	id  uint64
-	key []byte // JSON, under which it stands in the answer
+	key []byte // JSON, the coin's key in the answer
 }
 
-// composer composes one answer.
+// composer composes the body of one answer.
 type composer struct {
 	f     *rows.Finder
 	q     *Query
@@ -51,8 +51,8 @@ type composer struct {
 
 	byText, listed, quotes, figures, prices, rated, passed rows.Cursor
 
-	worthOf uint64 // the asset of worths; 0: of none
-	err     error  // the first one
+	worthOf uint64 // the asset of worths, or 0
+	err     error  // the first error
 }
 
 var (
@@ -74,14 +74,14 @@ func (q *Query) Compose(f *rows.Finder, state *snapshot.State, s *snapshot.Snaps
 		endpoints[q.Endpoint].answer(q.mem.c)
 	}
 	err := q.mem.c.err
-	*q.mem.c = composer{} // its rows and keys are in shards
+	*q.mem.c = composer{} // do not keep its shards in memory
 	clear(q.mem.coins[:cap(q.mem.coins)])
 	clear(q.mem.rates[:cap(q.mem.rates)])
 	clear(q.mem.points[:cap(q.mem.points)])
 	return err
 }
 
-// prepare finds the currencies and coins that are asked for.
+// prepare finds the requested currencies and coins.
 func (c *composer) prepare() {
 	c.q.mem.names = c.q.mem.names[:0]
 	c.askedRates()
@@ -91,33 +91,33 @@ func (c *composer) prepare() {
 	}
 }
 
-// fail notes an error. From then on no row is found, and what is composed is not sent.
+// fail records an error. After an error composer reads no more rows, and its body is not sent.
 func (c *composer) fail(err error) {
 	if c.err == nil {
 		c.err = err
 	}
 }
 
-// grow makes room for a body that is n bytes longer.
+// grow makes room for n more bytes in the body.
 func (c *composer) grow(n int) {
 	if c.err == nil {
 		c.fail(c.f.Grow(n))
 	}
 }
 
-// add appends texts to the body.
+// add appends strings to the body.
 func (c *composer) add(texts ...string) {
 	for _, s := range texts {
 		c.f.Body = append(c.f.Body, s...)
 	}
 }
 
-// put appends a text and JSON.
+// put appends a string and a JSON value.
 func (c *composer) put(name string, value []byte) {
 	c.f.Body = append(append(c.f.Body, name...), value...)
 }
 
-// field appends name, with its punctuation, and a JSON value; null if value is nil.
+// field appends a name, including its punctuation, and a JSON value. A nil value is null.
 func (c *composer) field(name string, value []byte) {
 	if value == nil {
 		value = null
@@ -127,7 +127,8 @@ func (c *composer) field(name string, value []byte) {
 
 var null = []byte("null")
 
-// texts appends strings of a row: pairs of a name, with its punctuation, and the key in the row.
+// texts appends strings of a row. Each pair is a name, including its punctuation, and the string's key in the
+// row.
 func (c *composer) texts(row []byte, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		c.put(pairs[i], textOf(row, pairs[i+1]))
@@ -139,15 +140,15 @@ func (c *composer) integer(name string, n int64) {
 	c.f.Body = strconv.AppendInt(c.f.Body, n, 10)
 }
 
-// comma separates an element of an object or array from the one before it.
+// comma appends a comma, unless the body ends with the beginning of an array or object.
 func (c *composer) comma() {
 	if last := c.f.Body[len(c.f.Body)-1]; last != '[' && last != '{' {
 		c.f.Body = append(c.f.Body, ',')
 	}
 }
 
-// amount appends a figure in US dollars in another currency; null if it is not known. Prices are
-// rounded to the decimals that were asked for.
+// amount converts a figure from US dollars to another currency and appends it. It appends null if the figure
+// is unknown. Prices are rounded to the requested number of decimals.
 func (c *composer) amount(name string, dollars []byte, r *rate, places int) {
 	if places < 0 && r.dollars && dollars != nil {
 		c.f.Body = append(append(c.f.Body, name...), dollars...)
@@ -161,7 +162,7 @@ func (c *composer) amount(name string, dollars []byte, r *rate, places int) {
 	c.value(name, &x, r, places)
 }
 
-// value appends x in a currency; null if it is not known.
+// value converts x to a currency and appends it. It appends null if x is unknown.
 func (c *composer) value(name string, x *number, r *rate, places int) {
 	var ok bool
 	if c.f.Body, ok = appendQuotient(append(c.f.Body, name...), x, &r.usd, places); !ok {
@@ -169,7 +170,7 @@ func (c *composer) value(name string, x *number, r *rate, places int) {
 	}
 }
 
-// inAll appends x in all currencies whose worth is known; {} if it is not known itself.
+// inAll appends an object with x in all currencies with a known rate. If x is unknown, the object is empty.
 func (c *composer) inAll(name string, x *number) {
 	c.add(name, "{")
 	for i := range c.q.mem.rates {
@@ -185,25 +186,25 @@ func (c *composer) inAll(name string, x *number) {
 	c.add("}")
 }
 
-// dollarsInAll is inAll for a figure of a row.
+// dollarsInAll is like inAll for a figure of a row.
 func (c *composer) dollarsInAll(name string, dollars []byte) {
 	var x number
 	x.parse(dollars)
 	c.inAll(name, &x)
 }
 
-// currency appends the name of a field with a figure in a currency.
+// currency appends the name of a member: the currency's code and a suffix.
 func (c *composer) currency(r *rate, suffix string) {
 	c.comma()
 	c.f.Body = append(append(append(append(c.f.Body, '"'), r.code...), suffix...), `":`...)
 }
 
-// dollarRow stands for the rates in a snapshot without any.
+// dollarRow is used as the only rate if the snapshot contains no rates.
 var dollarRow = []byte(`{"id":1,"code":"usd","name":"usd","unit":"usd","type":"fiat","usd":"1"}`)
 
 const codeKey = `,"code":`
 
-// rateIn returns the rate in a row.
+// rateIn parses the row of a rate.
 func rateIn(row []byte) rate {
 	code := textOf(row, codeKey)
 	r := rate{code: code[1 : len(code)-1], dollars: string(code) == `"usd"`, asset: wholeAt(after(row, `,"asset":`))}
@@ -211,10 +212,10 @@ func rateIn(row []byte) rate {
 	return r
 }
 
-// known: there is such a rate.
+// known reports whether the rate exists.
 func (r *rate) known() bool { return r.usd.places >= 0 && !r.usd.v.IsZero() }
 
-// eachRate calls do with all currencies and their rows.
+// eachRate calls do with each currency and its row.
 func (c *composer) eachRate(do func(r rate, row []byte)) {
 	known := func(row, _ []byte) {
 		if r := rateIn(row); r.known() {
@@ -228,7 +229,7 @@ func (c *composer) eachRate(do func(r rate, row []byte)) {
 	}
 }
 
-// each calls do with the rows of a view, and their tails.
+// each calls do with each row of a view and its tail.
 func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) {
 	var at rows.Cursor
 	for i := 0; i < v.Rows && c.err == nil; i++ {
@@ -238,7 +239,7 @@ func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) {
 	}
 }
 
-// list appends an array with what element appends for each row of a view, if there is one.
+// list appends an array. It calls element for each row of a view. v may be nil.
 func (c *composer) list(v *snapshot.View, element func(row, tail []byte)) {
 	c.add("[")
 	if v != nil {
@@ -250,13 +251,13 @@ func (c *composer) list(v *snapshot.View, element func(row, tail []byte)) {
 	c.add("]")
 }
 
-// allRates makes c.rates all currencies.
+// allRates sets c.rates to all currencies.
 func (c *composer) allRates() {
 	c.q.mem.rates = c.q.mem.rates[:0]
 	c.eachRate(func(r rate, _ []byte) { c.q.mem.rates = append(c.q.mem.rates, r) })
 }
 
-// askedRates makes c.rates the currencies that are asked for.
+// askedRates sets c.rates to the requested currencies.
 func (c *composer) askedRates() {
 	c.q.mem.rates = c.q.mem.rates[:0]
 	for _, code := range c.q.codes {
@@ -268,7 +269,7 @@ func (c *composer) askedRates() {
 	}
 }
 
-// rateOf returns a rate by binary search: they stand in the order of their codes.
+// rateOf finds a rate by binary search, since rates are sorted by code.
 func (c *composer) rateOf(code []byte) (r rate) {
 	if string(code) == "usd" {
 		return rate{code: code, usd: one, dollars: true}
@@ -294,7 +295,7 @@ func (c *composer) rateOf(code []byte) (r rate) {
 	return r
 }
 
-// row returns a row of a view, and its tail; nil: there was an error.
+// row returns row i of a view and its tail. The row is nil after an error.
 func (c *composer) row(at *rows.Cursor, v *snapshot.View, i int) (id uint64, row, tail []byte) {
 	if c.err != nil {
 		return 0, nil, nil
@@ -307,7 +308,8 @@ func (c *composer) row(at *rows.Cursor, v *snapshot.View, i int) (id uint64, row
 	return s.ID(i), s.Row(i), s.Tail(i)
 }
 
-// rowByID returns the row with id in a view by id, and its tail; nil: there is none.
+// rowByID finds a row by its id in a view that is sorted by id. It returns the row and its tail, or nil if
+// there is none.
 func (c *composer) rowByID(at *rows.Cursor, v *snapshot.View, id uint64) (row, tail []byte) {
 	if v == nil || c.err != nil {
 		return nil, nil
@@ -319,7 +321,7 @@ func (c *composer) rowByID(at *rows.Cursor, v *snapshot.View, id uint64) (row, t
 	return s.Row(i), s.Tail(i)
 }
 
-// rowsByKey returns the rows of a view with a key, from start to end.
+// rowsByKey returns the range [start, end) of rows of a view with a sort key.
 func (c *composer) rowsByKey(v *snapshot.View, key []byte) (start, end int) {
 	if v == nil || c.err != nil {
 		return 0, 0
@@ -329,19 +331,19 @@ func (c *composer) rowsByKey(v *snapshot.View, key []byte) (start, end int) {
 	return start, end
 }
 
-// quote returns the row of /quotes of an asset; nil: it has none.
+// quote returns the asset's row in /quotes, or nil if there is none.
 func (c *composer) quote(id uint64) []byte {
 	row, _ := c.rowByID(&c.quotes, c.s.View(query.Quotes, query.SortID), id)
 	return row
 }
 
-// figures are those of artifacts.Figures, and of artifacts.Covered.
+// figures are the values that artifacts.Figures and artifacts.Covered return for an asset.
 type figures struct {
 	of      [artifacts.FigureCount][]byte
 	covered uint64
 }
 
-// The places of figures.
+// The indexes of figures.
 const (
 	change24h = iota
 	circulating
@@ -356,12 +358,12 @@ func (c *composer) figuresOf(id uint64) (f figures) {
 	return f
 }
 
-// asset returns the row of /assets of an asset, and its tail.
+// asset returns the asset's row in /assets and its tail.
 func (c *composer) asset(id uint64) (row, tail []byte) {
 	return c.rowByID(&c.listed, c.s.View(query.Assets, query.SortID), id)
 }
 
-// named makes c.coins the assets that the request names, at most maxValues.
+// named sets c.coins to the assets that the request names, at most maxValues.
 func (c *composer) named() {
 	c.q.mem.coins, c.q.mem.missed = c.q.mem.coins[:0], c.q.mem.missed[:0]
 	find := c.namedAs
@@ -375,19 +377,19 @@ func (c *composer) named() {
 	}
 }
 
-// key returns a text as JSON.
+// key returns a text as a JSON string.
 func (c *composer) key(text []byte) []byte {
 	at := len(c.q.mem.names)
 	c.q.mem.names = artifacts.AppendString(c.q.mem.names, text)
 	return c.q.mem.names[at:]
 }
 
-// namedAt adds the asset that has a contract. It returns false if no asset has it.
+// namedAt appends the asset with a contract at this address to c.coins. It returns false if there is none.
 func (c *composer) namedAt(address []byte) bool {
 	v := c.s.CoinView(snapshot.Contracts)
 	c.q.mem.folded = artifacts.AppendContractKey(c.q.mem.folded[:0], string(c.q.path[0]), address)
 	start, end := c.rowsByKey(v, c.q.mem.folded)
-	// What the asset's platforms have: no text has unescaped quotes.
+	// Look for this in the asset's platforms, where texts contain no unescaped quotes.
 	key := c.key(address)
 	c.q.mem.folded = append(append(artifacts.AppendString(c.q.mem.folded[:0], c.q.path[0]), ':'), key...)
 	for i := start; i < end; i++ {
@@ -402,8 +404,9 @@ func (c *composer) namedAt(address []byte) bool {
 
 var sorts = [...]query.Sort{ids: query.SortSlug, names: query.SortName, symbols: query.SortSymbol}
 
-// namedAs adds the assets with a slug, name or symbol. Of several with one name or symbol it is that
-// of the best rank, unless all are asked for. It returns false if there is none.
+// namedAs appends the assets with a slug, name or symbol to c.coins. If several assets have the name or
+// symbol, it appends the one with the best rank, unless the request asks for all. It returns false if there
+// is none.
 func (c *composer) namedAs(value []byte) (found bool) {
 	v := c.s.View(query.Assets, sorts[c.q.by])
 	if v == nil {
@@ -411,7 +414,7 @@ func (c *composer) namedAs(value []byte) (found bool) {
 	}
 	c.q.mem.folded = artifacts.AppendFold(c.q.mem.folded[:0], value)
 	start, end := c.rowsByKey(v, c.q.mem.folded)
-	c.f.Visited += max(0, end-start-1) // one coin a value has no price, as by id
+	c.f.Visited += max(0, end-start-1) // the first coin of each value costs nothing extra, as in a lookup by id
 	var best coin
 	bestRank := uint64(0)
 	for i := start; i < end && c.err == nil; i++ {
@@ -423,7 +426,7 @@ func (c *composer) namedAs(value []byte) (found bool) {
 			if len(c.q.mem.coins) < maxValues {
 				c.q.mem.coins = append(c.q.mem.coins, coin{id, slug})
 			}
-		default: // a rank of 0 is the last
+		default: // rank 0 means none, and sorts last
 			if rank := rankOf(row, id); best.id == 0 || rank-1 < bestRank-1 {
 				best.id, bestRank = id, rank
 			}
@@ -436,7 +439,7 @@ func (c *composer) namedAs(value []byte) (found bool) {
 	return found || best.id != 0
 }
 
-// rankOf returns the rank in a row of /assets; 0: it has none.
+// rankOf returns the rank in a row of /assets, or 0 if it has none.
 func rankOf(row []byte, id uint64) uint64 {
 	rest, ok := bytes.CutPrefix(row[min(artifacts.IDEnd(id), len(row)):], []byte(`,"rank":`))
 	if !ok {
@@ -465,14 +468,14 @@ func (c *composer) simplePrice() {
 	c.add("}")
 }
 
-// simpleFigures are those beside the price.
+// simpleFigures are the optional figures besides the price.
 var simpleFigures = [...]struct {
 	param
 	suffix, key string
 }{{withCap, "_market_cap", capKey}, {withVolume, "_24h_vol", volumeKey}}
 
 func (c *composer) simpleFigures(quote []byte, id uint64) {
-	quote = after(quote, logoKey) // figures follow
+	quote = after(quote, logoKey) // the figures follow the logo
 	price := digitsOf(quote, priceKey)
 	var known figures
 	if c.q.flags.has(withChange) {
@@ -515,7 +518,7 @@ func (c *composer) currencies() {
 	c.add("]")
 }
 
-// exchangeRates answers /exchange_rates: what one bitcoin is worth.
+// exchangeRates answers /exchange_rates with the price of one bitcoin in each currency.
 func (c *composer) exchangeRates() {
 	bitcoin := c.rateOf([]byte("btc"))
 	c.add(`{"rates":{`)

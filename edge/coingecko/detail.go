@@ -41,7 +41,7 @@ func (c *composer) coin() {
 	c.add(`,"tickers":[]}`)
 }
 
-// community and developers are members that answers always have, of which a snapshot knows nothing.
+// community and developers are members that every answer has, but about which a snapshot knows nothing.
 const (
 	community = `"facebook_likes":null,"reddit_average_posts_48h":null,"reddit_average_comments_48h":null,` +
 		`"reddit_subscribers":null,"reddit_accounts_active_48h":null`
@@ -50,7 +50,7 @@ const (
 		`"code_additions_deletions_4_weeks":{"additions":null,"deletions":null},"commit_count_4_weeks":null`
 )
 
-// identity begins an object with what names an asset. Symbols are in lower case here.
+// identity begins an object with the members that name an asset. CoinGecko's symbols are in lower case.
 func (c *composer) identity(row []byte) {
 	c.texts(row, `{"id":`, slugKey)
 	c.add(`,"symbol":`)
@@ -58,7 +58,7 @@ func (c *composer) identity(row []byte) {
 	c.texts(row, `,"name":`, nameKey)
 }
 
-// lower appends a JSON string in lower case, in which its escapes are already.
+// lower appends a JSON string in lower case. Its escapes are in lower case already.
 func (c *composer) lower(text []byte) {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)
@@ -66,7 +66,7 @@ func (c *composer) lower(text []byte) {
 	}
 }
 
-// image appends an asset's picture, of which there is one size.
+// image appends the URLs of an asset's image. All sizes have the same URL.
 func (c *composer) image(row []byte) {
 	c.texts(row, `,"image":{"thumb":`, logoKey, `,"small":`, logoKey)
 	if c.q.Endpoint != Past {
@@ -75,10 +75,11 @@ func (c *composer) image(row []byte) {
 	c.add(`}`)
 }
 
-// nowhere is what an asset without contracts has as platforms.
+// nowhere is the platforms object of an asset without contracts.
 var nowhere = []byte(`{"":""}`)
 
-// platformsOf appends where an asset has contracts. Which of several is the first is not known.
+// platformsOf appends the platforms on which an asset has contracts. If there are several, asset_platform_id
+// is null, because it is unknown which is the main one.
 func (c *composer) platformsOf(id uint64) {
 	_, tail := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id)
 	object := nowhere
@@ -113,7 +114,7 @@ func (c *composer) platformsOf(id uint64) {
 // groupsOf appends the categories of an asset.
 func (c *composer) groupsOf(id uint64) {
 	_, tail := c.rowByID(&c.prices, c.s.View(query.Markets, query.SortID), id)
-	from := len(c.q.mem.names) // of the details
+	from := len(c.q.mem.names) // where the details begin
 	c.add(`,"categories":[`)
 	slugs := after(tail, `"categories":`)
 	for slug, rest := nextText(slugs); slug != nil; slug, rest = nextText(rest) {
@@ -134,7 +135,7 @@ func (c *composer) groupsOf(id uint64) {
 	}
 }
 
-// category returns the row of a listed category; nil: there is none.
+// category returns the row of a listed category, or nil if there is none.
 func (c *composer) category(slug []byte) []byte {
 	v := c.s.View(query.Categories, query.SortSlug)
 	c.q.mem.folded = artifacts.AppendFold(c.q.mem.folded[:0], slug)
@@ -161,13 +162,13 @@ func (c *composer) links(row, tail []byte) {
 		`"telegram_channel_identifier":"","subreddit_url":"","repos_url":{"github":[],"bitbucket":[]}}`)
 }
 
-// unknown are the parts of market_data that a snapshot does not have.
+// unknown are the members of market_data that a snapshot does not contain.
 const unknown = `,"market_cap_fdv_ratio":null,"price_change_percentage_60d":null,"market_cap_change_24h":null,` +
 	`"market_cap_change_percentage_24h":null,"max_supply_infinite":null,"high_24h":{},"low_24h":{},"ath":{},"ath_change_percentage":{},"ath_date":{},"atl":{},` +
 	`"atl_change_percentage":{},"atl_date":{},"market_cap_change_24h_in_currency":{},` +
 	`"market_cap_change_percentage_24h_in_currency":{},"price_change_percentage_60d_in_currency":{}`
 
-// marketData appends an asset's figures.
+// marketData appends the figures of an asset.
 func (c *composer) marketData(id, rank uint64, quote []byte) {
 	c.allRates()
 	figures := c.figuresOf(id)
@@ -203,7 +204,8 @@ func (c *composer) marketData(id, rank uint64, quote []byte) {
 	c.add(`}`)
 }
 
-// changed appends a change in US dollars, also by its currency, as which alone that of an hour stands.
+// changed appends a change in US dollars, first alone and then by currency. The change over 1h exists only by
+// currency.
 func (c *composer) changed(name, window string, change []byte) {
 	if window != "1h" {
 		c.add(`,"`, name, window)

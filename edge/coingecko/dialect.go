@@ -8,10 +8,10 @@ import (
 	"example.com/marketdata/edge/server"
 )
 
-// KeyHeaders are the headers in which programs for CoinGecko send their key, beside X-Api-Key.
+// KeyHeaders are the headers, besides X-Api-Key, in which clients of CoinGecko send their API key.
 var KeyHeaders = []string{"x-cg-demo-api-key", "x-cg-pro-api-key"}
 
-// Dialect returns this package as the public server takes it (COINGECKO.md).
+// Dialect returns the CoinGecko-compatible API (COINGECKO.md) for the public server.
 func Dialect() *server.Dialect {
 	var names []string
 	for e := range Endpoint(Endpoints) {
@@ -36,7 +36,7 @@ func Dialect() *server.Dialect {
 	}
 }
 
-// appendError appends an error as CoinGecko words it.
+// appendError appends an error in CoinGecko's format.
 func appendError(dst []byte, status int, message string) []byte {
 	switch status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusGone:

@@ -1,8 +1,9 @@
-// Package coingecko answers the part of CoinGecko's public API that a snapshot can answer, for programs
-// that are written for it (COINGECKO.md). It parses what stands below /api/v3/, finds rows with
-// package rows, and composes JSON. Package reply caches, tags, codes and sends it like every answer.
+// Package coingecko implements the part of CoinGecko's public API that a snapshot can answer (COINGECKO.md).
+// It parses requests below /api/v3/, finds rows with package rows, and composes JSON. Package reply caches,
+// tags, compresses and sends the answers like all others.
 //
-// Rows are JSON already: texts are copied as they stand, decimals become numbers, digit by digit. What
-// is computed is computed with integers and rounded once, half to even. Once memory has grown, answers
-// allocate nothing, but for whole collections, /global, and pages with more than 128 KiB of rows.
+// The rows of a snapshot are JSON already. So texts are copied unchanged, and decimals become JSON numbers
+// with the same digits. Computed values use integer arithmetic and are rounded once, half to even. Once its
+// buffers have grown, the package allocates only for whole collections, /global, and pages with more than 128
+// KiB of rows.
 package coingecko

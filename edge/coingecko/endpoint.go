@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Prefix begins the path of every endpoint.
+// Prefix is the beginning of every endpoint's path.
 const Prefix = "/api/v3/"
 
-// Document describes the endpoints, in OpenAPI 3.0: the published names and types, without what is
-// not supported.
+// Document describes the endpoints in OpenAPI 3.0. It contains CoinGecko's published names and types, without
+// the unsupported parts.
 //
 //go:embed openapi.json
 var Document []byte
@@ -18,10 +18,10 @@ var Document []byte
 // Ping is the answer to /ping, which needs no snapshot.
 const Ping = `{"gecko_says":"(V3) To the Moon!"}`
 
-// Endpoint is one of the paths below Prefix.
+// Endpoint is an endpoint below Prefix.
 type Endpoint uint8
 
-// The endpoints, in the order of endpoints.
+// The endpoints, in the order of the table endpoints.
 const (
 	SimplePrice Endpoint = iota
 	TokenPrice
@@ -47,17 +47,17 @@ const (
 	Search
 	Global
 
-	// Endpoints is how many there are.
+	// Endpoints is the number of endpoints.
 	Endpoints = iota
 )
 
-// endpoints are the paths, a more special one before one that covers it.
+// endpoints describes each endpoint. If two patterns match a path, the more specific one comes first.
 var endpoints = [Endpoints]struct {
-	path     string // {…} stands for any element
+	path     string // {…} matches any element
 	answer   func(*composer)
 	reads    paramSet
 	requires param
-	whole    bool // it has a whole collection
+	whole    bool // the answer contains a whole collection
 }{
 	SimplePrice: {path: "simple/price", answer: (*composer).simplePrice,
 		reads: readsPrice | setOf(ids, names, symbols, tokens), requires: currencies},
@@ -98,7 +98,7 @@ var (
 	readsRange = setOf(currency, from, to, interval, precision)
 )
 
-// routes name the endpoints, as coingecko_coins_id_history.
+// routes are the names of the endpoints, such as coingecko_coins_id_history.
 var routes = func() (list [Endpoints]string) {
 	short := strings.NewReplacer("/{platform}", "", "/{address}", "", "{id}", "id", "/", "_")
 	for e := range endpoints {
@@ -107,14 +107,14 @@ var routes = func() (list [Endpoints]string) {
 	return list
 }()
 
-// aboutOne: the endpoint's path names a coin.
+// aboutOne reports whether the path of the endpoint names a coin.
 func (e Endpoint) aboutOne() bool { return e >= Coin && e <= ContractRange }
 
 // Name returns the endpoint's name in metrics and logs.
 func (e Endpoint) Name() string { return routes[e] }
 
-// EndpointAt returns the endpoint at a path below Prefix, compared byte by byte as sent. A final slash
-// does not count: pycoingecko sends one behind a coin.
+// EndpointAt returns the endpoint at a path below Prefix. It compares paths byte by byte as sent, except that
+// it ignores a final slash, which pycoingecko sends after a coin.
 func EndpointAt(path []byte) (Endpoint, bool) {
 	if _, theirs := match(notACoin, path); theirs {
 		return 0, false
@@ -127,12 +127,13 @@ func EndpointAt(path []byte) (Endpoint, bool) {
 	return 0, false
 }
 
-// notACoin is an endpoint of CoinGecko's that is not served, and looks like a coin's.
+// notACoin is the path of an endpoint of CoinGecko that this package does not serve. It matches the pattern
+// of a coin's path.
 const notACoin = "coins/top_gainers_losers"
 
 var slash = []byte{'/'}
 
-// match returns the elements of path, as sent, for which {…} stand in an endpoint's.
+// match compares a path with a pattern. It returns the elements of path, as sent, that match {…}.
 func match(pattern string, path []byte) (variable [2][]byte, ok bool) {
 	path = bytes.TrimSuffix(path, slash)
 	from := strings.IndexByte(pattern, '{')

@@ -23,7 +23,7 @@ func (c *composer) categories() {
 		}
 	}
 	c.ask(query.Categories, by, desc, max(byID.Rows, 1), 1)
-	c.items(128, func(item []byte, id uint64) { // for it and its best coins
+	c.items(128, func(item []byte, id uint64) { // for the category and its three largest coins
 		if c.q.Endpoint == CategoriesList {
 			c.texts(item, `{"category_id":`, slugKey, `,"name":`, nameKey)
 			c.add("}")
@@ -34,7 +34,7 @@ func (c *composer) categories() {
 		c.add(`,"market_cap_change_24h":0,"content":""`)
 		leaders, _ := c.rowByID(&c.prices, c.s.CoinView(snapshot.Leaders), id)
 		if rest := after(leaders, `,"top_3_coins_id":`); rest != nil {
-			c.field(`,"top_3_coins_id":`, rest[:len(rest)-1]) // without the row's brace
+			c.field(`,"top_3_coins_id":`, rest[:len(rest)-1]) // without the row's closing brace
 		} else {
 			c.add(`,"top_3_coins_id":[],"top_3_coins":[]`)
 		}
@@ -44,7 +44,7 @@ func (c *composer) categories() {
 	})
 }
 
-// assetPlatforms answers /asset_platforms: the items stand in the snapshot as they are answered.
+// assetPlatforms answers /asset_platforms. The snapshot contains the items in the form of the answer.
 func (c *composer) assetPlatforms() {
 	c.list(c.s.CoinView(snapshot.Platforms), func(row, _ []byte) { c.put("", artifacts.CoinItem(row)) })
 }
@@ -57,7 +57,7 @@ func (c *composer) exchangesList() {
 	})
 }
 
-// exchanges answers /exchanges, by volume.
+// exchanges answers /exchanges, sorted by volume.
 func (c *composer) exchanges() {
 	bitcoin := c.rateOf([]byte("btc"))
 	c.ask(query.Exchanges, query.SortVolume, true, c.q.perPage, c.q.page)
@@ -70,7 +70,7 @@ func (c *composer) exchanges() {
 	})
 }
 
-// inBitcoin appends a figure in bitcoin; unknown without it or a rate.
+// inBitcoin appends a figure in bitcoin. It appends unknown if the figure or the rate is unknown.
 func (c *composer) inBitcoin(name string, dollars []byte, bitcoin *rate, unknown string) {
 	if dollars == nil || !bitcoin.known() {
 		c.add(name, unknown)
@@ -79,7 +79,7 @@ func (c *composer) inBitcoin(name string, dollars []byte, bitcoin *rate, unknown
 	}
 }
 
-// search answers /search: coins, by the rules of our own search.
+// search answers /search with coins only. It follows the rules of /openapi/v1/search.
 func (c *composer) search() {
 	c.add(`{"coins":`)
 	c.items(512, func(item []byte, id uint64) {
@@ -125,7 +125,7 @@ func (c *composer) trending() {
 	c.add(`,"nfts":[],"categories":[]}`)
 }
 
-// leading is how many coins' shares of the total market cap are answered.
+// leading is the number of coins in market_cap_percentage.
 const leading = 10
 
 // global answers /global.
@@ -152,8 +152,8 @@ func (c *composer) global() {
 	c.add("}}")
 }
 
-// shares appends the percentages of the coins with the best ranks, by symbol in lower case; of several
-// coins with one symbol that of the best rank.
+// shares appends the percentages of total of the coins with the best ranks. The keys are symbols in lower
+// case. If several coins have the same symbol, only the one with the best rank counts.
 func (c *composer) shares(total []byte) {
 	var all number
 	v := c.s.View(query.Markets, query.SortRank)
@@ -182,5 +182,5 @@ func (c *composer) shares(total []byte) {
 	}
 }
 
-// percentPlaces are the decimals of percentages.
+// percentPlaces is the number of decimals of percentages.
 const percentPlaces = 12

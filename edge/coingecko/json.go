@@ -8,22 +8,23 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// The rows of a snapshot are JSON of a known form: texts are escaped as INTERFACE.md, "Envelope"
-// says, so a key with its quotes stands nowhere in a text. What is cut out here is JSON again.
+// The rows of a snapshot are JSON in a known form. Their texts are escaped as INTERFACE.md, "Envelope"
+// describes, so a key with its quotes never occurs inside a text, and each value that these functions cut out
+// is valid JSON.
 
-// The keys of rows.
+// The keys of members in rows, with the preceding comma.
 const (
 	slugKey   = `,"slug":`
 	nameKey   = `,"name":`
 	symbolKey = `,"symbol":`
-	logoKey   = `,"logo":` // figures follow
+	logoKey   = `,"logo":` // the figures follow it
 	priceKey  = `,"price":`
 	capKey    = `,"market_cap":`
 	volumeKey = `,"volume":`
 	dayKey    = `,"24h":`
 )
 
-// after returns what stands in row behind key; nil if it is not there.
+// after returns the part of row that follows key, or nil if row does not contain key.
 func after(row []byte, key string) []byte {
 	if i := bytes.Index(row, []byte(key)); i >= 0 {
 		return row[i+len(key):]
@@ -31,7 +32,7 @@ func after(row []byte, key string) []byte {
 	return nil
 }
 
-// textAt returns the JSON string that b begins with, with its quotes; "" if there is none.
+// textAt returns the JSON string at the beginning of b, with its quotes, or "" in quotes if there is none.
 func textAt(b []byte) []byte {
 	if len(b) == 0 || b[0] != '"' {
 		return []byte(`""`)
@@ -52,10 +53,10 @@ func textAt(b []byte) []byte {
 	}
 }
 
-// textOf returns the JSON string behind key, with its quotes.
+// textOf returns the JSON string that follows key, with its quotes.
 func textOf(row []byte, key string) []byte { return textAt(after(row, key)) }
 
-// digitsOf returns the decimal or number behind key, without quotes; nil: it is null or missing.
+// digitsOf returns the decimal or number that follows key, without quotes, or nil if it is null or missing.
 func digitsOf(row []byte, key string) []byte { return digitsAt(after(row, key)) }
 
 func digitsAt(b []byte) []byte {
@@ -72,7 +73,7 @@ func digitsAt(b []byte) []byte {
 	return b[:n]
 }
 
-// wholeAt returns the whole number that b begins with.
+// wholeAt returns the whole number at the beginning of b.
 func wholeAt(b []byte) (n uint64) {
 	for _, d := range digitsAt(b) {
 		n = 10*n + uint64(d-'0')
@@ -80,8 +81,8 @@ func wholeAt(b []byte) (n uint64) {
 	return n
 }
 
-// nextText cuts the string behind the first byte of b, which begins an array or object of strings, or
-// separates two; nil: there is none.
+// nextText skips the first byte of b, which is a bracket, brace, comma or colon, and cuts off the JSON string
+// that follows it. It returns nil if there is none.
 func nextText(b []byte) (text, rest []byte) {
 	if len(b) < 2 || b[1] != '"' {
 		return nil, b
@@ -90,17 +91,17 @@ func nextText(b []byte) (text, rest []byte) {
 	return text, b[1+len(text):]
 }
 
-// unescaped returns the text of a JSON string of the snapshot. Few have escapes.
+// unescaped returns the text of a JSON string from the snapshot. Few of them contain escapes.
 func unescaped(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw[1 : len(raw)-1]
 	}
 	var text string
-	_ = json.Unmarshal(raw, &text) // it is one
+	_ = json.Unmarshal(raw, &text) // it is a valid JSON string
 	return []byte(text)
 }
 
-// isText reports whether raw, a JSON string of the snapshot, is text.
+// isText reports whether raw, a JSON string from the snapshot, represents text.
 func isText(raw, text []byte, buf *[]byte) bool {
 	if !utf8.Valid(text) {
 		return false

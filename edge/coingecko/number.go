@@ -7,20 +7,20 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// full is the number of decimals of computed values, and the most that a price has.
+// full is the number of decimals of computed values. No price has more.
 const full = 18
 
-// number is a decimal: v / 10^places, negative if neg; not known if places is below 0.
+// number is the decimal v / 10^places, negative if neg is set. It is unknown if places is negative.
 type number struct {
 	v      uint256.Int
 	places int
 	neg    bool
 }
 
-// maxDigits is how many digits surely fit into a number.
+// maxDigits is a number of decimal digits that always fits into v.
 const maxDigits = 77
 
-// powers are the powers of ten.
+// powers contains the powers of ten.
 var powers = func() (p [maxDigits + 1]uint256.Int) {
 	p[0].SetOne()
 	for i := 1; i < len(p); i++ {
@@ -29,7 +29,8 @@ var powers = func() (p [maxDigits + 1]uint256.Int) {
 	return p
 }()
 
-// parse reads a decimal of the snapshot in plain notation, and reports whether it is one that fits.
+// parse reads a decimal in plain notation, as snapshots contain it. It reports whether b is a decimal that
+// fits into a number.
 func (n *number) parse(b []byte) bool {
 	*n = number{places: -1}
 	if len(b) > 0 && b[0] == '-' {
@@ -65,10 +66,10 @@ func (n *number) parse(b []byte) bool {
 	return true
 }
 
-// chunk is the highest power of ten in a uint64.
+// chunk is the highest power of ten that fits into a uint64.
 const chunk = 1e19
 
-// add appends digits to v: those of part, as many as unit has zeros.
+// add multiplies v by unit, a power of ten, and adds part. So it appends the digits of part to v.
 func (n *number) add(part, unit uint64) {
 	if n.v.IsZero() {
 		n.v.SetUint64(part)
@@ -79,7 +80,7 @@ func (n *number) add(part, unit uint64) {
 	n.v.AddUint64(&n.v, part)
 }
 
-// times sets n to x · y; not known if it does not fit.
+// times sets n to x · y. The product is unknown if it does not fit.
 func (n *number) times(x, y *number) {
 	places := x.places + y.places
 	if min(x.places, y.places) < 0 {
@@ -94,9 +95,9 @@ func (n *number) times(x, y *number) {
 // one is the rate of the US dollar.
 var one = number{v: *uint256.NewInt(1)}
 
-// appendQuotient appends x / y, rounded half to even to that many decimals, in plain notation
-// without zeros at the end. y is above 0. It reports whether the value could be computed; if not,
-// dst is unchanged.
+// appendQuotient appends x / y in plain notation, rounded half to even to the given number of decimals,
+// without trailing zeros. y must be positive. It reports whether it could compute the value; if not, it
+// returns dst unchanged.
 func appendQuotient(dst []byte, x, y *number, places int) ([]byte, bool) {
 	q, ok := quotient(x, y, places)
 	if !ok {
@@ -105,7 +106,8 @@ func appendQuotient(dst []byte, x, y *number, places int) ([]byte, bool) {
 	return appendPlain(dst, &q, places, x.neg), true
 }
 
-// quotient returns the magnitude of x / y as so many units of 10^-places, and whether it fits.
+// quotient returns the absolute value of x / y in units of 10^-places, rounded half to even, and whether it
+// fits.
 func quotient(x, y *number, places int) (q uint256.Int, ok bool) {
 	shift := places + y.places - x.places
 	var r, d uint256.Int
@@ -131,7 +133,7 @@ func quotient(x, y *number, places int) (q uint256.Int, ok bool) {
 		if _, over := q.MulDivOverflow(&x.v, &powers[shift], &d); over {
 			return q, false
 		}
-		// The remainder is below d, so the bits that overflow do not matter.
+		// The remainder is less than d, so overflowing bits do not matter.
 		var back uint256.Int
 		r.Mul(&x.v, &powers[shift])
 		r.Sub(&r, back.Mul(&q, &d))
@@ -144,7 +146,7 @@ func quotient(x, y *number, places int) (q uint256.Int, ok bool) {
 	return q, true
 }
 
-// appendPlain appends v / 10^places.
+// appendPlain appends v / 10^places in plain notation.
 func appendPlain(dst []byte, v *uint256.Int, places int, neg bool) []byte {
 	if neg && !v.IsZero() {
 		dst = append(dst, '-')

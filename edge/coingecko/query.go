@@ -16,7 +16,7 @@ import (
 	"example.com/marketdata/edge/reply"
 )
 
-// param is a parameter that any endpoint reads.
+// param is a query parameter of some endpoint.
 type param uint8
 
 const (
@@ -59,7 +59,7 @@ var paramNames = [params]string{ids: "ids", names: "names", symbols: "symbols", 
 	changes: "price_change_percentage", marketData: "market_data", details: "include_categories_details",
 	days: "days", from: "from", to: "to", interval: "interval", date: "date", text: "query"}
 
-// nameBytes are the same, as query.Names keeps them.
+// nameBytes are the same names in the type that query.Names needs.
 var nameBytes = func() (list [params][]byte) {
 	for p, name := range paramNames {
 		list[p] = []byte(name)
@@ -78,21 +78,23 @@ func setOf(list ...param) (set paramSet) {
 
 func (s paramSet) has(p param) bool { return s&(1<<p) != 0 }
 
-// Bounds of parameters.
+// Bounds and defaults of parameters.
 const (
 	maxValues = 500
-	// maxPrices bounds coins times currencies, and with it what one answer takes: 8 MB.
+	// maxPrices bounds the number of coins times currencies, so that an answer takes at most 8 MB.
 	maxPrices  = 50_000
 	maxPerPage = 250
 	usualPage  = 100
-	// furthest is the highest page: none is that far, and sums with its first row do not overflow.
+	// furthest is the highest page number. No listing has as many pages, and computing the first row of the
+	// page does not overflow.
 	furthest = 1 << 40
 )
 
-// keyPrefix begins the names of parameters that are keys, and of what may be meant as one.
+// keyPrefix is the prefix of the parameters that contain an API key. Other parameters with this prefix may be
+// misspelled ones.
 const keyPrefix = "x_cg_"
 
-// IsKey reports whether a parameter of the query, its name as sent, is an API key.
+// IsKey reports whether a query parameter contains an API key. name is as sent.
 func IsKey(name []byte) bool {
 	const longest = "x_cg_demo_api_key"
 	if len(name) > 3*len(longest) {
@@ -106,31 +108,31 @@ func IsKey(name []byte) bool {
 	return false
 }
 
-// Query is one request below Prefix, and the memory that its answer is composed with. It is a
-// reply.Composer. What it holds is valid until the next Parse.
+// Query is a request below Prefix, together with the memory for composing its answer. It implements
+// reply.Composer. Its contents are valid until the next Parse.
 type Query struct {
 	Endpoint Endpoint
 
-	flags   paramSet  // the parameters of yes or no that are yes; tokens: all
-	path    [2][]byte // the coin; or platform and address
-	by      param     // how coins are named: ids, names, symbols, addresses or none
-	values  [][]byte  // as sent, sorted, without repeats
-	codes   [][]byte  // currencies, folded, sorted, without repeats
-	places  int       // of prices; -1: all
+	flags   paramSet  // the boolean parameters that are true; tokens: include_tokens=all
+	path    [2][]byte // the coin, or the platform and address
+	by      param     // the parameter that names the coins, or none
+	values  [][]byte  // as sent, sorted, without duplicates
+	codes   [][]byte  // the currencies, folded, sorted, without duplicates
+	places  int       // the decimals of prices; -1 means all
 	order   uint8
 	page    int64
 	perPage int
-	changes uint8 // windows of price_change_percentage, by bit
-	begin   int64 // seconds before T; or a Unix time in seconds
+	changes uint8 // the windows of price_change_percentage, as bits
+	begin   int64 // seconds before T, or a Unix time in seconds
 	end     int64
-	step    int64  // seconds of interval, of candles also of what days chooses; 0: all points
+	step    int64  // the interval in seconds, for candles also the one that days implies; 0 means all points
 	group   []byte // category
 	text    []byte // as sent
 
-	noGroup bool        // no category is named group
-	vain    paramSet    // sent, and without a part in the answer
-	ignored query.Names // these, and names that the endpoint does not read
-	buf     []byte      // behind all these
+	noGroup bool        // the value of category names no category
+	vain    paramSet    // parameters that were sent without effect on the answer
+	ignored query.Names // the names of these, and unknown names
+	buf     []byte      // the memory behind the slices above
 
 	mem scratch
 }
@@ -139,7 +141,7 @@ func refuse(message string) *reply.Refusal {
 	return &reply.Refusal{Status: http.StatusBadRequest, Message: message}
 }
 
-// refusals are those of all parameters.
+// refusals returns an error for each parameter.
 func refusals(format string) (list [params]*reply.Refusal) {
 	for p, name := range paramNames {
 		list[p] = refuse(fmt.Sprintf(format, name))
@@ -147,8 +149,9 @@ func refusals(format string) (list [params]*reply.Refusal) {
 	return list
 }
 
-// The 400s, made beforehand: none repeats what was sent. A value that may be left out is never a reason
-// for one: if it is not understood, it is as if it had not been sent, and named in X-Ignored.
+// The errors with status 400 are prepared at the start, since none repeats what the client sent. An optional
+// value never causes an error: if Parse does not understand it, it ignores the value and reports the parameter
+// in X-Ignored.
 var (
 	errMissing  = refusals("Missing parameter %s")
 	errTooMany  = refusals("%s: more than 500 elements")
@@ -162,12 +165,12 @@ var (
 	errText     = refuse("query: it takes 1 to 64 bytes, up to eight words with blanks between")
 )
 
-// Parse reads a request for what is at e, without the keys that may be in its query. path is what
-// stands behind Prefix, at which EndpointAt has found e. It returns nil, or what is wrong.
+// Parse parses a request. path is the part behind Prefix, for which EndpointAt has returned e. raw is the
+// query without API keys. Parse returns nil, or an error with status 400.
 func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	*q = Query{Endpoint: e, values: q.values[:0], codes: q.codes[:0], ignored: q.ignored[:0], buf: q.buf[:0],
 		places: -1, page: 1, perPage: usualPage, mem: q.mem}
-	// Nothing grows when it is unescaped and folded; a list that is sent in parts is joined first.
+	// Unescaping and folding make nothing longer. Lists that were sent in parts are joined first.
 	q.buf = slices.Grow(q.buf, 3*(len(path)+len(raw)))
 	variable, _ := match(endpoints[e].path, path)
 	for i, element := range variable {
@@ -188,7 +191,7 @@ func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	return refusal
 }
 
-// appendElement appends an element of a path, unescaped: there, other than in a query, + is itself.
+// appendElement appends an unescaped element of a path. In a path, unlike in a query, + means itself.
 func appendElement(dst, element []byte) []byte {
 	for more := true; more; {
 		var part []byte
@@ -200,17 +203,19 @@ func appendElement(dst, element []byte) []byte {
 	return dst
 }
 
-// keep returns what was appended to q.buf.
+// keep takes q.buf after an append and returns the appended part.
 func (q *Query) keep(longer []byte) []byte {
 	value := longer[len(q.buf):len(longer):len(longer)]
 	q.buf = longer
 	return value
 }
 
-// lists are the parameters that take a list. Repeated, they are one list (INTERFACE.md, "Parameters").
+// lists are the parameters that take a list. If such a parameter is repeated, its values form one list
+// (INTERFACE.md, "Parameters").
 var lists = setOf(ids, names, symbols, currencies, addresses, changes)
 
-// param returns the parameter that a name, as sent, stands for; none if the endpoint does not read it.
+// param returns the parameter with a name, which is as sent. It returns none if the endpoint does not read
+// it.
 func (q *Query) param(name []byte) param {
 	var b [48]byte
 	if len(name) > len(b) {
@@ -227,8 +232,8 @@ func (q *Query) param(name []byte) param {
 	return none
 }
 
-// split finds the values of the parameters that the endpoint reads, still escaped: the first of a
-// scalar, and all of a list, joined by commas. An empty value is one that was not sent.
+// split finds the values of the parameters that the endpoint reads, still escaped. It takes the first value
+// of a scalar, and joins all values of a list with commas. An empty value counts as not sent.
 func (q *Query) split(sent *[params][]byte, raw []byte) {
 	var seen, repeated paramSet
 	for rest := raw; len(rest) > 0; {
@@ -259,7 +264,8 @@ func (q *Query) split(sent *[params][]byte, raw []byte) {
 	}
 }
 
-// ignore notes a name, as sent, that the endpoint does not read. That of a key is not told.
+// ignore records an unknown parameter name, which is as sent. It does not record names that may belong to API
+// keys.
 func (q *Query) ignore(name []byte) {
 	from := len(q.buf)
 	if name = q.unescape(name); len(name) == 0 || bytes.HasPrefix(name, []byte(keyPrefix)) || !q.ignored.Add(name) {
@@ -267,7 +273,7 @@ func (q *Query) ignore(name []byte) {
 	}
 }
 
-// join returns the values of a list that was sent more than once, in the order sent, still escaped.
+// join returns all values of a list that was sent in parts, in the order sent, still escaped.
 func (q *Query) join(list param, raw []byte) []byte {
 	joined := q.buf
 	for len(raw) > 0 {
@@ -290,10 +296,10 @@ func (q *Query) fold(value []byte) []byte {
 	return artifacts.AppendFold(value[:0], value)
 }
 
-// word returns the value of an optional parameter: folded, without blanks around it.
+// word returns the value of an optional parameter, folded and without surrounding blanks.
 func (q *Query) word(sent []byte) []byte { return bytes.TrimSpace(q.fold(sent)) }
 
-// number reads an optional number, and clamps it. It returns otherwise for none.
+// number reads an optional number and clamps it to [low, high]. Without a valid number it returns otherwise.
 func (q *Query) number(sent *[params][]byte, p param, low, high, otherwise int64) int64 {
 	if len(sent[p]) == 0 {
 		return otherwise
@@ -306,7 +312,7 @@ func (q *Query) number(sent *[params][]byte, p param, low, high, otherwise int64
 	return min(max(n.Whole, low), high)
 }
 
-// choice returns the place of an optional value among some; -1 for none.
+// choice returns the index of an optional value in values, or -1 if it was not sent or is unknown.
 func (q *Query) choice(sent *[params][]byte, p param, values ...string) int {
 	if len(sent[p]) == 0 {
 		return -1
@@ -319,17 +325,18 @@ func (q *Query) choice(sent *[params][]byte, p param, values ...string) int {
 	return i
 }
 
-// The orders of the endpoints that have some: the first is the default.
+// The values of order. The first one is the default.
 var (
 	marketOrders = []string{"market_cap_desc", "market_cap_asc", "volume_desc", "volume_asc", "id_asc", "id_desc"}
 	groupOrders  = []string{"market_cap_desc", "market_cap_asc", "name_desc", "name_asc", "market_cap_change_24h_desc",
 		"market_cap_change_24h_asc"}
 )
 
-// steps are the values of interval. CoinGecko's 5m would change nothing: snapshots are ten minutes apart.
+// steps are the values of interval. CoinGecko's 5m is missing because it would have no effect: snapshots are
+// ten minutes apart.
 var steps = []string{"hourly", "daily"}
 
-// readOptions reads the parameters that may be left out.
+// readOptions reads the optional parameters.
 func (q *Query) readOptions(sent *[params][]byte) {
 	for _, p := range [...]param{withCap, withVolume, withChange, withTime, platforms, sparkline, marketData, details} {
 		switch i := q.choice(sent, p, "true", "1", "false", "0"); {
@@ -369,8 +376,8 @@ func (q *Query) readOptions(sent *[params][]byte) {
 	}
 }
 
-// readLookup reads how coins are named: the first of ids, names and symbols that is sent counts, and
-// category before all.
+// readLookup reads how the request names coins. category takes precedence, and then the first of ids, names
+// and symbols that was sent.
 func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 	q.group, q.values = q.unescape(sent[category]), q.values[:0]
 	for _, p := range [...]param{ids, names, symbols, addresses} {
@@ -383,7 +390,7 @@ func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 		}
 		q.by = p
 		v := q.unescape(sent[p])
-		if p == symbols && q.flags.has(tokens) { // coins stand under their ids
+		if p == symbols && q.flags.has(tokens) { // the answer uses their ids as keys
 			v = artifacts.AppendFold(v[:0], v)
 		}
 		if q.values, refusal = readList(q.values, p, v); refusal != nil {
@@ -409,7 +416,8 @@ func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 	return nil
 }
 
-// readList appends the elements of a list, sorted, without repeats and blanks around them.
+// readList appends the elements of a list to dst, without surrounding blanks, sorts them, and removes
+// duplicates.
 func readList(dst [][]byte, p param, list []byte) ([][]byte, *reply.Refusal) {
 	for more := true; more; {
 		var e []byte
@@ -429,8 +437,7 @@ func readList(dst [][]byte, p param, list []byte) ([][]byte, *reply.Refusal) {
 	return slices.CompactFunc(dst, bytes.Equal), nil
 }
 
-// readCurrencies reads which currencies are asked for. Whether the snapshot has them shows when the
-// answer is composed.
+// readCurrencies reads the requested currencies. Compose checks whether the snapshot has them.
 func (q *Query) readCurrencies(sent *[params][]byte) *reply.Refusal {
 	p := currency
 	if endpoints[q.Endpoint].reads.has(currencies) {
@@ -452,20 +459,20 @@ func (q *Query) readCurrencies(sent *[params][]byte) *reply.Refusal {
 	return refusal
 }
 
-// window is what price_change_percentage may name.
+// window is a value of price_change_percentage.
 type window struct {
 	name    string
-	key     string // before it in the row of a quote
+	key     string // the key that precedes the change in the row of a quote
 	covered uint8  // its bit in artifacts.Covered
 }
 
-// unkept is the bit of a window that no snapshot has.
+// unkept is the bit of the windows that no snapshot contains.
 const unkept = 63
 
 var windows = [...]window{{"1h", `{"1h":`, 0}, {"24h", dayKey, 3}, {"7d", `,"7d":`, 4}, {"14d", "", unkept},
 	{"30d", `,"30d":`, 5}, {"200d", "", unkept}, {"1y", `,"1y":`, 7}}
 
-// day24h is the place of the window of a day.
+// day24h is the index of the window of 24 hours.
 const day24h = 1
 
 func (q *Query) readText(sent *[params][]byte) *reply.Refusal {
@@ -485,7 +492,7 @@ const (
 	day  = 24 * hour
 )
 
-// candleStep returns the length of the candles of that many seconds, when no interval is asked for.
+// candleStep returns the default length of candles for a range of this many seconds.
 func candleStep(seconds int64) int64 {
 	switch {
 	case seconds <= 2*day:
@@ -496,10 +503,10 @@ func candleStep(seconds int64) int64 {
 	return day
 }
 
-// allDays are more than there have been since 1970.
+// allDays is more than the number of days since 1970.
 const allDays = math.MaxInt32
 
-// readTimes reads which time is asked for.
+// readTimes reads the requested times.
 func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
 	switch q.Endpoint {
 	case Chart, ContractChart, OHLC:
@@ -542,11 +549,11 @@ func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
 	return nil
 }
 
-// time reads a time as programs write it, as Unix seconds: a number of them, of which a fraction is cut
-// off (JavaScript's getTime()/1000, Python's timestamp()); a day in UTC, yyyy-mm-dd or dd-mm-yyyy, which
-// is its first second; or RFC 3339, see query.ParseLooseTime.
+// time reads a time in one of the forms that clients use, and stores it as Unix seconds. The forms are Unix
+// seconds, whose fraction is cut off (JavaScript's getTime()/1000, Python's timestamp()); a UTC day as
+// yyyy-mm-dd or dd-mm-yyyy, which means its first second; and RFC 3339, see query.ParseLooseTime.
 func (q *Query) time(sent *[params][]byte, p param, to *int64) *reply.Refusal {
-	const msDigits = 13 // of the milliseconds since 1970, from 2001 on
+	const msDigits = 13 // milliseconds since 1970 have at least 13 digits since 2001
 	text := bytes.TrimSpace(q.unescape(sent[p]))
 	if n, ok := query.ParseNumber(text); ok {
 		if n.Digits >= msDigits {
@@ -572,15 +579,15 @@ func (q *Query) time(sent *[params][]byte, p param, to *int64) *reply.Refusal {
 	return nil
 }
 
-// The following make Query a reply.Composer.
+// The following methods implement reply.Composer.
 
 func (q *Query) Name() string         { return q.Endpoint.Name() }
 func (q *Query) Ignored() query.Names { return q.ignored }
 func (q *Query) Whole() bool          { return endpoints[q.Endpoint].whole }
 func (q *Query) FollowsChange() bool  { return q.Endpoint == Global }
 
-// AppendNotFound appends the value of X-Not-Found, of the answer that was composed last: the category, ids,
-// names, symbols or addresses that it names and that match nothing.
+// AppendNotFound appends the value of X-Not-Found for the answer that was composed last: the values of the
+// request that match nothing.
 func (q *Query) AppendNotFound(dst []byte) []byte {
 	if q.noGroup {
 		return appendMissed(dst, category, q.group)
@@ -594,7 +601,7 @@ func (q *Query) AppendNotFound(dst []byte) []byte {
 	return dst
 }
 
-// appendMissed appends one of the values of a parameter, if it fits.
+// appendMissed appends a value of a parameter, unless the header would become too long.
 func appendMissed(dst []byte, p param, value []byte) []byte {
 	before := len(dst)
 	if before == 0 {
@@ -608,7 +615,8 @@ func appendMissed(dst []byte, p param, value []byte) []byte {
 	return dst
 }
 
-// keyStart begins the keys of these answers, above those of listings.
+// keyStart is the first byte of the cache keys of the first endpoint. The keys of listings begin with lower
+// bytes.
 const keyStart = 0x80
 
 // AppendKey implements reply.Composer.
