@@ -1,7 +1,6 @@
-// Package floor remembers how far an edge has seen its store move, in the cache
-// folder, so that it never takes what is older or of another store
-// (INTERFACE.md, "Keys"): not after a restart either, nor when the object was
-// missing in between.
+// Package floor remembers the highest sequence and numbers that an edge has taken, so that it never takes
+// older data or the data of another store (INTERFACE.md, "Keys"). The record is in the cache folder. So it
+// survives restarts, and times when an object was missing from the store.
 package floor
 
 import (
@@ -20,13 +19,13 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// name is the record's file in the cache folder.
+// name is the name of the record's file in the cache folder.
 const name = "floor"
 
-// maxSize bounds that file, in bytes: some hundreds of stores.
+// maxSize bounds that file, in bytes. It leaves room for hundreds of stores.
 const maxSize = 64 << 10
 
-// ReadFile returns a file that was kept; nil when there is none.
+// ReadFile returns the contents of a file in the cache folder, or nil if it does not exist.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	b, err := durable.ReadFile(path, limit)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,33 +34,33 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Floor is safe for concurrent use.
+// Floor is the record of an edge. It is safe for concurrent use.
 type Floor struct {
-	path   string // "": it is kept in memory only
+	path   string // empty if the record is in memory only
 	accept []string
 	log    *slog.Logger
 
 	mu       sync.Mutex
 	seen     record
-	problems map[string]string      // by what is kept
+	problems map[string]string      // by the name of the file
 	missing  map[artifacts.Key]bool // small objects that the store has lost
 
-	writing   sync.Mutex              // is locked before mu
-	unwritten map[string]func() error // the last write of each thing, if it failed
+	writing   sync.Mutex              // must be locked before mu
+	unwritten map[string]func() error // the writes that failed last, by the name of the file
 }
 
-// record is the file: JSON with a checksum, as the small objects of a store.
+// record is the contents of the file: JSON with a checksum, like the small objects of a store.
 type record struct {
 	Format int `json:"format"`
-	// Store is the one that this edge follows; "" before it is known.
+	// Store is the identity of the store that the edge follows, or "" if it is not known yet.
 	Store string `json:"store"`
-	// Highest is what was taken: sequence or number, by store and object.
+	// Highest is the highest sequence or number that the edge has taken, by store and object.
 	Highest map[string]map[artifacts.Key]uint64 `json:"highest"`
 }
 
-// Open reads what is kept in dir; "": nothing is kept. accept are identities of
-// other stores that may take over. A record that cannot be read is a problem, and
-// what else is kept in dir then says how far the edge was.
+// Open reads the record in the cache folder dir. If dir is empty, the record is in memory only. accept are
+// the identities of other stores that the edge may follow. If the record is unreadable, Open reports this as
+// a problem and starts with an empty one; the other files in dir then raise it again.
 func Open(dir string, accept []string, log *slog.Logger) *Floor {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -104,9 +103,9 @@ func (r *record) raise(store string, key artifacts.Key, n uint64) (changed bool)
 	return true
 }
 
-// Learn finds out which store this is, if that is not known yet: its identity says so, or else its
-// pointer. get returns the store that a verified cell names, "" if there is no such cell, and an error if
-// the store gives no answer.
+// Learn finds out which store this is, if the edge does not know it yet. It asks the store's identity and
+// then its pointer. get returns the store that a verified cell names, or "" if there is no such cell. It
+// returns an error if the store does not answer.
 func (f *Floor) Learn(get func(key artifacts.Key) (store string, err error)) error {
 	f.mu.Lock()
 	known := f.seen.Store != ""
@@ -127,9 +126,9 @@ func (f *Floor) Learn(get func(key artifacts.Key) (store string, err error)) err
 	return nil
 }
 
-// Check returns why an object must not be taken: it is of another store, or its
-// sequence or number n is lower than one that was taken, or beyond reason
-// higher. An object that names no store is of the one that it lies in.
+// Check returns an error if the edge must not take an object: it belongs to another store, or its sequence or
+// number n is lower than the highest one taken or implausibly higher. An object that names no store belongs
+// to the store that the edge follows.
 func (f *Floor) Check(key artifacts.Key, store string, n uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,9 +150,9 @@ func (f *Floor) Check(key artifacts.Key, store string, n uint64) error {
 	return nil
 }
 
-// CheckCopy is Check for an object of a copy of the store: it must say that it is of the store that this
-// edge follows. Where that is not known yet, it must be one that the operator accepts. same means that an
-// object of this number was taken.
+// CheckCopy is like Check for an object that comes from a copy of the store. The object must name the store
+// that the edge follows. If the edge does not know its store yet, the object must name one that the operator
+// accepts. same reports whether the edge has already taken an object with this number.
 func (f *Floor) CheckCopy(key artifacts.Key, store string, n uint64) (same bool, err error) {
 	f.mu.Lock()
 	own, highest := f.seen.Store, f.seen.Highest[store][key]
@@ -170,25 +169,24 @@ func (f *Floor) CheckCopy(key artifacts.Key, store string, n uint64) (same bool,
 	return n == highest, f.Check(key, store, n)
 }
 
-// Higher reports whether n is higher than all numbers of such an object that were taken.
+// Higher reports whether n is higher than all numbers of this object that the edge has taken.
 func (f *Floor) Higher(key artifacts.Key, store string, n uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return n > f.seen.Highest[cmp.Or(store, f.seen.Store)][key]
 }
 
-// Seen reports whether such an object of the store that this edge follows was
-// taken.
+// Seen reports whether the edge has taken this object from the store that it follows.
 func (f *Floor) Seen(key artifacts.Key) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seen.Highest[f.seen.Store][key] > 0
 }
 
-// Moving are the small objects that an edge reads again and again.
+// Moving are the small objects that an edge polls.
 var Moving = [...]artifacts.Key{artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey}
 
-// Missing notes whether the store holds a small object that it held before.
+// Missing records whether the store has lost a small object.
 func (f *Floor) Missing(key artifacts.Key, missing bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -202,7 +200,7 @@ func (f *Floor) Missing(key artifacts.Key, missing bool) {
 	}
 }
 
-// IsMissing reports whether the store has lost a small object. Of a nil Floor it has not.
+// IsMissing reports whether the store has lost a small object. On a nil Floor it returns false.
 func (f *Floor) IsMissing(key artifacts.Key) bool {
 	if f == nil {
 		return false
@@ -212,8 +210,8 @@ func (f *Floor) IsMissing(key artifacts.Key) bool {
 	return f.missing[key]
 }
 
-// Take notes that an object was taken; it must have passed Check, and be kept
-// already where it is kept. The pointer decides which store is followed.
+// Take records that the edge has taken an object. The object must have passed Check, and must already be
+// saved if it is saved at all. If key is the pointer, the edge follows its store from now on.
 func (f *Floor) Take(key artifacts.Key, store string, n uint64) {
 	if f.raise(key, store, n) && f.path != "" {
 		f.Keep("the floor, as it is written", f.write)
@@ -239,8 +237,8 @@ func (f *Floor) write() error {
 	return durable.WriteFile(f.path, bytes.NewReader(b), 0o600)
 }
 
-// Keep writes something that is kept in the folder. If that fails it is a problem until Retry, or
-// another write of the same, succeeds.
+// Keep writes a file of the cache folder. If that fails, Keep reports a problem, which ends when Retry or
+// another Keep of the same name succeeds.
 func (f *Floor) Keep(what string, write func() error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -252,8 +250,8 @@ func (f *Floor) Keep(what string, write func() error) {
 	}
 }
 
-// Retry writes what could not be written, in the order of names: the floor is the last, since it must
-// not be ahead of what is kept.
+// Retry repeats the writes that failed, in the order of names. The floor's name comes last, since the floor
+// must not be ahead of the saved objects.
 func (f *Floor) Retry() {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -266,8 +264,7 @@ func (f *Floor) Retry() {
 	}
 }
 
-// Report notes what is wrong with something that is kept in the folder; nil:
-// nothing is any more.
+// Report records what is wrong with a file of the cache folder. A nil error ends the problem.
 func (f *Floor) Report(what string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -275,11 +272,11 @@ func (f *Floor) Report(what string, err error) {
 		delete(f.problems, what)
 	} else if text := err.Error(); f.problems[what] != text {
 		f.problems[what] = text
-		f.log.Warn("what is kept in the cache folder cannot be used", "file", what, "err", err)
+		f.log.Warn("a file in the cache folder cannot be used", "file", what, "err", err)
 	}
 }
 
-// Problems says what in the folder could not be read, written or believed.
+// Problems describes the files that could not be read, written or trusted.
 func (f *Floor) Problems() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

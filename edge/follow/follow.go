@@ -1,14 +1,14 @@
-// Package follow reads the cells of a store for an edge, verifies them, and asks a store
-// that does not answer until it does.
+// Package follow reads and verifies the cells of a store for an edge. While the store does not answer, it
+// keeps asking.
 //
-// A copy of the store may fill its gaps. A gap is a cell that the store does not give, or not one that
-// may be taken. The copy never outvotes the store:
+// A copy of the store may fill gaps. A gap is a cell for which the store returns nothing valid. The copy
+// never overrules the store:
 //
-//   - The store alone says which store this is. A copy counts once that is known, and only if it is one
-//     of the same store.
-//   - An answer of the store counts however late it comes. The highest number wins.
-//   - What the copy says of a cell that has not changed counts only if the last question to the store
-//     failed, or had an answer that may not be taken.
+//   - Only the store says which store this is. The copy counts only once that is known, and only if it is a
+//     copy of the same store.
+//   - An answer of the store counts even if it is late. The highest number wins.
+//   - If the copy's cell has not changed, this counts only if the last read of the store failed or returned
+//     nothing valid.
 package follow
 
 import (
@@ -23,54 +23,55 @@ import (
 	"example.com/marketdata/edge/floor"
 )
 
-// Cells reads the cells of one store. It is safe for concurrent use.
+// Cells reads the cells of a store. It is safe for concurrent use.
 type Cells struct {
 	Reader artifacts.CellReader
-	// Fallback has the copy of the store; nil: there is none.
+	// Fallback reads the copy of the store. It is nil if there is none.
 	Fallback *fallback.Reader
-	// Verify checks the signature of a cell before anybody believes it; nil: nothing does.
+	// Verify checks the signature of a cell. If it is nil, signatures are not checked.
 	Verify func(key artifacts.Key, data []byte) error
-	// Floor learns which store this is before anything of it is taken.
+	// Floor learns which store this is before Cells returns anything from it.
 	Floor *floor.Floor
-	// Timeout is how long an answer usually takes at most. One that takes up to twice as long counts, too.
+	// Timeout is the usual limit for an answer. An answer that takes up to twice as long still counts.
 	Timeout time.Duration
 }
 
-// NewCells returns Cells of a store of which nothing is known, and which is to answer within five seconds.
+// NewCells returns Cells with an empty Floor and a Timeout of five seconds.
 func NewCells(store artifacts.CellReader) *Cells {
 	return &Cells{Reader: store, Floor: floor.Open("", nil, nil), Timeout: 5 * time.Second}
 }
 
-// Answer is what is said of a cell.
+// Answer is the result of reading a cell.
 type Answer struct {
 	Data []byte
-	// Version is to be given to the next question. The copy's mean nothing to the store.
+	// Version must be passed to the next Read. A version of the copy has no meaning for the store.
 	Version artifacts.Version
-	// Err is nil if Data may be taken, artifacts.ErrNotModified if there is nothing new, and else says why
-	// there is no cell that may be taken, as artifacts.ErrNotFound does.
+	// Err is nil if Data is valid, artifacts.ErrNotModified if the cell has not changed, and otherwise the
+	// reason why there is no valid cell, such as artifacts.ErrNotFound.
 	Err error
-	// Away means that the store gives no answer. The copy's may be here in its place.
+	// Away means that the store does not answer. Data may still come from the copy.
 	Away bool
-	// Broken means that the cell is whole and breaks continuity: it is of another store, or an older one.
+	// Broken means that the cell is intact, but belongs to another store or is older than one that the edge
+	// has taken.
 	Broken bool
 
-	second   bool // it is the copy's
+	second   bool // the answer comes from the copy
 	waiting  bool // the store may still answer
-	question int  // counts the Follower's questions
+	question int  // the number of the Follower's read
 	of       artifacts.Numbered
 }
 
-// Unconfirmed reports that the store has answered with a cell that may not be taken, or with none, and
-// that the copy has nothing newer. The copy fills the gap, but it cannot say what the store would.
+// Unconfirmed reports whether the store has answered without a valid cell, and the copy has nothing newer.
+// The copy can fill the gap, but it cannot confirm that the store has not changed.
 func (a *Answer) Unconfirmed() bool {
 	return a.second && !a.Away && errors.Is(a.Err, artifacts.ErrNotModified)
 }
 
-// counts reports whether there is no gap.
+// counts reports whether the answer leaves no gap.
 func (a *Answer) counts() bool { return a.Err == nil || errors.Is(a.Err, artifacts.ErrNotModified) }
 
-// Read asks the store about a cell and, if it leaves a gap, the copy. known is the version of the last
-// Answer that was taken; "": none was.
+// Read reads a cell from the store or, if that leaves a gap, from the copy. known is the version of the last
+// Answer that the caller has taken, or "".
 func (c *Cells) Read(ctx context.Context, key artifacts.Key, known artifacts.Version) Answer {
 	first := c.ask(ctx, key, known)
 	c.check(key, &first)
@@ -82,14 +83,14 @@ func (c *Cells) Read(ctx context.Context, key artifacts.Key, known artifacts.Ver
 	return c.fill(key, known, first, second)
 }
 
-// note tells whoever reads the status that the store gave a cell itself.
+// note records, for the status, that the store itself returned a cell.
 func (c *Cells) note(key artifacts.Key, a *Answer) {
 	if c.Fallback != nil && a.counts() {
 		c.Fallback.Note(key, "")
 	}
 }
 
-// fill returns the copy's answer if it fills the gap that the store's leaves, and else the store's.
+// fill returns the copy's answer if it fills the gap in the store's answer, and otherwise the store's answer.
 func (c *Cells) fill(key artifacts.Key, known artifacts.Version, first, second Answer) Answer {
 	c.checkCopy(key, known, &second)
 	if !second.counts() {
@@ -101,7 +102,7 @@ func (c *Cells) fill(key artifacts.Key, known artifacts.Version, first, second A
 	return second
 }
 
-// ask asks the store. Its answer still has to pass check.
+// ask reads a cell from the store. The answer still has to pass check.
 func (c *Cells) ask(ctx context.Context, key artifacts.Key, known artifacts.Version) Answer {
 	if strings.HasPrefix(string(known), ofCopy) {
 		known = ""
@@ -120,10 +121,10 @@ func (c *Cells) ask(ctx context.Context, key artifacts.Key, known artifacts.Vers
 	return c.get(ctx, c.Reader, 2*c.Timeout, key, known)
 }
 
-// ofCopy begins the versions of the copy. No store has such.
+// ofCopy is the prefix of the versions of the copy. No store uses such versions.
 const ofCopy = "\x00copy "
 
-// askCopy asks the copy. Its answer still has to pass checkCopy.
+// askCopy reads a cell from the copy. The answer still has to pass checkCopy.
 func (c *Cells) askCopy(ctx context.Context, key artifacts.Key, known artifacts.Version) Answer {
 	own, its := strings.CutPrefix(string(known), ofCopy)
 	if !its {
@@ -134,7 +135,7 @@ func (c *Cells) askCopy(ctx context.Context, key artifacts.Key, known artifacts.
 	return a
 }
 
-// get reads a cell, and verifies and parses it.
+// get reads a cell, verifies its signature, and parses it.
 func (c *Cells) get(ctx context.Context, from artifacts.CellReader, timeout time.Duration, key artifacts.Key,
 	known artifacts.Version,
 ) (a Answer) {
@@ -155,7 +156,7 @@ func (c *Cells) get(ctx context.Context, from artifacts.CellReader, timeout time
 	return a
 }
 
-// check refuses a cell of the store that breaks continuity.
+// check refuses a cell from another store, or one that is older than a cell that the edge has taken.
 func (c *Cells) check(key artifacts.Key, a *Answer) {
 	if a.Err == nil {
 		a.Err = c.Floor.Check(key, a.of.Store, a.of.Number)
@@ -163,7 +164,7 @@ func (c *Cells) check(key artifacts.Key, a *Answer) {
 	}
 }
 
-// checkCopy is check for the copy. A number that was taken before is nothing new.
+// checkCopy is like check, for the copy. A number that the edge has already taken counts as not modified.
 func (c *Cells) checkCopy(key artifacts.Key, known artifacts.Version, a *Answer) {
 	if a.Err != nil {
 		return

@@ -11,49 +11,50 @@ import (
 )
 
 const (
-	// ProbeEvery is the time between two questions to a store that is away. Edges see that it
-	// is back within this time of each other, and must fetch and verify a snapshot in what
-	// is left of a second. At rest an edge asks about as often.
+	// ProbeEvery is the interval between two reads of a store that does not answer. So all edges notice
+	// within this time that it is back, and they have the rest of a second to fetch and verify a snapshot.
+	// While all is well, an edge reads about as often.
 	ProbeEvery = 500 * time.Millisecond
-	// MaxProbes bounds the questions that wait at once: as many as begin until the first of them is
-	// given up, and some, so that a fresh one asks a store that hangs all the while.
+	// MaxProbes bounds the concurrent reads. It is a little more than the number of reads that start before
+	// the first one times out, so that new reads can start all the while a store hangs.
 	MaxProbes = 24
 )
 
-// Follower reads one cell again and again. While the store gives no answer it asks it with short and
-// even pauses, so that all edges of a fleet come back together, and beside questions that have no answer
-// yet: what an outage swallowed is answered never, or much later. No answer of the store is lost.
-// It belongs to one goroutine.
+// Follower reads a cell repeatedly. While the store does not answer, a Follower reads it at short, equal
+// intervals, so that all edges of a fleet recover together. It does not wait for earlier reads: their
+// requests may be lost, or be answered much later. It never discards an answer of the store. A Follower must
+// be used by one goroutine only.
 type Follower struct {
 	cells   *Cells
 	key     artifacts.Key
 	pause   time.Duration // between probes
-	asked   *atomic.Int64 // counts questions to the store; nil: nobody counts
+	asked   *atomic.Int64 // counts reads of the store; may be nil
 	answers chan Answer
 	slots   chan struct{}
 	running sync.WaitGroup
 
-	away     bool      // the last question had no answer in time
-	fault    *Answer   // why the store leaves a gap; nil: it leaves none
-	copying  bool      // the copy is being asked
-	question int       // the last one to the store
-	answered int       // the last one with an answer
-	probed   time.Time // when the store was last asked
+	away     bool      // the last read was not answered in time
+	fault    *Answer   // the store's last answer, if it leaves a gap
+	copying  bool      // a read of the copy is under way
+	question int       // the number of the last read of the store
+	answered int       // the highest number of an answered read
+	probed   time.Time // when the store was last read
 }
 
-// NewFollower returns a Follower of a cell that is read every so often. asked counts the questions to
-// the store; nil: nobody counts them.
+// NewFollower returns a Follower that reads a cell at an interval. asked counts the reads of the store and
+// may be nil.
 func NewFollower(cells *Cells, key artifacts.Key, every time.Duration, asked *atomic.Int64) *Follower {
 	return &Follower{cells: cells, key: key, pause: min(ProbeEvery, every), asked: asked,
 		answers: make(chan Answer), slots: make(chan struct{}, MaxProbes)}
 }
 
-// Wait returns when nothing runs any more. The context of Next must be done.
+// Wait waits until all reads have ended. The context of Next must be done.
 func (f *Follower) Wait() { f.running.Wait() }
 
-// Next returns the next answer about the cell. It asks the store after a wait, or once kick says so, if
-// the store gives no late answer before. While the store is away, Next returns when it is back, and after
-// the wait what the copy says, or that the store is away. known is as in Read.
+// Next returns the next answer for the cell. It reads the store after wait, or as soon as it receives from
+// kick, unless an earlier read is answered first. While the store does not answer, Next returns when it is
+// back. After wait it returns the copy's answer or, if there is none, that the store is away. known is as in
+// Read.
 func (f *Follower) Next(ctx context.Context, known artifacts.Version, wait time.Duration, kick <-chan struct{},
 ) Answer {
 	timer := time.NewTimer(wait)
@@ -73,7 +74,7 @@ func (f *Follower) Next(ctx context.Context, known artifacts.Version, wait time.
 			final = f.receive(ctx, known, a)
 		case <-patience:
 			if patience = nil; f.away || f.answered == f.question {
-				continue // it has failed, or has answered
+				continue // that read has failed or has been answered
 			}
 			f.away, f.fault = true, &Answer{Away: true, waiting: true,
 				Err: fmt.Errorf("read %s: the store has not answered within %v", f.key, f.cells.Timeout)}
@@ -95,28 +96,28 @@ func (f *Follower) Next(ctx context.Context, known artifacts.Version, wait time.
 	}
 }
 
-// begin asks the store, and returns what says that it is away.
+// begin reads the store. It returns a channel that receives when the read has taken too long.
 func (f *Follower) begin(ctx context.Context, known artifacts.Version) (patience <-chan time.Time) {
 	f.ask(ctx, known)
 	return time.After(f.cells.Timeout)
 }
 
-// receive returns an answer that Next returns, or nil.
+// receive handles an answer. It returns the answer that Next must return, or nil.
 func (f *Follower) receive(ctx context.Context, known artifacts.Version, a Answer) *Answer {
 	if a.second {
 		f.copying = false
 		if f.fault == nil {
-			return nil // the store has answered meanwhile
+			return nil // the store has answered in the meantime
 		}
 		filled := f.cells.fill(f.key, known, *f.fault, a)
 		if f.fault.waiting && filled.Err != nil {
-			return nil // the store may still answer, or this is no help
+			return nil // the store may still answer
 		}
 		return &filled
 	}
 	f.cells.check(f.key, &a)
 	if a.question < f.answered && (a.Err != nil || !f.cells.Floor.Higher(f.key, a.of.Store, a.of.Number)) {
-		return nil // a later question had an answer
+		return nil // a later read has been answered
 	}
 	if a.counts() {
 		f.away, f.fault, f.answered = false, nil, max(f.answered, a.question)
@@ -129,12 +130,12 @@ func (f *Follower) receive(ctx context.Context, known artifacts.Version, a Answe
 	again := a.Away && f.away && !f.fault.waiting
 	f.away, f.fault = a.Away, &a
 	if again {
-		return nil // it is said after the wait
+		return nil // Next returns it after the wait
 	}
 	return f.gap(ctx, known)
 }
 
-// gap asks the copy about what the store does not give. It returns the store's answer if there is no copy.
+// gap reads the copy, because the store leaves a gap. If there is no copy, gap returns the store's answer.
 func (f *Follower) gap(ctx context.Context, known artifacts.Version) *Answer {
 	if f.cells.Fallback == nil {
 		return f.fault
@@ -146,7 +147,7 @@ func (f *Follower) gap(ctx context.Context, known artifacts.Version) *Answer {
 	return nil
 }
 
-// ask asks the store in the background, unless too many questions wait.
+// ask reads the store in the background, unless MaxProbes reads are under way.
 func (f *Follower) ask(ctx context.Context, known artifacts.Version) {
 	f.probed = time.Now()
 	select {
@@ -167,7 +168,7 @@ func (f *Follower) ask(ctx context.Context, known artifacts.Version) {
 	})
 }
 
-// run sends what ask returns to Next.
+// run sends the result of ask to Next.
 func (f *Follower) run(ctx context.Context, ask func() Answer) {
 	f.running.Go(func() {
 		a := ask()

@@ -5,23 +5,21 @@ import (
 	"net/netip"
 )
 
-// addressBuckets is how many buckets all client addresses share: 4 MiB, of
-// which only what is written to is resident.
+// addressBuckets is the number of buckets for all client addresses. They occupy 4 MiB of address space; the
+// system only allocates the pages that are used.
 const addressBuckets = 1 << 16
 
-// Addresses limits client addresses. All addresses share a fixed number of
-// buckets by a seeded hash; IPv6 addresses count by their /64, which is what
-// one customer has. So nothing grows, nothing is evicted, and a flood of
-// made-up addresses frees no offender: it can only empty buckets. The price is
-// that strangers may share a bucket. Requests with a valid key never take from
-// one.
+// Addresses limits the requests of each client address. A seeded hash maps all addresses to a fixed number of
+// buckets. IPv6 addresses count by their /64, which is what one customer usually has. So the table never
+// grows and never evicts, and a flood of forged addresses can only empty buckets; it cannot reset one. In
+// return, unrelated clients may share a bucket. Requests with a valid key take no tokens from it.
 type Addresses struct {
 	limit   Limit
 	seed    maphash.Seed
 	buckets [addressBuckets]Bucket
 }
 
-// NewAddresses returns a table that holds each client address to l.
+// NewAddresses returns a table that limits each client address to l.
 func NewAddresses(l Limit) *Addresses {
 	return &Addresses{limit: l, seed: maphash.MakeSeed()}
 }
@@ -29,14 +27,13 @@ func NewAddresses(l Limit) *Addresses {
 // Limit returns the limit of each address.
 func (a *Addresses) Limit() Limit { return a.limit }
 
-// Take takes a token of addr's bucket; see Bucket.Take.
+// Take takes a token from the bucket of addr; see Bucket.Take.
 func (a *Addresses) Take(addr netip.Addr, now int64) Decision {
 	return a.buckets[maphash.Comparable(a.seed, Group(addr))%addressBuckets].Take(a.limit, now)
 }
 
-// Group returns the address under which addr is counted: an IPv4 address
-// itself, also when it is written as IPv6; of any other IPv6 address the
-// first of its /64.
+// Group returns the address under which addr is counted. For an IPv4 address, also one mapped to IPv6, this
+// is the IPv4 address itself. For any other IPv6 address, it is the first address of its /64.
 func Group(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if !addr.Is6() {

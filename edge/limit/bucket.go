@@ -1,19 +1,16 @@
-// Package limit bounds how often a client may ask
-// (INTERFACE.md, "Rate limits"): a token bucket for each API key, and a table
-// of fixed size for client addresses.
+// Package limit limits the rate of requests (INTERFACE.md, "Rate limits"). It has a token bucket for each API
+// key, and a table of fixed size for client addresses.
 //
-// A bucket is kept as one number, the moment at which it will be full (the
-// generic cell rate algorithm), and changed by compare-and-swap: no lock, no
-// allocation, no clean-up of old buckets, exact however many goroutines ask.
+// A bucket is a single number, the time at which the bucket will be full (the generic cell rate algorithm). A
+// compare-and-swap changes it. So a bucket needs no lock, no allocation and no background refill, and it is
+// exact for any number of goroutines.
 //
-// Shared holds the limits of keys together with other edges, through Redis or
-// Valkey (package redisstore). Client addresses are each edge's own: their
-// limit bounds what guessing keys costs this edge, and a flood of made-up
-// addresses is not to become a flood of calls.
+// Shared shares the limits of keys with other edges through Redis or Valkey (package redisstore). Each edge
+// limits client addresses by itself: that limit bounds what guessing keys costs this edge, and a flood of
+// forged addresses must not become a flood of calls.
 //
-// Time is a number of nanoseconds since some moment, not negative, that the
-// caller reads from a clock that does not jump. All times given to one bucket
-// are of one such clock.
+// Times are nanoseconds since some moment and not negative. The caller reads them from a monotonic clock. All
+// times for a bucket must come from the same clock.
 package limit
 
 import (
@@ -22,77 +19,75 @@ import (
 	"time"
 )
 
-// Limit is a number of requests a second and how many more at once.
+// Limit is a rate of requests and the size of a burst.
 type Limit struct {
 	interval    int64 // between two tokens, in nanoseconds
 	rate, burst int64
 }
 
-// MaxRate and MaxBurst bound a Limit.
+// MaxRate and MaxBurst are the upper bounds of a Limit.
 const (
 	MaxRate  = 1_000_000
 	MaxBurst = 1_000_000
 )
 
-// New returns the limit of rate requests a second, 1 to MaxRate, with a bucket
-// of burst tokens, 1 to MaxBurst.
+// New returns a Limit of rate requests a second, with a bucket of burst tokens. rate must be 1 to MaxRate,
+// burst 1 to MaxBurst.
 func New(rate, burst int) (Limit, error) {
 	if rate < 1 || rate > MaxRate || burst < 1 || burst > MaxBurst {
 		return Limit{},
 			fmt.Errorf("limit of %d a second, burst %d: want 1 to %d, and 1 to %d", rate, burst, MaxRate, MaxBurst)
 	}
-	// Rounded up, so that no more than rate a second get through; at the
-	// highest rates that is a thousandth fewer.
+	// Round the interval up, so that no more than rate requests a second pass. At the highest rates this
+	// admits one in a thousand fewer.
 	return Limit{
 		interval: (int64(time.Second) + int64(rate) - 1) / int64(rate), rate: int64(rate), burst: int64(burst)}, nil
 }
 
-// Burst returns how many tokens the full bucket holds.
+// Burst returns the number of tokens in a full bucket.
 func (l Limit) Burst() int { return int(l.burst) }
 
 // Interval returns the time between two tokens.
 func (l Limit) Interval() time.Duration { return time.Duration(l.interval) }
 
-// Longest returns the most time that a bucket may take to be full, with all that is owed.
+// Longest returns the longest time that a bucket may take to fill, including the largest debt.
 func (l Limit) Longest() time.Duration { return time.Duration(l.mostMissing()) }
 
-// Window returns how long an empty bucket takes to fill, burst / rate, in
-// seconds, rounded up.
+// Window returns the time that an empty bucket takes to fill, burst / rate, in seconds, rounded up.
 func (l Limit) Window() int { return int((l.burst + l.rate - 1) / l.rate) }
 
-// Bucket holds the tokens under a Limit. The zero value is a full bucket. It
-// must not be copied after first use. The caller gives the same Limit each
-// time; see Convert for a Limit that changes.
+// Bucket is a token bucket. The zero value is a full bucket. A Bucket must not be copied after first use. The
+// caller must pass the same Limit to all calls; see Convert for changing it.
 type Bucket struct {
-	full atomic.Int64 // when all tokens will be there; past: they are
-	// A cache line of its own, since a bucket is written on every request of its
-	// key: small objects share one otherwise, and cores would take each other's.
+	full atomic.Int64 // when the bucket will be full; a time in the past means that it is
+	// Each bucket has its own cache line, because every request of its key writes to it. Otherwise, cores
+	// that use different buckets would slow each other down.
 	_ [56]byte
 }
 
-// Decision is the answer of Take.
+// Decision is the result of Take and Charge.
 type Decision struct {
-	// OK: a token was there and was taken.
+	// OK reports whether a token was available and was taken.
 	OK bool
-	// Remaining is how many whole tokens are left.
+	// Remaining is the number of whole tokens that are left.
 	Remaining int
 	// Reset is the time until the bucket is full, in seconds, rounded up.
 	Reset int
-	// RetryAfter is the time until there is a token, in seconds, rounded up,
-	// at least 1. 0 when OK.
+	// RetryAfter is the time until a token is available, in seconds, rounded up, at least 1. It is 0 if OK is
+	// true.
 	RetryAfter int
 
-	leased bool // the token is from a Lease
+	leased bool // the token comes from a Lease
 }
 
-// Take takes a token if there is one. A time before that of an earlier call
-// counts as no time passed.
+// Take takes a token if one is available. If now is earlier than the time of an earlier call, no time counts
+// as passed.
 func (b *Bucket) Take(l Limit, now int64) Decision {
 	for {
 		full := b.full.Load()
 		from := max(full, now)
 		next := from + l.interval
-		// What is missing to a full bucket must not be more than it holds.
+		// The bucket must not lack more than it holds.
 		if over := next - now - l.interval*l.burst; over > 0 {
 			return l.refuse(from - now)
 		}
@@ -102,8 +97,8 @@ func (b *Bucket) Take(l Limit, now int64) Decision {
 	}
 }
 
-// Charge takes n tokens, 0 or more, whether there are as many or not, and returns what is left. The
-// debt is at most the tokens of a minute.
+// Charge takes n tokens, n ≥ 0, even if fewer are left, and returns the new state. The debt is limited to the
+// tokens of a minute.
 func (b *Bucket) Charge(l Limit, now int64, n int) Decision {
 	for {
 		full := b.full.Load()
@@ -115,25 +110,25 @@ func (b *Bucket) Charge(l Limit, now int64, n int) Decision {
 	}
 }
 
-// longestDebt is how long, after Charge, there may be no token.
+// longestDebt is the longest time for which a bucket has no token after Charge.
 const longestDebt = int64(time.Minute)
 
-// mostMissing is what a bucket is short of at most, in nanoseconds.
+// mostMissing returns the most that a bucket may lack, in nanoseconds.
 func (l Limit) mostMissing() int64 { return l.interval*l.burst + longestDebt }
 
-// refuse describes a bucket without a token, which lacks missing nanoseconds to be full.
+// refuse returns the Decision for a bucket without a token, which will be full in missing nanoseconds.
 func (l Limit) refuse(missing int64) Decision {
 	return Decision{Reset: int(seconds(missing)), RetryAfter: int(max(1, seconds(missing-l.interval*(l.burst-1))))}
 }
 
-// after describes a bucket that lacks missing nanoseconds to be full.
+// after returns the Decision after taking a token from a bucket that will be full in missing nanoseconds.
 func (l Limit) after(missing int64) Decision {
 	return Decision{
 		OK: true, Remaining: int(max(0, l.interval*l.burst-missing) / l.interval), Reset: int(seconds(missing))}
 }
 
-// Convert returns a bucket under the limit to with as many tokens missing as b
-// has under the limit from, or all of them if to holds fewer.
+// Convert returns a bucket for the limit to. It lacks as many tokens as b lacks under the limit from, but at
+// most to's burst.
 func (b *Bucket) Convert(from, to Limit, now int64) *Bucket {
 	missing := (max(0, b.full.Load()-now) + from.interval - 1) / from.interval
 	c := new(Bucket)
@@ -146,9 +141,9 @@ func seconds(d int64) int64 {
 	return (d + int64(time.Second) - 1) / int64(time.Second)
 }
 
-// epoch is where the numbers of At begin.
+// epoch is time 0 of the numbers that At returns.
 var epoch = time.Now()
 
-// At returns a reading of the clock as the number that this package counts in.
-// Readings of time.Now do not jump when the wall clock is set.
+// At converts a reading of the clock to a time of this package. The result does not jump when the wall clock
+// is set, if t comes from time.Now.
 func At(t time.Time) int64 { return max(0, int64(t.Sub(epoch))) }

@@ -2,34 +2,34 @@ package limit
 
 import "sync"
 
-// Place is a kind of places of which a request holds one while it takes what others need too:
-// memory, a fetch, a connection for long.
+// Place is a kind of resource with a limited number of places. A request occupies a place while it uses
+// something that other requests need too: memory, a fetch, or a connection for a long time.
 type Place int
 
 const (
-	// LargeBody is for putting together a large body, which may wait for the store.
+	// LargeBody is for composing a large body, which may wait for the store.
 	LargeBody Place = iota
-	// LargeSort is for going through many rows.
+	// LargeSort is for visiting many rows.
 	LargeSort
 	// Chunk is for fetching a chunk of a file from the store.
 	Chunk
-	// Download is for a file of several chunks, which may wait for tokens.
+	// Download is for sending a file of several chunks, which may wait for tokens.
 	Download
 	kinds
 )
 
-// ofOne is how many places of each kind one key may hold: of those that all share, others
-// find some free, however long its requests wait.
+// ofOne is the number of places of each kind that one key may occupy. It leaves places for other keys,
+// however long the requests of this key wait.
 var ofOne = [kinds]int{LargeBody: 16, LargeSort: 1, Chunk: 2, Download: 16}
 
-// Places bounds how many places the requests of one key hold. The zero value holds none.
+// Places counts the places that the requests of one key occupy. The zero value is ready to use.
 type Places struct {
-	once sync.Once // most keys never need any
+	once sync.Once // makes the channels on first use, since most keys never need any
 	held [kinds]chan struct{}
 }
 
-// Of returns a channel that takes a value for each place of a kind that may be held; nil
-// for a nil Places, which has no bounds.
+// Of returns a channel with a capacity of the places of a kind. A request occupies a place by sending to it.
+// For a nil Places, which has no limits, Of returns nil.
 func (p *Places) Of(kind Place) chan struct{} {
 	if p == nil {
 		return nil

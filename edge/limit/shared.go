@@ -15,101 +15,97 @@ import (
 )
 
 const (
-	// defaultWait is the longest that an answer waits for shared limits.
+	// defaultWait is the longest time that a request waits for the store.
 	defaultWait = 5 * time.Millisecond
 
-	// leaseTime is how long tokens that were taken from the store may be used,
-	// and so by how much time's worth of them a limit may be exceeded.
+	// leaseTime is how long an edge may use tokens that it took from the store. The limit may be exceeded by
+	// the tokens of this time.
 	leaseTime = 100 * time.Millisecond
-	// minPause is how long nothing is asked after the store had less than was
-	// wanted: a flood of requests is refused without calls.
+	// minPause is the shortest pause after the store had fewer tokens than the edge wanted. During the pause
+	// the edge refuses requests without asking the store, so that a flood causes few calls.
 	minPause = 5 * time.Millisecond
 
-	// maxMisses is how many calls in a row must fail or come too late to end
-	// sharing: one that is slow, for a pause of the collector or a packet that was
-	// lost, says nothing of the next.
+	// maxMisses is the number of consecutive calls that must fail or be late before the edge stops sharing. A
+	// single slow call, caused by a garbage collection or a lost packet, does not predict the next one.
 	maxMisses = 3
-	// Between two probes of a store that is away or slow: twice as long each time,
-	// from the first again once sharing has lasted for steady.
+	// While the store is unavailable or slow, the pause between two probes doubles from firstPause to
+	// longestPause. It starts again from firstPause after sharing has worked for the duration steady.
 	firstPause, longestPause = 100 * time.Millisecond, 10 * time.Second
 	steady                   = time.Second
-	// probeTimeout bounds the part of a probe in which connections are made.
+	// probeTimeout bounds the first part of a probe, which may have to connect.
 	probeTimeout = time.Second
 )
 
-// Store keeps buckets that several edges share. Its methods are safe for
-// concurrent use, return when ctx is done, and make one attempt.
+// Store keeps the buckets that edges share. Its methods are safe for concurrent use, return when ctx is done,
+// and make only one attempt.
 type Store interface {
-	// Take returns back tokens, which were taken and not used, to the bucket
-	// called name, which is under l; a negative number is of tokens that were
-	// used and not taken. Then it takes want tokens, or as many as there are.
+	// Take returns back tokens, which the edge took and did not use, to the bucket called name, whose limit
+	// is l. If back is negative, the edge used tokens that it had not taken. Then Take takes want tokens, or
+	// as many as are available.
 	Take(ctx context.Context, name string, l Limit, want, back int) (Grant, error)
-	// Ping asks whether the store answers.
+	// Ping checks whether the store answers.
 	Ping(ctx context.Context) error
 	io.Closer
 }
 
-// Grant is what a Store gave.
+// Grant is the result of Store.Take.
 type Grant struct {
 	Tokens int
 	// Missing is the time until the bucket is full again.
 	Missing time.Duration
 }
 
-// Shared keeps limits together with other edges, through a Store.
+// Shared shares limits with other edges through a Store.
 //
-// An edge takes tokens from the store for what it will need in the next
-// instants, a lease, and uses them up without asking: the more of them the
-// faster they go, up to half of what comes in leaseTime; one at a time when
-// requests are rare. Tokens that are not used within leaseTime go back with the
-// next call. So the limit holds over all edges, however many:
+// An edge takes several tokens from the store, a lease, and uses them without further calls. The faster
+// requests arrive, the larger is the lease, up to half of the tokens that become available in leaseTime. If
+// requests are rare, it takes one token at a time. The next call returns tokens that were not used within
+// leaseTime. So the limit applies to all edges together, however many there are:
 //
 //	admitted in t ≤ rate · (t + leaseTime) + burst
 //
-// and a busy key costs some twenty calls a second.
+// A busy key causes about twenty calls a second.
 //
-// An answer waits for the store no longer than Wait; who waited for so long is
-// admitted or not by the edge itself, and reported with the next call. When
-// maxMisses calls in a row take longer than that, or fail, the edge limits all
-// requests by itself (what it admitted so far counts), until a probe is answered
-// in time again.
-// Each edge then admits up to the whole limit.
+// A request waits for the store at most Wait. After that the edge decides by itself, and reports the decision
+// with the next call. If maxMisses consecutive calls fail or take longer than Wait, the edge limits all
+// requests by itself, starting with what it has admitted so far, until a probe is answered in time again.
+// Meanwhile each edge admits up to the full limit.
 type Shared struct {
 	store Store
 	wait  time.Duration
 	log   *slog.Logger
 
 	up     atomic.Bool
-	failed chan error   // what ended being up; holds one
-	misses atomic.Int64 // calls in a row that failed or came too late
+	failed chan error   // the error that ended sharing; has room for one
+	misses atomic.Int64 // consecutive calls that failed or were late
 
 	calls, faults, local atomic.Int64
 
 	mu     sync.Mutex
-	status SharedStatus // but for the counts
+	status SharedStatus // without the counts
 }
 
-// SharedConfig says how limits are shared.
+// SharedConfig configures a Shared.
 type SharedConfig struct {
-	// Store keeps the limits. Required. Close closes it.
+	// Store keeps the limits. Required. Shared.Close closes it.
 	Store Store
-	// Wait bounds how long an answer waits for Store; 0: 5 ms.
+	// Wait bounds how long a request waits for Store; 0 means 5 ms.
 	Wait time.Duration
-	// Logger gets changes of state; nil: none.
+	// Logger receives changes of state. It may be nil.
 	Logger *slog.Logger
 }
 
-// SharedStatus describes how limits are shared.
+// SharedStatus describes the state of shared limits.
 type SharedStatus struct {
 	upstream.Status
-	// Calls of the store since the start, and Faults of them that failed or
-	// came too late; Local are the requests that the edge decided by itself.
+	// Calls is the number of calls to the store since the start. Faults is the number of those that failed or
+	// were late. Local is the number of requests that the edge decided by itself.
 	Calls  int64 `json:"calls"`
 	Faults int64 `json:"faults"`
 	Local  int64 `json:"decided_locally"`
 }
 
-// NewShared returns a Shared that limits locally until the store has answered Run.
+// NewShared returns a Shared. It limits locally until Run has reached the store.
 func NewShared(cfg SharedConfig) *Shared {
 	if cfg.Wait <= 0 {
 		cfg.Wait = defaultWait
@@ -123,14 +119,13 @@ func NewShared(cfg SharedConfig) *Shared {
 	}
 }
 
-// Close closes the store. Limits are local from then on.
+// Close closes the store. From then on limits are local.
 func (s *Shared) Close() error {
 	s.up.Store(false)
 	return s.store.Close()
 }
 
-// Run probes the store whenever it is away, until ctx is done. It may be called
-// once.
+// Run probes the store whenever it is unavailable, until ctx is done. It may be called once.
 func (s *Shared) Run(ctx context.Context) {
 	pause := firstPause
 	for {
@@ -162,7 +157,7 @@ func (s *Shared) Run(ctx context.Context) {
 	}
 }
 
-// probe asks whether the store answers in time, once there is a connection.
+// probe checks whether the store answers within s.wait over an open connection.
 func (s *Shared) probe(ctx context.Context) error {
 	for _, timeout := range []time.Duration{probeTimeout, s.wait} {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -175,7 +170,7 @@ func (s *Shared) probe(ctx context.Context) error {
 	return nil
 }
 
-// setState enters a state, and logs it when it is another than before.
+// setState sets the state, and logs it if it changed.
 func (s *Shared) setState(state upstream.State, err error) {
 	s.mu.Lock()
 	changed := s.status.Set(state)
@@ -186,21 +181,21 @@ func (s *Shared) setState(state upstream.State, err error) {
 	switch {
 	case !changed:
 	case err != nil:
-		s.log.Warn("limit store is away or slow; this edge limits by itself", "err", err)
+		s.log.Warn("the limit store does not answer in time; this edge limits by itself", "err", err)
 	default:
 		s.log.Info("limits are shared with other edges")
 	}
 }
 
-// miss counts a call that failed or came too late. Several in a row end sharing
-// until Run has probed the store.
+// miss counts a call that failed or was late. After maxMisses consecutive ones sharing ends until Run has
+// reached the store again.
 func (s *Shared) miss(err error) {
 	if s.misses.Add(1) >= maxMisses && s.up.CompareAndSwap(true, false) {
 		s.failed <- err
 	}
 }
 
-// Status describes how limits are shared.
+// Status describes the state of shared limits.
 func (s *Shared) Status() SharedStatus {
 	s.mu.Lock()
 	status := s.status
@@ -209,47 +204,45 @@ func (s *Shared) Status() SharedStatus {
 	return status
 }
 
-// Lease is this edge's part in one limit that edges share. It is safe for
-// concurrent use.
+// Lease is this edge's share of one shared limit. It is safe for concurrent use.
 type Lease struct {
 	shared *Shared
 	name   string
 	limit  Limit
 
 	granted atomic.Pointer[granted]
-	owed    atomic.Int64 // tokens that were used and not taken: the next call reports them
+	owed    atomic.Int64 // tokens that were used without being taken; the next call reports them
 
 	mu   sync.Mutex
-	call chan struct{} // of the call under way, closed when it is done; nil: there is none
-	late bool          // that call takes too long: no request waits for it any more
-	want int           // requests that wait for it
-	size int           // of the last lease
+	call chan struct{} // closed when the call under way is done; nil if there is none
+	late bool          // that call takes too long, so requests no longer wait for it
+	want int           // the number of requests that wait for it
+	size int           // the size of the last lease
 }
 
-// granted is what the store gave.
+// granted is the part of a grant that is left.
 type granted struct {
-	left  atomic.Int64 // tokens, all of them taken from the bucket already
-	until int64        // when they go back
+	left  atomic.Int64 // tokens that are already taken from the bucket
+	until int64        // when the tokens expire
 	full  int64        // when the bucket will be full
-	again int64        // when to ask the store again, though there are none left
+	again int64        // if none are left, when the edge may ask the store again
 }
 
-// NewLease returns a lease on the bucket called name, which is under l on every
-// edge.
+// NewLease returns a Lease on the bucket called name. All edges must use the same limit l for it.
 func (s *Shared) NewLease(name string, l Limit) *Lease {
 	return &Lease{shared: s, name: fmt.Sprintf("%s:%d:%d", name, l.interval, l.burst), limit: l}
 }
 
 var (
 	errLate = errors.New("no answer in time")
-	// answered is the call that is done.
+	// answered is returned for a call that is already done.
 	answered = make(chan struct{})
 )
 
 func init() { close(answered) }
 
-// Take takes a token, as Bucket.Take does: from the lease, or, while limits are
-// not shared, from local. It does not allocate but when the store is asked.
+// Take takes a token, like Bucket.Take. It takes the token from the lease or, while limits are not shared,
+// from local. It allocates only when it calls the store.
 func (s *Lease) Take(local *Bucket, now int64) Decision {
 	up := s.shared.up.Load()
 	if up {
@@ -272,8 +265,8 @@ func (s *Lease) Take(local *Bucket, now int64) Decision {
 	return d
 }
 
-// Charge takes n tokens more for what d admitted, as Bucket.Charge does; the store
-// hears of them with the next call.
+// Charge takes n more tokens for a request that d admitted, like Bucket.Charge. The next call reports them to
+// the store.
 func (s *Lease) Charge(local *Bucket, d Decision, now int64, n int) Decision {
 	own := local.Charge(s.limit, now, n)
 	if !s.shared.up.Load() {
@@ -286,7 +279,7 @@ func (s *Lease) Charge(local *Bucket, d Decision, now int64, n int) Decision {
 	return own
 }
 
-// fromGranted decides by what the store gave last; not known: it must be asked.
+// fromGranted decides by the last grant. If known is false, the store must be asked.
 func (s *Lease) fromGranted(now int64) (d Decision, h *granted, known bool) {
 	h = s.granted.Load()
 	if h == nil {
@@ -303,11 +296,11 @@ func (s *Lease) fromGranted(now int64) (d Decision, h *granted, known bool) {
 		return Decision{}, h, false
 	}
 	missing := max(0, h.full-now)
-	token := missing - (s.limit.burst-1)*s.limit.interval // until there is one
+	token := missing - (s.limit.burst-1)*s.limit.interval // until a token is available
 	return Decision{Reset: int(seconds(missing)), RetryAfter: max(1, int(seconds(token)))}, h, true
 }
 
-// decide returns the decision on a request that got its token.
+// decide returns the Decision for a request that got a token.
 func (s *Lease) decide(h *granted, now int64) Decision {
 	unused := h.left.Load() - s.owed.Load()
 	d := s.limit.after(min(max(0, h.full-now-unused*s.limit.interval), s.limit.interval*s.limit.burst))
@@ -315,8 +308,7 @@ func (s *Lease) decide(h *granted, now int64) Decision {
 	return d
 }
 
-// ask asks the store, or waits with others for its answer, until it is known
-// what to do about a request that found h.
+// ask calls the store, or waits for a call under way, until there is a decision for a request that found h.
 func (s *Lease) ask(h *granted, now int64) (d Decision, known bool) {
 	timer := time.NewTimer(s.shared.wait)
 	defer timer.Stop()
@@ -339,8 +331,9 @@ func (s *Lease) ask(h *granted, now int64) (d Decision, known bool) {
 	}
 }
 
-// join returns what is closed when a call of the store is done that began after
-// h was looked at, or was under way then; nil: that call is late already.
+// join starts a call to the store or joins the one under way. It returns a channel that is closed when the
+// call is done. If the grant is no longer h, a call has ended in the meantime and the channel is closed
+// already. join returns nil if the call under way is late.
 func (s *Lease) join(h *granted, now int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,7 +351,7 @@ func (s *Lease) join(h *granted, now int64) <-chan struct{} {
 	return s.call
 }
 
-// callStore takes a new lease in place of h, and closes call.
+// callStore replaces h by a new lease, and closes call.
 func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	most := int(max(1, min(int64(leaseTime)/2/s.limit.interval, s.limit.burst)))
 	back := -int(s.owed.Swap(0))
@@ -380,7 +373,7 @@ func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	s.shared.calls.Add(1)
 	grant, err := s.shared.store.Take(ctx, s.name, s.limit, want, back)
 	switch inTime := stop(); {
-	case !inTime: // which was counted
+	case !inTime: // overdue has counted it
 	case err != nil:
 		s.shared.miss(err)
 	default:
@@ -399,8 +392,8 @@ func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	s.call, s.want = nil, 0
 }
 
-// overdue counts a call that is late, once, and again for each wait that it goes
-// on: a store that does not heed its context answers no other call meanwhile.
+// overdue counts a late call as a miss, and counts it again after each further wait. So a store that ignores
+// its context, and delays all other calls, also ends sharing.
 func (s *Lease) overdue(call chan struct{}) {
 	s.shared.miss(errLate)
 	s.mu.Lock()
@@ -418,15 +411,14 @@ func (s *Lease) overdue(call chan struct{}) {
 	}
 }
 
-// newGranted returns what a store gave at time now. It is not believed to give
-// what it cannot have.
+// newGranted returns the granted tokens. It limits implausible values of the store.
 func (s *Lease) newGranted(grant Grant, want int, now int64) *granted {
 	missing := min(max(0, int64(grant.Missing)), s.limit.mostMissing())
 	h := &granted{until: now + int64(leaseTime), full: now + missing}
 	h.left.Store(int64(min(max(0, grant.Tokens), want)))
 	if grant.Tokens < want {
-		// No longer than half of the tokens of a bucket take, so that none run
-		// over while there are no requests.
+		// Wait at most as long as half of the bucket's tokens take, so that the bucket does not fill up and
+		// lose tokens while there are no requests.
 		pause := min(int64(minPause), s.limit.interval*s.limit.burst/2)
 		h.again = max(h.full-(s.limit.burst-1)*s.limit.interval, now+pause)
 	}

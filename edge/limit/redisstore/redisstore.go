@@ -1,15 +1,14 @@
-// Package redisstore keeps limits in Redis, 6 or later, or Valkey, for several
-// edges to share.
+// Package redisstore keeps rate limits in Redis (version 6 or later) or Valkey, so that several edges can
+// share them.
 //
-// A bucket is one string, of which nothing is left when it is full:
+// A bucket is one string. A full bucket has none.
 //
 //	marketdata:limit:<name>    "<microseconds> <nanoseconds>"
 //
-// how long the bucket took to be full at a time by the server's clock, in Unix
-// microseconds. A script takes tokens in one step. All its numbers are whole and below
-// 2^53, so that nothing is rounded. The limiters that are ready to be used
-// count in fractions of seconds, and when they give some of the tokens that are
-// wanted they charge for a part of one more.
+// The first number is a time by the server's clock, in Unix microseconds. The second is how long the bucket
+// took to fill at that time. A script takes tokens atomically. All its numbers are integers below 2^53, so it
+// never rounds. Existing libraries count in fractions of seconds, and if they grant only some of the tokens,
+// they also charge for a fraction of another one.
 package redisstore
 
 import (
@@ -30,14 +29,14 @@ import (
 const (
 	prefix = "marketdata:limit:"
 
-	// connections are kept open, so that no call waits for one to be made.
+	// connections is the number of connections that stay open, so that no call waits for a new one.
 	connections = 8
 	dialTimeout = time.Second
 )
 
-// take: KEYS the bucket; ARGV nanoseconds between two tokens, tokens in a full
-// bucket, tokens wanted, tokens given back, the most nanoseconds that the bucket
-// may be short of. What was used and not taken may leave it short of more than it holds.
+// take is the script for Take. KEYS[1] is the bucket. The arguments are the nanoseconds between two tokens,
+// the tokens of a full bucket, the tokens wanted, the tokens given back, and the most nanoseconds that the
+// bucket may lack. A negative number of tokens given back may make the bucket lack more than it holds.
 var take = redis.NewScript(`
 local interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
 local want, back, most = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -59,19 +58,19 @@ end
 return {taken, missing}
 `)
 
-// Store is a limit.Store.
+// Store implements limit.Store.
 type Store struct {
 	client *redis.Client
-	secret string // the password, which a server's error must not repeat
+	secret string // the password, which must not appear in errors
 }
 
-// quiet drops what go-redis would log: the caller gets the error.
+// quiet discards the log of go-redis, because callers get the errors.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// Open returns the store at an address: redis://user:password@host:port/db,
-// rediss://… for TLS, or unix://path?db=N. Nothing is asked of it yet.
+// Open returns the store at an address of the form redis://user:password@host:port/db, rediss://… for TLS, or
+// unix://path?db=N. It does not connect yet.
 func Open(address string) (*Store, error) {
 	options, err := parse(address)
 	if err != nil {
@@ -81,22 +80,22 @@ func Open(address string) (*Store, error) {
 	return &Store{redis.NewClient(options), options.Password}, nil
 }
 
-// parse never says the address in an error: it may hold a password.
+// parse parses an address. Its errors never contain the address, which may contain a password.
 func parse(address string) (*redis.Options, error) {
 	options, err := redis.ParseURL(secret.URL("--limit-store", address))
 	if err != nil {
 		var urlErr *url.Error
 		if errors.As(err, &urlErr) {
-			err = errors.New("this is no URL")
+			err = errors.New("invalid URL")
 		}
 		return nil, fmt.Errorf("want redis://USER:PASSWORD@HOST:PORT/DB, rediss://… or unix://PATH: %w", err)
 	}
-	// Deadlines are those of the calls, and each call is one attempt.
+	// The caller sets the deadline of each call. Do not repeat failed calls.
 	options.ContextTimeoutEnabled = true
 	options.MaxRetries = -1
 	options.DialTimeout, options.DialerRetries = dialTimeout, 1
 	options.PoolSize, options.MinIdleConns, options.ConnMaxIdleTime = connections, connections, -1
-	// Plain commands of any server.
+	// Use only commands that all servers know.
 	options.Protocol = 2
 	options.DisableIdentity = true
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
