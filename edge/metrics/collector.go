@@ -9,16 +9,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// partsCollector reads the parts of the edge at a scrape.
+// partsCollector reads the metrics of the edge's parts when Prometheus scrapes.
 type partsCollector struct{ src Sources }
 
-// parts are the sources at one scrape.
+// parts are the sources during a scrape.
 type parts struct {
 	*Sources
 	totals reply.Totals
 }
 
-// count is a running total of one of the parts.
+// count is a counter that a part of the edge keeps.
 type count struct {
 	desc *prometheus.Desc
 	of   func(*parts) int64
@@ -101,7 +101,7 @@ var (
 		"edge_response_cache_bytes", "Bytes used by the current snapshot's response cache.")
 
 	openDesc = desc("edge_connections", "Open connections of the public listener.")
-	// These two were promised in 1.0.
+	// Release 1.0 promised these two metrics.
 	waitingDesc      = desc("edge_connections_waiting", "Always 0. Before 1.1: open connections that held memory.")
 	waitingBytesDesc = desc("edge_connections_waiting_bytes", "Always 0. Before 1.1: the memory that they held.")
 	refusedDesc      = desc("edge_connections_refused_total",
@@ -226,7 +226,7 @@ func (c *partsCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// unix returns t in Unix seconds, 0 for the zero time.
+// unix returns t in Unix seconds, or 0 for the zero time.
 func unix(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

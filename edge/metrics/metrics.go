@@ -1,14 +1,12 @@
-// Package metrics is what an edge tells Prometheus
-// (edge/README.md, "Listeners", /metrics).
+// Package metrics exports the metrics of an edge to Prometheus (INTERFACE.md, "Listeners", /metrics).
 //
-// What the answering side counts for itself, or what a request must not pay
-// for, is read when Prometheus asks (collector.go). Only the answers are counted
-// as they are given: Metrics.Observe has counters that are spread by
-// connection, so that cores do not write to each other's memory (observe.go).
+// The parts of an edge keep most counters themselves, and a scrape reads them (collector.go), so that
+// requests do not pay for metrics. Only answers are counted here: Metrics.Observe has several copies of each
+// counter, and connections are distributed over them, so that cores do not write to the same memory
+// (observe.go).
 //
-// Names follow the conventions of Prometheus: the prefix edge_, base units, and
-// _total for what only grows. Label values come from lists in this package and
-// its neighbours, never from a client.
+// Names follow the conventions of Prometheus: the prefix edge_, base units, and _total for counters. Label
+// values come from lists in this package and in the packages that it uses, never from a client.
 package metrics
 
 import (
@@ -29,47 +27,46 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxScrapes bounds the scrapes that are answered at once.
+// maxScrapes bounds the concurrent scrapes.
 const maxScrapes = 4
 
-// Sources are the parts of an edge that are read at a scrape. All but Watcher,
-// Limits and ClockSkew are required.
+// Sources are the parts of an edge that a scrape reads. All are required, except Watcher, Fallback, Limits
+// and ClockSkew.
 type Sources struct {
 	Engine    *reply.Engine
 	Refresher *snapshot.Refresher
 	Cache     *shards.Cache
-	// Watcher is nil without authentication: there are no metrics of keys then.
+	// Watcher is nil without authentication. Then there are no metrics of keys.
 	Watcher *auth.Watcher
 	// Floor knows which small objects the store has lost.
 	Floor *floor.Floor
-	// Fallback reads from a second store; nil: there is none.
+	// Fallback reads the fallback store. It is nil if there is none.
 	Fallback *fallback.Reader
-	// Limits is nil when limits are not shared: there are no metrics of it then.
+	// Limits is nil if limits are not shared. Then there are no metrics of them.
 	Limits *limit.Shared
-	// ClockSkew returns how far this machine's clock is ahead of the store's, if that
-	// is known; nil: it never is.
+	// ClockSkew returns how far this machine's clock is ahead of the store's, and whether that is known. It
+	// may be nil.
 	ClockSkew func() (skew time.Duration, known bool)
-	// Coins: requests of package coingecko are answered.
+	// Coins reports whether the CoinGecko-compatible endpoints are enabled.
 	Coins bool
-	// Connections is called at each scrape, not before: the server that it asks
-	// may be made later, with Metrics.Observe.
+	// Connections is called at each scrape and not before, so the server may be made after the Metrics, whose
+	// Observe it needs.
 	Connections func() server.Stats
 }
 
-// Metrics counts answers, and serves everything to
-// Prometheus, as an http.Handler. It is safe for concurrent use.
+// Metrics counts answers, and serves all metrics to Prometheus as an http.Handler. It is safe for concurrent
+// use.
 type Metrics struct {
 	began   time.Time
 	answers answers
 	swapLag prometheus.Histogram
 	swap    prometheus.Histogram
-	// activation is of the snapshots that had a time set.
+	// activation covers only snapshots with an activation time.
 	activation prometheus.Histogram
 	handler    http.Handler
 }
 
-// swapBounds are the upper bounds of the histograms of swaps, in seconds. The
-// objective is 10.
+// swapBounds are the upper bounds of the buckets of the swap histograms, in seconds. The objective is 10 s.
 var swapBounds = []float64{.25, .5, 1, 2, 3, 4, 5, 7.5, 10, 15, 30, 60, 120, 300, 600}
 
 // New returns the Metrics of an edge.
@@ -101,14 +98,13 @@ func New(src Sources) *Metrics {
 // ServeHTTP answers a scrape.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
-// Observe counts an answer: see server.Config.
+// Observe counts an answer; see server.Config.
 func (m *Metrics) Observe(o server.Observation) { m.answers.observe(&o) }
 
-// Swapped counts a snapshot that was just taken over.
+// Swapped counts a snapshot that became current.
 //
-// A pointer may have moved long before the edge started; that time is not the
-// swap's. So the lag counts from the edge's start at the earliest, and a lag
-// below zero, of clocks that disagree, counts as none.
+// If the pointer moved before the edge started, the lag counts from the edge's start. If the clocks disagree
+// and the lag is negative, it counts as 0.
 func (m *Metrics) Swapped(s snapshot.Swap) {
 	lag := max(0, min(s.Lag, time.Since(m.began)))
 	m.swapLag.Observe(lag.Seconds())

@@ -12,11 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// statuses are those that an edge answers with (INTERFACE.md, "Errors"), and 499 (server.Observation). Any
-// other is counted as the last, "other".
+// statuses are the statuses that an edge answers with (INTERFACE.md, "Errors"), and 499 (see
+// server.Observation). The last one, 0, counts all others as "other".
 var statuses = [...]int{200, 204, 206, 304, 400, 401, 404, 405, 408, 410, 412, 413, 416, 429, 431, 499, 500, 503, 0}
 
-// statusIndex gives a status' place in statuses.
+// statusIndex maps a status to its index in statuses.
 var statusIndex = func() (index [600]uint8) {
 	for i := range index {
 		index[i] = uint8(len(statuses) - 1)
@@ -27,8 +27,8 @@ var statusIndex = func() (index [600]uint8) {
 	return index
 }()
 
-// bounds are the upper bounds of the latency histogram. Most answers are in the
-// first bucket: they are put together in a few microseconds.
+// bounds are the upper bounds of the latency histogram's buckets. Most answers fall into the first one, since
+// composing takes a few microseconds.
 var bounds = [...]time.Duration{
 	50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
@@ -36,7 +36,7 @@ var bounds = [...]time.Duration{
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
 }
 
-// routes is how many there are: the server's own, and those of package coingecko behind them.
+// routes is the number of routes: the server's own routes, followed by those of package coingecko.
 const routes = server.Routes + coingecko.Endpoints
 
 func routeName(r server.Route) string {
@@ -46,32 +46,30 @@ func routeName(r server.Route) string {
 	return coingecko.Endpoint(int(r) - server.Routes).Name()
 }
 
-// routeCounts are the counters of one route. An answer adds to three: how many
-// there were of its status and latency together, from which a scrape makes both
-// sums, and two totals.
+// routeCounts are the counters of one route. An answer changes three of them: the count for its status and
+// latency, from which a scrape computes the sums by status and by latency, and the totals of nanoseconds and
+// bytes.
 type routeCounts struct {
 	nanos, bytes atomic.Uint64
 	answers      [len(statuses)][len(bounds) + 1]atomic.Uint64
 }
 
-// stripe is one set of all counters, some 90 KiB, of which the few that are in
-// use matter.
+// stripe is one copy of all counters, about 90 KiB. Only the counters in use take part in caching.
 type stripe struct {
 	route                    [routes]routeCounts
 	limitedKey, limitedOther atomic.Uint64
-	_                        [128]byte // the next stripe shares no cache line, nor a pair of them
+	_                        [128]byte // keeps the next stripe off this cache line and the adjacent one
 }
 
-// answers counts answers. Every counter exists once a stripe, and a connection
-// writes to one stripe: two cores meet on a cache line only where their
-// connections share a stripe.
+// answers counts answers. There are several copies of each counter, the stripes, and each connection writes
+// to one of them. So two cores write to the same cache line only if their connections share a stripe.
 type answers struct {
 	stripes []stripe
 	mask    uint64
 }
 
-// init makes stripes for a machine with so many cores, enough of them that two
-// connections that are busy at the same time seldom share one.
+// init makes the stripes for a machine with this many cores. There are so many that two busy connections
+// rarely share one.
 func (a *answers) init(cores int) {
 	n := 16
 	for n < 4*cores && n < 128 {
@@ -103,8 +101,8 @@ func (a *answers) observe(o *server.Observation) {
 	}
 }
 
-// expected are the statuses that a route is known to answer with. Their series
-// begin at 0 and not with the first such answer, which rate() would not see.
+// expected returns the statuses that a route is known to answer with. Their series start at 0, because rate()
+// would miss the first answer of a series that starts with it.
 func expected(r server.Route) []int {
 	switch r {
 	case server.RouteStatic:
@@ -130,17 +128,17 @@ var (
 	requestsDesc = prometheus.NewDesc("edge_http_requests_total",
 		"Answers of the public listener, by route and status.", []string{"route", "code"}, nil)
 	durationDesc = prometheus.NewDesc("edge_http_request_duration_seconds",
-		"Time from when a request was read to when its answer was ready, by route.", []string{"route"}, nil)
+		"Time from reading a request to having its answer ready, by route.", []string{"route"}, nil)
 	bytesDesc = prometheus.NewDesc(
 		"edge_http_response_bytes_total", "Bytes of the answers' bodies, by route.", []string{"route"}, nil)
 	limitedDesc = prometheus.NewDesc("edge_http_rate_limited_total",
 		"Requests refused by rate limits: of a key, or of an address without a valid key or for paths that need none.", []string{"by"}, nil)
 )
 
-// answerCollector adds the stripes up at a scrape.
+// answerCollector adds up the stripes when Prometheus scrapes.
 type answerCollector struct {
 	*answers
-	coins bool // routes of package coingecko are there
+	coins bool // whether the routes of package coingecko are enabled
 }
 
 // Describe implements prometheus.Collector.
@@ -150,8 +148,8 @@ func (answerCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Answers that are given meanwhile are
-// in some of the sums already and in others not yet; no sum ever goes back.
+// Collect implements prometheus.Collector. Answers during a scrape may be in some of the sums and not yet in
+// others, but no sum ever decreases.
 func (a answerCollector) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)

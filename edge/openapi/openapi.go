@@ -1,6 +1,5 @@
-// Package openapi has the description of the API: an OpenAPI 3.1 document,
-// written once in openapi.yaml, with examples that are answers of a running
-// edge. Its tests compare it with the code, in both directions, and against the
+// Package openapi contains the OpenAPI 3.1 document of the API. The source is openapi.yaml, whose examples
+// are answers of a running edge. Tests compare the document with the code in both directions, and with the
 // copy that was frozen with v1 (frozen.json).
 package openapi
 
@@ -19,8 +18,8 @@ import (
 //go:embed openapi.yaml examples pages
 var files embed.FS
 
-// Pages returns the pages of documentation that are part of the document's
-// description, in Markdown, by name.
+// Pages returns the documentation pages that are part of the document's description, as Markdown, by file
+// name.
 func Pages() (map[string][]byte, error) {
 	pages := map[string][]byte{}
 	err := fs.WalkDir(files, "pages", func(name string, d fs.DirEntry, err error) error {
@@ -35,16 +34,16 @@ func Pages() (map[string][]byte, error) {
 	return pages, nil
 }
 
-// Server is the origin in the document, and in its examples.
+// Server is the placeholder for the server's origin in the document and in its examples.
 const Server = "https://host"
 
-// Options are what differs between one edge's document and another's.
+// Options are the differences between the documents of edges.
 type Options struct {
-	// KeyRequestURL is where keys are requested; "": the document does not say.
+	// KeyRequestURL is where people request keys. If it is empty, the document does not mention it.
 	KeyRequestURL string
 }
 
-// Document returns the document as JSON, in the order of openapi.yaml.
+// Document returns the document as JSON. Members have the same order as in openapi.yaml.
 func Document(o Options) ([]byte, error) {
 	source, err := files.ReadFile("openapi.yaml")
 	if err != nil {
@@ -73,11 +72,10 @@ func Document(o Options) ([]byte, error) {
 	return e.out.Bytes(), nil
 }
 
-// encoder writes YAML nodes as JSON. Mappings keep their order, which
-// encoding/json would lose.
+// encoder writes YAML nodes as JSON. It keeps the order of mappings, which encoding/json would lose.
 type encoder struct {
 	out   bytes.Buffer
-	marks *strings.Replacer // what stands in texts for other texts
+	marks *strings.Replacer // replaces the placeholders in texts
 }
 
 func (e *encoder) node(n *yaml.Node) error {
@@ -104,7 +102,7 @@ func (e *encoder) node(n *yaml.Node) error {
 	return fmt.Errorf("line %d: a node of kind %d", n.Line, n.Kind)
 }
 
-// items returns the items of a list, and of the lists in it.
+// items returns the items of a list. It inserts the items of nested lists in their place.
 func items(n *yaml.Node) (all []*yaml.Node) {
 	for _, item := range n.Content {
 		if item.Kind == yaml.AliasNode {
@@ -129,8 +127,8 @@ func (e *encoder) mapping(n *yaml.Node) error {
 	return nil
 }
 
-// pairs writes the keys and values of a mapping, those merged into it with "<<"
-// in their place.
+// pairs writes the keys and values of a mapping. Pairs that "<<" merges into the mapping are written in its
+// place.
 func (e *encoder) pairs(n *yaml.Node, seen map[string]bool) error {
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -191,7 +189,7 @@ func (e *encoder) scalar(n *yaml.Node) error {
 func (e *encoder) text(s string) {
 	encoder := json.NewEncoder(&e.out)
 	encoder.SetEscapeHTML(false)
-	// A string is always encoded; what Encode adds is a line feed.
+	// Encoding a string cannot fail. Encode appends a newline, which is removed.
 	_ = encoder.Encode(s)
 	e.out.Truncate(e.out.Len() - 1)
 }

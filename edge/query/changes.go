@@ -7,13 +7,13 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Change is what /changes asks for.
+// Change contains the parameters of /changes.
 type Change struct {
-	// Since, in Unix seconds, is what changes are later than; HasSince: it was sent.
+	// Since is a time in Unix seconds. Only later changes match. HasSince reports whether it was sent.
 	Since    int64
 	HasSince bool
-	// Collections and Kinds have a bit for each of artifacts.ChangeCollections and artifacts.ChangeKinds that
-	// matches. HasCollection and HasKind: the filter was sent.
+	// Collections and Kinds have a bit for each matching element of artifacts.ChangeCollections and
+	// artifacts.ChangeKinds. HasCollection and HasKind report whether the filter was sent.
 	Collections, Kinds     uint8
 	HasCollection, HasKind bool
 }
@@ -21,7 +21,7 @@ type Change struct {
 // Filtered reports whether any filter was sent.
 func (c *Change) Filtered() bool { return c.HasCollection || c.HasKind }
 
-// changes reads the parameters that only /changes has.
+// changes parses the parameters that only /changes has.
 func (q *Query) changes(p *params) *ParamError {
 	c := &q.Change
 	if v := p.value[paramSince]; len(v) > 0 {
@@ -64,7 +64,7 @@ func (q *Query) changes(p *params) *ParamError {
 	return nil
 }
 
-// Named returns the place of a name, -1 if it is none of them.
+// Named returns the index of name in names, or -1 if names does not contain it.
 func Named(names *[4]string, name []byte) int {
 	for i := range names {
 		if string(name) == names[i] {
@@ -74,7 +74,7 @@ func Named(names *[4]string, name []byte) int {
 	return -1
 }
 
-// append appends what is asked for to a key.
+// append appends the parameters to a cache key.
 func (c *Change) append(dst []byte) []byte {
 	var flags byte
 	for i, set := range [...]bool{c.HasSince, c.HasCollection, c.HasKind} {

@@ -2,8 +2,7 @@ package query
 
 import "example.com/marketdata/artifacts"
 
-// Endpoint is one of the listings of the interface. Its zero value is
-// Assets.
+// Endpoint is an endpoint of the API that returns data. The zero value is Assets.
 type Endpoint uint8
 
 // The endpoints, in the order of INTERFACE.md.
@@ -22,22 +21,22 @@ const (
 	Prices
 	Changes
 
-	// Endpoints is how many there are.
+	// Endpoints is the number of endpoints.
 	Endpoints = iota
 )
 
-// Name returns the last element of the endpoint's path, which is also the name
-// of its collection in a manifest; that of history is the assets', as
-// are those of candles and prices. Changes have one for each day.
+// Name returns the last element of the endpoint's path. For most endpoints it is also the name of the
+// collection in a manifest. History, candles and prices use the collection of assets, and changes have a
+// collection for each day.
 func (e Endpoint) Name() string { return endpoints[e].name }
 
-// OfThePast reports an endpoint whose items are of assets that the request names, and of their past.
+// OfThePast reports whether the endpoint returns the past of assets that the request names.
 func (e Endpoint) OfThePast() bool { return e == History || e == Candles || e == Prices }
 
-// HasCSV reports an endpoint whose answers are also tables (INTERFACE.md, "CSV").
+// HasCSV reports whether the endpoint also returns tables (INTERFACE.md, "CSV").
 func (e Endpoint) HasCSV() bool { return e == Markets || e.OfThePast() }
 
-// EndpointNamed returns the endpoint with that name.
+// EndpointNamed returns the endpoint with a name.
 func EndpointNamed(name []byte) (Endpoint, bool) {
 	for e := range endpoints {
 		if string(name) == endpoints[e].name {
@@ -47,24 +46,24 @@ func EndpointNamed(name []byte) (Endpoint, bool) {
 	return 0, false
 }
 
-// String is Name.
+// String returns the endpoint's name.
 func (e Endpoint) String() string { return e.Name() }
 
-// Sort is a key that rows are sorted by. Its zero value is SortID.
+// Sort is a sort key. The zero value is SortID.
 type Sort uint8
 
-// The sort keys of all endpoints, in the order of sortNames. Those by text stand between SortName
-// and SortSlug (ByText). Trending and Search have one of their own each, and
-// Markets two for the members of groups, which cannot be asked for.
+// The sort keys of all endpoints, in the order of sortNames. The keys from SortName to SortSlug are texts
+// (see ByText). SortBoard and SortWord are the only orders of Trending and Search. SortCategory and SortChain
+// are the orders of group members in Markets; requests cannot ask for these four.
 const (
 	SortID Sort = iota
 	SortName
 	SortSymbol
 	SortSlug
 	SortRank
-	SortVolume // of an exchange, "volume"
+	SortVolume // the volume of a quote, or of an exchange
 	SortMarketCap
-	SortVolume24h // of a group, "volume_24h"
+	SortVolume24h // the volume of a category or chain
 	SortBoard
 	SortWord
 	SortPrice
@@ -75,7 +74,7 @@ const (
 	SortCategory
 	SortChain
 
-	// Sorts is how many there are.
+	// Sorts is the number of sort keys.
 	Sorts = iota
 )
 
@@ -83,34 +82,32 @@ var sortNames = [Sorts]string{"id", "name", "symbol", "slug", "rank", "volume", 
 	artifacts.SearchSort, "price", "percent_change.1h", "percent_change.24h", "percent_change.7d", "percent_change.30d",
 	artifacts.GroupSorts[0].Sort, artifacts.GroupSorts[1].Sort}
 
-// Name returns the key as it stands in a request, which is also the name of
-// the view's order in a manifest.
+// Name returns the key's name in requests. It is also the name of the view's order in a manifest.
 func (s Sort) Name() string { return sortNames[s] }
 
-// ByText reports whether the order is that of a text.
+// ByText reports whether the key is a text.
 func (s Sort) ByText() bool { return s >= SortName && s <= SortSlug }
 
-// figure reports whether the order is that of a figure of a quote, which descends in /markets unless a
-// request says otherwise (INTERFACE.md, "Markets").
+// figure reports whether the key is a figure of a quote. In /markets such keys descend by default
+// (INTERFACE.md, "Markets").
 func (s Sort) figure() bool {
 	return s == SortVolume || s == SortMarketCap || s >= SortPrice && s <= SortChange30d
 }
 
-// String is Name.
+// String returns the name of the key.
 func (s Sort) String() string { return s.Name() }
 
-// SortKeys returns the keys that the endpoint's sort parameter takes. The
-// caller must not change them.
+// SortKeys returns the keys that the endpoint's parameter sort accepts. The caller must not change the slice.
 func (e Endpoint) SortKeys() []Sort { return endpoints[e].sorts }
 
 var endpoints = [Endpoints]struct {
 	name    string
 	reads   paramSet
 	sorts   []Sort
-	sort    Sort // when none is asked for
+	sort    Sort // the default
 	desc    bool
 	errSort *ParamError
-	// field is what fields may add.
+	// field is the optional field that the parameter fields may add.
 	field     string
 	errFields *ParamError
 }{
@@ -144,8 +141,8 @@ var endpoints = [Endpoints]struct {
 			"percent_change.30d, id, name, symbol or slug"), field: "groups", errFields: errGroupsCount},
 }
 
-// readsList are the parameters that every listing with pages reads, in one of
-// its paging modes at least.
+// readsList are the parameters of every listing with pages. Some of them are only read in one of the two
+// paging modes.
 var readsList = setOf(paramID, paramSlug, paramPage, paramSize, paramLimit, paramOffset, paramSort)
 
 var groupSorts = []Sort{SortID, SortName, SortSlug, SortMarketCap, SortVolume24h}

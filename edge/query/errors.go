@@ -2,11 +2,10 @@ package query
 
 import "fmt"
 
-// ParamError says which parameter is invalid, what is wrong and what it takes
-// (INTERFACE.md, "Errors"), of a list which element by its number, from 1. All
-// of them are made beforehand. A message never repeats what was sent, which may
-// be anything, a key included; it is ASCII that stands in a JSON string as it
-// is.
+// ParamError says which parameter is invalid, what is wrong, and what it takes (INTERFACE.md, "Errors"). For
+// a list it names the element by its number, from 1. All errors are prepared at the start. A message never
+// repeats what the client sent, which could be an API key, and consists of ASCII that needs no escaping in
+// JSON.
 type ParamError struct {
 	Param   string
 	Message string
@@ -33,7 +32,7 @@ const (
 	takesOffset  = "an integer from 0 to 100000"
 )
 
-// errTimeElement is what is wrong with an element of time, by its place from 0.
+// errTimeElement contains the error for each element of time, by its index.
 var errTimeElement = func() (list [maxTimes]*ParamError) {
 	for i := range list {
 		list[i] = paramError("time", fmt.Sprintf("element %d is %s", i+1, notTime), takesTimes)
@@ -41,7 +40,7 @@ var errTimeElement = func() (list [maxTimes]*ParamError) {
 	return list
 }()
 
-// errIDElement is what is wrong with an element of id, by its place from 0.
+// errIDElement contains the error for each element of id, by its index.
 var errIDElement = func() (list [maxValues]*ParamError) {
 	for i := range list {
 		list[i] = paramError("id", fmt.Sprintf("element %d is %s", i+1, notInt), takesIDs)
@@ -83,7 +82,7 @@ var (
 	errFromAfterTo = paramError("from", "later than to", "a time that is not later than to")
 	errTimeMissing = paramError("time", "missing", takesTimes)
 	errTimeCount   = paramError("time", tooMany, takesTimes)
-	// ErrCandles and ErrPrices: the snapshot has more for the answer than one may have.
+	// ErrCandles and ErrPrices mean that the answer would have too many candles or prices.
 	ErrCandles = paramError("from", "more than 1000 intervals from there to to",
 		"a time that leaves at most 1000 hours, or days with interval=1d; ask for the rest in a request of its own")
 	ErrPrices = paramError("time", "more than 1000 prices: that many assets at that many times",
@@ -95,24 +94,24 @@ var (
 	errKind = paramError("kind", "no kind of change, or more than 100",
 		"added, back, changed and removed, separated by commas")
 
-	// errNoneAsked: history, candles and prices are those of assets.
+	// errNoneAsked means that a request for history, candles or prices names no asset.
 	errNoneAsked = &ParamError{Param: "id", Message: "id: name at least one asset, by id, slug or symbol"}
 )
 
-// integerErrors are those of a parameter that is one integer.
+// integerErrors are the errors of a parameter with an integer.
 type integerErrors struct{ notInt, outside *ParamError }
 
 func newIntegerErrors(param, outside, takes string) integerErrors {
 	return integerErrors{paramError(param, notInt, takes), paramError(param, outside, takes)}
 }
 
-// lengthErrors are those of the two parameters that say how long a page is.
+// lengthErrors are the errors of size and limit.
 type lengthErrors struct{ size, limit integerErrors }
 
 func sortError(keys string) *ParamError {
 	return paramError("sort", "not a known key with a known direction", keys+", alone or followed by :asc or :desc")
 }
 
-// errSortMarkets is for an endpoint that has fewer sort keys than /markets, which has this one.
+// errSortMarkets is the error for a sort key that only /markets has.
 var errSortMarkets = paramError("sort", "not a sort key of this endpoint",
 	"id, name, symbol or slug; /openapi/v1/markets has the same quotes in this order")

@@ -15,7 +15,7 @@ var (
 	equals    = []byte{'='}
 )
 
-// The parameters that any endpoint reads.
+// The parameters of all endpoints.
 const (
 	paramID = iota
 	paramSymbol
@@ -42,7 +42,7 @@ const (
 	paramCount
 )
 
-// paramNames are the names of the parameters, in the order of their numbers.
+// paramNames are the names of the parameters, in the order of the constants.
 var paramNames = [paramCount][]byte{
 	[]byte("id"), []byte("symbol"), []byte("slug"), []byte("category"), []byte("chain"),
 	[]byte("page"), []byte("size"), []byte("limit"), []byte("offset"), []byte("sort"), []byte("fields"),
@@ -51,7 +51,7 @@ var paramNames = [paramCount][]byte{
 	[]byte("since"), []byte("collection"), []byte("kind"),
 }
 
-// paramSet is a set of parameters: bit i stands for the one of number i.
+// paramSet is a set of parameters, with bit i for parameter i.
 type paramSet uint32
 
 func setOf(params ...int) (set paramSet) {
@@ -63,7 +63,8 @@ func setOf(params ...int) (set paramSet) {
 
 func (s paramSet) has(i int) bool { return s&(1<<i) != 0 }
 
-// lists are the parameters that take a list. Repeated, they are one list (INTERFACE.md, "Parameters").
+// lists are the parameters that take a list. If such a parameter is repeated, its values form one list
+// (INTERFACE.md, "Parameters").
 var lists = setOf(paramID, paramSymbol, paramSlug, paramCategory, paramChain, paramFields, paramTime,
 	paramCollection, paramKind)
 
@@ -117,19 +118,17 @@ func paramOf(name []byte) (int, bool) {
 	return 0, false
 }
 
-// params are the values of the parameters that the endpoint reads, still
-// escaped: the first value of a scalar, and all values of a list, joined by
-// commas. Empty means not sent, also for a scalar whose first value is empty and
-// whose second is not.
+// params contains the values of the parameters that the endpoint reads, still escaped. It contains the first
+// value of a scalar, and all values of a list, joined by commas. An empty value means that the parameter was
+// not sent, even if a later value of a scalar is not empty.
 type params struct {
 	value    [paramCount][]byte
 	seen     paramSet
-	repeated paramSet // lists that were sent more than once
-	ignored  paramSet // sent in vain, once more or in the other paging mode
+	repeated paramSet // lists that were sent in several parts
+	ignored  paramSet // parameters without effect: repeated scalars, and parameters of the other paging mode
 }
 
-// drop notes that parameters were not read, for the paging mode; those that were
-// sent empty count as not sent.
+// drop records that the paging mode ignores these parameters. Empty parameters count as not sent.
 func (p *params) drop(list ...int) {
 	for _, i := range list {
 		if len(p.value[i]) > 0 {
@@ -138,17 +137,16 @@ func (p *params) drop(list ...int) {
 	}
 }
 
-// Cut returns the first pair of an application/x-www-form-urlencoded query, and
-// the query behind it. Pairs are separated by & alone, name and value by the
-// first = of a pair.
+// Cut returns the first pair of an application/x-www-form-urlencoded query, and the rest of the query. Only &
+// separates pairs. The first = of a pair separates name and value.
 func Cut(query []byte) (name, value, rest []byte) {
 	pair, rest, _ := bytes.Cut(query, ampersand)
 	name, value, _ = bytes.Cut(pair, equals)
 	return name, value, rest
 }
 
-// ListName returns the list that a decoded name repeats in the manner of many
-// HTTP libraries: name[] and name[n], n being digits, repeat the list name.
+// ListName returns the list that a decoded name belongs to. Many HTTP libraries write the names of a list's
+// parts as name[], or as name[n] with digits n.
 func ListName(name []byte) (list []byte, ok bool) {
 	open := bytes.IndexByte(name, '[')
 	if open < 0 || name[len(name)-1] != ']' {
@@ -162,7 +160,7 @@ func ListName(name []byte) (list []byte, ok bool) {
 	return name[:open], true
 }
 
-// param returns the number of the parameter that a decoded name stands for.
+// param returns the number of the parameter with a decoded name, and whether the endpoint reads it.
 func (q *Query) param(name []byte) (int, bool) {
 	i, ok := paramOf(name)
 	if !ok {
@@ -174,8 +172,7 @@ func (q *Query) param(name []byte) (int, bool) {
 	return i, ok && (endpoints[q.Endpoint].reads.has(i) || q.CSV && i == paramKey)
 }
 
-// split reads the pairs of a query. Names of parameters that the endpoint does
-// not read go to q.Ignored.
+// split finds the values of the parameters in a query. It adds the names of unknown parameters to q.Ignored.
 func (q *Query) split(p *params, query []byte) {
 	for rest := query; len(rest) > 0; {
 		var name, value []byte
@@ -192,7 +189,7 @@ func (q *Query) split(p *params, query []byte) {
 			if q.Ignored.Add(q.buf[start:]) {
 				continue
 			}
-		case lists.has(i) && len(value) == 0: // as if not sent
+		case lists.has(i) && len(value) == 0: // an empty value counts as not sent
 		case lists.has(i) && p.seen.has(i):
 			p.repeated |= 1 << i
 		case p.seen.has(i):
@@ -204,7 +201,7 @@ func (q *Query) split(p *params, query []byte) {
 		q.buf = q.buf[:start]
 	}
 	if p.repeated != 0 {
-		q.buf = slices.Grow(q.buf, 2*len(query)) // joined here, then unescaped
+		q.buf = slices.Grow(q.buf, 2*len(query)) // room for the joined lists, and for unescaping them
 		for i := range paramCount {
 			if p.repeated.has(i) {
 				p.value[i] = q.join(i, query)
@@ -213,8 +210,7 @@ func (q *Query) split(p *params, query []byte) {
 	}
 }
 
-// join returns the values of a list that was sent more than once, in the order
-// sent, still escaped.
+// join returns all values of a list that was sent in parts, in the order sent, still escaped.
 func (q *Query) join(list int, query []byte) []byte {
 	start := len(q.buf)
 	for len(query) > 0 {
@@ -239,9 +235,8 @@ func escaped(b []byte) bool {
 	return bytes.IndexByte(b, '%') >= 0 || bytes.IndexByte(b, '+') >= 0
 }
 
-// AppendUnescaped appends b with + as a space and valid %xx as their bytes; a %
-// that starts no valid escape stands for itself. What it appends is not longer
-// than b.
+// AppendUnescaped appends b, with each + replaced by a space and each valid %xx by the byte that it means.
+// Any other % means itself. The result is not longer than b.
 func AppendUnescaped(dst, b []byte) []byte {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; c {
@@ -263,8 +258,7 @@ func AppendUnescaped(dst, b []byte) []byte {
 	return dst
 }
 
-// plain tells which bytes AppendEscaped leaves as they are: the unreserved
-// characters of RFC 3986.
+// plain contains the bytes that AppendEscaped does not escape: the unreserved characters of RFC 3986.
 var plain = func() (set [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~") {
 		set[c] = true
@@ -272,8 +266,8 @@ var plain = func() (set [256]bool) {
 	return set
 }()
 
-// AppendEscaped appends b percent-encoded outside the unreserved set, with
-// upper-case digits.
+// AppendEscaped appends b, percent-encoding all bytes except unreserved characters. It uses upper-case
+// digits.
 func AppendEscaped(dst, b []byte) []byte {
 	const digits = "0123456789ABCDEF"
 	for _, c := range b {
@@ -286,7 +280,7 @@ func AppendEscaped(dst, b []byte) []byte {
 	return dst
 }
 
-// escapedLen is how many bytes AppendEscaped appends.
+// escapedLen returns the number of bytes that AppendEscaped appends.
 func escapedLen(b []byte) int {
 	n := 3 * len(b)
 	for _, c := range b {
@@ -310,8 +304,8 @@ func unhex(c byte) byte {
 	return 255
 }
 
-// ParseTime reads an instant as in RFC 3339, in any zone, with a fraction of a second or without, and
-// returns it in UTC. Java leaves out seconds that are zero; so may the text.
+// ParseTime parses an RFC 3339 time, in any zone and with or without a fraction of a second, and returns it
+// in UTC. The seconds may be missing, because Java omits them if they are zero.
 func ParseTime(text []byte) (t time.Time, ok bool) {
 	const minute, second = "2006-01-02T15:04", "2006-01-02T15:04:05"
 	var whole [48]byte
@@ -319,7 +313,7 @@ func ParseTime(text []byte) (t time.Time, ok bool) {
 		return t, false
 	}
 	b := append(whole[:0], text[:len(minute)]...)
-	if c := &b[len("2006-01-02")]; *c == 't' || *c == ' ' { // which the RFC lets stand for T
+	if c := &b[len("2006-01-02")]; *c == 't' || *c == ' ' { // the RFC permits both instead of T
 		*c = 'T'
 	}
 	if c := text[len(minute)]; c != ':' && c != '.' {
@@ -329,7 +323,7 @@ func ParseTime(text []byte) (t time.Time, ok bool) {
 	if c := &b[len(b)-1]; *c == 'z' {
 		*c = 'Z'
 	}
-	// UnmarshalText takes more than RFC 3339 does, so the form is checked here.
+	// UnmarshalText accepts more than RFC 3339, so check the form here.
 	head, zone := b[:min(len(b), len(second))], b[min(len(b), len(second)):]
 	if fraction, found := bytes.CutPrefix(zone, []byte{'.'}); found {
 		if zone = bytes.TrimLeft(fraction, "0123456789"); len(zone) == len(fraction) {
@@ -341,7 +335,7 @@ func ParseTime(text []byte) (t time.Time, ok bool) {
 	return t.UTC(), ok
 }
 
-// HasForm reports whether b has a digit where form has one, and is form elsewhere.
+// HasForm reports whether b equals form, except that a digit in form stands for any digit.
 func HasForm(b []byte, form string) bool {
 	if len(b) != len(form) {
 		return false
@@ -356,8 +350,7 @@ func HasForm(b []byte, form string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// ParseInt reads an optional - and decimal digits, within int64. It and ParseCount read all decimal
-// integers that clients send.
+// ParseInt parses an optional - and decimal digits. It fails if the number does not fit into an int64.
 func ParseInt(b []byte) (int64, bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
@@ -366,7 +359,7 @@ func ParseInt(b []byte) (int64, bool) {
 	if len(b) == 0 {
 		return 0, false
 	}
-	// Counted downwards, where int64 reaches one further.
+	// Count downwards, because the range of int64 is larger by one on the negative side.
 	var n int64
 	for _, c := range b {
 		d := int64(c) - '0'
@@ -384,7 +377,7 @@ func ParseInt(b []byte) (int64, bool) {
 	return -n, true
 }
 
-// ParseCount reads decimal digits. A larger number counts as math.MaxInt64.
+// ParseCount parses decimal digits. A number that is too large counts as math.MaxInt64.
 func ParseCount(b []byte) (int64, bool) {
 	for _, c := range b {
 		if c < '0' || c > '9' {

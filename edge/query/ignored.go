@@ -8,23 +8,22 @@ import (
 )
 
 const (
-	// MaxIgnored bounds the value of X-Ignored, in bytes
-	// (INTERFACE.md, "Ignored parameters").
+	// MaxIgnored is the longest value of X-Ignored, in bytes (INTERFACE.md, "Ignored parameters").
 	MaxIgnored = 256
-	// maxNames is how many names fit into it: each has at least one byte, and
-	// all but the last one a comma behind it.
+	// maxNames is the largest number of names that fit into it. Each has at least one byte, and all but the
+	// last one are followed by a comma.
 	maxNames = (MaxIgnored + 1) / 2
 )
 
 var keyPrefix = []byte(artifacts.KeyPrefix)
 
-// Names are those of parameters that have no part in an answer, decoded, sorted
-// as bytes, without repeats: as many of the first ones as X-Ignored can name.
+// Names are the names of ignored parameters, decoded, sorted as bytes, without duplicates. Only the first
+// ones are kept, as many as may fit into X-Ignored.
 type Names [][]byte
 
-// Add adds a name, which is kept, and reports whether it did. Only the names that
-// come first are kept: whatever a client sends, a name costs a comparison with
-// eight others at most, and the list stays short.
+// Add adds a name, unless the list is full of names that sort before it, and reports whether it did. The
+// caller must not change the name afterwards. So whatever a client sends, a name costs about eight
+// comparisons, and the list stays short.
 func (n *Names) Add(name []byte) bool {
 	at, found := slices.BinarySearchFunc(*n, name, bytes.Compare)
 	if found || at == maxNames || bytes.Contains(name, keyPrefix) {
@@ -37,8 +36,7 @@ func (n *Names) Add(name []byte) bool {
 	return true
 }
 
-// Append appends the value of X-Ignored to dst, which is nothing where the header
-// is absent.
+// Append appends the value of X-Ignored to dst. If it appends nothing, the header must be omitted.
 func (n Names) Append(dst []byte) []byte {
 	room := MaxIgnored
 	for i, name := range n {

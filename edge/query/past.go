@@ -8,33 +8,33 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Bounds of "Candles" and "Prices at a time" in INTERFACE.md.
+// Bounds of parameters, by INTERFACE.md, "Candles" and "Prices at a time".
 const (
-	// MaxCandles is the longest range of /candles, in intervals.
+	// MaxCandles is the largest number of intervals in the range of /candles.
 	MaxCandles = 1000
-	// MaxPrices is how many prices an answer of /prices has, and maxTimes how many times one may
-	// ask for.
+	// MaxPrices is the largest number of prices in an answer of /prices, and maxTimes the largest number of
+	// times in a request.
 	MaxPrices = 1000
 	maxTimes  = 100
 )
 
-// DefaultCandles is how many intervals /candles goes back when nothing says from where, by the
-// number of the interval in artifacts.PastIntervals.
+// DefaultCandles is the number of intervals that /candles returns by default, by the number of the interval
+// in artifacts.PastIntervals.
 var DefaultCandles = [len(artifacts.PastIntervals)]int64{artifacts.Hours: 168, artifacts.Days: 365}
 
-// Past is what /candles and /prices ask for.
+// Past contains the parameters of /candles and /prices.
 type Past struct {
-	// Interval is the number of the interval of /candles in artifacts.PastIntervals.
+	// Interval is the interval of /candles, as an index in artifacts.PastIntervals.
 	Interval int
-	// From and To are the range of /candles in Unix seconds, both included; HasFrom and HasTo:
-	// they were sent.
+	// From and To are the range of /candles in Unix seconds, including both ends. HasFrom and HasTo report
+	// whether they were sent.
 	From, To       int64
 	HasFrom, HasTo bool
-	// Times are those of /prices in the order sent, in Unix seconds.
+	// Times are the times of /prices in Unix seconds, in the order sent.
 	Times []int64
 }
 
-// candles reads the parameters that only /candles has.
+// candles parses the parameters that only /candles has.
 func (q *Query) candles(p *params) *ParamError {
 	switch string(q.fold(p.value[paramInterval])) {
 	case "", "1h":
@@ -69,7 +69,7 @@ func (q *Query) candles(p *params) *ParamError {
 	return nil
 }
 
-// prices reads the times of /prices.
+// prices parses the times of /prices.
 func (q *Query) prices(p *params) *ParamError {
 	csv := q.unescape(p.value[paramTime])
 	if len(csv) == 0 {
@@ -95,8 +95,8 @@ func (q *Query) prices(p *params) *ParamError {
 	return nil
 }
 
-// parseMoment reads a time as in RFC 3339 or in Unix seconds, and returns Unix seconds: those of the
-// second that a fraction belongs to. Years are 1 to 9999.
+// parseMoment parses an RFC 3339 time or a number of Unix seconds, and returns Unix seconds. It drops
+// fractions. The year must be 1 to 9999.
 func parseMoment(b []byte) (int64, bool) {
 	if n, ok := ParseInt(b); ok {
 		return n, n >= firstSecond && n <= lastSecond
@@ -110,7 +110,7 @@ var (
 	lastSecond  = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).Unix()
 )
 
-// appendPast appends what /candles and /prices ask for to a key.
+// appendPast appends the parameters of /candles and /prices to a cache key.
 func (q *Query) appendPast(dst []byte) []byte {
 	p := &q.Past
 	flags := byte(p.Interval)

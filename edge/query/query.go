@@ -1,14 +1,13 @@
-// Package query reads the parameters of a request: from INTERFACE.md, "Parameters" to
-// "Ignored parameters", and those of "History", "Candles", "Prices at a time", "Search" and "Changes".
+// Package query parses the parameters of requests: see INTERFACE.md, "Parameters" to "Ignored parameters",
+// "History", "Candles", "Prices at a time", "Search" and "Changes".
 //
-// A Query is meant to be reused. Parse reads the query string where it lies and
-// keeps what it must change (texts are unescaped and folded) in buffers of its
-// own, so that after a few requests it allocates nothing. What a Query holds is
-// valid until the next Parse; nothing in it points into the query string.
+// A Query should be reused. Parse does not copy the query string as a whole. It copies texts, which it must
+// unescape and fold, into buffers of its own, so it allocates nothing after a few requests. The contents of a
+// Query are valid until the next Parse, and do not refer to the query string.
 //
-// AppendKey writes the normalised query, by which finished answers are cached:
-// defaults applied, parameters that are not read dropped, filters sorted and
-// without repeats. Equal keys mean equal answers from one snapshot.
+// AppendKey writes the normalized query, which is the key of the response cache. It fills in defaults, omits
+// ignored parameters, and sorts filters and removes their duplicates. Equal keys mean equal answers from the
+// same snapshot.
 package query
 
 import (
@@ -20,80 +19,74 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Bounds and defaults of parameters: INTERFACE.md, "Parameters", "Paging", "History" and
-// "Search".
+// Bounds and defaults of parameters, by INTERFACE.md, "Parameters", "Paging", "History" and "Search".
 const (
-	// maxValues is how many elements a csv parameter may have, empty and
-	// repeated ones counted.
+	// maxValues is the largest number of elements of a csv parameter, including empty elements and
+	// duplicates.
 	maxValues = 100
-	// maxSize is the longest page, in rows, and maxHistory that of /history and /candles.
+	// maxSize is the largest page size, and maxHistory that of /history and /candles.
 	maxSize    = 100
 	maxHistory = 20
-	// MaxText is the length of q on /search, in bytes, and MaxWords how many words
-	// it may have.
+	// MaxText is the longest q of /search in bytes, and MaxWords its largest number of words.
 	MaxText  = 64
 	MaxWords = 8
-	// defaultSize is the page length when none is asked for, in rows.
+	// defaultSize is the default page size.
 	defaultSize = 20
-	// maxOffset is the highest offset, in rows.
+	// maxOffset is the largest offset.
 	maxOffset = 100_000
 )
 
-// past is the highest First: pages that begin further back begin there. No listing
-// is that long, and sums with it do not overflow.
+// past is the largest value of Query.First. It replaces larger values. No listing is that long, and sums with
+// it do not overflow.
 const past = math.MaxInt64 / 2
 
-// Query is what a request asks for. Its zero value is ready for Parse. It is
-// for one goroutine at a time.
+// Query contains the parameters of a request. The zero value is ready for Parse. A Query must not be used by
+// several goroutines at the same time.
 type Query struct {
 	Endpoint Endpoint
-	// CSV: the answer is a table.
+	// CSV reports whether the answer is a table.
 	CSV bool
-	// Sort and Desc are the order in force, the default applied. They have no
-	// meaning on /global.
+	// Sort and Desc are the order of the rows, with defaults filled in. They have no meaning for /global.
 	Sort Sort
 	Desc bool
-	// Tails: fields=links was asked for on /assets, or fields=groups on /markets.
+	// Tails reports whether the request asks for fields=links on /assets, or for fields=groups on /markets.
 	Tails bool
-	// Window is the number of the window in artifacts.HistoryWindows that was asked
-	// for on /history; MaxWindow: all of the past.
+	// Window is the window of /history, as an index in artifacts.HistoryWindows, or MaxWindow for the whole
+	// past.
 	Window int
-	// Past is what /candles and /prices ask for, Change what /changes does.
+	// Past contains the parameters of /candles and /prices, and Change those of /changes.
 	Past   Past
 	Change Change
 
-	// Page is the page number that the answer states: as sent in page mode,
-	// and offset/limit + 1 in offset mode.
+	// Page is the page number that the answer states: the one sent in page mode, or offset/limit + 1 in
+	// offset mode.
 	Page int64
-	// Size is the page length in force, 1 to 100: size in page mode, limit
-	// in offset mode. 0 on /trending, /global and /search, which have no pages.
+	// Size is the page size, 1 to 100, which is size in page mode and limit in offset mode. It is 0 for
+	// /trending, /global and /search, which have no pages.
 	Size int
-	// First is the number of the page's first row, from 0; at most half of
-	// the largest integer.
+	// First is the index of the page's first row. It is at most past.
 	First int64
 
-	// HasID and its likes: the filter was sent. One that was sent and has no values matches
-	// nothing. Categories and chains are those of /markets.
+	// HasID and the other fields report whether a filter was sent. If it was sent without values, it matches
+	// nothing. Only /markets has the filters category and chain.
 	HasID, HasSlug, HasSymbol, HasCategory, HasChain bool
-	// IDs are the values of the filter, ascending, without repeats. Any int64:
-	// those that are no id match nothing.
+	// IDs are the values of the filter id, in ascending order, without duplicates. They may be any int64;
+	// values that are no id match nothing.
 	IDs []int64
-	// Slugs and the following are the values of the filters, folded
-	// (artifacts.Fold), sorted as bytes, without repeats. An empty element is
-	// kept, as an empty first value: it matches nothing, whatever the
-	// directory holds, and X-Not-Found names it.
+	// Slugs and the other fields are the values of filters, folded (artifacts.Fold), sorted as bytes, without
+	// duplicates. An empty element is kept as an empty first value. It matches nothing, whatever the
+	// directory contains, and X-Not-Found names it.
 	Slugs, Symbols, Categories, Chains [][]byte
 
-	// Text is what is searched for, q folded, and Words what stands in it between
-	// blanks, 1 to MaxWords.
+	// Text is the folded q, and Words are the words in it, which blanks separate. There are 1 to MaxWords of
+	// them.
 	Text  []byte
 	Words [][]byte
 
-	// Ignored are the names of the parameters that had no part in what is
-	// asked for (INTERFACE.md, "Ignored parameters").
+	// Ignored are the names of the parameters that have no effect (INTERFACE.md, "Ignored parameters").
 	Ignored Names
 
-	buf []byte // behind the texts of filters, Text, Words and Ignored, and values that were unescaped
+	buf []byte // the memory behind Slugs and the other texts, and behind unescaped values
 }
 
 // Filtered reports whether any filter was sent.
@@ -101,22 +94,21 @@ func (q *Query) Filtered() bool {
 	return q.HasID || q.HasSlug || q.HasSymbol || q.HasCategory || q.HasChain
 }
 
-// Parse reads the query string of a request to endpoint e, without its question
-// mark. It returns nil, or what is wrong with the first invalid parameter in
-// the order id, symbol, slug, category, chain, page, size, limit, offset, sort, fields, by,
-// window, interval, from, to, time, since, collection, kind, q; q's
-// fields then have no meaning. It keeps no reference to query.
+// Parse parses the query string of a request to endpoint e, without the question mark. It returns nil, or an
+// error about the first invalid parameter in the order id, symbol, slug, category, chain, page, size, limit,
+// offset, sort, fields, by, window, interval, from, to, time, since, collection, kind, q. After an error the
+// fields of q have no meaning. Parse keeps no reference to query.
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError { return q.parse(e, query, false) }
 
-// ParseCSV is Parse for the endpoint's table, where key, which the server reads, is not ignored.
+// ParseCSV is like Parse, for the table of the endpoint. There it does not report key as ignored, because the
+// server reads it.
 func (q *Query) ParseCSV(e Endpoint, query []byte) *ParamError { return q.parse(e, query, true) }
 
 func (q *Query) parse(e Endpoint, query []byte, csv bool) *ParamError {
 	*q = Query{Endpoint: e, CSV: csv, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0],
 		Categories: q.Categories[:0], Chains: q.Chains[:0], Words: q.Words[:0], Ignored: q.Ignored[:0], buf: q.buf[:0],
 		Past: Past{Times: q.Past.Times[:0]}}
-	// No name and no value grows when it is unescaped and folded, so only
-	// lists that are sent in parts take more.
+	// Unescaping and folding make nothing longer, so only lists that are sent in parts need more room.
 	q.buf = slices.Grow(q.buf, len(query))
 
 	var p params
@@ -142,7 +134,7 @@ func (q *Query) parse(e Endpoint, query []byte, csv bool) *ParamError {
 	return err
 }
 
-// list reads the parameters of an endpoint with pages.
+// list parses the parameters of an endpoint with pages.
 func (q *Query) list(p *params) *ParamError {
 	err := q.filters(p)
 	if err == nil {
@@ -222,8 +214,8 @@ func (q *Query) ids(csv []byte) *ParamError {
 	return nil
 }
 
-// splitTexts appends the elements of a folded csv to dst, sorted and without
-// repeats. It reports false when there are too many.
+// splitTexts appends the elements of a folded csv to dst, sorts them, and removes duplicates. It returns
+// false if there are too many.
 func splitTexts(dst [][]byte, csv []byte) ([][]byte, bool) {
 	if bytes.Count(csv, comma) >= maxValues {
 		return dst, false
@@ -237,9 +229,8 @@ func splitTexts(dst [][]byte, csv []byte) ([][]byte, bool) {
 	return slices.CompactFunc(dst, bytes.Equal), true
 }
 
-// page reads the paging parameters. On /exchanges only those of the mode in force
-// are read, and 0 is no page length; elsewhere all four are checked whatever the
-// mode.
+// page parses the paging parameters. For /exchanges it parses only those of the paging mode, and the size
+// must be positive. For all other endpoints it checks all four in either mode.
 func (q *Query) page(p *params) *ParamError {
 	least, most, errs := int64(math.MinInt64), int64(maxSize), &errLengths
 	switch q.Endpoint {
@@ -277,7 +268,8 @@ func (q *Query) page(p *params) *ParamError {
 	return nil
 }
 
-// usualSize returns the page length when none is asked for: on /prices all assets that can be named.
+// usualSize returns the default page size. For /prices it is the largest number of assets that a request can
+// name.
 func (q *Query) usualSize() int64 {
 	if q.Endpoint == Prices {
 		return maxSize
@@ -363,10 +355,10 @@ func (q *Query) by(v []byte) *ParamError {
 	return errBy
 }
 
-// defaultWindow is the window when none is asked for.
+// defaultWindow is the default window.
 const defaultWindow = "7d"
 
-// MaxWindow is the number of the window max, which has a day's first price of all of the past.
+// MaxWindow is the number of the window max, which contains the first price of each day of the whole past.
 const (
 	MaxWindow = len(artifacts.HistoryWindows)
 	maxName   = "max"
@@ -411,11 +403,10 @@ func (q *Query) text(v []byte) *ParamError {
 	return nil
 }
 
-// AppendKey appends the normalised query to dst. Two queries of one endpoint
-// that differ only in the order of parameters, in defaults written out, in
-// repeats, in letter case or in parameters that are not read have equal keys;
-// so have page=2&size=20 and limit=20&offset=20. Queries with equal keys have
-// equal answers from one snapshot, headers included. Keys are bytes, not text.
+// AppendKey appends the normalized query to dst. Queries for an endpoint have equal keys if they differ only
+// in the order of parameters, in explicit defaults, in duplicates, in letter case, in ignored parameters, or
+// in the paging mode (page=2&size=20 and limit=20&offset=20). Queries with equal keys get equal answers from
+// the same snapshot, including headers. Keys are bytes, not text.
 func (q *Query) AppendKey(dst []byte) []byte {
 	dst = append(dst, byte(q.Endpoint))
 	switch {
@@ -432,7 +423,7 @@ func (q *Query) AppendKey(dst []byte) []byte {
 		}
 	}
 	dst = append(dst, byte(q.Sort), flags, byte(q.Size), byte(q.Window))
-	// Page follows from First but for pages that begin behind past.
+	// Page follows from First, except for pages that begin after past.
 	dst = binary.AppendUvarint(dst, uint64(q.First))
 	if q.First == past {
 		dst = binary.AppendUvarint(dst, uint64(q.Page))
@@ -464,7 +455,7 @@ func (q *Query) AppendKey(dst []byte) []byte {
 	return dst
 }
 
-// AppendTexts appends a list so that what follows is no part of it.
+// AppendTexts appends a list with its length, so that more data can follow it.
 func AppendTexts(dst []byte, texts [][]byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(texts)))
 	for _, t := range texts {
@@ -474,8 +465,7 @@ func AppendTexts(dst []byte, texts [][]byte) []byte {
 	return dst
 }
 
-// integer reads a parameter that is an integer from low to high, 0 when it was not
-// sent.
+// integer parses an integer parameter, which must be in [low, high]. The value is 0 if it was not sent.
 func (q *Query) integer(
 	p *params, param int, low, high int64, errs *integerErrors,
 ) (n int64, sent bool, err *ParamError) {
@@ -493,8 +483,7 @@ func (q *Query) integer(
 	return n, true, nil
 }
 
-// unescape returns the value as it was meant; in q.buf when it differs from
-// the value as it was sent.
+// unescape returns the unescaped value. If it differs from v, it is in q.buf.
 func (q *Query) unescape(v []byte) []byte {
 	if !escaped(v) {
 		return v
@@ -504,9 +493,8 @@ func (q *Query) unescape(v []byte) []byte {
 	return q.buf[n:]
 }
 
-// fold returns the value unescaped and folded, in q.buf. Folding makes and
-// takes away no comma, colon or white space, so a list may be folded before it
-// is split.
+// fold returns the unescaped and folded value, in q.buf. Folding neither adds nor removes commas, colons or
+// white space, so a list can be folded before it is split.
 func (q *Query) fold(v []byte) []byte {
 	n := len(q.buf)
 	q.buf = AppendUnescaped(q.buf, v)

@@ -7,24 +7,24 @@ import (
 
 // Number is a decimal number.
 type Number struct {
-	// Whole is the number without its fraction; the nearest one, if that is no int64.
+	// Whole is the number without its fraction, limited to the range of int64.
 	Whole int64
-	// Fraction is in units of 1 / FractionUnit; 0 of a negative number.
+	// Fraction is the fraction in units of 1 / FractionUnit. It is 0 for negative numbers.
 	Fraction uint64
-	// Digits is how many stand before the point.
+	// Digits is the number of digits before the point.
 	Digits int
 }
 
-// FractionUnit is 1 as a Number.Fraction.
+// FractionUnit is the number of units of Number.Fraction in 1.
 const FractionUnit = 1e18
 
-// ParseNumber reads an optional -, decimal digits, and an optional point with more of them.
+// ParseNumber parses an optional -, decimal digits, and an optional point with more digits.
 func ParseNumber(b []byte) (n Number, ok bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
 		b = b[1:]
 	}
-	var unit uint64 // of the next digit of the fraction; 0: none is read any more
+	var unit uint64 // the value of the fraction's next digit, or 0 if further digits are ignored
 	point := false
 	for i, c := range b {
 		d := uint64(c) - '0'
@@ -53,8 +53,8 @@ func ParseNumber(b []byte) (n Number, ok bool) {
 	return n, ok
 }
 
-// ParseLooseTime is ParseTime for times that may lack the zone, which is UTC then. The + of a zone may
-// have become a blank, as it does in a query that is not escaped.
+// ParseLooseTime is like ParseTime, but the zone may be missing, which means UTC. The + of a zone may have
+// become a blank, as it does in a query that is not escaped.
 func ParseLooseTime(b []byte) (t time.Time, ok bool) {
 	const minute, zone = len("2006-01-02T15:04"), len("+07:00")
 	var text [48]byte
