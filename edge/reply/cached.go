@@ -7,17 +7,18 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// finished are the finished answers from the state in force. Those from any other state are not kept: it
-// answers only pins, and requests that began before a swap.
+// finished contains the finished answers of the current state. The answers of other states are not cached,
+// because they answer only pinned requests and requests that began before a swap.
 type finished struct {
 	state *snapshot.State
-	cache *respcache.Cache // of the snapshot; nil, which is an empty cache: there is no snapshot
-	// global is the answer to /global, which has the change record, too; nil before the first request.
+	cache *respcache.Cache // of the snapshot; nil, which is an empty cache, if there is no snapshot
+	// global is the answer of /global, which also depends on the change record. It is nil before the first
+	// request.
 	global atomic.Pointer[respcache.Entry]
 }
 
-// finishedFrom returns the finished answers from a state; nil: it is not in force. The first call for a state
-// drops those from the one before.
+// finishedFrom returns the finished answers of a state, or nil if the state is not current. The first call
+// for a state drops those of the previous one.
 func (e *Engine) finishedFrom(state *snapshot.State) *finished {
 	if f := e.finished.Load(); f != nil && f.state == state {
 		return f
@@ -34,7 +35,7 @@ func (e *Engine) finishedFrom(state *snapshot.State) *finished {
 	f := &finished{state: state}
 	switch {
 	case state.Snapshot == nil:
-	case before != nil && before.state.Snapshot == state.Snapshot: // only the change record is another
+	case before != nil && before.state.Snapshot == state.Snapshot: // only the change record has changed
 		f.cache = before.cache
 	default:
 		f.cache = respcache.New(e.cfg.ResponseMemory, &e.Responses)
@@ -43,7 +44,7 @@ func (e *Engine) finishedFrom(state *snapshot.State) *finished {
 	return f
 }
 
-// cacheOf returns the cache of answers from s, where state was loaded; nil: there is none.
+// cacheOf returns the response cache for answers from s, which belongs to state, or nil if s is not current.
 func (e *Engine) cacheOf(state *snapshot.State, s *snapshot.Snapshot) *respcache.Cache {
 	if f := e.finishedFrom(state); f != nil && f.state.Snapshot == s {
 		return f.cache
@@ -51,7 +52,7 @@ func (e *Engine) cacheOf(state *snapshot.State, s *snapshot.Snapshot) *respcache
 	return nil
 }
 
-// Finished returns how many answers are in the response cache, and how many bytes of its memory are used.
+// Finished returns the number of answers in the response cache, and the bytes that they use.
 func (e *Engine) Finished() (entries, bytes int64) {
 	state := e.cfg.Refresher.State()
 	if state == nil {

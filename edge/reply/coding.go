@@ -11,7 +11,7 @@ import (
 // coding is a content coding of an answer.
 type coding uint8
 
-// The codings. After identity they are in order of preference at equal weights.
+// The codings. zstd, gzip and br are in order of preference at equal weights.
 const (
 	identity coding = iota
 	zstdCoding
@@ -25,16 +25,16 @@ var _ = [1]struct{}{}[codings-respcache.Codings]
 // codingNames are the values of Content-Encoding and the suffixes of ETags.
 var codingNames = [codings][]byte{zstdCoding: []byte("zstd"), gzipCoding: []byte("gzip"), brCoding: []byte("br")}
 
-// minCoded is the length in bytes above which a body is encoded (INTERFACE.md, "Codings").
+// minCoded is the body length in bytes up to which answers are not compressed (INTERFACE.md, "Codings").
 const minCoded = 1024
 
-// negotiate chooses the coding for the value of Accept-Encoding, by RFC 9110 and INTERFACE.md,
-// "Codings": the highest weight wins; at equal weights zstd, gzip, br. An identity that is not named
-// loses to any coding that is accepted. Malformed elements are ignored.
+// negotiate chooses the coding for a value of Accept-Encoding, by RFC 9110 and INTERFACE.md, "Codings". The
+// highest weight wins, and at equal weights zstd, then gzip, then br. Any accepted coding beats identity,
+// unless the header names identity. negotiate ignores malformed elements.
 func negotiate(list []byte) coding {
 	const unnamed = -1
 	weights := [codings]int{unnamed, unnamed, unnamed, unnamed}
-	rest := unnamed // of "*", which means gzip: clients that send it often decode nothing else
+	rest := unnamed // the weight of "*", which counts as gzip, because clients that send it often decode nothing else
 	for more := true; more; {
 		var element []byte
 		element, list, more = bytes.Cut(list, comma)
@@ -56,7 +56,7 @@ func negotiate(list []byte) coding {
 		if w == unnamed && c == gzipCoding {
 			w = rest
 		}
-		// At equal weights a coding beats identity, and an earlier coding a later one.
+		// At equal weights a coding beats identity, and an earlier coding beats a later one.
 		if w > weight || w == weight && w > 0 && best == identity {
 			best, weight = c, w
 		}
@@ -69,8 +69,7 @@ var (
 	semicolon = []byte(";")
 )
 
-// parseElement reads "name" or "name;q=0.5" with optional white space; the
-// weight is in thousandths.
+// parseElement parses "name" or "name;q=0.5", with optional white space. The weight is in thousandths.
 func parseElement(b []byte) (name []byte, weight int, ok bool) {
 	name, parameter, has := bytes.Cut(b, semicolon)
 	name = trimSpace(name)
@@ -88,7 +87,7 @@ func parseElement(b []byte) (name []byte, weight int, ok bool) {
 	return name, weight, ok
 }
 
-// parseWeight reads 0, 1, 0.999 or 1.000: one digit, and up to three after a point.
+// parseWeight parses a weight such as 0, 1, 0.999 or 1.000: one digit and up to three decimals.
 func parseWeight(b []byte) (int, bool) {
 	if len(b) > 5 || b[0] != '0' && b[0] != '1' || len(b) > 1 && b[1] != '.' {
 		return 0, false
@@ -119,7 +118,7 @@ func codingOf(name []byte) (coding, bool) {
 	return 0, false
 }
 
-// equalFold compares with lower-case ASCII.
+// equalFold compares b with a lower-case text, ignoring the case of ASCII letters.
 func equalFold(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false
@@ -135,12 +134,12 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
-// largeCodings bounds how many large bodies are encoded at once: each keeps a core busy for some
-// milliseconds, and other requests need one.
+// largeCodings bounds the number of large bodies that are compressed concurrently. Each keeps a core busy for
+// some milliseconds, and other requests need a core, too.
 var largeCodings = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// encode makes w.coded the body in coding c. A large one waits for its turn, within the budget of
-// finding its rows.
+// encode compresses the body into w.coded. For a large body it first waits for its turn, within the time
+// budget of the answer.
 func (w *work) encode(c coding) error {
 	if len(w.finder.Body) > coders.Large {
 		if err := w.finder.Budget.Enter(largeCodings); err != nil {

@@ -11,18 +11,18 @@ import (
 	"example.com/marketdata/edge/query"
 )
 
-// A table is how an endpoint's items become rows (INTERFACE.md, "CSV"). Columns have the names of the
-// items' members, dotted where they are nested; what is not among them is left out.
+// A table describes how the items of an endpoint become rows (INTERFACE.md, "CSV"). Columns are named after
+// the members of an item, with dots for nested members. Other members are left out.
 type table struct {
-	// columns begin with those of an item.
+	// columns are the names of all columns. Those for members of the item come first.
 	columns []string
-	// list is the member of an item that has a row for each of its elements: arrays, or objects.
-	// Their columns follow at from. "": each item is a row.
+	// list is the member of an item that contains an array. Each of its elements, which are arrays or
+	// objects, is a row, and their columns start at index from. If list is empty, each item is a row.
 	list string
 	from int
 }
 
-// tail is how many columns of /markets fields=groups adds.
+// tail is the number of columns that fields=groups adds to /markets.
 const tail = 2
 
 var tables = [query.Endpoints]table{
@@ -37,13 +37,13 @@ var tables = [query.Endpoints]table{
 		"volume"}, list: "prices", from: 4},
 }
 
-// maxColumns bounds the columns of a table.
+// maxColumns is the largest number of columns of a table.
 const maxColumns = 20
 
-// cells are the JSON values of a row, by column; nil: there is none.
+// cells are the JSON values of a row, by column. A missing value is nil.
 type cells [maxColumns][]byte
 
-// tabulate makes a table of the items of the body.
+// tabulate replaces the items in the body by a table.
 func (w *work) tabulate(q *query.Query) error {
 	t := tables[q.Endpoint]
 	if q.Endpoint == query.Markets && !q.Tails {
@@ -57,7 +57,7 @@ func (w *work) tabulate(q *query.Query) error {
 		b = append(b, name...)
 	}
 	b = append(b, "\r\n"...)
-	for rest := w.finder.Body[len(listStart):]; len(rest) > 0; rest = rest[min(1, len(rest)):] { // a comma follows
+	for rest := w.finder.Body[len(listStart):]; len(rest) > 0; rest = rest[min(1, len(rest)):] { // skip the comma
 		var row cells
 		var list []byte
 		list, rest = t.take(&row, nil, rest)
@@ -75,7 +75,7 @@ func (w *work) tabulate(q *query.Query) error {
 		}
 	}
 	w.coded = b
-	// Points have no checksums, and the same rows have other ones as JSON.
+	// Points have no checksums, and those of other rows are for their JSON.
 	w.finder.Unsummed = true
 	w.finder.Body = w.finder.Body[:0]
 	if err := w.finder.Grow(len(b)); err != nil {
@@ -85,8 +85,9 @@ func (w *work) tabulate(q *query.Query) error {
 	return nil
 }
 
-// take puts the members of the object that b begins with in their columns, and returns the one that is a
-// list of rows, and what follows the object. within names the member that the object is; nil: it is a row.
+// take stores the members of the object at the beginning of b in their columns. It returns the member that
+// contains a list of rows, and the rest of b after the object. within is the name of the member whose value
+// the object is, or nil for an item or an element of its list.
 func (t *table) take(row *cells, within, b []byte) (list, rest []byte) {
 	for b[0] != '}' {
 		var name, value []byte
@@ -108,7 +109,7 @@ func (t *table) take(row *cells, within, b []byte) (list, rest []byte) {
 	return list, b[1:]
 }
 
-// isNamed reports whether a column is that of a member.
+// isNamed reports whether a column is the one of a member.
 func isNamed(column string, within, name []byte) bool {
 	if within != nil {
 		if len(column) <= len(within) || column[:len(within)] != string(within) || column[len(within)] != '.' {
@@ -119,8 +120,8 @@ func isNamed(column string, within, name []byte) bool {
 	return column == string(name)
 }
 
-// takeArray puts the elements of the array that b begins with into the columns of an element of the list, and
-// returns what follows the array.
+// takeArray stores the elements of the array at the beginning of b in the columns from t.from on. It returns
+// the rest of b after the array.
 func (t *table) takeArray(row *cells, b []byte) (rest []byte) {
 	for i := t.from; b[0] != ']'; i++ {
 		row[i], b = cutJSON(b[1:])
@@ -128,8 +129,8 @@ func (t *table) takeArray(row *cells, b []byte) (rest []byte) {
 	return b[1:]
 }
 
-// cutJSON cuts the value that b begins with from what follows it. All JSON here is a snapshot's or our
-// own, without white space.
+// cutJSON cuts off the value at the beginning of b. The JSON comes from the snapshot or from this program and
+// contains no white space.
 func cutJSON(b []byte) (value, rest []byte) {
 	depth := 0
 	for i := 0; ; i++ {
@@ -163,7 +164,8 @@ func (w *work) appendRow(dst []byte, columns []string, row *cells) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendCell appends a value: null as nothing, a list of texts with commas between them.
+// appendCell appends a value as a cell. It appends nothing for null, and separates the texts of a list by
+// commas.
 func (w *work) appendCell(dst, value []byte) []byte {
 	switch {
 	case len(value) == 0 || value[0] == 'n':
@@ -185,9 +187,9 @@ func (w *work) appendCell(dst, value []byte) []byte {
 	return AppendCell(dst, w.cells)
 }
 
-// appendText appends the text of a JSON string.
+// appendText appends the text that a JSON string represents.
 func appendText(dst, value []byte) []byte {
-	if len(value) == 0 { // of an empty list
+	if len(value) == 0 { // the element of an empty list
 		return dst
 	}
 	text := value[1 : len(value)-1]
@@ -199,7 +201,7 @@ func appendText(dst, value []byte) []byte {
 		dst = append(dst, text[:i]...)
 		c := text[i+1]
 		text = text[i+2:]
-		if c == 'u' { // of U+0000 to U+001F
+		if c == 'u' { // \u0000 to \u001f
 			dst, _ = hex.AppendDecode(dst, text[2:4])
 			text = text[4:]
 			continue
@@ -211,9 +213,9 @@ func appendText(dst, value []byte) []byte {
 	}
 }
 
-// AppendCell appends a text as a cell by RFC 4180. One that a spreadsheet would take for a formula gets an
-// apostrophe in front, unless it is a number. Text that begins with white space is quoted since some programs
-// trim it, and \. since it ends the input of others.
+// AppendCell appends a text as a cell by RFC 4180. If a spreadsheet would take the text for a formula, and it
+// is not a number, AppendCell adds an apostrophe before it. It quotes text that begins with white space,
+// because some programs trim it, and \., because it ends the input of other programs.
 func AppendCell(dst, text []byte) []byte {
 	formula := len(text) > 0 && strings.IndexByte("=+-@\t\r", text[0]) >= 0 && !isNumber(text)
 	first, _ := utf8.DecodeRune(text)
@@ -236,8 +238,8 @@ func AppendCell(dst, text []byte) []byte {
 	}
 }
 
-// isNumber reports whether text is a decimal as the interface writes it: digits, a minus in front, a point
-// between digits.
+// isNumber reports whether text is a decimal in the form of the API: digits, optionally after a minus, and
+// optionally with a point between digits.
 func isNumber(text []byte) bool {
 	whole, fraction, pointed := bytes.Cut(bytes.TrimPrefix(text, []byte{'-'}), []byte{'.'})
 	return isDigits(whole) && (!pointed || isDigits(fraction))

@@ -1,16 +1,16 @@
-// Package reply represents the rows of an answer in HTTP: body and envelope, tag, coding,
-// header lines and 304. It keeps finished answers in the snapshot's response cache.
+// Package reply turns the rows of an answer into an HTTP response: body and envelope, tag, coding, header
+// lines, and 304. It keeps finished answers in the response cache of the snapshot.
 //
 // # Life of a request
 //
 // The server has read the request, checked its key and limit, and parsed its parameters. Then:
 //
-//  1. The current State is loaded once; a pinned request gets its snapshot from the refresher.
-//  2. The normalised query is looked up in the snapshot's response cache.
-//  3. Otherwise package rows finds the rows, and the envelope is written around them. An answer
-//     that is asked for a second time is admitted to the cache, an encoded one at once, as long
-//     as that evicts no other.
-//  4. A coding is chosen, conditions are checked, and the header lines are set.
+//  1. Answer loads the current State once. For a pinned request it gets the snapshot from the refresher.
+//  2. It looks up the normalized query in the response cache of the snapshot.
+//  3. Otherwise package rows finds the rows, and Answer writes the envelope around them. The second request
+//     for an answer adds it to the cache. The first one does so if the answer was compressed and the cache
+//     has room.
+//  4. Answer chooses a coding, checks conditions, and sets the header lines.
 package reply
 
 import (
@@ -29,40 +29,38 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// Config is what an Engine is made from.
+// Config configures an Engine.
 type Config struct {
-	// Refresher says which snapshot answers.
+	// Refresher provides the snapshots.
 	Refresher *snapshot.Refresher
-	// WarmBytes bounds the bytes of shards that are read for a new snapshot before it is
-	// current.
+	// WarmBytes bounds the size of the shards that Warm reads for a new snapshot, in bytes.
 	WarmBytes int64
-	// Wait bounds how long one answer may wait for shards and for its turn; 0: 2 s.
+	// Wait bounds how long an answer may wait for shards and for its turn; 0 means 2 s.
 	Wait time.Duration
-	// MaxStale is the age from which the current snapshot answers no longer; 0: never.
+	// MaxStale is the age from which the current snapshot is no longer used; 0 means no limit.
 	MaxStale time.Duration
-	// AllowOrigin is the allowed origin; one other than * joins Vary.
+	// AllowOrigin is the allowed origin. If it is not *, answers list Origin in Vary.
 	AllowOrigin string
-	// ResponseMemory bounds the finished answers, in bytes; see package respcache.
+	// ResponseMemory bounds the memory for finished answers, in bytes; see package respcache.
 	ResponseMemory int64
-	// CacheScope begins Cache-Control: private (the default), or public, which allows shared
-	// caches in front to keep answers.
+	// CacheScope is the first word of Cache-Control: private (the default), or public, which allows shared
+	// caches to keep answers.
 	CacheScope string
 	Log        *slog.Logger
 }
 
-// Totals are running totals since the start, for metrics and for tests.
+// Totals are counts since the start, for metrics and tests.
 type Totals struct {
 	Hits     int64 // answers found in the response cache
 	Composed int64 // answers composed
-	Shards   int64 // shards touched by composing
-	Rows     int64 // rows visited by composing
+	Shards   int64 // shards read for composing
+	Rows     int64 // rows visited for composing
 }
 
-// counters are one of several sets, so that cores that count at the same
-// time do not write to the same cache line.
+// counters are one of several copies, so that cores do not write to the same cache line at the same time.
 type counters struct {
 	hits, count, shards, rows atomic.Int64
-	_                         [96]byte // to two cache lines
+	_                         [96]byte // fills two cache lines
 }
 
 func (s *counters) composed(w *work) {
@@ -79,7 +77,7 @@ const (
 	scopePublic  = "public"
 )
 
-// Totals returns the totals of this moment.
+// Totals returns the current totals.
 func (e *Engine) Totals() Totals {
 	var t Totals
 	for i := range e.counterSets {
@@ -92,19 +90,19 @@ func (e *Engine) Totals() Totals {
 	return t
 }
 
-// Engine gives answers. It is safe for concurrent use.
+// Engine answers requests. It is safe for concurrent use.
 type Engine struct {
 	cfg        Config
 	cacheLines *cacheLines
-	logged     atomic.Int64 // the second of the last warning
+	logged     atomic.Int64 // the Unix time of the last warning
 
 	finished  atomic.Pointer[finished]
 	swapping  sync.Mutex         // for replacing finished
-	Responses respcache.Counters // of all response caches
+	Responses respcache.Counters // for all response caches
 
 	counterSets [counterSets]counters
 	works       sync.Pool
-	made        atomic.Uint32 // works, to spread them over counterSets
+	made        atomic.Uint32 // the number of works made, which distributes them over counterSets
 }
 
 // New returns an Engine.
@@ -119,11 +117,11 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Answer answers a request whose key, rate and parameters are in order. It sets r.Reply, with the
-// headers of INTERFACE.md, "Headers" that depend on the answer; CORS and the rate limit are the
-// server's. Otherwise it returns ErrNoSnapshot, ErrUnavailable, ErrPrecondition, rows.ErrNoView, rows.ErrSince or
-// one of the errors of package snapshot for pins, and r.Reply has no meaning. It keeps neither r nor
-// anything in it, and allocates nothing if the answer is cached or its shards are in memory.
+// Answer answers a request whose key, rate and parameters have been checked. It sets r.Reply, including the
+// headers of INTERFACE.md, "Headers" that depend on the answer; the server adds those for CORS and rate
+// limits. Otherwise it returns ErrNoSnapshot, ErrUnavailable, ErrPrecondition, rows.ErrNoView, rows.ErrSince,
+// a Refusal, or an error of package snapshot about pins, and r.Reply has no meaning. Answer does not keep r
+// or anything in it. It allocates nothing if the answer is in the cache or its shards are in memory.
 func (e *Engine) Answer(r *Request) error {
 	err := e.answer(r)
 	if err == nil && r.Reply.Status == http.StatusPreconditionFailed {
@@ -132,7 +130,7 @@ func (e *Engine) Answer(r *Request) error {
 	return err
 }
 
-// answer is Answer, but that it reports ErrPrecondition as a status.
+// answer is like Answer, but reports ErrPrecondition as a status.
 func (e *Engine) answer(r *Request) error {
 	state := e.cfg.Refresher.State()
 	var s *snapshot.Snapshot
@@ -145,7 +143,7 @@ func (e *Engine) answer(r *Request) error {
 		if s, err = e.cfg.Refresher.Pinned(r.Context, r.Pin); err != nil {
 			return e.failure(err)
 		}
-		state = e.cfg.Refresher.State() // it may have come while the request waited
+		state = e.cfg.Refresher.State() // it may have arrived while the request waited
 	case state == nil:
 		return ErrUnavailable
 	case s != nil && e.cfg.MaxStale > 0 && r.Now.Sub(s.Time) > e.cfg.MaxStale:
@@ -181,8 +179,8 @@ func (e *Engine) answer(r *Request) error {
 	return e.send(r, w, cache, entry, w.digest(), false)
 }
 
-// send sends the answer that was just composed, with its tag, and admits it to the cache: at once if keep, or
-// if it is encoded, which costs more than all the rest.
+// send sends the answer that was just composed. It adds the answer to the cache if keep is set, if it was
+// requested before, or if it was compressed, which costs more than everything else, and the cache has room.
 func (e *Engine) send(r *Request, w *work, cache *respcache.Cache, entry *respcache.Entry, tag digest,
 	keep bool) error {
 	c, err := e.writeFresh(r, w, tag)
@@ -194,16 +192,16 @@ func (e *Engine) send(r *Request, w *work, cache *respcache.Cache, entry *respca
 		w.admit(cache, entry, w.source(tag), c)
 	}
 	if c != identity {
-		r.Reply.Body = append(w.finder.Body[:0], w.coded...) // in place of the plain one, which is no longer needed
+		r.Reply.Body = append(w.finder.Body[:0], w.coded...) // the plain body is no longer needed
 	}
 	return nil
 }
 
-// entryOverhead is roughly the size of a cached answer without its body, in bytes.
+// entryOverhead is the approximate size of a cached answer without its body, in bytes.
 const entryOverhead = 1 << 10
 
-// failure returns the error of Answer for err. A fault of this side is logged, at most once a
-// second.
+// failure returns the error of Answer for err. It logs errors that the edge or its store causes, at most once
+// a second.
 func (e *Engine) failure(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead),
@@ -225,8 +223,8 @@ func (e *Engine) free(w *work) {
 	e.works.Put(w)
 }
 
-// writeEntry sends a finished answer, or the status of its preconditions, and reports whether entry
-// has the coding that this takes.
+// writeEntry sends a finished answer, or the status of a failed precondition. It returns false if entry does
+// not have the required coding.
 func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	c := chooseCoding(r, entry.Length)
 	response, modified := entry.Response(int(c)), w.modified
@@ -256,8 +254,8 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	return true
 }
 
-// writeFresh sends the answer that was just composed, or the status of its preconditions. It returns
-// the coding that it has made of the body, in w.coded.
+// writeFresh sends the answer that was just composed, or the status of a failed precondition. It returns the
+// coding of w.coded, or identity if it did not compress the body.
 func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err error) {
 	r.Length = len(w.finder.Body)
 	c := chooseCoding(r, r.Length)
@@ -277,7 +275,7 @@ func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err e
 	return made, nil
 }
 
-// chooseCoding returns the coding that a body of that length is sent in.
+// chooseCoding returns the coding for a body of this length.
 func chooseCoding(r *Request, length int) coding {
 	if length > minCoded && r.AcceptEncoding != nil {
 		return negotiate(r.AcceptEncoding)

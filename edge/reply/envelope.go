@@ -22,26 +22,25 @@ const (
 	boardEnd      = `]}}`
 )
 
-// work is the scratch memory for one answer. It is reused; its contents are valid until the
-// next use.
+// work is the memory for composing one answer. It is reused, so its contents are valid until the next use.
 type work struct {
 	finder   rows.Finder
-	snapshot *snapshot.Snapshot // that answers; nil: there is none yet
+	snapshot *snapshot.Snapshot // the source of the answer; nil if there is none yet
 	modified []byte             // Last-Modified
-	rowsEnd  int                // where what follows the rows begins in Body
+	rowsEnd  int                // the end of the rows in Body
 	notFound []byte             // X-Not-Found
-	coded    []byte             // Body in a coding
-	key      []byte             // of the answer cache
+	coded    []byte             // Body, compressed
+	key      []byte             // the key of the response cache
 	etag     []byte
 	csv      bool   // the answer is a table
-	cells    []byte // scratch for the text of a cell
+	cells    []byte // memory for the text of a cell
 	counters *counters
 }
 
-// answerFrom sets the snapshot that answers.
+// answerFrom sets the snapshot that the answer comes from.
 func (w *work) answerFrom(s *snapshot.Snapshot) { w.snapshot, w.modified = s, s.LastModified }
 
-// compose appends the answer to q from s to dst, which becomes w.Body. Errors are those of
+// compose appends the answer to q from s to dst, which becomes the body. It returns the errors of
 // Finder.Find.
 func (w *work) compose(dst []byte, s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	w.finder.Body, w.notFound = append(dst, listStart...), w.notFound[:0]
@@ -70,7 +69,7 @@ func (w *work) compose(dst []byte, s *snapshot.Snapshot, q *query.Query, wait ti
 	return nil
 }
 
-// appendSince appends from when the changes of a snapshot are complete.
+// appendSince appends the time from which the changes of a snapshot are complete.
 func appendSince(dst []byte, s *snapshot.Snapshot) []byte {
 	dst = append(dst, `,"since":`...)
 	if s == nil {
@@ -79,10 +78,10 @@ func appendSince(dst []byte, s *snapshot.Snapshot) []byte {
 	return append(s.Changes().Since.AppendFormat(append(dst, '"'), time.RFC3339), '"')
 }
 
-// digest returns the digest of the body that was composed: over the checksums of its rows and
-// what follows the rows. A shard's rows are summed once, when it is parsed, so no row is read
-// again for a tag. What precedes the rows is the same in every body that has any. Points of
-// history have no checksums: where there are any, the digest is that of the whole body.
+// digest returns the digest of the composed body. It covers the checksums of the rows, and the bytes that
+// follow the rows. A shard computes the checksums of its rows once, when it is parsed, so no row is read
+// again for a tag. The bytes before the rows are always the same. Points of history have no checksums. If the
+// body contains some, the digest covers the whole body.
 func (w *work) digest() digest {
 	if w.finder.Unsummed {
 		return digestOf(w.finder.Body)
@@ -91,11 +90,11 @@ func (w *work) digest() digest {
 	return digestOf(w.finder.Sums)
 }
 
-// MaxNotFound bounds X-Not-Found, in bytes (INTERFACE.md, "Values not found").
+// MaxNotFound is the longest value of X-Not-Found, in bytes (INTERFACE.md, "Values not found").
 const MaxNotFound = 1 << 10
 
-// appendNotFound appends the value of X-Not-Found: the values of q that match nothing, up to
-// the first that does not fit.
+// appendNotFound appends the value of X-Not-Found: the values of q that match nothing, up to the first one
+// that does not fit.
 func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []byte {
 	texts := rows.TextsOf(q)
 	for by, name := range [rows.Filters]string{rows.ByID: "id=", rows.BySlug: "slug=", rows.BySymbol: "symbol=",
@@ -123,13 +122,13 @@ func appendNotFound(dst []byte, q *query.Query, missing *[rows.Filters][]int) []
 	return dst
 }
 
-// source returns the part of the composed answer that all its codings share.
+// source returns the properties of the composed answer that do not depend on the coding.
 func (w *work) source(tag digest) respcache.Source {
 	return respcache.Source{NotFound: w.notFound, Digest: tag, Length: len(w.finder.Body), Visited: w.finder.Visited,
 		Total: w.finder.Total}
 }
 
-// newResponse returns what is sent of an answer with a body in coding c.
+// newResponse returns the headers and body of an answer in coding c.
 func (w *work) newResponse(body []byte, source *respcache.Source, c coding) *respcache.Response {
 	etag := appendETag(nil, source.Digest, c)
 	return respcache.NewResponse(body,
@@ -137,8 +136,8 @@ func (w *work) newResponse(body []byte, source *respcache.Source, c coding) *res
 		w.appendHead(nil, http.StatusNotModified, c, etag, source), etag, w.modified)
 }
 
-// admit puts the composed answer into the cache in the coding that was made of it. A nil entry means that the
-// answer has no entry yet, so admit makes one; otherwise it adds the coding to entry.
+// admit adds the composed answer to the cache, in the coding that was made. If entry is nil, admit makes an
+// entry; otherwise it adds the coding to entry.
 func (w *work) admit(cache *respcache.Cache, entry *respcache.Entry, source respcache.Source, c coding) {
 	body := w.finder.Body
 	if c != identity {
@@ -148,5 +147,5 @@ func (w *work) admit(cache *respcache.Cache, entry *respcache.Entry, source resp
 	if entry == nil {
 		entry = cache.Put(respcache.NewEntry(w.key, source, int(c), response))
 	}
-	cache.Add(entry, int(c), response) // to one that another goroutine has put
+	cache.Add(entry, int(c), response) // entry may be one that another goroutine has added
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// digest identifies a plain body: 128 bits of XXH3, over the checksums of its rows and what follows
-// them (see work.digest), or over all of /global. It need not resist forgery: only the operator
-// chooses bodies.
+// digest identifies a body without its coding. It consists of 128 bits of XXH3 over the checksums of the rows
+// and the bytes that follow them (see work.digest), or over the whole body. It does not have to resist
+// forgery, because only the operator decides what bodies contain.
 type digest [16]byte
 
 func digestOf(b []byte) digest {
@@ -21,8 +21,8 @@ func digestOf(b []byte) digest {
 	return d
 }
 
-// appendETag appends the strong tag of a body in a coding
-// (INTERFACE.md, "Headers"): "<digest>", or "<digest>-gzip".
+// appendETag appends the strong tag of a body in a coding, such as "<digest>" or "<digest>-gzip"
+// (INTERFACE.md, "Headers").
 func appendETag(dst []byte, d digest, c coding) []byte {
 	dst = append(dst, '"')
 	dst = hex.AppendEncode(dst, d[:])
@@ -32,10 +32,10 @@ func appendETag(dst []byte, d digest, c coding) []byte {
 	return append(dst, '"')
 }
 
-// matches reports whether the list of If-Match (strong) or If-None-Match names the body with the given
-// tag: by strong comparison, or by weak comparison and ignoring the codings (INTERFACE.md,
-// "Conditional requests"). tag is quoted: hexadecimal digits, and the coding behind a hyphen unless it
-// is plain. The malformed rest of a list matches nothing.
+// matches reports whether a list of entity tags names the body with the given tag. With strong set, for
+// If-Match, it uses strong comparison. Otherwise, for If-None-Match, it uses weak comparison and ignores
+// codings (INTERFACE.md, "Conditional requests"). tag is quoted and consists of hexadecimal digits, followed
+// by a hyphen and the coding, if any. If the list is malformed, matches ignores the rest of it.
 func matches(list, tag []byte, strong bool) bool {
 	digits, _, _ := bytes.Cut(tag[1:len(tag)-1], []byte{'-'})
 	if star := trimSpace(list); len(star) == 1 && star[0] == '*' {
@@ -63,7 +63,7 @@ func matches(list, tag []byte, strong bool) bool {
 
 var weakPrefix = []byte("W/")
 
-// sameBody reports whether a tag without its quotes is the digest, alone or with one of our codings.
+// sameBody reports whether a tag without its quotes consists of the digest, alone or with one of our codings.
 func sameBody(opaque, digits []byte) bool {
 	rest, ok := bytes.CutPrefix(opaque, digits)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// answerGlobal answers /global, which is composed once per state, and for each request that pins
-// another snapshot.
+// answerGlobal answers /global. It composes the answer once per state, and for each request that pins another
+// snapshot.
 func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Snapshot) error {
 	if s == nil {
 		return ErrNoSnapshot
@@ -27,7 +27,7 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 	w.follow(state)
 	w.finder.Body, w.notFound = appendGlobal(r.Buffers.Body(), state, s), w.notFound[:0]
 	tag := digestOf(w.finder.Body)
-	if current { // another goroutine makes the same
+	if current { // other goroutines may store the same answer
 		source := w.source(tag)
 		response := w.newResponse(w.finder.Body, &source, identity)
 		f.global.Store(respcache.NewEntry(nil, source, int(identity), response))
@@ -36,8 +36,8 @@ func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Sna
 	return err
 }
 
-// appendGlobal renders /global: the totals of s, and the change record in force.
-// The body is shorter than those that are coded.
+// appendGlobal appends the body of /global, which contains the totals of s and the change record. It is too
+// short to be compressed.
 func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte {
 	b = append(b, bodyStart...)
 	b = append(b, `{"total_market_cap":"`...)
@@ -46,7 +46,7 @@ func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte 
 	b = append(b, s.Global.TotalVolume24h...)
 	b = append(b, `","total_market_cap_change_percentage_24h":`...)
 	if value, ok := Change(state, s); ok {
-		b = strconv.AppendQuote(b, value) // digits, a minus, a point
+		b = strconv.AppendQuote(b, value) // contains only digits, a minus and a point
 	} else {
 		b = append(b, "null"...)
 	}
@@ -59,7 +59,7 @@ func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte 
 	return append(b, `}}`...)
 }
 
-// Change returns the change record's percentage, if there is one for the totals of s.
+// Change returns the percentage of the change record, if the record belongs to the totals of s.
 func Change(state *snapshot.State, s *snapshot.Snapshot) (string, bool) {
 	c := state.Change
 	if c == nil || c.Database != s.Database || !fits(c.Value) {
@@ -68,7 +68,7 @@ func Change(state *snapshot.State, s *snapshot.Snapshot) (string, bool) {
 	return c.Value, true
 }
 
-// maxChangeDigits bounds the integer digits of the total's change; a longer one is null
+// maxChangeDigits is the largest number of integer digits of the change. A longer one becomes null
 // (INTERFACE.md, "Global").
 const maxChangeDigits = 9
 

@@ -26,22 +26,21 @@ var (
 	csvTypeLine     = AppendLine(nil, "Content-Type", []byte("text/csv; charset=utf-8; header=present"))
 )
 
-// Freshness, by INTERFACE.md, "Headers".
+// The bounds of max-age, by INTERFACE.md, "Headers".
 const (
 	minMaxAge = 5
 	maxMaxAge = 600
 )
 
-// cacheLines are the header lines for caches: Cache-Control, by max-age, and Vary.
+// cacheLines are the header lines for caches: Vary, and Cache-Control by max-age.
 type cacheLines struct {
 	ordinary [maxMaxAge + 1][]byte
-	// pinned is for pins in a header: a shared cache in front cannot tell such an answer from
-	// another.
+	// pinned is for a pin in a header, because a shared cache cannot distinguish such answers.
 	pinned [maxMaxAge + 1][]byte
-	// path is for pins in the path: these answers depend on path and query alone and never
-	// change, except on /global.
+	// path is for a pin in the path. Such answers depend only on path and query and never change, except on
+	// /global.
 	path []byte
-	// keyedPath is for such a pin and a key in the query, which no shared cache checks.
+	// keyedPath is for a pin in the path and a key in the query, which shared caches do not check.
 	keyedPath []byte
 	global    [maxMaxAge + 1][]byte
 }
@@ -70,7 +69,7 @@ func newCacheLines(scope, allowOrigin string) *cacheLines {
 	return &c
 }
 
-// of returns the lines for an answer to r from a snapshot, nil before the first one.
+// of returns the lines for an answer to r. s may be nil.
 func (c *cacheLines) of(r *Request, s *snapshot.Snapshot) []byte {
 	age := minMaxAge
 	if s != nil {
@@ -84,7 +83,7 @@ func (c *cacheLines) of(r *Request, s *snapshot.Snapshot) []byte {
 		return c.ordinary[age]
 	case !r.PinInPath:
 		return c.pinned[age]
-	case r.asks(query.Global): // the change of the total may change
+	case r.asks(query.Global): // the change record may change
 		return c.global[age]
 	}
 	return c.path
@@ -110,7 +109,7 @@ func cacheStatus(hit, stale bool) []byte {
 	return statusMiss
 }
 
-// appendHead appends the header lines of the answer in a coding that do not depend on the request.
+// appendHead appends the header lines that depend on the answer and its coding, but not on the request.
 func (w *work) appendHead(dst []byte, status int, c coding, etag []byte, source *respcache.Source) []byte {
 	switch {
 	case status == http.StatusOK && w.csv:
@@ -137,13 +136,13 @@ func (w *work) appendHead(dst []byte, status int, c coding, etag []byte, source 
 	return dst
 }
 
-// writeHead sets status and header of an answer that is not cached, whose tag is w.etag.
+// writeHead sets the status and header lines of an answer that is not in the cache. Its tag is w.etag.
 func (w *work) writeHead(r *Request, status int, c coding, source *respcache.Source) {
 	r.Reply.Status = status
 	r.Reply.Lines = w.appendHead(r.Reply.Lines, status, c, w.etag, source)
 }
 
-// addTimes adds the header lines that depend on the clock and on how the snapshot was asked for.
+// addTimes adds the header lines that depend on the clock, on the pin, and on whether the answer was cached.
 func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 	r.Reply.AddLines(e.cacheLines.of(r, s))
 	if r.Reply.Status == http.StatusOK {
@@ -158,8 +157,8 @@ func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 	}
 }
 
-// AppendNames appends the header lines with the keys by which a cache in front can purge an answer: its
-// snapshot's time, unless it is empty, without the punctuation that some caches refuse, and its endpoint.
+// AppendNames appends header lines with keys by which a cache can purge an answer: the time of its snapshot,
+// unless it is empty, and its endpoint. It omits the punctuation of the time, which some caches reject.
 func AppendNames(dst, at []byte, name string) []byte {
 	for _, header := range [...]struct{ name, separator string }{{"Surrogate-Key: ", " "}, {"Cache-Tag: ", ","}} {
 		dst = append(dst, header.name...)
@@ -176,8 +175,8 @@ func AppendNames(dst, at []byte, name string) []byte {
 	return dst
 }
 
-// addIgnored names the parameters that the answer ignores. They depend on how the query was written,
-// so this header is never cached.
+// addIgnored adds a header with the names of the ignored parameters. They depend on how the query was
+// written, so the cache does not contain this header.
 func addIgnored(r *Request) {
 	names := r.Query.Ignored
 	if r.Other != nil {

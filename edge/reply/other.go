@@ -11,34 +11,34 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// Composer composes an answer that is no listing, whole. It gets tag, coding, headers and caching
-// like every answer. It is for one request at a time.
+// Composer composes the whole body of an answer that is not a listing. The Engine adds tag, coding, headers
+// and caching. A Composer must not be used by several goroutines at the same time.
 type Composer interface {
-	// Name names what is asked for, for caches in front.
+	// Name returns the name of the endpoint, for caches.
 	Name() string
-	// AppendKey appends what the answer depends on beside snapshot and change record. It begins
-	// with a byte above those of listings.
+	// AppendKey appends everything that the answer depends on, except the snapshot and the change record. The
+	// first byte must be higher than those of listings.
 	AppendKey(dst []byte) []byte
-	// Ignored names the parameters that had no part in what is asked for.
+	// Ignored returns the names of the parameters that have no effect on the answer.
 	Ignored() query.Names
-	// Whole reports an answer that has a whole collection. One of them is composed at once, for all
-	// who ask for it.
+	// Whole reports whether the answer contains a whole collection. The Engine composes only one such answer
+	// at a time.
 	Whole() bool
-	// FollowsChange reports an answer that has the change record, as /global has.
+	// FollowsChange reports whether the answer depends on the change record, as /global does.
 	FollowsChange() bool
-	// Compose appends the body to f.Body. s is nil before the first snapshot. Errors are those of
+	// Compose appends the body to f.Body. s is nil before the first snapshot. Compose returns the errors of
 	// rows.Finder.Find, or a Refusal.
 	Compose(f *rows.Finder, state *snapshot.State, s *snapshot.Snapshot, wait time.Duration) error
 }
 
-// Misser is a Composer that has filters. AppendNotFound appends the value of X-Not-Found of the answer that
-// was composed last, at most MaxNotFound bytes: what they name that matches nothing.
+// Misser is a Composer with filters. AppendNotFound appends the value of X-Not-Found for the answer that was
+// composed last. It is at most MaxNotFound bytes long.
 type Misser interface {
 	AppendNotFound(dst []byte) []byte
 }
 
-// Refusal is an error that the client is told: one of its own, in ASCII that stands in a JSON string
-// as it is, unless Status is 500 or above.
+// Refusal is an error that is sent to the client. If Status is below 500, the client caused it, and Message
+// is ASCII that needs no escaping in JSON.
 type Refusal struct {
 	Status  int
 	Message string
@@ -46,11 +46,11 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Message }
 
-// wholes lets one answer with a whole collection be composed at once, which may take tens of
+// wholes lets only one answer with a whole collection be composed at a time, because each may take tens of
 // megabytes.
 var wholes = make(chan struct{}, 1)
 
-// answerOther is Answer for a Composer, without its first steps.
+// answerOther is the part of answer for a Composer.
 func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snapshot) error {
 	w := e.works.Get().(*work)
 	defer e.free(w)
@@ -92,18 +92,18 @@ func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snap
 	if m, ok := r.Other.(Misser); ok {
 		w.notFound = m.AppendNotFound(w.notFound)
 	}
-	keep := r.Other.Whole() && cache.Limit() > 4*int64(len(w.finder.Body)) // composed once for all who ask
+	keep := r.Other.Whole() && cache.Limit() > 4*int64(len(w.finder.Body)) // compose it once for all clients
 	return e.send(r, w, cache, entry, digestOf(w.finder.Body), keep)
 }
 
-// follow makes Last-Modified the later of the snapshot's and the change record's.
+// follow sets Last-Modified to the change record's time if it is later than the snapshot's.
 func (w *work) follow(state *snapshot.State) {
 	if c := state.Change; c != nil && c.Time.After(w.snapshot.Time) {
 		w.modified = c.Time.UTC().AppendFormat(nil, http.TimeFormat)
 	}
 }
 
-// refused reports an error that is the client's own.
+// refused reports whether the client caused err.
 func refused(err error) bool {
 	var r *Refusal
 	var p *query.ParamError

@@ -8,11 +8,11 @@ import (
 	"example.com/marketdata/edge/query"
 )
 
-// Precondition returns the status of an answer with this tag and time of modification, in the form of
-// Last-Modified (nil: it has none): 200, 304, or 412, by the conditions of the request in the order of
-// RFC 9110, 13.2.2. Range and If-Range come afterwards. final reports that no answer with an earlier
-// time can follow, so that the client has what was modified before If-Modified-Since; otherwise a
-// rollback may bring one, and the times must be equal.
+// Precondition evaluates the conditions of a request in the order of RFC 9110, 13.2.2, and returns the status
+// 200, 304 or 412. modified is the value of Last-Modified, or nil if there is none. The caller evaluates
+// Range and If-Range afterwards. final means that the answer can never change, so any If-Modified-Since that
+// is not earlier than modified gives 304. Otherwise the times must be equal, because a rollback may bring
+// back an earlier answer.
 func (r *Request) Precondition(etag, modified []byte, final bool) int {
 	if r.IfMatch != nil {
 		if !matches(r.IfMatch, etag, true) {
@@ -33,12 +33,12 @@ func (r *Request) Precondition(etag, modified []byte, final bool) int {
 	return http.StatusOK
 }
 
-// final reports whether the answer at the path never changes: the path names the snapshot, and the
-// answer does not follow the change record.
+// final reports whether the answer to this request never changes, because the path names the snapshot and the
+// answer does not depend on the change record.
 func (r *Request) final() bool { return r.PinInPath && !r.asks(query.Global) }
 
-// SameRange reports whether If-Range lets Range apply to an answer with this tag and time of
-// modification: it is absent, or equals one of them (RFC 9110, 13.1.5).
+// SameRange reports whether Range applies to an answer with this tag and modification time. It does if
+// If-Range is absent or equals one of them (RFC 9110, 13.1.5).
 func (r *Request) SameRange(etag, modified []byte) bool {
 	if r.IfRange == nil || bytes.Equal(r.IfRange, etag) {
 		return true
@@ -47,8 +47,8 @@ func (r *Request) SameRange(etag, modified []byte) bool {
 	return ok && order == 0
 }
 
-// compareDates compares two dates of headers. A date that is absent or malformed has no order
-// (RFC 9110, 13.1.3 and 13.1.4).
+// compareDates compares two HTTP dates. ok is false if one of them is absent or malformed (RFC 9110, 13.1.3
+// and 13.1.4).
 func compareDates(a, b []byte, now time.Time) (order int, ok bool) {
 	if a == nil || b == nil {
 		return 0, false
@@ -61,16 +61,16 @@ func compareDates(a, b []byte, now time.Time) (order int, ok bool) {
 	return at.Compare(bt), aok && bok
 }
 
-// parseDate reads the three forms of RFC 9110, 5.6.7. A year of two digits is the latest that is at
-// most 50 years ahead.
+// parseDate parses the three forms of dates in RFC 9110, 5.6.7. For a year of two digits it chooses the
+// latest year that is at most 50 years in the future.
 func parseDate(b []byte, now time.Time) (time.Time, bool) {
 	t, err := http.ParseTime(string(b))
 	if err != nil {
 		return t, false
 	}
-	if comma := bytes.IndexByte(b, ','); comma > len("Mon") { // Monday: RFC 850
+	if comma := bytes.IndexByte(b, ','); comma > len("Mon") { // RFC 850 writes out the weekday
 		if later := t.AddDate(100, 0, 0); !later.After(now.AddDate(50, 0, 0)) {
-			t = later // net/http reads 69 to 99 as 1969 to 1999
+			t = later // net/http takes 69 to 99 for 1969 to 1999
 		}
 	}
 	return t, true

@@ -12,56 +12,56 @@ import (
 	"example.com/marketdata/edge/rows"
 )
 
-// Errors of Answer, beside the four of package snapshot for pins.
+// Errors of Answer, besides those of package snapshot about pins.
 var (
-	// ErrNoSnapshot: /global before the first snapshot, nothing else.
+	// ErrNoSnapshot means that /global was requested before the first snapshot.
 	ErrNoSnapshot = errors.New("there is no snapshot yet")
-	// ErrUnavailable: something that the answer needs is neither on this machine nor available
-	// from the store. The cause is logged.
+	// ErrUnavailable means that the edge has not cached something that the answer needs, and cannot get it
+	// from the store. The cause has been logged.
 	ErrUnavailable = errors.New("what the answer needs is unavailable")
-	// ErrPrecondition: If-Match or If-Unmodified-Since does not hold.
+	// ErrPrecondition means that If-Match or If-Unmodified-Since does not hold.
 	ErrPrecondition = errors.New("a precondition does not hold")
 )
 
-// Request is what an answer depends on. Everything in it is valid until Answer
-// returns; its byte slices must not be changed.
+// Request is a request to an Engine. Its contents are valid until Answer returns. Answer does not change its
+// byte slices.
 type Request struct {
-	// Context ends when the server must end at once.
+	// Context is done when the server must end immediately.
 	Context context.Context
-	// Buffers are what a new body is composed in.
+	// Buffers provides the memory for a new body.
 	Buffers rows.Buffers
-	// Places bounds the places that the requests of the key hold; nil: nothing does.
+	// Places bounds the places that the requests of the key occupy. It may be nil.
 	Places *limit.Places
-	// Query is the parsed query, and RawQuery the query as it was sent.
+	// Query is the parsed query, and RawQuery is the query as sent.
 	Query    query.Query
 	RawQuery []byte
-	// KeyInQuery: the key stands in the query, so a cache that shares answers must not keep this one.
+	// KeyInQuery reports whether the API key is in the query. A shared cache must not keep such an answer.
 	KeyInQuery bool
-	// Other, unless nil, composes the answer in place of what Query asks for.
+	// Other, if not nil, composes the answer instead of Query.
 	Other Composer
-	// Now is the clock, read once for the request.
+	// Now is the time of the request.
 	Now time.Time
-	// Pin is the time of the requested snapshot if Pinned: by a header, or in the path if
-	// PinInPath.
+	// Pinned reports whether the request pins a snapshot. Pin is its time. PinInPath reports whether the pin
+	// is in the path; otherwise it is in a header.
 	Pin               time.Time
 	Pinned, PinInPath bool
-	// The values of headers; nil: not sent. Several of one name are joined with commas.
+	// The values of headers, or nil if they were not sent. Several values of a header are joined by commas.
 	AcceptEncoding, IfMatch, IfNoneMatch, IfModifiedSince, IfUnmodifiedSince, IfRange []byte
 
-	// Snapshot is set by Answer: the time of the snapshot that answered.
+	// Snapshot is set by Answer to the time of the snapshot that the answer comes from.
 	Snapshot time.Time
-	// Length and Visited are set by Answer, since the answer has its price by them: the length of the
-	// plain body in bytes, also where none is sent, and the rows of a search or of groups that were
-	// visited, also where it failed. A cached answer has those of the new one.
+	// Length and Visited are set by Answer, because the price of the answer depends on them. Length is the
+	// length of the plain body in bytes, even if it is not sent. Visited is the number of rows that a search
+	// or a filter visited, even if it failed. A cached answer has the same values as a new one.
 	Length, Visited int
 	// Reply is the answer.
 	Reply Reply
 }
 
-// asks reports whether the request asks for a listing.
+// asks reports whether the request is for endpoint e.
 func (r *Request) asks(e query.Endpoint) bool { return r.Other == nil && r.Query.Endpoint == e }
 
-// name names what is asked for.
+// name returns the name of the endpoint.
 func (r *Request) name() string {
 	if r.Other != nil {
 		return r.Other.Name()
@@ -73,24 +73,25 @@ func (r *Request) name() string {
 type Reply struct {
 	// Status is the HTTP status.
 	Status int
-	// Body must not change until the answer is written: it is immutable, or in Request.Buffers.
+	// Body must not change until the answer is written. It is immutable, or in Request.Buffers.
 	Body []byte
-	// Fixed are header lines that AppendLine made beforehand. They must never change.
+	// Fixed are header lines that were prepared by AppendLine. They must never change.
 	Fixed []byte
 	// Lines are the other header lines.
 	Lines []byte
 }
 
-// Add adds a header line. The name is in its canonical form.
+// Add adds a header line. The name must be in its canonical form.
 func (p *Reply) Add(name string, value []byte) { p.Lines = AppendLine(p.Lines, name, value) }
 
-// AddLines adds header lines that AppendLine made.
+// AddLines adds header lines that were made by AppendLine.
 func (p *Reply) AddLines(lines []byte) { p.Lines = append(p.Lines, lines...) }
 
-// Clear drops all that was set.
+// Clear resets the reply.
 func (p *Reply) Clear() { *p = Reply{Status: http.StatusOK, Lines: p.Lines[:0]} }
 
-// AppendLine appends a header line. A value with a line end is cut there; no value of ours has one.
+// AppendLine appends a header line. It cuts value at the first line end, as a precaution; no value should
+// contain one.
 func AppendLine(dst []byte, name string, value []byte) []byte {
 	if i := bytes.IndexByte(value, '\n'); i >= 0 {
 		value = value[:i]
@@ -101,7 +102,7 @@ func AppendLine(dst []byte, name string, value []byte) []byte {
 	return appendLine(dst, name, value)
 }
 
-// appendLine is AppendLine for values that are known to have no line ends.
+// appendLine is like AppendLine for values that are known to contain no line ends.
 func appendLine(dst []byte, name string, value []byte) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)

@@ -8,10 +8,11 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// Warm prepares next before it is current (see snapshot.Warm): it reads the shards that are in memory
-// for old. The returned function adds them again when next is current: as long as the old snapshot's
-// are in memory, ristretto may refuse the new ones. Answers are not made ahead: one from shards in memory
-// costs little more than a finished one.
+// Warm prepares next before it becomes current (see snapshot.Warm). It reads those shards of next whose
+// counterparts in old are in memory. The caller calls after when next is current; it adds the shards to the
+// cache again, because ristretto may reject them while it contains the shards of old. Warm does not compose
+// answers ahead, because composing an answer from cached shards costs little more than sending a finished
+// one.
 func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after func()) {
 	keep := func() {}
 	if old != nil {
@@ -24,7 +25,7 @@ func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after 
 	}
 }
 
-// warmBudget bounds how long a new snapshot is warmed.
+// warmBudget bounds the time for warming a new snapshot.
 const warmBudget = 3 * time.Second
 
 type warmShard struct {
@@ -48,7 +49,7 @@ func (e *Engine) warmShards(ctx context.Context, deadline time.Time, old, next *
 			pace.Do(func() {
 				s, err := v.Shard(n, &snapshot.Budget{Wait: time.Until(deadline)})
 				if err != nil {
-					return // it is read when it is asked for
+					return // a request will read it
 				}
 				warm = append(warm, warmShard{v, n, s})
 				budget -= int64(s.Size())

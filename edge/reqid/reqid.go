@@ -1,6 +1,5 @@
-// Package reqid generates and checks the values of X-Request-Id (INTERFACE.md, "Request
-// ids"), and reads those of traceparent. An edge keeps a client's own id if it is safe in a
-// header and a log line.
+// Package reqid generates and checks the values of X-Request-Id (INTERFACE.md, "Request ids"), and parses
+// those of traceparent. An edge keeps the id that a client sends if it is safe in a header and in a log line.
 package reqid
 
 import (
@@ -10,14 +9,14 @@ import (
 )
 
 const (
-	// maxLength bounds a client's own id, in bytes.
+	// maxLength is the longest client's id that an edge keeps, in bytes.
 	maxLength = 128
 	// Length is the length of a generated id, in bytes.
 	Length = 32
 )
 
-// Valid reports whether an edge keeps a client's own id: 1 to maxLength characters of
-// A-Z a-z 0-9 . _ : = + / -.
+// Valid reports whether an edge keeps an id that a client sends. The id must consist of 1 to maxLength
+// characters from A-Z a-z 0-9 . _ : = + / -.
 func Valid(id []byte) bool {
 	if len(id) < 1 || len(id) > maxLength {
 		return false
@@ -37,10 +36,9 @@ var allowed = func() (set [256]bool) {
 	return set
 }()
 
-// Append appends a new id to dst: 128 random bits as 32 hexadecimal digits,
-// unique across edges and restarts. It takes no lock and makes no system call:
-// the runtime keeps a ChaCha8 generator for each thread, seeded by the
-// operating system.
+// Append appends a new id to dst. It consists of 128 random bits as 32 hexadecimal digits, so it is unique
+// across edges and restarts. Append takes no lock and makes no system call, because the runtime has a ChaCha8
+// generator for each thread.
 func Append(dst []byte) []byte {
 	var bits [Length / 2]byte
 	binary.NativeEndian.PutUint64(bits[:8], rand.Uint64())
@@ -48,9 +46,9 @@ func Append(dst []byte) []byte {
 	return hex.AppendEncode(dst, bits[:])
 }
 
-// TraceID returns the trace id in the value of a traceparent header (W3C Trace Context),
-// 32 lower-case hexadecimal digits: a part of value. It returns nil if value is invalid.
-// Of a version after 00 it reads what version 00 has.
+// TraceID returns the trace id in a value of traceparent (W3C Trace Context): 32 lower-case hexadecimal
+// digits, which are a part of value. It returns nil if value is invalid. In later versions of the format it
+// reads only the fields of version 00.
 func TraceID(value []byte) []byte {
 	const form = "00-00000000000000000000000000000000-0000000000000000-00"
 	if len(value) < len(form) || string(value[:2]) == "ff" ||
