@@ -1,6 +1,6 @@
-// Package edge serves published snapshots: it follows the pointer in an object
-// store and answers the endpoints from its own machine.
-// README.md walks through the life of a request and of a snapshot.
+// Package edge serves published snapshots. An edge follows the pointer in an object store, keeps a copy of
+// the snapshot, and answers all endpoints from this copy. README.md walks through the life of a request and
+// of a snapshot.
 package edge
 
 import (
@@ -37,84 +37,82 @@ import (
 	"example.com/marketdata/edge/web"
 )
 
-// Config is what an Edge is made from. Zero values take the defaults that
-// stand beside them.
+// Config configures an Edge. If a field is zero, New uses the default that the field's comment states.
 type Config struct {
-	// Coins: what package coingecko answers is there, too.
+	// Coins enables the CoinGecko-compatible endpoints; see package coingecko.
 	Coins bool
 
-	// Store is the URL of the object store; Reader takes its place when set.
+	// Store is the URL of the object store. If Reader is set, the edge reads Reader instead.
 	Store  string
 	Reader artifacts.Reader
-	// FallbackStore is the URL of a copy that is read where the store does not answer; "": none.
-	// See package fallback.
+	// FallbackStore is the URL of a copy of the store, which the edge reads when the store does not answer;
+	// see package fallback. If it is empty, there is no such copy.
 	FallbackStore string
 
-	// Listen is the public address, Admin that of the admin listener.
+	// Listen is the public address. Admin is the address of the admin listener.
 	Listen, Admin string
-	// PublicSockets and AdminSocket take the place of these addresses if set. Another process keeps
-	// them open, such as systemd, so that nothing is refused between two edges.
+	// PublicSockets and AdminSocket, if set, replace these addresses. Another process, such as systemd, keeps
+	// the sockets open, so clients can connect while one edge ends and the next one starts.
 	PublicSockets []net.Listener
 	AdminSocket   net.Listener
-	// ReusePort shares Listen with other edges of this user (Linux). The edge listens there once it
-	// is ready, and loses no connection when it leaves.
+	// ReusePort lets other edges of the same user listen at the same address (Linux). The edge starts to
+	// listen when it is ready. When it closes its socket, Linux moves the waiting connections to another edge
+	// only if net.ipv4.tcp_migrate_req is 1.
 	ReusePort bool
-	// AdminHosts are names by which the admin listener answers, beside addresses
-	// and localhost.
+	// AdminHosts are the host names that the admin listener accepts, besides IP addresses and localhost.
 	AdminHosts []string
-	// AuthOff lets everybody in, for local use: Listen must then be a loopback
-	// address unless Insecure.
+	// AuthOff admits everybody. Listen must then be a loopback address, unless Insecure is set.
 	AuthOff, Insecure bool
-	// BoardLogos are the origins that the market board may load logos from.
+	// BoardLogos are the origins from which the market board may load logos.
 	BoardLogos []string
-	// Pprof serves profiles on an Admin address that is not loopback, too.
+	// Pprof also serves profiles to other machines.
 	Pprof bool
 
-	// CacheSize bounds the memory for shards and finished answers together, in
-	// bytes (256 MiB).
+	// CacheSize bounds the memory for shards and finished answers together, in bytes (256 MiB).
 	CacheSize int64
-	// CacheDir holds the disk copy, which no other edge may use; "": a temporary folder that goes at exit.
+	// CacheDir is the folder for the disk copy. No other edge may use it. If it is empty, the edge makes a
+	// temporary folder and removes it at exit.
 	CacheDir string
-	// CacheDirSize bounds the disk copy, in bytes; 0: no bound.
+	// CacheDirSize bounds the disk copy, in bytes; 0 means no bound.
 	CacheDirSize int64
-	// HistoryFetch bounds what of /history is fetched before it is asked for, in
-	// bytes; 0: nothing is. Of CacheDirSize it takes what the snapshot leaves.
+	// HistoryFetch bounds the bytes of /history that the edge fetches ahead; 0 means none. History only takes
+	// what the snapshot leaves of CacheDirSize.
 	HistoryFetch int64
 
-	// Poll is how often the pointer is asked for (2 s).
+	// Poll is the interval at which the edge reads the pointer (2 s).
 	Poll time.Duration
-	// FetchBudget: see snapshot.Config (60 s).
+	// FetchBudget is explained at snapshot.Config (60 s).
 	FetchBudget time.Duration
+	// AcceptStore are the identities of other stores that the edge may follow; see floor.Open.
 	AcceptStore []string
-	// Trust are the keys that must have signed the pointer, the change record and
-	// the key set; none: no signature is asked for.
+	// Trust are the keys that may sign the pointer, the change record and the key set. If there are none, the
+	// edge requires no signature.
 	Trust artifacts.Trust
-	// MaxStale turns answers into 503 past that age; 0: never.
+	// MaxStale is the age of a snapshot from which the edge answers 503; 0 means no limit.
 	MaxStale time.Duration
-	// MaxKeyAge refuses keys that long after the store last confirmed them; 0:
-	// never.
+	// MaxKeyAge is how long the edge accepts keys after the store last confirmed them; 0 means forever.
 	MaxKeyAge time.Duration
-	// CacheScope begins Cache-Control: private or public.
+	// CacheScope is the first word of Cache-Control: private or public.
 	CacheScope string
 
-	// LimitStore is the URL of the Redis or Valkey through which edges share
-	// the limits of keys; "": they share none. See package redisstore.
+	// LimitStore is the URL of the Redis or Valkey server through which edges share the limits of keys; see
+	// package redisstore. If it is empty, each edge limits by itself.
 	LimitStore string
 
-	// OnReady is called when /readyz first says so, OnDrain when the edge begins to drain; nil: nothing is.
+	// OnReady is called when the edge first becomes ready, OnDrain when it begins to drain. Either may be
+	// nil.
 	OnReady, OnDrain func()
 
-	// Server configures the public listener. New sets Answer, Current, Keys, Static (package
-	// web), Observe and Logger, and lowers MaxConns to what the process's limit of open files
-	// allows.
+	// Server configures the public listener. New sets Answer, Current, Keys, Static, Observe and Logger, and
+	// lowers MaxConns to what the process's limit of open files allows.
 	Server server.Config
 
-	// DrainWait is how long requests are still served after the end was asked
-	// for, with /readyz at 503: 0 to an edge that is idle, to which there was no request
-	// for as long. DrainTimeout bounds what comes then (15 s).
+	// DrainWait is how long the edge continues to serve after it was asked to stop, while /readyz answers
+	// 503. An edge without a request during the last DrainWait does not wait. DrainTimeout bounds the time
+	// from then to the exit (15 s).
 	DrainWait, DrainTimeout time.Duration
 
-	// Now is the clock by which snapshots become current, and of pins of the future
+	// Now is the clock that decides when snapshots become current and which pins are in the future
 	// (time.Now).
 	Now func() time.Time
 
@@ -129,25 +127,25 @@ type Edge struct {
 	refresher *snapshot.Refresher
 	keys      *auth.Keys
 	watcher   *auth.Watcher
-	limits    *limit.Shared // nil: not shared
+	limits    *limit.Shared // nil if limits are not shared
 	floor     *floor.Floor
-	fallback  *fallback.Reader // nil: there is none
+	fallback  *fallback.Reader // nil if there is no fallback store
 	public    *server.Server
 	admin     *admin.Server
 	metrics   *metrics.Metrics
-	listeners []net.Listener // of ReusePort: none until the edge is ready, and servePublic's
+	listeners []net.Listener // with ReusePort, empty until servePublic opens it
 	adminLn   net.Listener
 	folder    *folder
 	began     time.Time
 	atom      feedOf
-	ready     atomic.Bool // it was, once: see unready
-	listening atomic.Bool // at the public address
+	ready     atomic.Bool // the edge has been ready once; see unready
+	listening atomic.Bool // the edge listens at the public address
 }
 
-// ErrUsage: the configuration cannot be.
+// ErrUsage marks errors of the configuration.
 var ErrUsage = errors.New("usage")
 
-// complete sets the defaults, and refuses what does not fit together.
+// complete sets the defaults and checks that the fields fit together.
 func (cfg *Config) complete() error {
 	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8080")
 	public := []string{cfg.Listen}
@@ -189,8 +187,7 @@ func (cfg *Config) complete() error {
 	return nil
 }
 
-// New opens the store, the cache folder and both listeners. Nothing is served
-// before Run.
+// New opens the store, the cache folder and the listeners. It does not serve before Run.
 func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -219,8 +216,7 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 		return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	e.cfg.Reader = cfg.Reader
-	// A quarter of the memory is for finished answers. During a swap two
-	// snapshots have theirs; each is filled by what is asked for twice, or was coded.
+	// A quarter of the memory is for finished answers. During a swap two snapshots share it.
 	responses := cfg.CacheSize / 4
 	if e.cache, err = shards.New(shards.Config{
 		Store: cfg.Reader, Local: local, Memory: cfg.CacheSize - responses, Dir: dir, DirSize: cfg.CacheDirSize,
@@ -293,8 +289,8 @@ func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	return e, nil
 }
 
-// openReader opens the store, and the one to fall back on, if there is one, and has cells read them.
-// Opening fails only for a wrong address.
+// openReader opens the store and the fallback store, if any, and makes cells read them. Opening contacts no
+// server; it fails only if an address is invalid.
 func (e *Edge) openReader(ctx context.Context, cells *follow.Cells) (artifacts.Reader, error) {
 	first := e.cfg.Reader
 	var err error
@@ -316,8 +312,8 @@ func (e *Edge) openReader(ctx context.Context, cells *follow.Cells) (artifacts.R
 	return e.fallback, nil
 }
 
-// listen opens the listeners that were not passed, but not one of ReusePort: the kernel would give
-// it connections before it can answer.
+// listen opens the listeners that were not passed to the process. With ReusePort it does not open the public
+// one, because the kernel would assign connections to it before the edge can answer.
 func (e *Edge) listen() (err error) {
 	e.listeners, e.adminLn = e.cfg.PublicSockets, e.cfg.AdminSocket
 	for _, ln := range e.listeners {
@@ -337,7 +333,7 @@ func (e *Edge) listen() (err error) {
 	return nil
 }
 
-// open opens the public address.
+// open listens at the public address.
 func (e *Edge) open(listen func(string) (net.Listener, error)) error {
 	ln, err := listen(e.cfg.Listen)
 	if err == nil {
@@ -353,7 +349,7 @@ func addresses(lns []net.Listener) (all []string) {
 	return all
 }
 
-// loopback reports an address that only this machine reaches.
+// loopback reports whether only this machine can reach addr.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -366,17 +362,16 @@ func loopback(addr string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// Addr and AdminAddr return where the edge listens. Addr is not for one of ReusePort, whose address
-// is Config.Listen.
+// Addr and AdminAddr return the addresses at which the edge listens. With ReusePort, Addr must not be called;
+// the address is Config.Listen.
 func (e *Edge) Addr() net.Addr      { return e.listeners[0].Addr() }
 func (e *Edge) AdminAddr() net.Addr { return e.adminLn.Addr() }
 
-// Run serves until ctx is done, and then drains: /readyz is 503 at once,
-// requests are served for DrainWait unless the edge is idle, then with Connection: close, and all is
-// over within DrainTimeout. It returns nil after that, or why it could not
-// serve. It may be called once.
+// Run serves until ctx is done, and then drains. From then on /readyz answers 503. The edge serves requests
+// for DrainWait, unless it is idle, and then closes each connection after its answer, within DrainTimeout.
+// Run returns nil after that, or an error if it could not serve. It may be called once.
 func (e *Edge) Run(ctx context.Context) error {
-	// Refreshing and the admin listener outlive ctx, for as long as it drains.
+	// The refresher and the admin listener continue while the edge drains.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ctx, leave := context.WithCancel(ctx)
@@ -443,8 +438,8 @@ func (e *Edge) Run(ctx context.Context) error {
 
 // servePublic serves the public listener until it drains.
 func (e *Edge) servePublic(ctx context.Context) error {
-	// Who connects meanwhile waits, where an edge that was just restarted would
-	// refuse what it can answer a moment later: a proxy sends that on.
+	// Until the copy on disk is loaded, clients wait in the queue of the socket. Otherwise a restarted edge
+	// would answer 503 to requests that it can answer a moment later.
 	<-e.refresher.Restored()
 	if e.cfg.ReusePort {
 		if !e.await(ctx, e.unready) {
@@ -460,7 +455,7 @@ func (e *Edge) servePublic(ctx context.Context) error {
 	return e.public.ServeAll(e.listeners...)
 }
 
-// await waits until there is no reason why not, and reports false if ctx is done before.
+// await waits until why returns "". It returns false if ctx is done first.
 func (e *Edge) await(ctx context.Context, why func() string) bool {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -474,9 +469,9 @@ func (e *Edge) await(ctx context.Context, why func() string) bool {
 	return true
 }
 
-// serveOn serves for DrainWait, in which balancers notice that the edge is not ready. An edge to
-// which there was no request for as long is in no balancer's use, so nobody has to notice. It
-// returns what fails meanwhile.
+// serveOn serves for DrainWait, so that load balancers notice that the edge is not ready. It returns early if
+// no request came for that long, because then no load balancer uses the edge, or if a listener fails, with
+// that listener's error.
 func (e *Edge) serveOn(failed <-chan error) error {
 	timer, ticker := time.NewTimer(e.cfg.DrainWait), time.NewTicker(lookEvery)
 	defer timer.Stop()
@@ -493,21 +488,21 @@ func (e *Edge) serveOn(failed <-chan error) error {
 	return nil
 }
 
-// lookEvery is how often await and serveOn look.
+// lookEvery is the interval at which await and serveOn check their conditions.
 const lookEvery = 20 * time.Millisecond
 
-// close frees what New opened.
+// close releases what New opened.
 func (e *Edge) close() {
 	for _, ln := range append(e.listeners, e.adminLn) {
 		if ln != nil {
-			_ = ln.Close() // closed before, after Run
+			_ = ln.Close() // after Run it is already closed
 		}
 	}
 	if e.cache != nil {
 		e.cache.Close()
 	}
 	if e.limits != nil {
-		_ = e.limits.Close() // nothing is kept in it
+		_ = e.limits.Close() // it has no unsaved state
 	}
 	if e.folder != nil {
 		e.folder.close(e.cfg.Log)

@@ -11,14 +11,15 @@ import (
 	"example.com/marketdata/edge/web"
 )
 
-// feedOf keeps the feed of changes of one snapshot.
+// feedOf caches the Atom feed of the changes of one snapshot.
 type feedOf struct {
 	mu       sync.Mutex
 	snapshot *snapshot.Snapshot
 	file     *server.StaticFile
 }
 
-// feed returns the newest changes of the current snapshot, made once; nil if it has none to show.
+// feed returns the Atom feed of the newest changes of the current snapshot, or nil if it cannot be made. It
+// makes the feed once per snapshot.
 func (e *Edge) feed() *server.StaticFile {
 	state := e.refresher.State()
 	if state == nil || state.Snapshot == nil {
@@ -36,7 +37,7 @@ func (e *Edge) feed() *server.StaticFile {
 	}
 	finder := rows.Finder{Body: []byte("[")}
 	if finder.Find(s, &q, time.Second) != nil {
-		return nil // until its shards can be had
+		return nil // a later request tries again
 	}
 	file, err := web.Feed(append(finder.Body, ']'), s.Time)
 	if err != nil {

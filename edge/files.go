@@ -7,16 +7,15 @@ import (
 	"example.com/marketdata/edge/server"
 )
 
-// otherFiles is how many files an edge needs beside its clients' connections:
-// those of the admin listener (256), to the store and to Redis, the disk copy's,
-// and connections that are being turned away (64).
+// otherFiles is the number of open files that an edge needs besides its clients' connections: connections to
+// the admin listener (256), the store and Redis, files of the disk copy, and connections that it is about to
+// refuse (64).
 const otherFiles = 512
 
-// fitConns returns how many connections there may be, at most conns, when the
-// process may open so many files. Accepting more would take the files that the
-// store and the disk copy need.
+// fitConns lowers conns to what the process can open, if it may open this many files. More connections would
+// take the files that the store and the disk copy need.
 func fitConns(conns int, files uint64, log *slog.Logger) int {
-	// With few files, half of them are for clients.
+	// If the limit is low, half of the files are for clients.
 	most := max(1, files/2)
 	if files > 2*otherFiles {
 		most = files - otherFiles
@@ -25,7 +24,7 @@ func fitConns(conns int, files uint64, log *slog.Logger) int {
 		return conns
 	}
 	fit, level := int(most), slog.LevelWarn
-	if conns == server.DefaultMaxConns { // which nobody asked for
+	if conns == server.DefaultMaxConns { // nobody asked for this number
 		level = slog.LevelInfo
 	}
 	log.Log(context.Background(), level,

@@ -4,5 +4,5 @@ package edge
 
 import "math"
 
-// openFiles returns how many files the process may open: as many as it likes.
+// openFiles returns how many files the process may open. There is no limit on this system.
 func openFiles() uint64 { return math.MaxUint64 }

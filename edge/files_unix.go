@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// openFiles returns how many files the process may open. Go has raised the soft
-// limit to the hard one at the start.
+// openFiles returns how many files the process may open. At the start Go has raised the soft limit to the
+// hard limit.
 func openFiles() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

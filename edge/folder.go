@@ -13,19 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is the cache folder, which no other edge may use. The lock on it goes with the process, whatever
-// ends that.
+// folder is the cache folder, which no other edge may use. The lock on it ends with the process, however that
+// ends.
 type folder struct {
 	path      string
 	lock      *os.File
 	temporary bool
 }
 
-// errInUse: another edge has the lock.
+// errInUse means that another edge has the lock.
 var errInUse = errors.New("another edge uses it, or still drains: each edge needs a folder of its own")
 
-// openFolder locks --cache-dir; "": a temporary folder, which goes at exit. unlocked says why a folder
-// could not be locked for another reason than an edge that uses it, such as its file system.
+// openFolder opens and locks --cache-dir. If path is empty, it makes a temporary folder, which is removed at
+// exit. unlocked says why the folder could not be locked although no other edge uses it, for example because
+// its file system has no locks.
 func openFolder(path string, log *slog.Logger) (f *folder, unlocked, err error) {
 	if path == "" {
 		f, err = makeFolder(log)
@@ -34,7 +35,7 @@ func openFolder(path string, log *slog.Logger) (f *folder, unlocked, err error) 
 	if err := durable.MkdirAll(path, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("cache folder: %w", err)
 	}
-	// A cache has no identity. What is in a store, or in a backup of one, must not be evicted.
+	// A cache folder contains no identity. The edge must not evict objects of a store or of a backup.
 	if _, err := os.Lstat(filepath.Join(path, artifacts.IdentityKey.String())); err == nil {
 		return nil, nil, fmt.Errorf("--cache-dir %s has a store or a backup in it, which an edge only reads: want a folder"+
 			" of its own", path)
@@ -46,7 +47,7 @@ func openFolder(path string, log *slog.Logger) (f *folder, unlocked, err error) 
 	return f, err, nil
 }
 
-// lockFolder locks a folder itself, since files in it may not be written.
+// lockFolder locks the folder itself, because the edge may lack the permission to write files in it.
 func lockFolder(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -61,10 +62,11 @@ func lockFolder(path string) (*os.File, error) {
 	return f, nil
 }
 
-// temporaryName begins the names of temporary folders. Earlier versions had another, and no lock.
+// temporaryName is the prefix of the names of temporary folders. Earlier versions used another prefix and no
+// lock.
 const temporaryName = "marketdata-edge-"
 
-// makeFolder makes a temporary folder, and removes those of edges that were killed.
+// makeFolder makes a temporary folder. It also removes the temporary folders of edges that were killed.
 func makeFolder(log *slog.Logger) (*folder, error) {
 	removeDead(log)
 	for range 10 {
@@ -80,16 +82,16 @@ func makeFolder(log *slog.Logger) (*folder, error) {
 			}
 			f.close(log)
 		} else if !errors.Is(err, errInUse) && !errors.Is(err, fs.ErrNotExist) {
-			return f, nil // the file system has no locks: nobody removes it
+			return f, nil // the file system has no locks, so no other edge removes the folder
 		}
-		// Another edge that starts has taken it for a dead one's.
+		// Another edge that is starting has locked it because it looked abandoned.
 	}
 	return nil, errors.New("no folder for the disk copy: other programs remove it: give --cache-dir")
 }
 
-// removeDead removes this user's temporary folders that no living edge has locked.
+// removeDead removes this user's temporary folders that no running edge has locked.
 func removeDead(log *slog.Logger) {
-	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryName+"*")) // the pattern is good
+	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryName+"*")) // the pattern is valid
 	for _, path := range paths {
 		var stat unix.Stat_t
 		if unix.Lstat(path, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFDIR || int(stat.Uid) != os.Geteuid() {

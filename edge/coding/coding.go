@@ -1,8 +1,8 @@
-// Package coding encodes bodies of answers in gzip, br and zstd.
+// Package coding compresses the bodies of answers with gzip, brotli and zstd.
 //
 // Each coding has one fixed setting, so equal bodies give equal bytes on every edge (INTERFACE.md,
-// "Codings"): the fastest whose output is at most 1.10 times that of gzip −6. `make bench-edge CODINGS=1`
-// compares them.
+// "Codings"). The setting is the fastest whose output is at most 1.10 times as long as that of gzip -6. `make
+// bench-edge CODINGS=1` compares the settings.
 package coding
 
 import (
@@ -15,19 +15,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// window is how far back zstd and br refer, in bytes. Nearly every answer is shorter, and items of
-// history resemble their neighbours.
+// window is the distance over which zstd and brotli find repetitions, in bytes. Nearly every answer is
+// shorter, and items of history resemble their neighbours.
 const window = 128 << 10
 
-// Large is the length in bytes above which br and gzip encode a body in portions, each followed by a
-// pause of the same duration: otherwise a core would not serve the network for some milliseconds.
-// zstd takes half as long, and its library would allocate.
+// Large is the length in bytes above which brotli and gzip compress a body in portions. After each portion
+// the goroutine sleeps as long as the portion took, since it would otherwise keep a core from serving the
+// network for several milliseconds. zstd takes half as long, and compressing in portions would make its
+// library allocate.
 const Large = 128 << 10
 
-// portion is some tenths of a millisecond of work. gzip collects two of them.
+// portion is the work of some tenths of a millisecond. gzip collects two portions before it compresses them.
 const portion = 32 << 10
 
-// portions calls code with the portions of a large body in turn, and once with another body.
+// portions calls code with each portion of a large body in turn. It passes other bodies whole.
 func portions(body []byte, code func(part []byte, last bool)) {
 	if len(body) > Large {
 		for len(body) > portion {
@@ -49,7 +50,7 @@ var zstdEncoder = func() *zstd.Encoder {
 	return e
 }()
 
-// Zstd appends body in zstd to dst.
+// Zstd appends body, compressed with zstd, to dst.
 func Zstd(dst, body []byte) []byte { return zstdEncoder.EncodeAll(body, dst) }
 
 type gzipCoder struct {
@@ -57,7 +58,7 @@ type gzipCoder struct {
 	out appender
 }
 
-// appender appends what is written to it.
+// appender is an io.Writer that appends to a slice.
 type appender []byte
 
 func (a *appender) Write(p []byte) (int, error) {
@@ -73,7 +74,7 @@ var gzipCoders = sync.Pool{New: func() any {
 	return &gzipCoder{w: w}
 }}
 
-// Gzip appends body in gzip to dst.
+// Gzip appends body, compressed with gzip, to dst.
 func Gzip(dst, body []byte) []byte {
 	c := gzipCoders.Get().(*gzipCoder)
 	defer gzipCoders.Put(c)
@@ -92,8 +93,8 @@ func Gzip(dst, body []byte) []byte {
 	return dst
 }
 
-// brCoder uses the library's newer encoder at level 1: the older one's levels 0 and 1 take as long for
-// more bytes, and its others longer.
+// brCoder uses the library's newer encoder at level 1. Levels 0 and 1 of the older encoder take as long and
+// produce more bytes; its other levels take longer.
 type brCoder struct {
 	matchfinder.ZFast
 	brotli.Encoder
@@ -102,7 +103,7 @@ type brCoder struct {
 
 var brCoders = sync.Pool{New: func() any { return &brCoder{ZFast: matchfinder.ZFast{MaxDistance: window}} }}
 
-// Brotli appends body in br to dst.
+// Brotli appends body, compressed with brotli, to dst.
 func Brotli(dst, body []byte) []byte {
 	c := brCoders.Get().(*brCoder)
 	defer brCoders.Put(c)

@@ -1,4 +1,4 @@
-// Package files finds files of snapshots, their lists, and their bytes (INTERFACE.md, "Files").
+// Package files finds the files of snapshots, their lists and their bytes (INTERFACE.md, "Files").
 package files
 
 import (
@@ -19,46 +19,46 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// ErrNone: the snapshot has no such file. ErrOff: it has none at all.
+// ErrNone means that the snapshot has no such file. ErrOff means that it has no files at all.
 var (
 	ErrNone = errors.New("no such file")
 	ErrOff  = errors.New("the snapshot has no files")
 )
 
-// keptLists bounds the parsed lists in memory.
+// keptLists bounds the number of parsed lists in memory.
 const keptLists = 8
 
-// Files reads sets and lists. It is safe for concurrent use.
+// Files finds files of snapshots. It is safe for concurrent use.
 type Files struct {
 	Refresher *snapshot.Refresher
 	Cache     *shards.Cache
 
 	mu    sync.Mutex
-	named artifacts.Ref // sets
+	named artifacts.Ref // the object that sets was parsed from
 	sets  *artifacts.FileSets
-	lists []*list // the last used first
+	lists []*list // the most recently used first
 }
 
-// list is a set's list, and the body that answers with it.
+// list is the list of a set of files, and the body of the answer that shows it.
 type list struct {
 	*artifacts.FileList
 	ref       artifacts.Ref
 	raw, body []byte
 }
 
-// File is a file, or the list of its set as it is stored.
+// File is a file of a snapshot, or the stored list of a set.
 type File struct {
 	artifacts.File
-	// Time is its snapshot's.
+	// Time is the time of its snapshot.
 	Time time.Time
-	// Tag is its ETag.
+	// Tag is its entity tag.
 	Tag    []byte
-	raw    []byte // of the list; nil: read chunks
+	raw    []byte // the stored list; nil if the bytes must be read in chunks
 	cache  *shards.Cache
-	places chan struct{} // of the key, for fetches
+	places chan struct{} // the key's places for fetches
 }
 
-// setsOf returns the sets of a snapshot, by time.
+// setsOf returns the sets of files that a snapshot names, ordered by time.
 func (f *Files) setsOf(ctx context.Context, p *limit.Places, s *snapshot.Snapshot) (*artifacts.FileSets, error) {
 	if s == nil || s.Files.Digest.IsZero() {
 		return &artifacts.FileSets{}, nil
@@ -83,7 +83,7 @@ func (f *Files) setsOf(ctx context.Context, p *limit.Places, s *snapshot.Snapsho
 	return sets, nil
 }
 
-// listOf returns the list of a set.
+// listOf returns the list of files of a set.
 func (f *Files) listOf(ctx context.Context, p *limit.Places, set *artifacts.FileSet) (*list, error) {
 	f.mu.Lock()
 	for i, l := range f.lists {
@@ -126,9 +126,9 @@ func appendList(dst []byte, l *artifacts.FileList) []byte {
 	return append(dst, "]}}"...)
 }
 
-// Find returns the file of a request by its name: of the set of the pin, else of the newest one of
-// the current snapshot. Errors are ErrNone, ErrOff, reply.ErrUnavailable, and those for pins of package
-// snapshot.
+// Find returns the file with the requested name. It looks in the set of the pinned snapshot or, without a
+// pin, in the newest set that the current snapshot names. It returns ErrNone, ErrOff, reply.ErrUnavailable,
+// or the errors of package snapshot for pins.
 func (f *Files) Find(r *reply.Request, name []byte) (*File, error) {
 	set, err := f.set(r)
 	if err != nil {
@@ -152,8 +152,8 @@ func (f *Files) Find(r *reply.Request, name []byte) (*File, error) {
 	return file, nil
 }
 
-// set returns the set that a request asks for. One that the current snapshot does not name may be of
-// a snapshot that has not arrived here.
+// set returns the set that a request asks for. If the current snapshot does not name it, the pinned snapshot
+// may not have arrived here yet, so set waits for it.
 func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 	for asked := false; ; asked = true {
 		state := f.Refresher.State()
@@ -179,7 +179,7 @@ func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 		if err != nil {
 			return nil, err
 		}
-		if sets, err = f.setsOf(r.Context, r.Places, s); err != nil { // it may be loaded and not yet current
+		if sets, err = f.setsOf(r.Context, r.Places, s); err != nil { // the snapshot may be loaded, but not current yet
 			return nil, err
 		}
 		if set := sets.Find(r.Pin); set != nil {
@@ -188,8 +188,8 @@ func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 	}
 }
 
-// Part returns the bytes from offset at on, to that before to, or up to the end of their chunk, verified.
-// They must not be changed. Errors are those of shards.Cache.Chunk.
+// Part returns bytes from offset at up to offset to or the end of the chunk, whichever comes first. The bytes
+// are verified and must not be changed. The errors are those of shards.Cache.Chunk.
 func (f *File) Part(ctx context.Context, at, to int64) ([]byte, error) {
 	if f.raw != nil {
 		return f.raw[at:to], nil
@@ -203,7 +203,7 @@ func (f *File) Part(ctx context.Context, at, to int64) ([]byte, error) {
 	return b[at-start : min(to-start, int64(len(b)))], nil
 }
 
-// ChunkAt returns how many bytes Part reads for an offset, and the offset behind them.
+// ChunkAt returns how many bytes Part reads to return the byte at an offset, and the end of that chunk.
 func (f *File) ChunkAt(at int64) (size, end int64) {
 	if f.raw != nil {
 		return f.Bytes, f.Bytes
@@ -212,7 +212,7 @@ func (f *File) ChunkAt(at int64) (size, end int64) {
 	return ref.Size, at - at%f.ChunkBytes + ref.Size
 }
 
-// Listing composes the answer with the newest set's files; see reply.Composer.
+// Listing composes the answer that lists the files of the newest set; see reply.Composer.
 type Listing struct{ *Files }
 
 // Name implements reply.Composer.
@@ -248,10 +248,9 @@ func (l Listing) Compose(f *rows.Finder, _ *snapshot.State, s *snapshot.Snapshot
 	return err
 }
 
-// Range returns the part that a Range header asks for, [from, to). A header that asks for more
-// than one, or is not valid, is ignored: ok is false then, and whole is meant. from is to where there
-// is no such part. The unit is in any case, and the list may have empty elements (RFC 9110, 14.1 and
-// 5.6.1.2).
+// Range returns the part [from, to) that a Range header asks for. If the header is invalid or asks for
+// several parts, ok is false and the caller must ignore the header. If there is no such part, from equals to.
+// The unit is case-insensitive, and the list may have empty elements (RFC 9110, 14.1 and 5.6.1.2).
 func (f *File) Range(header []byte) (from, to int64, ok bool) {
 	unit, spec, _ := bytes.Cut(header, []byte{'='})
 	first, last, cut := bytes.Cut(bytes.Trim(spec, " 	,"), []byte{'-'})

@@ -37,10 +37,10 @@ Every flag is also an environment variable, --cache-size is EDGE_CACHE_SIZE, and
 
 SIGTERM and SIGHUP drain. Exit status: 0 done, 1 failed, 2 wrong usage.`
 
-// healthTimeout bounds edge health: a probe that waits for longer is no answer.
+// healthTimeout bounds how long edge health waits for an answer.
 const healthTimeout = 5 * time.Second
 
-// trustKey is the public half of builder keygen's pair.
+// trustKey is the public key of a pair that builder keygen made.
 type trustKey artifacts.TrustKey
 
 func (k *trustKey) UnmarshalText(b []byte) error {
@@ -154,7 +154,8 @@ func program() cmdline.Program {
 	}
 }
 
-// sameFolder reports whether two paths name one folder, in whatever spelling. A path of "" names none.
+// sameFolder reports whether two paths name the same folder, however they are spelled. It returns false if b
+// is empty.
 func sameFolder(a, b string) bool {
 	x, err := os.Stat(a)
 	y, err2 := os.Stat(b)
@@ -193,7 +194,7 @@ func (serveCmd) Run(ctx context.Context, c *cli, log *slog.Logger) error {
 	return e.Run(ctx)
 }
 
-// Run asks the edge of this machine for its readiness.
+// Run asks the edge on this machine whether it is ready.
 func (healthCmd) Run(ctx context.Context, c *cli) error {
 	if _, port, err := net.SplitHostPort(string(c.Admin)); err != nil || port == "0" {
 		return cmdline.Wrong("--admin %q: want the address of the edge that is asked", c.Admin)
@@ -201,7 +202,8 @@ func (healthCmd) Run(ctx context.Context, c *cli) error {
 	return ask(ctx, string(c.Admin), "/readyz")
 }
 
-// ask asks an admin listener of this machine, and returns why its answer is not 200.
+// ask sends a GET request to an admin listener on this machine, and returns an error unless the answer is
+// 200.
 func ask(ctx context.Context, admin, path string) error {
 	host, port, err := net.SplitHostPort(admin)
 	if err != nil {
@@ -216,7 +218,7 @@ func ask(ctx context.Context, admin, path string) error {
 	if err != nil {
 		return err
 	}
-	// Of this machine no proxy is asked.
+	// A zero Transport uses no proxy, since the edge runs on this machine.
 	answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 	if err != nil {
 		return fmt.Errorf("%s: %w", req.URL, err)
@@ -229,10 +231,9 @@ func ask(ctx context.Context, admin, path string) error {
 	return err
 }
 
-// tuneCollector has the garbage collector run seldom, since requests wait for it
-// and only a new snapshot leaves garbage, and has it work harder before the
-// process takes half as much again as its caches, and what connections and
-// indexes need. GOGC and GOMEMLIMIT set others.
+// tuneCollector makes the garbage collector run rarely, since it delays requests and mainly new snapshots
+// produce garbage. The collector works harder when memory approaches 1.5 times the caches plus 160 MiB for
+// connections and indexes. The environment variables GOGC and GOMEMLIMIT take precedence.
 func tuneCollector(caches int64) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

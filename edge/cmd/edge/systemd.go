@@ -11,11 +11,11 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// adminSocket is the FileDescriptorName= of a socket for --admin. Others are for --listen.
+// adminSocket is the FileDescriptorName= of the socket for --admin. All other sockets are for --listen.
 const adminSocket = "admin"
 
-// passedSockets returns the sockets that systemd passes, by man sd_listen_fds; nil: none. A unit may have
-// several ListenStream= lines, as for IPv4 and IPv6.
+// passedSockets returns the sockets that systemd passes as described in sd_listen_fds(3). A unit may have
+// several ListenStream= lines, for example for IPv4 and IPv6.
 func passedSockets() (public []net.Listener, admin net.Listener, err error) {
 	named, err := activation.ListenersWithNames()
 	if err != nil {
@@ -26,7 +26,7 @@ func passedSockets() (public []net.Listener, admin net.Listener, err error) {
 		case name != adminSocket:
 			public = append(public, all...)
 		case len(all) > 1:
-			return nil, nil, fmt.Errorf("systemd passes sockets at %v and %v with FileDescriptorName=%s: want one",
+			return nil, nil, fmt.Errorf("systemd passes two sockets, %v and %v, with FileDescriptorName=%s: want one",
 				all[0].Addr(), all[1].Addr(), adminSocket)
 		default:
 			admin = all[0]
@@ -35,19 +35,20 @@ func passedSockets() (public []net.Listener, admin net.Listener, err error) {
 	return public, admin, nil
 }
 
-// tellSystemd sends what man sd_notify describes, if systemd started this process and listens.
+// tellSystemd sends a state to systemd as described in sd_notify(3). It does nothing if systemd does not
+// expect one.
 func tellSystemd(log *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		log.Warn("systemd was not told", "state", state, "err", err)
+		log.Warn("cannot notify systemd", "state", state, "err", err)
 	}
 }
 
-// feedWatchdog tells systemd that the edge is alive while its admin listener answers, if the unit has
-// a WatchdogSec=.
+// feedWatchdog notifies systemd that the edge is alive while the admin listener answers, if the unit sets
+// WatchdogSec=.
 func feedWatchdog(ctx context.Context, admin string, log *slog.Logger) {
 	patience, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("no watchdog", "err", err)
+		log.Warn("cannot read the watchdog settings of systemd", "err", err)
 	}
 	if patience <= 0 {
 		return
@@ -63,7 +64,7 @@ func feedWatchdog(ctx context.Context, admin string, log *slog.Logger) {
 		if err := ask(ctx, admin, "/livez"); err == nil {
 			tellSystemd(log, daemon.SdNotifyWatchdog)
 		} else if ctx.Err() == nil {
-			log.Error("the watchdog gets no answer", "err", err)
+			log.Error("the admin listener does not answer; systemd is not notified", "err", err)
 		}
 	}
 }
