@@ -1,28 +1,27 @@
-// Package respcache is the response cache of one snapshot: finished answers by their
-// normalised query.
+// Package respcache implements the response cache of a snapshot, which maps normalized queries to finished
+// answers.
 //
-// Package reply owns it. There is nothing to close: the garbage collector frees cache
-// and entries once they were dropped and no request reads them.
+// Package reply owns the cache. A cache needs no closing. When it is dropped, the garbage collector frees it
+// and its entries.
 //
 // # Structure
 //
-// The cache has a fixed number of buckets, one cache line each, with four entries. A hit
-// reads its bucket and the entry, takes no lock, allocates nothing, and writes only if the
-// entry was not used since the clock hand last passed it. Admission, adding a coding and
-// eviction take one mutex for a few pointer writes.
+// The cache has a fixed number of buckets. A bucket is one cache line and has room for four entries. A hit
+// reads the bucket and the entry, takes no lock and allocates nothing. It writes only if the entry was not
+// used since the clock hand last passed it. Adding an entry or a coding, and eviction, lock one mutex for a
+// few pointer writes.
 //
 // # Budget
 //
-// Limit bounds the allocated bytes of the table, of all entries and of the codings added to
-// them. A new entry evicts others in the order of CLOCK: the hand evicts the first entry
-// that was not used since it last passed. A full bucket evicts one of its own, an unused one
-// if possible.
+// Limit bounds the allocated bytes of the table and of all entries with their codings. A new entry evicts
+// others by the CLOCK algorithm: the hand evicts the first entry that was not used since it last passed. If a
+// bucket is full, a new entry evicts one of the bucket, preferably an unused one.
 //
 // # Keys
 //
-// Clients write the keys. So each cache seeds its hash, to prevent made-up keys that all
-// fall into one bucket, and compares the bytes of keys, to prevent that a collision gives one
-// query the answer of another.
+// Clients write the keys. So each cache seeds its hash, since otherwise crafted keys could all fall into one
+// bucket. And it compares the bytes of keys, since otherwise a collision could give a query the answer of
+// another.
 package respcache
 
 import (
@@ -34,23 +33,23 @@ import (
 	"unsafe"
 )
 
-// Codings is how many content codings an entry has room for, with the plain one, which is
-// number 0. An entry has those that clients requested.
+// Codings is the number of content codings that an entry has room for, including the plain one, which is
+// number 0. An entry contains the codings that clients have requested.
 const Codings = 4
 
 const (
 	ways = 4
-	// bytesPerBucket is how much of the limit one bucket of 64 bytes stands for: an answer
-	// of a usual page, or four small ones.
+	// bytesPerBucket is the number of bytes of the limit for each bucket of 64 bytes: an answer with a
+	// typical page, or four small ones.
 	bytesPerBucket = 4 << 10
 	maxBuckets     = 1 << 18
-	// minLimit is the limit below which there is no cache.
+	// minLimit is the smallest limit for which New makes a cache.
 	minLimit = 64 << 10
 )
 
 // Response is an answer in one content coding. Its bytes never change.
 type Response struct {
-	// Body is coded. OK and NotModified are the header lines of 200 and of 304 that do not
+	// Body is the encoded body. OK and NotModified are the header lines of a 200 and of a 304 that do not
 	// depend on the request.
 	Body, OK, NotModified []byte
 	// The validators.
@@ -77,15 +76,15 @@ func next(b *[]byte, part []byte) []byte {
 
 // Source is the part of an answer that does not depend on its coding.
 type Source struct {
-	// NotFound is the value of X-Not-Found. Digest and Length, in bytes, are those of the
-	// plain body. Visited counts the rows that the answer has its price by. Total is the value of
-	// X-Total, where the answer has one.
+	// NotFound is the value of X-Not-Found. Digest and Length, in bytes, belong to the plain body. Visited is
+	// the number of visited rows, which determines the price of the answer. Total is the value of X-Total, if
+	// the answer has one.
 	NotFound               []byte
 	Digest                 [16]byte
 	Length, Visited, Total int
 }
 
-// Entry is a finished answer. All but its codings never changes.
+// Entry is a finished answer. It never changes, except that codings are added.
 type Entry struct {
 	key       []byte
 	responses [Codings]atomic.Pointer[Response]
@@ -106,41 +105,41 @@ func NewEntry(key []byte, source Source, coding int, r *Response) *Entry {
 	return e
 }
 
-// Response returns the answer in a coding; nil: the entry does not have it.
+// Response returns the answer in a coding, or nil if the entry does not contain it.
 func (e *Entry) Response(coding int) *Response { return e.responses[coding].Load() }
 
-// Counters are running totals over all caches that share them.
+// Counters are totals over all caches that share them.
 type Counters struct {
-	Admitted atomic.Int64 // entries admitted
-	Evicted  atomic.Int64 // entries that made room for others
+	Admitted atomic.Int64 // entries added
+	Evicted  atomic.Int64 // entries evicted to make room for others
 }
 
-// Cache is safe for concurrent use. A nil Cache is empty and admits nothing.
+// Cache is a response cache. It is safe for concurrent use. A nil Cache is empty and stays empty.
 type Cache struct {
 	hash     func(key []byte) uint64
 	mask     uint64
 	buckets  []bucket
 	limit    int64
 	counters *Counters
-	entries  atomic.Int64 // written under mu, as bytes
+	entries  atomic.Int64 // written under mu, like bytes
 	bytes    atomic.Int64
 
 	mu   sync.Mutex
-	hand int // of the clock: the next way of a bucket
+	hand int // of the clock: the index of the next way in all buckets
 }
 
-// bucket is one cache line. The writer holds Cache.mu. A reader may see an entry beside the
-// tag of its predecessor, so it compares keys.
+// bucket is one cache line. Writers must hold Cache.mu. A reader may see an entry together with the tag of
+// its predecessor, so it must compare keys.
 type bucket struct {
 	tags    [ways]atomic.Uint32 // the upper half of the keys' hashes
 	entries [ways]atomic.Pointer[Entry]
-	// asked are hashes of recent keys that were not found.
+	// asked are the hashes of recent keys that Get did not find.
 	asked [2]atomic.Uint64
 }
 
 var _ [unsafe.Sizeof(bucket{})]byte = [64]byte{}
 
-// New returns a cache of limit bytes that counts into counters; nil: limit is too small.
+// New returns a cache of limit bytes that counts into counters, or nil if limit is too small.
 func New(limit int64, counters *Counters) *Cache {
 	if limit < minLimit {
 		return nil
@@ -177,7 +176,7 @@ func (c *Cache) Len() int64 {
 	return c.entries.Load()
 }
 
-// Bytes returns how much of the budget table and entries use.
+// Bytes returns the number of bytes that the table and the entries use.
 func (c *Cache) Bytes() int64 {
 	if c == nil {
 		return 0
@@ -185,7 +184,7 @@ func (c *Cache) Bytes() int64 {
 	return c.bytes.Load()
 }
 
-// Get returns the entry of key; nil: there is none.
+// Get returns the entry for key, or nil if there is none.
 func (c *Cache) Get(key []byte) *Entry {
 	if c == nil {
 		return nil
@@ -213,9 +212,9 @@ func (b *bucket) find(hash uint64, key []byte) *Entry {
 	return nil
 }
 
-// AskedBefore notes that key was not found, and reports whether it was noted before. Only a
-// second request is worth an entry, so that made-up queries evict nothing. A newer key
-// replaces an older note.
+// AskedBefore records that key was not found, and reports whether it had already been recorded. The caller
+// adds an answer at its second request, so that random queries evict nothing. A newer key may replace an
+// older record.
 func (c *Cache) AskedBefore(key []byte) bool {
 	if c == nil {
 		return false
@@ -229,8 +228,8 @@ func (c *Cache) AskedBefore(key []byte) bool {
 	return false
 }
 
-// HasRoom reports whether an entry of n bytes fits under key without eviction. Expensive
-// answers are then cached on first use.
+// HasRoom reports whether an entry of n bytes for key fits without eviction. If so, the caller adds expensive
+// answers at their first request.
 func (c *Cache) HasRoom(key []byte, n int) bool {
 	if c == nil || c.bytes.Load()+int64(n) > c.limit {
 		return false
@@ -244,8 +243,8 @@ func (c *Cache) HasRoom(key []byte, n int) bool {
 	return false
 }
 
-// Put admits e, and evicts others if necessary. It returns the entry to use: an older one
-// with the same key, or else e, which is not cached if it is larger than the limit.
+// Put adds e, and evicts others if necessary. It returns the entry to use: an older one with the same key, or
+// else e. If e is larger than the limit, Put does not cache it.
 func (c *Cache) Put(e *Entry) *Entry {
 	if c == nil {
 		return e
@@ -271,9 +270,8 @@ func (c *Cache) Put(e *Entry) *Entry {
 	return e
 }
 
-// Add adds a coding to e, and evicts others if necessary. It returns the response to use: an
-// older one in that coding, or else r, which is not cached if e is not, or would be larger
-// than the limit.
+// Add adds a coding to e, and evicts others if necessary. It returns the response to use: an older one in the
+// same coding, or else r. If e is not cached, or would become larger than the limit, Add does not cache r.
 func (c *Cache) Add(e *Entry, coding int, r *Response) *Response {
 	if c == nil {
 		return r
@@ -293,29 +291,28 @@ func (c *Cache) Add(e *Entry, coding int, r *Response) *Response {
 	return r
 }
 
-// makeRoom evicts entries other than keep until n bytes fit. The caller holds mu, and n fits
-// beside the table and keep.
+// makeRoom evicts entries other than keep until n more bytes fit. The caller holds mu and has checked that n
+// bytes fit together with the table and keep.
 func (c *Cache) makeRoom(n int64, keep *Entry) {
 	all := len(c.buckets) * ways
 	for steps := 0; c.bytes.Load()+n > c.limit; steps++ {
 		b, i := &c.buckets[c.hand/ways], c.hand%ways
 		c.hand = (c.hand + 1) % all
-		// After a full turn evict used entries, too: requests use them behind the hand.
+		// After a full turn also evict used entries, because requests keep using entries behind the hand.
 		if e := b.entries[i].Load(); e != nil && e != keep && (!e.used.Swap(false) || steps > all) {
 			c.evict(b, i)
 		}
 	}
 }
 
-// makeWay returns a free way of b for a key with that hash. It evicts an entry if there is
-// none.
+// makeWay returns a free way of b for a key with this hash. If there is none, it evicts an entry.
 func (c *Cache) makeWay(b *bucket, hash uint64) int {
 	for i := range b.entries {
 		if b.entries[i].Load() == nil {
 			return i
 		}
 	}
-	victim := int(hash>>32) % ways // not always the same one
+	victim := int(hash>>32) % ways // does not always choose the same way
 	for i := range b.entries {
 		if !b.entries[i].Load().used.Load() {
 			victim = i

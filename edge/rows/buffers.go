@@ -3,12 +3,12 @@ package rows
 import "sync"
 
 const (
-	// OutputSize takes head and body of most answers, so they are written at once. Larger
-	// bodies are written by themselves.
+	// OutputSize is large enough for the head and body of most answers, so that one write sends both. Larger
+	// bodies are written separately.
 	OutputSize = 64 << 10
-	// HeadRoom is left free for the head, before a body that is composed in the output buffer.
+	// HeadRoom is the space for the head, before a body that is composed in the output buffer.
 	HeadRoom = 4 << 10
-	// LargeSize takes a page of /history: 20 assets with 367 points each, of some 45 bytes.
+	// LargeSize is enough for a page of /history: 20 assets with 367 points of about 45 bytes each.
 	LargeSize = 512 << 10
 )
 
@@ -17,15 +17,15 @@ var (
 	larges  = sync.Pool{New: func() any { return new([LargeSize]byte) }}
 )
 
-// Buffers are the memory that one answer is composed in and written from. They come from
-// pools when they are first used; Release gives them back.
+// Buffers provides the memory for composing and writing an answer. It takes buffers from pools at their first
+// use. Release returns them.
 type Buffers struct {
 	output   *[OutputSize]byte
 	large    *[LargeSize]byte
 	composed bool
 }
 
-// Output returns the buffer that head and body are written from.
+// Output returns the buffer from which the head and body are written.
 func (b *Buffers) Output() []byte {
 	if b.output == nil {
 		b.output = outputs.Get().(*[OutputSize]byte)
@@ -33,14 +33,14 @@ func (b *Buffers) Output() []byte {
 	return b.output[:]
 }
 
-// Body returns the empty part of Output behind HeadRoom: a body that is appended there is
-// written without being copied.
+// Body returns the part of Output after HeadRoom, with length 0. A body that is appended to it is written
+// without another copy.
 func (b *Buffers) Body() []byte {
 	b.composed = true
 	return b.Output()[HeadRoom:HeadRoom]
 }
 
-// LargeBody returns empty memory for a body that does not fit into Body.
+// LargeBody returns a buffer of length 0 for a body that does not fit into Body.
 func (b *Buffers) LargeBody() []byte {
 	if b.large == nil {
 		b.large = larges.Get().(*[LargeSize]byte)
@@ -51,10 +51,10 @@ func (b *Buffers) LargeBody() []byte {
 // Composed reports whether a body was composed in the buffers.
 func (b *Buffers) Composed() bool { return b.composed }
 
-// Reset readies the buffers for the next answer.
+// Reset prepares the Buffers for the next answer.
 func (b *Buffers) Reset() { b.composed = false }
 
-// Release gives the buffers back. What was composed in them is no longer valid.
+// Release returns the buffers to the pools. A body in them becomes invalid.
 func (b *Buffers) Release() {
 	if b.output != nil {
 		outputs.Put(b.output)

@@ -8,8 +8,8 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// changes appends a page of the changes that c asks for, the newest first. Without a filter it reads the
-// page's rows alone; with one all rows that are late enough, since their number is part of the answer.
+// changes appends a page of the changes that match c, the newest first. Without a filter it reads only the
+// rows of the page. With a filter it reads all rows since c.Since, because the answer contains their number.
 func (f *Finder) changes(held *snapshot.Changes, c *query.Change, q *query.Query) error {
 	switch {
 	case held == nil:
@@ -36,20 +36,20 @@ func (f *Finder) changes(held *snapshot.Changes, c *query.Change, q *query.Query
 	return nil
 }
 
-// laterThan returns the first row of a day that is later than a time of it.
+// laterThan returns the first row of the day that is later than t, which must be within the day.
 func (f *Finder) laterThan(day *snapshot.ChangesDay, t int64) (int, error) {
 	var text [32]byte
-	// Keys are times of equal length; the shortest text behind one is longer by a byte.
+	// Keys are times of equal length. The smallest text that is greater than a time is one byte longer.
 	key := append(time.Unix(t, 0).UTC().AppendFormat(text[:0], time.RFC3339), 0)
 	row, _, err := day.FindBound(key, &f.Budget)
 	return row, err
 }
 
-// changesOf appends those rows of a day, from first on, that match and belong to the page, and counts all
-// that match.
+// changesOf appends the matching rows of a day, from first on, that belong to the page. It counts all
+// matching rows.
 func (f *Finder) changesOf(day *snapshot.ChangesDay, first int, c *query.Change, q *query.Query) error {
 	if !c.Filtered() {
-		from := max(q.First-int64(f.Total), 0) // places of the page among the rows, backwards
+		from := max(q.First-int64(f.Total), 0) // the range of the page among the day's rows, counted backwards
 		to := min(q.First+int64(q.Size)-int64(f.Total), int64(day.Rows-first))
 		f.Total += day.Rows - first
 		for ; from < to; from++ {

@@ -10,15 +10,15 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// filtering is what filters need.
+// filtering is the state of filters.
 type filtering struct {
 	matched [Filters][]matchedRun
 	counts  [Filters]int // rows of matched
 }
 
-// matchedRun is a run of rows that a filter's value matches, in the filter's index view.
+// matchedRun is a run of rows that a value of a filter matches, in the filter's index view.
 type matchedRun struct {
-	run        uint32 // its number in the view
+	run        uint32 // the number of the run in the view
 	start, end int    // its rows
 }
 
@@ -35,13 +35,13 @@ const (
 var indexSort = [Filters]query.Sort{ByID: query.SortID, BySlug: query.SortSlug, BySymbol: query.SortSymbol,
 	ByCategory: query.SortCategory, ByChain: query.SortChain}
 
-// index returns the view in which a filter's values are looked up.
+// index returns the view for looking up the values of a filter.
 func index(s *snapshot.Snapshot, e query.Endpoint, by int) *snapshot.View {
 	return s.View(rowsOf(e), indexSort[by])
 }
 
-// filtered appends the page of the rows that match every filter, and returns how many match. The
-// filter with the fewest rows drives: only its rows are visited.
+// filtered appends the page of the rows that match all filters, and returns the number of matching rows. The
+// filter that matches the fewest rows is the driving one: only its rows are visited.
 func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err error) {
 	driver := -1
 	filters := 0
@@ -72,8 +72,8 @@ func (f *Finder) filtered(s *snapshot.Snapshot, q *query.Query) (total int, err 
 	return f.inOtherOrder(s, v, q, driver)
 }
 
-// resolve finds the runs that a filter's values match, in ascending order, and notes the values
-// that match nothing. For /history, a run counts if one of its rows has points.
+// resolve finds the runs that the values of a filter match, in ascending order, and records the values that
+// match nothing. For /history, a run counts only if one of its rows has points.
 func (f *Finder) resolve(s *snapshot.Snapshot, q *query.Query, by int) error {
 	v := index(s, q.Endpoint, by)
 	keys, n := TextsOf(q)[by], len(q.IDs)
@@ -88,7 +88,7 @@ func (f *Finder) resolve(s *snapshot.Snapshot, q *query.Query, by int) error {
 		} else {
 			ok, err = f.resolveKey(v, keys[i], by)
 		}
-		if err == nil && !ok && by >= ByCategory { // a listed group without a quoted coin
+		if err == nil && !ok && by >= ByCategory { // the group may be listed, but have no quoted coin
 			ok, err = f.isListed(s, by, keys[i])
 		}
 		if err != nil {
@@ -101,17 +101,17 @@ func (f *Finder) resolve(s *snapshot.Snapshot, q *query.Query, by int) error {
 	return nil
 }
 
-// sentOf returns which filters a query has.
+// sentOf reports which filters a query has.
 func sentOf(q *query.Query) [Filters]bool {
 	return [Filters]bool{q.HasID, q.HasSlug, q.HasSymbol, q.HasCategory, q.HasChain}
 }
 
-// TextsOf returns the values of each filter by a text.
+// TextsOf returns the values of each text filter.
 func TextsOf(q *query.Query) [Filters][][]byte {
 	return [Filters][][]byte{BySlug: q.Slugs, BySymbol: q.Symbols, ByCategory: q.Categories, ByChain: q.Chains}
 }
 
-// isListed reports whether /categories or /chains lists a group with that slug.
+// isListed reports whether /categories or /chains lists a group with this slug.
 func (f *Finder) isListed(s *snapshot.Snapshot, by int, slug []byte) (bool, error) {
 	groups := query.Categories
 	if by == ByChain {
@@ -130,7 +130,7 @@ func (f *Finder) isListed(s *snapshot.Snapshot, by int, slug []byte) (bool, erro
 	return ok, nil
 }
 
-// allMissing notes every value: before the first snapshot none matches.
+// allMissing records all values as missing. Before the first snapshot, none matches.
 func (f *Finder) allMissing(q *query.Query) {
 	for by, texts := range TextsOf(q) {
 		n := len(texts)
@@ -186,8 +186,8 @@ func (f *Finder) resolveKey(v *snapshot.View, key []byte, by int) (bool, error) 
 	return ok, nil
 }
 
-// inIndexOrder appends the page of the matched runs' rows in the order of the index itself. It
-// touches only the rows it appends.
+// inIndexOrder appends the page of the matched rows in the order of the index. It reads only the rows that it
+// appends.
 func (f *Finder) inIndexOrder(v *snapshot.View, q *query.Query, runs []matchedRun, total int) error {
 	skip, n := page(q, total)
 	for i := range runs {
@@ -212,7 +212,8 @@ func (f *Finder) inIndexOrder(v *snapshot.View, q *query.Query, runs []matchedRu
 	return nil
 }
 
-// inRun appends the page of one run's rows by id, forwards or backwards. A run is in order of id.
+// inRun appends the page of one run's rows by id, ascending or descending. The rows of a run are sorted by
+// id.
 func (f *Finder) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
 	first, n := page(q, run.end-run.start)
 	if !q.Desc {
@@ -226,9 +227,8 @@ func (f *Finder) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
 	return nil
 }
 
-// inOtherOrder visits the rows that the driving filter matches, keeps those that match the other
-// filters too, and appends the page of them in the requested order. Its cost grows with the rows
-// matched.
+// inOtherOrder visits the rows of the driving filter and keeps those that match the other filters. It appends
+// the page of them in the requested order. Its cost is proportional to the rows of the driving filter.
 func (f *Finder) inOtherOrder(
 	s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int,
 ) (total int, err error) {
@@ -290,16 +290,16 @@ func (f *Finder) inOtherOrder(
 	return total, nil
 }
 
-// requested is the order of an answer, and where its filters and places are read.
+// requested describes the requested order, and the views that provide the columns for filters and order.
 type requested struct {
 	q         *query.Query
 	driver    int
 	driving   *snapshot.View
-	target    *snapshot.View // in the requested order
-	matched   *snapshot.View // has the columns of filters; a row is looked up in it by id if it is not driving
-	placed    *snapshot.View // the same of the order
-	sameOrder bool           // the driving view is in the requested order
-	byRank    bool           // driving rows tell their place, a rank
+	target    *snapshot.View // the view in the requested order
+	matched   *snapshot.View // has the columns for filters; if it is not driving, rows are looked up in it by id
+	placed    *snapshot.View // has the column for the order, likewise
+	sameOrder bool           // the driving view has the requested order
+	byRank    bool           // the rows of the driving view contain the rank, which is the order
 }
 
 func (f *Finder) requested(s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int) requested {
@@ -308,7 +308,8 @@ func (f *Finder) requested(s *snapshot.Snapshot, v *snapshot.View, q *query.Quer
 	if f.markets == nil {
 		return o
 	}
-	// Columns of texts are the quotes', those of figures the markets'; rows of members have none.
+	// The columns for texts are in quotes, those for figures are in markets. The views of group members have
+	// no columns.
 	byText := driver == BySlug || driver == BySymbol
 	o.byRank = !byText && q.Sort == query.SortRank
 	if !byText && (q.HasSlug || q.HasSymbol) {
@@ -322,7 +323,7 @@ func (f *Finder) requested(s *snapshot.Snapshot, v *snapshot.View, q *query.Quer
 	return o
 }
 
-// in returns a row of the driving view in the view v.
+// in returns the row of view v for row i of the driving view's shard.
 func (f *Finder) in(
 	o *requested, v *snapshot.View, shard *artifacts.Shard, i int,
 ) (*artifacts.Shard, int, error) {
@@ -336,8 +337,8 @@ func (f *Finder) in(
 	return f.locate(c, v, shard.ID(i))
 }
 
-// matchAndPlace reports whether row i of the driving view's shard, in the run of that number,
-// matches the other filters too, and sets its key. On /markets it sets the row to the rank.
+// matchAndPlace reports whether row i of the driving view's shard matches the other filters too, and sets the
+// key of e. run is the number of the row's run. On /markets it sets the row of e to the rank.
 func (f *Finder) matchAndPlace(
 	e *entry, o *requested, shard *artifacts.Shard, i int, run uint32, groups *metGroups,
 ) (ok bool, err error) {
@@ -369,7 +370,7 @@ func (f *Finder) matchAndPlace(
 	case o.sameOrder:
 		e.key = place(o.target, run, o.q.Desc)
 	case o.byRank:
-		run = uint32(o.target.Runs - 1) // unranked rows are the last run
+		run = uint32(o.target.Runs - 1) // the last run contains the rows without a rank
 		if e.row > 0 {
 			run = uint32(e.row - 1)
 		}
@@ -383,15 +384,15 @@ func (f *Finder) matchAndPlace(
 	return true, nil
 }
 
-// metGroups says what f.met knows of groups.
+// metGroups describes what f.met contains about groups.
 type metGroups struct {
-	met    bool          // it is used
-	others [Filters]bool // the filters by group other than the driving one
+	met    bool          // f.met is used
+	others [Filters]bool // filters by group, other than the driving one
 	words  uint8         // a bit for each of others
-	rows   int           // that are read for them
+	rows   int           // the number of rows to read for them
 }
 
-// groupsOf returns what is to be read before the driving filter's rows.
+// groupsOf returns the groups to read before the rows of the driving filter.
 func (f *Finder) groupsOf(q *query.Query, driver int) (g metGroups) {
 	for by, sent := range sentOf(q) {
 		if sent && by >= ByCategory && by != driver {
@@ -399,15 +400,15 @@ func (f *Finder) groupsOf(q *query.Query, driver int) (g metGroups) {
 			g.rows += f.filters.counts[by]
 		}
 	}
-	// An asset may be in several groups, and has one row in the answer.
+	// An asset may be in several of the groups, but the answer must contain it only once.
 	if driver >= ByCategory && len(f.filters.matched[driver]) > 1 {
 		g.met = true
 	}
 	return g
 }
 
-// meetGroups reads which assets are in groups that other filters than the driving one name. The
-// rows of groups have a price.
+// meetGroups reads the assets of the groups in filters other than the driving one. These rows, and the
+// driving filter's if it is a group, count towards the price.
 func (f *Finder) meetGroups(s *snapshot.Snapshot, q *query.Query, driver int, g *metGroups) error {
 	if driver < ByCategory && !g.met {
 		return nil
@@ -444,18 +445,18 @@ func (f *Finder) meetGroups(s *snapshot.Snapshot, q *query.Query, driver int, g 
 	return nil
 }
 
-// place returns where a run stands in a view, as a number to sort by.
+// place returns the position of a run in a view, as a sort key.
 func place(v *snapshot.View, run uint32, desc bool) uint64 {
 	if !desc {
 		return uint64(run)
 	}
 	if v.Last > 0 && int(run) == v.Runs-1 {
-		return 1 << 32 // after every other
+		return 1 << 32 // after all other rows
 	}
 	return uint64(^run)
 }
 
-// matchesOthers reports whether row i matches the filters other than the driving one.
+// matchesOthers reports whether row i matches the filters by id, slug and symbol other than the driving one.
 func (f *Finder) matchesOthers(v *snapshot.View, s *artifacts.Shard, i int, q *query.Query, driver int) bool {
 	if q.HasID && driver != ByID {
 		if _, ok := slices.BinarySearch(q.IDs, int64(s.ID(i))); !ok {
@@ -472,5 +473,5 @@ func (f *Finder) hasMatched(by int, run uint32) bool {
 	return ok
 }
 
-// largeSort is the number of entries above which sorts take turns and free their memory.
+// largeSort is the number of entries above which sorts need a place and free their memory afterwards.
 const largeSort = 1 << 16

@@ -14,12 +14,12 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// errPrices: a row of history is malformed.
+// errPrices means that a row of history is malformed.
 var errPrices = fmt.Errorf("%w: %w: a row of history has other prices than its block has times", shards.ErrUnavailable,
 	artifacts.ErrCorrupt)
 
-// An item of /history consists of the start of the asset's row (id through slug, without the
-// rank), the text that is the same for a window, and the points.
+// An item of /history consists of the beginning of the asset's row (id, name, symbol and slug), a text that
+// depends only on the window, and the points.
 var (
 	nameKey, logoKey = []byte(`,"name":`), []byte(`,"logo":`)
 	null             = []byte("null")
@@ -32,15 +32,16 @@ var (
 	}()
 )
 
-// historySearch is what finding the points of /history needs.
+// historySearch is the state of a query about the past.
 type historySearch struct {
-	// asked is the query of an endpoint of the past; nil: another one, or a snapshot without it.
+	// asked is the query, or nil if its endpoint is not about the past or the snapshot does not contain the
+	// past.
 	asked  *query.Query
-	window *snapshot.History // of /history, but for max
-	search pastSearch        // of the others
+	window *snapshot.History // for /history, unless the window is max
+	search pastSearch        // for all other queries
 	about  int               // the number of the window
 	block  cursor
-	large  bool // a place for a large body is held
+	large  bool // a place for a large body is taken
 }
 
 const (
@@ -49,10 +50,10 @@ const (
 	pricesKey = `,"prices":[`
 )
 
-// lastNull ends a row that has no price at its block's last time.
+// lastNull is the end of a row without a price at the last time of its block.
 var lastNull = []byte("null]}")
 
-// hasPoints reports whether the asset with id is in the list: on /history if it has a point in the window.
+// hasPoints reports whether an asset is in the list. On /history it must have a point in the window.
 func (f *Finder) hasPoints(id uint64) (bool, error) {
 	switch {
 	case f.past.asked.Endpoint != query.History:
@@ -68,8 +69,8 @@ func (f *Finder) hasPoints(id uint64) (bool, error) {
 	return ok && !bytes.HasSuffix(s.Row(row), lastNull), err
 }
 
-// anyHasPoints reports whether an asset of rows start to end of v has a point in the window. It
-// stops at the first.
+// anyHasPoints reports whether an asset in the rows [start, end) of v has a point in the window. It stops at
+// the first one.
 func (f *Finder) anyHasPoints(v *snapshot.View, start, end int) (bool, error) {
 	for row := start; row < end; row++ {
 		s, err := f.at(v, row/v.PerShard())
@@ -88,12 +89,12 @@ func (f *Finder) anyHasPoints(v *snapshot.View, start, end int) (bool, error) {
 }
 
 const (
-	// Few points are longer than usualPoint, and few items without their points than usualItem.
+	// Few points are longer than usualPoint. Few items are longer than usualItem without their points.
 	usualPoint = snapshot.PointLength + 20
 	usualItem  = 512
 )
 
-// appendItems appends the items of the assets in the picked rows of v.
+// appendItems appends the items for the assets in the picked rows of v.
 func (f *Finder) appendItems(v *snapshot.View, picked []entry) error {
 	if f.past.window == nil {
 		return f.appendPastItems(v, f.past.asked, picked)
@@ -118,7 +119,7 @@ func (f *Finder) appendItems(v *snapshot.View, picked []entry) error {
 	return nil
 }
 
-// Grow makes room for a body that is n bytes longer: a large one waits for its turn.
+// Grow makes room for n more bytes in the body. A large body first waits for a place.
 func (f *Finder) Grow(n int) error {
 	if f.Buffers == nil || f.past.large || n <= cap(f.Body)-len(f.Body) {
 		return nil
@@ -135,13 +136,13 @@ func (f *Finder) Grow(n int) error {
 	return nil
 }
 
-// beginItem appends the start of the item of the asset in row i of s: id, name, symbol and slug.
+// beginItem appends the beginning of the item for the asset in row i of s: id, name, symbol and slug.
 func (f *Finder) beginItem(s *artifacts.Shard, i int) error {
 	f.Unsummed = true
 	if f.Body[len(f.Body)-1] != '[' {
 		f.Body = append(f.Body, ',')
 	}
-	// Neither key can occur in a text, where quotes are escaped.
+	// Neither key can occur inside a text, because quotes in texts are escaped.
 	row := s.Row(i)
 	digits := bytes.IndexByte(row, ',')
 	name, logo := bytes.Index(row, nameKey), bytes.Index(row, logoKey)
@@ -152,7 +153,7 @@ func (f *Finder) beginItem(s *artifacts.Shard, i int) error {
 	return nil
 }
 
-// appendItem appends the item of the asset in row i of s.
+// appendItem appends the item for the asset in row i of s.
 func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
 	if err := f.beginItem(s, i); err != nil {
 		return err
@@ -175,27 +176,27 @@ func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
 	if len(f.Body) == first {
 		f.Body = append(f.Body, ',')
 	}
-	f.Body[first] = '[' // replaces the first point's comma
+	f.Body[first] = '[' // overwrites the comma before the first point
 	f.Body = append(f.Body, itemEnd...)
 	return nil
 }
 
-// appendPoints appends the points of an asset's row of a block, each after a comma. This is most of
-// the cost of a new answer: a year has 366 points. The row's first price is at from, after the id and
-// pricesKey.
+// appendPoints appends the points in an asset's row of a block, each after a comma. This is the main cost of
+// composing an answer, since a year has 366 points. from is the index of the row's first price, after the id
+// and pricesKey.
 func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
-	const most = 16 // bytes of a price with its quote, copied at once
+	const most = 16 // the number of bytes copied at once, for a price with its closing quote
 	if from > len(row) || row[from-1] != '[' {
 		return errPrices
 	}
 	at := len(f.Body)
-	// Room for all points, and for the bytes that the last copy writes past its price.
+	// Make room for all points, and for the bytes that the last copy writes after its price.
 	body := slices.Grow(f.Body, len(b.Points)+2*len(row)+most)
 	body = body[:cap(body)]
 	for i := range len(b.Points) / snapshot.PointLength {
 		if rest := row[from:]; len(rest) > most+1 && rest[0] == '"' {
-			// Overlapping copies of fixed length without a call: searching for the quote and
-			// appending took three times as long.
+			// These copies overlap, have a fixed length and need no call. Searching for the quote and
+			// appending takes three times as long.
 			point := (*[snapshot.PointLength]byte)(b.Points[i*snapshot.PointLength:])
 			src, dst := (*[1 + most]byte)(rest), (*[snapshot.PointLength + most]byte)(body[at:])
 			*(*[16]byte)(dst[:]) = *(*[16]byte)(point[:])
@@ -245,9 +246,9 @@ func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
 	return nil
 }
 
-// beforeQuote returns how many of the eight bytes of x precede the first quote; 8: there is none.
+// beforeQuote returns the number of bytes in x before the first quote, or 8 if there is none.
 func beforeQuote(x uint64) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	x ^= '"' * ones // a byte of 0 where a quote is
+	x ^= '"' * ones // turns quotes into zero bytes
 	return bits.TrailingZeros64((x-ones)&^x&highs) / 8
 }

@@ -2,18 +2,18 @@ package rows
 
 import "math/bits"
 
-// metTable is a hash table of assets and the words of a search that they are known to have. Its
-// memory is reused.
+// metTable is a hash table that maps assets to the words of a search that they contain, or to the filtered
+// groups that they belong to. Its memory is reused.
 type metTable struct {
-	ids   []uint64 // 0: free
-	words []uint8  // a bit each
+	ids   []uint64 // 0 if the entry is free
+	words []uint8  // one bit for each word
 	shift int
 }
 
-// largeMet is the size above which a table's memory is freed.
+// largeMet is the table size above which the memory is freed.
 const largeMet = 1 << 15
 
-// reset empties the table and makes room for n assets; 0: it is not in use.
+// reset empties the table and makes room for n assets. If n is 0, the table is not in use.
 func (t *metTable) reset(n int) {
 	if n == 0 {
 		t.ids = t.ids[:0]
@@ -28,7 +28,7 @@ func (t *metTable) reset(n int) {
 	clear(t.ids)
 }
 
-// find returns the index of id, or of the free slot for it.
+// find returns the index of id, or of the free entry for it.
 func (t *metTable) find(id uint64) int {
 	mask := len(t.ids) - 1
 	at := int(id * 0x9e3779b97f4a7c15 >> t.shift)
@@ -38,14 +38,13 @@ func (t *metTable) find(id uint64) int {
 	return at
 }
 
-// add adds an asset that has words.
+// add adds an asset with a set of words.
 func (t *metTable) add(id uint64, words uint8) {
 	at := t.find(id)
 	t.ids[at], t.words[at] = id, words
 }
 
-// raise adds a word to an asset that has exactly words so far. It returns the number of assets
-// changed: one or none.
+// raise adds a word to an asset whose set equals words. It returns the number of assets changed, 0 or 1.
 func (t *metTable) raise(id uint64, words, word uint8) int {
 	if at := t.find(id); t.ids[at] == id && t.words[at] == words {
 		t.words[at] |= word
@@ -54,8 +53,7 @@ func (t *metTable) raise(id uint64, words, word uint8) int {
 	return 0
 }
 
-// mark adds a word to an asset that has exactly words so far, where one that is not in the table
-// has none.
+// mark adds a word to an asset whose set equals words. An asset that is not in the table has the empty set.
 func (t *metTable) mark(id uint64, words, word uint8) {
 	at := t.find(id)
 	if t.ids[at] == 0 && words == 0 {
@@ -65,10 +63,11 @@ func (t *metTable) mark(id uint64, words, word uint8) {
 	}
 }
 
-// taken is the bit of assets that once has reported.
+// taken marks the assets for which once has returned true.
 const taken = 1 << 7
 
-// once reports, the first time for each asset, whether it has exactly words.
+// once reports whether the set of an asset equals words, and whether this is the first such call for the
+// asset.
 func (t *metTable) once(id uint64, words uint8) bool {
 	at := t.find(id)
 	if t.ids[at] == 0 && words == 0 {
@@ -82,7 +81,7 @@ func (t *metTable) once(id uint64, words uint8) bool {
 	return true
 }
 
-// has reports whether an asset has words. If the table is not in use, every asset has.
+// has reports whether the set of an asset equals words. If the table is not in use, it returns true.
 func (t *metTable) has(id uint64, words uint8) bool {
 	if len(t.ids) == 0 {
 		return true

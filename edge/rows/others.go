@@ -8,9 +8,9 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// What follows is for answers that are no listings, which other packages compose.
+// The following methods are for other packages, which compose answers that are not listings.
 
-// At returns the shard that has a row of v, and the row's number in it.
+// At returns the shard that contains a row of v, and the index of the row in the shard.
 func (f *Finder) At(c *Cursor, v *snapshot.View, row int) (*artifacts.Shard, int, error) {
 	s, err := f.move(c, v, row/v.PerShard())
 	if err == nil && row%v.PerShard() >= s.Len() {
@@ -20,13 +20,13 @@ func (f *Finder) At(c *Cursor, v *snapshot.View, row int) (*artifacts.Shard, int
 	return s, row % v.PerShard(), err
 }
 
-// ByID returns the row with id in the view by id v.
+// ByID returns the row with an id. v must be a view by id.
 func (f *Finder) ByID(c *Cursor, v *snapshot.View, id uint64) (s *artifacts.Shard, row int, ok bool, err error) {
 	f.Rows++
 	return f.find(c, v, id)
 }
 
-// ByKey returns the rows of v with a key, start to end (exclusive), counted in the view.
+// ByKey returns the range [start, end) of the rows of v with a sort key.
 func (f *Finder) ByKey(c *Cursor, v *snapshot.View, key []byte) (start, end int, err error) {
 	n, err := v.FindKey(key, &f.Budget)
 	if err != nil || n < 0 {
@@ -45,7 +45,7 @@ func (f *Finder) ByKey(c *Cursor, v *snapshot.View, key []byte) (start, end int,
 	return start, end, nil
 }
 
-// EachPrice calls do for the points of an asset in a window, oldest first.
+// EachPrice calls do for each point of an asset in a window, the oldest first.
 func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(at time.Time, price []byte)) error {
 	for i := range h.Blocks {
 		b := &h.Blocks[i]
@@ -82,9 +82,9 @@ func (f *Finder) EachPrice(c *Cursor, h *snapshot.History, id uint64, do func(at
 	return nil
 }
 
-// EachPast calls do for the intervals of the past that begin from one time to another, both included, in
-// Unix seconds, oldest first. The interval is a number in artifacts.PastIntervals. first is the time of its
-// first snapshot, moment what that said of the asset, and candle the asset's candle; nil: there is none.
+// EachPast calls do for each interval of the past that begins in [from, to], in Unix seconds, the oldest
+// first. interval is an index in artifacts.PastIntervals. first is the time of the interval's first snapshot,
+// moment contains the asset's figures in it, and candle is the asset's candle. moment and candle may be nil.
 func (f *Finder) EachPast(c *Cursor, s *snapshot.Snapshot, interval int, from, to int64, id uint64,
 	do func(first time.Time, moment, candle []byte),
 ) error {

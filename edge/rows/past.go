@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// errPast: a row of the past is malformed.
+// errPast means that a row of the past is malformed.
 var errPast = fmt.Errorf("%w: %w: a row of the past has another form, or other elements than its block has times",
 	shards.ErrUnavailable, artifacts.ErrCorrupt)
 
@@ -29,31 +29,31 @@ var (
 )
 
 const (
-	// usualCandle is longer than most candles, and usualPrice than most elements of prices.
+	// usualCandle is longer than most candles, and usualPrice is longer than most elements of prices.
 	usualCandle = snapshot.CandleLength + 100
 	usualPrice  = 180
 
 	timeFormat = "2006-01-02T15:04:05Z"
 )
 
-// pastSearch is what finding candles, prices at a time, and the points of the window max needs.
+// pastSearch is the state of a query for candles, for prices at a time, or for the window max.
 type pastSearch struct {
 	blocks   []snapshot.PastBlock // of candles, or of days
-	from, to time.Time            // the range of candles, by their beginnings, both included
+	from, to time.Time            // the range of candles, by the beginnings of their intervals, including both ends
 	toText   [len(timeFormat)]byte
 	at       []pastPrice
-	today    [2]snapshot.Moment // what max has behind the days
-	n        int                // of today
+	today    [2]snapshot.Moment // for max: the points after the last complete day
+	n        int                // the length of today
 }
 
-// pastPrice is a time that was asked for.
+// pastPrice is a requested time and the snapshot that answers for it.
 type pastPrice struct {
 	seconds int64
 	moment  snapshot.Moment
 	ok      bool
 }
 
-// beginPast readies the Finder for a query for the past, and reports whether any asset can have an item.
+// beginPast prepares the Finder for a query about the past, and reports whether any asset can have an item.
 func (f *Finder) beginPast(s *snapshot.Snapshot, q *query.Query) (bool, error) {
 	p := &f.past.search
 	*p = pastSearch{at: p.at[:0]}
@@ -81,7 +81,7 @@ func (f *Finder) beginPast(s *snapshot.Snapshot, q *query.Query) (bool, error) {
 	return true, p.candleRange(s, q)
 }
 
-// candleRange sets the range of candles: what was asked for, cut to what the snapshot has.
+// candleRange sets the range of candles: the requested range, limited to what the snapshot contains.
 func (p *pastSearch) candleRange(s *snapshot.Snapshot, q *query.Query) error {
 	if len(p.blocks) == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (p *pastSearch) candleRange(s *snapshot.Snapshot, q *query.Query) error {
 	if from.After(p.from) {
 		p.from = from
 	}
-	// A block may have hours that are not kept any longer.
+	// A block may contain hours that are no longer kept.
 	if kept := s.Time.Add(-about.Age); about.Age > 0 && kept.After(p.from) {
 		p.from = kept.Truncate(step)
 		if p.from.Before(kept) {
@@ -123,7 +123,7 @@ func (p *pastSearch) candleRange(s *snapshot.Snapshot, q *query.Query) error {
 	return nil
 }
 
-// appendPastItems appends the items of the assets in the picked rows of v.
+// appendPastItems appends the items for the assets in the picked rows of v.
 func (f *Finder) appendPastItems(v *snapshot.View, q *query.Query, picked []entry) error {
 	p := &f.past.search
 	if len(p.at)*len(picked) > query.MaxPrices {
@@ -163,7 +163,8 @@ func (f *Finder) appendPastItems(v *snapshot.View, q *query.Query, picked []entr
 	return nil
 }
 
-// appendElements appends the elements that do appends, each after a comma, as an array, and ends the item.
+// appendElements calls do, which appends elements, each after a comma. It makes an array of them and ends the
+// item.
 func (f *Finder) appendElements(do func() error) error {
 	first := len(f.Body)
 	if err := do(); err != nil {
@@ -172,12 +173,12 @@ func (f *Finder) appendElements(do func() error) error {
 	if len(f.Body) == first {
 		f.Body = append(f.Body, ',')
 	}
-	f.Body[first] = '[' // replaces the first element's comma
+	f.Body[first] = '[' // overwrites the comma before the first element
 	f.Body = append(f.Body, itemEnd...)
 	return nil
 }
 
-// pastRow returns an asset's moments and candles in a block; both are nil if it has none there.
+// pastRow returns an asset's moments and candles in a block. Both are nil if it has none there.
 func (f *Finder) pastRow(c *Cursor, b *snapshot.PastBlock, id uint64) (moments, candles []byte, err error) {
 	s, row, ok, err := f.find(c, b.View, id)
 	if err != nil || !ok {
@@ -189,7 +190,7 @@ func (f *Finder) pastRow(c *Cursor, b *snapshot.PastBlock, id uint64) (moments, 
 	return moments, candles, nil
 }
 
-// appendCandles appends the asset's candles of the range.
+// appendCandles appends the asset's candles in the range.
 func (f *Finder) appendCandles(id uint64) error {
 	p := &f.past.search
 	for i := range p.blocks {
@@ -201,7 +202,7 @@ func (f *Finder) appendCandles(id uint64) error {
 		if rest == nil {
 			continue
 		}
-		// The first and the last block may reach beyond the range.
+		// Only the first and the last block can reach beyond the range.
 		whole := i > 0 && i < len(p.blocks)-1
 		for n, t := range b.Times {
 			element, more, ok := artifacts.NextPast(rest)
@@ -219,17 +220,18 @@ func (f *Finder) appendCandles(id uint64) error {
 	return nil
 }
 
-// has reports whether the candle of the interval in which t is lies in the range.
+// has reports whether the candle of the interval that contains t is in the range.
 func (p *pastSearch) has(t time.Time, b *snapshot.PastBlock, n int) bool {
 	if t.Before(p.from) {
 		return false
 	}
-	// The text of the beginning compares as the beginning does; only years beyond 9999 would not.
+	// The text of the beginning sorts like the beginning itself, for years up to 9999.
 	begin := b.Begins[n*snapshot.CandleLength:][len(`,["`):][:len(timeFormat)]
 	return bytes.Compare(begin, p.toText[:]) <= 0
 }
 
-// Moment returns what a snapshot of the past said of an asset, as artifacts.NextPast does; nil: nothing.
+// Moment returns the asset's figures in a snapshot of the past, in the form of artifacts.NextPast, or nil if
+// there are none.
 func (f *Finder) Moment(c *Cursor, m snapshot.Moment, id uint64) ([]byte, error) {
 	rest, _, err := f.pastRow(c, m.Block, id)
 	if rest == nil || err != nil {
@@ -245,7 +247,7 @@ func (f *Finder) Moment(c *Cursor, m snapshot.Moment, id uint64) ([]byte, error)
 	return element, nil
 }
 
-// appendPrices appends the asset's prices at the times asked for.
+// appendPrices appends the asset's prices at the requested times.
 func (f *Finder) appendPrices(id uint64) error {
 	for i := range f.past.search.at {
 		at := &f.past.search.at[i]
@@ -276,7 +278,7 @@ func (f *Finder) appendPrices(id uint64) error {
 
 var comma = []byte{','}
 
-// appendMax appends the asset's points of the window max.
+// appendMax appends the asset's points in the window max.
 func (f *Finder) appendMax(id uint64) error {
 	p := &f.past.search
 	for i := range p.blocks {
@@ -314,7 +316,7 @@ func (f *Finder) appendMax(id uint64) error {
 // appendPoint appends a point: the text before the price, and the price of a moment.
 func (f *Finder) appendPoint(before, element []byte) {
 	price, _, _ := bytes.Cut(element, comma)
-	f.Body = append(append(f.Body, before...), price[1:]...) // before has the first quote
+	f.Body = append(append(f.Body, before...), price[1:]...) // before ends with the opening quote
 	f.Body = append(f.Body, ']')
 }
 

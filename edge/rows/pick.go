@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// entry is a matched row that is to be sorted in another order.
+// entry is a matched row, to be sorted into the requested order.
 type entry struct {
 	key uint64 // its position in the requested order
-	id  uint64 // orders equal keys
-	row int    // in the driving view
+	id  uint64 // breaks ties
+	row int    // the row in the driving view
 }
 
 func compareEntries(a, b entry) int {
@@ -19,16 +19,16 @@ func compareEntries(a, b entry) int {
 	return cmp.Compare(a.id, b.id)
 }
 
-// pick returns entries first to first+n of the sorted order. It reorders entries, and sorts only
-// the page.
+// pick returns the entries [first, first+n) of the sorted order. It reorders entries, but sorts only this
+// range.
 func pick(entries []entry, first, n int) []entry {
 	sortRange(entries, first, first+n, 64)
 	return entries[first : first+n]
 }
 
-// sortRange moves the entries that belong to positions first to end (exclusive) of the sorted order
-// to these positions, by a quicksort of the parts that overlap the range. After so many rounds it
-// falls back to an ordinary sort.
+// sortRange moves the entries that belong to the range [first, end) of the sorted order to their positions,
+// and sorts them. It is a quicksort that ignores parts outside the range. After the given number of rounds it
+// uses an ordinary sort.
 func sortRange(e []entry, first, end, rounds int) {
 	for ; first < end && len(e) > 4*(end-first)+64 && rounds > 0; rounds-- {
 		a, b := partition(e)
@@ -42,8 +42,8 @@ func sortRange(e []entry, first, end, rounds int) {
 	}
 }
 
-// partition separates the entries less than, equal to and greater than a median of three, and
-// returns the range of the equal ones.
+// partition separates the entries into those that are less than, equal to, and greater than a median of
+// three. It returns the range of the equal ones.
 func partition(e []entry) (a, b int) {
 	x, y, z := e[len(e)/4], e[len(e)/2], e[len(e)/4*3]
 	if compareEntries(x, y) > 0 {

@@ -2,19 +2,18 @@ package rows
 
 import "example.com/marketdata/edge/limit"
 
-// shared are the semaphores that all requests share. A key may hold only some places of each.
+// shared are semaphores that all requests share. The requests of one key may occupy only some of the places.
 var shared = [...]chan struct{}{
-	// Requests that hold memory for a large body while they wait for shards or to be encoded.
-	// One that finds no place waits, and is unavailable when its time is up. A place is free
-	// again when the body is complete: bytes that a peer is slow to take are charged to its
-	// address.
+	// Requests that occupy memory for a large body while they wait for shards or for compression. If a
+	// request gets no place in time, the answer is unavailable. The place is free again as soon as the body
+	// is complete. Bytes that a slow client has not read yet count for its address, not here.
 	limit.LargeBody: make(chan struct{}, 64),
-	// Requests that sort many rows at once, and hold the memory for it.
+	// Requests that sort many rows, and occupy the memory for it.
 	limit.LargeSort: make(chan struct{}, 2),
 }
 
-// enter takes a place, first one of the key's own: a request that waits for that holds none that
-// others could use. leavePlace gives it back.
+// enter takes a place. It first takes one of the key's own places, so a request that waits for those occupies
+// no shared one. The caller must call leavePlace afterwards.
 func (f *Finder) enter(kind limit.Place) error {
 	own := f.Places.Of(kind)
 	if own != nil {

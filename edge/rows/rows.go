@@ -1,6 +1,6 @@
-// Package rows finds the rows that an answer contains: pages, filters, sorts, search and
-// history. It copies slices of shards and knows nothing of HTTP; package reply makes an answer
-// of what it finds. It decodes nothing, and allocates nothing once its memory has grown.
+// Package rows finds the rows of an answer: pages, filters, orders, search and history. It copies slices of
+// shards and knows nothing about HTTP; package reply makes the answer. It does not decode rows, and allocates
+// nothing once its buffers have grown.
 package rows
 
 import (
@@ -18,64 +18,67 @@ import (
 )
 
 var (
-	// ErrNoView: the snapshot's builder did not know the sort key, or search, or did not record changes.
+	// ErrNoView means that the snapshot does not contain the view that the query needs, because an older
+	// builder published it.
 	ErrNoView = errors.New("the snapshot has no view for this")
-	// ErrSince: changes since a time from which they are no longer complete.
+	// ErrSince means that the snapshot no longer contains all changes since the requested time.
 	ErrSince = errors.New("the changes since then are not all held")
 
 	errShort = fmt.Errorf("%w: %w: a shard has fewer rows than its view needs", shards.ErrUnavailable,
 		artifacts.ErrCorrupt)
 )
 
-// Finder finds the rows of one answer after another, and reuses its memory. Set Places, Buffers
-// and Body before Find. It is for one goroutine at a time.
+// Finder finds the rows of one answer after another, and reuses its memory. The caller sets Places, Buffers
+// and Body before Find. A Finder must not be used by several goroutines at the same time.
 type Finder struct {
-	// Places bounds the places that the requests of the key hold; nil: nothing does.
+	// Places bounds the places that the requests of the key occupy. It may be nil.
 	Places *limit.Places
-	// Visited counts the rows that a search or a choice of groups or changes visited since Release: these have a
-	// price. It depends on query and snapshot alone, not on what is in memory.
+	// Visited is the number of rows that searches and filters by group or change have visited since Release.
+	// It determines the price of the answer, so it depends only on the query and the snapshot, not on what is
+	// cached.
 	Visited int
-	// Buffers give room for a large body; nil: Body grows.
+	// Buffers provides memory for a large body. If it is nil, Body is reallocated as necessary.
 	Buffers *Buffers
-	// Body is what the items are appended to, with a comma between two; it ends with "[".
+	// Body receives the items, separated by commas. Before Find it must end with "[".
 	Body []byte
 
-	// Sums are the checksums of the rows that were appended. Points of history are parts of
-	// rows and have none: Unsummed then says that only Body itself tells one answer from another.
+	// Sums contains the checksums of the appended rows. Points of history are parts of rows and have no
+	// checksums. Unsummed reports whether Body contains any, so that Sums does not identify the answer.
 	Sums     []byte
 	Unsummed bool
-	// Total is how many rows match, on all pages together.
+	// Total is the number of matching rows on all pages together.
 	Total int
-	// Missing are the values that match nothing: for each filter, indexes into the query's list.
+	// Missing contains the values that match nothing: for each filter, their indexes in the query's list.
 	Missing [Filters][]int
-	// Budget bounds the time that the answer waits, for shards and for its turn.
+	// Budget bounds the time that the answer waits for shards and places.
 	Budget snapshot.Budget
-	// Shards and Rows count what was touched: no answer walks the directory.
+	// Shards and Rows count the shards and rows that were read. Tests check that no answer reads the whole
+	// directory.
 	Shards, Rows int
 
-	rows cursor // in the view that rows are taken from
-	// quotes and markets are the views by id of rows of /markets, whose parts they have; nil
-	// elsewhere. target is a position in quotes, listed one in markets.
+	rows cursor // the position in the view that rows are copied from
+	// quotes and markets are the views by id from which rows of /markets are composed. They are nil for other
+	// endpoints. target is a position in quotes, and listed is one in markets.
 	quotes, markets *snapshot.View
 	target, listed  cursor
-	tails           bool // rows are followed by their links or groups
+	tails           bool // links or groups are appended to rows
 	entries         []entry
 	filters         filtering
 	words           wordSearch
 	past            historySearch
 }
 
-// Cursor is a position in a view. One that is used for neighbouring rows saves finding their shard.
+// Cursor is a position in a view. Reusing it for neighboring rows avoids looking up their shard again.
 type Cursor = cursor
 
 type cursor struct {
 	view  *snapshot.View
-	n     int // of the shard
+	n     int // the number of the shard
 	shard *artifacts.Shard
-	row   int // that was found last
+	row   int // the row that was found last
 }
 
-// Reset readies the Finder for a query that may wait for shards for up to wait. Find begins with it.
+// Reset prepares the Finder for a query that may wait up to wait for shards. Find calls it.
 func (f *Finder) Reset(wait time.Duration) {
 	f.Sums, f.Unsummed, f.Total = f.Sums[:0], false, 0
 	for by := range f.Missing {
@@ -86,7 +89,7 @@ func (f *Finder) Reset(wait time.Duration) {
 	f.leave()
 }
 
-// leave drops what keeps a snapshot's memory alive.
+// leave drops the references that keep a snapshot in memory.
 func (f *Finder) leave() {
 	f.rows, f.listed, f.past.block, f.past.window, f.past.asked = cursor{}, cursor{}, cursor{}, nil, nil
 	clear(f.past.search.at)
@@ -94,8 +97,7 @@ func (f *Finder) leave() {
 	f.quotes, f.markets, f.target = nil, nil, cursor{}
 }
 
-// Release gives back what the answer holds after it was written, and memory that few answers
-// need.
+// Release releases what an answer occupies until it is written. It also frees memory that few answers need.
 func (f *Finder) Release() {
 	if cap(f.entries) > largeSort {
 		f.entries = nil
@@ -111,9 +113,9 @@ func (f *Finder) Release() {
 	f.leave()
 }
 
-// Find appends the items that answer q from s to Body, and waits for shards for up to wait. s
-// is nil before the first snapshot. The endpoint is any but global. Errors are ErrNoView, ErrSince,
-// or wrap shards.ErrUnavailable, or are a *query.ParamError: only the snapshot tells that it asks for too much.
+// Find appends the items that answer q from s to Body. It waits for shards up to wait. s is nil before the
+// first snapshot. The endpoint must not be Global. Find returns ErrNoView, ErrSince, an error that wraps
+// shards.ErrUnavailable, or a *query.ParamError if q asks for more than one answer may contain.
 func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	f.Reset(wait)
 	f.tails = q.Tails
@@ -153,7 +155,7 @@ func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) 
 	return f.ascending(v, first, n)
 }
 
-// ofThePast readies the Finder for an endpoint of the past, if the snapshot has what it needs.
+// ofThePast prepares the Finder for an endpoint of the past, if the snapshot contains what it needs.
 func (f *Finder) ofThePast(s *snapshot.Snapshot, q *query.Query) error {
 	ok := false
 	if q.Endpoint == query.History && q.Window != query.MaxWindow {
@@ -171,7 +173,7 @@ func (f *Finder) ofThePast(s *snapshot.Snapshot, q *query.Query) error {
 	return nil
 }
 
-// rowsOf returns the endpoint whose views hold the rows of e.
+// rowsOf returns the endpoint whose views contain the rows of e.
 func rowsOf(e query.Endpoint) query.Endpoint {
 	if e.OfThePast() {
 		return query.Assets
@@ -179,7 +181,7 @@ func rowsOf(e query.Endpoint) query.Endpoint {
 	return e
 }
 
-// page returns the page's rows among total.
+// page returns the range of the page among total rows.
 func page(q *query.Query, total int) (first, n int) {
 	if q.First >= int64(total) {
 		return 0, 0
@@ -205,7 +207,7 @@ func (f *Finder) move(c *cursor, v *snapshot.View, n int) (*artifacts.Shard, err
 	return s, nil
 }
 
-// find returns the row with id in the view by id v.
+// find returns the row with an id. v must be a view by id.
 func (f *Finder) find(c *cursor, v *snapshot.View, id uint64) (s *artifacts.Shard, row int, ok bool, err error) {
 	n, err := v.FindID(id, &f.Budget)
 	if err != nil || n < 0 {
@@ -214,7 +216,7 @@ func (f *Finder) find(c *cursor, v *snapshot.View, id uint64) (s *artifacts.Shar
 	if s, err = f.move(c, v, n); err != nil {
 		return nil, 0, false, err
 	}
-	// The blocks of a window have mostly the same assets.
+	// The blocks of a window contain mostly the same assets.
 	if c.row < s.Len() && s.ID(c.row) == id {
 		return s, c.row, true, nil
 	}
@@ -222,7 +224,7 @@ func (f *Finder) find(c *cursor, v *snapshot.View, id uint64) (s *artifacts.Shar
 	return s, c.row, ok, nil
 }
 
-// locate is find for an id that the view must have.
+// locate is like find, but returns an error if there is no such row.
 func (f *Finder) locate(c *cursor, v *snapshot.View, id uint64) (*artifacts.Shard, int, error) {
 	s, row, ok, err := f.find(c, v, id)
 	if err == nil && !ok {
@@ -231,7 +233,7 @@ func (f *Finder) locate(c *cursor, v *snapshot.View, id uint64) (*artifacts.Shar
 	return s, row, err
 }
 
-// ascending appends n rows of v, starting at row first.
+// ascending appends n rows of v, beginning at row first.
 func (f *Finder) ascending(v *snapshot.View, first, n int) error {
 	per := v.PerShard()
 	for n > 0 {
@@ -252,8 +254,8 @@ func (f *Finder) ascending(v *snapshot.View, first, n int) error {
 	return nil
 }
 
-// add appends rows i to j (exclusive) of s, a shard of v, or of /markets the rows that they stand
-// for.
+// add appends the rows [i, j) of s, a shard of v. For /markets it appends the rows of /markets that they
+// stand for.
 func (f *Finder) add(v *snapshot.View, s *artifacts.Shard, i, j int) error {
 	if f.markets == nil {
 		f.append(s, i, j)
@@ -276,8 +278,8 @@ func (f *Finder) add(v *snapshot.View, s *artifacts.Shard, i, j int) error {
 	return nil
 }
 
-// rank returns the rank of the asset in row i of s, a shard of v, which is a view of the markets
-// or of the quotes; 0 if it has none.
+// rank returns the rank of the asset in row i of s, or 0 if it has none. s is a shard of v, which is a view
+// of markets or of quotes.
 func (f *Finder) rank(v *snapshot.View, s *artifacts.Shard, i int) (uint32, error) {
 	if v.Endpoint == query.Quotes {
 		var err error
@@ -288,7 +290,7 @@ func (f *Finder) rank(v *snapshot.View, s *artifacts.Shard, i int) (uint32, erro
 	return artifacts.SearchRank(s.Row(i)), nil
 }
 
-// addMarketOf is addMarket for the quote of the asset id.
+// addMarketOf is like addMarket, for the quote of an asset.
 func (f *Finder) addMarketOf(id uint64, rank uint32) error {
 	s, i, err := f.locate(&f.target, f.quotes, id)
 	if err != nil {
@@ -297,8 +299,8 @@ func (f *Finder) addMarketOf(id uint64, rank uint32) error {
 	return f.addMarket(s, i, rank)
 }
 
-// addMarket appends a row of /markets: row i of s, a quote, with a rank, unless that is 0, and its
-// groups if they are asked for.
+// addMarket appends a row of /markets. It consists of row i of s, which is a quote, of the rank unless it is
+// 0, and of the asset's groups if the request asks for them.
 func (f *Finder) addMarket(s *artifacts.Shard, i int, rank uint32) error {
 	var groups *artifacts.Shard
 	g := 0
@@ -315,7 +317,7 @@ func (f *Finder) addMarket(s *artifacts.Shard, i int, rank uint32) error {
 	row := s.Row(i)
 	at := artifacts.IDEnd(s.ID(i))
 	f.Body, f.Sums = append(f.Body, row[:at]...), append(f.Sums, s.Sums(i, i+1)...)
-	if rank > 0 { // else the row is that of /quotes, and so is its tag
+	if rank > 0 { // without a rank, the row and its checksum equal those of /quotes
 		f.Body = strconv.AppendUint(append(f.Body, `,"rank":`...), uint64(rank), 10)
 		f.Sums = binary.LittleEndian.AppendUint32(f.Sums, rank)
 	}
@@ -328,7 +330,7 @@ func (f *Finder) addMarket(s *artifacts.Shard, i int, rank uint32) error {
 	return nil
 }
 
-// append appends rows i to j (exclusive) of s.
+// append appends the rows [i, j) of s.
 func (f *Finder) append(s *artifacts.Shard, i, j int) {
 	if last := f.Body[len(f.Body)-1]; last != '[' {
 		f.Body = append(f.Body, ',')
@@ -350,9 +352,9 @@ func (f *Finder) append(s *artifacts.Shard, i, j int) {
 	}
 }
 
-// descending appends n rows of v read backwards, starting at position first: the runs of equal keys
-// from last to first, each of them forwards, so that ties stay in order of id. Rows without a value
-// are last in both directions.
+// descending appends n rows of v in descending order, beginning at position first. It reads the runs of equal
+// keys from last to first, but each run forwards, so that ties stay sorted by id. Rows without a value come
+// last in both directions.
 func (f *Finder) descending(v *snapshot.View, first, n int) error {
 	per := v.PerShard()
 	keyed := v.Rows - v.Last
@@ -368,7 +370,7 @@ func (f *Finder) descending(v *snapshot.View, first, n int) error {
 		run, a, b := s.Run(row % per)
 		base := row / per * per
 		start, end := f.bounds(s, base, run, a, b)
-		// The run has the positions keyed-end to keyed-start.
+		// The run occupies the positions [keyed-end, keyed-start).
 		in := first - (keyed - end)
 		m := min(n, end-start-in)
 		if m <= 0 || in < 0 {
@@ -378,7 +380,7 @@ func (f *Finder) descending(v *snapshot.View, first, n int) error {
 			return err
 		}
 		first, n = first+m, n-m
-		// Then the earlier runs that lie completely in this shard, all at once.
+		// Now append the earlier runs that are completely in this shard.
 		least := min(s.Before, 1) // the first may begin in an earlier shard
 		if m, err = f.backwards(v, s, least, run, n); err != nil {
 			return err
@@ -388,12 +390,12 @@ func (f *Finder) descending(v *snapshot.View, first, n int) error {
 	return f.ascending(v, first, n)
 }
 
-// backwards appends up to n rows of the runs of s, a shard of v, from to-1 down to from, after
-// another row, and returns how many.
+// backwards appends up to n rows of the runs [from, to) of s, a shard of v, in descending order of runs. The
+// body must contain a row already. It returns the number of rows appended.
 func (f *Finder) backwards(
 	v *snapshot.View, s *artifacts.Shard, from, to, n int,
 ) (appended int, err error) {
-	if !f.tails && s.Runs() == s.Len() && f.markets == nil { // every run is one row
+	if !f.tails && s.Runs() == s.Len() && f.markets == nil { // each run consists of one row
 		first := max(from, to-n)
 		f.Body, f.Sums = s.AppendBackwards(f.Body, f.Sums, first, to)
 		appended = max(0, to-first)
@@ -411,8 +413,7 @@ func (f *Finder) backwards(
 	return appended, nil
 }
 
-// bounds returns the rows of a whole run, given its part: rows a to b of the shard that begins at
-// row base.
+// bounds returns the rows of a whole run. [a, b) is the part of it in shard s, whose first row is row base.
 func (f *Finder) bounds(s *artifacts.Shard, base, run, a, b int) (start, end int) {
 	start, end = base+a, base+b
 	if run == 0 {

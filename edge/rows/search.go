@@ -20,50 +20,50 @@ const (
 	searched
 )
 
-// maxFound is how many items /search answers at most.
+// maxFound is the largest number of items in an answer of /search.
 const maxFound = 20
 
-// The classes of matches, in order. Within a class, assets are ordered by rank, then by id.
+// The classes of matches, the best first. Within a class, assets are sorted by rank, then by id.
 const (
 	sameSymbol = iota << 32
 	sameName   // or slug
 	sameStart
 )
 
-// wordRange is the range of rows, and of runs, of a view whose keys match a word.
+// wordRange is the range of rows, and of runs, whose keys match a word in a view.
 type wordRange struct{ start, end, firstRun, endRun int }
 
 func (r wordRange) rows() int { return r.end - r.start }
 
-// wordRanges are the ranges of one word in the searched views, and their number of rows.
+// wordRanges contains the ranges of a word in the searched views, and their total number of rows.
 type wordRanges struct {
 	in   [searched]wordRange
 	rows int
 }
 
-// sameAs are the views whose keys are compared with the whole text of q.
+// sameAs are the views whose keys are compared with the whole text.
 var sameAs = [...]struct {
 	sort  query.Sort
 	class uint64
 }{{query.SortSymbol, sameSymbol}, {query.SortName, sameName}, {query.SortSlug, sameName}}
 
-// wordSearch is what a search needs.
+// wordSearch is the state of a search.
 type wordSearch struct {
 	ranges     [query.MaxWords]wordRanges
 	text, name []byte
 	met        metTable
-	known      uint8 // the words that the assets in met are known to have, or the rarest alone
+	known      uint8 // the words that met covers, or only the rarest word
 }
 
-// search appends the items that q finds. Assets whose symbol, name or slug equals the text come
-// first, from the indexes of assets. The others contain each word as a prefix of a word: the rows of
-// the rarest word are visited. Whether such an asset has the other words is read from their rows if
-// these are few enough, otherwise from the asset's row, for those that may be among the first. The
-// cost grows with the rows of the rarest word.
+// search appends the items that match q. First come the assets whose symbol, name or slug equals the text.
+// The others must contain each word as a prefix of a word. search visits the rows of the rarest word. If the
+// rows of the other words are few, it reads from them which of these assets match, too. Otherwise it looks up
+// those assets that could be among the first, and checks their names. So the cost is proportional to the rows
+// of the rarest word.
 func (f *Finder) search(s *snapshot.Snapshot, q *query.Query) error {
 	f.entries = f.entries[:0]
 	if !utf8.Valid(q.Text) {
-		return nil // part of a letter is a prefix of nothing
+		return nil // an incomplete character is a prefix of nothing
 	}
 	if err := f.Budget.Check(); err != nil {
 		return err
@@ -150,17 +150,17 @@ func (f *Finder) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 }
 
 const (
-	// leastMet is the least number of rows for which the rows of other words are scanned: fewer
+	// leastMet is the smallest number of rows for which scanning the rows of other words pays off. Fewer
 	// assets are looked up one by one.
 	leastMet = 32
-	// worthMeeting is how many rows of another word cost as much as looking up one asset: the
-	// rows are adjacent, the asset is anywhere in memory.
+	// worthMeeting is the number of another word's rows that cost as much as looking up one asset. Rows are
+	// adjacent in memory, and assets are not.
 	worthMeeting = 32
 )
 
-// meet finds out from the rows of other words which assets of the rarest word have them too, where
-// that costs less than looking up each asset. It sets f.known to the words that are then known, and
-// reports whether an asset may have all words.
+// meet reads from the rows of other words which assets of the rarest word match these words, too, as far as
+// that costs less than looking up each asset. It sets f.words.known to the words covered, and reports whether
+// any asset may match all words.
 func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int) (some bool, err error) {
 	f.words.known = 1 << rarest
 	left := f.words.ranges[rarest].rows
@@ -197,7 +197,7 @@ func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int
 	return true, nil
 }
 
-// eachID calls do with the ids of a word's rows.
+// eachID calls do with the asset id of each row of a word.
 func (f *Finder) eachID(views [searched]*snapshot.View, word int, do func(id uint64)) error {
 	for j, v := range views {
 		err := f.eachShard(v, f.words.ranges[word].in[j], func(shard *artifacts.Shard, from, to int) error {
@@ -214,7 +214,7 @@ func (f *Finder) eachID(views [searched]*snapshot.View, word int, do func(id uin
 	return nil
 }
 
-// eachShard calls do with each shard that has rows of r, and with the range of those rows in it.
+// eachShard calls do with each shard that contains rows of r, and with the range of these rows in the shard.
 func (f *Finder) eachShard(
 	v *snapshot.View, r wordRange, do func(shard *artifacts.Shard, from, to int) error,
 ) error {
@@ -239,12 +239,12 @@ func (f *Finder) eachShard(
 	return nil
 }
 
-// starting returns the range of the keys of v that begin with start, or equal it if whole.
+// starting returns the range of the keys of v that begin with start or, if whole is set, equal it.
 func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRange, err error) {
 	if r.start, r.firstRun, err = v.FindBound(start, &f.Budget); err != nil {
 		return r, err
 	}
-	// The range ends before the next possible key. A byte of UTF-8 is below 0xff.
+	// The range ends before the next possible key. All bytes of UTF-8 are less than 0xff.
 	f.words.text = append(f.words.text[:0], start...)
 	if whole {
 		f.words.text = append(f.words.text, 0)
@@ -256,8 +256,8 @@ func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRan
 	return r, err
 }
 
-// visit adds the assets of the rows r of v to the entries, in a class: all of them, or if words is
-// set those that have all words.
+// visit adds the assets in the rows r of v to the entries, with a class. If words is set, it adds only those
+// that match all words.
 func (f *Finder) visit(
 	s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, words bool,
 ) error {
@@ -298,8 +298,8 @@ func (f *Finder) visit(
 	})
 }
 
-// among returns the index that e gets among the entries; not ok: it is there already, or is not
-// among the first maxFound.
+// among returns the index for inserting e into the entries. ok is false if the asset is in them already, or e
+// is not among the first maxFound.
 func (f *Finder) among(e entry) (at int, ok bool) {
 	if len(f.entries) == maxFound && compareEntries(e, f.entries[maxFound-1]) > 0 {
 		return 0, false
@@ -311,7 +311,7 @@ func (f *Finder) among(e entry) (at int, ok bool) {
 	return at, true
 }
 
-// hasOthers reports whether an asset has all words other than the known ones.
+// hasOthers reports whether an asset matches all words except the known ones.
 func (f *Finder) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64) (bool, error) {
 	v := s.View(query.Assets, query.SortID)
 	shard, row, ok, err := f.find(&f.rows, v, id)
@@ -343,8 +343,7 @@ func (f *Finder) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64) (boo
 
 func (r wordRange) hasRun(run int) bool { return r.firstRun <= run && run < r.endRun }
 
-// splitName writes the folded words of the name in an asset's row into f.text, with blanks around
-// each.
+// splitName writes the folded words of an asset's name to f.words.text, with a blank before and after each.
 func (f *Finder) splitName(row []byte) error {
 	start := bytes.Index(row, nameKey)
 	if start < 0 {
@@ -375,8 +374,8 @@ func (f *Finder) splitName(row []byte) error {
 	return nil
 }
 
-// hasWord reports whether one of words, which have blanks around each, begins with start, or equals
-// it if start is one letter.
+// hasWord reports whether one of words begins with start or, if start is a single character, equals it. There
+// is a blank before and after each word.
 func hasWord(words, start []byte) bool {
 	for {
 		at := bytes.IndexByte(words, ' ')
