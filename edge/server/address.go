@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// clientOf returns the address of the client of a request: the peer's, which a PROXY protocol header
-// may state, or the one that trusted proxies state in X-Forwarded-For, read from the nearest on.
+// clientOf returns the address of the client: the peer's address, which a PROXY protocol header may replace.
+// If the peer is a trusted proxy, it is the address in X-Forwarded-For.
 func (s *Server) clientOf(r *Request) netip.Addr {
 	if !r.client.IsValid() {
 		r.client = s.findClient(r)
@@ -20,8 +20,8 @@ func (s *Server) findClient(r *Request) netip.Addr {
 	if !s.trusts(addr) {
 		return addr
 	}
-	// Each proxy appends the address of its peer. The last address that is not a trusted proxy's
-	// is the client; the ones before it may be made up.
+	// Each proxy appends the address of its peer. So the last address that is not a trusted proxy is the
+	// client, and those before it may be forged.
 	for _, line := range slices.Backward(r.http().Header.PeekAll("X-Forwarded-For")) {
 		for len(line) > 0 {
 			element := line
@@ -53,8 +53,8 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// parseForwarded reads an address as proxies write it: with a port or without,
-// IPv6 in brackets or not.
+// parseForwarded parses an address in the forms that proxies use: with or without a port, and IPv6 with or
+// without brackets.
 func parseForwarded(b []byte) (netip.Addr, bool) {
 	const longest = len("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255]:65535")
 	if len(b) > longest {
@@ -75,7 +75,7 @@ func parseForwarded(b []byte) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// mask returns the part of a client's address that may be logged: the /24 of IPv4, the /48 of IPv6.
+// mask returns the part of a client's address that may appear in logs: the /24 of IPv4, and the /48 of IPv6.
 func mask(addr netip.Addr) string {
 	bits := 48
 	if addr = addr.Unmap(); addr.Is4() {

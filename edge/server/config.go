@@ -13,96 +13,97 @@ import (
 	"example.com/marketdata/edge/files"
 )
 
-// DefaultMaxConns is Config.MaxConns where it is 0.
+// DefaultMaxConns is the default of Config.MaxConns.
 const DefaultMaxConns = 32 << 10
 
-// Config says how a Server serves. The zero value of every field but Answer is
-// a default that is fit for the internet.
+// Config configures a Server. Except for Answer, the zero value of each field means a default that is
+// suitable for the internet.
 type Config struct {
-	// Answer answers a request whose key, rate and parameters are in order, as
-	// reply.Engine does. Required.
+	// Answer answers a request whose key, rate and parameters have been checked, like reply.Engine. Required.
 	Answer func(*Request) error
-	// Keys is the key set in force; nil lets everybody in, without the limits
-	// below, and is for local use only.
+	// Keys is the key set in force. If it is nil, the server admits everybody without limits, which is for
+	// local use only.
 	Keys *auth.Keys
-	// AddressRate and AddressBurst limit each client address that sends no
-	// valid key, in requests a second and at once; 0: 10 and 50.
+	// AddressRate and AddressBurst limit the requests without a valid key from each client address, in
+	// requests a second and in the size of a burst; 0 means 10 and 50.
 	AddressRate, AddressBurst int
-	// OpenRate and OpenBurst limit each client address for what needs no key:
-	// files, 404, 405 and OPTIONS (INTERFACE.md, "Rate limits"); 0: 50 and 200.
+	// OpenRate and OpenBurst limit each client address for requests that need no key: files, 404, 405 and
+	// OPTIONS (INTERFACE.md, "Rate limits"); 0 means 50 and 200.
 	OpenRate, OpenBurst int
-	// KeyRequestURL is where keys are requested, for the 401's message.
+	// KeyRequestURL is the address where people request keys. The 401 states it.
 	KeyRequestURL string
-	// AllowOrigin is the value of Access-Control-Allow-Origin; "": "*".
+	// AllowOrigin is the value of Access-Control-Allow-Origin; "" means "*".
 	AllowOrigin string
-	// SharedCaches: caches in front may keep successful answers and send them to other clients.
-	// These answers then do not state the limit of one client.
+	// SharedCaches means that shared caches may keep successful answers and send them to other clients. So
+	// these answers do not state the limit of one client.
 	SharedCaches bool
-	// TrustedProxies are the addresses of proxies whose X-Forwarded-For is believed. Their
-	// connections are those of many clients: MaxConns alone bounds them. None by default.
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For is trusted. Only MaxConns bounds
+	// their connections, since they serve many clients.
 	TrustedProxies []netip.Prefix
-	// ProxyProtocol are the addresses of proxies whose connections begin with a PROXY protocol
-	// header, version 1 or 2, which states the client. Such a connection without the header is
-	// refused; from other addresses the header is not HTTP. None by default.
+	// ProxyProtocol are the addresses of proxies that begin each connection with a PROXY protocol header,
+	// version 1 or 2, which states the client's address. The server refuses connections of these proxies
+	// without the header, and connections of others with it.
 	ProxyProtocol []netip.Prefix
-	// Current returns the time of the current snapshot as in X-Snapshot-Time, nil before
-	// the first one, and a channel that is closed when it may be another. The streams of
-	// /events send it, with the number of changes that the snapshot has, if that is not negative; nil:
-	// there is no such path.
+	// Current returns the time of the current snapshot in the form of X-Snapshot-Time, or nil before the
+	// first one, and the number of its changes, or a negative number if it is unknown. The channel is closed
+	// when there may be another snapshot. The streams of /events send these values. If Current is nil, there
+	// is no /events.
 	Current func() (t []byte, changes int, changed <-chan struct{})
-	// Feed returns the newest changes of the current snapshot as a file, the same as long as that is
-	// current; nil while there are none to be had. A nil function: there is no such path.
+	// Feed returns the newest changes of the current snapshot as an Atom feed, or nil if they are
+	// unavailable. It returns the same file as long as the snapshot is current. If Feed is nil, there is no
+	// such path.
 	Feed func() *StaticFile
-	// Notice returns the notice of the current snapshot as JSON, nil where it has none, for
-	// /notice.json. A nil function: there is no such path.
+	// Notice returns the notice of the current snapshot as JSON for /notice.json, or nil if there is none. If
+	// Notice is nil, there is no such path.
 	Notice func() []byte
-	// MaxStreams bounds the open streams of /events; 0: DefaultMaxStreams.
+	// MaxStreams bounds the open streams of /events; 0 means DefaultMaxStreams.
 	MaxStreams int
-	// Files finds the files of snapshots; nil: there is no such path.
+	// Files finds the files of snapshots. If it is nil, there are no such paths.
 	Files *files.Files
-	// Dialect is what else is answered below a prefix of its own; nil: nothing is.
+	// Dialect is an additional API below its own prefix. It may be nil.
 	Dialect *Dialect
-	// Off are prefixes of paths that the operator has not enabled, and what their 404 says.
+	// Off maps prefixes of paths that the operator has not enabled to the messages of their 404.
 	Off map[string]string
-	// KeyHeaders are headers, in lower case, in which requests to Dialect may have their key, beside X-Api-Key.
-	// A preflight allows them for every path.
+	// KeyHeaders are the headers, in lower case, in which requests to Dialect may send their key, besides
+	// X-Api-Key. A preflight allows them for every path.
 	KeyHeaders []string
-	// Static are the files of other public paths, by path.
+	// Static are the files at other public paths, by path.
 	Static map[string]StaticFile
 
-	// MaxConns and MaxConnsPerAddress bound the open connections, in all and from one address
-	// (IPv6: one /48); 0: DefaultMaxConns, and an eighth of MaxConns. Keep MaxConns below the
-	// number of files that the process may open. When all are open, the address that has the most
-	// loses its newest to one that has fewer.
+	// MaxConns and MaxConnsPerAddress bound the open connections in total and from one address (IPv6: one
+	// /48); 0 means DefaultMaxConns, and an eighth of MaxConns. MaxConns must be less than the number of
+	// files that the process may open. When all connections are in use, the address with the most connections
+	// loses its newest one to an address with fewer.
 	MaxConns, MaxConnsPerAddress int
-	// ReadTimeout is the time for the head of a request, from its first byte; and for the first
-	// byte of a new connection. 0: 5 seconds.
+	// ReadTimeout bounds the time from the first byte of a request's head to the last, and the time to the
+	// first byte of a new connection; 0 means 5 seconds.
 	ReadTimeout time.Duration
-	// WriteTimeout is the time for a client to take each 64 KiB of an answer; 0: 10 seconds.
+	// WriteTimeout bounds the time that a client takes to receive each 64 KiB of an answer; 0 means 10
+	// seconds.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection may be idle between two requests;
-	// 0: 120 seconds. It must be longer than clients keep connections that they do not use, 90
-	// seconds in many libraries: a request that crosses the server's close is lost. So answers
-	// also tell how long it is, less keepAliveSlack.
+	// IdleTimeout is how long a connection may be idle between two requests; 0 means 120 seconds. It must be
+	// longer than clients keep idle connections, which is 90 seconds in many libraries, because a request is
+	// lost if the server closes the connection at the same time. For the same reason answers state this time,
+	// less keepAliveSlack.
 	IdleTimeout time.Duration
 
-	// Logger gets the log lines of requests; nil: there are none.
+	// Logger receives the log lines of requests. It may be nil.
 	Logger *slog.Logger
-	// LogAll logs every request, LogSlow those that take longer; 0: none is slow. Without LogAll,
-	// faults (500 and above), some of the other errors and slow requests are logged, up to a
-	// number of lines a second.
+	// LogAll logs every request. LogSlow is the duration from which requests are logged as slow; 0 means
+	// never. Without LogAll the server logs errors of its own (status 500 and above), slow requests, and a
+	// sample of other errors, and limits the lines a second.
 	LogAll  bool
 	LogSlow time.Duration
-	// Observe gets every answer, for metrics; may be nil. It is called after the answer was
-	// written, on the goroutine that answers, by many at once: it must be quick, and best
-	// writes to memory that no other connection's answers write to.
+	// Observe receives every answer, for metrics. It may be nil. The server calls it after writing the
+	// answer, concurrently from the goroutines that serve connections. So it should be fast and not write to
+	// memory that other connections write to.
 	Observe func(Observation)
 }
 
 // withDefaults returns the configuration with its defaults, or an error if it is invalid.
 func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Answer == nil {
-		return cfg, errors.New("server: nothing answers")
+		return cfg, errors.New("server: Answer is required")
 	}
 	for _, n := range []struct {
 		name  string
@@ -156,7 +157,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, nil
 }
 
-// plainURL reports a URL that needs no escaping in a header or a JSON string.
+// plainURL reports whether s is a URL that needs no escaping in a header or in a JSON string.
 func plainURL(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

@@ -16,55 +16,54 @@ import (
 	"example.com/marketdata/edge/auth"
 )
 
-// state says what a connection is doing.
+// state is the state of a connection.
 type state uint32
 
 const (
-	// idle: waits for the first byte of a request, and holds no buffer. It ends with that byte, or
-	// with the connection after Config.IdleTimeout; before the first request, after
-	// Config.ReadTimeout.
+	// idle: the connection waits for the first byte of a request, without a buffer. It closes after
+	// Config.IdleTimeout or, before its first request, after Config.ReadTimeout.
 	idle state = iota
-	// serving: reads a request, answers it or writes the answer.
+	// serving: the connection reads or answers a request.
 	serving
-	// streaming: belongs to streams, without a goroutine or a buffer. It ends when a write fails,
-	// with its key, or with the server.
+	// streaming: the connection belongs to streams, without a goroutine or buffer. It ends when a write
+	// fails, when its key becomes invalid, or when the server stops.
 	streaming
 )
 
-// maxHead bounds the head of a request, an empty line before it included (INTERFACE.md,
-// "Framing"). Most heads fit into smallHead, so a connection begins with a buffer of that size.
+// maxHead bounds the head of a request, including an empty line before it (INTERFACE.md, "Framing"). Most
+// heads fit into smallHead, so a connection begins with a buffer of this size.
 const (
 	maxHead   = 32 << 10
 	smallHead = 2 << 10
 )
 
-// errGone ends a connection without an answer.
-var errGone = errors.New("the peer has gone, or never came")
+// errGone means that the connection ends without an answer.
+var errGone = errors.New("the peer closed the connection or sent no request")
 
-// inputs are the buffers that requests are read into, by size.
+// inputs are the buffers for reading requests, by size.
 var (
 	smallInputs = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, smallHead) }}
 	largeInputs = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxHead) }}
 )
 
 // conn is a client's connection. It belongs to the goroutine that serves it, except for state and asked,
-// which are atomic, and owner and inOwner, which listener.mu guards.
+// which are atomic, and for owner and inOwner, which listener.mu guards.
 type conn struct {
 	socket   socket
 	listener *listener
-	number   uint64 // counts the connections of the process
+	number   uint64 // the number of the connection in this process
 	peer     netip.Addr
-	owner    *owner        // who it is counted for; nil: nobody any more
-	inOwner  *list.Element // in owner.conns
+	owner    *owner        // the address that the connection counts for, or nil
+	inOwner  *list.Element // the element in owner.conns
 
 	state atomic.Uint32 // a state
-	asked atomic.Int64  // when its last request was answered, in nanoseconds since listener.began; 0: none was
-	now   time.Time     // the latest time that is known, so that idle deadlines need no clock
+	asked atomic.Int64  // when the last request was answered, in nanoseconds since listener.began; 0 if none was
+	now   time.Time     // the latest known time, so that idle deadlines need no clock
 
 	in     *bufio.Reader // nil while idle
-	head   head          // of the request at hand
+	head   head          // of the current request
 	memo   auth.Memo
-	stream *stream // what the connection becomes when its request is answered
+	stream *stream // set if the connection becomes a stream after the answer
 }
 
 func (c *conn) enter(s state) { c.state.Store(uint32(s)) }
@@ -72,20 +71,21 @@ func (c *conn) enter(s state) { c.state.Store(uint32(s)) }
 // is reports whether the connection is in a state.
 func (c *conn) is(s state) bool { return state(c.state.Load()) == s }
 
-// answered notes that a request was answered.
+// answered records that a request was answered.
 func (c *conn) answered(now time.Time) {
 	c.now = now
 	c.asked.Store(int64(now.Sub(c.listener.began)))
 }
 
-// writeAll writes all parts, however slowly the peer takes them.
+// writeAll writes all parts. timeout bounds the time for each portion, so a slow client may take long in
+// total.
 func (c *conn) writeAll(timeout time.Duration, parts ...[]byte) error {
 	err := c.socket.writeAll(timeout, parts...)
 	c.answered(time.Now())
 	return err
 }
 
-// Close closes the connection and takes it off the listener's count. It may be called again.
+// Close closes the connection and removes it from the listener. It may be called several times.
 func (c *conn) Close() error {
 	c.giveInput()
 	err := c.socket.Close()
@@ -101,7 +101,7 @@ func (c *conn) readHead() error {
 			return err
 		}
 	} else if c.asked.Load() != 0 {
-		runtime.Gosched() // a pipeline lets others go first
+		runtime.Gosched() // lets other connections run before the next request of a pipeline
 	}
 	if b, _ := c.in.Peek(c.buffered()); !c.head.scan(b) {
 		if err := c.readSlowHead(); err != nil {
@@ -114,8 +114,8 @@ func (c *conn) readHead() error {
 	return nil
 }
 
-// awaitFirst waits for the first byte of a request. It holds no buffer meanwhile: a read that finds
-// nothing gives the buffer back before it waits.
+// awaitFirst waits for the first byte of a request. It occupies no buffer while it waits: a read that finds
+// nothing returns the buffer first.
 func (c *conn) awaitFirst() error {
 	timeout := c.listener.idleTimeout
 	if c.asked.Load() == 0 {
@@ -130,8 +130,8 @@ func (c *conn) awaitFirst() error {
 	return nil
 }
 
-// readUntil reads at least one byte into an input before end. An earlier deadline stays, and may wake
-// it up in vain: otherwise a busy connection would set one for each request.
+// readUntil reads at least one byte into the input before end. If an earlier deadline is set, it stays, and
+// readUntil tries again after it. Otherwise a busy connection would have to set a deadline for each request.
 func (c *conn) readUntil(end time.Time) error {
 	for {
 		if deadline := c.socket.deadline; end.Before(deadline) || !deadline.After(c.now) {
@@ -147,7 +147,7 @@ func (c *conn) readUntil(end time.Time) error {
 	}
 }
 
-// read reads at least one byte into an input.
+// read reads at least one byte into the input.
 func (c *conn) read() error {
 	if c.socket.raw == nil {
 		_, err := c.takeInput().Peek(1)
@@ -159,7 +159,7 @@ func (c *conn) read() error {
 	return c.socket.reading.err
 }
 
-// tryRead reads into an input without waiting, and reports whether it is done.
+// tryRead reads into the input without waiting. It returns false if there is nothing to read yet.
 func (c *conn) tryRead(fd uintptr) bool {
 	reading := &c.socket.reading
 	reading.fd = int(fd)
@@ -172,8 +172,8 @@ func (c *conn) tryRead(fd uintptr) bool {
 	return true
 }
 
-// readHeadBy sets the deadline of what must arrive within Config.ReadTimeout. Setting one costs a timer, so
-// a deadline that is only a little earlier stays.
+// readHeadBy sets a deadline of Config.ReadTimeout from now. Since that costs a timer, it keeps a deadline
+// that is only slightly earlier.
 func (c *conn) readHeadBy() error {
 	t, deadline := time.Now().Add(c.listener.readTimeout), c.socket.deadline
 	if early := t.Sub(deadline); !deadline.IsZero() && 0 <= early && early < c.listener.slack {
@@ -182,7 +182,7 @@ func (c *conn) readHeadBy() error {
 	return c.socket.readBy(t)
 }
 
-// readSlowHead reads the rest of a head that does not come in one piece, within Config.ReadTimeout.
+// readSlowHead reads the rest of a head that arrives in several pieces, within Config.ReadTimeout.
 func (c *conn) readSlowHead() error {
 	c.enter(serving)
 	if err := c.readHeadBy(); err != nil {
@@ -206,7 +206,7 @@ func (c *conn) readSlowHead() error {
 			return nil
 		case err == nil:
 		case len(b) == c.head.skip:
-			return errGone // that empty line ended the request before
+			return errGone // the empty line ended the previous request
 		case err == io.EOF, errors.Is(err, os.ErrDeadlineExceeded):
 			return err
 		default:
@@ -223,7 +223,7 @@ func (c *conn) takeInput() *bufio.Reader {
 	return c.in
 }
 
-// growInput makes room for a head of maxHead.
+// growInput replaces the input by one of size maxHead.
 func (c *conn) growInput() error {
 	small := c.in
 	read, _ := small.Peek(small.Buffered())
@@ -235,7 +235,7 @@ func (c *conn) growInput() error {
 	return err
 }
 
-// buffered returns how many bytes have come that are not read yet.
+// buffered returns the number of bytes that have arrived and are not parsed yet.
 func (c *conn) buffered() int {
 	if c.in == nil {
 		return 0

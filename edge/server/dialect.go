@@ -6,19 +6,20 @@ import (
 	"example.com/marketdata/edge/reply"
 )
 
-// Dialect is another interface below a prefix of its own: it has its own paths, parameters and form of
-// errors, and further places for the key. Its static files are in Config.Static.
+// Dialect is an additional API below its own prefix. It has its own paths, parameters, and format of errors,
+// and additional places for the API key. Its static files are in Config.Static.
 type Dialect struct {
-	// Prefix begins the paths, with a / at both ends.
+	// Prefix is the beginning of the paths. It begins and ends with a slash.
 	Prefix string
-	// Endpoints are the names of its endpoints in logs.
+	// Endpoints are the names of the endpoints in logs and metrics.
 	Endpoints []string
-	// EndpointAt finds a path behind Prefix, and returns its place in Endpoints.
+	// EndpointAt finds the endpoint at a path, which is relative to Prefix, and returns its index in
+	// Endpoints.
 	EndpointAt func(path []byte) (endpoint int, ok bool)
-	// IsKey reports whether a parameter of the query, its name as sent, is the key.
+	// IsKey reports whether a query parameter contains the API key. name is as sent.
 	IsKey func(name []byte) bool
-	// Parse reads a request for what is at an endpoint. used is what an earlier call returned, which
-	// may be used again; nil: there is none.
+	// Parse parses a request to an endpoint. used is the result of an earlier call, whose memory Parse may
+	// reuse, or nil.
 	Parse func(used reply.Composer, endpoint int, path, query []byte) (reply.Composer, *reply.Refusal)
 	// AppendError appends the body of an error.
 	AppendError func(dst []byte, status int, message string) []byte
@@ -28,7 +29,7 @@ type Dialect struct {
 	Unauthorized string
 }
 
-// dialectAt returns the dialect that a path belongs to; nil: to none.
+// dialectAt returns the dialect that a path belongs to, or nil.
 func (s *Server) dialectAt(path []byte) *Dialect {
 	d := s.cfg.Dialect
 	if d == nil || len(path) < len(d.Prefix) || string(path[:len(d.Prefix)]) != d.Prefix {
@@ -37,9 +38,10 @@ func (s *Server) dialectAt(path []byte) *Dialect {
 	return d
 }
 
-// dialectOf is dialectAt for what could not be read as a request, whose head may still be in the input.
+// dialectOf is like dialectAt, for a request that could not be parsed. If headRead is false, its head is
+// still in the input.
 func (s *Server) dialectOf(c *conn, target []byte, headRead bool) *Dialect {
-	const longest = 512 // that is enough to tell: scheme and authority may stand in front
+	const longest = 512 // enough to find the prefix, even after a scheme and an authority
 	if !headRead {
 		if s.cfg.Dialect == nil || c.buffered() == 0 {
 			return nil
@@ -52,13 +54,13 @@ func (s *Server) dialectOf(c *conn, target []byte, headRead bool) *Dialect {
 	return s.dialectAt(path)
 }
 
-// presented is the key of a request, by where it stands.
+// presented contains the API keys that a request presents.
 type presented struct {
-	key   []byte // of X-Api-Key
-	times int    // that X-Api-Key was sent; 1: key may be in force
-	// other is the first one that stands elsewhere. Programs may send the same one in several places.
+	key   []byte // the value of X-Api-Key
+	times int    // how often X-Api-Key was sent; key is valid only if it is 1
+	// other is the first key in another place. Clients may send the same key in several places.
 	other   []byte
-	differs bool // a third one is another
+	differs bool // a further key differs from other
 }
 
 func (p *presented) addOther(key []byte) {
@@ -71,7 +73,7 @@ func (p *presented) addOther(key []byte) {
 	}
 }
 
-// takeOthers makes the key of any place that the dialect has the request's.
+// takeOthers also accepts a key from the other places of the dialect. All keys of a request must be equal.
 func (p *presented) takeOthers(d *Dialect, rawQuery []byte) {
 	for more := true; more; {
 		var pair []byte
@@ -89,7 +91,7 @@ func (p *presented) takeOthers(d *Dialect, rawQuery []byte) {
 	}
 }
 
-// keyOf returns the value of a line that is one of Config.KeyHeaders.
+// keyOf returns the value of a header line whose name is in names.
 func keyOf(line []byte, names []string) ([]byte, bool) {
 	for _, name := range names {
 		if value, ok := valueOf(line, name); ok {

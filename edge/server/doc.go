@@ -1,27 +1,26 @@
-// Package server serves the edge's public listener: connections, framing, the order of work,
-// limits, static files and streams of events. Config.Answer finds the answers (package reply).
+// Package server implements the public listener of an edge: connections, framing, the order of work, limits,
+// static files and event streams. Config.Answer, which package reply implements, composes the answers.
 //
 // # Life of a request
 //
-// The listener (listener.go) admits or refuses a connection. It counts connections in all and by
-// client address (owners.go); a trusted proxy states that address in a PROXY protocol header
-// (proxied.go). An idle connection holds no buffer. With the first byte of a request it takes one of
-// 2 KiB, and one of 32 KiB if the head is longer. Each line of a head is scanned once, as it arrives
-// (head.go). When the head is complete, the loop (serve.go) has fasthttp parse it; socket.go is
-// how it reads and writes with and without waiting. What is not HTTP,
-// too late or too large, or has a body, is answered, and the connection closed.
+// The listener (listener.go) admits or refuses a connection. It counts connections in total and by client
+// address (owners.go). Trusted proxies state that address in a PROXY protocol header (proxied.go). An idle
+// connection has no buffer. The first byte of a request allocates a buffer of 2 KiB, and a longer head one of
+// 32 KiB. The server scans each line of a head once, as it arrives (head.go). When the head is complete, the
+// loop (serve.go) lets fasthttp parse it. socket.go reads and writes, with and without waiting. If a request
+// is not HTTP, too late or too large, or has a body, the server answers with an error and closes the
+// connection.
 //
-// The handler (handler.go) follows INTERFACE.md, "Order of work": method, path, key, rate limit,
-// parameters, pinned snapshot, answer. The first step that fails answers with a problem
-// (problem.go), whose body was made beforehand. Every answer then gets its common headers
-// (headers.go).
+// The handler (handler.go) follows INTERFACE.md, "Order of work": method, path, key, rate limit, parameters,
+// pinned snapshot, answer. The first step that fails answers with a problem (problem.go), whose body was
+// prepared at the start. Then the handler adds the headers that all answers share (headers.go).
 //
-// An answer is a [reply.Reply]: header lines made beforehand, a few made for the request, and a
-// body. Head and body are written at once; a body that was composed in the request's buffers is not
-// copied. When a client is slow, nothing is kept that belongs to a cache.
+// An answer is a [reply.Reply]. It consists of header lines that were prepared earlier, of a few header lines
+// for this request, and of a body. Head and body are written at once. A body that was composed in the
+// request's buffers is not copied again. While a client is slow, its answer occupies no memory of a cache.
 //
-// Neither a refusal for key or rate nor an answer, unless it enters a cache, allocates memory or takes
-// a lock.
+// Neither a refusal for key or rate nor an answer allocates memory or takes a lock, unless the answer enters
+// a cache.
 //
 // # What is bounded
 //

@@ -15,25 +15,25 @@ import (
 
 const (
 	filesName = "files"
-	// longestPay is how long a download waits for tokens, which is longer than a key with the
-	// lowest limit needs for a chunk of each of its downloads.
+	// longestPay bounds how long a download waits for tokens. It is longer than a key with the lowest limit
+	// needs for a chunk of each of its downloads.
 	longestPay = 2 * time.Minute
-	// laterFile is the Retry-After, in seconds, where a key has too many downloads.
+	// laterFile is the Retry-After, in seconds, if a key has too many downloads.
 	laterFile = 15
 )
 
 var slash = []byte{'/'}
 
-// sending is a part of a file that is sent.
+// sending is the part of a file that an answer sends.
 type sending struct {
 	*files.File
 	at, to int64
-	first  []byte // the bytes from at on, read before the head says that there are any
+	first  []byte // the first bytes, which must be read before the head is written
 	key    *auth.Key
-	place  chan struct{} // of the key, in which this holds a place; nil: in none
+	place  chan struct{} // the key's places, of which this occupies one; nil if it occupies none
 }
 
-// begin takes a place for what may have to wait for tokens, and reports whether there was one.
+// begin takes a place if the download may have to wait for tokens. It returns false if none is free.
 func (out *sending) begin(places chan struct{}) bool {
 	if _, end := out.ChunkAt(out.at); end >= out.to || places == nil {
 		return true
@@ -47,7 +47,7 @@ func (out *sending) begin(places chan struct{}) bool {
 	}
 }
 
-// end frees the place. It may be called again.
+// end releases the place. It may be called several times.
 func (out *sending) end() {
 	if out.place != nil {
 		<-out.place
@@ -55,7 +55,7 @@ func (out *sending) end() {
 	}
 }
 
-// sendFile answers with a file, which a client that goes away stops waiting for.
+// sendFile answers with a file. It stops waiting if the client closes the connection.
 func (s *Server) sendFile(r *Request, name []byte) *problem {
 	stop := func() {}
 	if r.conn != nil {
@@ -71,9 +71,9 @@ func (s *Server) sendFile(r *Request, name []byte) *problem {
 	return p
 }
 
-// findFile sets the head of the answer with a file, and what of it is sent.
+// findFile sets the head of the answer with a file, and the part to send.
 func (s *Server) findFile(r *Request, name []byte) (*problem, error) {
-	if bytes.IndexByte(name, '%') >= 0 { // generated clients escape the / of a parameter in the path
+	if bytes.IndexByte(name, '%') >= 0 { // generated clients escape the slash in a path parameter
 		name = bytes.ReplaceAll(bytes.ReplaceAll(name, []byte("%2F"), slash), []byte("%2f"), slash)
 	}
 	f, err := s.cfg.Files.Find(&r.Asked, name)
@@ -122,7 +122,7 @@ func (s *Server) findFile(r *Request, name []byte) (*problem, error) {
 	return nil, nil
 }
 
-// readFirst pays for the first chunk that is sent, and reads it.
+// readFirst pays for the first chunk and reads it.
 func (s *Server) readFirst(r *Request, out *sending) (err error) {
 	if !out.begin(r.Asked.Places.Of(limit.Download)) {
 		return errDownloads
@@ -150,7 +150,7 @@ func (s *Server) addFileCaching(r *Request) {
 	}
 }
 
-// writeFile writes head and file, chunk by chunk; the first is paid for.
+// writeFile writes the head and the file, chunk by chunk. The first chunk is already paid for.
 func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	out := r.file
 	defer out.end()
@@ -169,7 +169,7 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 		}
 		r.sent += len(body)
 		out.at += int64(len(body))
-		head, body = nil, nil // what waits for tokens holds no chunk
+		head, body = nil, nil // no chunk stays in memory while waiting for tokens
 		if out.at == out.to {
 			break
 		}
@@ -184,8 +184,8 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 	return nil
 }
 
-// payChunk pays for the next chunk. While less than half of the key's tokens are left it waits, so
-// that a download leaves the others to the key's other requests.
+// payChunk pays for the next chunk. It waits while less than half of the key's tokens are left, so that a
+// download leaves the other half to the key's other requests.
 func (s *Server) payChunk(ctx context.Context, out *sending) error {
 	key := out.key
 	if key == nil {
@@ -193,7 +193,7 @@ func (s *Server) payChunk(ctx context.Context, out *sending) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.payWait)
 	defer cancel()
-	// Long enough that those who wait cost little, and short enough to use all of the rate.
+	// Waiting downloads should cost little, but use the whole rate.
 	every := key.Limit.Interval()
 	every = max(every, min(250*time.Millisecond, every*time.Duration(key.Limit.Burst()/2)))
 	size, _ := out.ChunkAt(out.at)
@@ -202,7 +202,7 @@ func (s *Server) payChunk(ctx context.Context, out *sending) error {
 		if 2*key.Charge(limit.Decision{}, now, 0).Remaining >= key.Limit.Burst() {
 			left := key.Take(now)
 			if left.OK {
-				key.Charge(left, now, readTokens(size)) // perhaps into debt
+				key.Charge(left, now, readTokens(size)) // may exceed the tokens that are left
 				return nil
 			}
 			wait = time.Duration(left.RetryAfter) * time.Second

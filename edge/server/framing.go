@@ -11,8 +11,8 @@ var (
 	errBody         = errors.New("the request has a body")
 )
 
-// parse has fasthttp parse the head. A request may have no body (INTERFACE.md, "Framing"); a method that
-// is not served has a better answer than that.
+// parse lets fasthttp parse the head. Requests have no body (INTERFACE.md, "Framing"). If the server does not
+// support the method, it answers 405 instead.
 func (c *conn) parse(r *Request) error {
 	h := &r.http().Header
 	if c.head.malformed {
@@ -28,7 +28,7 @@ func (c *conn) parse(r *Request) error {
 		return errFraming
 	}
 	if c.head.chunked || h.ContentLength() > 0 {
-		r.close = true // the body is not read
+		r.close = true // the body remains unread
 		if h.IsGet() || h.IsHead() || h.IsOptions() {
 			return errBody
 		}
@@ -36,7 +36,7 @@ func (c *conn) parse(r *Request) error {
 	return nil
 }
 
-// framingProblem is the answer to what could not be read as a request.
+// framingProblem returns the problem for a request that could not be read.
 func framingProblem(err error) *problem {
 	switch {
 	case errors.Is(err, errHeadTooLarge):

@@ -32,7 +32,7 @@ func (s *Server) handle(r *Request) {
 	s.finish(r)
 }
 
-// answer follows INTERFACE.md, "Order of work", from the method on; it returns the first problem.
+// answer follows INTERFACE.md, "Order of work", from the method on. It returns the first problem, or nil.
 func (s *Server) answer(r *Request, path []byte) *problem {
 	// Method.
 	header := &r.http().Header
@@ -80,7 +80,7 @@ func (s *Server) answer(r *Request, path []byte) *problem {
 			parse = r.Asked.Query.ParseCSV
 		}
 		err := parse(at.endpoint, r.Asked.RawQuery)
-		if r.Asked.RawQuery = nil; err != nil { // it may hold a key
+		if r.Asked.RawQuery = nil; err != nil { // it may contain a key
 			r.detail = err.Message
 			return badRequest
 		}
@@ -97,7 +97,7 @@ func (s *Server) answer(r *Request, path []byte) *problem {
 		return p
 	}
 	if r.Asked.Pinned && r.payer != nil {
-		// Such a request may wait, so a key may have only so many of them at once.
+		// Such a request may wait, so the number of concurrent ones for a key is limited.
 		defer r.payer.EndPinned()
 		if !r.payer.BeginPinned() {
 			return r.failed(snapshot.ErrLater)
@@ -114,7 +114,7 @@ func (s *Server) answer(r *Request, path []byte) *problem {
 	return s.compose(r)
 }
 
-// answerOpen answers what needs no key, or says that there is nothing at the path.
+// answerOpen answers a request that needs no key, or reports that there is nothing at the path.
 func (s *Server) answerOpen(r *Request, at target, path []byte) *problem {
 	switch {
 	case at.kind == static:
@@ -138,7 +138,8 @@ func (s *Server) answerOpen(r *Request, at target, path []byte) *problem {
 	return notFoundAt(path)
 }
 
-// compose has the answer composed, or says why there is none. The client pays for what was done.
+// compose composes the answer with Config.Answer, and charges the key for it. It returns a problem if there
+// is no answer.
 func (s *Server) compose(r *Request) *problem {
 	err := s.cfg.Answer(r)
 	r.pay()
@@ -148,7 +149,7 @@ func (s *Server) compose(r *Request) *problem {
 	return nil
 }
 
-// failed returns the problem for an error of Config.Answer.
+// failed converts an error of Config.Answer to a problem.
 func (r *Request) failed(err error) *problem {
 	p := problemOf(err)
 	if wrong := (*query.ParamError)(nil); errors.As(err, &wrong) {
@@ -161,8 +162,8 @@ func (r *Request) failed(err error) *problem {
 	return p
 }
 
-// openStream answers with the head of a stream. The stream begins when the head is written; HEAD
-// begins none.
+// openStream answers with the head of an event stream. The stream begins after the head is written. HEAD
+// begins no stream.
 func (s *Server) openStream(r *Request) *problem {
 	header := &r.http().Header
 	head := r.conn == nil || header.IsHead()
@@ -176,7 +177,7 @@ func (s *Server) openStream(r *Request) *problem {
 		if c.stream.auth {
 			c.stream.key = artifacts.HashKey(r.presented.key)
 		}
-		if len(r.lastID) <= len(time.RFC3339) { // a longer one names no snapshot
+		if len(r.lastID) <= len(time.RFC3339) { // a longer text cannot be a snapshot's time
 			c.stream.sent = bytes.Clone(r.lastID)
 		}
 		r.close = r.close || !header.IsHTTP11()
@@ -184,7 +185,7 @@ func (s *Server) openStream(r *Request) *problem {
 	return nil
 }
 
-// admit checks key and rate, and returns what is wrong.
+// admit checks key and rate, and returns a problem or nil.
 func (s *Server) admit(r *Request) *problem {
 	if s.keys == nil {
 		return nil
@@ -228,38 +229,38 @@ func (s *Server) admit(r *Request) *problem {
 }
 
 const (
-	// bodyBytes is how much of the plain body one token pays for. A full page of a year's history, some
-	// 300 KB, takes 4 to 5 ms to compose and encode: for 19 tokens a key with the default limit gets five
-	// a second, 2.6 % of a core.
+	// bodyBytes is the number of bytes of the plain body that one token pays for. Composing and compressing a
+	// full page of a year's history, about 300 KB, takes 4 to 5 ms and costs 19 tokens. So a key with the
+	// default limit gets five a second, which use 2.6 % of a core.
 	bodyBytes = 16 << 10
-	// visitedRows is how many rows of a search or of groups one token pays for. Where each asset has to
-	// be looked up, a row takes a good half of a microsecond, so the default limit pays for 4 % of a core.
+	// visitedRows is the number of rows of a search or a filter that one token pays for. If each asset must
+	// be looked up, a row takes about half a microsecond, so the default limit pays for 4 % of a core.
 	visitedRows = 500
-	// fileBytes is how much of a file is read for one token: to read, check and send a chunk of
-	// 1 MiB takes as long as a few pages.
+	// fileBytes is the number of bytes of a file that one token pays for. Reading, verifying and sending a
+	// chunk of 1 MiB takes as long as a few pages.
 	fileBytes = 256 << 10
 )
 
-// pay charges the key for what the answer costs beside the token of the request (INTERFACE.md, "Rate
-// limits"). A cached answer costs the same.
+// pay charges the key for the price of the answer beyond the token of the request (INTERFACE.md, "Rate
+// limits"). A cached answer costs the same as a new one.
 func (r *Request) pay() {
 	if tokens := max(0, r.Asked.Length-1)/bodyBytes + r.Asked.Visited/visitedRows; tokens > 0 && !r.route.costsOne() {
 		r.charge(tokens)
 	}
 }
 
-// charge charges the key, if there is one, even into debt.
+// charge charges the key, if there is one. The key may go into debt.
 func (r *Request) charge(tokens int) {
 	if r.payer != nil {
 		r.left = r.payer.Charge(r.left, limit.At(r.Asked.Now), tokens)
 	}
 }
 
-// readTokens is how many tokens reading bytes of a file costs beside the token of the request.
+// readTokens returns the price of reading bytes of a file, beyond the token of the request.
 func readTokens(bytes int64) int { return int(max(0, bytes-1) / fileBytes) }
 
-// payOpen takes a token for a request that needs no key. Only this 429 names the limit: the other answers
-// may be in caches that many clients share. Without authentication there are no limits.
+// payOpen takes a token for a request that needs no key. Only its 429 states this limit, since shared caches
+// may keep the other answers. Without authentication there are no limits.
 func (s *Server) payOpen(r *Request) *problem {
 	if s.keys == nil {
 		return nil
@@ -270,7 +271,7 @@ func (s *Server) payOpen(r *Request) *problem {
 	return nil
 }
 
-// finish completes every answer.
+// finish completes an answer of any kind.
 func (s *Server) finish(r *Request) {
 	r.close = r.close || s.draining.Load()
 	if r.conn != nil {
@@ -284,11 +285,11 @@ func (s *Server) finish(r *Request) {
 	}
 }
 
-// recovered answers a request whose handling panicked.
+// recovered answers a request whose handler panicked.
 func (s *Server) recovered(r *Request, v any) {
 	s.log.panicked(r, v, debug.Stack())
 	r.Asked.Reply.Clear()
-	// The connection may be in any state.
+	// The state of the connection is unknown.
 	r.close = true
 	if r.file != nil {
 		r.file.end()

@@ -12,35 +12,34 @@ const maxLines = 100
 
 var crlf = []byte("\r\n")
 
-// tlsHandshake is the first byte of a TLS connection (RFC 8446, 5.1).
+// tlsHandshake is the first byte that a TLS client sends (RFC 8446, 5.1).
 const tlsHandshake = 0x16
 
-// head is what the lines of a head state about the framing of their request and about its
-// connection. Each byte is scanned once, as it arrives, so the result does not depend on the pieces
-// in which the head arrives.
+// head contains what the header lines of a request state about its framing and its connection. Each byte is
+// scanned once, as it arrives, so the result does not depend on how the head is split into packets.
 type head struct {
 	seen  int // bytes scanned
-	begin int // of the current line
-	lines int // without the empty ones
+	begin int // the beginning of the current line
+	lines int // without empty lines
 	skip  int // bytes of an empty line before the request line
-	turns int // of the loop that waits for the rest, and
-	looks int // bytes scanned, on this connection: for tests
+	turns int // iterations of the loop that waits for the rest, for tests
+	looks int // bytes scanned on this connection, for tests
 
-	malformed     bool // a line that does not end in CR LF, or goes on in the next
+	malformed     bool // has a line that does not end in CR LF or continues in the next line
 	sized         bool // has a Content-Length
 	chunked       bool // has a Transfer-Encoding
 	closes, keeps bool // what Connection asks for
 }
 
-// scan scans newly completed lines of b, resuming where the last call stopped. It reports whether the
-// head is complete: at an empty line, or at more lines than allowed.
+// scan scans the lines of b that were completed since the last call. It reports whether the head is complete,
+// which means that there was an empty line or that there are too many lines.
 func (h *head) scan(b []byte) bool {
 	for {
 		i := bytes.IndexByte(b[h.seen:], '\n')
 		if i < 0 {
 			h.looks += len(b) - h.seen
 			h.seen = len(b)
-			// A client that speaks TLS sends no line, and waits: it learns at once that this is HTTP.
+			// A TLS client sends no line end and waits, so answer immediately to tell it that this is HTTP.
 			tls := h.lines == 0 && len(b) > h.begin && b[h.begin] == tlsHandshake
 			h.malformed = h.malformed || tls
 			return tls
@@ -69,18 +68,18 @@ func (h *head) scan(b []byte) bool {
 	}
 }
 
-// tooLarge reports more lines than a request line and maxLines.
+// tooLarge reports whether there are more header lines than maxLines.
 func (h *head) tooLarge() bool { return h.lines > 1+maxLines }
 
-// field notes what a header line states about framing. The parser checks names and values more
-// closely, and refuses fields that occur twice and must not.
+// field records what a header line states about framing. The parser checks names and values more closely, and
+// rejects duplicates of fields that must occur only once.
 func (h *head) field(line []byte) {
 	if name, _, _ := bytes.Cut(line, []byte{':'}); bytes.IndexByte(name, ' ') >= 0 {
-		h.malformed = true // fasthttp accepts a blank within a name
+		h.malformed = true // fasthttp accepts a blank in a name
 	}
 	switch line[0] {
 	case '\t':
-		h.malformed = true // continues the previous line, as a blank does
+		h.malformed = true // it continues the previous line; fasthttp rejects one that begins with a blank
 	case 'C', 'c':
 		if _, ok := valueOf(line, "content-length"); ok {
 			h.malformed = h.malformed || h.sized
@@ -92,12 +91,12 @@ func (h *head) field(line []byte) {
 	case 'T', 't':
 		if _, ok := valueOf(line, "transfer-encoding"); ok {
 			h.chunked = true
-			line[0] = 'X' // so that the parser judges the rest of the head: it refuses codings that it does not know
+			line[0] = 'X' // hides the field from the parser, which would reject the head if it does not know the coding
 		}
 	}
 }
 
-// valueOf returns the value of a header line of the given name.
+// valueOf returns the value of a header line if it has the given name, which must be in lower case.
 func valueOf(line []byte, name string) ([]byte, bool) {
 	if len(line) <= len(name) || line[len(name)] != ':' || !bytes.EqualFold(line[:len(name)], []byte(name)) {
 		return nil, false
@@ -117,8 +116,8 @@ func hasToken(list []byte, token string) bool {
 	return false
 }
 
-// validRequestLine reports whether line is a method, a target and a version of HTTP/1, separated by
-// spaces. The parser checks the same, but its error quotes its whole buffer.
+// validRequestLine reports whether line consists of a method, a target and a version of HTTP/1, separated by
+// single spaces. The parser checks the same, but its error would quote its whole buffer.
 func validRequestLine(line []byte) bool {
 	method, rest, _ := bytes.Cut(line, []byte{' '})
 	target, version, _ := bytes.Cut(rest, []byte{' '})
@@ -139,7 +138,8 @@ func validRequestLine(line []byte) bool {
 	return absolute && httpguts.ValidHeaderFieldName(string(scheme))
 }
 
-// validHost reports whether host has only characters of a host and port (RFC 3986, section 3.2.2).
+// validHost reports whether host consists only of characters that a host and port may contain (RFC 3986,
+// section 3.2.2).
 func validHost(host []byte) bool {
 	for _, b := range host {
 		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' ||

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// The names of headers that are sent in more than one place.
+// The names of headers that are used in several places.
 const (
 	headerRetryAfter   = "Retry-After"
 	headerCacheControl = "Cache-Control"
@@ -23,7 +23,7 @@ const (
 var (
 	linesProblem = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("application/json")),
 		headerCacheControl, []byte("no-store"))
-	// nginx, and what is built on it, would keep events until its buffer is full.
+	// Without this header nginx and its derivatives would hold events back until their buffer is full.
 	linesStream = reply.AppendLine(reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("text/event-stream")),
 		headerCacheControl, []byte("no-store")), "X-Accel-Buffering", []byte("no"))
 	linesNotice = reply.AppendLine(reply.AppendLine(nil, "Content-Type", []byte("application/json")),
@@ -32,7 +32,7 @@ var (
 	lineAllow = reply.AppendLine(nil, "Allow", valueMethods)
 	lineRealm = reply.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
 	lineVary  = reply.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
-	// Every header of INTERFACE.md, "Headers", and what else an answer may have.
+	// All headers of INTERFACE.md, "Headers", and the other headers that an answer may have.
 	lineExposed = reply.AppendLine(nil, "Access-Control-Expose-Headers",
 		[]byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, "+
 			"X-Not-Found, X-Ignored, X-Total, Surrogate-Key, Cache-Tag, Accept-Ranges, Content-Range, Content-Length, "+
@@ -45,39 +45,38 @@ var (
 	valueMethods = []byte("GET, HEAD, OPTIONS")
 )
 
-// headersRead lists the request's own headers that an answer depends on.
+// headersRead returns a list of the request headers that an answer depends on.
 func headersRead(keyHeaders []string) []byte {
 	return []byte(strings.Join(append([]string{"X-Api-Key"}, keyHeaders...), ", ") +
 		", X-Request-Id, X-Snapshot-Time, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Range, " +
 		"If-Range, Last-Event-ID, Traceparent, Tracestate, Content-Type")
 }
 
-// retryLater is the Retry-After of a 503, 1 to 5 seconds at random, so that clients do not all come
-// back together.
+// retryLater returns the Retry-After of a 503. It is 1 to 5 seconds at random, so that clients do not all
+// return at the same time.
 func retryLater() int { return 1 + rand.N(5) }
 
-// addCommon adds the headers of every answer.
+// addCommon adds the headers that all answers have.
 func (s *Server) addCommon(r *Request) {
 	p := &r.Asked.Reply
 	p.Add("X-Request-Id", r.ID)
 	p.AddLines(s.allowOrigin)
 	p.AddLines(lineExposed)
-	// A shared cache sends the answer to other clients, which do not share this client's limit.
+	// A shared cache may send the answer to other clients, which have other limits.
 	if r.limited && !(s.cfg.SharedCaches && (p.Status == http.StatusOK || p.Status == http.StatusNotModified)) {
 		p.Lines = appendPolicy(p.Lines, policyDefault, r.limit)
 		p.Lines = appendRateLimit(p.Lines, policyDefault, r.left)
 	}
 }
 
-// The names of the limits: of keys and of addresses without a valid key, and of
-// addresses for what needs no key.
+// The names of the limits. The first is for keys, and for addresses without a valid key. The second is for
+// addresses, for requests that need no key.
 const (
 	policyDefault = "default"
 	policyOpen    = "open"
 )
 
-// appendPolicy and appendRateLimit append the header lines of
-// draft-ietf-httpapi-ratelimit-headers, version 10.
+// appendPolicy and appendRateLimit append the header lines of draft-ietf-httpapi-ratelimit-headers-10.
 func appendPolicy(dst []byte, name string, l limit.Limit) []byte {
 	dst = append(dst, `RateLimit-Policy: "`...)
 	dst = append(dst, name...)
@@ -98,7 +97,7 @@ func appendRateLimit(dst []byte, name string, d limit.Decision) []byte {
 	return append(dst, crlf...)
 }
 
-// problem answers with p. The reply must be clear.
+// problem answers with p. The reply must be empty.
 func (s *Server) problem(r *Request, p *problem) {
 	r.Asked.Reply.Status, r.Asked.Reply.Fixed, r.Asked.Reply.Body = p.status, linesProblem, p.body
 	switch {
@@ -116,7 +115,7 @@ func (s *Server) problem(r *Request, p *problem) {
 		after := r.left.RetryAfter
 		switch p {
 		case tooManyStreamsOfKey:
-			after = commentEvery // by then streams whose peers are gone have ended
+			after = commentEvery // by then the streams of clients that disappeared have ended
 		case tooManyDownloads:
 			after = laterFile
 		}
@@ -128,20 +127,20 @@ func (s *Server) problem(r *Request, p *problem) {
 	case http.StatusServiceUnavailable:
 		after := retryLater()
 		if p == snapshotLater {
-			after = 1 // it is on its way
+			after = 1 // the snapshot is expected soon
 		}
 		r.Asked.Reply.Lines = appendNumberLine(r.Asked.Reply.Lines, headerRetryAfter, after)
 	}
 }
 
-// The bounds of a list of headers that a preflight allows as it was sent.
+// The largest list of headers that a preflight allows without changes.
 const (
 	maxAskedNames = 32
 	maxAskedBytes = 1 << 10
 )
 
-// preflight answers OPTIONS. It allows what the script wants to send: tracing and SDKs add headers of
-// their own, and no header but ours changes an answer.
+// preflight answers OPTIONS. It allows the headers that the script wants to send, because tracing and SDKs
+// add headers of their own, and only the headers in s.headersRead affect an answer.
 func (s *Server) preflight(r *Request) {
 	allowed := s.headersRead
 	if askedNames(r.asksFor) {
@@ -151,7 +150,8 @@ func (s *Server) preflight(r *Request) {
 	r.Asked.Reply.Add("Access-Control-Allow-Headers", allowed)
 }
 
-// askedNames reports whether Access-Control-Request-Headers is a list of names within the bounds.
+// askedNames reports whether the value of Access-Control-Request-Headers is a list of names within the
+// bounds.
 func askedNames(list []byte) bool {
 	if len(list) == 0 || len(list) > maxAskedBytes {
 		return false
@@ -166,7 +166,7 @@ func askedNames(list []byte) bool {
 	return n <= maxAskedNames
 }
 
-// isToken is httpguts.ValidHeaderFieldName for bytes.
+// isToken reports whether b is a valid header name, like httpguts.ValidHeaderFieldName.
 func isToken(b []byte) bool {
 	for _, c := range b {
 		if !httpguts.IsTokenRune(rune(c)) {

@@ -13,29 +13,29 @@ import (
 	"example.com/marketdata/edge/reqid"
 )
 
-// maxRefusing bounds the connections that are being refused with an answer at once; others are
-// closed without one.
+// maxRefusing bounds the connections that are being refused with an answer. Further connections are closed
+// without one.
 const maxRefusing = 64
 
-// listener admits a bounded number of connections, in all and from one address.
+// listener admits a bounded number of connections in total and from one address.
 type listener struct {
 	lns                      []net.Listener
 	readTimeout, idleTimeout time.Duration
-	slack                    time.Duration // of connections' deadlines
+	slack                    time.Duration // how much earlier than necessary a deadline may be
 	allowOrigin              []byte
-	proxies                  []netip.Prefix // whose connections begin with a PROXY header
-	trusted                  []netip.Prefix // who says in X-Forwarded-For for whom a request is
+	proxies                  []netip.Prefix // proxies that send a PROXY protocol header
+	trusted                  []netip.Prefix // proxies whose X-Forwarded-For is trusted
 	number                   atomic.Uint64
 	refused                  atomic.Int64
 	refusing                 sync.WaitGroup
-	refusals                 chan struct{} // one for each that is under way
+	refusals                 chan struct{} // has room for maxRefusing
 	began                    time.Time
 
 	mu     sync.Mutex
-	conns  map[*conn]struct{} // until they are closed
-	owners owners             // of those that were not lost to another
-	asked  int64              // the latest conn.asked of the connections that have left
-	empty  chan struct{}      // closed when there is no connection left; nil while no drain waits for that
+	conns  map[*conn]struct{} // all connections that are not closed yet
+	owners owners             // without the connections that another address has displaced
+	asked  int64              // the latest conn.asked of the connections that have ended
+	empty  chan struct{}      // closed when no connection is left; nil unless a drain waits for that
 	stop   chan struct{}      // closed with the listener
 }
 
@@ -53,7 +53,7 @@ func newListener(lns []net.Listener, cfg *Config) *listener {
 	}
 }
 
-// accept returns the next admitted connection of ln. When the process or the machine lacks a resource for
+// accept returns the next admitted connection of ln. If the process or the machine lacks resources for
 // connections, it waits and tries again.
 func (l *listener) accept(ln net.Listener) (*conn, error) {
 	const shortest, longest = 5 * time.Millisecond, 500 * time.Millisecond
@@ -79,8 +79,7 @@ func (l *listener) accept(ln net.Listener) (*conn, error) {
 	}
 }
 
-// passing reports an error of Accept that ends when files are closed, or that concerns one connection
-// only.
+// passing reports whether an error of Accept is temporary or concerns only one connection.
 func passing(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
 		syscall.ECONNABORTED} {
@@ -91,7 +90,7 @@ func passing(err error) bool {
 	return false
 }
 
-// Close stops accepting. Connections go on.
+// Close stops accepting connections. Open connections continue.
 func (l *listener) Close() (err error) {
 	l.mu.Lock()
 	select {
@@ -106,8 +105,8 @@ func (l *listener) Close() (err error) {
 	return err
 }
 
-// admit counts a connection, or refuses it and returns nil. A proxy's connection counts for the proxy until
-// a PROXY protocol header has named the client.
+// admit counts a connection, or refuses it and returns nil. The connection of a proxy counts for the proxy
+// until a PROXY protocol header has named the client.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
 	c.socket.init(nc, c.tryRead)
@@ -118,8 +117,8 @@ func (l *listener) admit(nc net.Conn) *conn {
 	return c
 }
 
-// assign counts a connection for peer, and no longer for whom it was counted before. It reports whether
-// peer may have it. Another connection may be closed for it.
+// assign counts a connection for peer, instead of the address that it counted for. It reports whether peer
+// may have the connection. To make room it may close a connection of another address.
 func (l *listener) assign(c *conn, peer netip.Addr) bool {
 	exempt := contains(l.proxies, peer) || contains(l.trusted, peer)
 	l.mu.Lock()
@@ -133,7 +132,7 @@ func (l *listener) assign(c *conn, peer netip.Addr) bool {
 		l.refused.Add(1)
 	}
 	if loser != nil {
-		// Its goroutine, if it has one, takes it off conns: whatever it waits for fails now.
+		// The goroutine of the connection, if any, removes it from conns, since its next operation fails.
 		dropUnread(loser.socket.Conn)
 		_ = loser.socket.Close()
 	}
@@ -153,7 +152,7 @@ func (l *listener) leave(c *conn) {
 	}
 }
 
-// refuse answers that there are too many connections, and closes.
+// refuse answers that there are too many connections, and closes the connection.
 func (l *listener) refuse(nc net.Conn) {
 	select {
 	case l.refusals <- struct{}{}:
@@ -186,7 +185,7 @@ func (l *listener) refusal() []byte {
 	return append(b, tooManyConns.body...)
 }
 
-// eachConn calls f for every open connection.
+// eachConn calls f for each open connection.
 func (l *listener) eachConn(f func(*conn)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +194,7 @@ func (l *listener) eachConn(f func(*conn)) {
 	}
 }
 
-// noneLeft returns a channel that is closed when there is no connection.
+// noneLeft returns a channel that is closed when no connection is open.
 func (l *listener) noneLeft() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
