@@ -1,4 +1,4 @@
-// Package admin serves operators and orchestrators (INTERFACE.md, "Listeners") on a listener that must not be
+// Package admin serves operators and orchestrators (edge/README.md, "Listeners") on a listener that must not be
 // public:
 //
 //	/livez, /healthz   200 while the process runs

@@ -1,4 +1,4 @@
-// Package metrics exports the metrics of an edge to Prometheus (INTERFACE.md, "Listeners", /metrics).
+// Package metrics exports the metrics of an edge to Prometheus (edge/README.md, "Listeners", /metrics).
 //
 // The parts of an edge keep most counters themselves, and a scrape reads them (collector.go), so that
 // requests do not pay for metrics. Only answers are counted here: Metrics.Observe has several copies of each
