@@ -93,7 +93,7 @@ func (b *Builder) Backfill(ctx context.Context, feeds []PastFeed) (*Report, erro
 	return b.run(func(run *build) error {
 		err := run.backfill(ctx, feeds)
 		if err == nil && run.report.Published {
-			if err := run.kept(ctx, feeds); err != nil { // no failure, since it is published
+			if err := run.kept(ctx, feeds); err != nil { // the feeds are published, so this is no failure
 				b.Log.Warn("cannot tell how many feeds are kept", "err", err)
 			}
 		}

@@ -216,7 +216,7 @@ func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 	now := r.now()
 	n := 0
 	err := r.update(ctx, true, func(set *artifacts.KeySet) (bool, error) {
-		settled := set.Number > 0 // a missing set is written, empty
+		settled := set.Number > 0 // if the set is missing, an empty one must be written
 		n = len(set.Keys)
 		for i := range set.Keys {
 			if k := &set.Keys[i]; k.Revoked.IsZero() {

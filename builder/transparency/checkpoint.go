@@ -12,7 +12,7 @@ import (
 
 // Checkpoint is the content of a checkpoint (C2SP tlog-checkpoint).
 type Checkpoint struct {
-	// Origin names the log, and the keys that sign it.
+	// Origin is the name of the log, which is also the name of the keys that sign it.
 	Origin string
 	tlog.Tree
 }

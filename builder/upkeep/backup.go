@@ -122,7 +122,7 @@ func (b *backup) run(ctx context.Context) error {
 	if err := b.copy(ctx, "backup", objects); err != nil {
 		return err
 	}
-	if b.report.Lost > 0 { // or gc has removed them in the meantime
+	if b.report.Lost > 0 { // lost, or removed by gc in the meantime
 		now, _, err := b.From.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 		if err == nil && !bytes.Equal(now, b.pointer) {
 			err = fmt.Errorf("copy files: %w", artifacts.ErrNotFound)

@@ -16,13 +16,13 @@ var (
 		"oid", "ula", "anta", "ebit", "igo", "ovo", "yra", "ell", "inu", "oge", "apad", "amesh", "erra", "yx", "ance",
 		"ode",
 	}
-	// Those behind plainMarks are in slugs what few expect.
+	// The marks from plainMarks on give unexpected characters in slugs.
 	nameMarks = [...]string{" 2.0", " X", " v3", ".fi", " Classic (old)", " & Friends", " (Bridged)", " - BSC"}
 )
 
-// shared are words that names share, those first that stand in most of them, as in real
-// directories: a name has 1.8 words, and the most frequent ones stand in three of a hundred.
-// How often the word of place n is picked falls as 1 / (n + 10).
+// shared are words that several names have. As in real directories, the first ones are in most
+// names: a name has 1.8 words on average, and each of the most frequent words is in three percent
+// of all names. The probability of the word at index n is proportional to 1 / (n + 10).
 var shared = newShared(strings.Fields(`
 Token AI Bridged Wrapped Coin The Finance Network Protocol Staked by of Cat Inu USD on Pepe Baby Stock
 Dog Base Chain DAO Money Doge Vault Old World Meme Crypto Fan Dollar Games Agent Gold Index Based Game
@@ -50,7 +50,8 @@ Master Proof Merge Mobile Monad Morpho Motion Move Moonshot Medal Melon Memo Mer
 Drop Drift Drive Door Dot Double Donut Prism Privacy Print Price Priority Project Promise Props
 `))
 
-// sharedWords are words, and how often each is picked: the sum of the weights up to it.
+// sharedWords are words with their cumulative weights: up[i] is the sum of the weights of the words
+// up to words[i].
 type sharedWords struct {
 	words []string
 	up    []uint64
@@ -65,16 +66,16 @@ func newShared(words []string) *sharedWords {
 	return s
 }
 
-// pick returns one of the words.
+// pick returns one of the words, according to their weights.
 func (s *sharedWords) pick(h hash) string {
 	at := h.below(s.up[len(s.up)-1])
 	return s.words[sort.Search(len(s.up), func(i int) bool { return s.up[i] > at })]
 }
 
-// oddities are names with their symbols that have been found hard: other scripts, letters that fold
-// to others or not as one may think (Kelvin, long s, sharp s, dotted and dotless i, final sigma,
-// titlecase digraphs, Deseret), combining marks, joined emoji, right-to-left text, and characters
-// that JSON, HTML or query strings escape.
+// oddities are names, with their symbols, that have caused errors in programs: other scripts,
+// letters that fold to others in unexpected ways (Kelvin, long s, sharp s, dotted and dotless i,
+// final sigma, titlecase digraphs, Deseret), combining marks, joined emoji, right-to-left text, and
+// characters that JSON, HTML or query strings escape.
 var oddities = [...]struct{ name, symbol string }{
 	{"龙币", "龙"}, {"柴犬金融", "柴犬"}, {"さくらコイン", "さくら"}, {"東京トークン", "東京"}, {"김치코인", "김치"},
 	{"Рубльчик", "РУБ"}, {"Снежинка", "Снег"}, {"Ёлка", "ЁЛК"}, {"Δραχμή", "ΔΡΧ"}, {"Οδυσσεύς", "ΟΔΣ"},
@@ -93,14 +94,14 @@ var oddities = [...]struct{ name, symbol string }{
 	{"100% Luck", "100%"}, {"$Dollar", "$D"}, {"Comma, Inc.", "A,B"}, {"Plus + Minus", "+1"}, {"Why?", "?"},
 	{"Semi;colon", "S;C"},
 	{"Two  Spaces", "2 SP"}, {"1move token", "1MT"}, {"[old] Bridge", "[OLD]"},
-	// The reader warns of these, which dirty markets have.
+	// The reader warns of the following names. Only dirty markets have them.
 	{" Leading Space", " LEAD"}, {"Tab\tStop", "T\tS"},
 }
 
-// dirtyOddities are how many of them, the last ones, the reader warns of.
+// dirtyOddities is the number of oddities, the last ones, of which the reader warns.
 const dirtyOddities = 2
 
-// popular are tickers that many assets share, each one half, a third, … as often as the first.
+// popular are tickers that many assets share. They become less frequent from the first to the last.
 var popular = [...]string{
 	"AI", "CAT", "DOG", "MOON", "KING", "GOLD", "STAR", "BABY", "PUMP", "SKY", "SUN", "FROG", "MASK", "BULL", "ROCKET",
 	"SAFE",
@@ -113,7 +114,8 @@ var popular = [...]string{
 }
 
 var (
-	// categoryNames are the first categories; the others are made of an adjective and a noun.
+	// categoryNames are the names of the first categories. Other names consist of an adjective and
+	// a noun.
 	categoryNames = [...]string{
 		"Stablecoins", "Layer 1 (L1)", "Layer 2 (L2)", "Meme", "AI & Big Data", "Real World Assets (RWA)",
 		"Zero Knowledge (ZK)", "Décentralisé",
@@ -131,10 +133,10 @@ var (
 	}
 )
 
-// explorers are the block explorers' host names.
+// explorers are the host names of block explorers.
 var explorers = [...]string{"ether", "polygon", "base", "arb", "solar", "tron"}
 
-// Those behind plainTails are in slugs what few expect.
+// The tails from plainTails on give unexpected characters in slugs.
 var exchangeTails = [...]string{" Exchange", " Exchange", " DEX", " Pro", " Markets", "", " Swap V3 (BSC)", " & Co"}
 
 const plainMarks, plainTails = 4, 6
@@ -143,14 +145,15 @@ var chainTails = [...]string{"", "", " Chain", " Network", " (Layer 2)", " & Son
 
 var dollars = [...]string{" USD", " Dollar", " Cash"}
 
-// pick returns one of words.
+// pick returns one of words, all with the same probability.
 func (h hash) pick(words []string) string { return words[h.below(uint64(len(words)))] }
 
-// coin returns a name made up of syllables.
+// coin returns a name that consists of two syllables.
 func coin(h hash) string { return h.with(1).pick(nameStarts[:]) + h.with(2).pick(nameEnds[:]) }
 
-// title returns a name of one to four words: of a hundred, 60 begin with a word of their own,
-// and the others with one that they share; those that follow are shared. Ten have one of the marks.
+// title returns a name of one to four words. The first word is invented in 60 percent of all names,
+// and shared in the others. Further words are shared. Ten percent of the names end with one of
+// marks.
 func title(h hash, marks []string) string {
 	name := coin(h)
 	if !h.with(0).percent(60) {
@@ -166,10 +169,10 @@ func title(h hash, marks []string) string {
 	return name
 }
 
-// names returns an asset's name and symbol. Four of a hundred assets have odd
-// ones, all of them small; of the others fifteen of a hundred have a popular symbol, three of a
-// hundred of these in another spelling that folds to the same. The rest have one made of
-// the name. What is bound to the dollar says so.
+// names returns an asset's name and symbol. Four percent of the assets have odd ones, all of them
+// small assets. Of the others, fifteen percent have a popular symbol, and a few of these in another
+// form that folds to the same text. The rest have a symbol made from the name. Names and symbols of
+// assets that are pegged to the dollar show that.
 func (a *asset) names() (name, symbol string) {
 	if r := a.real(); r != nil {
 		return r.name, r.symbol
@@ -200,7 +203,9 @@ func (a *asset) names() (name, symbol string) {
 		return name, ticker(name, h)
 	}
 	n := uint64(len(popular))
-	for i := range uint64(3) { // each time one of the first n: a fifth end at the first
+	// Choose one of the first n three times in a row, so that the first symbols are the most
+	// frequent.
+	for i := range uint64(3) {
 		n = 1 + h.with(0).with(i).below(n)
 	}
 	symbol = popular[n-1]
@@ -215,8 +220,8 @@ func (a *asset) names() (name, symbol string) {
 	return name, symbol
 }
 
-// ticker makes a symbol of a name: its first three to five letters, their consonants, or the
-// initials of its words and the rest of the last one.
+// ticker makes a symbol from a name: its first three to five letters, their consonants, or the
+// initials of its words and the rest of the last word.
 func ticker(name string, h hash) string {
 	letters := strings.FieldsFunc(strings.ToUpper(name), func(c rune) bool { return c < 'A' || c > 'Z' })
 	all := strings.Join(letters, "")
@@ -241,8 +246,8 @@ func ticker(name string, h hash) string {
 	return all[:min(len(all), 3+int(h.with(3).below(3)))]
 }
 
-// slug returns the asset's slug. That of an invented asset ends in a hyphen and the asset's tag, and so is
-// its own.
+// slug returns the asset's slug. The slug of an invented asset ends in a hyphen and the asset's
+// tag, so that it is unique.
 func (a *asset) slug(name string) string {
 	if r := a.real(); r != nil {
 		return r.slug
@@ -264,8 +269,9 @@ func (a *asset) slug(name string) string {
 	return s + "-" + a.tag()
 }
 
-// slug returns a name as slugs have it: ASCII letters in lower case, hyphens for spaces, and
-// nothing that JSON escapes. Other characters stay; slugs are not safe for URLs.
+// slug converts a name to a slug: it writes ASCII letters in lower case, replaces spaces by
+// hyphens, and drops characters that JSON escapes. It keeps other characters, so slugs are not safe
+// for URLs.
 func slug(name string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
