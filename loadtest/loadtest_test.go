@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,9 +42,12 @@ func TestRun(t *testing.T) {
 			api := faultedge.Start(t, store)
 			api.Break(tc.fault)
 			var asked atomic.Int64
+			var publishing sync.Mutex // the second snapshot may be due before a slow machine has the first
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if n := asked.Add(1); n == 100 || n == 200 {
+					publishing.Lock()
 					api.Publish(80, uint64(n))
+					publishing.Unlock()
 				}
 				api.ServeHTTP(w, r)
 			}))
