@@ -17,46 +17,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The store's own files; no key's segment begins with a dot.
+// The store's own files. Segments of keys never begin with a dot.
 const (
 	tempFolder = ".tmp"
 	lockFile   = ".lock"
 )
 
-// staleAfter is the age at which a file in .tmp was left by a writer that died:
-// a live one links its file within moments.
+// staleAfter is the age from which a file in .tmp counts as left behind by a writer that died. A
+// live writer links its file within moments.
 const staleAfter = time.Hour
 
-// syncers is how many fsyncs run at a time; file systems join such in one commit of their journal.
+// syncers is the number of concurrent fsyncs. File systems combine concurrent fsyncs in one commit
+// of their journal.
 const syncers = 16
 
-// Store is an artifacts.Store in a folder; see the package's comment.
+// Store is an artifacts.Store in a folder; see the package documentation.
 type Store struct {
 	Reader
-	fsync func(*os.File) error // os.File.Sync, but in tests
+	fsync func(*os.File) error // os.File.Sync, except in tests
 
-	swap    chan struct{} // semaphore: who has it may take the lock file
-	syncing chan struct{} // semaphore of Sync
+	swap    chan struct{} // semaphore: its holder may take the lock on the lock file
+	syncing chan struct{} // semaphore: held during Sync
 
 	mu sync.Mutex
-	// dirty are the keys that were put and not made durable since.
+	// dirty are the keys that were put but not yet made durable.
 	dirty map[artifacts.Key]bool
-	// suspect are the keys that a failed Sync was to make durable. After a
-	// failed fsync the kernel may keep what it could not write as if it had:
-	// comparing with such a file, or another fsync of it, proves nothing.
+	// suspect are the keys that a failed Sync did not make durable. After a failed fsync the kernel
+	// may keep unwritten data in memory as if it had been written, so neither comparing with such a
+	// file nor another fsync of it proves anything.
 	suspect map[artifacts.Key]bool
 }
 
 var _ artifacts.Store = (*Store)(nil)
 
-// Options say how a store is opened.
+// Options are options for Open.
 type Options struct {
-	// Create makes the folder, and those above it, when it is not there.
+	// Create creates the folder, and missing folders above it, if it does not exist.
 	Create bool
 }
 
-// Open opens the store in the folder path for reading and writing. But for
-// making the folder it writes nothing.
+// Open opens the store in the folder path for reading and writing. Apart from creating the folder
+// it writes nothing.
 func Open(path string, o Options) (*Store, error) {
 	r, err := NewReader(path)
 	if err != nil {
@@ -82,7 +83,7 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// create makes the store's folder, durably.
+// create creates the store's folder durably.
 func (s *Store) create() error {
 	var above []string // the folders that get a new entry
 	for p := s.root; ; p = filepath.Dir(p) {
@@ -102,7 +103,8 @@ func (s *Store) create() error {
 	return nil
 }
 
-// clean removes what writers that died left in .tmp, also behind links (see tempFolder).
+// clean removes the files that dead writers left in .tmp, including the .tmp folders behind links
+// (see tempFolder).
 func (s *Store) clean() error {
 	now, err := s.clock()
 	if err != nil {
@@ -135,7 +137,7 @@ func cleanFolder(temp string, now time.Time) error {
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || now.Sub(info.ModTime()) < staleAfter {
-			continue // just removed by its writer, or still in use
+			continue // Its writer has just removed it, or is still using it.
 		}
 		if err := os.Remove(filepath.Join(temp, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -144,8 +146,8 @@ func cleanFolder(temp string, now time.Time) error {
 	return nil
 }
 
-// Now implements artifacts.Store. It is the file system's clock, which on a
-// network is not this machine's.
+// Now implements artifacts.Store. It returns the time by the file system's clock. On a network file
+// system this is not the clock of this machine.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	err := ctx.Err()
 	var now time.Time
@@ -171,9 +173,9 @@ func (s *Store) clock() (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// SelfTest implements artifacts.Store. It also proves that the file system
-// honours the lock that swaps rely on, and removes what writers that died an
-// hour ago or more left unfinished: builders call it when they begin.
+// SelfTest implements artifacts.Store. It also checks that the file system honours the lock that
+// swaps rely on, and removes the unfinished files of writers that died at least an hour ago.
+// Builders call it when they start.
 func (s *Store) SelfTest(ctx context.Context) error {
 	err := s.locked(ctx, func() error {
 		if err := s.clean(); err != nil {

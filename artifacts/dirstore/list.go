@@ -15,11 +15,11 @@ import (
 	"example.com/marketdata/artifacts/internal/refusal"
 )
 
-// List implements artifacts.Store. It follows symbolic links, as Get does. What no Put or Swap can
-// have written, by its name, is left out.
+// List implements artifacts.Store. It follows symbolic links, as Get does. It skips files whose
+// names cannot be keys.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
 	err := artifacts.CheckPrefix(prefix)
-	var stop error // f's
+	var stop error // the error of f
 	if err == nil {
 		base := strings.TrimSuffix(prefix[:strings.LastIndexByte(prefix, '/')+1], "/")
 		err = s.walk(ctx, base, nil, func(key artifacts.Key, info fs.FileInfo) error {
@@ -38,8 +38,9 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 	return nil
 }
 
-// walk calls f for each object in the folder name, which is in those above. A link to one of these
-// is left out. What is gone since its folder was read is no error, nor is a folder that never was.
+// walk calls f for each object in the folder name. above are the folders that contain it; a link to
+// one of them is skipped. It is not an error if the folder does not exist, or if an entry
+// disappears after the folder was read.
 func (s *Store) walk(ctx context.Context, name string, above []fs.FileInfo, f func(artifacts.Key, fs.FileInfo) error,
 ) error {
 	info, err := os.Stat(s.folder(name))
@@ -90,7 +91,8 @@ func (s *Store) visit(ctx context.Context, name string, e fs.DirEntry, above []f
 	return f(key, info)
 }
 
-// unlessGone returns the error of a file or folder, nil if it is only not there, or a link to itself.
+// unlessGone returns err, or nil if err only means that the file or folder does not exist, or is a
+// link to itself.
 func (s *Store) unlessGone(err error) error {
 	if err = s.absence(err); errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, syscall.ELOOP) {
 		return nil

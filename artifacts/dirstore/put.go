@@ -34,8 +34,8 @@ func (s *Store) put(key artifacts.Key, data []byte) error {
 	s.mu.Lock()
 	rewrite := s.suspect[key]
 	s.mu.Unlock()
-	// Another process may write or delete the object between the look and the
-	// write: then look again. Three times in a row does not happen.
+	// Another process may write or delete the object between the check and the write. Then check
+	// again. In practice this does not happen three times in a row.
 	var err error
 	for range 3 {
 		replace := false
@@ -46,7 +46,7 @@ func (s *Store) put(key artifacts.Key, data []byte) error {
 		case err != nil:
 			return err
 		case same && !rewrite:
-			// The file may be another process' that has not synced it.
+			// Another process may have put the file without syncing it yet.
 			if err = unix.Utimes(s.path(key), nil); err == nil {
 				s.wrote(key)
 				return nil
@@ -71,7 +71,7 @@ func (s *Store) put(key artifacts.Key, data []byte) error {
 	return err
 }
 
-// wrote notes that key must be made durable.
+// wrote records that key must be made durable.
 func (s *Store) wrote(key artifacts.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *Store) wrote(key artifacts.Key) {
 	s.dirty[key] = true
 }
 
-// holds reports whether key's object is data.
+// holds reports whether the object of key consists of data.
 func (s *Store) holds(key artifacts.Key, data []byte) (bool, error) {
 	f, size, err := s.open(key)
 	if err != nil {
@@ -103,8 +103,8 @@ func (s *Store) holds(key artifacts.Key, data []byte) (bool, error) {
 	return true, nil
 }
 
-// write gives key the object data: in place of what is there, or else only
-// where nothing is (fs.ErrExist). sync, if any, makes the data durable first.
+// write stores data as the object of key. With replace it replaces an existing object; without, it
+// returns fs.ErrExist if there is one. sync, if not nil, is called first to make the data durable.
 func (s *Store) write(key artifacts.Key, data []byte, replace bool, sync func(*os.File) error) error {
 	temp, err := s.temp(s.tempFolder(key), data, sync)
 	if err != nil {
@@ -122,13 +122,13 @@ func (s *Store) write(key artifacts.Key, data []byte, replace bool, sync func(*o
 		}
 	}
 	if err != nil || !replace {
-		os.Remove(temp) // one that stays is removed as stale, later
+		os.Remove(temp) // If this fails, clean removes the file later.
 	}
 	return err
 }
 
-// tempFolder returns where the file of a key is made: in .tmp, or if the key's first folder is a link,
-// which may lead to another disk, in a .tmp there.
+// tempFolder returns the folder in which the file of a key is first written: .tmp or, if the key's
+// first folder is a link, which may lead to another disk, a .tmp in that folder.
 func (s *Store) tempFolder(key artifacts.Key) string {
 	if top, _, below := strings.Cut(key.String(), "/"); below {
 		if info, err := os.Lstat(s.folder(top)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -138,7 +138,7 @@ func (s *Store) tempFolder(key artifacts.Key) string {
 	return tempFolder
 }
 
-// temp writes a file in dir, a .tmp, and returns its path.
+// temp writes a file in dir, which is one of the .tmp folders, and returns its path.
 func (s *Store) temp(dir string, data []byte, sync func(*os.File) error) (string, error) {
 	write := func() (string, error) {
 		return durable.Temp(s.folder(dir), bytes.NewReader(data), 0o644, sync)
@@ -152,8 +152,8 @@ func (s *Store) temp(dir string, data []byte, sync func(*os.File) error) (string
 	return temp, err
 }
 
-// makeFolders makes the folder dir below the store's own, and those on the way.
-// It never makes the store's own again: a store that vanished is an error.
+// makeFolders creates the folder dir below the store's folder, and missing folders above it. It
+// never creates the store's folder itself, because a store that disappeared is an error.
 func (s *Store) makeFolders(dir string) error {
 	if dir == "." {
 		return s.present()
@@ -169,11 +169,12 @@ func (s *Store) makeFolders(dir string) error {
 	return nil
 }
 
-// Sync implements artifacts.Store. After an error that is not the context's,
-// everything that was put since the last Sync that succeeded must be put again:
-// a second Sync has no way to make up for it, and does not try.
+// Sync implements artifacts.Store. After an error that does not come from the context, everything
+// that was put since the last successful Sync must be put again. A second Sync cannot repair that,
+// and does not try.
 func (s *Store) Sync(ctx context.Context) error {
-	// A Sync that has nothing left to do must not return before another one has done it.
+	// Another Sync may be writing the objects of this caller. Wait until it has finished, even if
+	// nothing else is left to do.
 	if err := acquire(ctx, s.syncing); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
@@ -199,7 +200,7 @@ func (s *Store) Sync(ctx context.Context) error {
 	return fmt.Errorf("sync: %w", refusal.Folder(err))
 }
 
-// syncKeys makes the keys' files durable, and the folders on the way to them.
+// syncKeys makes the files of keys and the folders above them durable.
 func (s *Store) syncKeys(ctx context.Context, keys map[artifacts.Key]bool) error {
 	folders := map[string]bool{}
 	g, gctx := errgroup.WithContext(ctx)

@@ -15,20 +15,20 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Reader is an artifacts.Reader of a folder. It needs to read the folder and nothing more.
+// Reader is an artifacts.Reader of a folder. It needs only read permission for the folder.
 type Reader struct {
 	root string
 }
 
 var _ artifacts.Reader = (*Reader)(nil)
 
-// NewReader returns a reader of the store in the folder path, which need not be
-// there yet: until it is, every call gives an error.
+// NewReader returns a reader of the store in the folder path. The folder need not exist yet: until
+// it does, every call returns an error.
 func NewReader(path string) (*Reader, error) {
 	if path == "" {
 		return nil, errors.New("store folder: the path is empty")
 	}
-	root, err := filepath.Abs(path) // the process may change its folder
+	root, err := filepath.Abs(path) // because the process may change its working directory
 	if err != nil {
 		return nil, fmt.Errorf("store folder: %w", err)
 	}
@@ -69,13 +69,13 @@ func version(b []byte) artifacts.Version {
 	return artifacts.Version(fmt.Sprintf("%016x%016x", h.Hi, h.Lo))
 }
 
-// path returns the file of a key.
+// path returns the path of the file of a key.
 func (r *Reader) path(key artifacts.Key) string { return r.folder(key.String()) }
 
-// folder returns the path of a folder, or a file, below the store's own.
+// folder returns the path of a folder or file below the store's folder.
 func (r *Reader) folder(name string) string { return filepath.Join(r.root, filepath.FromSlash(name)) }
 
-// read returns the object of a key that was checked.
+// read returns the object of a key. The caller has checked the key.
 func (r *Reader) read(key artifacts.Key, limit int64) ([]byte, error) {
 	f, size, err := r.open(key)
 	if err != nil {
@@ -92,11 +92,11 @@ func (r *Reader) read(key artifacts.Key, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// open opens the object of a key that was checked. A file in the store never
-// changes, so its size is the object's.
+// open opens the object of a key, which the caller has checked. Files in a store never change, so
+// the size of the file is the size of the object.
 func (r *Reader) open(key artifacts.Key) (*os.File, int64, error) {
 	f, err := durable.Open(r.path(key))
-	if errors.Is(err, durable.ErrNotRegular) { // a folder: there are keys below this one
+	if errors.Is(err, durable.ErrNotRegular) { // It is a folder: there are keys below this one.
 		return nil, 0, artifacts.ErrNotFound
 	}
 	if err != nil {
@@ -110,7 +110,8 @@ func (r *Reader) open(key artifacts.Key) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// absence turns the error of a file that is not there into ErrNotFound, if the store's folder is.
+// absence turns the error for a missing file into ErrNotFound, provided that the store's folder
+// exists.
 func (r *Reader) absence(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return err
@@ -121,7 +122,7 @@ func (r *Reader) absence(err error) error {
 	return artifacts.ErrNotFound
 }
 
-// present returns an error unless the store's folder is there.
+// present returns an error unless the store's folder exists.
 func (r *Reader) present() error {
 	info, err := os.Stat(r.root)
 	if err != nil {

@@ -29,7 +29,7 @@ func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Versi
 	return version(data), nil
 }
 
-// replace swaps; the caller has the lock.
+// replace compares and swaps. The caller holds the lock.
 func (s *Store) replace(key artifacts.Key, old artifacts.Version, data []byte) error {
 	var have artifacts.Version
 	b, err := s.read(key, 1<<62)
@@ -44,13 +44,13 @@ func (s *Store) replace(key artifacts.Key, old artifacts.Version, data []byte) e
 	}
 	err = s.write(key, data, old != "", s.fsync)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: the object was put in the meantime", artifacts.ErrConflict)
+		return fmt.Errorf("%w: the object was created in the meantime", artifacts.ErrConflict)
 	}
 	if err != nil {
 		return err
 	}
-	// If the machine stops before this is done, the old object may be back;
-	// Swap has not returned yet.
+	// If the machine stops before this is done, the old object may come back. That is allowed,
+	// because Swap has not returned yet.
 	for dir := key.String(); dir != "."; {
 		dir = path.Dir(dir)
 		if err := s.syncPath(s.folder(dir)); err != nil {
@@ -60,7 +60,7 @@ func (s *Store) replace(key artifacts.Key, old artifacts.Version, data []byte) e
 	return nil
 }
 
-// locked calls f while no other call, in this process or another, swaps.
+// locked calls f while no other call, in this process or another, is swapping or deleting.
 func (s *Store) locked(ctx context.Context, f func() error) error {
 	if err := acquire(ctx, s.swap); err != nil {
 		return err
@@ -70,9 +70,9 @@ func (s *Store) locked(ctx context.Context, f func() error) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close() // this drops the lock
-	// flock(2) cannot wait for a context, so ask again and again. Others hold
-	// the lock for a few milliseconds.
+	defer lock.Close() // releases the lock
+	// flock(2) cannot be interrupted by a context, so poll. Other processes hold the lock only for
+	// a few milliseconds.
 	const least, most = time.Millisecond, 10 * time.Millisecond
 	for wait := least; ; wait = min(2*wait, most) {
 		switch err := tryLock(lock); {
@@ -113,7 +113,7 @@ func tryLock(f *os.File) error {
 	}
 }
 
-// acquire takes the semaphore c.
+// acquire acquires the semaphore c.
 func acquire(ctx context.Context, c chan struct{}) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -126,11 +126,11 @@ func acquire(ctx context.Context, c chan struct{}) error {
 	}
 }
 
-// Delete implements artifacts.Store. The object may be back after a power cut.
+// Delete implements artifacts.Store. After a power cut the object may come back.
 func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
 	err := ready(ctx, key)
 	if err == nil {
-		// A swap must not find an object and replace nothing.
+		// The lock prevents a deletion between the comparison and the rename of a swap.
 		err = s.locked(ctx, func() error { return s.remove(key) })
 	}
 	if err != nil {
@@ -144,10 +144,10 @@ func (s *Store) remove(key artifacts.Key) error {
 	delete(s.dirty, key)
 	delete(s.suspect, key)
 	s.mu.Unlock()
-	// os.Remove would remove an empty folder too.
+	// Unlike os.Remove, Unlink does not remove an empty folder.
 	err := unix.Unlink(s.path(key))
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) && s.isFolder(key) {
-		return nil // no object; Linux says EISDIR, POSIX says EPERM
+		return nil // There is no such object. Linux returns EISDIR, POSIX says EPERM.
 	}
 	if err == nil || errors.Is(s.absence(err), artifacts.ErrNotFound) {
 		return nil
