@@ -219,7 +219,7 @@ func TestUnfit(t *testing.T) {
 			}
 			fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
 			return true
-		}, "the list after a write of three bytes"},
+		}, "after a write of three bytes"},
 		"denied": {func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodDelete {
 				fail(w, http.StatusForbidden, "AccessDenied")

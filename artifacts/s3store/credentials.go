@@ -15,24 +15,25 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// fileEnv names the environment variable for the credentials file.
+// fileEnv is the environment variable that names the credentials file.
 const fileEnv = "AWS_SHARED_CREDENTIALS_FILE"
 
-// maxFile bounds the credentials file, in bytes.
+// maxFile is the maximum size of the credentials file, in bytes.
 const maxFile = 64 << 10
 
-// askAgain is how long the credentials in force are used before a role is asked again that failed.
+// askAgain is how long to use the current credentials after a role failed to provide new ones.
 const askAgain = 10 * time.Second
 
-// signer is whose credentials sign requests.
+// signer has the credentials that sign requests.
 type signer struct {
 	*credentials.Credentials
-	from   string  // where the access key is from, as errors name it
-	rotate *source // nil: they are fixed for the life of the store
+	from   string  // the source of the access key, for errors
+	rotate *source // nil if the credentials are fixed for the life of the store
 }
 
-// signer looks for credentials: those of o, of the environment, of a file, of a role. A chain of
-// providers would end in unsigned requests when none has any, and hide why.
+// signer looks for credentials in o, the environment, a file and a role, in this order. It does not
+// use minio-go's chain of providers, which falls back to unsigned requests if none of them has
+// credentials, and hides the reason.
 func (o Options) signer(profile string) (*signer, error) {
 	c, from := o.Credentials, "the given credentials"
 	if c == nil && profile == "" {
@@ -62,24 +63,24 @@ func (o Options) signer(profile string) (*signer, error) {
 		return nil, fmt.Errorf("profile %q: %s is not set", profile, fileEnv)
 	default:
 		from = "this machine's role"
-		// Once an hour: without idle connections.
+		// Roles are asked about once an hour, so idle connections are not worth keeping.
 		s.next = &credentials.IAM{Client: &http.Client{Timeout: roleTimeout, Transport: &http.Transport{
 			Proxy: direct.Proxy, DisableKeepAlives: true}}}
 	}
 	return &signer{Credentials: credentials.New(s), from: from, rotate: s}, nil
 }
 
-// source gives the credentials of a file or a role. It reads the file again when it has changed, asks
-// the role before its credentials end, and keeps the last ones while it gets no newer. The lock of
-// the credentials.Credentials guards it.
+// source provides the credentials of a file or a role. It reads the file again when it has changed,
+// and asks the role before its credentials expire. While it gets no newer credentials, it keeps the
+// last ones. It is guarded by the lock of the credentials.Credentials that uses it.
 type source struct {
 	next credentials.Provider
-	path string      // of the file; "": it is a role
-	read os.FileInfo // of the file before it was last read; nil: it was not there
+	path string      // path of the credentials file, or empty for a role
+	read os.FileInfo // the file before it was last read; nil if it did not exist
 
 	last  credentials.Value
 	asked time.Time // when next was last asked
-	fault error     // why next gave none then
+	fault error     // why next provided none then
 }
 
 // IsExpired implements credentials.Provider.
@@ -93,7 +94,7 @@ func (s *source) IsExpired() bool {
 	return s.next.IsExpired() && time.Since(s.asked) >= askAgain
 }
 
-// changed reports whether the file is another than the one that was read. Kubernetes exchanges a link
+// changed reports whether the file has changed since it was last read. Kubernetes replaces a link
 // to its folder, which os.Stat follows.
 func (s *source) changed() bool {
 	now, err := os.Stat(s.path)
@@ -107,7 +108,7 @@ func (s *source) changed() bool {
 func (s *source) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
 	usable := s.last.AccessKeyID != "" && (s.last.Expiration.IsZero() || time.Now().Before(s.last.Expiration))
 	if s.path == "" && usable && time.Since(s.asked) < askAgain {
-		return s.last, nil // after a refusal: they are as new as can be
+		return s.last, nil // They were refused, but there are no newer ones yet.
 	}
 	s.asked = time.Now()
 	v, err := s.retrieve(c)
@@ -127,9 +128,10 @@ func (s *source) retrieve(c *credentials.CredContext) (credentials.Value, error)
 		}
 		return v, err
 	}
-	// What comes in its place after this shows as a change.
+	// Stat comes first, so that a file that replaces this one during the read counts as a change.
 	s.read, _ = os.Stat(s.path)
-	if _, err := durable.ReadFile(s.path, maxFile); err != nil { // it is a file, and no endless one
+	// make sure that it is a regular file of bounded size
+	if _, err := durable.ReadFile(s.path, maxFile); err != nil {
 		return credentials.Value{}, fmt.Errorf("%s: %w", fileEnv, err)
 	}
 	v, err := s.next.RetrieveWithCredContext(c)
@@ -145,9 +147,9 @@ func (s *source) retrieve(c *credentials.CredContext) (credentials.Value, error)
 // Retrieve implements credentials.Provider.
 func (s *source) Retrieve() (credentials.Value, error) { return s.RetrieveWithCredContext(nil) }
 
-// signed makes a request, and once more with the newest credentials when the store refused those
-// that signed it: they were exchanged while it was under way. A refused request did nothing, so a
-// conditional write may be sent again, too.
+// signed makes a request. If the store rejects the credentials that signed it, which may have been
+// replaced in the meantime, signed repeats the request once with the newest ones. A rejected
+// request has done nothing, so even a conditional write may be repeated.
 func (s *Store) signed(request func() error) error {
 	err := request()
 	var answer minio.ErrorResponse
@@ -161,7 +163,7 @@ func (s *Store) signed(request func() error) error {
 	return err
 }
 
-// isCredential reports whether a server's code says that newer credentials may help.
+// isCredential reports whether a server's error code means that newer credentials may help.
 func isCredential(code string) bool {
 	switch code {
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidTokenId":
@@ -170,7 +172,8 @@ func isCredential(code string) bool {
 	return false
 }
 
-// why adds the reason for which there are no newer credentials than those that were refused.
+// why explains why there are no newer credentials than the rejected ones, or returns an empty
+// string.
 func (s *signer) why() string {
 	if s.rotate == nil {
 		return ""
@@ -180,5 +183,5 @@ func (s *signer) why() string {
 	if s.rotate.fault == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (newer ones could not be read: %v)", s.rotate.fault)
+	return fmt.Sprintf(" (cannot read newer credentials: %v)", s.rotate.fault)
 }

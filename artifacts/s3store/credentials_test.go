@@ -138,7 +138,8 @@ func TestRefused(t *testing.T) {
 	}
 	_, _, err = s.Get(t.Context(), artifacts.CurrentKey, 10)
 	if n := len(f.seen()); n != 2 || !errors.Is(err, artifacts.ErrNoAccess) ||
-		!strings.Contains(err.Error(), "that of "+path) || !strings.Contains(err.Error(), "has no aws_access_key_id") {
+		!strings.Contains(err.Error(), "the access key of "+path) ||
+		!strings.Contains(err.Error(), "has no aws_access_key_id") {
 		t.Errorf("%d requests, %v", n, err)
 	}
 }

@@ -1,6 +1,6 @@
-// Package s3store keeps an artifacts.Store in a bucket of Amazon S3, or of a server that speaks its
-// protocol and honours conditional writes. MinIO and versitygw pass package storetest's tests;
-// SelfTest finds out about any other.
+// Package s3store keeps an artifacts.Store in a bucket of Amazon S3, or of a server that implements
+// its protocol and honours conditional writes. MinIO and versitygw pass the tests of package
+// storetest. SelfTest checks any other server.
 //
 // # Address
 //
@@ -8,56 +8,61 @@
 //
 // The prefix may be empty or have several segments. All parameters are optional:
 //
-//	endpoint    http or https, host and port; without it Amazon's own
+//	endpoint    http or https, host and port; default: Amazon's own
 //	region      default: AWS_REGION, or else us-east-1
 //	path-style  true: http://host/bucket/key, false: http://bucket.host/key;
 //	            default: true with an endpoint, false without
-//	profile     of the file that AWS_SHARED_CREDENTIALS_FILE names, for a store with credentials of
-//	            its own; default: the usual credentials
+//	profile     a profile of the file that AWS_SHARED_CREDENTIALS_FILE names, for a store with
+//	            its own credentials; default: the credentials described below
 //
 // # Credentials
 //
-// The first of these that is set gives them:
+// The first of these that is set provides the credentials:
 //
-//   - AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, fixed for the life of the store
-//   - the file AWS_SHARED_CREDENTIALS_FILE, its profile AWS_PROFILE or else default; it is read again
-//     when it has changed
-//   - the role of the instance, task or pod, asked again when four fifths of its time are over, and
-//     never by a proxy (package direct)
+//   - AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, which stay fixed for the life
+//     of the store
+//   - the file AWS_SHARED_CREDENTIALS_FILE, with the profile AWS_PROFILE or, if that is not set,
+//     default; the file is read again whenever it has changed
+//   - the role of the instance, task or pod, which is asked again after four fifths of the
+//     credentials' lifetime, and never through a proxy (package direct)
 //
-// A request whose signature the store refuses is repeated once with the newest credentials of file
-// or role. If newer ones cannot be had, the last ones go on until they end or are refused.
+// If the store rejects the signature of a request, the request is repeated once with the newest
+// credentials of the file or role. If newer credentials are not available, the last ones stay in
+// use until they expire or are rejected.
 //
-// An edge needs s3:GetObject, and s3:ListBucket on the
-// bucket: without it Amazon answers 403 for an object that is not there. A builder needs
-// s3:PutObject and s3:DeleteObject too.
+// An edge needs s3:GetObject, and s3:ListBucket on the bucket, because without the latter Amazon
+// answers 403 for a missing object. A builder also needs s3:PutObject and s3:DeleteObject.
 //
-// What is wrong with bucket or credentials gives artifacts.ErrNoAccess and names
-// the bucket, or the variable that the access key is from.
+// Problems with the bucket or the credentials give artifacts.ErrNoAccess. The error names the
+// bucket, or the variable from which the access key was read.
 //
 // # Conditions
 //
-// Put sends If-None-Match: *. When there is an object (412, or 409 when another request for the key
-// is under way), it reads the object: equal bytes are written again with If-Match, so that Modified
-// moves and gc's grace period starts anew; so are those that the key is named after, in the place
-// of others, which are damaged. Any other bytes are a conflict. Swap sends If-Match or
-// If-None-Match: *; both 412 and 409 mean that it changed nothing, and 409 also that it may be
-// repeated (artifacts.BusyError), as 429 and 503 SlowDown do. A version is the object's ETag
-// without its quotes. Servers derive ETags from the contents or not: equal bytes may have equal
-// versions.
+// Put sends If-None-Match: *. If the object exists (412, or 409 if another request for the key is
+// in progress), Put reads it. If the bytes are equal, Put writes them again with If-Match, so that
+// Modified changes and gc's grace period starts again. If they differ but the key contains the
+// digest of the new bytes, the stored object is damaged, and Put replaces it in the same way. Any
+// other bytes are a conflict.
+//
+// Swap sends If-Match or If-None-Match: *. Both 412 and 409 mean that it changed nothing. 409 also
+// means that it may be retried (artifacts.BusyError), as do 429 and 503 SlowDown. A version is the
+// object's ETag without its quotation marks. Some servers derive ETags from the contents, so equal
+// bytes may have equal versions.
 //
 // # One attempt
 //
-// Every request is tried once, unless its signature was refused, since a retry of a conditional
-// write that had been applied would be refused for its own success. (MinIO's client tries ten times
-// by default.) Package retry repeats what failed, but not what package refusal lists, and of writes
-// no 4xx but 408, 409 and 429. Connecting, TLS, the wait for an answer and every pause in a transfer
-// are bounded, those of a read by five seconds; a whole call is bounded by its context.
+// Every request is tried once, except after a rejected signature, because the retry of a
+// conditional write that was applied would be refused because of its own success. (MinIO's client
+// tries ten times by default.) Package retry repeats failed calls, but not the errors that package
+// refusal lists, and of the 4xx answers to writes only 408, 409 and 429. Connecting, the TLS
+// handshake, waiting for an answer and every pause in a transfer have time limits, which are five
+// seconds for most reads. The limit of a whole call is its context.
 //
 // # On the wire
 //
-// Bodies are sent whole, signed with their SHA-256 and with their Content-MD5 (which buckets with a
-// retention period demand), over http and https alike: no aws-chunked encoding and no trailing
-// checksums, which some servers refuse. Objects are read with one GET; there are no HEAD requests, whose
-// errors have no body and so cannot tell a missing bucket from a missing key.
+// Bodies are sent whole, signed with their SHA-256 and with their Content-MD5, which buckets with a
+// retention period require. This is the same over http and https: the store uses neither
+// aws-chunked encoding nor trailing checksums, which some servers reject. Objects are read with one
+// GET. The store sends no HEAD requests: their errors have no body, so they cannot tell a missing
+// bucket from a missing key.
 package s3store

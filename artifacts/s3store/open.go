@@ -19,17 +19,17 @@ import (
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
 
-// Bounds of a request's steps. None is a bound of the whole: that is the caller's context.
+// Time limits of the steps of a request. The limit of the whole request is the caller's context.
 const (
 	dialTimeout   = 3 * time.Second
 	roleTimeout   = 5 * time.Second
 	tlsTimeout    = 5 * time.Second
-	headerTimeout = 15 * time.Second // from the end of a request to its answer
+	headerTimeout = 15 * time.Second // from the end of the request to the beginning of the answer
 	stallTimeout  = 20 * time.Second // without a byte in either direction
 	idleTimeout   = time.Minute
 )
 
-// Bounds of the connections to the endpoint.
+// Limits of the connections to the endpoint.
 const (
 	maxConns = 64
 	maxIdle  = 32
@@ -40,14 +40,14 @@ type Credentials struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 }
 
-// Options say how a store is opened.
+// Options are options for Open.
 type Options struct {
-	// Credentials, when not nil, are used in place of the environment's.
+	// Credentials, if not nil, replace those of the environment.
 	Credentials *Credentials
 }
 
-// Open opens the store that address names (see the package's comment). It does not connect: a wrong
-// address is an error, an endpoint or a bucket that is not there shows in the first call.
+// Open opens the store that address names (see the package documentation). It does not connect: it
+// reports an invalid address, but a missing endpoint or bucket shows only in the first call.
 func Open(address string, o Options) (*Store, error) {
 	a, err := parse(address)
 	if err != nil {
@@ -70,7 +70,7 @@ func Open(address string, o Options) (*Store, error) {
 		Creds:        signer.Credentials,
 		Secure:       a.secure,
 		Transport:    clock,
-		Region:       a.region, // else the client asks the server for it first
+		Region:       a.region, // otherwise the client first asks the server for it
 		BucketLookup: lookup,
 		MaxRetries:   1,
 	})
@@ -81,8 +81,8 @@ func Open(address string, o Options) (*Store, error) {
 		client: client, transport: transport, clock: clock, bucket: a.bucket, prefix: a.prefix, signer: signer}, nil
 }
 
-// CreateBucket makes the bucket that address names, for a server that was just
-// started. A bucket that is there is no error.
+// CreateBucket creates the bucket that address names, for a server that was just started. It is not
+// an error if the bucket exists.
 func CreateBucket(ctx context.Context, address string, o Options) error {
 	s, err := Open(address, o)
 	if err != nil {
@@ -100,13 +100,13 @@ func CreateBucket(ctx context.Context, address string, o Options) error {
 	return nil
 }
 
-// address is what an address says.
+// address is a parsed address.
 type address struct {
 	bucket, prefix string // prefix is empty or ends with a slash
-	host           string // of the endpoint, with its port if it has one
+	host           string // host of the endpoint, with the port if the address has one
 	secure         bool
 	region         string
-	profile        string // of the credentials file; "": the usual credentials
+	profile        string // profile in the credentials file; empty for the usual credentials
 	pathStyle      bool
 }
 
@@ -127,7 +127,8 @@ func parse(s string) (address, error) {
 	return a, nil
 }
 
-// withoutSecrets keeps credentials, which have no business in an address, out of errors.
+// withoutSecrets removes credentials from an address. They do not belong there, and must not appear
+// in errors.
 func withoutSecrets(s string) string {
 	if scheme, rest, ok := strings.Cut(s, "://"); ok {
 		if i := strings.LastIndexByte(rest, '@'); i >= 0 {
@@ -140,13 +141,13 @@ func withoutSecrets(s string) string {
 func parseAddress(s string) (address, error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		return address{}, errors.Unwrap(err) // without the address, which the caller names
+		return address{}, errors.Unwrap(err) // without the address, which the caller adds
 	}
 	switch {
 	case u.Scheme != "s3":
 		return address{}, errors.New("the scheme is not s3")
 	case u.User != nil:
-		return address{}, errors.New("credentials do not belong here but in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		return address{}, errors.New("credentials do not belong in the address: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 	case u.Host == "":
 		return address{}, errors.New("there is no bucket")
 	case u.Fragment != "":
@@ -172,7 +173,7 @@ func parseAddress(s string) (address, error) {
 			return address{}, fmt.Errorf("unknown parameter %q", name)
 		}
 		if len(values) > 1 || values[0] == "" {
-			return address{}, fmt.Errorf("parameter %s wants one value", name)
+			return address{}, fmt.Errorf("parameter %s must have exactly one value", name)
 		}
 	}
 	if err := a.setEndpoint(q.Get(paramEndpoint)); err != nil {
@@ -192,7 +193,7 @@ func parseAddress(s string) (address, error) {
 
 func (a *address) setEndpoint(s string) error {
 	if s == "" {
-		a.host, a.secure = "s3.amazonaws.com", true // the client goes to the region's own
+		a.host, a.secure = "s3.amazonaws.com", true // The client uses the endpoint of the region.
 		return nil
 	}
 	u, err := url.Parse(s)
@@ -207,8 +208,8 @@ func (a *address) setEndpoint(s string) error {
 }
 
 func newTransport(secure bool) (*http.Transport, error) {
-	// The client's own default knows about root certificates and must not
-	// decompress bodies; only the bounds are ours.
+	// The client's default transport configures root certificates and turns off decompression of
+	// bodies. Only the limits are changed here.
 	t, err := minio.DefaultTransport(secure)
 	if err != nil {
 		return nil, err
@@ -231,9 +232,9 @@ func newTransport(secure bool) (*http.Transport, error) {
 	return t, nil
 }
 
-// stallConn fails a read or a write when no byte has moved for stallTimeout. A
-// write moves a waiting read's deadline too: an answer is waited for from the
-// request's end on. (An idle connection ends for it as well.)
+// stallConn fails a read or write if no byte has moved for stallTimeout. A write also extends the
+// deadline of a waiting read, because the wait for an answer begins at the end of the request. (An
+// idle connection ends in the same way.)
 type stallConn struct {
 	net.Conn
 }

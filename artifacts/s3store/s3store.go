@@ -26,13 +26,13 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// Store is an artifacts.Store in a bucket; see the package's comment.
+// Store is an artifacts.Store in a bucket; see the package documentation.
 type Store struct {
 	client    *minio.Core
 	transport *http.Transport
 	clock     *clock
 	bucket    string
-	prefix    string // of every key: empty, or ends with a slash
+	prefix    string // prefix of every key: empty, or ends with a slash
 	signer    *signer
 }
 
@@ -41,16 +41,16 @@ var (
 	_ artifacts.Clock = (*Store)(nil)
 )
 
-// Close closes the connections that are not in use. The store can be used on.
+// Close closes idle connections. The store remains usable.
 func (s *Store) Close() error {
 	s.transport.CloseIdleConnections()
 	return nil
 }
 
-// errRefused says that a write's condition does not hold: nothing was written.
+// errRefused means that the condition of a write was not met, so that nothing was written.
 var errRefused = errors.New("refused by its condition")
 
-// The permissions of requests.
+// The permissions that requests need.
 const (
 	toGet    = "s3:GetObject (of a missing object, s3:ListBucket)"
 	toPut    = "s3:PutObject"
@@ -58,13 +58,13 @@ const (
 	toList   = "s3:ListBucket"
 )
 
-// classify gives err, the client's of a request that needs the permission action, the meaning that
-// it has for a caller.
+// classify converts err, an error of the S3 client, into an error that callers can act on. action
+// is the permission that the request needs.
 func (s *Store) classify(action string, err error) error {
 	var answer minio.ErrorResponse
 	if !errors.As(err, &answer) {
 		var u *url.Error
-		if errors.As(err, &u) { // what it did is ours; what net/http quotes of the answer is not
+		if errors.As(err, &u) { // The error of the operation is ours, but net/http's error may quote the answer.
 			u.Err = redact.Error(u.Err)
 			var certificate *tls.CertificateVerificationError
 			if errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &certificate) {
@@ -76,8 +76,8 @@ func (s *Store) classify(action string, err error) error {
 	}
 	code := redact.Text(answer.Code)
 	err = redact.Error(err)
-	// The client makes a 404 without S3's own error document, a proxy's for
-	// instance, into a missing key. It is no answer about the key.
+	// The client turns a 404 without an S3 error document, for example one of a proxy, into a
+	// missing key. Such a 404 says nothing about the key.
 	document := answer.XMLName.Local == "Error"
 	switch {
 	case answer.StatusCode == http.StatusNotFound && answer.Code == minio.NoSuchKey && document:
@@ -89,10 +89,11 @@ func (s *Store) classify(action string, err error) error {
 	}
 	err = fmt.Errorf("%s (HTTP status %d): %w", code, answer.StatusCode, err)
 	switch {
-	case answer.StatusCode == http.StatusConflict: // another request for the key is under way
+	case answer.StatusCode == http.StatusConflict: // Another request for the key is in progress.
 		return &artifacts.BusyError{Undone: true, Err: fmt.Errorf("%w: %w", errRefused, err)}
 	case answer.StatusCode == http.StatusTooManyRequests, answer.StatusCode == http.StatusServiceUnavailable:
-		// MinIO says SlowDownWrite where it has written a part, and a proxy's 503 may hide anything.
+		// MinIO says SlowDownWrite after it has written a part, and a proxy's 503 may hide any
+		// outcome.
 		undone := answer.StatusCode == http.StatusTooManyRequests || answer.Code == "SlowDown"
 		return &artifacts.BusyError{After: s.clock.pause(), Undone: undone, Err: err}
 	}
@@ -108,7 +109,8 @@ func (s *Store) classify(action string, err error) error {
 	case answer.StatusCode == http.StatusBadRequest && !document:
 		err = fmt.Errorf("%w; is %s the right address, with or without TLS (https://)?", err, s.client.EndpointURL())
 	}
-	passing := answer.StatusCode == http.StatusRequestTimeout || answer.Code == "RequestTimeout" // Amazon's is a 400
+	// Amazon answers 400 RequestTimeout.
+	passing := answer.StatusCode == http.StatusRequestTimeout || answer.Code == "RequestTimeout"
 	if (action == toPut || action == toDelete) && answer.StatusCode/100 == 4 && !passing {
 		err = fmt.Errorf("%w: %w", artifacts.ErrRefused, err)
 	}
@@ -142,7 +144,7 @@ func (s *Store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Ve
 	return b, v, nil
 }
 
-// read is GetIf; an object that is too large gives its version all the same.
+// read implements GetIf. For an object that is too large it also returns the version.
 func (s *Store) read(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	stall := readStall
@@ -176,7 +178,7 @@ func (s *Store) readWatched(
 	if err != nil {
 		return nil, "", s.classify(toGet, err)
 	}
-	defer body.Close() // closes the connection, too, if the body was not read
+	defer body.Close() // This also closes the connection if the body was not read.
 	progress()
 	b, err := readBody(progressReader{body, progress}, info.Size, limit)
 	if err == nil && info.ETag == "" {
@@ -185,7 +187,8 @@ func (s *Store) readWatched(
 	return b, artifacts.Version(info.ETag), err
 }
 
-// readBody reads a body of size bytes, -1 if that is not known, and no more than limit+1 of them.
+// readBody reads a body of size bytes, or of unknown size if size is -1. It reads at most limit+1
+// bytes.
 func readBody(body io.Reader, size, limit int64) ([]byte, error) {
 	var b []byte
 	var err error
@@ -207,20 +210,20 @@ func readBody(body io.Reader, size, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// write writes an object if its version is old, a zero old meaning that there
-// is none, and returns the new version. The error is errRefused when the
-// condition does not hold, and may be ErrNotFound for an old that is not zero.
+// write writes an object if its version is still old, or, if old is zero, if there is none. It
+// returns the new version. If the condition is not met, the error is errRefused; if old is not
+// zero, it may also be ErrNotFound.
 func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
 ) (artifacts.Version, error) {
 	opts := minio.PutObjectOptions{
-		DisableContentSha256: true, // of each chunk; the whole is signed
+		DisableContentSha256: true, // Chunks are not signed, because the whole body is.
 	}
 	if old == "" {
 		opts.SetMatchETagExcept("*")
 	} else {
 		opts.SetMatchETag(string(old))
 	}
-	sum, md := sha256.Sum256(data), md5.Sum(data) // a bucket with a retention period demands Content-MD5
+	sum, md := sha256.Sum256(data), md5.Sum(data) // Buckets with a retention period require Content-MD5.
 	var info minio.UploadInfo
 	err := s.signed(func() (err error) {
 		body := bytes.NewReader(data)
@@ -229,7 +232,7 @@ func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Vers
 		return err
 	})
 	if err = s.classify(toPut, err); errors.Is(err, artifacts.ErrNotModified) {
-		err = fmt.Errorf("%w: %v", errRefused, err) // MinIO once answered so
+		err = fmt.Errorf("%w: %v", errRefused, err) // Some versions of MinIO answer 304 to a refused write.
 	}
 	if err != nil {
 		return "", err
@@ -253,8 +256,8 @@ func (s *Store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 }
 
 func (s *Store) put(ctx context.Context, key artifacts.Key, data []byte) error {
-	// Another process may write or delete the object between the requests:
-	// then begin anew. Three times in a row does not happen.
+	// Another process may write or delete the object between the requests. Then start again. In
+	// practice this does not happen three times in a row.
 	var err error
 	for range 3 {
 		if _, err = s.write(ctx, key, "", data); err == nil || !errors.Is(err, errRefused) {
@@ -264,14 +267,15 @@ func (s *Store) put(ctx context.Context, key artifacts.Key, data []byte) error {
 		other := errors.Is(rerr, artifacts.ErrTooLarge) || rerr == nil && !bytes.Equal(have, data)
 		switch {
 		case errors.Is(rerr, artifacts.ErrNotFound):
-			continue // deleted, or not quite there yet
-		case other && key.Names(data): // what is there is damaged
+			continue // It was deleted, or is not yet visible.
+		case other && key.Names(data): // The stored object is damaged.
 		case other:
 			return fmt.Errorf("%w: the store holds other bytes under this key", artifacts.ErrConflict)
 		case rerr != nil:
 			return rerr
 		}
-		// Some servers take one write of a key in a second, so that beginning anew would not get here.
+		// Some servers accept only one write of a key per second, so starting again would never
+		// reach this write.
 		err = retry.Do(ctx, retry.Options{Busy: true}, "put", func() error {
 			_, err := s.write(ctx, key, v, data)
 			return err
@@ -280,10 +284,12 @@ func (s *Store) put(ctx context.Context, key artifacts.Key, data []byte) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the object kept changing: %v", err) // no answer about it, so not wrapped
+	// The error says nothing definite about the object, so do not wrap it.
+	return fmt.Errorf("the object kept changing: %v", err)
 }
 
-// Sync implements artifacts.Store: a write that was answered is durable.
+// Sync implements artifacts.Store. It does nothing, because a write is durable when S3 has answered
+// it.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sync: %w", err)
@@ -310,13 +316,13 @@ func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Versi
 	return "", fmt.Errorf("swap %.100s: %w", key, err)
 }
 
-// List implements artifacts.Store. What no Put or Swap can have written, by its name, is left out.
+// List implements artifacts.Store. It skips objects whose names cannot be keys.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
 	if err := artifacts.CheckPrefix(prefix); err != nil {
 		return fmt.Errorf("list %.100s: %w", prefix, err)
 	}
-	var stopped error // f's
-	after := ""       // the last key that f was called for
+	var stopped error // the error of f
+	after := ""       // the last key in the list, after which a repeated request continues
 	err := s.signed(func() error {
 		for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{
 			Prefix: s.prefix + prefix, Recursive: true, FetchOwner: new(bool), StartAfter: after,
@@ -345,7 +351,7 @@ func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) 
 	case err != nil:
 		return fmt.Errorf("list %.100s: %w", prefix, s.classify(toList, err))
 	}
-	if err := ctx.Err(); err != nil { // the client's list just ends
+	if err := ctx.Err(); err != nil { // The client's iterator ends without an error when ctx is done.
 		return fmt.Errorf("list %.100s: %w", prefix, err)
 	}
 	return nil
@@ -363,13 +369,13 @@ func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
 		return nil
 	}
 	if err = s.classify(toDelete, err); errors.Is(err, artifacts.ErrNotFound) {
-		return nil // Amazon does not say so, others do
+		return nil // Other servers than Amazon's report a missing object.
 	}
 	return fmt.Errorf("delete %.100s: %w", key, err)
 }
 
-// Now implements artifacts.Store. It writes a probe and lists it, since the
-// Date of an answer may be the clock of a proxy.
+// Now implements artifacts.Store. It writes a probe and lists it, because the Date header of an
+// answer may come from the clock of a proxy.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	key := artifacts.ProbeKey("clock-" + rand.Text())
 	err := ctx.Err()
@@ -387,7 +393,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 		err = s.Delete(ctx, key)
 	}
 	if err == nil && now.IsZero() {
-		err = fmt.Errorf("%s was written and is not listed", key)
+		err = fmt.Errorf("%s was written but is not listed", key)
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("clock: %w", err)

@@ -96,7 +96,7 @@ func TestSelfTest(t *testing.T) {
 		"read": {
 			&fake{ignore: map[string]bool{"GET If-None-Match": true}}, "the store ignored If-None-Match of a read"},
 		"same ETag":  {&fake{sameTag: true}, "the store gave other bytes the same version"},
-		"look first": {&fake{look: &look}, "of 8 swaps of one version at once 8 succeeded, want 1"},
+		"look first": {&fake{look: &look}, "8 of 8 simultaneous swaps of one version succeeded, want 1"},
 		"not there": {&fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Header.Get("If-Match") != "" {
 				fail(w, http.StatusNotImplemented, "NotImplemented")
@@ -164,7 +164,7 @@ func TestAnswers(t *testing.T) {
 // TestNoAccess: what is wrong with bucket or credentials is said by name.
 func TestNoAccess(t *testing.T) {
 	for code, want := range map[string]string{
-		"NoSuchBucket": `no bucket "bucket" at http://`, "InvalidAccessKeyId": "of the given credentials",
+		"NoSuchBucket": `has no bucket "bucket": create it`, "InvalidAccessKeyId": "of the given credentials",
 		"SignatureDoesNotMatch": "secret key",
 		"ExpiredToken":          "session token", "AccessDenied": `in bucket "bucket"`, "SlowDown": "",
 	} {

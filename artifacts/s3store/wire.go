@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// readStall bounds how long a read waits for its answer to begin, and then for each
-// further byte: a connection that died in an outage must not hold a fetch for longer than the
-// store needs to be asked again. cellStall is the same for cells: an edge believes a slow answer
-// about a cell for ten seconds (package follow), and asks again meanwhile.
+// readStall is how long a read may wait for its answer to begin, and then for each further byte. A
+// connection that died in an outage must not block a fetch for longer than it takes to ask the
+// store again. cellStall is the limit for cells. It is longer, because an edge accepts an answer
+// about a cell that is up to ten seconds late (package follow), and asks again in the meantime.
 const (
 	readStall = 5 * time.Second
 	cellStall = 15 * time.Second
 )
 
-// watch returns a context for one read, which ends with a DeadlineExceeded when progress is not called
-// for stall, and a stop that frees it: to its callers the store is slow.
+// watch returns a context for one read. The context ends with DeadlineExceeded if progress is not
+// called for the duration stall, so that callers see a slow store. stop releases the context.
 func watch(ctx context.Context, stall time.Duration) (_ context.Context, progress, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(stall, func() {
@@ -29,7 +29,7 @@ func watch(ctx context.Context, stall time.Duration) (_ context.Context, progres
 	return ctx, func() { timer.Reset(stall) }, func() { timer.Stop(); cancel(nil) }
 }
 
-// progressReader calls progress for each read that gives bytes.
+// progressReader calls progress for each read that returns bytes.
 type progressReader struct {
 	io.Reader
 	progress func()
@@ -42,18 +42,19 @@ func (r progressReader) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// maxRest bounds the bytes of an answer that says whether a request was done.
+// maxRest is the maximum number of bytes that are read of an answer other than the body of a
+// successful GET.
 const maxRest = 1 << 20
 
-// bounded ends such answers behind maxRest bytes: the client reads a body to its end before
-// it closes it, however long that is. What is left then goes with the connection.
+// bounded limits such answers to maxRest bytes. The client reads a body to its end before it closes
+// it, however long the body is. With a longer body the connection is closed.
 type bounded struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := b.next.RoundTrip(r)
 	if err != nil || r.Method == http.MethodGet && res.StatusCode < http.StatusMultipleChoices {
-		return res, err // what an object or a list holds has bounds of its own
+		return res, err // Readers of objects and lists have their own limits.
 	}
 	res.Body = struct {
 		io.Reader
@@ -62,16 +63,16 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// clock compares this machine's clock with the Date of the answers that pass through it, and notes
-// until when the server wants no requests.
+// clock compares this machine's clock with the Date header of the answers that pass through it, and
+// records until when the server asks for no requests.
 type clock struct {
 	next  http.RoundTripper
 	now   func() time.Time
-	skew  atomic.Pointer[time.Duration] // by the last answer that had a Date; nil: none had
-	until atomic.Pointer[time.Time]     // by the last answer with Retry-After; nil: none had
+	skew  atomic.Pointer[time.Duration] // according to the last answer with a Date header; nil if there was none
+	until atomic.Pointer[time.Time]     // according to the last answer with Retry-After; nil if there was none
 }
 
-// pause returns how long the server wants no requests.
+// pause returns for how much longer the server asks for no requests.
 func (c *clock) pause() time.Duration {
 	if t := c.until.Load(); t != nil {
 		return max(0, t.Sub(c.now()))
@@ -79,11 +80,11 @@ func (c *clock) pause() time.Duration {
 	return 0
 }
 
-// maxPause bounds the Retry-After that is believed.
+// maxPause is the maximum pause that a Retry-After header can cause.
 const maxPause = time.Hour
 
-// retryAfter returns the time that an answer's Retry-After names, in seconds or as a date (RFC 9110,
-// 10.2.3); ok is false without one.
+// retryAfter returns the time that a Retry-After header names, in seconds or as a date (RFC 9110,
+// section 10.2.3). ok is false if there is no valid value.
 func retryAfter(value string, now time.Time) (t time.Time, ok bool) {
 	if n, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return now.Add(min(time.Duration(n)*time.Second, maxPause)), true
@@ -102,7 +103,7 @@ func (c *clock) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t, ok := retryAfter(res.Header.Get("Retry-After"), c.now()); ok {
 		c.until.Store(&t)
 	}
-	// A cache on the way gives an answer of the past, with its age.
+	// An answer from a cache has an old Date header and an Age header.
 	if date, err := http.ParseTime(res.Header.Get("Date")); err == nil && res.Header.Get("Age") == "" {
 		skew := skewOf(sent, c.now(), date)
 		c.skew.Store(&skew)
@@ -110,8 +111,9 @@ func (c *clock) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// skewOf returns the least skew with which a server whose clock said date, in whole
-// seconds, answered between sent and received: a slow answer is no wrong clock.
+// skewOf returns the smallest skew that is consistent with an answer sent between sent and received
+// by a server whose clock showed date, in whole seconds. So a slow answer does not look like a
+// wrong clock.
 func skewOf(sent, received, date time.Time) time.Duration {
 	if least := sent.Sub(date.Add(time.Second)); least > 0 {
 		return least

@@ -3,7 +3,7 @@
 //	file:PATH                    a folder, see package dirstore
 //	s3://bucket/prefix?...       a bucket, see package s3store
 //
-// A file's path is taken as it is written, nothing in it is decoded; it may be relative.
+// The path after file: is taken literally, without decoding. It may be relative.
 package stores
 
 import (
@@ -19,12 +19,13 @@ import (
 
 // Options say how a store is opened.
 type Options struct {
-	// Create makes the folder of a directory store when it is not there. A bucket is never made.
+	// Create creates the folder of a directory store if it does not exist. Buckets are never
+	// created.
 	Create bool
 }
 
-// Open opens a store for a builder. A folder must be there, or is made with
-// o.Create; a bucket is not asked yet.
+// Open opens a store for a builder. A folder must exist unless o.Create is set. Open does not
+// access a bucket yet.
 func Open(ctx context.Context, address string, o Options) (artifacts.Store, error) {
 	bucket, path, err := resolve(ctx, address)
 	switch {
@@ -40,8 +41,8 @@ func Open(ctx context.Context, address string, o Options) (artifacts.Store, erro
 	return s, nil
 }
 
-// OpenReader opens a store for an edge. Neither a folder nor a bucket need be
-// there yet: until it is, each read gives an error that is not ErrNotFound.
+// OpenReader opens a store for an edge. The folder or bucket need not exist yet: until it does,
+// each read returns an error other than ErrNotFound.
 func OpenReader(ctx context.Context, address string) (artifacts.Reader, error) {
 	bucket, path, err := resolve(ctx, address)
 	switch {
@@ -57,7 +58,7 @@ func OpenReader(ctx context.Context, address string) (artifacts.Reader, error) {
 	return r, nil
 }
 
-// resolve returns the bucket or, when that is nil, the path that address names.
+// resolve returns the bucket that address names or, if bucket is nil, the path of the folder.
 func resolve(ctx context.Context, address string) (bucket *s3store.Store, path string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", fmt.Errorf("store %q: %w", address, err)
@@ -70,8 +71,8 @@ func resolve(ctx context.Context, address string) (bucket *s3store.Store, path s
 	return bucket, path, err
 }
 
-// Local reports an address whose store is on this machine: reading from it keeps
-// the core, not the network, busy.
+// Local reports whether the store at address is on this machine, where reading keeps the processor
+// busy rather than the network.
 func Local(address string) bool { return !isS3(address) }
 
 func isS3(address string) bool { return strings.HasPrefix(address, "s3:") }
@@ -88,11 +89,11 @@ func filePath(address string) (string, error) {
 		err = errors.New(meant +
 			"want file:PATH or s3://bucket/prefix?endpoint=http://host:port&region=name&path-style=true|false")
 	case path == "":
-		err = errors.New("want file:PATH, the path is empty")
+		err = errors.New("want file:PATH: the path is empty")
 	case strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):
-		err = errors.New("want file:PATH or file:///PATH, there is no host")
+		err = errors.New("want file:PATH or file:///PATH, without a host")
 	case strings.ContainsRune(path, '?'):
-		err = errors.New("want file:PATH, which takes no parameters")
+		err = errors.New("want file:PATH, without parameters")
 	}
 	if err != nil {
 		return "", fmt.Errorf("store %q: %w", address, err)

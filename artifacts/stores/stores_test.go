@@ -72,10 +72,10 @@ func TestAddresses(t *testing.T) {
 		"http://host/bucket":    `bucket": want file:PATH or s3://bucket/prefix`,
 		"File:x":                `x": want file:PATH or s3://bucket/prefix`,
 		"file:":                 "the path is empty",
-		"file:x?create=true":    "takes no parameters",
-		"file://host/x":         "there is no host",
+		"file:x?create=true":    "without parameters",
+		"file://host/x":         "without a host",
 		"s3:bucket":             "want s3://bucket/prefix",
-		"s3://bucket?region":    "parameter region wants one value",
+		"s3://bucket?region":    "parameter region must have exactly one value",
 		"s3://bucket?acl=x":     `unknown parameter "acl"; want s3://bucket/prefix?endpoint=`,
 		"s3://bucket?region=%z": "invalid URL escape",
 	} {
