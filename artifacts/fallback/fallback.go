@@ -1,8 +1,9 @@
-// Package fallback reads from a second store what the first does not give.
+// Package fallback reads from a second store what the first store does not provide.
 //
-// The second store is a copy of the first, or, once the first is lost, the one that the builder goes
-// on with. It may be behind the first, ahead of it, or incomplete. An object is taken from whichever
-// store has the bytes that its key names. Of cells, package follow decides which counts.
+// The second store is a copy of the first or, once the first is lost, the store with which the
+// builder continues. It may be behind the first store, ahead of it, or incomplete. An object is
+// taken from whichever store has the bytes that its key names. For cells, package follow decides
+// which store counts.
 package fallback
 
 import (
@@ -21,18 +22,19 @@ import (
 // Config configures a Reader.
 type Config struct {
 	First, Second artifacts.Reader
-	// Patience is how long a read of an object waits for one store before it asks the other, too (1 s).
+	// Patience is how long the read of an object waits for one store before it also asks the other.
+	// The default is 1 s.
 	Patience time.Duration
 	Log      *slog.Logger
 }
 
-// Reader is an artifacts.Reader of the first store, which takes objects from the second, too. It is safe
-// for concurrent use.
+// Reader is an artifacts.Reader that reads from the first store and, if necessary, reads objects
+// from the second. It is safe for concurrent use.
 type Reader struct {
 	cfg Config
 
 	mu     sync.Mutex
-	from   map[artifacts.Key]string // cells that the second store gave last: why the first did not
+	from   map[artifacts.Key]string // for each cell that the second store gave last, why the first did not
 	status Status
 }
 
@@ -41,18 +43,19 @@ var (
 	_ artifacts.Clock  = (*Reader)(nil)
 )
 
-// Status says which store answers.
+// Status says which store is answering.
 type Status struct {
 	// Active means that a cell, such as the pointer, came from the second store when it was last
-	// read. Since is when that began or ended, Reason why the first did not give it.
+	// read. Since is when that began or ended. Reason says why the first store did not give the
+	// cell.
 	Active bool      `json:"active"`
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason,omitempty"`
-	// Reads counts the answers that were taken from the second store.
+	// Reads counts the answers that came from the second store.
 	Reads int64 `json:"reads"`
 }
 
-// New returns a Reader. It asks nothing yet.
+// New returns a Reader. It does not access the stores yet.
 func New(cfg Config) *Reader {
 	cfg.Patience = cmp.Or(max(cfg.Patience, 0), time.Second)
 	if cfg.Log == nil {
@@ -61,19 +64,19 @@ func New(cfg Config) *Reader {
 	return &Reader{cfg: cfg, from: map[artifacts.Key]string{}, status: Status{Since: time.Now().UTC()}}
 }
 
-// Try reads the second store's pointer once and logs a warning if it gives none, since a wrong address
-// would show only when the first store is away.
+// Try reads the pointer of the second store once and logs a warning if that fails. Otherwise a
+// wrong address would go unnoticed until the first store fails.
 func (r *Reader) Try(ctx context.Context) {
 	key := artifacts.CurrentKey
 	if _, _, err := r.cfg.Second.Get(ctx, key, key.Limit()); err != nil && ctx.Err() == nil {
-		r.cfg.Log.Warn("the fallback store would not help now: it gives no pointer", "err", err)
+		r.cfg.Log.Warn("the fallback store has no readable pointer: it would not help now", "err", err)
 	}
 }
 
 // Copy returns the second store.
 func (r *Reader) Copy() artifacts.Reader { return r.cfg.Second }
 
-// Status says which store answers; of a nil Reader, that no second one does.
+// Status says which store is answering. On a nil Reader it returns the zero Status.
 func (r *Reader) Status() Status {
 	if r == nil {
 		return Status{}
@@ -83,7 +86,7 @@ func (r *Reader) Status() Status {
 	return r.status
 }
 
-// ClockSkew implements artifacts.Clock, by the store that answers.
+// ClockSkew implements artifacts.Clock, with the store that is answering.
 func (r *Reader) ClockSkew() (skew time.Duration, known bool) {
 	store := r.cfg.First
 	if r.Status().Active {
@@ -100,17 +103,17 @@ func (r *Reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byt
 	return r.GetIf(ctx, key, "", limit)
 }
 
-// answer is one store's.
+// answer is the answer of one store.
 type answer struct {
 	second  bool
 	data    []byte
 	version artifacts.Version
 	err     error
-	refused error // why it does not count; nil: it does
+	refused error // why the answer does not count; nil if it does
 }
 
-// GetIf implements artifacts.Reader. While the second store gives cells it is the first to be asked for
-// objects.
+// GetIf implements artifacts.Reader. While cells come from the second store, GetIf asks it first
+// for objects.
 func (r *Reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	if !key.Immutable() {
@@ -140,7 +143,7 @@ func (r *Reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.V
 	patience := time.NewTimer(r.cfg.Patience)
 	defer patience.Stop()
 	var got []answer
-	says := func(a *answer) bool { // an error may be all that a store says
+	says := func(a *answer) bool { // Such an error is an answer about the object, not a failure of the store.
 		return a.err == nil || errors.Is(a.err, artifacts.ErrNotFound) || errors.Is(a.err, artifacts.ErrTooLarge)
 	}
 	for asked := 1; len(got) < 2; asked++ {
@@ -167,13 +170,14 @@ func (r *Reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.V
 	}
 	first := got[0]
 	if !says(&first) {
-		// Whoever waits for it must know that the store that answers does not have it.
+		// A caller that waits for the object must learn that the store that answers does not have
+		// it.
 		first.err = fmt.Errorf("%w; the fallback store: %w", first.err, got[1].refused)
 	}
 	return first.data, first.version, first.err
 }
 
-// took counts an answer of the second store.
+// took counts an answer if it came from the second store.
 func (r *Reader) took(second bool) {
 	if second {
 		r.mu.Lock()
@@ -182,10 +186,11 @@ func (r *Reader) took(second bool) {
 	}
 }
 
-// cells are those that are read again and again, the most important one first.
+// cells are the cells that edges poll, the most important one first.
 var cells = []artifacts.Key{artifacts.CurrentKey, artifacts.KeysKey, artifacts.ChangeKey}
 
-// Note notes that the second store gave a cell, and why the first did not; "": the first gave it.
+// Note records that the second store gave a cell, and why the first did not. An empty why means
+// that the first store gave it.
 func (r *Reader) Note(key artifacts.Key, why string) {
 	r.took(why != "")
 	r.mu.Lock()

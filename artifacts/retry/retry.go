@@ -1,17 +1,20 @@
-// Package retry repeats calls of a store whose outcome is unknown, with
-// exponential backoff and jitter, where that is safe.
+// Package retry repeats store calls whose outcome is unknown, with exponential backoff and jitter,
+// where that is safe.
 //
-// An answer of the store (artifacts.ErrNotFound, ErrConflict, ErrNotModified,
-// ErrTooLarge) is final, and so are ErrNoAccess, ErrRefused, a file's permission and a context that is done. What
-// else fails is tried again, after the pause that the store asks for (artifacts.BusyError), except:
+// An answer of the store (artifacts.ErrNotFound, ErrConflict, ErrNotModified, ErrTooLarge) is
+// final. So are ErrNoAccess, ErrRefused, a missing file permission and the end of the context. Any
+// other failure is retried, after the pause that the store asks for (artifacts.BusyError), with
+// these exceptions:
 //
-//   - Swap, unless the store says that it did nothing: a swap that was applied and reported as
-//     failed would be refused the second time, and look lost. Its caller reads back.
-//   - Sync, never: after an fsync that failed a second one proves nothing; what
-//     was put must be put again (see package dirstore).
-//   - List, once its function was called: the function cannot undo what it has seen.
+//   - Swap is retried only if the store says that it did nothing. A second attempt at a swap that
+//     was applied but reported as failed would be refused, and would look as if it had lost. The
+//     caller must read the cell again.
+//   - Sync is never retried. After a failed fsync a second one proves nothing: the objects must be
+//     put again (see package dirstore).
+//   - List is not retried once it has called its function, which cannot undo what it has seen.
 //
-// Put, Delete and the reads give the same result a second time. SelfTest uses new keys each time.
+// Put, Delete and the reads give the same result when they are repeated. SelfTest uses new keys
+// each time.
 package retry
 
 import (
@@ -28,20 +31,20 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Options bound the retries of one call. The zero value of each field means its default.
+// Options limit the retries of one call. The zero value of each field means its default.
 type Options struct {
-	// Tries is how often a call is made at most. Default: 5.
+	// Tries is the maximum number of attempts. Default: 5.
 	Tries uint
-	// Wait is the pause after the first try; each later one is twice as long, MaxWait at most, and
-	// all are stretched or shrunk by up to a half at random. Defaults: 100 ms and 5 s.
+	// Wait is the pause after the first attempt. Each later pause is twice as long, up to MaxWait.
+	// All pauses are lengthened or shortened at random by up to a half. Defaults: 100 ms and 5 s.
 	Wait, MaxWait time.Duration
-	// Total is how long after the call began a last try may begin. It does not
-	// end a try: a context does. Default: 30 s.
+	// Total is how long after the beginning of the call the last attempt may begin. It does not end
+	// an attempt, which is up to the context. Default: 30 s.
 	Total time.Duration
-	// Busy: only what a busy store did not do (artifacts.BusyError) is tried again.
+	// Busy limits retries to attempts that a busy store did not carry out (artifacts.BusyError).
 	Busy bool
-	// Log, if not nil, gets a warning when two consecutive tries have failed, and a line with the number of
-	// failures when a try succeeds again. Every retry is logged at level debug.
+	// Log, if not nil, gets a warning after two consecutive failures, and a message with the number
+	// of failures when an attempt succeeds again. It also gets every retry at level debug.
 	Log *slog.Logger
 }
 
@@ -52,22 +55,23 @@ func (o Options) withDefaults() Options {
 	}
 }
 
-// Once returns a context in which a call is made once, for what must not happen late.
+// Once returns a context in which calls are attempted only once, for operations that must not
+// happen late.
 func Once(ctx context.Context) context.Context { return context.WithValue(ctx, once{}, true) }
 
 type once struct{}
 
-// NewReader returns r with retries.
+// NewReader returns a reader that repeats the reads of r.
 func NewReader(r artifacts.Reader, o Options) artifacts.Reader {
 	return &reader{inner: r, o: o.withDefaults()}
 }
 
-// New returns s with retries where they are safe.
+// New returns a store that repeats the calls of s where that is safe.
 func New(s artifacts.Store, o Options) artifacts.Store {
 	return &store{reader: reader{inner: s, o: o.withDefaults()}, inner: s}
 }
 
-// Do makes a call of a store with retries. name is the call's in the log.
+// Do calls call with retries. name is the name of the call in the log.
 func Do(ctx context.Context, o Options, name string, call func() error) error {
 	return (&reader{o: o.withDefaults()}).do(ctx, name, "", call)
 }
@@ -78,15 +82,15 @@ type reader struct {
 	away  outage
 }
 
-// outage counts consecutive failed tries of all calls of a store.
+// outage counts consecutive failed attempts of all calls of a store.
 type outage struct {
 	mu     sync.Mutex
 	failed int
-	since  time.Time // the first of them
+	since  time.Time // when the first of them failed
 }
 
-// tried records how a try ended, and logs the begin and the end of an outage. A final error is an answer, so the
-// store is not away.
+// tried records the result of an attempt, and logs the beginning and the end of an outage. A final
+// error is an answer, so it ends an outage.
 func (a *outage) tried(ctx context.Context, log *slog.Logger, call, key string, err error) {
 	if log == nil || ctx.Err() != nil {
 		return
@@ -103,12 +107,12 @@ func (a *outage) tried(ctx context.Context, log *slog.Logger, call, key string, 
 	case a.failed == 0:
 		a.since = time.Now()
 	case a.failed == 1:
-		log.WarnContext(ctx, "the store does not answer; trying again", "call", call, "key", key, "err", err)
+		log.WarnContext(ctx, "the store does not answer: trying again", "call", call, "key", key, "err", err)
 	}
 	a.failed++
 }
 
-// final reports whether another try would end the same way.
+// final reports whether another attempt would have the same result.
 func final(err error) bool {
 	return errors.Is(err, artifacts.ErrNotFound) || errors.Is(err, artifacts.ErrConflict) ||
 		errors.Is(err, artifacts.ErrNotModified) || errors.Is(err, artifacts.ErrTooLarge) ||
@@ -116,14 +120,14 @@ func final(err error) bool {
 		errors.Is(err, fs.ErrPermission)
 }
 
-// undone reports whether the store says that it did nothing and wants to be asked again.
+// undone reports whether the store says that it did nothing and asks for a retry.
 func undone(err error) bool {
 	var busy *artifacts.BusyError
 	return errors.As(err, &busy) && busy.Undone
 }
 
-// do calls try until it succeeds, its error is final or a backoff.PermanentError, or the bounds are
-// reached. In a context of Once it is called once.
+// do calls try until it succeeds, its error is final or a backoff.PermanentError, or a limit is
+// reached. In a context of Once it calls try only once.
 func (r *reader) do(ctx context.Context, call, key string, try func() error) error {
 	var last error
 	attempt := func() (struct{}, error) {
@@ -141,7 +145,7 @@ func (r *reader) do(ctx context.Context, call, key string, try func() error) err
 	warn := func(err error, wait time.Duration) {
 		if r.o.Log != nil {
 			r.o.Log.DebugContext(
-				ctx, "store call failed, trying again", "call", call, "key", key, "err", err, "wait", wait)
+				ctx, "store call failed: trying again", "call", call, "key", key, "err", err, "wait", wait)
 		}
 	}
 	tries := r.o.Tries
@@ -161,7 +165,7 @@ func (r *reader) do(ctx context.Context, call, key string, try func() error) err
 		return nil
 	case errors.As(last, &permanent):
 		return permanent.Unwrap()
-	case ctx.Err() != nil && !errors.Is(last, ctx.Err()): // it ended in a pause
+	case ctx.Err() != nil && !errors.Is(last, ctx.Err()): // The context ended during a pause.
 		return fmt.Errorf("%w; before that: %w", ctx.Err(), last)
 	}
 	return last

@@ -182,8 +182,8 @@ func TestOutage(t *testing.T) {
 			want     string
 		}{
 			{1, ""},
-			{2, "the store does not answer; trying again|the store answers again failures=2"},
-			{17, "the store does not answer; trying again|the store answers again failures=17"},
+			{2, "the store does not answer: trying again|the store answers again failures=2"},
+			{17, "the store does not answer: trying again|the store answers again failures=17"},
 		} {
 			var log bytes.Buffer
 			failed := 0

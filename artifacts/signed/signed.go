@@ -2,8 +2,8 @@
 // are signed when they are swapped and verified when they are read. Everything else is named by its
 // digest and reached from the pointer, or hashed into the checkpoint, so these signatures cover it.
 //
-// Whether a store is signed is a state of the store: while one of the first four is,
-// nothing is written to it without a key.
+// Whether a store is signed depends only on its contents: while one of the first four cells is
+// signed, nothing is written to the store without a key.
 package signed
 
 import (
@@ -18,18 +18,18 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Cells are those that are signed. The identity stands first: whoever begins to
-// sign a store begins with it, and whoever ends ends with it.
+// Cells are the cells whose signatures make a store signed. The identity is first: it is the first
+// cell to be signed when signing begins, and the last one to lose its signature when signing ends.
 var Cells = []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey, artifacts.ChangeKey}
 
-// Renewed are those that Renew signs: also the log's checkpoint, which stays signed if the store no
-// longer is.
+// Renewed are the cells that Renew signs. They include the log's checkpoint, which stays signed
+// even if the store no longer is.
 var Renewed = append(slices.Clone(Cells), artifacts.CheckpointKey)
 
-// ErrSigned: the store is signed, and whoever writes to it has no key.
+// ErrSigned means that the store is signed, and that the writer has no key.
 var ErrSigned = errors.New("the store is signed")
 
-// Unsigned returns ErrSigned if one of the objects in s is signed.
+// Unsigned returns ErrSigned if one of the cells of s is signed.
 func Unsigned(ctx context.Context, s artifacts.ObjectReader) error {
 	for _, o := range Cells {
 		b, _, err := s.Get(ctx, o, o.Limit())
@@ -37,7 +37,7 @@ func Unsigned(ctx context.Context, s artifacts.ObjectReader) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("is the store signed: %w", err)
+			return fmt.Errorf("check whether the store is signed: %w", err)
 		}
 		if by, is := artifacts.SignedBy(b); is {
 			return fmt.Errorf("%w: %s by key %s; give --sign-key FILE, or end signing with builder sign --off",
@@ -52,9 +52,9 @@ type reader struct {
 	trust artifacts.Trust
 }
 
-// Reader returns r with the objects that move verified: one that is not signed by a key of trust
-// gives an error that wraps artifacts.ErrSignature. What is read keeps its line of signatures,
-// which the parsers of package artifacts leave out.
+// Reader returns a reader that verifies the cells that it reads from r. A cell that is not signed
+// by a key of trust gives an error that wraps artifacts.ErrSignature. The data keeps its line of
+// signatures, which the parsers of package artifacts ignore.
 func Reader(r artifacts.Reader, trust artifacts.Trust) artifacts.Reader { return reader{r, trust} }
 
 func (r reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
@@ -75,7 +75,7 @@ func (r reader) verified(key artifacts.Key, b []byte, v artifacts.Version, err e
 	}
 	switch {
 	case errors.Is(err, artifacts.ErrSignature):
-		return nil, v, err // the version, for who has something better to put there
+		return nil, v, err // The version lets the caller replace the cell.
 	case err != nil:
 		return nil, "", err
 	}
@@ -86,18 +86,18 @@ type store struct {
 	artifacts.Store
 	reader reader
 	sign   []artifacts.SignKey
-	asked  *atomic.Bool // the store was not signed when it was first put to
+	asked  *atomic.Bool // the store was not signed at the first Put
 }
 
-// Store returns s with those objects signed by each of sign when they are swapped, and verified
-// against trust when they are read; without trust they are read as they are. A builder that signs
-// must also verify: it would otherwise put its name to what somebody else has published. Without
-// sign, Put and Swap give ErrSigned while the store is signed.
+// Store returns a store that signs the cells with each key of sign when they are swapped, and
+// verifies them against trust when they are read. Without trust it does not verify them. A builder
+// that signs must also verify, because it would otherwise sign what somebody else has published.
+// Without sign, Put and Swap return ErrSigned while the store is signed.
 func Store(s artifacts.Store, sign []artifacts.SignKey, trust artifacts.Trust) artifacts.Store {
 	return store{s, reader{s, trust}, sign, new(atomic.Bool)}
 }
 
-// Signs reports whether s is a Store of this package that has keys to sign with.
+// Signs reports whether s was returned by Store with keys to sign with.
 func Signs(s artifacts.Store) bool {
 	signs, ok := s.(store)
 	return ok && len(signs.sign) > 0
@@ -121,8 +121,8 @@ func (s store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Ver
 // ClockSkew implements artifacts.Clock.
 func (s store) ClockSkew() (time.Duration, bool) { return artifacts.SkewOf(s.Store) }
 
-// Put asks whether the store is signed before the first object, so that a build
-// ends before its work and not behind it.
+// Put checks before the first object whether the store is signed, so that a build without a key
+// fails before its work rather than after it.
 func (s store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	if len(s.sign) == 0 && !s.asked.Load() {
 		if err := Unsigned(ctx, s.Store); err != nil {
@@ -150,10 +150,10 @@ func (s store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Versio
 	return s.Store.Swap(ctx, key, old, data)
 }
 
-// Renew signs anew what is not signed by each of sign and by nobody else, in a
-// Store of this package that has these keys. What the store does not trust it leaves alone and
-// returns as an error: whoever else wrote it does not get its name. So a key is
-// exchanged without a moment in which an object has no signature that counts.
+// Renew signs each cell that is not yet signed by exactly the keys in sign. s must have been
+// returned by Store with these keys. Renew leaves a cell that the store does not trust unchanged
+// and returns an error for it, so that it never signs what somebody else wrote. With Renew a key
+// can be replaced without a moment in which a cell has no trusted signature.
 func Renew(ctx context.Context, s artifacts.Store, sign []artifacts.SignKey) (renewed []artifacts.Key, err error) {
 	for _, o := range Renewed {
 		b, version, e := s.Get(ctx, o, o.Limit())

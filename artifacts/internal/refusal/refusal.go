@@ -1,4 +1,5 @@
-// Package refusal has the table of what stores refuse for good, with advice for their operators.
+// Package refusal recognizes errors of stores that no retry helps against, and adds advice for
+// operators.
 package refusal
 
 import (
@@ -13,32 +14,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rule says what an answer of a store means. An answer of an S3 server has a code or a status, a file
-// system's an operation and an error.
+// rule describes an error of a store. An error of an S3 server is recognized by its code or its
+// status, an error of a file system by its operation and its cause.
 type rule struct {
 	code   string
 	status int
-	op     string // of fs.PathError and os.LinkError
+	op     string // the Op of an fs.PathError or os.LinkError
 	errs   []error
 	is     error  // artifacts.ErrNoAccess or artifacts.ErrRefused
-	advice string // may contain the words that Place.fill replaces
+	advice string // may contain placeholders such as {bucket}, which Explain replaces
 }
 
 var unsupported = []error{unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL}
 
 var table = []rule{
 	{code: "NoSuchBucket", is: artifacts.ErrNoAccess,
-		advice: "there is no bucket {bucket} at {endpoint}: make it there, or mend the address"},
+		advice: "{endpoint} has no bucket {bucket}: create it there, or correct the address"},
 	{code: "InvalidAccessKeyId", is: artifacts.ErrNoAccess,
-		advice: "{endpoint} knows no access key like that of {access}"},
+		advice: "{endpoint} does not know the access key of {access}"},
 	{code: "SignatureDoesNotMatch", is: artifacts.ErrNoAccess,
-		advice: "the secret key is not that of the access key of {access}"},
+		advice: "the secret key does not belong to the access key of {access}"},
 	{code: "ExpiredToken", is: artifacts.ErrNoAccess,
-		advice: "the session token beside the access key of {access} is not in force"},
+		advice: "the session token of the access key of {access} is invalid or expired"},
 	{code: "InvalidToken", is: artifacts.ErrNoAccess,
-		advice: "the session token beside the access key of {access} is not in force"},
+		advice: "the session token of the access key of {access} is invalid or expired"},
 	{code: "RequestTimeTooSkewed", is: artifacts.ErrNoAccess,
-		advice: "the clocks of this machine and of {endpoint} are more than 15 minutes apart: set them right"},
+		advice: "the clocks of this machine and of {endpoint} differ by more than 15 minutes: correct them"},
 	{code: "AccessDenied", is: artifacts.ErrNoAccess,
 		advice: "the access key of {access} lacks the permission {action} in bucket {bucket} (deploy/policies)"},
 	{code: "AuthorizationHeaderMalformed", is: artifacts.ErrNoAccess, advice: wrongRegion},
@@ -53,29 +54,31 @@ var table = []rule{
 	{op: "link", errs: append([]error{unix.EPERM}, unsupported...), is: artifacts.ErrRefused,
 		advice: "the file system makes no hard links, which a store needs"},
 	{op: "flock", errs: append([]error{unix.ENOLCK}, unsupported...), is: artifacts.ErrRefused,
-		advice: "the file system has no locks, which a store needs: on NFS, mount it with them"},
+		advice: "the file system has no locks, which a store needs: on NFS, mount it with locking"},
 	{op: "sync", errs: unsupported, is: artifacts.ErrRefused,
-		advice: "the file system has no fsync, without which a power cut loses what was published"},
+		advice: "the file system has no fsync: a power cut would lose published data"},
 	{errs: []error{unix.EROFS}, is: artifacts.ErrRefused, advice: "the file system is mounted read-only"},
 	{errs: []error{unix.EACCES, unix.EPERM}, is: artifacts.ErrNoAccess,
-		advice: "this user lacks the permission: the builder writes everywhere in the folder"},
+		advice: "this user lacks a permission: the builder must be able to write everywhere in the folder"},
 }
 
 const wrongRegion = "bucket {bucket} is in {region}: name it in the address (region=) or in AWS_REGION"
 
-// NoLastModified is the code of a list without times, which no server calls by a name.
+// NoLastModified is a made-up error code for a list without times, for which S3 has none.
 const NoLastModified = "no LastModified"
 
-// Answer is an S3 server's.
+// Answer is an error answer of an S3 server.
 type Answer struct {
 	Status int
 	Code   string
-	Region string // that it names as the bucket's; may be empty
-	// Endpoint, Bucket, Access and Action are what was asked: where, with whose access key, for which permission.
+	Region string // the region of the bucket according to the server; may be empty
+	// Endpoint, Bucket, Access and Action describe the request: where it was sent, whose access key
+	// signed it, and which permission it needs.
 	Endpoint, Bucket, Access, Action string
 }
 
-// Explain returns artifacts.ErrNoAccess or artifacts.ErrRefused with advice, nil if the table does not have a.
+// Explain returns artifacts.ErrNoAccess or artifacts.ErrRefused with advice, or nil if no rule
+// matches.
 func (a Answer) Explain() error {
 	for _, r := range table {
 		if r.code != "" && r.code == a.Code || r.status != 0 && r.status == a.Status {
@@ -87,7 +90,7 @@ func (a Answer) Explain() error {
 	return nil
 }
 
-// Folder returns the error of a file system with advice, if the table has it.
+// Folder adds advice to the error of a file system if a rule matches.
 func Folder(err error) error {
 	var op string
 	var path *fs.PathError

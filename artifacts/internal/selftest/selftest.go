@@ -1,5 +1,6 @@
-// Package selftest tries out the conditions that artifacts.Store promises, on a store that is in
-// use: it writes under artifacts.ProbePrefix only and removes what it wrote.
+// Package selftest tests whether a store honours the conditions that artifacts.Store promises. It
+// may run on a store that is in use: it writes only under artifacts.ProbePrefix and deletes what it
+// wrote.
 package selftest
 
 import (
@@ -14,30 +15,30 @@ import (
 	"example.com/marketdata/artifacts/retry"
 )
 
-// Names are how a store's own documentation calls the conditions, so that the
-// report names what its operator can look up.
+// Names are the names of the conditions in the store's own documentation, so that operators can
+// look up what a report mentions.
 type Names struct {
-	// Create lets a write succeed only where there is no object.
+	// Create makes a write succeed only if the object does not exist.
 	Create string
-	// Match lets a write succeed only over one version.
+	// Match makes a write succeed only if the object has a given version.
 	Match string
-	// Changed lets a read succeed only past one version.
+	// Changed makes a read succeed only if the object no longer has a given version.
 	Changed string
 }
 
-// racers is how many writers try to replace one version at the same time. A
-// store that looks first and writes later lets several of them win.
+// racers is the number of writers that try to replace one version at the same time. In a store that
+// checks first and writes later, several of them win.
 const racers = 8
 
-// busy repeats what a busy store did not do, with pauses of some ten seconds in all: some take one
-// write of a key in a second.
+// busy retries what a busy store did not do for about ten seconds, since some stores accept only
+// one write of a key per second.
 var busy = retry.Options{Tries: 8, Busy: true}
 
-// cleanup bounds how long the probes' removal may take, also after ctx is done.
+// cleanup limits the time for deleting the probes, which also happens after ctx is done.
 const cleanup = 10 * time.Second
 
-// Run tries the conditions out and returns the first that s does not honour,
-// or the error that kept it from finding out.
+// Run tests the conditions. It returns the first one that the store does not honour, or the error
+// that prevented the test.
 func Run(ctx context.Context, tested artifacts.Store, n Names) (err error) {
 	s := retry.New(tested, busy)
 	base := "selftest-" + rand.Text() + "-"
@@ -64,7 +65,7 @@ func Run(ctx context.Context, tested artifacts.Store, n Names) (err error) {
 	return nil
 }
 
-// list tries List and Now: gc needs all that they say.
+// list tests List and Now, whose results gc relies on.
 func list(ctx context.Context, s artifacts.Store, key artifacts.Key) error {
 	var found artifacts.Info
 	err := s.List(ctx, key.String(), func(i artifacts.Info) error {
@@ -75,19 +76,19 @@ func list(ctx context.Context, s artifacts.Store, key artifacts.Key) error {
 	case err != nil:
 		return err
 	case found.Key != key || found.Size != 3 || found.Modified.IsZero():
-		return unfit("the list after a write of three bytes to %s has %s of %d bytes, written at %v", key, found.Key,
+		return unfit("after a write of three bytes to %s the list has %s with %d bytes, written at %v", key, found.Key,
 			found.Size, found.Modified)
 	}
 	_, err = s.Now(ctx)
 	return err
 }
 
-// unfit returns what the store does not honour.
+// unfit returns an error for a condition that the store does not honour.
 func unfit(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", artifacts.ErrRefused, fmt.Errorf(format, args...))
 }
 
-// create tries Put: create once, the same again, other bytes.
+// create tests Put with a new key, with the same bytes again, and with other bytes.
 func create(ctx context.Context, s artifacts.Store, n Names, key artifacts.Key) error {
 	one, two := []byte("one"), []byte("two")
 	if err := s.Put(ctx, key, one); err != nil {
@@ -105,7 +106,7 @@ func create(ctx context.Context, s artifacts.Store, n Names, key artifacts.Key) 
 	return holds(ctx, s, n.Create, key, one)
 }
 
-// swap tries Swap and GetIf: each condition kept, each broken, and a race.
+// swap tests Swap and GetIf with each condition met, with each condition broken, and in a race.
 func swap(ctx context.Context, s artifacts.Store, n Names, key, absent artifacts.Key) error {
 	one, two, three := []byte("one"), []byte("two"), []byte("three")
 	v1, err := s.Swap(ctx, key, "", one)
@@ -154,7 +155,8 @@ func swap(ctx context.Context, s artifacts.Store, n Names, key, absent artifacts
 	return retry.Do(ctx, busy, "race", func() error { return race(ctx, s, n, key, v2) })
 }
 
-// race lets several swaps replace the same version at the same time. To a busy store all may lose.
+// race lets several swaps replace the same version at the same time. If the store is busy, all of
+// them may lose.
 func race(ctx context.Context, s artifacts.Store, n Names, key artifacts.Key, old artifacts.Version) error {
 	var wg sync.WaitGroup
 	var data [racers][]byte
@@ -174,20 +176,20 @@ func race(ctx context.Context, s artifacts.Store, n Names, key artifacts.Key, ol
 		case errors.As(err, new(*artifacts.BusyError)):
 			late = err
 		case !errors.Is(err, artifacts.ErrConflict):
-			return fmt.Errorf("%d swaps at once: %w", racers, err)
+			return fmt.Errorf("%d simultaneous swaps: %w", racers, err)
 		}
 	}
 	if wins == 0 && late != nil {
-		return fmt.Errorf("%d swaps at once: %w", racers, late)
+		return fmt.Errorf("%d simultaneous swaps: %w", racers, late)
 	}
 	if wins != 1 {
 		return unfit(
-			"%s is not honoured: of %d swaps of one version at once %d succeeded, want 1", n.Match, racers, wins)
+			"%s is not honoured: %d of %d simultaneous swaps of one version succeeded, want 1", n.Match, wins, racers)
 	}
 	return holds(ctx, s, n.Match, key, data[winner])
 }
 
-// holds checks that a refused write left key's object as it was.
+// holds checks that a refused write left the object of key unchanged.
 func holds(ctx context.Context, s artifacts.Store, condition string, key artifacts.Key, want []byte) error {
 	got, _, err := s.Get(ctx, key, 100)
 	if err != nil {

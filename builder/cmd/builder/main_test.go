@@ -241,12 +241,12 @@ func TestWrongBucket(t *testing.T) {
 	for _, c := range []struct{ store, variable, value, says string }{
 		{
 			strings.Replace(right, testserver.Bucket, "no-such-bucket", 1), "X", "",
-			`there is no bucket "no-such-bucket" at http://`,
+			`has no bucket "no-such-bucket": create it`,
 		},
-		{right, "AWS_ACCESS_KEY_ID", "nobody", "knows no access key like that of AWS_ACCESS_KEY_ID"},
+		{right, "AWS_ACCESS_KEY_ID", "nobody", "does not know the access key of AWS_ACCESS_KEY_ID"},
 		{
 			right, "AWS_SECRET_ACCESS_KEY", "hush-hush",
-			"the secret key is not that of the access key of AWS_ACCESS_KEY_ID",
+			"the secret key does not belong to the access key of AWS_ACCESS_KEY_ID",
 		},
 		{"s3://bucket?endpoint=http://127.0.0.1:1", "X", "", "http://127.0.0.1:1/bucket"},
 	} {
