@@ -10,23 +10,24 @@ import (
 const (
 	// ChangesSort names the only view of a day's changes.
 	ChangesSort = "time"
-	// MaxChanges bounds the changes that a snapshot holds.
+	// MaxChanges bounds the number of changes that a snapshot lists.
 	MaxChanges = 100_000
-	// ChangesKept is how long a day's changes stay behind the end of the day.
+	// ChangesKept is how long the changes of a day stay listed after the day has ended.
 	ChangesKept = 30 * 24 * time.Hour
 )
 
-// ChangeCollections and ChangeKinds are what a change can be of, each in the order of their bytes.
+// ChangeCollections and ChangeKinds are the collections and kinds that a change can have, each in
+// byte order.
 var (
 	ChangeCollections = [...]string{"assets", "categories", "chains", "exchanges"}
 	ChangeKinds       = [...]string{"added", "back", "changed", "removed"}
 )
 
-// Changes says of the changes that a snapshot holds from when they are complete.
+// Changes describes the changes that a snapshot lists.
 type Changes struct {
-	// Since is the oldest T of which all later changes are held.
+	// Since is the oldest T from which the list is complete: it has every change after Since.
 	Since time.Time `json:"since"`
-	// Count is how many changes the snapshot itself has.
+	// Count is the number of changes between the preceding snapshot and this one.
 	Count int `json:"count"`
 }
 
@@ -35,13 +36,13 @@ const (
 	changesDay    = changesPrefix + time.DateOnly
 )
 
-// ChangesOf names the collection of the changes of t's UTC day.
+// ChangesOf returns the name of the collection that has the changes of t's UTC day.
 func ChangesOf(t time.Time) string { return t.UTC().Format(changesDay) }
 
-// IsChanges reports whether a collection has the changes of a day.
+// IsChanges reports whether a collection has the changes of one day.
 func IsChanges(collection string) bool { return strings.HasPrefix(collection, changesPrefix) }
 
-// ChangesDay returns the beginning of the day whose changes the view has.
+// ChangesDay returns the start of the day whose changes the view lists.
 func (v *View) ChangesDay() (time.Time, error) { return time.Parse(changesDay, v.Collection) }
 
 // ChangesDays returns the views of the days with changes, oldest first.
@@ -54,7 +55,7 @@ func (m *Manifest) ChangesDays() (days []*View) {
 	return days
 }
 
-// checkChanges checks what a reader of changes relies on.
+// checkChanges checks the properties that readers of changes rely on.
 func (m *Manifest) checkChanges() error {
 	if m.Changes == nil {
 		return nil
@@ -63,14 +64,15 @@ func (m *Manifest) checkChanges() error {
 		return fmt.Errorf("changes: since: %w", err)
 	}
 	if m.Changes.Since.After(m.Time) || m.Changes.Count < 0 {
-		return fmt.Errorf("%d changes, complete since %v, after the snapshot", m.Changes.Count, m.Changes.Since)
+		return fmt.Errorf("%d changes since %v: want at least 0, and a time not after the snapshot",
+			m.Changes.Count, m.Changes.Since)
 	}
 	var last time.Time
 	rows := 0
 	for _, v := range m.ChangesDays() {
 		day, err := v.ChangesDay()
 		if err != nil || v.Sort != ChangesSort || v.Rows == 0 || !day.After(last) || day.After(m.Time) {
-			return fmt.Errorf("view %s/%s: no day of changes that follows", v.Collection, v.Sort)
+			return fmt.Errorf("view %s/%s: not the changes of a later day", v.Collection, v.Sort)
 		}
 		last = day
 		rows += v.Rows
@@ -87,15 +89,16 @@ const (
 	changeKind       = `","kind":"`
 )
 
-// AppendChange appends the item of a change up to its kind, which the caller closes with what follows it.
+// AppendChange appends the item of a change up to and including its kind. The caller appends the
+// remaining members and the closing brace.
 func AppendChange(dst []byte, t time.Time, collection, kind string) []byte {
 	dst = t.UTC().AppendFormat(append(dst, changeTime...), time.RFC3339)
 	dst = append(append(dst, changeCollection...), collection...)
 	return append(append(append(dst, changeKind...), kind...), '"')
 }
 
-// ChangeOf returns what AppendChange wrote of time, collection and kind, without reading on; nil if an item
-// has another form.
+// ChangeOf returns the time, collection and kind that AppendChange wrote, without parsing the rest
+// of the item. All three are nil if the item is too short to have this form.
 func ChangeOf(item []byte) (t, collection, kind []byte) {
 	const from, to = len(changeTime), len(changeTime) + len("2006-01-02T15:04:05Z")
 	if len(item) < to+len(changeCollection) {

@@ -11,41 +11,50 @@ import (
 	"time"
 )
 
-// CheckReport says what Check has read.
+// CheckReport is the result of Check.
 type CheckReport struct {
-	// Snapshot is the published snapshot's time; empty before the first.
+	// Snapshot is the time of the published snapshot, or empty if nothing is published yet.
 	Snapshot  string `json:"snapshot"`
 	Sequence  uint64 `json:"sequence"`
 	Snapshots int    `json:"snapshots"`
 	Objects   int    `json:"objects"`
 	Bytes     int64  `json:"bytes"`
 	Rows      int64  `json:"rows"`
-	// Problems are what is wrong, at most maxProblems of them.
+	// Problems describes the faults that Check found, at most maxProblems of them.
 	Problems []string `json:"problems"`
 }
 
-// OnlyFiles reports whether nothing is wrong, or only files are lost.
+// OnlyFiles reports whether Check found no faults, or only faults in files.
 func (r *CheckReport) OnlyFiles() bool {
 	return !slices.ContainsFunc(r.Problems, func(p string) bool { return !strings.HasPrefix(p, "files") })
 }
 
 const maxProblems = 100
 
-// Progress receives how many objects were read, of those known so far.
+// Progress is called after each object with the number of objects read and the number known so far.
 type Progress func(done, total int)
 
-// Check walks from the pointer to everything that it reaches (the published snapshot, the retained
-// ones, their ledgers), and verifies what the package documentation says of it: length and digest
-// of each object; index, fences, shards, row and run counts and the order of each view; that rows
-// are JSON, are the same in every view of a collection, and carry the run numbers of the others;
-// the feed's counts; that rows of history have a point for each of their block's times, and that
-// listings have the assets with a point in their window; that the view of words has those of the
-// assets' names, and the view of contracts those of the coins' platforms. Of a ledger, whose format
-// is the builder's own, it verifies length and digest only: those of the root and, if refs is given,
-// of what refs says that the root names. Of files it verifies lists, chunks and digests. It reads
-// each object once. The error is non-nil when the
-// store could not be asked; what is wrong with what it answered is in the report. A store without a
-// snapshot has no problems.
+// Check verifies everything that the pointer reaches: the published snapshot, the retained
+// snapshots, their ledgers and their files. It reads each object once and checks what the package
+// documentation promises:
+//
+//   - the length and the digest of each object
+//   - the index, fences, shards, row counts, run counts and order of each view
+//   - that rows are JSON, are equal in all views of a collection, and carry the run numbers of the
+//     other views
+//   - that the numbers of rows match the feed's counts
+//   - that each row of history has one point for each time of its block, and that each window lists
+//     exactly the assets that have a point in it
+//   - that the view of words has the words of the assets' names, and the view of contracts the
+//     contracts of the coins' platforms
+//   - the lists, chunks and digests of files
+//
+// The format of a ledger is private to the builder, so Check verifies only the length and the
+// digest of its objects: of the root and, if refs is not nil, of the objects that refs finds in the
+// root.
+//
+// Faults in the stored data are listed in the report. The error is non-nil only if the store could
+// not be read. A store without a snapshot has no problems.
 func Check(ctx context.Context, r ObjectReader, refs func(root []byte) ([]Ref, error), progress Progress,
 ) (*CheckReport, error) {
 	c := &checker{
@@ -61,12 +70,12 @@ type checker struct {
 	refs     func(root []byte) ([]Ref, error)
 	report   *CheckReport
 	progress Progress
-	// summaries are of the objects of views that were read; nil: the object is
-	// broken, which was reported.
+	// summaries has the summary of each view object read so far. It is nil for a damaged object,
+	// which has already been reported.
 	summaries map[Ref]*summary
-	// ledgers are the objects of ledgers that were read, and sets, lists and whole files.
+	// ledgers has the ledger objects, sets of files, file lists and files checked so far.
 	ledgers map[Ref]bool
-	// asked counts the objects asked for, known are all that are to be.
+	// asked counts the objects requested so far; known has all objects found so far.
 	asked int
 	known map[Ref]bool
 }
@@ -97,7 +106,7 @@ func (c *checker) run(ctx context.Context) error {
 	all := []*Manifest{m}
 	for i, ret := range m.Retained {
 		if last := m.Time; !ret.Time.Before(last) || i > 0 && !ret.Time.Before(m.Retained[i-1].Time) {
-			c.problem("manifest of %v: retained %v does not follow", m.Time, ret.Time)
+			c.problem("manifest of %v: retained snapshot %v is out of order", m.Time, ret.Time)
 		}
 		old, err := c.manifest(ctx, ret)
 		if err != nil {
@@ -127,7 +136,7 @@ func (c *checker) run(ctx context.Context) error {
 	return c.small(ctx, p.Store)
 }
 
-// refuse turns what the store said into a problem; anything else is returned.
+// refuse records err as a problem if the store's answer is damaged. It returns any other error.
 func (c *checker) refuse(what string, err error) error {
 	if IsDamage(err) || errors.Is(err, ErrSignature) {
 		c.problem("%s: %v", what, err)
@@ -136,7 +145,8 @@ func (c *checker) refuse(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// small checks the other small objects, which may be absent: a store of before has no identity.
+// small checks the other cells. Each may be absent: stores written by the first releases have no
+// identity.
 func (c *checker) small(ctx context.Context, store string) error {
 	for _, o := range []struct {
 		what string
@@ -146,7 +156,7 @@ func (c *checker) small(ctx context.Context, store string) error {
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
-		var of Numbered // no store: one of before
+		var of Numbered // A record of the first releases names no store.
 		if err == nil {
 			of, err = ParseNumbered(o.key, b)
 		}
@@ -155,7 +165,7 @@ func (c *checker) small(ctx context.Context, store string) error {
 				return err
 			}
 		} else if of.Store != "" && of.Store != store {
-			c.problem("%s: it is of store %s, the pointer of store %s", o.what, of.Store, store)
+			c.problem("%s: it belongs to store %s, but the pointer to store %s", o.what, of.Store, store)
 		}
 	}
 	return nil
@@ -187,7 +197,7 @@ func (c *checker) manifest(ctx context.Context, ret Retained) (*Manifest, error)
 		return nil, c.refuse(key.String(), err)
 	}
 	if !m.Time.Equal(ret.Time) {
-		c.problem("%s: is of %v, not of %v", key, m.Time, ret.Time)
+		c.problem("%s: its time is %v, want %v", key, m.Time, ret.Time)
 	}
 	c.report.Snapshots++
 	return m, nil
@@ -197,7 +207,7 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 	at := m.Time.Format(time.RFC3339)
 	for i, t := range m.Withdrawn {
 		if !t.After(m.Oldest()) || t.Equal(m.Time) || i > 0 && !t.After(m.Withdrawn[i-1]) {
-			c.problem("snapshot %s: withdrawn %v does not follow, or is this one", at, t)
+			c.problem("snapshot %s: withdrawn time %v is out of order, or is the snapshot's own", at, t)
 		}
 	}
 	if n := m.Notice; n != nil {
@@ -207,11 +217,11 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 	}
 	for _, total := range []string{m.Global.TotalMarketCap, m.Global.TotalVolume24h} {
 		if !IsDecimal(total) {
-			c.problem("snapshot %s: the total %.80q is no decimal", at, total)
+			c.problem("snapshot %s: the total %.80q is not a decimal", at, total)
 		}
 	}
-	summaries := map[string]*summary{} // by view, of those that are whole
-	first := map[string]string{}       // by collection: a view that is
+	summaries := map[string]*summary{} // by view name; only views without faults
+	first := map[string]string{}       // by collection: the name of one view without faults
 	for i := range m.Views {
 		v := &m.Views[i]
 		name := viewName(v.Collection, v.Sort)
@@ -225,7 +235,7 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 		}
 		summaries[name] = p
 		if v.IsMembers() {
-			continue // its rows are others
+			continue // The rows of such a view differ from those of the collection's other views.
 		}
 		if other, ok := first[v.Collection]; !ok {
 			first[v.Collection] = name
@@ -239,7 +249,7 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 		for i, column := range v.Columns {
 			p, q := summaries[name], summaries[viewName(v.Collection, column)]
 			if p != nil && q != nil && p.ords[i] != q.own {
-				c.problem("snapshot %s: view %s: column %s does not hold that view's run numbers", at, name, column)
+				c.problem("snapshot %s: view %s: column %s does not have that view's run numbers", at, name, column)
 			}
 		}
 	}
@@ -252,13 +262,14 @@ func (c *checker) snapshot(ctx context.Context, m *Manifest) error {
 	c.coins(at, summaries)
 	for i := range HistoryWindows {
 		if w := &HistoryWindows[i]; !listsPoints(m, w, summaries) {
-			c.problem("snapshot %s: view %s lists other assets than have a point", at, viewName(w.Collection(), "id"))
+			c.problem("snapshot %s: view %s does not list exactly the assets that have a point", at,
+				viewName(w.Collection(), "id"))
 		}
 	}
 	return c.ledger(ctx, m)
 }
 
-// markets checks what the views of markets have to do with each other and with the quotes.
+// markets checks that the views of markets agree with each other and with the quotes.
 func (c *checker) markets(at string, summaries map[string]*summary) {
 	byID, quotes := summaries[viewName(MarketsCollection, "id")], summaries[viewName("quotes", "id")]
 	if byID == nil {
@@ -276,11 +287,11 @@ func (c *checker) markets(at string, summaries map[string]*summary) {
 		words -= p.words
 	}
 	if words != 0 {
-		c.problem("snapshot %s: the views of members list others than the assets' groups say", at)
+		c.problem("snapshot %s: the views by group do not match the groups of the assets", at)
 	}
 }
 
-// coins checks what the collections of CoinGecko's interface have to do with the others.
+// coins checks that the collections of the CoinGecko-compatible API agree with the others.
 func (c *checker) coins(at string, summaries map[string]*summary) {
 	for _, same := range [...][2]string{
 		{CoinsCollection, "assets"}, {FiguresCollection, "quotes"}, {LeadersCollection, "categories"},
@@ -298,13 +309,14 @@ func (c *checker) coins(at string, summaries map[string]*summary) {
 	}
 }
 
-// uncounted are the collections whose rows are none of the feed's, besides those of history.
+// uncounted lists the collections, apart from history and changes, whose rows have no counterpart
+// in the feed.
 var uncounted = []string{
 	"trending", SearchCollection, ContractsCollection, PlatformsCollection, RatesCollection, LeadersCollection,
 }
 
-// listsPoints reports whether a window's listing has the assets with a point of its chain in
-// it, which is so as well where a view of them is not whole, or there is none.
+// listsPoints reports whether the listing of a window has exactly the assets with a point in the
+// window. It also returns true if it cannot tell, because a view is missing or damaged.
 func listsPoints(m *Manifest, w *HistoryWindow, summaries map[string]*summary) bool {
 	listed, blocks := m.History(w)
 	if listed == nil {
@@ -336,8 +348,8 @@ func listsPoints(m *Manifest, w *HistoryWindow, summaries map[string]*summary) b
 
 func viewName(collection, sort string) string { return collection + "/" + sort }
 
-// count compares a view's rows with the accepted rows of the feed. All of a
-// feed's assets, quotes and exchanges are listed, and some of its groups.
+// count compares the number of rows of a view with the number of accepted rows of the feed. A
+// snapshot lists all assets, quotes and exchanges of the feed, but only some of its groups.
 func (c *checker) count(m *Manifest, v *View) {
 	accepted, counted := m.Counts[v.Collection],
 		!slices.Contains(uncounted, v.Collection) && !IsHistory(v.Collection) && !IsChanges(v.Collection) &&
@@ -355,8 +367,8 @@ func (c *checker) count(m *Manifest, v *View) {
 	}
 }
 
-// view reads a view's objects and returns its rows as one summary; nil when
-// something is wrong with them, which is reported.
+// view reads the objects of a view and returns one summary of all rows. It reports faults as
+// problems, and then returns nil.
 func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*summary, error) {
 	whole := &summary{ords: make([]uint64, len(v.Columns)), lastRun: -1}
 	problem := func(format string, args ...any) {
@@ -375,7 +387,7 @@ func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*summary, err
 			whole = nil
 			continue
 		case i == 0 && (p.before > 0 || p.firstRun > 0):
-			problem("begins with run %d, of which %d rows are missing", p.firstRun, p.before)
+			problem("begins with run %d, and %d earlier rows of that run are missing", p.firstRun, p.before)
 		case i == len(v.Objects)-1 && p.after > 0:
 			problem("%d rows of its last run are missing", p.after)
 		}
@@ -383,7 +395,7 @@ func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*summary, err
 			problem("object %d, %s: %v", i, o.Digest, err)
 		}
 		if whole == nil {
-			continue // nothing that it could follow
+			continue // Without the preceding rows there is nothing to join p to.
 		}
 		if i == 0 {
 			whole = p.clone()
@@ -402,16 +414,17 @@ func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*summary, err
 	switch {
 	case v.Sort == "rank":
 		last = whole.unranked
-	case v.Collection == MarketsCollection: // the row does not tell
+	case v.Collection == MarketsCollection: // The rows of markets do not show whether they are last.
 		last = v.Last
 	}
 	if v.Last != last || last > 0 && whole.lastLen != last {
-		problem("%d rows stand last, want %d, in one run", v.Last, last)
+		problem("the manifest says that %d rows are last, want %d, in one run", v.Last, last)
 	}
 	return whole, nil
 }
 
-// object reads one object of a view; nil when it is broken, which is reported.
+// object reads and summarizes one object of a view. It returns nil for a damaged object, which it
+// reports.
 func (c *checker) object(ctx context.Context, ref Ref) (*summary, error) {
 	if p, ok := c.summaries[ref]; ok {
 		return p, nil
@@ -464,7 +477,7 @@ func (c *checker) ledger(ctx context.Context, m *Manifest) error {
 	return nil
 }
 
-// files checks the files that a manifest reaches.
+// files checks the files that a manifest names.
 func (c *checker) files(ctx context.Context, m *Manifest) error {
 	if m.Files.Digest.IsZero() || c.ledgers[m.Files] {
 		return nil
@@ -489,7 +502,7 @@ func (c *checker) files(ctx context.Context, m *Manifest) error {
 			l, err = ParseFileList(b)
 		}
 		if err == nil && !l.Time.Equal(set.Time) {
-			err = fmt.Errorf("%w: it is of %v", ErrCorrupt, l.Time)
+			err = fmt.Errorf("%w: its time is %v", ErrCorrupt, l.Time)
 		}
 		what := "files of " + set.Time.Format(time.RFC3339)
 		if err != nil {
@@ -513,7 +526,8 @@ func (c *checker) files(ctx context.Context, m *Manifest) error {
 	return nil
 }
 
-// chunks reads a file. It reads every chunk, so that a repair finds all that are lost.
+// chunks verifies a file. It reads every chunk even after a fault, so that a repair learns of all
+// missing ones.
 func (c *checker) chunks(ctx context.Context, f *File) (damage error) {
 	whole := sha256.New()
 	for i := range f.Chunks {
@@ -525,7 +539,7 @@ func (c *checker) chunks(ctx context.Context, f *File) (damage error) {
 		whole.Write(b)
 	}
 	if damage == nil && Digest(whole.Sum(nil)) != f.SHA256 {
-		damage = fmt.Errorf("%w: its chunks are not the file", ErrCorrupt)
+		damage = fmt.Errorf("%w: the chunks do not add up to the file", ErrCorrupt)
 	}
 	return damage
 }

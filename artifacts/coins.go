@@ -9,7 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The collections that only the answers below /api/v3/ need (see the package documentation).
+// The collections that only the CoinGecko-compatible API below /api/v3/ needs. The package
+// documentation describes them.
 const (
 	CoinsCollection     = "coins"
 	ContractsCollection = "contracts"
@@ -19,8 +20,8 @@ const (
 	LeadersCollection   = "leaders"
 )
 
-// IsDirectory reports whether the rows of a collection depend on assets and chains alone, and on no
-// figure of them.
+// IsDirectory reports whether the rows of a collection depend only on assets and chains, not on
+// prices or other figures.
 func IsDirectory(collection string) bool {
 	return collection == CoinsCollection || collection == ContractsCollection || collection == PlatformsCollection
 }
@@ -33,24 +34,26 @@ const (
 	platformsField = `,"platforms":`
 )
 
-// AppendCoin appends the row of an asset, or of a platform, up to its item, which the caller
-// appends and closes with a brace.
+// AppendCoin appends the beginning of a row of CoinsCollection or PlatformsCollection, up to the
+// item. The caller appends the item and a closing brace.
 func AppendCoin(dst []byte, id uint64) []byte {
 	return append(strconv.AppendUint(append(dst, `{"id":`...), id, 10), itemField...)
 }
 
-// CoinItem returns the item in a row of CoinsCollection or PlatformsCollection, without reading it.
-// An item without its last byte and then the row's tail is the item with platforms.
+// CoinItem returns the item in a row of CoinsCollection, PlatformsCollection or a day of changes.
+// It does not parse the item. The item without its last byte, followed by the row's tail, is the
+// item with platforms.
 func CoinItem(row []byte) []byte { return row[bytes.IndexByte(row, ',')+len(itemField) : len(row)-1] }
 
-// CoinPlatforms returns the object of platforms and addresses in a tail of CoinsCollection.
+// CoinPlatforms returns the JSON object of platforms and addresses in a tail of CoinsCollection.
 func CoinPlatforms(tail []byte) []byte { return tail[len(platformsField) : len(tail)-1] }
 
-// evmDigits is how many hexadecimal digits an address of the Ethereum virtual machine has behind 0x.
+// evmDigits is the number of hexadecimal digits after 0x in an address of the Ethereum virtual
+// machine.
 const evmDigits = 40
 
-// AppendAddress appends a contract's address in the form in which addresses compare as bytes: 0x
-// and 40 hexadecimal digits in lower case, any other unchanged.
+// AppendAddress appends a contract's address in the form in which addresses are compared as bytes.
+// It converts 0x and 40 hexadecimal digits to lower case and leaves any other address unchanged.
 func AppendAddress(dst []byte, address []byte) []byte {
 	from := len(dst)
 	dst = append(dst, address...)
@@ -64,14 +67,15 @@ func AppendAddress(dst []byte, address []byte) []byte {
 		}
 	}
 	for i := range digits {
-		digits[i] |= 0x20 // which digits below ten have
+		digits[i] |= 0x20 // The digits 0 to 9 already have this bit.
 	}
 	return dst
 }
 
-// AppendContractKey appends the key of a contract in the view of ContractsCollection: the hash XXH3,
-// in hexadecimal digits, of the address as AppendAddress writes it, with that of the platform's id as
-// its seed. Another contract may have the same, so who finds a row looks into the asset's platforms.
+// AppendContractKey appends the sort key of a contract in the view of ContractsCollection: the XXH3
+// hash, in hexadecimal digits, of the address as AppendAddress writes it, seeded with the hash of
+// the platform's id. Different contracts may have the same key, so a caller must compare the
+// platforms of the asset that it finds.
 func AppendContractKey(dst []byte, platform string, address []byte) []byte {
 	from := len(dst)
 	dst = AppendAddress(dst, address)
@@ -81,8 +85,8 @@ func AppendContractKey(dst []byte, platform string, address []byte) []byte {
 
 var platformsTail = []byte(platformsField)
 
-// contractSum stands for the rows of the view of contracts that an asset needs whose row and tail
-// are given: the sum of their hashes.
+// contractSum returns the sum of the hashes of all rows that the view of contracts must have for
+// the asset with this id and tail.
 func contractSum(id uint64, tail []byte) (sum uint64, err error) {
 	var platforms map[string]string
 	if err := json.Unmarshal(CoinPlatforms(tail), &platforms); err != nil {
@@ -95,19 +99,20 @@ func contractSum(id uint64, tail []byte) (sum uint64, err error) {
 	return sum, nil
 }
 
-// FigureCount is how many figures a row of FiguresCollection has: the change of the price in 24 hours,
-// and the circulating, total and maximum supplies.
+// FigureCount is the number of figures in a row of FiguresCollection: the change of the price in 24
+// hours, and the circulating, total and maximum supply.
 const FigureCount = 4
 
 const figuresField = `,"figures":[`
 
-// AppendFigures appends the row of a quote up to its figures, which the caller appends with commas
-// between them and closes with AppendCovered.
+// AppendFigures appends the beginning of a row of FiguresCollection, up to its figures. The caller
+// appends the figures, separated by commas, and then calls AppendCovered.
 func AppendFigures(dst []byte, id uint64) []byte {
 	return append(strconv.AppendUint(append(dst, `{"id":`...), id, 10), figuresField...)
 }
 
-// Figures returns the figures in a row of FiguresCollection, without quotes; nil: it is null.
+// Figures returns the figures in a row of FiguresCollection, without quotation marks. A figure that
+// is null is nil.
 func Figures(row []byte) (f [FigureCount][]byte) {
 	_, rest, _ := bytes.Cut(row, []byte(figuresField))
 	rest, _, _ = bytes.Cut(rest, []byte("]"))
@@ -123,20 +128,22 @@ func Figures(row []byte) (f [FigureCount][]byte) {
 
 const coveredField = `],"covered":`
 
-// AppendCovered appends the end of a row of FiguresCollection: the windows that are covered, by bit.
+// AppendCovered appends the end of a row of FiguresCollection. Bit i of windows is set if window i
+// of percent_change is covered.
 func AppendCovered(dst []byte, windows uint64) []byte {
 	return append(strconv.AppendUint(append(dst, coveredField...), windows, 10), '}')
 }
 
-// Covered returns the windows that a row of FiguresCollection has as covered, by bit.
+// Covered returns the bits that AppendCovered wrote.
 func Covered(row []byte) uint64 {
 	_, rest, _ := bytes.Cut(row, []byte(coveredField))
 	n, _ := strconv.ParseUint(string(bytes.TrimSuffix(rest, []byte("}"))), 10, 64)
 	return n
 }
 
-// checkFigures returns an error unless the decimals in a row of FiguresCollection or RatesCollection
-// are such. rest is what stands behind its id, by which it tells those of other collections.
+// checkFigures returns an error if the row belongs to FiguresCollection or RatesCollection and has
+// a value that is not a decimal. rest is the part of the row after the id. checkFigures recognizes
+// these two collections by their first member, and returns nil for a row of any other.
 func checkFigures(rest []byte) error {
 	isRate := bytes.HasPrefix(rest, []byte(`"code":`))
 	if !isRate && !bytes.HasPrefix(rest, []byte(figuresField[1:])) {
@@ -153,11 +160,11 @@ func checkFigures(rest []byte) error {
 		row.Figures = []*string{&row.USD, nil, nil, nil}
 	}
 	if len(row.Figures) != FigureCount || row.Figures[0] == nil {
-		return fmt.Errorf("it has other figures")
+		return fmt.Errorf("want %d figures, the first one not null", FigureCount)
 	}
 	for i, value := range row.Figures {
 		if value != nil && !isDecimal(*value, 18) {
-			return fmt.Errorf("figure %d is no decimal", i+1)
+			return fmt.Errorf("figure %d is not a decimal", i+1)
 		}
 	}
 	return nil

@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// Digest is the SHA-256 of an object's bytes as they are stored. It is the
-// object's name: two objects with equal digests are the same object.
+// Digest is the SHA-256 of an object's stored bytes. It is also the object's name: two objects with
+// equal digests are the same object.
 type Digest [sha256.Size]byte
 
 // Sum returns the digest of data.
 func Sum(data []byte) Digest { return sha256.Sum256(data) }
 
-// ParseDigest reads the 64 lower-case hexadecimal digits that String writes. Anything else, upper
-// case included, is an error, so that a digest has one spelling only.
+// ParseDigest parses the 64 lower-case hexadecimal digits that String returns. It rejects
+// everything else, including upper-case digits, so that each digest has only one spelling.
 func ParseDigest(s string) (Digest, error) {
 	var d Digest
 	if len(s) != 2*len(d) {

@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// FilesJSON is the name under which clients get a set's list. Its signatures are by this key.
+	// FilesJSON is the file name under which clients get the list of a set. The list is signed
+	// under the same name.
 	FilesJSON = "files.json"
-	// FileChunk is the length of a file's chunks, and DayChunk that of a day's prices, which have
-	// many more.
+	// FileChunk is the size of a file's chunks in bytes. DayChunk is that of the daily price files,
+	// which are larger.
 	FileChunk = 1 << 20
 	DayChunk  = 2 << 20
-	// MaxFileList bounds a set's list, in bytes.
+	// MaxFileList is the maximum size of a set's list, in bytes.
 	MaxFileList = 4 << 20
 
-	maxFiles = 2000 // of a set
+	maxFiles = 2000 // in a set
 )
 
 // The media types of files.
@@ -29,19 +30,19 @@ const (
 	NDJSONType  = "application/zstd"
 )
 
-// FileSets lists the sets of files that are kept, by time, ascending.
+// FileSets lists the sets of files that are kept, in ascending order of time.
 type FileSets struct {
 	Format int       `json:"format"`
 	Sets   []FileSet `json:"sets"`
 }
 
-// FileSet names the files of the snapshot of a time: Files is the list's object.
+// FileSet names the list of the files that were written for the snapshot of a given time.
 type FileSet struct {
 	Time  time.Time `json:"time"`
 	Files Ref       `json:"files"`
 }
 
-// FileList is the list of a set's files, which clients get as FilesJSON, with its signatures.
+// FileList lists the files of a set. Clients get it as FilesJSON, with its signatures.
 type FileList struct {
 	Format int       `json:"format"`
 	Time   time.Time `json:"time"`
@@ -50,25 +51,25 @@ type FileList struct {
 
 // File is a file of a set.
 type File struct {
-	// Name is unique in the set: quotes.parquet, prices/2026-11-22.parquet.
+	// Name is unique in the set, for example quotes.parquet or prices/2026-11-22.parquet.
 	Name      string `json:"name"`
 	Bytes     int64  `json:"bytes"`
 	Rows      int64  `json:"rows"`
 	SHA256    Digest `json:"sha256"`
 	MediaType string `json:"media_type"`
-	// The file's bytes are those of its chunks. All but the last have ChunkBytes.
+	// The file is the concatenation of its chunks. All chunks but the last have ChunkBytes bytes.
 	ChunkBytes int64    `json:"chunk_bytes"`
 	Chunks     []Digest `json:"chunks"`
 }
 
 var fileName = regexp.MustCompile(`^([a-z]+/)?[a-z0-9-]{1,64}\.(parquet|ndjson\.zst)$`)
 
-// Chunk names the file's chunk i.
+// Chunk returns the reference of chunk i of the file.
 func (f *File) Chunk(i int) Ref {
 	return Ref{f.Chunks[i], min(f.ChunkBytes, f.Bytes-int64(i)*f.ChunkBytes)}
 }
 
-// Whole reports whether lacks reports none of the file's chunks.
+// Whole reports whether no chunk is missing, according to lacks.
 func (f *File) Whole(lacks func(Ref) bool) bool {
 	for i := range f.Chunks {
 		if lacks(f.Chunk(i)) {
@@ -89,7 +90,7 @@ func (f *File) check() error {
 	return nil
 }
 
-// Find returns the file of a name, or nil.
+// Find returns the file with the given name, or nil.
 func (l *FileList) Find(name string) *File {
 	for i := range l.Items {
 		if l.Items[i].Name == name {
@@ -99,7 +100,7 @@ func (l *FileList) Find(name string) *File {
 	return nil
 }
 
-// Find returns the set of time t, or nil.
+// Find returns the set of the snapshot at t, or nil.
 func (s *FileSets) Find(t time.Time) *FileSet {
 	i, ok := slices.BinarySearchFunc(s.Sets, t, func(a FileSet, t time.Time) int { return a.Time.Compare(t) })
 	if !ok {
@@ -108,10 +109,10 @@ func (s *FileSets) Find(t time.Time) *FileSet {
 	return &s.Sets[i]
 }
 
-// Encode returns the stored form.
+// Encode returns the stored form of s.
 func (s *FileSets) Encode() []byte { return encodeLine(s) }
 
-// Encode returns the stored form, signed by each of keys.
+// Encode returns the stored form of l, signed by each of keys.
 func (l *FileList) Encode(keys ...SignKey) []byte {
 	return Sign(MustKey(FilesJSON), encodeLine(l), keys...)
 }
@@ -124,8 +125,8 @@ func encodeLine(v any) []byte {
 	return append(b, '\n')
 }
 
-// ParseFileSets reads what FileSets.Encode writes. A newer format gives ErrFormat, and everything
-// else that is wrong ErrCorrupt.
+// ParseFileSets parses the stored form of FileSets. It returns ErrFormat for a newer format and
+// ErrCorrupt for any other fault.
 func ParseFileSets(b []byte) (*FileSets, error) {
 	var s FileSets
 	if err := ParseFormat("sets of files", b, &s); err != nil {
@@ -136,7 +137,7 @@ func ParseFileSets(b []byte) (*FileSets, error) {
 		err := checkSnapshotTime(&set.Time)
 		if err == nil && (i > 0 && !s.Sets[i-1].Time.Before(set.Time) || set.Files.Digest.IsZero() ||
 			set.Files.Size < 1 || set.Files.Size > MaxFileList) {
-			err = fmt.Errorf("set of %v does not follow, or names a list of %d bytes", set.Time, set.Files.Size)
+			err = fmt.Errorf("set of %v is out of order, or its list has %d bytes", set.Time, set.Files.Size)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: sets of files: %w", ErrCorrupt, err)
@@ -145,7 +146,8 @@ func ParseFileSets(b []byte) (*FileSets, error) {
 	return &s, nil
 }
 
-// ParseFileList reads what FileList.Encode writes; signatures are left out, see Trust.Verify.
+// ParseFileList parses the stored form of a FileList. It ignores signatures, which Trust.Verify
+// checks.
 func ParseFileList(b []byte) (*FileList, error) {
 	var l FileList
 	if err := ParseFormat(FilesJSON, Unsigned(b), &l); err != nil {
@@ -161,7 +163,7 @@ func ParseFileList(b []byte) (*FileList, error) {
 			err = l.Items[i].check()
 		}
 		if name := l.Items[i].Name; err == nil && seen[name] {
-			err = fmt.Errorf("%s stands there twice", name)
+			err = fmt.Errorf("%s is listed twice", name)
 		}
 		seen[l.Items[i].Name] = true
 	}
@@ -171,7 +173,8 @@ func ParseFileList(b []byte) (*FileList, error) {
 	return &l, nil
 }
 
-// ReadFileSets reads and checks the sets that a manifest names; none if it names none.
+// ReadFileSets reads and checks the sets that a manifest names. It returns an empty FileSets if the
+// manifest names none.
 func ReadFileSets(ctx context.Context, r ObjectReader, m *Manifest) (*FileSets, error) {
 	if m.Files.Digest.IsZero() {
 		return &FileSets{Format: Format}, nil
@@ -183,7 +186,7 @@ func ReadFileSets(ctx context.Context, r ObjectReader, m *Manifest) (*FileSets, 
 	return ParseFileSets(b)
 }
 
-// ReadFileList reads and checks the list of a set, and returns its bytes as well.
+// ReadFileList reads and checks the list of a set. It also returns the list's bytes.
 func ReadFileList(ctx context.Context, r ObjectReader, set *FileSet) (*FileList, []byte, error) {
 	b, err := ReadFile(ctx, r, set.Files)
 	if err != nil {
@@ -201,9 +204,10 @@ func ReadFile(ctx context.Context, r ObjectReader, ref Ref) ([]byte, error) {
 	return read(ctx, r, FileKey(ref.Digest), ref)
 }
 
-// FileRefs calls f with every object below FilePrefix that a manifest reaches, each once: the sets,
-// their lists, the chunks. It passes over lists that seen has, and adds the others; nil reads all.
-// A damaged list does not keep it from the others; it returns the first damage at the end.
+// FileRefs calls f once for each object below FilePrefix that a manifest reaches: the object that
+// lists the sets, each set's list, and each chunk. It skips the lists that are in seen and adds the
+// others to it; if seen is nil, it reads all lists. It continues after a damaged list, and returns
+// the first damage at the end.
 func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seen map[Digest]bool, f func(Ref)) error {
 	if m.Files.Digest.IsZero() {
 		return nil
@@ -236,9 +240,9 @@ func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seen map[Digest]
 	return damage
 }
 
-// VerifyFile checks a file's digest and size against list, which is FilesJSON as it is served, and
-// the list's signature, unless trust is empty. name is the file's name there. It returns the time of
-// the set.
+// VerifyFile checks the digest and size of a file against list, which is FilesJSON as an edge
+// serves it. name is the file's name in the list. Unless trust is empty, VerifyFile also verifies
+// the list's signature. It returns the time of the set.
 func VerifyFile(list []byte, trust Trust, name string, digest Digest, size int64) (of time.Time, err error) {
 	if len(trust) > 0 {
 		if err := trust.Verify(MustKey(FilesJSON), list); err != nil {

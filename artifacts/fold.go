@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// FoldUnicodeVersion is the version of the tables that Fold follows. It stands
-// in the manifest, so that an edge built with other tables can tell.
+// FoldUnicodeVersion is the version of the Unicode tables that Fold uses. The manifest names it, so
+// that an edge built with other tables can detect the difference.
 const FoldUnicodeVersion = unicode.Version
 
-// Fold returns the form of s in which texts are compared: two texts match when
-// their folded forms are equal, and text sort keys compare as the bytes of
-// their folded forms (INTERFACE.md, "Text"). Builder and edge share it, because
-// strings.ToLower, strings.EqualFold and this fold disagree on a few letters.
+// Fold returns the form of s in which texts are compared: two texts match if their folded forms are
+// equal, and text sort keys compare as the bytes of their folded forms (INTERFACE.md, "Text"). The
+// builder and the edge must both use it, because strings.ToLower, strings.EqualFold and this
+// function disagree on a few letters.
 //
-// Each code point becomes the lowest one that unicode.SimpleFold reaches from it, with A to Z
-// written as a to z. Bytes that are not valid UTF-8 stand for themselves. Fold(Fold(s)) is Fold(s),
-// and the result is never longer than s. When nothing changes it is s itself.
+// Fold replaces each code point by the lowest one that unicode.SimpleFold reaches from it, except
+// that A to Z become a to z. It leaves bytes that are not valid UTF-8 unchanged. Fold(Fold(s))
+// equals Fold(s), the result is never longer than s, and Fold returns s itself if nothing changes.
 func Fold(s string) string {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' {
@@ -29,8 +29,8 @@ func Fold(s string) string {
 	return s
 }
 
-// AppendFold appends the folded form of s to dst; see [Fold]. It allocates
-// nothing when dst has room for len(s) bytes. dst may be s[:0].
+// AppendFold appends the folded form of s to dst; see [Fold]. It does not allocate if dst has room
+// for len(s) more bytes. dst may be s[:0].
 func AppendFold(dst, s []byte) []byte {
 	dst = slices.Grow(dst, len(s))
 	for i := 0; i < len(s); {
@@ -54,16 +54,16 @@ func AppendFold(dst, s []byte) []byte {
 	return dst
 }
 
-// foldPage holds what 256 code points in a row fold to.
+// foldPage maps 256 consecutive code points to their folded forms.
 type foldPage [256]rune
 
-// foldPages returns the folds of all code points that do not fold to themselves, by code point /
-// 256, with nil for a page that has none. Asking unicode.SimpleFold each time would be some ten
-// times slower, and an edge folds what anybody sends.
+// foldPages returns the pages that have at least one code point that folds to another one, indexed
+// by code point / 256. The other pages are nil. Calling unicode.SimpleFold each time would be about
+// ten times slower, and an edge folds text that any client may send.
 var foldPages = sync.OnceValue(func() []*foldPage {
 	var pages []*foldPage
-	// A letter that folds to another has an upper, lower or title case, so
-	// that it stands in CaseRanges.
+	// A letter that folds to another letter has an upper, lower or title case, so CaseRanges
+	// includes it.
 	for _, cased := range unicode.CaseRanges {
 		for r := rune(cased.Lo); r <= rune(cased.Hi); r++ {
 			lowest := r
@@ -100,8 +100,8 @@ func foldRune(r rune) rune {
 	return r
 }
 
-// AppendString appends s, valid UTF-8, as a JSON string: only ", \ and U+0000 to U+001F are escaped
-// (INTERFACE.md, "Envelope").
+// AppendString appends s, which must be valid UTF-8, as a JSON string. It escapes only ", \ and
+// U+0000 to U+001F (INTERFACE.md, "Envelope").
 func AppendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	start := 0

@@ -9,15 +9,15 @@ import (
 
 // HistoryWindow is a window of /history (INTERFACE.md, "History").
 type HistoryWindow struct {
-	// Name is how requests and answers call it, and Interval how answers call the
-	// distance of its points.
+	// Name is the window's name in requests and answers. Interval is the distance between its
+	// points as answers name it.
 	Name, Interval string
-	// Length is how far it reaches back, and Step the length of its intervals,
-	// which begin at whole multiples of it since 1970-01-01T00:00:00Z.
+	// Length is how far the window reaches back. Step is the length of its intervals, which begin
+	// at whole multiples of Step since 1970-01-01T00:00:00Z.
 	Length, Step time.Duration
 }
 
-// HistoryWindows are the windows, the shortest first.
+// HistoryWindows are the windows of /history, shortest first.
 var HistoryWindows = [...]HistoryWindow{
 	{"24h", "10m", 24 * time.Hour, 10 * time.Minute},
 	{"7d", "1h", 7 * 24 * time.Hour, time.Hour},
@@ -26,8 +26,8 @@ var HistoryWindows = [...]HistoryWindow{
 	{"1y", "1d", 365 * 24 * time.Hour, 24 * time.Hour},
 }
 
-// First returns the earliest time that a point of the window can have at T: the
-// beginning of the first interval that begins in [T − Length, T].
+// First returns the earliest time that a point of the window can have at T: the start of the first
+// interval that begins in [T − Length, T].
 func (w *HistoryWindow) First(t time.Time) time.Time {
 	from := t.Add(-w.Length)
 	if first := from.Truncate(w.Step); first.Equal(from) {
@@ -36,22 +36,22 @@ func (w *HistoryWindow) First(t time.Time) time.Time {
 	return from.Truncate(w.Step).Add(w.Step)
 }
 
-// Collection names the collection of the assets that have a point in the window.
+// Collection returns the name of the collection that lists the assets with a point in the window.
 func (w *HistoryWindow) Collection() string { return historyPrefix + w.Name }
 
-// Block names the collection of the points of the window from start on.
+// Block returns the name of the collection that has the window's points from start on.
 func (w *HistoryWindow) Block(start time.Time) string {
 	return historyPrefix + w.Name + "/" + start.UTC().Format(time.RFC3339)
 }
 
 const historyPrefix = "history/"
 
-// IsHistory reports whether a collection is one of history's, without which a
-// snapshot answers all else.
+// IsHistory reports whether a collection belongs to history. A snapshot whose history is missing
+// can answer everything else.
 func IsHistory(collection string) bool { return strings.HasPrefix(collection, historyPrefix) }
 
-// History returns what a manifest has of a window: the assets with points, nil
-// for a snapshot without history, and the blocks, oldest first, with at least one.
+// History returns the views of a window: the list of assets with points, and the blocks, oldest
+// first, at least one. listed is nil if the snapshot has no history.
 func (m *Manifest) History(w *HistoryWindow) (listed *View, blocks []*View) {
 	if listed = m.View(w.Collection(), "id"); listed == nil {
 		return nil, nil
@@ -64,8 +64,8 @@ func (m *Manifest) History(w *HistoryWindow) (listed *View, blocks []*View) {
 	return listed, blocks
 }
 
-// checkHistory checks what a reader of history relies on: that the points of a
-// window's blocks ascend in time, in the order of the manifest's views.
+// checkHistory checks the properties that readers of history rely on: the points of a window's
+// blocks ascend in time, in the order in which the manifest lists the views.
 func (m *Manifest) checkHistory() error {
 	for i := range HistoryWindows {
 		w := &HistoryWindows[i]
@@ -80,7 +80,7 @@ func (m *Manifest) checkHistory() error {
 					return fmt.Errorf("view %s: %w", v.Collection, err)
 				}
 				if t := v.Times[j]; !t.After(last) || t.After(m.Time) {
-					return fmt.Errorf("view %s: point of %v does not follow", v.Collection, t)
+					return fmt.Errorf("view %s: the point of %v is out of order", v.Collection, t)
 				}
 				last = v.Times[j]
 			}
@@ -89,8 +89,9 @@ func (m *Manifest) checkHistory() error {
 	return nil
 }
 
-// Latest returns T's own points: the last of those of the shortest window, whose
-// interval is the distance of snapshots. ok is false when T gave none.
+// Latest returns the block whose last point is that of the snapshot itself. This is the newest
+// block of the shortest window, which has a point for every snapshot. ok is false if the snapshot
+// has no points of its own.
 func (m *Manifest) Latest() (v *View, ok bool) {
 	_, blocks := m.History(&HistoryWindows[0])
 	if len(blocks) == 0 {

@@ -6,29 +6,30 @@ import (
 )
 
 const (
-	// MaxNumber bounds the sequence of a pointer and the numbers of key sets and
-	// change records: every reader of JSON has integers up to here.
+	// MaxNumber is the largest sequence of a pointer and the largest number of a key set or change
+	// record. Every JSON parser represents integers up to this value exactly.
 	MaxNumber = 1 << 53
-	// MaxJump is how far a sequence or a number may be above the last one that an edge has seen.
+	// MaxJump is how far a sequence or number may exceed the last one that an edge has accepted.
 	MaxJump = 1_000_000
 )
 
-// Identity is the object IdentityKey: which store this is. It is created before
-// anything else is written. Store never changes; Had grows.
+// Identity is the cell IdentityKey, which tells this store from any other. It is created before
+// anything else is written. Store never changes, and Had only grows.
 type Identity struct {
 	Format int `json:"format"`
 	// Store is 32 lower-case hexadecimal digits, random.
 	Store string `json:"store"`
-	// Had lists the small objects that this store has had: CurrentKey, ChangeKey, KeysKey.
-	// One of them that is missing was lost. Stores of earlier versions do not say.
+	// Had lists the cells that this store has ever had, out of CurrentKey, ChangeKey and KeysKey.
+	// If one of them is missing now, it was lost. Stores of the first releases do not have this
+	// field.
 	Had []Key `json:"had,omitempty"`
 }
 
 // Encode returns the identity's stored form.
 func (i *Identity) Encode() []byte { return EncodeSmall(i) }
 
-// ParseIdentity reads an identity; a line of signatures behind it is left out.
-// A newer format gives ErrFormat, and everything else that is wrong ErrCorrupt.
+// ParseIdentity parses an identity and ignores its signatures. It returns ErrFormat for a newer
+// format and ErrCorrupt for any other fault.
 func ParseIdentity(b []byte) (*Identity, error) {
 	var i Identity
 	if err := ParseSmall("identity", b, &i); err != nil {
@@ -40,17 +41,17 @@ func ParseIdentity(b []byte) (*Identity, error) {
 	return &i, nil
 }
 
-// Numbered says of a key set or change record whose it is and which one. A record of before these
-// fields has neither, and counts as the number 0 of the store that it lies in.
+// Numbered identifies one version of a key set or change record. The first releases wrote neither
+// field; such a record counts as number 0 of the store that contains it.
 type Numbered struct {
-	// Store is the identity of the store that it was written for.
+	// Store is the identity of the store for which the record was written.
 	Store string `json:"store,omitempty"`
-	// Number grows by one each time that the object is written, up to MaxNumber.
+	// Number grows by one with each write of the record, up to MaxNumber.
 	Number uint64 `json:"number,omitempty"`
 }
 
-// ParseNumbered reads what an object that moves, by its key, says of itself: a
-// pointer's number is its sequence, an identity has none.
+// ParseNumbered returns the store and number of the cell b, which was read under key. The number of
+// a pointer is its sequence. An identity has no number.
 func ParseNumbered(key Key, b []byte) (n Numbered, err error) {
 	switch key {
 	case CurrentKey:
@@ -87,12 +88,13 @@ func (n Numbered) check() error {
 	return nil
 }
 
-// Next returns what the record says that takes the place of n in the given store, whose pointer has
-// the given sequence, 0 without one. The first one of a store has the five minutes since 1970 and
-// the sequence as its number, so that one that was lost goes on above the last that edges have
-// seen: the change job runs every five minutes, keys are made more seldom, and a restore raises
-// sequence and numbers alike. Of the sequence no more than MaxJump / 4 counts: edges would refuse
-// the jump.
+// Next returns the value of Numbered for the record that replaces n in the given store. sequence is
+// the sequence of the store's pointer, or 0 without one.
+//
+// The first record of a store gets a number made of the current time, in units of five minutes, and
+// the sequence. So a record that replaces a lost one has a higher number than edges have seen: the
+// change job runs every five minutes, keys change less often, and a restore raises sequence and
+// numbers alike. The sequence counts only up to MaxJump / 4, because edges reject larger jumps.
 func (n Numbered) Next(store string, now time.Time, sequence uint64) Numbered {
 	if n.Number == 0 {
 		n.Number = uint64(max(0, now.Unix())/300) + min(sequence, MaxJump/4)

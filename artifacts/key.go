@@ -5,53 +5,54 @@ import (
 	"strings"
 )
 
-// Kind says what a Key names.
+// Kind is what a Key names.
 type Kind uint8
 
 // The kinds of keys.
 const (
-	OtherKind    Kind = iota // nothing of the format: a probe, a feed's file
-	ObjectKind               // an immutable object, by its digest
-	ManifestKind             // a manifest, by its digest
+	OtherKind    Kind = iota // no part of the format, such as a probe or a file of a feed
+	ObjectKind               // an immutable object, named by its digest
+	ManifestKind             // a manifest, named by its digest
 	CellKind                 // a cell: identity, pointer, change record, key set, lease, checkpoint
-	FileKind                 // an immutable object that only files need, by its digest
+	FileKind                 // an immutable object that belongs to files, named by its digest
 )
 
-// Key names one thing in a store. Keys are comparable; two keys are equal if
-// and only if their names are. The zero Key names nothing, and no store takes it.
+// Key is the name of an object or cell in a store. Keys are comparable: two keys are equal if and
+// only if their names are equal. The zero Key names nothing, and every store rejects it.
 type Key struct {
 	kind   Kind
-	digest Digest // of what is immutable
-	name   string // of everything else
+	digest Digest // of an immutable object
+	name   string // of any other
 }
 
-// The cells. Everything else of the format is immutable.
+// The cells. Everything else in the format is immutable.
 var (
-	// IdentityKey says which store this is. It is signed like the other cells,
-	// and its Store never changes.
+	// IdentityKey names the store's identity. Like the other cells it is signed. Its field Store
+	// never changes.
 	IdentityKey = Key{kind: CellKind, name: "identity"}
-	// CurrentKey is the pointer: which snapshot is published.
+	// CurrentKey names the pointer, which says which snapshot is published.
 	CurrentKey = Key{kind: CellKind, name: "current"}
-	// ChangeKey is the record of the change job (FEED.md, "Change of the total").
+	// ChangeKey names the record of the change job (FEED.md, "Change of the total").
 	ChangeKey = Key{kind: CellKind, name: "change"}
-	// KeysKey is the set of API keys (INTERFACE.md, "Keys").
+	// KeysKey names the set of API keys (INTERFACE.md, "Keys").
 	KeysKey = Key{kind: CellKind, name: "keys"}
-	// LeaseKey is the lease of builders (STORE.md, "The lease"). It is not
-	// signed, and no edge reads it.
+	// LeaseKey names the lease of the builders (STORE.md, "The lease"). It is not signed, and edges
+	// do not read it.
 	LeaseKey = Key{kind: CellKind, name: "lease"}
-	// CheckpointKey is the checkpoint of the log of published snapshots. It is a signed note, and no
-	// edge reads it.
+	// CheckpointKey names the checkpoint of the log of published snapshots. It is a signed note,
+	// and edges do not read it.
 	CheckpointKey = Key{kind: CellKind, name: "log/checkpoint"}
 )
 
-// The folders of everything else.
+// Prefixes of all other keys.
 const (
 	ObjectPrefix   = "objects/"
 	ManifestPrefix = "manifests/"
-	// TilePrefix is where the tiles and entries of the log are.
+	// TilePrefix is the prefix of the log's tiles and entries.
 	TilePrefix = "log/tile/"
 	FilePrefix = "files/"
-	// ProbePrefix is where a store's self-test, and a backup's, write; gc clears it.
+	// ProbePrefix is the prefix under which self-tests and backups write temporary objects; gc
+	// deletes them.
 	ProbePrefix = "probe/"
 )
 
@@ -64,10 +65,11 @@ func ManifestKey(d Digest) Key { return Key{kind: ManifestKind, digest: d} }
 // FileKey returns the key of the object with digest d below FilePrefix.
 func FileKey(d Digest) Key { return Key{kind: FileKind, digest: d} }
 
-// ProbeKey returns a key under ProbePrefix; name must be legal in a key.
+// ProbeKey returns a key under ProbePrefix. name must be legal in a key.
 func ProbeKey(name string) Key { return MustKey(ProbePrefix + name) }
 
-// MustKey is ParseKey for a name that the program itself makes; it panics if the name is not legal.
+// MustKey is ParseKey for names that the program itself generates. It panics if the name is not
+// legal.
 func MustKey(name string) Key {
 	k, err := ParseKey(name)
 	if err != nil {
@@ -76,12 +78,13 @@ func MustKey(name string) Key {
 	return k
 }
 
-// ParseKey returns the key with the given name. Legal names are the same for every store, so that
-// everything in one can be copied to any other: 1 to 512 bytes of printable ASCII without the
-// backslash, in segments of 1 to 128 bytes separated by a slash. (A file's name may have 255 bytes,
-// but versitygw appends to it.) No segment begins with a dot: such names, ".." among them, belong
-// to the file system or to the store itself. A store may keep a key as a path, so no key may be the
-// folder of another one ("a" beside "a/b"), and keys that differ in case only are best avoided.
+// ParseKey returns the key with the given name. The same names are legal in every store, so that
+// everything in one store can be copied to any other. A legal name has 1 to 512 bytes of printable
+// ASCII other than the backslash, in segments of 1 to 128 bytes separated by slashes. (File systems
+// allow names of 255 bytes, but versitygw appends a suffix.) No segment begins with a dot, because
+// such names, including "..", belong to the file system or to the store itself. A store may keep a
+// key as a path, so no key may be a folder of another ("a" and "a/b"). Keys that differ only in
+// case are best avoided.
 func ParseKey(name string) (Key, error) {
 	if name == "" {
 		return Key{}, fmt.Errorf("the key is empty")
@@ -146,21 +149,22 @@ func (k Key) Check() error {
 	return nil
 }
 
-// Kind returns what the key names.
+// Kind returns the kind of the key.
 func (k Key) Kind() Kind { return k.kind }
 
-// Immutable reports whether the key names an object, of files or others, or a manifest.
+// Immutable reports whether the key names an object, a manifest, or an object that belongs to
+// files.
 func (k Key) Immutable() bool {
 	return k.kind == ObjectKind || k.kind == ManifestKind || k.kind == FileKind
 }
 
-// Digest returns the digest of what is immutable; zero for other kinds.
+// Digest returns the digest of an immutable object. It is zero for other kinds.
 func (k Key) Digest() Digest { return k.digest }
 
 // Signed reports whether the key names a cell that may be signed: all but the lease.
 func (k Key) Signed() bool { return k.kind == CellKind && k != LeaseKey }
 
-// Limit returns the most bytes that a cell may have.
+// Limit returns the maximum size of the cell, in bytes.
 func (k Key) Limit() int64 {
 	if k == KeysKey {
 		return MaxKeySetSize
@@ -168,11 +172,11 @@ func (k Key) Limit() int64 {
 	return MaxPointerSize
 }
 
-// Names reports whether the key names data by its digest.
+// Names reports whether the key contains the digest of data.
 func (k Key) Names(data []byte) bool { return k.Immutable() && k.digest == Sum(data) }
 
-// String returns the name in the store. The first two digits of an object's
-// digest are a folder, so that no folder of a directory store grows large.
+// String returns the key's name in the store. The first two digits of an object's digest form a
+// folder, so that no folder of a directory store grows large.
 func (k Key) String() string {
 	switch k.kind {
 	case ObjectKind, FileKind:
@@ -187,13 +191,13 @@ func (k Key) String() string {
 	return k.name
 }
 
-// Compare orders keys by their names.
+// Compare compares keys by their names.
 func (k Key) Compare(other Key) int { return strings.Compare(k.String(), other.String()) }
 
-// MarshalText implements encoding.TextMarshaler with String's form.
+// MarshalText implements encoding.TextMarshaler. Its result is that of String.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler with ParseKey's form.
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts what ParseKey accepts.
 func (k *Key) UnmarshalText(b []byte) (err error) {
 	*k, err = ParseKey(string(b))
 	return err

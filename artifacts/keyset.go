@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// MaxKeys bounds the entries of a key set, those out of force included.
+	// MaxKeys is the maximum number of entries of a key set, including revoked and expired ones.
 	MaxKeys = 20_000
-	// MaxKeySetSize bounds a key set, in bytes. MaxKeys entries with the
-	// longest fields fit, every character of a name escaped.
+	// MaxKeySetSize is the maximum size of a key set, in bytes. It leaves room for MaxKeys entries
+	// whose fields all have their maximum length, with every character of the names escaped.
 	MaxKeySetSize = 20 << 20
-	// MaxKeyName bounds a key's name, in characters.
+	// MaxKeyName is the maximum length of a key's name, in characters.
 	MaxKeyName = 100
-	// MaxKeyRate and MaxKeyBurst bound the limits of a key.
+	// MaxKeyRate and MaxKeyBurst are the maximum limits of a key.
 	MaxKeyRate  = 1_000_000
 	MaxKeyBurst = 1_000_000
 )
 
-// maxKeyID bounds a key's id, in bytes.
+// maxKeyID is the maximum length of a key's id, in bytes.
 const maxKeyID = 64
 
-// KeySet is the object KeysKey: who may ask (INTERFACE.md, "Keys"). It holds no
-// key, only hashes. A store without it holds the empty set.
+// KeySet is the cell KeysKey: the API keys that edges accept (INTERFACE.md, "Keys"). It has no keys
+// in plain text, only hashes. A store without a key set counts as one with an empty set.
 type KeySet struct {
 	Format int `json:"format"`
 	Numbered
-	// Sequence is Number once more: edges of 1.0.0 with --trust-key ask for one that
-	// does not go back.
+	// Sequence repeats Number, because edges of release 1.0.0 with --trust-key require a sequence
+	// that never decreases.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// Keys are the entries in the order in which they were made, at most
-	// MaxKeys. No two have the same id or the same hash.
+	// Keys are the entries in order of creation, at most MaxKeys. No two have the same id or the
+	// same hash.
 	Keys []KeyEntry `json:"keys"`
 }
 
@@ -43,33 +43,33 @@ type KeySet struct {
 type KeyEntry struct {
 	// ID names the key in logs, metrics and commands: 1 to 64 characters of A-Z a-z 0-9 _ -.
 	ID string `json:"id"`
-	// Name says whose key it is: 1 to MaxKeyName characters, no control
+	// Name says to whom the key belongs. It has 1 to MaxKeyName characters and no control
 	// characters. Several keys may have the same name.
 	Name string `json:"name"`
-	// Hash is HashKey of the key.
+	// Hash is the HashKey of the key.
 	Hash Digest `json:"hash"`
-	// Rate is how many requests a second the key is allowed, 1 to MaxKeyRate;
-	// Burst how many at once, 1 to MaxKeyBurst.
+	// Rate is the number of requests per second that the key allows, from 1 to MaxKeyRate. Burst is
+	// the number of requests that it allows at a time, from 1 to MaxKeyBurst.
 	Rate  int `json:"rate"`
 	Burst int `json:"burst"`
 	// Created is when the key was made.
 	Created time.Time `json:"created"`
-	// Expires is the moment from which the key is no longer in force; zero: never.
+	// Expires is when the key stops being in force; zero means never.
 	Expires time.Time `json:"expires,omitzero"`
-	// Revoked is when the key was revoked; zero: it was not.
+	// Revoked is when the key was revoked; zero means that it was not.
 	Revoked time.Time `json:"revoked,omitzero"`
-	// Query: the key may be sent in the query of CSV paths, too. Programs that do not know
-	// the field take the key in headers alone, and lose the field where they write the set.
+	// Query allows the key to be sent in the query string of CSV paths. Programs that do not know
+	// the field accept the key only in headers, and drop the field when they rewrite the set.
 	Query bool `json:"query,omitempty"`
 }
 
-// InForce reports whether the key is in force at time now. A revoked key
-// does not, whatever the time: the clocks of two machines may differ.
+// InForce reports whether the key is in force at time now. A revoked key is never in force, not
+// even before its time of revocation, because the clocks of two machines may differ.
 func (k *KeyEntry) InForce(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
 
-// Check returns how the entry breaks what its fields' comments say, nil if it does not.
+// Check returns an error if a field of the entry is not as its comment says.
 func (k *KeyEntry) Check() error {
 	if !isKeyID(k.ID) {
 		return fmt.Errorf("id %.80q: want 1 to %d characters of A-Z a-z 0-9 _ -", k.ID, maxKeyID)
@@ -120,7 +120,7 @@ func isKeyID(s string) bool {
 	return true
 }
 
-// Find returns the entry with this id, or nil.
+// Find returns the entry with the given id, or nil.
 func (s *KeySet) Find(id string) *KeyEntry {
 	for i := range s.Keys {
 		if s.Keys[i].ID == id {
@@ -130,8 +130,8 @@ func (s *KeySet) Find(id string) *KeyEntry {
 	return nil
 }
 
-// FindHash returns the entry with this hash, or nil. It looks at every entry;
-// who asks often builds a map.
+// FindHash returns the entry with the given hash, or nil. It examines every entry; callers that
+// search often should build a map.
 func (s *KeySet) FindHash(hash Digest) *KeyEntry {
 	for i := range s.Keys {
 		if s.Keys[i].Hash == hash {
@@ -141,7 +141,7 @@ func (s *KeySet) FindHash(hash Digest) *KeyEntry {
 	return nil
 }
 
-// Encode returns the set's stored form. Entries must pass their Check.
+// Encode returns the stored form of the set. All entries must pass Check.
 func (s *KeySet) Encode() []byte {
 	out := *s
 	out.Sequence = out.Number
@@ -151,8 +151,9 @@ func (s *KeySet) Encode() []byte {
 	return EncodeSmall(&out)
 }
 
-// ParseKeySet reads a key set. A set with one broken entry is refused whole with ErrCorrupt; a
-// newer format gives ErrFormat. Times are brought to UTC and whole seconds, rounded down.
+// ParseKeySet parses a key set. It returns ErrFormat for a newer format, and ErrCorrupt for any
+// other fault, even in a single entry. It converts times to UTC and rounds them down to whole
+// seconds.
 func ParseKeySet(b []byte) (*KeySet, error) {
 	if len(b) > MaxKeySetSize {
 		return nil, fmt.Errorf("%w: key set: %d bytes, at most %d are read", ErrTooLarge, len(b), MaxKeySetSize)
@@ -183,16 +184,16 @@ func ParseKeySet(b []byte) (*KeySet, error) {
 			return nil, fmt.Errorf("%w: key set: entry %d: %w", ErrCorrupt, i, err)
 		}
 		if ids[k.ID] || hashes[k.Hash] {
-			return nil, fmt.Errorf("%w: key set: entry %d: id %s or its hash is there twice", ErrCorrupt, i, k.ID)
+			return nil, fmt.Errorf("%w: key set: entry %d: id %s or its hash appears twice", ErrCorrupt, i, k.ID)
 		}
 		ids[k.ID], hashes[k.Hash] = true, true
 	}
 	return &s, nil
 }
 
-// The text of a key: KeyPrefix, 33 random characters, 6 of checksum.
+// A key consists of KeyPrefix, 33 random characters and a checksum of 6 characters.
 const (
-	// KeyPrefix begins every key, so that scanners for leaked secrets know it.
+	// KeyPrefix is the beginning of every key, so that scanners for leaked secrets recognize it.
 	KeyPrefix = "mdk_live_"
 	// KeyLength is the length of a key in bytes.
 	KeyLength = len(KeyPrefix) + keyRandom + keyCheck
@@ -203,15 +204,15 @@ const (
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// NewKey returns a new key's text: KeyPrefix, 33 characters of base 62 (0-9 A-Z a-z, in this order
-// of value) drawn evenly from random, and as 6 more the CRC-32 (IEEE) of all that precedes, most
-// significant digit first, filled up with 0 on the left.
+// NewKey returns a new key: KeyPrefix, 33 base-62 digits (0-9 A-Z a-z, in this order of value)
+// drawn uniformly from random, and 6 base-62 digits with the CRC-32 (IEEE) of everything before
+// them, most significant digit first, padded with 0 on the left.
 func NewKey(random io.Reader) (string, error) {
 	key := make([]byte, 0, KeyLength)
 	key = append(key, KeyPrefix...)
 	var b [2 * keyRandom]byte
-	// One reading is enough, unless the source is broken: of 66 random bytes
-	// two are passed over on average, and 33 may be.
+	// One read is almost always enough: of 66 random bytes the loop skips two on average and may
+	// skip 33.
 	for tries := 0; len(key) < KeyLength-keyCheck; tries++ {
 		if tries == 10 {
 			return "", errors.New("new key: the random source does not give random bytes")
@@ -220,8 +221,8 @@ func NewKey(random io.Reader) (string, error) {
 			return "", fmt.Errorf("new key: random source: %w", err)
 		}
 		for _, c := range b {
-			// 248 is the largest multiple of 62 in a byte; to take the rest
-			// too would favour the first eight characters.
+			// 248 is the largest multiple of 62 that fits in a byte. Using the values above it,
+			// too, would favour the first eight digits.
 			if c < 248 && len(key) < KeyLength-keyCheck {
 				key = append(key, base62[c%62])
 			}
@@ -236,8 +237,8 @@ func NewKey(random io.Reader) (string, error) {
 	return string(key), nil
 }
 
-// CheckKeyText reports whether key is the text of a key, checksum included. It
-// says nothing of whether such a key was ever made. It does not allocate.
+// CheckKeyText reports whether key has the form of a key and a correct checksum. It does not say
+// whether such a key was ever created. It does not allocate.
 func CheckKeyText(key []byte) bool {
 	if len(key) != KeyLength || string(key[:len(KeyPrefix)]) != KeyPrefix {
 		return false
@@ -254,8 +255,8 @@ func CheckKeyText(key []byte) bool {
 	return sum == uint64(crc32.ChecksumIEEE(key[:KeyLength-keyCheck]))
 }
 
-// HashKey returns the SHA-256 of a key's whole text, which is what a KeyEntry
-// holds of it. It does not allocate.
+// HashKey returns the SHA-256 of the whole text of a key, which is what a KeyEntry stores. It does
+// not allocate.
 func HashKey(key []byte) Digest { return Sum(key) }
 
 // digit62 returns the value of a base-62 digit, or -1.

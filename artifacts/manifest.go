@@ -16,87 +16,90 @@ import (
 	"example.com/marketdata/internal/redact"
 )
 
-// Format is the version of manifest and pointer that this release writes.
-// OldestFormat is the oldest one that it still reads.
+// Format is the version of the manifest and the pointer that this release writes. OldestFormat is
+// the oldest version that it still reads.
 //
-// History: 1, November 2026, the first. Identity, and store and number of key set
-// and change record, history, search, the keys of the assets' view by name, and the collections
-// of CoinsCollection, the log, files, Directory and Changes came later in it: a store without them is read, and older
-// readers ignore them.
+// Format 1, November 2026, is the first. The following were added to it later: Identity; Store and
+// Number in key sets and change records; history; search; keys in the assets' view by name; the
+// collections of CoinsCollection; the log; files; Directory; and Changes. This release also reads
+// stores without them, and older readers ignore them.
 const (
 	Format       = 1
 	OldestFormat = 1
 )
 
 const (
-	// MaxManifestSize bounds a manifest, in bytes.
+	// MaxManifestSize is the maximum size of a manifest, in bytes.
 	MaxManifestSize = 4 << 20
-	// MaxPointerSize bounds the pointer and the change record, in bytes.
+	// MaxPointerSize is the maximum size of the pointer and of the change record, in bytes.
 	MaxPointerSize = 4 << 10
 )
 
-// Step is the distance of snapshots: T is a whole multiple of it.
+// Step is the time between snapshots. The time of a snapshot, T, is a whole multiple of it.
 const Step = 10 * time.Minute
 
-// Manifest describes one snapshot: the views with their objects, the totals,
-// what else is retained, and the ledger that the next build starts from. It
-// depends on nothing but the feeds, their times and the settings.
+// Manifest describes one snapshot: its views and their objects, its totals, the other retained
+// snapshots, and the ledger that the next build starts from. It depends on nothing but the feeds,
+// their times and the settings.
 type Manifest struct {
 	Format int `json:"format"`
 	// Time is T, the snapshot's time: a whole multiple of ten minutes, UTC.
 	Time time.Time `json:"time"`
-	// Database is the feed's opaque name of the database it came from.
+	// Database is the opaque name of the database from which the feed was exported.
 	Database string `json:"database"`
-	// Unicode is the version of the tables that text was folded with.
+	// Unicode is the version of the Unicode tables with which texts were folded.
 	Unicode string `json:"unicode"`
-	// Input is the SHA-256 of the accepted rows and the settings: a build at
-	// the same T with the same input is a no-op (FEED.md, "Guard rails").
+	// Input is the SHA-256 of the accepted rows and the settings. A build with the same T and the
+	// same input does nothing (FEED.md, "Guard rails").
 	Input Digest `json:"input"`
-	// Counts are the rows of the feed that were accepted, by collection.
+	// Counts has the number of accepted rows of the feed, by collection.
 	Counts map[string]int `json:"counts"`
-	// RowsPerShard and ShardsPerObject cut every view.
+	// RowsPerShard and ShardsPerObject say how views are divided.
 	RowsPerShard    int    `json:"rows_per_shard"`
 	ShardsPerObject int    `json:"shards_per_object"`
 	Views           []View `json:"views"`
-	// Directory is the digest of what the views of IsDirectory are made of: while it stays the
-	// same the next snapshot names the same objects. Zero: they are made anew.
+	// Directory is a digest of the data behind the views for which IsDirectory is true. While it
+	// stays the same, the next snapshot reuses their objects. If it is zero, the next build writes
+	// them again.
 	Directory Digest `json:"directory,omitzero"`
-	// Changes is about the views of IsChanges; nil: the builder did not record changes.
+	// Changes describes the views for which IsChanges is true. It is nil if the builder did not
+	// record changes.
 	Changes *Changes `json:"changes,omitempty"`
-	// Global holds the totals (FEED.md, "Figures").
+	// Global has the totals (FEED.md, "Figures").
 	Global Global `json:"global"`
 	// Retained lists the earlier snapshots that a request may pin
 	// (INTERFACE.md, "Pinned paging"), newest first.
 	Retained []Retained `json:"retained"`
-	// Withdrawn are the times later than Oldest of snapshots that a rollback took
-	// back, ascending: none is published again, and a pin on one is gone, not
-	// yet to come. A time leaves the list when nothing older is retained.
+	// Withdrawn lists, in ascending order, the times of snapshots later than Oldest that a rollback
+	// withdrew. Such a time is never published again, and a pin on it is answered as gone rather
+	// than as not yet published. A time leaves the list when no older snapshot is retained.
 	Withdrawn []time.Time `json:"withdrawn,omitempty"`
-	// WithdrawnThrough withdraws every time later than Time up to itself, and every
-	// one between Oldest and Time that is not retained: a restore does not know which
-	// were published since its backup. Zero, or later than Oldest.
+	// WithdrawnThrough, if not zero, withdraws every time after Time up to and including
+	// WithdrawnThrough, and every time between Oldest and Time that is not retained. A restore sets
+	// it, because it does not know which snapshots were published after the backup. It is later
+	// than Oldest.
 	WithdrawnThrough time.Time `json:"withdrawn_through,omitzero"`
-	// Ledger names what the builder remembers: the root of its ledger, which
-	// only the builder reads.
+	// Ledger names the root of the builder's ledger, which edges do not read.
 	Ledger Ref `json:"ledger"`
-	// Files names the sets of files that are kept; zero: none ever was made.
+	// Files names the object that lists the sets of files. It is zero if no files were ever
+	// written.
 	Files Ref `json:"files,omitzero"`
-	// Notice is shown wherever the snapshot is; nil: there is none.
+	// Notice is shown wherever the snapshot's data is shown. It may be nil.
 	Notice *Notice `json:"notice,omitempty"`
 }
 
-// MaxNotice bounds the text and the URL of a notice, in bytes each.
+// MaxNotice is the maximum length of a notice's text and of its URL, in bytes.
 const MaxNotice = 200
 
-// Notice is a remark on all of a snapshot's data, such as whom it is from.
+// Notice is a remark that applies to all data of a snapshot, such as its source.
 type Notice struct {
 	// Text is plain text of 1 to MaxNotice bytes.
 	Text string `json:"text"`
-	// URL is an http or https URL of up to MaxNotice bytes; "": there is none.
+	// URL is an http or https URL of up to MaxNotice bytes, or empty.
 	URL string `json:"url,omitempty"`
 }
 
-// Check returns what is wrong with a notice.
+// Check returns an error if the notice is not valid.
 func (n *Notice) Check() error {
 	u, err := url.Parse(n.URL)
 	switch {
@@ -112,15 +115,16 @@ func (n *Notice) Check() error {
 	return nil
 }
 
-// AppendJSON appends the notice as the interface has it: text and url, which is "" where there is none.
+// AppendJSON appends the notice in the form of the interface, with the members text and url. url
+// may be "".
 func (n *Notice) AppendJSON(dst []byte) []byte {
 	dst = AppendString(append(dst, `{"text":`...), n.Text)
 	dst = AppendString(append(dst, `,"url":`...), n.URL)
 	return append(dst, '}')
 }
 
-// Oldest is the time of the oldest snapshot that is retained, itself if none is:
-// no rollback goes further back.
+// Oldest returns the time of the oldest retained snapshot, or Time if none is retained. A rollback
+// cannot go back further.
 func (m *Manifest) Oldest() time.Time {
 	if n := len(m.Retained); n > 0 {
 		return m.Retained[n-1].Time
@@ -128,61 +132,60 @@ func (m *Manifest) Oldest() time.Time {
 	return m.Time
 }
 
-// IsWithdrawn reports whether t, later than Time, was withdrawn.
+// IsWithdrawn reports whether the snapshot at t, a time after Time, was withdrawn.
 func (m *Manifest) IsWithdrawn(t time.Time) bool {
 	return !t.After(m.WithdrawnThrough) || slices.ContainsFunc(m.Withdrawn, t.Equal)
 }
 
 // View is a collection in one sort order.
 type View struct {
-	// Collection is assets, quotes, markets, exchanges, categories, chains, trending,
-	// search, one of history (see HistoryWindow) or of the past (see PastInterval), one of those
-	// of CoinsCollection, or a day of changes (see ChangesOf).
+	// Collection is assets, quotes, markets, exchanges, categories, chains, trending or search; a
+	// collection of history (see HistoryWindow) or of the past (see PastInterval); CoinsCollection
+	// or one of its companions; or a day of changes (see ChangesOf).
 	Collection string `json:"collection"`
-	// Sort is the key it is sorted by, ascending, ties by id: a sort key of the
-	// interface; for trending it is board, for search word, for contracts address, for
-	// changes time, for the members of groups GroupSorts.
+	// Sort is the key by which the rows are sorted in ascending order; ties are broken by id. It is
+	// a sort key of the interface, or board for trending, word for search, address for contracts,
+	// time for changes, and one of GroupSorts for the members of groups.
 	Sort string `json:"sort"`
-	// Rows and Runs count the rows, and the runs of equal keys.
+	// Rows and Runs are the numbers of rows and of runs of equal keys.
 	Rows int `json:"rows"`
 	Runs int `json:"runs"`
-	// Last counts the rows at the end that stand last in both directions:
-	// assets without a rank in the view by rank.
+	// Last is the number of rows at the end that come last in both directions, such as the assets
+	// without a rank in the view by rank.
 	Last int `json:"last,omitempty"`
-	// Columns names the views whose run numbers the rows carry, in the order
-	// of the shards' columns.
+	// Columns names the views whose run numbers the rows have, in the order of the shards' columns.
 	Columns []string `json:"columns,omitempty"`
-	// RowsPerShard cuts the view's shards if it is not 0, in the place of the
-	// manifest's. Objects have as many rows as those of other views.
+	// RowsPerShard, if not 0, replaces the manifest's RowsPerShard for this view. The view's
+	// objects have as many rows as those of other views.
 	RowsPerShard int `json:"rows_per_shard,omitempty"`
-	// Times are those of the points in a block of history, or of the snapshots in one of the past,
-	// ascending.
+	// Times lists, in ascending order, the times of the points in a block of history, or of the
+	// snapshots in a block of the past.
 	Times   []time.Time  `json:"times,omitempty"`
 	Objects []ViewObject `json:"objects"`
 }
 
-// ViewObject is one object of a view with the fence of its first row.
+// ViewObject is one object of a view, with the fence of its first row.
 type ViewObject struct {
 	Ref
 	Rows  int   `json:"rows"`
 	First Fence `json:"first"`
 }
 
-// Global holds the two totals as they are answered, and the number of active assets, which
-// snapshots of before do not have.
+// Global has the two totals as the interface returns them, and the number of active assets.
+// Snapshots of the first releases have no ActiveAssets.
 type Global struct {
 	TotalMarketCap string `json:"total_market_cap"`
 	TotalVolume24h string `json:"total_volume_24h"`
 	ActiveAssets   int    `json:"active_assets,omitempty"`
 }
 
-// Retained is an earlier snapshot.
+// Retained names an earlier snapshot.
 type Retained struct {
 	Time     time.Time `json:"time"`
 	Manifest Ref       `json:"manifest"`
 }
 
-// Encode returns the manifest's stored form, which is the same for equal manifests.
+// Encode returns the stored form of the manifest. Equal manifests have the same stored form.
 func (m *Manifest) Encode() []byte {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -191,9 +194,10 @@ func (m *Manifest) Encode() []byte {
 	return append(b, '\n')
 }
 
-// ParseManifest reads a manifest and checks what a reader relies on and can see without the
-// objects: times, how views are cut, their columns, and the order of their objects' fences. Times
-// are brought to UTC. A newer format gives ErrFormat, and everything else that is wrong ErrCorrupt.
+// ParseManifest parses a manifest and checks everything that readers rely on and that it can check
+// without the objects: times, the division of views, their columns, and the order of their objects'
+// fences. It converts times to UTC. It returns ErrFormat for a newer format and ErrCorrupt for any
+// other fault.
 func ParseManifest(b []byte) (*Manifest, error) {
 	var m Manifest
 	if err := ParseFormat("manifest", b, &m); err != nil {
@@ -237,7 +241,7 @@ func ParseManifest(b []byte) (*Manifest, error) {
 	return &m, nil
 }
 
-// checkTimes brings all times to UTC, and checks what they are times of.
+// checkTimes converts all times to UTC and checks them and the data that belongs to them.
 func (m *Manifest) checkTimes() error {
 	if err := checkSnapshotTime(&m.Time); err != nil {
 		return err
@@ -265,18 +269,18 @@ func (m *Manifest) checkTimes() error {
 	return nil
 }
 
-// checkSnapshotTime brings t to UTC and refuses what is no snapshot's time.
+// checkSnapshotTime converts t to UTC and rejects it if it cannot be the time of a snapshot.
 func checkSnapshotTime(t *time.Time) error {
 	if err := checkTime(t); err != nil {
 		return err
 	}
 	if t.IsZero() || !t.Equal(t.Truncate(Step)) {
-		return fmt.Errorf("time %v is no multiple of ten minutes", t)
+		return fmt.Errorf("time %v is not a whole multiple of ten minutes", t)
 	}
 	return nil
 }
 
-// checkTime brings t to UTC, and refuses it when RFC 3339 cannot write it then.
+// checkTime converts t to UTC and rejects it if RFC 3339 cannot represent it.
 func checkTime(t *time.Time) error {
 	*t = t.UTC()
 	if y := t.Year(); y < 1 || y > 9999 {
@@ -285,7 +289,7 @@ func checkTime(t *time.Time) error {
 	return nil
 }
 
-// Cut returns how many rows a shard of a view has, and how many shards an object has.
+// Cut returns the number of rows in a shard of the view, and the number of shards in an object.
 func (m *Manifest) Cut(v *View) (rows, shards int) {
 	if v.RowsPerShard == 0 {
 		return m.RowsPerShard, m.ShardsPerObject
@@ -296,7 +300,7 @@ func (m *Manifest) Cut(v *View) (rows, shards int) {
 func (m *Manifest) checkView(v *View) error {
 	per := m.RowsPerShard * m.ShardsPerObject
 	if n := v.RowsPerShard; n < 0 || n > maxShardRows || n > 0 && (per%n != 0 || per/n > maxObjectShards) {
-		return fmt.Errorf("%d rows a shard, where an object has %d", n, per)
+		return fmt.Errorf("%d rows per shard do not divide the %d rows of an object", n, per)
 	}
 	if v.Rows < 0 || v.Runs < 0 || v.Runs > v.Rows || v.Last < 0 || v.Last > v.Rows {
 		return fmt.Errorf("%d rows, %d runs, %d last", v.Rows, v.Runs, v.Last)
@@ -309,7 +313,7 @@ func (m *Manifest) checkView(v *View) error {
 	}
 	for i, c := range v.Columns {
 		if m.View(v.Collection, c) == nil || slices.Contains(v.Columns[:i], c) {
-			return fmt.Errorf("column %q is no view of the collection, or there twice", c)
+			return fmt.Errorf("column %q is not a view of the collection, or appears twice", c)
 		}
 	}
 	for i := range v.Objects {
@@ -325,7 +329,7 @@ func (m *Manifest) checkView(v *View) error {
 		}
 		if prev := v.Objects[i-1].First; prev.ID > o.First.ID || prev.ID == o.First.ID && prev.ID != 0 ||
 			prev.Key > o.First.Key {
-			return fmt.Errorf("object %d does not follow", i)
+			return fmt.Errorf("object %d is out of order", i)
 		}
 	}
 	return nil
@@ -341,30 +345,31 @@ func (m *Manifest) View(collection, sort string) *View {
 	return nil
 }
 
-// Pointer is the object CurrentKey: which snapshot is published. It is the only
-// place, with Change and KeySet, where sequence, nonce and clock stand.
+// Pointer is the cell CurrentKey, which says which snapshot is published. Sequences, nonces and
+// clock times occur only here, in Change and in KeySet.
 type Pointer struct {
 	Format int `json:"format"`
-	// Store is the store's identity: 32 lower-case hexadecimal digits, random,
-	// made with the first snapshot.
+	// Store is the store's identity: 32 random lower-case hexadecimal digits.
 	Store string `json:"store"`
-	// Sequence is the previous pointer's plus one, from 1.
+	// Sequence is one more than that of the preceding pointer. The first is 1.
 	Sequence uint64    `json:"sequence"`
 	Time     time.Time `json:"time"`
 	Manifest Ref       `json:"manifest"`
-	// Nonce names the run that published; a publisher whose answer was lost
-	// reads the pointer back and knows its own.
+	// Nonce identifies the run that published the snapshot. A publisher that got no answer to its
+	// swap reads the pointer again and recognizes its own nonce.
 	Nonce string `json:"nonce"`
-	// Published is the publisher's clock, for people and for metrics only.
+	// Published is the time of publication by the publisher's clock. It is only for people and
+	// metrics.
 	Published time.Time `json:"published"`
-	// ActivateAt is when edges make the snapshot current, each by its own clock, so
-	// that all do at once; zero: each as soon as it can (INTERFACE.md, "Activation").
+	// ActivateAt is the time at which each edge, by its own clock, makes the snapshot current, so
+	// that all edges switch at the same moment. If it is zero, each edge switches as soon as it is
+	// ready (INTERFACE.md, "Activation").
 	ActivateAt time.Time `json:"activate_at,omitzero"`
-	// DataTimes are the newest times of the provider's own in each part of a live
-	// source's feed, for people: the snapshot is from no older data.
+	// DataTimes has the provider's own newest time for each part of a live source's feed. It shows
+	// people how old the data is.
 	DataTimes map[string]time.Time `json:"data_times,omitempty"`
-	// Log is the log of published snapshots, whose last leaf is this publication; nil in a store
-	// that is not signed.
+	// Log is the state of the log of published snapshots, whose last leaf is this publication. It
+	// is nil in a store that is not signed.
 	Log *LogHead `json:"log,omitempty"`
 }
 
@@ -376,14 +381,15 @@ type LogHead struct {
 	Root Digest `json:"root"`
 }
 
-// MaxActivateAfter bounds how long after its pointer moved a snapshot becomes current.
+// MaxActivateAfter is the maximum time from the swap of the pointer until its snapshot becomes
+// current.
 const MaxActivateAfter = 5 * time.Minute
 
-// Encode returns the pointer's stored form.
+// Encode returns the stored form of the pointer.
 func (p *Pointer) Encode() []byte { return EncodeSmall(p) }
 
-// ParsePointer reads a pointer; a line of signatures behind it is left out, see Trust.Verify. Times
-// are brought to UTC. A newer format gives ErrFormat, and everything else that is wrong ErrCorrupt.
+// ParsePointer parses a pointer. It ignores signatures, which Trust.Verify checks, and converts
+// times to UTC. It returns ErrFormat for a newer format and ErrCorrupt for any other fault.
 func ParsePointer(b []byte) (*Pointer, error) {
 	var p Pointer
 	if err := ParseSmall("pointer", b, &p); err != nil {
@@ -400,7 +406,7 @@ func ParsePointer(b []byte) (*Pointer, error) {
 	return &p, nil
 }
 
-// checkActivation is checkTime for a time that may be missing.
+// checkActivation is checkTime for a time that may be zero.
 func checkActivation(t *time.Time) error {
 	if t.IsZero() {
 		return nil
@@ -412,30 +418,31 @@ func isStoreID(s string) bool {
 	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// Change is the object ChangeKey: what the change job found (FEED.md, "Change of the total").
+// Change is the cell ChangeKey: the result of the change job (FEED.md, "Change of the total").
 type Change struct {
 	Format int `json:"format"`
 	Numbered
-	// Sequence is the pointer's when it was recorded; 0: not known. No builder follows a
-	// pointer that is more than MaxJump above it: edges would refuse what it publishes.
+	// Sequence is the pointer's sequence at the time of recording, or 0 if it was not known.
+	// Builders refuse to follow a pointer that is more than MaxJump above it, because edges would
+	// reject what they publish.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// Database is that of the totals it was computed from.
+	// Database is the database of the totals from which the change was computed.
 	Database string `json:"database"`
-	// Time is the job's own time, by its clock.
+	// Time is when the job ran, by its own clock.
 	Time time.Time `json:"time"`
-	// Snapshot is T', the time of the newest total; Base that of the earliest.
+	// Snapshot is T', the time of the newest total. Base is the time of the earliest total.
 	Snapshot time.Time `json:"snapshot"`
 	Base     time.Time `json:"base"`
-	// Value is the percentage, a decimal string with up to 12 decimals. More
-	// than 9 integer digits are answered as null.
+	// Value is the percentage, a decimal string with up to 12 decimals. Edges answer null if it has
+	// more than 9 integer digits.
 	Value string `json:"value"`
 }
 
-// Encode returns the record's stored form.
+// Encode returns the stored form of the record.
 func (c *Change) Encode() []byte { return EncodeSmall(c) }
 
-// ParseChange reads a change record; a line of signatures behind it is left out. Times are brought
-// to UTC. A newer format gives ErrFormat, and everything else that is wrong ErrCorrupt.
+// ParseChange parses a change record. It ignores signatures and converts times to UTC. It returns
+// ErrFormat for a newer format and ErrCorrupt for any other fault.
 func ParseChange(b []byte) (*Change, error) {
 	var c Change
 	if err := ParseSmall("change record", b, &c); err != nil {
@@ -450,9 +457,9 @@ func ParseChange(b []byte) (*Change, error) {
 	return &c, nil
 }
 
-// IsDecimal reports whether s is a decimal as responses have it
-// (FEED.md, "Numbers"): an optional minus, digits without a leading zero, and
-// behind a point at most 12 digits of which the last is not 0.
+// IsDecimal reports whether s is a decimal in the form of responses (FEED.md, "Numbers"): an
+// optional minus, digits without a leading zero and, after an optional point, at most 12 digits of
+// which the last is not 0.
 func IsDecimal(s string) bool { return isDecimal(s, 12) }
 
 func isDecimal(s string, places int) bool {
@@ -482,15 +489,15 @@ func isDecimal(s string, places int) bool {
 	return true
 }
 
-// ParseFormat reads a JSON object that names its format into v, a pointer to a struct with a field
-// Format. A format that this release does not read is refused as such, whatever is in the other
-// fields. A line of signatures behind it is left out; see Trust.Verify.
+// ParseFormat parses a JSON object that names its format into v, a pointer to a struct with a field
+// Format. If this release does not read the format, the error is ErrFormat, whatever the other
+// fields contain. ParseFormat ignores signatures, which Trust.Verify checks.
 func ParseFormat(what string, b []byte, v any) error {
 	b, _ = splitSigned(b)
 	if !utf8.Valid(b) {
 		return fmt.Errorf("%w: %s: not UTF-8", ErrCorrupt, what)
 	}
-	err := json.Unmarshal(b, v) // all at once: a manifest is long
+	err := json.Unmarshal(b, v) // A manifest is long, so do not parse it twice.
 	format := int(reflect.ValueOf(v).Elem().FieldByName("Format").Int())
 	if err != nil {
 		var f struct {
@@ -506,22 +513,23 @@ func ParseFormat(what string, b []byte, v any) error {
 			"%w: %s: format %d; this release reads %d to %d", ErrFormat, what, format, OldestFormat, Format)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, redact.Error(err)) // which may quote a number of any length
+		// The error may quote a number of any length.
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, redact.Error(err))
 	}
 	return nil
 }
 
-// The field with the checksum stands last in each of the small objects: the SHA-256 of all bytes
-// before its comma. They have no digest in their names, and one wrong digit of a sequence would be
-// believed for as long as the true sequence stays below it.
+// Cells end in a checksum: the SHA-256 of all bytes before its comma. They need one because their
+// names contain no digest: readers would accept a sequence with one wrong digit until the true
+// sequence exceeded it.
 const (
 	sumStart  = `,"sum":"`
 	sumEnd    = `"}`
 	sumLength = len(sumStart) + 2*len(Digest{}) + len(sumEnd)
 )
 
-// EncodeSmall returns the stored form of a small object or record that has
-// fields: JSON in one line, with its checksum last.
+// EncodeSmall returns the stored form of a cell or a similar record, which must have fields: one
+// line of JSON that ends in a checksum.
 func EncodeSmall(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -530,13 +538,13 @@ func EncodeSmall(v any) []byte {
 	return addSum(b)
 }
 
-// addSum puts the checksum into the encoding of a JSON object that has fields.
+// addSum adds the checksum to the encoding of a JSON object that has fields.
 func addSum(b []byte) []byte {
 	b = b[:len(b)-1] // without its brace
 	return append(b, sumStart+Sum(b).String()+sumEnd+"\n"...)
 }
 
-// ParseSmall is ParseFormat for an object whose checksum must be there and right.
+// ParseSmall is ParseFormat for an object that must end in a valid checksum.
 func ParseSmall(what string, b []byte, v any) error {
 	if err := ParseFormat(what, b, v); err != nil {
 		return err
@@ -548,7 +556,7 @@ func ParseSmall(what string, b []byte, v any) error {
 		return fmt.Errorf("%w: %s: it does not end in a checksum", ErrCorrupt, what)
 	}
 	if string(body[i+len(sumStart):len(body)-len(sumEnd)]) != Sum(body[:i]).String() {
-		return fmt.Errorf("%w: %s: its bytes are not those that the checksum was made of", ErrCorrupt, what)
+		return fmt.Errorf("%w: %s: its checksum does not match", ErrCorrupt, what)
 	}
 	return nil
 }

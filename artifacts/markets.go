@@ -6,23 +6,23 @@ import (
 	"fmt"
 )
 
-// MarketsCollection has the orders of /markets (see the package documentation).
+// MarketsCollection has the sort orders of /markets (see the package documentation).
 const MarketsCollection = "markets"
 
-// GroupSorts are the views of MarketsCollection that list the members of groups, and the
+// GroupSorts names the views of MarketsCollection that list the members of groups, and the
 // collections of these groups.
 var GroupSorts = [...]struct{ Sort, Groups string }{{"category", "categories"}, {"chain", "chains"}}
 
-// IsMembers reports whether a view lists the members of groups: an asset in several groups has
-// several rows, one in none has no row.
+// IsMembers reports whether the view lists the members of groups. In such a view an asset has one
+// row for each of its groups, and none if it has no group.
 func (v *View) IsMembers() bool {
 	return v.Collection == MarketsCollection && (v.Sort == GroupSorts[0].Sort || v.Sort == GroupSorts[1].Sort)
 }
 
 var groupsTail = []byte(`,"groups":`)
 
-// memberSum stands for the rows of the views of members that an asset needs whose row and tail
-// are given: the sum of their hashes.
+// memberSum returns the sum of the hashes of all rows that the views of members must have for the
+// asset with this row and tail.
 func memberSum(row, tail []byte) (sum uint64, err error) {
 	var groups map[string][]string
 	if err := json.Unmarshal(bytes.TrimSuffix(tail[len(groupsTail):], []byte{'}'}), &groups); err != nil {

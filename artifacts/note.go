@@ -10,16 +10,16 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// noteSignatures is how the signatures of a note begin, behind its last line.
+// noteSignatures separates the text of a note from its signatures.
 const noteSignatures = "\n\n\u2014 "
 
-// NoteKey returns the key in the form of signed notes (C2SP signed-note, "Verifier keys"), under a
-// log's name, for programs that verify checkpoints.
+// NoteKey returns the key in the form of signed notes (C2SP signed-note, "Verifier keys") under the
+// name of a log, for programs that verify checkpoints.
 func (k TrustKey) NoteKey(name string) (string, error) {
 	return note.NewEd25519VerifierKey(name, k.key)
 }
 
-// noteSigner adds to a key's verifier its private half.
+// noteSigner combines a verifier with its private key.
 type noteSigner struct {
 	note.Verifier
 	key ed25519.PrivateKey
@@ -28,7 +28,8 @@ type noteSigner struct {
 // Sign implements note.Signer.
 func (s noteSigner) Sign(text []byte) ([]byte, error) { return ed25519.Sign(s.key, text), nil }
 
-// verifier returns the key under the name of those that sign a checkpoint: its origin, the first line.
+// verifier returns a verifier for the key under the name that signs a checkpoint. That name is the
+// checkpoint's origin, its first line.
 func (k TrustKey) verifier(text []byte) (note.Verifier, error) {
 	name, _, _ := bytes.Cut(text, []byte{'\n'})
 	vkey, err := k.NoteKey(string(name))
@@ -38,7 +39,7 @@ func (k TrustKey) verifier(text []byte) (note.Verifier, error) {
 	return note.NewVerifier(vkey)
 }
 
-// signNote returns a checkpoint, whose text the program itself has made, with a signature by each key.
+// signNote returns a checkpoint with one signature of each key. text must be a valid checkpoint.
 func signNote(text []byte, keys []SignKey) []byte {
 	var signers []note.Signer
 	var b []byte
@@ -59,20 +60,22 @@ func signNote(text []byte, keys []SignKey) []byte {
 	return b
 }
 
-// verifyNote is Verify for a checkpoint.
+// verifyNote implements Verify for checkpoints.
 func (t Trust) verifyNote(b []byte) error {
 	var known []note.Verifier
 	for i, k := range t {
 		v, err := k.verifier(b)
 		if err != nil {
-			return fmt.Errorf("%w: %s: it does not begin with a name: %w", ErrSignature, CheckpointKey, err)
+			return fmt.Errorf("%w: %s: it does not begin with an origin: %w", ErrSignature, CheckpointKey, err)
 		}
 		if !slices.ContainsFunc(t[:i], func(before TrustKey) bool { return before.key.Equal(k.key) }) {
-			known = append(known, v) // a note's keys must differ
+			known = append(known, v) // A note rejects verifiers with equal keys.
 		}
 	}
 	n, err := note.Open(b, note.VerifierList(known...))
-	for i := 0; err == nil && i < len(n.Sigs); i++ { // package note passes over bits that mean nothing
+	// Package note ignores stray bits at the end of a signature's base64, so it accepts several
+	// encodings of the same signature.
+	for i := 0; err == nil && i < len(n.Sigs); i++ {
 		_, err = base64.StdEncoding.Strict().DecodeString(n.Sigs[i].Base64)
 	}
 	if err != nil {

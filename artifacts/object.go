@@ -13,54 +13,54 @@ import (
 const (
 	objectMagic = "MDV1"
 
-	// MaxObjectSize bounds the stored length of any object, in bytes.
+	// MaxObjectSize is the maximum stored size of any object, in bytes.
 	MaxObjectSize = 16 << 20
-	// maxIndexPlain and maxShardPlain bound what one frame may expand to.
+	// maxIndexPlain and maxShardPlain are the maximum expanded sizes of an index and of a shard.
 	maxIndexPlain = 1 << 20
 	maxShardPlain = 64 << 20
 )
 
-// Of a zstd frame.
+// Constants of the zstd format.
 const (
 	blockHeader  = 3
 	blockRLE     = 1
 	checksumSize = 4
 )
 
-// ErrCorrupt: the bytes are not what their name or their index promises.
+// ErrCorrupt reports bytes that do not match their name or their index.
 var ErrCorrupt = errors.New("corrupt")
 
-// ErrFormat: a newer format than this release reads, or none at all.
+// ErrFormat reports a format that is newer than this release reads, or a missing format.
 var ErrFormat = errors.New("unknown format")
 
-// Index says where the shards of an object stand.
+// Index lists the shards of an object.
 type Index struct {
 	Shards []IndexEntry `json:"shards"`
 }
 
 // IndexEntry describes one shard of an object.
 type IndexEntry struct {
-	// Offset counts from the end of the index.
+	// Offset is relative to the end of the index.
 	Offset int64 `json:"offset"`
-	// Stored and Plain are the shard's lengths in bytes, compressed and not.
+	// Stored and Plain are the compressed and the expanded size of the shard, in bytes.
 	Stored int64 `json:"stored"`
 	Plain  int64 `json:"plain"`
 	// Rows is the number of rows.
 	Rows int `json:"rows"`
-	// First is the fence: the first row's key.
+	// First is the fence of the first row.
 	First Fence `json:"first"`
 }
 
-// Fence is the sort key of a first row: its id in a view sorted by id, its
-// folded text in a view with keys, and nothing in any other.
+// Fence is the sort key of the first row of a shard or object: the row's id in a view sorted by id,
+// its folded text in a view with keys, and empty in any other view.
 type Fence struct {
 	ID  uint64 `json:"id,omitempty"`
 	Key string `json:"key,omitempty"`
 }
 
-// One encoder and decoder serve all: EncodeAll and DecodeAll are stateless and
-// safe for concurrent use. The level is part of the format's determinism (same
-// rows, same bytes); builder/README.md, "Costs", says why this one.
+// EncodeAll and DecodeAll are stateless and safe for concurrent use, so one encoder and one decoder
+// are enough. Equal rows must give equal bytes, so the compression level may not change;
+// builder/README.md, "Costs", says why it is this one.
 var (
 	zstdEncoder, _ = zstd.NewWriter(
 		nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(true), zstd.WithSingleSegment(true))
@@ -68,31 +68,31 @@ var (
 		nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(maxShardPlain))
 )
 
-// Compress appends src, which must not be empty, to dst as one zstd frame that
-// states its plain length and has a content checksum.
+// Compress appends src to dst as one zstd frame, which states its plain length and has a content
+// checksum. src must not be empty.
 func Compress(dst, src []byte) []byte { return zstdEncoder.EncodeAll(src, dst) }
 
-// Decompress expands frame, which must be what Compress writes: one frame that
-// states its plain length, here exactly plain, and has a content checksum.
+// Decompress expands a frame that Compress has written. plain must be exactly the plain length that
+// the frame states.
 func Decompress(frame []byte, plain int64) ([]byte, error) {
 	n, err := plainLength(frame)
 	if err != nil {
 		return nil, err
 	}
 	if n != plain {
-		return nil, fmt.Errorf("%w: frame of %d bytes plain, want %d", ErrCorrupt, n, plain)
+		return nil, fmt.Errorf("%w: frame expands to %d bytes, want %d", ErrCorrupt, n, plain)
 	}
 	return expand(frame, n)
 }
 
-// DecompressBounded is Decompress where the plain length is not known but must be at most limit.
+// DecompressBounded is Decompress for a plain length that is not known but must be at most limit.
 func DecompressBounded(frame []byte, limit int64) ([]byte, error) {
 	n, err := plainLength(frame)
 	if err != nil {
 		return nil, err
 	}
 	if n > limit {
-		return nil, fmt.Errorf("%w: frame of %d bytes plain, at most %d are expanded", ErrCorrupt, n, limit)
+		return nil, fmt.Errorf("%w: frame expands to %d bytes, want at most %d", ErrCorrupt, n, limit)
 	}
 	return expand(frame, n)
 }
@@ -103,14 +103,14 @@ func expand(frame []byte, plain int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if int64(len(out)) != plain {
-		return nil, fmt.Errorf("%w: %d bytes plain, want %d", ErrCorrupt, len(out), plain)
+		return nil, fmt.Errorf("%w: frame expands to %d bytes, want %d", ErrCorrupt, len(out), plain)
 	}
 	return out, nil
 }
 
-// plainLength returns the plain length that frame states. It refuses what the decoder would take: a
-// frame without a checksum, which a flipped bit of the header makes of one with it, and other
-// frames behind the first (RFC 8878, section 3.1.1).
+// plainLength returns the plain length that the frame states. It rejects two things that the
+// decoder accepts: a frame without a checksum, since one flipped bit in the header turns a frame
+// with a checksum into one without, and further frames after the first (RFC 8878, section 3.1.1).
 func plainLength(frame []byte) (int64, error) {
 	var h zstd.Header
 	if err := h.Decode(frame); err != nil {
@@ -129,7 +129,7 @@ func plainLength(frame []byte) (int64, error) {
 		last = b&1 == 1
 		size := b >> 3
 		if b>>1&3 == blockRLE {
-			size = 1 // the byte that is repeated
+			size = 1 // A block of this type stores one byte, which is repeated.
 		}
 		if len(rest) < blockHeader+size {
 			return 0, fmt.Errorf("%w: frame ends too early", ErrCorrupt)
@@ -143,13 +143,13 @@ func plainLength(frame []byte) (int64, error) {
 	return int64(h.FrameContentSize), nil
 }
 
-// Object is a view's object before it is put together: its index and frames.
+// Object collects the index and the frames of a view's object.
 type Object struct {
 	Index  Index
 	frames []byte
 }
 
-// Add compresses one shard's plain form and adds it.
+// Add compresses the plain form of one shard and appends it.
 func (o *Object) Add(plain []byte, rows int, first Fence) {
 	at := len(o.frames)
 	o.frames = Compress(o.frames, plain)
@@ -158,10 +158,10 @@ func (o *Object) Add(plain []byte, rows int, first Fence) {
 	})
 }
 
-// Reset makes the object empty again. It keeps its memory.
+// Reset empties the object and keeps its memory for reuse.
 func (o *Object) Reset() { o.Index.Shards, o.frames = o.Index.Shards[:0], o.frames[:0] }
 
-// Bytes returns the object as it is stored.
+// Bytes returns the stored form of the object.
 func (o *Object) Bytes() []byte {
 	index, err := json.Marshal(o.Index)
 	if err != nil {
@@ -174,8 +174,8 @@ func (o *Object) Bytes() []byte {
 	return append(out, o.frames...)
 }
 
-// IndexSize reads an object's first 8 bytes and returns how long its index is,
-// those 8 bytes included.
+// IndexSize returns the length of the index, including the 8 bytes before it, from the first 8
+// bytes of an object.
 func IndexSize(start []byte) (int64, error) {
 	if len(start) < 8 || string(start[:3]) != objectMagic[:3] {
 		return 0, fmt.Errorf("%w: not an object of a view", ErrCorrupt)
@@ -190,8 +190,8 @@ func IndexSize(start []byte) (int64, error) {
 	return 8 + n, nil
 }
 
-// ParseIndex reads the index from start, the object's first IndexSize bytes,
-// and checks it against the object's whole length.
+// ParseIndex parses the index in start, the first IndexSize bytes of an object, and checks it
+// against size, the length of the whole object.
 func ParseIndex(start []byte, size int64) (*Index, error) {
 	n, err := IndexSize(start)
 	if err != nil {
@@ -222,7 +222,7 @@ func ParseIndex(start []byte, size int64) (*Index, error) {
 	return &x, nil
 }
 
-// ParseObject reads all shards of an object.
+// ParseObject parses all shards of an object.
 func ParseObject(b []byte) ([]*Shard, error) {
 	_, shards, err := parseObject(b)
 	return shards, err
@@ -250,7 +250,7 @@ func parseObject(b []byte) (*Index, []*Shard, error) {
 	return x, shards, nil
 }
 
-// ParseEntry expands and checks one shard from its frame.
+// ParseEntry expands, checks and parses one shard.
 func ParseEntry(e IndexEntry, frame []byte) (*Shard, error) {
 	if int64(len(frame)) != e.Stored {
 		return nil, fmt.Errorf("%w: frame of %d bytes, want %d", ErrCorrupt, len(frame), e.Stored)
@@ -275,7 +275,7 @@ func ParseEntry(e IndexEntry, frame []byte) (*Shard, error) {
 		}
 		for i := 1; i < s.Len(); i++ {
 			if s.ID(i-1) >= s.ID(i) {
-				return nil, fmt.Errorf("%w: id of row %d does not follow", ErrCorrupt, i)
+				return nil, fmt.Errorf("%w: the id of row %d is out of order", ErrCorrupt, i)
 			}
 		}
 	}

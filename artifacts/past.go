@@ -9,44 +9,44 @@ import (
 	"time"
 )
 
-// PastInterval is one of the three intervals in which the past is kept (INTERFACE.md, "Candles").
+// PastInterval is one of the three intervals at which the past is kept (INTERFACE.md, "Candles").
 type PastInterval struct {
-	// Name is how requests and answers call it.
+	// Name is the interval's name in requests and answers.
 	Name string
 	// Step is the interval's length. Intervals begin at whole multiples of it since
 	// 1970-01-01T00:00:00Z.
 	Step time.Duration
-	// Age is how old a snapshot may be that is kept for its interval; 0: without end.
-	// AgeItself reports whether a snapshot of exactly that age is kept, too.
+	// Age is the maximum age of the snapshots that are kept at this interval; 0 means that they are
+	// kept forever. AgeItself reports whether a snapshot of exactly that age is still kept.
 	Age       time.Duration
 	AgeItself bool
-	// Span is how many intervals a block covers. A block begins at a whole multiple of Span times
+	// Span is the number of intervals in a block. Blocks begin at whole multiples of Span times
 	// Step since 1970-01-01T00:00:00Z.
 	Span int
 }
 
-// Intervals of PastIntervals.
+// Indexes of PastIntervals.
 const (
 	TenMinutes = iota
 	Hours
 	Days
 )
 
-// PastIntervals are the intervals of the past, the shortest first: every snapshot, the first of
-// each UTC hour, and the first of each UTC day. Hours and days have candles, too.
+// PastIntervals are the intervals of the past, shortest first: every snapshot, the first snapshot
+// of each UTC hour, and the first snapshot of each UTC day. Hours and days also have candles.
 var PastIntervals = [...]PastInterval{
 	{"10m", Step, 48 * time.Hour, false, 6},
 	{"1h", time.Hour, 90 * 24 * time.Hour, true, 24},
 	{"1d", 24 * time.Hour, 0, true, 64},
 }
 
-// Keeps reports whether the snapshot of time t, the first of its interval, is kept at T.
+// Keeps reports whether a snapshot at time t that is the first of its interval is still kept at T.
 func (p *PastInterval) Keeps(T, t time.Time) bool {
 	age := T.Sub(t)
 	return p.Age == 0 || age < p.Age || age == p.Age && p.AgeItself
 }
 
-// BlockStart returns the beginning of the block to which a time belongs.
+// BlockStart returns the start of the block that contains t.
 func (p *PastInterval) BlockStart(t time.Time) time.Time {
 	length := int64(p.Step/time.Second) * int64(p.Span)
 	back := t.Unix() % length
@@ -56,23 +56,24 @@ func (p *PastInterval) BlockStart(t time.Time) time.Time {
 	return time.Unix(t.Unix()-back, 0).UTC()
 }
 
-// Block names the collection of the block that begins at start.
+// Block returns the name of the collection with the block that begins at start.
 func (p *PastInterval) Block(start time.Time) string {
 	return pastPrefix + p.Name + "/" + start.UTC().Format(time.RFC3339)
 }
 
-// Blocks of the past are history, so that a reader that does not know them treats them like it.
+// The names begin like those of history, so that readers that do not know the past treat it as
+// history.
 const pastPrefix = historyPrefix + "past/"
 
 // IsPast reports whether a collection is a block of the past.
 func IsPast(collection string) bool { return strings.HasPrefix(collection, pastPrefix) }
 
-// Has reports whether a collection is a block of the interval.
+// Has reports whether a collection is a block of this interval.
 func (p *PastInterval) Has(collection string) bool {
 	return strings.HasPrefix(collection, pastPrefix+p.Name+"/")
 }
 
-// Past returns a manifest's blocks of an interval, oldest first.
+// Past returns a manifest's blocks of the interval, oldest first.
 func (m *Manifest) Past(p *PastInterval) (blocks []*View) {
 	for i := range m.Views {
 		if v := &m.Views[i]; p.Has(v.Collection) {
@@ -82,8 +83,9 @@ func (m *Manifest) Past(p *PastInterval) (blocks []*View) {
 	return blocks
 }
 
-// checkPast checks what a reader of the past relies on: that each block's times are of different
-// intervals of that block and ascend, in the order of the manifest's views.
+// checkPast checks the properties that readers of the past rely on: the times of each block ascend,
+// in the order in which the manifest lists the views, and no two are in the same interval or
+// outside of their block.
 func (m *Manifest) checkPast() error {
 	for i := range PastIntervals {
 		p := &PastIntervals[i]
@@ -98,7 +100,7 @@ func (m *Manifest) checkPast() error {
 				}
 				t := v.Times[j]
 				if !last.IsZero() && !t.Truncate(p.Step).After(last.Truncate(p.Step)) || t.After(m.Time) {
-					return fmt.Errorf("view %s: snapshot %v does not follow", v.Collection, t)
+					return fmt.Errorf("view %s: snapshot %v is out of order", v.Collection, t)
 				}
 				if p.Block(p.BlockStart(t)) != v.Collection {
 					return fmt.Errorf("view %s: snapshot %v belongs to another block", v.Collection, t)
@@ -116,9 +118,9 @@ const (
 	candlesKey = `],"candles":[`
 )
 
-// PastRow returns the elements of a row's moments and candles, without the brackets around them;
-// ok is false for a row that has no such form. Candles are nil in a block of ten minutes. The caller
-// takes the elements with NextPast.
+// PastRow returns the elements of a row's moments and candles, without the brackets around them. ok
+// is false if the row does not have this form. candles is nil in a block of ten-minute intervals.
+// NextPast separates the elements.
 func PastRow(row []byte) (moments, candles []byte, ok bool) {
 	at := bytes.IndexByte(row, ',')
 	if at < 0 {
@@ -135,9 +137,9 @@ func PastRow(row []byte) (moments, candles []byte, ok bool) {
 	return moments, candles, true
 }
 
-// NextPast cuts the next element off moments or candles. An element is nil where the row has null,
-// and otherwise the values between the brackets: "91000.5",null,"2500000". ok is false if there is
-// no further element.
+// NextPast splits the first element off moments or candles. The element is nil if it is null in the
+// row, and otherwise consists of the values between its brackets, such as "91000.5",null,"2500000".
+// ok is false if there is no further element.
 func NextPast(elements []byte) (element, rest []byte, ok bool) {
 	if rest, ok = bytes.CutPrefix(elements, []byte("null")); ok {
 		return nil, bytes.TrimPrefix(rest, []byte(",")), true
@@ -149,8 +151,8 @@ func NextPast(elements []byte) (element, rest []byte, ok bool) {
 	return elements[1:end], bytes.TrimPrefix(elements[end+1:], []byte(",")), true
 }
 
-// AppendPastRow appends a row of the past. moments and candles are as NextPast returns them; candles
-// are nil in a block of ten minutes.
+// AppendPastRow appends a row of the past. The elements of moments and candles have the form that
+// NextPast returns. candles is nil in a block of ten-minute intervals.
 func AppendPastRow(dst []byte, id uint64, moments, candles [][]byte) []byte {
 	dst = strconv.AppendUint(append(dst, `{"id":`...), id, 10)
 	dst = appendElements(append(dst, momentsKey...), moments)
@@ -174,15 +176,15 @@ func appendElements(dst []byte, elements [][]byte) []byte {
 	return dst
 }
 
-// Numbers of values in an element.
+// The numbers of values in an element.
 const (
 	MomentValues = 3 // price, market cap, volume
 	CandleValues = 6 // open, high, low, close, market cap, volume
 )
 
-// countMoments returns how many moments a row of the past has, 0 for another row, and checks the
-// form of each value: prices are decimals, caps and volumes decimals or null, and there are as
-// many candles as moments, or none.
+// countMoments returns the number of moments in a row of the past, or 0 for any other row. It
+// checks that prices are decimals, that market caps and volumes are decimals or null, and that the
+// row has either no candles or as many candles as moments.
 func countMoments(row []byte) (n int, err error) {
 	moments, candles, ok := PastRow(row)
 	if !ok {
@@ -208,7 +210,7 @@ func countMoments(row []byte) (n int, err error) {
 					continue
 				}
 				if len(v) < 3 || v[0] != '"' || v[len(v)-1] != '"' || !isDecimal(string(v[1:len(v)-1]), 18) {
-					return n, some, errors.New("a value of the past is no decimal")
+					return n, some, errors.New("a value of the past is not a decimal")
 				}
 			}
 		}

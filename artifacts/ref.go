@@ -12,7 +12,7 @@ type Ref struct {
 	Size   int64  `json:"size"`
 }
 
-// RefOf returns the name of the object b.
+// RefOf returns the reference of the object with the bytes b.
 func RefOf(b []byte) Ref { return Ref{Sum(b), int64(len(b))} }
 
 // Check returns ErrCorrupt unless b is the object that r names.
@@ -21,20 +21,20 @@ func (r Ref) Check(b []byte) error {
 		return fmt.Errorf("%w: %d bytes, want %d", ErrCorrupt, len(b), r.Size)
 	}
 	if d := Sum(b); d != r.Digest {
-		return fmt.Errorf("%w: %d bytes with digest %s", ErrCorrupt, len(b), d)
+		return fmt.Errorf("%w: the digest is %s, want %s", ErrCorrupt, d, r.Digest)
 	}
 	return nil
 }
 
-// IsDamage reports whether err says that an object is not there, or not as it
-// should be; any other error means that this is not known.
+// IsDamage reports whether err means that an object is missing or damaged. Any other error means
+// that the state of the object is not known.
 func IsDamage(err error) bool {
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTooLarge) ||
 		errors.Is(err, ErrFormat)
 }
 
-// ReadObject reads and checks the object that ref names. Bytes that are not the
-// ones named give ErrCorrupt, more of them ErrTooLarge.
+// ReadObject reads and checks the object that ref names. It returns ErrTooLarge if the stored
+// object is longer than ref says, and ErrCorrupt if it differs in any other way.
 func ReadObject(ctx context.Context, r ObjectReader, ref Ref) ([]byte, error) {
 	return read(ctx, r, ObjectKey(ref.Digest), ref)
 }
@@ -58,7 +58,7 @@ func read(ctx context.Context, r ObjectReader, key Key, ref Ref) ([]byte, error)
 
 func get(ctx context.Context, r ObjectReader, key Key, ref Ref) ([]byte, error) {
 	if ref.Size < 0 || ref.Size > MaxObjectSize {
-		return nil, fmt.Errorf("%w: named with %d bytes", ErrCorrupt, ref.Size)
+		return nil, fmt.Errorf("%w: its reference says %d bytes", ErrCorrupt, ref.Size)
 	}
 	b, _, err := r.Get(ctx, key, ref.Size)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// SearchCollection and SearchSort name the view of the names' words (see the
-// package documentation), by which assets are searched.
+// SearchCollection and SearchSort name the view of the words in assets' names, which searches use
+// (see the package documentation).
 const (
 	SearchCollection = "search"
 	SearchSort       = "word"
 )
 
-// NextWord returns the first word of a name, as it stands there, and what is behind
-// it; nil when there is none. A word is a maximal run of Unicode L and Nd, by the
-// tables of FoldUnicodeVersion. A name is cut into words before it is folded, since
-// the lowest code point that a letter folds to may be a mark.
+// NextWord returns the first word of name, unchanged, and the rest of name after it. word is nil if
+// there is none. A word is a maximal sequence of Unicode letters (L) and decimal digits (Nd),
+// according to the tables of FoldUnicodeVersion. Names must be split before they are folded,
+// because the lowest code point that a letter folds to may be a mark.
 func NextWord(name []byte) (word, rest []byte) {
 	start := -1
 	for i := 0; i < len(name); {
@@ -42,7 +42,8 @@ func NextWord(name []byte) (word, rest []byte) {
 
 const rankField = `,"rank":`
 
-// AppendSearchRow appends the row of an asset in the view of words; rank 0: none.
+// AppendSearchRow appends the row of an asset in the view of words. A rank of 0 means that the
+// asset has none.
 func AppendSearchRow(dst []byte, id uint64, rank uint32) []byte {
 	dst = strconv.AppendUint(append(dst, `{"id":`...), id, 10)
 	if rank > 0 {
@@ -51,7 +52,7 @@ func AppendSearchRow(dst []byte, id uint64, rank uint32) []byte {
 	return append(dst, '}')
 }
 
-// SearchRank returns the rank in a row of the view of words; 0: none.
+// SearchRank returns the rank in a row of the view of words, or 0 if it has none.
 func SearchRank(row []byte) uint32 {
 	var rank, unit uint32 = 0, 1
 	i := len(row) - 2
@@ -65,8 +66,8 @@ func SearchRank(row []byte) uint32 {
 	return rank
 }
 
-// wordSum stands for the rows of the view of words that an asset's row needs: the
-// sum of their hashes, each word once. Like pair it is against mistakes.
+// wordSum returns the sum of the hashes of all rows that the view of words must have for this row
+// of an asset. It counts each word once. As with pair, the sum detects mistakes, not forgery.
 func wordSum(row []byte) (sum uint64, err error) {
 	var asset struct {
 		ID   uint64 `json:"id"`
@@ -87,5 +88,5 @@ func wordSum(row []byte) (sum uint64, err error) {
 	return sum, nil
 }
 
-// hashWord hashes a row of the view of words and its key.
+// hashWord hashes a row of the view of words together with its key.
 func hashWord(key, row []byte) uint64 { return xxh3.HashSeed(row, xxh3.Hash(key)) }

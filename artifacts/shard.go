@@ -21,43 +21,43 @@ const (
 	maxObjectShards = 4096
 	maxShardColumns = 8
 
-	// minRow is the least that a row takes: its length, and {"id":1}.
+	// minRow is the minimum size of a row: one byte for its length, and {"id":1}.
 	minRow = 1 + len(`{"id":1}`)
-	// maxRowID is the highest id there can be (FEED.md, "Files").
+	// maxRowID is the maximum id (FEED.md, "Files").
 	maxRowID = 1<<53 - 1
 )
 
 var errTruncated = errors.New("shard: ends too early")
 
-// near is how many rows FindID looks at around the one that it expects.
+// near is the number of rows that FindID examines around the expected position.
 const near = 8
 
-// sumSize is the length of a row's sum, in bytes.
+// sumSize is the size of a row's sum, in bytes.
 const sumSize = 16
 
-// Shard is a parsed shard: a run of neighbouring rows of one view, ready to be sliced. It refers to
-// the bytes it was parsed from, which must not change. It is safe for concurrent use.
+// Shard is a parsed shard: consecutive rows of one view. It refers to the bytes from which it was
+// parsed, which must not change. It is safe for concurrent use.
 type Shard struct {
-	// Rows are the rows' bytes, separated by commas.
+	// Rows has the bytes of the rows, separated by commas.
 	Rows []byte
 
-	// What a page needs stands together: of a shard that is asked for now and then
-	// every cache line is far away.
+	// The fields that most pages need are next to each other, because the cache lines of a rarely
+	// used shard are not in the processor's caches.
 	off      []uint32 // row i is Rows[off[i] : off[i+1]-1]
-	sums     []byte   // of the rows, one after the other
+	sums     []byte   // the sums of the rows, one after the other
 	runStart []uint32 // run j is rows runStart[j] to runStart[j+1]; nil: every run is one row
 	ids      []uint64
 
-	// Before and After count the rows of the first and last run that stand in
-	// earlier and later shards.
+	// Before is the number of rows of the first run in earlier shards. After is the number of rows
+	// of the last run in later shards.
 	Before, After int
-	// FirstRun is the number of the first run in the view.
+	// FirstRun is the number of the shard's first run in the view.
 	FirstRun int
 
 	keys     []byte
 	keyOff   []uint32 // key j is keys[keyOff[j]:keyOff[j+1]]; nil without keys
-	common   int      // how many bytes all keys begin with
-	prefixes []uint64 // of the rest of each key; see prefix
+	common   int      // the length of the common prefix of all keys
+	prefixes []uint64 // for each key, the part after the common prefix as a number; see prefix
 	ords     []uint32
 	columns  int
 	tails    []byte
@@ -69,7 +69,7 @@ type Shard struct {
 // Len returns the number of rows.
 func (s *Shard) Len() int { return len(s.ids) }
 
-// Runs returns the number of runs that have rows in the shard.
+// Runs returns the number of runs with rows in the shard.
 func (s *Shard) Runs() int {
 	if s.runStart == nil {
 		return len(s.ids)
@@ -80,15 +80,17 @@ func (s *Shard) Runs() int {
 // Row returns the bytes of row i, without its tail.
 func (s *Shard) Row(i int) []byte { return s.Slice(i, i+1) }
 
-// Slice returns rows i to j (exclusive), which must not be empty, with the commas between them.
+// Slice returns rows i to j, excluding j, separated by commas. i must be less than j.
 func (s *Shard) Slice(i, j int) []byte { return s.Rows[s.off[i] : s.off[j]-1 : s.off[j]-1] }
 
-// AppendBackwards appends rows j-1 down to i to rows, each behind a comma, and their sums to sums.
+// AppendBackwards appends the rows from j-1 down to i to rows, each preceded by a comma, and their
+// sums to sums.
 func (s *Shard) AppendBackwards(rows, sums []byte, i, j int) (moreRows, moreSums []byte) {
 	if i >= j {
 		return rows, sums
 	}
-	// Room for all of them first, then each with the comma that stands before it.
+	// Make room for all rows, then copy each one together with the comma that precedes it in
+	// s.Rows.
 	off := s.off[i : j+1]
 	size := int(off[j-i] - off[0])
 	at, end := len(rows), int(off[j-i])-1
@@ -109,7 +111,7 @@ func (s *Shard) AppendBackwards(rows, sums []byte, i, j int) (moreRows, moreSums
 	return rows, sums
 }
 
-// Tail returns the tail of row i, or nil when the view has none.
+// Tail returns the tail of row i, or nil if the view has no tails.
 func (s *Shard) Tail(i int) []byte {
 	if s.tailOff == nil {
 		return nil
@@ -117,12 +119,12 @@ func (s *Shard) Tail(i int) []byte {
 	return s.tails[s.tailOff[i]:s.tailOff[i+1]:s.tailOff[i+1]]
 }
 
-// Sums returns the sums of rows i to j (exclusive), one after the other: 128
-// bits of each row's XXH3, high bits first. Who has them need not read the rows
-// to tell a page from another one. They are not against forgers.
+// Sums returns the sums of rows i to j, excluding j, one after the other. A sum is the 128-bit XXH3
+// hash of a row in big-endian order. Sums tell pages apart without reading their rows. They do not
+// protect against forgery.
 func (s *Shard) Sums(i, j int) []byte { return s.sums[i*sumSize : j*sumSize] }
 
-// TailSum returns the sum of row i's tail, or nil when the view has none.
+// TailSum returns the sum of row i's tail, or nil if the view has no tails.
 func (s *Shard) TailSum(i int) []byte {
 	if s.tailOff == nil {
 		return nil
@@ -133,10 +135,10 @@ func (s *Shard) TailSum(i int) []byte {
 // ID returns the id of row i.
 func (s *Shard) ID(i int) uint64 { return s.ids[i] }
 
-// Ord returns, for row i, the number of its run in the view of column c.
+// Ord returns the number of the run to which row i belongs in the view of column c.
 func (s *Shard) Ord(c, i int) uint32 { return s.ords[c*len(s.ids)+i] }
 
-// Key returns the folded sort key of run j, or nil in a view without keys.
+// Key returns the folded sort key of run j, or nil if the view has no keys.
 func (s *Shard) Key(j int) []byte {
 	if s.keyOff == nil {
 		return nil
@@ -144,8 +146,8 @@ func (s *Shard) Key(j int) []byte {
 	return s.keys[s.keyOff[j]:s.keyOff[j+1]:s.keyOff[j+1]]
 }
 
-// Run returns which run row i belongs to, and the rows of that run in this
-// shard, start to end (exclusive).
+// Run returns the run to which row i belongs, and the rows of that run in this shard: start to end,
+// excluding end.
 func (s *Shard) Run(i int) (run, start, end int) {
 	if s.runStart == nil {
 		return i, i, i + 1
@@ -154,7 +156,7 @@ func (s *Shard) Run(i int) (run, start, end int) {
 	return j, int(s.runStart[j]), int(s.runStart[j+1])
 }
 
-// RunRows returns the rows of run j in this shard, start to end (exclusive).
+// RunRows returns the rows of run j in this shard: start to end, excluding end.
 func (s *Shard) RunRows(j int) (start, end int) {
 	if s.runStart == nil {
 		return j, j + 1
@@ -162,13 +164,14 @@ func (s *Shard) RunRows(j int) (start, end int) {
 	return int(s.runStart[j]), int(s.runStart[j+1])
 }
 
-// FindKey returns the run whose key is key, in a view with keys; if there is
-// none, the first one whose key is behind it.
+// FindKey returns the run with the given key, in a view with keys. If there is none, ok is false
+// and run is the first one with a greater key.
 func (s *Shard) FindKey(key []byte) (run int, ok bool) {
 	lo, hi := 0, len(s.prefixes)
 	if bytes.HasPrefix(key, s.keys[:s.common]) {
-		// In numbers that stand side by side, not in keys all over the place: a shard
-		// that is asked for now and then is in no core's own cache.
+		// Search the prefixes, which are contiguous, before the keys, which are scattered. A rarely
+		// used shard is not in the processor's caches, so each access to another cache line is
+		// slow.
 		p := prefix(key[s.common:])
 		for lo < hi {
 			m := int(uint(lo+hi) >> 1)
@@ -178,7 +181,7 @@ func (s *Shard) FindKey(key []byte) (run int, ok bool) {
 				hi = m
 			}
 		}
-		if hi = len(s.prefixes); lo+1 >= hi || s.prefixes[lo+1] > p { // no two with this one
+		if hi = len(s.prefixes); lo+1 >= hi || s.prefixes[lo+1] > p { // No other key has this prefix.
 			hi = min(hi, lo+1)
 		}
 	}
@@ -193,8 +196,8 @@ func (s *Shard) FindKey(key []byte) (run int, ok bool) {
 	return lo, lo < len(s.prefixes) && bytes.Equal(s.Key(lo), key)
 }
 
-// prefix returns the first eight bytes of a key as a number: a key with a lower
-// one stands before, two with the same may stand either way.
+// prefix returns the first eight bytes of a key as a number. A key with a lower number sorts first;
+// the number does not order keys with equal first eight bytes.
 func prefix(key []byte) uint64 {
 	var b [8]byte
 	copy(b[:], key)
@@ -203,8 +206,8 @@ func prefix(key []byte) uint64 {
 
 // FindID returns the row with the given id, in a view sorted by id.
 func (s *Shard) FindID(id uint64) (row int, ok bool) {
-	// Ids are mostly consecutive, so the row stands near where it would if the missing ones were
-	// spread evenly: a search from there reads one line of memory instead of seven.
+	// Ids are mostly consecutive, so the row is close to its position if missing ids were spread
+	// evenly. A search from that position reads one cache line instead of seven.
 	lo, hi := 0, len(s.ids)
 	if hi > 1 && id > s.ids[0] && id < s.ids[hi-1] {
 		h, l := bits.Mul64(id-s.ids[0], uint64(hi-1))
@@ -233,22 +236,23 @@ func (s *Shard) FindID(id uint64) (row int, ok bool) {
 	return lo, lo < len(s.ids) && s.ids[lo] == id
 }
 
-// Size returns the bytes of memory that the shard keeps, for the cost of a cache entry.
+// Size returns the memory that the shard occupies, in bytes. It is the cost of its cache entry.
 func (s *Shard) Size() int { return s.size }
 
-// ShardRows is what AppendShard writes. Slices have one element a row, unless said otherwise.
+// ShardRows is the content of a shard for AppendShard. Unless a field says otherwise, its slices
+// have one element per row.
 type ShardRows struct {
 	Before, After int
 	FirstRun      int
-	RunLens       []int      // one a run
-	Keys          [][]byte   // one a run; nil: no keys
+	RunLens       []int      // one per run
+	Keys          [][]byte   // one per run; nil if there are no keys
 	Ords          [][]uint32 // Ords[column][row]
 	Rows          [][]byte
-	Tails         [][]byte // nil: no tails
+	Tails         [][]byte // nil if there are no tails
 }
 
-// AppendShard appends the shard's plain form to dst (see the package documentation) and returns it.
-// It checks nothing: what parseShard would refuse is written all the same.
+// AppendShard appends the plain form of a shard to dst (see the package documentation). It does not
+// check its input: it also writes shards that readers reject.
 func AppendShard(dst []byte, in *ShardRows) []byte {
 	u := func(v int) { dst = binary.AppendUvarint(dst, uint64(v)) }
 	flags := 0
@@ -299,7 +303,7 @@ func AppendShard(dst []byte, in *ShardRows) []byte {
 	return dst
 }
 
-// shardReader reads varints with bounds; the first fault sticks.
+// shardReader reads varints up to a limit. After the first fault, bad stays true.
 type shardReader struct {
 	b   []byte
 	bad bool
@@ -315,9 +319,10 @@ func (r *shardReader) uint(limit uint64) int {
 	return int(v)
 }
 
-// parseShard checks the plain bytes of a shard and returns it; the bytes must not change
-// afterwards. It checks everything that it can see without parsing rows beyond their id: lengths,
-// separators, that runs add up, that keys ascend strictly and ids ascend within each run.
+// parseShard checks the plain bytes of a shard and returns it. The bytes must not change
+// afterwards. parseShard checks everything that is visible without parsing rows beyond their ids:
+// lengths, separators, that the runs add up to the rows, that keys strictly ascend, and that ids
+// ascend within each run.
 func parseShard(plain []byte) (*Shard, error) {
 	r := &shardReader{b: plain}
 	limit := uint64(len(plain))
@@ -328,7 +333,7 @@ func parseShard(plain []byte) (*Shard, error) {
 	if r.bad || n == 0 || runs == 0 {
 		return nil, errors.New("shard: bad header")
 	}
-	// With this, all that is allocated below is a small multiple of plain.
+	// This bounds all memory that is allocated below to a small multiple of len(plain).
 	if n*minRow > len(plain) {
 		return nil, errTruncated
 	}
@@ -398,7 +403,7 @@ func parseShard(plain []byte) (*Shard, error) {
 	return s, nil
 }
 
-// sumsOf returns the sums of n texts.
+// sumsOf returns the sums of the texts 0 to n-1.
 func sumsOf(n int, text func(i int) []byte) []byte {
 	sums := make([]byte, 0, n*sumSize)
 	for i := range n {
@@ -410,7 +415,8 @@ func sumsOf(n int, text func(i int) []byte) []byte {
 
 func (s *Shard) parseKeys(r *shardReader, runs int, limit uint64) error {
 	s.keyOff = make([]uint32, runs+1)
-	// Keys stand between their lengths: gather them, so that key j is a slice.
+	// The stored keys are interleaved with their lengths. Copy them to one slice, so that each key
+	// is a part of it.
 	rest := *r
 	total := 0
 	for range runs {
@@ -428,10 +434,10 @@ func (s *Shard) parseKeys(r *shardReader, runs int, limit uint64) error {
 		r.b = r.b[l:]
 		s.keyOff[j+1] = uint32(len(s.keys))
 		if j > 0 && bytes.Compare(s.Key(j-1), s.Key(j)) >= 0 {
-			return fmt.Errorf("shard: key of run %d does not follow", j)
+			return fmt.Errorf("shard: the key of run %d is out of order", j)
 		}
 	}
-	// All stand between the first and the last, and begin with what those two begin with.
+	// The keys ascend, so all begin with the common prefix of the first and the last one.
 	first, last := s.Key(0), s.Key(runs-1)
 	for s.common < min(len(first), len(last)) && first[s.common] == last[s.common] {
 		s.common++
@@ -462,15 +468,15 @@ func (s *Shard) parseRows(r *shardReader, n int, limit uint64) error {
 		row := s.Row(i)
 		id, ok := rowID(row)
 		if !ok || row[len(row)-1] != '}' || i+1 < n && s.Rows[s.off[i+1]-1] != ',' {
-			return fmt.Errorf("shard: row %d is no row", i)
+			return fmt.Errorf("shard: row %d is not a JSON object with an id, or not followed by a comma", i)
 		}
 		s.ids[i] = id
 	}
 	return nil
 }
 
-// rowID reads the id that every row begins with: 1 to maxRowID, without leading
-// zeros, and behind it a comma or the row's end.
+// rowID parses the id at the beginning of a row: 1 to maxRowID, without leading zeros, followed by
+// a comma or the end of the row.
 func rowID(row []byte) (id uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(row, []byte(`{"id":`))
 	if !ok || len(rest) == 0 || rest[0] == '0' {
@@ -487,7 +493,7 @@ func rowID(row []byte) (id uint64, ok bool) {
 	return 0, false
 }
 
-// IDEnd returns where the id ends that a row begins with, without reading the row.
+// IDEnd returns the offset at which the id of a row ends, given the id.
 func IDEnd(id uint64) int {
 	n := len(`{"id":0`)
 	for ; id >= 10; id /= 10 {
@@ -504,7 +510,7 @@ func (s *Shard) checkIDs() error {
 		a, b := s.RunRows(j)
 		for i := a + 1; i < b; i++ {
 			if s.ids[i-1] >= s.ids[i] {
-				return fmt.Errorf("shard: id of row %d does not follow in its run", i)
+				return fmt.Errorf("shard: the id of row %d is out of order in its run", i)
 			}
 		}
 	}

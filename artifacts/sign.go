@@ -16,29 +16,29 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// ErrSignature: an object is not signed by any key that is trusted.
+// ErrSignature reports an object that is not signed by a trusted key.
 var ErrSignature = errors.New("signature")
 
-// The texts of keys begin so, to tell which half is which.
+// The prefixes tell the private half of a pair from the public one.
 const (
 	signKeyPrefix  = "mdsign_"
 	trustKeyPrefix = "mdtrust_"
 )
 
-// SignKey is the private half of an Ed25519 pair: with it a builder signs the
-// small objects that edges read.
+// SignKey is the private half of an Ed25519 pair. Builders use it to sign the cells that edges
+// read.
 type SignKey struct{ key ed25519.PrivateKey }
 
-// TrustKey is the public half, which an edge is given.
+// TrustKey is the public half of a pair. Edges use it to verify signatures.
 type TrustKey struct{ key ed25519.PublicKey }
 
-// NewSignKey makes a pair from random bytes.
+// NewSignKey generates a pair from random.
 func NewSignKey(random io.Reader) (SignKey, error) {
 	_, key, err := ed25519.GenerateKey(random)
 	return SignKey{key}, err
 }
 
-// ParseSignKey reads what SignKey.Text writes, white space at its ends aside.
+// ParseSignKey parses the result of SignKey.Text. It ignores white space at both ends.
 func ParseSignKey(text string) (SignKey, error) {
 	seed, err := parseKeyText(text, signKeyPrefix, ed25519.SeedSize)
 	if err != nil {
@@ -47,7 +47,7 @@ func ParseSignKey(text string) (SignKey, error) {
 	return SignKey{ed25519.NewKeyFromSeed(seed)}, nil
 }
 
-// ParseTrustKey reads what TrustKey.Text writes, white space at its ends aside.
+// ParseTrustKey parses the result of TrustKey.Text. It ignores white space at both ends.
 func ParseTrustKey(text string) (TrustKey, error) {
 	key, err := parseKeyText(text, trustKeyPrefix, ed25519.PublicKeySize)
 	if err != nil {
@@ -56,7 +56,8 @@ func ParseTrustKey(text string) (TrustKey, error) {
 	return TrustKey{key}, nil
 }
 
-// parseKeyText never shows the text in its errors.
+// parseKeyText parses a key with the given prefix and size. Its errors never contain the text,
+// which may be a secret.
 func parseKeyText(text, prefix string, size int) ([]byte, error) {
 	digits, ok := strings.CutPrefix(strings.TrimSpace(text), prefix)
 	if !ok {
@@ -69,24 +70,24 @@ func parseKeyText(text, prefix string, size int) ([]byte, error) {
 	return b, nil
 }
 
-// Text returns the key in the form that is kept in a file. It is a secret.
+// Text returns the key in the form in which it is kept in a file. The result is a secret.
 func (k SignKey) Text() string {
 	return signKeyPrefix + base64.RawURLEncoding.EncodeToString(k.key.Seed())
 }
 
-// Trust returns the public half.
+// Trust returns the public half of the pair.
 func (k SignKey) Trust() TrustKey { return TrustKey{k.key.Public().(ed25519.PublicKey)} }
 
-// Text returns the key in the form that edges are given.
+// Text returns the key in the form in which edges take it.
 func (k TrustKey) Text() string { return trustKeyPrefix + base64.RawURLEncoding.EncodeToString(k.key) }
 
-// ID returns the key's short name: 16 hexadecimal digits.
+// ID returns a short name of the key: 16 hexadecimal digits.
 func (k TrustKey) ID() string {
 	d := sha256.Sum256(k.key)
 	return hex.EncodeToString(d[:8])
 }
 
-// signature is one entry of the line of signatures.
+// signature is one element of the line of signatures.
 type signature struct {
 	Key     string `json:"key"`
 	Ed25519 []byte `json:"ed25519"`
@@ -96,14 +97,14 @@ type signatureLine struct {
 	Signatures []signature `json:"signatures"`
 }
 
-// signatureStart is how the line of signatures begins: no field of that name is
-// in any of the objects.
+// signatureStart is the beginning of the line of signatures. No signed object has a field with this
+// name.
 const signatureStart = `{"signatures":[`
 
-// Sign returns the stored form of a small object that is signed: its encoding, one line, and a line
-// with one signature by each key. What is signed is the object's key in the store and its encoding,
-// so that one of the objects cannot be passed off as another. Without keys it returns body. A
-// checkpoint becomes a signed note, which nothing else that is signed begins like.
+// Sign returns the stored form of a signed cell: body, which is one line, and a line with one
+// signature of each key. Each signature covers the cell's key in the store and body, so that one
+// cell cannot be passed off as another. Without keys, Sign returns body. A checkpoint becomes a
+// signed note instead; the text of a note never begins like the signed message of another cell.
 func Sign(key Key, body []byte, keys ...SignKey) []byte {
 	if len(keys) == 0 {
 		return body
@@ -127,14 +128,14 @@ func signedMessage(key Key, body []byte) []byte {
 	return append([]byte("marketdata "+key.String()+"\n"), body...)
 }
 
-// Unsigned returns a small object without its line of signatures.
+// Unsigned returns a cell without its signatures.
 func Unsigned(b []byte) []byte {
 	body, _ := splitSigned(b)
 	return body
 }
 
-// splitSigned returns a small object's encoding, and its line of signatures,
-// nil when there is none; of a note, which is no JSON object, its text and its signatures.
+// splitSigned splits a cell into its encoding and its line of signatures, which is nil if there is
+// none. It splits a note, which is not a JSON object, into its text and its signatures.
 func splitSigned(b []byte) (body, line []byte) {
 	if !bytes.HasPrefix(b, []byte{'{'}) {
 		if i := bytes.LastIndex(b, []byte(noteSignatures)); i >= 0 {
@@ -148,8 +149,8 @@ func splitSigned(b []byte) (body, line []byte) {
 	return b, nil
 }
 
-// SignedBy returns whether a small object has a line of signatures, and the ids
-// of the keys that stand in it; of a note those of its form. It verifies nothing.
+// SignedBy reports whether a cell is signed, and returns the ids of the keys whose signatures it
+// has. For a note, these are the key hashes of signed notes. SignedBy does not verify anything.
 func SignedBy(b []byte) (ids []string, signed bool) {
 	_, line := splitSigned(b)
 	var unverified *note.UnverifiedNoteError
@@ -168,12 +169,12 @@ func SignedBy(b []byte) (ids []string, signed bool) {
 	return ids, line != nil
 }
 
-// Trust is the keys that an edge believes; any one of them suffices, so that a
-// new key can be brought in before the old one goes.
+// Trust is the set of keys that an edge trusts. A signature of any one of them is enough, so that a
+// new key can be introduced before the old one is removed.
 type Trust []TrustKey
 
-// Verify returns nil when the small object b under the given store key is
-// signed by a key of t, and else an error that wraps ErrSignature.
+// Verify returns nil if b, read under the given key of the store, is signed by a key in t.
+// Otherwise the error wraps ErrSignature.
 func (t Trust) Verify(key Key, b []byte) error {
 	if key == CheckpointKey {
 		return t.verifyNote(b)
@@ -181,7 +182,8 @@ func (t Trust) Verify(key Key, b []byte) error {
 	body, line := splitSigned(b)
 	if line == nil {
 		return fmt.Errorf(
-			"%w: %s is not signed, and only what is signed is trusted: use builder sign, or give no key", ErrSignature, key)
+			"%w: %s is not signed, but a trusted key was given: sign the store with builder sign, or give no key",
+			ErrSignature, key)
 	}
 	var s signatureLine
 	if err := json.Unmarshal(line, &s); err != nil {

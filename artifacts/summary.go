@@ -13,40 +13,41 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// summary describes neighbouring rows of a view, of one shard or of many: their first and last
-// rows, counts and checksums. From summaries alone Check can tell whether the rows of two shards
-// follow each other, and whether two views of a collection have the same rows and the right run
-// numbers, so it reads each object once and keeps none.
+// summary describes consecutive rows of a view, in one shard or several: their first and last rows,
+// counts and checksums. With summaries alone Check can tell whether the rows of one shard follow
+// those of another, and whether two views of a collection have the same rows and the right run
+// numbers. So Check reads each object once and keeps none in memory.
 type summary struct {
 	rows                int
 	before, after       int // as in Shard
 	firstRun, lastRun   int
-	firstLen, lastLen   int // rows of these runs that are summarized
+	firstLen, lastLen   int // the summarized rows of these runs
 	firstID, lastID     uint64
-	firstKey, lastKey   string   // of these runs
-	keyed, ids, idFence bool     // has keys; ids ascend throughout; fences give ids
-	shards, cut         int      // how many shards, and the rows of all but the last
-	unranked            int      // rows without a rank
-	points              int      // the elements of each row's prices; 0 but in history
-	newest              []newest // of history's rows
+	firstKey, lastKey   string   // the keys of these runs
+	keyed, ids, idFence bool     // whether the view has keys; whether ids ascend throughout; whether fences have ids
+	shards, cut         int      // the number of shards, and of rows in all but the last
+	unranked            int      // the number of rows without a rank
+	points              int      // the number of elements in each row's prices or moments; 0 outside of history
+	newest              []newest // one element for each row of history
 
-	sum  Digest   // of the rows' digests, as a number: stands for a set of rows
-	own  uint64   // the sum of pair of each row's id and run
-	ords []uint64 // by column: the sum of pair of each row's id and run there
-	// words is the sum of hashWord: of the rows themselves in the views of words, of members and of
-	// contracts, of those that its rows need in the assets', the markets' and the coins' view by id.
+	sum  Digest   // the sum of the rows' digests as numbers, which identifies a set of rows
+	own  uint64   // the sum of pair(id, run) over all rows
+	ords []uint64 // for each column, the sum of pair(id, run in that view) over all rows
+	// words is a sum of hashWord. In the views of words, members and contracts it covers the rows
+	// themselves. In the views by id of assets, markets and coins it covers the rows that those
+	// views must have.
 	words uint64
 }
 
-// newest is the place of the newest price in an asset's row of a block; that of a
-// listing's row is -1.
+// newest is the position of the newest price in an asset's row of a block. In a listing the
+// position is -1.
 type newest struct {
 	id uint64
 	at int
 }
 
-// pair hashes an id and a run. A sum of such stands for how a view numbers its
-// runs: not against malice, which signatures are for, but against mistakes.
+// pair hashes an id and a run. A sum of such hashes identifies how a view numbers its runs. It
+// detects mistakes; signatures protect against forgery.
 func pair(id uint64, run int) uint64 {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], id)
@@ -64,8 +65,8 @@ func addDigest(sum *Digest, d Digest) {
 	}
 }
 
-// summarize reads every row of a shard, whose view is the one by id or not. It
-// refuses rows that are no JSON.
+// summarize summarizes all rows of a shard. byID reports whether the shard's view is the one by id.
+// summarize rejects rows that are not JSON.
 func summarize(s *Shard, byID bool) (*summary, error) {
 	n, runs := s.Len(), s.Runs()
 	_, firstLen := s.RunRows(0)
@@ -85,19 +86,21 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 			if tail != nil {
 				full = append(full[:len(full)-1], tail...)
 			}
-			same := full // in all views of the collection
+			// Tails of groups differ between the views of a collection, so only the rows without
+			// them are compared.
+			same := full
 			if bytes.HasPrefix(tail, groupsTail) {
 				same = row
 			}
 			if !json.Valid(row) || !json.Valid(full) || !utf8.Valid(full) {
-				return nil, fmt.Errorf("row of id %d is no JSON", id)
+				return nil, fmt.Errorf("the row of id %d is not JSON", id)
 			}
 			_, rest, _ := bytes.Cut(row, []byte(","))
 			if !bytes.HasPrefix(rest, []byte(`"rank":`)) {
 				p.unranked++
 			}
 			if err := checkFigures(rest); err != nil {
-				return nil, fmt.Errorf("row of id %d: %w", id, err)
+				return nil, fmt.Errorf("the row of id %d: %w", id, err)
 			}
 			points, last, err := countPoints(rest)
 			if n, wrong := countMoments(row); n > 0 {
@@ -105,7 +108,8 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 			}
 			if err != nil || i > 0 && points != p.points {
 				return nil, fmt.Errorf(
-					"row of id %d has %d points, the first %d: %w", id, points, p.points, cmp.Or(err, ErrCorrupt))
+					"the row of id %d has %d points, the first row %d: %w", id, points, p.points,
+					cmp.Or(err, ErrCorrupt))
 			}
 			if p.points = points; last >= 0 || len(rest) == 0 || bytes.HasPrefix(rest, []byte(`"last":`)) {
 				p.newest = append(p.newest, newest{id, last})
@@ -122,9 +126,9 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 				words, err = memberSum(row, tail)
 			case bytes.HasPrefix(tail, platformsTail):
 				words, err = contractSum(id, tail)
-			case byID && tail != nil: // of an asset
+			case byID && tail != nil: // the row of an asset
 				words, err = wordSum(row)
-			case p.keyed && s.columns == 0: // a word, a member of a group, or a contract
+			case p.keyed && s.columns == 0: // the row of a word, of a member of a group, or of a contract
 				words = hashWord(s.Key(j), row)
 			}
 			if err != nil {
@@ -136,8 +140,9 @@ func summarize(s *Shard, byID bool) (*summary, error) {
 	return p, nil
 }
 
-// countPoints returns how many points a row has, of which rest is what stands
-// behind the id, and the place of the last price; 0 and -1 when it is of no block.
+// countPoints returns the number of points in a row and the position of the last price. rest is the
+// part of the row after its id. If the row does not belong to a block of history, countPoints
+// returns 0 and -1.
 func countPoints(rest []byte) (n, last int, err error) {
 	last = -1
 	rest, ok := bytes.CutPrefix(rest, []byte(`"prices":[`))
@@ -151,7 +156,7 @@ func countPoints(rest []byte) (n, last int, err error) {
 		}
 		if last = n - 1; len(price) < 3 || price[0] != '"' || price[len(price)-1] != '"' ||
 			!isDecimal(string(price[1:len(price)-1]), 18) {
-			return n, last, errors.New("a price is no decimal")
+			return n, last, errors.New("a price is not a decimal")
 		}
 	}
 	if last < 0 {
@@ -160,10 +165,10 @@ func countPoints(rest []byte) (n, last int, err error) {
 	return n, last, nil
 }
 
-// join adds the rows of q, which must follow those of p.
+// join adds the rows of q, which must directly follow those of p.
 func (p *summary) join(q *summary) error {
 	goesOn := q.before > 0
-	lastLen, firstLen := p.lastLen, q.firstLen // with the run's rows outside
+	lastLen, firstLen := p.lastLen, q.firstLen // including the rows of these runs in neighbouring shards
 	if p.firstRun == p.lastRun {
 		lastLen += p.before
 	}
@@ -172,17 +177,17 @@ func (p *summary) join(q *summary) error {
 	}
 	switch {
 	case p.points != q.points:
-		return errors.New("rows of other points")
+		return errors.New("the rows have different numbers of points")
 	case p.keyed != q.keyed || len(p.ords) != len(q.ords):
-		return errors.New("some shards have keys or columns that others have not")
+		return errors.New("some shards have keys or columns that others lack")
 	case goesOn != (p.after > 0), goesOn && (q.before != lastLen || p.after != firstLen):
-		return errors.New("runs do not go on from shard to shard")
+		return errors.New("a run does not continue correctly in the next shard")
 	case goesOn && q.firstRun != p.lastRun, !goesOn && q.firstRun != p.lastRun+1:
 		return fmt.Errorf("run %d follows run %d", q.firstRun, p.lastRun)
 	case goesOn && (p.lastID >= q.firstID || p.lastKey != q.firstKey):
-		return fmt.Errorf("run %d goes on with another key, or with ids out of order", q.firstRun)
+		return fmt.Errorf("run %d continues with another key, or with ids out of order", q.firstRun)
 	case !goesOn && p.keyed && p.lastKey >= q.firstKey:
-		return fmt.Errorf("key of run %d does not follow", q.firstRun)
+		return fmt.Errorf("the key of run %d is out of order", q.firstRun)
 	}
 	if goesOn && p.firstRun == p.lastRun {
 		p.firstLen += q.firstLen
@@ -205,14 +210,14 @@ func (p *summary) join(q *summary) error {
 	return nil
 }
 
-// clone returns a copy that may be joined without changing p.
+// clone returns a copy of p. Joining rows to the copy does not change p.
 func (p *summary) clone() *summary {
 	q := *p
 	q.ords, q.newest = slices.Clone(p.ords), slices.Clone(p.newest)
 	return &q
 }
 
-// summarizeObject reads every row of an object.
+// summarizeObject summarizes all rows of an object.
 func summarizeObject(b []byte) (*summary, error) {
 	x, shards, err := parseObject(b)
 	if err != nil {
@@ -246,7 +251,7 @@ func summarizeObject(b []byte) (*summary, error) {
 	return whole, nil
 }
 
-// check compares an object with what the manifest says of it: it is object o of view v.
+// check compares the summary of an object with the manifest, in which it is object o of view v.
 func (p *summary) check(m *Manifest, v *View, o *ViewObject) error {
 	byID := v.Sort == "id"
 	keyed := !byID && (len(v.Columns) > 0 || v.Collection == SearchCollection || v.Collection == ContractsCollection)
@@ -265,13 +270,13 @@ func (p *summary) check(m *Manifest, v *View, o *ViewObject) error {
 	case p.shards != (o.Rows+rows-1)/rows || p.shards > 1 && p.cut != rows:
 		return fmt.Errorf("%d shards, the first of %d rows; want %d rows a shard", p.shards, p.cut, rows)
 	case p.points != len(v.Times):
-		return fmt.Errorf("rows of %d points, want %d", p.points, len(v.Times))
+		return fmt.Errorf("%d points per row, want %d", p.points, len(v.Times))
 	case len(p.ords) != len(v.Columns):
 		return fmt.Errorf("%d columns, want %d", len(p.ords), len(v.Columns))
 	case p.keyed != keyed:
 		return fmt.Errorf("has keys: %v, want %v", p.keyed, keyed)
 	case p.idFence != byID || fence != o.First:
-		return errors.New("its fences, or that of the manifest, are not its first rows'")
+		return errors.New("its fences, or the manifest's fence, do not match its first rows")
 	case byID && (!p.ids || p.lastRun-p.firstRun != p.rows-1):
 		return errors.New("ids are out of order, or share a run")
 	}

@@ -351,7 +351,7 @@ func TestListingOfOthers(t *testing.T) {
 		republish(t, s, &m)
 		report, err := artifacts.Check(t.Context(), s, ledger.Refs, nil)
 		if err != nil || len(report.Problems) != i+1 ||
-			!strings.Contains(report.Problems[i], name+"/id lists other assets") {
+			!strings.Contains(report.Problems[i], name+"/id does not list exactly the assets") {
 			t.Errorf("%v, %q", err, report.Problems)
 		}
 	}
