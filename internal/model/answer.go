@@ -11,11 +11,11 @@ import (
 // A Question is one request.
 type Question struct {
 	Method string
-	Target string   // path and query, as in the request line
-	Pins   []string // the values of the X-Snapshot-Time lines
+	Target string   // path and query of the request line
+	Pins   []string // the values of the X-Snapshot-Time headers
 }
 
-// ContentType is that of a 200.
+// ContentType returns the Content-Type of a 200.
 func (a Answer) ContentType() string {
 	if a.CSV {
 		return "text/csv; charset=utf-8; header=present"
@@ -23,19 +23,19 @@ func (a Answer) ContentType() string {
 	return "application/json"
 }
 
-// An Answer is what the service must say to a question.
+// An Answer is the answer that the service must give to a question.
 type Answer struct {
 	Status     int
-	Code       int      // of the envelope, as is MessageKey; none of both on a 204
-	MessageKey string   //
-	Body       string   // the whole body of a 200
-	Blame      []string // on a 400: the message contains one of these
+	Code       int // in the envelope, like MessageKey; both are zero for a 204
+	MessageKey string
+	Body       string   // the whole body, for a 200
+	Blame      []string // for a 400: the message must contain one of these
 
 	CSV          bool   // Body is a table
-	Total        string // value of X-Total, "" for none
-	SnapshotTime string // value of X-Snapshot-Time, "" for none
-	NotFound     string // value of X-Not-Found, "" for none
-	Ignored      string // value of X-Ignored, "" for none
+	Total        string // the value of X-Total, or "" if the header is absent
+	SnapshotTime string // the value of X-Snapshot-Time, or "" if the header is absent
+	NotFound     string // the value of X-Not-Found, or "" if the header is absent
+	Ignored      string // the value of X-Ignored, or "" if the header is absent
 	Modified     time.Time
 }
 
@@ -49,7 +49,7 @@ func badRequest(blame ...string) Answer {
 	return a
 }
 
-// Answer is what the service says to a question, HEAD as it does to GET.
+// Answer returns the answer to a question. It does not distinguish HEAD from GET.
 func (w *World) Answer(q Question) Answer {
 	switch q.Method {
 	case "GET", "HEAD":
@@ -69,8 +69,9 @@ func (w *World) Answer(q Question) Answer {
 	return s.Answer(asked, w.change)
 }
 
-// choose is the snapshot that answers: the newest one without a pin, nil before
-// the first; or why there is none.
+// choose returns the snapshot that answers a request with the given pins. Without a pin it is the
+// newest one, or nil before the first. If no snapshot can answer, choose returns the error answer
+// instead.
 func (w *World) choose(pins []string) (*Snapshot, *Answer) {
 	refused := func(a Answer) (*Snapshot, *Answer) { return nil, &a }
 	if len(pins) == 0 || len(pins) == 1 && pins[0] == "" {
@@ -100,11 +101,11 @@ func (w *World) choose(pins []string) (*Snapshot, *Answer) {
 	return refused(failure(503, 50300, "SERVICE_UNAVAILABLE"))
 }
 
-// pinForm is date-time of RFC 3339, section 5.6, in which seconds may be missing.
+// pinForm is the date-time of RFC 3339, section 5.6, except that the seconds are optional.
 var pinForm = regexp.MustCompile(
 	`^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(:\d\d)?(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// ParsePin reads the time of a pin (INTERFACE.md, "Pinned paging").
+// ParsePin parses the time of a pin (INTERFACE.md, "Pinned paging").
 func ParsePin(text string) (time.Time, bool) {
 	part := pinForm.FindStringSubmatch(text)
 	if part == nil || part[3] == "" && part[4] != "" || len(text) > 45 {
@@ -114,8 +115,8 @@ func ParsePin(text string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// Parse reads path and query of a request. The refusal is nil when the service
-// answers it from a snapshot.
+// Parse parses the path and the query of a request. If the service does not answer the request from
+// a snapshot, Parse returns the answer instead.
 func Parse(target string) (*Query, *Answer) {
 	refused := func(a Answer) (*Query, *Answer) { return nil, &a }
 	path, raw, _ := strings.Cut(target, "?")

@@ -10,27 +10,28 @@ import (
 	"time"
 )
 
-// changes is the endpoint of what changed in the directory.
+// changes is the endpoint that lists the changes of the directory.
 const changes = "changes"
 
 const (
-	changesKept = 30 * 24 * time.Hour // behind the end of a day
+	changesKept = 30 * 24 * time.Hour // after the end of the day
 	maxChanges  = 100_000
 )
 
-// changedFields are the fields of a change, in the order of the answer. Those from active on are no texts.
+// changedFields are the fields of a change, in the order of answers. The values of active and the
+// fields after it are not texts.
 var changedFields = []string{"name", "symbol", "slug", "logo", "active", "links", "platforms", "members"}
 
-// isText reports whether the old and the new value of a field are told.
+// isText reports whether answers show the old and the new value of a field.
 func isText(field string) bool { return slices.Index(changedFields, field) < 4 }
 
-// A Listed is an item of the directory: its fields by name, those that are no texts in a form that
-// compares.
+// A Listed is an item of the directory: its fields by name. Fields that are not texts are in a form
+// that can be compared.
 type Listed map[string]string
 
-// Changes are what a snapshot knows to have changed.
+// Changes are the changes that a snapshot lists.
 type Changes struct {
-	// Since is the oldest time from which on they are complete.
+	// Since is the oldest time from which the list is complete.
 	Since time.Time
 	Items []Changed // newest first, then by collection and id
 }
@@ -41,13 +42,13 @@ type Changed struct {
 	Collection, Kind   string
 	ID                 int64
 	Name, Symbol, Slug string
-	Fields             []ChangedField // of those that changed, in order
+	Fields             []ChangedField // the fields that changed, in the order of changedFields
 }
 
-// A ChangedField is a field that changed; Old and New are "" of what is no text.
+// A ChangedField is a field that changed. Old and New are "" if the field is not a text.
 type ChangedField struct{ Name, Old, New string }
 
-// JSON is the item.
+// JSON returns the change as an item of /changes.
 func (c *Changed) JSON() string {
 	b := fmt.Sprintf(`{"time":"%s","collection":"%s","kind":"%s","id":%d,"name":%s`, timestamp(c.Time), c.Collection,
 		c.Kind, c.ID, Quote(c.Name))
@@ -69,19 +70,19 @@ func (c *Changed) JSON() string {
 	return b + `,"fields":{` + strings.Join(fields, ",") + "}}"
 }
 
-// of returns the item with the names of its change.
+// of returns the change with the name, symbol and slug of an item.
 func (c Changed) of(l Listed) Changed {
 	c.Name, c.Symbol, c.Slug = l["name"], l["symbol"], l["slug"]
 	return c
 }
 
-// key tells items apart.
+// A listedKey identifies an item of the directory.
 type listedKey struct {
 	collection string
 	id         int64
 }
 
-// listed are all items of the listings of a feed.
+// listed returns all items in the listings of a feed.
 func listed(f *feed, st state) map[listedKey]Listed {
 	all := map[listedKey]Listed{}
 	directory := map[string]*asset{}
@@ -117,7 +118,8 @@ func listed(f *feed, st state) map[listedKey]Listed {
 	return all
 }
 
-// Directory are the items of a collection's listing, by id, with the fields that can change.
+// Directory returns the items in a collection's listing, by id, with the fields whose changes are
+// recorded.
 func (s *Snapshot) Directory(collection string) map[int64]Listed {
 	all := map[int64]Listed{}
 	for k, l := range s.items {
@@ -128,14 +130,15 @@ func (s *Snapshot) Directory(collection string) map[int64]Listed {
 	return all
 }
 
-// A way leads clients back from withdrawn snapshots.
+// A way describes the changes from withdrawn snapshots back to the snapshot that was published
+// again. Clients that read withdrawn snapshots need them.
 type way struct {
-	after, through time.Time // of the snapshot published again; of the newest withdrawn one
-	items          []Changed // of withdrawn snapshots
-	lost           bool      // not all are known
+	after, through time.Time // the times of the snapshot published again, and of the newest withdrawn one
+	items          []Changed // changes in withdrawn snapshots
+	lost           bool      // some of these changes are not known
 }
 
-// takeBack is the way back from newest to a snapshot that is published again.
+// takeBack returns the way back from newest to the snapshot to, which is published again.
 func takeBack(newest, to *Snapshot) *way {
 	w := &way{after: to.Time, through: newest.Time}
 	items := newest.Changes.Items
@@ -166,14 +169,15 @@ func laterThan(items []Changed, t time.Time) (later []Changed) {
 	return later
 }
 
-// record notes what changed between the snapshot before and s. known are the ids of before.
+// record records the changes between the preceding snapshot and s. known has the ids that were
+// known then.
 func (s *Snapshot) record(before *Snapshot, known map[string]map[string]int64) {
 	s.Changes = &Changes{Since: s.Time}
 	if before == nil {
 		return
 	}
 	lost := false
-	var touched []Changed // the newest first
+	var touched []Changed // newest first
 	if w := before.way; w != nil {
 		lost = w.lost || before.Changes.Since.After(w.after)
 		touched = append(laterThan(before.Changes.Items, w.after), w.items...)
@@ -216,9 +220,10 @@ func (s *Snapshot) record(before *Snapshot, known map[string]map[string]int64) {
 	s.Changes = held
 }
 
-// differ returns what changed since before, and again what touched says.
+// differ returns the changes since before. It repeats the items in touched, whose changes were
+// withdrawn.
 func (s *Snapshot) differ(before *Snapshot, touched []Changed, known map[string]map[string]int64) (all []Changed) {
-	had := map[listedKey]bool{} // an id from before
+	had := map[listedKey]bool{} // items that had an id at the time of before
 	for collection, ids := range known {
 		for _, id := range ids {
 			had[listedKey{collection, id}] = true
@@ -267,8 +272,8 @@ func (s *Snapshot) differ(before *Snapshot, touched []Changed, known map[string]
 	return all
 }
 
-// fieldsOf are the fields that differ, and those that changed in withdrawn snapshots: then the old value is
-// the newest of theirs that is another.
+// fieldsOf returns the fields that differ, and those that changed in withdrawn snapshots. The old
+// value of the latter is their newest value that differs from the present one.
 func fieldsOf(old, now Listed, again []Changed) (all []ChangedField) {
 	for _, name := range changedFields {
 		f, differs := ChangedField{Name: name}, old[name] != now[name]
@@ -293,7 +298,7 @@ func fieldsOf(old, now Listed, again []Changed) (all []ChangedField) {
 	return all
 }
 
-// parseChanges reads what /changes alone reads.
+// parseChanges parses the parameters that only /changes reads.
 func (q *Query) parseChanges(r *parser) {
 	if r.sent("since") {
 		t, ok := readMoment(r.parameters["since"])
@@ -352,14 +357,14 @@ func (s *Snapshot) changes(q *Query, a *Answer) {
 	a.Body = ChangesBody(q, items, total, since)
 }
 
-// Changed reports whether a change is one of those that are asked for.
+// Changed reports whether the query asks for the change.
 func (q *Query) Changed(c *Changed) bool {
 	return (!q.HasSince || c.Time.Unix() > q.Since) &&
 		(q.Collections == nil || slices.Contains(q.Collections, c.Collection)) &&
 		(q.Kinds == nil || slices.Contains(q.Kinds, c.Kind))
 }
 
-// ChangesBody is the whole body of a page of changes; since is nil before the first snapshot.
+// ChangesBody returns the whole body of a page of changes. since is nil before the first snapshot.
 func ChangesBody(q *Query, items []Changed, total int64, since *time.Time) string {
 	var texts []string
 	for i := range items {
@@ -373,7 +378,7 @@ func ChangesBody(q *Query, items []Changed, total int64, since *time.Time) strin
 		strings.Join(texts, ","), q.Page, total, max(1, (total+q.Size-1)/q.Size), from))
 }
 
-// ReadChanged reads an item, which must be written as JSON writes it.
+// ReadChanged parses an item of /changes. The item must be exactly what JSON returns for it.
 func ReadChanged(text []byte) (c Changed, err error) {
 	var i struct {
 		Changed
@@ -395,17 +400,18 @@ func ReadChanged(text []byte) (c Changed, err error) {
 	case !slices.Contains([]string{assets, exchanges, categories, chains}, c.Collection),
 		!slices.Contains([]string{"added", "removed", "back", "changed"}, c.Kind),
 		c.Kind == "changed" && len(c.Fields) == 0, !c.Time.Equal(c.Time.Truncate(10 * time.Minute)):
-		return c, fmt.Errorf("no change: %s", text)
+		return c, fmt.Errorf("not a valid change: %s", text)
 	}
 	return c, nil
 }
 
-// CheckOrder says which of neighbouring changes are not newest first, then by collection and id.
+// CheckOrder returns an error for the first change that is out of order. The order is newest first,
+// then by collection and id.
 func CheckOrder(items []Changed) error {
 	for i := 1; i < len(items); i++ {
 		a, b := &items[i-1], &items[i]
 		if cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Collection, b.Collection), cmp.Compare(a.ID, b.ID)) >= 0 {
-			return fmt.Errorf("%s stands before %s", a.JSON(), b.JSON())
+			return fmt.Errorf("%s comes before %s", a.JSON(), b.JSON())
 		}
 	}
 	return nil

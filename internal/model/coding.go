@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// codings in the order of preference at equal weight.
+// codings lists the content codings in order of preference at equal weight.
 var codings = []string{"zstd", "gzip", "br"}
 
-// minCoded is the length of a body above which it may be coded.
+// minCoded is the length that a body must exceed to be compressed.
 const minCoded = 1024
 
 var codingElement = regexp.MustCompile(`^[ \t]*([!#$%&'*+.^_|~0-9A-Za-z-]+)[ \t]*(?:;[ \t]*[qQ]=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)[ \t]*)?$`)
 
-// Coding is the content coding of a body of the given length for the
-// Accept-Encoding lines of a request (INTERFACE.md, "Codings", RFC 9110 section
-// 12.5.3); "" for none.
+// Coding returns the content coding of a body of the given length for the Accept-Encoding headers
+// of a request (INTERFACE.md, "Codings"; RFC 9110, section 12.5.3). It returns "" for no coding.
 func Coding(lines []string, length int) string {
 	if length <= minCoded {
 		return ""
@@ -47,7 +46,7 @@ func Coding(lines []string, length int) string {
 			best, bestWeight = coding, weight
 		}
 	}
-	if weights["identity"] > bestWeight { // not named it loses to any coding
+	if weights["identity"] > bestWeight { // An identity that is not named has weight 0.
 		return ""
 	}
 	return best

@@ -11,35 +11,35 @@ import (
 	"unicode"
 )
 
-// A platform is where an asset has a contract.
+// A platform is a blockchain on which an asset has a contract.
 type platform struct{ id, name, address string }
 
-// A Rate of the feed: what a unit is worth in US dollars.
+// A Rate is a rate of the feed: the value of one unit of a currency in US dollars.
 type Rate struct {
 	Code, Name, Unit, Type string
 	USD                    *big.Rat
-	Asset                  int64 // whose price that is; 0: of none
+	Asset                  int64 // id of the asset whose price the rate is; 0 for a rate in US dollars
 	asset                  *asset
 }
 
-// Coins is what a snapshot of a feed has besides the rows of its listings: only answers for
-// programs of CoinGecko show it.
+// Coins is the part of a feed's snapshot that only the CoinGecko-compatible API shows, in addition
+// to the rows of the listings.
 type Coins struct {
-	Active int                         // assets
-	Rates  []Rate                      // by code, that of the US dollar among them
+	Active int                         // number of active assets
+	Rates  []Rate                      // by code, including that of the US dollar
 	Chains map[string]Platform         // all platforms, by id
-	On     map[int64]map[string]string // addresses of each asset, by platform
-	// Supplies are circulating, total and most coins of each quoted asset; nil: unknown. Moved is by
-	// how much its price moved in 24 hours.
+	On     map[int64]map[string]string // for each asset, its addresses by platform
+	// Supplies are the circulating, total and maximum supplies of each quoted asset; an unknown
+	// supply is nil. Moved is the change of its price in 24 hours.
 	Supplies map[int64][len(supplies)]*big.Rat
 	Moved    map[int64]*big.Rat
-	// Covered names the windows of which each quoted asset has nine tenths.
+	// Covered has, for each quoted asset, the windows of which at least nine tenths are covered.
 	Covered map[int64]map[string]bool
 }
 
-// A Platform is what is known of one besides its id.
+// A Platform describes a platform, without its id.
 type Platform struct {
-	Name, ShortName, Native, Logo string // Native is a slug
+	Name, ShortName, Native, Logo string // Native is the slug of the native coin
 	EVMChainID                    *int64
 }
 
@@ -50,13 +50,13 @@ var (
 	supplies   = [3]string{"circulating_supply", "total_supply", "max_supply"}
 )
 
-// platformID is a platform's name as a slug.
+// platformID returns the id of a platform: its name in the form of a slug.
 func platformID(name string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return strings.Map(unicode.ToLower, strings.Join(words, "-"))
 }
 
-// platforms are those of an asset's row, in the order of their ids.
+// platforms returns the platforms in an asset's row, in the order of their ids.
 func (r *reader) platforms() []platform {
 	object := r.object("platforms")
 	if object == nil {
@@ -92,7 +92,7 @@ func (r *reader) platforms() []platform {
 	return all
 }
 
-// claim is what no other asset may claim.
+// claim returns the contract in a form that only one asset may claim.
 func (p platform) claim() string { return p.id + "\x00" + p.address }
 
 func (f *feed) rate(r *reader, directory map[string]*asset) row {
@@ -131,7 +131,7 @@ func (f *feed) rate(r *reader, directory map[string]*asset) row {
 	return row{key: v.Code, add: func() { f.rates = append(f.rates, v) }}
 }
 
-// newCoins gathers what a snapshot has for programs of CoinGecko.
+// newCoins collects the data of a snapshot for the CoinGecko-compatible API.
 func newCoins(f *feed, st state) *Coins {
 	c := &Coins{Rates: slices.Clone(f.rates), Chains: map[string]Platform{}, On: map[int64]map[string]string{},
 		Supplies: map[int64][len(supplies)]*big.Rat{}, Moved: map[int64]*big.Rat{},
@@ -150,7 +150,7 @@ func newCoins(f *feed, st state) *Coins {
 	for _, a := range f.assets {
 		directory[a.key] = a
 	}
-	chainOf := map[string]*group{} // by the slug as a platform's name
+	chainOf := map[string]*group{} // by the slug in the form of a platform's id
 	add := func(g *group) {
 		native := cmp.Or(directory[g.native], directory[""])
 		c.Chains[g.slug] = Platform{g.name, g.displayName, native.slug, native.logo, g.evmChainID}
@@ -185,7 +185,7 @@ func newCoins(f *feed, st state) *Coins {
 	return c
 }
 
-// shown formats an asset's platforms, and a quote's supplies, for Accept.
+// shown formats the platforms of an asset and the supplies of its quote for Accept.
 func (a *asset) shown(units func(x *big.Rat, places int) string) (platforms, supplies string) {
 	var texts []string
 	for _, p := range a.platforms {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// csvSuffix ends the paths of tables.
+// csvSuffix is the suffix of the paths of tables.
 const csvSuffix = ".csv"
 
-// tables are the columns of the tables (INTERFACE.md, "CSV"); list is the member that has a row for each of
-// its elements, which begin with the column time.
+// tables describes the tables (INTERFACE.md, "CSV"). list is the member of an item that has one
+// element per row, whose columns begin with time.
 var tables = map[string]struct{ columns, list string }{
 	markets: {columns: "id rank name symbol slug logo price market_cap volume " +
 		"percent_change.1h percent_change.6h percent_change.12h percent_change.24h percent_change.7d " +
@@ -23,8 +23,8 @@ var tables = map[string]struct{ columns, list string }{
 	prices:  {"id name symbol slug time snapshot_time price market_cap volume", "prices"},
 }
 
-// CheckTable says what is wrong with a table by itself: it has other columns, or is no CSV, or a line of it does
-// not end in CR LF.
+// CheckTable returns an error if the body is not a valid table by itself: it has other columns, is
+// not CSV, or has a line that does not end in CR LF.
 func CheckTable(q *Query, body string) error {
 	header, _, _ := strings.Cut(Table(q, envelope(`{"items":[]}`)), "\r\n")
 	records, err := rfc4180.NewReader(strings.NewReader(body)).ReadAll()
@@ -32,14 +32,14 @@ func CheckTable(q *Query, body string) error {
 	case err != nil:
 		return err
 	case !strings.HasPrefix(body, header+"\r\n") || !strings.HasSuffix(body, "\r\n"):
-		return fmt.Errorf("a table that begins with %.200q, want the columns %s", body, header)
+		return fmt.Errorf("the table begins with %.200q, want the columns %s", body, header)
 	case int64(len(records)-1) > q.Size && tables[q.Endpoint].list == "":
-		return fmt.Errorf("%d rows, at most %d were asked for", len(records)-1, q.Size)
+		return fmt.Errorf("%d rows, want at most %d", len(records)-1, q.Size)
 	}
 	return nil
 }
 
-// Table writes the body of a listing as the table that it is by INTERFACE.md, "CSV".
+// Table converts the body of a listing to a table (INTERFACE.md, "CSV").
 func Table(q *Query, body string) string {
 	of := tables[q.Endpoint]
 	columns := strings.Fields(of.columns)
@@ -113,7 +113,7 @@ func writeRecord(b *strings.Builder, columns []string, item map[string]any) {
 		record[i] = cell
 	}
 	var line strings.Builder
-	w := rfc4180.NewWriter(&line) // with UseCRLF it would change the line ends in cells
+	w := rfc4180.NewWriter(&line) // UseCRLF would also change the line ends within cells.
 	_ = w.Write(record)
 	w.Flush()
 	b.WriteString(strings.TrimSuffix(line.String(), "\n") + "\r\n")

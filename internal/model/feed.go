@@ -21,7 +21,7 @@ const (
 	markets    = "markets"
 )
 
-// An asset of the feed, and its quote.
+// An asset of the feed, with its quote.
 type asset struct {
 	key, name, symbol, slug, logo string
 	id                            int64
@@ -30,16 +30,18 @@ type asset struct {
 	active                        bool
 	platforms                     []platform
 
-	price     *big.Rat // nil: it has no quote
-	marketCap *big.Rat // nil: unknown
+	price     *big.Rat // nil if the asset has no quote
+	marketCap *big.Rat // nil if unknown
 	volume    *big.Rat
-	supplies  [len(supplies)]*big.Rat // nil: unknown
+	supplies  [len(supplies)]*big.Rat // nil if unknown
 
-	rank    int // 0: none
+	rank    int // 0 if it has none
 	changes []*big.Rat
-	since   time.Time       // of the base of the longest window, where that is much shorter; zero: it is not
-	moved   *big.Rat        // in 24 hours
-	covered map[string]bool // the windows that have nine tenths of their length
+	// time of the base of the longest window if that base is much younger than the window;
+	// otherwise zero
+	since   time.Time
+	moved   *big.Rat        // the change of the price in 24 hours
+	covered map[string]bool // windows of which at least nine tenths are covered
 }
 
 // An exchange of the feed.
@@ -48,11 +50,11 @@ type exchange struct {
 	id                    int64
 	links                 exchangeLinks
 	maker, taker          *big.Rat
-	market                *exchangeMarket // nil: no aggregate
+	market                *exchangeMarket // nil if the feed has none
 }
 
 type exchangeMarket struct {
-	volume         *big.Rat // nil: null, as are the others
+	volume         *big.Rat // nil, like the other fields, if it is null
 	markets, coins *int64
 	dataTime       *time.Time
 }
@@ -61,13 +63,13 @@ type exchangeMarket struct {
 type group struct {
 	key, name, slug string
 	id              int64
-	active          bool // status active
+	active          bool // whether status is active
 	members         []string
 
-	// Of chains alone.
+	// The following fields are only for chains.
 	displayName string
 	evmChainID  *int64
-	native      string // key of an asset; "" when there is none
+	native      string // key of an asset, or "" if there is none
 }
 
 // feed holds the accepted rows of a feed folder.
@@ -78,15 +80,15 @@ type feed struct {
 	groups    map[string][]*group // categories and chains
 	rates     []Rate
 	rejected  map[string]int // rows set aside, by file
-	warned    map[string]int // values dropped and rows with a text that was cleaned, by file
+	warned    map[string]int // number of values dropped and of rows with a cleaned text, by file
 	rows      map[string]int // rows read, by file
 }
 
-// claims are the keys, ids and slugs of one file, taken by the rows accepted.
+// claims are the keys, ids and slugs that the accepted rows of one file have taken.
 type claims struct {
-	known  map[string]int64 // ids for ever, by key, from earlier builds
-	ids    map[string]int64 // of this file, by key; 0: to be assigned
-	owners map[int64]string // keys of all the ids above
+	known  map[string]int64 // permanent ids from earlier builds, by key
+	ids    map[string]int64 // ids in this file, by key; 0 means not yet assigned
+	owners map[int64]string // keys by id, of all the ids above
 	slugs  map[string]bool  // folded
 }
 
@@ -98,8 +100,7 @@ func newClaims(known map[string]int64) *claims {
 	return c
 }
 
-// take accepts a row, or says why it must be set aside. A row set aside claims
-// nothing.
+// take accepts a row, or returns why it must be set aside. A row that is set aside claims nothing.
 func (c *claims) take(r row) error {
 	key, given, slug := r.key, r.given, r.slug
 	if _, seen := c.ids[key]; seen {
@@ -129,12 +130,12 @@ func (c *claims) take(r row) error {
 	return nil
 }
 
-// assign gives an id to every key of the file that has none yet: in byte order
-// of the keys, each one above the highest ever used.
+// assign gives an id to every key of the file that has none, in byte order of the keys. Each id is
+// one above the highest id ever used.
 func (c *claims) assign() error {
 	var highest int64
 	for id := range c.owners {
-		if id <= maxInteger-1<<32 { // one above it was given before that was a bound
+		if id <= maxInteger-1<<32 { // Higher ids were given before this limit existed.
 			highest = max(highest, id)
 		}
 	}
@@ -156,16 +157,16 @@ func (c *claims) assign() error {
 	return nil
 }
 
-// row is what a line of a file claims, and what adds it to the feed.
+// row is what a line of a file claims, with a function that adds it to the feed.
 type row struct {
 	key   string
 	given *int64
-	slug  string // "": slugs of this file are not unique
+	slug  string // empty if slugs need not be unique in this file
 	add   func()
 }
 
-// readFeed reads a feed folder. The ids are those known from earlier builds, by
-// collection and key; what the feed adds to them is in the ids returned.
+// readFeed reads a feed folder. known has the ids of earlier builds, by collection and key. The
+// result has these ids and those of new keys.
 func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string]map[string]int64, error) {
 	h, err := readHead(files)
 	if err != nil {
@@ -194,7 +195,7 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 			f.warned[file.name] += warnings
 		}
 		if file.name == quotes || file.name == rates {
-			continue // which have no ids of their own
+			continue // Their rows have no ids of their own.
 		}
 		if err := c.assign(); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", file.name, err)
@@ -220,7 +221,7 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 	return f, ids, nil
 }
 
-// read accepts a line, and counts its warnings, or says why it must be set aside.
+// read accepts a line and returns the number of its warnings, or returns why it must be set aside.
 func (c *claims) read(line []byte, read func(*reader) row) (warnings int, err error) {
 	if len(line) > maxLine {
 		return 0, errors.New("line too long")
@@ -244,8 +245,8 @@ func (c *claims) read(line []byte, read func(*reader) row) (warnings int, err er
 	return r.warnings, nil
 }
 
-// settleContracts leaves each contract that several assets claim to the one with the largest
-// market cap, or else the lowest id. The assets are in the order of their ids.
+// settleContracts gives each contract that several assets claim to the one with the largest market
+// cap or, if those are equal, the lowest id. f.assets must be sorted by id.
 func (f *feed) settleContracts() {
 	owners := map[string]*asset{}
 	worth := func(a *asset) *big.Rat { return cmp.Or(a.marketCap, new(big.Rat)) }
@@ -292,7 +293,7 @@ func quoteOf(r *reader, directory map[string]*asset) row {
 	volume := r.decimal("volume", amountPlaces, amountDigits)
 	var known [len(supplies)]*big.Rat
 	for i, name := range supplies {
-		if n := r.decimal(name, amountPlaces, amountDigits); n != nil && n.Sign() > 0 { // zero means unknown
+		if n := r.decimal(name, amountPlaces, amountDigits); n != nil && n.Sign() > 0 { // Zero means unknown.
 			known[i] = n
 		}
 	}
@@ -303,7 +304,7 @@ func quoteOf(r *reader, directory map[string]*asset) row {
 	return row{key: key, add: func() {
 		a.supplies = known
 		a.price, a.volume = price, cmp.Or(volume, new(big.Rat))
-		if marketCap != nil && marketCap.Sign() > 0 { // zero means unknown
+		if marketCap != nil && marketCap.Sign() > 0 { // Zero means unknown.
 			a.marketCap = marketCap
 		}
 	}}
@@ -361,7 +362,7 @@ func (f *feed) chain(r *reader) row {
 	return row{g.key, given, g.slug, func() { f.groups[chains] = append(f.groups[chains], g) }}
 }
 
-// absorb makes the warnings of an inner object the row's.
+// absorb adds the warnings of an inner object to those of the row.
 func (r *reader) absorb(inner *reader) { r.warnings += inner.warnings }
 
 func readGroup(r *reader) (*group, *int64) {
@@ -380,10 +381,11 @@ func readGroup(r *reader) (*group, *int64) {
 	return g, r.id()
 }
 
-// readDataTime reads the time of an exchange's aggregate: nil when it is no
-// RFC3339 time, not after the start of 1970 or after 9999, else UTC in whole seconds.
+// readDataTime parses the time of an exchange's aggregate and returns it in UTC and whole seconds.
+// It returns nil if text is not in RFC 3339, or if the time is not after the start of 1970 or is
+// after 9999.
 func readDataTime(text string) *time.Time {
-	if len(text) < 20 || text[13] != ':' || strings.Contains(text, ",") { // which time.Parse takes
+	if len(text) < 20 || text[13] != ':' || strings.Contains(text, ",") { // time.Parse would accept these.
 		return nil
 	}
 	t, err := readTime(text)
@@ -398,16 +400,16 @@ func readDataTime(text string) *time.Time {
 	return &t
 }
 
-// An Accepted row of a feed: its id, and all that it says.
+// An Accepted is an accepted row of a feed: its id and all of its values.
 type Accepted struct {
 	ID  int64
 	Row string
 }
 
-// Accept tells what is accepted of a feed, by collection and key, how many rows of each are
-// set aside, and how many warnings there are, but for fields that nobody knows. Known are the
-// ids of keys from earlier builds. It is for tests that read a feed and build nothing. A Row is
-// [fmt.Sprintf]'s %q of texts, and whole numbers of a value's last decimal.
+// Accept returns the accepted rows of a feed by collection and key, the numbers of rows set aside,
+// and the numbers of warnings, not counting those for unknown fields. known has the ids of keys
+// from earlier builds. It is for tests that read a feed without building a snapshot. A Row has the
+// texts as formatted by %q of [fmt.Sprintf], and numbers as multiples of the last decimal place.
 func Accept(
 	files Files, known map[string]map[string]int64,
 ) (rows map[string]map[string]Accepted, rejected, warned map[string]int, err error) {

@@ -13,12 +13,12 @@ import (
 // history is the endpoint of prices over time.
 const history = "history"
 
-// A Window is one that /history can be asked for.
+// A Window is a window of /history.
 type Window struct {
-	// Name is how requests and answers call it, Interval how answers call Step,
-	// the distance of its points.
+	// Name is the window's name in requests and answers. Interval is the name in answers of Step,
+	// the distance between points.
 	Name, Interval string
-	// Length is how far it reaches back.
+	// Length is how far the window reaches back.
 	Length, Step time.Duration
 }
 
@@ -33,7 +33,7 @@ var Windows = []Window{
 
 const defaultWindow = "7d"
 
-// FindWindow is the window of a name, nil for none.
+// FindWindow returns the window with the given name, or nil.
 func FindWindow(name string) *Window {
 	if i := slices.IndexFunc(Windows, func(w Window) bool { return w.Name == name }); i >= 0 {
 		return &Windows[i]
@@ -41,31 +41,31 @@ func FindWindow(name string) *Window {
 	return nil
 }
 
-// begin is when the interval of a time begins: at the last whole multiple of the
-// step since 1970 that is not after it.
+// begin returns when the interval that contains t begins: the latest whole multiple of the step
+// since 1970 that is not after t.
 func (w *Window) begin(t time.Time) time.Time {
 	step := int64(w.Step / time.Second)
 	return time.Unix(t.Unix()-t.Unix()%step, 0).UTC()
 }
 
-// Has tells whether a point of time t is one of the window at T: its interval
-// begins in [T - W, T], or it is T's own.
+// Has reports whether a point at time t belongs to the window at T: its interval begins in [T −
+// Length, T], or it is the point of T itself.
 func (w *Window) Has(t, at time.Time) bool {
 	return !t.After(at) && (t.Equal(at) || !w.begin(t).Before(at.Add(-w.Length)))
 }
 
-// A Point is the price of an asset in the snapshot of a time.
+// A Point is the price of an asset in one snapshot.
 type Point struct {
 	Time  time.Time
 	Price string
 }
 
-// A Series is what a snapshot has of a window.
+// A Series has the points of a window in one snapshot.
 type Series struct {
-	// Listed are the ids of the assets that have points in it, be they in the
-	// directory or not.
+	// Listed has the ids of the assets with points in the window, including assets that are no
+	// longer in the directory.
 	Listed map[int64]bool
-	// Points are an asset's points, oldest first.
+	// Points returns an asset's points, oldest first.
 	Points func(id int64) []Point
 }
 
@@ -82,8 +82,8 @@ type historyItem struct {
 
 func (i *historyItem) row() Row { return newRow(i.ID, i.Name, i.Symbol, i.Slug, i) }
 
-// check verifies what holds for every item, whatever the snapshot: its points ascend, are at most
-// one an interval but for the snapshot's own, and none is older than the window.
+// check verifies the rules that every item follows, whatever the snapshot: its points ascend, there
+// is at most one per interval apart from the snapshot's own, and none is older than the window.
 func (i *historyItem) check() error {
 	w := FindWindow(i.Window)
 	if i.Window == windowMax {
@@ -115,8 +115,8 @@ func (i *historyItem) check() error {
 	return nil
 }
 
-// ReadPrices reads the prices of an asset at so many times, as a store keeps them:
-// nil is none. The error says what of the row is not as it should be.
+// ReadPrices parses a row of history as a store keeps it. times is the number of prices that it
+// must have. A missing price is nil. The error says what is wrong with the row.
 func ReadPrices(published []byte, times int) (id int64, prices []*string, err error) {
 	var row struct {
 		ID     int64     `json:"id"`
@@ -142,8 +142,8 @@ func ReadPrices(published []byte, times int) (id int64, prices []*string, err er
 	return row.ID, row.Prices, err
 }
 
-// Listing names the rows that a query is about: the endpoint's, those of the window
-// of /history, or the assets that are searched.
+// Listing names the rows that a query is about: those of the endpoint, those of a window of
+// /history, or the assets that a search examines.
 func (q *Query) Listing() string {
 	switch {
 	case q.Window != "":
@@ -156,7 +156,8 @@ func (q *Query) Listing() string {
 	return q.Endpoint
 }
 
-// Items names the kind of an answer's items for [ReadRow]: candles and prices list the same assets.
+// Items names the kind of items in an answer, for [ReadRow]. Candles and prices list the same
+// assets but have different items.
 func (q *Query) Items() string {
 	if q.Listing() == past {
 		return q.Endpoint
@@ -164,8 +165,7 @@ func (q *Query) Items() string {
 	return q.Listing()
 }
 
-// listed are the rows of a listing. Those of /history are the assets that have
-// points in the window.
+// listed returns the rows of a listing. For /history they are the assets with points in the window.
 func (s *Snapshot) listed(listing string) []*Row {
 	if listing == past {
 		if s.Past == nil || len(s.Past.All)+len(s.Past.Days) == 0 {
@@ -182,7 +182,7 @@ func (s *Snapshot) listed(listing string) []*Row {
 		pointers(s.Lists[assets]), func(r *Row) bool { return series == nil || !series.Listed[r.ID] })
 }
 
-// SeriesOf are the points of a window, also of max; nil: the snapshot does not have it.
+// SeriesOf returns the points of a window, including max, or nil if the snapshot does not have it.
 func (s *Snapshot) SeriesOf(window string) *Series {
 	if window == windowMax && s.Past != nil {
 		return s.Past.max(s.Time)
@@ -190,9 +190,9 @@ func (s *Snapshot) SeriesOf(window string) *Series {
 	return s.Series[window]
 }
 
-// withPoints returns rows of assets as /history shows them.
+// withPoints returns rows of assets as items of /history.
 func (s *Snapshot) withPoints(window string, rows []*Row) (items []*Row) {
-	interval := "1d" // of max
+	interval := "1d" // the interval of max
 	if w := FindWindow(window); w != nil {
 		interval = w.Interval
 	}
@@ -208,8 +208,8 @@ func (s *Snapshot) withPoints(window string, rows []*Row) (items []*Row) {
 	return items
 }
 
-// members are the first n quoted assets by key: by rank, then those without one
-// by id.
+// members returns the keys of the first n quoted assets by rank; assets without a rank follow, by
+// id.
 func members(all []*asset, n int) map[string]bool {
 	var quoted []*asset
 	for _, a := range all {
@@ -233,11 +233,11 @@ func members(all []*asset, n int) map[string]bool {
 	return keys
 }
 
-// series are the windows at T of what is kept, the assets by id.
+// series returns the windows at T, made from the kept snapshots. ids has the ids of the assets.
 func series(kept []moment, ids map[string]int64, at time.Time) map[string]*Series {
 	all := map[string]*Series{}
 	for _, w := range Windows {
-		// The first moment kept of each interval, and T's own.
+		// The chain has the first kept moment of each interval, and that of T itself.
 		var chain []moment
 		for _, m := range kept {
 			first := !slices.ContainsFunc(chain, func(c moment) bool { return w.begin(c.time).Equal(w.begin(m.time)) })

@@ -15,7 +15,8 @@ type PastRow struct {
 	Quoted
 }
 
-// RowsOf are the rows of a feed, and the total of its market; nil: no market cap is known.
+// RowsOf returns the rows of a feed and the total of its market caps, or nil if no market cap is
+// known.
 func RowsOf(files Files) (rows []PastRow, total *big.Rat, err error) {
 	f, _, err := readFeed(files, nil)
 	if err != nil {
@@ -32,8 +33,9 @@ func RowsOf(files Files) (rows []PastRow, total *big.Rat, err error) {
 	return rows, total, nil
 }
 
-// Import brings rows of the past, as if snapshots with them had been built (FEED.md, "Importing a past").
-// totals are those of whole feeds, by the times of their snapshots. The newest snapshot stays as it is.
+// Import adds rows of the past as if snapshots with them had been built (FEED.md, "Importing a
+// past"). totals has the totals of whole feeds, by the times of their snapshots. The newest
+// snapshot does not change.
 func (w *World) Import(rows []PastRow, totals map[time.Time]*big.Rat) {
 	newest := w.Newest()
 	im := &importing{World: w, at: newest.Time}
@@ -59,7 +61,7 @@ func (w *World) Import(rows []PastRow, totals map[time.Time]*big.Rat) {
 	}
 	im.pass()
 	w.state = state{ids: w.ids, kept: thin(im.kept, im.at), groups: w.groups, past: im.past}
-	newest.state = w.state // what is published stays; a rollback forgets the import again
+	newest.state = w.state // The published snapshot does not change, so a rollback discards the import.
 }
 
 func (b *Past) clone() *Past {
@@ -79,18 +81,20 @@ func (b *Past) clone() *Past {
 	return next
 }
 
-// importing is an import while it runs.
+// importing is the state of an import while it runs.
 type importing struct {
 	*World
-	past    *Past
-	kept    []moment
-	at      time.Time
-	first   []map[time.Time]time.Time // by the begin of an hour, of a day, and again
-	allowed map[string]bool           // the assets with history; nil: all
+	past *Past
+	kept []moment
+	at   time.Time
+	// the first snapshots by hour and by day, from each of the two sources in firsts
+	first   []map[time.Time]time.Time
+	allowed map[string]bool // the assets that may have history; nil means all
 }
 
-// firsts finds the times that no row of their hour or day may come before: of the first snapshot that is
-// still remembered, and of the first one with figures of an asset.
+// firsts finds, for each hour and day, the time of the first snapshot that is still remembered, and
+// of the first snapshot with figures of any asset. No imported row of the same hour or day may come
+// before these times.
 func (im *importing) firsts() {
 	var kept, seen []time.Time
 	for _, m := range im.kept {
@@ -133,7 +137,8 @@ func (im *importing) isEarly(mark time.Time) bool {
 	return false
 }
 
-// isKept reports whether the price of a time may be kept at its age, as the first of its hour or day.
+// isKept reports whether a price at the given time may be kept, considering its age, as the first
+// one of its hour or day.
 func (im *importing) isKept(mark time.Time) bool {
 	isFirst := func(i int, step time.Duration) bool {
 		for _, first := range []map[time.Time]time.Time{im.first[i], im.first[i+2]} {
@@ -147,7 +152,7 @@ func (im *importing) isKept(mark time.Time) bool {
 	return age < 48*time.Hour || age <= 90*24*time.Hour && isFirst(0, time.Hour) || isFirst(1, 24*time.Hour)
 }
 
-// limit finds which assets have history, if there are as many as may have.
+// limit determines which assets may have history, if the maximum number of assets already has it.
 func (im *importing) limit() {
 	for _, m := range im.kept {
 		if m.time.Equal(im.at) && len(m.history) >= im.settings.History {
@@ -159,10 +164,10 @@ func (im *importing) limit() {
 	}
 }
 
-// moment brings the rows of the same ten minutes.
+// moment imports the rows that belong to the same ten minutes.
 func (im *importing) moment(mark time.Time, rows []PastRow, total *big.Rat) {
 	slices.SortStableFunc(rows, func(a, b PastRow) int { return a.Time.Compare(b.Time) })
-	of := map[int64]PastRow{} // of each asset the earliest
+	of := map[int64]PastRow{} // the earliest row of each asset
 	for _, r := range rows {
 		id, known := im.ids[assets][r.Key]
 		if _, had := of[id]; known && !had {
@@ -173,7 +178,7 @@ func (im *importing) moment(mark time.Time, rows []PastRow, total *big.Rat) {
 	ids = slices.DeleteFunc(ids, func(id int64) bool { return im.allowed != nil && !im.allowed[of[id].Key] })
 	ids = ids[:min(len(ids), im.settings.History)]
 	if im.isEarly(mark) {
-		return // the first snapshot of an hour and of a day stays the first
+		return // The first snapshot of an hour or day stays the first.
 	}
 	ids = slices.DeleteFunc(ids, func(id int64) bool { return im.has(mark, id) })
 	if len(ids) == 0 {
@@ -210,7 +215,8 @@ func (im *importing) moment(mark time.Time, rows []PastRow, total *big.Rat) {
 	}
 }
 
-// has reports whether the store has an asset's figures of a time, or a candle of its day or hour.
+// has reports whether the store has an asset's figures at a given time, or a candle of its day or
+// hour.
 func (im *importing) has(mark time.Time, id int64) bool {
 	for _, p := range im.past.Days {
 		if _, ok := p.Candles[id]; ok && p.Begin.Equal(mark.Truncate(24*time.Hour)) && !p.growing(id) {
@@ -231,7 +237,7 @@ func (im *importing) has(mark time.Time, id int64) bool {
 	return false
 }
 
-// growing reports whether a candle is made by this import.
+// growing reports whether this import is creating the candle of the asset.
 func (p *Passed) growing(id int64) bool { return p.imported[id] }
 
 // extend adds figures to an hour or day that had passed before the import.
@@ -246,7 +252,7 @@ func (im *importing) extend(all []Passed, step time.Duration, mark time.Time, id
 		}
 		c, had := p.Candles[id]
 		if had && !p.growing(id) {
-			return // an hour of long ago, which the store has forgotten
+			return // The hour is so old that the store no longer has its snapshots.
 		}
 		p.Candles[id] = c.with(q, !had)
 		if p.imported == nil {
@@ -256,7 +262,7 @@ func (im *importing) extend(all []Passed, step time.Duration, mark time.Time, id
 	}
 }
 
-// pass makes the hours and days that had no snapshot before, and ends the import.
+// pass creates the hours and days that had no snapshot before, and ends the import.
 func (im *importing) pass() {
 	b := im.past
 	b.Hours, b.Days = pass(b.Hours, b.All, time.Hour, im.at), pass(b.Days, b.All, 24*time.Hour, im.at)

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// The items of the listings: their fields are in the order of the tables of
-// INTERFACE.md. A snapshot of a feed fills them in and writes them, one of
-// shards reads them and writes them again.
+// The items of the listings. Their fields are in the order of the tables in INTERFACE.md. A
+// snapshot made from a feed fills the items in and writes them; a snapshot made from shards parses
+// them and writes them again.
 type (
 	assetItem struct {
 		ID        int64  `json:"id"`
@@ -37,7 +37,7 @@ type (
 		quoteFigures
 	}
 
-	// quoteFigures are what follows the id of a quote.
+	// quoteFigures are the fields that follow the id of a quote.
 	quoteFigures struct {
 		Name          text    `json:"name"`
 		Symbol        text    `json:"symbol"`
@@ -135,34 +135,33 @@ type (
 	}
 )
 
-// text is a string that the service writes as [Quote] does.
+// text is a string that is written by [Quote].
 type text string
 
 // MarshalJSON implements json.Marshaler.
 func (t text) MarshalJSON() ([]byte, error) { return []byte(Quote(string(t))), nil }
 
-// An item becomes a row of its listing.
+// An item can be converted to a row of its listing.
 type item interface {
 	row() Row
-	// check says which figures are not as FEED.md, "Numbers" writes them.
+	// check returns an error for figures that are not in the form of FEED.md, "Numbers".
 	check() error
 }
 
-// A Row is one item of a listing: what it is found and ordered by, and its
-// JSON.
+// A Row is one item of a listing: the values by which it is found and sorted, and its JSON.
 type Row struct {
 	ID                 int64
-	Name, Symbol, Slug string              // folded; Symbol of assets and quotes
-	Rank               int                 // of assets, 0: none
-	MarketCap, Volume  *big.Rat            // of groups and markets; Volume of exchanges, nil: null
+	Name, Symbol, Slug string              // folded; only assets and quotes have a Symbol
+	Rank               int                 // only of assets; 0 if it has none
+	MarketCap, Volume  *big.Rat            // of groups and markets; exchanges have only Volume, which is nil for null
 	Day                *big.Rat            // the 24-hour change of quotes
-	Figures            map[string]*big.Rat // of markets: the price and the changes that they are sorted by
-	Groups             map[string][]string // of markets: the folded slugs by filter
+	Figures            map[string]*big.Rat // only of markets: the price and the changes by which they are sorted
+	Groups             map[string][]string // only of markets: the folded slugs, by filter
 	JSON               string
-	WithTail           string // of assets: the same with fields=links, of markets with fields=groups
+	WithTail           string // JSON of assets with fields=links, and of markets with fields=groups
 
-	asName, asSymbol, asSlug string   // as the feed has them
-	words                    []string // of an asset's name
+	asName, asSymbol, asSlug string   // unchanged from the feed
+	words                    []string // words of an asset's name
 }
 
 func newRow(id int64, name, symbol, slug text, i item) Row {
@@ -189,7 +188,7 @@ func (i *assetItem) row() Row {
 	r := newRow(i.ID, i.Name, i.Symbol, i.Slug, &bare)
 	r.Rank, r.words = i.Rank, nameWords(r.asName)
 	if i.Links != nil {
-		r.WithTail = r.JSON[:len(r.JSON)-1] + `,"links":` + write(i.Links) + "}" // links come last
+		r.WithTail = r.JSON[:len(r.JSON)-1] + `,"links":` + write(i.Links) + "}" // links come last.
 	}
 	return r
 }
@@ -212,7 +211,7 @@ func (i *marketItem) row() Row {
 	r.Figures = map[string]*big.Rat{"price": number(i.Price), "percent_change.1h": number(c.H1),
 		"percent_change.24h": number(c.H24), "percent_change.7d": number(c.D7), "percent_change.30d": number(c.D30)}
 	if i.Groups != nil {
-		r.WithTail = r.JSON[:len(r.JSON)-1] + `,"groups":` + write(i.Groups) + "}" // groups come last
+		r.WithTail = r.JSON[:len(r.JSON)-1] + `,"groups":` + write(i.Groups) + "}" // groups come last.
 		fold := func(slugs []text) (folded []string) {
 			for _, s := range slugs {
 				folded = append(folded, Fold(string(s)))
@@ -240,7 +239,7 @@ func (m *groupMarketItem) row(r Row) Row {
 	return r
 }
 
-// number is the value of a decimal, nil when it is none.
+// number returns the value of a decimal, or nil if s is not one.
 func number(s string) *big.Rat {
 	if !isDecimal(s, -1, true) {
 		return nil
@@ -251,24 +250,24 @@ func number(s string) *big.Rat {
 
 var decimalText = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?$`)
 
-// isDecimal tells whether s is a decimal as FEED.md, "Numbers" writes it, of so
-// many decimals at most (negative: any number).
+// isDecimal reports whether s is a decimal in the form of FEED.md, "Numbers", with at most the
+// given number of decimals. A negative number of decimals means no limit.
 func isDecimal(s string, places int, signed bool) bool {
 	_, fraction, _ := strings.Cut(s, ".")
 	return decimalText.MatchString(s) && s != "-0" && (places < 0 || len(fraction) <= places) && (signed || s[0] != '-')
 }
 
-// figures says which of them are no decimals.
+// figures returns an error for the first value that is not a decimal.
 func figures(places int, signed bool, all ...string) error {
 	for _, s := range all {
 		if !isDecimal(s, places, signed) {
-			return fmt.Errorf("%q is no decimal of at most %d places in plain notation", s, places)
+			return fmt.Errorf("%q is not a decimal of at most %d places in plain notation", s, places)
 		}
 	}
 	return nil
 }
 
-// amounts says which of them are neither amounts nor null.
+// amounts returns an error for the first value that is neither an amount nor nil.
 func amounts(all ...*string) error {
 	for _, s := range all {
 		if s != nil && !isDecimal(*s, amountPlaces, false) {
@@ -327,9 +326,9 @@ func (m *groupMarketItem) check() error {
 	return err
 }
 
-// ReadRow reads an item of a listing ([Query.Items]), or of trending, as it is
-// published: in a shard, its tail included, or in an answer. The error says what
-// of it is not as the documents write it; with ID 0 it cannot be read at all.
+// ReadRow parses an item of a listing ([Query.Items]) or of trending. published is the item as a
+// shard has it, including its tail, or as an answer has it. The error says how the item differs
+// from the documents. If the item cannot be parsed at all, the ID of the row is 0.
 func ReadRow(listing string, published []byte) (Row, error) {
 	collection, window, _ := strings.Cut(listing, " ")
 	i := map[string]func() item{
@@ -362,7 +361,7 @@ func ReadRow(listing string, published []byte) (Row, error) {
 	return r, nil
 }
 
-// Difference shows where two texts part.
+// Difference describes where two texts begin to differ.
 func Difference(got, want string) string {
 	at := 0
 	for at < len(got) && at < len(want) && got[at] == want[at] {
@@ -373,17 +372,17 @@ func Difference(got, want string) string {
 		around(got), around(want))
 }
 
-// TimeFormat is how responses and the X-Snapshot-Time header write a time, UTC.
+// TimeFormat is the format of times, in UTC, in responses and in the X-Snapshot-Time header.
 const TimeFormat = "2006-01-02T15:04:05Z"
 
-// IsTime tells whether s is a time as the service writes it.
+// IsTime reports whether s is a time in the format of the service.
 func IsTime(s string) bool {
 	t, err := time.Parse(TimeFormat, s)
 	return err == nil && t.Format(TimeFormat) == s
 }
 
-// IsSnapshotTime tells whether s is a time that a snapshot can have: a whole
-// multiple of ten minutes (INTERFACE.md, "Pinned paging").
+// IsSnapshotTime reports whether s is a time that a snapshot can have: a whole multiple of ten
+// minutes (INTERFACE.md, "Pinned paging").
 func IsSnapshotTime(s string) bool {
 	t, err := time.Parse(TimeFormat, s)
 	return err == nil && IsTime(s) && t.Equal(t.Truncate(10*time.Minute))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Decimals at most of each kind of field (FEED.md, "Numbers").
+// Maximum numbers of decimals by kind of field (FEED.md, "Numbers").
 const (
 	pricePlaces   = 18
 	amountPlaces  = 8
@@ -16,14 +16,14 @@ const (
 	feePlaces     = 8
 )
 
-// Integer digits at most of a feed value of each kind (FEED.md, "Numbers").
+// Maximum numbers of integer digits of the feed's values by kind of field (FEED.md, "Numbers").
 const (
 	priceDigits  = 18
 	amountDigits = 28
 	feeDigits    = 10
 )
 
-// maxInteger is the largest id and the largest count, 2^53 - 1.
+// maxInteger is the largest id and the largest count, 2^53 − 1.
 const maxInteger = 1<<53 - 1
 
 var (
@@ -36,9 +36,9 @@ var (
 	errTooLong   = errors.New("too many integer digits")
 )
 
-// readDecimal reads text in the grammar of JSON numbers and rounds it to the
-// places of its field. It refuses negative values and those with more integer
-// digits than the field takes, both as written, before any rounding.
+// readDecimal parses text in the grammar of JSON numbers and rounds the value to the places of its
+// field. It rejects values that are negative or have too many integer digits. Both checks apply to
+// the value as written, before rounding.
 func readDecimal(text string, places, integerDigits int) (*big.Rat, error) {
 	m := jsonNumber.FindStringSubmatch(text)
 	if m == nil {
@@ -47,7 +47,7 @@ func readDecimal(text string, places, integerDigits int) (*big.Rat, error) {
 	sign, whole, fraction, exponent := m[1], m[2], m[3], m[4]
 	digits := strings.TrimLeft(whole+fraction, "0")
 	if digits == "" {
-		return new(big.Rat), nil // zero, whatever its sign and exponent
+		return new(big.Rat), nil // The value is zero, whatever its sign and exponent.
 	}
 	if sign == "-" {
 		return nil, errNegative
@@ -64,7 +64,7 @@ func readDecimal(text string, places, integerDigits int) (*big.Rat, error) {
 		return nil, errTooLong
 	}
 	if point.Cmp(big.NewInt(int64(-places-1))) < 0 {
-		return new(big.Rat), nil // below a tenth of half a unit of the last place
+		return new(big.Rat), nil // The value is too small to be rounded to anything but zero.
 	}
 	n, _ := new(big.Int).SetString(digits, 10)
 	value := new(big.Rat).SetInt(n)
@@ -77,7 +77,7 @@ func readDecimal(text string, places, integerDigits int) (*big.Rat, error) {
 	return round(value, places), nil
 }
 
-// round rounds x to the given decimals, half to even.
+// round rounds x to the given number of decimals, half to even.
 func round(x *big.Rat, places int) *big.Rat {
 	scale := tenTo(places)
 	scaled := new(big.Int).Mul(x.Num(), scale)
@@ -93,10 +93,10 @@ func round(x *big.Rat, places int) *big.Rat {
 	return new(big.Rat).SetFrac(units, scale)
 }
 
-// decimal writes x, which has at most the given decimals, in plain notation
-// without trailing zeros.
+// decimal formats x in plain notation without trailing zeros. x must not have more than the given
+// number of decimals.
 func decimal(x *big.Rat, places int) string {
-	text := x.FloatString(places) // exact: x has no more decimals than that
+	text := x.FloatString(places) // FloatString is exact here, because x has no more decimals than that.
 	if strings.Contains(text, ".") {
 		text = strings.TrimRight(text, "0")
 		text = strings.TrimSuffix(text, ".")
@@ -104,11 +104,10 @@ func decimal(x *big.Rat, places int) string {
 	return text
 }
 
-// Plain writes x, rounded half to even to the given decimals, in plain notation.
+// Plain formats x in plain notation, rounded half to even to the given number of decimals.
 func Plain(x *big.Rat, places int) string { return decimal(round(x, places), places) }
 
-// percent is the change from base to value in percent, rounded; zero when the
-// base is.
+// percent returns the rounded change from base to value in percent. It is zero if base is zero.
 func percent(base, value *big.Rat) *big.Rat {
 	if base.Sign() == 0 {
 		return new(big.Rat)
@@ -119,7 +118,7 @@ func percent(base, value *big.Rat) *big.Rat {
 	return round(change, percentPlaces)
 }
 
-// Decimal is the value that the feed reads from a number, in plain notation.
+// Decimal parses a number as the feed does and returns it in plain notation.
 func Decimal(text string, places, integerDigits int) (string, error) {
 	x, err := readDecimal(text, places, integerDigits)
 	if err != nil {
@@ -128,7 +127,7 @@ func Decimal(text string, places, integerDigits int) (string, error) {
 	return decimal(x, places), nil
 }
 
-// Percent is the change from base to value, in plain notation.
+// Percent returns the change from base to value in percent, in plain notation.
 func Percent(base, value *big.Int) string {
 	return decimal(percent(new(big.Rat).SetInt(base), new(big.Rat).SetInt(value)), percentPlaces)
 }

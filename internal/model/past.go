@@ -12,56 +12,56 @@ import (
 	"time"
 )
 
-// The endpoints of candles and of prices at a time.
+// The endpoints of candles and of prices at given times.
 const (
 	candles = "candles"
 	prices  = "prices"
-	past    = "past" // the listing of both
+	past    = "past" // names the listing of both
 )
 
 const (
 	maxCandles = 1000 // of an asset
-	maxPrices  = 1000 // of an answer
+	maxPrices  = 1000 // in an answer
 	windowMax  = "max"
 )
 
-// intervals are those of candles, and how many of them are answered when nobody says from where.
+// intervals are the intervals of candles, and how many of them an answer has by default.
 var intervals = map[string]struct {
 	step  time.Duration
 	usual int64
 }{"1h": {time.Hour, 168}, "1d": {24 * time.Hour, 365}}
 
-// Quoted is what a snapshot says of an asset; nil: not known.
+// Quoted has the figures of an asset in one snapshot. Unknown figures are nil.
 type Quoted struct{ Price, MarketCap, Volume *big.Rat }
 
-// A Seen is a snapshot of the past: what it says of the assets that give points, by id.
+// A Seen is a snapshot of the past: the figures, by id, of the assets that have points.
 type Seen struct {
 	Time   time.Time
 	Assets map[int64]Quoted
 }
 
-// A Passed is an hour or a day that has passed.
+// A Passed is an hour or a day that is over.
 type Passed struct {
 	Begin   time.Time
 	First   Seen             // its first snapshot
 	Candles map[int64]Candle // by asset
 
-	imported map[int64]bool // the assets whose candle an import makes, while it runs
+	imported map[int64]bool // during an import: the assets whose candles it creates
 }
 
-// A Candle is the prices of an asset in an hour or a day, and what the last of its snapshots said.
+// A Candle has the prices of an asset in an hour or a day, and the figures in the last snapshot.
 type Candle struct {
 	Open, High, Low, Close *big.Rat
 	Last                   Quoted
 }
 
-// Past is what is remembered of the past: all snapshots, and the hours and days that have passed.
+// Past is the remembered past: all snapshots, and the hours and days that are over.
 type Past struct {
 	All         []Seen // oldest first
 	Hours, Days []Passed
 }
 
-// add adds a snapshot, and the hours and days that have passed with it.
+// add adds a snapshot, and the hours and days that are over by its time.
 func (b *Past) add(now Seen) *Past {
 	if b == nil {
 		b = &Past{}
@@ -75,7 +75,7 @@ func (b *Past) add(now Seen) *Past {
 	return next
 }
 
-// pass adds the intervals that have passed by now. Those that had passed before never change.
+// pass adds the intervals that have ended by now. Intervals that ended earlier never change.
 func pass(had []Passed, all []Seen, step time.Duration, now time.Time) []Passed {
 	for i, s := range all {
 		begin := s.Time.Truncate(step)
@@ -100,7 +100,8 @@ func pass(had []Passed, all []Seen, step time.Duration, now time.Time) []Passed 
 	return had
 }
 
-// with is the candle with the next snapshot's figures, the first ones if it is new.
+// with returns the candle after the next snapshot's figures. isNew means that they are its first
+// ones.
 func (c Candle) with(q Quoted, isNew bool) Candle {
 	if isNew {
 		c = Candle{Open: q.Price, High: q.Price, Low: q.Price}
@@ -115,7 +116,8 @@ func (c Candle) with(q Quoted, isNew bool) Candle {
 	return c
 }
 
-// kept are the snapshots that prices at a time are of, oldest first, with how long each is good for.
+// kept returns the snapshots that can answer /prices, oldest first, and for each one the interval
+// for which it is valid.
 func (b *Past) kept(at time.Time) (all []Seen, steps []time.Duration) {
 	add := func(s Seen, step time.Duration) { all, steps = append(all, s), append(steps, step) }
 	for _, p := range b.Days {
@@ -136,7 +138,7 @@ func (b *Past) kept(at time.Time) (all []Seen, steps []time.Duration) {
 	return all, steps
 }
 
-// Said is what the snapshot of a time said of an asset, if that is remembered.
+// Said returns the figures of an asset in the snapshot at time t, if they are remembered.
 func (b *Past) Said(t time.Time, id int64) (q Quoted) {
 	if b == nil {
 		return q
@@ -153,7 +155,7 @@ func (b *Past) Said(t time.Time, id int64) (q Quoted) {
 	return q
 }
 
-// priceAt is the snapshot that has the price at a time; nil: there is none.
+// priceAt returns the snapshot that has the price at time t, or nil if there is none.
 func (b *Past) priceAt(at, t time.Time) *Seen {
 	all, steps := b.kept(at)
 	for i, s := range slices.Backward(all) {
@@ -168,8 +170,8 @@ func (b *Past) priceAt(at, t time.Time) *Seen {
 	return nil
 }
 
-// candleRange are the hours or days that a request is about: by default the newest. The error is
-// that there are too many of them.
+// candleRange returns the hours or days that a request asks for, by default the newest ones.
+// tooMany reports that there are more than allowed.
 func (b *Past) candleRange(q *Query, at time.Time) (in []Passed, tooMany bool) {
 	step := intervals[q.Interval].step
 	all := b.Days
@@ -201,7 +203,7 @@ func (b *Past) candleRange(q *Query, at time.Time) (in []Passed, tooMany bool) {
 	return slices.DeleteFunc(slices.Clone(all), outside), false
 }
 
-// amount writes a figure that may not be known.
+// amount formats a figure, or returns nil if it is not known.
 func amount(x *big.Rat, places int) *string {
 	if x == nil {
 		return nil
@@ -239,7 +241,8 @@ type (
 func (i *candleItem) row() Row { return newRow(i.ID, i.Name, i.Symbol, i.Slug, i) }
 func (i *priceItem) row() Row  { return newRow(i.ID, i.Name, i.Symbol, i.Slug, i) }
 
-// withPast returns rows of assets as /candles and /prices show them; refused is what else is answered.
+// withPast returns rows of assets as items of /candles or /prices. If refused is not nil, it is the
+// answer instead.
 func (s *Snapshot) withPast(q *Query, rows []*Row) (items []*Row, refused *Answer) {
 	past := s.Past
 	var in []Passed
@@ -290,13 +293,13 @@ func (s *Snapshot) withPast(q *Query, rows []*Row) (items []*Row, refused *Answe
 	return items, nil
 }
 
-// max is the window max: the first price of each day, and the snapshot's own.
+// max returns the window max: the first price of each day, and the price in the snapshot itself.
 func (b *Past) max(at time.Time) *Series {
 	var chain []Seen
 	for _, p := range b.Days {
 		chain = append(chain, p.First)
 	}
-	if n := len(b.All); n > 0 && b.All[n-1].Time.Equal(at) { // it gave points
+	if n := len(b.All); n > 0 && b.All[n-1].Time.Equal(at) { // The snapshot at that time has points.
 		today := slices.IndexFunc(b.All, func(s Seen) bool { return !s.Time.Before(at.Truncate(24 * time.Hour)) })
 		if chain = append(chain, b.All[today]); today < n-1 {
 			chain = append(chain, b.All[n-1])
@@ -319,8 +322,8 @@ func (b *Past) max(at time.Time) *Series {
 	return s
 }
 
-// Hourly are an asset's points of a window, and from the first hour that is kept on the first price of each
-// hour and the prices of the hour that has not passed.
+// Hourly returns an asset's points of a window. From the first kept hour on, these are the first
+// price of each hour and all prices of the current hour.
 func (s *Snapshot) Hourly(window string, id int64) (points []Point) {
 	var hours []Seen
 	if s.Past != nil {
@@ -350,7 +353,7 @@ func (s *Snapshot) Hourly(window string, id int64) (points []Point) {
 	return points
 }
 
-// parsePast reads the parameters of /candles and /prices.
+// parsePast parses the parameters of /candles and /prices.
 func (q *Query) parsePast(r *parser) {
 	moment := func(name, text string) int64 {
 		t, ok := readMoment(text)
@@ -393,8 +396,9 @@ var (
 		`^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?([Zz]|[-+ ][0-9]{2}:[0-9]{2})?$`)
 )
 
-// readMoment reads a time as parameters write it: in Unix seconds, or as in RFC 3339, where seconds that
-// are zero and the zone UTC may be missing; the + of a zone may be a blank. Fractions are cut off.
+// readMoment parses a time as parameters have it: Unix seconds, or RFC 3339, where seconds that are
+// zero and the zone UTC are optional, and a blank may replace the + of a zone. Fractions are cut
+// off.
 func readMoment(text string) (time.Time, bool) {
 	if unixSeconds.MatchString(text) {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -410,8 +414,8 @@ func readMoment(text string) (time.Time, bool) {
 	return t.UTC().Truncate(time.Second), err == nil
 }
 
-// check verifies what holds for every item, whatever the snapshot: candles ascend, and none is higher
-// than its highest price or lower than its lowest.
+// check verifies the rules that every item follows, whatever the snapshot: candles ascend, and no
+// price of a candle is above its highest price or below its lowest.
 func (i *candleItem) check() error {
 	step := intervals[i.Interval].step
 	last := ""
@@ -437,16 +441,17 @@ func (i *candleItem) check() error {
 	return nil
 }
 
-// exactly is a decimal that was checked.
+// exactly returns the value of a decimal that has already been checked.
 func exactly(text string) *big.Rat {
 	x, ok := new(big.Rat).SetString(text)
 	if !ok {
-		panic("model: no decimal: " + text)
+		panic("model: not a decimal: " + text)
 	}
 	return x
 }
 
-// check verifies what holds for every item: a price has the time of a snapshot that is not later.
+// check verifies the rules that every item follows: a price has the time of a snapshot, which is
+// not later.
 func (i *priceItem) check() error {
 	for _, p := range i.Prices {
 		if !IsTime(p.Time) || (p.SnapshotTime == nil) != (p.Price == nil) ||

@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	maxElements = 100 // of a csv parameter
+	maxElements = 100 // in a csv parameter
 	defaultSize = 20
 	maxSize     = 100
 	maxOffset   = 100_000
 )
 
-// A listing says what an endpoint with pages reads and allows.
+// A listing describes what an endpoint with pages reads and allows.
 type listing struct {
 	sorts       []string
 	defaultSort string
-	descending  bool   // direction of the default sort
-	symbol      bool   // reads symbol
-	groups      bool   // reads category and chain
-	field       string // that fields may add, "" where it is not read
-	strict      bool   // sizes as /exchanges has them
-	history     bool   // as /history: does not read sort, needs a filter
-	most        int64  // rows of a page, maxSize when 0
-	usual       int64  // rows of a page that nobody asked for, defaultSize when 0
+	descending  bool   // whether the default sort is descending
+	symbol      bool   // whether it reads symbol
+	groups      bool   // whether it reads category and chain
+	field       string // the name that fields accepts, or "" if it does not read fields
+	strict      bool   // whether sizes follow the rules of /exchanges
+	history     bool   // whether it is like /history: ignores sort and needs a filter
+	most        int64  // maximum number of rows on a page; 0 means maxSize
+	usual       int64  // default number of rows on a page; 0 means defaultSize
 }
 
 var listings = map[string]listing{
@@ -49,42 +49,42 @@ var listings = map[string]listing{
 		defaultSort: "rank", symbol: true, groups: true, field: "groups"},
 }
 
-// SortKeys are the sort keys of an endpoint (INTERFACE.md, "Sorting").
+// SortKeys returns the sort keys of an endpoint (INTERFACE.md, "Sorting").
 func SortKeys(endpoint string) []string { return listings[endpoint].sorts }
 
-// Prefix is the path of all endpoints.
+// Prefix is the prefix of the paths of all endpoints.
 const Prefix = "/openapi/v1/"
 
-// A Query is what a request asks for.
+// A Query is a parsed request.
 type Query struct {
 	// Endpoint is assets, quotes, exchanges, categories, chains, history, markets, changes, search,
-	// trending or global. The fields below but Ignored and Text are of the first seven.
+	// trending or global. Except for Ignored and Text, the fields below apply only to endpoints
+	// with pages.
 	Endpoint string
-	CSV      bool     // the answer is a table
-	Filters  []Filter // that were sent, in the order id, slug, symbol, category, chain
+	CSV      bool     // whether the answer is a table
+	Filters  []Filter // the filters in the request, in the order id, slug, symbol, category, chain
 	Sort     string
 	Desc     bool
-	Page     int64 // the page that is answered: Size rows from Offset on
+	Page     int64 // the page of the answer: Size rows from Offset on
 	Offset   int64 // at most the largest int64
 	Size     int64
-	Tails    bool   // fields=links, or fields=groups of markets
-	Window   string // of history
-	Interval string // of candles, as are From and To, in Unix seconds
+	Tails    bool   // whether fields=links, or for markets fields=groups, is set
+	Window   string // for history
+	Interval string // for candles, like From and To, which are Unix seconds
 	From, To int64
-	HasFrom  bool    // From was sent
-	HasTo    bool    // To was sent
-	Times    []int64 // of prices, in Unix seconds
-	Text     string  // of search: q, folded
-	Since    int64   // of changes, in Unix seconds
-	HasSince bool    // Since was sent
-	// Collections and Kinds are those that changes may be of; nil: all.
+	HasFrom  bool    // whether from was sent
+	HasTo    bool    // whether to was sent
+	Times    []int64 // for prices, in Unix seconds
+	Text     string  // for search: q, folded
+	Since    int64   // for changes, in Unix seconds
+	HasSince bool    // whether since was sent
+	// Collections and Kinds restrict changes; nil means all.
 	Collections, Kinds []string
-	Ignored            string // value of X-Ignored, "" for none
+	Ignored            string // the value of X-Ignored, or "" if the header is absent
 }
 
-// A Filter is what one parameter asks for: a row that has any of the values
-// passes. They are folded, ids in their shortest form, each once, in the order
-// of X-Not-Found.
+// A Filter is the condition of one parameter. A row passes if it has any of the values. The values
+// are folded, ids are in their shortest form, and each appears once, in the order of X-Not-Found.
 type Filter struct {
 	Name   string
 	Values []string
@@ -92,9 +92,9 @@ type Filter struct {
 
 type parameters map[string]string
 
-// Parameters are those sent, decoded. A list that is sent several times, as
-// name, name[] or name[1], is one list of all its values. Of another repeated
-// parameter the first counts. An empty one is the same as none.
+// Parameters returns the decoded parameters of a query string. A list that is sent several times,
+// as name, name[] or name[1], is one list with all of the values. For any other repeated parameter,
+// the first one counts. An empty value is the same as none.
 func Parameters(raw string, lists ...string) map[string]string {
 	sent := map[string]string{}
 	for name, values := range AllParameters(raw, lists) {
@@ -108,12 +108,12 @@ func Parameters(raw string, lists ...string) map[string]string {
 	return sent
 }
 
-// csv are the parameters below Prefix that take lists.
+// csv has the parameters below Prefix whose values are lists.
 var csv = []string{"id", "symbol", "slug", "category", "chain", "fields", "time", "collection", "kind"}
 
 var indexed = regexp.MustCompile(`(?s)^(.*)\[[0-9]*\]$`)
 
-// AllParameters are the values of every name that was sent, in order, decoded.
+// AllParameters returns the decoded values of every name in the query string, in order.
 func AllParameters(raw string, lists []string) map[string][]string {
 	all := map[string][]string{}
 	for _, pair := range strings.Split(raw, "&") {
@@ -130,7 +130,7 @@ func AllParameters(raw string, lists []string) map[string][]string {
 	return all
 }
 
-// reads reports whether an endpoint reads a parameter, in one of its paging modes at least.
+// reads reports whether an endpoint reads a parameter in at least one of its paging modes.
 func reads(endpoint, name string) bool {
 	l, isList := listings[endpoint]
 	if !isList {
@@ -159,10 +159,10 @@ func reads(endpoint, name string) bool {
 	return slices.Contains([]string{"page", "size", "limit", "offset"}, name)
 }
 
-// maxIgnored is where X-Ignored is cut, in bytes.
+// maxIgnored is the maximum length of X-Ignored, in bytes.
 const maxIgnored = 256
 
-// ignored writes X-Ignored: the names of the parameters that had no part in the
+// ignored returns the value of X-Ignored: the names of the parameters that had no effect on the
 // answer.
 func ignored(endpoint, raw string, table bool) string {
 	lists := slices.DeleteFunc(slices.Clone(csv), func(name string) bool { return !reads(endpoint, name) })
@@ -189,7 +189,7 @@ func ignored(endpoint, raw string, table bool) string {
 	return NameIgnored(names)
 }
 
-// NameIgnored writes the value of X-Ignored, without what may be a key.
+// NameIgnored formats the value of X-Ignored. It leaves out names that may contain a key.
 func NameIgnored(names []string) string {
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -209,8 +209,8 @@ func NameIgnored(names []string) string {
 
 var escape = regexp.MustCompile(`^%[0-9A-Fa-f]{2}`)
 
-// unescape decodes a form-encoded name or value. A percent sign that starts no
-// valid escape stands for itself.
+// Unescape decodes a form-encoded name or value. A percent sign that does not begin a valid escape
+// is literal.
 func Unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -230,7 +230,7 @@ func Unescape(s string) string {
 
 var integerGrammar = regexp.MustCompile(`^-?[0-9]+$`)
 
-// Integer reads a whole number as parameters write it.
+// Integer parses a whole number in the syntax of parameters.
 func Integer(s string) (int64, bool) {
 	if !integerGrammar.MatchString(s) {
 		return 0, false
@@ -239,8 +239,7 @@ func Integer(s string) (int64, bool) {
 	return n, err == nil
 }
 
-// parse reads the parameters of an endpoint with pages, and returns the names of
-// those at fault.
+// parse parses the parameters of an endpoint with pages and returns the names of invalid ones.
 func (q *Query) parse(l listing, p parameters) (bad []string) {
 	r := &parser{parameters: p}
 	if q.Endpoint == changes {
@@ -272,7 +271,7 @@ func (q *Query) parse(l listing, p parameters) (bad []string) {
 	if text, sent := p["sort"]; sent && !l.history {
 		key, direction, directed := strings.Cut(text, ":")
 		q.Sort, q.Desc = Fold(key), Fold(direction) == "desc"
-		// INTERFACE.md, "Markets": figures descend by themselves.
+		// INTERFACE.md, "Markets": figures are sorted in descending order by default.
 		texts := []string{"rank", "id", "name", "symbol", "slug"}
 		if !directed && q.Endpoint == markets && !slices.Contains(texts, q.Sort) {
 			q.Desc = true
@@ -284,7 +283,7 @@ func (q *Query) parse(l listing, p parameters) (bad []string) {
 	return r.bad
 }
 
-// parser reads parameters and collects the names of the bad ones.
+// parser parses parameters and collects the names of invalid ones.
 type parser struct {
 	parameters
 	bad []string
@@ -351,7 +350,8 @@ func (q *Query) parseFilters(l listing, r *parser) {
 	}
 }
 
-// parsePage checks every parameter of paging, whatever the mode, where sizes are not strict.
+// parsePage parses the paging parameters. Unless sizes are strict, it checks all of them, whatever
+// the mode.
 func (q *Query) parsePage(l listing, r *parser) {
 	offsetMode := !r.sent("page") && (r.sent("limit") || r.sent("offset"))
 	size := func(name string) int64 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// render makes the rows of a feed's snapshot.
+// render creates a snapshot with the rows of a feed.
 func render(f *feed, st state, settings Settings, at time.Time) *Snapshot {
 	s := &Snapshot{Time: at, Database: f.database, Notice: settings.Notice, Lists: map[string][]Row{}}
 	add := func(collection string, i item) { s.Lists[collection] = append(s.Lists[collection], i.row()) }
@@ -73,8 +73,8 @@ func newFigures(a *asset) quoteFigures {
 	return i
 }
 
-// slugsByMember are, by the key of an asset, the slugs of the visible groups of a collection that
-// name it, sorted as bytes.
+// slugsByMember returns, by the key of an asset, the slugs of the visible groups in a collection
+// that have it as a member, sorted as bytes.
 func slugsByMember(f *feed, st state, collection string) map[string][]text {
 	slugs := map[string][]text{}
 	for _, g := range visibleGroups(f, st, collection) {
@@ -90,7 +90,7 @@ func slugsByMember(f *feed, st state, collection string) map[string][]text {
 	return slugs
 }
 
-// groupsOf are the groups of an asset: none of one that is not active.
+// groupsOf returns the groups of an asset. An inactive asset has none.
 func groupsOf(a *asset, inCategories, inChains map[string][]text) *groupsItem {
 	i := &groupsItem{[]text{}, []text{}}
 	if a.active {

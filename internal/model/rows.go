@@ -15,15 +15,15 @@ import (
 	"unicode/utf8"
 )
 
-// Files is a feed folder: the text of each of its files by name. A file that
-// is not there is the same as an empty one.
+// Files is a feed folder: the text of each file by name. A missing file is the same as an empty
+// one.
 type Files map[string]string
 
-// maxLine is the longest line of a feed file, in bytes.
+// maxLine is the maximum length of a line in a feed file, in bytes.
 const maxLine = 1 << 20
 
-// lines returns the rows of a file: its lines without their ends, blank ones
-// and a leading byte order mark skipped.
+// lines returns the rows of a file: its lines without line ends. It skips blank lines and a leading
+// byte order mark.
 func lines(file string) [][]byte {
 	text := bytes.TrimPrefix([]byte(file), []byte("\uFEFF"))
 	var rows [][]byte
@@ -36,11 +36,11 @@ func lines(file string) [][]byte {
 	return rows
 }
 
-// fields is one JSON object of the feed: the text of each value by name. Names
-// are case-sensitive, and a null is the same as no value.
+// fields is a JSON object of the feed: the text of each value by name. Names are case-sensitive. A
+// null is the same as no value.
 type fields map[string]json.RawMessage
 
-// readObject reads one JSON object with nothing behind it.
+// readObject parses one JSON object. It rejects anything after it.
 func readObject(text []byte) (fields, error) {
 	if !utf8.Valid(text) || !json.Valid(text) || hasLoneSurrogate(text) {
 		return nil, errors.New("not JSON")
@@ -62,10 +62,10 @@ func readObject(text []byte) (fields, error) {
 
 func notSpace(r rune) bool { return r != ' ' && r != '\t' && r != '\r' && r != '\n' }
 
-// hasLoneSurrogate tells whether an escape in valid JSON is one half of a
-// surrogate pair without the other.
+// hasLoneSurrogate reports whether valid JSON has an escape for one half of a surrogate pair
+// without the other half.
 func hasLoneSurrogate(text []byte) bool {
-	unit := func(at int) (uint64, bool) { // the \uHHHH at the position
+	unit := func(at int) (uint64, bool) { // the value of the escape \uHHHH at a position
 		if at+6 > len(text) || text[at] != '\\' || text[at+1] != 'u' {
 			return 0, false
 		}
@@ -79,7 +79,7 @@ func hasLoneSurrogate(text []byte) bool {
 		u, ok := unit(i)
 		switch {
 		case !ok:
-			i++ // another escape: the backslash and one character
+			i++ // any other escape: a backslash and one character
 		case u >= 0xDC00 && u <= 0xDFFF:
 			return true
 		case u >= 0xD800 && u <= 0xDBFF:
@@ -94,14 +94,14 @@ func hasLoneSurrogate(text []byte) bool {
 	return false
 }
 
-// A reader takes the values of one row. The first fault of a field that the row cannot
-// be without stays in err and sets the row aside. A bad value of any other field counts
-// as a warning and is as if absent.
+// A reader takes the values of one row. err has the first fault in a field that the row needs; such
+// a fault sets the row aside. A bad value in any other field counts as a warning and is treated as
+// missing.
 type reader struct {
 	fields   fields
 	err      error
 	warnings int
-	cleaned  bool // a text was
+	cleaned  bool // whether a text was cleaned
 }
 
 func (r *reader) fail(name, what string) {
@@ -110,7 +110,7 @@ func (r *reader) fail(name, what string) {
 	}
 }
 
-// required is a text that must be there, not be empty, and not be too long once it is clean.
+// required returns a text that must be present, not empty, and not too long after it is cleaned.
 func (r *reader) required(name string) string {
 	raw, ok := r.fields[name]
 	if !ok || raw[0] != '"' {
@@ -124,8 +124,8 @@ func (r *reader) required(name string) string {
 	return s
 }
 
-// clean is a text without control and format characters, other than the two joiners, and
-// without white space at its ends.
+// clean removes control and format characters, except the two joiners, and white space at both
+// ends.
 func (r *reader) clean(text string) string {
 	var kept []rune
 	for _, c := range text {
@@ -144,7 +144,7 @@ func (r *reader) clean(text string) string {
 	return string(kept)
 }
 
-// text is a string that need not be there.
+// text returns an optional text.
 func (r *reader) text(name, otherwise string) string {
 	raw, ok := r.fields[name]
 	if !ok {
@@ -165,10 +165,10 @@ func (r *reader) text(name, otherwise string) string {
 	return s
 }
 
-// cleanTexts are the fields whose texts are cleaned, besides required ones.
+// cleanTexts are the optional fields whose texts are cleaned. Required texts always are.
 var cleanTexts = []string{"display_name", "native", "name"}
 
-// longest bounds texts, in bytes.
+// longest has the maximum lengths of texts, in bytes.
 var longest = map[string]int{
 	"name": 256, "display_name": 256, "unit": 256,
 	"logo": 2048, "website": 2048, "whitepaper": 2048, "twitter": 2048, "telegram": 2048, "reddit": 2048,
@@ -213,7 +213,7 @@ func (r *reader) boolean(name string, otherwise bool) bool {
 	return otherwise
 }
 
-// id is what integer reads, of a field that sets the row aside.
+// id returns the field id. An invalid id sets the row aside.
 func (r *reader) id() *int64 {
 	before := r.warnings
 	id := r.integer("id", 1)
@@ -223,7 +223,7 @@ func (r *reader) id() *int64 {
 	return id
 }
 
-// integer is a whole number from lowest to 2^53 - 1, or nil.
+// integer returns a whole number from lowest to 2^53 − 1, or nil.
 func (r *reader) integer(name string, lowest int64) *int64 {
 	raw, ok := r.fields[name]
 	if !ok {
@@ -237,7 +237,7 @@ func (r *reader) integer(name string, lowest int64) *int64 {
 	return &n
 }
 
-// decimal is a decimal rounded to its field, or nil.
+// decimal returns a decimal, rounded to the places of its field, or nil.
 func (r *reader) decimal(name string, places, digits int) *big.Rat {
 	raw, ok := r.fields[name]
 	if !ok {
@@ -255,7 +255,7 @@ func (r *reader) decimal(name string, places, digits int) *big.Rat {
 	return x
 }
 
-// needed is decimal for a field whose bad value sets the row aside.
+// needed is decimal for a field in which a bad value sets the row aside.
 func (r *reader) needed(name string, places, digits int) *big.Rat {
 	x := r.decimal(name, places, digits)
 	if _, given := r.fields[name]; given && x == nil {
@@ -264,7 +264,7 @@ func (r *reader) needed(name string, places, digits int) *big.Rat {
 	return x
 }
 
-// object is a reader of the object under the name, or nil.
+// object returns a reader for the object with the given name, or nil.
 func (r *reader) object(name string) *reader {
 	raw, ok := r.fields[name]
 	if !ok {
@@ -281,12 +281,12 @@ func (r *reader) object(name string) *reader {
 func unquote(raw []byte) string {
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
-		panic(err) // the row was valid JSON
+		panic(err) // This cannot happen, because the row is valid JSON.
 	}
 	return s
 }
 
-// head is feed.json.
+// head is the content of feed.json.
 type head struct {
 	database string
 	time     time.Time
@@ -322,7 +322,8 @@ func readHead(files Files) (head, error) {
 	return head{database: h.Database, time: at}, nil
 }
 
-// readTime reads a time of RFC 3339. A leap second is 23:59:60 in UTC: the next second.
+// readTime parses a time in RFC 3339. It accepts the leap second 23:59:60 in UTC as the following
+// second.
 func readTime(text string) (time.Time, error) {
 	text = strings.ToUpper(text)
 	if len(text) < 20 || text[16:19] != ":60" {

@@ -8,21 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// search is the endpoint that finds assets by what somebody types.
+// search is the endpoint that finds assets by text.
 const search = "search"
 
 const (
-	maxText  = 64 // bytes of q
+	maxText  = 64 // of q, in bytes
 	maxWords = 8
-	maxFound = 20 // items
+	maxFound = 20 // items in an answer
 )
 
-// searchWords are the words of q, separated by blanks.
+// searchWords returns the words of q, which are separated by blanks.
 func searchWords(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
 }
 
-// nameWords are the words of a name, folded one by one.
+// nameWords returns the words of a name, each folded.
 func nameWords(name string) []string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.Nd) })
 	for i, w := range words {
@@ -31,8 +31,7 @@ func nameWords(name string) []string {
 	return words
 }
 
-// Search returns those of the assets that a text, folded, finds, in order
-// (INTERFACE.md, "Search").
+// Search returns the assets that match a folded text, in the order of INTERFACE.md, "Search".
 func Search(text string, among []*Row) []*Row {
 	if !utf8.ValidString(text) {
 		return nil
@@ -63,8 +62,8 @@ func Search(text string, among []*Row) []*Row {
 	return rows
 }
 
-// has tells whether a word begins a word of the name, the symbol or the slug, or is
-// one of them when it is a single character.
+// has reports whether a word is a prefix of a word of the name, of the symbol or of the slug. A
+// word of one character must be equal to one of them.
 func (r *Row) has(word string) bool {
 	return slices.ContainsFunc(slices.Concat(r.words, []string{r.Symbol, r.Slug}), func(of string) bool {
 		return of == word || utf8.RuneCountInString(word) > 1 && strings.HasPrefix(of, word)

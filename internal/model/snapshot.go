@@ -10,50 +10,52 @@ import (
 	"time"
 )
 
-// A Snapshot is the service's data of one time. The supplier of the rows fills in the exported
-// fields, which do not change afterwards: [World.Build] from a feed, the load tester's oracle from
-// the shards of a store. It is safe for concurrent use, and before the first snapshot it is nil.
+// A Snapshot is the state of the service at one time. The creator of the rows sets the exported
+// fields, which do not change afterwards: [World.Build] makes them from a feed, and the load
+// tester's oracle from the shards of a store. A Snapshot is safe for concurrent use. Before the
+// first snapshot, it is nil.
 type Snapshot struct {
 	Time     time.Time
 	Database string
-	// Lists are the rows of each listing ascending by id, and those of trending
-	// as they are ranked.
+	// Lists has the rows of each listing in ascending order of id, and those of trending in the
+	// order of the board.
 	Lists                       map[string][]Row
 	TotalMarketCap, TotalVolume string
-	// Notice is shown with all of it; nil: there is none.
+	// Notice is shown with all data of the snapshot; it may be nil.
 	Notice *Notice
-	// NoMarkets: the builder was one that does not write the views of /markets.
+	// NoMarkets means that the builder did not write the views of /markets.
 	NoMarkets bool
-	// Series are the windows of history that were supplied, by name.
+	// Series has the windows of history that are available, by name.
 	Series map[string]*Series
-	// Changes are what changed in the directory; nil: the builder did not record it.
+	// Changes are the changes of the directory, or nil if the builder did not record them.
 	Changes *Changes
-	// Past is what /candles, /prices and the window max are answered from; nil: nothing is known.
+	// Past is the past that /candles, /prices and the window max are answered from, or nil if it is
+	// not known.
 	Past *Past
-	// Coins is what /api/v3/ shows besides; only of feeds.
+	// Coins is the additional data for /api/v3/. Only snapshots made from feeds have it.
 	Coins *Coins
 
 	mu     sync.Mutex
-	orders map[string][]*Row            // whole listings, put in order
-	found  map[string]map[string][]*Row // rows of a listing by what a filter asks for
+	orders map[string][]*Row            // sorted whole listings
+	found  map[string]map[string][]*Row // rows of a listing by the value of a filter
 
-	files Files // of a feed: what it was built from
+	files Files // the feed from which the snapshot was made
 	items map[listedKey]Listed
-	way   *way  // back from withdrawn snapshots
-	state state // of a feed: what its build handed on
+	way   *way  // the way back from withdrawn snapshots
+	state state // the state after the build of the snapshot
 }
 
-// trending is the listing that no feed has.
+// trending is a listing that has no file in a feed.
 const trending = "trending"
 
-// Lists names the listings of which a snapshot has rows.
+// Lists names all listings that have rows in a snapshot.
 var Lists = []string{assets, quotes, exchanges, categories, chains, trending, markets}
 
-// CheckTotals says which totals are not as FEED.md, "Numbers" writes them.
+// CheckTotals returns an error if a total is not in the form of FEED.md, "Numbers".
 func (s *Snapshot) CheckTotals() error { return amounts(&s.TotalMarketCap, &s.TotalVolume) }
 
-// Known returns the values that a listing can be asked for, for generators of questions: its ids,
-// and its slugs and symbols as the feed has them.
+// Known returns values that occur in a listing, for generators of questions: its ids, and its slugs
+// and symbols unchanged from the feed.
 func (s *Snapshot) Known(collection string) (ids []int64, slugs, symbols []string) {
 	if s == nil {
 		return nil, nil, nil
@@ -69,7 +71,7 @@ func (s *Snapshot) Known(collection string) (ids []int64, slugs, symbols []strin
 	return ids, slugs, symbols
 }
 
-// Texts are the names, symbols and slugs of the assets, as the feed has them.
+// Texts returns the names, symbols and slugs of the assets, unchanged from the feed.
 func (s *Snapshot) Texts() (texts []string) {
 	if s != nil {
 		for _, r := range s.Lists[assets] {
@@ -86,11 +88,11 @@ type Change struct {
 	Value    string // percent
 }
 
-// changeDigits bounds the integer digits of the total's change; above it the
-// figure is null (INTERFACE.md, "Global").
+// changeDigits is the maximum number of integer digits of the total's change. Larger values are
+// answered as null (INTERFACE.md, "Global").
 const changeDigits = 9
 
-// shown is what /global shows of a change record in this snapshot, nil for null.
+// shown returns the value of a change record that /global of this snapshot shows, or nil for null.
 func (s *Snapshot) shown(c *Change) *string {
 	if c == nil || c.Database != s.Database || !isDecimal(c.Value, percentPlaces, true) {
 		return nil
@@ -101,14 +103,13 @@ func (s *Snapshot) shown(c *Change) *string {
 	return &c.Value
 }
 
-// Notice is a remark on all of a snapshot's data.
+// Notice is a remark that applies to all data of a snapshot.
 type Notice struct {
 	Text string `json:"text"`
 	URL  string `json:"url"`
 }
 
-// Answer is what the service says to a query from this snapshot; c is the
-// change record in force, nil for none.
+// Answer returns the answer to a query from this snapshot. c is the change record in force, or nil.
 func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 	a := Answer{Status: 200, MessageKey: "OK", Ignored: q.Ignored}
 	if s != nil {
@@ -167,8 +168,8 @@ func (s *Snapshot) Answer(q *Query, c *Change) Answer {
 	return a
 }
 
-// Body is the whole body of a page of a listing, of trending or search, with its rows
-// and the total of all pages.
+// Body returns the whole body of a page of a listing, of trending or of search, with the given
+// rows. total is the number of rows on all pages.
 func Body(q *Query, rows []*Row, total int64) string {
 	var b strings.Builder
 	b.WriteString(`{"items":[`)
@@ -191,12 +192,12 @@ func Body(q *Query, rows []*Row, total int64) string {
 	return envelope(b.String())
 }
 
-// envelope is the body of a 200.
+// envelope returns the body of a 200.
 func envelope(result string) string {
 	return `{"code":0,"message":"OK","message_key":"OK","result":` + result + "}"
 }
 
-// matching are the rows of a whole listing that pass all filters, in order.
+// matching returns the rows of a whole listing that pass all filters, in order.
 func (s *Snapshot) matching(q *Query) []*Row {
 	if s == nil {
 		return nil
@@ -213,10 +214,10 @@ func (s *Snapshot) matching(q *Query) []*Row {
 		}
 	}
 	slices.SortFunc(rows, Order(q.Sort, q.Desc))
-	return slices.Compact(rows) // which have several of the values: groups
+	return slices.Compact(rows) // A group may have several of the values, and then appears several times.
 }
 
-// ordered is a whole listing in order.
+// ordered returns a whole listing in sort order.
 func (s *Snapshot) ordered(collection, key string, desc bool) []*Row {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +242,7 @@ func pointers(rows []Row) []*Row {
 	return all
 }
 
-// having returns the rows of a whole listing by the values of a filter's field.
+// having returns the rows of a whole listing with the given value in the field of a filter.
 func (s *Snapshot) having(listing, filter, value string) []*Row {
 	if s == nil {
 		return nil
@@ -265,7 +266,7 @@ func (s *Snapshot) having(listing, filter, value string) []*Row {
 	return rows[value]
 }
 
-// values returns what a row has in the field of a filter.
+// values returns the values of a row in the field of a filter.
 func (r *Row) values(filter string) []string {
 	switch filter {
 	case "id":
@@ -278,13 +279,13 @@ func (r *Row) values(filter string) []string {
 	return r.Groups[filter]
 }
 
-// Matches tells whether a row passes the filter.
+// Matches reports whether a row passes the filter.
 func (f Filter) Matches(r *Row) bool {
 	return slices.ContainsFunc(r.values(f.Name), func(v string) bool { return slices.Contains(f.Values, v) })
 }
 
-// Order is the order of a sort key: equal rows are ordered by id, in both directions
-// (INTERFACE.md, "Sorting"). The key "24h" is that of trending.
+// Order returns the comparison for a sort key. Ties are broken by ascending id in both directions
+// (INTERFACE.md, "Sorting"). The key "24h" gives the order of trending.
 func Order(key string, desc bool) func(a, b *Row) int {
 	return func(a, b *Row) int {
 		var c int
@@ -298,7 +299,7 @@ func Order(key string, desc bool) func(a, b *Row) int {
 		case "slug":
 			c = cmp.Compare(a.Slug, b.Slug)
 		case "market_cap":
-			switch { // rows without one, which only markets have, come last in both directions
+			switch { // Only markets have rows without a market cap. They come last in both directions.
 			case a.MarketCap == nil && b.MarketCap != nil:
 				return 1
 			case a.MarketCap != nil && b.MarketCap == nil:
@@ -312,7 +313,7 @@ func Order(key string, desc bool) func(a, b *Row) int {
 		case "24h":
 			c = compareNullable(a.Day, b.Day)
 		case "rank":
-			switch { // rows without one come last in both directions
+			switch { // Rows without a rank come last in both directions.
 			case a.Rank == 0 && b.Rank == 0:
 				return cmp.Compare(a.ID, b.ID)
 			case a.Rank == 0:
@@ -331,7 +332,7 @@ func Order(key string, desc bool) func(a, b *Row) int {
 	}
 }
 
-// compareNullable compares amounts, null below all of them.
+// compareNullable compares amounts. A null is less than any amount.
 func compareNullable(a, b *big.Rat) int {
 	switch {
 	case a == nil && b == nil:
@@ -344,11 +345,11 @@ func compareNullable(a, b *big.Rat) int {
 	return a.Cmp(b)
 }
 
-// maxNotFound is where X-Not-Found is cut, in bytes.
+// maxNotFound is the maximum length of X-Not-Found, in bytes.
 const maxNotFound = 1024
 
-// missing writes X-Not-Found: the values of each filter that match nothing in
-// the whole listing.
+// missing returns the value of X-Not-Found: the values of each filter that match nothing in the
+// whole listing.
 func (s *Snapshot) missing(q *Query) string {
 	header := ""
 	for _, f := range q.Filters {
@@ -375,7 +376,7 @@ func (s *Snapshot) missing(q *Query) string {
 	return header
 }
 
-// PercentEncode encodes all but the unreserved characters of RFC 3986.
+// PercentEncode encodes all characters except the unreserved ones of RFC 3986.
 func PercentEncode(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -391,5 +392,5 @@ func PercentEncode(s string) string {
 
 func integer(n int64) string { return strconv.FormatInt(n, 10) }
 
-// timestamp writes a time as the service does.
+// timestamp formats a time as the service does.
 func timestamp(t time.Time) string { return t.UTC().Format(TimeFormat) }

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Fold returns s with every code point replaced by the lowest one that it
-// reaches through Unicode simple case folding, A to Z written as a to z
-// (INTERFACE.md, "Text"). Bytes that are not valid UTF-8 stay as they are.
+// Fold replaces each code point of s by the lowest one that it reaches through Unicode simple case
+// folding, except that A to Z become a to z (INTERFACE.md, "Text"). Bytes that are not valid UTF-8
+// stay unchanged.
 func Fold(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -32,8 +32,8 @@ func Fold(s string) string {
 	return b.String()
 }
 
-// Quote writes s as a JSON string: only the quotation mark, the backslash and
-// U+0000 to U+001F are escaped (INTERFACE.md, "Envelope").
+// Quote formats s as a JSON string. It escapes only the quotation mark, the backslash and U+0000 to
+// U+001F (INTERFACE.md, "Envelope").
 func Quote(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + 2)

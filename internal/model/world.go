@@ -10,43 +10,42 @@ import (
 	"time"
 )
 
-// Settings are the builder's settings that the answers depend on.
+// Settings are the builder's settings that affect answers.
 type Settings struct {
-	MinMarketCap string        // minimum of the trending board, inclusive
-	MinVolume    string        // minimum of the trending board, inclusive
-	Retain       time.Duration // how long a snapshot stays to be pinned
-	History      int           // assets that a snapshot gives points for
-	Clock        time.Time     // of the edges, for pins of the future; zero: that of the newest snapshot
-	Notice       *Notice       // of every snapshot; nil: none
+	MinMarketCap string        // minimum for the trending board, inclusive
+	MinVolume    string        // minimum for the trending board, inclusive
+	Retain       time.Duration // how long a snapshot can be pinned
+	History      int           // number of assets for which a snapshot has points
+	Clock        time.Time     // the edges' clock, for pins in the future; if zero, the time of the newest snapshot
+	Notice       *Notice       // the notice of every snapshot; may be nil
 }
 
-// Defaults are the builder's.
+// Defaults returns the builder's defaults.
 func Defaults() Settings {
 	return Settings{MinMarketCap: "10000000", MinVolume: "1000000", Retain: time.Hour, History: 20000}
 }
 
-// A World is the service at one moment: what the builder remembers and the
-// snapshots that can be asked for. The zero state, before the first build, is
-// that of New.
+// A World is the state of the service: what the builder remembers, and the snapshots that can be
+// requested. Use New to create one.
 type World struct {
 	settings Settings
 	state
 	retained  []*Snapshot // oldest first; the last one is the newest
-	withdrawn []time.Time // of snapshots, by rollbacks
-	change    *Change     // the last record of the change job, nil before the first
+	withdrawn []time.Time // times of the snapshots that rollbacks withdrew
+	change    *Change     // the last record of the change job; nil before the first
 }
 
-// state is what a build hands on to the next one.
+// state is what one build passes on to the next.
 type state struct {
-	ids    map[string]map[string]int64         // for ever, by collection and key
+	ids    map[string]map[string]int64         // permanent ids, by collection and key
 	kept   []moment                            // oldest first
-	groups map[string]map[string]groupSnapshot // the newest of each group, by collection and key
+	groups map[string]map[string]groupSnapshot // the newest snapshot of each group, by collection and key
 	past   *Past
-	known  map[string]map[string]int64 // ids of before the newest snapshot
+	known  map[string]map[string]int64 // the ids before the newest snapshot
 }
 
-// A moment is what is kept of one snapshot: the prices, by asset key, the assets for which they are
-// points of history, and the total.
+// A moment is what is kept of one snapshot: the prices by asset key, the assets that have points of
+// history in it, and the total.
 type moment struct {
 	time    time.Time
 	prices  map[string]*big.Rat
@@ -60,20 +59,20 @@ type groupSnapshot struct {
 	marketCap, volume *big.Rat
 	coins             int
 	share             *big.Rat
-	gainers           []string // asset keys, highest first
+	gainers           []string // asset keys, largest gain first
 }
 
-// New returns a service before its first snapshot.
+// New returns a World without snapshots.
 func New(settings Settings) *World {
 	return &World{settings: settings, state: state{
 		ids: map[string]map[string]int64{}, groups: map[string]map[string]groupSnapshot{},
 	}}
 }
 
-// SetHistory changes how many assets give points, from the next build on.
+// SetHistory changes the number of assets that have points, starting with the next build.
 func (w *World) SetHistory(n int) { w.settings.History = n }
 
-// A Report says what a build did.
+// A Report is the result of a build.
 type Report struct {
 	Time      time.Time
 	Published bool
@@ -81,13 +80,12 @@ type Report struct {
 	Rejected  map[string]int // rows set aside, by collection
 }
 
-// ErrOlder says that the time of a build is not after the newest snapshot's.
+// ErrOlder means that the time of a build is not after that of the newest snapshot.
 var ErrOlder = errors.New("older than the published snapshot, or the same with other rows")
 
-// Build makes the snapshot of a feed at the time given, or at the feed's own
-// when that is zero, rounded down to ten minutes. The same files at the same
-// time again change nothing. The guard rails against a suspicious feed are not
-// modelled: it is as if --force were given.
+// Build builds the snapshot of a feed at the given time or, if that is zero, at the feed's own
+// time, rounded down to ten minutes. Building the same files at the same time again changes
+// nothing. The model has no guard rails against suspicious feeds: it behaves as with --force.
 func (w *World) Build(files Files, at time.Time) (Report, error) {
 	f, ids, err := readFeed(files, w.ids)
 	if err != nil {
@@ -123,7 +121,7 @@ func (w *World) Build(files Files, at time.Time) (Report, error) {
 	return report, nil
 }
 
-// advance remembers the feed of a time: its ids, its prices and its groups.
+// advance remembers the ids, prices and groups of a feed.
 func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) {
 	next := state{ids: map[string]map[string]int64{}, groups: map[string]map[string]groupSnapshot{}, known: w.ids}
 	for _, collection := range []string{assets, exchanges, categories, chains} {
@@ -177,7 +175,7 @@ func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) 
 	w.state = next
 }
 
-// publish makes the snapshot of the feed that was remembered last the newest.
+// publish makes a snapshot of the feed that was remembered last, and makes it the newest one.
 func (w *World) publish(f *feed, files Files, at time.Time) {
 	s := render(f, w.state, w.settings, at)
 	marketCap, volume := totals(f.assets)
@@ -189,8 +187,8 @@ func (w *World) publish(f *feed, files Files, at time.Time) {
 	w.retain(s)
 }
 
-// Backfill remembers feeds that are newer than the newest snapshot, in order of time, at their own times.
-// The last is published.
+// Backfill remembers feeds that are newer than the newest snapshot. They must be in order of time,
+// and each is remembered at its own time. The last one is published.
 func (w *World) Backfill(feeds []Files) error {
 	for i, files := range feeds {
 		f, ids, err := readFeed(files, w.ids)
@@ -209,8 +207,7 @@ func (w *World) Backfill(feeds []Files) error {
 	return nil
 }
 
-// retain makes s the newest snapshot. The one before it stays, and all that are
-// not older than the time of retention.
+// retain makes s the newest snapshot. It keeps the preceding snapshot and all that are not too old.
 func (w *World) retain(s *Snapshot) {
 	previous := len(w.retained) - 1
 	var kept []*Snapshot
@@ -222,7 +219,7 @@ func (w *World) retain(s *Snapshot) {
 	w.retained = append(kept, s)
 }
 
-// Newest is the snapshot in force, nil before the first.
+// Newest returns the newest snapshot, or nil before the first.
 func (w *World) Newest() *Snapshot {
 	if len(w.retained) == 0 {
 		return nil
@@ -230,14 +227,14 @@ func (w *World) Newest() *Snapshot {
 	return w.retained[len(w.retained)-1]
 }
 
-// Changed is the newest record of the change job, nil before the first.
+// Changed returns the newest record of the change job, or nil before the first.
 func (w *World) Changed() *Change { return w.change }
 
-// Retained are the snapshots that can be pinned, oldest first.
+// Retained returns the snapshots that can be pinned, oldest first.
 func (w *World) Retained() []*Snapshot { return slices.Clone(w.retained) }
 
-// Change runs the job that records the 24-hour change of the total. Now is the
-// job's own clock.
+// Change runs the job that records the 24-hour change of the total. now is the time by the job's
+// own clock.
 func (w *World) Change(now time.Time) {
 	newest := w.Newest()
 	if newest == nil {
@@ -254,9 +251,8 @@ func (w *World) Change(now time.Time) {
 		Time: now, Database: newest.Database, Value: decimal(percent(base.total, value.total), percentPlaces)}
 }
 
-// Rollback makes an earlier retained snapshot the newest again. Ids given since
-// are remembered, everything else since is forgotten; the change is recorded
-// anew, now.
+// Rollback makes an earlier retained snapshot the newest again. It keeps the ids that were assigned
+// since then, forgets everything else, and records the change again at time now.
 func (w *World) Rollback(to, now time.Time) error {
 	i := slices.IndexFunc(w.retained, func(s *Snapshot) bool { return s.Time.Equal(to) })
 	if i < 0 {
@@ -276,8 +272,8 @@ func (w *World) Rollback(to, now time.Time) error {
 	return nil
 }
 
-// Restore makes the snapshots of a backup, oldest first, those that there are. Ids given since are
-// remembered; what changed since is not.
+// Restore replaces the snapshots by those of a backup, oldest first. It keeps the ids that were
+// assigned since then, but not what changed.
 func (w *World) Restore(backup []*Snapshot) {
 	lost := w.Newest().Time
 	ids := w.ids
@@ -287,11 +283,11 @@ func (w *World) Restore(backup []*Snapshot) {
 	w.Newest().way = &way{after: lost, through: lost, lost: true}
 }
 
-// thin applies the rule of retention at time T to all moments, oldest
-// first (FEED.md, "Figures").
+// thin applies the rules for keeping snapshots at time T to moments, which are in order of time
+// (FEED.md, "Figures").
 func thin(all []moment, at time.Time) []moment {
 	const day = 24 * time.Hour
-	hours, days := map[time.Time]bool{}, map[time.Time]bool{} // those whose first moment was seen
+	hours, days := map[time.Time]bool{}, map[time.Time]bool{} // those whose first moment has been seen
 	var kept []moment
 	for _, m := range all {
 		age := at.Sub(m.time)
@@ -313,7 +309,7 @@ func thin(all []moment, at time.Time) []moment {
 	return kept
 }
 
-// windows of percent_change, in the order of the response.
+// windows are the windows of percent_change, in the order of the response.
 var windows = []time.Duration{
 	time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour,
 	90 * 24 * time.Hour, 365 * 24 * time.Hour,
@@ -321,10 +317,11 @@ var windows = []time.Duration{
 
 var windowNames = []string{"1h", "6h", "12h", "24h", "7d", "30d", "90d", "1y"}
 
-// day is the index of the 24h window.
+// day is the index of the 24-hour window.
 const day = 3
 
-// base is the earliest price kept of an asset since a time, with its own: it has one, its last at least.
+// base returns the earliest kept price of an asset since a given time, and the time of that price.
+// The asset must have at least one price since then.
 func base(kept []moment, key string, since time.Time) (*big.Rat, time.Time) {
 	for _, m := range kept {
 		if price := m.prices[key]; price != nil && !m.time.Before(since) {
@@ -334,8 +331,7 @@ func base(kept []moment, key string, since time.Time) (*big.Rat, time.Time) {
 	panic("model: a quoted asset has no price")
 }
 
-// rankAssets numbers the active assets with a known market cap, the largest
-// first, ties by id.
+// rankAssets ranks the active assets with a known market cap, largest first. Ties are broken by id.
 func rankAssets(all []*asset) {
 	var ranked []*asset
 	for _, a := range all {
@@ -351,8 +347,8 @@ func rankAssets(all []*asset) {
 	}
 }
 
-// totals are the sums of the global summary: over active assets with a known
-// market cap.
+// totals returns the sums of the market caps and volumes of all active assets with a known market
+// cap.
 func totals(all []*asset) (marketCap, volume *big.Rat) {
 	marketCap, volume = new(big.Rat), new(big.Rat)
 	for _, a := range all {
@@ -364,13 +360,12 @@ func totals(all []*asset) (marketCap, volume *big.Rat) {
 	return marketCap, volume
 }
 
-// byDayChange orders assets by their 24-hour change, the highest first, ties
-// by id.
+// byDayChange compares assets by their 24-hour change, highest first. Ties are broken by id.
 func byDayChange(a, b *asset) int {
 	return cmp.Or(b.changes[day].Cmp(a.changes[day]), cmp.Compare(a.id, b.id))
 }
 
-// board returns the trending board: active assets that reach both minimums.
+// board returns the trending board: the active assets that reach both minimums, in order.
 func board(all []*asset, settings Settings) []*asset {
 	minimum := func(text string) *big.Rat {
 		x, err := readDecimal(text, amountPlaces, amountDigits)
@@ -390,8 +385,8 @@ func board(all []*asset, settings Settings) []*asset {
 	return b[:min(len(b), 20)]
 }
 
-// groupSnapshots are the market snapshots of the groups of a collection that
-// get one at time T, by key.
+// groupSnapshots returns the market snapshots, by key, of the groups in a collection that get one
+// at time T.
 func groupSnapshots(f *feed, collection string, at time.Time) map[string]groupSnapshot {
 	directory := map[string]*asset{}
 	for _, a := range f.assets {
@@ -401,7 +396,7 @@ func groupSnapshots(f *feed, collection string, at time.Time) map[string]groupSn
 		group *group
 		groupSnapshot
 	}
-	var got []entry // by id, as the groups are
+	var got []entry // sorted by id, like the groups
 	sum := new(big.Rat)
 	for _, g := range f.groups[collection] {
 		if !g.active {
@@ -436,8 +431,8 @@ func groupSnapshots(f *feed, collection string, at time.Time) map[string]groupSn
 		got = append(got, entry{g, s})
 	}
 
-	// Shares: rounded down, then the units that are missing go to the largest
-	// remainders, ties to the lower id.
+	// Round shares down. Then add the missing units to the largest remainders; ties go to the lower
+	// id.
 	marketCaps := make([]*big.Rat, len(got))
 	for i, e := range got {
 		marketCaps[i] = e.marketCap
@@ -450,8 +445,8 @@ func groupSnapshots(f *feed, collection string, at time.Time) map[string]groupSn
 	return snapshots
 }
 
-// shares divides amounts, in the order of their ids, by their sum so that the
-// shares sum to exactly 1; all are zero when the sum is.
+// shares divides amounts by their sum so that the shares sum to exactly 1. All shares are zero if
+// the sum is zero. The amounts must be sorted by id.
 func shares(amounts []*big.Rat) []*big.Rat {
 	sum := new(big.Rat)
 	for _, x := range amounts {
@@ -464,7 +459,7 @@ func shares(amounts []*big.Rat) []*big.Rat {
 		}
 		return all
 	}
-	one := tenTo(sharePlaces) // in units of the last place
+	one := tenTo(sharePlaces) // one in units of the last place
 	units := make([]*big.Int, len(amounts))
 	rests := make([]*big.Rat, len(amounts))
 	missing := new(big.Int).Set(one)
@@ -487,9 +482,8 @@ func shares(amounts []*big.Rat) []*big.Rat {
 	return all
 }
 
-// visibleGroups are the groups of a collection that appear in its listing: in
-// the feed, active, with a snapshot no more than an hour older than the newest
-// of the collection.
+// visibleGroups returns the groups in a collection's listing: those that are in the feed, active,
+// and have a snapshot no more than an hour older than the newest one of the collection.
 func visibleGroups(f *feed, st state, collection string) []*group {
 	var newest time.Time
 	for _, s := range st.groups[collection] {

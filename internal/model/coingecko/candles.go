@@ -9,7 +9,7 @@ import (
 
 var steps = map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}
 
-// candles are those of the last days.
+// candles returns the candles of the last days.
 func (q *coinQuestion) candles() any {
 	ago := q.ago()
 	step := steps[q.one("interval", "", "hourly", "daily")]
@@ -25,7 +25,7 @@ func (q *coinQuestion) candles() any {
 	return q.ending(step, func(end time.Time) bool { return q.Time.Unix()-end.Unix() < ago })
 }
 
-// candleRange are those that end in a range of time.
+// candleRange returns the candles that end in a range of time.
 func (q *coinQuestion) candleRange() any {
 	from, to, step := q.time("from"), q.time("to"), steps[q.word("interval")]
 	if from.After(to) {
@@ -38,7 +38,8 @@ func (q *coinQuestion) candleRange() any {
 	return q.ending(step, func(end time.Time) bool { return !end.Before(from) && !end.After(to) })
 }
 
-// ending are the candles of a step that have passed, and that are wanted by the ends of their intervals.
+// ending returns the candles with the given step whose intervals have ended and whose end is
+// wanted.
 func (q *coinQuestion) ending(step time.Duration, wanted func(end time.Time) bool) any {
 	code, places, a := q.codes("vs_currency", 1)[0], q.places(), q.theCoin()
 	if a == nil {
@@ -71,14 +72,15 @@ func (q *coinQuestion) ending(step time.Duration, wanted func(end time.Time) boo
 	return list
 }
 
-// part is a candle of which others consist.
+// part is a candle that is combined with others into a longer one.
 type part struct {
 	at time.Time
 	model.Candle
 }
 
-// parts are the candles of hours or days; in the currency of an asset, the prices of the snapshots of 48
-// hours, of intervals that begin in these.
+// parts returns the candles of hours or days from which longer candles are made. In the currency of
+// an asset, they are the prices in the snapshots of the last 48 hours, without those in an interval
+// that began earlier.
 func (q *coinQuestion) parts(code string, step time.Duration, id int64) (all []part) {
 	switch past := q.Past; {
 	case past == nil:

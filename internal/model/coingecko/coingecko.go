@@ -1,5 +1,5 @@
-// Package coingecko is a model of the API for programs of CoinGecko, written from the text of
-// edge/COINGECKO.md alone: [Coins] answers them from a snapshot of package model.
+// Package coingecko is a model of the CoinGecko-compatible API, written only from the text of
+// edge/COINGECKO.md. [Coins] answers requests from a snapshot of package model.
 package coingecko
 
 import (
@@ -20,32 +20,32 @@ import (
 	"example.com/marketdata/internal/model"
 )
 
-// Prefix is the path of all endpoints for programs of CoinGecko.
+// Prefix is the prefix of the paths of all endpoints.
 const Prefix = "/api/v3/"
 
-// Coins answers them from a snapshot of a feed: a plain reading of edge/COINGECKO.md, with
+// Coins answers requests from a snapshot of a feed. It follows edge/COINGECKO.md literally, with
 // rationals, maps and encoding/json.
 type Coins struct {
 	*model.Snapshot
-	change  string // of the total, in percent
-	assets  []row  // by id
+	change  string // change of the total, in percent
+	assets  []row  // sorted by id
 	quotes  map[int64]row
 	rates   map[string]*big.Rat
-	assetOf map[string]int64 // of a rate
+	assetOf map[string]int64 // for each rate that is the price of an asset, the id of that asset
 }
 
-// A Answer is what must be answered.
+// An Answer is the answer that the service must give.
 type Answer struct {
 	Status  int
-	Blame   []string // a 400 names one of these
-	Shape   string   // of a 200, as it is published
-	Body    any      // of a 200, and of a coin's 404: what is known of it
-	Ignored string   // value of X-Ignored of a 200
+	Blame   []string // for a 400: the message must contain one of these
+	Shape   string   // for a 200: the name of the published shape that it must have
+	Body    any      // for a 200, and for the 404 of a coin: the known members
+	Ignored string   // the value of X-Ignored, for a 200
 
-	NotFound string // value of X-Not-Found of a 200
+	NotFound string // the value of X-Not-Found, for a 200
 }
 
-// row is a row of a listing, decoded with its numbers as they are written.
+// row is a decoded row of a listing. Its numbers keep their original text.
 type row map[string]any
 
 func decode(text string) (r row) {
@@ -57,7 +57,7 @@ func decode(text string) (r row) {
 	return r
 }
 
-// at is what stands in r at a path; nil for nothing.
+// at returns the value at a path in r, or nil if there is none.
 func (r row) at(path ...string) any {
 	var v any = map[string]any(r)
 	for _, name := range path {
@@ -75,20 +75,21 @@ func (r row) id() int64 {
 	return n
 }
 
-// rank is 0 for none.
+// rank returns the rank, or 0 if the row has none.
 func (r row) rank() int64 {
 	n, _ := cmp.Or(r.at("rank"), any(json.Number("0"))).(json.Number).Int64()
 	return n
 }
 
-// number is a decimal of the row; nil: null, or none.
+// number returns a decimal of the row, or nil if it is null or missing.
 func (r row) number(path ...string) *big.Rat {
 	text, _ := r.at(path...).(string)
 	x, _ := new(big.Rat).SetString(text)
 	return x
 }
 
-// NewCoins makes a snapshot ready. c is the change record in force, nil for none.
+// NewCoins prepares a snapshot for answering. c is the change record in force, or nil if there is
+// none.
 func NewCoins(s *model.Snapshot, c *model.Change) *Coins {
 	q, _ := model.Parse(model.Prefix + "global")
 	global := decode(s.Answer(q, c).Body)
@@ -107,8 +108,8 @@ func NewCoins(s *model.Snapshot, c *model.Change) *Coins {
 	return all
 }
 
-// coinQuestion is one request: the variable elements of its path, its parameters, which of these are at
-// fault, and which had no part in the answer.
+// coinQuestion is one request: the variable elements of its path, its parameters, the invalid
+// parameters, and the parameters that had no effect.
 type coinQuestion struct {
 	*Coins
 	path []string
@@ -116,7 +117,7 @@ type coinQuestion struct {
 	bad  []string
 	vain []string
 
-	missed string // X-Not-Found
+	missed string // the value of X-Not-Found
 }
 
 const (
@@ -128,11 +129,11 @@ const (
 	marketReads = "vs_currency category order per_page page sparkline price_change_percentage precision" + namesReads
 )
 
-// coinLists are the parameters that take lists.
+// coinLists are the parameters whose values are lists.
 var coinLists = []string{"ids", "names", "symbols", "vs_currencies", "contract_addresses", "price_change_percentage"}
 
-// coinPaths are the paths, a more special one before one that covers it. An answer of nil is a coin
-// that is not known.
+// coinPaths are the paths. A more specific path comes before a more general one that also matches.
+// answer returns nil if the coin is not known.
 var coinPaths = []struct {
 	path, reads, shape string
 	answer             func(*coinQuestion) any
@@ -163,7 +164,8 @@ var coinPaths = []struct {
 	{"global", "", "Global", (*coinQuestion).global},
 }
 
-// Answer is what must be answered to a request for what is below Prefix.
+// Answer returns the right answer to a request. target is the part of the request target after
+// Prefix.
 func (c *Coins) Answer(target string) Answer {
 	path, raw, _ := strings.Cut(target, "?")
 	path = strings.TrimSuffix(path, "/")
@@ -173,7 +175,7 @@ func (c *Coins) Answer(target string) Answer {
 		same := len(want) == len(got)
 		for i := 0; same && i < len(want); i++ {
 			if same = want[i] == got[i] || want[i] == "{}" && got[i] != ""; want[i] == "{}" {
-				// In a path a plus is a plus.
+				// In a path, a plus sign is literal.
 				q.path = append(q.path, model.Unescape(strings.ReplaceAll(got[i], "+", "%2B")))
 			}
 		}
@@ -194,9 +196,10 @@ func (c *Coins) Answer(target string) Answer {
 	return Answer{Status: 404}
 }
 
-// Parameters.
+// Parsing of parameters.
 
-// read takes the parameters that an endpoint reads, and notes the others, and those sent in vain.
+// read stores the parameters that an endpoint reads, and records those that it does not read or
+// that have no effect.
 func (q *coinQuestion) read(raw string, reads []string) {
 	lists := slices.DeleteFunc(slices.Clone(coinLists), func(name string) bool { return !slices.Contains(reads, name) })
 	q.sent = map[string]string{}
@@ -215,7 +218,7 @@ func (q *coinQuestion) read(raw string, reads []string) {
 
 func (q *coinQuestion) blame(name string) { q.bad = append(q.bad, name) }
 
-// miss notes the values of a parameter that match nothing.
+// miss records the values of a parameter that match nothing.
 func (q *coinQuestion) miss(name string, values []string) {
 	slices.Sort(values)
 	for i, v := range slices.Compact(values) {
@@ -232,14 +235,14 @@ func (q *coinQuestion) miss(name string, values []string) {
 
 func (q *coinQuestion) ignore(name string) { q.vain = append(q.vain, name) }
 
-// word is a parameter's value as values are compared.
+// word returns a parameter's value in the form in which values are compared.
 func (q *coinQuestion) word(name string) string { return strings.TrimSpace(model.Fold(q.sent[name])) }
 
 func (q *coinQuestion) has(name string, otherwise bool) bool {
 	return strings.Contains("true 1", q.one(name, strconv.FormatBool(otherwise), "true", "1", "false", "0"))
 }
 
-// one is a parameter's value, among those that it takes; otherwise without one, or with another.
+// one returns a parameter's value if it is one of values. Otherwise it returns otherwise.
 func (q *coinQuestion) one(name, otherwise string, values ...string) string {
 	if v := q.word(name); slices.Contains(values, v) {
 		return v
@@ -252,7 +255,7 @@ func (q *coinQuestion) one(name, otherwise string, values ...string) string {
 
 var decimalGrammar = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
-// number is a parameter's decimal number; nil: it is none.
+// number returns a parameter's value as a decimal number, or nil if it is not one.
 func (q *coinQuestion) number(name string) *big.Rat {
 	if v := q.word(name); decimalGrammar.MatchString(v) {
 		x, _ := new(big.Rat).SetString(v)
@@ -261,7 +264,7 @@ func (q *coinQuestion) number(name string) *big.Rat {
 	return nil
 }
 
-// whole is an optional number without its fraction, within bounds.
+// whole returns an optional number without its fraction, limited to the range from low to high.
 func (q *coinQuestion) whole(name string, low, high, otherwise int64) int64 {
 	x := q.number(name)
 	if x == nil {
@@ -292,7 +295,7 @@ func (q *coinQuestion) elements(name, text string) (list []string) {
 	return slices.Compact(list)
 }
 
-// codes are the currencies that a parameter names: one, or some.
+// codes returns the currencies that a parameter names, at most most of them.
 func (q *coinQuestion) codes(name string, most int) []string {
 	list := q.elements(name, model.Fold(q.sent[name]))
 	unknown := func(code string) bool { return q.rates[code] == nil }
@@ -310,12 +313,13 @@ func (q *coinQuestion) places() int {
 	return int(q.whole("precision", 0, 18, 18))
 }
 
-// Numbers.
+// Formatting of numbers.
 
-// plain writes x, rounded half to even.
+// plain formats x in plain notation, rounded half to even.
 func plain(x *big.Rat, places int) json.Number { return json.Number(model.Plain(x, places)) }
 
-// in is a figure in US dollars in another currency; null if it is unknown, or has more than 256 bits.
+// in converts a figure from US dollars to another currency. The result is nil if the rate is
+// unknown or the number has more than 256 bits.
 func (q *coinQuestion) in(code string, x *big.Rat, places int) any {
 	if x == nil {
 		return nil
@@ -349,7 +353,8 @@ func exact(x *big.Rat) any {
 	return plain(x, 18)
 }
 
-// percent is the change over a window; null if nine tenths of that are not covered.
+// percent returns the change over a window, or nil if less than nine tenths of the window are
+// covered.
 func (q *coinQuestion) percent(quote row, window string) any {
 	if !q.Snapshot.Coins.Covered[quote.id()][window] {
 		return nil
@@ -357,7 +362,7 @@ func (q *coinQuestion) percent(quote row, window string) any {
 	return exact(quote.number("percent_change", window))
 }
 
-// moved is the change of the price in a day.
+// moved returns the change of the price in a day.
 func (q *coinQuestion) moved(quote row) any {
 	if !q.Snapshot.Coins.Covered[quote.id()]["24h"] {
 		return nil
@@ -365,7 +370,7 @@ func (q *coinQuestion) moved(quote row) any {
 	return exact(q.Snapshot.Coins.Moved[quote.id()])
 }
 
-// diluted is the price of all coins that there will ever be, or of all that there are.
+// diluted returns the price of the maximum supply or, if that is not known, of the total supply.
 func (q *coinQuestion) diluted(quote row) *big.Rat {
 	known := q.Snapshot.Coins.Supplies[quote.id()]
 	if supply := cmp.Or(known[2], known[1]); supply != nil {
@@ -374,9 +379,9 @@ func (q *coinQuestion) diluted(quote row) *big.Rat {
 	return nil
 }
 
-// Coins.
+// Finding coins.
 
-// best is the matching asset of the best rank; nil: there is none.
+// best returns the matching asset with the best rank, or nil if none matches.
 func (c *Coins) best(match func(row) bool) (best row) {
 	for _, a := range c.assets {
 		if match(a) && (best == nil || a.rank() > 0 && (best.rank() == 0 || a.rank() < best.rank())) {
@@ -392,7 +397,7 @@ func same(field, text string) func(row) bool {
 
 var evmAddress = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
 
-// address is a contract's as it is answered.
+// address returns a contract's address in the form of answers.
 func address(text string) string {
 	if evmAddress.MatchString(text) {
 		return strings.ToLower(text)
@@ -407,7 +412,8 @@ func (q *coinQuestion) at(platform, contract string) row {
 	})
 }
 
-// named are the assets that a request names, by the names under which they are answered.
+// named returns the assets that a request names, by the names under which they appear in the
+// answer.
 func (q *coinQuestion) named() (coins map[string]row, asked bool) {
 	coins = map[string]row{}
 	all := q.one("include_tokens", "top", "top", "all") == "all"
@@ -523,7 +529,7 @@ func (q *coinQuestion) list() any {
 	})
 }
 
-// sorted are rows of a listing in an order such as volume_desc.
+// sorted returns the rows of a listing in an order such as volume_desc.
 func (q *coinQuestion) sorted(listing, key string, desc bool) (rows []row) {
 	var list []*model.Row
 	for i := range q.Lists[listing] {
@@ -536,7 +542,7 @@ func (q *coinQuestion) sorted(listing, key string, desc bool) (rows []row) {
 	return rows
 }
 
-// page cuts one out of a listing.
+// page returns the requested page of a listing.
 func (q *coinQuestion) page(list []row) []row {
 	size, number := q.whole("per_page", 1, 250, 100), q.whole("page", 1, math.MaxInt64, 1)
 	first := min(number-1, math.MaxInt32) * size
@@ -607,7 +613,7 @@ func (q *coinQuestion) market(m row, code string, places int, sparkline bool) ro
 	return item
 }
 
-// hourly is what stands behind a window that ends in hours.
+// hourly is the suffix of a window whose newest part has hourly points.
 const hourly = " hourly"
 
 func (q *coinQuestion) points(window string, id int64) []model.Point {
@@ -620,7 +626,8 @@ func (q *coinQuestion) points(window string, id int64) []model.Point {
 	return nil
 }
 
-// rateAt is what a currency was worth at the time of a point of a window; nil: it is not known.
+// rateAt returns the value of a currency at the time of a point of a window, or nil if it is not
+// known.
 func (q *coinQuestion) rateAt(code, window string, at time.Time) *big.Rat {
 	if code == "usd" || at.Equal(q.Time) {
 		return q.rates[code]
@@ -641,7 +648,7 @@ func (q *coinQuestion) priceIn(code, window string, p model.Point, places int) a
 	return nil
 }
 
-// amountIn is a market cap or volume of the time of a point.
+// amountIn converts a market cap or volume with the rate at the time of a point.
 func (q *coinQuestion) amountIn(code, window string, at time.Time, x *big.Rat) any {
 	if rate := q.rateAt(code, window, at); rate != nil && x != nil {
 		return inRate(x, rate, 18)
@@ -649,7 +656,8 @@ func (q *coinQuestion) amountIn(code, window string, at time.Time, x *big.Rat) a
 	return nil
 }
 
-// said is what a snapshot said of an asset; of the present one that is its quote.
+// said returns the figures of an asset in the snapshot at a given time. For the present snapshot
+// they are those of the quote.
 func (q *coinQuestion) said(at time.Time, id int64) model.Quoted {
 	if quote := q.quotes[id]; at.Equal(q.Time) {
 		return model.Quoted{MarketCap: quote.number("market_cap"), Volume: quote.number("volume")}
@@ -667,7 +675,7 @@ func (q *coinQuestion) sparkline(id int64, code string, places int) []any {
 	return prices
 }
 
-// theCoin is the asset that the path names; nil: it is not known.
+// theCoin returns the asset that the path names, or nil if it is not known.
 func (q *coinQuestion) theCoin() row {
 	if len(q.path) == 2 {
 		return q.at(q.path[0], q.path[1])
@@ -759,7 +767,8 @@ func (q *coinQuestion) marketData(a, quote row, sparkline bool) row {
 	return data
 }
 
-// inDollars is a change by its currency; nothing for one that is not known.
+// inDollars returns an object that maps usd to a change, or an empty object if the change is not
+// known.
 func inDollars(change any) row {
 	if change == nil {
 		return row{}
@@ -767,7 +776,7 @@ func inDollars(change any) row {
 	return row{"usd": change}
 }
 
-// covering is the finest window that covers a time.
+// covering returns the finest window that reaches back to a time.
 func (q *coinQuestion) covering(begin time.Time) string {
 	window := "max"
 	for _, w := range slices.Backward(model.Windows) {
@@ -782,7 +791,7 @@ func (q *coinQuestion) chart() any {
 	return q.prices(time.Unix(q.Time.Unix()-q.ago(), 0), q.Time)
 }
 
-// ago is how many seconds the parameter days goes back.
+// ago returns how many seconds the parameter days reaches back.
 func (q *coinQuestion) ago() int64 {
 	const day, most = 24 * 60 * 60, math.MaxInt32 * 24 * 60 * 60
 	ago := int64(most)
@@ -810,7 +819,7 @@ func (q *coinQuestion) chartRange() any {
 	return q.prices(from, to)
 }
 
-// The times that programs write.
+// The time formats that client programs use.
 var (
 	secondsGrammar = regexp.MustCompile(`^(-?[0-9]{1,12})(\.[0-9]+)?$`)
 	millisGrammar  = regexp.MustCompile(`^-?[0-9]{13,}(\.[0-9]+)?$`)
@@ -820,7 +829,7 @@ var (
 		`(?:\.[0-9]+)?)?(?:[Zz]|([-+ ])([0-9]{2}):([0-9]{2}))?$`)
 )
 
-// time is a parameter's time in whole seconds.
+// time returns a parameter's value as a time in whole seconds.
 func (q *coinQuestion) time(name string) time.Time {
 	text := strings.TrimSpace(q.sent[name])
 	number := func(digits string) int { n, _ := strconv.Atoi(digits); return n }
@@ -847,7 +856,7 @@ func (q *coinQuestion) time(name string) time.Time {
 		if m[5] == "-" {
 			east = -east
 		}
-		// RFC 3339, 5.6: the hours of an offset are 00 to 23, its minutes 00 to 59.
+		// RFC 3339, section 5.6: the hours of an offset are 00 to 23, and its minutes 00 to 59.
 		if ok && hour < 24 && minute < 60 && second < 60 && number(m[6]) < 24 && number(m[7]) < 60 {
 			return t.Add(time.Duration((hour*60+minute-east)*60+second) * time.Second)
 		}
@@ -860,8 +869,9 @@ func (q *coinQuestion) time(name string) time.Time {
 	return time.Time{}
 }
 
-// prices are those of a chart: with an interval the first of each hour or day that begins in it, and
-// the newest. Days stand at their beginning. Caps and volumes are those of the same snapshots.
+// prices returns a chart. With an interval it has the first price of each hour or day that begins
+// in the range, and the newest price. The points of days have the time at which the day begins.
+// Market caps and volumes come from the same snapshots.
 func (q *coinQuestion) prices(begin, end time.Time) any {
 	step := steps[q.one("interval", "", "hourly", "daily")]
 	code, places, a, window := q.codes("vs_currency", 1)[0], q.places(), q.theCoin(), q.covering(begin)
@@ -884,7 +894,7 @@ func (q *coinQuestion) prices(begin, end time.Time) any {
 		}
 		taken[interval] = true
 		price := q.priceIn(code, window, p, places)
-		if price == nil { // not known in the currency, and no price of zero
+		if price == nil { // The price is not known in this currency.
 			continue
 		}
 		said := q.said(p.Time, a.id())
@@ -925,9 +935,9 @@ func (q *coinQuestion) past() any {
 	return item
 }
 
-// Whole collections.
+// Endpoints that list whole collections.
 
-// each makes an item of each row.
+// each returns the list of the items that item makes of rows.
 func each[T any](rows []T, item func(T) row) any {
 	list := []any{}
 	for _, r := range rows {
@@ -978,7 +988,7 @@ func (q *coinQuestion) categories() any {
 		"market_cap_change_24h_asc")
 	key := "market_cap"
 	switch {
-	case strings.Contains(order, "change"): // of which nothing is known
+	case strings.Contains(order, "change"): // No such change is known for categories.
 		key, order = "id", ""
 	case strings.HasPrefix(order, "name"):
 		key = "name"
