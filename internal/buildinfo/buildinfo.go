@@ -1,4 +1,4 @@
-// Package buildinfo says which build of a program is running.
+// Package buildinfo describes the build of the running program.
 package buildinfo
 
 import (
@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// Read returns the module's version and the revision it was built from, each
-// "unknown" where the build does not say.
+// Read returns the version of the main module and the revision from which it was built. A value
+// that the build does not have is "unknown".
 func Read() (version, revision string) {
 	version = "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -16,14 +16,14 @@ func Read() (version, revision string) {
 	return version, setting("vcs.revision")
 }
 
-// Version returns what --version prints: program, version, revision, the revision's date, version
-// of Go.
+// Version returns the output of --version: the program's name, its version, the revision, the date
+// of the revision, and the version of Go.
 func Version(program string) string {
 	version, revision := Read()
 	return program + " " + version + " " + revision + " " + setting("vcs.time") + " " + runtime.Version()
 }
 
-// setting returns a setting of the build, "unknown" if it has none.
+// setting returns a setting of the build, or "unknown" if the build does not have it.
 func setting(key string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/term"
 )
 
-// Bar shows on standard error, if that is a terminal, how many of total steps are
-// done: each call of step is one more.
+// Bar shows a progress bar on standard error if that is a terminal. Each call of step advances it
+// by one of total steps.
 func Bar(total int, what string) (step func()) {
 	bar := progressbar.NewOptions(total, progressbar.OptionSetDescription(what), progressbar.OptionSetWriter(os.Stderr),
 		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))), progressbar.OptionShowCount(),
 		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
-	return func() { _ = bar.Add(1) } // a bar that cannot be drawn does no harm
+	return func() { _ = bar.Add(1) } // A progress bar that cannot be drawn does no harm.
 }

@@ -1,6 +1,5 @@
-// Package cmdline is what the command lines of all programs share: exit
-// statuses, the flags that each has, values with units, a configuration file,
-// completion, and what is said when something is wrong.
+// Package cmdline is shared by the command lines of all programs. It provides exit statuses, common
+// flags, values with units, a configuration file, shell completion and error messages.
 package cmdline
 
 import (
@@ -27,30 +26,30 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Exit statuses that every program has (COMMANDS.md, "Exit status"); a program may
-// have more, by returning a [Status].
+// Exit statuses of every program (COMMANDS.md, "Exit status"). A program may have others, which it
+// returns as a [Status].
 const (
 	Done   = 0
 	Failed = 1
 	Usage  = 2
 )
 
-// Status is an exit status as an error, for a program that has printed the reason itself. It is not
-// an interface, because [exec.ExitError] would implement it, and another program's status has no
-// meaning here.
+// Status is an exit status as an error, for programs that have already printed the reason. It is
+// not an interface, because [exec.ExitError] would implement it, and the status of another program
+// has no meaning here.
 type Status int
 
 func (s Status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// ErrUsage marks wrong usage that the parser of flags did not find.
+// ErrUsage marks usage errors that the flag parser cannot detect.
 var ErrUsage = errors.New("usage")
 
-// Wrong returns an error that is wrong usage.
+// Wrong returns a usage error; see ErrUsage.
 func Wrong(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrUsage, fmt.Errorf(format, args...))
 }
 
-// Flags are those of every program, and the command that all have; embed them.
+// Flags are the flags and the command that all programs have. Embed it in a command line.
 type Flags struct {
 	logs.Flags
 	Config     configFile       `placeholder:"FILE" help:"YAML file with values of flags, by their names without dashes. Environment variables, named like this flag's ${env}, override it, and the command line overrides both."`
@@ -61,21 +60,21 @@ type Flags struct {
 // Program is a command line.
 type Program struct {
 	Name, Description string
-	CLI               any // as kong has it, with or without Flags
+	CLI               any // a struct as kong expects it, with or without Flags
 	Vars              kong.Vars
-	// Help has the text of each command's help under a line with # and the command.
+	// Help has the help texts of the commands. A line with # and the command precedes each text.
 	Help string
-	// Groups are the titles of groups of flags, in the order in which help has
-	// them; the tag group puts a flag into one.
+	// Groups are the titles of groups of flags, in the order in which the help shows them. The tag
+	// group assigns a flag to a group.
 	Groups []string
-	// Usage is another error that means wrong usage: the library's own.
+	// Usage is an additional error that counts as wrong usage, for errors of the program's library.
 	Usage error
-	// Run runs the command that was parsed.
+	// Run runs the parsed command.
 	Run func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error
 }
 
-// Main runs the program as a process: SIGINT, SIGTERM, and SIGHUP unless nohup has it ignored, ask it
-// to stop, a second one ends it.
+// Main runs the program as a process. The first SIGINT or SIGTERM asks it to stop, and so does
+// SIGHUP unless nohup ignores it. A second signal kills it.
 func (p Program) Main() {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -87,7 +86,7 @@ func (p Program) Main() {
 }
 
 // Uninterrupted returns err, or nil if ctx is done: an interrupt is the normal end of a program
-// that runs until then.
+// that runs until it is stopped.
 func Uninterrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -95,11 +94,11 @@ func Uninterrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// Do parses the command line, runs its command, and returns the exit status, which is never Done if
-// something could not be written to out. For each status other than 0 the reason is on errout.
+// Do parses the command line, runs the command and returns the exit status. The status is never
+// Done if a write to out failed. For every other status the reason is on errout.
 //
-// The command's tag daemon is for one that runs until it is stopped: then nobody has to read errout,
-// and the lines that do not fit into a [logs.Queue] are dropped.
+// The tag daemon marks a command that runs until it is stopped. Nobody needs to read errout while
+// it runs: lines that do not fit into a [logs.Queue] are dropped.
 func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (status int) {
 	stdout := &output{to: out, paint: PaintOn(out)}
 	colours := PaintOn(errout)
@@ -125,10 +124,10 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 	}
 	args = wordsToFlags(parser.Model.Node, args)
 	if slices.Contains(args, "--json") || os.Getenv(variable(p.Name, "json")) != "" {
-		colours = Paint{} // programs read it
+		colours = Paint{} // A program reads the output.
 	}
 	parsed, err := parser.Parse(args)
-	if *exited || stdout.failed() != nil { // by --help or --version, which have printed their text
+	if *exited || stdout.failed() != nil { // --help or --version has printed its text.
 		return Done
 	}
 	log := slog.New(slog.DiscardHandler)
@@ -178,7 +177,7 @@ func (p Program) Do(ctx context.Context, args []string, out, errout io.Writer) (
 	return Failed
 }
 
-// mistake says what was wrong with a command line.
+// mistake describes what is wrong with a command line.
 func mistake(err error, at *kong.Context) string {
 	text := strings.TrimPrefix(err.Error(), ErrUsage.Error()+": ")
 	if word, ok := strings.CutPrefix(text, "unexpected argument "); ok &&
@@ -188,7 +187,7 @@ func mistake(err error, at *kong.Context) string {
 	return strings.Replace(text, `got "EOL" (<EOL>)`, "the line ends", 1)
 }
 
-// parser returns kong's, which sets exited when it has done what was asked.
+// parser returns a kong parser. The parser sets exited after it has printed help or the version.
 func (p Program) parser(stdout, stderr io.Writer) (_ *kong.Kong, exited *bool) {
 	exited = new(bool)
 	vars := kong.Vars{"version": buildinfo.Version(p.Name)}
@@ -196,7 +195,7 @@ func (p Program) parser(stdout, stderr io.Writer) (_ *kong.Kong, exited *bool) {
 		p.CLI, kong.Name(p.Name), kong.Description(p.Description), kong.DefaultEnvars(prefix(p.Name)),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { *exited = true }),
 		kong.Help(p.printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		// without the variable, of which the description says how all are named
+		// Leave out the names of variables, because the description explains how they are formed.
 		kong.ValueFormatter(func(v *kong.Value) string { return v.Help }),
 		vars.CloneWith(p.Vars), kong.TypeMapper(reflect.TypeFor[netip.Prefix](), kong.MapperFunc(decodePrefix)),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)))
@@ -211,25 +210,25 @@ func (p Program) parser(stdout, stderr io.Writer) (_ *kong.Kong, exited *bool) {
 	return parser, exited
 }
 
-// lastWords is how long the end of a daemon waits for its log to be read.
+// lastWords is how long a daemon waits at its end for its log to be written.
 const lastWords = time.Second
 
-// detach makes the process independent of whoever reads its log: writing to a pipe without a reader is
-// an error and does not end it, and nothing waits for a slow one.
+// detach makes the process independent of the reader of its log. A write to a pipe without a reader
+// is then an error that does not kill the process, and the process does not wait for a slow reader.
 func (p Program) detach(flags logs.Flags, to io.Writer) *logs.Queue {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return logs.NewQueue(to, func(lost int) []byte {
 		var line bytes.Buffer
-		flags.Logger(&line).Warn("lines of this log were dropped, since nobody took them", "lines", lost)
+		flags.Logger(&line).Warn("lines of this log were dropped because nobody read them", "lines", lost)
 		return line.Bytes()
 	})
 }
 
-// LogFlags returns the log's flags.
+// LogFlags returns the flags of the log.
 func (f Flags) LogFlags() logs.Flags { return f.Flags }
 
-// wordsToFlags replaces the word version, and help where a command may stand or after one, by the flags.
-// After "help all", help shows the hidden flags, too.
+// wordsToFlags replaces the word version, and the word help before or after a command, by the
+// corresponding flags. "help all" also shows the hidden flags.
 func wordsToFlags(app *kong.Node, args []string) []string {
 	node := app
 	if len(args) == 1 && args[0] == "version" {
@@ -253,7 +252,7 @@ func wordsToFlags(app *kong.Node, args []string) []string {
 	return args
 }
 
-// commandsOf names the command that was parsed, as far as it got.
+// commandsOf returns the names of the commands that were parsed before the error, if any.
 func commandsOf(at *kong.Context) (names []string) {
 	for _, step := range at.Path {
 		if step.Command != nil && step.Command != at.Model.DefaultCmd {
@@ -273,7 +272,8 @@ func flagsBelow(n *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-// warn logs environment variables that do nothing, and flags that were given by their former names.
+// warn logs environment variables that no flag reads, and flags that were given by their former
+// names.
 func (p Program) warn(log *slog.Logger, parsed *kong.Context, args []string) {
 	for _, u := range unknownVariables(parsed.Model.Node, p.Name) {
 		log.Warn("unknown environment variable", "err", u)
@@ -281,7 +281,7 @@ func (p Program) warn(log *slog.Logger, parsed *kong.Context, args []string) {
 	configured := map[string]yaml.Node{}
 	for _, f := range parsed.Flags() {
 		if file, is := parsed.FlagValue(f).(configFile); is && file != "" {
-			configured, _ = file.read() // an error would have ended the parsing
+			configured, _ = file.read() // An error would already have ended the parsing.
 		}
 	}
 	for _, f := range parsed.Flags() {
@@ -299,17 +299,19 @@ func (p Program) warn(log *slog.Logger, parsed *kong.Context, args []string) {
 	}
 }
 
-// formerName returns the name that a flag had before, by its tag former; "" means that it had no other. The
-// former name works like the new one. An alias (the tag aliases) is a second name that stays.
+// formerName returns the previous name of a flag, from its tag former, or "" if it has none. The
+// previous name works like the new one until the next minor version. An alias (tag aliases) is a
+// permanent second name.
 func formerName(f *kong.Flag) string { return f.Tag.Get("former") }
 
-// prefix is what the environment variables of a program begin with, without a "_".
+// prefix returns the prefix of a program's environment variables, without the "_".
 func prefix(program string) string { return strings.ToUpper(strings.ReplaceAll(program, "-", "_")) }
 
-// variable returns the environment variable of a flag.
+// variable returns the name of a flag's environment variable.
 func variable(program, flag string) string { return prefix(program + "-" + flag) }
 
-// unknownVariables returns the environment variables with the program's prefix that no flag reads.
+// unknownVariables returns an error for each environment variable with the program's prefix that no
+// flag reads.
 func unknownVariables(app *kong.Node, name string) (unknown []error) {
 	var known []string
 	flagsBelow(app, func(f *kong.Flag) { known = append(known, f.Envs...) })
@@ -323,7 +325,7 @@ func unknownVariables(app *kong.Node, name string) (unknown []error) {
 	return unknown
 }
 
-// didYouMean names the nearest known word.
+// didYouMean returns a suggestion with the nearest known word.
 func didYouMean(word string, known []string) string {
 	if len(known) == 0 {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completeWord, as the first argument, asks the program to complete the last one.
+// completeWord as the first argument asks the program to complete its last argument.
 const completeWord = "__complete"
 
 // scripts pass the words before the cursor to the program, and let the shell complete files if the
@@ -57,7 +57,7 @@ type completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help is printed by completion --help.
+// Help implements the interface with which kong gets the help of a command.
 func (completion) Help() string {
 	return `Examples with builder, as with edge and loadtest; the first two last until the shell ends:
 
@@ -68,20 +68,20 @@ func (completion) Help() string {
 For all users, where deb and rpm have them: /usr/share/bash-completion/completions/builder, _builder in a folder of zsh's fpath, and /usr/share/fish/vendor_completions.d/builder.fish.`
 }
 
-// Run is called by kong.
+// Run implements the command. Kong calls it.
 func (c *completion) Run(k *kong.Kong) error {
 	_, err := io.WriteString(k.Stdout, strings.ReplaceAll(scripts[c.Shell], "NAME", k.Model.Name))
 	return err
 }
 
-// complete prints the completions of the last word, one a line, each with a tab and a description.
-// Nothing: the shell's own files.
+// complete prints the completions of the last word, one per line, each followed by a tab and a
+// description. If it prints nothing, the shell completes file names.
 func complete(w io.Writer, node *kong.Node, words []string) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	flags := slices.Clone(node.Flags)
-	var valued *kong.Flag // whose value comes next
+	var valued *kong.Flag // the flag whose value comes next
 	for _, word := range words[:len(words)-1] {
 		if valued != nil {
 			valued = nil

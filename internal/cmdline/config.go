@@ -12,10 +12,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// configFile is the flag that names a configuration file.
+// configFile is the value of the flag that names a configuration file.
 type configFile string
 
-// BeforeResolve is called by kong when the flag is given, or its variable.
+// BeforeResolve is called by kong when the flag or its variable is set.
 func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	file := ctx.FlagValue(trace.Flag).(configFile)
 	values, err := file.read()
@@ -25,7 +25,7 @@ func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	return err
 }
 
-// read returns the file's values by the names of flags.
+// read returns the values in the file, by the names of their flags.
 func (f configFile) read() (values map[string]yaml.Node, err error) {
 	b, err := os.ReadFile(string(f))
 	if err != nil {
@@ -38,16 +38,17 @@ func (f configFile) read() (values map[string]yaml.Node, err error) {
 	return values, nil
 }
 
-// quoted matches what an error quotes from the file. It may be the wrong file, and hold secrets.
+// quoted matches the parts of an error that quote the file. It may be the wrong file, and contain
+// secrets.
 var quoted = regexp.MustCompile("(?s)[`\"'].*[`\"']")
 
-// config is a kong.Resolver of a file's values.
+// config is a kong.Resolver for the values of a configuration file.
 type config struct {
 	file   string
 	values map[string]yaml.Node
 }
 
-// Validate implements kong.Resolver: it refuses names that no command has as a flag.
+// Validate implements kong.Resolver. It rejects names that are not flags of any command.
 func (c config) Validate(app *kong.Application) error {
 	known := []string{}
 	flagsBelow(app.Node, func(f *kong.Flag) {
@@ -67,8 +68,8 @@ func (c config) Validate(app *kong.Application) error {
 	return nil
 }
 
-// Resolve implements kong.Resolver. A list is that of a flag that can be
-// repeated; all else is as on the command line.
+// Resolve implements kong.Resolver. A YAML list gives the values of a flag that can be repeated.
+// All other values are written as on the command line.
 func (c config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	node, there := c.values[flag.Name]
 	if name := formerName(flag); !there && name != "" {
@@ -94,10 +95,10 @@ func (c config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, er
 	default:
 		return nil, fmt.Errorf("--config %s: line %d: want a value as on the command line", c.file, node.Line)
 	}
-	// Tried here, where file and line are known.
+	// Parse the value here, where the file and the line are known.
 	if err := flag.Parse(
 		kong.Scan().PushTyped(value, kong.FlagValueToken), reflect.New(flag.Target.Type()).Elem()); err != nil {
-		// The caller names the flag, too.
+		// The caller adds the name of the flag.
 		return nil, fmt.Errorf(
 			"%s (--config %s, line %d)", strings.TrimPrefix(err.Error(), flag.ShortSummary()+": "), c.file, node.Line)
 	}

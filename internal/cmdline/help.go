@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// writeHelp prints the help of a command: its flags, in groups where it has many,
-// and last those of every command. Where few of the program's flags mean something
-// to a command, its tag takes names them.
+// writeHelp prints the help of a command: its own flags, in groups, and then the flags of every
+// command. The tag takes of a command lists the program's flags that apply to it; without the tag
+// all of them do.
 func (p Program) writeHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	root, node := ctx.Model.Node, ctx.Selected()
 	if root.Leaf() {
@@ -39,11 +39,11 @@ func (p Program) writeHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	}
 	slices.SortStableFunc(own, func(a, b *kong.Flag) int { return place(a) - place(b) })
 	root.Flags, node.Flags = nil, append(own, every...)
-	options.FlagsLast = root.DefaultCmd == nil // else they are the default command's
+	options.FlagsLast = root.DefaultCmd == nil // Otherwise they belong to the default command.
 	return kong.DefaultHelpPrinter(options, ctx)
 }
 
-// describe gives the commands the texts of Help.
+// describe assigns the texts of Help to the commands.
 func (p Program) describe(root *kong.Node) {
 	for section := range strings.SplitSeq("\n"+p.Help, "\n# ") {
 		command, text, _ := strings.Cut(section, "\n")
@@ -51,7 +51,7 @@ func (p Program) describe(root *kong.Node) {
 		for name := range strings.FieldsSeq(command) {
 			i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name })
 			if i < 0 {
-				panic("BUG: help for " + command + ", which is no command")
+				panic("BUG: help for " + command + ", which is not a command")
 			}
 			node = node.Children[i]
 		}

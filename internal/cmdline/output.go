@@ -10,8 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// output writes what a program says to people or programs. It escapes what a terminal obeys, but for
-// the colours of paint, and keeps its first error, which the end of a command tells.
+// output writes a program's output. It escapes control characters that a terminal would interpret,
+// except for the colours of paint. It remembers its first error, which is reported at the end of
+// the command.
 type output struct {
 	to    io.Writer
 	paint Paint
@@ -19,7 +20,7 @@ type output struct {
 	err   error
 }
 
-// Write implements io.Writer. After an error it writes no more.
+// Write implements io.Writer. After an error it writes nothing more.
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,7 +64,7 @@ func fileOf(w io.Writer) *os.File {
 	return f
 }
 
-// Terminal returns the file that w writes to if it is a terminal, else nil.
+// Terminal returns the file that w writes to if it is a terminal, or else nil.
 func Terminal(w io.Writer) *os.File {
 	if f := fileOf(w); f != nil && term.IsTerminal(int(f.Fd())) {
 		return f
@@ -71,8 +72,9 @@ func Terminal(w io.Writer) *os.File {
 	return nil
 }
 
-// Discards reports that w is /dev/null. It is so, too, when a program starts with the standard output
-// closed: the runtime opens /dev/null in its place, lest the next file that is opened becomes it.
+// Discards reports whether w is /dev/null. This is also the case if the program was started with
+// its standard output closed: the runtime then opens /dev/null in its place, so that the next file
+// to be opened does not become standard output.
 func Discards(w io.Writer) bool {
 	f := fileOf(w)
 	if f == nil {

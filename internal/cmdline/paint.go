@@ -14,11 +14,11 @@ import (
 )
 
 // Paint colours text for people: problems red, warnings yellow, success green, headings bold. The
-// zero value leaves text alone.
+// zero value does not change text.
 type Paint struct{ on bool }
 
-// PaintOn returns the colours for w: none unless w is a terminal, TERM is not dumb, and NO_COLOR
-// (https://no-color.org) is unset or empty.
+// PaintOn returns the colours for w. There are none unless w is a terminal, TERM is not dumb, and
+// NO_COLOR (https://no-color.org) is unset or empty.
 func PaintOn(w io.Writer) Paint {
 	return Paint{Terminal(w) != nil && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
@@ -35,13 +35,13 @@ func (p Paint) paint(code, text string) string {
 	return "\x1b[" + code + "m" + logs.Escape(text) + "\x1b[0m"
 }
 
-// colour finds what paint adds to a text.
+// colour matches the escape sequences that paint adds.
 var colour = regexp.MustCompile(`\x1b\[(31|33|32|1|0)m`)
 
-// heading finds what introduces a part of a help text.
+// heading matches the headings of a help text.
 var heading = regexp.MustCompile(`(?m)^(Usage:|[A-Z][A-Za-z ]*:$)`)
 
-// printHelp prints help; on a terminal, with bold headings.
+// printHelp prints help, with bold headings on a terminal.
 func (p Program) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	out, colours := ctx.Stdout, PaintOn(ctx.Stdout)
 	if !colours.on {
@@ -49,7 +49,8 @@ func (p Program) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	}
 	width, _, err := term.GetSize(int(fileOf(out).Fd()))
 	if err == nil && width > 0 && os.Getenv("COLUMNS") == "" {
-		os.Setenv("COLUMNS", strconv.Itoa(width)) // kong finds the width of nothing but a terminal
+		// Kong determines the width only if it writes to a terminal itself.
+		os.Setenv("COLUMNS", strconv.Itoa(width))
 		defer os.Unsetenv("COLUMNS")
 	}
 	var text bytes.Buffer
@@ -62,7 +63,7 @@ func (p Program) printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// paintedLog colours the lines of a text log, each of which comes in one Write.
+// paintedLog colours the lines of a text log. Each Write must be one line.
 type paintedLog struct {
 	io.Writer
 	Paint

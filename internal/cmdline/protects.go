@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// emptyProtection refuses a flag with the tag protects that is given without a value: a variable
-// that is set and empty is a mistake of a deployment, and must not turn protection off unnoticed.
+// emptyProtection rejects a flag with the tag protects that is set to an empty value. A variable
+// that is set but empty is a mistake in a deployment, and must not silently turn protection off.
 func emptyProtection(parsed *kong.Context) error {
 	for _, f := range parsed.Flags() {
 		if !f.Set || !f.Tag.Has("protects") || !blank(f.Target) {
@@ -26,7 +26,7 @@ func emptyProtection(parsed *kong.Context) error {
 	return nil
 }
 
-// blank reports whether a text, or each text of a list, is empty. A list may have none.
+// blank reports whether v is an empty text or a list of only empty texts, including an empty list.
 func blank(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:

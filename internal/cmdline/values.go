@@ -13,16 +13,16 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Size is a number of bytes. Its text has a unit: without one, 256 is as likely
-// meant in MiB. Only 0 needs none.
+// Size is a number of bytes. Its text must have a unit, because 256 without one could as well mean
+// 256 MiB. Only 0 needs no unit.
 type Size int64
 
 var sized = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?) ?([kKMGT]i?)?B$|^0$`)
 
-// maxSize is a PiB, beyond what any of the programs can have.
+// maxSize is one pebibyte, more than any of the programs can use.
 const maxSize = 1 << 50
 
-// UnmarshalText reads 256MiB, 1.5GB, 100 kB, 1B or 0.
+// UnmarshalText parses sizes such as 256MiB, 1.5GB, 100 kB, 1B or 0.
 func (s *Size) UnmarshalText(b []byte) error {
 	n, err := humanize.ParseBytes(string(b))
 	if err != nil || !sized.Match(b) || n > maxSize {
@@ -32,10 +32,10 @@ func (s *Size) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Address is where to listen, host and port; "" is nowhere.
+// Address is an address to listen on, host and port. An empty Address means not to listen.
 type Address string
 
-// UnmarshalText reads 127.0.0.1:8080, [::1]:8080, localhost:8080 or :8080.
+// UnmarshalText parses addresses such as 127.0.0.1:8080, [::1]:8080, localhost:8080 or :8080.
 func (a *Address) UnmarshalText(b []byte) error {
 	_, port, err := net.SplitHostPort(string(b))
 	if err == nil {
@@ -48,7 +48,7 @@ func (a *Address) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// decodePrefix reads a range of addresses.
+// decodePrefix parses a range of addresses.
 func decodePrefix(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("range", &text); err != nil {
@@ -62,7 +62,7 @@ func decodePrefix(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// decodeDuration reads a duration; none of the programs has one below zero.
+// decodeDuration parses a duration and rejects negative ones, which no flag accepts.
 func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
@@ -79,7 +79,7 @@ func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 // Moment is a time on the command line.
 type Moment struct{ time.Time }
 
-// UnmarshalText reads an RFC 3339 time.
+// UnmarshalText parses a time in RFC 3339.
 func (m *Moment) UnmarshalText(b []byte) error {
 	t, err := time.Parse(time.RFC3339, string(b))
 	if err != nil {
@@ -89,7 +89,7 @@ func (m *Moment) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Span formats a duration for people: 250 ms, 1.2 s, 3 min, 5 h 20 min, 12 days.
+// Span formats a duration for people, such as 250 ms, 1.2 s, 3 min, 5 h 20 min or 12 days.
 func Span(d time.Duration) string {
 	switch {
 	case d < 0:

@@ -1,4 +1,4 @@
-// Package direct says which requests need no proxy.
+// Package direct decides which requests must bypass the HTTP proxy.
 package direct
 
 import (
@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-// metadata are the addresses of Amazon's roles that are not link-local.
+// metadata are Amazon's metadata addresses that are not link-local.
 var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd00:ec2::23")}
 
-// Proxy is http.ProxyFromEnvironment, but for link-local addresses, those that give roles their
-// credentials, and those of this machine: a proxy reaches others of that name. For http.Transport.
+// Proxy is http.ProxyFromEnvironment, except that it returns no proxy for link-local addresses, for
+// the addresses that provide the credentials of roles, and for the addresses of this machine. A
+// proxy would reach another machine under such an address. Proxy can be used in http.Transport.
 func Proxy(r *http.Request) (*url.URL, error) {
 	if to(r.URL.Hostname()) {
 		return nil, nil

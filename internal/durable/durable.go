@@ -1,5 +1,5 @@
-// Package durable writes files that are whole or not there: readers, and
-// whoever starts after a crash, see the old contents or the new ones.
+// Package durable writes files atomically: readers, and programs that start after a crash, see
+// either the old contents or the new ones.
 package durable
 
 import (
@@ -14,13 +14,13 @@ import (
 	"syscall"
 )
 
-// Prefix begins the names of files that are still being written. Such a file of a killed process is
-// useless and can be removed.
+// Prefix is the beginning of the names of unfinished files. If a killed process leaves such a file,
+// it can be removed.
 const Prefix = ".tmp-"
 
-// WriteFile makes the file at path hold all that from reads. When it returns nil
-// the file survives a power cut: its contents are synced before it gets its
-// name, and its folder after.
+// WriteFile writes everything that it reads from from to the file at path. When it returns nil, the
+// file survives a power cut: WriteFile syncs the contents before it renames the file, and the
+// folder afterwards.
 func WriteFile(path string, from io.Reader, mode fs.FileMode) error {
 	if err := replace(path, from, mode, (*os.File).Sync); err != nil {
 		return err
@@ -28,8 +28,8 @@ func WriteFile(path string, from io.Reader, mode fs.FileMode) error {
 	return Sync(filepath.Dir(path))
 }
 
-// CreateFile is WriteFile for a path that must be free: anything there is an error that is
-// fs.ErrExist, and stays.
+// CreateFile is WriteFile for a path that must not exist yet. If it exists, CreateFile leaves it
+// unchanged and returns an error that is fs.ErrExist.
 func CreateFile(path string, from io.Reader, mode fs.FileMode) error {
 	temp, err := Temp(filepath.Dir(path), from, mode, (*os.File).Sync)
 	if err != nil {
@@ -41,9 +41,9 @@ func CreateFile(path string, from io.Reader, mode fs.FileMode) error {
 	return Sync(filepath.Dir(path))
 }
 
-// ReplaceFile is WriteFile without the wait for the disk, for what can be made
-// again and is checked when it is read: after a power cut the file may be empty,
-// short or full of zeros.
+// ReplaceFile is WriteFile without waiting for the disk. It is for files that can be made again and
+// are checked when they are read: after a power cut the file may be empty, truncated or full of
+// zeros.
 func ReplaceFile(path string, from io.Reader, mode fs.FileMode) error {
 	return replace(path, from, mode, nil)
 }
@@ -59,9 +59,9 @@ func replace(path string, from io.Reader, mode fs.FileMode, sync func(*os.File) 
 	return nil
 }
 
-// Temp writes all that from reads to a new file in dir and returns its path, for
-// callers that give it its name themselves. The file is synced by sync, if there
-// is one, removed again after an error, and root's only in a folder of root; see Inherit.
+// Temp writes everything that it reads from from to a new file in dir and returns the file's path,
+// for callers that rename or link the file themselves. It calls sync on the file unless sync is
+// nil, and removes the file after an error. The file's owner is set by Inherit.
 func Temp(dir string, from io.Reader, mode fs.FileMode, sync func(*os.File) error) (string, error) {
 	path := filepath.Join(dir, Prefix+rand.Text())
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
@@ -80,7 +80,7 @@ func Temp(dir string, from io.Reader, mode fs.FileMode, sync func(*os.File) erro
 	return path, nil
 }
 
-// Sync makes a file's contents, or a folder's names, durable.
+// Sync makes the contents of a file, or the entries of a folder, durable.
 func Sync(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -89,8 +89,8 @@ func Sync(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Open opens a regular file for reading. Anything else is an error that names it, at
-// once: a pipe has no writer to wait for, and a device no end.
+// Open opens a regular file for reading. For anything else it immediately returns an error that
+// names the file: reading a pipe might wait forever for a writer, and a device might never end.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -106,10 +106,10 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ErrNotRegular: a pipe, a device, a socket or a folder is where a file is wanted.
+// ErrNotRegular reports a pipe, a device, a socket or a folder in the place of a file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// DirFS is os.DirFS with Open in the place of os.Open.
+// DirFS is like os.DirFS but uses Open instead of os.Open.
 func DirFS(dir string) fs.FS { return dirFS(dir) }
 
 type dirFS string
@@ -129,8 +129,7 @@ func (d dirFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	return os.ReadDir(filepath.Join(string(d), filepath.FromSlash(name)))
 }
 
-// ReadFile reads a file of at most limit bytes. A longer one is an error, and nothing
-// of it is returned.
+// ReadFile reads a file of at most limit bytes. For a longer file it returns an error and no data.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

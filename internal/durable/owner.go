@@ -9,9 +9,10 @@ import (
 	"syscall"
 )
 
-// heir returns whom a file or folder at path is to be given to: if this process is root's, the owner of
-// the folder above, who could not change it otherwise. A service often owns a folder in which root
-// works now and then. Nobody gets what is in a folder of root.
+// heir returns the user and group to which a file or folder at path should belong. If this process
+// runs as root, they are those of the folder that contains path: a service often owns a folder in
+// which root works now and then, and could not change root's files. is is false if the ownership
+// should not change, because the process does not run as root or the folder belongs to root.
 func heir(path string) (uid, gid int, is bool, err error) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false, nil
@@ -27,7 +28,7 @@ func heir(path string) (uid, gid int, is bool, err error) {
 	return int(own.Uid), int(own.Gid), true, nil
 }
 
-// Inherit gives a file of root to the owner of the folder that it is in.
+// Inherit gives a file of root to the owner of the folder that contains it.
 func Inherit(f *os.File) error {
 	uid, gid, is, err := heir(f.Name())
 	if err != nil || !is {
@@ -36,8 +37,8 @@ func Inherit(f *os.File) error {
 	return f.Chown(uid, gid)
 }
 
-// Mkdir is os.Mkdir with Inherit. The folder is not seen before it is its owner's, so that what others
-// write into it is, too.
+// Mkdir is os.Mkdir with Inherit. The folder becomes visible only after it has its final owner, so
+// that files that others create in it also get that owner.
 func Mkdir(path string, mode fs.FileMode) error {
 	uid, gid, is, err := heir(path)
 	if err != nil {
@@ -73,7 +74,7 @@ func MkdirAll(path string, mode fs.FileMode) error {
 	}
 	err := Mkdir(path, mode)
 	if errors.Is(err, fs.ErrExist) {
-		return os.MkdirAll(path, mode) // somebody else made it, or it is no folder
+		return os.MkdirAll(path, mode) // Another process created it, or it is not a folder.
 	}
 	return err
 }

@@ -1,6 +1,6 @@
-// Package logs has the flags and the form of the programs' logs: one line an
-// event, on standard error, the key of an error is err, which says what to do
-// about it where that is known, and a duration is a number of seconds under a key that ends in _seconds.
+// Package logs has the flags of the programs' logs and defines their form. A log has one line per
+// event, on standard error. The key of an error is err; its text says what to do, if that is known.
+// A duration is a number of seconds under a key that ends in _seconds.
 package logs
 
 import (
@@ -14,17 +14,17 @@ import (
 	"unicode/utf8"
 )
 
-// Flags are the flags of a program that logs; embed them in its command line.
+// Flags are the flags of a program that logs. Embed it in a command line.
 type Flags struct {
-	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"Log what is at least debug, info, warn or error, on standard error."`
-	LogFormat string `enum:"text,json" default:"text" help:"Form of log lines: text or json."`
+	LogLevel  string `enum:"debug,info,warn,error" default:"info" help:"Minimum level of log lines: debug, info, warn or error. The log is written to standard error."`
+	LogFormat string `enum:"text,json" default:"text" help:"Format of log lines: text or json."`
 }
 
-// Logger returns the log that the flags ask for.
+// Logger returns the logger that the flags describe.
 func (f Flags) Logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.LogLevel)); err != nil {
-		panic(fmt.Sprintf("BUG: --log-level %q", f.LogLevel)) // its enum has no others
+		panic(fmt.Sprintf("BUG: --log-level %q", f.LogLevel)) // The enum of the flag has no other values.
 	}
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration {
@@ -41,9 +41,9 @@ func (f Flags) Logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// Printable is a writer in which characters that a terminal would obey rather than show, such as ESC,
-// U+009B and U+202E, are escaped as JSON escapes them, so that JSON stays what it means. Line feeds and
-// tabs pass. It changes each Write by itself: a character must not be split between two.
+// Printable is a writer that escapes, in the form of JSON, characters that a terminal would
+// interpret rather than show, such as ESC, U+009B and U+202E. So JSON keeps its meaning. Line feeds
+// and tabs stay unchanged. Each Write must consist of whole characters.
 type Printable struct{ To io.Writer }
 
 // Write implements io.Writer.
@@ -57,7 +57,7 @@ func (p Printable) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Escape returns text as Printable writes it.
+// Escape returns text in the form in which Printable writes it.
 func Escape(text string) string {
 	if strings.IndexFunc(text, hidden) < 0 {
 		return text
@@ -75,7 +75,8 @@ func Escape(text string) string {
 	return string(escaped)
 }
 
-// hidden reports a character that is not shown. A byte that is no UTF-8 comes here as U+FFFD.
+// hidden reports whether a terminal would not show the character. Bytes that are not valid UTF-8
+// arrive here as U+FFFD.
 func hidden(r rune) bool {
 	return r != '\n' && r != '\t' && !strconv.IsPrint(r) || r == utf8.RuneError
 }

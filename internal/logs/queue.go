@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// maxQueued bounds the bytes that wait in a Queue.
+// maxQueued is the maximum number of bytes that wait in a Queue.
 const maxQueued = 1 << 20
 
-// dropped counts the lines that all queues dropped.
+// dropped counts the lines that all queues have dropped.
 var dropped atomic.Uint64
 
-// Dropped returns how many lines of the log this process has dropped.
+// Dropped returns the number of lines of the log that this process has dropped.
 func Dropped() uint64 { return dropped.Load() }
 
-// Queue is a writer that never waits. It passes lines on to another writer, which may be slow or write
-// no more, such as a pipe that nobody reads; it drops and counts those that find it full, and those
-// that cannot be written.
+// Queue is a writer that never blocks. It passes lines on to another writer, which may be slow or
+// blocked, such as a pipe that nobody reads. It drops and counts the lines that arrive while it is
+// full, and those that it cannot write.
 type Queue struct {
 	to   io.Writer
 	note func(lost int) []byte
@@ -28,19 +28,19 @@ type Queue struct {
 	waiting []byte
 	lost    int
 	closed  bool
-	wake    chan struct{} // has room for one
-	done    chan struct{} // closed when everything is written
+	wake    chan struct{} // has a capacity of one
+	done    chan struct{} // closed when everything has been written
 }
 
-// NewQueue returns a Queue that writes to to until Close. When writing works again after lost lines
-// were dropped, it writes note's line, which says so.
+// NewQueue returns a Queue that writes to to until Close. When writing works again after lines were
+// dropped, it also writes note(lost), a line that reports their number.
 func NewQueue(to io.Writer, note func(lost int) []byte) *Queue {
 	q := &Queue{to: to, note: note, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go q.run()
 	return q
 }
 
-// Write implements io.Writer. It takes whole lines, and returns no error.
+// Write implements io.Writer. It expects whole lines and never returns an error.
 func (q *Queue) Write(lines []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,7 +53,7 @@ func (q *Queue) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// lose counts lines as dropped. The caller has the lock.
+// lose counts lines as dropped. The caller holds the lock.
 func (q *Queue) lose(lines []byte) {
 	n := bytes.Count(lines, []byte("\n"))
 	q.lost += n
@@ -90,7 +90,7 @@ func (q *Queue) run() {
 	}
 }
 
-// Close returns when all is written, or after patience.
+// Close returns when everything has been written, but no later than after patience.
 func (q *Queue) Close(patience time.Duration) {
 	q.mu.Lock()
 	q.closed = true

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Text returns an error's text and, if a person can remove the cause, what to do.
+// Text returns the text of an error and, if a person can remove the cause, advice.
 func Text(err error) string {
 	text := err.Error()
 	var authority x509.UnknownAuthorityError

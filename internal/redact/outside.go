@@ -1,5 +1,5 @@
-// Package redact prepares text that came from outside, a store's error or a
-// provider's answer, for logs, /status and reports (SECURITY.md, "What is promised").
+// Package redact prepares texts from outside, such as a store's error or a provider's answer, for
+// logs, /status and reports (SECURITY.md, "What is promised").
 package redact
 
 import (
@@ -9,15 +9,15 @@ import (
 	"unicode"
 )
 
-// maxText is how long such a text may be, in bytes.
+// maxText is the maximum length of such a text, in bytes.
 const maxText = 200
 
-// apiKey is what begins like an API key of ours.
+// apiKey matches everything that begins like one of our API keys.
 var apiKey = regexp.MustCompile(`mdk_live_\w*`)
 
-// Text returns text without our API keys and without the secrets, also URL-encoded ones, and then
-// cut to maxText bytes of valid UTF-8 on one line. A text that was cut before must be so long that
-// the rest of a secret at its end is cut off here.
+// Text returns text without our API keys and without secrets, whether plain or URL-encoded, cut to
+// maxText bytes of valid UTF-8 on one line. If text has already been cut, it must be long enough
+// that part of a secret at its end is beyond the first maxText bytes.
 func Text(text string, secrets ...string) string {
 	for _, secret := range secrets {
 		if secret != "" {
@@ -33,8 +33,8 @@ func Text(text string, secrets ...string) string {
 		strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 }
 
-// Error returns an error that reads as Text, and is what err is to errors.Is and
-// errors.As; nil for nil. err is returned as it is when its text is fit.
+// Error returns an error whose text is Text of err's text, and which wraps err for errors.Is and
+// errors.As. It returns nil for nil, and err itself if its text needs no change.
 func Error(err error, secrets ...string) error {
 	if err == nil {
 		return nil

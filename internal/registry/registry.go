@@ -1,5 +1,4 @@
-// Package registry makes the Prometheus registry that a program's metrics begin
-// with.
+// Package registry creates the Prometheus registry of a program.
 package registry
 
 import (
@@ -11,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// New returns a registry with the metrics of the Go runtime, of the process,
-// <program>_log_lines_dropped_total, and <program>_build_info, which is always 1; its labels are the module's version,
-// the revision and the version of Go.
+// New returns a registry with the metrics of the Go runtime and of the process,
+// <program>_log_lines_dropped_total, and <program>_build_info. The latter is always 1, with labels
+// for the module's version, the revision and the version of Go.
 func New(program string) *prometheus.Registry {
 	version, revision := buildinfo.Read()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{

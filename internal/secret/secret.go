@@ -1,5 +1,5 @@
-// Package secret reads passwords, keys and tokens, which programs get from the environment. They
-// often come from files that end in a newline, which no header and no login takes.
+// Package secret reads passwords, keys and tokens from the environment. They often come from files
+// that end in a newline, which neither headers nor logins accept.
 package secret
 
 import (
@@ -11,18 +11,18 @@ import (
 
 var log atomic.Pointer[slog.Logger]
 
-// Log sets where warnings go, of the whole process; before, they go nowhere.
+// Log sets the logger for warnings of the whole process. Earlier warnings are discarded.
 func Log(to *slog.Logger) { log.Store(to) }
 
-// Env returns the value of an environment variable without white space at its ends, and warns
-// where there is some.
+// Env returns the value of an environment variable without leading and trailing white space. It
+// logs a warning if there was any.
 func Env(name string) string {
 	value := os.Getenv(name)
 	return changed(name, value, strings.TrimSpace(value))
 }
 
-// URL returns a URL without white space at its ends, and without any before its @, where a password
-// may end. It warns where there is some, of name.
+// URL returns a URL without leading and trailing white space, and without any white space before
+// its @, where a password may end. If there was any, it logs a warning that names name.
 func URL(name, value string) string {
 	at := strings.LastIndexByte(value, '@') + 1
 	return changed(name, value, strings.Join(strings.Fields(value[:at]), "")+strings.TrimSpace(value[at:]))
@@ -30,7 +30,7 @@ func URL(name, value string) string {
 
 func changed(name, from, to string) string {
 	if l := log.Load(); l != nil && from != to {
-		l.Warn("a secret has white space at its end or beginning, which is left out", "name", name)
+		l.Warn("ignoring white space around a secret", "name", name)
 	}
 	return to
 }

@@ -1,4 +1,4 @@
-// Package suggest finds the word that somebody probably meant.
+// Package suggest finds the word that a user probably meant.
 package suggest
 
 import (
@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Distance is Levenshtein's: how many bytes must be inserted, deleted or replaced to turn a into b.
+// Distance returns the Levenshtein distance: the number of bytes that must be inserted, deleted or
+// replaced to turn a into b.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -31,12 +32,12 @@ var plain = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 
 func fold(word string) string { return plain.Replace(strings.ToLower(word)) }
 
-// Likely returns the nearest of the known words, or "" if more than a third of word differs from
-// each. Case and separators do not count.
+// Likely returns the known word that is nearest to word, or "" if more than a third of word differs
+// from every known word. Likely ignores case and separators.
 func Likely(word string, known []string) (found string) {
 	word = fold(word)
 	for best, i := len(word)/3+1, 0; i < len(known); i++ {
-		if far := len(word) - len(known[i]); far >= best { // folding makes words no longer
+		if far := len(word) - len(known[i]); far >= best { // Folding never makes a word longer.
 			continue
 		}
 		k := fold(known[i])
@@ -50,10 +51,11 @@ func Likely(word string, known []string) (found string) {
 	return found
 }
 
-// minPart is the least length of a word that stands for one that contains it: vol for volume.
+// minPart is the minimum length of an abbreviation that Part recognizes, such as vol for volume.
 const minPart = 3
 
-// Part returns the first known word that contains word, or is contained in it, or "".
+// Part returns the first known word that contains word or is contained in it, or "" if there is
+// none.
 func Part(word string, known []string) string {
 	word = fold(word)
 	i := slices.IndexFunc(known, func(k string) bool {
