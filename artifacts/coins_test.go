@@ -55,7 +55,7 @@ func TestCheckFigures(t *testing.T) {
 	for rest, want := range map[string]string{
 		`"figures":["-1.5",null,null,"1"]}`: "", `"code":"eur","name":"x","usd":"1.08"}`: "",
 		`"rank":1}`:                        "",
-		`"figures":[null,null,null,null]}`: "other", `"figures":["0","1"]}`: "other",
+		`"figures":[null,null,null,null]}`: "want 4 figures", `"figures":["0","1"]}`: "want 4 figures",
 		`"figures":["0",null,"1.0",null]}`: "figure 3", `"figures":["0",null,1,null]}`: "json",
 		`"code":"eur","usd":"1e3"}`: "figure 1", `"code":"eur","usd":null}`: "figure 1",
 		`"code":"eur","usd":1}`: "json",
