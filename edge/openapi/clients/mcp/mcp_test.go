@@ -29,7 +29,8 @@ import (
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // toolNames are those of the tools, in the order of the SDK's list.
-var toolNames = []string{"global", "history", "markets", "price_at", "quotes", "search", "verify_proof"}
+var toolNames = []string{"changes", "global", "history", "markets", "price_at", "quotes", "search",
+	"verify_proof"}
 
 // of starts an edge on a store, and returns a service that asks it.
 func of(t *testing.T, store artifacts.Store) *service {
@@ -48,11 +49,13 @@ func at(t *testing.T, base, key string) *service {
 		client: must.Get(marketdata.New(base, key, marketdata.Retries(0)))(t)}
 }
 
-// simulated is a simulated market with its year and signed files.
+// simulated is a simulated market with its year and signed files, whose last asset is new.
 func simulated(t *testing.T) *service {
 	t.Helper()
 	store := buildtest.Signed(memstore.New())
-	teststore.SimulateYear(t, store, "?assets=200&seed=1", now, teststore.SignFiles(buildtest.SignKey))
+	signed := teststore.SignFiles(buildtest.SignKey)
+	teststore.SimulateYear(t, store, "?assets=199&seed=1", now.Add(-10*time.Minute), signed)
+	teststore.SimulateYear(t, store, "?assets=200&seed=1", now, signed)
 	teststore.Change(t, store, now.Add(90*time.Second))
 	return of(t, store)
 }
@@ -177,6 +180,10 @@ func TestAnswers(t *testing.T) {
 		{"price_at", arguments{"slug": bitcoin, "time": []string{"2026-03-01", "2026-11-20T10:15:00+01:00"}},
 			"/openapi/v1/prices?slug=bitcoin&time=2026-03-01T00:00:00Z,2026-11-20T09:15:00Z"},
 		{"global", arguments{}, "/openapi/v1/global"},
+		{"changes", arguments{"since": "2026-11-21T12:50:00+01:00", "size": 2},
+			"/openapi/v1/changes?since=2026-11-21T11:50:00Z&size=2"},
+		{"changes", arguments{"collection": []string{"chains", "assets"}, "kind": []string{"added", "removed"}},
+			"/openapi/v1/changes?collection=assets,chains&kind=added,removed"},
 	} {
 		got, want := ask(t, session, c.tool, c.args), direct(t, s, c.target)
 		var items []any
@@ -201,8 +208,8 @@ func TestPinned(t *testing.T) {
 	teststore.Publish(t, store, feed, now)
 	s := of(t, store)
 	session := connect(t, s)
-	calls := map[string]arguments{"search": {"words": "a"}, "quotes": {"id": []int{1, 2, 3}}, "markets": {},
-		"global": {}, "history": {"id": []int{1}},
+	calls := map[string]arguments{"search": {"words": "a"}, "changes": {}, "quotes": {"id": []int{1, 2, 3}},
+		"markets": {}, "global": {}, "history": {"id": []int{1}},
 		"price_at": {"id": []int{1}, "time": []string{"2026-11-21T12:10:00Z"}}}
 	first := map[string]result{}
 	for tool, args := range calls {
@@ -346,6 +353,9 @@ func TestErrors(t *testing.T) {
 		{s, "history", arguments{}, "name at least one asset"},
 		{s, "price_at", one, `missing properties: ["time"]`},
 		{s, "verify_proof", arguments{"id": 1}, "publishes no files"},
+		{s, "changes", arguments{"since": "2026-01-01"}, "no longer held. Ask again without since"},
+		{s, "changes", arguments{"snapshot": "2026-11-20T12:00:00Z"}, "Ask again without the argument snapshot"},
+		{s, "changes", arguments{"kind": []string{"new"}}, "any of: [added back"},
 		{at(t, s.base, "mdk_live_wrong"), "quotes", one, "the user must set MARKETDATA_KEY"},
 		{narrow, "quotes", one, "Wait 1 seconds"}, // the second request, for the notice
 		{at(t, broken.URL, ""), "quotes", one, "Ask again once, and tell the user if it fails again. Wait 3 seconds"},
@@ -436,8 +446,8 @@ func TestProof(t *testing.T) {
 			"NOT proved"},
 		"too large":     {spoil("/files.json", large), arguments{"id": 1}, "is larger"},
 		"no such asset": {s, arguments{"id": 99999}, "no asset with id 99999"},
-		"no such time": {s, arguments{"id": 1, "snapshot": "2026-11-21T11:50:00Z"},
-			"the snapshot of 2026-11-21T11:50:00Z has no files"},
+		"no such time": {s, arguments{"id": 1, "snapshot": "2026-11-21T11:40:00Z"},
+			"the snapshot of 2026-11-21T11:40:00Z has no files"},
 	} {
 		if got := ask(t, connect(t, c.s), "verify_proof", c.args); !strings.Contains(got.failure, c.want) {
 			t.Errorf("%s: %s, want %q", name, got.text, c.want)

@@ -187,7 +187,7 @@ func TestInspector(t *testing.T) {
 	b := must.Get(json.Marshal(map[string]any{"mcpServers": map[string]any{"marketdata": map[string]any{
 		"type": "stdio", "command": "env", "args": append(environment(s), path)}}}))(t)
 	must.OK(t, os.WriteFile(config, b, 0o600))
-	calls := map[string]string{"global": `{}`, "history": `{"slug":["bitcoin"],"window":"24h"}`,
+	calls := map[string]string{"changes": `{}`, "global": `{}`, "history": `{"slug":["bitcoin"],"window":"24h"}`,
 		"markets":  `{"size":2}`,
 		"price_at": `{"id":[1],"time":["2026-03-01"]}`, "quotes": `{"symbol":["BTC"]}`, "search": `{"words":"bitc"}`,
 		"verify_proof": `{"id":1}`}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -105,6 +106,10 @@ func (s *service) addTools(server *mcp.Server) {
 	add(server, s, "price_at", "Prices at given times",
 		"What assets that id, slug or symbol name were worth at given times; at most 1,000 prices in all. snapshot_time says when a price was taken.",
 		map[string][]any{}, s.priceAt)
+	add(server, s, "changes", "What is new and what changed",
+		"What changed in the directory, newest first: assets, categories, chains and exchanges that were added, removed, came back or changed, with the fields that did. Changes are held for about 30 days.",
+		map[string][]any{"collection": {"assets", "categories", "chains", "exchanges"},
+			"kind": {"added", "back", "changed", "removed"}}, s.changes)
 	add(server, s, "global", "Totals",
 		"Market cap and volume of all assets of this directory, and the change of the market cap over 24 hours.",
 		map[string][]any{}, s.global)
@@ -243,6 +248,25 @@ func (s *service) priceAt(ctx context.Context, in struct {
 		}
 	}
 	return a, nil
+}
+
+func (s *service) changes(ctx context.Context, in struct {
+	Since      moment   `json:"since,omitzero" jsonschema:"Only changes of later snapshots: a time or a date. Without: all that are held."`
+	Collection []string `json:"collection,omitempty" jsonschema:"Only changes of these collections."`
+	Kind       []string `json:"kind,omitempty" jsonschema:"Only changes of these kinds; back is an item that was listed before."`
+	paged
+	pinned
+}) (*answer[marketdata.Change], error) {
+	got, err := s.client.Changes(ctx, marketdata.ChangesQuery{Since: time.Time(in.Since), Collection: in.Collection,
+		Kind: in.Kind, Page: in.Page, Size: in.Size, At: in.at()})
+	if errors.Is(err, marketdata.ErrSnapshotGone) && in.at().IsZero() {
+		return nil, errors.New("the changes since then are no longer held. Ask again without since for all that are held, and tell the user that what changed before them is not known")
+	}
+	a, err := ofPage(got, err, same[marketdata.Change])
+	if err == nil && got.Result.Since != nil && time.Time(in.Since).IsZero() {
+		a.remark("Changes are held since %s: what changed before is not known.", stamp(*got.Result.Since))
+	}
+	return a, err
 }
 
 func (s *service) global(ctx context.Context, in pinned) (*answer[marketdata.Global], error) {

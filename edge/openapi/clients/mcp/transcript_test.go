@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write TRANSCRIPT.md anew")
 const transcript = "TRANSCRIPT.md"
 
 // preface is how the transcript begins.
-const preface = `# Twenty questions
+const preface = `# Twenty-one questions
 
 What people ask, the call of a tool that an assistant makes of it, what the tool gives, and what the assistant can say. The market is simulated (` + "`sim:?assets=200&seed=1`" + `, the snapshot of 2026-11-21T12:00:00Z); ` + "`…`" + ` is where an answer is cut here. ` + "`go test -run TestTranscript -update`" + ` in this folder asks all of them and writes this page.
 `
@@ -66,6 +66,8 @@ var questions = []struct{ question, tool, arguments, say string }{
 		`The ranking of yesterday is no longer there; I can look up what single assets were worth then.`},
 	{"Can you prove the price of bitcoin?", "verify_proof", `{"id":1}`,
 		`{{index .remarks 0}} The file is {{(item . 0).file}} of {{.snapshot}}.`},
+	{"Which assets are new?", "changes", `{"collection":["assets"],"kind":["added","back"]}`,
+		`{{range .items}}{{.name}} ({{.symbol}}), which is listed since {{.time}}. {{end}}{{index .remarks 0}}`},
 	{"Sort the market by beauty.", "markets", `{"sort":"beauty"}`,
 		`I can sort by rank, market cap, volume, price and changes.`},
 }
@@ -94,7 +96,7 @@ func TestTranscript(t *testing.T) {
 		must.OK(t, say.Execute(&page, answer))
 		page.WriteByte('\n')
 	}
-	if len(questions) != 20 {
+	if len(questions) != 21 {
 		t.Errorf("%d questions", len(questions))
 	}
 	if *update {
