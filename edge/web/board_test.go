@@ -72,7 +72,7 @@ func board(at, newest time.Time) map[string][]map[string]any {
 	group := func(id int, name string, members []string) row {
 		return row{"key": name, "id": id, "name": name, "display_name": name, "slug": name + ">", "members": members}
 	}
-	return map[string][]row{
+	market := map[string][]row{
 		"assets": assets, "quotes": quotes,
 		"exchanges": {
 			{"key": "h", "id": 3, "name": "Harbor <b>", "slug": "harbor", "logo": "https://evil.example/logo.png",
@@ -85,6 +85,11 @@ func board(at, newest time.Time) map[string][]map[string]any {
 		"categories": {group(1, "<i>Category</i>", keys[:30]), group(2, "Small", keys[30:])},
 		"chains":     {group(1, "Chain & Co", keys[:10]), group(2, "Ärger", keys[10:])},
 	}
+	if at.Before(newest) { // the newest snapshot has changes
+		assets[0]["name"], assets[44]["website"] = "<b>Before</b>", ""
+		market["exchanges"] = market["exchanges"][:2]
+	}
+	return market
 }
 
 // publish builds the market of these times into the store.
@@ -230,12 +235,13 @@ func TestBoard(t *testing.T) {
 				return String(link.getBoundingClientRect().top >= document.querySelector("#table th").getBoundingClientRect().bottom);
 			})()`, "true")
 			for _, view := range []struct {
-				name, first string
-				rows        int
-			}{{"categories", "<i>Category</i>", 2}, {"chains", "Ärger", 2}, {"exchanges", "Harbor <b>", 3}} {
+				name, link, first string
+				rows              int
+			}{{"categories", "categories", "<i>Category</i>", 2}, {"chains", "chains", "Ärger", 2},
+				{"changes", "new", hostile[0].name, 3}, {"exchanges", "exchanges", "Harbor <b>", 3}} {
 				p.eval(click(`[href="?view=` + view.name + `"]`))
 				p.await(shown + ` && location.search === "?view=` + view.name +
-					`" && document.querySelector("#views [aria-current]").textContent.toLowerCase() === "` + view.name + `"`)
+					`" && document.querySelector("#views [aria-current]").textContent.toLowerCase() === "` + view.link + `"`)
 				p.checkFits()
 				p.checkAxe(view.name)
 				if got := p.texts(names); len(got) != view.rows || got[0] != view.first {
@@ -355,6 +361,7 @@ func TestBoardListing(t *testing.T) {
 		{"?view=chains&sort=name:asc", "Page 1 of 1, 2 rows", "Chain & Co"},
 		{"?view=exchanges&sort=volume:asc", "Page 1 of 1, 3 rows", "Jetty"},
 		{"?view=exchanges&rows=7", "Page 1 of 1, 3 rows", "Harbor <b>"},
+		{"?view=changes&rows=50", "Page 1 of 1, 3 rows", hostile[0].name},
 		{"?view=categories&sort=market_cap:asc", "Page 1 of 1, 2 rows", "Small"},
 		{"?view=__proto__&sort=__proto__:asc&page=-1", "Page 1 of 3, 45 rows", hostile[0].name},
 		{"?view=coins&sort=price:up", "Page 1 of 3, 45 rows", hostile[0].name},
@@ -362,6 +369,13 @@ func TestBoardListing(t *testing.T) {
 		p.goTo(base + "/" + c.query)
 		check(c.query, c.position, c.first)
 	}
+	p.goTo(base + "/?view=changes")
+	check("?view=changes", "Page 1 of 1, 3 rows", hostile[0].name, "Asset 45", "Pier")
+	for i, what := range []string{"name: <b>Before</b> \u2192 " + hostile[0].name, "links", "exchange added"} {
+		p.expect(fmt.Sprintf(`document.querySelectorAll("#table tbody tr")[%d].cells[1].textContent`, i), what)
+	}
+	p.eval(click("#table tbody tr:nth-child(3) a"))
+	p.await(`location.search === "?exchange=5"`)
 	p.goTo(base + "/?page=900") // the last one there is
 	check("?view=assets&page=3", "Page 3 of 3, 45 rows", ranked[40:]...)
 	p.checkStayed(base)

@@ -602,7 +602,7 @@ function turn(button, other, off) {
 // left, the last of those that stay gives way to it.
 function classOf(column, now) {
   const { columns } = views[now.view];
-  const by = columns.find(({ sort }) => now.sort.startsWith(sort + ":"));
+  const by = columns.find(({ sort }) => now.sort?.startsWith(sort + ":"));
   const wide = column === by ? 0 : column.wide ?? (by?.wide && column === columns.findLast(({ wide }) => !wide) && 1);
   return [column.style, wide && "wide" + wide].filter(Boolean).join(" ");
 }
