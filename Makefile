@@ -69,7 +69,7 @@ RACELESS = /(artifacts/s3store|builder/(change|files|history|ledger|market|rende
 ALONE = |CostByRowsSent|SearchRows|KeySetBounds|FullSet
 # By day, since CI has fifteen minutes: what serves and follows, and what publishes.
 RACEDAY = ./edge/server ./edge/snapshot ./edge/shards ./edge/respcache ./edge/reply ./builder/publish
-race: ## what most goroutines share, under the race detector; at night all packages but some (RACELESS), whole programs too, and builds beside others
+race: ## what most goroutines share, under the race detector; at night all packages but some (RACELESS), whole programs too, and builds during others
 	$(GO) test -vet=off -race -short -shuffle=on -count=1 -skip '^Test(Share|AgainstOracle$(ALONE))$$' $(or $(RACES),$(RACEDAY)) $(RACE)
 	$(if $(RACE),$(GO) test -vet=off -race -short -shuffle=on -count=1 -run '^Test(Build|Race|Run|Lease|Collect|BackupBeside|RestoreBeside|StopInSwap)' ./builder ./builder/upkeep ./builder/cmd/...)
 
@@ -121,10 +121,10 @@ fuzz: ## each fuzz target of every package for FUZZ=3m
 
 ##@ Figures (on a machine that does nothing else; each writes a document)
 
-bench-edge: build ## what an answer costs, beside bare fasthttp and nginx (some forty minutes); SHORT=1: in a minute or two, without nginx and the large market, and writes nothing
+bench-edge: build ## what an answer costs, compared with bare fasthttp and nginx (some forty minutes); SHORT=1: in a minute or two, without nginx and the large market, and writes nothing
 	@$(GO) build -o bin/bench-edge ./internal/bench/edge && bin/bench-edge $(if $(SHORT),--short --rounds 7,--out edge/BENCHMARKS.md && $(FIGURES))
 
-bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, beside the bounds
+bench-builder: ## what a build costs at 20,000 and at 1,000,000 assets, compared with the bounds
 	@$(GO) run ./internal/bench/builder --out builder/BENCHMARKS.md && $(FIGURES)
 
 # The READMEs' figures are taken from the documents of the last whole runs.

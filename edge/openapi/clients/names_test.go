@@ -109,7 +109,7 @@ func namesTable(clients []names) string {
 		row(kind.title, common)
 	}
 	for i, language := range []string{"Go", "Python", "TypeScript"} {
-		row(language+" alone", alone[i])
+		row("only "+language, alone[i])
 	}
 	return b.String()
 }

@@ -16,8 +16,8 @@ const (
 
 // changes compares a page of changes with a page of quotes of the same size.
 func (b *bench) changes(ctx context.Context) error {
-	const cached, fresh = "a cached page of changes, beside a cached page of its size",
-		"a new page of changes, beside a new page of quotes of its size"
+	const cached, fresh = "a cached page of changes, compared with a cached page of its size",
+		"a new page of changes, compared with a new page of quotes of its size"
 	if b.skipped(cached, fresh) {
 		return nil
 	}

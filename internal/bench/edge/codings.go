@@ -23,11 +23,11 @@ func coded(a, b *server, auth map[string]string, most int) (list []comparison) {
 		{"a new page for a client that takes br alone", "br", 6},
 	} {
 		list = append(list, comparison{
-			client.name + ", beside a plain one", client.target, in(client.accept, a, fresh), in("", b, fresh)})
+			client.name + ", compared with a plain one", client.target, in(client.accept, a, fresh), in("", b, fresh)})
 	}
 	for _, name := range []string{"zstd", "gzip", "br"} {
 		list = append(list,
-			comparison{"a cached page in " + name + ", beside a plain one", 0, in(name, a, cached), in("", b, cached)})
+			comparison{"a cached page in " + name + ", compared with a plain one", 0, in(name, a, cached), in("", b, cached)})
 	}
 	return list
 }

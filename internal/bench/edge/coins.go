@@ -9,11 +9,11 @@ import (
 
 // coins compares answers for programs of CoinGecko with our own that find as much.
 func (b *bench) coins(ctx context.Context) error {
-	const prices, markets, sent, held = "new prices of ten coins in two currencies for CoinGecko's programs, beside ten new ids",
-		"a new page of 250 coins with sparklines for CoinGecko's programs, beside a new page of 100 quotes",
-		"a cached page of 250 coins with sparklines, which is only sent, beside a new page of 100 quotes",
-		"cached prices of ten coins for CoinGecko's programs, beside a cached page"
-	const list = "the cached list of coins for CoinGecko's programs, beside bare fasthttp"
+	const prices, markets, sent, held = "new prices of ten coins in two currencies for CoinGecko's programs, compared with ten new ids",
+		"a new page of 250 coins with sparklines for CoinGecko's programs, compared with a new page of 100 quotes",
+		"a cached page of 250 coins with sparklines, which is only sent, compared with a new page of 100 quotes",
+		"cached prices of ten coins for CoinGecko's programs, compared with a cached page"
+	const list = "the cached list of coins for CoinGecko's programs, compared with bare fasthttp"
 	const kind = "new pages of 250 coins with sparklines"
 	if b.skipped(append(dearestRows(kind), prices, markets, sent, held, list)...) {
 		return nil

@@ -60,7 +60,7 @@ type row struct {
 }
 
 // headline begins the names of comparisons that are also reported as answers a second.
-const headline = "a cached page, beside "
+const headline = "a cached page, compared with "
 
 // comparison compares two loads.
 type comparison struct {
@@ -370,23 +370,23 @@ func (b *bench) run(ctx context.Context) error {
 	for _, c := range slices.Concat(append(list,
 		// The next two measure the cost of answers that are not in the core's own cache. The third
 		// adds the cost of finding and copying rows; the fifth measures that by itself.
-		comparison{"bare fasthttp with " + n + " copies of the page in turn, beside one", 0, bares[1], bares[0]},
-		comparison{n + " cached pages in turn, beside one", 0, edge("many cached", somePages(most)),
+		comparison{"bare fasthttp with " + n + " copies of the page in turn, compared with one", 0, bares[1], bares[0]},
+		comparison{n + " cached pages in turn, compared with one", 0, edge("many cached", somePages(most)),
 			beside("cached", always(page))},
 		// The cached answers here have queries as long as the new ones, since a longer query costs
 		// the same whether its answer is cached or not.
-		comparison{"a new page, beside a cached one", 1.25, fresh,
+		comparison{"a new page, compared with a cached one", 1.25, fresh,
 			beside("cached", always(fmt.Sprintf(quotes+"?offset=%d&limit=20&sort=name:desc", most/2)))},
-		comparison{"a new page, beside a cached one of a shorter query", 0, fresh, beside("cached", always(page))},
-		comparison{"a new page, beside " + n + " cached ones in turn", 0, fresh, several},
-		comparison{"a new page of /markets, beside a new page of quotes", 1.5,
+		comparison{"a new page, compared with a cached one of a shorter query", 0, fresh, beside("cached", always(page))},
+		comparison{"a new page, compared with " + n + " cached ones in turn", 0, fresh, several},
+		comparison{"a new page of /markets, compared with a new page of quotes", 1.5,
 			beside("new pages of /markets", marketPages(most, 19)), fresh},
-		comparison{"a cached row, beside bare fasthttp", 1.02, edge("one row", always(oneRow)), bares[2]},
-		comparison{"new ids, slugs or symbols, beside a cached row", 1.25, named,
+		comparison{"a cached row, compared with bare fasthttp", 1.02, edge("one row", always(oneRow)), bares[2]},
+		comparison{"new ids, slugs or symbols, compared with a cached row", 1.25, named,
 			beside("cached", always(quotes+"?"+filters[slug]+"&limit=50"))},
-		comparison{"new ids, slugs or symbols, beside a cached row of a shorter query", 0, named,
+		comparison{"new ids, slugs or symbols, compared with a cached row of a shorter query", 0, named,
 			beside("cached", always(oneRow))},
-		comparison{"a 304, beside bare fasthttp", 1.05, load{"edge, 304", small, always(page), conditional}, bares[3]},
+		comparison{"a 304, compared with bare fasthttp", 1.05, load{"edge, 304", small, always(page), conditional}, bares[3]},
 	), coded(small, other, auth, most)) {
 		if err := b.compare(ctx, c); err != nil {
 			return err
@@ -461,9 +461,9 @@ func (b *bench) runOthers(ctx context.Context, fresh load) error {
 
 // large compares a market of a million assets with the small one, and measures memory.
 func (b *bench) large(ctx context.Context, small load) error {
-	page := fmt.Sprintf("a new page of %s assets, beside one of %s", thousands(b.Large), thousands(b.Assets))
+	page := fmt.Sprintf("a new page of %s assets, compared with one of %s", thousands(b.Large), thousands(b.Assets))
 	resident := fmt.Sprintf("resident memory at %s assets, `--cache-size 256MiB`", thousands(b.Large))
-	disk := fmt.Sprintf("p99 of a new page of /markets of %s assets, from disk, beside a cached page", thousands(b.Large))
+	disk := fmt.Sprintf("p99 of a new page of /markets of %s assets, from disk, compared with a cached page", thousands(b.Large))
 	if b.skipped(page, resident, disk) {
 		return nil
 	}

@@ -23,7 +23,7 @@ const (
 // dearestRows are the names of the rows of a kind.
 func dearestRows(kind string) []string {
 	return []string{"CPU time while a key asks for " + kind + ", of one core",
-		fmt.Sprintf("p99 at %d a second while a key asks for %s, beside none", besideRate, kind)}
+		fmt.Sprintf("p99 at %d a second while a key asks for %s, compared with none", besideRate, kind)}
 }
 
 // dearest measures a key with the default limit that sends the most expensive requests of a kind as

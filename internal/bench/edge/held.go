@@ -94,7 +94,7 @@ func (b *bench) idle(ctx context.Context) error {
 func (b *bench) streams(ctx context.Context) error {
 	count := thousands(heldConns)
 	memory, cost := "memory of "+count+" streams of events",
-		"a cached page with "+count+" streams of events open, beside none"
+		"a cached page with "+count+" streams of events open, compared with none"
 	if b.skipped(memory, cost) {
 		return nil
 	}

@@ -31,10 +31,10 @@ func (b *bench) pastMarket(ctx context.Context) (one, other *server, err error) 
 
 // history compares a year of one asset with a page of quotes of the same size.
 func (b *bench) history(ctx context.Context) error {
-	const held, fresh, disk = "a cached year of one asset, beside a cached page of its size",
-		"a new year of one asset, beside a cached page of its size",
-		"p99 of a new year of one asset, from disk, beside a cached one"
-	const candles = "new candles of a year of one asset, beside new years of at least as many bytes"
+	const held, fresh, disk = "a cached year of one asset, compared with a cached page of its size",
+		"a new year of one asset, compared with a cached page of its size",
+		"p99 of a new year of one asset, from disk, compared with a cached one"
+	const candles = "new candles of a year of one asset, compared with new years of at least as many bytes"
 	const kind = "new, coded, full pages of history"
 	if b.skipped(append(dearestRows(kind), held, fresh, disk, candles)...) {
 		return nil

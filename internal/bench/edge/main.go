@@ -45,7 +45,7 @@ type runCmd struct {
 func main() {
 	var c cli
 	cmdline.Program{
-		Name: "bench-edge", Description: "What an edge's answers cost, beside bare fasthttp and nginx.", CLI: &c,
+		Name: "bench-edge", Description: "What an edge's answers cost, compared with bare fasthttp and nginx.", CLI: &c,
 		Run: func(_ context.Context, parsed *kong.Context, _ *slog.Logger) error { return parsed.Run() },
 	}.Main()
 }

@@ -21,7 +21,7 @@ Left out: TLS, a network, more than one core. The machine's speed changes, so co
 func (b *bench) report() error {
 	d := benchdoc.Document{Title: "What an answer costs", Command: "make bench-edge",
 		Method:  fmt.Sprintf(method, connections, b.Rounds, b.page),
-		Columns: []string{"what", "measured", "beside it", "ratio", "target"}}
+		Columns: []string{"what", "measured", "compared with", "ratio", "target"}}
 	if !b.Short {
 		d.Versions = append(d.Versions, benchdoc.Version("nginx", "-v"))
 	}

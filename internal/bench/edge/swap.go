@@ -33,8 +33,8 @@ const (
 // swaps compares an edge's latency at half its capacity in steady state and with a new snapshot
 // every two seconds. The snapshots are built beforehand; only the pointer moves.
 func (b *bench) swaps(ctx context.Context) error {
-	const what, target = "p99 at half capacity with a new snapshot every 2 s, beside none", "≤ 1.50, or + 0.5 ms"
-	const far, farTarget = "p99.9 at half capacity with a new snapshot every 2 s, beside none", "≤ 2.00"
+	const what, target = "p99 at half capacity with a new snapshot every 2 s, compared with none", "≤ 1.50, or + 0.5 ms"
+	const far, farTarget = "p99.9 at half capacity with a new snapshot every 2 s, compared with none", "≤ 2.00"
 	if b.skipped(what, far) {
 		return nil
 	}
