@@ -8,7 +8,7 @@
 // and one in each window of change, so that every figure differs. Each build is compared with its
 // floor: decoding the same feed with go-json, and compressing, hashing and durably writing the
 // finished objects. Beside each build the same one is made without history, in a store of its own.
-// All run on one core (GOMAXPROCS=1), each in its own process, in turn. The least time of several
+// All run on one core (GOMAXPROCS=1), each in its own process, in turn. The table has the least time of several
 // rounds counts, which excludes most of what else the machine does.
 package main
 
@@ -288,15 +288,15 @@ func (f *figures) more() float64   { return float64(f.AllBytes)/float64(f.PlainB
 func (f *figures) writes() float64 { return float64(f.History) / float64(f.Builds) }
 
 // method is the report's description of the measurement.
-const method = `Builds of a simulated market on one core, from a folder into a directory store with a snapshot in each window. The floor is the least that any builder must
-spend: decoding the feed with go-json, and compressing, hashing and durably writing the objects. Each runs in a process of its own, in turn. The least time of %d
-rounds counts, of a larger market of %d, and the most memory. Each round of a larger market is compared with one of the smallest just before it.
+const method = `The benchmark builds a simulated market on one core, from a folder into a directory store with a snapshot in each window. The floor is the least that any builder must
+spend: decoding the feed with go-json, and compressing, hashing and durably writing the objects. Each runs in a process of its own, in turn. The table has the least time of %d
+rounds (for a larger market of %d rounds), and the most memory. Each round of a larger market is compared with one of the smallest just before it.
 
-"Without history" is the same build with ` + "`--history-assets 0`" + `; history adds the median ratio of the two's processor time in a round. At 20,000 assets
+"Without history" is the same build with ` + "`--history-assets 0`" + `; history adds the median ratio of the processor times of both builds in a round. At 20,000 assets
 its last blocks are as full as after a past without gaps; a larger market has single moments in each window, and only the step counts. "At
-midnight" is the worst build of 36 days: it adds a point to every window's last block and fills that of 1y.
+midnight" is the worst build of 36 days: it adds a point to every window's last block and fills the last block of 1y.
 
-Left out: a live source's answers, a store behind a network, more than one core.`
+A live source's answers, a store behind a network, and more than one core were left out.`
 
 // report shows every figure and whether its bound was kept, and writes the
 // document to the file out unless that is empty.

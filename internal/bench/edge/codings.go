@@ -27,7 +27,8 @@ func coded(a, b *server, auth map[string]string, most int) (list []comparison) {
 	}
 	for _, name := range []string{"zstd", "gzip", "br"} {
 		list = append(list,
-			comparison{"a cached page in " + name + ", compared with a plain one", 0, in(name, a, cached), in("", b, cached)})
+			comparison{"a cached page in " + name + ", compared with a plain one", 0,
+				in(name, a, cached), in("", b, cached)})
 	}
 	return list
 }

@@ -377,7 +377,8 @@ func (b *bench) run(ctx context.Context) error {
 		// the same whether its answer is cached or not.
 		comparison{"a new page, compared with a cached one", 1.25, fresh,
 			beside("cached", always(fmt.Sprintf(quotes+"?offset=%d&limit=20&sort=name:desc", most/2)))},
-		comparison{"a new page, compared with a cached one of a shorter query", 0, fresh, beside("cached", always(page))},
+		comparison{"a new page, compared with a cached one of a shorter query", 0, fresh,
+			beside("cached", always(page))},
 		comparison{"a new page, compared with " + n + " cached ones in turn", 0, fresh, several},
 		comparison{"a new page of /markets, compared with a new page of quotes", 1.5,
 			beside("new pages of /markets", marketPages(most, 19)), fresh},
@@ -386,7 +387,8 @@ func (b *bench) run(ctx context.Context) error {
 			beside("cached", always(quotes+"?"+filters[slug]+"&limit=50"))},
 		comparison{"new ids, slugs or symbols, compared with a cached row of a shorter query", 0, named,
 			beside("cached", always(oneRow))},
-		comparison{"a 304, compared with bare fasthttp", 1.05, load{"edge, 304", small, always(page), conditional}, bares[3]},
+		comparison{"a 304, compared with bare fasthttp", 1.05,
+			load{"edge, 304", small, always(page), conditional}, bares[3]},
 	), coded(small, other, auth, most)) {
 		if err := b.compare(ctx, c); err != nil {
 			return err

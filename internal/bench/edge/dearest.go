@@ -135,7 +135,7 @@ func flood(
 // searches measures the most expensive searches: for prefixes that thousands of names share but few
 // names combine.
 func (b *bench) searches(ctx context.Context) error {
-	const kind = "the dearest searches"
+	const kind = "the most expensive searches"
 	if b.skipped(dearestRows(kind)...) {
 		return nil
 	}

@@ -8,14 +8,14 @@ import (
 )
 
 // method is the report's description of the measurement.
-const method = `A server has a core of its own, the load another: %d connections, kept alive, over loopback. µs are processor time, user and system, of one
+const method = `A server has a core of its own, the load another: %d connections, kept alive, over loopback. µs are the processor time, user and system, of one
 answer. The load asks the two sides of a row in turn; ratios are medians of %d rounds. A page has 20 quotes: %s. Key check, limits, request ids,
-metrics and logging are on. Bare fasthttp sends the same bytes from a constant, nginx from a file in three ways; the best counts.
+metrics and logging are on. Bare fasthttp sends the same bytes from a constant, nginx from a file in three ways; the best of these is used.
 
 Servers never wait for a request: one that sleeps between requests spends more on each. Latencies are those of an open load, counted from
 when a request was due, while the load is on time.
 
-Left out: TLS, a network, more than one core. The machine's speed changes, so compare ratios, not times of different rows. Bold targets are missed.`
+TLS, a network, and more than one core were left out. The machine's speed changes, so compare ratios, not times of different rows. Targets in bold were missed.`
 
 // report shows the table, and writes the document when asked to.
 func (b *bench) report() error {

@@ -94,8 +94,8 @@ var differences = map[string]string{
 	"/asset_platform_id":                       "of several null, of one that one: which is the first is not kept",
 	"/block_time_in_minutes":                   "0",
 	"/watchlist_portfolio_users":               "0",
-	"/market_data/total_supply":                "null without a price: supplies stand with quotes",
-	"/market_data/max_supply":                  "null without a price: supplies stand with quotes",
+	"/market_data/total_supply":                "null without a price: supplies are part of quotes",
+	"/market_data/max_supply":                  "null without a price: supplies are part of quotes",
 	"/preview_listing":                         "false",
 }
 
