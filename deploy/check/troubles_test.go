@@ -101,8 +101,8 @@ var troubles = []trouble{
 			"EdgeInterrupted", "EdgeKeysUnconfirmed", "EdgeSnapshotOld", "EdgeSnapshotVeryOld", "EdgesAllOld"},
 		shows: "as told",
 		pages: map[string]string{
-			"EdgeInterrupted":     "`last_error` of its `/status` says what it got.*the store is away",
-			"EdgeKeysUnconfirmed": "that of EdgeInterrupted",
+			"EdgeInterrupted":     "`last_error` of its `/status` says what it got.*the store is unavailable",
+			"EdgeKeysUnconfirmed": "the same as for EdgeInterrupted",
 			"EdgesAllOld":         "EdgeInterrupted: edges refuse or cannot fetch",
 			"EdgeSnapshotVeryOld": "The same causes as EdgeSnapshotOld", "EdgeSnapshotOld": "see EdgesAllOld",
 		},
@@ -241,7 +241,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"EdgeLimitsAlone"},
 		shows:  "limits are not shared",
-		pages:  map[string]string{"EdgeLimitsAlone": "is away or slow"},
+		pages:  map[string]string{"EdgeLimitsAlone": "is unavailable or slow"},
 	},
 	{
 		name: "an object is slow to come", minutes: 17,
@@ -408,7 +408,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"BuilderNotSucceeding"},
 		shows:  "step=read|read: ",
-		pages:  map[string]string{"BuilderNotSucceeding": "read.: the feed is away"},
+		pages:  map[string]string{"BuilderNotSucceeding": "read.: the feed is unavailable"},
 	},
 	{
 		name: "the pointer is damaged, and nobody but the builder looks", still: true, fresh: true, minutes: 40,
