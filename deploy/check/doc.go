@@ -1,7 +1,8 @@
-// Package check holds the files of deploy against those who read them: promtool,
-// BuildKit, compose-go, kustomize and Kubernetes' types, HAProxy, systemd, actionlint
-// (of the workflows, which make releases), and the project's own programs. It needs no Docker and no cluster.
+// Package check tests the files of deploy with the programs and parsers that read them: promtool,
+// BuildKit, compose-go, kustomize and Kubernetes' types, HAProxy, systemd, actionlint (for the
+// workflows, which make releases), and the project's own programs. It needs neither Docker nor a
+// cluster.
 //
-// It is a module of its own, so that those parsers stay out of the project's
-// go.sum. It holds tests only; make test-deploy runs them.
+// It is a separate module, so that these parsers do not appear in the project's go.sum. It contains
+// only tests, which make test-deploy runs.
 package check

@@ -1,5 +1,5 @@
-// Package haproxy embeds the configuration of HAProxy in front of edges, as compose.yaml
-// mounts it, for programs that run it without a container engine.
+// Package haproxy embeds the HAProxy configuration for a proxy in front of edges. It is the file
+// that compose.yaml mounts, for programs that run HAProxy without a container engine.
 package haproxy
 
 import _ "embed"

@@ -1,15 +1,14 @@
-// Command release makes the files of a release: an archive for each platform, deb
-// and rpm packages, a bill of materials and checksums.
+// Command release makes the files of a release: an archive for each platform, deb and rpm packages,
+// a bill of materials and checksums.
 //
 //	release [-out FOLDER] [-platforms OS/ARCH,…] [-maintainer NAME] [-homepage URL] VERSION
 //
-// It builds what is committed, in a repository of its own in which the commit has
-// the version's tag: neither the folder, nor what is not committed, nor what else is
-// tagged reaches a file. Every time in a file is the commit's. So the same commit,
-// version, maintainer and homepage give the same bytes on every machine.
+// It builds a commit in a new repository, in which only this commit exists and has the version's
+// tag. So neither the working folder, nor uncommitted changes, nor other tags affect the files. All
+// times in the files are that of the commit. Therefore the same commit, version, maintainer and
+// homepage give the same bytes on every machine.
 //
-// It is a module of its own, so that what makes packages stays out of the project's
-// go.sum.
+// It is a separate module, so that packaging libraries do not appear in the project's go.sum.
 package main
 
 import (
@@ -36,12 +35,12 @@ import (
 
 var (
 	programs = []string{"builder", "edge", "loadtest", "marketdata-mcp"}
-	// modules are the folders of those programs that are modules of their own.
+	// modules has the folders of the programs that are separate modules.
 	modules   = map[string]string{"marketdata-mcp": "edge/openapi/clients/mcp"}
 	platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 )
 
-// What packages name unless somebody says otherwise.
+// Defaults of the flags -maintainer and -homepage.
 const (
 	nobody  = "Nobody <nobody@example.com>"
 	nowhere = "https://example.com/marketdata"
@@ -75,23 +74,23 @@ func main() {
 	}
 }
 
-// release is one that is being made.
+// release is a release that is being made.
 type release struct {
-	version              string // without v
-	maintainer, homepage string // of packages
-	out                  string // folder of its files
+	version              string // without the v
+	maintainer, homepage string // for packages
+	out                  string // folder for the release's files
 
 	commit    string
-	committed time.Time // of every file
-	source    string    // folder of the commit's files
-	stage     string    // folder of what goes into archives and packages
-	goVersion string    // of go.mod, such as 1.26.8
+	committed time.Time // the time of every file
+	source    string    // folder with the commit's files
+	stage     string    // folder with the content of archives and packages
+	goVersion string    // from go.mod, such as 1.26.8
 }
 
-// make makes a release of a commit of the repository that folder is in.
+// make makes a release of a commit in the repository that contains folder.
 func (r *release) make(ctx context.Context, folder, commit string, platforms []string) (err error) {
 	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`).MatchString(r.version) {
-		return fmt.Errorf("%q is no version: MAJOR.MINOR.PATCH, without v", r.version)
+		return fmt.Errorf("%q is not a version: want MAJOR.MINOR.PATCH, without v", r.version)
 	}
 	work, err := os.MkdirTemp("", "release-")
 	if err != nil {
@@ -108,7 +107,7 @@ func (r *release) make(ctx context.Context, folder, commit string, platforms []s
 	if err := r.checkOut(ctx, folder, commit); err != nil {
 		return err
 	}
-	here := filepath.Join(r.stage, r.name(runtime.GOOS, runtime.GOARCH)) // programs that run here
+	here := filepath.Join(r.stage, r.name(runtime.GOOS, runtime.GOARCH)) // programs for this platform
 	if !slices.Contains(platforms, runtime.GOOS+"/"+runtime.GOARCH) {
 		here = filepath.Join(work, "here")
 		if err := r.compile(ctx, here, runtime.GOOS, runtime.GOARCH); err != nil {
@@ -145,12 +144,12 @@ func (r *release) make(ctx context.Context, folder, commit string, platforms []s
 	return r.checksums()
 }
 
-// name is that of a platform's archive and of its folder.
+// name returns the name of a platform's archive, which is also that of its folder.
 func (r *release) name(goos, goarch string) string {
 	return fmt.Sprintf("marketdata-%s-%s-%s", r.version, goos, goarch)
 }
 
-// checkOut takes the commit into a repository that has nothing else.
+// checkOut fetches the commit into a repository that contains nothing else.
 func (r *release) checkOut(ctx context.Context, folder, commit string) error {
 	root, err := output(
 		ctx, folder, "git", "rev-parse", "--path-format=absolute", "--show-toplevel", commit+"^{commit}")
@@ -190,7 +189,7 @@ func (r *release) checkOut(ctx context.Context, folder, commit string) error {
 	return nil
 }
 
-// build puts a platform's programs, and what belongs to them, into the stage.
+// build puts the programs of a platform and their companion files into the stage.
 func (r *release) build(ctx context.Context, goos, goarch string, parts *materials) error {
 	dir := filepath.Join(r.stage, r.name(goos, goarch))
 	if err := r.compile(ctx, dir, goos, goarch); err != nil {
@@ -238,7 +237,7 @@ func (r *release) compile(ctx context.Context, dir, goos, goarch string) error {
 	return nil
 }
 
-// completions puts the completion scripts that the programs in bin print into a folder.
+// completions writes the completion scripts that the programs in bin print to a folder.
 func completions(ctx context.Context, bin, folder string) error {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return err
@@ -257,14 +256,14 @@ func completions(ctx context.Context, bin, folder string) error {
 	return nil
 }
 
-// environment is what a build depends on beside its arguments, as env takes it:
-// the Go that go.mod names, and of everything else the default.
+// environment returns the environment variables that affect a build, in the form that env takes:
+// the version of Go in go.mod, and the default for everything else.
 func (r *release) environment() []string {
 	return []string{"GOTOOLCHAIN=go" + r.goVersion, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=",
 		"GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off"}
 }
 
-// archive packs a folder of the stage.
+// archive packs a folder in the stage.
 func (r *release) archive(name string) (err error) {
 	file, err := os.Create(filepath.Join(r.out, name+".tar.gz"))
 	if err != nil {
@@ -303,7 +302,7 @@ func (r *release) archive(name string) (err error) {
 	return errors.Join(err, w.Close(), zip.Close(), file.Close())
 }
 
-// checksums writes SHA256SUMS, for sha256sum -c.
+// checksums writes SHA256SUMS, which sha256sum -c reads.
 func (r *release) checksums() error {
 	files, err := filepath.Glob(filepath.Join(r.out, "*")) // sorted
 	if err != nil {
@@ -329,8 +328,7 @@ func copyFile(to, from string) error {
 	return os.WriteFile(to, b, 0o644)
 }
 
-// output runs a program in a folder, and returns what it prints without the white
-// space at its end.
+// output runs a program in a folder and returns its output without trailing white space.
 func output(ctx context.Context, folder, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = folder

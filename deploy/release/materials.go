@@ -19,15 +19,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// notices is the file of the licences of what the programs are made of, most of
-// which ask to be passed on with them.
+// notices is the file with the licences of everything in the programs. Most licences require a copy
+// of their text.
 const notices = "THIRD-PARTY-LICENSES"
 
-// materials are what the programs are made of, by package URL.
+// materials are the components of the programs, by package URL.
 type materials struct {
 	parts    map[string]*cdx.Component
-	licenses map[string]string          // texts
-	used     map[string]map[string]bool // by program
+	licenses map[string]string          // license texts, by package URL
+	used     map[string]map[string]bool // package URLs, by program
 }
 
 func newMaterials() *materials {
@@ -35,7 +35,7 @@ func newMaterials() *materials {
 		parts: map[string]*cdx.Component{}, licenses: map[string]string{}, used: map[string]map[string]bool{}}
 }
 
-// part returns a part of a program, which it adds when it is new.
+// part returns a component of a program. It adds the component if it is new.
 func (m *materials) part(program, kind, name, version string) *cdx.Component {
 	url := "pkg:" + kind + "/" + strings.Replace(name, "@", "%40", 1) + "@" + version
 	if m.parts[url] == nil {
@@ -49,23 +49,23 @@ func (m *materials) part(program, kind, name, version string) *cdx.Component {
 	return m.parts[url]
 }
 
-// add adds what a program says that it was built of.
+// add adds the modules with which a program says that it was built.
 func (m *materials) add(program string, info *debug.BuildInfo) {
 	m.part(program, "golang", "stdlib", strings.TrimPrefix(info.GoVersion, "go"))
 	for _, d := range info.Deps {
 		if d.Replace != nil {
-			continue // by a folder of ours
+			continue // It is replaced by one of our own folders.
 		}
 		p := m.part(program, "golang", d.Path, d.Version)
-		// What go.sum has: the digest of the digests of the module's files.
+		// go.sum has the digest of the digests of the module's files.
 		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(d.Sum, "h1:")); err == nil && len(sum) > 0 {
 			p.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
 		}
 	}
 }
 
-// complete adds the packages that the edge's pages embed, and all licences, whose
-// texts go into the stage.
+// complete adds the packages that the edge's pages embed, and all licences, whose texts it writes
+// to the stage.
 func (m *materials) complete(ctx context.Context, r *release) error {
 	folders := map[string]string{}
 	for _, module := range append(slices.Collect(maps.Values(modules)), ".") {
@@ -75,7 +75,7 @@ func (m *materials) complete(ctx context.Context, r *release) error {
 			return err
 		}
 		for line := range strings.Lines(list) {
-			if url, folder, ok := strings.Cut(strings.TrimSpace(line), " "); ok { // it is downloaded
+			if url, folder, ok := strings.Cut(strings.TrimSpace(line), " "); ok { // It has been downloaded.
 				folders[url] = folder
 			}
 		}
@@ -95,7 +95,8 @@ func (m *materials) complete(ctx context.Context, r *release) error {
 		return err
 	}
 	for _, p := range regexp.MustCompile(`(?m)^take (\S+)@(\S+) (\w+) `).FindAllStringSubmatch(string(script), -1) {
-		if regexp.MustCompile(`(?m)^//go:embed.*\b` + p[3] + `\b`).Match(embeds) { // not what its tests take
+		// but not packages that only tests use
+		if regexp.MustCompile(`(?m)^//go:embed.*\b` + p[3] + `\b`).Match(embeds) {
 			folders[m.part("edge", "npm", p[1], p[2]).PackageURL] = filepath.Join(web, p[3])
 		}
 	}
@@ -139,7 +140,7 @@ func (m *materials) complete(ctx context.Context, r *release) error {
 	return nil
 }
 
-// write writes the bill of materials, as CycloneDX.
+// write writes the bill of materials in the form of CycloneDX.
 func (m *materials) write(r *release) (err error) {
 	own := func(kind cdx.ComponentType, name string) cdx.Component {
 		url := "pkg:generic/" + name + "@" + r.version
@@ -170,7 +171,7 @@ func (m *materials) write(r *release) (err error) {
 	if err != nil {
 		return err
 	}
-	// Tools do not yet read the newest version everywhere.
+	// Not all tools read the newest version yet.
 	err = cdx.NewBOMEncoder(file, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_6)
 	if closed := file.Close(); err == nil {
 		err = closed

@@ -12,14 +12,14 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// packages makes deb and rpm of what the stage has for Linux.
+// packages makes deb and rpm packages of the Linux programs in the stage.
 func (r *release) packages(goarch string) error {
 	stage := filepath.Join(r.stage, r.name("linux", goarch))
 	units := filepath.Join(r.stage, "units-"+goarch)
 	if err := os.CopyFS(units, os.DirFS(filepath.Join(stage, "systemd"))); err != nil {
 		return err
 	}
-	// /usr/local is for what no package owns.
+	// Packages install to /usr, because /usr/local is for files that no package owns.
 	err := filepath.WalkDir(units, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
