@@ -1,5 +1,5 @@
-// Package benchdoc writes the documents of measurements (BENCHMARKS.md): one
-// table of the last whole run, with its date, machine, versions and command.
+// Package benchdoc writes the documents of measurements (BENCHMARKS.md). Each has one table with
+// the results of the last complete run, its date, machine, versions and command.
 package benchdoc
 
 import (
@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Document is one run. The first cell of a row is its unique name: other documents quote cells by
-// row and column (TestFigures in internal/test/docs).
+// Document is the document of one run. The first cell of each row is a unique name: other documents
+// quote cells by row and column (TestFigures in internal/test/docs).
 type Document struct {
 	Title    string
-	Command  string   // that makes it
-	Versions []string // of the other programs that were measured
-	Method   string   // Markdown: what the figures mean, and what they leave out
+	Command  string   // the command that makes the document
+	Versions []string // versions of the other programs that were measured
+	Method   string   // Markdown that explains what the figures include and what they leave out
 	Columns  []string
 	Rows     [][]string // each as long as Columns
 }
@@ -44,8 +44,7 @@ func (d *Document) table() string {
 	return b.String()
 }
 
-// Print shows the table, and writes the document to a file unless its name is
-// empty.
+// Print prints the table, and writes the document to file unless file is empty.
 func (d *Document) Print(file string) error {
 	fmt.Printf("\n%s", d.table())
 	if file == "" {
@@ -59,7 +58,7 @@ var (
 	version  = regexp.MustCompile(`\d+(\.\d+)+`)
 )
 
-// machine describes what the figures are from.
+// machine describes the machine on which the figures were measured.
 func machine() []string {
 	model := "unknown processor"
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -75,10 +74,10 @@ func machine() []string {
 		"Go " + strings.TrimPrefix(runtime.Version(), "go")}
 }
 
-// Version returns a program's name and the version that it prints when it is
-// called with arg.
+// Version returns the name of a program and the version that it prints when it is called with arg.
 func Version(program, arg string) string {
-	out, _ := exec.Command(program, arg).CombinedOutput() // some fail when they are asked
+	// Some programs exit with an error after printing their version.
+	out, _ := exec.Command(program, arg).CombinedOutput()
 	if v := version.Find(out); v != nil {
 		return program + " " + string(v)
 	}

@@ -1,15 +1,16 @@
-// Command bench measures what a build costs, and prints every figure beside
-// the bound that it is held to:
+// Command bench measures the cost of a build, and prints every figure with the limit that it must
+// not exceed:
 //
 //	go run ./internal/bench/builder                  # 20,000 and 1,000,000 assets
 //	go run ./internal/bench/builder --assets 20000   # the small one only
 //
 // It builds a simulated market from a folder into a directory store that has the previous snapshot
-// and one in each window of change, so that every figure differs. Each build is compared with its
-// floor: decoding the same feed with go-json, and compressing, hashing and durably writing the
-// finished objects. Beside each build the same one is made without history, in a store of its own.
-// All run on one core (GOMAXPROCS=1), each in its own process, in turn. The table has the least time of several
-// rounds counts, which excludes most of what else the machine does.
+// and one in each window of change, so that every figure differs. It compares each build with a
+// lower limit: decoding the same feed with go-json, and compressing, hashing and durably writing
+// the finished objects. For each build it also makes the same build without history, in another
+// store. All builds use one core (GOMAXPROCS=1), each in its own process, one after the other. The
+// minimum of several rounds counts, which excludes most of the effects of other activity on the
+// machine.
 package main
 
 import (
@@ -34,19 +35,20 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// The bounds of the figures.
+// Limits of the figures.
 const (
-	maxRatio    = 2.5        // build against floor, at the smallest size
-	maxBytes    = 27_500_000 // written for one snapshot at the smallest size: 23.9 MB before /markets, and 15 %
-	maxMemory   = 4 << 30    // peak resident memory, at any size
-	maxObjects  = 2500       // put for one snapshot, at any size
-	maxManifest = 4 << 20    // bytes, at any size
-	maxHistory  = .15        // by how much history makes a build longer, at the smallest size
-	maxPoints   = .25        // by how much it has it write more
-	maxGrowth   = 1.5        // time an asset, largest size against smallest
+	maxRatio = 2.5 // build time divided by its lower limit, at the smallest size
+	// written for one snapshot at the smallest size: 23.9 MB before /markets was added, plus 15 %
+	maxBytes    = 27_500_000
+	maxMemory   = 4 << 30 // peak resident memory, at any size
+	maxObjects  = 2500    // objects put for one snapshot, at any size
+	maxManifest = 4 << 20 // bytes, at any size
+	maxHistory  = .15     // additional time that history takes, at the smallest size
+	maxPoints   = .25     // additional bytes that history writes
+	maxGrowth   = 1.5     // time per asset at the largest size, divided by that at the smallest
 )
 
-// childEnv, in the environment, makes this program one stage, as JSON.
+// childEnv is an environment variable that makes this program run one stage. Its value is JSON.
 const (
 	childEnv   = "BENCH_STAGE"
 	stagePast  = "past"
@@ -57,24 +59,26 @@ const (
 
 // figures are the measurements of one size.
 type figures struct {
-	name     string
-	beside   *figures // of the smallest market, measured in the same rounds
-	Assets   int
-	Build    took                                 // the whole build
-	Plain    took                                 // the same without history
-	ratios   []float64                            // of processor time of a round's build and its like without history
-	round    struct{ build, plain time.Duration } // processor time of the round at hand
-	Decode   took                                 // the feed with go-json
+	name   string
+	beside *figures // figures of the smallest market, measured in the same rounds
+	Assets int
+	Build  took // the whole build
+	Plain  took // the same build without history
+	// processor time of the build divided by that of the build without history, one value per round
+	ratios   []float64
+	round    struct{ build, plain time.Duration } // processor time in the current round
+	Decode   took                                 // decoding the feed with go-json
 	Compress took
 	Hash     took
-	Write    took // durably, through the directory store
+	Write    took // written durably, through the directory store
 	Steps    map[string]int64
 
 	Objects  int
 	Bytes    int64
 	Manifest int64
 	Memory   int64 // peak, bytes
-	// Builds, and what they wrote with history, of it, and without.
+	// Builds is the number of builds. The others are the bytes written in total with history, for
+	// history alone, and in total without history.
 	Builds, AllBytes, History, PlainBytes int64
 }
 
@@ -83,7 +87,7 @@ type took struct{ Wall, CPU time.Duration }
 
 func (a took) plus(b took) took { return took{a.Wall + b.Wall, a.CPU + b.CPU} }
 
-// least keeps the lesser of two rounds, by wall-clock time.
+// least returns the measurement with the lesser wall-clock time.
 func (a took) least(b took) took {
 	if a.Wall == 0 || b.Wall < a.Wall {
 		return b
@@ -144,7 +148,9 @@ func (c *runCmd) Run() error {
 				continue
 			}
 			worst := sized("at midnight", n, midnight)
-			for range min(c.Rounds, midnights) { // each with a past of its own: what follows a midnight is none
+			// Each round needs a past of its own, because the build after this one would not be at
+			// midnight.
+			for range min(c.Rounds, midnights) {
 				worst.Round = 0
 				if err := worst.measure(1, nil); err != nil {
 					return err
@@ -164,19 +170,19 @@ func (c *runCmd) Run() error {
 
 const (
 	midnights   = 3  // rounds of the build at midnight
-	largeRounds = 2  // of a market but the smallest
+	largeRounds = 2  // rounds for all markets except the smallest
 	mostPoints  = 36 // in a block of any window
 )
 
-// size is a market that is measured.
+// size is a market of one size that is measured.
 type size struct {
 	*figures
 	bench
-	builds []int // assets with history of a round's builds, in order
+	builds []int // numbers of assets with history in the builds of a round, in order
 }
 
-// measure makes a past and measures that many rounds, each right after one of the market beside, if
-// there is one, since the machine's speed varies over time.
+// measure makes a past and measures the given number of rounds. If beside is not nil, each round
+// directly follows a round of that market, because the speed of the machine varies over time.
 func (s *size) measure(rounds int, beside *size) error {
 	s.builds = []int{market.DefaultHistoryAssets}
 	if s.bench.Assets <= fullPast {
@@ -202,7 +208,7 @@ func (s *size) measure(rounds int, beside *size) error {
 	return nil
 }
 
-// round measures a round.
+// round measures one round.
 func (s *size) round(step func()) error {
 	if err := s.stage(stageFeed, 0); err != nil {
 		return err
@@ -218,12 +224,12 @@ func (s *size) round(step func()) error {
 		return err
 	}
 	step()
-	slices.Reverse(s.builds) // the second build may take longer, or less long
+	slices.Reverse(s.builds) // The order matters, because the second build may be slower or faster.
 	s.Round++
 	return nil
 }
 
-// stage runs one in a process of its own, as a command has.
+// stage runs one stage in its own process, as a command would.
 func (s *size) stage(name string, history int) error {
 	s.Stage, s.bench.History = name, history
 	task, err := json.Marshal(s.bench)

@@ -28,21 +28,23 @@ import (
 	gojson "github.com/goccy/go-json"
 )
 
-// Round 0 is at start, or at a midnight that ends a block of 1y; the others follow.
+// Round 0 takes place at start, or at midnight, which ends a block of 1y. The other rounds follow
+// it.
 var (
 	start    = time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
 	midnight = time.Date(2026, 11, 14, 0, 0, 0, 0, time.UTC)
-	// A snapshot in each window of change, and of 24h the points of the block.
+	// past has a snapshot in each window of change and, for 24h, the points of the block.
 	past = []time.Duration{
 		364 * 24 * time.Hour, 89 * 24 * time.Hour, 29 * 24 * time.Hour, 6 * 24 * time.Hour, 23 * time.Hour,
 		11 * time.Hour, 5 * time.Hour,
 	}
 )
 
-// fullPast is the largest market whose past has all the points of history's last blocks.
+// fullPast is the size of the largest market whose past has all points of the last blocks of
+// history.
 const fullPast = 20_000
 
-// times are those of the past, in order.
+// times returns the times of the past, in order.
 func (b *bench) times() []time.Time {
 	first := b.time(0)
 	var times []time.Time
@@ -51,7 +53,7 @@ func (b *bench) times() []time.Time {
 	}
 	for i := range artifacts.HistoryWindows {
 		w := &artifacts.HistoryWindows[i]
-		// Of a block of the shortest window half the points are there without history, too.
+		// Without history, too, the past has half of the points of a block of the shortest window.
 		for n := range time.Duration(b.Points) {
 			if b.History > 0 && b.Assets <= fullPast || w.Step == artifacts.Step && n < 8 {
 				times = append(times, first.Add(-artifacts.Step).Truncate(w.Step).Add(-n*w.Step))
@@ -66,13 +68,13 @@ func (b *bench) time(round int) time.Time {
 	return b.First.Add(time.Duration(round) * artifacts.Step)
 }
 
-// bench is one stage of one round, in a process of its own.
+// bench is one stage of one round, which runs in its own process.
 type bench struct {
 	Stage         string
 	Assets, Round int
-	History       int       // assets with history; 0: the store without it
-	First         time.Time // of round 0
-	Points        int       // intervals of each window that the past has points of: of a whole block
+	History       int       // number of assets with history; 0 means the store without it
+	First         time.Time // the time of round 0
+	Points        int       // number of points that the past has in each window, those of a whole block
 	Dir, Profile  string
 	f             figures
 }
@@ -107,7 +109,7 @@ func (b *bench) market(ctx context.Context) (source.Source, error) {
 	return sim.Open(ctx, fmt.Sprintf("?assets=%d&seed=1", b.Assets))
 }
 
-// makePast makes the store anew, with the past of round 0.
+// makePast creates the store with the past of round 0. It removes an earlier store.
 func (b *bench) makePast(ctx context.Context) error {
 	if err := os.RemoveAll(b.store()); err != nil {
 		return err
@@ -136,7 +138,7 @@ func (b *bench) makePast(ctx context.Context) error {
 	return err
 }
 
-// builder returns a builder over store with the commands' default settings.
+// builder returns a builder for store with the default settings of the commands.
 func (b *bench) builder(store artifacts.Store, src source.Source) (*builder.Builder, error) {
 	usd := func(units uint64) market.U128 { return market.U128{Lo: units * 100_000_000} }
 	return builder.New(builder.Config{
@@ -174,25 +176,25 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// peakMemory is the largest resident set of a process that has ended, in bytes.
+// peakMemory returns the largest resident set of a process that has ended, in bytes.
 func peakMemory(s *os.ProcessState) int64 {
 	u, ok := s.SysUsage().(*syscall.Rusage)
 	if !ok {
 		return 0
 	}
 	if runtime.GOOS == "darwin" {
-		return u.Maxrss // bytes there, KiB elsewhere
+		return u.Maxrss // Darwin reports bytes, other systems KiB.
 	}
 	return u.Maxrss << 10
 }
 
-// build makes the round's snapshot.
+// build builds the snapshot of the round.
 func (b *bench) build(ctx context.Context) error {
 	store, err := dirstore.Open(b.store(), dirstore.Options{Create: true})
 	if err != nil {
 		return err
 	}
-	// The floor is to know what this build wrote.
+	// floor needs to know what this build has written.
 	list, err := keys(ctx, store)
 	if err != nil {
 		return err
@@ -254,7 +256,7 @@ func (b *bench) build(ctx context.Context) error {
 	return err
 }
 
-// keys lists what a store holds, but for the pointer.
+// keys lists all keys of a store except the pointer's.
 func keys(ctx context.Context, s artifacts.Store) (map[artifacts.Key]bool, error) {
 	all := map[artifacts.Key]bool{}
 	err := s.List(ctx, "", func(i artifacts.Info) error {
@@ -266,7 +268,7 @@ func keys(ctx context.Context, s artifacts.Store) (map[artifacts.Key]bool, error
 	return all, err
 }
 
-// floor measures the work that every builder must do.
+// floor measures the work that no builder can avoid.
 func (b *bench) floor(ctx context.Context) error {
 	store, err := dirstore.Open(b.store(), dirstore.Options{})
 	if err != nil {
@@ -324,8 +326,8 @@ func (b *bench) floor(ctx context.Context) error {
 	return err
 }
 
-// pieces expands an object's frames: shards and index of a view, or the one
-// frame of a ledger object. What is not compressed has none.
+// pieces returns the expanded frames of an object: the shards and the index of a view, or the
+// single frame of a ledger object. An object that is not compressed has none.
 func pieces(stored []byte) (plain [][]byte) {
 	if frame, err := artifacts.DecompressBounded(stored, 64<<20); err == nil {
 		return append(plain, frame)
@@ -348,7 +350,7 @@ func pieces(stored []byte) (plain [][]byte) {
 	return plain
 }
 
-// The rows of a feed as go-json decodes them: numbers as written.
+// The rows of a feed as go-json decodes them. Numbers keep their original text.
 type (
 	assetRow struct {
 		Key, Name, Symbol, Slug, Logo, Website, Whitepaper string

@@ -13,9 +13,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// bareCmd serves one captured response, head and body, as cheaply as fasthttp
-// can by itself: no read-side limits, and a write buffer that takes head and
-// body in one system call.
+// bareCmd serves one captured response, head and body, at the lowest cost that fasthttp can reach
+// by itself: without limits on reading, and with a write buffer that sends head and body in one
+// system call.
 type bareCmd struct {
 	Listen   string `required:""`
 	Response string `required:"" help:"File with the response, head included."`

@@ -2,7 +2,7 @@ package main
 
 import "cmp"
 
-// coded compares coded pages with plain ones: new pages as clients ask for them, and cached ones.
+// coded compares compressed pages with plain ones, both new and cached.
 func coded(a, b *server, auth map[string]string, most int) (list []comparison) {
 	const acceptEncoding = "Accept-Encoding"
 	in := func(accept string, s *server, ask asker) load {

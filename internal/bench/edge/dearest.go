@@ -13,22 +13,22 @@ import (
 
 const (
 	floodRate    = 100 // the default limit of a key, in requests a second
-	besideRate   = 200 // of the other key
+	besideRate   = 200 // of the other key, in requests a second
 	floodRounds  = 5
-	floodShare   = 5 // of one core, in percent
-	minSeconds   = 9 // needed for a median
+	floodShare   = 5 // maximum share of one core, in percent
+	minSeconds   = 9 // number of seconds that a median needs
 	searchAssets = 200_000
 )
 
-// dearestRows are the names of the rows of a kind.
+// dearestRows returns the names of the rows for a kind of request.
 func dearestRows(kind string) []string {
 	return []string{"CPU time while a key asks for " + kind + ", of one core",
 		fmt.Sprintf("p99 at %d a second while a key asks for %s, compared with none", besideRate, kind)}
 }
 
 // dearest measures a key with the default limit that sends the most expensive requests of a kind as
-// fast as it may. The bounds are the share of a core that they take beside the load of another key,
-// which b.key is, and that key's latency.
+// fast as it may. It limits the share of a core that these requests take in addition to the load of
+// another key, b.key, and the latency of that key.
 func (b *bench) dearest(ctx context.Context, s *server, store, kind string, ask func(*rand.Rand) string) error {
 	rows := dearestRows(kind)
 	share, others := rows[0], rows[1]
@@ -39,8 +39,9 @@ func (b *bench) dearest(ctx context.Context, s *server, store, kind string, ask 
 	if err != nil {
 		return err
 	}
-	// timed runs the other key's load and returns it with the share of a core that it took. Seconds
-	// count, not runs: on a shared machine few runs have no late second.
+	// timed runs the load of the other key and returns its latencies and the share of a core that
+	// it took. It counts seconds rather than runs, because on a shared machine few runs have no
+	// slow second.
 	timed := func(state string) (p99 []float64, busy float64, err error) {
 		before, err := cpu(s.worker)
 		if err != nil {
@@ -69,7 +70,7 @@ func (b *bench) dearest(ctx context.Context, s *server, store, kind string, ask 
 		}
 		fmt.Printf("%-58s %.1f %% of a core, %d found and %d refused\n", share, 100*(busy-idle), found, refused)
 		if found == 0 || refused == 0 {
-			continue // it got too little of the core to reach its limit
+			continue // The key got too little of the core to reach its limit.
 		}
 		alone, beside, shares = append(alone, before...), append(beside, during...), append(shares, 100*(busy-idle))
 	}
@@ -104,7 +105,7 @@ func flood(
 		req.Header.Set("Accept-Encoding", "br")
 		res, err := client.Do(req)
 		if err != nil {
-			return // at the end
+			return // The context has ended.
 		}
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
@@ -139,7 +140,7 @@ func (b *bench) searches(ctx context.Context) error {
 	if b.skipped(dearestRows(kind)...) {
 		return nil
 	}
-	defer func(key string) { b.key = key }(b.key) // the store here has its own
+	defer func(key string) { b.key = key }(b.key) // The store here has its own key.
 	s, err := b.market(ctx, "search", searchAssets)
 	if err != nil {
 		return err
@@ -151,7 +152,7 @@ func (b *bench) searches(ctx context.Context) error {
 // beginnings are prefixes of words in many simulated names.
 var beginnings = strings.Fields("ba be bl br ca ch co cr de di do fi fo ga go ha in la li lo ma me mo ne op pa pe pi po pr re ro sa sh so st su sw th to tr tu un va vi wa wo wr")
 
-// costlySearch is a search for two to four of them.
+// costlySearch returns a search for two to four of these prefixes.
 func costlySearch(rnd *rand.Rand) string {
 	words := make([]string, 2+rnd.IntN(3))
 	for i, at := range rnd.Perm(len(beginnings))[:len(words)] {

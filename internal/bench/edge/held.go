@@ -22,8 +22,9 @@ const (
 	commentEvery  = 15 * time.Second // the interval between a stream's comments
 )
 
-// hold opens heldConns connections to an edge, reads the answer to one request on each as far as read
-// does, and waits. It reports the memory that they take. The connections stay open until release.
+// hold opens heldConns connections to an edge, reads the answer to one request on each as far as
+// read does, and waits. It reports the memory that they occupy. The connections stay open until
+// release is called.
 func (b *bench) hold(ctx context.Context, what string, most int64, s *server, wait time.Duration,
 	request func(i int) string, read func(*http.Response) error) (release func() error, err error) {
 	var conns []io.Closer
@@ -88,9 +89,9 @@ func (b *bench) idle(ctx context.Context) error {
 	return errors.Join(err, release())
 }
 
-// streams measures the cost of open event streams: memory, and CPU time of the requests beside
-// them. Nobody reads the streams, which carry only short comments, so that the load's core has no
-// work with them.
+// streams measures the cost of open event streams: their memory, and the processor time of requests
+// while they are open. Nobody reads the streams, so that they cost no time on the core of the load;
+// they carry only short comments.
 func (b *bench) streams(ctx context.Context) error {
 	count := thousands(heldConns)
 	memory, cost := "memory of "+count+" streams of events",
@@ -103,7 +104,7 @@ func (b *bench) streams(ctx context.Context) error {
 		return err
 	}
 	defer b.stop(none)
-	texts, err := b.streamKeys(ctx) // before the edge starts, so that it has them
+	texts, err := b.streamKeys(ctx) // The keys must exist before the edge starts, so that it knows them.
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (b *bench) streams(ctx context.Context) error {
 		return err
 	}
 	defer b.stop(some)
-	release, err := b.hold(ctx, memory, 150, some, commentEvery, // each has had one comment
+	release, err := b.hold(ctx, memory, 150, some, commentEvery, // By then each stream has received one comment.
 		func(i int) string {
 			return "GET /openapi/v1/events HTTP/1.1\r\nHost: edge\r\nX-Api-Key: " + texts[i/streamsPerKey] + "\r\n\r\n"
 		},
@@ -126,7 +127,7 @@ func (b *bench) streams(ctx context.Context) error {
 	return errors.Join(err, release())
 }
 
-// streamKeys makes keys for all streams in the store of the streams' market.
+// streamKeys creates keys for all streams in the store of the streams' market.
 func (b *bench) streamKeys(ctx context.Context) (texts []string, err error) {
 	store, err := dirstore.Open(filepath.Join(b.work, "store-streams"), dirstore.Options{})
 	if err != nil {

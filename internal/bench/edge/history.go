@@ -12,11 +12,11 @@ import (
 
 const (
 	history    = "/openapi/v1/history"
-	pastAssets = 1000 // of the market with a year of history
+	pastAssets = 1000 // number of assets in the market with a year of history
 )
 
-// pastMarket starts two edges on a market with a year of history. The caller stops them, and gives b
-// its key back: the store has its own.
+// pastMarket starts two edges on a market with a year of history. The caller must stop them and
+// restore b.key, because the store has its own key.
 func (b *bench) pastMarket(ctx context.Context) (one, other *server, err error) {
 	m := b.on(nil, b.Server, b.Client)
 	m.Store = b.store("past")
@@ -77,7 +77,8 @@ func (b *bench) history(ctx context.Context) error {
 	return b.dearest(ctx, one, "past", kind, fullPage)
 }
 
-// yearsOf asks for a year of that many assets. No asset has the last id; it makes each request new.
+// yearsOf returns an asker for a year of the given number of assets. The last id of each request
+// belongs to no asset and makes the request new.
 func yearsOf(assets int) asker {
 	return func(dst []byte, rnd *rand.Rand) []byte {
 		dst = append(dst, history+"?window=1y&id="...)
@@ -89,8 +90,9 @@ func yearsOf(assets int) asker {
 	}
 }
 
-// yearOfCandles returns what asks for the candles of a year of one asset, and how many assets' years of
-// prices have at least as many bytes, if one has that many.
+// yearOfCandles returns an asker for the candles of a year of one asset. If the prices of a year of
+// one asset have year bytes, assets is the number of assets whose prices have at least as many
+// bytes as these candles.
 func (b *bench) yearOfCandles(s *server, year int) (ask asker, assets int, err error) {
 	const path = "/openapi/v1/candles?interval=1d&window=1y&id="
 	res, err := capture(s.addr, path+"7", b.auth())
@@ -104,7 +106,7 @@ func (b *bench) yearOfCandles(s *server, year int) (ask asker, assets int, err e
 	}, assets, nil
 }
 
-// fullPage is a full page of a year's history.
+// fullPage returns a request for a full page of a year's history.
 func fullPage(rnd *rand.Rand) string {
 	var ids []string
 	for _, i := range rnd.Perm(pastAssets)[:20] {
@@ -114,14 +116,14 @@ func fullPage(rnd *rand.Rand) string {
 }
 
 const (
-	diskAnswers  = 1000                 // a round, of each kind
-	diskRounds   = 3                    // needed for a median
-	maxCachedP99 = 2 * time.Millisecond // of a round that counts
+	diskAnswers  = 1000                 // per round, of each kind
+	diskRounds   = 3                    // number of rounds that a median needs
+	maxCachedP99 = 2 * time.Millisecond // maximum in a round that counts
 )
 
-// fromDisk sends requests one after another to an edge of a market that keeps next to nothing in
-// memory, alternating with requests for a cached answer. The p99 of the cached ones shows how late the
-// machine is: a round in which it exceeds maxCachedP99 does not count.
+// fromDisk sends requests, one after another, to an edge that keeps almost nothing of its market in
+// memory, alternating with requests for a cached answer. The 99th percentile of the cached ones
+// shows the delays of the machine: a round in which it exceeds maxCachedP99 does not count.
 func (b *bench) fromDisk(ctx context.Context, what, market string, ask asker, cached func() error) error {
 	if b.skipped(what) {
 		return nil
@@ -136,7 +138,7 @@ func (b *bench) fromDisk(ctx context.Context, what, market string, ask asker, ca
 		func() error { _, err := capture(s.addr, string(ask(nil, rnd)), b.auth()); return err },
 		cached,
 	}
-	var rounds [2][]float64 // p99 of each in ms
+	var rounds [2][]float64 // 99th percentiles of each kind, in ms
 	for range b.Rounds {
 		var took [2][]time.Duration
 		for range diskAnswers {
