@@ -18,10 +18,10 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// SignKey is the key of signed stores, the same in each run.
+// SignKey is the key of signed stores. It is the same in each run.
 var SignKey = Key(1)
 
-// Key returns the n-th key of tests.
+// Key returns the n-th signing key for tests.
 func Key(n byte) artifacts.SignKey {
 	k, err := artifacts.NewSignKey(bytes.NewReader(bytes.Repeat([]byte{n}, 64)))
 	if err != nil {
@@ -30,7 +30,7 @@ func Key(n byte) artifacts.SignKey {
 	return k
 }
 
-// Signed returns the store as builders with these keys, or with SignKey, open it.
+// Signed returns the store as a builder with these keys opens it. Without keys, it uses SignKey.
 func Signed(s artifacts.Store, keys ...artifacts.SignKey) artifacts.Store {
 	if keys == nil {
 		keys = []artifacts.SignKey{SignKey}
@@ -42,7 +42,7 @@ func Signed(s artifacts.Store, keys ...artifacts.SignKey) artifacts.Store {
 	return signed.Store(s, keys, trust)
 }
 
-// TB is what a test and a rapid check have in common.
+// TB is the common part of a test and a rapid check.
 type TB interface {
 	must.TB
 	Context() context.Context
@@ -54,7 +54,8 @@ func Leaf(p *artifacts.Pointer) string {
 	return p.Time.Format("2006-01-02T15:04:05Z") + " " + p.Manifest.Digest.String()
 }
 
-// Checkpoint opens a checkpoint with nothing of ours but a key's text for notes.
+// Checkpoint opens a checkpoint. Apart from the text of a key for notes, it uses no code of the
+// project.
 func Checkpoint(tb TB, b []byte, keys ...artifacts.SignKey) tlog.Tree {
 	tb.Helper()
 	if keys == nil {
@@ -75,8 +76,8 @@ func Checkpoint(tb TB, b []byte, keys ...artifacts.SignKey) tlog.Tree {
 	return tree
 }
 
-// CheckLog reads the log of a store as a client of C2SP tlog-tiles does that is no part of the
-// project, checks each leaf, and returns the entries. A store without one has none.
+// CheckLog reads the log of a store with a client of C2SP tlog-tiles that is independent of the
+// project, checks each leaf, and returns the entries. A store without a log has none.
 func CheckLog(tb TB, r artifacts.Reader, keys ...artifacts.SignKey) (leaves []string) {
 	tb.Helper()
 	b, _, err := r.Get(tb.Context(), artifacts.MustKey("log/checkpoint"), 1<<20)
@@ -107,7 +108,7 @@ func CheckLog(tb TB, r artifacts.Reader, keys ...artifacts.SignKey) (leaves []st
 			tb.Fatalf("leaf %d, %s, is not in the tree of %d", i, leaf, tree.N)
 		}
 		if len(leaves) > 100 && i%256 > 0 && i != len(leaves)-1 {
-			continue // this takes its time
+			continue // Checking every leaf would take too long.
 		}
 		proof, err := tlog.ProveRecord(tree.N, int64(i), hashes)
 		if err == nil {
@@ -120,7 +121,7 @@ func CheckLog(tb TB, r artifacts.Reader, keys ...artifacts.SignKey) (leaves []st
 	return leaves
 }
 
-// Continues fails the test unless the log of a store begins with that of an older checkpoint.
+// Continues fails the test unless the log of a store is a continuation of an older checkpoint.
 func Continues(tb TB, r artifacts.Reader, older tlog.Tree, keys ...artifacts.SignKey) {
 	tb.Helper()
 	b, _, err := r.Get(tb.Context(), artifacts.MustKey("log/checkpoint"), 1<<20)
@@ -135,7 +136,7 @@ func Continues(tb TB, r artifacts.Reader, older tlog.Tree, keys ...artifacts.Sig
 type client struct {
 	tb TB
 	r  artifacts.Reader
-	// had are the tiles that were read.
+	// had has the tiles that have been read.
 	had map[string][]byte
 }
 
@@ -168,8 +169,8 @@ func (c client) get(level string, n int64, w int) []byte {
 	return c.had[path]
 }
 
-// SameLog fails the test unless the log of a store has exactly the leaves of a model, or lacks the
-// last one where that may be.
+// SameLog fails the test unless the log of a store has exactly the leaves of a model. If
+// mayLackLast is set, it may lack the last one.
 func SameLog(tb TB, r artifacts.Reader, model []string, mayLackLast bool, keys ...artifacts.SignKey) {
 	tb.Helper()
 	leaves := CheckLog(tb, r, keys...)

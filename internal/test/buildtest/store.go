@@ -19,24 +19,25 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// Settings are those that builds have by default.
+// Settings are the default settings of builds.
 var Settings = market.Settings{
 	TrendingMinMarketCap: market.U128{Lo: 10_000_000_00000000}, TrendingMinVolume: market.U128{Lo: 1_000_000_00000000},
 	HistoryAssets: market.DefaultHistoryAssets,
 }
 
-// Moving are the objects that hold sequence, nonce and clock.
+// Moving has the cells with sequences, nonces and clock times.
 var Moving = map[artifacts.Key]bool{
 	artifacts.CurrentKey: true, artifacts.ChangeKey: true, artifacts.KeysKey: true, artifacts.IdentityKey: true,
 }
 
-// Head reads what is published.
+// Head reads the published snapshot.
 func Head(t *testing.T, r artifacts.Reader) *publish.Head {
 	t.Helper()
 	return must.Get(publish.ReadHead(t.Context(), r))(t)
 }
 
-// Republish publishes a manifest behind the head, with objects that it names.
+// Republish publishes a manifest as the successor of the head, after storing the objects that it
+// needs.
 func Republish(t *testing.T, s artifacts.Store, m *artifacts.Manifest, bodies ...[]byte) {
 	t.Helper()
 	h := Head(t, s)
@@ -52,13 +53,14 @@ func Republish(t *testing.T, s artifacts.Store, m *artifacts.Manifest, bodies ..
 	must.OK(t, err)
 }
 
-// Ledger reads the root of the head's ledger.
+// Ledger reads the root of the published ledger.
 func Ledger(t *testing.T, s artifacts.Reader) *ledger.Root {
 	t.Helper()
 	return must.Get(ledger.ReadRoot(t.Context(), s, Head(t, s).Manifest.Ledger))(t)
 }
 
-// Verify returns what the pointer reaches, and fails the test if anything in it is damaged.
+// Verify checks everything that the pointer reaches, fails the test if anything is damaged, and
+// returns the report.
 func Verify(t *testing.T, r artifacts.Reader) *artifacts.CheckReport {
 	t.Helper()
 	report := must.Get(artifacts.Check(t.Context(), r, ledger.Refs, nil))(t)
@@ -68,12 +70,12 @@ func Verify(t *testing.T, r artifacts.Reader) *artifacts.CheckReport {
 	return report
 }
 
-// Contents reads every object that does not move, but the log.
+// Contents reads all objects except Moving and the log.
 func Contents(t *testing.T, s artifacts.Store) map[artifacts.Key]string {
 	return read(t, s, func(key artifacts.Key) bool { return !Moving[key] && !inLog(key) })
 }
 
-// Log reads every object of the log.
+// Log reads all objects of the log.
 func Log(t *testing.T, s artifacts.Store) map[artifacts.Key]string { return read(t, s, inLog) }
 
 func inLog(key artifacts.Key) bool { return strings.HasPrefix(key.String(), "log/") }
@@ -99,7 +101,7 @@ func Stored(t *testing.T, s artifacts.Reader, key artifacts.Key) []byte {
 	return b
 }
 
-// Overwrite puts any bytes at a key; nil removes it.
+// Overwrite writes arbitrary bytes at a key, or deletes the object if b is nil.
 func Overwrite(t *testing.T, s artifacts.Store, key artifacts.Key, b []byte) {
 	t.Helper()
 	err := s.Delete(t.Context(), key)
@@ -115,10 +117,10 @@ func ChangeRecord(t *testing.T, s artifacts.Reader) *artifacts.Change {
 	return must.Get(artifacts.ParseChange(Stored(t, s, artifacts.ChangeKey)))(t)
 }
 
-// All keeps every key: see Clone.
+// All selects every key; see Clone.
 func All(artifacts.Key) bool { return true }
 
-// Clone copies the part of a store that keep takes.
+// Clone copies the objects that keep selects to a new store.
 func Clone(t *testing.T, s artifacts.Store, keep func(key artifacts.Key) bool) *memstore.Store {
 	t.Helper()
 	out := memstore.New()
@@ -126,7 +128,7 @@ func Clone(t *testing.T, s artifacts.Store, keep func(key artifacts.Key) bool) *
 	return out
 }
 
-// CopyTo is Clone into an empty store.
+// CopyTo copies the objects that keep selects to an empty store.
 func CopyTo(t *testing.T, out, s artifacts.Store, keep func(key artifacts.Key) bool) {
 	t.Helper()
 	err := s.List(t.Context(), "", func(i artifacts.Info) error {
@@ -143,7 +145,7 @@ func CopyTo(t *testing.T, out, s artifacts.Store, keep func(key artifacts.Key) b
 	must.OK(t, err)
 }
 
-// Tap is a store that reports each call before it makes it.
+// Tap returns a store that calls before ahead of each call.
 func Tap(s artifacts.Store, before func(op string, key artifacts.Key)) artifacts.Store {
 	return faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
 		before(string(op.Kind), op.Key)
@@ -151,7 +153,7 @@ func Tap(s artifacts.Store, before func(op string, key artifacts.Key)) artifacts
 	})
 }
 
-// Reached are the keys that Check reads: all that the pointer reaches.
+// Reached returns the keys that Check reads, which are those that the pointer reaches.
 func Reached(t *testing.T, s artifacts.Store) map[artifacts.Key]bool {
 	t.Helper()
 	keys := map[artifacts.Key]bool{}
@@ -160,30 +162,30 @@ func Reached(t *testing.T, s artifacts.Store) map[artifacts.Key]bool {
 	return keys
 }
 
-// Clock is a store's clock that a test moves.
+// Clock is the clock of a store, which a test advances.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// StoreWithClock is a store in memory whose clock begins at Epoch.
+// StoreWithClock returns a store in memory whose clock starts at Epoch.
 func StoreWithClock() (*memstore.Store, *Clock) {
 	s, c := memstore.New(), &Clock{at: Epoch}
 	s.SetClock(c.Now)
 	return s, c
 }
 
-// Now is the time.
+// Now returns the current time.
 func (c *Clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.at }
 
-// Pass moves the clock.
+// Pass advances the clock.
 func (c *Clock) Pass(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// EveryStore runs a test on each kind of store that is in this process.
+// EveryStore runs a test on each kind of store that needs no other process.
 func EveryStore(t *testing.T, f func(t *testing.T, open func(t *testing.T) artifacts.Store)) {
 	t.Run("memory", func(t *testing.T) {
 		f(t, func(*testing.T) artifacts.Store { return memstore.New() })
@@ -198,23 +200,25 @@ func EveryStore(t *testing.T, f func(t *testing.T, open func(t *testing.T) artif
 	})
 }
 
-// Fault is the first failing call of an operation: it gets Decision, and all later calls get Then.
+// Fault describes the first failing call of an operation, which gets Decision. All later calls get
+// Then.
 type Fault struct {
 	Kind           faultstore.Kind
 	Decision, Then faultstore.Decision
 }
 
-// FewPuts leaves out most puts: one is much like another.
+// FewPuts skips most puts, because they resemble each other.
 func FewPuts(call int, kind faultstore.Kind) bool { return kind == faultstore.Put && call%9 != 0 }
 
-// Few leaves out nine of ten gets and puts.
+// Few skips nine of ten gets and puts.
 func Few(call int, kind faultstore.Kind) bool {
 	return (kind == faultstore.Get || kind == faultstore.Put) && call%10 != 0
 }
 
-// EveryFault runs an operation on a fresh store with one call failing, refused or applied and
-// reported as failed: alone, or with all that follow refused, as when the process dies, or failing
-// likewise. skip leaves out calls, counted from 0. check judges the store.
+// EveryFault runs an operation on a fresh store, once for each of its calls and each way in which
+// the call can fail: it is refused, or applied but reported as failed. After it, all calls succeed,
+// or all are refused, as if the process had died, or all fail in the same way. skip selects calls
+// to leave out, counted from 0. check examines the store after each run.
 func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(call int, kind faultstore.Kind) bool,
 	op func(*testing.T, artifacts.Store) error, check func(t *testing.T, s artifacts.Store, f Fault, err error)) {
 	t.Helper()
@@ -244,7 +248,7 @@ func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(c
 					defer mu.Unlock()
 					switch {
 					case o.N == i+1:
-						met.Kind = o.Kind // puts are made at the same time, so another call may be the n-th
+						met.Kind = o.Kind // Puts are concurrent, so another call may be the n-th.
 						return f.Decision
 					case o.N > i:
 						return f.Then
@@ -257,7 +261,7 @@ func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(c
 	}
 }
 
-// Keys returns the keys of m, in the order of their names.
+// Keys returns the keys of m, sorted by name.
 func Keys[V any](m map[artifacts.Key]V) []artifacts.Key {
 	return slices.SortedFunc(maps.Keys(m), artifacts.Key.Compare)
 }

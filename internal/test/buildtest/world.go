@@ -1,5 +1,5 @@
-// Package buildtest has what the tests of builder and of its upkeep share: feeds of a small
-// market, stores with a clock or with faults, and looks into a store.
+// Package buildtest has helpers for the tests of the builder and its upkeep: feeds of a small
+// market, stores with a clock or with faults, and functions that look into a store.
 package buildtest
 
 import (
@@ -17,21 +17,21 @@ import (
 // Epoch is the time of the first feed of most tests.
 var Epoch = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
-// Discard drops what is logged.
+// Discard is a logger that discards everything.
 var Discard = slog.New(slog.DiscardHandler)
 
-// World makes small feeds that look like a market: the same for equal fields.
+// World generates small, realistic feeds. Equal fields give equal feeds.
 type World struct {
 	Assets int
 	Seed   uint64
 	At     time.Time
-	// Broken rows are added to assets.ndjson.
+	// Broken is the number of invalid rows to add to assets.ndjson.
 	Broken int
 	// Factor multiplies the prices of the first Movers assets.
 	Movers, Factor int
 }
 
-// Later is the same world d later: prices have moved a little.
+// Later returns the same world at a later time, with slightly different prices.
 func (w World) Later(d time.Duration) World { w.At = w.At.Add(d); return w }
 
 // Files implements source.Source.
@@ -42,7 +42,7 @@ func (w World) Files(context.Context, time.Time) (source.Files, error) {
 // String implements source.Source.
 func (w World) String() string { return "test world" }
 
-// Feed writes the world's files.
+// Feed returns the world's files.
 func (w World) Feed() fstest.MapFS {
 	dice := rand.New(rand.NewPCG(w.Seed, uint64(w.At.Unix())))
 	var assets, quotes, exchanges, categories, chains bytes.Buffer
@@ -78,7 +78,7 @@ func (w World) Feed() fstest.MapFS {
 	})
 }
 
-// Files is the feed of a time with these files.
+// Files returns a feed with the given time and files.
 func Files(at time.Time, files map[string][]byte) fstest.MapFS {
 	info := fmt.Appendf(nil, `{"format":1,"database":"test","time":%q}`, at.Format(time.RFC3339))
 	feed := fstest.MapFS{source.InfoFile: {Data: info}}
@@ -88,7 +88,7 @@ func Files(at time.Time, files map[string][]byte) fstest.MapFS {
 	return feed
 }
 
-// Given is a source of files that are there already.
+// Given is a source with a fixed feed.
 type Given struct{ Feed source.Files }
 
 // Files implements source.Source.

@@ -49,10 +49,10 @@ func main() {
 	}.Main()
 }
 
-// printPlan prints what the source costs, if it is a provider. A source that does not exist is
-// an error.
+// printPlan prints what the source costs if it is a provider. It returns an error for a source that
+// does not exist.
 func (c *cli) printPlan(ctx context.Context, m *local.Machine) error {
-	// One for all sources, since all are asked with the same accounts.
+	// All sources share one folder, because they use the same accounts.
 	if err := defaultEnv("BUILDER_STATE_DIR", filepath.Join(filepath.Dir(m.Data), "provider")); err != nil {
 		return err
 	}
@@ -64,7 +64,8 @@ func (c *cli) printPlan(ctx context.Context, m *local.Machine) error {
 	return err
 }
 
-// defaultEnv sets an environment variable for the programs that are started, unless it is set.
+// defaultEnv sets an environment variable for the programs that are started later, unless it is
+// already set.
 func defaultEnv(name, value string) error {
 	if os.Getenv(name) != "" {
 		return nil
@@ -72,7 +73,8 @@ func defaultEnv(name, value string) error {
 	return os.Setenv(name, value)
 }
 
-// ports are addresses that are kept until the edge takes them, so that no other run does.
+// ports are listeners that reserve addresses until the edge uses them, so that no other run takes
+// them.
 type ports []net.Listener
 
 func (p ports) Close() {
@@ -158,7 +160,8 @@ func (c *cli) run(ctx context.Context) error {
 	if err := local.Await(ctx, "http://"+admin+"/readyz", edge); err != nil {
 		return err
 	}
-	// In a container it listens on all addresses, and a browser finds it at this machine's.
+	// In a container the edge listens on all addresses, but a browser reaches it at this machine's
+	// address.
 	at := strings.Replace(listen, "0.0.0.0:", "127.0.0.1:", 1)
 	board = "http://" + at + "/#key=" + key
 	if _, err := running.WriteString(board + " " + c.Source); err != nil {
@@ -172,7 +175,7 @@ func (c *cli) run(ctx context.Context) error {
 	return wait(ctx, edge, loop)
 }
 
-// wait returns nil when ctx is done, or the failure of the process that exits first.
+// wait waits until ctx is done and returns nil, or until a process exits and returns its failure.
 func wait(ctx context.Context, edge, loop *local.Program) error {
 	select {
 	case <-ctx.Done():
@@ -185,20 +188,20 @@ func wait(ctx context.Context, edge, loop *local.Program) error {
 	}
 }
 
-// folder names the folder of a source below Data. Each source has its own: in another's store the
-// market would seem to have lost nearly all its assets, and the builder's guard rails would refuse
-// it.
+// folder returns the name of a source's folder below Data. Each source needs its own folder: in the
+// store of another source the market would seem to have lost nearly all of its assets, and the
+// builder's guard rails would stop the build.
 func folder(source string) string {
 	scheme, _, _ := strings.Cut(source, ":")
 	if scheme == "sim" {
-		scheme = "sim4" // earlier markets had other names and prices
+		scheme = "sim4" // because earlier simulated markets had other names and prices
 	}
 	sum := sha256.Sum256([]byte(source))
 	return scheme + "-" + hex.EncodeToString(sum[:4])
 }
 
-// lock takes the file for this process, until it ends, and empties it. When
-// another process has it, it returns nil and what that one has written.
+// lock locks the file for the lifetime of this process and empties it. If another process has the
+// lock, lock returns nil and what that process has written.
 func lock(path string) (*os.File, string, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -214,7 +217,8 @@ func lock(path string) (*os.File, string, error) {
 	return nil, string(text), errors.Join(err, f.Close())
 }
 
-// elsewhere says where the run is that holds the folder; for the same source that is no error.
+// elsewhere reports which run holds the folder. If that run has the same source, it is not an
+// error.
 func (c *cli) elsewhere(running string) error {
 	board, source, ready := strings.Cut(running, " ")
 	switch {
@@ -228,8 +232,8 @@ func (c *cli) elsewhere(running string) error {
 	return nil
 }
 
-// largest returns the slug of the largest asset, by which CoinGecko's programs name it: each source has its
-// own.
+// largest returns the slug of the largest asset, which differs between sources. Programs for
+// CoinGecko use it as the coin's id.
 func largest(ctx context.Context, edge, key string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, edge+"/openapi/v1/assets?sort=rank&limit=1", nil)
 	if err != nil {
@@ -253,7 +257,7 @@ func largest(ctx context.Context, edge, key string) (string, error) {
 	return page.Result.Items[0].Slug, nil
 }
 
-// greet says where everything is. The commands work as they are printed.
+// greet prints all addresses, and commands that work as they are printed.
 func greet(data, logs, listen, admin, key, board, first string) {
 	fmt.Printf(`reference   http://%[1]s/docs
 coingecko   http://%[1]s/api/v3  (programs take this address; http://%[1]s/docs?coingecko has its paths)

@@ -1,5 +1,5 @@
-// Package edgerig keeps the snapshots of a store current for tests of the edge's packages, as an
-// edge does.
+// Package edgerig follows the snapshots of a store as an edge does, for tests of the edge's
+// packages.
 package edgerig
 
 import (
@@ -13,16 +13,16 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// Rig is a refresher and its cache.
+// Rig is a refresher with its cache.
 type Rig struct {
 	Refresher *snapshot.Refresher
 	Cache     *shards.Cache
-	Dir       string // of the disk copy
-	// Freeze ends refreshing; shards and answers stay.
+	Dir       string // folder of the disk copy
+	// Freeze stops refreshing. Shards and answers remain.
 	Freeze func()
 }
 
-// New returns a Rig whose cache of shards has that many bytes. Run starts it.
+// New returns a Rig with a shard cache of the given size in bytes. Run starts it.
 func New(tb testing.TB, store artifacts.Reader, shardMemory int64) *Rig {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -42,7 +42,7 @@ func (r *Rig) Run(tb testing.TB, warm func(ctx context.Context, old, next *snaps
 	tb.Cleanup(r.Freeze)
 }
 
-// Await waits until the snapshot of at is current and in the cache, and returns it.
+// Await waits until the snapshot at the given time is current and cached, and returns it.
 func (r *Rig) Await(tb testing.TB, at time.Time) *snapshot.Snapshot {
 	tb.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {

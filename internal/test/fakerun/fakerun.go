@@ -1,4 +1,4 @@
-// Package fakerun makes up results of runs, for tests of code that reads results.
+// Package fakerun generates results of load test runs, for tests of code that reads them.
 package fakerun
 
 import (
@@ -12,9 +12,9 @@ import (
 	"example.com/marketdata/loadtest/streams"
 )
 
-// New makes a valid open-loop run of so many seconds at 500 requests a second,
-// with latencies around scale milliseconds, a snapshot in the middle, and some
-// failures and wrong answers when bad is set.
+// New returns a valid open-loop run of the given number of seconds with 500 requests a second,
+// latencies of about scale milliseconds and a new snapshot in the middle. If bad is set, the run
+// also has some failures and wrong answers.
 func New(seconds int, seed uint64, scale float64, bad bool) (*result.Run, error) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

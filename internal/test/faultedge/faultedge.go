@@ -1,4 +1,5 @@
-// Package faultedge runs a real edge behind a proxy that spoils its answers, for tests of what judges answers.
+// Package faultedge runs a real edge behind a proxy that spoils its answers. It is for tests of
+// code that judges answers.
 package faultedge
 
 import (
@@ -17,27 +18,28 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// Edge is a running edge and the proxy before it. It is safe for concurrent use.
+// Edge is a running edge with a proxy in front of it. It is safe for concurrent use.
 type Edge struct {
-	// Store is what the edge reads.
+	// Store is the store that the edge reads.
 	Store artifacts.Store
-	// Key is an API key that the edge takes.
+	// Key is an API key that the edge accepts.
 	Key string
 
 	tb     testing.TB
-	spoil  atomic.Pointer[Spoiling] // nil: none
+	spoil  atomic.Pointer[Spoiling] // nil for no spoiling
 	base   *url.URL
 	client *http.Client
 }
 
-// Answer is an answer with its whole body, as it was sent.
+// Answer is an answer with its whole body, still encoded.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Start runs an edge until the test ends. It takes an API key, and has the published snapshot of store.
+// Start runs an edge with the published snapshot of store until the test ends. The edge requires an
+// API key.
 func Start(tb testing.TB, store artifacts.Store) *Edge {
 	tb.Helper()
 	key := teststore.Key(tb, store, 100_000, 1_000_000)
@@ -51,7 +53,7 @@ func Start(tb testing.TB, store artifacts.Store) *Edge {
 	return e
 }
 
-// Break chooses one of Spoilings, "" none.
+// Break selects one of Spoilings by name. An empty name selects none.
 func (e *Edge) Break(name string) {
 	e.tb.Helper()
 	spoil, ok := Spoilings[name]
@@ -61,7 +63,7 @@ func (e *Edge) Break(name string) {
 	e.Spoil(spoil)
 }
 
-// Spoil sets the spoiling, nil none.
+// Spoil sets the spoiling; nil means none.
 func (e *Edge) Spoil(spoil Spoiling) {
 	e.spoil.Store(nil)
 	if spoil != nil {
@@ -69,8 +71,8 @@ func (e *Edge) Spoil(spoil Spoiling) {
 	}
 }
 
-// Publish publishes a snapshot of the awkward market ten minutes after the one before, and waits until the edge
-// has it.
+// Publish publishes a snapshot of the awkward market, ten minutes after the preceding one, and
+// waits until the edge has it.
 func (e *Edge) Publish(n int, seed uint64) {
 	e.tb.Helper()
 	at := teststore.Read(e.tb, e.Store).Manifest.Time.Add(artifacts.Step)
@@ -91,7 +93,8 @@ func (e *Edge) await(at time.Time) {
 	}
 }
 
-// Ask returns the edge's own answer to a request. It panics, as handlers may, if there is none.
+// Ask returns the edge's own answer to a request. If there is none, it panics, which net/http
+// permits in a handler.
 func (e *Edge) Ask(r *http.Request) *Answer {
 	out := &http.Request{Method: r.Method, URL: e.base.JoinPath(), Header: r.Header}
 	out.URL.Path, out.URL.RawPath, out.URL.RawQuery = r.URL.Path, r.URL.RawPath, r.URL.RawQuery
@@ -102,7 +105,7 @@ func (e *Edge) Ask(r *http.Request) *Answer {
 		_ = resp.Body.Close()
 	}
 	if err != nil {
-		if r.Context().Err() == nil { // the client is still there
+		if r.Context().Err() == nil { // The client is still connected.
 			e.tb.Errorf("the edge does not answer %s: %v", r.URL, err)
 		}
 		panic(http.ErrAbortHandler)
@@ -110,7 +113,7 @@ func (e *Edge) Ask(r *http.Request) *Answer {
 	return &Answer{resp.StatusCode, resp.Header, body}
 }
 
-// ServeHTTP answers as the edge does, or as its spoiling does. It has no streams.
+// ServeHTTP answers as the edge does, or with the current spoiling. It does not support streams.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Accept") == "text/event-stream" {
 		http.NotFound(w, r)

@@ -15,15 +15,15 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Spoiling answers a request otherwise than the edge, which it may ask. The request is its own.
+// Spoiling returns a wrong answer to a request. It may ask the edge, and may modify the request.
 type Spoiling func(e *Edge, r *http.Request) *Answer
 
-// Spoilings are the ways in which answers are wrong.
+// Spoilings are ways in which answers can be wrong, by name.
 var Spoilings = map[string]Spoiling{
 	// Parsing, matching, keys.
 	"zero-is-refused":   query(`\bsize=0`, "size=x"),
 	"size-is-clamped":   query(`\bsize=[1-9][0-9]{2,}`, "size=100"),
-	"long-s-is-no-s":    query(`%C5%BF|ſ`, "%3F"), // matches by lower case, not folded
+	"long-s-is-no-s":    query(`%C5%BF|ſ`, "%3F"), // matches case-insensitively instead of by folded text
 	"filter-is-ignored": query(`&id=[^&]*`, ""),
 	"takes-any-key": func(e *Edge, r *http.Request) *Answer {
 		r.Header.Set("X-Api-Key", e.Key)
@@ -56,7 +56,7 @@ var Spoilings = map[string]Spoiling{
 		}
 	}),
 	"errors-are-cached": header(func(r *http.Request, h http.Header) { h.Del("Cache-Control") }),
-	// A 304 to any condition, with the tag that was sent.
+	// Answer 304 to any condition, with the tag that was sent.
 	"always-not-modified": func(e *Edge, r *http.Request) *Answer {
 		a := e.Ask(r)
 		if tag := r.Header.Get("If-None-Match"); tag != "" && a.Status == http.StatusOK {
@@ -67,7 +67,7 @@ var Spoilings = map[string]Spoiling{
 		return a
 	},
 
-	// Snapshots: the answer of the one before, said to be of the newest.
+	// Return the answer of the preceding snapshot as that of the newest.
 	"stale-snapshot": func(e *Edge, r *http.Request) *Answer {
 		now := e.Ask(r)
 		at, err := time.Parse(time.RFC3339, now.Header.Get("X-Snapshot-Time"))
@@ -107,7 +107,7 @@ var Spoilings = map[string]Spoiling{
 
 	// Pages.
 	"row-is-missing": replace(`,\{[^{]*\}\],"page"`, func([]string) string { return `],"page"` }),
-	"row-is-repeated": func(e *Edge, r *http.Request) *Answer { // the last of a page is on the next one, too
+	"row-is-repeated": func(e *Edge, r *http.Request) *Answer { // The last row of a page is also on the next page.
 		q := r.URL.Query()
 		page, _ := strconv.Atoi(q.Get("page"))
 		size, _ := strconv.Atoi(q.Get("size"))
@@ -129,7 +129,7 @@ var Spoilings = map[string]Spoiling{
 	}),
 	"wrong-total-page": replace(`"total_page":`, func([]string) string { return `"total_page":1` }),
 
-	// Values and their writing.
+	// Values and their formatting.
 	"wrong-price":   replace(`("price":"[0-9.]*)5"`, func(m []string) string { return m[1] + `4"` }),
 	"escapes-html":  replace(`&`, func([]string) string { return `\u0026` }),
 	"trailing-zero": replace(`"0.25"`, func([]string) string { return `"0.250"` }),
@@ -144,7 +144,7 @@ var Spoilings = map[string]Spoiling{
 	},
 }
 
-// query asks the edge something else.
+// query returns a spoiling that asks the edge a modified request.
 func query(old, with string) Spoiling {
 	pattern := regexp.MustCompile(old)
 	return func(e *Edge, r *http.Request) *Answer {
@@ -153,7 +153,7 @@ func query(old, with string) Spoiling {
 	}
 }
 
-// header changes the header of each answer.
+// header returns a spoiling that changes the headers of each answer.
 func header(change func(r *http.Request, h http.Header)) Spoiling {
 	return func(e *Edge, r *http.Request) *Answer {
 		a := e.Ask(r)
@@ -162,7 +162,8 @@ func header(change func(r *http.Request, h http.Header)) Spoiling {
 	}
 }
 
-// body changes the body of each success, for which it asks without a coding.
+// body returns a spoiling that changes the body of each success. It requests answers without a
+// content coding.
 func body(change func(r *http.Request, b string) string) Spoiling {
 	return func(e *Edge, r *http.Request) *Answer {
 		r.Header.Del("Accept-Encoding")
@@ -174,7 +175,8 @@ func body(change func(r *http.Request, b string) string) Spoiling {
 	}
 }
 
-// replace replaces what matches a pattern, given the match and its groups.
+// replace returns a spoiling that replaces each match of a pattern. with gets the match and its
+// groups.
 func replace(pattern string, with func(match []string) string) Spoiling {
 	p := regexp.MustCompile(pattern)
 	return body(func(_ *http.Request, b string) string {
@@ -184,11 +186,11 @@ func replace(pattern string, with func(match []string) string) Spoiling {
 
 type item struct {
 	Name string
-	Rank int // 0: none
+	Rank int // 0 if it has none
 	text string
 }
 
-// UnmarshalJSON implements json.Unmarshaler. The text stays.
+// UnmarshalJSON implements json.Unmarshaler. It also keeps the original text.
 func (i *item) UnmarshalJSON(b []byte) error {
 	type fields item
 	i.text = string(b)
@@ -197,7 +199,7 @@ func (i *item) UnmarshalJSON(b []byte) error {
 
 var itemList = regexp.MustCompile(`"items":(\[.*\]),"page"`)
 
-// reorder changes the order of the items of a page.
+// reorder returns a spoiling that changes the order of the items on a page.
 func reorder(change func(q url.Values, items []item)) Spoiling {
 	return body(func(r *http.Request, b string) string {
 		at := itemList.FindStringSubmatchIndex(b)

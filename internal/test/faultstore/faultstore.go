@@ -1,9 +1,7 @@
-// Package faultstore makes a store fail on demand, and counts what is asked of
-// it. It is for tests.
+// Package faultstore makes a store fail on demand and counts the calls to it. It is for tests.
 //
-// The two questions about a fault are whether the call was applied and what the
-// caller learned: a write that was applied and reported as failed is where
-// publishers break.
+// A fault has two aspects: whether the call was applied, and what the caller learned. Publishers
+// tend to break when a write was applied but reported as failed.
 //
 //	s := faultstore.New(memstore.New(), func(op faultstore.Op) faultstore.Decision {
 //		if op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey {
@@ -24,8 +22,8 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// ErrFault is the error of a call that the hook made fail. To the caller it is
-// an unknown outcome: none of artifacts' answers.
+// ErrFault is the error of a call that the hook made fail. To the caller the outcome is unknown,
+// because ErrFault is none of the answers that package artifacts defines.
 var ErrFault = errors.New("injected fault")
 
 // Kind is a method of artifacts.Store.
@@ -47,30 +45,29 @@ const (
 // Op is one call.
 type Op struct {
 	Kind Kind
-	// Key is the call's key, or zero; Prefix is List's.
+	// Key is the key of the call; it is zero for calls without one. Prefix is the prefix of List.
 	Key    artifacts.Key
 	Prefix string
-	// N is the number of the call among all, from 1, in the order in which
-	// they were made.
+	// N is the number of the call among all calls, starting from 1, in the order in which they were
+	// made.
 	N int
 }
 
-// Decision is what becomes of a call.
+// Decision is what happens to a call.
 type Decision int
 
 // The decisions.
 const (
-	Pass     Decision = iota // it is let through
-	Refuse                   // it is not applied, and fails with ErrFault
-	Lose                     // it is applied, and fails with ErrFault
-	Corrupt                  // Get, GetIf: one bit of the object is wrong, another one each time; else as Pass
-	Truncate                 // Get, GetIf: the object's second half is missing; else as Pass
-	Hide                     // Get, GetIf: artifacts.ErrNotFound; else as Pass
-	Block                    // it is not applied, and hangs until its context is done
+	Pass     Decision = iota // the call reaches the store
+	Refuse                   // the call is not applied, and fails with ErrFault
+	Lose                     // the call is applied, but fails with ErrFault
+	Corrupt                  // for Get and GetIf: one bit is wrong, a different one each time; otherwise like Pass
+	Truncate                 // for Get and GetIf: the second half of the object is missing; otherwise like Pass
+	Hide                     // for Get and GetIf: artifacts.ErrNotFound; otherwise like Pass
+	Block                    // the call is not applied, and blocks until its context is done
 )
 
-// Hook decides about a call before it is made. Calls at the same time call it
-// at the same time. It may block.
+// Hook decides about a call before it is made. Concurrent calls call it concurrently. It may block.
 type Hook func(Op) Decision
 
 // Store wraps a store. It is safe for concurrent use.
@@ -85,28 +82,28 @@ type Store struct {
 
 var _ artifacts.Store = (*Store)(nil)
 
-// New returns a store that asks hook about each call before inner gets it. A
-// nil hook lets all pass.
+// New returns a store that asks hook about each call before it passes the call to inner. Without a
+// hook, all calls pass.
 func New(inner artifacts.Store, hook Hook) *Store {
 	return &Store{inner: inner, hook: hook, counts: map[Kind]int{}}
 }
 
-// SetHook makes hook decide from now on.
+// SetHook replaces the hook for all later calls.
 func (s *Store) SetHook(hook Hook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hook = hook
 }
 
-// Counts returns how many calls of each kind were made since the store was made, or Reset, with a context that
-// was not done, whatever became of them. A kind that was not called is not in it.
+// Counts returns the number of calls of each kind since New or Reset, whatever their outcome. Calls
+// whose context was already done do not count. Kinds without a call are missing.
 func (s *Store) Counts() map[Kind]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.counts)
 }
 
-// Reset begins to count anew, Op.N too.
+// Reset restarts all counts, including that of Op.N.
 func (s *Store) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +113,7 @@ func (s *Store) Reset() {
 
 func (o Op) error(err error) error { return fmt.Errorf("%s %s%s: %w", o.Kind, o.Key, o.Prefix, err) }
 
-// call makes one call, which apply makes on the wrapped store.
+// call makes one call. apply makes it on the wrapped store.
 func (s *Store) call(ctx context.Context, op Op, apply func() error) (Op, Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return op, Block, op.error(err)
@@ -147,11 +144,11 @@ func (s *Store) call(ctx context.Context, op Op, apply func() error) (Op, Decisi
 	return op, d, err
 }
 
-// stride is how many bits lie between those that two calls in a row corrupt. It
-// is a prime, so that all bits of an object get their turn.
+// stride is the distance, in bits, between the bits that two successive calls corrupt. It is a
+// prime, so that every bit of an object is eventually corrupted.
 const stride = 104729
 
-// read is Get or GetIf.
+// read implements Get and GetIf.
 func (s *Store) read(
 	ctx context.Context, kind Kind, key artifacts.Key, get func() ([]byte, artifacts.Version, error),
 ) ([]byte, artifacts.Version, error) {
@@ -243,8 +240,8 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// SelfTest implements artifacts.Store. The calls that the wrapped store's test
-// makes are its own: they are not counted, and the hook is not asked.
+// SelfTest implements artifacts.Store. The self-test calls the wrapped store directly: these calls
+// are not counted, and the hook does not see them.
 func (s *Store) SelfTest(ctx context.Context) error {
 	_, _, err := s.call(ctx, Op{Kind: SelfTest}, func() error { return s.inner.SelfTest(ctx) })
 	return err

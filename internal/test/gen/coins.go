@@ -12,13 +12,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// platformNames are names of platforms, some of which are the same one.
+// platformNames are names of platforms. Some of them have the same id.
 var platformNames = []string{
 	"ethereum", "Ethereum", " ETHEREUM!", "binance-smart-chain", "Binance Smart Chain", "solana", "ǅ-日本", "ΣΑΣ", "σας",
 	"\u212A", "a\"b\\", "--", "", "chat",
 }
 
-// platforms generates an asset's contracts: on chains, too, and seldom those of another asset.
+// platforms generates the contracts of an asset, including some on chains and, rarely, one that
+// belongs to another asset.
 func (m *market) platforms(d draw) []member {
 	var all []member
 	for range d.upTo(3) - d.upTo(2) {
@@ -41,7 +42,7 @@ func (m *market) platforms(d draw) []member {
 	return all
 }
 
-// rateFile writes rates in US dollars and by assets.
+// rateFile generates the file of rates, in US dollars and by assets.
 func (m *market) rateFile(d draw) string {
 	var rows [][]member
 	for range d.upTo(5) {
@@ -61,11 +62,11 @@ func (m *market) rateFile(d draw) string {
 	return m.lines(d, rows, nil)
 }
 
-// CoinQuestions generates valid and invalid requests for what is below /api/v3/, to a service that
-// has the snapshot.
+// CoinQuestions generates valid and invalid requests below /api/v3/ to a service with the given
+// snapshot.
 func CoinQuestions(s *model.Snapshot) *rapid.Generator[string] { return coinQuestions(s, coinPaths) }
 
-// CoinPastQuestions draws questions about the past of one coin.
+// CoinPastQuestions generates requests about the past of one coin.
 func CoinPastQuestions(s *model.Snapshot) *rapid.Generator[string] {
 	return coinQuestions(s, coinPasts)
 }
@@ -82,7 +83,7 @@ func coinQuestions(s *model.Snapshot, paths []coinPath) *rapid.Generator[string]
 		}
 		var pairs []string
 		for _, name := range strings.Fields(path.reads + " ids names symbols vs_currency x_cg_demo_api_key interval") {
-			left := 50 // in a hundred
+			left := 50 // in percent
 			if strings.Contains(path.needs, name) {
 				left = 3
 			} else if !strings.Contains(path.reads, name) {
@@ -113,10 +114,11 @@ const (
 		" price_change_percentage precision"
 )
 
-// coinPath is a path below /api/v3/, with what it reads and what it mostly needs to answer with a 200.
+// coinPath is a path below /api/v3/, with the parameters that it reads, and those that it usually
+// needs for a 200.
 type coinPath struct{ path, reads, needs string }
 
-// coinPaths are all of them. The first are asked for more often.
+// coinPaths has all paths. Earlier ones are chosen more often.
 var coinPaths = func() (all []coinPath) {
 	for _, p := range [][3]string{
 		{"simple/price", "vs_currencies ids include_tokens" + priceFlags, "vs_currencies ids"},
@@ -145,12 +147,12 @@ var coinPaths = func() (all []coinPath) {
 	return all
 }()
 
-// coinPasts are those about the past of a coin by its id.
+// coinPasts has the paths that give the past of a coin by its id.
 var coinPasts = slices.DeleteFunc(slices.Clone(coinPaths), func(p coinPath) bool {
 	return !strings.HasPrefix(p.path, "coins/{coin}/") || p.needs == ""
 })
 
-// segment writes a text as an element of a path: a plus stands for itself.
+// segment encodes a text as an element of a path. A plus sign is literal there.
 func (d draw) segment(text string) string {
 	all := d.chance(20)
 	var b strings.Builder
@@ -164,8 +166,8 @@ func (d draw) segment(text string) string {
 	return b.String()
 }
 
-// knownToCoins are values of parameters below /api/v3/, and of elements of paths, that find something:
-// of one platform.
+// knownToCoins returns values of parameters and path elements below /api/v3/ that find something on
+// one platform.
 func (d draw) knownToCoins(s *model.Snapshot) map[string][]string {
 	platform := d.element(slices.Sorted(maps.Keys(s.Coins.Chains)))
 	_, ids, symbols := s.Known("assets")
@@ -190,7 +192,7 @@ func (d draw) knownToCoins(s *model.Snapshot) map[string][]string {
 	return known
 }
 
-// coinValue is a value of a parameter below /api/v3/, encoded.
+// coinValue returns an encoded value for a parameter below /api/v3/.
 func (d draw) coinValue(s *model.Snapshot, known []string, name string) string {
 	if d.chance(2) {
 		return ""
@@ -250,7 +252,7 @@ func (d draw) coinValue(s *model.Snapshot, known []string, name string) string {
 	return d.encode(d.often([]string{"true", "false", "1", "0", "TRUE"}, []string{"yes", "2", "true ", "\x00"}))
 }
 
-// time writes a time as programs do, seldom something else.
+// time formats a time as client programs do, or rarely returns something else.
 func (d draw) time(at int64) string {
 	t := time.Unix(at, 0).UTC()
 	zoned := t.In(time.FixedZone("", pick(d, []int{0, 3600, -5 * 3600, 20700})))
@@ -263,7 +265,7 @@ func (d draw) time(at int64) string {
 			"2025-06-01T24:00", "2025-06-01T10:00:60Z", "2025-06-01T1:00", "2025-06-01T10:00.5", "2025-06-01T10:00+2",
 			"2025-06-01X10:00", "2025-06-01T10:00:00+02:00:00"})
 	if d.chance(10) {
-		return strings.ReplaceAll(text, " ", "+") // a zone's + becomes a blank
+		return strings.ReplaceAll(text, " ", "+") // The + of a zone becomes a blank.
 	}
 	return d.encode(text)
 }
@@ -273,7 +275,7 @@ func assetIDs(s *model.Snapshot) []int64 {
 	return ids
 }
 
-// often is one of the good values, seldom a bad one.
+// often returns one of the good values, or rarely a bad one.
 func (d draw) often(good, bad []string) string {
 	if d.chance(4) {
 		return pick(d, bad)
@@ -281,7 +283,8 @@ func (d draw) often(good, bad []string) string {
 	return pick(d, good)
 }
 
-// coinList is a list of known texts, with others, repeats, blanks and empty elements.
+// coinList returns a list of known texts, mixed with unknown ones, repeats, blanks and empty
+// elements.
 func (d draw) coinList(known []string) string {
 	var list []string
 	for range d.between(1, 6) {
@@ -293,7 +296,7 @@ func (d draw) coinList(known []string) string {
 	return d.encode(strings.Join(list, ","))
 }
 
-// element is mostly one of the known texts.
+// element usually returns one of the known texts.
 func (d draw) element(known []string) string {
 	text := "nothing"
 	if len(known) > 0 {

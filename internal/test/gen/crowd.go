@@ -7,13 +7,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A crowd is a large number of plain rows, so that listings span many shards. Drawing them one by
-// one would be slow: one seed generates them all.
+// A crowd is a large number of plain rows that make listings span many shards. A single seed
+// generates all of them, because drawing them one by one would be slow.
 type crowd struct {
 	count int
 	seed  uint64
-	gaps  bool                // ids are given, with gaps
-	rows  map[string][]string // by collection, of this moment
+	gaps  bool                // whether the feed gives ids, with gaps
+	rows  map[string][]string // by collection, at the current moment
 }
 
 func newCrowd(d draw, most int) *crowd {
@@ -33,13 +33,13 @@ func (c *crowd) move(d draw) {
 	if c.count == 0 {
 		return
 	}
-	forever := rand.New(rand.NewPCG(c.seed, 1)) // what an asset is
-	// what it is worth, and whether it is there
+	forever := rand.New(rand.NewPCG(c.seed, 1)) // for what an asset is
+	// for its figures, and whether it is present
 	now := rand.New(rand.NewPCG(c.seed, rapid.Uint64().Draw(d.t, "")))
-	symbols := []string{"CROWD", "crowd", "cro\u017fd", "DUP", "dup", "SOLO"} // shared by hundreds
+	symbols := []string{"CROWD", "crowd", "cro\u017fd", "DUP", "dup", "SOLO"} // each shared by hundreds of assets
 	amounts := func() string {
 		if now.IntN(3) == 0 {
-			return fmt.Sprintf("%d", 1+now.IntN(20)*1000000) // many alike
+			return fmt.Sprintf("%d", 1+now.IntN(20)*1000000) // Many of these are equal.
 		}
 		return fmt.Sprintf("%d.%08d", now.Int64N(1e15), now.IntN(1e8))
 	}
@@ -57,7 +57,7 @@ func (c *crowd) move(d draw) {
 		name := fmt.Sprintf("Crowd %d", forever.IntN(c.count))
 		active := now.IntN(10) > 0
 		if now.IntN(20) == 0 {
-			continue // away for once
+			continue // It is missing this time.
 		}
 		add("assets", `{"key":"crowd%d",%s"name":%q,"symbol":%q,"slug":"Crowd-%d","active":%t,"website":"https://%d.example"}`, i, id(i), name,
 			symbol, i, active, i)

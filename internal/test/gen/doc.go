@@ -2,8 +2,8 @@
 // time, with everything that the feed format allows and much that it does not, and valid and
 // invalid requests about the resulting snapshots.
 //
-// Everything is drawn through [pgregory.net/rapid], so that a failure shrinks
-// and is found again from its seed.
+// Everything is drawn through [pgregory.net/rapid], so that failures shrink and can be reproduced
+// from their seed.
 package gen
 
 import "pgregory.net/rapid"
@@ -11,15 +11,14 @@ import "pgregory.net/rapid"
 // draw is a source of choices.
 type draw struct{ t *rapid.T }
 
-// chance is true in about the given part of a hundred cases, and shrinks to
-// false.
+// chance returns true in about percent of a hundred cases. It shrinks to false.
 func (d draw) chance(percent int) bool { return d.upTo(99) >= 100-percent }
 
-// upTo is a number from 0 to n, small ones more often.
+// upTo returns a number from 0 to n, small numbers more often.
 func (d draw) upTo(n int) int { return rapid.IntRange(0, n).Draw(d.t, "") }
 
-// between is a number in the range, small ones more often.
+// between returns a number from low to high, small numbers more often.
 func (d draw) between(low, high int) int { return rapid.IntRange(low, high).Draw(d.t, "") }
 
-// pick is one of the choices, earlier ones more often.
+// pick returns one of the choices, earlier ones more often.
 func pick[T any](d draw, choices []T) T { return choices[d.upTo(len(choices)-1)] }

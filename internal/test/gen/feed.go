@@ -9,10 +9,10 @@ import (
 	"example.com/marketdata/internal/model"
 )
 
-// feed writes the market's feed folder.
+// feed generates the feed folder of the market.
 func (m *market) feed(d draw, at time.Time) model.Files {
 	stamp := at.Format(time.RFC3339)
-	switch { // the builder rounds down to ten minutes
+	switch { // The builder rounds down to ten minutes.
 	case d.chance(10):
 		stamp = at.Add(9*time.Minute + 59*time.Second).Format(time.RFC3339)
 	case d.chance(10):
@@ -37,13 +37,13 @@ func (m *market) feed(d draw, at time.Time) model.Files {
 	return files
 }
 
-// lines are the rows of a file with bad ones among them. Each row is a list of
-// members. The crowd's rows come last.
+// lines generates the lines of a file: the given rows, some invalid ones among them, and the rows
+// of the crowd at the end. Each row is a list of members.
 func (m *market) lines(d draw, rows [][]member, crowd []string) string {
 	var lines []string
 	for _, r := range rows {
 		if m.bad > 0 && d.chance(m.bad) {
-			lines = append(lines, d.row(d.spoil(r, rows))) // in the place of a good one
+			lines = append(lines, d.row(d.spoil(r, rows))) // instead of a valid one
 			if d.chance(50) {
 				continue
 			}
@@ -55,7 +55,7 @@ func (m *market) lines(d draw, rows [][]member, crowd []string) string {
 			lines = d.insert(lines, pick(d, notRows))
 		}
 		if len(rows) > 0 && d.chance(30) {
-			lines = d.insert(lines, d.row(pick(d, rows))) // twice
+			lines = d.insert(lines, d.row(pick(d, rows))) // a repeated row
 		}
 		if len(rows) > 0 && d.chance(20) {
 			lines = d.insert(lines, d.row(d.spoil(pick(d, rows), rows)))
@@ -69,9 +69,8 @@ func (m *market) lines(d draw, rows [][]member, crowd []string) string {
 	return d.file(append(lines, crowd...))
 }
 
-// spoil gives one member of a row another value: that of another row, such as
-// an id or a slug that is taken, or an odd one. Whether the field takes it is
-// for the model to say.
+// spoil changes the value of one member of a row to that of another row, such as an id or slug that
+// is already used, or to an odd value. The model decides whether the field accepts it.
 func (d draw) spoil(r []member, rows [][]member) []member {
 	m := pick(d, pick(d, rows))
 	switch {
@@ -103,7 +102,7 @@ func (m *market) assetFile(d draw) string {
 	return m.lines(d, rows, m.crowd.rows["assets"])
 }
 
-// list writes an array of some of the texts.
+// list generates an array of some of the texts.
 func (d draw) list(texts []string) string {
 	var literals []string
 	for range d.upTo(3) {
@@ -163,7 +162,7 @@ func (m *market) exchangeFile(d draw) string {
 	return m.lines(d, rows, m.crowd.rows["exchanges"])
 }
 
-// object is a row that may be empty.
+// object writes a row, which may be empty.
 func (d draw) object(members []member) string {
 	if len(members) == 0 {
 		return "{}"

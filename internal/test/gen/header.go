@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// AcceptEncodings generates the Accept-Encoding lines of a request: none, one or two.
+// AcceptEncodings generates the Accept-Encoding headers of a request: none, one or two.
 func AcceptEncodings() *rapid.Generator[[]string] {
 	return rapid.Custom(func(t *rapid.T) []string {
 		d := draw{t}
@@ -14,7 +14,7 @@ func AcceptEncodings() *rapid.Generator[[]string] {
 			return []string{pick(d, []string{"", ",", "gzip,,br", " gzip ; q=0.5 , br;q=0.25 ", "x-unknown",
 				"gzip;q=0.000, *;q=0.001", "identity;q=0, *;q=0", "gzip\t;\tq=1.000"})}
 		}
-		// A coding named twice means nothing.
+		// Each coding appears once, because the result of a repeated one is undefined.
 		names := rapid.Permutation([]string{"gzip", "br", "zstd", "*", "identity", "deflate"}).Draw(t, "")
 		var lines []string
 		for range d.upTo(2) {
@@ -31,16 +31,17 @@ func AcceptEncodings() *rapid.Generator[[]string] {
 	})
 }
 
-// Conditions are the conditional headers of a request, for a client that holds an answer with a tag
-// and a time.
+// Conditions are the conditional headers of a request from a client that already has an answer with
+// an entity tag and a time.
 type Conditions struct {
 	IfMatch, IfNoneMatch               []string
 	IfUnmodifiedSince, IfModifiedSince string
-	Status                             int // what follows from them where a 200 would: 0, 304 or 412
+	Status                             int // the status that replaces a 200: 304, 412, or 0 for none
 }
 
-// ConditionsOn generates conditions for an answer with an entity tag, without a coding's suffix,
-// and a time of modification, for a request that is answered in a coding; "": in none.
+// ConditionsOn generates conditions for an answer. tag is its entity tag without the suffix of a
+// coding, modified is its time of modification, and coding is the coding of the answer to the
+// request, or "" for none.
 func ConditionsOn(tag, modified, coding string) *rapid.Generator[Conditions] {
 	return rapid.Custom(func(t *rapid.T) Conditions {
 		d := draw{t}
@@ -72,11 +73,11 @@ func ConditionsOn(tag, modified, coding string) *rapid.Generator[Conditions] {
 				c.IfModifiedSince = pick(
 					d, []string{"Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 2100 00:00:00 GMT", "yesterday", "0"})
 			}
-			if len(c.IfNoneMatch) == 0 && c.IfModifiedSince == modified { // the other takes precedence
+			if len(c.IfNoneMatch) == 0 && c.IfModifiedSince == modified { // If-None-Match takes precedence.
 				c.Status = 304
 			}
 		}
-		// RFC 9110, 13.2.2: these come first, by strong comparison.
+		// RFC 9110, section 13.2.2: these conditions come first, and use strong comparison.
 		strong, other := tag, `"`+opaque+`-gzip"`
 		if coding != "" {
 			strong, other = `"`+opaque+"-"+coding+`"`, tag

@@ -10,16 +10,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A Moment is the feed of one time, and what else happens before the next.
+// A Moment is the feed at one time, with what else happens before the next one.
 type Moment struct {
 	At      time.Time
 	Files   model.Files
-	Changes bool          // the change job runs after the build
-	After   time.Duration // its clock, from the time of the build
-	Again   bool          // the same feed is built a second time
+	Changes bool          // whether the change job runs after the build
+	After   time.Duration // how long after the build it runs, by its clock
+	Again   bool          // whether the same feed is built a second time
 }
 
-// GoString formats a moment for the log of a failure.
+// GoString formats a moment for the log of a failed test.
 func (m Moment) GoString() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "moment %s", m.At.Format(time.RFC3339))
@@ -38,10 +38,10 @@ func (m Moment) GoString() string {
 	return b.String()
 }
 
-// A History is a market at one moment after the other.
+// A History is a market at successive moments.
 type History []Moment
 
-// GoString formats a history for the log of a failure.
+// GoString formats a history for the log of a failed test.
 func (h History) GoString() string {
 	var b strings.Builder
 	for _, m := range h {
@@ -50,9 +50,9 @@ func (h History) GoString() string {
 	return b.String()
 }
 
-// Histories generates markets over up to the given number of moments, with at most size rows in a
-// collection, and beside them a crowd of up to that many plain assets with exchanges and groups of
-// its own.
+// Histories generates markets with up to the given number of moments and at most size rows per
+// collection. In addition they have a crowd of up to the given number of plain assets, with its own
+// exchanges and groups.
 func Histories(moments, size, crowd int) *rapid.Generator[History] {
 	return rapid.Custom(func(t *rapid.T) History {
 		d := draw{t}
@@ -76,8 +76,8 @@ func Histories(moments, size, crowd int) *rapid.Generator[History] {
 	})
 }
 
-// steps are the intervals between moments: up to and past the limits of retention, windows and the
-// recency of groups.
+// steps are the intervals between moments. They reach up to and beyond the limits of retention, of
+// the windows, and of the age of groups.
 var steps = []time.Duration{
 	10 * time.Minute, 20 * time.Minute, time.Hour, 50 * time.Minute, 70 * time.Minute, 30 * time.Minute, 2 * time.Hour,
 	6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 24*time.Hour - 10*time.Minute, 24*time.Hour + 10*time.Minute,
@@ -95,26 +95,26 @@ type market struct {
 	database string
 	here     map[string][]*thing // by collection
 	gone     map[string][]*thing
-	given    map[string]int // how ids come in a collection: 0 assigned, 1 some given, 2 all given
+	given    map[string]int // where the ids of a collection come from: 0 all assigned, 1 some given, 2 all given
 	size     int
-	bad      int // in a hundred rows
-	next     int // of keys
+	bad      int // percentage of invalid rows
+	next     int // number for the next key
 	crowd    *crowd
 }
 
 // thing is a row of any collection.
 type thing struct {
 	key, name, slug string
-	id              int64 // 0: to be assigned
+	id              int64 // 0 if the builder is to assign it
 
-	// Of assets.
+	// The following fields are only for assets.
 	symbol             string
 	inactive           bool
-	price, cap, volume string // JSON; price "": no quote
+	price, cap, volume string // JSON; an empty price means no quote
 	supplies           [3]string
 	platforms          []member
 
-	// Of categories and chains; native of chains alone.
+	// The following fields are for categories and chains; native only for chains.
 	status, native string
 	members        []string
 }
@@ -134,7 +134,7 @@ func newMarket(d draw, size int) *market {
 
 func (m *market) newThing(d draw, collection string) *thing {
 	m.next++
-	// Byte order of keys is not the order in which they come.
+	// The byte order of keys differs from their order of creation.
 	lead := pick(d, []string{"k", "K", "a", "", "é", "\uFFFF", "😀", "\x00", " ", "0", "~", "\"", "\\"})
 	t := &thing{key: fmt.Sprintf("%s%d", lead, m.next), name: d.text(symbols), id: m.id(d, collection)}
 	switch collection {
@@ -143,7 +143,7 @@ func (m *market) newThing(d draw, collection string) *thing {
 		t.platforms = m.platforms(d)
 		m.requote(d, t)
 	case "exchanges":
-		t.slug = d.text(slugs) // which may be shared
+		t.slug = d.text(slugs) // Exchanges may share slugs.
 	default:
 		t.slug, t.native = m.slug(d), m.member(d)
 		m.regroup(d, t)
@@ -151,7 +151,7 @@ func (m *market) newThing(d draw, collection string) *thing {
 	return t
 }
 
-// id is an id that the feed gives, or 0.
+// id returns an id for the feed to give, or 0.
 func (m *market) id(d draw, collection string) int64 {
 	mode := m.given[collection]
 	if mode == 0 || mode == 1 && !d.chance(50) {
@@ -167,7 +167,7 @@ func (m *market) id(d draw, collection string) int64 {
 	return id
 }
 
-// slug is one that is seldom taken.
+// slug returns a slug that is rarely in use already.
 func (m *market) slug(d draw) string {
 	if d.chance(40) {
 		return d.text(slugs)
@@ -195,7 +195,7 @@ func (m *market) requote(d draw, a *thing) {
 	}
 }
 
-// member returns the key of an asset that exists, existed or never exists.
+// member returns the key of an asset that exists, has existed or never exists.
 func (m *market) member(d draw) string {
 	switch here, gone := m.here["assets"], m.gone["assets"]; {
 	case len(gone) > 0 && d.chance(10):
@@ -224,7 +224,7 @@ func (m *market) churn(d draw) {
 		m.database = pick(d, []string{"db", "other", "ß"})
 	}
 	m.bad = pick(d, []int{m.bad, 0, 5, 20})
-	lazy := d.chance(30) // only prices and members change
+	lazy := d.chance(30) // whether only prices and members change
 	for _, c := range collections {
 		m.move(d, c, lazy)
 	}
@@ -244,11 +244,11 @@ func (m *market) churn(d draw) {
 		case d.chance(6):
 			a.platforms = m.platforms(d)
 		case d.chance(2):
-			a.id = m.id(d, "assets") // another one than it has, or by luck the same
+			a.id = m.id(d, "assets") // usually another id than before
 		}
 	}
 	for _, c := range []string{"categories", "chains"} {
-		asleep := d.chance(15) // no group of the collection has coins for once
+		asleep := d.chance(15) // whether no group of the collection has coins this time
 		for _, g := range m.here[c] {
 			if d.chance(40) {
 				m.regroup(d, g)
@@ -278,7 +278,7 @@ func (m *market) move(d draw, collection string, lazy bool) {
 		back := d.chance(30)
 		if back {
 			if d.chance(40) {
-				t.id = 0 // remembered, not given again
+				t.id = 0 // The builder remembers the id, but the feed no longer gives it.
 			}
 			m.here[collection] = append(m.here[collection], t)
 		}

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// kind is a kind of decimal field, with values at its limits.
+// kind is a kind of decimal field.
 type kind struct {
 	plain  []string // ordinary values
 	limits []string // values at the limits of the field
@@ -17,7 +17,7 @@ const (
 	nines28 = "9999999999999999999999999999"
 )
 
-// odd are values that some fields refuse, and others take and round.
+// odd are values that some fields reject, and others accept and round.
 var odd = []string{
 	"null", `""`, "5", "true", `"true"`, "[]", "{}", `["a"]`, "[5]", "[[]]", `"x"`, `"5"`, "0", "1.5", "1e5",
 	"9007199254740991", "9007199254740992",
@@ -59,7 +59,7 @@ var fee = kind{
 		anyLimits...),
 }
 
-// decimal is a value that the field takes, as JSON.
+// decimal returns a value that the field accepts, as JSON.
 func (d draw) decimal(k kind) string {
 	var literal string
 	switch {
@@ -79,8 +79,8 @@ func (d draw) decimal(k kind) string {
 	return literal
 }
 
-// Numbers generates JSON values for a number field: values that a field takes, in any spelling, and
-// values that some fields refuse.
+// Numbers generates JSON values for a number field: values that a field accepts, in any notation,
+// and values that some fields reject.
 func Numbers() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		d := draw{t}
@@ -91,7 +91,7 @@ func Numbers() *rapid.Generator[string] {
 	})
 }
 
-// digits is a whole number of n digits.
+// digits returns a whole number of n digits.
 func (d draw) digits(n int) string {
 	s := string(rune('1' + d.upTo(8)))
 	for range n - 1 {
@@ -119,8 +119,8 @@ var times = []string{
 	"2025-06-01T12:00:00Z ", "9999-12-31T23:59:59Z",
 }
 
-// Spoilt generates JSON values that most fields cannot use: of wrong types, too large, too long, too
-// many, with characters that nobody sees, or a contract address that others claim.
+// Spoilt generates JSON values that most fields cannot use: values of wrong types, too large, too
+// long or too many; texts with invisible characters; or a contract address that other assets claim.
 func Spoilt() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		d := draw{t}

@@ -9,26 +9,26 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Pasts generates long histories of a few assets. Assets and prices come and go, in bursts and with
-// gaps, around the ages at which kept prices are thinned.
+// Pasts generates long histories of a few assets. Assets and prices appear and disappear, in bursts
+// and with gaps, around the ages at which the store thins kept prices.
 func Pasts(moments int) *rapid.Generator[History] {
 	return rapid.Custom(func(t *rapid.T) History {
 		d := draw{t}
 		const assets = 12
-		var restless [assets]int // how often a price comes, in a hundred moments
-		var away [assets]bool    // out of the directory
+		var restless [assets]int // how often each asset has a price, in percent of moments
+		var away [assets]bool    // whether the asset is not in the directory
 		for i := range assets {
 			restless[i] = []int{3, 10, 30, 60}[i%4]
 			away[i] = d.chance(20)
 		}
 		at := time.Date(2025, 1, d.between(1, 31), d.upTo(23), 10*d.upTo(5), 0, 0, time.UTC)
 		var h History
-		var there [][assets]bool // at each moment
+		var there [][assets]bool // whether each asset has a price, by moment
 		now := [assets]bool{}
 		for n := range moments {
 			var directory, quotes strings.Builder
 			scale := 0
-			if d.chance(10) { // the total moves by more than its change may show
+			if d.chance(10) { // The total moves by more than the change may show.
 				scale = d.between(6, 12)
 			}
 			for i := range now {
@@ -44,8 +44,9 @@ func Pasts(moments int) *rapid.Generator[History] {
 				}
 				fmt.Fprintf(&directory, `{"key":"%d","name":"%[1]d","symbol":"%[1]d","slug":"%[1]d"}`+"\n", i)
 				if now[i] {
-					// Prices that differ from moment to moment, so that each base shows.
-					cap := fmt.Sprintf(`"%de%d"`, 1+(i*7+n)%assets*(n+1), scale) // whose order changes, too
+					// Prices differ at every moment, so that each base can be recognized.
+					// The order of the market caps changes, too.
+					cap := fmt.Sprintf(`"%de%d"`, 1+(i*7+n)%assets*(n+1), scale)
 					if i%5 == 4 {
 						cap = "null"
 					}
@@ -68,8 +69,8 @@ func Pasts(moments int) *rapid.Generator[History] {
 			case d.chance(8):
 				at = at.Add(pick(d, steps))
 			case d.chance(50):
-				// Go to where an older moment reaches one of the ages, with the assets of that
-				// moment.
+				// Advance to the time at which an older moment reaches one of the ages, with the
+				// assets of that moment.
 				old := n - d.upTo(min(n, 30))
 				to := h[old].At.Add(pick(d, borders) + time.Duration(d.upTo(2)-1)*10*time.Minute)
 				if to.After(at) && to.Sub(at) < 120*24*time.Hour {
@@ -88,7 +89,7 @@ func Pasts(moments int) *rapid.Generator[History] {
 	})
 }
 
-// borders are the ages at which kept prices are thinned or leave a window.
+// borders are the ages at which the store thins kept prices, or at which they leave a window.
 var borders = []time.Duration{
 	48 * time.Hour, 90 * 24 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 12 * time.Hour, 30 * 24 * time.Hour,
 	6 * time.Hour, time.Hour, 365 * 24 * time.Hour,

@@ -17,12 +17,11 @@ var endpoints = []string{
 	"quotes", "markets", "assets", "categories", "exchanges", "chains", "history", "candles", "prices",
 	"changes", "search", "trending", "global"}
 
-// maxQuery keeps requests within the 32 KiB that the service takes.
+// maxQuery keeps requests within the maximum of 32 KiB.
 const maxQuery = 31 << 10
 
-// Questions generates valid and invalid requests to a service in the state of the world. Pins name
-// retained snapshots, deleted ones and nonsense, but no snapshot that is still to come: an edge
-// waits for such a one.
+// Questions generates valid and invalid requests to a service in the state of w. Pins name retained
+// snapshots, deleted ones and nonsense, but no future snapshot, because an edge would wait for it.
 func Questions(w *model.World) *rapid.Generator[model.Question] {
 	return rapid.Custom(func(t *rapid.T) model.Question {
 		d := draw{t}
@@ -56,14 +55,14 @@ func Questions(w *model.World) *rapid.Generator[model.Question] {
 	})
 }
 
-// Queries generates query strings, without the question mark, of requests to an endpoint that has
-// no snapshot.
+// Queries generates query strings, without the question mark, of requests to an endpoint before the
+// first snapshot.
 func Queries(endpoint string) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string { return strings.TrimPrefix(draw{t}.query(nil, endpoint), "?") })
 }
 
-// ascii escapes bytes that must not stand in a target, where they are a 400 before anything else:
-// see package rawhttp.
+// ascii escapes bytes that must not appear in a request target, where they would cause a 400 before
+// anything else is checked; see package rawhttp.
 func ascii(target string) string {
 	var b strings.Builder
 	for _, c := range []byte(target) {
@@ -84,8 +83,8 @@ func Searches(w *model.World) *rapid.Generator[model.Question] {
 	})
 }
 
-// LongFilters generates questions whose filter matches many rows of a crowd, in any order and at
-// any page.
+// LongFilters generates requests whose filter matches many rows of a crowd, in any order and at any
+// page.
 func LongFilters(w *model.World) *rapid.Generator[model.Question] {
 	return rapid.Custom(func(t *rapid.T) model.Question {
 		d := draw{t}
@@ -93,7 +92,7 @@ func LongFilters(w *model.World) *rapid.Generator[model.Question] {
 		ids, slugs, symbols := w.Newest().Known(endpoint)
 		pairs := []string{"sort=" + d.encode(d.sort(endpoint))}
 		if endpoint == "exchanges" {
-			symbols = slugs // which are shared there
+			symbols = slugs // Exchanges share slugs.
 			pairs = append(pairs, "slug="+d.csv(symbols, []string{"none"}, nil))
 		} else {
 			pairs = append(pairs, "symbol="+d.csv(symbols, []string{"crowd", "dup", "solo"}, nil))
@@ -149,7 +148,7 @@ func (d draw) oddPins(w *model.World) []string {
 	return []string{pick(d, pins)}
 }
 
-// query is a query string, with its question mark, or nothing.
+// query returns a query string with its question mark, or an empty string.
 func (d draw) query(s *model.Snapshot, endpoint string) string {
 	var pairs []string
 	for _, name := range []string{
@@ -182,7 +181,7 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 			continue
 		}
 		pairs = append(pairs, d.pair(name, d.value(s, endpoint, name)))
-		for d.chance(8) { // once more
+		for d.chance(8) { // The parameter is repeated.
 			pairs = append(pairs, d.pair(name, d.value(s, endpoint, name)))
 		}
 	}
@@ -193,7 +192,7 @@ func (d draw) query(s *model.Snapshot, endpoint string) string {
 			"utm_source=a&utm_source=b", "é+%2C=1", "key=1", "k%65y=", "key=1&%6bey=2", "key[]=1"}
 		pairs = append(pairs, pick(d, odd))
 	}
-	if d.chance(5) { // unknown names, up to the limit of X-Ignored and beyond
+	if d.chance(5) { // Add unknown names, up to the maximum of X-Ignored and beyond.
 		for range d.between(1, 200) {
 			pairs = append(pairs, d.encode(pick(d, []string{"a", "b", "é", "z", "_"})+
 				strings.Repeat("n", d.upTo(pick(d, []int{2, 20, 300})))+strconv.Itoa(d.upTo(99))))
@@ -220,7 +219,7 @@ func (d draw) pair(name, value string) string {
 	return name + "=" + value
 }
 
-// encode writes a value into a query string in one of several ways.
+// encode encodes a value for a query string in one of several ways.
 func (d draw) encode(value string) string {
 	style := 0
 	if d.chance(40) {
@@ -241,7 +240,7 @@ func (d draw) encode(value string) string {
 				format = "%%%02x"
 			}
 			fmt.Fprintf(&b, format, c)
-		default: // as it is, bytes above ASCII too
+		default: // Leave the byte as it is, even above ASCII.
 			b.WriteByte(c)
 		}
 	}
@@ -261,7 +260,7 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 	case "sort":
 		return d.encode(d.sort(endpoint))
 	case "page", "offset":
-		if d.chance(20) { // somewhere in the listing, the end more often
+		if d.chance(20) { // Choose a position in the listing, preferably near its end.
 			at := max(0, len(ids)+5-d.upTo(len(ids)+5))
 			if name == "page" {
 				at = at/20 + 1
@@ -337,7 +336,8 @@ func (d draw) value(s *model.Snapshot, endpoint, name string) string {
 	panic("gen: unknown parameter " + name)
 }
 
-// moment is a time as somebody may write it, of the year before a snapshot most often.
+// moment returns a time in one of the notations that people use, usually in the year before a
+// snapshot.
 func (d draw) moment(s *model.Snapshot) string {
 	if s == nil || d.chance(3) {
 		return pick(d, []string{"0", "1795255200", "-1", "x", "2026-11-21", "2026-11-21T10:00:00", "2026-11-21 10:00Z",
@@ -358,8 +358,8 @@ func (d draw) moment(s *model.Snapshot) string {
 	return t.In(time.FixedZone("", 3600*d.between(-3, 3))).Format(pick(d, []string{time.RFC3339, time.RFC3339Nano}))
 }
 
-// typed returns what somebody may type to find an asset: parts of its name, symbol and slug, and
-// near misses.
+// typed returns a text that a user could type to find an asset: parts of its name, symbol and slug,
+// and near misses.
 func (d draw) typed(s *model.Snapshot) string {
 	known := s.Texts()
 	if len(known) == 0 || d.chance(5) {
@@ -370,7 +370,7 @@ func (d draw) typed(s *model.Snapshot) string {
 	for d.chance(30) {
 		text += pick(d, []string{" ", "  ", ""}) + pick(d, known)
 	}
-	if d.chance(60) { // its words, some of them, or the beginnings
+	if d.chance(60) { // Use its words, some of them, or prefixes of them.
 		words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 		for i := range words {
 			if runes := []rune(words[i]); d.chance(50) {
@@ -422,8 +422,8 @@ func (d draw) integer(usual []string) string {
 	return pick(d, usual)
 }
 
-// csv returns a list of known values, unknown ones and refused ones, now and then with the most
-// elements allowed or more.
+// csv returns a list of known, unknown and rejected values, sometimes with the maximum number of
+// elements or more.
 func (d draw) csv(known, others, refused []string) string {
 	count := d.between(1, 6)
 	if d.chance(6) {
@@ -454,7 +454,8 @@ func (d draw) csv(known, others, refused []string) string {
 	return strings.Join(elements, separator)
 }
 
-// refold writes a text in other code points that mostly, but not always, fold the same.
+// refold replaces code points of a text by others that usually, but not always, have the same
+// folded form.
 func (d draw) refold(s string) string {
 	switch d.upTo(3) {
 	case 0:

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// A member is one field of a row, its value already written as JSON.
+// A member is one field of a row. Its value is JSON.
 type member struct{ name, value string }
 
-// row writes members as one JSON object, in any order, with white space and
-// fields that nobody knows here and there.
+// row writes members as one JSON object, in any order, sometimes with white space and unknown
+// fields.
 func (d draw) row(members []member) string {
 	comma, colon, open, end := ",", ":", "{", "}"
 	if d.chance(10) {
@@ -54,7 +54,7 @@ func (d draw) optional(members []member, name, value, otherwise string) []member
 	return append(members, member{name, value})
 }
 
-// with returns a copy of members in which one has another value.
+// with returns a copy of members in which the named member has another value.
 func with(members []member, name, value string) []member {
 	changed := make([]member, 0, len(members)+1)
 	for _, m := range members {
@@ -65,7 +65,7 @@ func with(members []member, name, value string) []member {
 	return append(changed, member{name, value})
 }
 
-// notRows are lines that are no JSON object.
+// notRows are lines that are not JSON objects.
 var notRows = []string{
 	"x", "{", "}", `{"key":"a"`, `{"key":"a",}`, `{'key':'a'}`, "[]", `["key"]`, "null", "5", `"key"`, "true",
 	`{"key":"a"} {}`, `{"key":"a"}x`,
@@ -78,7 +78,7 @@ var notRows = []string{
 	`{"key":"nan","name":"n","symbol":"s","slug":"nan","unknown":NaN}`, `{key:"a"}`, "{}",
 }
 
-// file puts the lines of a file together.
+// file joins the lines of a file.
 func (d draw) file(lines []string) string {
 	end := "\n"
 	var b strings.Builder
@@ -102,7 +102,7 @@ func (d draw) file(lines []string) string {
 
 func integer(n int64) string { return strconv.FormatInt(n, 10) }
 
-// insert puts a line anywhere among others.
+// insert inserts a line at a random position.
 func (d draw) insert(lines []string, line string) []string {
 	at := d.upTo(len(lines))
 	lines = append(lines, "")

@@ -12,8 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// PastRows are rows of an import into a store that has seen these moments: what the feeds of some others
-// say, and of any time near them, in any order. Some keys are those of no asset.
+// PastRows generates rows of an import into a store that has built the feeds in seen. The rows come
+// from the feeds in others and from times near all of these, in any order. Some keys belong to no
+// asset.
 func PastRows(others, seen []Moment) *rapid.Generator[[]model.PastRow] {
 	return rapid.Custom(func(t *rapid.T) (rows []model.PastRow) {
 		d := draw{t}
@@ -47,7 +48,7 @@ func PastRows(others, seen []Moment) *rapid.Generator[[]model.PastRow] {
 	})
 }
 
-// PastFile writes rows as a file of a kind: csv or ndjson.
+// PastFile writes rows as a file of the given kind, csv or ndjson.
 func PastFile(rows []model.PastRow, kind string) []byte {
 	var b strings.Builder
 	if kind == "csv" {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf16"
 )
 
-// runes are the plain ones first, then those that fold, sort or escape in a way
-// that is easily got wrong.
+// runes has plain characters first, and then characters that are easily mishandled when texts are
+// folded, sorted or escaped.
 var runes = []rune{
 	'a', 'b', 'A', 'B', 'k', 'K', '\u212A', 's', 'S', 'ſ', 'i', 'I', 'İ', 'ı', 'ß', 'ẞ',
 	'Σ', 'σ', 'ς', 'µ', 'μ', 'Μ', 'Ω', '\u2126', 'ω', 'Å', '\u212B', 'å', 'Ǆ', 'ǅ', 'ǆ', 'ϐ', 'β',
@@ -32,7 +32,7 @@ var slugs = []string{
 	"1move token", "σας", "ΣΑΣ", "-", "0", "5",
 }
 
-// text is a string that is not empty.
+// text returns a text that is not empty.
 func (d draw) text(pool []string) string {
 	switch {
 	case d.chance(60):
@@ -47,7 +47,7 @@ func (d draw) text(pool []string) string {
 	return b.String()
 }
 
-// literal writes s as a JSON string in one of the many ways that JSON has.
+// literal writes s as a JSON string in one of the many ways that JSON allows.
 func (d draw) literal(s string) string {
 	style := 0
 	if d.chance(20) {

@@ -1,6 +1,6 @@
-// Package local runs the programs of the project on this machine, each as a
-// process with a log file, and prepares a store for them. The commands behind
-// make run, make stack and make loadtest are made of it.
+// Package local runs the programs of the project on this machine, each as a process with a log
+// file, and prepares a store for them. The commands behind make run, make stack and make loadtest
+// use it.
 package local
 
 import (
@@ -28,22 +28,22 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// stopGrace is how long a program may take to end when it is asked to; an edge
-// drains in less.
+// stopGrace is how long a program may take to end after it was asked to. An edge drains in less
+// time.
 const stopGrace = 25 * time.Second
 
-// Machine is where programs run and what they share. Its copies may differ in
-// Env: programs get the credentials of the copy they are started from.
+// Machine describes where programs run and what they share. Copies may differ in Env: programs get
+// the credentials of the copy from which they are started.
 type Machine struct {
-	Bin   string   // folder of the project's programs
-	Data  string   // folder of everything that is written; it must be there
+	Bin   string   // folder with the project's programs
+	Data  string   // folder for everything that the programs write; it must exist
 	Store string   // address of the object store
 	Env   []string // NAME=value, added to this process' environment
-	Under []string // the command that starts programs, such as nice -n 19 or taskset -c 0
+	Under []string // command that starts the programs, such as nice -n 19 or taskset -c 0
 }
 
-// StartS3 starts an S3 server with its data below m.Data and makes it m's store.
-// The port is 9000 of 127.0.0.1, or a free one. Close ends it.
+// StartS3 starts an S3 server with its data below m.Data and makes it the store of m. The server
+// listens on port 9000 of 127.0.0.1 or, if that is in use, on a free port. Close stops it.
 func (m *Machine) StartS3(ctx context.Context, kind testserver.Kind) (*testserver.Server, error) {
 	dir := filepath.Join(m.Data, kind.String())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -61,7 +61,8 @@ func (m *Machine) StartS3(ctx context.Context, kind testserver.Kind) (*testserve
 	return server, nil
 }
 
-// Sign makes a key in m.Data. From now on m's builders sign with it, and its edges trust nothing else.
+// Sign creates a signing key in m.Data. From then on, builders of m sign with it and edges of m
+// trust only this key.
 func (m *Machine) Sign() (artifacts.SignKey, error) {
 	key, err := artifacts.NewSignKey(rand.Reader)
 	file := filepath.Join(m.Data, "sign.key")
@@ -72,7 +73,7 @@ func (m *Machine) Sign() (artifacts.SignKey, error) {
 	return key, err
 }
 
-// command runs a program of m.Bin, or one that is named by its path.
+// command returns the command for a program in m.Bin, or for a program named by its path.
 func (m *Machine) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	if !filepath.IsAbs(program) {
 		program = filepath.Join(m.Bin, program)
@@ -85,8 +86,8 @@ func (m *Machine) command(ctx context.Context, program string, args ...string) *
 	return cmd
 }
 
-// Output runs a program of the project to its end and returns what it prints, also when it
-// fails. The error has what it printed on standard error.
+// Output runs a program of the project to its end and returns its standard output, even if it
+// fails. The error then contains its standard error.
 func (m *Machine) Output(ctx context.Context, program string, args ...string) ([]byte, error) {
 	cmd := m.command(ctx, program, args...)
 	var out, errs bytes.Buffer
@@ -98,8 +99,8 @@ func (m *Machine) Output(ctx context.Context, program string, args ...string) ([
 	return out.Bytes(), nil
 }
 
-// Year are the ages of a few snapshots, so that every window, the board and the changes have
-// something to show, and blocks of history all ages.
+// Year has the ages of a few snapshots, chosen so that every window, the board and the changes have
+// something to show, and history has blocks of all ages.
 var Year = []time.Duration{
 	364 * day, 300 * day, 240 * day, 180 * day, 120 * day, 89 * day, 60 * day, 45 * day, 29 * day, 20 * day, 13 * day,
 	6 * day, 3 * day,
@@ -109,10 +110,10 @@ var Year = []time.Duration{
 
 const day = 24 * time.Hour
 
-// BuildPast builds a simulated market's past into an empty store: snapshots at these distances
-// before end, the oldest first, or a year of all that a store remembers if before is nil. Of any
-// other source it builds one snapshot. It leaves a store with a snapshot alone, since the builder
-// refuses anything older.
+// BuildPast builds the past of a simulated market into an empty store: snapshots at the given
+// distances before end, oldest first, or everything that a store keeps of a year if before is nil.
+// For any other source it builds one snapshot. It does nothing if the store has a snapshot, because
+// the builder refuses older ones.
 func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, before []time.Duration) error {
 	if built, err := m.built(ctx); built || err != nil {
 		return err
@@ -147,20 +148,21 @@ func (m *Machine) BuildPast(ctx context.Context, source string, end time.Time, b
 
 // built reports whether the store has a snapshot.
 func (m *Machine) built(ctx context.Context) (bool, error) {
-	// A folder that is not there yet is an empty store; change would not make it.
+	// A folder that does not exist yet is an empty store, which the command change would not
+	// create.
 	if dir, inFolder := strings.CutPrefix(m.Store, "file:"); inFolder {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return false, nil
 		}
 	}
-	// Release 1.0.0 has this command, too.
+	// Use a command that release 1.0.0 also has.
 	record, err := m.Output(ctx, "builder", "change", "--store", m.Store, "--json")
 	return string(bytes.TrimSpace(record)) != "null", err
 }
 
-// Key returns the API key in file, made by an earlier run, or makes one, with
-// flags of builder keys create. The store holds only its hash, so the key itself
-// is kept in the file.
+// Key returns the API key in file, which an earlier run created. If there is none, Key creates one
+// with the given flags of builder keys create. The store has only the hash of a key, so the file
+// keeps the key itself.
 func (m *Machine) Key(ctx context.Context, file string, flags ...string) (string, error) {
 	if b, err := os.ReadFile(file); err == nil {
 		return strings.TrimSpace(string(b)), nil
@@ -184,14 +186,14 @@ type Program struct {
 	*process.Process
 }
 
-// Start starts a program of the project, or one that is named by its path. What it prints goes to the file that
+// Start starts a program of the project, or one named by its path. Its output goes to the file that
 // [Machine.Log] names.
 func (m *Machine) Start(name, program string, args ...string) (*Program, error) {
-	// The program outlives an interrupt for as long as it takes to stop.
+	// The context is not that of an interrupt, because the program needs time to stop after one.
 	return m.StartCommand(name, m.command(context.Background(), program, args...))
 }
 
-// StartCommand starts any command likewise.
+// StartCommand starts any command in the same way.
 func (m *Machine) StartCommand(name string, cmd *exec.Cmd) (*Program, error) {
 	file := m.Log(name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -209,11 +211,10 @@ func (m *Machine) StartCommand(name string, cmd *exec.Cmd) (*Program, error) {
 	return &Program{name, log, p}, nil
 }
 
-// Log returns the path of the log of the program that is started as name.
+// Log returns the path of the log file of the program that was started under name.
 func (m *Machine) Log(name string) string { return filepath.Join(m.Data, "log", name+".log") }
 
-// Stop asks the program to end and waits until it has; when that takes too long
-// it is killed.
+// Stop asks the program to end and waits until it has. If that takes too long, Stop kills it.
 func (p *Program) Stop() {
 	p.Process.Stop(stopGrace)
 	_ = p.log.Close()
@@ -225,17 +226,16 @@ func (p *Program) Kill() {
 	_ = p.log.Close()
 }
 
-// Failure says why a program that should run has ended, with the end of its
-// log.
+// Failure returns an error that says why a program has ended that should still run, with the end of
+// its log.
 func (p *Program) Failure() error {
 	return fmt.Errorf("%s ended: %v\n%s", p.name, p.Err(), p.Tail())
 }
 
-// readyWithin bounds the wait for a program to be of use.
+// readyWithin is how long to wait for a program to become ready.
 const readyWithin = 30 * time.Second
 
-// Await waits until p answers a GET of url with status 200, half a minute at
-// most.
+// Await waits until p answers a GET of url with status 200, for at most half a minute.
 func Await(ctx context.Context, url string, p *Program) error {
 	return p.await(ctx, url, 50*time.Millisecond, func(ctx context.Context) bool {
 		_, err := Get(ctx, url)
@@ -261,7 +261,7 @@ func Get(ctx context.Context, url string) ([]byte, error) {
 	return body, err
 }
 
-// AwaitListener waits likewise until p takes connections at addr.
+// AwaitListener waits in the same way until p accepts connections at addr.
 func AwaitListener(ctx context.Context, addr string, p *Program) error {
 	return p.await(ctx, addr, 5*time.Millisecond, func(ctx context.Context) bool {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
@@ -288,7 +288,7 @@ func (p *Program) await(
 	return nil
 }
 
-// Free returns addr, or the same host with a free port when it is in use.
+// Free returns addr or, if it is in use, the same host with a free port.
 func Free(addr string) string {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -1,9 +1,8 @@
 // Package memstore keeps an artifacts.Store in memory. It keeps every promise of the interface
 // except that nothing outlives the process.
 //
-// Versions count the changes of the whole store, so that each Swap gives a new
-// one, equal bytes or not. (Other stores may give equal bytes equal versions:
-// callers must not rely on either.)
+// Versions count the changes of the whole store, so that each Swap gives a new version even for
+// equal bytes. (Other stores may give equal bytes equal versions. Callers must not rely on either.)
 package memstore
 
 import (
@@ -18,7 +17,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Store is an artifacts.Store in memory. Its zero value is not ready: see New.
+// Store is an artifacts.Store in memory. Use New to create one.
 type Store struct {
 	mu      sync.RWMutex // guards what follows
 	now     func() time.Time
@@ -27,7 +26,7 @@ type Store struct {
 }
 
 type object struct {
-	data     []byte // never changed once it is here
+	data     []byte // never modified
 	version  artifacts.Version
 	modified time.Time
 }
@@ -42,8 +41,7 @@ func New() *Store {
 	}
 }
 
-// SetClock makes now the store's clock: what Now returns and what objects are
-// stamped with from now on.
+// SetClock sets the store's clock, which Now returns and which stamps objects from then on.
 func (s *Store) SetClock(now func() time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +115,7 @@ func (s *Store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	return nil
 }
 
-// Sync implements artifacts.Store; nothing outlives the process anyway.
+// Sync implements artifacts.Store. It does nothing, because nothing outlives the process.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sync: %w", err)
@@ -140,8 +138,8 @@ func (s *Store) Swap(ctx context.Context, key artifacts.Key, old artifacts.Versi
 	return s.write(key, data), nil
 }
 
-// List implements artifacts.Store. It shows the store as it was when List was
-// called, and f may call the store.
+// List implements artifacts.Store. It lists the state of the store at the time of the call. f may
+// call the store.
 func (s *Store) List(ctx context.Context, prefix string, f func(artifacts.Info) error) error {
 	if err := artifacts.CheckPrefix(prefix); err != nil {
 		return fmt.Errorf("list: %w", err)
@@ -189,5 +187,5 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return s.now(), nil
 }
 
-// SelfTest implements artifacts.Store. TestStore has proved the conditions.
+// SelfTest implements artifacts.Store. It does nothing, because TestStore tests the conditions.
 func (s *Store) SelfTest(ctx context.Context) error { return ctx.Err() }

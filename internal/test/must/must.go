@@ -3,7 +3,7 @@
 //	m := must.Get(artifacts.ReadManifest(ctx, store, ref))(t)
 package must
 
-// TB is as much of a test, or of a property's draw, as it takes to end it.
+// TB has the methods that are needed to end a test, or the drawing of a property.
 type TB interface {
 	Helper()
 	Fatal(...any)

@@ -1,6 +1,6 @@
-// Package network has networks for tests: a [Proxy] between a client and a
-// server fails on demand (a toxiproxy with one proxy, run in this process), and
-// a [Transport] connects an HTTP client with a handler of this process.
+// Package network has networks for tests. A [Proxy] between a client and a server fails on demand;
+// it is a toxiproxy with one proxy that runs in this process. A [Transport] connects an HTTP client
+// to a handler in this process.
 package network
 
 import (
@@ -16,14 +16,13 @@ import (
 	"github.com/rs/zerolog/log"
 )
 
-// Fault is a fault of the network on the way from the server to the
-// client.
+// Fault is a network fault in the direction from the server to the client.
 type Fault struct {
 	Name string
-	// Loses says that a client never gets more than a few bytes. The other faults are only slow.
+	// Loses means that clients never get more than a few bytes. The other faults only delay them.
 	Loses bool
 
-	toxic, attributes string // toxiproxy's names; empty: the port is closed
+	toxic, attributes string // names of toxiproxy; empty means that the port is closed
 }
 
 var (
@@ -35,15 +34,15 @@ var (
 
 // Faults lists all faults.
 var Faults = []Fault{
-	{"latency", false, "latency", `{"latency":150,"jitter":100}`}, // of all data, in milliseconds
-	// of each connection, in KB a second
+	{"latency", false, "latency", `{"latency":150,"jitter":100}`}, // affects all data, in milliseconds
+	// affects each connection, in KB per second
 	{"bandwidth", false, "bandwidth", `{"rate":200}`},
-	// bytes at a time, with pauses between
+	// a few bytes at a time, with pauses between them
 	{"slices", false, "slicer", `{"average_size":500,"size_variation":400,"delay":50}`},
-	// connections end by RST in place of an answer
+	// connections end with RST instead of an answer
 	{"reset", true, "reset_peer", `{"timeout":5}`},
-	{"truncation", true, "limit_data", `{"bytes":1500}`}, // of each connection
-	// silence for 100 milliseconds, and then the end
+	{"truncation", true, "limit_data", `{"bytes":1500}`}, // affects each connection
+	// silence for 100 milliseconds, and then the end of the connection
 	{"cut-off", true, "timeout", `{"timeout":100}`},
 	BlackHole, Down,
 }
@@ -56,8 +55,7 @@ var Leaks = []string{
 	"github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run",
 }
 
-// Proxy passes connections on to one server. Its methods are safe for concurrent
-// use.
+// Proxy forwards connections to one server. Its methods are safe for concurrent use.
 type Proxy struct {
 	server   *toxiproxy.ApiServer
 	upstream string
@@ -70,8 +68,8 @@ type Proxy struct {
 // quiet silences the toxics' own messages, which go to zerolog's global logger.
 var quiet = sync.OnceFunc(func() { log.Logger = zerolog.Nop() })
 
-// Start starts a proxy without a fault, on a free port of 127.0.0.1, for
-// upstream, a host with its port. Close ends it.
+// Start starts a proxy without a fault on a free port of 127.0.0.1. upstream is the host and port
+// of the server. Close stops the proxy.
 func Start(upstream string) (*Proxy, error) {
 	quiet()
 	p := &Proxy{
@@ -84,14 +82,14 @@ func Start(upstream string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr returns where the proxy listens, the same under every fault.
+// Addr returns the address of the proxy. It stays the same under every fault.
 func (p *Proxy) Addr() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.listen
 }
 
-// Set closes all connections and replaces the fault for new ones.
+// Set closes all connections and sets the fault for new ones.
 //
 // It also recreates the proxy, because toxiproxy may hang when it removes a toxic from a connection
 // whose client has gone.
@@ -135,8 +133,8 @@ func (p *Proxy) set(toxic string, up bool) error {
 // Close closes all connections and ends the proxy.
 func (p *Proxy) Close() error { return p.set("", false) }
 
-// Front passes requests on to the server at the URL upstream, but for those that spoil answers. They
-// keep their Host, which signatures have.
+// Front returns a handler that forwards requests to the server at the URL upstream, except those
+// that spoil answers itself. Forwarded requests keep their Host, which signatures cover.
 func Front(upstream string, spoil func(w http.ResponseWriter, r *http.Request) (done bool)) (http.Handler, error) {
 	u, err := url.Parse(upstream)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Transport lets a client reach a handler without a network. A test in a testing/synctest bubble
-// then waits in virtual time.
+// Transport connects a client to a handler without a network, so that a test in a testing/synctest
+// bubble waits in virtual time.
 type Transport struct{ Handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.
@@ -17,7 +17,7 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	go func() {
 		t.Handler.ServeHTTP(w, r)
 		w.WriteHeader(http.StatusOK)
-		in.CloseWithError(r.Context().Err()) // nil: the end of the body
+		in.CloseWithError(r.Context().Err()) // Without an error, this is the normal end of the body.
 	}()
 	select {
 	case <-w.started:
