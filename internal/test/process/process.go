@@ -1,5 +1,5 @@
-// Package process runs programs that end with this one: servers for tests, and
-// the service as it is tried out on one machine.
+// Package process runs programs that end together with this process: servers for tests, and the
+// service when it is tried out on one machine.
 package process
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Process is a program that was started.
+// Process is a running program, or one that has ended.
 type Process struct {
 	cmd    *exec.Cmd
 	tail   *tail
@@ -24,10 +24,10 @@ type Process struct {
 	err    error
 }
 
-// Start starts cmd, whose output goes to cmd.Stdout and nowhere when that is
-// nil. On Linux the program dies with this process, however that dies. It is in
-// a process group of its own: an interrupt from the terminal is for this
-// process to pass on. It runs as cmd.SysProcAttr.Credential says, if that is there.
+// Start starts cmd. Its output goes to cmd.Stdout, or is discarded if that is nil. On Linux the
+// program is killed when this process dies, for whatever reason. It is in its own process group, so
+// that this process decides what an interrupt from the terminal does. It runs as the user in
+// cmd.SysProcAttr.Credential, if that is set.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.Stdout == nil {
 		cmd.Stdout = io.Discard
@@ -41,8 +41,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = attr
 	started := make(chan error, 1)
 	go func() {
-		// To Linux the parent is the thread that started the program: keep it
-		// for as long as the program runs.
+		// To Linux the parent is the thread that started the program, so keep this thread for as
+		// long as the program runs.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -74,7 +74,8 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Err returns how the program ended, once it has: nil with status 0.
+// Err returns how the program ended: nil for status 0. It may be called only after the program has
+// ended.
 func (p *Process) Err() error { return p.err }
 
 // Tail returns the last 4 KiB of what the program printed.
@@ -82,11 +83,11 @@ func (p *Process) Tail() string { return p.tail.String() }
 
 // terminate asks the program to end (SIGTERM), and does not wait.
 func (p *Process) terminate() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error says that it is gone already
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // An error means that the process has already ended.
 }
 
-// Stop asks the program to end, kills it when it has not after grace, and
-// returns when it is gone.
+// Stop asks the program to end, kills it if it is still running after grace, and returns when it
+// has ended.
 func (p *Process) Stop(grace time.Duration) {
 	p.terminate()
 	select {
@@ -96,15 +97,15 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 }
 
-// Kill kills the program (SIGKILL) and returns when it is gone.
+// Kill kills the program (SIGKILL) and returns when it has ended.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // an error says that it is gone already
+	_ = p.cmd.Process.Kill() // An error means that the process has already ended.
 	<-p.exited
 }
 
 const tailSize = 4 << 10
 
-// tail passes on what a program prints and keeps the last of it.
+// tail passes on the output of a program and keeps the end of it.
 type tail struct {
 	to io.Writer
 
@@ -126,13 +127,13 @@ func (t *tail) String() string {
 	return strings.TrimSpace(string(bytes.ToValidUTF8(t.b, nil)))
 }
 
-// FullPipe returns a pipe that takes no more until somebody reads.
+// FullPipe returns a pipe that is full, so that writes to it block until somebody reads.
 func FullPipe() (r, w *os.File, err error) {
 	if r, w, err = os.Pipe(); err != nil {
 		return nil, nil, err
 	}
 	if err = w.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)); err == nil {
-		_, err = w.Write(make([]byte, 1<<20)) // more than pipes have
+		_, err = w.Write(make([]byte, 1<<20)) // more than the capacity of a pipe
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = w.SetWriteDeadline(time.Time{})
@@ -140,9 +141,9 @@ func FullPipe() (r, w *os.File, err error) {
 	return r, w, err
 }
 
-// FreeAddress returns an address, host:port, for a program that is told where to listen. The port is
-// free now, and stays so: the host is a loopback address that only this process gives away, so that no
-// test of another process gets the port in the meantime.
+// FreeAddress returns an address, host:port, for a program that must be told where to listen. The
+// port is free and stays free: the host is a loopback address that only this process uses, so that
+// no test in another process takes the port in the meantime.
 func FreeAddress() (string, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort(loopback(os.Getpid()), "0"))
 	if err != nil {

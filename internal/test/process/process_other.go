@@ -4,9 +4,8 @@ package process
 
 import "syscall"
 
-// There is no such thing as Pdeathsig: a process that is killed leaves its
-// programs behind.
+// Only Linux has Pdeathsig. Elsewhere the programs of a killed process keep running.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// Only 127.0.0.1 works everywhere.
+// Only 127.0.0.1 works on every system.
 func loopback(int) string { return "127.0.0.1" }

@@ -15,8 +15,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Digits draws quotes of any numbers, or none: the feed's row must have every digit that the
-// provider writes. Package source tests how these are read. quote is a market with that quote only.
+// Digits generates quotes with arbitrary numbers or without them, and checks that the row of the
+// feed has every digit that the provider sent. Package source tests how these are parsed. quote
+// returns a market with only this quote.
 func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.Market) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -47,9 +48,9 @@ func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.M
 	})
 }
 
-// FuzzRows calls check with the sample's answers, one of them replaced by fuzz input that is a
-// valid answer: an array, or for the last file an object. files are the sample's without .json; odd
-// are answers to begin with.
+// FuzzRows calls check with the answers of the sample, in which valid fuzz input replaces one
+// answer. Valid input is a JSON array, or an object for the last file. files are the names of the
+// sample's files without .json, and odd are additional seeds.
 func FuzzRows(f *testing.F, files, odd []string, check func(t *testing.T, answers [][]byte)) {
 	var sample [][]byte
 	for i, name := range files {
@@ -68,7 +69,7 @@ func FuzzRows(f *testing.F, files, odd []string, check func(t *testing.T, answer
 		if which == len(files)-1 {
 			good = provider.CheckObject
 		}
-		if _, err := good(body); err == nil { // or else the client asks again
+		if _, err := good(body); err == nil { // For an invalid answer the client would ask again.
 			check(t, answers)
 		}
 	})

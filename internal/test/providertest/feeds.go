@@ -20,13 +20,13 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// Files returns the present files of a source.
+// Files returns the current files of a source.
 func Files(t testing.TB, s *provider.Source) source.Files {
 	t.Helper()
 	return must.Get(s.Files(t.Context(), time.Time{}))(t)
 }
 
-// Contents returns a file of a feed.
+// Contents returns the contents of a feed's file.
 func Contents(t testing.TB, files source.Files, name string) string {
 	t.Helper()
 	r := must.Get(files.Open(t.Context(), name))(t)
@@ -42,7 +42,7 @@ func Read(t testing.TB, files source.Files) (*market.Feed, *source.Report) {
 	return feed, report
 }
 
-// All returns the files of a feed with rows, by name.
+// All returns the contents of a feed's files that have rows, by name.
 func All(t *testing.T, files source.Files) map[string]string {
 	t.Helper()
 	m := map[string]string{}
@@ -54,8 +54,8 @@ func All(t *testing.T, files source.Files) map[string]string {
 	return m
 }
 
-// WantSample compares the feed of testdata/sample with testdata/feed, which builder feed writes. No
-// row may be set aside.
+// WantSample compares the feed made from testdata/sample with testdata/feed, which builder feed
+// writes. It fails if any row is set aside.
 func WantSample(t *testing.T, sample *provider.Source) {
 	t.Helper()
 	files := Files(t, sample)
@@ -71,9 +71,9 @@ func WantSample(t *testing.T, sample *provider.Source) {
 	AllAccepted(t, files)
 }
 
-// LiveIsReplayed records a source and replays the recording. Source, recording and the sample that
-// the provider answers with must give the same feed, and the recording must hold every byte of the
-// sample.
+// LiveIsReplayed records a source and replays the recording. The source, the recording and the
+// sample with which the provider answers must give the same feed, and the recording must contain
+// every byte of the sample.
 func LiveIsReplayed(t *testing.T, live *provider.Source, replay func(dir string) *provider.Source) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "recording")
@@ -102,7 +102,7 @@ func LiveIsReplayed(t *testing.T, live *provider.Source, replay func(dir string)
 	}
 }
 
-// NDJSON decodes a file of a feed, numbers as they are written.
+// NDJSON decodes a file of a feed. Numbers keep their original text.
 func NDJSON(t testing.TB, files source.Files, name string) (rows []map[string]any) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(Contents(t, files, name)))
@@ -119,7 +119,7 @@ func NDJSON(t testing.TB, files source.Files, name string) (rows []map[string]an
 	}
 }
 
-// States says where each part of a feed came from.
+// States returns the state of each part of a feed.
 func States(files source.Files) map[string]source.PartState {
 	m := map[string]source.PartState{}
 	for _, p := range files.(source.Provenance).Parts() {
@@ -128,7 +128,7 @@ func States(files source.Files) map[string]source.PartState {
 	return m
 }
 
-// Answer is an answer of these pages.
+// Answer returns an answer with the given pages.
 func Answer(bodies ...[]byte) *provider.Answer {
 	a := &provider.Answer{}
 	for _, b := range bodies {
@@ -137,13 +137,13 @@ func Answer(bodies ...[]byte) *provider.Answer {
 	return a
 }
 
-// RoundTrip answers with a function.
+// RoundTrip is a function that implements http.RoundTripper.
 type RoundTrip func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f RoundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// CheckRead reads a feed: each of its rows must be accepted or set aside.
+// CheckRead reads a feed and checks that every row is either accepted or set aside.
 func CheckRead(t testing.TB, feed *provider.Feed) {
 	t.Helper()
 	_, report, err := source.Read(t.Context(), feed, source.ReadOptions{})
@@ -156,9 +156,9 @@ func CheckRead(t testing.TB, feed *provider.Feed) {
 	}
 }
 
-// SameValues compares the rows of a feed's file with the provider's rows of the same id,
-// digit by digit. fields names their fields by ours, as paths such as market.volume_24h;
-// a row of theirs without the field needed, if any, must have none of ours.
+// SameValues compares the rows of a feed's file with the provider's rows of the same id, digit by
+// digit. fields maps our fields to those of the provider, as paths such as market.volume_24h. If
+// needed is not empty, a row of the provider without that field must not appear in the feed.
 func SameValues(t *testing.T, files source.Files, file string, theirs []any, needed string, fields map[string]string) {
 	t.Helper()
 	ours := map[any]map[string]any{}
@@ -181,7 +181,7 @@ func SameValues(t *testing.T, files source.Files, file string, theirs []any, nee
 	}
 }
 
-// value is what stands in an object at a path; nil when there is nothing.
+// value returns the value at a path in an object, or nil if there is none.
 func value(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		object, _ := v.(map[string]any)
@@ -190,7 +190,7 @@ func value(v any, path string) any {
 	return v
 }
 
-// AllAccepted reads a feed and fails for each row that is set aside.
+// AllAccepted reads a feed and reports an error for each row that is set aside.
 func AllAccepted(t *testing.T, files source.Files) {
 	t.Helper()
 	_, report := Read(t, files)
@@ -201,7 +201,7 @@ func AllAccepted(t *testing.T, files source.Files) {
 	}
 }
 
-// Tree returns all files below a folder, by path.
+// Tree returns the contents of all files below a folder, by path.
 func Tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -1,5 +1,5 @@
-// Package providertest is a provider of market data on this machine, for tests:
-// it answers with what it was given, and fails in every way that is asked for.
+// Package providertest is a fake provider of market data for tests. It answers with given data, and
+// fails in every way that a test asks for.
 package providertest
 
 import (
@@ -29,18 +29,18 @@ type Provider struct {
 	mu      sync.Mutex
 	answers map[string][]byte
 	faults  map[string]http.HandlerFunc
-	// everywhere, if not nil, answers all paths.
+	// everywhere, if not nil, answers requests for every path.
 	everywhere http.HandlerFunc
 	asked      []string
 }
 
-// New returns a provider that knows nothing: every path is a 404.
+// New returns a provider without data: it answers every path with 404.
 func New() *Provider {
 	return &Provider{answers: map[string][]byte{}, faults: map[string]http.HandlerFunc{}}
 }
 
-// Sample returns a provider that answers with the files of testdata/sample:
-// files has their names, without .json, by path below prefix.
+// Sample returns a provider that answers with the files of testdata/sample. files maps paths below
+// prefix to the names of these files without .json.
 func Sample(t testing.TB, prefix string, files map[string]string) *Provider {
 	t.Helper()
 	p := New()
@@ -50,22 +50,22 @@ func Sample(t testing.TB, prefix string, files map[string]string) *Provider {
 	return p
 }
 
-// Set makes body the answer to a path. A path may end in ?NAME=VALUE: then it is
-// for requests with that parameter only.
+// Set sets the answer to a path. A path may end in ?NAME=VALUE; the answer is then only for
+// requests with this parameter.
 func (p *Provider) Set(path string, body []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answers[path] = body
 }
 
-// Answer returns what Set has set.
+// Answer returns the answer that Set has set for a path.
 func (p *Provider) Answer(path string) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.answers[path]
 }
 
-// Fault lets a path be answered by f instead; nil ends it.
+// Fault makes f answer a path instead; nil ends this.
 func (p *Provider) Fault(path string, f http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,14 +74,14 @@ func (p *Provider) Fault(path string, f http.HandlerFunc) {
 	}
 }
 
-// FaultEverywhere lets all paths be answered by f; nil ends it.
+// FaultEverywhere makes f answer all paths; nil ends this.
 func (p *Provider) FaultEverywhere(f http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.everywhere = f
 }
 
-// Asked returns the paths that were asked for since the last call, in order.
+// Asked returns the paths requested since its last call, in order.
 func (p *Provider) Asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +90,7 @@ func (p *Provider) Asked() []string {
 	return asked
 }
 
-// ServeHTTP answers with an ETag, and a 304 to a request that has it.
+// ServeHTTP answers with an ETag, or with a 304 to a request that has this tag.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
 	paged := path
@@ -126,11 +126,11 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("ETag", tag)
-		_, _ = w.Write(body) // a client that has gone away
+		_, _ = w.Write(body) // An error means that the client has disconnected.
 	}
 }
 
-// Status fails with a status.
+// Status returns a handler that fails with the given status.
 func Status(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -138,7 +138,7 @@ func Status(status int) http.HandlerFunc {
 	}
 }
 
-// RetryAfter fails with a 429 that names the time to wait.
+// RetryAfter returns a handler that answers 429 with the time to wait.
 func RetryAfter(seconds int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
@@ -146,13 +146,13 @@ func RetryAfter(seconds int) http.HandlerFunc {
 	}
 }
 
-// Says answers 200 with something else.
+// Says returns a handler that answers 200 with the given body.
 func Says(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
 }
 
-// Serve starts a server for the provider, which ends with the test, and returns
-// its URL.
+// Serve starts a server for the provider and returns its URL. The server stops at the end of the
+// test.
 func (p *Provider) Serve(t testing.TB) string {
 	t.Helper()
 	s := httptest.NewServer(p)
@@ -160,13 +160,12 @@ func (p *Provider) Serve(t testing.TB) string {
 	return s.URL
 }
 
-// Transport lets a client reach the provider without a network. A test in a testing/synctest bubble
-// then waits in virtual time.
+// Transport connects a client to the provider without a network, so that a test in a
+// testing/synctest bubble waits in virtual time.
 func (p *Provider) Transport() http.RoundTripper { return network.Transport{Handler: p} }
 
-// Open opens a source where the environment has vars, and without a quota unless
-// rest has one. It uses the network or,
-// without logging, a transport that is not nil.
+// Open opens a source in an environment with vars. The source has no quota unless rest has one.
+// With a transport it uses that instead of the network, and does not log.
 func Open(
 	t testing.TB, open func(string, provider.Env) (*provider.Source, error), transport http.RoundTripper, rest string,
 	vars ...string,
@@ -183,8 +182,9 @@ func Open(
 	return must.Get(open(rest, env))(t)
 }
 
-// Options opens a source by name with each of these options. They map to a part of the error, or to
-// "" where there is none, and the source has the name that it was opened by.
+// Options opens a source by name with each of the options. The value of an option is part of the
+// expected error, or "" if there must be none; the source must then have the name by which it was
+// opened.
 func Options(t *testing.T, name string, open func(string, provider.Env) (*provider.Source, error),
 	options map[string]string, vars ...string) {
 	opener := map[string]source.Opener{name: Env(t, vars...).Opener(open)}
@@ -201,7 +201,7 @@ func Options(t *testing.T, name string, open func(string, provider.Env) (*provid
 	}
 }
 
-// Env returns surroundings without a key, whose log is the test's.
+// Env returns an environment without a key. It logs to the test.
 func Env(t testing.TB, vars ...string) provider.Env {
 	return provider.Env{Log: log(t), Getenv: func(name string) string {
 		for _, v := range vars {
@@ -213,7 +213,7 @@ func Env(t testing.TB, vars ...string) provider.Env {
 	}}
 }
 
-// log goes to the test's.
+// log returns a logger that writes to the test's log.
 func log(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
@@ -225,9 +225,9 @@ func (w testWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Recorded names the folder with answers of the real providers that lies beside
-// the project, as seen from a package four levels down; the test is skipped where
-// it is away. Most of it has no licence that would let it stand in here.
+// Recorded returns the folder with recorded answers of the real providers, which is outside of the
+// project because the licence of most of them does not allow copies here. The path is relative to a
+// package four levels down. The test is skipped if the folder does not exist.
 func Recorded(t testing.TB, path string) string {
 	t.Helper()
 	dir := filepath.Join("..", "..", "..", "..", "shared", "data", path)
@@ -237,7 +237,7 @@ func Recorded(t testing.TB, path string) string {
 	return dir
 }
 
-// Rows decodes JSON with every number as it is written.
+// Rows decodes JSON. Numbers keep their original text.
 func Rows(t testing.TB, body []byte) []any {
 	t.Helper()
 	var rows []any

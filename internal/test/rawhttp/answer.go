@@ -15,8 +15,8 @@ func Decode(coding string, body []byte) ([]byte, error) { return check.Decode(co
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{1,128}$`)
 
-// Check checks an answer against the interface's rules for every answer, and returns
-// its message_key; "" when it has none.
+// Check checks an answer against the rules of the interface that apply to every answer. It returns
+// the message_key, or "" if the answer has none.
 func Check(t testing.TB, method string, res *http.Response, body string) (messageKey string) {
 	t.Helper()
 	if ids := res.Header.Values("X-Request-Id"); len(ids) != 1 || !requestID.MatchString(ids[0]) {
@@ -88,5 +88,5 @@ func Check(t testing.TB, method string, res *http.Response, body string) (messag
 	return envelope.Key
 }
 
-// SoonAgain reports a Retry-After that a 503 may have: 1 to 5 seconds.
+// SoonAgain reports whether after is a Retry-After that a 503 may have: 1 to 5 seconds.
 func SoonAgain(after string) bool { return len(after) == 1 && '1' <= after[0] && after[0] <= '5' }

@@ -9,11 +9,11 @@ import (
 // table holds the requests of one area.
 type table struct {
 	area, rule string
-	taken      []entry // answered, and so is what follows; 200 unless it says otherwise
-	last       []entry // answered, and the connection then closed
-	refused    []entry // not a request: 400 unless it says otherwise, and closed
-	late       []entry // never completed: 408, and closed
-	open       []entry // the interface does not say
+	taken      []entry // answered, like the request after it; 200 by default
+	last       []entry // answered, and the connection is closed afterwards
+	refused    []entry // not valid requests: 400 by default, and the connection is closed
+	late       []entry // never completed: 408, and the connection is closed
+	open       []entry // cases for which the interface does not define the answer
 }
 
 var (
@@ -318,8 +318,8 @@ var tables = []table{
 	},
 }
 
-// pipelines are many requests at once: answered in order, up to the first that is refused or
-// closes.
+// pipelines returns cases with many requests in one go. They are answered in order, up to the first
+// one that is rejected or closes the connection.
 func pipelines() []Case {
 	type one struct {
 		method, raw string
@@ -345,8 +345,8 @@ func pipelines() []Case {
 		},
 	}
 	var cases []Case
-	// pipeline is n requests, starting with kind from. Request number breaks, if any, is replaced
-	// by end, which ends the connection.
+	// pipeline adds a case of n requests, starting with kind from. If breaks is the number of one
+	// of them, end replaces it and ends the connection.
 	pipeline := func(name string, n, from, breaks int, end one) {
 		c := Case{Name: "pipelines/" + name}
 		for i := range n {
@@ -394,7 +394,7 @@ func pipelines() []Case {
 		}
 		cases = append(cases, c)
 	}
-	// Reads that end within a request that follows.
+	// A read may end within the following request.
 	large("a head of 32,768 bytes in the middle", get(), "\r\n"+sized(maxHead-2), get())
 	large("heads of 6,000 bytes", sized(6000), sized(6000), sized(6000))
 	return cases

@@ -1,10 +1,9 @@
-// Package rawhttp is a corpus of what clients send to an HTTP/1 server, byte by
-// byte, with the answers that INTERFACE.md, "Framing" and "Order of work" ask of the
-// edge. It is for tests only: of the edge's own loop, and of proxies in front
-// of it.
+// Package rawhttp is a corpus of what clients send to an HTTP/1 server, byte by byte, with the
+// answers that INTERFACE.md, "Framing" and "Order of work" require of the edge. It is for tests of
+// the edge's own loop and of proxies in front of it.
 //
-// Each [Case] belongs to one area, the part of its name before the slash; the
-// table of an area says which rule it is about.
+// Each [Case] belongs to one area, the part of its name before the slash. The table of an area
+// names the rule that it tests.
 package rawhttp
 
 import (
@@ -14,8 +13,8 @@ import (
 	"strings"
 )
 
-// Path is the path of most requests of the corpus. A server under test answers
-// it with 200, and every other path but that of OPTIONS with 404.
+// Path is the path of most requests in the corpus. A server under test answers it with 200, and
+// every other path except that of OPTIONS with 404.
 const Path = "/openapi/v1/assets"
 
 // Limits of INTERFACE.md, "Order of work" and "Framing".
@@ -24,26 +23,26 @@ const (
 	maxLines = 100
 )
 
-// Case is what a client sends on one connection, after which it sends no more.
+// Case is everything that a client sends on one connection.
 type Case struct {
-	// Name is the area and the request, "lengths/signed".
+	// Name is the area and the request, such as "lengths/signed".
 	Name string
-	// Raw are the bytes.
+	// Raw has the bytes that the client sends.
 	Raw string
-	// Methods are those of the requests that are answered, as far as they
-	// are not GET: answers to HEAD have no body.
+	// Methods has the methods of the answered requests if they are not all GET. Answers to HEAD
+	// have no body.
 	Methods []string
-	// Open: the interface does not say how this is answered. Status and
-	// Closes mean nothing then.
+	// Open means that the interface does not define the answer. Status and Closes then have no
+	// meaning.
 	Open bool
-	// Status are the statuses of all answers in order.
+	// Status has the statuses of all answers, in order.
 	Status []int
-	// Closes: the server closes the connection after the last answer,
-	// without waiting for more.
+	// Closes means that the server closes the connection after the last answer, without waiting for
+	// another request.
 	Closes bool
 }
 
-// Method returns the method of the i-th request that is answered.
+// Method returns the method of the i-th answered request.
 func (c *Case) Method(i int) string {
 	if i < len(c.Methods) {
 		return c.Methods[i]
@@ -51,16 +50,16 @@ func (c *Case) Method(i int) string {
 	return "GET"
 }
 
-// entry is a row of the tables in corpus.go: one request, and its status.
+// entry is a row of the tables in corpus.go: one request and its statuses.
 type entry struct {
 	name   string
 	raw    string
 	status []int
 }
 
-// Cases returns the corpus. After every request that is taken or refused another one follows on the
-// same connection. If the first is taken, the other is answered only if the first was read exactly
-// to its end; if the first is refused, the other must not be answered.
+// Cases returns the corpus. Another request follows every valid or invalid request on the same
+// connection. After a valid request, the server must answer the second one, which it can do only if
+// it has read the first one exactly to its end. After an invalid request, it must not.
 func Cases() []Case {
 	var cases []Case
 	for _, t := range tables {
@@ -95,7 +94,8 @@ func Cases() []Case {
 	return append(cases, pipelines()...)
 }
 
-// Mutate returns raw with one to three changes of kinds that servers are known to disagree about.
+// Mutate returns raw with one to three changes of kinds that servers are known to treat
+// differently.
 func Mutate(r *rand.Rand, raw string) string {
 	for range 1 + r.IntN(3) {
 		raw = mutations[r.IntN(len(mutations))](r, raw)
@@ -156,22 +156,22 @@ func request(line string, lines ...string) string {
 	return line + "\r\nHost: edge.test\r\nX-Request-Id: first\r\n" + strings.Join(append(lines, ""), "\r\n") + "\r\n"
 }
 
-// get is a request of HTTP/1.1 with more header lines.
+// get returns a request of HTTP/1.1 with additional header lines.
 func get(lines ...string) string { return request("GET "+Path+" HTTP/1.1", lines...) }
 
-// old is a request of HTTP/1.0.
+// old returns a request of HTTP/1.0.
 func old(lines ...string) string { return request("GET "+Path+" HTTP/1.0", lines...) }
 
-// bare is a head of just these lines.
+// bare returns a head that consists only of the given lines.
 func bare(lines ...string) string { return strings.Join(append(lines, "", ""), "\r\n") }
 
-// sized is a head of n bytes.
+// sized returns a head of n bytes.
 func sized(n int, lines ...string) string {
 	short := len(get(append(lines, "X-Long: ")...))
 	return get(append(lines, "X-Long: "+letters(n-short))...)
 }
 
-// lined is a head of n header lines.
+// lined returns a head with n header lines.
 func lined(n int, lines ...string) string {
 	for i := len(lines) + 2; i < n; i++ {
 		lines = append(lines, fmt.Sprintf("X-%d: v", i))
@@ -179,10 +179,10 @@ func lined(n int, lines ...string) string {
 	return get(lines...)
 }
 
-// coded is a request with a body in chunks and these header lines about it.
+// coded returns a request with a chunked body and the given header lines.
 func coded(lines ...string) string { return get(lines...) + "5\r\nhello\r\n0\r\n\r\n" }
 
 func letters(n int) string { return strings.Repeat("a", n) }
 
-// next is the request that follows.
+// next is the following request.
 const next = "GET " + Path + " HTTP/1.1\r\nHost: edge.test\r\nX-Request-Id: next\r\n\r\n"

@@ -1,7 +1,6 @@
-// Package storetest has the tests that every artifacts.Store must pass, a
-// subtest for each promise in the interface's comments. Wrappers of stores must
-// pass them too. What concerns several processes only a store that knows them
-// can test.
+// Package storetest has the tests that every artifacts.Store must pass, with one subtest for each
+// promise in the comments of the interface. Wrappers of stores must pass them, too. Tests with
+// several processes belong to the packages of the stores that support them.
 package storetest
 
 import (
@@ -21,11 +20,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// patience bounds every call, so that a store that hangs fails.
+// patience limits every call, so that a store that hangs fails the test.
 const patience = 2 * time.Minute
 
-// TestStore runs the tests. open returns an empty store each time it is called;
-// what it has to clean up it leaves to its t.Cleanup.
+// TestStore runs the tests. open must return an empty store in each call, and register cleanups
+// with t.Cleanup.
 func TestStore(t *testing.T, open func(t *testing.T) artifacts.Store) {
 	for _, part := range []struct {
 		name string
@@ -83,14 +82,14 @@ func putGet(t *testing.T, ctx context.Context, s artifacts.Store) {
 		key, data := k(fmt.Sprintf("objects/ab/%d", n)), pattern(n, n)
 		mine := bytes.Clone(data)
 		must.OK(t, s.Put(ctx, key, mine))
-		scribble(mine) // the buffer is the caller's again
+		scribble(mine) // The caller may reuse the buffer.
 		got, v, err := s.Get(ctx, key, int64(n))
 		must.OK(t, err)
 		wantBytes(t, key.String(), got, data)
 		if v == "" {
 			t.Errorf("%s: the version of an object is zero", key)
 		}
-		scribble(got) // what was returned is the caller's too
+		scribble(got) // The result belongs to the caller, too.
 		got, again, err := s.Get(ctx, key, int64(n)+1)
 		must.OK(t, err)
 		wantBytes(t, key.String()+" once more", got, data)
@@ -100,7 +99,7 @@ func putGet(t *testing.T, ctx context.Context, s artifacts.Store) {
 	}
 }
 
-// putAgain: the same bytes again succeed and count as written now.
+// putAgain: putting the same bytes again succeeds and renews Modified.
 func putAgain(t *testing.T, ctx context.Context, s artifacts.Store) {
 	key := k("manifests/ab")
 	for _, data := range [][]byte{pattern(1, 100_000), {}} {
@@ -140,8 +139,8 @@ func putOther(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantObject(t, ctx, s, k("objects/ab/empty"), nil)
 }
 
-// putOverDamage: an object that is not the one its key names is replaced by the
-// one that is, and by no other; Swap stands for what damaged it.
+// putOverDamage: Put replaces an object that does not match its key by the matching one, and by no
+// other. Swap causes the damage here.
 func putOverDamage(t *testing.T, ctx context.Context, s artifacts.Store) {
 	data := pattern(1, 10_000)
 	d := artifacts.Sum(data)
@@ -207,7 +206,7 @@ func swap(t *testing.T, ctx context.Context, s artifacts.Store) {
 	must.OK(t, err)
 	wantVersion(t, ctx, s, key, "four", v)
 
-	// A swap takes the version of an object however it was written.
+	// A swap accepts the version of an object that Put has written.
 	must.OK(t, s.Put(ctx, k("change"), []byte("put")))
 	_, v, err = s.Get(ctx, k("change"), 10)
 	must.OK(t, err)
@@ -353,7 +352,7 @@ func listPages(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantKeys(t, ctx, s, "objects/", want...)
 }
 
-// legal are keys at the limits of what every store accepts.
+// legal has keys at the limits of what every store accepts.
 var legal = []string{
 	"a b", " a", "a ", "a+b", "a%20b", "%2e%2e/a", "a?b=c&d", "a#b", "a&b", "a;b,c:d", "(a)", "a'b", `"a"`, "<a>",
 	"a=b", "~a", "a~1", "*", "$HOME",
@@ -425,8 +424,8 @@ func Calls(ctx context.Context, s artifacts.Store, v artifacts.Version) map[stri
 	}
 }
 
-// doneContext: with a context that is done, every method says so at once and
-// does nothing.
+// doneContext: with a context that is done, every method returns its error immediately and does
+// nothing.
 func doneContext(t *testing.T, ctx context.Context, s artifacts.Store) {
 	v := must.Get(s.Swap(ctx, k("current"), "", []byte("one")))(t)
 	done, cancel := context.WithCancel(ctx)
@@ -438,8 +437,7 @@ func doneContext(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantVersion(t, ctx, s, k("current"), "one", v)
 }
 
-// clock: Now and Modified are the same clock, give or take its resolution (S3
-// speaks of whole seconds).
+// clock: Now and Modified use the same clock, up to its resolution. (S3 reports whole seconds.)
 func clock(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const resolution = time.Second
 	before, err := s.Now(ctx)
@@ -457,13 +455,13 @@ func clock(t *testing.T, ctx context.Context, s artifacts.Store) {
 			t.Errorf("%s was written between %v and %v by the store's clock, Modified says %v", key, before, after, m)
 		}
 	}
-	wantKeys(t, ctx, s, "", "current", "objects/ab/cd") // asking for the time leaves nothing
+	wantKeys(t, ctx, s, "", "current", "objects/ab/cd") // Now leaves no objects behind.
 }
 
 const workers = 8
 
-// oneSwapWins: of several swaps of one version at once one succeeds, and the
-// object is the winner's.
+// oneSwapWins: of several simultaneous swaps of one version exactly one succeeds, and the object is
+// the one that it wrote.
 func oneSwapWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 	v := artifacts.Version("")
 	for round := range 5 {
@@ -490,7 +488,7 @@ func oneSwapWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 	}
 }
 
-// countTogether: no increment of a counter is lost, each is a swap.
+// countTogether: no increment of a counter by a swap is lost.
 func countTogether(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const each = 5
 	increment := func() error {
@@ -525,7 +523,7 @@ func countTogether(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantObject(t, ctx, s, k("current"), fmt.Append(nil, workers/2*each))
 }
 
-// onePutWins: of several puts of different bytes at once one succeeds.
+// onePutWins: of several simultaneous puts of different bytes exactly one succeeds.
 func onePutWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for round := range 3 {
 		key := k(fmt.Sprintf("objects/ab/%d", round))
@@ -550,7 +548,7 @@ func onePutWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 	}
 }
 
-// equalPuts: of several puts of the same bytes at once all succeed.
+// equalPuts: several simultaneous puts of the same bytes all succeed.
 func equalPuts(t *testing.T, ctx context.Context, s artifacts.Store) {
 	data := pattern(1, 100_000)
 	for round := range 3 {
@@ -564,8 +562,8 @@ func equalPuts(t *testing.T, ctx context.Context, s artifacts.Store) {
 	}
 }
 
-// wholeObjects: a reader beside writers sees one state or another, never
-// a part of one, and never nothing where there was something.
+// wholeObjects: during writes, a reader sees one state or another, but never a part of one, and
+// never a missing object that existed before.
 func wholeObjects(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const size, rounds = 200_000, 15
 	v, err := s.Swap(ctx, k("current"), "", pattern(0, size))
@@ -619,7 +617,7 @@ func selfTest(t *testing.T, ctx context.Context, s artifacts.Store) {
 
 func k(name string) artifacts.Key { return artifacts.MustKey(name) }
 
-// pattern returns n bytes that depend on seed in every place.
+// pattern returns n bytes that all depend on seed.
 func pattern(seed, n int) []byte {
 	b := make([]byte, n)
 	x := uint32(seed)*2654435761 + 1
@@ -636,7 +634,7 @@ func scribble(b []byte) {
 	}
 }
 
-// sentinel returns which of a store's answers err is, or nil.
+// sentinel returns which of the answers of package artifacts err is, or nil.
 func sentinel(err error) error {
 	for _, s := range []error{
 		artifacts.ErrNotFound, artifacts.ErrConflict, artifacts.ErrNotModified, artifacts.ErrTooLarge} {
@@ -647,7 +645,7 @@ func sentinel(err error) error {
 	return nil
 }
 
-// wantErr checks that err is want and no other of a store's answers.
+// wantErr checks that err is want and none of the other answers of package artifacts.
 func wantErr(t *testing.T, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -706,7 +704,7 @@ func wantKeys(t *testing.T, ctx context.Context, s artifacts.Store, prefix strin
 	}
 }
 
-// info returns what List says of key.
+// info returns the information that List gives about key.
 func info(t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Key) artifacts.Info {
 	t.Helper()
 	var found *artifacts.Info
@@ -722,7 +720,7 @@ func info(t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Ke
 	return *found
 }
 
-// waitPast returns when the store's clock has gone past m.
+// waitPast returns when the store's clock is past m.
 func waitPast(t *testing.T, ctx context.Context, s artifacts.Store, m time.Time) {
 	t.Helper()
 	for {

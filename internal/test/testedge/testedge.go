@@ -11,7 +11,7 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// T is a test, or a check of rapid's.
+// T is a test, or a check of rapid.
 type T interface {
 	must.TB
 	Cleanup(f func())
@@ -26,12 +26,13 @@ type Edge struct {
 	*edge.Edge
 	// URL and Admin are the base addresses of its two listeners.
 	URL, Admin string
-	// Stop ends it, once; the end of the test does, too.
+	// Stop stops the edge. It has no further effect when it is called again, and is called at the
+	// end of the test.
 	Stop func()
 }
 
-// Start runs an edge until Stop or the test's end. Unless cfg says otherwise it listens on free
-// ports of this machine and polls every 20 ms.
+// Start runs an edge until Stop is called or the test ends. By default it listens on free ports of
+// this machine and polls every 20 ms.
 func Start(t T, cfg Config) *Edge {
 	t.Helper()
 	cfg.Listen, cfg.Admin = cmp.Or(cfg.Listen, "127.0.0.1:0"), cmp.Or(cfg.Admin, "127.0.0.1:0")

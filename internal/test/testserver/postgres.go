@@ -20,9 +20,9 @@ import (
 // requirePostgresEnv is RequireEnv for PostgreSQL.
 const requirePostgresEnv = "MARKETDATA_REQUIRE_POSTGRES"
 
-// Postgres starts a PostgreSQL for t, which ends with it, and returns its address,
+// Postgres starts a PostgreSQL server, which stops at the end of the test. It returns its address,
 // postgres://USER@HOST:PORT/DATABASE without a query, and the user's password. It uses the
-// machine's PostgreSQL.
+// PostgreSQL that is installed on the machine.
 func Postgres(t testing.TB) (address, password string) {
 	t.Helper()
 	password = rand.Text()
@@ -46,7 +46,7 @@ func startPostgres(t testing.TB, password string) (address string, err error) {
 		}
 		initdb = found[len(found)-1]
 	}
-	// t.TempDir is closed to other users.
+	// Other users cannot access t.TempDir.
 	dir, err := os.MkdirTemp("", "marketdata-postgres-")
 	if err != nil {
 		return "", err
@@ -109,8 +109,8 @@ func startPostgres(t testing.TB, password string) (address string, err error) {
 	}
 }
 
-// unprivileged returns attributes that run a program as a user other than root, whom PostgreSQL
-// refuses, and gives that user the paths.
+// unprivileged returns attributes that run a program as a user other than root, because PostgreSQL
+// refuses to run as root. It makes that user the owner of the paths.
 func unprivileged(paths ...string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

@@ -24,12 +24,11 @@ const (
 // String returns the name of the server's program.
 func (k Kind) String() string { return modules[k].name }
 
-// binEnv names the environment variable for the folder that the programs are
-// built into and found in.
+// binEnv is the environment variable with the folder to which the programs are built.
 const binEnv = "MARKETDATA_TEST_BIN"
 
-// modules say where each kind's program comes from. MinIO's repository is
-// archived: the version is its last.
+// modules has the source of each kind's program. MinIO's repository is archived, so the version is
+// the last one.
 var modules = [...]struct{ name, title, path, version, takes string }{
 	KindMinIO: {
 		"minio", "MinIO", "github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c", "about three minutes"},
@@ -63,7 +62,7 @@ func Program(ctx context.Context, kind Kind) (string, error) {
 	}
 	defer unlock()
 	if there, err := exists(program); there || err != nil {
-		return program, err // built while we waited
+		return program, err // Another process built it in the meantime.
 	}
 	fmt.Fprintf(os.Stderr, "building %s (%s, once) into %s\n", m.title, m.takes, dir)
 	if err := install(ctx, dir, m.path+"@"+m.version, m.name, program); err != nil {
@@ -80,8 +79,8 @@ func exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// lock waits until no other process holds the lock file. The kernel drops the
-// lock of a process that dies.
+// lock waits until no other process holds the lock file. The kernel releases the lock of a process
+// that dies.
 func lock(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -99,8 +98,7 @@ func lock(path string) (unlock func() error, err error) {
 	}
 }
 
-// install builds module's program called name, and moves it to target once it
-// is whole.
+// install builds the program name of a module, and moves it to target when it is complete.
 func install(ctx context.Context, dir, module, name, target string) error {
 	temp, err := os.MkdirTemp(dir, "build-")
 	if err != nil {

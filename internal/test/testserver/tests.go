@@ -10,17 +10,17 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// RequireEnv names the environment variable that, set to 1, makes a test fail
-// rather than skip when its server does not start.
+// RequireEnv is an environment variable. If it is 1, a test fails rather than skips when its server
+// does not start.
 const RequireEnv = "MARKETDATA_REQUIRE_S3"
 
-// MinIO starts a MinIO for t, which ends with it.
+// MinIO starts a MinIO server, which stops at the end of the test.
 func MinIO(t testing.TB) *Server {
 	t.Helper()
 	return forTest(t, KindMinIO)
 }
 
-// Versitygw starts a versitygw for t, which ends with it.
+// Versitygw starts a versitygw server, which stops at the end of the test.
 func Versitygw(t testing.TB) *Server {
 	t.Helper()
 	return forTest(t, KindVersitygw)
@@ -51,7 +51,7 @@ func Serve(t testing.TB, serve func(net.Listener) error, drain func(context.Cont
 	return ServeOn(t, ln, serve, drain)
 }
 
-// ServeOn is Serve with a listener of the caller's.
+// ServeOn is Serve with the caller's listener.
 func ServeOn(
 	t testing.TB, ln net.Listener, serve func(net.Listener) error, drain func(context.Context) error,
 ) (address string) {

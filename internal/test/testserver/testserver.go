@@ -1,14 +1,11 @@
-// Package testserver starts real S3 servers for tests, and for trying the
-// project out: [KindMinIO], and [KindVersitygw] as a second one that shares no
-// code with it. A server listens on a port of 127.0.0.1, keeps its data in a
-// folder, and has random credentials and one empty bucket.
+// Package testserver starts real S3 servers for tests and for trying out the project: [KindMinIO],
+// and [KindVersitygw] as a second one that shares no code with it. A server listens on a port of
+// 127.0.0.1, keeps its data in a folder, and has random credentials and one empty bucket.
 //
-// The programs are built from their Go modules the first time they are needed,
-// into $MARKETDATA_TEST_BIN or else the user's cache folder, and found there
-// from then on; see [Program].
+// The programs are built from their Go modules when they are first needed, into
+// $MARKETDATA_TEST_BIN or the user's cache folder, and reused from then on; see [Program].
 //
-// Tests call [MinIO] and [Versitygw]. What is beneath, [Start], knows nothing
-// of tests.
+// Tests call [MinIO] and [Versitygw]. [Start] does not depend on tests.
 package testserver
 
 import (
@@ -32,32 +29,32 @@ import (
 // Bucket is the name of every server's bucket.
 const Bucket = "marketdata"
 
-// Region is the region that every server says it is in.
+// Region is the region that every server reports.
 const Region = "us-east-1"
 
-// In the server's folder.
+// Folders below the server's folder.
 const (
 	dataFolder     = "data"
 	accountsFolder = "accounts" // of versitygw
 )
 
-// startTimeout bounds how long a server may take until it answers, pollEvery is
-// how often it is asked.
+// startTimeout is how long a server may take until it answers. pollEvery is the interval between
+// attempts.
 const (
 	startTimeout = time.Minute
 	pollEvery    = 50 * time.Millisecond
 )
 
-// Options say how a server is started. The zero value is a server for one test.
+// Options are options for Start. The zero value is right for a server of one test.
 type Options struct {
-	// Dir is where the server keeps its data, which outlives it. Empty: a
-	// temporary folder, which Close removes.
+	// Dir is the folder for the server's data, which is kept after Close. If it is empty, the
+	// server uses a temporary folder, which Close removes.
 	Dir string
-	// Port of 127.0.0.1. Zero: a free one, the same at every Start.
+	// Port is a port of 127.0.0.1. Zero means a free one, which stays the same at every Start.
 	Port int
-	// AccessKey and SecretKey are the server's credentials. Empty: random.
+	// AccessKey and SecretKey are the server's credentials. They are random if empty.
 	AccessKey, SecretKey string
-	// Log, when not nil, gets what the server prints.
+	// Log, if not nil, gets the server's output.
 	Log io.Writer
 }
 
@@ -69,7 +66,7 @@ type Server struct {
 
 	program string
 	dir     string
-	ownDir  bool // dir is ours to remove
+	ownDir  bool // whether Close removes dir
 	port    int
 	log     io.Writer
 
@@ -77,8 +74,8 @@ type Server struct {
 	process *process.Process // nil while stopped
 }
 
-// Start starts a server and waits until its bucket can be used. When ctx ends
-// later, the server goes on: Close ends it.
+// Start starts a server and waits until its bucket can be used. The server keeps running after ctx
+// ends; Close stops it.
 func Start(ctx context.Context, kind Kind, o Options) (*Server, error) {
 	program, err := Program(ctx, kind)
 	if err != nil {
@@ -123,8 +120,8 @@ func Start(ctx context.Context, kind Kind, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Run starts a server on a given port with its data, from earlier runs too, in dir. The credentials
-// are the usual ones of a MinIO that is tried out.
+// Run starts a server on the given port with the data in dir, which may come from earlier runs. It
+// uses the well-known default credentials of MinIO.
 func Run(ctx context.Context, kind Kind, dir string, port int) (*Server, error) {
 	return Start(ctx, kind, Options{Dir: dir, Port: port, AccessKey: "minioadmin", SecretKey: "minioadmin"})
 }
@@ -154,8 +151,7 @@ func (s *Server) Options() s3store.Options {
 	return s3store.Options{Credentials: &s3store.Credentials{AccessKeyID: s.AccessKey, SecretAccessKey: s.SecretKey}}
 }
 
-// Start starts a server that was stopped again, on the same port with the same
-// data, and waits until it answers.
+// Start restarts a stopped server on the same port with the same data, and waits until it answers.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,19 +208,20 @@ func (s *Server) command() *exec.Cmd {
 			"--iam-dir", filepath.Join(s.dir, accountsFolder), "--iam-cache-disable", "posix", data)
 		cmd.Env = []string{"ROOT_ACCESS_KEY=" + s.AccessKey, "ROOT_SECRET_KEY=" + s.SecretKey}
 	}
-	// Nothing else of this process' environment changes what the server does.
+	// The server must not depend on any other environment variables of this process.
 	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"), "HOME="+s.dir, "TMPDIR="+os.TempDir())
 	cmd.Dir = s.dir
 	cmd.Stdout = s.log
 	return cmd
 }
 
-// AddAccount lets others use a versitygw, with credentials of their own.
+// AddAccount adds an account to a versitygw server, so that others can use it with their own
+// credentials.
 func (s *Server) AddAccount(ctx context.Context, accessKey, secretKey string) error {
 	return s.admin(ctx, "create-user", "--access", accessKey, "--secret", secretKey, "--role", "admin")
 }
 
-// DeleteAccount takes that back.
+// DeleteAccount deletes the account.
 func (s *Server) DeleteAccount(ctx context.Context, accessKey string) error {
 	return s.admin(ctx, "delete-user", "--access", accessKey)
 }
@@ -251,8 +248,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Close stops the server for good and removes its data, unless they are in a
-// folder that the caller named.
+// Close stops the server permanently and removes its data, unless they are in a folder that the
+// caller chose.
 func (s *Server) Close() error {
 	s.Stop()
 	if !s.ownDir {

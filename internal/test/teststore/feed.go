@@ -16,8 +16,8 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Rows are a market by the names of the feed's files: the rows of assets.ndjson under
-// "assets", and so on.
+// Rows are the rows of a market, by the names of the feed's files: the rows of assets.ndjson are
+// under "assets", and so on.
 type Rows map[string][]map[string]any
 
 // Files implements Content.
@@ -37,14 +37,14 @@ func (r Rows) Files(at time.Time) source.Memory {
 	return files
 }
 
-// Moments is a market that changes: its rows at a time.
+// Moments is a market that changes: it returns the rows at a given time.
 type Moments func(at time.Time) Rows
 
 // Files implements Content.
 func (m Moments) Files(at time.Time) source.Memory { return m(at).Files(at) }
 
-// Asset is an asset of a Feed. Without a price it has no quote; amounts are in the smallest
-// units of the feed.
+// Asset is an asset of a Feed. Without a price it has no quote. Amounts are in the smallest units
+// of the feed.
 type Asset struct {
 	ID                       uint64
 	Name, Symbol, Slug       string
@@ -56,12 +56,12 @@ type Asset struct {
 type Feed struct {
 	Assets []Asset
 
-	history int // how many assets have points of history
+	history int // number of assets with points of history
 	past    []Asset
 }
 
-// NewFeed returns a market of n assets: every tenth shares the ticker COMMON, one in seven
-// has no quote, ids have gaps. Prices follow seed.
+// NewFeed returns a market of n assets. Every tenth has the ticker COMMON, one in seven has no
+// quote, and ids have gaps. Prices depend on seed.
 func NewFeed(n int, seed uint64) *Feed {
 	f := &Feed{}
 	for i := range n {
@@ -127,9 +127,10 @@ func quoted(text string) []byte {
 	return b
 }
 
-// History gives up to n assets, those at even places, a year of history before a store's first
-// snapshot, makes them the largest assets, and returns f. The past has two assets that f does not
-// have, prices are missing now and then, and one asset in nine has points of the last hours only.
+// History gives up to n assets, those at even positions, a year of history before the first
+// snapshot of a store. It makes them the largest assets, and returns f. The past also has two
+// assets that f does not have, some prices are missing, and one asset in nine has points only in
+// the last hours.
 func (f *Feed) History(n int) *Feed {
 	f.history, f.past = 0, []Asset{{ID: 2}, {ID: 1 << 40}}
 	for i := 0; i < min(2*n, len(f.Assets)); i += 2 {
@@ -152,7 +153,7 @@ func past(assets []Asset, at time.Time) (feeds []builder.PastFeed) {
 	for i := range artifacts.HistoryWindows {
 		w := &artifacts.HistoryWindows[i]
 		sparse := 16
-		if i == len(artifacts.HistoryWindows)-1 { // whose answers are the largest
+		if i == len(artifacts.HistoryWindows)-1 { // The answers of this window are the largest.
 			sparse = 2
 		}
 		for t := w.First(at); t.Before(at); t = t.Add(w.Step) {

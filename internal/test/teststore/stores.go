@@ -1,5 +1,5 @@
-// Package teststore makes stores for tests: the real builder publishes made-up markets into
-// them. A test that needs a store that no builder makes edits one of these.
+// Package teststore makes stores for tests. The real builder publishes made-up markets into them. A
+// test that needs a store that no builder makes must edit one of these.
 package teststore
 
 import (
@@ -32,7 +32,7 @@ var Start = time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
 
 // Content is a market that can be published.
 type Content interface {
-	// Files returns the market's feed at a time.
+	// Files returns the market's feed at a given time.
 	Files(at time.Time) source.Memory
 }
 
@@ -53,7 +53,7 @@ func Read(tb testing.TB, store artifacts.Reader) *Published {
 	return &Published{pointer, must.Get(artifacts.ReadManifest(ctx, store, pointer.Manifest))(tb), version}
 }
 
-// Oracle says what must be answered from a snapshot.
+// Oracle knows the right answers of a snapshot.
 type Oracle = oracle.Snapshot
 
 // Oracle reads the snapshot's objects.
@@ -62,7 +62,7 @@ func (p *Published) Oracle(tb testing.TB, store artifacts.Reader) *Oracle {
 	return must.Get(oracle.Load(context.Background(), store, p.Manifest))(tb)
 }
 
-// Check checks all that a store holds.
+// Check checks everything in a store.
 func Check(store artifacts.Reader) (*artifacts.CheckReport, error) {
 	return artifacts.Check(context.Background(), store, ledger.Refs, nil)
 }
@@ -76,10 +76,10 @@ type options struct {
 	edit func(*artifacts.Pointer)
 }
 
-// Settings sets what changes a snapshot besides its feed.
+// Settings sets the builder's settings for the snapshot.
 func Settings(s market.Settings) Option { return func(o *options) { o.Settings = s } }
 
-// Past gives an empty store a past: what c was at these times, oldest first.
+// Past gives an empty store a past: the states of c at the given times, oldest first.
 func Past(c Content, times ...time.Time) Option {
 	return func(o *options) {
 		for _, at := range times {
@@ -88,12 +88,12 @@ func Past(c Content, times ...time.Time) Option {
 	}
 }
 
-// Edit changes the pointer before it is written, to what a builder would not write.
+// Edit changes the pointer before it is written, to one that a builder would not write.
 func Edit(change func(*artifacts.Pointer)) Option {
 	return func(o *options) { o.edit = change }
 }
 
-// Retain sets how long earlier snapshots are retained; of a Feed the default is as long as can be.
+// Retain sets how long earlier snapshots are retained. The default for a Feed is the maximum.
 func Retain(d time.Duration) Option { return func(o *options) { o.Retain = d } }
 
 // Files writes the files of the snapshot.
@@ -104,12 +104,12 @@ func SignFiles(keys ...artifacts.SignKey) Option {
 	return func(o *options) { o.Config.Files.Sign = keys }
 }
 
-// FilesOf writes them with row groups of that many rows.
+// FilesOf writes the files of the snapshot with the given number of rows per row group.
 func FilesOf(rows int) Option {
 	return func(o *options) { o.Config.Files = files.Settings{Cadence: files.Build, GroupRows: rows} }
 }
 
-// usual are the settings that operators begin with.
+// usual has the default settings of the builder.
 var usual = builder.Config{Retain: builder.DefaultRetain, Settings: buildtest.Settings}
 
 // ActivateAfter sets how long after the swap, by this machine's clock, edges make the snapshot
@@ -118,7 +118,7 @@ func ActivateAfter(d time.Duration) Option {
 	return func(o *options) { o.ActivateAfter, o.Now = d, time.Now }
 }
 
-// newBuilder returns a builder whose guard rails stop nothing.
+// newBuilder returns a builder without effective guard rails.
 func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
 	tb.Helper()
 	cfg.Guards, cfg.Log = builder.DefaultGuards, slog.New(slog.DiscardHandler)
@@ -126,9 +126,9 @@ func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
 	return must.Get(builder.New(cfg))(tb)
 }
 
-// Publish builds the snapshot of a market at a time, which is later than the one in the
-// store, with the settings that operators begin with. That of a Feed has a trending board
-// without floors and the Feed's history. The pointer says that it was published at that time.
+// Publish builds the snapshot of a market at the given time, which must be later than the published
+// one, with the default settings. For a Feed, the trending board has no minimums, and the past
+// includes the Feed's history. The pointer says that it was published at that time.
 func Publish(tb testing.TB, store artifacts.Store, c Content, at time.Time, opts ...Option) *Published {
 	tb.Helper()
 	ctx := context.Background()
@@ -160,7 +160,7 @@ func Publish(tb testing.TB, store artifacts.Store, c Content, at time.Time, opts
 	return Read(tb, store)
 }
 
-// content is a Content as a builder's source.
+// content makes a Content a source of the builder.
 type content struct{ Content }
 
 func (content) String() string { return "example" }
@@ -169,7 +169,7 @@ func (c content) Files(_ context.Context, at time.Time) (source.Files, error) {
 	return c.Content.Files(at), nil
 }
 
-// PublishAll publishes a market at these times, one after the other, with files.
+// PublishAll publishes a market at each of the given times, in order, with files.
 func PublishAll(tb testing.TB, store artifacts.Store, rows func(at time.Time) map[string][]map[string]any,
 	times ...time.Time) {
 	tb.Helper()
@@ -178,8 +178,8 @@ func PublishAll(tb testing.TB, store artifacts.Store, rows func(at time.Time) ma
 	}
 }
 
-// Simulate publishes the last of these times of a simulated market, with the others as its past.
-// what is the text after "sim:".
+// Simulate publishes a simulated market at the last of the given times, with the others as its
+// past. what is the part of the source after "sim:".
 func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.Time) {
 	tb.Helper()
 	ctx := context.Background()
@@ -191,7 +191,7 @@ func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.T
 	backfill(tb, store, src, feeds)
 }
 
-// SimulateYear publishes a simulated market with its year, as make run has it.
+// SimulateYear publishes a simulated market with a year of history, as make run does.
 func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Time, opts ...Option) {
 	tb.Helper()
 	o := options{Config: usual}
@@ -203,8 +203,8 @@ func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Ti
 	must.Get(newBuilder(tb, o.Config).Build(context.Background(), end))(tb)
 }
 
-// RecordedFolder returns the folder of a recorded market below that of all of them, and skips the
-// test if it is not there: recorded data is not part of the project.
+// RecordedFolder returns the folder of a recorded market, and skips the test if the folder does not
+// exist: recorded data is not part of the project.
 func RecordedFolder(tb testing.TB, all, name string) string {
 	tb.Helper()
 	folder := filepath.Join(all, name)
@@ -214,8 +214,8 @@ func RecordedFolder(tb testing.TB, all, name string) string {
 	return folder
 }
 
-// Recorded publishes the feed of a folder, or of a folder of feeds the last, with the others as
-// its past.
+// Recorded publishes the feed in a folder. If the folder contains several feeds, Recorded publishes
+// the last one, with the others as its past.
 func Recorded(tb testing.TB, store artifacts.Store, folder string) {
 	tb.Helper()
 	ctx := context.Background()
@@ -231,7 +231,7 @@ func Recorded(tb testing.TB, store artifacts.Store, folder string) {
 	backfill(tb, store, nil, feeds)
 }
 
-// backfill publishes feeds, with the notice of src, which may be nil.
+// backfill publishes feeds with the notice of src, which may be nil.
 func backfill(tb testing.TB, store artifacts.Store, src source.Source, feeds []builder.PastFeed) {
 	tb.Helper()
 	cfg := usual
@@ -239,7 +239,7 @@ func backfill(tb testing.TB, store artifacts.Store, src source.Source, feeds []b
 	must.Get(newBuilder(tb, cfg).Backfill(context.Background(), feeds))(tb)
 }
 
-// Rollback publishes the retained snapshot of a time again.
+// Rollback publishes the retained snapshot of the given time again.
 func Rollback(tb testing.TB, store artifacts.Store, to time.Time, opts ...Option) *Published {
 	tb.Helper()
 	var o options
@@ -250,13 +250,13 @@ func Rollback(tb testing.TB, store artifacts.Store, to time.Time, opts ...Option
 	return Read(tb, store)
 }
 
-// Backup copies a store into an empty one, or into an earlier backup of it.
+// Backup copies a store into an empty one, or updates an earlier backup.
 func Backup(tb testing.TB, from, to artifacts.Store) {
 	tb.Helper()
 	must.Get(upkeep.Backup(context.Background(), upkeep.BackupConfig{From: from, To: to}))(tb)
 }
 
-// edited is a store that changes pointers as they are written.
+// edited is a store that changes pointers when they are written.
 type edited struct {
 	artifacts.Store
 	edit func(*artifacts.Pointer)
@@ -276,13 +276,13 @@ func (s *edited) Swap(
 	return s.Store.Swap(ctx, key, old, data)
 }
 
-// Change runs the change job at a time.
+// Change runs the change job at the given time.
 func Change(tb testing.TB, store artifacts.Store, at time.Time) {
 	tb.Helper()
 	must.Get(change.Record(context.Background(), store, func() time.Time { return at }))(tb)
 }
 
-// Registry makes and changes a store's API keys; KeyRequest describes one.
+// Registry creates and changes the API keys of a store. KeyRequest describes a key.
 type (
 	Registry   = keys.Registry
 	KeyRequest = keys.Request
@@ -291,10 +291,10 @@ type (
 // ErrLost is the builder's error for a cell that is missing although the store had it.
 var ErrLost = publish.ErrLost
 
-// DefaultRate and DefaultBurst are the limits of keys that are made without any.
+// DefaultRate and DefaultBurst are the default limits of new keys.
 const DefaultRate, DefaultBurst = keys.DefaultRate, keys.DefaultBurst
 
-// Key makes an API key in a store.
+// Key creates an API key in a store.
 func Key(tb testing.TB, store artifacts.Store, rate, burst int) keys.Created {
 	tb.Helper()
 	made := must.Get((&Registry{Store: store}).

@@ -1,5 +1,5 @@
-// Command prepare builds the S3 servers that tests start, where they are not
-// built yet: MinIO takes about three minutes, which is more than a test should.
+// Command prepare builds the S3 servers that tests start, unless they are already built. MinIO
+// takes about three minutes, which is too long for a test.
 package main
 
 import (
