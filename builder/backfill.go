@@ -167,8 +167,8 @@ func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []Pa
 	if kept := b.backfillAfter(ctx, head, feeds[:stop.feed]); kept != nil {
 		return errors.Join(err, fmt.Errorf("the feeds before it are not kept: %w", kept))
 	}
-	return fmt.Errorf("%w; the %d feeds before it are kept, the last as snapshot %s: go on with a folder of the"+
-		" feeds from %s on, with that feed mended or its guard rail overridden",
+	return fmt.Errorf("%w; the %d feeds before it are kept, the last as snapshot %s: correct that feed"+
+		" or override its guard rail, and continue with a folder of the feeds from %s on",
 		err, stop.feed, publish.Stamp(feeds[stop.feed-1].Time), feeds[stop.feed].Name)
 }
 

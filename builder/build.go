@@ -69,8 +69,8 @@ type Config struct {
 	// Retain is how much older than the newest snapshot a retained one may be,
 	// 0 to MaxRetain. The previous snapshot is always retained.
 	Retain time.Duration
-	// ActivateAfter is the delay from a build's swap until edges activate its snapshot, 0 to
-	// artifacts.MaxActivateAfter; 0: each edge activates it as soon as it can.
+	// ActivateAfter is the delay from a build's swap until edges activate its snapshot, up to
+	// artifacts.MaxActivateAfter. If it is 0, each edge activates the snapshot as soon as it can.
 	ActivateAfter time.Duration
 	// Files says which files the Builder writes, and how long they are kept.
 	Files  files.Settings
@@ -406,14 +406,14 @@ func (b *build) changes(ctx context.Context, head *publish.Head, objects *publis
 	c := &changes.Builder{Reader: b.Store, Head: head.Manifest, Ledger: prior, Has: objects.Has,
 		Put: b.putter(ctx, objects), PutObject: func(o []byte) (artifacts.Ref, error) { return objects.Put(ctx, o) },
 		Lost: func(err error) {
-			b.Log.Error("cannot read the changes; the list of changes begins again", "err", err)
+			b.Log.Error("cannot read the changes; the list of changes starts over", "err", err)
 		}}
 	return c.Views(ctx, feed, result)
 }
 
 // history makes and puts the views of history of the snapshot at t. prior is the ledger before that
-// snapshot, and after is the ledger that includes it. If prior follows an import, the head's views lack its
-// prices, so history makes all views anew.
+// snapshot, and after is the ledger that includes it. If prior follows an import, the head's views
+// lack its prices, so history makes all views again.
 func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manifest, objects *publish.Objects,
 	prior *ledger.Ledger, after *ledger.Root,
 ) ([]artifacts.View, error) {
@@ -461,7 +461,7 @@ func (b *build) past(
 func (b *build) pastBuilder(before []artifacts.View, from artifacts.ObjectReader,
 	put func(*render.Table) (artifacts.View, error)) *past.Builder {
 	return &past.Builder{Reader: from, Before: before, Put: put, Lost: func(collection string, err error) {
-		b.Log.Error("cannot read a block of the past; the block begins again", "block", collection, "err", err)
+		b.Log.Error("cannot read a block of the past; it is replaced by an empty one", "block", collection, "err", err)
 	}}
 }
 
@@ -577,7 +577,7 @@ func (b *build) standsStill(head *publish.Head, t time.Time) bool {
 func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	switch last := head.Manifest.Time; {
 	case t.Before(last) && Ahead(last, b.clock()) != nil:
-		return fmt.Errorf("snapshot %s: %w, %s, which lies in the future; builder rollback takes it back",
+		return fmt.Errorf("snapshot %s: %w, %s, which lies in the future; roll it back with builder rollback",
 			publish.Stamp(t), ErrOlder, publish.Stamp(last))
 	case t.Before(last):
 		return fmt.Errorf("snapshot %s: %w, %s; build again from %s on", publish.Stamp(t), ErrOlder,
@@ -587,8 +587,8 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 		if Ahead(next, b.clock()) != nil { // the guard rail "ahead" would stop it
 			wait = ", from " + publish.Stamp(t) + " on"
 		}
-		return fmt.Errorf("snapshot %s: %w; a time has one snapshot: publish the correction as the next, --time %s%s;"+
-			" until then builder rollback puts the one before back",
+		return fmt.Errorf("snapshot %s: %w; a snapshot cannot be replaced: publish the correction with the next time, --time"+
+			" %s%s; until then, builder rollback publishes the previous snapshot again",
 			publish.Stamp(t), ErrOther, publish.Stamp(next), wait)
 	case !t.After(head.Manifest.WithdrawnThrough):
 		return fmt.Errorf("snapshot %s: %w than %s: a restore cannot tell what was published before",

@@ -14,8 +14,8 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// LeaseTime is how long a lease lasts from its last renewal. The holder renews it, and waiters
-// read it, three times as often: 360 store calls an hour for each builder.
+// LeaseTime is how long a lease lasts after its last renewal. The holder renews it, and each waiter
+// reads it, after every third of this time. That costs each builder 360 store calls an hour.
 const LeaseTime = 30 * time.Second
 
 // maxLeaseSize bounds the size of the lease object, in bytes.

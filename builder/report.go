@@ -14,7 +14,7 @@ type Report struct {
 	// build failed before the time was known.
 	SnapshotTime string `json:"snapshot_time"`
 	// Published is false if the store is unchanged. If that is not a failure, Reason says why. A
-	// failure is reported by the error that comes with the report.
+	// failure is returned as an error together with the report.
 	Published bool   `json:"published"`
 	Reason    string `json:"reason,omitempty"`
 	// Sequence is the sequence of the published snapshot.

@@ -17,8 +17,8 @@ type Loop struct {
 	// Build makes the snapshot of a mark. The loop retries it with backoff until the next mark,
 	// unless its error shows that a retry cannot succeed.
 	Build func(ctx context.Context, mark time.Time) error
-	// Published returns the time of the published snapshot, or the zero time if there is none. It
-	// tells whether the current mark must still be built when the loop starts.
+	// Published returns the time of the published snapshot, or the zero time if there is none. The
+	// loop calls it when it starts, to find out whether the current mark must still be built.
 	Published func(ctx context.Context) (time.Time, error)
 	// Change runs at the start and then every ChangeEvery.
 	Change      func(ctx context.Context) error

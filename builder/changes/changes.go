@@ -38,7 +38,7 @@ type Builder struct {
 	// Max bounds the number of changes that a snapshot has; 0 means artifacts.MaxChanges.
 	Max int
 	// Lost is called with the reason if Views cannot read the previous directory or changes. The
-	// list of changes begins again then.
+	// list of changes then starts over.
 	Lost func(err error)
 }
 
@@ -79,8 +79,8 @@ func (b *Builder) Views(ctx context.Context, feed *market.Feed, result *market.R
 	return views, about, err
 }
 
-// views makes the views without setting the directory. before is nil if the list of changes begins
-// again.
+// views makes the views without setting the directory. before is nil if the list of changes starts
+// over.
 func (b *Builder) views(ctx context.Context, before *ledger.Directory, after *directory, t time.Time,
 ) ([]artifacts.View, *artifacts.Changes, error) {
 	anew := &artifacts.Changes{Since: t}
@@ -186,7 +186,7 @@ func (b *Builder) remember(before *ledger.Directory, after *directory, about *ar
 		way = before.Withdrawn
 	}
 	if way != nil && about.Since.Equal(t) {
-		// A client with a later snapshot would miss these changes, so the list begins again with
+		// A client with a later snapshot would miss these changes, so the list starts over with
 		// each snapshot until one is later than all that were withdrawn.
 		b.Ledger.SetDirectory(&ledger.Directory{Withdrawn: &ledger.Withdrawn{After: way.After, Through: way.Through}})
 		return nil
@@ -281,7 +281,8 @@ func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts
 
 // compareItem returns the change from old to now, or nil if nothing changed. old and now are nil if
 // the item was not, or is not, listed. touched is nil unless withdrawn snapshots changed the item.
-// For a new item the kind is back; the caller tells new ones from returned ones.
+// For an item that was not listed the kind is back; the caller changes it to added if the item is
+// new.
 func compareItem(old, now *item, touched *touch) *change {
 	switch {
 	case now == nil && touched != nil:

@@ -50,7 +50,7 @@ func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, _ err
 	return all, nil
 }
 
-// appendCandles appends the candles of a row that begin on the UTC day of.
+// appendCandles appends the candles of a row that begin on the UTC day that starts at of.
 func appendCandles(all []candle, about *artifacts.PastInterval, times []time.Time, of time.Time, id uint64, row []byte,
 ) ([]candle, error) {
 	_, elements, ok := artifacts.PastRow(row)

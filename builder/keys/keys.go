@@ -43,15 +43,15 @@ const (
 // errUnknownID means that no key of the store has the given id.
 var errUnknownID = errors.New("no key has this id; builder keys list shows all ids")
 
-// Registry is the API keys of one store. Its methods are safe for concurrent
-// use, and between processes.
+// Registry manages the API keys of one store. Its methods are safe for concurrent use, even by
+// several processes.
 type Registry struct {
-	// Store holds the keys.
+	// Store is the store that holds the keys.
 	Store artifacts.Store
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Random is the source of keys and ids; nil means crypto/rand.Reader. If it is not
-	// safe for concurrent use, the Registry is not either.
+	// Random is the source of keys and ids; nil means crypto/rand.Reader. If it is not safe for
+	// concurrent use, neither is the Registry.
 	Random io.Reader
 }
 

@@ -88,10 +88,9 @@ func (l *Root) chart(ctx context.Context, r artifacts.ObjectReader, before *pric
 	return nil
 }
 
-// points returns the entries of charted whose snapshots are still kept. Without charted, a builder
-// without history wrote the root, which does not say which assets gave points. In that case the
-// prices of a snapshot with at most n prices all count as points, and those of any other snapshot
-// do not.
+// points returns the entries of charted whose snapshots are still kept. If charted is nil, a
+// builder without history wrote the root, which does not say which assets gave points. In this case
+// a snapshot counts all its prices as points if it has at most n prices, and none otherwise.
 func (l *Root) points(ctx context.Context, r artifacts.ObjectReader, charted *priceList, n int) (priceList, error) {
 	if charted != nil {
 		return charted.of(l.Prices), nil

@@ -14,7 +14,7 @@ import (
 type Directory struct {
 	// Parts holds the items of each collection in a power of two of parts. A hash distributes the
 	// ids among the parts, so that a build reads and writes only those in which something changed.
-	// If Parts is nil, the record of changes begins again with the next snapshot.
+	// If Parts is nil, the record of changes starts over with the next snapshot.
 	Parts map[string][]Part `json:"parts"`
 	// Withdrawn names the changes of withdrawn snapshots. It is nil if there are none.
 	Withdrawn *Withdrawn `json:"withdrawn,omitempty"`
@@ -68,8 +68,8 @@ func (d *Directory) refs() (refs []artifacts.Ref) {
 const maxWithdrawn = 100
 
 // withdraw returns the directory for target, published again in place of newest. d is the directory
-// of target and from that of newest. The result has no parts if newest does not list all changes
-// since target.
+// of target, and from is the directory of newest. The result has no parts if newest does not list
+// all changes since target.
 func (d *Directory) withdraw(from *Directory, newest, target *artifacts.Manifest) *Directory {
 	if d == nil && from == nil {
 		return nil

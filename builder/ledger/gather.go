@@ -70,7 +70,7 @@ var skipEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // Skip makes new ids start above every id that can have been assigned until now. It leaves a gap
 // above the highest known id and for each step since 2026, so that a later Skip from the same ids
 // starts above the ids assigned after this one. New ids start at market.MaxNewID at most, which
-// leaves 2^32.
+// leaves 2^32 ids.
 func (g *IDs) Skip(now time.Time) error {
 	past := uint64(max(0, now.Sub(skipEpoch)/artifacts.Step)) * stepIDs
 	for _, c := range collections {

@@ -35,7 +35,7 @@ type Root struct {
 	Past []artifacts.View `json:"past,omitempty"`
 
 	// Directory describes the listings at the newest snapshot, with which the next build compares
-	// its own. If it is nil, the record of changes begins again with the next snapshot.
+	// its own. If it is nil, the record of changes starts over with the next snapshot.
 	Directory *Directory `json:"directory,omitempty"`
 
 	own []row // the newest snapshot's points, if they are in memory

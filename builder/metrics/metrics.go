@@ -205,7 +205,7 @@ func (m *Metrics) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) 
 	mux.Handle("GET /metrics", m)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("ok\n")) // the client may have gone
+		_, _ = w.Write([]byte("ok\n")) // the client may have disconnected
 	})
 	server := &http.Server{
 		Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,

@@ -265,8 +265,8 @@ type holding struct {
 	rows [len(artifacts.PastIntervals)][]row
 }
 
-// has returns the content of the blocks at time t. The result must be asked for ids in ascending
-// order.
+// has returns the content of the blocks at time t. The methods of the result must be called with
+// ids in ascending order.
 func (im *Import) has(ctx context.Context, t time.Time) (h holding, err error) {
 	for i := range im.chains {
 		if !im.chains[i].kept([]time.Time{t}) {

@@ -66,8 +66,8 @@ type Builder struct {
 	Before []artifacts.View
 	// Put renders a table, puts its objects and returns the table's one view.
 	Put func(*render.Table) (artifacts.View, error)
-	// Lost, if set, is called with the reason for each block that cannot be read. Such a block
-	// begins again, empty. If Lost is nil, a block that cannot be read is an error.
+	// Lost, if set, is called with the reason for each block that cannot be read. An empty block
+	// then takes its place. If Lost is nil, a block that cannot be read is an error.
 	Lost func(collection string, err error)
 
 	// Time is T. Open sets it.
@@ -420,9 +420,10 @@ func (b *block) set(r *row, at int, t time.Time, c cell, fill fill) {
 	}
 }
 
-// interval returns the column for an interval of the block to, which is longer than those of b and
-// over. Its candles are made from all snapshots of the interval. Its moments are those of the
-// snapshot that to's column has, or of the first if to has no column yet.
+// interval returns the column of the block to for the interval from begin to end, which is over and
+// longer than the intervals of b. Its candles are made from all snapshots of the interval. Its
+// moments are those of the snapshot that to's column has, or of the first snapshot if to has no
+// column yet.
 func (b *block) interval(begin, end time.Time, to *block) (of column) {
 	from := upTo(b.times, func(t time.Time) bool { return !t.Before(begin) })
 	past := upTo(b.times, func(t time.Time) bool { return !t.Before(end) })

@@ -71,8 +71,8 @@ func ReadHeadSince(ctx context.Context, r artifacts.ObjectReader, seen Seen) (*H
 	}
 }
 
-// ReadPointer reads and parses the pointer. It returns its version, too. The error is or wraps that
-// of the store, which is artifacts.ErrNotFound if there is no pointer, or that of
+// ReadPointer reads and parses the pointer. It returns its version, too. The error is or wraps the
+// error of the store, which is artifacts.ErrNotFound if there is no pointer, or the error of
 // artifacts.ParsePointer.
 func ReadPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Pointer, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)

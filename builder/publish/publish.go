@@ -171,8 +171,8 @@ func (h *Head) append(ctx context.Context, s artifacts.Store, p *artifacts.Point
 }
 
 // catchUp adds leaves to the log for the head and the snapshots that it retains, if they were
-// published while the store was not signed. If the head's manifest is unknown, it uses that of p,
-// which retains the same snapshots.
+// published while the store was not signed. If the head's manifest is unknown, it uses the manifest
+// of p, which retains the same snapshots.
 func (h *Head) catchUp(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (err error) {
 	if h.Pointer == nil || h.Pointer.Log != nil {
 		return nil

@@ -271,7 +271,7 @@ func searchTable(f *market.Feed, r *market.Result) *Table {
 	for i := range f.Assets {
 		id, first := f.Assets[i].ID, len(keys)
 		row = artifacts.AppendSearchRow(row[:0], id, r.Rank[i])
-		var kept []byte // the row, once it has a word
+		var kept []byte // the row, once the asset has a word
 		for next, rest := artifacts.NextWord([]byte(f.Assets[i].Name)); next != nil; next,
 			rest = artifacts.NextWord(rest) {
 			word = artifacts.AppendFold(word[:0], next)

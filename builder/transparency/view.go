@@ -24,8 +24,8 @@ type View struct {
 	hashes tlog.HashReader
 }
 
-// Open returns the log of a store, or artifacts.ErrNotFound if there is none. Open verifies no
-// signatures; a reader of package signed does.
+// Open returns the log of a store, or artifacts.ErrNotFound if there is none. It does not verify
+// signatures; use a reader of package signed for that.
 func Open(ctx context.Context, r artifacts.ObjectReader) (*View, error) {
 	b, _, err := r.Get(ctx, artifacts.CheckpointKey, artifacts.CheckpointKey.Limit())
 	if err != nil {

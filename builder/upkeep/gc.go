@@ -83,7 +83,7 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 		c.Progress.Show("collect", i+1, 256)
 	}
 	if err == nil && c.log != nil {
-		kept := c.report.Kept // counts objects
+		kept := c.report.Kept // Kept counts only objects
 		err = c.sweepMarked(ctx, artifacts.TilePrefix, func(key artifacts.Key) bool {
 			return transparency.Superseded(key, c.log.Size-1) // the last leaf may not be written yet
 		})

@@ -182,7 +182,7 @@ func (r *repairer) history(ctx context.Context) error {
 			return publish.UnlessDamage(err)
 		}
 		m.Views = slices.DeleteFunc(m.Views, func(v artifacts.View) bool {
-			return !artifacts.IsHistory(v.Collection) || artifacts.IsPast(v.Collection) // which no ledger has
+			return !artifacts.IsHistory(v.Collection) || artifacts.IsPast(v.Collection) // no ledger has the past
 		})
 		if !slices.ContainsFunc(publish.Reached(m), r.lacks) {
 			return nil
@@ -238,7 +238,7 @@ func (r *repairer) drop(ctx context.Context, check *artifacts.CheckReport) (*art
 	if err == nil {
 		var what string
 		root, what, err = ledger.Without(root, r.lacks)
-		say("its ledger forgets %s: what is computed from them begins with the next that are kept", what)
+		say("its ledger drops %s: figures computed from them begin with the next ones that are kept", what)
 	}
 	if err != nil {
 		return beyondRepair(check, err)

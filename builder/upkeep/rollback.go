@@ -58,8 +58,8 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	// Edges could not follow a snapshot with lost objects. Objects that the ledger lacks do not
 	// matter to them; the next build reports those.
 	if keys := objects.Missing(&artifacts.Manifest{Views: target.Views, Ledger: target.Ledger}, nil); len(keys) > 0 {
-		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store, or cut, such as %s; builder"+
-			" repair mends it", publish.Stamp(t), len(keys), keys[0])
+		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store or truncated, such as %s; run"+
+			" builder repair", publish.Stamp(t), len(keys), keys[0])
 	}
 	return publishAgain(ctx, s, head, newest, at, target, root, now)
 }

@@ -111,7 +111,7 @@ func (r *checkReport) print(e *env) {
 		e.print("and %s", count(n, "more problem"))
 	}
 	if r.Error != "" {
-		for line := range strings.SplitSeq(r.text, "\n") { // one error a line
+		for line := range strings.SplitSeq(r.text, "\n") { // one line for each error
 			e.print("%s", e.paint.Red(line))
 		}
 	}

@@ -73,7 +73,7 @@ func (c *keysCreateCmd) requests() []keys.Request {
 }
 
 func (c *keysCreateCmd) Run(e *env) error {
-	if err := c.mayWriteFile(); err != nil { // before a store is made
+	if err := c.mayWriteFile(); err != nil { // check this before a store is made
 		return err
 	}
 	if c.Out == "" {

@@ -90,7 +90,7 @@ func (c *repairCmd) Run(e *env) error {
 
 func (c *repairCmd) print(e *env, r *upkeep.RepairReport) {
 	if r.Snapshot == "" {
-		e.print("%s: nothing to mend; builder restore puts a backup back", noSnapshot)
+		e.print("%s: nothing to repair; restore a backup with builder restore", noSnapshot)
 		return
 	}
 	for _, m := range r.Mended {
@@ -146,8 +146,8 @@ func (c *backupCmd) Run(e *env) error {
 			e.succeeded("snapshot %s (sequence %d): %s, %s; copied %s of them, %s", r.Snapshot, r.Sequence,
 				count(r.Snapshots, "snapshot"), count(r.Objects, "object"), comma(r.Copied), size(r.CopiedBytes))
 			if r.Lost > 0 {
-				e.print("%s", e.paint.Red(fmt.Sprintf("lost: %s of files, which the backup lacks; builder repair names and mends"+
-					" them", count(r.Lost, "object"))))
+				e.print("%s", e.paint.Red(fmt.Sprintf("lost: %s of files, which the backup lacks, too; builder repair lists them"+
+					" and puts them back", count(r.Lost, "object"))))
 			}
 		}
 	})

@@ -88,8 +88,8 @@ func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 	return store, nil
 }
 
-// announce logs what if a command finds an empty place where the store should be, since a mistyped
-// path is also empty.
+// announce logs the message what if a command finds an empty place where the store should be. The
+// user may have mistyped the path.
 func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what string) {
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey} {
 		if _, _, err := store.Get(e.ctx, key, key.Limit()); !errors.Is(err, artifacts.ErrNotFound) {

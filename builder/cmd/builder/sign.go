@@ -87,7 +87,7 @@ func (c *signCmd) settle(ctx context.Context, s artifacts.Store) error {
 	if err == nil && p.Log != nil {
 		_, err = transparency.Settle(ctx, s, p.Store, p)
 	}
-	return publish.UnlessDamage(err) // a damaged log does not prevent that the store is no longer signed
+	return publish.UnlessDamage(err) // signing can end even if the log is damaged
 }
 
 // signOne signs an object with the keys sign and removes all other signatures. It skips a missing

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of a request. A build has ten minutes for all of them.
+// Bounds of a request. A build has ten minutes for all its requests.
 const (
 	// maxBody bounds a decompressed answer, in bytes.
 	maxBody = 64 << 20

@@ -24,8 +24,8 @@ var realText string
 // reals are the largest assets, by place.
 var reals = readReals(realText)
 
-// settled is the number of the largest assets. Their places never change and always have quotes, so
-// that no guard rail stops a build of a simulated market.
+// settled is the number of real assets, which are the largest. Their places never change and always
+// have quotes, so that no guard rail stops a build of a simulated market.
 var settled = len(reals)
 
 func readReals(text string) (all []real) {

@@ -59,7 +59,8 @@ type Market struct {
 	exchanges, categories, chains int
 	chainSlugs                    []string
 	// traded is the average daily volume of all assets, in cents. venues is the sum of the
-	// exchanges' shares of it, where the first exchange has a share of a million.
+	// exchanges' weights, by which they share this volume. The first exchange has a weight of a
+	// million.
 	traded, venues uint64
 }
 
