@@ -308,7 +308,7 @@ type scratch struct {
 	artifacts.ObjectReader // for objects that are not in dir
 	dir                    string
 	files                  map[artifacts.Key]bool // the objects in dir
-	root                   artifacts.Ref          // the newest ledger's
+	root                   artifacts.Ref          // the root of the newest ledger
 }
 
 func newScratch(store artifacts.ObjectReader, dir string) *scratch {

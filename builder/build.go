@@ -456,8 +456,8 @@ func (b *build) past(
 	return views, b.putScratch(ctx, objects, b.blocks, refs)
 }
 
-// pastBuilder returns a past.Builder for the blocks that follow before. It reads blocks from from
-// and stores them with put.
+// pastBuilder returns a past.Builder for the blocks that follow before. It uses from to read blocks
+// and put to store them.
 func (b *build) pastBuilder(before []artifacts.View, from artifacts.ObjectReader,
 	put func(*render.Table) (artifacts.View, error)) *past.Builder {
 	return &past.Builder{Reader: from, Before: before, Put: put, Lost: func(collection string, err error) {

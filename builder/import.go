@@ -194,8 +194,8 @@ func (b *build) found(ctx context.Context, head *publish.Head, prior *ledger.Led
 	})
 }
 
-// moments returns the prices of feeds from before T, oldest first. It leaves out assets that known
-// does not know.
+// moments returns the prices of feeds from before T, oldest first. It leaves out assets that have
+// no id in known.
 func moments(feeds iter.Seq2[*market.Feed, error], known *ledger.Ledger, T time.Time,
 ) iter.Seq2[pastrows.Moment, error] {
 	return func(yield func(pastrows.Moment, error) bool) {

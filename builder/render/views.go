@@ -523,8 +523,8 @@ func (c *cutter) fence(i int) artifacts.Fence {
 	return artifacts.Fence{Key: string(c.s.key(c.s.runAt(i)))}
 }
 
-// shard sets in to the rows of the order from from (inclusive) to to (exclusive). It reuses in's
-// memory.
+// shard sets in to the rows at positions from (inclusive) to to (exclusive) of the order. It reuses
+// the memory of in.
 func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
 	order, runStart := c.s.order, c.s.runStart
 	run := c.s.runAt(from)

@@ -193,8 +193,8 @@ type reader struct {
 	contested     []claim
 	found         []found
 
-	// Data of the assets' file that is needed after the quotes were read. assetLines are the lines
-	// of accepted rows.
+	// The following fields describe the file of assets. settleContracts needs them after the quotes
+	// have been read. assetLines are the lines of accepted rows.
 	assetLines    []int32
 	assetProblems problems
 	assetTable    *columns

@@ -127,7 +127,7 @@ var ErrReplaced = errors.New("the feed was replaced while it was read: remove fe
 	"change and write it last, or point a symbolic link at a new folder")
 
 const (
-	maxReads  = 3           // how often a feed is read that is replaced while it is read
+	maxReads  = 3           // how often Use reads a feed that is replaced each time
 	rereadGap = time.Second // pause after which the feed is read again, so that its writer can finish
 )
 

@@ -210,7 +210,7 @@ func (b *backup) elsewhere(ctx context.Context) error {
 		return err
 	}
 	_, _, err := b.From.Get(ctx, key, 100)
-	_ = b.To.Delete(ctx, key) // without permission to delete it, gc removes it
+	_ = b.To.Delete(ctx, key) // if this fails, gc removes it later
 	if errors.Is(err, artifacts.ErrNotFound) {
 		return nil
 	}
