@@ -169,7 +169,7 @@ func TestRestoreRefuses(t *testing.T) {
 		change      func(*RestoreConfig)
 		says        string
 	}{
-		{"over another store", other, backup, none, "another"},
+		{"over another store", other, backup, none, "but the backup is of store"},
 		{"of an empty backup", s, memstore.New(), none, "holds no snapshot"},
 		{"of a damaged backup", memstore.New(), broken, fromBackup, "is incomplete"},
 		{"without keys", memstore.New(), backup, none, "--keys-from"},
