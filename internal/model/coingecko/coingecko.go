@@ -295,7 +295,7 @@ func (q *coinQuestion) elements(name, text string) (list []string) {
 	return slices.Compact(list)
 }
 
-// codes returns the currencies that a parameter names, at most most of them.
+// codes returns the currencies that a parameter names. most is the maximum number of them.
 func (q *coinQuestion) codes(name string, most int) []string {
 	list := q.elements(name, model.Fold(q.sent[name]))
 	unknown := func(code string) bool { return q.rates[code] == nil }

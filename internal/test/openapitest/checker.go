@@ -1,5 +1,5 @@
-// Package openapitest checks a running edge against the OpenAPI document: a
-// Checker of answers, and a small market to ask about.
+// Package openapitest checks a running edge against the OpenAPI document. It has a Checker of
+// answers, and a small market for requests.
 package openapitest
 
 import (
@@ -31,8 +31,7 @@ type Checker struct {
 	Doc *openapi3.T
 }
 
-// New returns a Checker for the document of this version. The document is read
-// once a process.
+// New returns a Checker for the current document, which it reads only once per process.
 func New() (*Checker, error) { return checker() }
 
 var checker = sync.OnceValues(func() (*Checker, error) {
@@ -58,7 +57,7 @@ var checker = sync.OnceValues(func() (*Checker, error) {
 	return &Checker{doc}, nil
 })
 
-// close makes every schema with properties refuse others.
+// close makes every schema with properties reject other properties.
 func close(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -77,21 +76,21 @@ func close(node any) {
 	}
 }
 
-// Answer is one response, its body decoded from its content coding.
+// Answer is a response whose body has been decoded.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// plain are the headers of HTTP itself, which a document does not list.
+// plain has the headers of HTTP itself, which the document does not list.
 var plain = []string{"Connection", "Content-Length", "Content-Type", "Date"}
 
-// Check checks the answer to a request against the document: status, every
-// header, every field. target is path and query as they were sent.
+// Check checks the answer to a request against the document: its status, every header and every
+// field. target is the path and the query of the request.
 func (c *Checker) Check(method, target string, a Answer) error {
 	if method == http.MethodOptions {
-		return nil // of browsers; the document describes it in words
+		return nil // Browsers send OPTIONS; the document describes it only in prose.
 	}
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
@@ -125,7 +124,7 @@ func (c *Checker) Check(method, target string, a Answer) error {
 	return nil
 }
 
-// canonical returns the name of a header as the document writes it.
+// canonical returns the name of a header in the spelling of the document.
 func canonical(name string) string {
 	switch name {
 	case "Etag":
@@ -148,7 +147,7 @@ func (c *Checker) validate(method string, ref *openapi3.ResponseRef, a Answer) e
 		return errors.New("it has a body")
 	}
 	if kind := ref.Value.Content[a.Header.Get("Content-Type")]; kind != nil && kind.Schema == nil {
-		bodiless = true // a file: nothing is said of its bytes
+		bodiless = true // It is a file, whose bytes the document does not describe.
 	}
 	operation := &openapi3.Operation{Responses: openapi3.NewResponses(openapi3.WithStatus(http.StatusOK, ref))}
 	return openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
@@ -161,8 +160,7 @@ func (c *Checker) validate(method string, ref *openapi3.ResponseRef, a Answer) e
 	})
 }
 
-// Valid reports what the document says against a GET request's parameters; nil
-// for nothing.
+// Valid returns an error if a GET request's parameters do not match the document.
 func (c *Checker) Valid(target string, header http.Header) error {
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
@@ -182,11 +180,11 @@ func (c *Checker) Valid(target string, header http.Header) error {
 	})
 }
 
-// timely finds what is read as a time below /at/.
+// timely matches what an edge parses as a time below /at/.
 var timely = regexp.MustCompile(`^(\d{8}T\d{6}Z|\d{4}-\d\d-\d\d[Tt].*)$`)
 
-// Operation returns the document's description of a path, nil if it has none; below /at/ the time in
-// the path, too.
+// Operation returns the document's description of a path, or nil if it has none. For a path below
+// /at/ it also returns the time in the path.
 func (c *Checker) Operation(path string) (operation *openapi3.Operation, time string) {
 	if below, ok := strings.CutPrefix(path, "/at/"); ok {
 		var endpoint string

@@ -41,8 +41,8 @@ var (
 		{"key": "petal2", "id": 12, "name": "Petal Classic", "symbol": "PTL", "slug": "petal-classic"},
 		{"key": "dormant", "id": 14, "name": "Dormant", "symbol": "ZZZ", "slug": "dormant", "active": false},
 	}
-	// Prices in units of 1e-12, market caps in whole dollars, and by how many
-	// millionths both rise a day.
+	// Prices are in units of 1e-12, and market caps in whole dollars. rise is by how many
+	// millionths both rise per day.
 	quotes = []struct {
 		key              string
 		price, marketCap int64
@@ -78,13 +78,13 @@ var (
 			"evm_chain_id": 1, "native": "ethereum", "members": []string{"ethereum", "dollar", "salt", "petal"}},
 		{"key": "bitcoin", "id": 2, "name": "Bitcoin", "display_name": "BTC", "slug": "bitcoin-chain",
 			"native": "bitcoin", "members": []string{"bitcoin"}},
-		// An id that 32 bits do not hold, of a chain that has it.
+		// The chain's id does not fit in 32 bits.
 		{"key": "palm", "id": 3, "name": "Palm", "display_name": "Palm", "slug": "palm-chain",
 			"evm_chain_id": 11297108109, "members": []string{"petal2"}},
 	}
 )
 
-// files is the example market at a time.
+// files returns the example market at a given time.
 func files(at time.Time) map[string][]row {
 	hours := int64(now.Sub(at) / time.Hour)
 	var prices []row
@@ -98,7 +98,7 @@ func files(at time.Time) map[string][]row {
 		prices = append(prices, r)
 	}
 	directory, listed, groups := slices.Clone(assets), exchanges, slices.Clone(categories)
-	if at.Before(now) { // /changes has one of each to show
+	if at.Before(now) { // so that /changes has a change of each kind
 		directory[len(directory)-1] = row{"key": "dormant", "id": 14, "name": "Dormant Coin", "symbol": "ZZ",
 			"slug": "dormant-coin", "logo": "https://img.example/14.png", "website": "https://dormant.example",
 			"platforms": row{"Palm": "1"}}
@@ -113,8 +113,8 @@ func files(at time.Time) map[string][]row {
 		"assets": directory, "quotes": prices, "exchanges": listed, "categories": groups, "chains": chains}
 }
 
-// Market publishes the example market, with a year of history and the change
-// job's record, into a store in memory.
+// Market publishes the example market, with a year of history and the record of the change job, to
+// a store in memory.
 func Market(tb testing.TB) artifacts.Store {
 	tb.Helper()
 	store := Unchanged(tb)
@@ -122,7 +122,7 @@ func Market(tb testing.TB) artifacts.Store {
 	return store
 }
 
-// Unchanged is Market before the change job ran.
+// Unchanged returns the store of Market without the record of the change job.
 func Unchanged(tb testing.TB) artifacts.Store {
 	tb.Helper()
 	store := memstore.New()
@@ -136,16 +136,16 @@ func Unchanged(tb testing.TB) artifacts.Store {
 	return store
 }
 
-// Start runs an edge on free ports until the test ends, and returns its base URL. The edge has the
-// store's snapshot, if there is one, and its keys.
+// Start runs an edge on free ports until the test ends and returns its base URL. The edge has the
+// keys and, if there is one, the snapshot of the store.
 func Start(tb testing.TB, cfg edge.Config) string {
 	tb.Helper()
 	cfg.CacheSize, cfg.CacheDir = 8<<20, tb.TempDir()
 	return testedge.Start(tb, cfg).URL
 }
 
-// Await asks until the edge at base answers with a snapshot. An edge without
-// keys takes any.
+// Await waits until the edge at base answers with a snapshot. An edge without authentication
+// accepts any key.
 func Await(tb testing.TB, base, key string) {
 	tb.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {

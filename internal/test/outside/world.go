@@ -1,5 +1,5 @@
-// Package outside tests the service with what other people's programs send and expect. The reports that
-// its rows come from are listed in README.md.
+// Package outside tests the service with requests that other people's programs send, and with what
+// these programs expect. README.md lists the reports from which the cases come.
 package outside
 
 import (
@@ -23,15 +23,15 @@ var (
 	Last  = First.Add(10 * time.Minute)
 )
 
-// Tether is a contract address as people write it, with the capitals of its checksum. Mint is one of
-// Solana, where letter case counts. In the small world both are addresses of the asset flat.
+// Tether is a contract address with the capital letters of its checksum, as people write it. Mint
+// is an address on Solana, where case matters. In the small world both belong to the asset flat.
 const (
 	Tether = "0xdAC17F958D2ee523a2206206994597C13D831ec7"
 	Mint   = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 )
 
-// World is the small world: four assets, whose prices are 100 in the first snapshot and 90, 110, 100 and
-// unknown in the second, so that the changes over an hour are exactly -10, 10 and 0.
+// World is the small world: four assets whose prices are 100 in the first snapshot, and 90, 110,
+// 100 and unknown in the second, so that the known changes over an hour are exactly -10, 10 and 0.
 var World = teststore.Moments(func(at time.Time) teststore.Rows {
 	prices := []int{90, 110, 100}
 	if at.Before(Last) {
@@ -57,8 +57,8 @@ var World = teststore.Moments(func(at time.Time) teststore.Rows {
 	}
 })
 
-// Start runs an edge with both snapshots of the small world and their files. It asks for no key and
-// answers programs for CoinGecko.
+// Start runs an edge with both snapshots of the small world and their files. It needs no API key
+// and also serves the CoinGecko-compatible API.
 func Start(t testing.TB) *testedge.Edge {
 	t.Helper()
 	store := memstore.New()
@@ -86,14 +86,15 @@ func Await(t testing.TB, e *testedge.Edge) {
 	}
 }
 
-// An Answer is what came back on a connection of its own.
+// An Answer is an answer to a request on its own connection.
 type Answer struct {
 	*http.Response
 	Body   string
-	Closed bool // the server closed the connection by itself
+	Closed bool // whether the server closed the connection without being asked
 }
 
-// Send sends a request as it is written, line by line, with a Host if it has none, and reads the answer.
+// Send sends a request line by line as it is written, adds a Host header if there is none, and
+// reads the answer.
 func Send(t testing.TB, e *testedge.Edge, request string) Answer {
 	t.Helper()
 	if !strings.Contains(strings.ToLower(request), "\nhost:") && !strings.Contains(request, "HTTP/1.0") {
@@ -107,7 +108,7 @@ func Send(t testing.TB, e *testedge.Edge, request string) Answer {
 	in := bufio.NewReader(conn)
 	res := must.Get(http.ReadResponse(in, &http.Request{Method: method}))(t)
 	body := must.Get(io.ReadAll(res.Body))(t)
-	// A second request says whether the connection is still open.
+	// A second request shows whether the connection is still open.
 	_, err := io.WriteString(conn, "HEAD / HTTP/1.1\r\nHost: edge.test\r\nConnection: close\r\n\r\n")
 	if err == nil {
 		_, err = in.ReadByte()

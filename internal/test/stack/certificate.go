@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// certificateFile is where clients find the certificate to trust.
+// certificateFile returns the path of the certificate that clients must trust.
 func certificateFile(dir string) string { return filepath.Join(dir, "certificate.pem") }
 
-// makeCertificate makes a certificate for this machine and further names, signed by itself, and
-// returns the file with certificate and key that HAProxy wants. Each start
-// makes a new one.
+// makeCertificate creates a self-signed certificate for this machine and the given names. It
+// returns the path of a file with certificate and key in the form that HAProxy needs. Each start
+// creates a new certificate.
 func makeCertificate(dir string, names ...string) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

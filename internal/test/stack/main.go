@@ -100,11 +100,10 @@ Ctrl-C stops everything. What was built stays in %[11]s.
 		certificateFile(s.Data), s.key, s.Data)
 }
 
-// publishEvery is how often a snapshot is published during the load; in production it is every ten
-// minutes.
+// publishEvery is the interval between snapshots during the load. In production it is ten minutes.
 const publishEvery = 12 * time.Second
 
-// Exit status of the load tester for a run that it limited itself.
+// The load tester's exit status for a run that the load tester itself limited.
 const invalid = 4
 
 // Run implements the command. The load tester shares about two processors with everything else. It
@@ -143,7 +142,7 @@ func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.Bin, "loadtest"), append(args, "--key", s.key, "--html", report)...)
 	cmd.Env = append(os.Environ(), s.reader.Env...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C comes from here
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // This process passes Ctrl-C on.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	if err := cmd.Start(); err != nil {
 		return err
@@ -174,7 +173,7 @@ func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 	return err
 }
 
-// publishOn publishes one snapshot after the other until ctx is done.
+// publishOn publishes one snapshot after another until ctx is done.
 func (s *stack) publishOn(ctx context.Context) error {
 	tick := time.NewTicker(publishEvery)
 	defer tick.Stop()
@@ -184,7 +183,7 @@ func (s *stack) publishOn(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		// A build that has begun runs to its end.
+		// Let a build that has begun run to its end.
 		if err := s.publish(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}

@@ -24,41 +24,41 @@ import (
 
 var errNoHAProxy = errors.New("haproxy is not on the path: apt-get install haproxy")
 
-// keyRate is what the key may ask for in a second and at once: more than the load of one machine.
+// keyRate is both the rate and the burst of the API key, more than one machine can reach.
 const keyRate = "1000000"
 
-// config says what to start.
+// config says what start starts.
 type config struct {
 	bin, data string
 	source    string
-	// A store without a snapshot gets snapshots at these times before newest.
+	// A store without a snapshot gets snapshots at newest and at these times before it.
 	newest   time.Time
 	past     []time.Duration
-	balanced bool // with HAProxy in front
-	nice     bool // the project's programs let others go first
-	signed   bool // the store is, and every build makes files
+	balanced bool // whether HAProxy runs in front
+	nice     bool // whether the project's programs run at a lower priority
+	signed   bool // whether the store is signed; every build then also writes files
 }
 
-// stack is the running service. The Machine's credentials are the builder's.
+// stack is the running service. The credentials of the Machine are those of the builder.
 type stack struct {
 	*local.Machine
-	reader  local.Machine // with credentials that may only read
+	reader  local.Machine // with credentials that only permit reading
 	minio   *testserver.Server
 	key     string            // API key
 	sign    artifacts.SignKey // of a signed store
 	edges   [2]*edge
-	haproxy *local.Program // nil: none
-	listen  string         // HAProxy's address for clients; "": port 8443, or a free one
-	names   []string       // of HAProxy's certificate, beside this machine's
-	stats   string         // and of its figures
+	haproxy *local.Program // nil if it does not run
+	listen  string         // HAProxy's address for clients; empty means port 8443 or a free port
+	names   []string       // names in HAProxy's certificate, in addition to those of this machine
+	stats   string         // address of HAProxy's statistics
 	source  string
 	newest  time.Time
-	// activate is how long after it is published edges make a snapshot current; 0: the builder's
-	// default.
+	// activate is how long after its publication edges make a snapshot current; 0 means the
+	// builder's default.
 	activate time.Duration
 }
 
-// edge is one of the edges; its Program is replaced when it is started again.
+// edge is one of the edges. Its Program is replaced when the edge is started again.
 type edge struct {
 	*local.Program
 	machine       *local.Machine
@@ -67,8 +67,8 @@ type edge struct {
 	args          []string
 }
 
-// start starts everything and returns when it is ready. What was started
-// before an error is stopped.
+// start starts everything and returns when it is ready. After an error it stops what it has
+// started.
 func start(ctx context.Context, c config) (_ *stack, err error) {
 	program := ""
 	if c.balanced {
@@ -141,7 +141,7 @@ func (e *edge) start(ctx context.Context) error {
 	return nil
 }
 
-// balance starts HAProxy with a configuration.
+// balance starts HAProxy with the given configuration.
 func (s *stack) balance(ctx context.Context, program string, config []byte) error {
 	file := filepath.Join(s.Data, "haproxy.cfg")
 	if err := os.WriteFile(file, config, 0o644); err != nil {
@@ -173,10 +173,10 @@ func (s *stack) balance(ctx context.Context, program string, config []byte) erro
 	return local.Await(ctx, "http://"+s.stats+"/metrics", p)
 }
 
-// stop stops everything that runs, the store last, because the others use it.
+// stop stops everything. The store is last, because the others use it.
 func (s *stack) stop() {
 	if s.haproxy != nil {
-		s.haproxy.Kill() // it has no clients left
+		s.haproxy.Kill() // It has no clients any longer.
 	}
 	var edges sync.WaitGroup
 	for _, e := range s.edges {
@@ -186,18 +186,18 @@ func (s *stack) stop() {
 	}
 	edges.Wait()
 	if s.minio != nil {
-		_ = s.minio.Close() // its folder is ours, so there is nothing to fail
+		_ = s.minio.Close() // Errors do not matter, because the whole folder is removed later.
 	}
 }
 
-// readPolicy lets edges read the bucket's objects. Without the right to list,
-// the store would call an object that is not there forbidden.
+// readPolicy lets edges read the objects in the bucket. Without permission to list, the store would
+// answer 403 for a missing object.
 const readPolicy = `{"Version":"2012-10-17","Statement":[
 {"Effect":"Allow","Action":"s3:GetObject","Resource":"arn:aws:s3:::` + testserver.Bucket + `/*"},
 {"Effect":"Allow","Action":"s3:ListBucket","Resource":"arn:aws:s3:::` + testserver.Bucket + `"}]}`
 
-// readOnly returns the environment of programs that may read the store and
-// nothing more, for a week: the longest that MinIO gives.
+// readOnly returns the environment of programs that may only read the store. The credentials are
+// valid for a week, the maximum of MinIO.
 func readOnly(server *testserver.Server) ([]string, error) {
 	v, err := temporary(server, readPolicy)
 	if err != nil {
@@ -207,8 +207,7 @@ func readOnly(server *testserver.Server) ([]string, error) {
 		"AWS_SESSION_TOKEN=" + v.SessionToken}, nil
 }
 
-// temporary returns credentials that hold for a week, under a policy if there is
-// one.
+// temporary returns credentials that are valid for a week, restricted by policy unless it is empty.
 func temporary(server *testserver.Server, policy string) (credentials.Value, error) {
 	c, err := credentials.NewSTSAssumeRole(server.Endpoint, credentials.STSAssumeRoleOptions{
 		AccessKey: server.AccessKey, SecretKey: server.SecretKey, Policy: policy, DurationSeconds: 7 * 24 * 3600,
@@ -232,14 +231,14 @@ func (s *stack) publish(ctx context.Context) error {
 	return err
 }
 
-// counters are what HAProxy has counted since its start.
+// counters has the counters of HAProxy since its start.
 type counters struct {
 	answered int // requests
-	retried  int // tries that were made again, on the same edge or another one
-	up       int // edges that HAProxy takes for ready
+	retried  int // number of retries, on the same edge or another one
+	up       int // number of edges that HAProxy considers ready
 }
 
-// counters asks HAProxy.
+// counters reads the counters from HAProxy.
 func (s *stack) counters(ctx context.Context) (counters, error) {
 	text, err := local.Get(ctx, "http://"+s.stats+"/;csv")
 	if err != nil {

@@ -406,8 +406,8 @@ func noKey(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantKeys(t, ctx, s, "")
 }
 
-// Calls returns a call of each method of s, by the names of faultstore's kinds; v is the version that
-// GetIf and Swap name.
+// Calls returns a function for each method of s, by the names of faultstore's kinds. GetIf and Swap
+// use version v.
 func Calls(ctx context.Context, s artifacts.Store, v artifacts.Version) map[string]func() error {
 	return map[string]func() error{
 		"get":   func() error { _, _, err := s.Get(ctx, k("current"), 10); return err },
