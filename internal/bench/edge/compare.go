@@ -54,7 +54,7 @@ type figures struct {
 type row struct {
 	what, measured, beside string
 	us                     [2]float64 // of a comparison's two sides
-	ratio                  float64    // 0: there is none
+	ratio                  float64    // 0 if there is none
 	target                 string
 	met                    bool
 }
@@ -62,10 +62,10 @@ type row struct {
 // headline begins the names of comparisons that are also reported as answers a second.
 const headline = "a cached page, compared with "
 
-// comparison compares two loads.
+// comparison compares the costs of two loads.
 type comparison struct {
 	what   string
-	target float64 // of the ratio, at most; 0: it only explains the others
+	target float64 // maximum of the ratio; 0 if the comparison only explains others
 	a, b   load
 }
 
@@ -336,7 +336,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	auth := b.auth() // of this market: the next ones have their own
+	auth := b.auth() // for this market; the markets below have their own keys
 	conditional := map[string]string{"X-Api-Key": b.key, "If-None-Match": answer.Header.Get("ETag")}
 	notModified, err := capture(small.addr, page, conditional)
 	if err != nil {

@@ -29,14 +29,14 @@ import (
 // second to second.
 type side struct {
 	ask       asker
-	tail      string // of every request
+	tail      string // the end of every request
 	conns     []*polled
 	request   []byte
 	took      time.Duration
 	latencies []time.Duration
 }
 
-// asker appends the next path.
+// asker appends the path of the next request.
 type asker func(dst []byte, rnd *rand.Rand) []byte
 
 const (
@@ -57,7 +57,7 @@ func listing(b []byte, offset, limit int, sort string) []byte {
 	return fmt.Appendf(b, quotes+"?offset=%d&limit=%d&sort=%s", offset, limit, sort)
 }
 
-// always asks for one path.
+// always returns an asker for a single path.
 func always(path string) asker {
 	return func(b []byte, _ *rand.Rand) []byte { return append(b, path...) }
 }
@@ -70,7 +70,7 @@ func pages(most, spread int) asker {
 	}
 }
 
-// somePages asks for a few of them, which are soon cached.
+// somePages returns an asker for a few of these pages, which are soon cached.
 func somePages(most int) asker {
 	return func(b []byte, rnd *rand.Rand) []byte {
 		i := rnd.IntN(cachedPages)
@@ -78,7 +78,7 @@ func somePages(most int) asker {
 	}
 }
 
-// marketPages asks for pages of /markets as pages does of quotes.
+// marketPages is like pages, for pages of /markets.
 func marketPages(most, spread int) asker {
 	keys := query.Markets.SortKeys()
 	return func(b []byte, rnd *rand.Rand) []byte {
@@ -96,17 +96,17 @@ func rows(filters []string) asker {
 	}
 }
 
-// polled is one connection.
+// polled is one connection of a side.
 type polled struct {
 	fd   int
 	sent time.Time
-	got  int // bytes of the answer
-	want int // -1 while its head is not complete
+	got  int // number of bytes of the answer received so far
+	want int // length of the answer; -1 until its head is complete
 	busy bool
 	buf  [64 << 10]byte
 }
 
-// poll asks the sides of loads, each for d in all.
+// poll sends the requests of loads to their servers, each for a total time of d.
 func poll(ctx context.Context, d time.Duration, seed uint64, loads []load) (sides []*side, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -170,11 +170,11 @@ type response struct {
 	raw, body []byte
 }
 
-// httpClient asks without a coding, on one connection after the other.
+// httpClient requests answers without a content coding. It uses a new connection for each.
 var httpClient = &http.Client{
 	Timeout: 20 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
 
-// capture asks once and keeps the answer.
+// capture sends one request and returns the answer.
 func capture(addr, path string, headers map[string]string) (*response, error) {
 	req, err := http.NewRequest(http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
@@ -188,7 +188,7 @@ func capture(addr, path string, headers map[string]string) (*response, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	res.Close = false // it is to be sent on connections that stay open
+	res.Close = false // The answer will be sent on connections that stay open.
 	raw, err := httputil.DumpResponse(res, true)
 	if err != nil {
 		return nil, err

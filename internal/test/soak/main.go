@@ -37,7 +37,7 @@ func main() {
 	}.Main()
 }
 
-// errBroken: a promise was not kept; the table says which.
+// errBroken means that a promise was broken. The table says which one.
 var errBroken = errors.New("a promise was broken")
 
 // run runs the soak, prints the table to out and the progress to progress.

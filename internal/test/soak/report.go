@@ -18,7 +18,7 @@ import (
 type report struct {
 	mu         sync.Mutex
 	counts     map[string]int64 // by the name of the table's row
-	breaches   map[string]int64 // promises that were not kept, likewise
+	breaches   map[string]int64 // number of times that each promise was broken, by its name
 	recoveries []time.Duration
 	usage      []usage
 	streams    *streams.Result // nil before the end

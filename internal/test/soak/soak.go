@@ -38,7 +38,7 @@ const (
 	// recoverWithin bounds the time from the end of all faults until the edges have the newest
 	// snapshot: after long faults an edge polls every half minute.
 	recoverWithin = time.Minute
-	// calmFor is how long no fault is made after that.
+	// calmFor is how long the soak then makes no faults.
 	calmFor = 1500 * time.Millisecond
 )
 
@@ -46,7 +46,7 @@ const (
 // faults.
 type soak struct {
 	cfg     *cli
-	machine *local.Machine // its store is the MinIO itself
+	machine *local.Machine // Its store is the MinIO server itself, without the proxy.
 	server  *testserver.Server
 	direct  *s3store.Store
 	key     artifacts.SignKey
@@ -57,26 +57,26 @@ type soak struct {
 
 	// building is held by builds, and by faults that no builder may see.
 	building sync.Mutex
-	at       time.Time // of the newest snapshot that was begun; guarded by building
-	leaves   []string  // of the log, by sequence; guarded by building
+	at       time.Time // time of the newest snapshot whose build has begun; guarded by building
+	leaves   []string  // leaves of the log, by sequence; guarded by building
 
 	checkers  []*check.Checker // of the edges' answers
 	mu        sync.Mutex       // all below
 	due       map[string]time.Time
-	withdrawn map[string]int // by which rollback, counted from 1
+	withdrawn map[string]int // which rollback withdrew each snapshot, counted from 1
 	rollbacks int
 
-	quiet atomic.Int64 // since when nothing is wrong, Unix nanoseconds; 0: something is
+	quiet atomic.Int64 // since when nothing has been wrong, in Unix nanoseconds; 0 while something is wrong
 }
 
 // node is an edge.
 type node struct {
 	name, addr, admin string
-	cache             string // its --cache-dir, "" for none
+	cache             string // its --cache-dir; empty if it has none
 	args              []string
 	program           *local.Program
 	life              atomic.Int64 // odd while it is down
-	told                           // by clients
+	told                           // what clients have been told
 }
 
 func (n *node) down() bool { return n.life.Load()%2 == 1 }
@@ -295,12 +295,13 @@ func (s *soak) rollback(ctx context.Context, random *rand.Rand) error {
 // record notes which leaf of the log the published snapshot must be.
 func (s *soak) record(p *artifacts.Pointer) {
 	for uint64(len(s.leaves)) < p.Sequence {
-		s.leaves = append(s.leaves, "") // not seen: the next builder was faster
+		s.leaves = append(s.leaves, "") // It was not seen, because the next builder was faster.
 	}
 	s.leaves[p.Sequence-1] = transparency.LeafOf(p)
 }
 
-// logged breaks a promise unless verify is content and the log has each published snapshot once.
+// logged reports a broken promise unless verify finds no fault and the log has each published
+// snapshot exactly once.
 func (s *soak) logged(ctx context.Context) error {
 	if out, err := s.machine.Output(ctx, "builder", "verify", "--store", s.machine.Store); err != nil {
 		s.report.breaks(damagedStore, "%v: %s", err, out)
@@ -518,7 +519,7 @@ func (r *round) damageStore(ctx context.Context) error {
 	case 1:
 		what, keys = "manifest", []artifacts.Key{artifacts.ManifestKey(p.Manifest.Digest)}
 	case 2, 3:
-		// There must be one: it is made first.
+		// There must be one, so run the change job first.
 		if err := r.change(ctx); err != nil {
 			return r.unlessDone(ctx, err)
 		}
@@ -705,7 +706,7 @@ const (
 	metricGoroutines = "go_goroutines"
 	metricFiles      = "process_open_fds"
 	metricLimit      = "go_gc_gomemlimit_bytes"
-	heapLive         = "HeapAlloc" // after a collection, of pprof
+	heapLive         = "HeapAlloc" // live bytes after a garbage collection, from pprof
 )
 
 // live returns how many bytes of the heap are in use, garbage aside.

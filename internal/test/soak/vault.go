@@ -14,7 +14,7 @@ type vault struct {
 	artifacts.Store
 
 	mu    sync.RWMutex
-	right map[artifacts.Key][]byte // of the objects that are damaged now
+	right map[artifacts.Key][]byte // original bytes of the objects that are damaged now
 }
 
 // Get implements artifacts.Reader with the right bytes.
