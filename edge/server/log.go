@@ -13,32 +13,32 @@ import (
 	"example.com/marketdata/internal/redact"
 )
 
-// Observation is one answer.
+// Observation describes an answer, for metrics.
 type Observation struct {
 	Route Route
-	// Status is that of the answer, or 499: its client did not take it to the end; or 500: a file
-	// broke off because a chunk could not be had.
+	// Status is the status of the answer, with two exceptions: it is 499 if the client did not read the
+	// answer to the end, and 500 if a file broke off because a chunk was unavailable.
 	Status int
 	// Bytes is the length of the body, also for HEAD.
 	Bytes int
-	// Duration is from when the request was read to when its answer was ready.
+	// Duration is the time from reading the request to having the answer ready.
 	Duration time.Duration
-	// KeyID names the API key; "" when none was in force.
+	// KeyID is the id of the API key, or "" if the request had no valid one.
 	KeyID string
-	// Conn numbers the connections, to spread counters by.
+	// Conn is the number of the connection. It serves to distribute counters.
 	Conn uint64
 }
 
-// statusCutOff is the status in logs and metrics of an answer that its client did not take
-// completely, as in nginx's logs.
+// statusCutOff is the status in logs and metrics of an answer that the client did not read to the end, as in
+// nginx.
 const statusCutOff = 499
 
-// observe logs and counts an answer; err says why it was not written completely.
+// observe logs and counts an answer. err says why it was not written completely.
 func (s *Server) observe(r *Request, err error) {
 	status, took := r.Asked.Reply.Status, r.took
 	switch {
 	case err == nil:
-	case errors.Is(err, shards.ErrUnavailable) && !errors.Is(err, context.Canceled): // by the client
+	case errors.Is(err, shards.ErrUnavailable) && !errors.Is(err, context.Canceled): // the client did not cancel it
 		status, r.fault = http.StatusInternalServerError, err
 	default:
 		status = statusCutOff
@@ -58,14 +58,14 @@ func (s *Server) observe(r *Request, err error) {
 	}
 }
 
-// requestLog writes a bounded number of log lines of requests. No line contains a key, a full address,
-// or anything that a client chose except the request id and the trace id, which have safe alphabets.
+// requestLog writes a bounded number of log lines. No line contains a key, a full address, or anything else
+// that a client chose, except the request id and the trace id, which consist of safe characters.
 type requestLog struct {
 	log  *slog.Logger
 	all  bool
 	slow time.Duration
-	// A few lines a second suffice for clients' errors; the service's own faults get as many as
-	// anyone can read.
+	// For errors of clients a few lines a second are enough. The service's own errors get as many as a person
+	// can read.
 	clientLimit, ownLimit   limit.Limit
 	clientBucket, ownBucket limit.Bucket
 }
@@ -82,7 +82,7 @@ func newRequestLog(cfg *Config) *requestLog {
 		ownLimit: mustLimit(50, 200)}
 }
 
-// wants returns whether an answer is logged, and at which level.
+// wants reports whether an answer is logged, and at which level.
 func (l *requestLog) wants(route Route, status int, took time.Duration) (slog.Level, bool) {
 	switch {
 	case l.log == nil:
@@ -115,7 +115,8 @@ func (l *requestLog) request(r *Request, level slog.Level, status int, took time
 	l.log.LogAttrs(context.Background(), level, "request", attrs...)
 }
 
-// traceID returns the attribute of a request's trace id; handlers leave out an empty one.
+// traceID returns the attribute for a request's trace id. If there is none, the attribute is empty and
+// handlers omit it.
 func traceID(r *Request) slog.Attr {
 	if r.TraceID == nil {
 		return slog.Attr{}
@@ -130,7 +131,7 @@ func (l *requestLog) panicked(r *Request, v any, stack []byte) {
 	}
 }
 
-// brokenConn logs a connection that ended with a panic.
+// brokenConn logs a panic that ended a connection.
 func (l *requestLog) brokenConn(v any, stack []byte) {
 	if l.log != nil && l.ownBucket.Take(l.ownLimit, limit.At(time.Now())).OK {
 		l.log.Error("connection handler panicked", "panic", fmt.Sprintf("%.200v", v), "stack", string(stack))

@@ -6,11 +6,13 @@ import (
 	"net/netip"
 )
 
-// networkBits is the length of the IPv6 prefix that one customer may have.
+// networkBits is the length of the IPv6 prefix that is counted as one owner, because one customer may have
+// that much.
 const networkBits = 48
 
-// owners counts connections by their owners. When there are too many, the owner that has the most loses
-// its newest: nobody can take a connection from another who has fewer. The listener's mutex guards it.
+// owners counts connections by their owners. If there are too many connections, the owner with the most loses
+// its newest one. So nobody can take a connection away from an owner with fewer. The listener's mutex guards
+// it.
 type owners struct {
 	maxAll, maxOne int
 	open           int
@@ -18,17 +20,17 @@ type owners struct {
 	ranked         ranking
 }
 
-// owner is who has connections: an IPv4 address or an IPv6 network.
+// owner is an owner of connections: an IPv4 address or an IPv6 network.
 type owner struct {
 	name  netip.Prefix
 	rank  int       // its index in owners.ranked
 	conns list.List // of *conn, the newest last
-	// exempt: a proxy, whose connections are those of many clients. It may have any number, and
-	// loses none.
+	// exempt marks a proxy, whose connections belong to many clients. It may have any number of connections
+	// and loses none.
 	exempt bool
 }
 
-// ranking is a heap of owners, the one with the most connections first. It has no exempt ones.
+// ranking is a heap of owners, with the most connections at the top. It does not contain exempt owners.
 type ranking []*owner
 
 func (r ranking) Len() int           { return len(r) }
@@ -57,8 +59,8 @@ func ownerName(addr netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(addr, addr.BitLen())
 }
 
-// take counts c for the owner of an address, and reports whether c may stay. If another connection
-// is lost for it, take returns that one, which is counted no more and is to be closed.
+// take counts c for the owner of addr, and reports whether c may stay. If c displaces another connection,
+// take returns that one as loser. It is no longer counted, and the caller must close it.
 func (p *owners) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bool) {
 	name := ownerName(addr)
 	o := p.named[name]
@@ -69,7 +71,7 @@ func (p *owners) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bo
 		return nil, false
 	}
 	if p.open >= p.maxAll {
-		// c's owner loses ties.
+		// In a tie, c is refused.
 		if len(p.ranked) == 0 || p.ranked[0].conns.Len() <= o.conns.Len()+1 {
 			return nil, false
 		}
@@ -90,7 +92,7 @@ func (p *owners) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bo
 	return loser, true
 }
 
-// leave counts c no more. It may be called again.
+// leave stops counting c. It may be called several times.
 func (p *owners) leave(c *conn) {
 	o := c.owner
 	if o == nil {

@@ -11,14 +11,13 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// problem is an answer other than a success: a row of the table in
-// INTERFACE.md, "Errors". It is made once, and must not be changed.
+// problem is an error answer: a row of the table in INTERFACE.md, "Errors". It must not be changed after
+// newProblem.
 type problem struct {
-	status int // of HTTP
-	code   int // code and key are those of the envelope
+	status int // the HTTP status
+	code   int // code and key are members of the envelope
 	key    string
-	// message is the envelope's message: ASCII that stands in a JSON string as
-	// it is.
+	// message is the message of the envelope: ASCII that needs no escaping in JSON.
 	message string
 
 	body []byte
@@ -41,7 +40,7 @@ func (p *problem) appendBody(dst []byte, message string) []byte {
 	return append(dst, `","result":{}}`...)
 }
 
-// These problems have the code and the key that are usual for their status.
+// The following functions return problems with the code and key that are usual for their status.
 func badRequestFor(message string) *problem {
 	return newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", message)
 }
@@ -55,36 +54,37 @@ func tooManyFor(message string) *problem {
 	return newProblem(http.StatusTooManyRequests, 42900, "TOO_MANY_REQUESTS", message)
 }
 
-// The problems that errors of Config.Answer become.
+// The problems for errors of Config.Answer.
 var (
-	// noSnapshot: /global before the first snapshot, nothing else.
+	// noSnapshot is for /global before the first snapshot.
 	noSnapshot = newProblem(http.StatusNotFound, 40400, "NOT_FOUND", "there is no snapshot yet")
-	// snapshotGone: a pinned snapshot that is no longer retained, or was withdrawn.
+	// snapshotGone is for a pinned snapshot that is no longer retained or was withdrawn.
 	snapshotGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE",
 		"the snapshot of X-Snapshot-Time is no longer retained; begin again without it")
-	// changesGone: the changes since a time that are no longer all held.
+	// changesGone is for changes since a time from which they are no longer complete.
 	changesGone = newProblem(http.StatusGone, 41000, "SNAPSHOT_GONE",
 		"since: older than result.since, from which the changes are complete; read the listings again, "+
 			"then ask since the X-Snapshot-Time that they have")
-	// pinUneven and pinAhead: pins that no snapshot can have.
+	// pinUneven and pinAhead are for pins that no snapshot can have.
 	pinUneven = badRequestFor("X-Snapshot-Time: not the time of a snapshot; it takes a whole multiple of ten minutes")
 	pinAhead  = badRequestFor("X-Snapshot-Time: too far in the future; " +
 		"it takes the time of a snapshot that was published")
-	// snapshotLater: a pinned snapshot that may have been published and has not arrived here.
-	// It is not a fault of the service.
+	// snapshotLater is for a pinned snapshot that may exist, but has not arrived here. It does not count as
+	// an error of the service.
 	snapshotLater = unavailableFor("the snapshot of X-Snapshot-Time has not arrived here; " +
 		"try again, or begin again without it")
-	// noView: likewise, for a view that the snapshot's builder did not make yet.
+	// noView is for a view that the snapshot's builder did not make yet. It does not count as an error of the
+	// service either.
 	noView = unavailableFor("the snapshot does not have this sort key or endpoint yet; " +
 		"try again later, or ask without it")
-	// internal: a fault of the service itself.
+	// internal is for errors of the service itself.
 	internal = newProblem(http.StatusInternalServerError, 50000, "INTERNAL_ERROR",
 		"the service failed to answer; the request id names this failure in its log")
-	// unavailable: see reply.ErrUnavailable.
+	// unavailable is for reply.ErrUnavailable.
 	unavailable = unavailableFor("what this answer needs is unavailable; try again")
 )
 
-// errDownloads: the key has too many downloads.
+// errDownloads means that the key has too many downloads.
 var errDownloads = errors.New("too many downloads")
 
 // problemOf returns the problem for an error of Config.Answer.
@@ -92,7 +92,7 @@ func problemOf(err error) *problem {
 	var refusal *reply.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return &problem{status: refusal.Status, message: refusal.Message} // the dialect has the body
+		return &problem{status: refusal.Status, message: refusal.Message} // the dialect makes the body
 	case errors.Is(err, reply.ErrNoSnapshot):
 		return noSnapshot
 	case errors.Is(err, snapshot.ErrGone):
@@ -119,10 +119,10 @@ func problemOf(err error) *problem {
 	return unavailable
 }
 
-// overLimit has the words by which programs for other interfaces tell a rate limit from other refusals.
+// overLimit contains the words by which clients of other APIs recognize a rate limit.
 const overLimit = "you have exceeded the rate limit; Retry-After says in how many seconds to try again"
 
-// The problems that the server itself finds.
+// The problems that the server itself detects.
 var (
 	badRequest = badRequestFor("")
 	notHTTP    = badRequestFor("the request is not valid HTTP/1.1")
@@ -135,7 +135,7 @@ var (
 	twoPins = badRequestFor("X-Snapshot-Time: sent although the path has a time behind /at/; " +
 		"it takes one of the two")
 	pathNotFound = pathNotFoundFor("there is nothing at this path; /docs lists those that are served")
-	// nearPaths are pathNotFound for a path that is nearly one that is served, by that one.
+	// nearPaths maps the last part of a served path to the problem for paths that are similar to it.
 	nearPaths = func() map[string]*problem {
 		all := map[string]*problem{}
 		for _, name := range endpointNames {
@@ -161,7 +161,7 @@ var (
 	headersTooLarge = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE",
 		"request line and headers are over 32 KiB, or more than 100 lines")
 	tooManyRequests = tooManyFor(overLimit)
-	// tooManyOpen is tooManyRequests of what needs no key.
+	// tooManyOpen is like tooManyRequests, for requests that need no key.
 	tooManyOpen         = tooManyFor(overLimit)
 	tooManyStreamsOfKey = tooManyFor("the key has as many streams of events open as it may; " +
 		"close one, or try again after Retry-After")
@@ -171,14 +171,14 @@ var (
 	tooManyConns   = unavailableFor("too many connections; try again")
 )
 
-// sendKey is the message of the 401, but for a dialect's.
+// sendKey is the message of the 401, except for a dialect.
 const sendKey = "missing, invalid or expired API key: send it in the header X-Api-Key, not in Authorization"
 
-// queryKey is the message of the 401 for a key in the query, whatever is wrong with it.
+// queryKey is the message of the 401 for a key in the query, whatever is wrong with the key.
 const queryKey = "invalid or expired API key in the query: key takes one that was made for it " +
 	"(builder keys create --query), once, and none in a header beside it; send any other key in the header X-Api-Key"
 
-// newUnauthorized makes the 401, which says where keys are requested if that is known.
+// newUnauthorized returns the 401. Its message states keyRequestURL, unless that is empty.
 func newUnauthorized(message, keyRequestURL string) *problem {
 	if keyRequestURL != "" {
 		message += "; keys are requested at " + keyRequestURL

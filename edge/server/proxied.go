@@ -16,13 +16,13 @@ var (
 	errTooManyConns  = errors.New("too many connections")
 )
 
-// readProxied reads the PROXY protocol header, version 1 or 2, at the start of a connection from one of
-// Config.ProxyProtocol, and counts the connection under the address in it. The protocol forbids guessing
-// whether there is a header: a connection without one is refused.
+// readProxied reads the PROXY protocol header, version 1 or 2, at the beginning of a connection from one of
+// Config.ProxyProtocol, and counts the connection for the address in it. The protocol forbids guessing
+// whether there is a header, so a connection without one is refused.
 //
-// A header of version 1 has at most 107 bytes and arrives in one piece; one of version 2 has at most
-// 4 KiB after its first 16 bytes. All of it must arrive within Config.ReadTimeout; the first byte of
-// a request then has as much time again.
+// A header of version 1 has at most 107 bytes and arrives in one piece. A header of version 2 has at most 4
+// KiB after its first 16 bytes. The whole header must arrive within Config.ReadTimeout, and the first byte of
+// a request within the same time after it.
 func (c *conn) readProxied() error {
 	if !contains(c.listener.proxies, c.peer) {
 		return nil
@@ -34,7 +34,7 @@ func (c *conn) readProxied() error {
 	var header *proxyproto.Header
 	_, err := c.in.Peek(1)
 	if err != nil {
-		err = errGone // nothing came
+		err = errGone // the connection sent nothing
 	} else if header, err = proxyproto.Read(c.in); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", errNoProxyHeader, err)
 	}
@@ -51,8 +51,8 @@ func (c *conn) readProxied() error {
 	return err
 }
 
-// proxiedPeer returns the address of the client that a proxy at peer connects for: the proxy's own if
-// the header says so or has no TCP address.
+// proxiedPeer returns the address of the client that the proxy at peer connects for. It is peer itself if the
+// header says so or contains no TCP address.
 func proxiedPeer(header *proxyproto.Header, peer netip.Addr) netip.Addr {
 	source, ok := header.SourceAddr.(*net.TCPAddr)
 	if !ok || header.Command.IsLocal() {

@@ -20,7 +20,7 @@ func appendNumberLine(dst []byte, name string, value int) []byte {
 	return append(dst, crlf...)
 }
 
-// statusLines are the first lines of answers, by status.
+// statusLines are the status lines of answers, by status.
 var statusLines = func() (lines [600][]byte) {
 	for status := range lines {
 		if text := http.StatusText(status); text != "" {
@@ -30,13 +30,13 @@ var statusLines = func() (lines [600][]byte) {
 	return lines
 }()
 
-// dateLine is the Date header of a second.
+// dateLine is the Date header for a second.
 type dateLine struct {
 	second int64
 	line   []byte
 }
 
-// dates makes a Date header once a second.
+// dates makes the Date header once a second.
 type dates struct{ last atomic.Pointer[dateLine] }
 
 func (d *dates) line(now time.Time) []byte {
@@ -44,20 +44,20 @@ func (d *dates) line(now time.Time) []byte {
 	l := d.last.Load()
 	if l == nil || l.second != second {
 		l = &dateLine{second, reply.AppendLine(nil, "Date", now.UTC().AppendFormat(nil, http.TimeFormat))}
-		d.last.Store(l) // another goroutine makes the same
+		d.last.Store(l) // another goroutine may store the same line
 	}
 	return l.line
 }
 
-// bodiless reports a status whose answers have neither a body nor Content-Length.
+// bodiless reports whether answers with this status have neither a body nor Content-Length.
 func bodiless(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusNotModified
 }
 
-// keepAliveSlack is how much earlier than the server a client should give up an idle connection.
+// keepAliveSlack is the time by which clients should close an idle connection earlier than the server.
 const keepAliveSlack = 5 * time.Second
 
-// newKeepAlive returns the header lines of an answer after which the connection stays.
+// newKeepAlive returns the header lines of an answer after which the connection stays open.
 func newKeepAlive(idle time.Duration) []byte {
 	lines := []byte("Connection: keep-alive\r\n")
 	if seconds := int((idle - keepAliveSlack) / time.Second); seconds > 0 {
@@ -91,7 +91,7 @@ func (s *Server) appendHead(dst []byte, r *Request) []byte {
 	return append(dst, crlf...)
 }
 
-// payload returns the body as it is sent.
+// payload returns the body to send, which is empty for HEAD.
 func (r *Request) payload() []byte {
 	if r.http().Header.IsHead() || bodiless(r.Asked.Reply.Status) {
 		return nil
@@ -99,8 +99,8 @@ func (r *Request) payload() []byte {
 	return r.Asked.Reply.Body
 }
 
-// appendReply returns the bytes of the answer: in one piece, unless the body is large and is not in
-// the output buffer.
+// appendReply returns the bytes of the answer. rest is not empty only if the body is large and is not in the
+// output buffer.
 func (s *Server) appendReply(r *Request) (first, rest []byte) {
 	m, body, out := r.mem, r.payload(), r.Asked.Buffers.Output()
 	if len(body) == 0 || &body[0] != &out[rows.HeadRoom] {

@@ -16,60 +16,60 @@ import (
 
 // Request is one request and its answer.
 type Request struct {
-	// Asked is what the answer depends on, and the answer.
+	// Asked contains everything that the answer depends on, and the answer.
 	Asked reply.Request
 
 	// ID is the request id, 1 to 128 characters.
 	ID []byte
-	// TraceID is the trace id of the request's traceparent; nil: it has no valid one.
+	// TraceID is the trace id of the header traceparent, or nil if that is absent or invalid.
 	TraceID []byte
-	// KeyID names the API key; "" without authentication.
+	// KeyID is the id of the API key, or "" without authentication.
 	KeyID string
 
 	route     Route
 	conn      *conn // nil in tests
 	peer      netip.Addr
-	dialect   *Dialect // what the path belongs to; nil: the interface itself
+	dialect   *Dialect // the dialect that the path belongs to, or nil
 	presented presented
 	pin       []byte
 	pins      int
 	lastID    []byte      // Last-Event-ID
-	events    bool        // the answer is a stream of /events
+	events    bool        // the answer is an event stream
 	ranges    []byte      // Range
 	asksFor   []byte      // Access-Control-Request-Headers
-	detail    string      // the message of a 400; "": that of the problem
-	file      *sending    // the body; nil: it is Reply.Body
-	sent      int         // of a file, in bytes
-	fault     error       // why a file could not be read; nil: it could
-	close     bool        // the connection is closed after the answer
-	payer     *auth.Key   // nil: there is none
+	detail    string      // the message of a 400; if it is empty, that of the problem
+	file      *sending    // the body; if it is nil, the body is Reply.Body
+	sent      int         // the bytes of the file that were sent
+	fault     error       // why a file could not be read, or nil
+	close     bool        // close the connection after the answer
+	payer     *auth.Key   // the key that pays for the answer, or nil
 	limited   bool        // limit and left are set
-	limit     limit.Limit // the limit that the request counts under
+	limit     limit.Limit // the limit that applies to the request
 	left      limit.Decision
 
 	id     [reqid.Length]byte
-	took   time.Duration // from Now until the answer was ready
-	client netip.Addr    // see clientOf; not valid: not asked for yet
+	took   time.Duration // the time from Now until the answer was ready
+	client netip.Addr    // see clientOf; invalid before its first call
 	mem    *memory
 }
 
-// memory is what stays from request to request.
+// memory is the memory that requests reuse.
 type memory struct {
 	http    fasthttp.Request
 	head    []byte
 	lines   []byte         // of Reply
-	joined  [6][]byte      // header values that were joined, by list
-	key     []byte         // that stood in the query
-	foreign reply.Composer // what Dialect.Parse returned last; nil: nothing yet
-	once    bool           // the Request is not used again
+	joined  [6][]byte      // joined values of headers that were sent in several lines
+	key     []byte         // the key in the query
+	foreign reply.Composer // the last result of Dialect.Parse, or nil
+	once    bool           // do not reuse the Request
 }
 
-// maxPooledHead is the longest head of a Request that is reused. For each header line the parser
-// keeps room for the longest that it has seen there, so with longer heads a client could make a
-// Request keep a hundred times that.
+// maxPooledHead is the longest head for which a Request is reused. The parser's memory for each header line
+// grows to the longest line that it has seen there. So longer heads could make a Request keep a hundred times
+// as much.
 const maxPooledHead = 2 << 10
 
-// begin readies r for the next request.
+// begin prepares r for the next request.
 func (r *Request) begin(c *conn) {
 	m := r.mem
 	if r.Asked.Reply.Lines != nil {
@@ -88,7 +88,7 @@ func (r *Request) begin(c *conn) {
 	}
 }
 
-// acquire returns a Request for c; nil: there is no connection.
+// acquire returns a Request for c, which may be nil.
 func (s *Server) acquire(c *conn) *Request {
 	var r *Request
 	if c != nil && c.head.seen > maxPooledHead {
@@ -101,7 +101,7 @@ func (s *Server) acquire(c *conn) *Request {
 	return r
 }
 
-// release gives a Request's memory back.
+// release returns the memory of a Request to the pool.
 func (s *Server) release(r *Request) {
 	r.Asked.Buffers.Release()
 	if r.mem.once {
@@ -116,7 +116,7 @@ func (r *Request) http() *fasthttp.Request { return &r.mem.http }
 
 var noTags = []byte{}
 
-// orNoTags makes an empty list differ from no header.
+// orNoTags returns a non-nil slice, so that an empty header differs from an absent one.
 func orNoTags(value []byte) []byte {
 	if value == nil {
 		return noTags
@@ -124,9 +124,8 @@ func orNoTags(value []byte) []byte {
 	return value
 }
 
-// readHeaders takes from the header lines what the answer depends on. It
-// reads the lines as they were sent: what the parser makes of them would have it
-// take cookies apart.
+// readHeaders reads the header lines that the answer depends on. It reads them as sent, because the parser's
+// methods would also parse cookies.
 func (r *Request) readHeaders(keyHeaders []string) {
 	var id, trace []byte
 	ids, traces := 0, 0
@@ -192,8 +191,8 @@ func (r *Request) readHeaders(keyHeaders []string) {
 	}
 }
 
-// join returns the value of a list that may be spread over several lines, joined in buf. Each byte is
-// copied once, those of the first line twice.
+// join appends a value to a list that may be sent in several lines, and returns the list. buf contains the
+// joined list. So each byte is copied once, and those of the first line twice.
 func join(buf *[]byte, list, more []byte) []byte {
 	if list == nil {
 		return more
@@ -205,19 +204,19 @@ func join(buf *[]byte, list, more []byte) []byte {
 	return *buf
 }
 
-// parseForeign reads the parameters of a request to the dialect.
+// parseForeign parses the parameters of a request to the dialect.
 func (r *Request) parseForeign(at target) *problem {
 	query, refusal := r.dialect.Parse(r.mem.foreign, int(at.route-firstForeign), at.name, r.Asked.RawQuery)
 	r.mem.foreign = query
 	if refusal != nil {
 		return problemOf(refusal)
 	}
-	r.Asked.RawQuery, r.Asked.Other = nil, query // the raw one may hold a key
+	r.Asked.RawQuery, r.Asked.Other = nil, query // the raw query may contain a key
 	return nil
 }
 
-// takeQueryKey counts the keys in the query, one of which is as good as one in the header (INTERFACE.md,
-// "CSV").
+// takeQueryKey counts the keys in the query. A single key there is as valid as one in the header
+// (INTERFACE.md, "CSV").
 func (r *Request) takeQueryKey() {
 	const longest = len("%6B%65%79")
 	for rest := r.Asked.RawQuery; len(rest) > 0; {
@@ -234,8 +233,8 @@ func (r *Request) takeQueryKey() {
 	}
 }
 
-// parsePin reads the pin in the path, if there is one, and X-Snapshot-Time, sent once; empty is the
-// same as not sent. It returns what is wrong with them.
+// parsePin parses the pin in the path or in X-Snapshot-Time, which may be sent only once. An empty header
+// counts as absent. parsePin returns a problem or nil.
 func (r *Request) parsePin(inPath []byte) *problem {
 	sent := r.pins > 1 || len(r.pin) > 0
 	var ok bool
@@ -259,8 +258,8 @@ func (r *Request) parsePin(inPath []byte) *problem {
 	return nil
 }
 
-// parsePathTime reads the pin of a path: in the form of pathTime, or as in the header and
-// percent-encoded by clients that encode more than a path needs.
+// parsePathTime parses the pin in a path. It has the form of pathTime, or the form of the header. Clients may
+// percent-encode the latter.
 func parsePathTime(b []byte) (t time.Time, ok bool) {
 	if !query.HasForm(b, pathTime) {
 		text, err := url.PathUnescape(string(b))
@@ -269,7 +268,7 @@ func parsePathTime(b []byte) (t time.Time, ok bool) {
 		}
 		return query.ParseTime([]byte(text))
 	}
-	// As the header has it.
+	// Convert to the form of the header.
 	var at [len(headerTime)]byte
 	n := 0
 	for i, c := range []byte(headerTime) {

@@ -9,38 +9,38 @@ import (
 	"example.com/marketdata/internal/suggest"
 )
 
-// Route is what a request was for, in logs and metrics. The first are the
-// endpoints, in the order of package query.
+// Route is the kind of a request in logs and metrics. The first routes are the endpoints, in the order of
+// package query.
 type Route uint8
 
 const (
-	// RouteStatic: a file of Config.Static.
+	// RouteStatic is a file of Config.Static.
 	RouteStatic Route = query.Endpoints + iota
-	// RouteOptions: OPTIONS on any path.
+	// RouteOptions is OPTIONS on any path.
 	RouteOptions
-	// RouteUnknown: another path, or another method.
+	// RouteUnknown is any other path, or another method.
 	RouteUnknown
-	// RouteUnread: what never became a request.
+	// RouteUnread is a request that could not be read.
 	RouteUnread
-	// RouteNotYet: an endpoint, pinned to a snapshot that did not arrive, or
-	// sorted as only a later one is. A route of its own, since its 503 is no fault
-	// of the service and its second of waiting says nothing of the endpoint's speed
-	// (INTERFACE.md, "Pinned paging").
+	// RouteNotYet is a request for a snapshot that has not arrived here, or for a view that only later
+	// snapshots have. It is separate from the endpoint's route, because its 503 is not an error of the
+	// service, and the second that it waits says nothing about the endpoint's latency (INTERFACE.md, "Pinned
+	// paging").
 	RouteNotYet
-	// RouteEvents: a stream of events. Its time is that to its head.
+	// RouteEvents is an event stream. Its duration ends with the head of the answer.
 	RouteEvents
-	// RouteFiles: the list of files, or one of them. Its time is that to the head.
+	// RouteFiles is the list of files, or a file. Its duration ends with the head of the answer.
 	RouteFiles
-	// RouteCSV: an endpoint's answer as a table.
+	// RouteCSV is an endpoint's table.
 	RouteCSV
 
-	// Routes is how many there are. Those of the endpoints of Config.Dialect follow, in its order.
+	// Routes is the number of routes. The endpoints of Config.Dialect follow them, in their order.
 	Routes       = int(iota + query.Endpoints)
 	firstForeign = Route(Routes)
 )
 
-// Name returns the route's name: an endpoint's, or static, options, unknown,
-// unread, future_pin, events, files or csv.
+// Name returns the name of the route: an endpoint's name, or static, options, unknown, unread, future_pin,
+// events, files or csv.
 func (r Route) Name() string {
 	if r < query.Endpoints {
 		return query.Endpoint(r).Name()
@@ -49,7 +49,7 @@ func (r Route) Name() string {
 		"csv"}[r-query.Endpoints]
 }
 
-// name is Route.Name for the dialect's, too.
+// routeName is like Route.Name, but also covers the endpoints of the dialect.
 func (r *Request) routeName() string {
 	if r.route >= firstForeign {
 		return r.dialect.Endpoints[r.route-firstForeign]
@@ -57,13 +57,13 @@ func (r *Request) routeName() string {
 	return r.route.Name()
 }
 
-// ownFault reports an answer that is a fault of the service itself. What never
-// became a request gets a 503 where its address has too much already.
+// ownFault reports whether an answer is an error of the service itself. For an unread request, a 503 only
+// means that its address has too many connections.
 func ownFault(r Route, status int) bool {
 	return status >= http.StatusInternalServerError && r != RouteNotYet && r != RouteUnread
 }
 
-// costsOne reports one of the seven endpoints whose requests cost one token each.
+// costsOne reports whether each request of the route costs exactly one token.
 func (r Route) costsOne() bool {
 	switch query.Endpoint(r) {
 	case query.Markets, query.History, query.Search, query.Candles, query.Prices, query.Changes:
@@ -72,7 +72,7 @@ func (r Route) costsOne() bool {
 	return r < query.Endpoints
 }
 
-// String is Name.
+// String returns the name of the route.
 func (r Route) String() string { return r.Name() }
 
 var (
@@ -81,13 +81,13 @@ var (
 )
 
 const (
-	csvSuffix  = ".csv" // of the paths of tables
+	csvSuffix  = ".csv" // of tables
 	eventsPath = "/openapi/v1/events"
 	noticePath = "/notice.json"
 	feedPath   = "/changes.atom"
 )
 
-// endpointNames are what stands behind apiPrefix in paths that are served.
+// endpointNames are the parts of served paths that follow apiPrefix.
 var endpointNames = func() []string {
 	names := []string{"events", filesName}
 	for e := range query.Endpoint(query.Endpoints) {
@@ -99,10 +99,10 @@ var endpointNames = func() []string {
 	return names
 }()
 
-// notFoundAt is the 404 for a path: it names the one that was probably meant, which differs by letter case,
-// slashes, a plural, the prefix or a few letters.
+// notFoundAt returns the 404 for a path. It names the path that the client probably meant, which differs in
+// letter case, slashes, a plural, the prefix, or a few letters.
 func notFoundAt(path []byte) *problem {
-	const longest = 64 // nothing that is served is as long
+	const longest = 64 // no served path is longer
 	if len(path) > longest {
 		return pathNotFound
 	}
@@ -116,15 +116,15 @@ func notFoundAt(path []byte) *problem {
 	return pathNotFound
 }
 
-// How answers write the time of a snapshot in a header and in a path, and how the times
-// begin that paths may have instead (INTERFACE.md, "Pinned paging").
+// headerTime and pathTime are the forms in which answers write the time of a snapshot in a header and in a
+// path. pathDate is the beginning of another form that paths may use (INTERFACE.md, "Pinned paging").
 const (
 	headerTime = "2006-01-02T15:04:05Z"
 	pathTime   = "20060102T150405Z"
 	pathDate   = "2006-01-02"
 )
 
-// kind is what stands at a path.
+// kind is the kind of thing at a path.
 type kind uint8
 
 const (
@@ -142,18 +142,18 @@ const (
 
 func (k kind) needsKey() bool { return k >= listing }
 
-// target is what a request is for.
+// target is the thing at the path of a request.
 type target struct {
 	kind     kind
 	route    Route
 	endpoint query.Endpoint // of a listing
 	csv      bool           // the listing is a table
 	page     *staticFile
-	name     []byte // of a file; of a foreign endpoint the path behind the prefix
-	pin      []byte // in the path, which has the form of a time; nil: there is none
+	name     []byte // the name of a file, or the path of a foreign endpoint after the prefix
+	pin      []byte // the pin in the path, which has the form of a time, or nil
 }
 
-// find returns what stands at a path, compared byte by byte as sent.
+// find returns the target at a path. It compares paths byte by byte as sent.
 func (s *Server) find(path []byte) target {
 	if d := s.dialectAt(path); d != nil {
 		behind := path[len(d.Prefix):]
@@ -194,7 +194,7 @@ func (s *Server) find(path []byte) target {
 	return target{kind: nothing, route: RouteUnknown}
 }
 
-// nameAt returns what stands behind apiPrefix, and the pin in front of it.
+// nameAt returns the part of a path after apiPrefix, and the pin before it.
 func nameAt(path []byte) (name, pin []byte, ok bool) {
 	if rest, found := bytes.CutPrefix(path, pinPrefix); found {
 		end := max(bytes.IndexByte(rest, '/'), 0)
@@ -207,9 +207,9 @@ func nameAt(path []byte) (name, pin []byte, ok bool) {
 	return name, pin, ok
 }
 
-// splitTarget cuts a request target into path and query, both as sent. Of a
-// target in absolute form (http://host/path, which every server must take) the
-// path begins behind the authority; without one it is "/".
+// splitTarget splits a request target into path and query, both as sent. A target may have the absolute form
+// http://host/path, which every server must accept. Then the path begins after the authority, and a missing
+// path means "/".
 func splitTarget(target []byte) (path, query []byte) {
 	path, query, _ = bytes.Cut(target, []byte{'?'})
 	if len(path) > 0 && path[0] == '/' {

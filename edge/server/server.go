@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// While it drains, a server looks this often for connections that have
-	// been quiet for that long. A busy client gets an answer that says close
-	// before that; a quiet one will find the connection closed.
+	// While a server drains, it checks at this interval for connections that were idle for drainQuiet, and
+	// closes them. Within this time a busy client sends its next request, whose answer says Connection:
+	// close.
 	drainEvery = 20 * time.Millisecond
 	drainQuiet = 500 * time.Millisecond
-	// cutTime is how long Drain waits for what it has cut off.
+	// cutTime bounds how long Drain waits for the connections that it has cut off.
 	cutTime = time.Second
 )
 
 // Server serves the public listener (edge/README.md, "Listeners").
 type Server struct {
 	keys         *auth.Keys
-	addresses    *limit.Addresses // of requests that need a key and have none
-	open         *limit.Addresses // of requests that need none
+	addresses    *limit.Addresses // for requests without a valid key
+	open         *limit.Addresses // for requests that need no key
 	unauthorized *problem
-	// queryUnauthorized is that for a key in the query.
+	// queryUnauthorized is the 401 for a key in the query.
 	queryUnauthorized *problem
-	// notServed and foreignUnauthorized are those below the dialect's prefix.
+	// notServed and foreignUnauthorized are the 404 and 401 below the dialect's prefix.
 	notServed, foreignUnauthorized *problem
 	headersRead                    []byte
 	allowOrigin                    []byte // header line
@@ -43,8 +43,8 @@ type Server struct {
 	cfg                            Config
 
 	feed    atomic.Pointer[feedFile]
-	streams *streams      // nil: there are none
-	payWait time.Duration // longestPay, but for tests
+	streams *streams      // nil if there are no streams
+	payWait time.Duration // longestPay, except in tests
 
 	dates    dates
 	requests sync.Pool
@@ -94,9 +94,9 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Drain ends serving: it closes the listener, lets requests be answered, with Connection: close, and
-// closes connections on which nothing happens. It returns when no connection is left; or when ctx is
-// done, after cutting off those that are left, with an error that says how many.
+// Drain stops serving. It closes the listener, lets requests finish with Connection: close, and closes idle
+// connections. It returns nil when no connection is left. When ctx is done, it cuts off the remaining
+// connections and returns an error that states their number.
 func (s *Server) Drain(ctx context.Context) error {
 	defer s.cutOff()
 	s.draining.Store(true)
@@ -127,8 +127,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// closeQuiet closes the connections that have been between two requests for
-// drainQuiet since the drain began.
+// closeQuiet closes the connections that have been idle for drainQuiet since the drain began.
 func closeQuiet(l *listener, began, now time.Time) {
 	if now.Sub(began) < drainQuiet {
 		return
@@ -136,14 +135,13 @@ func closeQuiet(l *listener, began, now time.Time) {
 	latest := int64(now.Add(-drainQuiet).Sub(l.began))
 	l.eachConn(func(c *conn) {
 		if c.is(idle) && c.asked.Load() <= latest {
-			// Its goroutine, waiting for a request, wakes up and takes it off
-			// the count.
+			// The goroutine that waits for a request on it wakes up and removes it from the listener.
 			_ = c.socket.Close()
 		}
 	})
 }
 
-// cut closes every connection.
+// cut closes all connections.
 func (s *Server) cut(ctx context.Context, l *listener, none <-chan struct{}) error {
 	n := 0
 	s.cutOff()
@@ -160,8 +158,8 @@ func (s *Server) cut(ctx context.Context, l *listener, none <-chan struct{}) err
 	return fmt.Errorf("drain: %d connections were cut off: %w", n, context.Cause(ctx))
 }
 
-// Quiet returns how long there has been nothing to do: no request, and no stream of /events.
-// Connections that wait for a request count as nothing.
+// Quiet returns the time since the last request. It returns 0 during a request or an open event stream.
+// Connections that wait for a request do not count.
 func (s *Server) Quiet() time.Duration {
 	l := s.listener.Load()
 	if l == nil {
@@ -182,20 +180,19 @@ func (s *Server) Quiet() time.Duration {
 	return time.Since(l.began) - time.Duration(asked)
 }
 
-// Stats counts connections.
+// Stats are counts of connections.
 type Stats struct {
 	// Open is the number of open connections.
 	Open int
-	// Refused is how many connections were turned away since the start, or closed because their
-	// address had the most.
+	// Refused is the number of connections since the start that were refused, or closed because their address
+	// had the most.
 	Refused int64
-	// Streams are the open streams of /events, Events what was sent on all since the
-	// start.
+	// Streams is the number of open event streams. Events is the number of events sent since the start.
 	Streams int
 	Events  uint64
 }
 
-// Stats returns the numbers of this moment.
+// Stats returns the current numbers.
 func (s *Server) Stats() Stats {
 	l := s.listener.Load()
 	if l == nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUnread sets how much the kernel holds of what a peer has not taken, and for how long.
-// Connections inherit these options from their listener.
+// setUnread bounds the bytes that the kernel keeps for a slow peer, and how long it keeps them. Connections
+// inherit these options from their listener.
 func setUnread(fd int) error {
 	return errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer),
@@ -17,7 +17,7 @@ func setUnread(fd int) error {
 	)
 }
 
-// hungUp reports that the peer has closed its side, whatever of it is still unread.
+// hungUp reports whether the peer has closed its side, even if some of its bytes are still unread.
 func hungUp(fd uintptr) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	n, err := unix.Poll(fds, 0)

@@ -10,33 +10,32 @@ import (
 )
 
 const (
-	// writeStep is how much of an answer a client must take within Config.WriteTimeout.
+	// writeStep is the part of an answer that a client must receive within Config.WriteTimeout.
 	writeStep = 64 << 10
 
-	// lingerTime and lingerBytes bound how long a connection is still read after its last answer. If
-	// it were closed with bytes unread, the kernel would reset it, and the client might lose the
-	// answer.
+	// lingerTime and lingerBytes bound the reading from a connection after its last answer. If it were closed
+	// while it has unread bytes, the kernel would reset it, and the client could lose the answer.
 	lingerTime  = time.Second
 	lingerBytes = 256 << 10
 )
 
-// errAgain is what Read returns if it must not wait and there is nothing to read yet.
+// errAgain is the error of Read if it must not wait and there is nothing to read.
 var errAgain = errors.New("nothing to read yet")
 
-// socket is a client's TCP connection, which can be read and written with and without waiting. Any
-// other kind of connection, as tests have them, always waits.
+// socket is a client's TCP connection, which supports reading and writing with and without waiting. Other
+// kinds of connections, which tests use, always wait.
 type socket struct {
 	net.Conn
-	raw      syscall.RawConn // nil: it is not a TCP connection
-	deadline time.Time       // of reading
+	raw      syscall.RawConn // nil if it is not a TCP connection
+	deadline time.Time       // the read deadline
 
-	// reading is for Read while it must not wait.
+	// reading is the state of Read while it must not wait.
 	reading struct {
-		try func(fd uintptr) bool // made once: a new one for each reading would be allocated
-		fd  int                   // -1: Read waits
+		try func(fd uintptr) bool // made once, since a new function for each read would be allocated
+		fd  int                   // the file descriptor, or -1 if Read may wait
 		err error
 	}
-	// writing is for writeNow.
+	// writing is the state of writeNow.
 	writing struct {
 		try  func(fd uintptr) bool // made once
 		left []byte
@@ -44,7 +43,7 @@ type socket struct {
 	}
 }
 
-// init sets the connection; tryRead calls Read without waiting, and reports whether it is done.
+// init sets the connection. tryRead calls Read without waiting, and reports whether it is done.
 func (s *socket) init(nc net.Conn, tryRead func(fd uintptr) bool) {
 	s.Conn = nc
 	s.reading.try, s.reading.fd, s.writing.try = tryRead, -1, s.tryWrite
@@ -55,7 +54,7 @@ func (s *socket) init(nc net.Conn, tryRead func(fd uintptr) bool) {
 	}
 }
 
-// Read reads, and waits only where it may.
+// Read reads. It waits only if reading.fd is -1.
 func (s *socket) Read(p []byte) (int, error) {
 	if s.reading.fd < 0 {
 		return s.Conn.Read(p)
@@ -75,13 +74,13 @@ func (s *socket) Read(p []byte) (int, error) {
 	}
 }
 
-// readBy sets the deadline of reading.
+// readBy sets the read deadline.
 func (s *socket) readBy(t time.Time) error {
 	s.deadline = t
 	return s.SetReadDeadline(t)
 }
 
-// writeNow writes what the kernel takes without waiting, and returns the rest. It needs no deadline.
+// writeNow writes as much as the kernel accepts without waiting, and returns the rest. It needs no deadline.
 func (s *socket) writeNow(p []byte) (left []byte, err error) {
 	if s.raw == nil {
 		_, err = s.Write(p)
@@ -112,8 +111,8 @@ func (s *socket) tryWrite(fd uintptr) bool {
 	return true
 }
 
-// writeAll writes all parts, and waits for the peer: up to timeout for each writeStep. What a peer has not
-// taken by then is dropped.
+// writeAll writes all parts and waits for the peer, up to timeout for each writeStep. If the peer is too
+// slow, it drops the rest.
 func (s *socket) writeAll(timeout time.Duration, parts ...[]byte) error {
 	for _, p := range parts {
 		for len(p) > 0 {
@@ -128,12 +127,12 @@ func (s *socket) writeAll(timeout time.Duration, parts ...[]byte) error {
 			p = p[len(step):]
 		}
 	}
-	// The next answer is first tried without a deadline.
+	// writeNow writes the next answer without a deadline.
 	return s.SetWriteDeadline(time.Time{})
 }
 
-// gone reports that the peer has closed its side, as far as is known without waiting. The first
-// write to such a peer would still succeed.
+// gone reports whether the peer is known to have closed its side. It does not wait. The first write to such a
+// peer would still succeed.
 func (s *socket) gone() bool {
 	if s.raw == nil {
 		return false
@@ -143,9 +142,8 @@ func (s *socket) gone() bool {
 	return gone || err != nil
 }
 
-// untilGone returns a context that ends when the peer closes its side, or the connection is closed.
-// Nothing may be read before stop was called. Whoever waits for anything but the peer waits with this
-// context.
+// untilGone returns a context that is done when the peer closes its side or the connection is closed. Nothing
+// may be read before stop is called. Use this context to wait for something other than the peer.
 func (s *socket) untilGone(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	if s.raw == nil {
@@ -167,14 +165,14 @@ func (s *socket) untilGone(parent context.Context) (ctx context.Context, stop fu
 	}
 }
 
-// dropUnread has the kernel drop what the peer has not taken when c is closed.
+// dropUnread makes closing c discard the bytes that the peer has not received.
 func dropUnread(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
 }
 
-// lingerOn closes the writing side and discards what the peer still sends, for a while.
+// lingerOn closes the writing side, and discards what the peer still sends, within bounds.
 func lingerOn(c net.Conn) {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {

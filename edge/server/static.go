@@ -18,15 +18,15 @@ import (
 type StaticFile struct {
 	Body        []byte
 	ContentType string
-	// Brotli and Gzip are Body in these codings, preferred in this order for clients that accept
-	// them; nil: there is none.
+	// Brotli and Gzip are Body in these codings, or nil. The server prefers them in this order, if the client
+	// accepts them.
 	Brotli, Gzip []byte
-	// CacheControl is the header's value; "": "public, max-age=300".
+	// CacheControl is the value of the header; "" means "public, max-age=300".
 	CacheControl string
-	// Header are more headers, such as Content-Security-Policy.
+	// Header contains additional headers, such as Content-Security-Policy.
 	Header map[string]string
-	// Origin is what in Body stands for the origin that a request was sent to; "": nothing does.
-	// Such a file is coded when it is asked for.
+	// Origin is a text in Body that stands for the origin to which a request was sent. If it is not empty,
+	// the server replaces the text for each request and compresses the result.
 	Origin string
 }
 
@@ -39,16 +39,16 @@ type codedFile struct {
 type staticFile struct {
 	codings []codedFile // the plain one last
 	source  StaticFile
-	last    atomic.Pointer[originFile] // of the request before, if source.Origin is set
+	last    atomic.Pointer[originFile] // for the origin of the last request, if source.Origin is set
 }
 
-// originFile is a file for requests to an origin.
+// originFile is a file with its origin filled in.
 type originFile struct {
 	origin string
 	file   *staticFile
 }
 
-// forOrigin returns the file as requests to the origin of r get it.
+// forOrigin returns the file for requests to the origin of r.
 func (f *staticFile) forOrigin(r *Request) *staticFile {
 	if f.source.Origin == "" {
 		return f
@@ -59,7 +59,7 @@ func (f *staticFile) forOrigin(r *Request) *staticFile {
 		with := f.source
 		with.Body = bytes.ReplaceAll(with.Body, []byte(with.Origin), []byte(origin))
 		var coded bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&coded, gzip.BestSpeed) // whoever names other hosts makes it work
+		z, _ := gzip.NewWriterLevel(&coded, gzip.BestSpeed) // clients that send other hosts make it work each time
 		_, _ = z.Write(with.Body)
 		_ = z.Close()
 		with.Gzip, with.Origin = coded.Bytes(), ""
@@ -69,12 +69,12 @@ func (f *staticFile) forOrigin(r *Request) *staticFile {
 	return last.file
 }
 
-// originOf returns the origin that a request was sent to, such as https://host, "/" if it does not say.
-// A proxy that ends TLS says so in X-Forwarded-Proto.
+// originOf returns the origin to which a request was sent, such as https://host, or "/" if it does not state
+// its host. A proxy that terminates TLS states the scheme in X-Forwarded-Proto.
 func originOf(r *Request) string {
 	header := &r.http().Header
 	host := string(header.Host())
-	if host == "" || len(host) > 255 { // validHost has looked at it
+	if host == "" || len(host) > 255 { // validHost has checked it
 		return "/"
 	}
 	if string(header.Peek("X-Forwarded-Proto")) == "https" {
@@ -116,7 +116,7 @@ func newStaticFile(f StaticFile) *staticFile {
 	return file
 }
 
-// feedFile is what Config.Feed returned last, ready to be sent.
+// feedFile is the last result of Config.Feed, prepared for sending.
 type feedFile struct {
 	source *StaticFile
 	file   *staticFile
@@ -136,7 +136,7 @@ func (s *Server) sendFeed(r *Request) *problem {
 	return s.sendStatic(r, last.file.forOrigin(r))
 }
 
-// sendStatic sends a file, or the status of its preconditions. A file has no time of modification.
+// sendStatic sends a file, or the status of a failed precondition. Files have no modification time.
 func (s *Server) sendStatic(r *Request, f *staticFile) *problem {
 	v := &f.codings[0]
 	for i := 1; v.coding != nil && !accepts(r.Asked.AcceptEncoding, v.coding); i++ {
@@ -153,8 +153,7 @@ func (s *Server) sendStatic(r *Request, f *staticFile) *problem {
 	return nil
 }
 
-// accepts reports whether Accept-Encoding names the coding with a weight above 0. "*" stands for
-// gzip.
+// accepts reports whether Accept-Encoding names the coding with a weight above 0. "*" means gzip.
 func accepts(list, coding []byte) bool {
 	accepted := false
 	for more := len(list) > 0; more; {
@@ -162,7 +161,7 @@ func accepts(list, coding []byte) bool {
 		element, list, more = bytes.Cut(list, []byte{','})
 		name, weight, _ := bytes.Cut(element, []byte{';'})
 		name = bytes.Trim(name, " \t")
-		// q=0, q=0.0 and so on consist of these characters.
+		// The value of a zero weight, such as q=0 or q=0.0, consists only of these characters.
 		refused := len(weight) > 0 && len(bytes.Trim(weight, " \tqQ=0.")) == 0
 		if bytes.EqualFold(name, coding) {
 			return !refused

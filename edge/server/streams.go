@@ -12,36 +12,36 @@ import (
 	"example.com/marketdata/edge/auth"
 )
 
-// By INTERFACE.md, "Events".
+// Bounds and intervals of streams, by INTERFACE.md, "Events".
 const (
-	// DefaultMaxStreams is Config.MaxStreams where it is 0.
+	// DefaultMaxStreams is the default of Config.MaxStreams.
 	DefaultMaxStreams = 10_000
 	maxStreamsOfKey   = 8
-	// commentEvery is the interval of comments on a quiet stream, in ticks: they keep proxies
-	// from closing it, and show whether its peer is gone.
+	// commentEvery is the interval of comments on a quiet stream, in ticks. Comments keep proxies from
+	// closing the stream, and show whether the peer is still there.
 	commentEvery = 15
-	// streamTick is how often keys are checked and pending bytes of slow peers are sent.
+	// streamTick is the interval for checking keys and for sending pending bytes to slow peers.
 	streamTick = time.Second
-	// streamPatience is how many ticks a peer may take nothing.
+	// streamPatience is the number of ticks for which a peer may receive nothing.
 	streamPatience = 2 * commentEvery
 )
 
-// stream is an open stream of /events. It has no goroutine and no buffer: streams.run writes its
-// messages without waiting for the peer.
+// stream is an open event stream. It has no goroutine and no buffer: streams.run writes its messages without
+// waiting for the peer.
 type stream struct {
 	conn    *conn
 	key     artifacts.Digest
 	keyID   string
-	auth    bool   // a key was needed
-	chunked bool   // not in HTTP/1.0
-	number  uint64 // spreads comments over the ticks
-	at      int    // index into streams.open
-	sent    []byte // the snapshot of the last event, or that of Last-Event-ID
-	left    []byte // the rest of a message that the peer has taken in part
-	waits   int    // ticks in which it took nothing
+	auth    bool   // the stream needs a valid key
+	chunked bool   // false for HTTP/1.0
+	number  uint64 // distributes comments over the ticks
+	at      int    // the index in streams.open
+	sent    []byte // the snapshot of the last event, or of Last-Event-ID
+	left    []byte // the rest of a message that was sent in part
+	waits   int    // the number of ticks in which the peer received nothing
 }
 
-// streams are the open streams of /events.
+// streams are the open event streams.
 type streams struct {
 	current func() (t []byte, changes int, changed <-chan struct{}) // Config.Current
 	keys    *auth.Keys
@@ -49,15 +49,15 @@ type streams struct {
 
 	mu     sync.Mutex
 	open   []*stream
-	taken  int            // places of streams whose head is being written
-	ofKey  map[string]int // open and taken
-	swept  time.Time      // when all were last looked at because there was no place
+	taken  int            // places for streams whose head is being written
+	ofKey  map[string]int // open streams and taken places, by key
+	swept  time.Time      // when all streams were last checked because there was no place
 	next   uint64
 	ended  bool
 	events uint64 // sent since the start
 }
 
-// The messages that are the same on all streams.
+// The messages that are the same for all streams.
 var (
 	streamRetry   = []byte("retry: 2000\n\n")
 	streamComment = []byte(":\n\n")
@@ -72,7 +72,7 @@ func eventOf(t []byte, changes int) []byte {
 	return append(event, "}\n\n"...)
 }
 
-// frame returns a message as it is sent on s.
+// frame returns a message in the form in which it is sent on s.
 func (s *stream) frame(message []byte) []byte {
 	if !s.chunked {
 		return message
@@ -80,8 +80,8 @@ func (s *stream) frame(message []byte) []byte {
 	return fmt.Appendf(nil, "%x\r\n%s\r\n", len(message), message)
 }
 
-// admit takes a place for a stream, but none for a HEAD request. It returns why there can be no
-// further stream.
+// admit takes a place for a stream, except for a HEAD request. If no further stream is possible, it returns a
+// problem.
 func (s *streams) admit(keyID string, head bool) *problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,17 +106,17 @@ func (s *streams) admit(keyID string, head bool) *problem {
 
 func (s *streams) full() bool { return len(s.open)+s.taken >= s.max }
 
-// sweep ends the streams selected by of whose peers are gone. Otherwise their next comment would
-// show it.
+// sweep ends the streams selected by of whose peers are gone. Otherwise only their next comment would reveal
+// that.
 func (s *streams) sweep(of func(*stream) bool) {
-	for _, st := range slices.Backward(s.open) { // drop moves only what was looked at
+	for _, st := range slices.Backward(s.open) { // drop moves only streams that were already checked
 		if of(st) && st.conn.socket.gone() {
 			s.drop(st)
 		}
 	}
 }
 
-// leave gives back the place of a connection that does not become a stream.
+// leave releases the place of a connection that does not become a stream.
 func (s *streams) leave(c *conn) {
 	if c.stream == nil {
 		return
@@ -134,8 +134,8 @@ func (s *streams) free(keyID string) {
 	}
 }
 
-// adopt takes over a connection whose head was written, and reports whether it did. The stream
-// begins with the current snapshot, if there is one and it is not that of Last-Event-ID.
+// adopt takes over a connection whose head was written, and reports whether it did. The stream begins with
+// the current snapshot, unless there is none or Last-Event-ID names it.
 func (s *streams) adopt(st *stream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,8 +154,8 @@ func (s *streams) adopt(st *stream) bool {
 	return true
 }
 
-// tell sends the event of t, which has so many changes, to st unless st has had it. A slow peer gets the
-// newest event when it has caught up.
+// tell sends an event for the snapshot of time t to st, unless st has already received it. changes is the
+// number of changes in the snapshot. A slow peer gets the newest event after it has caught up.
 func (s *streams) tell(st *stream, t []byte, changes int) {
 	if t == nil || len(st.left) > 0 || st.conn == nil || bytes.Equal(st.sent, t) {
 		return
@@ -165,8 +165,8 @@ func (s *streams) tell(st *stream, t []byte, changes int) {
 	s.write(st, st.frame(eventOf(t, changes)))
 }
 
-// write sends what the peer takes without waiting, and keeps the rest. It ends the stream of a peer
-// that is gone.
+// write sends as much as the peer accepts without waiting, and keeps the rest. If the peer is gone, it ends
+// the stream.
 func (s *streams) write(st *stream, b []byte) {
 	if st.conn == nil {
 		return
@@ -218,7 +218,7 @@ func (s *streams) run(done <-chan struct{}) {
 	}
 }
 
-// look does what is due for a stream at each tick.
+// look does the periodic work for a stream.
 func (s *streams) look(st *stream, tick uint64, now time.Time) {
 	switch {
 	case st.auth && !s.keys.InForce(st.key, now), st.waits > streamPatience:
@@ -234,8 +234,8 @@ func (s *streams) look(st *stream, tick uint64, now time.Time) {
 	}
 }
 
-// each calls f once for every stream that is open now and still open at its turn. It works in
-// portions, so that requests are answered in between.
+// each calls f for each stream that is open now and is still open at its turn. It works in portions, so that
+// requests are served in between.
 func (s *streams) each(f func(*stream)) {
 	const portion = 64
 	s.mu.Lock()
@@ -253,7 +253,7 @@ func (s *streams) each(f func(*stream)) {
 	}
 }
 
-// end ends all streams with a last comment, and admits no more.
+// end ends all streams with a last comment, and admits no further ones.
 func (s *streams) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +271,7 @@ func (s *streams) end() {
 	}
 }
 
-// stats returns the number of open streams and of events sent.
+// stats returns the number of open streams and the number of events sent.
 func (s *streams) stats() (open int, events uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
