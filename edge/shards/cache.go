@@ -16,48 +16,46 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// ErrUnavailable means that a shard is not in memory, and neither disk nor store gave it
-// in time.
+// ErrUnavailable means that a shard is not in memory, and that neither the disk nor the store returned it in
+// time.
 var ErrUnavailable = errors.New("shard is unavailable")
 
-// Config configures a Cache. Zero durations and counts take the defaults in their
-// comments.
+// Config configures a Cache. For durations and counts, zero means the default that the field's comment
+// states.
 type Config struct {
 	Store artifacts.Reader
-	// Local means that the store is a folder: reading it costs time of the core.
+	// Local means that the store is a folder, so reading it takes processor time.
 	Local bool
 	// Memory bounds the parsed shards in memory, in bytes; at least 1.
 	Memory int64
 	// Dir is the folder of the disk copy. New creates it.
 	Dir string
-	// DirSize bounds the disk copy, in bytes; 0: no bound.
+	// DirSize bounds the disk copy, in bytes; 0 means no bound.
 	DirSize int64
-	// Fetches bounds the concurrent fetches from the store (8): those of Fetch, and as many of
-	// what requests need meanwhile. Chunks of files have half as many to themselves. So no
-	// request delays a new snapshot.
+	// Fetches bounds the concurrent fetches from the store by Fetch, and separately those that requests wait
+	// for (8). Half as many are for chunks of files. So no request delays a new snapshot.
 	Fetches int
-	// FetchTimeout bounds one attempt to fetch one object, and all that Chunk waits (20 s).
+	// FetchTimeout bounds an attempt to fetch an object, and the total time of Chunk (20 s).
 	FetchTimeout time.Duration
 	// Wait bounds how long Shard waits for a load (2 s).
 	Wait time.Duration
-	// Pause is how long after a failed fetch Shard does not request the object again
-	// (500 ms).
+	// Pause is the time after a failed fetch during which Shard does not request the object again (500 ms).
 	Pause time.Duration
 	Log   *slog.Logger
 }
 
-// Counters are running totals, for metrics and for tests.
+// Counters are totals since the start, for metrics and tests.
 type Counters struct {
 	Fetches      atomic.Int64 // objects requested from the store
 	FetchErrors  atomic.Int64 // fetches that failed
 	FetchBytes   atomic.Int64 // bytes received from the store
-	ChunkErrors  atomic.Int64 // of FetchErrors, those of Chunk
+	ChunkErrors  atomic.Int64 // the part of FetchErrors that Chunk caused
 	Corrupt      atomic.Int64 // objects or shards that failed verification
 	DiskReads    atomic.Int64 // shards read from disk
 	DiskErrors   atomic.Int64 // objects that could not be written to disk
-	DiskBytes    atomic.Int64 // bytes of the disk copy now, as far as known
+	DiskBytes    atomic.Int64 // current size of the disk copy, as far as known
 	MemoryMisses atomic.Int64 // shards that were not in memory
-	Loads        atomic.Int64 // shards that were expanded and parsed
+	Loads        atomic.Int64 // shards that were decompressed and parsed
 }
 
 // Cache reads shards from memory, disk or store. It is safe for concurrent use.
@@ -65,10 +63,10 @@ type Cache struct {
 	cfg     Config
 	mem     memory
 	disk    *disk
-	fetches *semaphore.Weighted // of Fetch,
-	asked   *semaphore.Weighted // of what a request waits for,
-	chunks  *semaphore.Weighted // of chunks of files
-	loads   *semaphore.Weighted // shards expanded at once, which bounds memory
+	fetches *semaphore.Weighted // for Fetch
+	asked   *semaphore.Weighted // for fetches that a request waits for
+	chunks  *semaphore.Weighted // for chunks of files
+	loads   *semaphore.Weighted // for decompressing shards, which bounds memory
 	flights flights
 	// Pace slows work that no request waits for.
 	Pace    Pace
@@ -76,19 +74,19 @@ type Cache struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	chunkFault atomic.Pointer[chunkFault] // the last one; nil: there was none, or that chunk came since
+	chunkFault atomic.Pointer[chunkFault] // the last fault, or nil; a later success with the same chunk clears it
 
-	lastFetch atomic.Int64 // when the store last gave a whole object, Unix nanoseconds
+	lastFetch atomic.Int64 // when the store last returned a whole object, in Unix nanoseconds
 
 	mu      sync.Mutex
 	objects map[artifacts.Digest]*Object // in use
-	serial  uint64                       // of the last object
+	serial  uint64                       // the serial of the last object
 
 	Counters Counters
 }
 
-// flights are the running calls that several callers share, by kind: their results have different
-// types, and a key of one kind may equal a key of another.
+// flights are the running calls that several callers share. There is one group for each kind, because the
+// results have different types, and keys of different kinds may be equal.
 type flights struct {
 	objects singleflight.Group // *openedObject, by Object.flight
 	shards  singleflight.Group // *artifacts.Shard, by Object.key
@@ -104,8 +102,8 @@ type Object struct {
 
 	opened  atomic.Pointer[opened]
 	handles atomic.Pointer[[]Handle]
-	used    atomic.Int64 // when it was last touched, for trimming
-	blocked atomic.Int64 // until when Shard does not request it from the store
+	used    atomic.Int64 // when it was last used, for trimming
+	blocked atomic.Int64 // until this time Shard does not request it from the store
 }
 
 // opened describes a verified object.
@@ -114,11 +112,11 @@ type opened struct {
 	index *artifacts.Index
 }
 
-// maxShards bounds the shards of an object, so that object and shard share a
-// key of 64 bits.
+// maxShards bounds the number of shards of an object, so that the object's serial and the shard's index fit
+// into a key of 64 bits.
 const maxShards = 1 << 12
 
-// New returns a Cache over cfg.Store. Close ends it.
+// New returns a Cache for cfg.Store. The caller must call Close.
 func New(cfg Config) (*Cache, error) {
 	cfg.Fetches = cmp.Or(max(cfg.Fetches, 0), 8)
 	cfg.FetchTimeout = cmp.Or(max(cfg.FetchTimeout, 0), 20*time.Second)
@@ -148,8 +146,8 @@ func New(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Close ends running loads and frees the memory. Requests that still run, because draining
-// cut them off, get ErrUnavailable.
+// Close ends running loads and frees the memory. Requests that are still running because draining has cut
+// them off get ErrUnavailable.
 func (c *Cache) Close() {
 	c.mu.Lock() // no load begins after this
 	c.cancel()
@@ -172,8 +170,8 @@ func (c *Cache) Acquire(ref artifacts.Ref) *Object {
 	return o
 }
 
-// Spare marks the object for early eviction from the disk copy: before others in use, and
-// at once if writing it exceeds the bound.
+// Spare marks the object for early eviction from the disk copy: before other objects in use, and immediately
+// if writing it exceeds the bound.
 func (c *Cache) Spare(o *Object) { o.spare.Store(true) }
 
 // Touch marks the object as used now. The disk copy evicts the least recently used objects
@@ -228,7 +226,7 @@ func (c *Cache) Cached(o *Object, i int) (*artifacts.Shard, bool) {
 		return nil, false
 	}
 	if e.handle != nil && e.handle.p.CompareAndSwap(nil, e) {
-		// It may have left the memory before the handle had it.
+		// The shard may have left the memory before the handle was set.
 		if now, ok := c.mem.get(key); !ok || now != e {
 			e.left()
 		}
@@ -240,7 +238,7 @@ func (c *Cache) Cached(o *Object, i int) (*artifacts.Shard, bool) {
 func (c *Cache) Keep(o *Object, i int, s *artifacts.Shard) {
 	e := &entry{Shard: *s, handle: o.handle(i)}
 	if e.handle != nil {
-		e.handle.p.Store(e) // before the memory can reject it
+		e.handle.p.Store(e) // must happen before the memory rejects it
 	}
 	if !c.mem.set(o.key(i), e, int64(s.Size())) {
 		e.left()
@@ -373,7 +371,7 @@ func (c *Cache) open(o *Object, p *Pace) (*openedObject, error) {
 		if o.spare.Load() {
 			most = needSpare
 		}
-		c.trim(most) // may remove this one, too
+		c.trim(most) // may also remove this object
 		if c.disk.has(o.Ref) {
 			b = nil
 		}
@@ -433,7 +431,7 @@ func (c *Cache) fetch(o *Object, p *Pace) (b []byte, err error) {
 	key := artifacts.ObjectKey(o.Ref.Digest)
 	get := func() { b, _, err = c.cfg.Store.Get(ctx, key, o.Ref.Size) }
 	if c.cfg.Local {
-		p.Do(get) // eight at once would occupy the core for milliseconds
+		p.Do(get) // eight concurrent reads would occupy the core for milliseconds
 	} else {
 		get()
 	}
@@ -456,7 +454,7 @@ func (c *Cache) OffDisk(objects []*Object) (n int64) {
 	return n
 }
 
-// DiskFault says why the last write to the disk copy failed; "": it did not.
+// DiskFault returns the error of the last write to the disk copy, or "" if it succeeded.
 func (c *Cache) DiskFault() string {
 	if text := c.disk.fault.Load(); text != nil {
 		return *text
@@ -464,17 +462,18 @@ func (c *Cache) DiskFault() string {
 	return ""
 }
 
-// RetryDisk finds out whether the disk copy can be written again, some time after a write failed.
+// RetryDisk checks whether the disk copy is writable again, some time after a write failed.
 func (c *Cache) RetryDisk() { c.disk.retry() }
 
-// chunkFault is why a chunk of a file was not fetched.
+// chunkFault describes a failed fetch of a chunk.
 type chunkFault struct {
 	digest artifacts.Digest
 	err    error
 	at     time.Time
 }
 
-// ChunkFault says which chunk of a file could not be fetched in the last ten minutes, and why; "": none.
+// ChunkFault describes the last failed fetch of a chunk, or returns "" if none failed in the last ten
+// minutes.
 func (c *Cache) ChunkFault() string {
 	f := c.chunkFault.Load()
 	if f == nil || time.Since(f.at) > 10*time.Minute {
@@ -483,7 +482,7 @@ func (c *Cache) ChunkFault() string {
 	return fmt.Sprintf("%s: %v", f.digest, f.err)
 }
 
-// LastFetch returns when the store last gave a whole object.
+// LastFetch returns the time when the store last returned a whole object.
 func (c *Cache) LastFetch() time.Time { return time.Unix(0, c.lastFetch.Load()) }
 
 // load reads one shard from disk, and opens its object first if necessary.
@@ -520,7 +519,7 @@ func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
 	return s, nil
 }
 
-// opening opens the object, or joins a call that does.
+// opening opens the object, or joins a running call that does.
 func (c *Cache) opening(o *Object) (*openedObject, error) {
 	v, err, _ := c.flights.objects.Do(o.flight(), c.guard(func() (any, error) { return c.open(o, nil) }))
 	if err != nil {
@@ -529,8 +528,8 @@ func (c *Cache) opening(o *Object) (*openedObject, error) {
 	return v.(*openedObject), nil
 }
 
-// readFrame expands and parses shard i, from disk or from the whole object's bytes. A bound
-// on concurrent calls bounds their memory.
+// readFrame decompresses and parses shard i, from disk or from the bytes of the whole object. The number of
+// concurrent calls is bounded, because they need memory.
 func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifacts.Shard, error) {
 	if i < 0 || i >= len(op.index.Shards) {
 		return nil, fmt.Errorf("%w: shard %d of %d", artifacts.ErrCorrupt, i, len(op.index.Shards))
@@ -556,9 +555,9 @@ func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifact
 	return artifacts.ParseEntry(e, frame)
 }
 
-// Trim brings the disk copy within its bound, as writing an object does. It removes objects
-// that are not in use, then spare ones, then others; of each kind the least recently used
-// ones first.
+// Trim removes objects until the disk copy is within its bound, like writing an object does. First it removes
+// objects that are not in use, then spare ones, then others, and of each kind the least recently used ones
+// first.
 func (c *Cache) Trim() { c.trim(needAll) }
 
 func (c *Cache) trim(most int) {
@@ -576,13 +575,12 @@ func (c *Cache) trim(most int) {
 	})
 }
 
-// Wait returns once the memory has handled every Keep; for tests.
+// Wait waits until the memory has processed all calls of Keep. It is for tests.
 func (c *Cache) Wait() { c.mem.Cache.Wait() }
 
-// Chunk returns an object that only files need, from disk or else from the store, verified. Those who
-// ask for the same one at the same time share the fetch. A fetch holds one of own, the caller's places
-// (nil: it needs none), until it has ended. Chunk waits until ctx is done, at most Config.FetchTimeout.
-// Errors wrap ErrUnavailable.
+// Chunk returns a verified object that belongs to files, from disk or else from the store. Concurrent calls
+// for the same object share the fetch. While a fetch runs, it occupies one of own, the caller's places; own
+// may be nil. Chunk waits until ctx is done, but at most Config.FetchTimeout. Errors wrap ErrUnavailable.
 func (c *Cache) Chunk(ctx context.Context, ref artifacts.Ref, own chan struct{}) ([]byte, error) {
 	if b, err := c.disk.chunk(ref); err == nil {
 		return b, nil
@@ -613,10 +611,10 @@ func (c *Cache) Chunk(ctx context.Context, ref artifacts.Ref, own chan struct{})
 	}
 }
 
-// fetchChunk brings what only files need onto this machine.
+// fetchChunk fetches an object that belongs to files, and writes it to disk.
 func (c *Cache) fetchChunk(ref artifacts.Ref) ([]byte, error) {
 	if b, err := c.disk.chunk(ref); err == nil {
-		return b, nil // the caller waited for a place meanwhile
+		return b, nil // another call has fetched it while this one waited for a place
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.FetchTimeout)
 	defer cancel()

@@ -29,20 +29,20 @@ type disk struct {
 	counters *Counters
 	log      *slog.Logger
 	trimming sync.Mutex
-	full     atomic.Int64           // until when nothing is written, in Unix seconds
-	fault    atomic.Pointer[string] // why the last write failed; nil: it did not
-	chunks   atomic.Int64           // bytes of what of files is there, as far as known
+	full     atomic.Int64           // until this Unix time nothing is written
+	fault    atomic.Pointer[string] // the error of the last write, or nil
+	chunks   atomic.Int64           // the bytes of chunks on disk, as far as known
 }
 
-// maxChunks bounds what of files is there if the disk copy has no bound.
+// maxChunks bounds the chunks of files on disk if the disk copy has no bound.
 const maxChunks = 1 << 30
 
 const (
-	// staleTemp is how old a temporary file must be to have no writer.
+	// staleTemp is the age from which a temporary file is abandoned.
 	staleTemp = time.Hour
-	// fullPause is how long after a failed write nothing is written.
+	// fullPause is the pause after a failed write.
 	fullPause = 30 * time.Second
-	// trialSize is the size of the file that shows whether there is room again.
+	// trialSize is the size of the file with which retry tests whether the disk is writable.
 	trialSize = 64 << 10
 )
 
@@ -63,7 +63,7 @@ func (d *disk) pathOf(key artifacts.Key) string {
 	return filepath.Join(d.root, filepath.FromSlash(key.String()))
 }
 
-// chunk reads what is there of files.
+// chunk reads and verifies a chunk of a file.
 func (d *disk) chunk(ref artifacts.Ref) ([]byte, error) {
 	b, err := os.ReadFile(d.pathOf(artifacts.FileKey(ref.Digest)))
 	if err == nil {
@@ -72,14 +72,14 @@ func (d *disk) chunk(ref artifacts.Ref) ([]byte, error) {
 	return b, err
 }
 
-// writeChunk writes something of files. It takes at most a quarter of the disk copy.
+// writeChunk writes a chunk of a file, unless it is larger than a quarter of the disk copy's bound.
 func (d *disk) writeChunk(ref artifacts.Ref, b []byte) {
 	if d.write(artifacts.FileKey(ref.Digest), b, d.limit/4, nil) {
 		d.chunks.Add(ref.Size)
 	}
 }
 
-// chunkLimit bounds what of files is there.
+// chunkLimit returns the bound of the chunks on disk.
 func (d *disk) chunkLimit() int64 {
 	if d.limit > 0 {
 		return d.limit / 4
@@ -87,13 +87,13 @@ func (d *disk) chunkLimit() int64 {
 	return maxChunks
 }
 
-// has reports whether a file of the object's size is there.
+// has reports whether the object's file exists and has the right size.
 func (d *disk) has(ref artifacts.Ref) bool {
 	fi, err := os.Stat(d.path(ref))
 	return err == nil && fi.Size() == ref.Size
 }
 
-// whole reads a file of the object's size.
+// whole reads the object's file, if it has the right size.
 func (d *disk) whole(ref artifacts.Ref, p *Pace) ([]byte, error) {
 	if !d.has(ref) {
 		return nil, fs.ErrNotExist
@@ -110,7 +110,7 @@ func (d *disk) whole(ref artifacts.Ref, p *Pace) ([]byte, error) {
 	})
 }
 
-// part reads n bytes at an offset. A file that is too short is corrupt.
+// part reads n bytes at an offset. If the file is too short, the error wraps artifacts.ErrCorrupt.
 func (d *disk) part(ref artifacts.Ref, at, n int64) ([]byte, error) {
 	f, err := os.Open(d.path(ref))
 	if err != nil {
@@ -124,13 +124,13 @@ func (d *disk) part(ref artifacts.Ref, at, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// writeObject reports whether the object is on disk now.
+// writeObject writes the object, and reports whether it did.
 func (d *disk) writeObject(ref artifacts.Ref, b []byte, p *Pace) bool {
 	return d.write(artifacts.ObjectKey(ref.Digest), b, d.limit, p)
 }
 
-// write writes what has at most that many bytes (0: any number), and reports whether it did. It does not make
-// the file durable: the digest reveals a file that a crash damaged.
+// write writes a file, unless it is larger than most (0 means no bound), and reports whether it did. It does
+// not make the file durable, because the digest reveals a file that a crash damaged.
 func (d *disk) write(key artifacts.Key, b []byte, most int64, p *Pace) bool {
 	size := int64(len(b))
 	if most > 0 && size > most || time.Now().Unix() < d.full.Load() {
@@ -150,7 +150,7 @@ func (d *disk) write(key artifacts.Key, b []byte, most int64, p *Pace) bool {
 	return true
 }
 
-// retry writes a file of a usual size and removes it, if a write has failed and the pause is over.
+// retry writes and removes a trial file, if a write has failed and the pause is over.
 func (d *disk) retry() {
 	if d.fault.Load() == nil || time.Now().Unix() < d.full.Load() {
 		return
@@ -176,10 +176,10 @@ func (d *disk) failed(err error) {
 	d.full.Store(time.Now().Add(fullPause).Unix())
 	text := err.Error()
 	d.fault.Store(&text)
-	d.log.Warn("cache folder cannot be written; going on without it", "wait", fullPause, "err", err)
+	d.log.Warn("cannot write the cache folder; continuing without it", "wait", fullPause, "err", err)
 }
 
-// pacedReader makes io.Copy write its bytes at a pace.
+// pacedReader makes io.Copy write its bytes in blocks, at the given pace.
 type pacedReader struct {
 	*bytes.Reader
 	b []byte
@@ -206,18 +206,18 @@ type file struct {
 	digest artifacts.Digest
 	size   int64
 	mtime  int64
-	chunk  bool // of files
-	need   int  // files with less are removed first
+	chunk  bool // a chunk of a file
+	need   int  // files with a lower need are removed first
 	used   int64
 }
 
-// walk lists the objects and adds up their bytes, and those of files among them. It removes temporary files
-// that a crash left behind.
+// walk lists the files of objects and chunks, and returns the bytes of all and those of chunks. It removes
+// temporary files that a crash left behind.
 func (d *disk) walk() (files []file, all, chunks int64) {
 	old := time.Now().Add(-staleTemp)
 	_ = filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
-			return nil // gone, or unreadable: it does not count
+			return nil // gone or unreadable, so it does not count
 		}
 		fi, err := e.Info()
 		if err != nil {
@@ -235,7 +235,7 @@ func (d *disk) walk() (files []file, all, chunks int64) {
 		}
 		key, err := artifacts.ParseKey(filepath.ToSlash(rel))
 		if err != nil || key.Kind() != artifacts.ObjectKind && key.Kind() != artifacts.FileKind {
-			return nil // not ours
+			return nil // another program's file
 		}
 		f := file{path: path, digest: key.Digest(), size: fi.Size(), mtime: fi.ModTime().Unix(),
 			chunk: key.Kind() == artifacts.FileKind}
@@ -248,19 +248,20 @@ func (d *disk) walk() (files []file, all, chunks int64) {
 	return files, all, chunks
 }
 
-// Files are needed for nothing, for less than a snapshot, or for a snapshot.
+// Eviction classes: unused, history, snapshot.
 const (
 	needNone = iota
 	needSpare
 	needAll
 )
 
-// Trimmed returns how much of a disk copy stays once it exceeds its bound. It is less than
-// the bound, since every trim walks over all files.
+// Trimmed returns the size to which a trim reduces a disk copy that exceeds bound. It is less than bound, so
+// that trims are rare, since each one visits all files.
 func Trimmed(bound int64) int64 { return bound - bound/16 }
 
-// trim brings the disk copy within its bound, by removing files needed for no more than most, and within
-// that what is there of files. Those needed less go first, then the least recently used.
+// trim reduces the disk copy to its bound by removing files whose class is at most most, and reduces the
+// chunks of files to their bound. It removes files of lower classes first, and of each class the least
+// recently used ones.
 func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) {
 	d.trimming.Lock()
 	defer d.trimming.Unlock()

@@ -9,24 +9,24 @@ import (
 // entry is a shard in memory, and the handle that points to it.
 type entry struct {
 	artifacts.Shard
-	handle *Handle // nil: none
+	handle *Handle // may be nil
 }
 
-// left empties the handle of a shard that ristretto rejected or dropped. The handle may point
-// to a later one by now.
+// left clears the handle of a shard that ristretto rejected or dropped, unless the handle already points to a
+// later entry.
 func (e *entry) left() {
 	if e != nil && e.handle != nil {
 		e.handle.p.CompareAndSwap(e, nil)
 	}
 }
 
-// Handle points to one shard while it is in memory. It replaces a look-up in ristretto,
-// which costs more than the rest of finding a row and allocates now and then, by one load. A shard
-// that leaves the memory empties its handle, so a handle keeps nothing alive. Ristretto does not see
-// look-ups by handle; it sees those of Cached.
+// Handle points to a shard while it is in memory. Loading the pointer replaces a look-up in ristretto, which
+// costs more than the rest of finding a row and sometimes allocates. A shard that leaves the memory clears
+// its handle, so a handle keeps nothing alive. Ristretto does not see accesses through handles, only those of
+// Cached.
 type Handle struct{ p atomic.Pointer[entry] }
 
-// Shard returns the shard; nil: it is not in memory.
+// Shard returns the shard, or nil if it is not in memory.
 func (s *Handle) Shard() *artifacts.Shard {
 	if e := s.p.Load(); e != nil {
 		return &e.Shard
@@ -34,8 +34,8 @@ func (s *Handle) Shard() *artifacts.Shard {
 	return nil
 }
 
-// Handles returns the handles of the object's first n shards. The first call for an object
-// sets their number: a later call for more returns as many.
+// Handles returns the handles of the object's first n shards. The first call for an object determines their
+// number. A later call does not return more.
 func (o *Object) Handles(n int) []Handle {
 	handles := make([]Handle, n)
 	if !o.handles.CompareAndSwap(nil, &handles) {
@@ -44,7 +44,7 @@ func (o *Object) Handles(n int) []Handle {
 	return handles[:min(n, len(handles))]
 }
 
-// handle returns the handle of shard i; nil: it has none.
+// handle returns the handle of shard i, or nil if it has none.
 func (o *Object) handle(i int) *Handle {
 	if handles := o.handles.Load(); handles != nil && i < len(*handles) {
 		return &(*handles)[i]

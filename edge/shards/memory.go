@@ -6,8 +6,8 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// memory is ristretto with a Close that is safe beside Get and Set: ristretto's own frees
-// what they use. The lock costs little, since most shards are found by their Handle.
+// memory is a ristretto cache that may be closed during calls of Get and Set. Ristretto's own Close would
+// free what they use. The lock costs little, since most shards are found through their Handle.
 type memory struct {
 	*ristretto.Cache[uint64, *entry]
 	mu     sync.RWMutex
@@ -16,7 +16,8 @@ type memory struct {
 
 func newMemory(bytes int64) (*ristretto.Cache[uint64, *entry], error) {
 	return ristretto.NewCache(&ristretto.Config[uint64, *entry]{
-		// Ten counters an item of 32 KiB, a small shard; three bytes each.
+		// Ristretto recommends ten counters an item. An item is at least 32 KiB, and a counter takes three
+		// bytes.
 		NumCounters:        min(max(bytes/(32<<10)*10, 1<<10), 1<<20),
 		MaxCost:            bytes,
 		BufferItems:        64,

@@ -8,20 +8,19 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Pace keeps background work from delaying requests. A goroutine that computes without a
-// pause keeps a core's scheduler from polling the network for up to ten milliseconds, even
-// if it yields. So work runs in short pieces, one at a time in the whole process, each
-// followed by a sleep in which requests are served. edge/BENCHMARKS.md has the latency
-// during a swap.
+// Pace keeps background work from delaying requests. A goroutine that computes without a pause keeps a core's
+// scheduler from polling the network for up to ten milliseconds, even if it yields. So background work runs
+// in short pieces, one at a time in the whole process, and after each piece it sleeps while requests are
+// served. edge/BENCHMARKS.md contains the latencies during a swap.
 type Pace struct {
 	mu     sync.Mutex
-	busy   time.Duration // worked since the last sleep
-	gentle time.Time     // until then the sleeps are long
+	busy   time.Duration // the time worked since the last sleep
+	gentle time.Time     // until this time the sleeps are long
 }
 
 const (
-	// piece is how long work runs before it sleeps. block is how many bytes are hashed,
-	// read or written in one call, which takes some 20 to 80 µs.
+	// piece is how long work runs before it sleeps. block is the number of bytes that one call hashes, reads
+	// or writes, which takes about 20 to 80 µs.
 	piece = 150 * time.Microsecond
 	block = 32 << 10
 	// A gentle sleep is four times as long as the work before it, so that an edge at half
@@ -29,8 +28,8 @@ const (
 	gentleSleep = 4
 )
 
-// Gently makes the sleeps long for d. Work that takes longer than d has a deadline to
-// meet, so it runs faster then.
+// Gently makes the sleeps long for the duration d. Work that takes longer than d has a deadline to meet, so
+// it runs faster after that.
 func (p *Pace) Gently(d time.Duration) {
 	p.mu.Lock()
 	p.gentle = time.Now().Add(d)
@@ -60,8 +59,8 @@ func (p *Pace) Do(work func()) {
 	time.Sleep(sleep)
 }
 
-// blocks runs work on b, a block at a time, until it fails. A nil Pace runs it on all of b
-// at once.
+// blocks calls work with each block of b in turn, until it fails. If the Pace is nil, it calls work once with
+// all of b.
 func (p *Pace) blocks(b []byte, work func(block []byte) error) (err error) {
 	if p == nil {
 		return work(b)
@@ -74,10 +73,10 @@ func (p *Pace) blocks(b []byte, work func(block []byte) error) (err error) {
 	return err
 }
 
-// sum is artifacts.Sum in blocks.
+// sum is like artifacts.Sum, but works in blocks.
 func (p *Pace) sum(b []byte) artifacts.Digest {
 	h := sha256.New()
-	_ = p.blocks(b, func(b []byte) error { // a hash takes everything
+	_ = p.blocks(b, func(b []byte) error { // writing to a hash cannot fail
 		h.Write(b)
 		return nil
 	})

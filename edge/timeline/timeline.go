@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Why a pin has no snapshot (INTERFACE.md, "Pinned paging").
+// The errors for pins without a snapshot (INTERFACE.md, "Pinned paging").
 var (
 	// ErrUneven means that no snapshot has such a time (400).
 	ErrUneven = errors.New("pin is not a whole multiple of ten minutes")
@@ -21,31 +21,30 @@ var (
 	// ErrLater means that this edge has not reached the time (503, after a wait).
 	ErrLater = errors.New("snapshot has not arrived")
 	// ErrUnknown means that the store has not answered yet.
-	ErrUnknown = errors.New("nothing is known of the store yet")
+	ErrUnknown = errors.New("the store has not answered yet")
 )
 
-// pinAhead is how far a pin may be past the later of the clock and the newest
-// snapshot: one step, and two minutes for clocks that disagree.
+// pinAhead is how far a pin may be ahead of the later of the clock and the newest snapshot. It is one step,
+// and two minutes for clocks that disagree.
 const pinAhead = 12 * time.Minute
 
-// Facts are what a Timeline knows about a snapshot. Its owner embeds them.
+// Facts are the properties of a snapshot that a Timeline needs. The owner's type embeds them.
 type Facts struct {
-	// Store and Sequence are the pointer's; zero for a snapshot loaded for a pin.
+	// Store and Sequence are those of the pointer. They are zero for a snapshot that was loaded for a pin.
 	Store    string
 	Sequence uint64
 	Time     time.Time
 	Manifest artifacts.Digest
 	// Retained are the earlier snapshots that may be pinned, newest first.
 	Retained []artifacts.Retained
-	// Withdrawn are the withdrawn times; a restore withdrew all times through
-	// WithdrawnThrough.
+	// Withdrawn are the withdrawn times. A restore withdraws all times through WithdrawnThrough.
 	Withdrawn        []time.Time
 	WithdrawnThrough time.Time
 }
 
 func (f *Facts) facts() *Facts { return f }
 
-// retained returns the manifest of the snapshot of t, if f retains it.
+// retained returns the manifest of the snapshot of time t, if f retains it.
 func (f *Facts) retained(t time.Time) (artifacts.Ref, bool) {
 	for _, r := range f.Retained {
 		if r.Time.Equal(t) {
@@ -55,7 +54,8 @@ func (f *Facts) retained(t time.Time) (artifacts.Ref, bool) {
 	return artifacts.Ref{}, false
 }
 
-// withdraw adds the times later than f that newest was, retained or withdrew.
+// withdraw adds to f.Withdrawn the times later than f of newest, and of the snapshots that newest retained or
+// withdrew.
 func (f *Facts) withdraw(newest *Facts) {
 	gone := append([]time.Time{newest.Time}, newest.Withdrawn...)
 	for _, r := range newest.Retained {
@@ -73,12 +73,11 @@ type Snapshot interface {
 	facts() *Facts
 }
 
-// Timeline is the order of snapshots on one edge. The zero value, with Budget set,
-// knows nothing. Times with the name now carry a monotonic clock reading; wall is the
-// clock that all edges share.
+// Timeline is the order of snapshots on one edge. The zero value with Budget set is empty. Parameters named
+// now must have a monotonic clock reading; wall is the clock that all edges share.
 type Timeline[S Snapshot] struct {
-	// Budget is how long the objects of one snapshot may be fetched before it becomes
-	// current without those that are missing.
+	// Budget is the time for fetching the objects of a snapshot, after which it may become current with
+	// objects missing.
 	Budget time.Duration
 
 	known     bool // the store has answered
@@ -89,40 +88,40 @@ type Timeline[S Snapshot] struct {
 	candidate candidate
 }
 
-// waiting is a snapshot that is ready.
+// waiting is a snapshot that is ready, but not current yet.
 type waiting[S Snapshot] struct {
 	snapshot S
-	due      time.Time // zero: at once
+	due      time.Time // zero means immediately
 }
 
 // candidate is the snapshot that is being fetched.
 type candidate struct {
 	manifest artifacts.Digest
 	seen     time.Time // when its pointer was first seen
-	deadline time.Time // of this try; zero: none is under way
-	damaged  bool      // one of its objects was: it becomes current complete or not at all
+	deadline time.Time // the deadline of this attempt; zero if none is under way
+	damaged  bool      // one of its objects is damaged, so it must not become current incomplete
 }
 
-// Action says what to do about a pointer.
+// Action is what the owner must do about a pointer.
 type Action int
 
 // The actions.
 const (
 	Ignore  Action = iota // its snapshot waits
-	Confirm               // its snapshot is current: the pointer may be signed anew
+	Confirm               // its snapshot is current, but the pointer may have a new signature
 	Fetch                 // its snapshot is new
 )
 
-// Seen handles a pointer read from the store. The error says why it is refused.
+// Seen processes a pointer from the store. It returns an error if the pointer must be refused.
 func (t *Timeline[S]) Seen(p *artifacts.Pointer, now time.Time) (Action, error) {
 	var none S
 	if newest := t.Newest(); newest != none {
 		switch f := newest.facts(); {
 		case p.Store != f.Store || p.Sequence > f.Sequence:
 		case p.Sequence < f.Sequence:
-			return Ignore, fmt.Errorf("sequence %d after %d", p.Sequence, f.Sequence)
+			return Ignore, fmt.Errorf("sequence %d is lower than the current %d", p.Sequence, f.Sequence)
 		case p.Manifest.Digest != f.Manifest:
-			return Ignore, fmt.Errorf("sequence %d names another manifest than before", p.Sequence)
+			return Ignore, fmt.Errorf("sequence %d now names another manifest", p.Sequence)
 		case newest == t.current:
 			return Confirm, nil
 		default:
@@ -135,8 +134,8 @@ func (t *Timeline[S]) Seen(p *artifacts.Pointer, now time.Time) (Action, error) 
 	return Fetch, nil
 }
 
-// Fetching begins or continues to fetch the objects of the snapshot last seen, and
-// returns until when; zero: it need not wait for them. begun reports a new budget.
+// Fetching begins or continues to fetch the objects of the snapshot last seen, and returns the deadline. A
+// zero deadline means that the snapshot need not wait for objects. begun reports whether a new budget began.
 func (t *Timeline[S]) Fetching(now time.Time) (deadline time.Time, begun bool) {
 	var none S
 	if t.Newest() == none {
@@ -148,20 +147,20 @@ func (t *Timeline[S]) Fetching(now time.Time) (deadline time.Time, begun bool) {
 	return t.candidate.deadline, begun
 }
 
-// Verdict says what to do after a round of fetching.
+// Verdict is what the owner must do after a round of fetching.
 type Verdict int
 
 // The verdicts.
 const (
-	Retry       Verdict = iota // at the next poll
-	Unreachable                // the same, because the store does not answer
+	Retry       Verdict = iota // try again at the next poll
+	Unreachable                // likewise, because the store does not answer
 	Accept
 )
 
-// Fetched handles the end of a round of fetching, which left missing objects. damaged:
-// the store has something else for one of them, or nothing. answers: it gave others
-// lately. Each try after a refusal has a budget of its own: with the rest of an old
-// one every store would look slow.
+// Fetched processes the end of a round of fetching, which left missing objects. damaged means that one of
+// them is damaged or missing in the store. answers means that the store returned other objects recently.
+// After a refusal, each attempt has a budget of its own; with the rest of an old budget every store would
+// look slow.
 func (t *Timeline[S]) Fetched(missing int, damaged, answers bool, now time.Time) Verdict {
 	c := &t.candidate
 	c.damaged = c.damaged || damaged
@@ -180,19 +179,19 @@ func (t *Timeline[S]) Fetched(missing int, damaged, answers bool, now time.Time)
 	return Accept
 }
 
-// Plan is what becomes of a snapshot that is ready.
+// Plan is the decision about a snapshot that is ready.
 type Plan[S Snapshot] struct {
-	// Wait is how long it waits; 0: it is due at once. Work is how long ago its pointer
-	// was first seen.
+	// Wait is the time until it is due; 0 means immediately. Work is the time since its pointer was first
+	// seen.
 	Wait, Work time.Duration
-	// Timed means that its pointer sets a time and was first seen before it. A first
+	// Timed means that its pointer sets an activation time, and was first seen before that. The first
 	// snapshot is never timed.
 	Timed bool
-	// Dropped are those that waited, if it is of a rollback.
+	// Dropped are the waiting snapshots that a rollback dropped.
 	Dropped []S
 }
 
-// Ready enqueues s, which was accepted. at is its pointer's time; zero: none.
+// Ready schedules s, which was accepted. at is the activation time of its pointer, or zero.
 func (t *Timeline[S]) Ready(s S, at, wall, now time.Time) (plan Plan[S]) {
 	var none S
 	f, newest := s.facts(), t.Newest()
@@ -203,8 +202,8 @@ func (t *Timeline[S]) Ready(s S, at, wall, now time.Time) (plan Plan[S]) {
 	if newest != none && !f.Time.After(newest.facts().Time) {
 		plan.Dropped = t.End()
 	} else if !at.IsZero() {
-		// By the wall clock, on which the edges of a fleet agree; but nobody waits
-		// longer than the monotonic one allows.
+		// The wait is by the wall clock, on which the edges of a fleet agree, but the monotonic clock limits
+		// it.
 		left := at.Sub(wall)
 		plan.Wait = max(0, min(left, artifacts.MaxActivateAfter-plan.Work))
 		plan.Timed = newest != none && left+plan.Work > 0
@@ -223,15 +222,15 @@ func (t *Timeline[S]) Ready(s S, at, wall, now time.Time) (plan Plan[S]) {
 	return plan
 }
 
-// Change is a step of the timeline: Current took the place of Previous.
+// Change is a step of the timeline, in which Current replaced Previous.
 type Change[S Snapshot] struct {
 	Current, Previous S
-	// Dropped may not be pinned any more. Retained are loaded and may be.
+	// Dropped can no longer be pinned. Retained are loaded and can be pinned.
 	Dropped, Retained []S
 }
 
-// Advance makes the next snapshot current if it or one behind it is due, and reports
-// whether it did. Call it until it did not.
+// Advance makes the next snapshot current if it or a later one is due, and reports whether it did. The caller
+// must repeat it until it returns false.
 func (t *Timeline[S]) Advance(now time.Time) (c Change[S], ok bool) {
 	due := func(w waiting[S]) bool { return !w.due.After(now) }
 	if !slices.ContainsFunc(t.waiting, due) {
@@ -255,15 +254,15 @@ func (t *Timeline[S]) Advance(now time.Time) (c Change[S], ok bool) {
 	return c, true
 }
 
-// mayLoad reports whether s may be pinned beside the current snapshot.
+// mayLoad reports whether the current snapshot retains s, so that it may be pinned.
 func (t *Timeline[S]) mayLoad(s S) bool {
 	f := s.facts()
 	ref, ok := t.current.facts().retained(f.Time)
 	return ok && ref.Digest == f.Manifest
 }
 
-// Pin returns the snapshot of at; nil with the manifest to load it from, if it is
-// retained and not loaded.
+// Pin returns the snapshot of time at. If it is retained but not loaded, Pin returns nil and the manifest to
+// load it from.
 func (t *Timeline[S]) Pin(at, wall time.Time) (s S, manifest artifacts.Ref, err error) {
 	var none S
 	latest := wall
@@ -299,14 +298,14 @@ func (t *Timeline[S]) Pin(at, wall time.Time) (s S, manifest artifacts.Ref, err 
 	return none, manifest, err
 }
 
-// gone reports whether there will be no snapshot of at any more.
+// gone reports whether there can be no more snapshot of time at.
 func (t *Timeline[S]) gone(at time.Time) bool {
 	cur := t.current.facts()
 	return at.Before(cur.Time) || !at.After(cur.WithdrawnThrough) || slices.ContainsFunc(cur.Withdrawn, at.Equal)
 }
 
-// Loaded keeps s, which was loaded for a pin, and reports whether it did. It does not
-// where s is not retained any more, or loaded already.
+// Loaded keeps s, which was loaded for a pin, and reports whether it did. It does not if s is no longer
+// retained, or is loaded already.
 func (t *Timeline[S]) Loaded(s S) bool {
 	var none S
 	if t.current == none || !t.mayLoad(s) || t.loaded[s.facts().Manifest] != none {
@@ -316,10 +315,10 @@ func (t *Timeline[S]) Loaded(s S) bool {
 	return true
 }
 
-// Empty notes that the store answers and has no snapshot.
+// Empty records that the store answers without a snapshot.
 func (t *Timeline[S]) Empty() { t.known = true }
 
-// End drops all that wait and returns them.
+// End drops all waiting snapshots and returns them.
 func (t *Timeline[S]) End() (dropped []S) {
 	for _, w := range t.waiting {
 		dropped = append(dropped, w.snapshot)
@@ -328,7 +327,8 @@ func (t *Timeline[S]) End() (dropped []S) {
 	return dropped
 }
 
-// Newest returns the newest snapshot that is current or waits; nil: there is none.
+// Newest returns the last waiting snapshot or, if none waits, the current one. It returns nil if there is
+// none.
 func (t *Timeline[S]) Newest() S {
 	if n := len(t.waiting); n > 0 {
 		return t.waiting[n-1].snapshot
@@ -336,12 +336,12 @@ func (t *Timeline[S]) Newest() S {
 	return t.current
 }
 
-// NotBefore returns when the first snapshot should be current; zero: it may be at once,
-// or is not the only one any more.
+// NotBefore returns the activation time of the first snapshot. It is zero if it has none, or if there are
+// later snapshots.
 func (t *Timeline[S]) NotBefore() time.Time { return t.notBefore }
 
-// Held returns the snapshots that are not dropped: the current one, those that wait, in
-// order, and those loaded that may be pinned.
+// Held returns all snapshots that are not dropped: the current one, the waiting ones in order, and the loaded
+// ones.
 func (t *Timeline[S]) Held() (held []S) {
 	var none S
 	if t.current != none {

@@ -1,5 +1,5 @@
-// Package upstream names the states of an edge's sources: the store's snapshots, its key
-// set, and the store of shared limits.
+// Package upstream defines the states of the sources of an edge: the snapshots and the key set in the store,
+// and the store of shared limits.
 package upstream
 
 import "time"
@@ -11,19 +11,19 @@ type State string
 const (
 	Initializing State = "INITIALIZING" // there was no answer yet
 	Valid        State = "VALID"        // the last attempt succeeded
-	// the last attempt failed, or the edge refused its result: the state before stays in force
+	// the last attempt failed, or the edge refused its result; the last valid data stays in force
 	Interrupted State = "INTERRUPTED"
 )
 
 // States are all states, for metrics.
 var States = [...]State{Initializing, Valid, Interrupted}
 
-// Status is a state and the last fault, as /status shows them.
+// Status is the state of a source and its last error, as /status shows them.
 type Status struct {
 	State State `json:"state"`
 	// Since is when the state began.
 	Since time.Time `json:"since"`
-	// LastError is why the last attempt failed; "": it succeeded.
+	// LastError is the error of the last attempt, or "" if it succeeded.
 	LastError   string    `json:"last_error,omitempty"`
 	LastErrorAt time.Time `json:"last_error_at,omitzero"`
 }
@@ -31,7 +31,7 @@ type Status struct {
 // Start returns the status at the start.
 func Start() Status { return Status{State: Initializing, Since: time.Now().UTC()} }
 
-// Set enters a state and reports whether the state changed. Valid clears the last fault.
+// Set sets the state, and reports whether it changed. Valid clears the last error.
 func (s *Status) Set(state State) (changed bool) {
 	if state == Valid {
 		s.LastError, s.LastErrorAt = "", time.Time{}
@@ -43,7 +43,7 @@ func (s *Status) Set(state State) (changed bool) {
 	return true
 }
 
-// Fail records a fault.
+// Fail records an error.
 func (s *Status) Fail(err error) {
 	s.LastError, s.LastErrorAt = err.Error(), time.Now().UTC()
 }
