@@ -63,11 +63,11 @@ func TestDiskFull(t *testing.T) {
 	n.eventually("trouble with the disk", func(s status) bool {
 		return s.Status == "degraded" && s.Caches.DiskErrors > 0 && s.Caches.OffDisk > 0 &&
 			strings.Contains(fmt.Sprint(s.Reasons), "the cache folder cannot be written: ") &&
-			strings.Contains(fmt.Sprint(s.Reasons), "the cache folder has what cannot be used: a manifest of a snapshot")
+			strings.Contains(fmt.Sprint(s.Reasons), "the cache folder contains an unusable file: a manifest of a snapshot")
 	})
 	must.OK(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
 	n.eventually("the manifest kept", func(s status) bool {
-		return !strings.Contains(fmt.Sprint(s.Reasons), "the cache folder has what cannot be used: ")
+		return !strings.Contains(fmt.Sprint(s.Reasons), "the cache folder contains an unusable file: ")
 	})
 	for _, key := range []artifacts.Key{artifacts.CurrentKey, artifacts.ManifestKey(last.Pointer.Manifest.Digest)} {
 		stored, _, err := mem.Get(t.Context(), key, artifacts.MaxManifestSize)

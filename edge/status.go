@@ -14,16 +14,16 @@ import (
 	"example.com/marketdata/edge/upstream"
 )
 
-// Caches is what /status says of memory and disk. Counts are since the start.
+// Caches is the part of /status about memory and disk. Counts are since the start.
 type Caches struct {
-	// MissingObjects are the objects of the current snapshot that are not on
-	// this machine yet: without them, answers depend on the store.
+	// MissingObjects is the number of objects of the current snapshot that are not on this machine yet. Until
+	// they are, some answers depend on the store.
 	MissingObjects int64 `json:"missing_objects"`
-	// MissingHistory are those of history that are still to be fetched ahead
-	// (--history-fetch): without them, only /history depends on the store.
+	// MissingHistory is the number of objects of history that are still to be fetched ahead
+	// (--history-fetch). Until they are, only /history depends on the store.
 	MissingHistory int64 `json:"missing_history_objects"`
-	// OffDisk are the objects of the current snapshot that the cache folder did not
-	// take: without the store, answers that need them fail.
+	// OffDisk is the number of objects of the current snapshot that the cache folder did not accept. Answers
+	// that need them fail if the store is unreachable.
 	OffDisk     int64 `json:"disk_missing_objects"`
 	DiskBytes   int64 `json:"disk_bytes"`
 	DiskErrors  int64 `json:"disk_errors"`
@@ -41,7 +41,7 @@ type Caches struct {
 	Bytes    int64 `json:"response_cache_bytes"`
 }
 
-// More is what else /status says.
+// More is the rest of /status.
 type More struct {
 	Store   string    `json:"store,omitempty"`
 	Started time.Time `json:"started"`
@@ -49,16 +49,16 @@ type More struct {
 	Swaps   int64     `json:"swaps"`
 	Refused int64     `json:"refused"`
 	SwapLag float64   `json:"swap_lag_seconds"`
-	// Activation is how far the last snapshot that had a time set was from it.
+	// Activation is the difference between the last activation and its set time.
 	Activation   float64 `json:"activation_offset_seconds"`
 	Connections  int     `json:"connections"`
 	ConnsRefused int64   `json:"connections_refused"`
-	// Folder is what in the cache folder cannot be used; empty when all can.
+	// Folder describes the unusable files in the cache folder.
 	Folder []string `json:"folder"`
-	// Signatures says whether only what a key of --trust-key has signed is taken.
+	// Signatures reports whether the edge only takes what a key of --trust-key has signed.
 	Signatures bool `json:"signatures_checked"`
-	// ClockSkew is how far this machine's clock is ahead of the store's; null where
-	// the store does not say.
+	// ClockSkew is how far this machine's clock is ahead of the store's, or null if the store does not state
+	// its time.
 	ClockSkew *float64 `json:"clock_skew_seconds"`
 	// Fallback is null without a fallback store.
 	Fallback *fallback.Status `json:"fallback"`
@@ -66,8 +66,8 @@ type More struct {
 	Limits *limit.SharedStatus `json:"limits"`
 }
 
-// maxSkew is how far this machine's clock may be off. Snapshots are to be current
-// within ten seconds of the pointer's move, and at the same time on all edges.
+// maxSkew is the largest acceptable error of this machine's clock. Snapshots should become current within ten
+// seconds of the pointer's move, and at the same time on all edges.
 const maxSkew = 10 * time.Second
 
 // clockSkew returns how far this machine's clock is ahead of the store's.
@@ -75,7 +75,7 @@ func (e *Edge) clockSkew() (skew time.Duration, known bool) {
 	return artifacts.SkewOf(e.cfg.Reader)
 }
 
-// dirTooSmall says so where the cache folder has a bound.
+// dirTooSmall returns a reason why the cache folder may be too small, or "" if it has no bound.
 func (e *Edge) dirTooSmall() string {
 	if e.cfg.CacheDirSize == 0 {
 		return ""
@@ -88,7 +88,7 @@ func (e *Edge) newAdmin() (*admin.Server, error) {
 		Hosts: e.cfg.AdminHosts, Logger: e.cfg.Log})
 }
 
-// current returns the snapshot that is served, nil when there is none.
+// current returns the current snapshot, or nil if there is none.
 func (e *Edge) current() *snapshot.Snapshot {
 	if s := e.refresher.State(); s != nil {
 		return s.Snapshot
@@ -104,8 +104,8 @@ func (e *Edge) notReady() string {
 	return "not listening yet at " + e.cfg.Listen
 }
 
-// unready says why the edge has no answers. Once it had, only the snapshot's age makes it say so
-// again.
+// unready returns the reason why the edge has no answers, or "". After it was ready once, only the age of the
+// snapshot can make it unready.
 func (e *Edge) unready() string {
 	s := e.current()
 	if s != nil && e.cfg.MaxStale > 0 && time.Since(s.Time) > e.cfg.MaxStale {
@@ -135,7 +135,7 @@ func (e *Edge) unready() string {
 	return ""
 }
 
-// because adds a fault, if there is one, to what it leads to.
+// because appends a fault, if there is one, to its consequence.
 func because(what, fault string) string {
 	if fault == "" {
 		return what
@@ -174,7 +174,7 @@ func (e *Edge) status() admin.Status {
 		Signatures:   len(e.cfg.Trust) > 0,
 	}
 	for _, p := range more.Folder {
-		amiss(true, "the cache folder has what cannot be used", p)
+		amiss(true, "the cache folder contains an unusable file", p)
 	}
 	for _, key := range floor.Moving {
 		amiss(e.floor.IsMissing(key), "the store has lost its object "+key.String(), "")
@@ -204,7 +204,7 @@ func (e *Edge) status() admin.Status {
 			st.Missing)), "")
 		amiss(st.HistoryFault != "", fmt.Sprintf("%d objects of history are not on this machine", st.MissingHistory),
 			st.HistoryFault)
-		amiss(age < -maxSkew, fmt.Sprintf("the snapshot is of a time %v ahead of this machine's clock",
+		amiss(age < -maxSkew, fmt.Sprintf("the time of the snapshot is %v ahead of this machine's clock",
 			-age.Round(time.Second)), "")
 		amiss(age > snapshot.StaleAfter, fmt.Sprintf("the snapshot is %v old", age.Truncate(time.Second)), "")
 	} else {

@@ -9,26 +9,26 @@ import (
 	"example.com/marketdata/edge/timeline"
 )
 
-// arrival is what the Refresher keeps of a snapshot until it is current.
+// arrival is the data that the Refresher keeps for a snapshot until it becomes current.
 type arrival struct {
 	pointer                 *artifacts.Pointer
 	rawPointer, rawManifest []byte
-	after                   func() // the rest of warming
+	after                   func() // completes the warming
 	plan                    timeline.Plan[*Snapshot]
 }
 
 // Swap describes how a snapshot became current.
 type Swap struct {
-	// Lag is the time from the snapshot's set time, or else from the pointer's
-	// publication, until it became current, by both clocks. Work is the time from when
-	// this edge first saw the pointer until the snapshot was fetched and warm.
+	// Lag is the time from the snapshot's activation time, or else from the pointer's publication, until it
+	// became current, by the clocks of builder and edge. Work is the time from when this edge first saw the
+	// pointer until the snapshot was fetched and warmed.
 	Lag, Work time.Duration
-	// Timed means that the pointer set a time and was first seen here before it. A first
-	// snapshot is never timed.
+	// Timed means that the pointer sets an activation time, and that this edge saw it before that time. The
+	// first snapshot is never timed.
 	Timed bool
 }
 
-// enqueue schedules next, which is fetched and warm, for activation.
+// enqueue schedules next, which is fetched and warmed, for activation.
 func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
 	r.activating.Lock()
 	defer r.activating.Unlock()
@@ -43,7 +43,7 @@ func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
 		r.advance(ctx)
 		return
 	}
-	// If the snapshot is dropped meanwhile, the timer finds nothing due.
+	// If the snapshot is dropped in the meantime, the timer finds nothing due.
 	time.AfterFunc(a.plan.Wait, func() {
 		r.activating.Lock()
 		defer r.activating.Unlock()
@@ -52,7 +52,7 @@ func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
 	r.fetchEarly(ctx, next)
 }
 
-// advance makes the snapshots that are due current. The caller holds activating.
+// advance makes all snapshots that are due current, in order. The caller must hold activating.
 func (r *Refresher) advance(ctx context.Context) {
 	for {
 		r.mu.Lock()
@@ -65,7 +65,7 @@ func (r *Refresher) advance(ctx context.Context) {
 	}
 }
 
-// activate carries out a change of the timeline. The caller holds activating.
+// activate performs a change of the timeline. The caller must hold activating.
 func (r *Refresher) activate(ctx context.Context, c timeline.Change[*Snapshot]) {
 	next, a := c.Current, c.Current.arrival
 	next.arrival = nil
@@ -90,8 +90,8 @@ func (r *Refresher) activate(ctx context.Context, c timeline.Change[*Snapshot]) 
 	r.complete(ctx, next)
 }
 
-// takeOver ends the fetching for the snapshots before and after a change, and answers
-// from the new one. The caller holds activating.
+// takeOver ends the background fetching for both snapshots of a change, and makes requests use the new one.
+// The caller must hold activating.
 func (r *Refresher) takeOver(c timeline.Change[*Snapshot]) {
 	next, old := c.Current, c.Previous
 	next.endFetching()
@@ -104,8 +104,7 @@ func (r *Refresher) takeOver(c timeline.Change[*Snapshot]) {
 	r.publish(next)
 }
 
-// publish stores the state. next is nil where the store has no snapshot. The caller
-// holds activating.
+// publish stores the state. next is nil if the store has no snapshot. The caller must hold activating.
 func (r *Refresher) publish(next *Snapshot) {
 	r.state.Store(&State{Snapshot: next, Change: r.record})
 	r.mu.Lock()
@@ -118,8 +117,7 @@ func (r *Refresher) publish(next *Snapshot) {
 	r.wake()
 }
 
-// retire releases the snapshots that may no longer be pinned, and the memory of those
-// that may be.
+// retire releases the snapshots that can no longer be pinned, and the memory of those that can.
 func (r *Refresher) retire(c timeline.Change[*Snapshot]) {
 	inUse := make(map[*shards.Object]bool)
 	for _, o := range c.Current.allObjects() {
@@ -137,7 +135,7 @@ func (r *Refresher) retire(c timeline.Change[*Snapshot]) {
 	r.dropManifests(c.Current)
 }
 
-// drop releases snapshots and ends the fetching for them.
+// drop releases snapshots and ends their background fetching.
 func drop(snapshots []*Snapshot) {
 	for _, s := range snapshots {
 		s.endFetching()
@@ -145,7 +143,7 @@ func drop(snapshots []*Snapshot) {
 	}
 }
 
-// end drops the snapshots that wait. Nothing becomes current after it.
+// end drops the waiting snapshots. After it no snapshot becomes current.
 func (r *Refresher) end() {
 	r.activating.Lock()
 	defer r.activating.Unlock()
@@ -155,7 +153,7 @@ func (r *Refresher) end() {
 	drop(dropped)
 }
 
-// wake lets all who wait for a snapshot look again. The caller holds mu.
+// wake wakes all goroutines that wait for a snapshot. The caller must hold mu.
 func (r *Refresher) wake() {
 	close(r.changed)
 	r.changed = make(chan struct{})

@@ -7,11 +7,11 @@ import (
 	"example.com/marketdata/edge/shards"
 )
 
-// sample is how many look-ups go past the cache for each one that goes to it, so that it
+// sample is the number of look-ups through a handle for each one through the cache, from which the cache
 // learns which shards are hot.
 const sample = 64
 
-// Budget bounds how long one answer may wait, in total, for shards that are not in memory.
+// Budget bounds the total time that an answer may wait for shards and places.
 type Budget struct {
 	Wait     time.Duration
 	deadline time.Time // zero before the first wait
@@ -19,8 +19,7 @@ type Budget struct {
 
 var errLate = fmt.Errorf("%w: it took too long", shards.ErrUnavailable)
 
-// Check returns an error that wraps shards.ErrUnavailable once Wait has passed since the
-// first wait or check.
+// Check returns an error that wraps shards.ErrUnavailable if Wait has passed since the first wait or check.
 func (b *Budget) Check() error {
 	if b.late() {
 		return errLate
@@ -36,9 +35,8 @@ func (b *Budget) late() bool {
 	return now.After(b.deadline)
 }
 
-// Enter sends to running, which bounds how many callers work at once, and waits within the
-// budget until it can. The caller receives from running when it is done. Errors wrap
-// shards.ErrUnavailable.
+// Enter sends to running, a semaphore that bounds concurrent work, and waits within the budget until it can.
+// The caller must receive from running when it is done. Errors wrap shards.ErrUnavailable.
 func (b *Budget) Enter(running chan struct{}) error {
 	select {
 	case running <- struct{}{}:

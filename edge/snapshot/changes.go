@@ -6,23 +6,24 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Changes are the changes that a snapshot holds (go doc ./artifacts, "Changes").
+// Changes are the changes that a snapshot contains (go doc ./artifacts, "Changes").
 type Changes struct {
-	// Since is from when they are complete, and Count how many the snapshot itself has.
+	// Since is the time from which the changes are complete. Count is the number of changes in the snapshot
+	// itself.
 	Since time.Time
 	Count int
-	// Days are those with changes, oldest first.
+	// Days are the days that have changes, oldest first.
 	Days []ChangesDay
 }
 
-// ChangesDay has the changes of a UTC day, oldest first.
+// ChangesDay contains the changes of a UTC day, oldest first.
 type ChangesDay struct {
 	*View
-	// Start and End are in Unix seconds, End excluded.
+	// Start and End are Unix seconds. The day does not include End.
 	Start, End int64
 }
 
-// Changes returns the changes that the snapshot holds, nil if its builder did not record any.
+// Changes returns the changes that the snapshot contains, or nil if its builder did not record them.
 func (s *Snapshot) Changes() *Changes { return s.changes }
 
 func (s *Snapshot) addChanges(m *artifacts.Manifest) {

@@ -2,8 +2,7 @@ package snapshot
 
 import "example.com/marketdata/artifacts"
 
-// CoinView is a view that only the answers of package coingecko need: each is the only one of its
-// collection.
+// CoinView is a view that only package coingecko uses. Each is the only view of its collection.
 type CoinView int
 
 // The views, in the order of coinViewNames.
@@ -26,7 +25,7 @@ var coinViewNames = [coinViews]coinViewName{
 	{artifacts.LeadersCollection, "id"},
 }
 
-// CoinView returns a view; nil: the snapshot's builder did not know it, or Config.Coins is not set.
+// CoinView returns a view, or nil if the snapshot's builder did not make it or Config.Coins is false.
 func (s *Snapshot) CoinView(v CoinView) *View { return s.coins[v] }
 
 func (s *Snapshot) addCoins(m *artifacts.Manifest) {

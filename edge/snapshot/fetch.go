@@ -13,34 +13,33 @@ import (
 	"example.com/marketdata/edge/timeline"
 )
 
-// answersWithin is how recently a store must have given an object to count as slow
-// rather than away.
+// answersWithin is the time since the last fetched object within which a store counts as slow rather than
+// unreachable.
 const answersWithin = 10 * time.Second
 
-// download is how far a snapshot has arrived on this machine.
+// download is the state of fetching a snapshot.
 type download struct {
-	// Progress, and why objects of the snapshot and of its history could not be fetched;
-	// nil: they could, or nobody tried. Guarded by Refresher.mu.
+	// progress, and the errors of fetching the snapshot's objects and its history, or nil. Guarded by
+	// Refresher.mu.
 	progress            Progress
 	fault, historyFault error
 
 	// The rest is guarded by Refresher.activating.
-	arrival *arrival                // nil once it is current
-	end     func()                  // ends the fetching in the background; nil: none has begun
-	ahead   []*shards.Object        // of history, what is fetched before it is asked for
-	early   map[*shards.Object]bool // of these, what was fetched before the snapshot was current
+	arrival *arrival                // nil after the snapshot became current
+	end     func()                  // ends the background fetching; nil if none was started
+	ahead   []*shards.Object        // the objects of history to fetch ahead
+	early   map[*shards.Object]bool // the part of them that was fetched before the snapshot became current
 }
 
-// endFetching ends the fetching in the background.
+// endFetching ends the background fetching.
 func (d *download) endFetching() {
 	if d.end != nil {
 		d.end()
 	}
 }
 
-// prepare brings the objects of next, the snapshot of p, onto this machine. Past the
-// fetch budget it may leave some missing (package timeline says when). The first
-// snapshot waits for none.
+// prepare fetches the objects of next, the snapshot of p. After the fetch budget it may leave some missing;
+// package timeline decides. The first snapshot waits for no objects.
 func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Pointer) error {
 	if !next.Time.Equal(p.Time) {
 		return fmt.Errorf("%w: pointer of %v names the manifest of %v", artifacts.ErrCorrupt, p.Time, next.Time)
@@ -74,25 +73,23 @@ func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Po
 	return nil
 }
 
-// storeAnswers reports whether the store gave an object lately: it may be slow, but it
-// is not away.
+// storeAnswers reports whether the store returned an object recently. If so, it is slow rather than
+// unreachable.
 func (r *Refresher) storeAnswers() bool { return time.Since(r.cfg.Cache.LastFetch()) <= answersWithin }
 
 const (
-	// fetchers is how many objects are requested at once; the cache bounds how many
-	// requests go to the store.
+	// fetchers is the number of concurrent Fetch calls. The cache bounds the number of requests to the store.
 	fetchers = 16
-	// historyFetchers is the same for the history of all snapshots together: a quarter
-	// of what the cache sends to the store, so that history does not delay a new snapshot.
+	// historyFetchers is the same for the history of all snapshots together. It is a quarter of the cache's
+	// concurrent fetches, so that history does not delay a new snapshot.
 	historyFetchers = 2
 )
 
-// slots bound how many requests run at once: each takes one.
+// slots is a semaphore that bounds the concurrent fetches.
 type slots chan struct{}
 
-// fetch brings objects onto this machine and returns those that are missing, with the
-// gravest error. It reports permanent failures to lacks, if set, at once: the other
-// objects may take a long time.
+// fetch fetches objects, and returns those that are missing, with the gravest error. If lacks is not nil,
+// fetch reports permanent errors to it immediately, because the other objects may take a long time.
 func (r *Refresher) fetch(
 	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),
 ) (missing []*shards.Object, err error) {
@@ -100,7 +97,7 @@ func (r *Refresher) fetch(
 		select {
 		case atOnce <- struct{}{}:
 			defer func() { <-atOnce }()
-		case <-ctx.Done(): // Fetch only looks at the disk
+		case <-ctx.Done(): // Fetch then only checks the disk
 		}
 		return r.cfg.Cache.Fetch(ctx, o)
 	}
@@ -136,13 +133,13 @@ func (r *Refresher) fetch(
 	return missing, err
 }
 
-// grave reports a permanent failure: the store's object is damaged or missing.
+// grave reports whether an error is permanent, because the store's object is damaged or missing.
 func grave(err error) bool {
 	return errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound)
 }
 
-// complete fetches the missing objects of s, which is current, in the background, and then
-// its history, until all are here or another snapshot takes over.
+// complete fetches in the background the missing objects of s, which is current, and then its history. It
+// ends when all are fetched or another snapshot becomes current.
 func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
 	history, whole := s.notFetched(), s.progress.Missing == 0
 	set := func(f func()) {
@@ -174,7 +171,7 @@ func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
 	})
 }
 
-// inBackground starts f. end cancels its context and waits until it returns.
+// inBackground starts f. The returned function cancels its context and waits until it has returned.
 func (r *Refresher) inBackground(ctx context.Context, f func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -186,9 +183,9 @@ func (r *Refresher) inBackground(ctx context.Context, f func(context.Context)) (
 	return func() { cancel(); <-done }
 }
 
-// untilFetched fetches objects until all are here or ctx is done, calls report after each
-// round, and returns the missing ones. A fetched object is not requested again, even if
-// the disk did not take it.
+// untilFetched fetches objects repeatedly until none is missing or ctx is done. It calls report after each
+// round and returns the missing objects. It does not request a fetched object again, even if the disk copy
+// rejected it.
 func (r *Refresher) untilFetched(
 	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),
 	report func(missing []*shards.Object, err error),

@@ -9,43 +9,42 @@ import (
 	"example.com/marketdata/edge/shards"
 )
 
-// History is a window of /history as a snapshot has it.
+// History is a window of /history in a snapshot.
 type History struct {
-	// Listed are the assets with a point of the chain in the window, by id. They need not
-	// be in the directory.
+	// Listed are the assets with at least one point of the chain in the window, by id. Some may be missing
+	// from the directory.
 	Listed *View
-	// Own has the window's last points, which are the snapshot's own, if the chain does
-	// not have them.
+	// Own contains the snapshot's own points, which are the window's last ones, if the chain does not contain
+	// them.
 	Own *View
-	// Blocks are its points, oldest first.
+	// Blocks are the blocks of points, oldest first.
 	Blocks []Block
 }
 
-// Block holds the points of a part of a window.
+// Block contains the points of a part of a window.
 type Block struct {
 	*View
-	// First is the number of the first point that is in the window.
+	// First is the index of the first point that is in the window.
 	First int
-	// Times are those of its points, and Points holds the text before the price of each, PointLength
-	// bytes.
+	// Times are the times of the points. Points contains the text before the price of each point, PointLength
+	// bytes for each.
 	Times  []time.Time
 	Points []byte
 }
 
-// point is the text before the price of a point in an answer (INTERFACE.md, "History").
-// The first one has no comma.
+// point is the text before the price of a point in an answer (INTERFACE.md, "History"). The first point has
+// no comma.
 const point = `,["2006-01-02T15:04:05Z","`
 
 // PointLength is the length of the text before a point's price.
 const PointLength = len(point)
 
-// History returns a window by its number in artifacts.HistoryWindows; nil if the snapshot
-// does not have it.
+// History returns a window by its index in artifacts.HistoryWindows, or nil if the snapshot does not contain
+// it.
 func (s *Snapshot) History(window int) *History { return s.history[window] }
 
-// addHistory adds the windows of the snapshot's manifest. The snapshot does not wait for
-// their objects, so they have a list of their own: listings, then blocks from the newest
-// to the oldest.
+// addHistory adds the windows of the manifest. The snapshot does not wait for their objects, so they are in a
+// separate list: first the listings, then the blocks, newest first.
 func (s *Snapshot) addHistory(m *artifacts.Manifest) {
 	views := map[*artifacts.View]*View{}
 	view := func(in *artifacts.View) *View {
@@ -83,7 +82,7 @@ func (s *Snapshot) addHistory(m *artifacts.Manifest) {
 			}
 		}
 		from := w.First(m.Time)
-		own := true // T's own point is still to come
+		own := true // whether T's own point is still missing
 		for _, in := range chain {
 			first, _ := slices.BinarySearchFunc(in.Times, from, time.Time.Compare)
 			add(in, first)
@@ -103,10 +102,9 @@ func (s *Snapshot) addHistory(m *artifacts.Manifest) {
 // last returns the time of a block's newest point.
 func last(block *artifacts.View) time.Time { return block.Times[len(block.Times)-1] }
 
-// ahead returns which objects of a snapshot's history are fetched before they are asked
-// for: the first ones, up to HistoryBytes, and as far as the disk copy has room beside
-// the snapshots that are held, and the history of those that are answered from before s
-// is. The caller holds activating.
+// ahead returns the objects of history to fetch ahead for a snapshot: as many of the first ones as fit into
+// HistoryBytes and into the disk copy, which must also hold the objects of all other snapshots, and the
+// history of those that become current before s. The caller must hold activating.
 func (r *Refresher) ahead(s *Snapshot) []*shards.Object {
 	bytes, disk, bounded := r.cfg.HistoryBytes, shards.Trimmed(r.cfg.DirBytes), r.cfg.DirBytes > 0
 	needed := map[*shards.Object]bool{}
@@ -136,14 +134,13 @@ func (r *Refresher) ahead(s *Snapshot) []*shards.Object {
 	return s.historyObjects
 }
 
-// notFetched returns the objects ahead that were not fetched before s was current.
+// notFetched returns the objects of s.ahead that were not fetched before s became current.
 func (s *Snapshot) notFetched() []*shards.Object {
 	return slices.DeleteFunc(slices.Clone(s.ahead), func(o *shards.Object) bool { return s.early[o] })
 }
 
-// fetchEarly begins to fetch the history of next, which waits for its time, so that a
-// store lost after it takes nothing from answers. The rest is fetched once next is
-// current.
+// fetchEarly starts to fetch the history of next, which waits for its activation time. So answers stay
+// complete even if the store becomes unreachable at that time. The rest is fetched when next is current.
 func (r *Refresher) fetchEarly(ctx context.Context, next *Snapshot) {
 	next.ahead = r.ahead(next)
 	next.end = r.inBackground(ctx, func(ctx context.Context) {
@@ -158,13 +155,13 @@ func (r *Refresher) fetchEarly(ctx context.Context, next *Snapshot) {
 	})
 }
 
-// fetchHistory fetches objects of a snapshot's history until all are here or ctx is done,
-// and returns the missing ones.
+// fetchHistory fetches objects of a snapshot's history until none is missing or ctx is done. It returns the
+// missing ones.
 func (r *Refresher) fetchHistory(
 	ctx context.Context, s *Snapshot, objects []*shards.Object, report func(missing []*shards.Object, err error),
 ) []*shards.Object {
 	for _, o := range slices.Backward(s.ahead) {
-		r.cfg.Cache.Touch(o) // new objects evict others, and of these the last first
+		r.cfg.Cache.Touch(o) // new objects evict older ones, and the last of these objects go first
 	}
 	return r.untilFetched(ctx, r.historySlots, objects, nil, func(missing []*shards.Object, err error) {
 		if report(missing, err); len(missing) > 0 {

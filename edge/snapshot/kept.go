@@ -13,8 +13,8 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// keep writes a small object to Dir. Only the next start needs it, so a fault is reported, and
-// the write is tried again at each poll.
+// keep writes a small object to Dir. Only the next start needs it, so an error is only reported, and each
+// poll tries the write again.
 func (r *Refresher) keep(key artifacts.Key, b []byte) { r.keepAs(key.String(), key, b) }
 
 func (r *Refresher) keepAs(what string, key artifacts.Key, b []byte) {
@@ -31,13 +31,12 @@ func (r *Refresher) write(key artifacts.Key, b []byte) error {
 	return durable.ReplaceFile(path, bytes.NewReader(b), 0o600)
 }
 
-// keptPointer returns the pointer in Dir; nil: none can be used.
+// keptPointer returns the pointer in Dir, or nil if there is none that can be used.
 func (r *Refresher) keptPointer() *artifacts.Pointer {
 	return parseKept(r, artifacts.CurrentKey, artifacts.ParsePointer)
 }
 
-// parseKept returns a small object in Dir; nil: there is none, or it is damaged, which is
-// reported.
+// parseKept returns a small object in Dir, or nil. It reports a damaged one.
 func parseKept[T any](r *Refresher, key artifacts.Key, parse func([]byte) (*T, error)) *T {
 	b := r.kept(key, artifacts.MaxPointerSize)
 	if b == nil {
@@ -51,8 +50,7 @@ func parseKept[T any](r *Refresher, key artifacts.Key, parse func([]byte) (*T, e
 	return v
 }
 
-// kept returns the verified bytes of key in Dir; nil: there are none, or they are damaged,
-// which is reported.
+// kept returns the verified bytes of an object in Dir, or nil. It reports damaged ones.
 func (r *Refresher) kept(key artifacts.Key, limit int64) []byte {
 	if r.cfg.Dir == "" {
 		return nil
@@ -68,17 +66,18 @@ func (r *Refresher) kept(key artifacts.Key, limit int64) []byte {
 	return b
 }
 
-// keepManifest writes a manifest, of a pin or of the current snapshot. Only the newest of each is tried
-// again, so they share a name, which is before the pointer's in order.
+// keepManifest writes the manifest of a pinned or of the current snapshot. Only the newest write of each kind
+// is repeated after an error, so all writes of a kind have the same name. This name sorts before the
+// pointer's.
 func (r *Refresher) keepManifest(of string, d artifacts.Digest, raw []byte) {
 	key := artifacts.ManifestKey(d)
 	if r.keptManifest(artifacts.Ref{Digest: d, Size: int64(len(raw))}) == nil {
-		r.floor.Report(key.String(), nil) // a damaged one is replaced
+		r.floor.Report(key.String(), nil) // a damaged file is replaced
 		r.keepAs("a manifest of "+of, key, raw)
 	}
 }
 
-// keptManifest returns a manifest's bytes if Dir has them, whole.
+// keptManifest returns the bytes of a manifest in Dir, or nil if there are none or they are damaged.
 func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 	key := artifacts.ManifestKey(ref.Digest)
 	b := r.kept(key, artifacts.MaxManifestSize)
@@ -92,7 +91,7 @@ func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 	return b
 }
 
-// dropManifests removes the manifests of snapshots that may not be pinned any more.
+// dropManifests removes the manifests of snapshots that can no longer be pinned.
 func (r *Refresher) dropManifests(next *Snapshot) {
 	if r.cfg.Dir == "" {
 		return
@@ -107,7 +106,7 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 	dir := filepath.Join(r.cfg.Dir, filepath.FromSlash(artifacts.ManifestPrefix))
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // not there: nothing to drop
+		return // the folder does not exist
 	}
 	for _, e := range entries {
 		d, err := artifacts.ParseDigest(e.Name())
@@ -117,9 +116,9 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 	}
 }
 
-// restore makes the last verified snapshot current, so that an edge answers while the store
-// is away. Until the store confirms it, the state is Interrupted, as after a lost answer. The
-// caller calls finish once requests are answered.
+// restore makes the last verified snapshot current, so that an edge can answer while the store is
+// unreachable. Until the store confirms the snapshot, the state is Interrupted. The caller must call finish
+// after requests are answered.
 func (r *Refresher) restore(ctx context.Context) (finish func()) {
 	r.record = r.keptChange()
 	s := r.keptSnapshot()
@@ -144,8 +143,8 @@ func (r *Refresher) restore(ctx context.Context) (finish func()) {
 	}
 }
 
-// keptSnapshot returns the snapshot of the pointer in Dir. It reports and does not return
-// what is damaged, or older than what this edge has seen.
+// keptSnapshot returns the snapshot of the pointer in Dir. If it is damaged, or older than a snapshot that
+// this edge has seen, keptSnapshot reports this and returns nil.
 func (r *Refresher) keptSnapshot() *Snapshot {
 	p := r.keptPointer()
 	if p == nil {
@@ -155,7 +154,7 @@ func (r *Refresher) keptSnapshot() *Snapshot {
 		r.floor.Report(artifacts.CurrentKey.String(), err)
 		return nil
 	}
-	// Never go back behind its sequence, even if its snapshot is lost.
+	// Never take a lower sequence, even if this snapshot is lost.
 	r.floor.Take(artifacts.CurrentKey, p.Store, p.Sequence)
 	raw := r.keptManifest(p.Manifest)
 	if raw == nil {
@@ -171,7 +170,7 @@ func (r *Refresher) keptSnapshot() *Snapshot {
 	return s
 }
 
-// keptChange returns the change record in Dir; nil: none can be used.
+// keptChange returns the change record in Dir, or nil if there is none that can be used.
 func (r *Refresher) keptChange() *artifacts.Change {
 	c := parseKept(r, artifacts.ChangeKey, artifacts.ParseChange)
 	if c == nil {

@@ -11,22 +11,23 @@ import (
 // PastBlock is a block of the past (go doc ./artifacts, "Past").
 type PastBlock struct {
 	*View
-	// Times are those of its snapshots, each the first of its interval.
+	// Times are the times of its snapshots, each the first one of its interval.
 	Times []time.Time
-	// Begins holds what stands before the prices of each candle in an answer, CandleLength bytes
-	// with the beginning of the interval; nil in a block of ten minutes. Points holds the same
-	// for points of history in blocks of days, PointLength bytes with the snapshot's time.
+	// Begins contains the text before the prices of each candle, with the beginning of the interval,
+	// CandleLength bytes for each. It is nil in a block of ten minutes. Points contains the text before the
+	// price of each point of history, with the snapshot's time, PointLength bytes for each. Only blocks of
+	// days have it.
 	Begins, Points []byte
 }
 
-// candle is the text before the first price of a candle in an answer (INTERFACE.md, "Candles").
-// The first one has no comma.
+// candle is the text before the first price of a candle in an answer (INTERFACE.md, "Candles"). The first
+// candle has no comma.
 const candle = `,["2006-01-02T15:04:05Z",`
 
 // CandleLength is the length of the text before a candle's first price.
 const CandleLength = len(candle)
 
-// Moment is the place of a snapshot in a block of the past.
+// Moment is the position of a snapshot in a block of the past.
 type Moment struct {
 	Block *PastBlock
 	At    int
@@ -35,21 +36,20 @@ type Moment struct {
 // Time returns the snapshot's time.
 func (m Moment) Time() time.Time { return m.Block.Times[m.At] }
 
-// Past returns the blocks of an interval by its number in artifacts.PastIntervals, oldest first.
+// Past returns the blocks of an interval, oldest first. interval is an index in artifacts.PastIntervals.
 func (s *Snapshot) Past(interval int) []PastBlock { return s.past[interval] }
 
-// HasPast reports whether the snapshot has any block of the past.
+// HasPast reports whether the snapshot contains any block of the past.
 func (s *Snapshot) HasPast() bool {
 	return len(s.past[artifacts.TenMinutes])+len(s.past[artifacts.Hours])+len(s.past[artifacts.Days]) > 0
 }
 
-// hoursAhead is how many of the newest blocks of hours are fetched before they are asked for, with those
-// of ten minutes and of days: as many as the candles reach that are answered when nobody says
-// from where. The others are fetched when they are asked for, since there are many.
+// hoursAhead is the number of the newest blocks of hours that are fetched ahead, together with those of ten
+// minutes and of days. They cover the default range of /candles. The other blocks are fetched when a request
+// needs them, since there are many.
 const hoursAhead = 8
 
-// addPast adds the blocks of the snapshot's manifest. Like those of history they are not
-// waited for.
+// addPast adds the blocks of the manifest. Like history, the snapshot does not wait for them.
 func (s *Snapshot) addPast(m *artifacts.Manifest) {
 	for i := range artifacts.PastIntervals {
 		p := &artifacts.PastIntervals[i]
@@ -78,7 +78,7 @@ func (s *Snapshot) addPast(m *artifacts.Manifest) {
 	}
 }
 
-// latest returns the last snapshot of an interval's blocks at or before t; ok is false if there is none.
+// latest returns the last snapshot at or before t in the blocks of an interval. ok is false if there is none.
 func (s *Snapshot) latest(interval int, t time.Time) (m Moment, ok bool) {
 	blocks := s.past[interval]
 	i := sort.Search(len(blocks), func(i int) bool { return blocks[i].Times[0].After(t) }) - 1
@@ -89,8 +89,8 @@ func (s *Snapshot) latest(interval int, t time.Time) (m Moment, ok bool) {
 	return Moment{&blocks[i], sort.Search(len(times), func(j int) bool { return times[j].After(t) }) - 1}, true
 }
 
-// MomentAt returns the place of the snapshot of time t, if it is kept; rather not among the hours, most of
-// which are fetched when they are asked for.
+// MomentAt returns the position of the snapshot of time t, if it is kept. It tries the blocks of hours last,
+// because most of them have to be fetched.
 func (s *Snapshot) MomentAt(t time.Time) (m Moment, ok bool) {
 	for _, i := range [...]int{artifacts.TenMinutes, artifacts.Days, artifacts.Hours} {
 		if m, ok = s.latest(i, t); ok && m.Time().Equal(t) {
@@ -100,14 +100,14 @@ func (s *Snapshot) MomentAt(t time.Time) (m Moment, ok bool) {
 	return m, false
 }
 
-// PriceAt returns the latest snapshot at or before t that is kept (INTERFACE.md, "Prices at a
-// time"): every one of 48 hours, before these the first of each hour of 90 days, before these the first of
-// each day. ok is false if there is none, or if it is older than its interval and ten minutes.
+// PriceAt returns the latest kept snapshot at or before t (INTERFACE.md, "Prices at a time"). Kept are all
+// snapshots of the last 48 hours, before that the first of each hour for 90 days, and before that the first
+// of each day. ok is false if there is none, or if it is older than its interval and ten minutes.
 func (s *Snapshot) PriceAt(t time.Time) (m Moment, ok bool) {
 	for i := range artifacts.PastIntervals {
 		p := &artifacts.PastIntervals[i]
 		at := t
-		if i > 0 { // younger ones are kept at the interval before
+		if i > 0 { // younger snapshots are kept at the finer interval
 			finer := &artifacts.PastIntervals[i-1]
 			youngest := s.Time.Add(-finer.Age)
 			if finer.AgeItself {
@@ -125,8 +125,7 @@ func (s *Snapshot) PriceAt(t time.Time) (m Moment, ok bool) {
 	return m, false
 }
 
-// Today returns the first snapshot that is kept of the day of the snapshot itself, and the snapshot
-// itself, which may be the same.
+// Today returns the first kept snapshot of the current day, and the snapshot itself, which may be the same.
 func (s *Snapshot) Today() (first, own Moment, ok bool) {
 	own, ok = s.latest(artifacts.TenMinutes, s.Time)
 	if !ok || !own.Time().Equal(s.Time) {

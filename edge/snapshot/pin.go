@@ -8,7 +8,7 @@ import (
 	"example.com/marketdata/edge/timeline"
 )
 
-// Why a pinned snapshot cannot answer; see package timeline.
+// The errors for pins without a snapshot; see package timeline.
 var (
 	ErrUneven = timeline.ErrUneven
 	ErrGone   = timeline.ErrGone
@@ -17,27 +17,27 @@ var (
 )
 
 const (
-	// pinWait is how long a request waits for a snapshot that another edge may have.
+	// pinWait is how long a request waits for a snapshot that another edge may already have.
 	pinWait = time.Second
-	// pinPolls is the shortest time between two polls that pins cause. All requests
-	// that begin to wait within it share the next one, whatever they wait for.
+	// pinPolls is the shortest interval between two polls that pins cause. All requests that start to wait
+	// within it share the next poll, whatever they wait for.
 	pinPolls = pinWait / 2
-	// maxWaiting bounds the requests that wait; one more gets ErrLater at once.
-	// It is several times what a key with the default limit can have waiting.
+	// maxWaiting bounds the waiting requests. Further ones get ErrLater immediately. It is several times the
+	// number that a key with the default limit can have.
 	maxWaiting = 1024
 )
 
-// load is one loading of a retained snapshot, which all requests for it share.
+// load is the loading of a retained snapshot. All requests for the snapshot share it.
 type load struct {
 	done chan struct{}
 	s    *Snapshot
 	err  error
 }
 
-// Pinned returns the snapshot of t by the rules of INTERFACE.md, "Pinned paging". When t
-// may have been published and is not known here, it polls at once and waits for up to a
-// second. Errors other than the four above mean that the snapshot cannot be read at the
-// moment: it is retained, or the store has not answered yet.
+// Pinned returns the snapshot of time t by the rules of INTERFACE.md, "Pinned paging". If the snapshot may
+// exist but has not arrived here, Pinned polls immediately and waits up to a second. Errors other than the
+// four above mean that the snapshot is retained but cannot be read at the moment, or that the store has not
+// answered yet.
 func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if s, err := r.pinned(ctx, t); err != ErrLater {
 		return s, err
@@ -56,7 +56,7 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 		r.mu.Lock()
 		changed := r.changed
 		r.mu.Unlock()
-		// Look again: the state may have changed before changed was read.
+		// Check again, because the state may have changed before changed was read.
 		if s, err := r.pinned(ctx, t); err != ErrLater {
 			return s, err
 		}
@@ -72,9 +72,9 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 	}
 }
 
-// Current returns the time of the current snapshot as in X-Snapshot-Time, nil before
-// the first one, how many changes it has, -1 if that is not known, and a channel that is closed when it
-// may be another.
+// Current returns the time of the current snapshot in the form of X-Snapshot-Time, or nil before the first
+// one, the number of its changes, or -1 if that is unknown, and a channel that is closed when the snapshot
+// may have changed.
 func (r *Refresher) Current() (t []byte, changes int, changed <-chan struct{}) {
 	r.mu.Lock()
 	changed = r.changed
@@ -89,7 +89,7 @@ func (r *Refresher) Current() (t []byte, changes int, changed <-chan struct{}) {
 	return t, changes, changed
 }
 
-// Notice returns the notice of the current snapshot, nil if it has none (INTERFACE.md, "Global").
+// Notice returns the notice of the current snapshot, or nil if it has none (INTERFACE.md, "Global").
 func (r *Refresher) Notice() []byte {
 	if s := r.current(); s != nil {
 		return s.Notice
@@ -97,8 +97,8 @@ func (r *Refresher) Notice() []byte {
 	return nil
 }
 
-// pollForPin makes Run poll now. If a pin did so less than pinPolls ago, it does nothing
-// and returns the time until it may.
+// pollForPin makes Run poll now. If a pin did so less than pinPolls ago, pollForPin does nothing and returns
+// the time until it may.
 func (r *Refresher) pollForPin() (wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +114,7 @@ func (r *Refresher) pollForPin() (wait time.Duration) {
 	return 0
 }
 
-// pinned is Pinned without the wait: ErrLater means that the snapshot may still arrive.
+// pinned is like Pinned, but does not wait. ErrLater means that the snapshot may still arrive.
 func (r *Refresher) pinned(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if cur := r.current(); cur != nil && t.Equal(cur.Time) {
 		return cur, nil
@@ -140,7 +140,7 @@ func (r *Refresher) pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 	}
 }
 
-// readPinned carries out l.
+// readPinned performs the load l.
 func (r *Refresher) readPinned(l *load, ref artifacts.Ref) {
 	s, raw, err := r.load(context.Background(), ref)
 	if err == nil {

@@ -20,88 +20,85 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// State is what one request is answered from. It does not change.
+// State is the data that one request is answered from. It does not change.
 type State struct {
-	// Snapshot is the current one; nil: the store answers and has none.
+	// Snapshot is the current snapshot. It is nil if the store answers and has none.
 	Snapshot *Snapshot
-	// Change is the change record in force; nil: there is none, or it cannot be used
-	// (FEED.md, "Change of the total").
+	// Change is the change record in force. It is nil if there is none or it cannot be used (FEED.md, "Change
+	// of the total").
 	Change *artifacts.Change
 }
 
-// Config configures a Refresher. Zero durations take the defaults in their comments.
+// Config configures a Refresher. For durations, zero means the default that the field's comment states.
 type Config struct {
 	Store artifacts.Reader
 	Cache *shards.Cache
-	// Dir keeps verified objects, so that an edge can start while the store is away; "":
-	// nothing is kept.
+	// Dir is a folder for verified objects, so that an edge can start while the store is unreachable. If it
+	// is empty, they are not saved.
 	Dir string
-	// Poll is the time between polls of the pointer (2 s), give or take a fifth. While the
-	// store does not answer it is half a second; after other errors it grows up to
-	// MaxBackoff (30 s).
+	// Poll is the interval between polls of the pointer (2 s), varied by up to a fifth. While the store does
+	// not answer, the interval is half a second. After other errors it grows up to MaxBackoff (30 s).
 	Poll, MaxBackoff time.Duration
-	// FetchBudget is how long a new snapshot is fetched before it may become current with
-	// objects missing (60 s).
+	// FetchBudget is the time for fetching a new snapshot, after which it may become current with objects
+	// missing (60 s).
 	FetchBudget time.Duration
-	// Cells reads the store's cells, and says what must not be taken, and what is wrong with Dir; nil: those
-	// of Store, about which nothing is known.
+	// Cells reads the store's cells and refuses those that the edge must not take. Its Floor also records
+	// problems with Dir. If it is nil, the Refresher makes one for Store.
 	Cells *follow.Cells
-	// HistoryBytes bounds what of history is fetched before it is asked for, and
-	// DirBytes the disk copy, of which it takes what snapshots themselves leave; 0
-	// DirBytes: no bound.
+	// HistoryBytes bounds the history that is fetched ahead. DirBytes is the bound of the disk copy, 0 for
+	// none; history takes what snapshots leave of it.
 	HistoryBytes, DirBytes int64
-	// Coins: snapshots have the views of CoinView, too.
+	// Coins adds the views of CoinView to snapshots.
 	Coins bool
-	// Swapped is called for each snapshot that becomes current, except one from Dir; nil:
-	// nothing is called.
+	// Swapped is called for each snapshot that becomes current, except one from Dir. It may be nil.
 	Swapped func(Swap)
-	// Now is the wall clock for activation, for pins of the future, and for the budget of
-	// the first snapshot (time.Now).
+	// Now is the wall clock for activation, for pins of the future, and for the budget of the first snapshot
+	// (time.Now).
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Warm prepares next before it is current, from the hot shards of old, and
-// returns the work left for when it is. old is nil for the first snapshot.
+// Warm prepares next before it becomes current, by reading those of its shards that are in memory for old.
+// The caller calls after when next is current. old is nil for the first snapshot.
 type Warm func(ctx context.Context, old, next *Snapshot) (after func())
 
 // Refresher keeps the State up to date.
 type Refresher struct {
 	cfg   Config
 	state atomic.Pointer[State]
-	kick  chan struct{} // makes Run poll at once; see pollForPin
+	kick  chan struct{} // makes Run poll immediately; see pollForPin
 
 	restored chan struct{}
 
 	Counters Counters
 
-	floor *floor.Floor // of Cells
+	floor *floor.Floor // the floor of Cells
 
 	// Owned by the goroutine of Run.
 	warm    Warm
-	pointer artifacts.Version // of the last pointer that was handled
-	// Owned by pollChange, which runs once at a time.
-	change artifacts.Version // of the last readable change record
+	pointer artifacts.Version // the version of the last processed pointer
+	// Owned by pollChange, of which only one call runs at a time.
+	change artifacts.Version // the version of the last readable change record
 	// unasked counts the polls since the change record was last read.
 	unasked atomic.Int64
 
-	// activating serializes changes of the state: by the goroutine of Run, and by the
-	// timers of snapshots that wait. It is locked before mu, and guards record.
+	// activating serializes changes of the state by the goroutine of Run and by the timers of waiting
+	// snapshots. It must be locked before mu, and it also guards record.
 	activating sync.Mutex
-	record     *artifacts.Change // in force
+	record     *artifacts.Change // the change record in force
 
-	// mu guards these, and the progress of every snapshot.
+	// mu guards the following fields, and the progress of every snapshot.
 	mu       sync.Mutex
 	timeline timeline.Timeline[*Snapshot]
 	status   Status
-	changed  chan struct{} // closed at the next change of state
+	changed  chan struct{} // closed at the next change of the state
 	loading  map[artifacts.Digest]*load
-	kicked   time.Time // when a pin last had Run poll
+	kicked   time.Time // when a pin last made Run poll
 	first    time.Time // when the first snapshot became current
 
-	waiting    atomic.Int64 // requests that wait for a pin of the future
+	waiting    atomic.Int64 // requests that wait for a pinned snapshot
 	background sync.WaitGroup
-	// historySlots bound the fetching of history of all snapshots together.
+	// historySlots bounds the fetching of history for all snapshots together.
 	historySlots slots
 }
 
@@ -131,15 +128,15 @@ func NewRefresher(cfg Config) *Refresher {
 	}
 }
 
-// State returns the State in force; nil before anything is known.
+// State returns the current State, or nil before anything is known.
 func (r *Refresher) State() *State { return r.state.Load() }
 
-// Restored is closed once the snapshot in Dir is current, or none there can be used. Until
-// then State returns nil.
+// Restored returns a channel that is closed when the snapshot in Dir is current, or when there is none that
+// can be used. Until then State returns nil.
 func (r *Refresher) Restored() <-chan struct{} { return r.restored }
 
-// Run starts from the snapshot in Dir, and polls until ctx is done. It warms each snapshot
-// before it is current, unless warm is nil.
+// Run starts with the snapshot in Dir, and polls until ctx is done. It warms each snapshot before it becomes
+// current. warm may be nil.
 func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	defer r.background.Wait()
 	defer r.end()
@@ -172,7 +169,7 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 			wait = r.cfg.Poll*4/5 + rand.N(r.cfg.Poll*2/5+1)
 		}
 		if a.Away && (err != nil || r.unasked.Load() >= changeEach) {
-			record.begin(ctx) // it may be there, and the pointer is the greater fault
+			record.begin(ctx) // the record may be readable, and the pointer's error matters more
 		}
 		// An unreadable change record must not delay snapshots.
 		if err = cmp.Or(err, changeErr); err == nil {
@@ -184,12 +181,12 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 	}
 }
 
-// aside does something in the background, once at a time.
+// aside runs a function in the background, one call at a time.
 type aside struct {
 	run    func(func())
 	do     func(context.Context)
 	cancel context.CancelFunc
-	done   chan struct{} // nil: it never began
+	done   chan struct{} // nil before the first call
 }
 
 func (a *aside) begin(ctx context.Context) {
@@ -197,7 +194,7 @@ func (a *aside) begin(ctx context.Context) {
 	case <-a.done:
 	default:
 		if a.done != nil {
-			return // it is at work
+			return // the call is still running
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -210,7 +207,7 @@ func (a *aside) begin(ctx context.Context) {
 	})
 }
 
-// end returns when nothing runs any more.
+// end cancels a running call and waits until it has returned.
 func (a *aside) end() {
 	if a.done != nil {
 		a.cancel()
@@ -218,20 +215,19 @@ func (a *aside) end() {
 	}
 }
 
-// backOff returns the pauses after errors: they grow from Poll to MaxBackoff, give or take
-// half.
+// backOff returns the pauses after errors. They grow from Poll to MaxBackoff and vary by up to half.
 func (r *Refresher) backOff() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.RandomizationFactor = r.cfg.Poll, r.cfg.MaxBackoff*2/3, 0.5
 	return b
 }
 
-// changeEach is how many polls of the pointer there are to one of the change record, unless the
-// pointer moves: by default one a minute, where a builder writes it every five.
+// changeEach is the number of polls of the pointer for each poll of the change record, unless the pointer
+// changes. By default this is one a minute, and a builder writes the record every five minutes.
 const changeEach = 30
 
-// poll follows the pointer and, if it is time, reads the change record: last, because it may be slow, but
-// before the first snapshot, so that every answer has it.
+// poll follows the pointer and, if it is due, reads the change record. It reads the record last because that
+// may be slow. Before the first snapshot it reads the record first, so that every answer contains it.
 func (r *Refresher) poll(ctx context.Context, pointer follow.Answer) (err, changeErr error) {
 	first, before := r.State() == nil, r.pointer
 	if first && (!pointer.Away || pointer.Err == nil) {
@@ -247,25 +243,25 @@ func (r *Refresher) poll(ctx context.Context, pointer follow.Answer) (err, chang
 	return err, changeErr
 }
 
-// takePointer takes over a new snapshot.
+// takePointer processes an answer for the pointer.
 func (r *Refresher) takePointer(ctx context.Context, a follow.Answer) error {
 	switch err := a.Err; {
 	case errors.Is(err, artifacts.ErrNotModified):
 		r.Counters.NotModified.Add(1)
 		return nil
 	case errors.Is(err, artifacts.ErrNotFound):
-		// A store that answers and has no pointer: nothing was published yet.
+		// A store that answers without a pointer has no snapshot yet, unless this edge has seen one.
 		if s := r.State(); s != nil && s.Snapshot != nil {
 			r.floor.Missing(artifacts.CurrentKey, true)
-			return fmt.Errorf("the store has no pointer any more; keeping snapshot %s", s.Snapshot.TimeText)
+			return fmt.Errorf("the store has lost its pointer; keeping snapshot %s", s.Snapshot.TimeText)
 		}
 		if r.floor.Seen(artifacts.CurrentKey) {
 			r.floor.Missing(artifacts.CurrentKey, true)
-			return errors.New("the store has no pointer any more")
+			return errors.New("the store has lost its pointer")
 		}
 		r.pointer = ""
 		if r.State() == nil {
-			r.cfg.Log.Warn("the store has no snapshot yet: is builder run at work there?")
+			r.cfg.Log.Warn("the store has no snapshot yet: is builder run publishing to it?")
 			r.activating.Lock()
 			defer r.activating.Unlock()
 			r.publish(nil)
@@ -274,7 +270,7 @@ func (r *Refresher) takePointer(ctx context.Context, a follow.Answer) error {
 	case a.Away && err != nil:
 		return fmt.Errorf("pointer: %w", err)
 	case err != nil:
-		r.Counters.Refused.Add(1) // it is there, and no credentials would help
+		r.Counters.Refused.Add(1) // the pointer exists, and other credentials would not help
 		return fmt.Errorf("pointer refused: %w", err)
 	}
 	r.floor.Missing(artifacts.CurrentKey, false)
@@ -351,9 +347,8 @@ func (r *Refresher) open(raw []byte, ref artifacts.Ref) (*Snapshot, error) {
 	return newSnapshot(m, ref.Digest, r.cfg.Cache, r.cfg.Coins)
 }
 
-// pollChange brings the change record up to date. A record that is missing or
-// unreadable is null in answers; a store that cannot be asked leaves the last
-// one in force.
+// pollChange updates the change record. If the record is missing or unreadable, answers contain null. If the
+// store does not answer, the last record stays in force.
 func (r *Refresher) pollChange(ctx context.Context) error {
 	a := r.cfg.Cells.Read(ctx, artifacts.ChangeKey, r.change)
 	version, err := a.Version, a.Err
@@ -376,7 +371,7 @@ func (r *Refresher) pollChange(ctx context.Context) error {
 	}
 	r.unasked.Store(0)
 	if r.change = version; err != nil {
-		r.change = "" // it may have been damaged on its way: it is read again
+		r.change = "" // read it again, since it may have been damaged in transit
 		r.unasked.Store(changeEach)
 	}
 	if c != nil {

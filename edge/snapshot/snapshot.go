@@ -1,8 +1,8 @@
-// Package snapshot follows the pointer in the store: it fetches snapshots, keeps them on
-// disk, and makes them current when package timeline says so.
+// Package snapshot follows the pointer in the store. It fetches snapshots, keeps them on disk, and makes them
+// current when package timeline decides so.
 //
-// Requests load one [State] and so never see two snapshots. The [Refresher] prepares a new
-// state beside it and stores it whole.
+// A request loads one [State], so it never sees two snapshots. The [Refresher] prepares a new State
+// separately and then replaces the old one as a whole.
 package snapshot
 
 import (
@@ -31,12 +31,11 @@ type Snapshot struct {
 	timeline.Facts
 	Database string
 	Global   artifacts.Global
-	// Notice is the snapshot's notice as the interface has it; nil: it has none.
+	// Notice is the snapshot's notice as JSON, or nil if it has none.
 	Notice []byte
-	// Files names the sets of files; zero: there are none.
+	// Files names the sets of files. It is zero if there are none.
 	Files artifacts.Ref
-	// TimeText and LastModified are Time in the formats of X-Snapshot-Time and
-	// Last-Modified.
+	// TimeText and LastModified are Time in the formats of X-Snapshot-Time and Last-Modified.
 	TimeText, LastModified []byte
 
 	views          [query.Endpoints][query.Sorts]*View
@@ -45,8 +44,8 @@ type Snapshot struct {
 	past           [len(artifacts.PastIntervals)][]PastBlock
 	changes        *Changes
 	objects        []*shards.Object
-	historyObjects []*shards.Object // which the snapshot does not wait for
-	pastObjects    []*shards.Object // of the past, fetched when they are asked for
+	historyObjects []*shards.Object // the snapshot does not wait for them
+	pastObjects    []*shards.Object // parts of the past that are fetched only when a request needs them
 	cache          *shards.Cache
 
 	download
@@ -54,24 +53,24 @@ type Snapshot struct {
 
 // View is a collection in one sort order.
 type View struct {
-	Endpoint query.Endpoint // that its rows are of; of history, the past and changes none
-	// Rows and Runs count the rows and the runs of equal keys. Last counts the rows at
+	Endpoint query.Endpoint // the endpoint of its rows; unset for views of history, the past and changes
+	// Rows is the number of rows, and Runs the number of runs of equal keys. Last is the number of rows at
 	// the end that come last in both directions.
 	Rows, Runs, Last int
-	// Columns gives, by sort, the column of the shards that holds the run numbers of the
-	// view with that sort; -1: none.
+	// Columns maps a sort key to the column of the shards that contains the run numbers in the view with that
+	// sort key, or to -1.
 	Columns [query.Sorts]int8
 
 	perShard, perObject int
 	cache               *shards.Cache
 	objects             []*shards.Object
-	handles             []*shards.Handle // by shard; nil where an object has fewer than it should
-	firstID             []uint64         // by object, in the view by id
-	firstKey            []string         // by object, in a view with keys
+	handles             []*shards.Handle // by shard; nil if an object has fewer shards than it should
+	firstID             []uint64         // the first id of each object, in a view by id
+	firstKey            []string         // the first key of each object, in a view with keys
 }
 
-// newSnapshot builds a snapshot from its manifest and acquires its objects, which release
-// gives back: with those of CoinView if coins. It reads nothing.
+// newSnapshot makes a snapshot from its manifest and acquires its objects, which release releases. If coins
+// is set, it adds the views of CoinView. It reads no objects.
 func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache, coins bool) (*Snapshot, error) {
 	if m.Unicode != artifacts.FoldUnicodeVersion {
 		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, this edge's tables are %s",
@@ -113,12 +112,12 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 	return s, nil
 }
 
-// complete checks that every endpoint has the views that it needs. Older builders do not
-// publish all views that search and markets need: these are left out then.
+// complete checks that every endpoint has the views that it needs. Older builders do not publish all views
+// that search and markets need. Then it disables these endpoints.
 func (s *Snapshot) complete() error {
 	for e := range query.Endpoint(query.Endpoints) {
 		switch e {
-		case query.Global, query.History, query.Candles, query.Prices, query.Changes: // have no views here
+		case query.Global, query.History, query.Candles, query.Prices, query.Changes: // these have no views here
 		case query.Trending:
 			if s.views[e][query.SortBoard] == nil {
 				return fmt.Errorf("no view trending/board")
@@ -142,9 +141,9 @@ func (s *Snapshot) complete() error {
 	return nil
 }
 
-// completeList checks that a list has its views by id and by the keys of filters, and that
-// all its views have as many rows and the columns that filters need. Another view may be
-// missing: the builder may not know its sort key yet (COMPATIBILITY.md).
+// completeList checks that a list has its views by id and by the keys of filters, and that all its views have
+// the same number of rows and the columns that filters need. Other views may be missing, because the builder
+// may not know the sort key yet (COMPATIBILITY.md).
 func (s *Snapshot) completeList(e query.Endpoint) error {
 	sorts := e.SortKeys()
 	for _, o := range sorts {
@@ -156,7 +155,8 @@ func (s *Snapshot) completeList(e query.Endpoint) error {
 		case v == nil:
 			continue
 		case v.Rows != s.views[e][query.SortID].Rows:
-			return fmt.Errorf("view %s/%s has %d rows, that by id %d", e, o, v.Rows, s.views[e][query.SortID].Rows)
+			return fmt.Errorf("view %s/%s has %d rows, the view by id has %d", e, o, v.Rows,
+				s.views[e][query.SortID].Rows)
 		}
 		for _, other := range sorts {
 			if index && other != o && other != query.SortID && s.views[e][other] != nil && v.Columns[other] < 0 {
@@ -167,8 +167,8 @@ func (s *Snapshot) completeList(e query.Endpoint) error {
 	return nil
 }
 
-// completeMarkets checks that markets have the views by id and of members, and their views as many
-// rows as the quotes and the columns that answers are found by. Others may be missing, as in
+// completeMarkets checks that markets have the views by id and of members, that their views have as many rows
+// as the quotes, and that the columns for finding answers exist. Other views may be missing, as in
 // completeList.
 func (s *Snapshot) completeMarkets() error {
 	views, quotes := &s.views[query.Markets], s.views[query.Quotes][query.SortID]
@@ -181,7 +181,7 @@ func (s *Snapshot) completeMarkets() error {
 		case v == nil:
 			continue
 		case v.Rows != quotes.Rows:
-			return fmt.Errorf("view markets/%s has other rows than the quotes", o)
+			return fmt.Errorf("view markets/%s has another number of rows than the quotes", o)
 		case o != query.SortID && !o.ByText() && byID.Columns[o] < 0:
 			return fmt.Errorf("view markets/id has no column %s", o)
 		}
@@ -217,24 +217,24 @@ func (s *Snapshot) newView(m *artifacts.Manifest, in *artifacts.View) *View {
 	return v
 }
 
-// release gives the snapshot's objects back. Requests that still use
-// it are answered, only slower.
+// release releases the snapshot's objects. Requests that still use the snapshot are answered, but more
+// slowly.
 func (s *Snapshot) release() {
 	for _, o := range s.allObjects() {
 		s.cache.Release(o)
 	}
 }
 
-// allObjects returns the objects with those of history and of the past.
+// allObjects returns all objects, including those of history and the past.
 func (s *Snapshot) allObjects() []*shards.Object {
 	return slices.Concat(s.objects, s.historyObjects, s.pastObjects)
 }
 
-// Pace returns the pace of work in the background, for warming.
+// Pace returns the pace of background work, for warming.
 func (s *Snapshot) Pace() *shards.Pace { return &s.cache.Pace }
 
-// Each calls f for every view but those of history, with the same one of an older snapshot that
-// has it.
+// Each calls f for every view except those of history, together with the same view of an older snapshot. It
+// skips views that the older snapshot does not have.
 func (s *Snapshot) Each(older *Snapshot, f func(was, v *View)) {
 	each := func(was, v *View) {
 		if was != nil && v != nil {
@@ -251,8 +251,8 @@ func (s *Snapshot) Each(older *Snapshot, f func(was, v *View)) {
 	}
 }
 
-// View returns a collection in a sort order; nil if there is none. Views by id, slug and
-// symbol exist wherever these are sort keys. Those of markets by a text are the quotes'.
+// View returns a collection in a sort order, or nil if there is none. Views by id, slug and symbol always
+// exist if these are sort keys of the endpoint. For markets, views by a text are those of the quotes.
 func (s *Snapshot) View(e query.Endpoint, o query.Sort) *View {
 	if e == query.Markets && o.ByText() && s.views[e][query.SortID] != nil {
 		e = query.Quotes
@@ -260,14 +260,14 @@ func (s *Snapshot) View(e query.Endpoint, o query.Sort) *View {
 	return s.views[e][o]
 }
 
-// Shards returns how many shards the view has.
+// Shards returns the number of shards of the view.
 func (v *View) Shards() int { return (v.Rows + v.perShard - 1) / v.perShard }
 
-// PerShard returns the rows of every shard but the last.
+// PerShard returns the number of rows in each shard except the last.
 func (v *View) PerShard() int { return v.perShard }
 
-// Shard returns shard n, which holds the rows from n times PerShard. It waits
-// within the budget, and allocates nothing when the shard is in memory.
+// Shard returns shard n, whose first row is n times PerShard. It waits within the budget, and allocates
+// nothing if the shard is in memory.
 func (v *View) Shard(n int, b *Budget) (*artifacts.Shard, error) {
 	if handle := v.handles[n]; handle != nil && rand.Uint32()%sample != 0 {
 		if s := handle.Shard(); s != nil {
@@ -283,18 +283,18 @@ func (v *View) Shard(n int, b *Budget) (*artifacts.Shard, error) {
 	return v.cache.Shard(v.objects[n/v.perObject], n%v.perObject)
 }
 
-// Cached returns shard n if the cache has it in memory.
+// Cached returns shard n if it is in memory.
 func (v *View) Cached(n int) (*artifacts.Shard, bool) {
 	return v.cache.Cached(v.objects[n/v.perObject], n%v.perObject)
 }
 
-// Keep puts shard n into the memory, which may refuse it.
+// Keep offers shard n to the memory, which may reject it.
 func (v *View) Keep(n int, s *artifacts.Shard) {
 	v.cache.Keep(v.objects[n/v.perObject], n%v.perObject, s)
 }
 
-// FindBound returns the first row whose key is not before key, and the number of its run;
-// Rows and Runs if there is none. The view has keys.
+// FindBound returns the first row whose key is at or after key, and the number of its run, or Rows and Runs
+// if there is none. The view must have keys.
 func (v *View) FindBound(key []byte, b *Budget) (row, run int, err error) {
 	n, err := v.FindKey(key, b)
 	if err != nil || n < 0 {
@@ -316,23 +316,22 @@ func (v *View) FindBound(key []byte, b *Budget) (row, run int, err error) {
 	return row, run, nil
 }
 
-// FindID returns the only shard that may hold the row with id: the last one that begins
-// at or before it, or -1. The view is the one by id.
+// FindID returns the only shard that may contain the row with an id, which is the last one that begins at or
+// before it, or -1. It must be a view by id.
 func (v *View) FindID(id uint64, b *Budget) (int, error) {
 	i := sort.Search(len(v.firstID), func(i int) bool { return v.firstID[i] > id })
 	return v.find(i-1, func(first *artifacts.Fence) bool { return first.ID > id }, b)
 }
 
-// FindKey returns the shard that holds the end of the run with the given folded key, if
-// there is such a run: the last one that begins at or before it, or -1. The view has
-// keys.
+// FindKey returns the shard that contains the end of the run with a folded key, if there is such a run. This
+// is the last shard that begins at or before it, or -1. The view must have keys.
 func (v *View) FindKey(key []byte, b *Budget) (int, error) {
 	i := sort.Search(len(v.firstKey), func(i int) bool { return v.firstKey[i] > string(key) })
 	return v.find(i-1, func(first *artifacts.Fence) bool { return first.Key > string(key) }, b)
 }
 
-// find returns the last shard of object i that does not begin after a row. The object's
-// first shard does not; i may be -1.
+// find returns the last shard of object i that does not begin after a row. The object's first shard never
+// does. i may be -1.
 func (v *View) find(i int, after func(*artifacts.Fence) bool, b *Budget) (int, error) {
 	if i < 0 {
 		return -1, nil

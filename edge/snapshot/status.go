@@ -10,47 +10,46 @@ import (
 	"example.com/marketdata/edge/upstream"
 )
 
-// Status is the outcome of the last polls. LastError is empty while they succeed.
+// Status is the result of the last polls. LastError is empty while they succeed.
 type Status struct {
 	upstream.Status
-	// Swapped is when the current snapshot was taken over.
+	// Swapped is the time when the current snapshot became current.
 	Swapped time.Time
-	// NotBefore is the set time of the first snapshot; zero: it has none, or is not
-	// the only one any more.
+	// NotBefore is the activation time of the first snapshot. It is zero if there is none, or if there are
+	// later snapshots.
 	NotBefore time.Time
-	// Progress is that of the current snapshot.
+	// Progress is the progress of the current snapshot.
 	Progress
-	// HistoryFault is why objects of history could not be fetched; "": they could, or
-	// nobody tried yet.
+	// HistoryFault is the error of fetching history, or "" if it succeeded or was not tried yet.
 	HistoryFault string
 	// Lacking says why answers may fail because objects are missing; "": none is, or the
 	// fetch budget is over and the store is slow but answers (edge/README.md, "Listeners").
 	Lacking string
 }
 
-// Progress is how much of a snapshot is on this machine.
+// Progress describes how much of a snapshot is on this machine.
 type Progress struct {
-	// Missing counts the objects that are not on this machine yet, MissingHistory those
-	// of history that are fetched ahead, after the others.
+	// Missing is the number of objects that are not on this machine yet. MissingHistory is the number of
+	// objects of history that are still to be fetched ahead, after the others.
 	Missing, MissingHistory int64
-	// OffDisk counts the objects that the disk copy did not have once all had been
-	// fetched: it could not be written, or its bound is too small.
+	// OffDisk is the number of objects that were missing in the disk copy after all had been fetched, because
+	// it was unwritable or its bound is too small.
 	OffDisk int64
 }
 
-// Counters are running totals, for metrics and for tests.
+// Counters are totals since the start, for metrics and tests.
 type Counters struct {
 	Polls       atomic.Int64
 	PollErrors  atomic.Int64
 	NotModified atomic.Int64
 	Swaps       atomic.Int64
-	Refused     atomic.Int64 // pointers
-	// SwapLag and SwapWork are the last Swap's Lag and Work; Activation is the Lag of the
-	// last one with a set time, the first snapshot's aside.
+	Refused     atomic.Int64 // refused pointers
+	// SwapLag and SwapWork are Lag and Work of the last Swap. Activation is the Lag of the last swap with an
+	// activation time, other than that of the first snapshot.
 	SwapLag, SwapWork, Activation atomic.Int64 // nanoseconds
 }
 
-// Status returns the outcome of the last polls.
+// Status returns the result of the last polls.
 func (r *Refresher) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/edge/server"
 )
 
-// atomFeed is a feed as RFC 4287 has it.
+// atomFeed is a feed as defined in RFC 4287.
 type atomFeed struct {
 	XMLName xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`
 	ID      string      `xml:"id"`
@@ -36,14 +36,15 @@ type atomEntry struct {
 	Summary string     `xml:"summary,omitempty"`
 }
 
-// singular names an item of a collection, and the parameter of its page on the board.
+// singular maps a collection to the word for one of its items, which is also the parameter of the item's page
+// on the board.
 var singular = map[string]string{
 	"assets": "asset", "categories": "category", "chains": "chain", "exchanges": "exchange"}
 
-// changedFields are the fields of a change in the order of answers.
+// changedFields are the fields of a change, in the order of answers.
 var changedFields = []string{"name", "symbol", "slug", "logo", "active", "links", "platforms", "members"}
 
-// Feed returns the changes of a snapshot, items of /changes in a JSON array, as a feed in Atom.
+// Feed returns the changes of a snapshot as an Atom feed. items is a JSON array of items of /changes.
 func Feed(items []byte, t time.Time) (server.StaticFile, error) {
 	var changes []struct {
 		Time       time.Time

@@ -1,14 +1,11 @@
-// Package web has what people look at on the public listener
-// (edge/README.md, "Listeners"): the market board at /, the API reference with
-// its try-it console at /docs, the OpenAPI document that the latter shows, and
-// for programs that read /llms.txt and the reference's pages in Markdown.
+// Package web contains the pages of the public listener (edge/README.md, "Listeners"): the market board at /,
+// and the API reference with a console at /docs. It also contains the OpenAPI document that the reference shows
+// and, for programs, /llms.txt and the pages of the reference in Markdown.
 //
-// Everything is embedded, and a page asks nothing but the host that it came
-// from, and those that the operator lets logos come from: each has a
-// Content-Security-Policy that lets nothing else through. No key is needed for
-// any of it; the pages ask the same API as everybody, with a key of the
-// reader's. Where an edge lets everybody in, the board is told so and asks for
-// none.
+// All files are embedded. A page only contacts the host that it came from, and the origins from which the
+// operator lets it load logos. A Content-Security-Policy prevents everything else. The files need no key. The
+// pages use the same API as all other clients, with a key that the reader enters. If the edge admits everybody,
+// the board asks for no key.
 package web
 
 import (
@@ -33,8 +30,8 @@ import (
 //go:embed static scalar/standalone.js.br scalar/LICENSE uplot
 var files embed.FS
 
-// The versions of @scalar/api-reference in scalar/ and uplot in uplot/, as
-// update.sh has them.
+// The versions of @scalar/api-reference in scalar/ and of uplot in uplot/. They must equal those in
+// update.sh.
 const (
 	scalarVersion = "1.72.1"
 	uplotVersion  = "1.6.32"
@@ -42,24 +39,24 @@ const (
 
 const (
 	scalarPath = "/static/scalar-" + scalarVersion + ".js"
-	uplotPath  = "/static/uplot-" + uplotVersion // and .js, .css
+	uplotPath  = "/static/uplot-" + uplotVersion // followed by .js or .css
 )
 
-// Options are what differs between one edge's pages and another's.
+// Options are the differences between the pages of edges.
 type Options struct {
-	// KeyRequestURL is where keys are requested; "": the pages do not say.
+	// KeyRequestURL is where people request keys. If it is empty, the pages do not mention it.
 	KeyRequestURL string
-	// AuthOff: the edge lets everybody in, so the board asks for no key.
+	// AuthOff means that the edge admits everybody, so the board asks for no key.
 	AuthOff bool
-	// Logos are the origins, such as https://img.example, that the board may load
-	// logos from. Of all other logos it shows monograms.
+	// Logos are the origins, such as https://img.example, from which the board may load logos. For all other
+	// logos it shows monograms.
 	Logos []string
-	// Coins: what package coingecko answers is there, too.
+	// Coins means that the CoinGecko-compatible endpoints are enabled.
 	Coins bool
 }
 
-// The policies of the pages. Scalar makes style elements as it runs, which only
-// 'unsafe-inline' lets it; scripts are this host's files in any case.
+// The policies of the pages. Scalar creates style elements at run time, which needs 'unsafe-inline'. Scripts
+// always come from this host.
 const (
 	boardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'%s; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -68,19 +65,18 @@ const (
 	filePolicy = "default-src 'none'; frame-ancestors 'none'"
 )
 
-// How long files may be used without asking again. All are asked for with their
-// ETag each time, so that a new version of the edge is seen at once; all but
-// those of packages, whose names tell their version.
+// The caching of files. Browsers revalidate most files with their ETag each time, so that a new version of
+// the edge takes effect immediately. The exceptions are files of packages, whose names contain the version.
 const (
 	revalidate = "no-cache"
 	immutable  = "public, max-age=31536000, immutable"
 )
 
-// origin is one as browsers write it, in which no policy can end.
+// origin matches an origin in the form that browsers use. It excludes characters that could end a policy.
 var origin = regexp.MustCompile(`^https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?$`)
 
-// Files returns the files of the public listener, by path. It fails when one of
-// o.Logos is not an origin.
+// Files returns the files of the public listener, by path. It returns an error if one of o.Logos is not an
+// origin.
 func Files(o Options) (map[string]server.StaticFile, error) {
 	var sources string
 	for _, logos := range o.Logos {
@@ -126,7 +122,7 @@ func Files(o Options) (map[string]server.StaticFile, error) {
 	return all, nil
 }
 
-// unchanging are the files that are the same whatever the options, coded once a process.
+// unchanging returns the files that do not depend on the options. They are compressed once per process.
 var unchanging = sync.OnceValues(func() (map[string]server.StaticFile, error) {
 	all := map[string]server.StaticFile{}
 	pages, err := openapi.Pages()
@@ -174,10 +170,10 @@ var unchanging = sync.OnceValues(func() (map[string]server.StaticFile, error) {
 	return all, nil
 })
 
-// coins are the files of CoinGecko's API, coded once a process.
+// coins returns the files of the CoinGecko-compatible API. They are compressed once per process.
 var coins = sync.OnceValue(func() map[string]server.StaticFile {
 	all := map[string]server.StaticFile{}
-	// Whoever opens the address that programs are given sees that it is right.
+	// People who open the base address in a browser should see that it is right.
 	about := file([]byte(`{"about":"CoinGecko-compatible API: a program takes this as its base address",`+
 		`"paths":"/api/v3/openapi.json","reference":"/docs?coingecko"}`), "application/json", filePolicy)
 	all[coingecko.Prefix], all[strings.TrimSuffix(coingecko.Prefix, "/")] = about, about
@@ -188,7 +184,7 @@ var coins = sync.OnceValue(func() map[string]server.StaticFile {
 	return all
 })
 
-// file makes a file with its headers, and in the codings that make it smaller.
+// file returns a file with its headers. It compresses the file if that makes it smaller.
 func file(body []byte, contentType, policy string) server.StaticFile {
 	f := server.StaticFile{
 		Body: body, ContentType: contentType, CacheControl: revalidate,
@@ -226,8 +222,8 @@ func mustWrite(w io.WriteCloser, body []byte) {
 	}
 }
 
-// bundle is Scalar. It is embedded as brotli and unpacked for clients that do not take it so:
-// browsers ask for brotli on secure connections only.
+// bundle returns the script of Scalar. It is embedded in brotli, and decompressed for clients that do not
+// accept that: browsers only accept brotli on secure connections.
 func bundle() (server.StaticFile, error) {
 	packed, err := files.ReadFile("scalar/standalone.js.br")
 	if err != nil {
