@@ -12,16 +12,14 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// Search configures the search for the highest rate at which the thresholds hold
-// (README.md, "Capacity").
+// Search configures the search for the highest rate at which the thresholds hold (README.md, "Capacity").
 type Search struct {
-	// Thresholds must hold.
+	// Thresholds are the conditions that must hold.
 	Thresholds []*result.Assertion
-	// Step is how long a rate is held to be judged, after a warm-up of a fifth
-	// of it.
+	// Step is how long each rate is measured, after a warm-up of a fifth of that time.
 	Step time.Duration
-	// Load is how rates are tried; its stages and assertions are not used, and
-	// its Timeout is Step at most.
+	// Load is the load of each step. The search does not use its stages and assertions, and limits its
+	// Timeout to Step.
 	Load Load
 	// Tried is called after each step.
 	Tried func(Try)
@@ -30,19 +28,19 @@ type Search struct {
 // Verdict is the outcome of a step.
 type Verdict string
 
-// The verdicts of a step. An invalid step proves nothing about the service.
+// The verdicts of a step. An invalid step says nothing about the service.
 const (
 	Held    Verdict = "held"
 	Failed  Verdict = "failed"
 	Invalid Verdict = "invalid"
 )
 
-// Try is one step of a search.
+// Try is a step of a search.
 type Try struct {
-	// Connections is how many sent in a closed loop; 0: an open one.
+	// Connections is the number of connections in a closed loop, or 0 in an open loop.
 	Connections int `json:"connections,omitempty"`
-	// Rate is in requests a second: those asked for, in a closed loop those
-	// that were answered as they should be.
+	// Rate is in requests a second. In an open loop it is the requested rate, in a closed loop the rate of
+	// correct answers.
 	Rate    float64     `json:"rate"`
 	Verdict Verdict     `json:"verdict"`
 	Why     string      `json:"why"`
@@ -51,38 +49,36 @@ type Try struct {
 
 // Capacity is the result of a search.
 type Capacity struct {
-	// Found: Rate held twice, or once after up to a tenth more had held once, and
-	// is at least 0.9 of Limit.
+	// Found reports whether a capacity was found. Then Rate held twice, or once after a rate up to a tenth
+	// higher had held once, and it is at least 0.9 of Limit.
 	Found bool `json:"found"`
-	// Why is the reason when nothing was found.
+	// Why is the reason why no capacity was found.
 	Why string `json:"why,omitempty"`
-	// Rate is in requests a second over all URLs. Without Found it is no
-	// capacity, only the last rate that held; 0: none did.
+	// Rate is in requests a second over all URLs. If Found is false, it is only the last rate that held, or
+	// 0.
 	Rate float64 `json:"rate"`
 	// Limit is the lowest rate at which the service failed, or Closed.
 	Limit float64 `json:"limit"`
-	// Closed is the most that the closed runs were answered, in requests a
-	// second.
+	// Closed is the highest rate of answers in the closed runs, in requests a second.
 	Closed float64 `json:"closed"`
-	Nodes  int     `json:"nodes"` // URLs that were loaded
+	Nodes  int     `json:"nodes"` // the number of URLs
 	Tries  []Try   `json:"tries"`
 }
 
 const (
-	closedConnections = 64   // of the first closed run
-	closedGain        = 0.1  // of a closed run over the one before it; below, the service is saturated
-	lightShare        = 0.1  // of the closed rate, at which thresholds hold if they ever do
-	minRequests       = 200  // at the closed rate, in a step, for it to say anything
-	stepPrecision     = 0.05 // to which rates are tried
-	wantPrecision     = 0.1  // to which the result must be known
-	maxNoise          = 2    // times that what held before may not hold again
-	searchSteps       = 60   // as many times Step is how long a search takes at most
-	firstSteps        = 20   // and on a disturbed machine before more than the light rate has held
+	closedConnections = 64   // the connections of the first closed run
+	closedGain        = 0.1  // the least gain of a closed run over the last one; below, the service is saturated
+	lightShare        = 0.1  // the share of the closed rate at which thresholds hold if they ever do
+	minRequests       = 200  // the requests in a step at the closed rate that are necessary to judge it
+	stepPrecision     = 0.05 // the precision of the rates that are tried
+	wantPrecision     = 0.1  // the precision that the result must have
+	maxNoise          = 2    // how often a rate that held may fail when it is repeated
+	searchSteps       = 60   // the longest search, as a multiple of Step
+	firstSteps        = 20   // the same for a busy machine on which nothing above the light rate has held
 )
 
-// Capacity searches for the highest rate at which the thresholds hold. When ctx
-// is done it returns what is known so far, and ctx's error. A search without
-// result is no error: see Capacity.Found.
+// Capacity searches for the highest rate at which the thresholds hold. If ctx is done, it returns what is
+// known so far, and the error of ctx. A search without a result is not an error; see Capacity.Found.
 func (t *Tester) Capacity(ctx context.Context, s Search) (*Capacity, error) {
 	if len(s.Thresholds) == 0 || s.Step <= 0 {
 		return nil, usage("a search needs thresholds and a step above 0")
@@ -116,12 +112,11 @@ func (t *Tester) Capacity(ctx context.Context, s Search) (*Capacity, error) {
 	return c, sr.search()
 }
 
-// judge returns a step's verdict.
+// judge returns the verdict on a step.
 //
-// In the open loop a step that held is believed even when the load tester was
-// late: a request that arrives later is never answered earlier, so its latency
-// from due is at most overstated. Its latency from sent is not. A step that
-// failed while the load tester was late is not believed.
+// In an open loop, a step that held counts even if the load tester was late. If a request is sent late, its
+// answer cannot come earlier, so the latency from the due time is at most overstated. The latency from
+// sending may be understated. A step that failed while the load tester was late does not count.
 func judge(rate float64, connections int, r *result.Run, thresholds []*result.Assertion) Try {
 	t := Try{Rate: rate, Connections: connections, Run: r, Verdict: Held}
 	fail := func(v Verdict, format string, args ...any) Try {
@@ -149,7 +144,7 @@ func judge(rate float64, connections int, r *result.Run, thresholds []*result.As
 	}
 	late := !r.Validity.Valid && r.Limited()
 	for i, th := range r.Thresholds {
-		switch excused := late && (th.Unit != "share" || q.Unsent > 0); { // errors do not come of it
+		switch excused := late && (th.Unit != "share" || q.Unsent > 0); { // errors do not result from lateness
 		case !th.Pass && excused:
 			return fail(Invalid, "%s was %s, but %s", th.Expression, th.Measured(), r.Validity.Reasons[0])
 		case !th.Pass:
@@ -175,17 +170,17 @@ func counts(m map[string]uint64) string {
 	return strings.Join(parts, ", ")
 }
 
-// searcher is the search without the load: run makes a step.
+// searcher is a search without the load. run performs a step.
 type searcher struct {
 	*Capacity
 	step    time.Duration
-	most    int // connections
+	most    int // the connections of a step at most
 	run     func(rate float64, connections int) (Try, error)
 	elapsed func() time.Duration
-	longest time.Duration // that a step took
-	light   float64       // the rate that is tried first in the open loop
-	failed  Try           // the last that did not hold
-	// disturbed: a step was invalid, or held when it was repeated.
+	longest time.Duration // the longest step
+	light   float64       // the first rate in the open loop
+	failed  Try           // the last step that did not hold
+	// disturbed reports whether a step was invalid, or held only when it was repeated.
 	disturbed bool
 	stopped   bool
 }
@@ -195,9 +190,8 @@ func (s *searcher) stop(format string, args ...any) {
 	s.stopped, s.Why = true, fmt.Sprintf(format, args...)
 }
 
-// try makes a step, and once more when it did not hold: noise makes a service
-// look slower, not faster. So it held if it did once, and has failed only if it
-// did twice.
+// try performs a step, and repeats it if it did not hold, because noise makes a service look slower, not
+// faster. So one success is enough, and only two failures count as one.
 func (s *searcher) try(rate float64, connections int) (Try, error) {
 	var best Try
 	for n := range 2 {
@@ -256,9 +250,8 @@ func (s *searcher) search() error {
 		s.stop("already at %s requests/s, a tenth of what a closed run was answered: %s", perSecond(s.light), t.Why)
 		return nil
 	}
-	// The closed rate is tried first, then down from it in growing steps until
-	// one holds, then between. What held at last is tried again, and while it
-	// does not, a little less.
+	// Try the closed rate first, then lower rates in growing steps until one holds, and then rates between
+	// the last two. Finally repeat the rate that held, and lower it slightly as long as it fails.
 	high, gap := s.Closed, 0.0
 	s.Rate = s.light
 	for noise := 0; ; {
@@ -300,9 +293,8 @@ func (s *searcher) search() error {
 	}
 }
 
-// saturate looks for the closed rate: closed runs with more and more
-// connections until they are answered no more for it. An open loop over as many
-// connections cannot be answered more.
+// saturate finds the closed rate. It performs closed runs with more and more connections until the rate of
+// answers no longer rises. An open loop over as many connections cannot get more answers.
 func (s *searcher) saturate() error {
 	for n := min(closedConnections, s.most); ; n = min(4*n, s.most) {
 		t, err := s.try(0, n)
@@ -321,9 +313,8 @@ func (s *searcher) saturate() error {
 	}
 }
 
-// NodesFor returns how many nodes a traffic of so many requests a second needs
-// when each is to keep a share of its capacity free, and one of them may be
-// away: at least two, or 0 when no capacity was found.
+// NodesFor returns the number of nodes for a traffic in requests a second, if each node keeps a share
+// headroom of its capacity free and one of them may fail. It is at least two, or 0 if no capacity was found.
 func (c *Capacity) NodesFor(traffic, headroom float64) int {
 	perNode := c.Rate / float64(c.Nodes) * (1 - headroom)
 	if !c.Found || !(perNode > 0) {
@@ -358,7 +349,7 @@ func (c *Capacity) String() string {
 		perSecond(c.Rate), c.Nodes, perSecond(c.Rate/float64(c.Nodes)), failed, perSecond(c.Closed))
 }
 
-// perSecond writes a rate to three digits at least.
+// perSecond formats a rate with at least three digits.
 func perSecond(rate float64) string {
 	if rate < 100 {
 		return fmt.Sprintf("%.3g", rate)

@@ -1,8 +1,7 @@
-// Package loadtest loads an HTTP service and measures it so that the figures
-// can be believed: an open loop with latency from when requests were due, rules
-// that say when the load tester itself was the limit, and checks of the answers
-// under load. It knows the market-data API best, and loads any other service
-// with targets from a file.
+// Package loadtest loads an HTTP service and measures it in a way that makes the figures trustworthy. It has
+// an open loop with latencies from when requests were due, rules that detect when the load tester itself was
+// the limit, and checks of the answers under load. It knows the market-data API best, and loads any other
+// service with targets from a file.
 //
 //	t, err := loadtest.New(ctx, loadtest.Options{URLs: []string{"http://127.0.0.1:8080"}, Keys: []string{key}})
 //	...
@@ -10,11 +9,9 @@
 // run, err := t.Run(ctx, loadtest.Load{Stages: pace.Constant(20000, time.Minute), Arrivals:
 // pace.Poisson, Connections: 500})
 //
-// See the README for what the figures mean. Subpackages: pace (when requests
-// are due), client (HTTP/1.1), engine (the loops), traffic (what is asked),
-// streams (of events), check and oracle (whether the answers are right), result
-// (figures, validity, thresholds, comparison), metrics (of a run while it lasts) and
-// report (HTML).
+// The README explains the figures. The subpackages are pace (when requests are due), client (HTTP/1.1),
+// engine (the loops), traffic (the requests), streams (event streams), check and oracle (whether the answers
+// are correct), result (figures, validity, thresholds, comparison) and report (HTML).
 package loadtest
 
 import (
@@ -44,38 +41,38 @@ import (
 	"example.com/marketdata/loadtest/traffic"
 )
 
-// ErrUsage marks errors in the options, as opposed to errors of a run.
+// ErrUsage marks errors in the options, in contrast to errors of a run.
 var ErrUsage = errors.New("usage")
 
 func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrUsage, fmt.Errorf(format, args...))
 }
 
-// Options say what to load, with what traffic, and how much to check. The tags
-// are those of the command's flags.
+// Options define the service, the traffic, and how much to check. The tags define the flags of the command.
 type Options struct {
 	URLs     []string `name:"url" sep:"none" placeholder:"URL" group:"Service:" help:"Base URL of a node; give it again for more, which then get requests in turn."`
 	Keys     []string `name:"key" placeholder:"KEY" group:"Service:" help:"API key, sent as X-Api-Key; several, with commas or the flag given again, take turns."`
 	KeysFile string   `name:"keys-file" placeholder:"FILE" group:"Service:" help:"More keys: one a line, or what builder keys create prints with --json."`
 	Headers  []string `name:"header" sep:"none" placeholder:"FIELD" group:"Service:" help:"Send this header field with every request, such as 'Authorization: Bearer x'; give it again for more."`
 	Insecure bool     `hidden:"" group:"Service:" help:"Take any TLS certificate."`
-	// Scenario "" is mixed. It is not used when there are targets.
+	// Scenario is "mixed" by default. It is ignored if there are targets.
 	Scenario string `default:"mixed" group:"Traffic:" help:"Traffic: a scenario that comes with the program (see scenarios), or a YAML file."`
-	// TargetsFile or Targets; without URLs they go to the host that they name.
+	// TargetsFile and Targets exclude each other. Without URLs, requests go to the host that the targets
+	// name.
 	TargetsFile string   `name:"targets" placeholder:"FILE" group:"Traffic:" help:"Send the requests of a file in vegeta's format instead, in turn."`
 	Targets     []string `name:"target" sep:"none" placeholder:"REQUEST" group:"Traffic:" help:"Send this request instead, such as 'GET /path'; give it again for more. An address is one more --url."`
-	// DirectoryRows 0 is 20,000.
+	// DirectoryRows is 20,000 by default.
 	DirectoryRows int     `hidden:"" default:"20000" group:"Traffic:" help:"Read at most so many rows of each listing to ask for."`
 	Seed          uint64  `hidden:"" default:"1" group:"Traffic:" help:"Seed of traffic and arrivals."`
 	CheckShare    float64 `hidden:"" name:"check" default:"${check}" group:"Judgement:" help:"Check this share of the answers, 0 to 1."`
 	Label         string  `hidden:"" placeholder:"TEXT" group:"Results:" help:"Name the run in reports."`
-	// Store is where the oracle finds the snapshots; nil: no oracle.
+	// Store is the store from which the oracle reads the snapshots. If it is nil, there is no oracle.
 	Store artifacts.Reader `kong:"-"`
-	// Thresholds are those that runs will be judged by. New refuses any of a class that the traffic
-	// does not have.
+	// Thresholds are those that will judge the runs. New returns an error if one is about a class that the
+	// traffic does not have.
 	Thresholds []*result.Assertion `kong:"-"`
-	// Status, when set, is called with each step before and after the load, and Warn at once, by
-	// another goroutine, with what is likely to spoil the run.
+	// Status, if not nil, is called with each step before and after the load. Warn, if not nil, is called
+	// from another goroutine with problems that probably spoil the run.
 	Status, Warn func(text string) `kong:"-"`
 }
 
@@ -86,32 +83,30 @@ type Load struct {
 	Warmup      time.Duration `default:"0s" group:"Load:" help:"Do not count requests that are due this early."`
 	Streams     int           `hidden:"" placeholder:"N" group:"Load:" help:"Hold so many streams of events beside the load, over all nodes and keys; with --oracle they tell how late events are."`
 	Arrivals    pace.Arrivals `hidden:"" default:"poisson" enum:"poisson,uniform" group:"Load:" help:"How requests lie in time: poisson or uniform."`
-	// Stages and Arrivals make an open loop; without stages it is a closed one
-	// for Duration.
+	// Stages and Arrivals define an open loop. Without stages, the loop is closed and lasts for Duration.
 	Stages     []pace.Stage        `kong:"-"`
 	Duration   time.Duration       `kong:"-"`
 	Assertions []*result.Assertion `kong:"-"`
-	// AbortOn ends the load when one of them, of ParseAbort, is true of its last five seconds.
+	// AbortOn are conditions, from ParseAbort, that end the load when one is true for the last five seconds.
 	AbortOn []*result.Assertion `kong:"-"`
-	// Tick is called, when set, after each second.
+	// Tick, if not nil, is called after each second.
 	Tick func(*Progress) `kong:"-"`
 }
 
 const defaultRows = 20_000
 
-// Tester loads one service. Its runs are independent.
+// Tester loads a service. Its runs are independent of each other.
 type Tester struct {
 	opt       Options
 	endpoints []*client.Endpoint
 	scenario  *traffic.Scenario
 	dir       *traffic.Directory
 	targets   []traffic.Target
-	name      string // of the traffic
+	name      string // the name of the traffic
 	warned    atomic.Bool
 }
 
-// New checks the options and reads the service's directory when the traffic
-// needs it.
+// New checks the options, and reads the directory of the service if the traffic needs it.
 func New(ctx context.Context, opt Options) (*Tester, error) {
 	if opt.Status == nil {
 		opt.Status = func(string) {}
@@ -159,7 +154,7 @@ func New(ctx context.Context, opt Options) (*Tester, error) {
 	return t, nil
 }
 
-// prepare makes what the options alone tell.
+// prepare makes everything that depends only on the options.
 func (t *Tester) prepare() (err error) {
 	if t.opt.Keys, err = t.opt.keys(); err != nil {
 		return err
@@ -196,8 +191,8 @@ func (t *Tester) prepare() (err error) {
 	return t.checkClasses(t.opt.Thresholds)
 }
 
-// addresses moves the targets that are addresses, not requests, to the URLs: other load testers
-// call the service the target.
+// addresses moves the targets that are URLs without a method to the URLs, because other load testers call the
+// service the target.
 func (t *Tester) addresses() {
 	isAddress := func(target string) bool {
 		return strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://")
@@ -211,8 +206,8 @@ func (t *Tester) addresses() {
 	t.opt.Targets = slices.DeleteFunc(t.opt.Targets, isAddress)
 }
 
-// readTargets reads the requests of the options, and adds the fields to those that have no
-// field of that name.
+// readTargets reads the requests of the options. It adds the fields to requests that do not have them
+// already.
 func (t *Tester) readTargets(fields map[string]string) error {
 	text, dir := strings.Join(t.opt.Targets, "\n"), "."
 	switch file := t.opt.TargetsFile; {
@@ -251,9 +246,8 @@ func (t *Tester) readTargets(fields map[string]string) error {
 	return nil
 }
 
-// Run loads the service once. When ctx is done the load ends early and the
-// result says so. Errors are of the options, or of the machine; whatever the
-// service does is in the result.
+// Run loads the service once. When ctx is done, the load ends early and the result says so. Errors concern
+// the options or the machine. Failures of the service are part of the result.
 func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	if load.Streams < 0 {
 		return nil, usage("%d streams: want 0 or more", load.Streams)
@@ -302,7 +296,7 @@ func (t *Tester) Run(ctx context.Context, load Load) (*result.Run, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	told := held.Close() // before answers are examined, which takes processors
+	told := held.Close() // before the examination of answers, which takes processor time
 	run, err := result.New(t.setup(&load), tool(), e, finish())
 	if err != nil {
 		return nil, err
@@ -363,9 +357,8 @@ const (
 	ExitAborted   = 6 // by Load.AbortOn
 )
 
-// Exit returns the exit status of a run. A wrong answer outweighs everything.
-// Thresholds come after validity, because those of an invalid run say nothing
-// of the service.
+// Exit returns the exit status of a run. Wrong answers take precedence over everything. Validity takes
+// precedence over thresholds, because those of an invalid run say nothing about the service.
 func Exit(r *result.Run) int {
 	failed := false
 	for _, t := range r.Thresholds {

@@ -19,8 +19,8 @@ import (
 // maxKeysFile bounds a file of keys, in bytes.
 const maxKeysFile = 16 << 20
 
-// readKeys reads a file with a key in each line, or with the JSON objects that builder keys create
-// prints. Errors quote nothing of it.
+// readKeys reads a file that contains a key in each line, or the JSON objects that builder keys create
+// prints. Errors do not quote the contents.
 func readKeys(name string) ([]string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -72,7 +72,7 @@ func readKeys(name string) ([]string, error) {
 	return keys, nil
 }
 
-// keys are those of the options, at least one if any were asked for.
+// keys returns the keys of the options. If any keys were requested, there is at least one.
 func (o *Options) keys() ([]string, error) {
 	var keys []string
 	for i, key := range o.Keys {
@@ -92,7 +92,7 @@ func (o *Options) keys() ([]string, error) {
 	return append(keys, more...), nil
 }
 
-// Header fields that Options.Headers may not have, with the reason.
+// reserved are the header fields that Options.Headers must not contain, with the reasons.
 var reserved = func() map[string]string {
 	all := map[string]string{"X-Api-Key": "keys go to --key or --keys-file"}
 	for _, name := range []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade",
@@ -106,7 +106,7 @@ var reserved = func() map[string]string {
 	return all
 }()
 
-// header returns the options' header fields by name, as "Name: value".
+// header returns the header fields of the options by name, in the form "Name: value".
 func (o *Options) header() (map[string]string, error) {
 	fields := map[string]string{"User-Agent": "User-Agent: loadtest"}
 	given := map[string]bool{}
@@ -128,8 +128,8 @@ func (o *Options) header() (map[string]string, error) {
 	return fields, nil
 }
 
-// classes refuses thresholds of a class that the traffic does not have, which would only fail at
-// the end of the run.
+// checkClasses returns an error if a threshold is about a class that the traffic does not have. Otherwise it
+// would only fail at the end of the run.
 func (t *Tester) checkClasses(thresholds []*result.Assertion) error {
 	for _, a := range thresholds {
 		if a.Class() == "" {

@@ -17,32 +17,32 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// Progress is the state of a run after one of its seconds.
+// Progress is the state of a run at the end of a second.
 type Progress struct {
 	*engine.Interval
-	// DueRate is the schedule's rate at the end of the interval, in requests a second; 0 in a
+	// DueRate is the rate of the schedule at the end of the interval, in requests a second. It is 0 in a
 	// closed loop.
 	DueRate float64
-	Wrong   uint64        // wrong answers since the end of the warm-up, as far as examined
-	Left    time.Duration // until no more requests are due
+	Wrong   uint64        // wrong answers since the end of the warm-up that were found so far
+	Left    time.Duration // the time until the last request is due
 }
 
 const (
-	// abortWindow is over how many seconds, after the warm-up, Load.AbortOn is evaluated.
+	// abortWindow is the number of seconds, after the warm-up, for which Load.AbortOn is evaluated.
 	abortWindow = 5
-	// Above these shares of a second's requests, Options.Warn is called.
+	// Above these shares of the requests of a second, Options.Warn is called.
 	warnLimited = 0.1
 	warnFailed  = 0.5
 )
 
-// watch follows a run while it lasts.
+// watch observes a running run.
 type watch struct {
 	tester  *Tester
 	load    *Load
 	checker *check.Checker
 	stop    context.CancelFunc // ends the load
 	recent  []*engine.Interval
-	aborted string // why; "": it was not
+	aborted string // the reason, or ""
 	err     error
 }
 
@@ -81,7 +81,8 @@ func (w *watch) tick(iv *engine.Interval) {
 	}
 }
 
-// trouble says why most of the last second's requests failed, or many of them at a limit; else "".
+// trouble describes why most requests of the last second failed, or why many were refused by a rate limit. It
+// returns "" if neither is the case.
 func (w *watch) trouble(p *Progress) string {
 	share := func(n uint64) float64 { return float64(n) / max(1, float64(p.Sent)) }
 	if s := share(p.Limited); s > warnLimited {
@@ -110,11 +111,11 @@ func (w *watch) trouble(p *Progress) string {
 	return ""
 }
 
-// policy is the end of a RateLimit-Policy: a limit's burst, and the seconds in which it is full
-// again.
+// policy matches the end of a RateLimit-Policy: the burst of a limit, and the seconds in which its bucket
+// fills.
 var policy = regexp.MustCompile(`;q=(\d{1,9});w=([1-9]\d{0,8})$`)
 
-// limit says which limit the requests meet, and what to do.
+// limit describes the rate limit that the requests exceed, and what to do.
 func (w *watch) limit() string {
 	keys := slices.Compact(slices.Sorted(slices.Values(w.tester.opt.Keys)))
 	whose, ask := "an address without a key", ""
@@ -132,7 +133,7 @@ func (w *watch) limit() string {
 	}
 	may, needed := "has a limit", "N"
 	if m := policy.FindStringSubmatch(w.checker.Policy()); m != nil {
-		burst, _ := strconv.ParseFloat(m[1], 64) // digits
+		burst, _ := strconv.ParseFloat(m[1], 64) // digits are always valid
 		window, _ := strconv.ParseFloat(m[2], 64)
 		may = fmt.Sprintf("may ask for about %s/s", perSecond(burst/window))
 		if most > 0 && burst > 0 {

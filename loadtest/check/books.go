@@ -8,9 +8,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// placeBook remembers the place of each row in the listings of snapshots. In
-// one snapshot each place has one row and each row one place, whatever pages
-// the listing is read in: a row on two pages is one at two places.
+// placeBook remembers the place of each row in the listings of snapshots. In a snapshot each place has one
+// row and each row has one place, on whatever pages the listing is read. So it detects a row that is on two
+// pages.
 type placeBook struct {
 	mu       sync.Mutex
 	listings map[string]*places
@@ -23,8 +23,7 @@ type places struct {
 	place map[int64]int64 // by id
 }
 
-// maxPlaces bounds the places remembered over all listings; further ones are
-// not checked.
+// maxPlaces bounds the places remembered over all listings. Further places are not checked.
 const maxPlaces = 4 << 20
 
 func (b *placeBook) check(an *answer, q *model.Query, rows []*model.Row, total int64) string {
@@ -63,7 +62,7 @@ func (b *placeBook) check(an *answer, q *model.Query, rows []*model.Row, total i
 
 func bodyHash(b []byte) xxh3.Uint128 { return xxh3.Hash128(b) }
 
-// tagBook remembers which body an entity tag stands for.
+// tagBook remembers the body for each entity tag.
 type tagBook struct {
 	mu     sync.Mutex
 	bodies map[string]xxh3.Uint128
@@ -73,9 +72,8 @@ type tagBook struct {
 // maxTags bounds the tags remembered.
 const maxTags = 1 << 20
 
-// check compares an answer's tag with earlier ones: equal bodies have
-// equal tags and the reverse, apart from the coding's name at the end
-// (INTERFACE.md, "Headers").
+// check compares the tag of an answer with earlier ones. Apart from the name of the coding at the end, equal
+// bodies must have equal tags, and different bodies different tags (INTERFACE.md, "Headers").
 func (b *tagBook) check(an *answer, plain []byte) string {
 	bare := string(bareTag([]byte(an.etag)))
 	want := bare
@@ -103,7 +101,7 @@ func (b *tagBook) check(an *answer, plain []byte) string {
 	return ""
 }
 
-// bodyOf returns the body that a tag stands for, if it was seen.
+// bodyOf returns the body that belongs to a tag, if the tag was seen.
 func (b *tagBook) bodyOf(tag string) (xxh3.Uint128, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,57 +15,55 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Expect is the answer that a request must get.
+// Expect is the kind of answer that a request must get.
 type Expect uint8
 
 const (
-	// Any: the expected answer is unknown. Under /openapi/v1/ the interface
-	// decides; elsewhere a status below 400 will do.
+	// Any means that the expected answer is unknown. Below /openapi/v1/ the interface decides. Elsewhere any
+	// status below 400 is correct.
 	Any Expect = iota
-	// Success: 200, or 304 to a conditional request.
+	// Success means 200, or 304 for a conditional request.
 	Success
-	// BadRequest: a parameter is wrong.
+	// BadRequest means that a parameter is invalid.
 	BadRequest
-	// Unauthorized: the key is wrong; 429 will do too
-	// (INTERFACE.md, "Rate limits").
+	// Unauthorized means that the key is invalid. 429 is correct as well (INTERFACE.md, "Rate limits").
 	Unauthorized
-	// NotFound: there is no such path.
+	// NotFound means that the path does not exist.
 	NotFound
 )
 
-// Ask is a request. Its bytes belong to the caller and are valid during Answer.
+// Ask is a request. Its bytes belong to the caller and must be valid during Answer.
 type Ask struct {
-	// Target is path and query without the base URL's prefix.
+	// Target is the path and query, without the prefix of the base URL.
 	Target []byte
 	Head   bool
 	Expect Expect
-	// Pin is the X-Snapshot-Time that was sent, Tag the If-None-Match, Accept
-	// the Accept-Encoding, ID the X-Request-Id; empty ones were not sent.
+	// Pin is the value of X-Snapshot-Time, Tag of If-None-Match, Accept of Accept-Encoding, and ID of
+	// X-Request-Id. An empty value was not sent.
 	Pin, Tag, Accept, ID []byte
 }
 
 // Config configures a Checker.
 type Config struct {
-	// Share of the answers that are hashed and examined, 0 to 1.
+	// Share is the share of the answers that are hashed and examined, 0 to 1.
 	Share float64
-	// Store is where the oracle reads snapshots; nil: no oracle.
+	// Store is the store from which the oracle reads snapshots. If it is nil, there is no oracle.
 	Store artifacts.Reader
-	// MaxPending bounds the bytes of answers that wait to be examined; 0 is
-	// 256 MiB.
+	// MaxPending bounds the bytes of answers that wait for examination; 0 means 256 MiB.
 	MaxPending int64
 }
 
 // Checker judges answers. It is safe for concurrent use.
 type Checker struct {
 	cfg     Config
-	oracle  *judge // nil: none
+	oracle  *judge // nil if there is no oracle
 	seen    [64]seenShard
 	ids     [64]idShard
 	pending atomic.Int64 // bytes
 	queue   chan *answer
-	wake    chan struct{} // closed by Finish: no more breaks
+	wake    chan struct{} // closed by Finish; workers then take no more breaks
 	workers sync.WaitGroup
-	limit   uint64 // of a hash, for Share
+	limit   uint64 // Share as a bound for hashes
 
 	checked, skipped, distinct, compared, uncompared atomic.Uint64
 	done                                             atomic.Uint64 // examined
@@ -77,7 +75,7 @@ type Checker struct {
 	policy   atomic.Pointer[string]
 }
 
-// seenShard is the answers that were seen, by hash; true: wrong.
+// seenShard maps the hashes of seen answers to whether they are wrong.
 type seenShard struct {
 	mu   sync.Mutex
 	seen map[xxh3.Uint128]bool
@@ -95,7 +93,7 @@ const (
 	queueLength  = 1 << 16
 )
 
-// New returns a checker. Finish must be called.
+// New returns a Checker. The caller must call Finish.
 func New(cfg Config) *Checker {
 	if cfg.MaxPending == 0 {
 		cfg.MaxPending = defaultBytes
@@ -114,21 +112,20 @@ func New(cfg Config) *Checker {
 	return c
 }
 
-// Prepare reads the published snapshot for the oracle, so that a run does not
-// begin with that work. Without an oracle it does nothing. What fails now is
-// tried again when an answer names the snapshot.
+// Prepare reads the published snapshot for the oracle, so that a run does not begin with that work. Without
+// an oracle it does nothing. If it fails, the oracle tries again when an answer names the snapshot.
 func (c *Checker) Prepare() {
 	if c.oracle != nil {
 		c.oracle.prepare()
 	}
 }
 
-// answer is a copy of an answer that waits to be examined.
+// answer is a copy of an answer that waits for examination.
 type answer struct {
-	ask          string // target
+	ask          string // the target
 	head         bool
 	expect       Expect
-	pin, tag     string // sent
+	pin, tag     string // as sent
 	status       int
 	snapshot     string // X-Snapshot-Time
 	coding, etag string
@@ -149,15 +146,15 @@ type Session struct {
 	c      *Checker
 	buf    []byte
 	last   []byte // the last X-Snapshot-Time
-	lastID []byte // the last X-Request-Id that the service made
+	lastID []byte // the last X-Request-Id that the service generated
 }
 
-// Session returns a new one.
+// Session returns a new Session.
 func (c *Checker) Session() *Session { return &Session{c: c} }
 
 var apiPrefix = []byte(model.Prefix)
 
-// Answer judges the answer to a.
+// Answer judges the answer r to the request a.
 func (s *Session) Answer(a *Ask, r *client.Response) engine.Verdict {
 	c := s.c
 	api := bytes.HasPrefix(a.Target, apiPrefix)
@@ -180,7 +177,7 @@ func (s *Session) Answer(a *Ask, r *client.Response) engine.Verdict {
 	return engine.OK
 }
 
-// status judges the status by what was expected.
+// status checks whether the status is the expected one.
 func (s *Session) status(a *Ask, r *client.Response, api bool) engine.Verdict {
 	if r.Status == 429 && s.c.policy.Load() == nil {
 		policy := string(r.Get("RateLimit-Policy"))
@@ -207,7 +204,7 @@ func (s *Session) status(a *Ask, r *client.Response, api bool) engine.Verdict {
 		case r.Status == 200 || r.Status == 304 && len(a.Tag) > 0:
 			return engine.OK
 		case r.Status == 401 || r.Status == 403:
-			return engine.Unexpected // the key that the caller gave is no good
+			return engine.Unexpected // the caller's key is not valid
 		case r.Status == 410 && s.c.swaps.outdated(string(a.Pin)):
 			return engine.OK
 		}
@@ -231,7 +228,7 @@ func (s *Session) status(a *Ask, r *client.Response, api bool) engine.Verdict {
 	return engine.Wrong
 }
 
-// headers makes the cheap checks of headers, and returns the first problem.
+// headers performs the cheap checks of headers, and returns the first problem.
 func (s *Session) headers(a *Ask, r *client.Response) string {
 	id := r.Get("X-Request-Id")
 	switch {
@@ -278,8 +275,7 @@ func (s *Session) headers(a *Ask, r *client.Response) string {
 	return ""
 }
 
-// idBytes are the bytes that a request id may have
-// (INTERFACE.md, "Request ids").
+// idBytes contains the bytes that a request id may consist of (INTERFACE.md, "Request ids").
 var idBytes = func() (ok [256]bool) {
 	for _, ch := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:=+/-") {
 		ok[ch] = true
@@ -287,7 +283,7 @@ var idBytes = func() (ok [256]bool) {
 	return ok
 }()
 
-// validID reports whether id is one that the service may make.
+// validID reports whether the service may generate id.
 func validID(id []byte) bool {
 	if len(id) < 20 || len(id) > 36 {
 		return false
@@ -300,9 +296,8 @@ func validID(id []byte) bool {
 	return true
 }
 
-// newID reports whether id was not seen before, as far as memory goes. It
-// remembers one id in eight, always the same ones: a service that repeats its
-// ids is found out all the same, at an eighth of the cost.
+// newID reports whether id was not seen earlier, as far as it is remembered. The Checker remembers one id in
+// eight, selected by its value. So it still detects a service that repeats ids, at an eighth of the cost.
 func (c *Checker) newID(id []byte) bool {
 	h := xxh3.Hash(id)
 	if h>>61 != 0 {
@@ -320,7 +315,7 @@ func (c *Checker) newID(id []byte) bool {
 	return true
 }
 
-// bareTag cuts the quotes and the coding's name off an entity tag.
+// bareTag removes the quotes and the name of the coding from an entity tag.
 func bareTag(tag []byte) []byte {
 	tag = bytes.Trim(bytes.TrimPrefix(tag, []byte("W/")), `"`)
 	for _, coding := range []string{"-gzip", "-br", "-zstd"} {
@@ -329,8 +324,8 @@ func bareTag(tag []byte) []byte {
 	return tag
 }
 
-// examine has an answer examined if it is new. It reports whether it is known
-// to be wrong.
+// examine enqueues an answer for examination if it is new. It reports whether the answer is known to be
+// wrong.
 func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
 	c := s.c
 	body := xxh3.Hash128(r.Body).Bytes()
@@ -389,9 +384,8 @@ func (s *Session) examine(a *Ask, r *client.Response, snapshot []byte) bool {
 	return !c.judge(an)
 }
 
-// breaks is how long a worker rests after each examination, in multiples of
-// how long that took, while the run lasts: it takes a quarter of one processor
-// at most.
+// breaks is how long a worker rests after each examination during the run, as a multiple of the time that the
+// examination took. So examinations take at most a quarter of a processor.
 const breaks = 3
 
 func (c *Checker) work() {
@@ -409,8 +403,7 @@ func (c *Checker) work() {
 	}
 }
 
-// judge examines an answer, reports what is wrong with it and whether nothing
-// is.
+// judge examines an answer and records what is wrong with it. It returns true if nothing is.
 func (c *Checker) judge(an *answer) bool {
 	kind, detail := c.examination(an)
 	if detail == "" {
@@ -427,11 +420,10 @@ func (c *Checker) judge(an *answer) bool {
 	return false
 }
 
-// Wrong returns how many wrong answers were found so far after the engine had counted them as
-// answered.
+// Wrong returns the number of wrong answers that were found after the engine had counted them as answered.
 func (c *Checker) Wrong() uint64 { return c.findings.later.Load() }
 
-// Policy returns the RateLimit-Policy of the first 429, "" if there was none.
+// Policy returns the RateLimit-Policy of the first 429, or "" if there was none.
 func (c *Checker) Policy() string {
 	if p := c.policy.Load(); p != nil {
 		return *p
@@ -439,30 +431,29 @@ func (c *Checker) Policy() string {
 	return ""
 }
 
-// Report is what a checker found, as run.json has it.
+// Report contains the findings of a Checker, as run.json stores them.
 type Report struct {
-	// Checked answers were hashed, Skipped ones were outside of Share; Distinct
-	// ones were examined.
+	// Checked answers were hashed, and Skipped ones were not because of Share. Distinct answers were
+	// examined.
 	Checked  uint64 `json:"checked"`
 	Skipped  uint64 `json:"skipped"`
 	Distinct uint64 `json:"distinct"`
-	// Compared distinct answers were compared with the oracle's, Uncompared
-	// ones could not be, because the snapshot could not be read.
+	// Compared is the number of distinct answers that were compared with the oracle's. Uncompared is the
+	// number of those for which the snapshot could not be read.
 	Compared   uint64 `json:"compared"`
 	Uncompared uint64 `json:"uncompared"`
-	// Wrong counts the wrong answers: here those that were found after the
-	// engine had counted them as answered, in a result all of them.
+	// Wrong is the number of wrong answers. Here it counts those that were found after the engine had counted
+	// them as answered, and in a result it counts all.
 	Wrong uint64 `json:"wrong"`
-	// OracleError is the reason why snapshots could not be read; "" if all were.
+	// OracleError is the reason why snapshots could not be read, or "".
 	OracleError string    `json:"oracle_error,omitempty"`
 	Findings    []Finding `json:"findings"`
 	Swaps       []Swap    `json:"-"`
 }
 
-// Finish examines what is left and returns the report. No Answer may be called
-// during it or after it. progress, when not nil, is called from time to time with how
-// many examinations are left. When ctx is done the rest stays unexamined and
-// counts as Uncompared.
+// Finish examines the remaining answers and returns the report. Answer must not be called during it or after
+// it. If progress is not nil, Finish sometimes calls it with the number of remaining examinations. When ctx
+// is done, the rest remains unexamined and counts as Uncompared.
 func (c *Checker) Finish(ctx context.Context, progress func(left int)) *Report {
 	close(c.wake)
 	close(c.queue)
@@ -482,7 +473,7 @@ func (c *Checker) Finish(ctx context.Context, progress func(left int)) *Report {
 				progress(len(c.queue))
 			}
 		case <-ctx.Done():
-			for range c.queue { // the worker ends with the queue
+			for range c.queue { // the worker ends when the queue is closed
 				c.uncompared.Add(1)
 			}
 			<-finished

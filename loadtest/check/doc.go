@@ -1,16 +1,13 @@
 // Package check judges answers under load.
 //
-// Cheap checks are made on every answer: status, request id, required
-// headers. Everything else depends only on the request and the answer,
-// so it is enough to examine each distinct answer once: every
-// answer is hashed together with its request, its snapshot and its headers, and
-// one whose hash was seen before costs no more than the hash. A new one is
-// copied and examined later, by a goroutine that keeps most of its time free
-// while the run lasts; when more is waiting than memory allows, the connection
-// that received the answer examines it itself, so that none is left out.
+// Every answer gets cheap checks of its status, request id and required headers. Everything else depends only
+// on the request and the answer, so each distinct answer is examined once. For this a Checker hashes every
+// answer together with its request, snapshot and headers. An answer whose hash is known costs only the hash.
+// A new answer is copied, and a goroutine that rests most of the time during the run examines it later. If
+// more answers wait than memory allows, the connection that received the answer examines it itself, so that
+// none is left out.
 //
-// With an oracle the examination recomputes the answer from the snapshot that
-// it names and compares the bytes. Without one it checks what the answer says
-// by itself: envelope, page arithmetic, order, filters, and that no row stands
-// at two places of one snapshot's listing.
+// With an oracle, the examination computes the answer from the snapshot that the answer names, and compares
+// the bytes. Without one, it checks the answer on its own: envelope, page arithmetic, order, filters, and
+// that no row has two places in a snapshot's listing.
 package check

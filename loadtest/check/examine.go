@@ -15,8 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// errorKeys are the code and message_key of each error status
-// (INTERFACE.md, "Errors"), but for the two kinds of 404.
+// errorKeys are the code and message_key of each error status (INTERFACE.md, "Errors"). The two kinds of 404
+// are missing.
 var errorKeys = map[int]string{
 	400: `"code":40000,"message_key":"BAD_REQUEST"`, 401: `"code":40100,"message_key":"UNAUTHORIZED"`,
 	405: `"code":40500,"message_key":"METHOD_NOT_ALLOWED"`,
@@ -81,7 +81,7 @@ func (c *Checker) examination(an *answer) (Kind, string) {
 	return c.structure(an, q, plain)
 }
 
-// errorEnvelope checks an error's body; want are its code and message_key.
+// errorEnvelope checks the body of an error. want contains its code and message_key.
 func (an *answer) errorEnvelope(want string) (Kind, string) {
 	if an.head {
 		return "", ""
@@ -105,10 +105,10 @@ func (an *answer) errorEnvelope(want string) (Kind, string) {
 	return "", ""
 }
 
-// maxPlain bounds what an answer may expand to, in bytes.
+// maxPlain bounds the decoded size of an answer, in bytes.
 const maxPlain = 64 << 20
 
-// Decode undoes a content coding, "" for none.
+// Decode decodes a content coding. "" means none.
 func Decode(coding string, b []byte) ([]byte, error) {
 	var r io.Reader
 	switch coding {
@@ -140,9 +140,8 @@ func Decode(coding string, b []byte) ([]byte, error) {
 	return plain, err
 }
 
-// structure checks what an answer says by itself: that its rows and its total
-// give these bytes, that the rows pass the filters and stand in order, and that
-// no other page says otherwise.
+// structure checks an answer on its own: that its rows and total give exactly these bytes, that the rows
+// match the filters and are in order, and that other pages of the listing agree.
 func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, string) {
 	var e struct {
 		Result struct {
@@ -207,7 +206,7 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 	}
 	for _, f := range q.Filters {
 		if (f.Name == "category" || f.Name == "chain") && !q.Tails {
-			continue // the items do not tell
+			continue // the items do not show the sort key
 		}
 		if i := slices.IndexFunc(rows, func(r *model.Row) bool { return !f.Matches(r) }); i >= 0 {
 			return Filter,
@@ -223,8 +222,7 @@ func (c *Checker) structure(an *answer, q *model.Query, plain []byte) (Kind, str
 	return "", ""
 }
 
-// inOrder checks that neighbouring items are in the sort's order, ties by id
-// ascending.
+// inOrder checks that neighboring items are in the order of the sort key, with ties by ascending id.
 func inOrder(rows []*model.Row, sort string, desc bool) (Kind, string) {
 	order := model.Order(sort, desc)
 	for i := 1; i < len(rows); i++ {
@@ -239,7 +237,7 @@ func inOrder(rows []*model.Row, sort string, desc bool) (Kind, string) {
 	return "", ""
 }
 
-// changesOf is structure for a page of changes.
+// changesOf is like structure, for a page of changes.
 func changesOf(q *model.Query, plain []byte) (Kind, string) {
 	var e struct {
 		Result struct {

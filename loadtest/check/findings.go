@@ -16,35 +16,33 @@ type Kind string
 
 // The kinds of wrong answers.
 const (
-	Status   Kind = "status"   // another status than the interface's
+	Status   Kind = "status"   // the status differs from the interface
 	Headers  Kind = "headers"  // request id, entity tag, snapshot time, coding, type
-	Envelope Kind = "envelope" // not the envelope, or not JSON
-	Paging   Kind = "paging"   // page, total, total_page and the number of items do not fit
-	Order    Kind = "order"    // items are not in the order that was asked
-	Filter   Kind = "filter"   // an item that does not pass the filter
-	Repeat   Kind = "repeat"   // one row at two places of a snapshot's listing
-	Tag      Kind = "tag"      // equal entity tags for other bodies, or the reverse
-	Oracle   Kind = "oracle"   // not the bytes that the snapshot gives
-	Stream   Kind = "stream"   // a forbidden event on a stream
-	Snapshot Kind = "snapshot" // the snapshot itself breaks the interface
+	Envelope Kind = "envelope" // not an envelope, or not JSON
+	Paging   Kind = "paging"   // page, total, total_page and the number of items disagree
+	Order    Kind = "order"    // items are not in the requested order
+	Filter   Kind = "filter"   // an item does not match the filter
+	Repeat   Kind = "repeat"   // a row has two places in a snapshot's listing
+	Tag      Kind = "tag"      // different bodies have equal entity tags, or equal bodies have different ones
+	Oracle   Kind = "oracle"   // the bytes differ from those that the snapshot gives
+	Stream   Kind = "stream"   // a stream sent a forbidden event
+	Snapshot Kind = "snapshot" // the snapshot itself violates the interface
 )
 
-// Finding is a kind of wrong answer with how many distinct ones there were and
-// some of them.
+// Finding is a kind of wrong answer, with the number of distinct ones and some examples.
 type Finding struct {
 	Kind     Kind      `json:"kind"`
 	Count    uint64    `json:"count"`
 	Examples []Example `json:"examples"`
 }
 
-// Moment is the time of an observation: At, and in a result the seconds from the
-// start of the run.
+// Moment is the time of an observation. In a result it also contains the seconds since the start of the run.
 type Moment struct {
 	At  time.Time `json:"-" merge:"first"`
 	AtS float64   `json:"at_s" merge:"min"`
 }
 
-// Example is one wrong answer.
+// Example is a wrong answer.
 type Example struct {
 	Target   string `json:"target"`
 	Snapshot string `json:"snapshot"`
@@ -98,7 +96,7 @@ func (c *Checker) wrong(k Kind, target []byte, r *client.Response, format string
 		Detail: fmt.Sprintf(format, args...), Moment: Moment{At: time.Now()}})
 }
 
-// Swap is the first sight of a snapshot.
+// Swap is the first observation of a snapshot.
 type Swap struct {
 	Snapshot string `json:"snapshot"`
 	Moment
@@ -133,9 +131,9 @@ func (l *swapList) list() []Swap {
 	return slices.Clone(l.seen)
 }
 
-// outdated reports whether two snapshots newer than pin were seen: only then
-// may a pinned request be answered 410, since the one before the newest is
-// always retained (INTERFACE.md, "Pinned paging").
+// outdated reports whether at least two snapshots newer than pin were seen. Only then may the answer to the
+// pinned request be 410, because the snapshot before the newest is always retained (INTERFACE.md, "Pinned
+// paging").
 func (l *swapList) outdated(pin string) bool {
 	if pin == "" {
 		return false
@@ -151,7 +149,7 @@ func (l *swapList) outdated(pin string) bool {
 	return newer >= 2
 }
 
-// Latest returns the newest snapshot seen, "" before the first.
+// Latest returns the newest snapshot seen, or "" before the first.
 func (c *Checker) Latest() string {
 	if s := c.swaps.latest.Load(); s != nil {
 		return *s
@@ -159,19 +157,19 @@ func (c *Checker) Latest() string {
 	return ""
 }
 
-// Expect has the oracle look for a snapshot's manifest now, while the published one
-// lists it: one that is withdrawn may be answered from when it no longer does.
+// Expect makes the oracle look for the manifest of a snapshot now, while the published manifest lists it. An
+// edge may still answer from a withdrawn snapshot when it is no longer listed.
 func (c *Checker) Expect(snapshot string) {
 	if c.oracle != nil {
 		<-c.oracle.find(snapshot).ready
 	}
 }
 
-// Announce makes a snapshot Latest, if it is the newest, before an answer names it.
+// Announce makes a snapshot Latest if it is the newest, before any answer names it.
 func (c *Checker) Announce(snapshot string) { c.noteSnapshot(snapshot) }
 
-// NoteChange has the oracle read the change record. It does so by itself when it
-// examines an answer of /global, which is too late for one that was replaced by then.
+// NoteChange makes the oracle read the change record. The oracle also reads it when it examines an answer of
+// /global, but by then the record may have been replaced.
 func (c *Checker) NoteChange() {
 	if c.oracle != nil {
 		c.oracle.readChange()

@@ -14,10 +14,10 @@ import (
 	"example.com/marketdata/loadtest/oracle"
 )
 
-// judge holds the oracle's snapshots and change records.
+// judge contains the oracle's snapshots and change records.
 type judge struct {
 	store  artifacts.Reader
-	ctx    context.Context // of all reading; ends with close
+	ctx    context.Context // for all reads; close cancels it
 	cancel context.CancelFunc
 	finds  sync.WaitGroup
 
@@ -25,10 +25,10 @@ type judge struct {
 	manifests map[string]*manifestEntry
 	loaded    []*loaded // least recently used first
 	changes   []*model.Change
-	err       error // the first trouble
+	err       error // the first error
 }
 
-// manifestEntry is a snapshot whose manifest is looked for, or found.
+// manifestEntry is the search for the manifest of a snapshot, and its result.
 type manifestEntry struct {
 	ready chan struct{}
 	m     *artifacts.Manifest
@@ -43,15 +43,15 @@ type loaded struct {
 }
 
 const (
-	maxLoaded  = 4  // snapshots held decoded
-	maxChanges = 64 // newest change records remembered
+	maxLoaded  = 4  // decoded snapshots in memory
+	maxChanges = 64 // the number of change records remembered
 	findTries  = 3
 )
 
 func newJudge(store artifacts.Reader) *judge {
 	j := &judge{store: store, manifests: map[string]*manifestEntry{}}
 	j.ctx, j.cancel = context.WithCancel(context.Background())
-	j.readChange() // an edge may serve this one for a while after it has moved
+	j.readChange() // an edge may use this record for a while after it was replaced
 	return j
 }
 
@@ -77,9 +77,8 @@ func (j *judge) trouble() string {
 	return j.err.Error()
 }
 
-// find begins to look for a snapshot's manifest. It is done at first sight,
-// long before the snapshot is examined, because later the published manifest
-// may no longer list it.
+// find starts to look for the manifest of a snapshot. This happens when the snapshot is first seen, long
+// before its examination, because later the published manifest may no longer list it.
 func (j *judge) find(snapshot string) *manifestEntry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -137,7 +136,7 @@ func (j *judge) snapshot(name string) (*oracle.Snapshot, error) {
 
 // prepare loads the published snapshot.
 func (j *judge) prepare() {
-	// Whatever error there is comes again with the first answer.
+	// If there is an error, the first answer reports it again.
 	if p, err := oracle.Published(j.ctx, j.store); err == nil {
 		_, _ = j.snapshot(p.Time.Format(model.TimeFormat))
 	}
@@ -164,8 +163,8 @@ func (j *judge) readChange() {
 	j.changes = append(j.changes, c)
 }
 
-// bodies returns the right answers to a query: one body, or for /global one
-// for each change record, since an edge has the newest one a little later.
+// bodies returns the correct answers to a query. For /global there is one for each change record, because an
+// edge gets the newest record slightly later.
 func (j *judge) bodies(s *oracle.Snapshot, q *model.Query) []model.Answer {
 	if q.Endpoint != "global" {
 		return []model.Answer{s.Answer(q, nil)}
@@ -181,8 +180,7 @@ func (j *judge) bodies(s *oracle.Snapshot, q *model.Query) []model.Answer {
 	return all
 }
 
-// compare compares a successful answer with the oracle's. ok is false when the
-// snapshot could not be read.
+// compare compares a successful answer with the oracle's. ok is false if the snapshot could not be read.
 func (c *Checker) compare(an *answer, q *model.Query, plain []byte) (kind Kind, detail string, ok bool) {
 	s, err := c.oracle.snapshot(an.snapshot)
 	if err != nil {
@@ -230,7 +228,7 @@ func (c *Checker) compare(an *answer, q *model.Query, plain []byte) (kind Kind, 
 	return "", "", true
 }
 
-// compareTag checks that a 304 is about the body that the oracle would answer.
+// compareTag checks that the tag of a 304 belongs to a body that the oracle computed.
 func (c *Checker) compareTag(an *answer, answers []model.Answer) (Kind, string, bool) {
 	known, ok := c.tags.bodyOf(an.etag)
 	if !ok || slices.ContainsFunc(answers, func(a model.Answer) bool { return bodyHash([]byte(a.Body)) == known }) {

@@ -1,11 +1,9 @@
-// Package client is a lean HTTP/1.1 client for load generation: one goroutine
-// drives one connection, one request at a time, with bytes that the caller
-// has assembled. It parses answers in place and allocates nothing in the steady
-// state, because the client's own cost lowers the load that it can measure.
+// Package client is a small HTTP/1.1 client for load generation. One goroutine drives one connection, with
+// one request at a time, whose bytes the caller provides. It parses answers in place and allocates nothing in
+// the steady state, because the cost of the client reduces the load that it can measure.
 //
-// It knows Content-Length, chunked bodies, bodies that end with the
-// connection, interim (1xx) answers and answers without a body. It follows no
-// redirects, keeps no cookies and undoes no content coding.
+// It supports Content-Length, chunked bodies, bodies that end with the connection, interim answers (1xx), and
+// answers without a body. It does not follow redirects, keep cookies, or decode content codings.
 package client
 
 import (
@@ -21,43 +19,41 @@ import (
 	"time"
 )
 
-// The kinds of failure of a request. They come wrapped: ask with errors.Is.
+// The kinds of failure of a request. Errors wrap them, so use errors.Is.
 var (
-	// ErrConnect: no connection could be opened.
+	// ErrConnect means that the connection could not be opened.
 	ErrConnect = errors.New("connect")
-	// ErrTimeout: the answer was not complete in time.
+	// ErrTimeout means that the answer was not complete in time.
 	ErrTimeout = errors.New("timeout")
-	// ErrClosed: the connection ended before the answer did.
+	// ErrClosed means that the connection ended before the answer was complete.
 	ErrClosed = errors.New("connection closed")
-	// ErrMalformed: the bytes are no HTTP/1.1 answer.
+	// ErrMalformed means that the bytes are not an HTTP/1.1 answer.
 	ErrMalformed = errors.New("malformed answer")
-	// ErrTooLarge: head or body are longer than the client takes.
+	// ErrTooLarge means that the head or body exceeds the client's bounds.
 	ErrTooLarge = errors.New("answer too large")
 )
 
 const (
 	// maxHead bounds an answer's status line and header fields, in bytes.
 	maxHead = 256 << 10
-	// initialBuffer holds most pages of the market-data API whole.
+	// initialBuffer is large enough for most pages of the market-data API.
 	initialBuffer = 32 << 10
 )
 
-// Endpoint is where to connect.
+// Endpoint is a server that a Conn connects to.
 type Endpoint struct {
 	// Host is the value of the Host header field.
 	Host string
-	// Prefix is the URL's path, which requests' paths are added to, without a
-	// slash at its end.
+	// Prefix is the path of the base URL, without a final slash. The paths of requests are appended to it.
 	Prefix string
-	// Header is the header fields that each request has besides its own, one a line, each line
-	// with its end.
+	// Header contains the header fields that are added to each request, one per line, including line ends.
 	Header string
 
 	addr string
-	tls  *tls.Config // nil: plain TCP
+	tls  *tls.Config // nil for plain TCP
 }
 
-// ParseEndpoint reads a base URL, http or https.
+// ParseEndpoint parses an http or https base URL.
 func ParseEndpoint(raw string, insecure bool) (*Endpoint, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -81,7 +77,7 @@ func ParseEndpoint(raw string, insecure bool) (*Endpoint, error) {
 	return e, nil
 }
 
-// Dial opens a connection, with TLS where the URL says so.
+// Dial opens a connection, with TLS for https.
 func (e *Endpoint) Dial(ctx context.Context, deadline time.Time) (net.Conn, error) {
 	d := net.Dialer{Deadline: deadline}
 	nc, err := d.DialContext(ctx, "tcp", e.addr)
@@ -106,33 +102,32 @@ func (e *Endpoint) Dial(ctx context.Context, deadline time.Time) (net.Conn, erro
 	return tc, nil
 }
 
-// Conn is one connection, opened when it is first needed and again after it
-// was closed. It is not safe for concurrent use.
+// Conn is a connection. It opens at its first use and reopens after it was closed. It must not be used
+// concurrently.
 type Conn struct {
-	// Timeout bounds a request from sending to the end of its answer. It may
-	// be kept an eighth too long: arming a timer anew for each request costs as
-	// much as all of the parsing.
+	// Timeout bounds the time from sending a request to the end of its answer. It may be exceeded by an
+	// eighth, because setting a timer for each request costs as much as parsing the answer.
 	Timeout time.Duration
 	// MaxBody bounds an answer's body, in bytes.
 	MaxBody int
-	// Opened is called, when set, with how long a connection took to open.
+	// Opened, if not nil, is called with the time that opening a connection took.
 	Opened func(time.Duration)
 
 	endpoint *Endpoint
 	nc       net.Conn
-	used     bool      // nc has carried an answer
-	deadline time.Time // of nc
+	used     bool      // whether nc has received an answer
+	deadline time.Time // the deadline set on nc
 	buf      []byte    // bytes read
 	w        int       // buf[:w] is filled
 	resp     Response
 }
 
-// New returns a connection to e, not yet open.
+// New returns a connection to e, which is not open yet.
 func New(e *Endpoint) *Conn {
 	return &Conn{Timeout: 10 * time.Second, MaxBody: 64 << 20, endpoint: e}
 }
 
-// Close closes the connection; a later Do opens it again.
+// Close closes the connection. A later Do opens it again.
 func (c *Conn) Close() {
 	if c.nc != nil {
 		c.nc.Close()
@@ -140,13 +135,12 @@ func (c *Conn) Close() {
 	}
 }
 
-// Do sends req, one whole request, and returns its answer, which is valid
-// until the next call. head says that the request's method is HEAD.
+// Do sends req, a complete request, and returns its answer, which is valid until the next call. head reports
+// whether the method is HEAD.
 //
-// A server may close a connection that has lain idle at the very moment a
-// request is sent on it. So when a connection that was used before ends before
-// the first byte of the answer, the request is sent once more on a new one, as
-// browsers do, and Response.Retried is set.
+// A server may close an idle connection at the same time as a request is sent on it. So if a connection that
+// was used earlier ends before the first byte of the answer, Do sends the request once more on a new
+// connection, like browsers do, and sets Response.Retried.
 func (c *Conn) Do(ctx context.Context, req []byte, head bool) (*Response, error) {
 	limit := time.Now().Add(c.Timeout)
 	for retried := false; ; retried = true {
@@ -186,8 +180,7 @@ func (c *Conn) open(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// roundTrip sends req and reads its answer. It gives up at limit at the
-// earliest.
+// roundTrip sends req and reads its answer. It does not time out before limit.
 func (c *Conn) roundTrip(req []byte, head bool, limit time.Time) (*Response, error) {
 	c.w = 0
 	if c.deadline.Before(limit) {
@@ -200,8 +193,8 @@ func (c *Conn) roundTrip(req []byte, head bool, limit time.Time) (*Response, err
 	if writeErr != nil && errors.Is(writeErr, os.ErrDeadlineExceeded) {
 		return nil, fmt.Errorf("%w: %w", ErrTimeout, writeErr)
 	}
-	// A server may answer and close without reading all: look for its answer
-	// even when the request could not be written whole.
+	// A server may answer and close without reading the whole request. So look for an answer even if the
+	// request could not be sent completely.
 	resp, err := c.read(head)
 	if err != nil {
 		if writeErr != nil && c.w == 0 {
@@ -235,8 +228,8 @@ func (c *Conn) fill() error {
 	return fmt.Errorf("%w: %w", ErrClosed, err)
 }
 
-// grow makes the buffer n bytes long. What was parsed goes on to refer to the
-// old one, which therefore must not be written to again.
+// grow replaces the buffer by one of n bytes. The parsed part still refers to the old buffer, which must not
+// be written to again.
 func (c *Conn) grow(n int) {
 	buf := make([]byte, n)
 	copy(buf, c.buf[:c.w])
@@ -244,7 +237,7 @@ func (c *Conn) grow(n int) {
 }
 
 func (c *Conn) read(head bool) (*Response, error) {
-	at := 0 // where the head begins
+	at := 0 // the beginning of the head
 	for {
 		end, err := c.readHead(at)
 		if err != nil {
@@ -285,7 +278,7 @@ func (c *Conn) read(head bool) (*Response, error) {
 	return r, nil
 }
 
-// readHead reads until the head that begins at at is whole and returns its end.
+// readHead reads until the head that begins at at is complete, and returns its end.
 func (c *Conn) readHead(at int) (int, error) {
 	for from := at; ; {
 		if end := headEnd(c.buf[:c.w], from); end > 0 {
@@ -294,7 +287,7 @@ func (c *Conn) readHead(at int) (int, error) {
 		if c.w-at > maxHead {
 			return 0, fmt.Errorf("%w: head over %d bytes", ErrTooLarge, maxHead)
 		}
-		// The end may begin in what is here already.
+		// The end may begin in the bytes read so far.
 		from = max(at, c.w-3)
 		if err := c.fill(); err != nil {
 			return 0, err
@@ -365,7 +358,7 @@ func (c *Conn) readChunked(at int) (int, error) {
 		}
 		in += 2
 	}
-	for { // trailer fields, not kept
+	for { // ignore trailer fields
 		line, next, err := c.line(in)
 		if err != nil {
 			return 0, err
@@ -381,8 +374,7 @@ func (c *Conn) readChunked(at int) (int, error) {
 	}
 }
 
-// line returns the line that begins at at, without its end, and where the next
-// one begins.
+// line returns the line that begins at at, without its end, and the beginning of the next line.
 func (c *Conn) line(at int) (line []byte, next int, err error) {
 	for from := at; ; {
 		for i := from; i < c.w; i++ {

@@ -9,23 +9,22 @@ import (
 type Response struct {
 	Status int
 	Fields []Field
-	// Body is the body without chunking; its content coding stands.
+	// Body is the body without chunking. Its content coding is not decoded.
 	Body []byte
-	// Size is how many bytes the answer was on the wire.
+	// Size is the number of bytes that the answer had on the wire.
 	Size int
-	// Retried says that the answer is that of a second attempt (see Conn.Do).
+	// Retried reports whether the answer is from the second attempt (see Conn.Do).
 	Retried bool
 
-	length  int // Content-Length; -1: none
+	length  int // Content-Length, or -1 if there is none
 	chunked bool
 	close   bool
 }
 
-// Field is one header field. Names keep the case in which they were sent.
+// Field is a header field. Names have the case in which they were sent.
 type Field struct{ Name, Value []byte }
 
-// Get returns the first value of a header field, nil when there is none. The
-// name matches in any case.
+// Get returns the first value of a header field, or nil if there is none. The name is case-insensitive.
 func (r *Response) Get(name string) []byte {
 	for i := range r.Fields {
 		if equalName(r.Fields[i].Name, name) {
@@ -35,7 +34,7 @@ func (r *Response) Get(name string) []byte {
 	return nil
 }
 
-// Count returns how many fields have the name.
+// Count returns the number of fields with a name.
 func (r *Response) Count(name string) int {
 	n := 0
 	for i := range r.Fields {
@@ -65,8 +64,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// headEnd returns where the head that is within b ends, searching from from,
-// or 0 when it is not whole.
+// headEnd returns the end of the head in b, or 0 if it is incomplete. It searches from index from.
 func headEnd(b []byte, from int) int {
 	for {
 		i := bytes.IndexByte(b[from:], '\n')
@@ -83,11 +81,11 @@ func headEnd(b []byte, from int) int {
 	}
 }
 
-// parse reads a head, the empty line at its end included.
+// parse parses a head, including the empty line at its end.
 func (r *Response) parse(head []byte) error {
 	*r = Response{Fields: r.Fields[:0], length: -1}
 	line, rest := cutLine(head)
-	// HTTP/1.1 200 OK: the reason may be missing, and the space before it.
+	// The reason may be missing, and so may the space before it.
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' ||
 		len(line) > 12 && line[12] != ' ' {
 		return fmt.Errorf("%w: status line %.80q", ErrMalformed, line)
@@ -118,11 +116,11 @@ func (r *Response) parse(head []byte) error {
 			return err
 		}
 	}
-	r.chunked = r.chunked && !old // HTTP/1.0 knows no chunks (RFC 9112, section 6.1)
+	r.chunked = r.chunked && !old // HTTP/1.0 has no chunked coding (RFC 9112, section 6.1)
 	return nil
 }
 
-// framing reads from f where the answer ends.
+// framing records what a header field says about the end of the answer.
 func (r *Response) framing(f Field) error {
 	switch {
 	case equalName(f.Name, "content-length"):
@@ -155,7 +153,7 @@ func (r *Response) framing(f Field) error {
 	return nil
 }
 
-// trim cuts spaces and tabs off both ends. Unlike bytes.Trim it returns no nil.
+// trim removes spaces and tabs at both ends. Unlike bytes.Trim, it never returns nil.
 func trim(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -179,7 +177,7 @@ func cutLine(head []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// chunkSize reads a chunk's size; what follows a semicolon is an extension.
+// chunkSize parses the size of a chunk. It ignores extensions, which follow a semicolon.
 func chunkSize(line []byte) (int, bool) {
 	line, _, _ = bytes.Cut(line, []byte(";"))
 	n, digits := 0, 0

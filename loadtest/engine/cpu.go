@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// usableCPUs returns how many processors the process may use: what the runtime
-// uses, or the control group's quota when that is less. (The runtime rounds a
-// quota up.)
+// usableCPUs returns the number of processors that the process may use: GOMAXPROCS, or the quota of the
+// control group if that is lower. (GOMAXPROCS rounds the quota up.)
 func usableCPUs() float64 {
 	n := float64(runtime.GOMAXPROCS(0))
 	b, err := os.ReadFile("/sys/fs/cgroup/cpu.max")
@@ -22,8 +21,7 @@ func usableCPUs() float64 {
 	return n
 }
 
-// parseQuota reads a cpu.max file, "QUOTA PERIOD" in microseconds, in which
-// "max" for the quota is none.
+// parseQuota parses the contents of cpu.max, "QUOTA PERIOD" in microseconds. The quota "max" means none.
 func parseQuota(s string) (float64, bool) {
 	quota, period, ok := strings.Cut(strings.TrimSpace(s), " ")
 	if !ok {

@@ -1,13 +1,11 @@
-// Package engine sends requests and measures: in an open loop, in which requests
-// are due at set times whatever the server does, or in a closed one, in which
-// each connection sends its next request when it has the answer to the last
-// (README.md, "What the figures mean").
+// Package engine sends requests and measures. In an open loop, requests are due at fixed times, whatever the
+// server does. In a closed loop, each connection sends its next request when it has received the answer to
+// the last one (README.md, "What the figures mean").
 //
-// In the open loop nothing moves the due times. A request is sent on a connection
-// that is free, or on a new one, up to Config.Connections. Only when all of them
-// wait for answers do requests wait too: they are sent in their order, one for
-// each answer, so that no burst follows a stall, none is left out and none made
-// up. The wait is in the latency from due, and in the send lag.
+// In an open loop nothing changes the due times. The engine sends a request on a free connection or on a new
+// one, up to Config.Connections. Only if all of them wait for answers do requests wait, too. Then each answer
+// lets the next request be sent, in order. So no burst follows a stall, and no request is skipped or added.
+// The wait is included in the latency from the due time, and in the send lag.
 package engine
 
 import (
@@ -24,66 +22,64 @@ import (
 
 // Source makes requests and judges their answers.
 type Source interface {
-	// Classes names the kinds of request; figures are kept for each.
+	// Classes returns the names of the kinds of requests. Results are kept for each kind.
 	Classes() []string
-	// Session returns the part of the source that one connection uses. It is
-	// called from several goroutines, and each session used by one only.
+	// Session returns the part of the source for one connection. The engine calls it from several goroutines,
+	// but uses each Session from one goroutine only.
 	Session() Session
 }
 
-// Session makes the requests of one connection and judges their answers.
+// Session makes the requests of a connection and judges their answers.
 type Session interface {
-	// Request returns the i-th request of the run for endpoint e. It is valid
-	// until the next call.
+	// Request returns request number i of the run, for endpoint e. It is valid until the next call.
 	Request(i uint64, e *client.Endpoint) *Request
-	// Answer judges the answer to the last request. The answer's bytes are
-	// valid during the call only.
+	// Answer judges the answer to the last request. The bytes of the answer are valid only during the call.
 	Answer(resp *client.Response) Verdict
 }
 
-// Observer is a Session that also learns why there is no answer to its last
-// request, by one of the errors of package client.
+// Observer is a Session that is also told why its last request got no answer. The error wraps one of package
+// client.
 type Observer interface{ Failed(err error) }
 
-// Request is one request.
+// Request is a request to send.
 type Request struct {
-	Bytes []byte // all of it, as sent
-	Head  bool   // its method is HEAD: the answer has no body
-	Class int    // index into Source.Classes
+	Bytes []byte // the complete request
+	Head  bool   // whether its method is HEAD, so that the answer has no body
+	Class int    // the index in Source.Classes
 }
 
 // Verdict is a session's judgement of an answer.
 type Verdict uint8
 
 const (
-	// OK: the session found nothing wrong.
+	// OK means that the session found nothing wrong.
 	OK Verdict = iota
-	// Unexpected: an honest answer that says that the service failed, such as a
-	// 503 or a 429. It counts as an error.
+	// Unexpected means a correct answer that reports a failure of the service, such as 503 or 429. It counts
+	// as an error.
 	Unexpected
-	// Wrong: the answer breaks the service's contract.
+	// Wrong means that the answer violates the contract of the service.
 	Wrong
 )
 
 // Config configures a run.
 type Config struct {
-	// Endpoints get the requests in turn.
+	// Endpoints receive the requests in turn.
 	Endpoints []*client.Endpoint
 	Source    Source
-	// Stages, Arrivals and Seed make the open loop's schedule. No stages: the
-	// closed loop, for Duration.
+	// Stages, Arrivals and Seed define the schedule of the open loop. Without stages, the loop is closed and
+	// lasts for Duration.
 	Stages   []pace.Stage
 	Arrivals pace.Arrivals
 	Seed     uint64
 	Duration time.Duration
-	// Connections is how many connections there are at most, over all
-	// endpoints; in the closed loop how many there are.
+	// Connections is the largest number of connections over all endpoints. In a closed loop it is the exact
+	// number.
 	Connections int
-	// Timeout bounds a request, from sending to the end of its answer.
+	// Timeout bounds the time from sending a request to the end of its answer.
 	Timeout time.Duration
-	// Warmup is how long at the start requests are sent but not counted.
+	// Warmup is the time at the start during which requests are not counted.
 	Warmup time.Duration
-	// Tick is called, when set, after each second.
+	// Tick, if not nil, is called after each second.
 	Tick func(*Interval)
 }
 
@@ -115,9 +111,8 @@ func (c *Config) length() time.Duration {
 	return c.Duration
 }
 
-// Run sends the requests, waits for their answers, and returns the figures.
-// When ctx is done no more requests are sent, and what was measured so far is
-// the result. The error is one of the configuration.
+// Run sends the requests, waits for their answers, and returns the result. When ctx is done, it sends no more
+// requests, and the result contains what was measured so far. The error is about the configuration.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -150,7 +145,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	return r.result(ctx.Err() != nil), nil
 }
 
-// run is the state of one Run.
+// run is the state of a Run.
 type run struct {
 	cfg    Config
 	length time.Duration
@@ -163,8 +158,7 @@ type run struct {
 // now returns the time since the run's start.
 func (r *run) now() time.Duration { return time.Since(r.start) }
 
-// pool holds the connections to one endpoint. Only the goroutine that dispatches
-// changes it, except idle.
+// pool contains the connections to an endpoint. Except for idle, only the dispatching goroutine changes it.
 type pool struct {
 	run      *run
 	endpoint *client.Endpoint
@@ -174,7 +168,7 @@ type pool struct {
 	workers  sync.WaitGroup
 }
 
-// job is one request of the open loop.
+// job is a request of the open loop.
 type job struct {
 	index uint64
 	due   time.Duration
@@ -198,9 +192,8 @@ func (p *pool) worker() *worker {
 	return w
 }
 
-// open runs the open loop. Each endpoint has a dispatcher and walks the whole
-// schedule, taking its share, so that one that does not answer holds up none
-// of the others.
+// open runs the open loop. Each endpoint has a dispatcher that walks through the whole schedule and takes its
+// share, so that an endpoint that does not answer does not delay the others.
 func (r *run) open(ctx context.Context) error {
 	sleepers := make([]*sleeper, len(r.pools))
 	for k := range r.pools {
@@ -221,8 +214,8 @@ func (r *run) open(ctx context.Context) error {
 
 func (p *pool) dispatch(ctx context.Context, k uint64, sleep *sleeper) {
 	r := p.run
-	// Requests that still wait for a connection at the end of the schedule get
-	// as long as an answer may take; what is left then is never sent.
+	// Requests that still wait for a connection at the end of the schedule get as long as an answer may take.
+	// The rest is never sent.
 	drain, cancel := context.WithDeadline(ctx, r.start.Add(r.length+r.cfg.Timeout))
 	defer cancel()
 	defer context.AfterFunc(drain, sleep.wake)()
@@ -240,7 +233,7 @@ func (p *pool) dispatch(ctx context.Context, k uint64, sleep *sleeper) {
 			sleep.sleep(wait)
 		}
 		if ctx.Err() != nil && due > r.now() {
-			break // interrupted: this one was never due
+			break // interrupted, so this request was never due
 		}
 		w, immediate := p.take(drain)
 		if w != nil {
@@ -265,9 +258,9 @@ func (p *pool) dispatch(ctx context.Context, k uint64, sleep *sleeper) {
 	r.rec.dispatched(asked, unsent, waited)
 }
 
-// take returns a worker that is free, starting one if need be, also when the run
-// was interrupted: what was due by then is sent. When the limit is reached it
-// waits for one, until ctx is done, and then returns nil.
+// take returns a free worker, or starts one. It does so even after an interruption, because requests that
+// were due by then are sent. If all connections are in use, it waits for one until ctx is done, and then
+// returns nil.
 func (p *pool) take(ctx context.Context) (w *worker, immediate bool) {
 	select {
 	case w := <-p.idle:
@@ -288,8 +281,8 @@ func (p *pool) take(ctx context.Context) (w *worker, immediate bool) {
 	}
 }
 
-// serve sends the requests of its jobs until the channel closes. It waits for answers
-// even when the run is interrupted: the client's timeout bounds that.
+// serve sends the requests of its jobs until the channel is closed. It waits for answers even after an
+// interruption, since the client's timeout bounds that.
 func (w *worker) serve() {
 	defer w.conn.Close()
 	for j := range w.jobs {
@@ -298,8 +291,8 @@ func (w *worker) serve() {
 	}
 }
 
-// send sends request i, which was due at due (negative: now), and records its
-// outcome. It reports whether the connection can be used again.
+// send sends request i and records its outcome. The request was due at due, or is due now if that is
+// negative. It reports whether the connection can be used again.
 func (w *worker) send(i uint64, due time.Duration) bool {
 	r := w.run
 	req := w.session.Request(i, w.pool.endpoint)
@@ -333,8 +326,7 @@ func (r *run) closed(ctx context.Context) {
 	all.Wait()
 }
 
-// The wait after a connection could not be opened, in the closed loop, which
-// would otherwise spin.
+// The pause after a connection could not be opened. Without it the closed loop would spin.
 const (
 	minBackoff = 10 * time.Millisecond
 	maxBackoff = time.Second
@@ -356,10 +348,10 @@ func (w *worker) loop(ctx context.Context) {
 	}
 }
 
-// maxIntervals bounds the series of a run; longer runs get longer intervals.
+// maxIntervals bounds the number of intervals of a run. Longer runs have longer intervals.
 const maxIntervals = 1200
 
-// tick closes an interval each second until done is closed.
+// tick ends an interval each second until done is closed.
 func (r *run) tick(done <-chan struct{}) {
 	seconds := 1
 	for r.length > time.Duration(seconds*maxIntervals)*time.Second {

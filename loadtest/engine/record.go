@@ -12,26 +12,25 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// NewHistogram returns a histogram as this package fills them: nanoseconds, to
-// three significant digits, from 0.1 µs to ten minutes. Longer times count as
-// ten minutes.
+// NewHistogram returns a histogram for nanoseconds with three significant digits, from 0.1 µs to ten minutes.
+// Longer times count as ten minutes.
 func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(100, int64(maxLatency), 3)
 }
 
 const maxLatency = 10 * time.Minute
 
-// Record adds a time to a histogram of NewHistogram; less than 0 counts as 0.
+// Record adds a time to a histogram of NewHistogram. Negative times count as 0.
 func Record(h *hdrhistogram.Histogram, d time.Duration) {
-	// Within the range by now, so there is no error.
+	// The time is within the range, so there is no error.
 	_ = h.RecordValue(int64(min(max(d, 0), maxLatency)))
 }
 
-// Failure is the reason why a request has no proper answer.
+// Failure is the reason why a request got no correct answer.
 type Failure string
 
-// The failures of a request. The first five are those of the client package;
-// status is an answer that says that the service failed.
+// The failures of a request. The first five are those of package client. FailStatus is an answer that reports
+// a failure of the service.
 const (
 	FailConnect   Failure = "connect"
 	FailTimeout   Failure = "timeout"
@@ -57,64 +56,62 @@ func failureOf(err error) Failure {
 	return FailClosed
 }
 
-// ClassResult holds the figures of one kind of request.
+// ClassResult contains the figures of a kind of request.
 type ClassResult struct {
 	Name     string
 	Sent     uint64
 	Failures map[Failure]uint64
 	Statuses map[int]uint64
-	// Due and Service are the latencies in nanoseconds from when a request was due and from when it
-	// was sent. They hold the answers that were not Unexpected, and the requests that timed out, at
-	// the time they were given up: leaving those out would flatter a server that never answers
-	// some.
+	// Due and Service are the latencies in nanoseconds, from when a request was due and from when it was
+	// sent. They include the answers that were not Unexpected. They also include the requests that timed out,
+	// with the time until then, because a server that leaves some requests unanswered would otherwise look
+	// better.
 	Due, Service *hdrhistogram.Histogram
 }
 
-// Interval is a stretch of a run, usually a second, the warm-up included. Answers count
-// in the interval in which they arrived.
+// Interval is a part of a run, usually a second, including the warm-up. An answer counts in the interval in
+// which it arrived.
 type Interval struct {
 	Start, End time.Duration
-	Sent       uint64 // requests sent and done with, whatever came of it
-	Answered   uint64 // of these, with an answer as it should be
+	Sent       uint64 // requests that were sent and are finished, with any outcome
+	Answered   uint64 // the part of them with a correct answer
 	Failed     uint64
-	Limited    uint64 // of these, with a 429
+	Limited    uint64 // the part of them with a 429
 	Read       uint64 // bytes
 	Due        *hdrhistogram.Histogram
-	// LagP99 is of a second; of a longer interval the largest.
+	// LagP99 is the value of a second or, for a longer interval, the largest of its seconds.
 	LagP99 time.Duration
-	// CPU is the share that the process itself took of what it may use.
+	// CPU is the processor time that the process used, as a share of what it may use.
 	CPU float64
-	// Classes are counts since the end of the warm-up, without latencies. Err is why one of the
-	// requests had no answer, or nil. They are there during Config.Tick only.
+	// Classes are counts since the end of the warm-up, without latencies. Err is the reason why a request had
+	// no answer, or nil. Both are only available during Config.Tick.
 	Classes []ClassResult
 	Err     error
 }
 
-// Result holds the figures of a run. Requests of the warm-up count in none of them
-// but Intervals.
+// Result contains the figures of a run. Requests of the warm-up count only in Intervals.
 type Result struct {
 	Start time.Time
-	// Length is how long requests were due, or sent: the schedule's length
-	// without warm-up, less when the run was interrupted.
+	// Length is how long requests were due or sent. It is the length of the schedule without the warm-up, or
+	// less if the run was interrupted.
 	Length time.Duration
-	// Asked counts the requests that were due. InTime are those that were sent
-	// before the schedule's end, Unsent those that never were, and Waited those
-	// for which there was no free connection when they were due.
+	// Asked is the number of requests that were due, InTime of those that were sent before the end of the
+	// schedule, Unsent of those that were never sent, and Waited of those that found no free connection when
+	// they were due.
 	Asked, InTime, Unsent, Waited uint64
-	// Retried requests were sent again after their connection had been closed.
+	// Retried is the number of requests that were sent again after their connection had been closed.
 	Retried     uint64
-	Connections uint64 // opened
+	Connections uint64 // the number of connections opened
 	Classes     []ClassResult
 	Lag         *hdrhistogram.Histogram
 	Connect     *hdrhistogram.Histogram
 	Read        uint64 // bytes
 	Written     uint64
 	Intervals   []*Interval
-	// CPU is the processor time that the process took, and CPUs how many
-	// processors it may use.
+	// CPU is the processor time that the process used, and CPUs is the number of processors that it may use.
 	CPU         time.Duration
 	CPUs        float64
-	Wall        time.Duration // of CPU
+	Wall        time.Duration // the time over which CPU was measured
 	Interrupted bool
 }
 
@@ -129,23 +126,22 @@ type outcome struct {
 	err             error
 }
 
-// recorder keeps the figures in several shards, so that workers rarely wait for
-// each other.
+// recorder keeps the figures in several shards, so that workers rarely wait for each other.
 type recorder struct {
 	shards  []*shard
 	given   atomic.Uint32
 	classes []string
 
-	mu                    sync.Mutex // the rest
+	mu                    sync.Mutex // guards the rest
 	asked, unsent, waited uint64
 	intervals             []*Interval
-	next                  []*window // one a shard
+	next                  []*window // one for each shard
 	started               time.Time
 	cpu0, cpuLast         time.Duration
 	last                  time.Duration
 }
 
-// window holds a shard's records of the current interval.
+// window contains a shard's records of the current interval.
 type window struct {
 	sent, answered, failed, limited, read uint64
 	due, lag                              *hdrhistogram.Histogram
@@ -172,9 +168,9 @@ func (w *window) add(o *window) {
 	w.lag.Merge(o.lag)
 }
 
-// shard is the figures of some of the workers.
+// shard contains the figures of some of the workers.
 type shard struct {
-	mu            sync.Mutex // all below
+	mu            sync.Mutex // guards all fields below
 	now           *window
 	classes       []classShard
 	lag, connect  *hdrhistogram.Histogram
@@ -207,7 +203,7 @@ func newRecorder(classes []string) *recorder {
 	return r
 }
 
-// shard returns the shard for one more worker.
+// shard returns the shard for another worker.
 func (r *recorder) shard() *shard {
 	return r.shards[int(r.given.Add(1)-1)%len(r.shards)]
 }
@@ -227,8 +223,8 @@ func (s *shard) opened(d time.Duration) {
 	Record(s.connect, d)
 }
 
-// record records an outcome; length is when the schedule ends. In the warm-up it counts in the
-// interval alone.
+// record records an outcome. length is the end of the schedule. During the warm-up an outcome counts only in
+// its interval.
 func (s *shard) record(o *outcome, length time.Duration, counted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +250,7 @@ func (s *shard) record(o *outcome, length time.Duration, counted bool) {
 	}
 }
 
-// count adds an outcome to the figures of the run. The caller holds mu.
+// count adds an outcome to the figures of the run. The caller must hold mu.
 func (s *shard) count(o *outcome, length time.Duration, measured bool) {
 	c := &s.classes[o.class]
 	c.sent++
@@ -290,8 +286,8 @@ func (r *recorder) cut(now time.Duration, cpus float64) *Interval {
 	defer r.mu.Unlock()
 	sum := newWindow()
 	for i, s := range r.shards {
-		// Merging takes long enough to show in the send lag, so the shard gets
-		// the other window, and its own is read without a lock.
+		// Merging would take long enough to affect the send lag. So the shard gets its other window, and this
+		// one is read without a lock.
 		s.mu.Lock()
 		full := s.now
 		s.now = r.next[i]
@@ -311,8 +307,8 @@ func (r *recorder) cut(now time.Duration, cpus float64) *Interval {
 	return iv
 }
 
-// keep adds an interval to the series, as a new one of it or to its last, after Tick, which may
-// hold the interval itself for longer.
+// keep adds an interval to the series, as a new element or to the last one. It is called after Tick, which
+// may keep the interval.
 func (r *recorder) keep(iv *Interval, begin bool) {
 	if begin {
 		kept := *iv

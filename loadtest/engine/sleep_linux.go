@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleeper waits with a timer file. The runtime's own timers end a sleep of less
-// than a millisecond up to a millisecond late when the process is otherwise
-// idle, since its poller counts in milliseconds; a timer file is an event like
-// data on a socket and wakes it on time.
+// sleeper waits with a timer file. The runtime's own timers may end a short sleep up to a millisecond late if
+// the process is otherwise idle, since its poller counts in milliseconds. A timer file is an event like data
+// on a socket, and wakes the poller on time.
 type sleeper struct {
 	f  *os.File
 	fd int
@@ -32,7 +31,7 @@ func (s *sleeper) sleep(d time.Duration) {
 		return
 	}
 	var expirations [8]byte
-	s.f.Read(expirations[:]) // it fails after wake only, which ends the sleep too
+	s.f.Read(expirations[:]) // it fails only after wake, which also ends the sleep
 }
 
 // wake ends this sleep and all later ones.

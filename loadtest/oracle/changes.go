@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/internal/model"
 )
 
-// changes supplies what changed in the directory.
+// changes adds the changes of the directory to s.
 func (s *Snapshot) changes(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) error {
 	if m.Changes == nil {
 		return nil

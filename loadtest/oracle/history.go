@@ -12,14 +12,14 @@ import (
 	"example.com/marketdata/internal/model"
 )
 
-// block is the prices of assets at some times.
+// block contains the prices of assets at some times.
 type block struct {
 	name   string
 	times  []time.Time
 	shards []*artifacts.Shard // by id
 }
 
-// row returns the prices of an asset at the block's times; nil for none.
+// row returns the prices of an asset at the times of the block, or nil if there are none.
 func (b *block) row(s *Snapshot, id int64) []*string {
 	i := sort.Search(len(b.shards), func(i int) bool { return b.shards[i].ID(0) > uint64(id) }) - 1
 	if i < 0 {
@@ -31,7 +31,7 @@ func (b *block) row(s *Snapshot, id int64) []*string {
 	}
 	named, prices, err := model.ReadPrices(b.shards[i].Row(row), len(b.times))
 	if err == nil && named != id {
-		err = fmt.Errorf("id %d stands where %d does", named, id)
+		err = fmt.Errorf("id %d is in the place of %d", named, id)
 	}
 	if err != nil {
 		s.fault(b.name, err)
@@ -40,11 +40,11 @@ func (b *block) row(s *Snapshot, id int64) []*string {
 	return prices
 }
 
-// history supplies the windows of a snapshot. Which assets have points follows from
-// the blocks; the listings must say the same of the chains.
+// history adds the windows of a snapshot to s. The blocks determine which assets have points, and the
+// listings must agree with them.
 func (s *Snapshot) history(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) error {
 	s.Series = map[string]*model.Series{}
-	own := map[int64]string{} // prices of the snapshot itself
+	own := map[int64]string{} // the prices in the snapshot itself
 	for i := range artifacts.HistoryWindows {
 		view, views := m.History(&artifacts.HistoryWindows[i])
 		if view == nil {
@@ -89,7 +89,7 @@ func (s *Snapshot) history(ctx context.Context, store artifacts.Reader, m *artif
 		}
 		for _, b := range blocks {
 			for _, id := range b.ids() {
-				// A row has a price; it may be of a time that the window has left behind.
+				// A row always has a price, but possibly only at a time before the window.
 				some := inWindow(b.times[0])
 				if !some {
 					for i, p := range b.row(s, id) {
@@ -112,7 +112,7 @@ func (s *Snapshot) history(ctx context.Context, store artifacts.Reader, m *artif
 	return nil
 }
 
-// ids are those of all rows.
+// ids returns the ids of all rows.
 func (b *block) ids() (ids []int64) {
 	for _, shard := range b.shards {
 		for i := range shard.Len() {

@@ -1,11 +1,9 @@
-// Package oracle computes what the market-data service must answer, from the
-// snapshot in the object store: it supplies internal/model with the rows of the
-// shards.
+// Package oracle computes the correct answers of the market-data service from the snapshots in the object
+// store. For this it fills internal/model with the rows of the shards.
 //
-// It shares with the service the reading of artifacts (pointer, manifest,
-// objects, shards) and nothing else, so that a mistake in the service is not
-// made here too. In particular it takes no row's bytes for granted: each row is
-// decoded and written again.
+// It shares only the reading of artifacts (pointer, manifest, objects, shards) with the service, so that it
+// does not repeat mistakes of the service. In particular it does not copy the bytes of rows: it decodes each
+// row and encodes it again.
 package oracle
 
 import (
@@ -21,19 +19,19 @@ import (
 	"example.com/marketdata/internal/model"
 )
 
-// Snapshot is one snapshot of a store.
+// Snapshot is a snapshot of a store.
 type Snapshot struct {
 	*model.Snapshot
 
 	mu     sync.Mutex
 	faults []string
-	faulty map[int64]bool // quotes, which are markets' too
+	faulty map[int64]bool // quotes with faults, which are missing in markets, too
 }
 
 const maxFaults = 20
 
-// Load reads and decodes the snapshot of a manifest. The error says that
-// something could not be read; rows that break the interface are Faults.
+// Load reads and decodes the snapshot of a manifest. An error means that something could not be read. Rows
+// that violate the interface are Faults.
 func Load(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) (*Snapshot, error) {
 	s := &Snapshot{Snapshot: &model.Snapshot{
 		Time: m.Time, Database: m.Database, Lists: map[string][]model.Row{},
@@ -68,8 +66,8 @@ func Load(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) (*
 	return s, nil
 }
 
-// Faults are rows of the snapshot that break the interface by themselves, at most
-// maxFaults of them: all that Load has seen, and prices that were asked for.
+// Faults returns descriptions of rows that violate the interface, at most maxFaults. They include everything
+// that Load has found, and the prices that were requested.
 func (s *Snapshot) Faults() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +98,7 @@ func read(ctx context.Context, store artifacts.Reader, v *artifacts.View) (all [
 	return all, nil
 }
 
-// list makes the rows of a listing. Those of markets are made of the quotes, which are read.
+// list makes the rows of a listing. The rows of markets consist of quotes, which must be read already.
 func (s *Snapshot) list(name string, shards []*artifacts.Shard) {
 	at := 0
 	for _, shard := range shards {
@@ -135,7 +133,7 @@ func (s *Snapshot) list(name string, shards []*artifacts.Shard) {
 	}
 }
 
-// ErrNoSnapshot: the store's published manifest does not list the time.
+// ErrNoSnapshot means that the published manifest does not list the time.
 var ErrNoSnapshot = errors.New("snapshot not listed")
 
 // Published returns the pointer to the published snapshot.
@@ -147,8 +145,7 @@ func Published(ctx context.Context, store artifacts.Reader) (*artifacts.Pointer,
 	return artifacts.ParsePointer(b)
 }
 
-// FindManifest returns the manifest of the snapshot of time t, which the
-// published one lists, or is.
+// FindManifest returns the manifest of the snapshot of time t. The published manifest must list it or be it.
 func FindManifest(ctx context.Context, store artifacts.Reader, t time.Time) (*artifacts.Manifest, error) {
 	p, err := Published(ctx, store)
 	if err != nil {
@@ -167,8 +164,7 @@ func FindManifest(ctx context.Context, store artifacts.Reader, t time.Time) (*ar
 		"%w: %s (newest is %s)", ErrNoSnapshot, t.Format(model.TimeFormat), m.Time.Format(model.TimeFormat))
 }
 
-// GetChange reads the change record, nil when there is none or it cannot be
-// understood.
+// GetChange reads the change record. It returns nil if there is none or it is unreadable.
 func GetChange(ctx context.Context, store artifacts.Reader) (*model.Change, error) {
 	b, _, err := store.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
@@ -179,7 +175,7 @@ func GetChange(ctx context.Context, store artifacts.Reader) (*model.Change, erro
 	}
 	c, err := artifacts.ParseChange(b)
 	if err != nil {
-		return nil, nil // unreadable: /global shows null
+		return nil, nil // if the record is unreadable, /global contains null
 	}
 	return &model.Change{Time: c.Time, Database: c.Database, Value: c.Value}, nil
 }

@@ -10,15 +10,15 @@ import (
 	"example.com/marketdata/internal/model"
 )
 
-// pastRow is a row of a block of the past: what the snapshots say of an asset, and its candles. What is
-// not known is null.
+// pastRow is a row of a block of the past: the asset's figures in each snapshot, and its candles. Unknown
+// values are null.
 type pastRow struct {
 	ID      int64         `json:"id"`
 	Moments []*[3]*string `json:"moments"`
 	Candles []*[6]*string `json:"candles"`
 }
 
-// past supplies candles and prices at a time from the blocks of a snapshot.
+// past adds candles, and prices at a time, from the blocks of a snapshot.
 func (s *Snapshot) past(ctx context.Context, store artifacts.Reader, m *artifacts.Manifest) error {
 	s.Past = &model.Past{}
 	for i := range artifacts.PastIntervals {
@@ -89,7 +89,8 @@ func (s *Snapshot) pastBlock(
 	return nil
 }
 
-// number reads a decimal; nil: it is not known, or is none, which the answer's own check reports.
+// number parses a decimal. It returns nil if the value is unknown or invalid, which the check of the answer
+// reports.
 func number(text *string) *big.Rat {
 	if text == nil {
 		return nil

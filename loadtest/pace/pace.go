@@ -1,6 +1,5 @@
-// Package pace says when requests of an open loop are due. It has no clock: a
-// schedule is a pure function of its stages, its kind of arrivals and a seed,
-// so that a run can be repeated, and tested, moment for moment.
+// Package pace computes when the requests of an open loop are due. It has no clock. A schedule is a pure
+// function of its stages, its arrivals and a seed, so that runs can be repeated and tested exactly.
 package pace
 
 import (
@@ -12,16 +11,16 @@ import (
 	"time"
 )
 
-// MaxRate is the highest rate that a stage may ask for, in requests a second.
+// MaxRate is the highest rate of a stage, in requests a second.
 const MaxRate = 10_000_000
 
-// Rate is a rate in requests a second. Its text may end in k, a thousand, or M, a million.
+// Rate is a rate in requests a second. Its text may end in k for thousand or M for million.
 type Rate float64
 
-// UnmarshalText reads 500, 5k, 1.5k or 2M, all also with /s at the end.
+// UnmarshalText parses a text such as 500, 5k, 1.5k or 2M, optionally followed by /s.
 func (r *Rate) UnmarshalText(b []byte) error {
 	text := strings.TrimSuffix(string(b), "/s")
-	// As an exponent, so that 4.35k is the number nearest to 4350.
+	// Parse the suffix as an exponent, so that 4.35k is the number nearest to 4350.
 	for unit, exponent := range map[string]string{"k": "e3", "K": "e3", "M": "e6"} {
 		if number, ok := strings.CutSuffix(text, unit); ok {
 			text = number + exponent
@@ -36,20 +35,20 @@ func (r *Rate) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Stage is a stretch of a schedule in which the rate goes in a straight line
-// from From to To, in requests a second. A rate of zero is a pause.
+// Stage is a part of a schedule in which the rate changes linearly from From to To, in requests a second. A
+// rate of zero is a pause.
 type Stage struct {
 	Duration time.Duration
 	From, To float64
 }
 
-// Constant returns a schedule of one stage at one rate.
+// Constant returns a schedule that consists of one stage at one rate.
 func Constant(rate float64, d time.Duration) []Stage {
 	return []Stage{{Duration: d, From: rate, To: rate}}
 }
 
-// ParseStages reads stages as the command line has them, separated by commas:
-// DURATION:RATE holds a rate, DURATION:FROM-TO ramps.
+// ParseStages parses stages in the form of the command line, separated by commas. DURATION:RATE is a constant
+// rate, and DURATION:FROM-TO is a ramp.
 func ParseStages(s string) ([]Stage, error) {
 	var stages []Stage
 	for part := range strings.SplitSeq(s, ",") {
@@ -83,7 +82,7 @@ func ParseStages(s string) ([]Stage, error) {
 	return stages, Check(stages)
 }
 
-// Check reports the first stage that no schedule can be made of.
+// Check returns an error about the first stage that is invalid.
 func Check(stages []Stage) error {
 	any := false
 	for _, s := range stages {
@@ -114,7 +113,7 @@ func FormatStages(stages []Stage) string {
 	return strings.Join(parts, ",")
 }
 
-// Duration returns how long the stages are together.
+// Duration returns the total duration of the stages.
 func Duration(stages []Stage) time.Duration {
 	var d time.Duration
 	for _, s := range stages {
@@ -123,7 +122,7 @@ func Duration(stages []Stage) time.Duration {
 	return d
 }
 
-// At returns the rate of the stages at a time from their start, in requests a second; 0 after their end.
+// At returns the rate at a time since the start of the stages, in requests a second. It is 0 after their end.
 func At(stages []Stage, at time.Duration) float64 {
 	for _, s := range stages {
 		if at < s.Duration {
@@ -134,12 +133,11 @@ func At(stages []Stage, at time.Duration) float64 {
 	return 0
 }
 
-// area returns how many requests a stage expects.
+// area returns the expected number of requests in a stage.
 func (s Stage) area() float64 { return (s.From + s.To) / 2 * s.Duration.Seconds() }
 
-// reach returns after how many seconds of the stage y requests are expected.
-// It solves From·x + k·x²/2 = y, in the form that neither divides by a small
-// slope nor subtracts nearly equal numbers.
+// reach returns the number of seconds into the stage after which y requests are expected. It solves From·x +
+// k·x²/2 = y in a form that neither divides by a small slope nor subtracts nearly equal numbers.
 func (s Stage) reach(y float64) float64 {
 	if y <= 0 {
 		return 0
@@ -148,28 +146,27 @@ func (s Stage) reach(y float64) float64 {
 	return 2 * y / (s.From + math.Sqrt(max(0, s.From*s.From+2*k*y)))
 }
 
-// Arrivals is how requests lie in time.
+// Arrivals is the distribution of requests over time.
 type Arrivals string
 
 const (
-	// Uniform arrivals keep equal distances.
+	// Uniform arrivals have equal distances.
 	Uniform Arrivals = "uniform"
-	// Poisson arrivals are independent of each other, as those of many clients
-	// are: distances are exponentially distributed.
+	// Poisson arrivals are independent of each other, like those of many clients. Their distances are
+	// exponentially distributed.
 	Poisson Arrivals = "poisson"
 )
 
-// Schedule gives out the due times of a run, in order. It is not safe for
-// concurrent use.
+// Schedule returns the due times of a run, in order. It must not be used concurrently.
 type Schedule struct {
 	stages  []Stage
-	rand    *rand.Rand // nil: uniform
-	reached float64    // requests expected up to the next due time
-	before  float64    // requests of the stages that are over
+	rand    *rand.Rand // nil for uniform arrivals
+	reached float64    // the expected requests up to the next due time
+	before  float64    // the requests of the stages that have ended
 	start   time.Duration
 }
 
-// New returns the schedule of stages, which Check has passed.
+// New returns the schedule of stages, for which Check must have returned nil.
 func New(stages []Stage, arrivals Arrivals, seed uint64) *Schedule {
 	s := &Schedule{stages: stages}
 	if arrivals == Poisson {
@@ -179,8 +176,8 @@ func New(stages []Stage, arrivals Arrivals, seed uint64) *Schedule {
 	return s
 }
 
-// Next returns when the next request is due, from the start of the run; ok is
-// false when there is none left.
+// Next returns the time from the start of the run at which the next request is due. ok is false if there are
+// no more.
 func (s *Schedule) Next() (due time.Duration, ok bool) {
 	for len(s.stages) > 0 {
 		st := s.stages[0]

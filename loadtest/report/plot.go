@@ -9,15 +9,15 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// The size of a plot in its own units. It is drawn as wide as there is room; at
-// this size its text is still read on a phone.
+// The size of a plot in its own units. The page scales it to the available width. At this size its text is
+// still readable on a phone.
 const (
 	plotWidth, plotHeight = 480.0, 270.0
 	left, right           = 52.0, 10.0
 	top, bottom           = 10.0, 30.0
 )
 
-// scale maps values to places along an axis.
+// scale maps values to positions on an axis.
 type scale struct {
 	min, max float64
 	log      bool
@@ -36,13 +36,13 @@ func (s *scale) at(v float64) float64 {
 	return s.from + (v-lo)/(hi-lo)*(s.to-s.from)
 }
 
-// tick is a labelled place on an axis.
+// tick is a labeled position on an axis.
 type tick struct {
 	value float64
 	label string
 }
 
-// linearTicks returns about n round values from 0 to max, and the last of them.
+// linearTicks returns about n round values from 0 to most, and the last of them.
 func linearTicks(most float64, n int, label func(float64) string) ([]tick, float64) {
 	if !(most > 0) {
 		most = 1
@@ -62,8 +62,7 @@ func linearTicks(most float64, n int, label func(float64) string) ([]tick, float
 	return ticks, end
 }
 
-// logTicks returns the powers of ten around the range, with 2 and 5 between
-// them when there are few.
+// logTicks returns the powers of ten in the range and, if there are few, also 2 and 5 times them.
 func logTicks(least, most float64, label func(float64) string) (ticks []tick, lo, hi float64) {
 	if !(least > 0) {
 		least = most / 1000
@@ -95,12 +94,12 @@ func logTicks(least, most float64, label func(float64) string) (ticks []tick, lo
 	return ticks, lo, hi
 }
 
-// line is a series of points; NaN interrupts it.
+// line is a series of points. NaN interrupts it.
 type line struct {
 	Name  string
-	Class string // of the style sheet
+	Class string // in the style sheet
 	x, y  []float64
-	step  bool // hold each value until the next point
+	step  bool // each value lasts until the next point
 	area  bool // filled down to the axis
 }
 
@@ -110,7 +109,7 @@ type mark struct {
 	title string
 }
 
-// slot is a stretch of the x axis that tells its values when it is pointed at.
+// slot is a part of the x axis that shows its values when a pointer is over it.
 type slot struct {
 	from, to float64
 	title    string
@@ -121,17 +120,17 @@ type plot struct {
 	Title string
 	Note  string
 	Lines []line
-	// X and Y name the axes for those who cannot see the drawing.
+	// X and Y name the axes for readers who cannot see the drawing.
 	X, Y           string
 	xScale, yScale scale
 	xTicks, yTicks []tick
 	marks          []mark
-	warmup         float64 // where it ends on the x axis; 0: there is none
+	warmup         float64 // the end of the warm-up on the x axis, or 0
 	slots          []slot
 	SVG            template.HTML
 }
 
-// timeAxis makes the x axis seconds, to end.
+// timeAxis makes the x axis show seconds, up to end.
 func (p *plot) timeAxis(end float64) {
 	ticks, _ := linearTicks(end, 6, result.Seconds)
 	for len(ticks) > 0 && ticks[len(ticks)-1].value > end*1.0001 {
@@ -140,7 +139,7 @@ func (p *plot) timeAxis(end float64) {
 	p.X, p.xTicks, p.xScale = "time", ticks, scale{0, end, false, left, plotWidth - right}
 }
 
-// latencyAxis makes the y axis milliseconds, logarithmic, around the lines.
+// latencyAxis makes the y axis show milliseconds on a logarithmic scale that fits the lines.
 func (p *plot) latencyAxis() {
 	least, most := math.Inf(1), 0.0
 	for _, l := range p.Lines {
@@ -157,7 +156,7 @@ func (p *plot) latencyAxis() {
 	p.Y, p.yTicks, p.yScale = "latency", ticks, scale{lo, hi, true, plotHeight - bottom, top}
 }
 
-// countAxis makes the y axis linear from 0, with room for most.
+// countAxis makes the y axis linear from 0 to at least most.
 func (p *plot) countAxis(name string, most float64, label func(float64) string) {
 	for _, l := range p.Lines {
 		for _, v := range l.y {
@@ -170,7 +169,7 @@ func (p *plot) countAxis(name string, most float64, label func(float64) string) 
 	p.Y, p.yTicks, p.yScale = name, ticks, scale{0, end, false, plotHeight - bottom, top}
 }
 
-// draw makes the drawing.
+// draw makes the SVG.
 func (p *plot) draw() *plot {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, plotWidth, plotHeight,
@@ -238,7 +237,7 @@ func (p *plot) path(b *strings.Builder, l *line) {
 		case !pen:
 			fmt.Fprintf(&d, "M%.1f %.1f", x, y)
 			startX = x
-			// A point by itself is seen as a short dash.
+			// A single point would be invisible, so draw a short dash.
 			if !l.area && (i+1 == len(l.x) || math.IsNaN(l.y[i+1])) {
 				d.WriteString("h2")
 			}
@@ -258,7 +257,7 @@ func (p *plot) path(b *strings.Builder, l *line) {
 		b, `<path class="%s" d="%s"><title>%s</title></path>`, class, d.String(), template.HTMLEscapeString(l.Name))
 }
 
-// thousands writes a count.
+// thousands formats a count.
 func thousands(v float64) string {
 	switch {
 	case v >= 1e6:

@@ -1,5 +1,5 @@
-// Package report draws results as one HTML file that needs nothing else: style
-// sheet and drawings are in it, and it has no script.
+// Package report draws results as a self-contained HTML file, with style sheet and drawings and without
+// scripts.
 package report
 
 import (
@@ -40,7 +40,7 @@ var tmpl = template.Must(template.New("report").Funcs(template.FuncMap{
 	"meaning": meaning, "words": func() []word { return words },
 }).Parse(page))
 
-// value writes a figure with its unit.
+// value formats a figure with its unit.
 func value(v float64, unit string) string {
 	switch unit {
 	case "ms":
@@ -51,7 +51,7 @@ func value(v float64, unit string) string {
 	return strings.TrimSpace(result.Figure(v) + " " + unit)
 }
 
-// group puts thin spaces between thousands.
+// group inserts thin spaces between thousands.
 func group(s string) string {
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "\u202f" + s[i:]
@@ -59,16 +59,16 @@ func group(s string) string {
 	return s
 }
 
-// meaning says a threshold in words.
+// meaning describes a threshold in words.
 func meaning(expression string) string {
 	a, err := result.ParseAssertion(expression)
 	if err != nil {
-		return "" // a file from elsewhere
+		return "" // the file comes from another program
 	}
 	return a.Meaning()
 }
 
-// word is one of the report's terms (README.md, "What the figures mean").
+// word is a term of the report (README.md, "What the figures mean").
 type word struct{ Word, Meaning string }
 
 var words = []word{
@@ -83,13 +83,13 @@ var words = []word{
 	{"valid", result.ValidWhen},
 }
 
-// labelled is a run with the name that it has in the report.
+// labelled is a run with its name in the report.
 type labelled struct {
 	*result.Run
 	Name string
 }
 
-// Good reports whether nothing is to be seen to.
+// Good reports whether the run needs no attention.
 func (r labelled) Good() bool { return loadtest.Exit(r.Run) == loadtest.ExitOK }
 
 type document struct {
@@ -101,7 +101,7 @@ type document struct {
 	Plots      []*plot
 }
 
-// HTML draws runs: one by itself, or several over each other.
+// HTML draws a single run, or several runs in the same plots.
 func HTML(runs ...*result.Run) ([]byte, error) {
 	d := document{Title: "Load test"}
 	for i, r := range runs {
@@ -110,8 +110,8 @@ func HTML(runs ...*result.Run) ([]byte, error) {
 	return d.render()
 }
 
-// CapacityHTML draws a search: its steps, and the last one at the rate that was
-// found, or the last of all.
+// CapacityHTML draws a search: its steps and one run, which is the last one at the rate that was found, or
+// else the last of all.
 func CapacityHTML(c *loadtest.Capacity) ([]byte, error) {
 	d := document{Title: "Capacity", Capacity: c}
 	if n := len(c.Tries); n > 0 {
@@ -120,7 +120,7 @@ func CapacityHTML(c *loadtest.Capacity) ([]byte, error) {
 	return d.render()
 }
 
-// CompareHTML draws both runs of a comparison and what changed.
+// CompareHTML draws both runs of a comparison, and the changes.
 func CompareHTML(c *result.Comparison) ([]byte, error) {
 	d := document{
 		Title: "Load tests compared", Comparison: c, Runs: []labelled{{c.A, name(c.A, 0, 2)}, {c.B, name(c.B, 1, 2)}}}
@@ -159,7 +159,7 @@ func (d *document) render() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// warmup is how long no run was measured.
+// warmup returns the time before which no run was measured.
 func (d *document) warmup() float64 {
 	if len(d.Runs) == 0 {
 		return 0
@@ -178,8 +178,8 @@ func (d *document) end() float64 {
 	return end
 }
 
-// points returns how many points of a run are drawn: what is left after the
-// last whole interval is too short for a rate or a percentile.
+// points returns the number of points of a run to draw. The rest after the last whole interval is too short
+// for a rate or a percentile.
 func points(r *result.Run) int {
 	n := len(r.Series)
 	if n > 1 && r.Series[n-1].EndS-r.Series[n-1].StartS < 0.5*(r.Series[0].EndS-r.Series[0].StartS) {
@@ -188,7 +188,7 @@ func points(r *result.Run) int {
 	return n
 }
 
-// percentiles are those drawn over time.
+// percentiles are the percentiles that are drawn over time.
 var percentiles = []struct {
 	name, class string
 	of          func(*result.Latency) float64
@@ -200,7 +200,7 @@ var percentiles = []struct {
 	{"p50", "c1", func(l *result.Latency) float64 { return l.P50MS }},
 }
 
-// runClass is the style of the i-th run when several are drawn.
+// runClass returns the style of run number i if several are drawn.
 func runClass(i int) string { return fmt.Sprintf("r%d", i%4+1) }
 
 func (d *document) latencyOverTime() *plot {
@@ -246,10 +246,10 @@ func (d *document) latencyOverTime() *plot {
 	return p.draw()
 }
 
-// when says which stretch a point is of.
+// when describes the interval of a point.
 func when(p *result.Point) string { return result.Seconds(p.StartS) + " to " + result.Seconds(p.EndS) }
 
-// swaps marks when snapshots were first seen, but for the one at the start.
+// swaps returns marks for when snapshots were first seen, except the first one.
 func swaps(r *result.Run) []mark {
 	var marks []mark
 	for _, s := range r.Swaps {
@@ -260,8 +260,7 @@ func swaps(r *result.Run) []mark {
 	return marks
 }
 
-// percentileCurve draws latency over the percentile, the x axis stretched so
-// that each nine has the same room.
+// percentileCurve draws latency by percentile. The x axis is stretched so that each nine has the same width.
 func (d *document) percentileCurve(hists [][2]*hdrhistogram.Histogram) *plot {
 	p := &plot{Title: "Latency by percentile", Note: "how long the best part of the requests took at most"}
 	nines := 3.0
@@ -286,7 +285,7 @@ func (d *document) percentileCurve(hists [][2]*hdrhistogram.Histogram) *plot {
 			if n == 0 {
 				continue
 			}
-			reach := math.Log10(n) // beyond it lie less than one request
+			reach := math.Log10(n) // less than one request lies beyond it
 			nines = max(nines, reach)
 			for x := 0.0; x <= reach; x += 0.05 {
 				l.x = append(l.x, x)
@@ -350,12 +349,12 @@ func (d *document) rateOverTime() *plot {
 	return p.draw()
 }
 
-// asked is the rate that the stages ask for.
+// asked returns the line of the rate that the stages define.
 func asked(r *result.Run) line {
 	l := line{Name: "asked", Class: "faint dashed"}
 	stages, err := pace.ParseStages(r.Setup.Stages)
 	if err != nil {
-		return l // a file from elsewhere; the other lines stand
+		return l // the file comes from another program
 	}
 	at := 0.0
 	for _, s := range stages {
@@ -392,8 +391,8 @@ func (d *document) generatorOverTime() *plot {
 	return p.draw()
 }
 
-// Bar returns how long the bar of a latency is, in percent, on a logarithmic scale from half
-// of the shortest p50 of the run's endpoints to their longest p99.
+// Bar returns the length of the bar for a latency in percent. The scale is logarithmic, from half of the
+// lowest p50 of the run's endpoints to their highest p99.
 func (r labelled) Bar(ms float64) float64 {
 	least, most := math.Inf(1), 0.0
 	for i := range r.Classes {

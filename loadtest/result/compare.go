@@ -10,29 +10,28 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Comparison says what changed from run A to run B.
+// Comparison describes the changes from run A to run B.
 type Comparison struct {
 	A, B    *Run
 	Changes []Change
-	// Notes are what a reader must know before believing the changes.
+	// Notes are remarks that readers should know before they trust the changes.
 	Notes []string
-	// Regression: something became worse beyond the tolerance.
+	// Regression reports whether something became worse beyond the tolerance.
 	Regression bool
 }
 
-// Change is how one figure changed.
+// Change describes the change of a figure.
 type Change struct {
 	Name string
 	Unit string // ms, requests/s or % (of requests)
 	A, B float64
-	// Delta is the relative change, B/A − 1; of the errors it is the
-	// difference, as a share of the requests. Low and High are the ends of its
-	// 95 % confidence interval.
+	// Delta is the relative change, B/A − 1. For errors it is the difference, as a share of the requests. Low
+	// and High are the ends of its 95 % confidence interval.
 	Delta, Low, High float64
 	Verdict          Verdict
 }
 
-// Verdict is what a change means.
+// Verdict is the meaning of a change.
 type Verdict string
 
 const (
@@ -43,22 +42,22 @@ const (
 )
 
 const (
-	// parts is into how many parts of equal length Compare divides a run. A run of fewer than minParts
-	// points is too short.
+	// parts is the number of parts of equal length into which Compare divides a run. A run with fewer than
+	// minParts points is too short.
 	parts    = 10
 	minParts = 5
-	// deviations is how many standard errors the interval reaches to either side: 95 % of the means of so
-	// few parts lie within (Student's t with 18 degrees of freedom).
+	// deviations is the number of standard errors from the middle of the interval to its ends. For so few
+	// parts it covers 95 % (Student's t with 18 degrees of freedom).
 	deviations = 2.1
-	// errorTolerance is how much the share of failed requests may rise.
+	// errorTolerance is the acceptable rise of the share of failed requests.
 	errorTolerance = 0.001
 )
 
-// figure is one figure of a run.
+// figure is a figure of a run.
 type figure struct {
 	name, unit string
-	quantile   float64 // 0: not a quantile
-	up         float64 // +1: more is worse; −1: less is worse
+	quantile   float64 // 0 if it is not a quantile
+	up         float64 // +1 if more is worse, −1 if less is worse
 	of         func(s *sample) float64
 }
 
@@ -72,12 +71,12 @@ var figures = []figure{
 	{name: "errors", unit: "%", up: 1, of: func(s *sample) float64 { return s.failed / max(s.answered+s.failed, 1) }},
 }
 
-// Compare says what changed from a to b. A change beyond tolerance (a share, 0.05 being 5 %) is a
-// regression when the confidence interval of the change leaves out 0.
+// Compare compares run b with run a. A change beyond tolerance (a share; 0.05 means 5 %) is a regression if
+// its confidence interval does not contain 0.
 //
-// The interval comes from ten parts of equal length into which each run is divided: the more a figure
-// varies from part to part, the wider it is. So it knows what changes within the runs, and cannot know
-// what changes from one run to the next: run each side more than once.
+// For the interval, Compare divides each run into ten parts of equal length. The more a figure varies between
+// the parts, the wider the interval is. So it covers variation within the runs, but not between runs. To
+// cover that, perform each run several times.
 func Compare(a, b *Run, tolerance float64) (*Comparison, error) {
 	c := &Comparison{A: a, B: b}
 	partsA, err := divide(a)
@@ -94,7 +93,7 @@ func Compare(a, b *Run, tolerance float64) (*Comparison, error) {
 	for _, f := range figures {
 		if f.quantile > 0 &&
 			float64(min(wholeA.due.TotalCount(), wholeB.due.TotalCount())) < 10/(1-f.quantile/100) {
-			continue // too few samples beyond the quantile to speak of it
+			continue // too few samples beyond the quantile
 		}
 		change := Change{Name: f.name, Unit: f.unit, A: f.value(wholeA), B: f.value(wholeB)}
 		change.Delta = f.delta(change.A, change.B)
@@ -129,7 +128,7 @@ func (ch *Change) judge(f figure, tolerance float64) {
 	}
 }
 
-// delta returns the change from a to b: of the errors the difference, of all else the relative change.
+// delta returns the change from a to b: the difference for errors, and the relative change for all others.
 func (f *figure) delta(a, b float64) float64 {
 	if f.name == "errors" {
 		return b - a
@@ -186,13 +185,13 @@ func (c *Comparison) notes(short bool) {
 	}
 }
 
-// sample is some points of a run, merged.
+// sample is a group of points of a run, merged.
 type sample struct {
 	due                       *hdrhistogram.Histogram // latencies from due
 	seconds, answered, failed float64
 }
 
-// divide merges the points of a run into parts of equal length; a run of fewer points has a part for each.
+// divide merges the points of a run into parts of equal length. If there are fewer points, each is a part.
 func divide(r *Run) ([]*sample, error) {
 	var points []*sample
 	for p := range r.Measured() {
@@ -221,7 +220,7 @@ func merge(samples []*sample) *sample {
 	return all
 }
 
-// value returns a figure of a sample, latencies in milliseconds.
+// value returns a figure of a sample. Latencies are in milliseconds.
 func (f *figure) value(s *sample) float64 {
 	if f.quantile == 0 {
 		return f.of(s)
@@ -229,7 +228,7 @@ func (f *figure) value(s *sample) float64 {
 	return ms(float64(s.due.ValueAtQuantile(f.quantile)))
 }
 
-// spread returns the mean of the parts' figures, and the mean's variance.
+// spread returns the mean of the parts' figures, and the variance of the mean.
 func (f *figure) spread(parts []*sample) (mean, variance float64) {
 	n := float64(len(parts))
 	for _, s := range parts {
@@ -241,7 +240,7 @@ func (f *figure) spread(parts []*sample) (mean, variance float64) {
 	return mean, variance
 }
 
-// Summary puts the changes in order: the worse first, then the better.
+// Summary returns the changes in order: first the worse, then the better ones.
 func (c *Comparison) Summary() []Change {
 	order := map[Verdict]int{Worse: 0, Better: 1, Unclear: 2, Same: 3}
 	all := slices.Clone(c.Changes)

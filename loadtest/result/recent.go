@@ -7,7 +7,7 @@ import (
 	"example.com/marketdata/loadtest/engine"
 )
 
-// ParseAbort reads an expression of which Recent can tell during a run.
+// ParseAbort parses an expression that Recent can evaluate during a run.
 func ParseAbort(s string) (*Assertion, error) {
 	a, err := ParseAssertion(s)
 	if err != nil {
@@ -20,8 +20,8 @@ func ParseAbort(s string) (*Assertion, error) {
 	return a, nil
 }
 
-// Recent checks the expression against some seconds of a run that lasts, and wrong against all wrong
-// answers so far.
+// Recent evaluates the expression for some seconds of a running run. For the metric wrong it uses the total
+// number of wrong answers so far.
 func (a *Assertion) Recent(seconds []*engine.Interval, wrong uint64) (Threshold, error) {
 	r, due := &Run{}, engine.NewHistogram()
 	for _, iv := range seconds {
@@ -30,7 +30,7 @@ func (a *Assertion) Recent(seconds []*engine.Interval, wrong uint64) (Threshold,
 		r.DurationS += (iv.End - iv.Start).Seconds()
 		due.Merge(iv.Due)
 	}
-	r.Requests.Asked = max(1, r.Requests.Sent) // a rate of 0 is measured too
+	r.Requests.Asked = max(1, r.Requests.Sent) // so that a rate of 0 counts as measured
 	if a.metric == "wrong" {
 		r.Checks.Wrong, r.Checks.Checked = wrong, max(1, wrong)
 	}

@@ -1,6 +1,5 @@
-// Package result is what a run leaves behind: the figures as run.json holds
-// them, the rules that say whether they can be believed, thresholds, and the
-// comparison of two runs.
+// Package result contains the results of runs: the figures that run.json stores, the rules for their
+// validity, thresholds, and the comparison of two runs.
 package result
 
 import (
@@ -23,10 +22,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Format is the version of run.json that this release writes, and Kind what it
-// calls itself.
+// Format is the version of run.json that this release writes, and Kind identifies such files.
 //
-// History: 1, November 2026, the first.
+// History: version 1, November 2026, is the first.
 const (
 	Format = 1
 	Kind   = "loadtest-run"
@@ -37,8 +35,8 @@ const (
 //go:embed run.schema.json
 var Schema []byte
 
-// Run is a run's result. Names that end in _ms are milliseconds, in _s seconds;
-// rates are a second. The tags merge are for Merge.
+// Run is the result of a run. Names that end in _ms are milliseconds, and those in _s are seconds. Rates are
+// in requests a second.
 type Run struct {
 	Format      int       `json:"format"`
 	Kind        string    `json:"kind"`
@@ -47,14 +45,14 @@ type Run struct {
 	Started     time.Time `json:"started"`
 	DurationS   float64   `json:"duration_s"`
 	Interrupted bool      `json:"interrupted"`
-	// Aborted says which condition ended the run early, and what was measured; "": none.
+	// Aborted describes the condition that ended the run early, and what was measured. It is empty if there
+	// is none.
 	Aborted  string   `json:"aborted,omitempty"`
 	Setup    Setup    `json:"setup"`
 	Requests Requests `json:"requests"`
 	Rate     Rate     `json:"rate"`
-	// Due is the latency from when a request was due, Service from when it was
-	// sent; in a closed loop they are the same. Lag is the difference, the send
-	// lag; Connect is how long connections took to open.
+	// Due is the latency from when a request was due, and Service from when it was sent. In a closed loop
+	// they are equal. Lag is the difference, the send lag. Connect is how long opening connections took.
 	Due       Latency      `json:"due"`
 	Service   Latency      `json:"service"`
 	Lag       Latency      `json:"lag"`
@@ -63,12 +61,12 @@ type Run struct {
 	Series    []Point      `json:"series"`
 	Swaps     []check.Swap `json:"swaps"`
 	Checks    check.Report `json:"checks"`
-	Streams   *Streams     `json:"streams,omitempty"` // nil: none were held
+	Streams   *Streams     `json:"streams,omitempty"` // nil if there were none
 	Generator Generator    `json:"generator"`
 	Validity  Validity     `json:"validity"`
-	// Thresholds are those that were asked for.
+	// Thresholds are the requested thresholds.
 	Thresholds []Threshold `json:"thresholds"`
-	// Exit is the exit status that the run ended with.
+	// Exit is the exit status of the run.
 	Exit int `json:"exit"`
 }
 
@@ -79,14 +77,14 @@ type Tool struct {
 	Go      string `json:"go"`
 }
 
-// Machine is where it ran.
+// Machine is the machine of the load tester.
 type Machine struct {
 	OS   string  `json:"os"`
 	Arch string  `json:"arch"`
-	CPUs float64 `json:"cpus"` // that the program may use
+	CPUs float64 `json:"cpus"` // the number that the program may use
 }
 
-// Setup is what was asked for. It holds no keys.
+// Setup describes what was requested. It contains no keys.
 type Setup struct {
 	URLs []string `json:"urls"`
 	// Mode is open or closed.
@@ -97,23 +95,23 @@ type Setup struct {
 	TimeoutS    float64 `json:"timeout_s"`
 	WarmupS     float64 `json:"warmup_s"`
 	Seed        uint64  `json:"seed"`
-	// Traffic is a scenario's name, or what the targets came from.
+	// Traffic is the name of a scenario, or the source of the targets.
 	Traffic string `json:"traffic"`
-	// TrafficDigest tells scenarios, or targets, of one name apart.
+	// TrafficDigest distinguishes scenarios or targets with the same name.
 	TrafficDigest string  `json:"traffic_digest,omitempty"`
 	CheckShare    float64 `json:"check_share"`
 	Oracle        bool    `json:"oracle"`
 	Label         string  `json:"label,omitempty"`
 }
 
-// Requests are counts over the whole run, the warm-up left out.
+// Requests are counts over the whole run, without the warm-up.
 type Requests struct {
 	Asked    uint64 `json:"asked"`
 	InTime   uint64 `json:"in_time"`
 	Sent     uint64 `json:"sent"`
-	Answered uint64 `json:"answered"` // as they should be
-	// Failed are those that were not answered as they should be, Unsent
-	// included. Failures says why.
+	Answered uint64 `json:"answered"` // with correct answers
+	// Failed is the number of requests without a correct answer, including Unsent. Failures contains the
+	// reasons.
 	Failed       uint64            `json:"failed"`
 	Unsent       uint64            `json:"unsent"`
 	Waited       uint64            `json:"waited"`
@@ -125,7 +123,8 @@ type Requests struct {
 	Statuses     map[string]uint64 `json:"statuses"`
 }
 
-// Rate is in requests a second: asked for, achieved (sent in time), answered.
+// Rate is in requests a second: the requested rate, the achieved rate (sent in time), and the rate of correct
+// answers.
 type Rate struct {
 	Asked    float64 `json:"asked"`
 	Achieved float64 `json:"achieved"`
@@ -148,7 +147,7 @@ type Latency struct {
 	Histogram string `json:"histogram"`
 }
 
-// Class is the figures of one kind of request.
+// Class contains the figures of a kind of request.
 type Class struct {
 	Name     string            `json:"name"`
 	Sent     uint64            `json:"sent"`
@@ -159,8 +158,7 @@ type Class struct {
 	Service  Latency           `json:"service"`
 }
 
-// Point is a stretch of the run, usually a second. Requests count where their
-// answers arrived.
+// Point is a part of the run, usually a second. A request counts in the point in which its answer arrived.
 type Point struct {
 	StartS    float64 `json:"start_s"`
 	EndS      float64 `json:"end_s"`
@@ -173,10 +171,10 @@ type Point struct {
 	CPUShare  float64 `json:"cpu_share"`
 }
 
-// Streams are the streams of events that were held beside the load, its warm-up
-// included (package streams). An event counts in Late, where a store said when, by how
-// long after its snapshot was to become current it came, and in Apart by how long after
-// the first stream; one that tells what is in force when its stream opens in neither.
+// Streams are the event streams that were open during the load, including its warm-up (package streams). Late
+// is the time from when a snapshot should become current to its event; it needs a store. Apart is the time
+// since the first event for the snapshot on any stream. Events that only state the current snapshot when a
+// stream opens count in neither.
 type Streams struct {
 	Count    int               `json:"count"`
 	Opened   uint64            `json:"opened"`
@@ -184,13 +182,12 @@ type Streams struct {
 	Failures map[string]uint64 `json:"failures"`
 	Events   uint64            `json:"events"`
 	Missed   uint64            `json:"missed"`
-	Early    uint64            `json:"early"` // before their time; 0 in Late
+	Early    uint64            `json:"early"` // events before their time; they count as 0 in Late
 	Late     *Latency          `json:"late,omitempty"`
 	Apart    Latency           `json:"apart"`
 }
 
-// Hold adds what became of the streams that were held, and what they said wrong to
-// the findings.
+// Hold adds the outcome of the event streams to the run, and their wrong events to the findings.
 func (r *Run) Hold(s *streams.Result) error {
 	if s.Count == 0 {
 		return nil
@@ -219,13 +216,13 @@ func (r *Run) Hold(s *streams.Result) error {
 	return nil
 }
 
-// Generator is what the load tester itself took.
+// Generator describes what the load tester itself used.
 type Generator struct {
 	CPUS     float64 `json:"cpu_s"`
 	CPUShare float64 `json:"cpu_share"` // of what it may use
 }
 
-// Validity says whether the figures can be believed.
+// Validity says whether the figures are trustworthy.
 type Validity struct {
 	Valid   bool     `json:"valid"`
 	Reasons []string `json:"reasons"`
@@ -233,11 +230,11 @@ type Validity struct {
 
 func ms(ns float64) float64 { return round(ns / 1e6) }
 
-// round keeps six decimals, so that run.json holds no noise.
+// round rounds to six decimals, so that run.json contains no noise.
 func round(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', 6, 64), 64)
 	if err != nil {
-		return 0 // NaN or infinite: of no samples
+		return 0 // NaN or infinite, without samples
 	}
 	return r
 }
@@ -267,7 +264,7 @@ func (l *Latency) Hist() (*hdrhistogram.Histogram, error) {
 	return h, nil
 }
 
-// New puts a result together and judges its validity.
+// New makes a result and judges its validity.
 func New(setup Setup, tool Tool, e *engine.Result, c *check.Report) (*Run, error) {
 	r := &Run{
 		Format: Format, Kind: Kind, Tool: tool, Machine: Machine{runtime.GOOS, runtime.GOARCH, e.CPUs},
@@ -351,7 +348,7 @@ func (r *Run) class(c *engine.ClassResult) (Class, error) {
 
 func (r *Run) checks(c *check.Report, start time.Time) {
 	since := func(m *check.Moment) { *m = check.Moment{AtS: max(0, round(m.At.Sub(start).Seconds()))} }
-	r.Checks, r.Swaps = *c, append([]check.Swap{}, c.Swaps...) // JSON has lists, not null
+	r.Checks, r.Swaps = *c, append([]check.Swap{}, c.Swaps...) // a list in JSON must not be null
 	r.Checks.Findings, r.Checks.Swaps = append([]check.Finding{}, c.Findings...), nil
 	r.Checks.Wrong += r.Requests.Failures[string(engine.FailWrong)]
 	for i := range r.Swaps {
@@ -364,8 +361,8 @@ func (r *Run) checks(c *check.Report, start time.Time) {
 	}
 }
 
-// Measured yields the points that were measured whole: not before the end of the warm-up,
-// and not what is left after the last interval, which is short and may be empty.
+// Measured yields the points that were measured completely. It skips those before the end of the warm-up, and
+// the rest after the last interval, which is short and may be empty.
 func (r *Run) Measured() iter.Seq[*Point] {
 	return func(yield func(*Point) bool) {
 		for i := range r.Series {
@@ -378,8 +375,8 @@ func (r *Run) Measured() iter.Seq[*Point] {
 	}
 }
 
-// Errors returns the share of the requests asked for that failed, wrong answers
-// that were found later included.
+// Errors returns the share of the requested requests that failed, including wrong answers that were found
+// later.
 func (r *Run) Errors() float64 {
 	if r.Requests.Asked == 0 {
 		return 0
@@ -391,7 +388,7 @@ func (r *Run) Errors() float64 {
 // Closed reports whether the run was a closed loop.
 func (r *Run) Closed() bool { return r.Setup.Mode == "closed" }
 
-// Encode returns the result's JSON.
+// Encode returns the result as JSON.
 func (r *Run) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -413,8 +410,7 @@ func Read(file string) (*Run, error) {
 	return r, nil
 }
 
-// Parse reads a result's JSON. A kind or format that this release does not know
-// is an error.
+// Parse parses the JSON of a result. It returns an error if this release does not know the kind or format.
 func Parse(b []byte) (*Run, error) {
 	var head struct {
 		Kind   string `json:"kind"`
@@ -454,8 +450,8 @@ func Parse(b []byte) (*Run, error) {
 	return r, nil
 }
 
-// HGRM returns the latencies from due in the text format that HdrHistogram's
-// plotters read, in milliseconds.
+// HGRM returns the latencies from the due time in milliseconds, in the text format of HdrHistogram's
+// plotters.
 func (r *Run) HGRM() ([]byte, error) {
 	h, err := r.Due.Hist()
 	if err != nil {
@@ -468,7 +464,7 @@ func (r *Run) HGRM() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// SortedKeys returns the keys of a count, the largest count first.
+// SortedKeys returns the keys, sorted by their counts in descending order.
 func SortedKeys(m map[string]uint64) []string {
 	return slices.SortedFunc(
 		maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })

@@ -13,16 +13,15 @@ import (
 // Threshold is a condition on a run.
 type Threshold struct {
 	Expression string `json:"expression"`
-	// Value is what was measured, null without samples. Unit is ms, share,
-	// requests/s, or "" of a count.
+	// Value is the measured value, or null without samples. Unit is ms, share, requests/s, or "" for a count.
 	Value   *float64 `json:"value"`
 	Unit    string   `json:"unit"`
 	Samples int64    `json:"samples"`
-	// Pass is false without samples too.
+	// Pass is also false if there are no samples.
 	Pass bool `json:"pass"`
 }
 
-// Measured is the value with its unit.
+// Measured returns the value with its unit.
 func (t *Threshold) Measured() string {
 	switch {
 	case t.Value == nil:
@@ -38,7 +37,7 @@ func (t *Threshold) Measured() string {
 // Assertion is a parsed threshold.
 type Assertion struct {
 	text   string
-	class  string // "": all
+	class  string // "" means all
 	metric string
 	op     string
 	limit  float64
@@ -52,7 +51,7 @@ var percentile = regexp.MustCompile(`^(?:service\.|lag\.|late\.)?p(\d{1,2}(?:\.\
 const assertionHelp = "want [CLASS:]METRIC OP VALUE, such as 'p99<5ms', 'quotes:service.p99.9<=20ms', 'errors<0.1%', 'rate>=20k', 'wrong==0'; " +
 	"METRIC is pN, min, mean or max (of the latency from due; service.pN, lag.pN of the others, late.pN of events), errors, wrong, rate or requests; OP is <, <=, ==, >= or >"
 
-// ParseAssertion reads a threshold's expression.
+// ParseAssertion parses the expression of a threshold.
 func ParseAssertion(s string) (*Assertion, error) {
 	m := assertion.FindStringSubmatch(s)
 	if m == nil {
@@ -90,11 +89,11 @@ func ParseAssertion(s string) (*Assertion, error) {
 // String returns the expression.
 func (a *Assertion) String() string { return a.text }
 
-// Class is the class that the threshold is of, "" of all.
+// Class returns the class that the threshold is about, or "" for all.
 func (a *Assertion) Class() string { return a.class }
 
-// FromSent reports whether the threshold is one of the latency from sent, which
-// a late load tester makes look better than it was.
+// FromSent reports whether the threshold is about the latency from sending, which looks too good if the load
+// tester is late.
 func (a *Assertion) FromSent() bool { return strings.HasPrefix(a.metric, "service.") }
 
 // bounds reports whether the threshold is an upper bound of a latency of requests.
@@ -142,7 +141,7 @@ func (a *Assertion) Meaning() string {
 	return what + " is " + ops[a.op] + " " + unit(a.limit)
 }
 
-// Check checks the run against the threshold.
+// Check evaluates the threshold for a run.
 func (a *Assertion) Check(r *Run) (Threshold, error) {
 	t := Threshold{Expression: a.text, Unit: "ms"}
 	switch a.metric {
@@ -189,7 +188,7 @@ func (a *Assertion) measure(r *Run) (value float64, samples int64, err error) {
 			}
 		}
 		if class == nil {
-			return 0, 0, nil // no samples
+			return 0, 0, nil // there are no samples
 		}
 		due, service, sent, failed, asked = &class.Due, &class.Service, class.Sent, float64(class.Failed), class.Sent
 	}

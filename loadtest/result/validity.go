@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// Beyond these limits the run measured the load tester, not the service.
+// Beyond these limits a run has measured the load tester instead of the service.
 const (
-	minAchieved = 0.99 // of the rate asked for
-	minLagMS    = 1.0  // send lag at the 99th percentile, or
-	freeLagMS   = 5.0  // where no latency is judged, or
-	maxLagShare = 0.1  // this share of the p50 or of the strictest latency threshold, whichever is largest
-	maxCPUShare = 0.9  // of what it may use
+	minAchieved = 0.99 // of the requested rate
+	minLagMS    = 1.0  // the allowed send lag at the 99th percentile, or
+	freeLagMS   = 5.0  // if no latency is judged, or
+	maxLagShare = 0.1  // as a share of the p50 or of the strictest latency threshold; the largest of these applies
+	maxCPUShare = 0.9  // of what the load tester may use
 )
 
-// ValidWhen says in words when a run is valid.
+// ValidWhen describes in words when a run is valid.
 var ValidWhen = fmt.Sprintf("The figures are the service's, because in an open loop at least %.0f %% of the requests "+
 	"were sent before the end; because, unless each latency threshold from due held, the send lag's p99 was at most %v "+
 	"ms (%v ms without a threshold), or %.0f %% of the p50 or of the strictest latency threshold, whichever is largest; "+
 	"and because the load tester took at most %.0f %% of the processors that it may use.", 100*minAchieved, minLagMS,
 	freeLagMS, 100*maxLagShare, 100*maxCPUShare)
 
-// Judge judges the thresholds, and the validity, which depends on them.
+// Judge evaluates the thresholds, and then the validity, which depends on them.
 func (r *Run) Judge(assertions []*Assertion) error {
 	r.Thresholds = []Threshold{}
 	for _, a := range assertions {
@@ -36,10 +36,11 @@ func (r *Run) Judge(assertions []*Assertion) error {
 	return nil
 }
 
-// lagLimit returns the highest valid p99 of the send lag, in milliseconds. The latency from due includes the lag, so
-// the lag must be small against the figure that the run is to show: the strictest latency threshold, or the p50. Lag
-// only overstates that latency. So a threshold that held also holds without it, and one that failed by more than
-// maxLagShare failed by the service.
+// lagLimit returns the highest valid p99 of the send lag, in milliseconds. The latency from the due time
+// includes the lag, so the lag must be small compared with the figure that the run should show, which is the
+// strictest latency threshold or the p50. The lag only overstates that latency. So a threshold that held
+// would also hold without it, and a threshold that failed by more than maxLagShare failed because of the
+// service.
 func (r *Run) lagLimit() float64 {
 	strictest := math.Inf(1)
 	for _, t := range r.Thresholds {
@@ -53,9 +54,10 @@ func (r *Run) lagLimit() float64 {
 	return max(minLagMS, maxLagShare*max(r.Due.P50MS, strictest))
 }
 
-// lagMatters reports whether a late load tester can have decided the outcome. Lag only adds to the latency from
-// due, so a threshold of that which held also holds without it. A threshold from sent sees no lag, and so
-// neither that bursts were spread. Without any, the figures themselves are the outcome.
+// lagMatters reports whether a late load tester can have decided the outcome. The lag only adds to the
+// latency from the due time, so a threshold on that latency that held would also hold without it. A threshold
+// on the latency from sending does not include the lag, nor the effect that bursts were spread. Without
+// thresholds, the figures themselves are the outcome.
 func (r *Run) lagMatters() bool {
 	judged := false
 	for _, t := range r.Thresholds {
@@ -69,7 +71,7 @@ func (r *Run) lagMatters() bool {
 	return !judged
 }
 
-// judge decides whether the figures are the service's.
+// judge decides whether the figures are valid for the service.
 func (r *Run) judge() Validity {
 	reasons := []string{}
 	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
@@ -97,12 +99,11 @@ func (r *Run) judge() Validity {
 	return Validity{Valid: len(reasons) == 0, Reasons: reasons}
 }
 
-// Limited reports whether an invalid run was limited by the generator rather
-// than by a service that did not answer in time.
+// Limited reports whether an invalid run was limited by the load tester, rather than by a service that did
+// not answer in time.
 func (r *Run) Limited() bool {
 	return !r.Validity.Valid && (r.Generator.CPUShare > maxCPUShare || r.Requests.Waited*100 <= r.Requests.Asked)
 }
 
-// KeptUp reports whether the requests were sent at the rate asked for, which a
-// run in the open loop must to be valid.
+// KeptUp reports whether the requests were sent at the requested rate. An open loop is invalid otherwise.
 func (r *Run) KeptUp() bool { return r.Rate.Achieved >= minAchieved*r.Rate.Asked }

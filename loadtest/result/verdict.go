@@ -11,8 +11,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Verdict says in one sentence, for people, what the run showed: the outcome that also decides its exit
-// status, the load, and the figures to remember.
+// Verdict returns a sentence that says what the run showed: the outcome, which also determines the exit
+// status, the load, and the most important figures.
 func (r *Run) Verdict() string {
 	q, load := &r.Requests, r.load()
 	var failed []string
@@ -68,7 +68,7 @@ func (r *Run) wrong() string {
 	return "no wrong answers"
 }
 
-// mostly names the most frequent failure, one of a status by the status.
+// mostly names the most frequent failure. For a failure by status it names the status.
 func (r *Run) mostly() string {
 	failures := SortedKeys(r.Requests.Failures)
 	if len(failures) == 0 {
@@ -84,7 +84,7 @@ func (r *Run) mostly() string {
 	return " (mostly " + failures[0] + ")"
 }
 
-// load is the rate and for how long, the warm-up left out.
+// load describes the rate and the duration, without the warm-up.
 func (r *Run) load() string {
 	rate := perSecond(r.Rate.Asked)
 	switch stages, err := pace.ParseStages(r.Setup.Stages); {
@@ -117,7 +117,7 @@ func perSecond(v float64) string {
 
 func comma(n uint64) string { return humanize.Comma(int64(n)) }
 
-// Figure writes v with three significant digits.
+// Figure formats v with three significant digits.
 func Figure(v float64) string {
 	if math.Abs(v) >= 100 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -125,7 +125,7 @@ func Figure(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// Millis writes a time in milliseconds with a unit that suits it.
+// Millis formats a time in milliseconds with a suitable unit.
 func Millis(v float64) string {
 	switch {
 	case v == 0:
@@ -138,7 +138,7 @@ func Millis(v float64) string {
 	return Figure(v) + " ms"
 }
 
-// Seconds writes a time in seconds with a unit that suits it.
+// Seconds formats a time in seconds with a suitable unit.
 func Seconds(v float64) string {
 	switch {
 	case v >= 3600 && math.Mod(v, 1800) == 0:

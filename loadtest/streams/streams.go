@@ -1,5 +1,5 @@
-// Package streams holds streams of events open (INTERFACE.md, "Events") while a
-// service is loaded, as browsers do, and measures how late their events are.
+// Package streams opens event streams (INTERFACE.md, "Events") while a service is loaded, as browsers do, and
+// measures how late the events are.
 package streams
 
 import (
@@ -27,74 +27,73 @@ import (
 
 // Config configures a Set.
 type Config struct {
-	// Endpoints and Keys are given to the streams in turn. No keys: none is sent.
+	// Endpoints and Keys are assigned to the streams in turn. Without keys, the requests have none.
 	Endpoints []*client.Endpoint
 	Keys      []string
 	Count     int
-	// Store tells when snapshots were to become current; nil: nobody does.
+	// Store provides the times at which snapshots should become current. It may be nil.
 	Store artifacts.Reader
 }
 
-// Ended is the failure of a stream that the service ended in order, as it does
-// when it drains. The others are of package engine.
+// Ended is the failure of a stream that the service ended properly, as it does when it drains. The other
+// failures are those of package engine.
 const Ended engine.Failure = "ended"
 
-// Result is the outcome of the streams.
+// Result is the result of the streams.
 type Result struct {
-	Count, Open int    // asked for, and open at the end
-	Opened      uint64 // again and again where they ended
-	// Failures says why streams ended, or were not opened, a status by its number;
-	// wrong are those with events that INTERFACE.md does not allow; Wrong is
-	// an example.
+	Count, Open int    // the requested streams, and those open at the end
+	Opened      uint64 // how often streams were opened, including after they had ended
+	// Failures counts the reasons why streams ended or could not be opened; for a status, the reason is its
+	// number. The reason wrong means an event that INTERFACE.md does not allow, and Wrong is an example.
 	Failures map[engine.Failure]uint64
 	Wrong    string
 	Events   uint64
-	// Missed events came on other streams, and their snapshot was newer than
-	// the last of this stream and older than its next.
+	// Missed counts the events that came only on other streams, and whose snapshot is between the last one
+	// and the next one of this stream.
 	Missed uint64
-	// Early events came before their snapshot was to become current, by the clock
-	// here. They count as 0 in Late.
+	// Early counts the events that came before their snapshot should become current, by the local clock. They
+	// count as 0 in Late.
 	Early uint64
-	// Late is how long after its snapshot was to become current an event came,
-	// nil without a store; Apart how long after it came on the first stream. An
-	// event that tells of the snapshot in force when a stream opens is in neither.
+	// Late is the time from when a snapshot should become current to its event. It is nil without a store.
+	// Apart is the time since the first event for the snapshot on any stream. Events that only state the
+	// current snapshot when a stream opens count in neither.
 	Late, Apart *hdrhistogram.Histogram
 }
 
-// Path is where streams are.
+// Path is the path of event streams.
 const Path = "/openapi/v1/events"
 
 const (
-	// silence is how long nothing may come: comments are 15 s apart.
+	// silence is how long a stream may be silent. Comments come every 15 s.
 	silence = 40 * time.Second
-	// opening bounds how many streams are opened at a time, and openWithin how long
-	// one of them may take.
+	// opening bounds the streams that are opened concurrently, and openWithin bounds the time for opening
+	// one.
 	opening    = 128
 	openWithin = 10 * time.Second
 	pollEvery  = 200 * time.Millisecond
-	// maxSnapshots bounds the snapshots that are distinguished.
+	// maxSnapshots bounds the number of snapshots that a Set distinguishes.
 	maxSnapshots = 10_000
 	retryMessage = "retry: 2000\n"
 	retryAfter   = 2 * time.Second
 )
 
-// Set is streams that are held.
+// Set is a set of open streams.
 type Set struct {
 	cfg   Config
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
 	slots chan struct{}
 
-	mu        sync.Mutex // all below
+	mu        sync.Mutex // guards all fields below
 	out       Result
-	first     map[string]time.Time   // when a snapshot was first told of
+	first     map[string]time.Time   // when the first event for a snapshot came
 	known     []string               // the same snapshots, oldest first
-	due       map[string]time.Time   // when it was to become current
-	undecided map[string][]time.Time // when it was told of, until that is known
+	due       map[string]time.Time   // when a snapshot should become current
+	undecided map[string][]time.Time // when events came, until the snapshot's time is known
 }
 
-// Hold opens streams, and returns when each is open or has failed once. They are
-// opened again when they end, until Close.
+// Hold opens streams, and returns when each is open or has failed once. Until Close, it reopens streams that
+// have ended.
 func Hold(ctx context.Context, cfg Config) *Set {
 	ctx, stop := context.WithCancel(ctx)
 	s := &Set{
@@ -163,7 +162,7 @@ func (s *Set) poll(ctx context.Context) {
 	delete(s.undecided, id)
 }
 
-// late records how late an event was. The caller holds mu.
+// late records how late an event was. The caller must hold mu.
 func (s *Set) late(d time.Duration) {
 	if d < 0 {
 		s.out.Early++
@@ -171,14 +170,14 @@ func (s *Set) late(d time.Duration) {
 	engine.Record(s.out.Late, d)
 }
 
-// stream is one stream, by one goroutine.
+// stream is a stream, which one goroutine reads.
 type stream struct {
 	set      *Set
 	endpoint *client.Endpoint
 	key      string
 	tried    func()
-	last     string // snapshot of the last event
-	newest   string // of all of them
+	last     string // the snapshot of the last event
+	newest   string // the newest snapshot of all its events
 }
 
 // failure is the reason why a stream ended.
@@ -213,7 +212,7 @@ func (st *stream) run(ctx context.Context) {
 			s.out.Wrong = f.detail
 		}
 		s.mu.Unlock()
-		st.tried() // recorded first: Hold returns now, and may be closed at once
+		st.tried() // after recording the failure, since Hold may now return and Close be called
 		if !wait(ctx, f.after) {
 			return
 		}
@@ -253,7 +252,7 @@ func (st *stream) hold(ctx context.Context) error {
 	if _, err := nc.Write(req.Bytes()); err != nil {
 		return err
 	}
-	// Small buffers: there may be ten thousand.
+	// The buffers are small, since there may be ten thousand streams.
 	res, err := http.ReadResponse(bufio.NewReaderSize(nc, 512), nil)
 	if err != nil {
 		return err
@@ -298,8 +297,8 @@ func (st *stream) hold(ctx context.Context) error {
 	}
 }
 
-// next returns the next message of a stream, comments aside, without the empty line
-// behind it. alive is called before each line.
+// next returns the next message of a stream, without the empty line after it. It skips comments. It calls
+// alive before each line.
 func next(r *bufio.Reader, alive func() error) (string, error) {
 	var message strings.Builder
 	for {
@@ -322,10 +321,11 @@ func next(r *bufio.Reader, alive func() error) (string, error) {
 	}
 }
 
-// eventData is what may follow the time in an event's data: builders of before record no changes.
+// eventData matches what may follow the time in the data of an event. Snapshots of older builders do not state
+// the number of changes.
 var eventData = regexp.MustCompile(`^(,"changes":(0|[1-9][0-9]*))?\}\n$`)
 
-// event records an event that came at the given time.
+// event records an event that came at time at.
 func (st *stream) event(message string, at time.Time) error {
 	id, _, _ := strings.Cut(strings.TrimPrefix(message, "event: snapshot\nid: "), "\n")
 	rest, ok := strings.CutPrefix(message, fmt.Sprintf("event: snapshot\nid: %s\ndata: {\"snapshot_time\":%q", id, id))
@@ -349,9 +349,10 @@ func (st *stream) event(message string, at time.Time) error {
 	}
 	switch {
 	case st.last == "":
-		// In force since whenever; what others know already it has not missed.
+		// The snapshot may have been current for any time. The stream has missed none that others know
+		// already.
 		st.newest = max(id, s.known[len(s.known)-1])
-	case id > st.newest: // else it was rolled back to
+	case id > st.newest: // otherwise the service rolled back to it
 		from, _ := slices.BinarySearch(s.known, st.newest)
 		to, _ := slices.BinarySearch(s.known, id)
 		s.out.Missed += uint64(max(0, to-from-1))

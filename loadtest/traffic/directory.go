@@ -13,34 +13,34 @@ import (
 	"example.com/marketdata/loadtest/client"
 )
 
-// Directory is what a service lists, in order of popularity.
+// Directory contains the listings of a service, in order of popularity.
 type Directory struct {
-	// Snapshot is the one that it was read from, "" when there is none.
+	// Snapshot is the snapshot that was read, or "" if there is none.
 	Snapshot string
 	Lists    map[string]*List
 }
 
-// List is one listing.
+// List is a listing.
 type List struct {
-	Total   int // rows there are; Entries may be fewer
+	Total   int // the number of rows; Entries may contain fewer
 	Entries []Entry
 }
 
-// Entry is one row, ready to be put into a query.
+// Entry is a row, with its values ready for use in a query.
 type Entry struct{ ID, Slug, Symbol string }
 
-// listings are read in an order that stands for popularity. Quotes are those
-// of the assets, so only their number is read.
+// listings are read in an order that stands for popularity. The quotes are those of the assets, so only their
+// number is read.
 var listings = []struct{ endpoint, sort string }{
 	{"assets", "rank"}, {"exchanges", "volume:desc"}, {"categories", ""}, {"chains", ""}, {"quotes", ""},
 }
 
-// The service may answer that the rate is too high, or that it is not ready.
+// maxWaits bounds the repeated requests if the service answers that the rate is too high or that it is not
+// ready.
 const maxWaits = 100
 
-// ReadDirectory pages through the listings of the service at e, at most maxRows
-// of each, all from one snapshot. progress, when not nil, is called with how many rows
-// there are and how many of them were read.
+// ReadDirectory reads the listings of the service at e page by page, at most maxRows rows of each, all from
+// one snapshot. progress, if not nil, is called with the number of rows and the number of rows read.
 func ReadDirectory(
 	ctx context.Context, e *client.Endpoint, key string, maxRows int, progress func(endpoint string, read, total int),
 ) (*Directory, error) {
@@ -108,8 +108,7 @@ func (d *Directory) page(
 	return len(body.Result.Items), nil
 }
 
-// ask sends a request until it is answered with 200, waiting as long as the
-// service says when it says so.
+// ask sends a request until the answer is 200. It waits for as long as the service says.
 func ask(ctx context.Context, conn *client.Conn, req []byte) (*client.Response, error) {
 	for waits := 0; ; waits++ {
 		resp, err := conn.Do(ctx, req, false)
@@ -138,7 +137,7 @@ func ask(ctx context.Context, conn *client.Conn, req []byte) (*client.Response, 
 	}
 }
 
-// http1 returns the beginning of a request, without the empty line.
+// http1 returns the beginning of a request, up to but without the empty line.
 func http1(e *client.Endpoint, method, target, key string) []byte {
 	b := fmt.Appendf(nil, "%s %s%s HTTP/1.1\r\nHost: %s\r\n%s", method, e.Prefix, target, e.Host, e.Header)
 	if key != "" {

@@ -1,9 +1,8 @@
-// Package traffic makes the requests of a run: a mix that resembles what
-// clients of the market-data API send, from a scenario and the directory that
-// the service lists, or targets from a file for any HTTP service.
+// Package traffic makes the requests of a run. It makes a mix that resembles real clients of the market-data
+// API, from a scenario and the directory of the service. For any other HTTP service it sends targets from a
+// file.
 //
-// The i-th request of a run depends on the scenario, the directory, the seed
-// and i only, so that runs can be repeated; except that a conditional request
-// carries the entity tag that was last given for its target, and a pinned one
-// the newest snapshot that was seen.
+// Request number i of a run depends only on the scenario, the directory, the seed and i, so that runs can be
+// repeated. There are two exceptions: a conditional request contains the last entity tag for its target, and
+// a pinned request the newest snapshot seen.
 package traffic

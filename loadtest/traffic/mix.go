@@ -28,8 +28,8 @@ type Mix struct {
 
 	classes []string
 	class   []int     // by kind
-	refused int       // class of requests that must be refused
-	weights []float64 // sums, by kind
+	refused int       // the class of requests that must be refused
+	weights []float64 // cumulative, by kind
 	rows    map[string]*zipf
 	pages   *zipf
 	tags    tagCache
@@ -42,8 +42,8 @@ type rare struct {
 	expect check.Expect
 }
 
-// NewMix returns the traffic of a scenario over a directory. Keys, which have no
-// line breaks, are used in turn; none sends none.
+// NewMix returns the traffic of a scenario over a directory. It uses the keys in turn; they must not contain
+// line breaks. Without keys, requests have none.
 func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Checker) (*Mix, error) {
 	m := &Mix{scenario: s, dir: d, seed: seed, keys: keys, checker: c, classes: s.Classes(), rows: map[string]*zipf{}}
 	total := 0.0
@@ -60,15 +60,14 @@ func NewMix(s *Scenario, d *Directory, seed uint64, keys []string, c *check.Chec
 			m.rows[of] = newZipf(n, s.Zipf)
 		}
 	}
-	// Pages of one row are the most that a listing can have; 1,000 are enough
-	// to draw shallow ones from.
+	// A listing has at most as many pages as rows. 1,000 are enough for drawing early pages.
 	m.pages = newZipf(1000, max(s.Zipf, 1))
 	m.refused = slices.Index(m.classes, refused)
 	m.rare = refusals()
 	return m, nil
 }
 
-// entries returns the rows that filters on an endpoint are drawn from.
+// entries returns the rows from which filters on an endpoint are drawn.
 func (d *Directory) entries(endpoint string) []Entry {
 	switch endpoint {
 	case "quotes", markets, history, candles, prices, search:
@@ -90,7 +89,7 @@ func (d *Directory) total(endpoint string) int {
 	return 0
 }
 
-// refusals are requests that the interface refuses.
+// refusals returns requests that the interface refuses.
 func refusals() []rare {
 	many := strings.TrimSuffix(strings.Repeat("1,", 101), ",")
 	var all []rare
@@ -127,7 +126,7 @@ func (m *Mix) Session() engine.Session {
 	return s
 }
 
-// mixSession makes requests for one connection.
+// mixSession makes the requests of one connection.
 type mixSession struct {
 	m     *Mix
 	check *check.Session
@@ -140,14 +139,14 @@ type mixSession struct {
 	// The bytes that ask refers to.
 	target, accept, pin, tag, id []byte
 	tagKey                       []byte
-	at                           []byte // goes in front of the target, if byPath
+	at                           []byte // precedes the target if byPath is set
 	byPath                       bool
 }
 
 // Request implements engine.Session.
 func (s *mixSession) Request(i uint64, e *client.Endpoint) *engine.Request {
 	m, sc, r := s.m, s.m.scenario, s.rand
-	// Neighbouring seeds of the generator would give alike first numbers.
+	// Otherwise neighboring seeds would give similar first numbers.
 	s.pcg.Seed(m.seed^i*0x9e3779b97f4a7c15, i)
 	s.ask, s.coding = check.Ask{Expect: check.Success}, ""
 	key := ""
@@ -194,7 +193,7 @@ func (s *mixSession) Request(i uint64, e *client.Endpoint) *engine.Request {
 	return &s.req
 }
 
-// conditions appends the header fields that a share of the requests has.
+// conditions appends the header fields that only a share of the requests has.
 func (s *mixSession) conditions(b []byte, i uint64, kind *Kind) []byte {
 	m, sc, r := s.m, s.m.scenario, s.rand
 	if s.coding != "" {
@@ -202,8 +201,8 @@ func (s *mixSession) conditions(b []byte, i uint64, kind *Kind) []byte {
 		s.accept = append(s.accept[:0], s.coding...)
 		s.ask.Accept = s.accept
 	}
-	// Draws are made whether they are needed or not, so that one share does not
-	// change what another one picks.
+	// Draw all numbers whether they are needed or not, so that changing one share does not change what the
+	// others select.
 	pin, conditional, own := r.Float64(), r.Float64() < sc.Conditional, r.Float64() < sc.OwnID
 	good := s.ask.Expect == check.Success
 	s.byPath = false
@@ -303,8 +302,8 @@ func (m *Mix) appendTarget(b []byte, r *rand.Rand, k *Kind) []byte {
 	return p.b
 }
 
-// filter adds a filter with rows drawn by popularity, the most popular first,
-// as clients that keep a list of favourites send it.
+// filter adds a filter. The values are drawn by popularity, and the most popular comes first, as in a
+// client's list of favorites.
 func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
 	of := k.filtered()
 	entries, rows := m.dir.entries(of), m.rows[of]
@@ -334,7 +333,7 @@ func (m *Mix) filter(p *params, r *rand.Rand, k *Kind) {
 // times adds n times, drawn from the 90 days before the newest snapshot that an answer named.
 func (m *Mix) times(p *params, r *rand.Rand, n int) {
 	newest, err := time.Parse(time.RFC3339, m.checker.Latest())
-	if err != nil { // nothing was answered yet
+	if err != nil { // there was no answer yet
 		newest = time.Unix(0, 0)
 	}
 	p.name("time")
@@ -346,7 +345,7 @@ func (m *Mix) times(p *params, r *rand.Rand, n int) {
 	}
 }
 
-// appendTyped adds the text that somebody who looks for an asset may have typed.
+// appendTyped appends a text that somebody who looks for an asset could have typed.
 func appendTyped(b []byte, r *rand.Rand, e *Entry) []byte {
 	if r.IntN(3) == 0 {
 		return append(b, e.Symbol[:min(len(e.Symbol), 60)]...)
@@ -358,7 +357,7 @@ func appendTyped(b []byte, r *rand.Rand, e *Entry) []byte {
 	return append(b, text...)
 }
 
-// page adds which page of a listing is asked.
+// page adds the parameters for a page of a listing.
 func (m *Mix) page(p *params, r *rand.Rand, k *Kind, size int) {
 	rows := size
 	if rows == 0 {
@@ -384,7 +383,7 @@ func (m *Mix) page(p *params, r *rand.Rand, k *Kind, size int) {
 	}
 }
 
-// params assembles a query.
+// params builds a query.
 type params struct {
 	b     []byte
 	begun bool
@@ -407,8 +406,7 @@ func (p *params) number(name string, n int) {
 	p.b = strconv.AppendInt(p.b, int64(n), 10)
 }
 
-// tagCache remembers the entity tags that were given, by request. It is safe
-// for concurrent use.
+// tagCache remembers the entity tags of answers, by request. It is safe for concurrent use.
 type tagCache struct {
 	shards [64]struct {
 		mu   sync.RWMutex
@@ -421,7 +419,7 @@ const maxTags = 1 << 17
 
 func (c *tagCache) shard(key []byte) int { return int(xxh3.Hash(key) % uint64(len(c.shards))) }
 
-// get appends the tag of a request to dst, nothing when there is none.
+// get appends the tag for a request to dst, if there is one.
 func (c *tagCache) get(dst, key []byte) []byte {
 	s := &c.shards[c.shard(key)]
 	s.mu.RLock()

@@ -18,67 +18,66 @@ import (
 
 // Scenario describes a mix of requests. Shares are from 0 to 1.
 type Scenario struct {
-	// Name is the file's name without its ending.
+	// Name is the name of the file without its extension.
 	Name        string `yaml:"-"`
 	Description string `yaml:"description"`
-	// Zipf is the exponent of popularity: the n-th most popular row, or page,
-	// is asked with a weight of 1/n^zipf. 0 asks all alike.
+	// Zipf is the exponent of popularity. The n-th most popular row or page has the weight 1/n^zipf. With 0,
+	// all have the same weight.
 	Zipf float64 `yaml:"zipf"`
 	// Mix are the kinds of requests, drawn by weight.
 	Mix []Kind `yaml:"mix"`
-	// Conditional is the share that carries the entity tag last given for the
-	// same request, once there is one.
+	// Conditional is the share of requests that contain the last entity tag for the same request, if there is
+	// one.
 	Conditional float64 `yaml:"conditional"`
-	// Compressed is the share that accepts a content coding; Codings are the
-	// Accept-Encoding values, drawn alike.
+	// Compressed is the share of requests that accept a content coding. Codings are the values of
+	// Accept-Encoding, drawn with equal probability.
 	Compressed float64  `yaml:"compressed"`
 	Codings    []string `yaml:"codings"`
 	Head       float64  `yaml:"head"`
-	// Pinned is the share of list requests that ask for the newest snapshot
-	// seen, half by X-Snapshot-Time and half below /at/, as a client does that
-	// pages through a listing.
+	// Pinned is the share of requests for lists that pin the newest snapshot seen, as a client does that
+	// reads a listing page by page. Half of them use X-Snapshot-Time, and half a path below /at/.
 	Pinned float64 `yaml:"pinned"`
-	// OwnID is the share with an X-Request-Id of its own.
+	// OwnID is the share of requests with an X-Request-Id.
 	OwnID float64 `yaml:"own_id"`
-	// BadKey and BadParameter are the shares that must be refused: with 401,
-	// and with 400 or 404.
+	// BadKey and BadParameter are the shares of requests that must be refused, with 401, and with 400 or 404.
 	BadKey       float64 `yaml:"bad_key"`
 	BadParameter float64 `yaml:"bad_parameter"`
 }
 
-// Kind is one kind of request to the API.
+// Kind is a kind of request to the API.
 type Kind struct {
 	// Endpoint is assets, quotes, trending, exchanges, global, categories, chains,
 	// history, candles, prices, search or changes.
 	Endpoint string  `yaml:"endpoint"`
 	Weight   float64 `yaml:"weight"`
-	// CSV asks for the answer as a table, of markets, history, candles and prices.
+	// CSV requests the answer as a table. Markets, history, candles and prices support it.
 	CSV bool `yaml:"csv"`
-	// By is list, the default, or the filter id, slug or symbol, of which /history, /candles
-	// and /prices have one; of /search it is q, the beginning of a slug or its words, or a symbol.
+	// By is list, which is the default, or one of the filters id, slug and symbol. /history, /candles and
+	// /prices need a filter. For /search it is q, with the beginning of a slug or of its words, or a symbol.
 	By string `yaml:"by"`
-	// Values is how many values a filter has at most, 1 to 100, drawn alike
-	// from 1; the default is 1.
+	// Values is the largest number of values of a filter, 1 to 100. The number is drawn with equal
+	// probability from 1. The default is 1.
 	Values int `yaml:"values"`
-	// Sorts and Sizes are drawn alike; "" and 0 leave the parameter out.
+	// Sorts and Sizes are drawn with equal probability. "" and 0 omit the parameter.
 	Sorts []string `yaml:"sorts"`
 	Sizes []int    `yaml:"sizes"`
-	// Deep is the share of pages drawn alike from the whole listing. The others
+	// Deep is the share of pages that are drawn with equal probability from the whole listing. The others
 	// follow Zipf from the first page.
 	Deep float64 `yaml:"deep"`
-	// Offset is the share that pages by limit and offset.
+	// Offset is the share of requests that use limit and offset.
 	Offset float64 `yaml:"offset"`
-	// Links is the share with fields=links, on assets.
+	// Links is the share of requests with fields=links, for assets.
 	Links float64 `yaml:"links"`
-	// Groups is the share with fields=groups, on markets.
+	// Groups is the share of requests with fields=groups, for markets.
 	Groups float64 `yaml:"groups"`
-	// Windows are those of history, drawn alike; "" leaves the parameter out.
+	// Windows are the windows of history, drawn with equal probability; "" omits the parameter.
 	Windows []string `yaml:"windows"`
-	// Intervals are those of candles, drawn alike; "" leaves the parameter out.
+	// Intervals are the intervals of candles, drawn with equal probability; "" omits the parameter.
 	Intervals []string `yaml:"intervals"`
-	// Collections are those of changes, drawn alike; "" leaves the parameter out.
+	// Collections are the collections of changes, drawn with equal probability; "" omits the parameter.
 	Collections []string `yaml:"collections"`
-	// Times is how many times of the last 90 days a request for prices has, 1 to 100; the default is 1.
+	// Times is the number of times in a request for prices, 1 to 100, from the last 90 days. The default is
+	// 1.
 	Times int `yaml:"times"`
 }
 
@@ -97,8 +96,7 @@ func Scenarios() []string {
 	return files
 }
 
-// LoadScenario reads a scenario: one that comes with the program, by name, or a
-// file, by a path that ends in .yaml or .yml.
+// LoadScenario loads a built-in scenario by its name, or a file by a path that ends in .yaml or .yml.
 func LoadScenario(name string) (*Scenario, error) {
 	var b []byte
 	var err error
@@ -121,8 +119,8 @@ func LoadScenario(name string) (*Scenario, error) {
 	return s, nil
 }
 
-// ParseScenario reads a scenario's YAML and checks it. Unknown fields are
-// errors, so that a misspelt one is not silently without effect.
+// ParseScenario parses and checks the YAML of a scenario. Unknown fields are errors, so that a misspelled one
+// is noticed.
 func ParseScenario(b []byte) (*Scenario, error) {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
@@ -133,7 +131,8 @@ func ParseScenario(b []byte) (*Scenario, error) {
 	return s, s.check()
 }
 
-// WantOne says of a word that is none of the known ones which are, and which one was probably meant.
+// WantOne describes the known words for an error about an unknown one, and suggests the one that was probably
+// meant.
 func WantOne(word string, known []string) string {
 	text := "want one of " + strings.Join(known, ", ")
 	if near := suggest.Likely(word, known); near != "" {
@@ -142,8 +141,8 @@ func WantOne(word string, known []string) string {
 	return text
 }
 
-// For returns the scenario without the kinds that ask for rows by name where the service lists none,
-// and says which these are.
+// For returns the scenario without the kinds that filter a listing that is empty in d. left describes these
+// kinds.
 func (s *Scenario) For(d *Directory) (_ *Scenario, left []string) {
 	of := *s
 	of.Mix = nil
@@ -157,7 +156,7 @@ func (s *Scenario) For(d *Directory) (_ *Scenario, left []string) {
 	return &of, left
 }
 
-// Classes returns the kinds of requests that a Mix of the scenario has.
+// Classes returns the kinds of requests that a Mix of the scenario contains.
 func (s *Scenario) Classes() []string {
 	var all []string
 	for _, k := range s.Mix {
@@ -171,7 +170,7 @@ func (s *Scenario) Classes() []string {
 	return all
 }
 
-// filters are the filters that each list takes.
+// filters are the filters that each list supports.
 var filters = map[string][]string{
 	"assets": {"id", "slug", "symbol"}, "quotes": {"id", "slug", "symbol"},
 	markets: {"id", "slug", "symbol", "category", "chain"}, history: {"id", "slug", "symbol"},
@@ -186,10 +185,10 @@ const (
 	changes                  = "changes"
 )
 
-// ofPast are the endpoints that are asked of certain assets, and how many these may be.
+// ofPast maps the endpoints that need a filter to the largest number of assets in a request.
 var ofPast = map[string]int{history: 100, candles: 20, prices: 100}
 
-// filtered returns the listing whose rows the kind's filter names.
+// filtered returns the listing from which the values of the kind's filter come.
 func (k *Kind) filtered() string {
 	switch k.By {
 	case "category":
@@ -309,7 +308,7 @@ func (k *Kind) check(share func(string, float64) error) error {
 	return nil
 }
 
-// checkPast checks what the endpoints of the past have.
+// checkPast checks the fields for the endpoints of the past.
 func (k *Kind) checkPast() error {
 	most, past := ofPast[k.Endpoint]
 	switch {

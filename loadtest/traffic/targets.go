@@ -18,12 +18,12 @@ import (
 	"example.com/marketdata/loadtest/engine"
 )
 
-// Target is one request of a targets file.
+// Target is a request of a targets file.
 type Target struct {
 	Method string
-	// Base is the scheme and host of an absolute URL, "" of a path.
+	// Base is the scheme and host of an absolute URL, or "" for a path.
 	Base   string
-	Path   string // and query
+	Path   string // including the query
 	Header []string
 	Body   []byte
 }
@@ -34,10 +34,10 @@ const (
 	maxTargetBody = 16 << 20
 )
 
-// ParseTargets reads requests in vegeta's format: a line METHOD URL, below it
-// header fields, one a line, and @FILE for a body; blank lines between are not
-// needed when there is nothing below. Lines that begin with # are comments. A
-// URL may be a path. Bodies are read relative to dir.
+// ParseTargets parses requests in vegeta's format. A request is a line METHOD URL, followed by header fields,
+// one per line, and @FILE for a body. Blank lines separate requests, and may be omitted after a request that
+// consists of one line. Lines that begin with # are comments. A URL may be a path. Files for bodies are
+// relative to dir.
 func ParseTargets(r io.Reader, dir string) ([]Target, error) {
 	var all []Target
 	lines := bufio.NewScanner(r)
@@ -95,7 +95,7 @@ func parseTarget(method, raw string) (Target, error) {
 	if err != nil {
 		return Target{}, fmt.Errorf("URL: %w", err)
 	}
-	// The bytes of path and query are sent as they were written.
+	// Path and query are sent exactly as they were written.
 	t := Target{Method: method, Path: raw}
 	if u.Host != "" {
 		t.Base = u.Scheme + "://" + u.Host
@@ -132,8 +132,7 @@ func readBody(dir, name string) ([]byte, error) {
 	return b, err
 }
 
-// Targets is traffic from a list of requests, sent in turn. It is an
-// engine.Source.
+// Targets is traffic that sends a list of requests in turn. It implements engine.Source.
 type Targets struct {
 	targets []prepared
 	keys    []string
@@ -141,13 +140,13 @@ type Targets struct {
 	classes []string
 }
 
-// prepared is a target as it is sent, but for what depends on the endpoint and
+// prepared is a target in the form in which it is sent, except for the parts that depend on the endpoint and
 // the key.
 type prepared struct {
-	method, path []byte // the path with HTTP/1.1 behind it
+	method, path []byte // the path is followed by HTTP/1.1
 	fields       []byte // header fields
-	end          []byte // empty line and body
-	host, key    bool   // among fields
+	end          []byte // the empty line and the body
+	host, key    bool   // whether fields contains them
 	ask          check.Ask
 	class        int
 }
@@ -155,7 +154,7 @@ type prepared struct {
 func prepare(t *Target, class int) prepared {
 	p := prepared{method: []byte(t.Method + " "), path: []byte(t.Path + " HTTP/1.1\r\n"), class: class}
 	p.ask.Head = t.Method == "HEAD"
-	if t.Method == "GET" || p.ask.Head { // nothing is known of answers to other methods
+	if t.Method == "GET" || p.ask.Head { // the answers to other methods are unknown
 		p.ask.Target = []byte(t.Path)
 	}
 	agent := false
@@ -189,7 +188,7 @@ func prepare(t *Target, class int) prepared {
 	return p
 }
 
-// AddHeader adds the header fields, by canonical name, that the target does not have itself.
+// AddHeader adds the header fields that the target does not have already. Names must be canonical.
 func (t *Target) AddHeader(fields map[string]string) {
 	missing := maps.Clone(fields)
 	for _, h := range t.Header {
@@ -201,11 +200,10 @@ func (t *Target) AddHeader(fields map[string]string) {
 	}
 }
 
-// maxClasses bounds the paths that figures are kept apart for.
+// maxClasses bounds the number of paths with figures of their own.
 const maxClasses = 16
 
-// NewTargets returns the traffic of a list of requests. Keys are added in turn
-// to those without one.
+// NewTargets returns the traffic of a list of requests. It adds keys in turn to those without one.
 func NewTargets(targets []Target, keys []string, c *check.Checker) *Targets {
 	t := &Targets{keys: keys, checker: c}
 	index := map[string]int{}
@@ -263,8 +261,7 @@ func (s *targetSession) Answer(resp *client.Response) engine.Verdict {
 	return s.check.Answer(s.ask, resp)
 }
 
-// Base returns the base URL that all targets share, "" when none has one. More
-// than one is an error.
+// Base returns the base URL of all targets, or "" if none has one. It returns an error if they differ.
 func Base(targets []Target) (string, error) {
 	base := ""
 	for _, t := range targets {

@@ -6,9 +6,8 @@ import (
 	"sort"
 )
 
-// zipf draws the numbers from 0 to n−1, number i with a weight of
-// 1/(i+1)^exponent. Unlike the standard library's it takes any exponent from 0
-// (all alike), and costs a table of n numbers for it.
+// zipf draws numbers from 0 to n−1. Number i has the weight 1/(i+1)^exponent. Unlike the standard library's
+// generator, it supports any exponent from 0 (equal weights) on, but needs a table of n numbers.
 type zipf struct{ sums []float64 }
 
 func newZipf(n int, exponent float64) *zipf {
@@ -21,7 +20,7 @@ func newZipf(n int, exponent float64) *zipf {
 	return z
 }
 
-// draw returns a number; n must be above 0.
+// draw returns a number. n must be positive.
 func (z *zipf) draw(r *rand.Rand) int {
 	n := len(z.sums)
 	return min(sort.SearchFloat64s(z.sums, r.Float64()*z.sums[n-1]), n-1)

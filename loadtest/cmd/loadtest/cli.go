@@ -40,19 +40,19 @@ type cli struct {
 	cmdline.Flags
 }
 
-// target holds the flags that name the service and the traffic.
+// target contains the flags for the service and the traffic.
 type target struct {
 	loadtest.Options `embed:""`
 	loadtest.Load    `embed:""`
 	Oracle           string `placeholder:"STORE" group:"Judgement:" help:"Recompute answers from the snapshots in this store (file:PATH or s3://…) and compare the bytes."`
 }
 
-// live holds the flags about a run while it lasts.
+// live contains the flags that apply during a run.
 type live struct {
 	AbortOn []string `sep:"none" placeholder:"C" group:"Judgement:" help:"End the run when this is true of its last five seconds, such as 'errors>1%', 'p99>2s' or 'wrong>0'; give it again for more."`
 }
 
-// results holds the flags about what a run leaves behind.
+// results contains the flags for the results of a run.
 type results struct {
 	Out   string `placeholder:"FILE" group:"Results:" help:"Write the result as JSON; - is standard output."`
 	HTML  string `name:"html" placeholder:"FILE" group:"Results:" help:"Write the report, one self-contained HTML file."`
@@ -142,7 +142,7 @@ func assertions(
 	return all, nil
 }
 
-// tester returns a Tester for the target, to be judged by the thresholds.
+// tester returns a Tester for the target, whose runs the thresholds will judge.
 func (t *target) tester(e *env, thresholds []*result.Assertion) (*loadtest.Tester, error) {
 	opt := t.Options
 	opt.Status, opt.Warn, opt.Thresholds = e.screen.show, e.screen.warn, thresholds
@@ -233,7 +233,7 @@ func (c *holdCmd) Run(e *env) error {
 		return err
 	}
 	if r.Exit == loadtest.ExitInvalid && !r.Limited() {
-		r.Exit = loadtest.ExitThreshold // the service was too slow for the rate, so it did not hold it
+		r.Exit = loadtest.ExitThreshold // the service was too slow for this rate, so it did not hold it
 	}
 	if err := c.write(e, r); err != nil {
 		return err
@@ -247,7 +247,7 @@ func (c *holdCmd) Run(e *env) error {
 	return cmdline.Status(r.Exit)
 }
 
-// run runs the load and shows it while it lasts.
+// run performs the load and shows its progress.
 func (t *target) run(e *env, live *live, quiet bool, load loadtest.Load) (*result.Run, error) {
 	if quiet {
 		e.screen = newScreen(io.Discard, slog.New(slog.DiscardHandler))

@@ -8,8 +8,8 @@ import (
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		// The heap is small, so the collector would run often; each time it
-		// takes processors from sending and measuring.
+		// The heap is small, so the collector would run often and take processor time from sending and
+		// measuring.
 		debug.SetGCPercent(400)
 	}
 	program().Main()

@@ -16,19 +16,19 @@ import (
 	"golang.org/x/term"
 )
 
-// linePause is the least time between two lines of the log that only tell of progress.
+// linePause is the shortest time between two log lines that only report progress.
 const linePause = 10 * time.Second
 
-// screen is the live line on a terminal. On anything else it logs a run's state now
-// and then. It is safe for concurrent use.
+// screen is a live line on a terminal. If the output is not a terminal, it sometimes logs the state of the
+// run. It is safe for concurrent use.
 type screen struct {
 	log    *slog.Logger
 	mu     sync.Mutex
-	w      io.Writer // nil: no terminal
+	w      io.Writer // nil if it is not a terminal
 	width  int
 	shown  time.Time
 	dirty  bool
-	logged time.Duration // into the run
+	logged time.Duration // the time into the run of the last log line
 }
 
 func newScreen(w io.Writer, log *slog.Logger) *screen {
@@ -77,7 +77,7 @@ func (s *screen) tick(p *loadtest.Progress) {
 	case s.w != nil:
 		s.line(fmt.Sprintf("%7s left  %.0f/s  p50 %-8s p99 %-8s errors %-5d wrong %-4d lag p99 %-8s own CPU %.0f%%", left,
 			rate, q(50), q(99), p.Failed, p.Wrong, result.Millis(float64(p.LagP99)/1e6), 100*p.CPU))
-	case p.Start < s.logged: // another run
+	case p.Start < s.logged: // a new run
 		s.logged = 0
 	case p.End-s.logged >= linePause:
 		s.logged = p.End
@@ -86,7 +86,7 @@ func (s *screen) tick(p *loadtest.Progress) {
 	}
 }
 
-// warn logs what is likely to spoil the run.
+// warn logs a problem that probably spoils the run.
 func (s *screen) warn(text string) {
 	s.clear()
 	s.log.Warn(text)
@@ -102,7 +102,7 @@ func (s *screen) clear() {
 	}
 }
 
-// summary prints a run for people.
+// summary prints a run in readable form.
 func summary(out io.Writer, r *result.Run) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer w.Flush()
@@ -179,7 +179,7 @@ func summary(out io.Writer, r *result.Run) {
 	}
 }
 
-// whyNot prints why a run's exit status is not 0, where no summary is printed.
+// whyNot prints why the exit status of a run is not 0, if no summary is printed.
 func whyNot(w io.Writer, r *result.Run) {
 	if r.Checks.Wrong > 0 {
 		fmt.Fprintf(w, "loadtest: %d wrong answers\n", r.Checks.Wrong)
@@ -217,7 +217,7 @@ func checks(w io.Writer, r *result.Run) {
 	wrongAnswers(w, r)
 }
 
-// wrongAnswers prints some examples of each kind.
+// wrongAnswers prints some examples of each kind of wrong answer.
 func wrongAnswers(w io.Writer, r *result.Run) {
 	for _, f := range r.Checks.Findings {
 		fmt.Fprintf(w, "WRONG\t%s: %d distinct answers\n", f.Kind, f.Count)
