@@ -544,7 +544,7 @@ func TestBoardFavourites(t *testing.T) {
 	p.goTo(base + "/")
 	p.await(shown)
 	p.eval(click("#star-1"))
-	p.expect(problem, "No more than 100 assets can be favourites.")
+	p.expect(problem, "You can have at most 100 favourites.")
 	p.expect(`document.querySelector("#star-1").ariaPressed`, "false")
 	p.eval(`localStorage.setItem("market-board-favourites", "{")`)
 	p.call("Page.reload", nil)
@@ -600,7 +600,7 @@ func TestBoardSearch(t *testing.T) {
 		{"ÖK", hostile[2].name, "1 asset"},
 		{"KRONE öst", hostile[2].name, "1 asset"},
 		{"<b>", hostile[0].name, "1 asset"},
-		{"nope", "", "No asset is named so. A single letter is a whole word."},
+		{"nope", "", "No asset found. A single letter only matches a whole word."},
 		{"a b c d e f g h i", "", "Too long: at most 8 words, and 64 letters."},
 	} {
 		find(c.text)
@@ -687,7 +687,7 @@ func TestBoardKey(t *testing.T) {
 	}
 	for _, text := range []string{"hello", "mdk_live_ключ", key + "x"} {
 		enter(text)
-		p.await(form + ` && ` + problem + `.startsWith("This is not a whole key: ")`)
+		p.await(form + ` && ` + problem + `.startsWith("This key is incomplete: ")`)
 		p.eval(`document.querySelector("#key").value = ""`)
 	}
 	if p.asked("/openapi/") {
@@ -736,7 +736,7 @@ func TestBoardKey(t *testing.T) {
 	// A link signs in, and its key is out of the address before a request is sent: on a page that is open, too.
 	wrong := "mdk_live_" + strings.Repeat("0", 39)
 	for _, c := range []struct{ key, then string }{
-		{"mdk_live_0", form + ` && ` + problem + `.startsWith("This is not a whole key: ")`},
+		{"mdk_live_0", form + ` && ` + problem + `.startsWith("This key is incomplete: ")`},
 		{wrong, form + ` && ` + problem + `.startsWith("This key is not in force")`},
 		{key, shown + ` && ` + problem + ` === ""`},
 	} {
@@ -864,7 +864,7 @@ func TestBoardAsset(t *testing.T) {
 
 	// Without prices, and without an asset. What is no link to the web is none.
 	p.goTo(base + "/?asset=" + url.QueryEscape(assetSlug(0)) + "&window=24h")
-	p.await(chart + ` === "There are no points: no price of the last 24 hours is kept."`)
+	p.await(chart + ` === "There are no prices of the last 24 hours."`)
 	p.expect(`document.querySelector("#detail-head .price").textContent`, "\u2013 \u2013")
 	p.shoot("asset-none")
 	p.checkAxe("no points")
@@ -920,7 +920,7 @@ func TestBoardDetails(t *testing.T) {
 	p.eval(click("#back"))
 	p.await(shown)
 	follow("Jetty", "Jetty", "Volume 24 h", "–", "Markets", "–", "Coins", "–", "Maker fee", "0")
-	p.expect(`document.querySelector("#links-none").innerText`, "None is known.")
+	p.expect(`document.querySelector("#links-none").innerText`, "None known.")
 
 	p.goTo(base + "/?view=chains")
 	p.await(shown)

@@ -51,58 +51,58 @@ func (k *trustKey) UnmarshalText(b []byte) error {
 
 type cli struct {
 	Store         string          `placeholder:"STORE" group:"Store and addresses:" help:"Where the snapshots are."`
-	FallbackStore string          `protects:"" placeholder:"STORE" group:"Store and addresses:" help:"A copy of the store, read where the store does not answer: a replica, or what builder backup makes. It may be behind; nothing older than before is taken from it, and nothing of it before the store or --cache-dir has said which store this is, or --accept-store."`
-	Listen        cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address. Sockets that systemd passes take its place; one named admin takes that of --admin."`
+	FallbackStore string          `protects:"" placeholder:"STORE" group:"Store and addresses:" help:"A copy of the store, read where the store does not answer: a replica, or what builder backup makes. It may be behind. The edge never takes older data from it, and takes nothing until the store, --cache-dir or --accept-store has identified the store."`
+	Listen        cmdline.Address `default:"127.0.0.1:8080" group:"Store and addresses:" help:"Public address. Sockets that systemd passes replace it; one named admin replaces --admin."`
 	ReusePort     bool            `group:"Store and addresses:" help:"Share --listen with other edges of the same user on this machine (Linux), for more than some 40 processors. An edge joins once it is ready. Each needs its own --admin and --cache-dir."`
 	Admin         cmdline.Address `default:"127.0.0.1:9090" group:"Store and addresses:" help:"Address of /livez, /readyz, /status, /metrics. Not for the public."`
-	AdminHost     []string        `placeholder:"NAME" group:"Store and addresses:" help:"Name by which the --admin listener is asked, beside addresses and localhost. Repeatable."`
+	AdminHost     []string        `placeholder:"NAME" group:"Store and addresses:" help:"Host name that the --admin listener accepts, besides IP addresses and localhost. Repeatable."`
 
-	Auth          string        `enum:"keys,off" default:"keys" group:"Who is let in:" help:"keys: every request needs an API key. off: everybody is let in; for local use only."`
+	Auth          string        `enum:"keys,off" default:"keys" group:"Who is let in:" help:"keys: every request needs an API key. off: everybody is admitted; for local use only."`
 	Insecure      bool          `hidden:"" group:"Who is let in:" help:"Allow --auth off on an address that is not loopback."`
 	MaxKeyAge     time.Duration `default:"0s" group:"Who is let in:" help:"Refuse keys when the store has not confirmed them for that long; 0: never."`
-	KeyRequestURL string        `name:"key-request-url" placeholder:"URL" group:"Who is let in:" help:"Where people request keys; stands in the 401's message and the documentation."`
+	KeyRequestURL string        `name:"key-request-url" placeholder:"URL" group:"Who is let in:" help:"Where people request keys. The 401 and the documentation state it."`
 	AllowOrigin   string        `default:"*" group:"Who is let in:" help:"Allowed origin of browsers' requests: * or one origin."`
 
 	CacheSize    cmdline.Size `default:"256MiB" group:"Memory and disk:" help:"Memory for shards and finished answers together."`
-	CacheDir     string       `protects:"" placeholder:"DIR" group:"Memory and disk:" help:"Folder for the disk copy, kept between runs: an edge that has one starts and answers while the store is away. No other edge may use it; one that tries ends with status 1. Without: a temporary folder; a start removes those of edges that were killed."`
-	CacheDirSize cmdline.Size `default:"0" group:"Memory and disk:" help:"Bound of the disk copy; 0: none."`
-	HistoryFetch cmdline.Size `hidden:"" default:"1GiB" group:"Memory and disk:" help:"How much of /history is fetched before it is asked for, the newest first and no more than --cache-dir-size leaves; 0: nothing."`
+	CacheDir     string       `protects:"" placeholder:"DIR" group:"Memory and disk:" help:"Folder for the disk copy, kept between runs, so that an edge can start and answer while the store is unreachable. No other edge may use it; one that tries exits with status 1. Without it, the edge uses a temporary folder, and removes those of edges that were killed."`
+	CacheDirSize cmdline.Size `default:"0" group:"Memory and disk:" help:"Largest size of the disk copy; 0: no limit."`
+	HistoryFetch cmdline.Size `hidden:"" default:"1GiB" group:"Memory and disk:" help:"How much of /history is fetched ahead, the newest first, as far as --cache-dir-size leaves room; 0: nothing."`
 
-	Poll        time.Duration `hidden:"" default:"2s" group:"Freshness:" help:"How often the store is asked for a newer snapshot."`
-	FetchBudget time.Duration `hidden:"" default:"60s" group:"Freshness:" help:"How long a new snapshot may be fetched before it is taken over incomplete."`
+	Poll        time.Duration `hidden:"" default:"2s" group:"Freshness:" help:"Interval at which the edge asks the store for a newer snapshot."`
+	FetchBudget time.Duration `hidden:"" default:"60s" group:"Freshness:" help:"How long a new snapshot may be fetched before it becomes current with objects missing."`
 	MaxStale    time.Duration `default:"0s" group:"Freshness:" help:"Answer 503 when the snapshot is older than that; 0: never."`
 
-	TrustKey    []trustKey `protects:"" placeholder:"KEY" group:"Trust in the store:" help:"Trust only what is signed by this key of builder keygen. Repeatable, for changing keys: any one suffices."`
+	TrustKey    []trustKey `protects:"" placeholder:"KEY" group:"Trust in the store:" help:"Trust only what this key of builder keygen has signed. Repeatable, for changing keys: a signature of any one suffices."`
 	AcceptStore []string   `placeholder:"ID" group:"Trust in the store:" help:"Identity of another store that this edge may follow, after a restore or a copy. Repeatable."`
 
-	TrustedProxies []netip.Prefix `placeholder:"CIDR" group:"Behind proxies and a CDN:" help:"Proxies that are believed when X-Forwarded-For says whom they ask for. Repeatable."`
-	ProxyProtocol  []netip.Prefix `placeholder:"CIDR" group:"Behind proxies and a CDN:" help:"Proxies whose connections begin with a PROXY protocol header, v1 or v2; only they are believed, and they must send it. Repeatable."`
+	TrustedProxies []netip.Prefix `placeholder:"CIDR" group:"Behind proxies and a CDN:" help:"Proxies whose X-Forwarded-For is trusted. Repeatable."`
+	ProxyProtocol  []netip.Prefix `placeholder:"CIDR" group:"Behind proxies and a CDN:" help:"Proxies whose connections begin with a PROXY protocol header, v1 or v2. They must send it, and others must not. Repeatable."`
 	CacheScope     string         `enum:"private,public" default:"private" group:"Behind proxies and a CDN:" help:"Scope in Cache-Control. public only behind a CDN that checks keys itself."`
 
-	LimitStore         string       `protects:"" placeholder:"URL" group:"Limits:" help:"Redis or Valkey through which edges share the limits of keys: redis://… Without: each edge limits by itself."`
+	LimitStore         string       `protects:"" placeholder:"URL" group:"Limits:" help:"Redis or Valkey through which edges share the limits of keys: redis://… Without it, each edge limits by itself."`
 	AddressRate        int          `default:"10" group:"Limits:" help:"Requests a second from one address without a valid key."`
-	AddressBurst       int          `hidden:"" default:"50" group:"Limits:" help:"How many of them at once."`
-	PublicRate         int          `hidden:"" former:"open-rate" default:"50" group:"Limits:" help:"Requests a second from one address for what needs no key: pages and their files, 404, 405, OPTIONS. --auth off sets no limits at all."`
-	PublicBurst        int          `hidden:"" former:"open-burst" default:"200" group:"Limits:" help:"How many of them at once."`
-	MaxConns           int          `default:"32768" group:"Limits:" help:"Open connections in all."`
-	MaxConnsPerAddress int          `default:"0" group:"Limits:" help:"Open connections from one address (IPv6: one /64); 0: an eighth of all."`
-	MaxStreams         int          `hidden:"" default:"10000" group:"Limits:" help:"Most streams of /openapi/v1/events open at once."`
-	MaxWaiting         cmdline.Size `default:"0B" hidden:"" help:"It has no effect since 1.1: --max-conns bounds memory."`
+	AddressBurst       int          `hidden:"" default:"50" group:"Limits:" help:"Burst of --address-rate."`
+	PublicRate         int          `hidden:"" former:"open-rate" default:"50" group:"Limits:" help:"Requests a second from one address that need no key: pages and their files, 404, 405, OPTIONS. With --auth off there are no limits."`
+	PublicBurst        int          `hidden:"" former:"open-burst" default:"200" group:"Limits:" help:"Burst of --public-rate."`
+	MaxConns           int          `default:"32768" group:"Limits:" help:"Open connections in total."`
+	MaxConnsPerAddress int          `default:"0" group:"Limits:" help:"Open connections from one address (IPv6: one /64); 0: an eighth of --max-conns."`
+	MaxStreams         int          `hidden:"" default:"10000" group:"Limits:" help:"Open streams of /openapi/v1/events."`
+	MaxWaiting         cmdline.Size `default:"0B" hidden:"" help:"Has no effect since 1.1: --max-conns bounds memory."`
 
 	ReadTimeout  time.Duration `hidden:"" default:"5s" group:"Times:" help:"Time for the head of a request to arrive."`
 	WriteTimeout time.Duration `hidden:"" default:"10s" group:"Times:" help:"Time for a client to take each 64 KiB of an answer."`
-	IdleTimeout  time.Duration `hidden:"" default:"120s" group:"Times:" help:"Time a connection may be idle; longer than the pools of clients."`
-	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, serve on for that long with /readyz at 503; an edge that no request reached for as long stops at once."`
-	DrainTimeout time.Duration `hidden:"" default:"15s" group:"Times:" help:"After that, be done within."`
+	IdleTimeout  time.Duration `hidden:"" default:"120s" group:"Times:" help:"Time that a connection may be idle. Keep it longer than clients keep idle connections."`
+	DrainWait    time.Duration `default:"5s" group:"Times:" help:"After SIGTERM, continue to serve for that long with /readyz at 503. An edge that was idle that long stops immediately."`
+	DrainTimeout time.Duration `hidden:"" default:"15s" group:"Times:" help:"Time limit for draining after --drain-wait."`
 
-	Coingecko  bool          `group:"Pages, logs, profiles:" help:"Answer the part of CoinGecko's API that a snapshot can answer, below /api/v3/; see COINGECKO.md."`
-	BoardLogos []string      `placeholder:"ORIGIN" group:"Pages, logs, profiles:" help:"Origin that the market board may load logos from, such as https://static.coinpaprika.com; monograms stand for all others. Repeatable."`
-	AccessLog  string        `enum:"some,all" default:"some" group:"Pages, logs, profiles:" help:"some: faults, slow requests, a sample of refused ones. all: every request."`
-	LogSlow    time.Duration `hidden:"" default:"500ms" group:"Pages, logs, profiles:" help:"Requests that take longer are logged; 0: none."`
-	Pprof      bool          `hidden:"" group:"Pages, logs, profiles:" help:"Serve /debug/pprof/ on an --admin address that is not loopback, too."`
+	Coingecko  bool          `group:"Pages, logs, profiles:" help:"Enable the CoinGecko-compatible endpoints below /api/v3/; see COINGECKO.md."`
+	BoardLogos []string      `placeholder:"ORIGIN" group:"Pages, logs, profiles:" help:"Origin that the market board may load logos from, such as https://static.coinpaprika.com. Other logos are replaced by monograms. Repeatable."`
+	AccessLog  string        `enum:"some,all" default:"some" group:"Pages, logs, profiles:" help:"some: errors of the service, slow requests, a sample of refused ones. all: every request."`
+	LogSlow    time.Duration `hidden:"" default:"500ms" group:"Pages, logs, profiles:" help:"Log requests that take longer; 0: never."`
+	Pprof      bool          `hidden:"" group:"Pages, logs, profiles:" help:"Serve /debug/pprof/ to other machines, too."`
 
-	Serve  serveCmd  `cmd:"" default:"1" daemon:"" help:"Serve until SIGTERM; what edge does without a command."`
-	Health healthCmd `cmd:"" takes:"admin" help:"Ask the edge that runs here, at --admin, whether it is ready: status 0 if so, else 1, with the reason."`
+	Serve  serveCmd  `cmd:"" default:"1" daemon:"" help:"Serve until SIGTERM. This is the default command."`
+	Health healthCmd `cmd:"" takes:"admin" help:"Ask the edge on this machine, at --admin, whether it is ready. Exit with status 0 if it is, or 1 with the reason."`
 
 	cmdline.Flags
 }

@@ -360,16 +360,16 @@ function fail(problem) {
     const known = heldKey() !== null;
     dropKey();
     askForKey();
-    if (known) note("This key is not in force: it may be mistyped, revoked or expired.");
+    if (known) note("This key is not valid: it may be mistyped, revoked or expired.");
     return;
   }
-  if (problem.key === "SNAPSHOT_GONE") note("The snapshot that this page was from is no longer kept.", "Show the newest", start);
+  if (problem.key === "SNAPSHOT_GONE") note("The snapshot of this page is no longer available.", "Show the newest", start);
   else note(why(problem), "Try again", start);
 }
 
 function why(problem) {
   if (problem.key === "NOT_FOUND") return "There is no snapshot yet.";
-  if (problem.status === 429) return "Too many requests; there is room again in " + problem.retryAfter + " s.";
+  if (problem.status === 429) return "Too many requests. Try again in " + problem.retryAfter + " s.";
   return problem instanceof Problem ? problem.message : "The service cannot be reached.";
 }
 
@@ -782,7 +782,7 @@ function askForKey() {
   $("key").focus();
 }
 
-const noteKey = () => note("This is not a whole key: one begins with mdk_live_ and has 39 letters and digits behind it.");
+const noteKey = () => note("This key is incomplete: a key is mdk_live_ followed by 39 letters and digits.");
 
 $("key-form").addEventListener("submit", (event) => {
   event.preventDefault();

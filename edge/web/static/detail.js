@@ -113,9 +113,9 @@ const showParts = {
     showList("links", [
       ...linked([["Website", asset.links.website], ["Whitepaper", asset.links.whitepaper]]),
       ...asset.explorers.map((url) => [outward(url), " ", element("span", { class: "soft" }, "explorer")]),
-    ], "None is known.");
+    ], "None known.");
     showList("groups", (groups ?? []).map(({ kind, group }) => [element("a", { href: pageOf(group, kind) }, group.name), " ", element("span", { class: "soft" }, kind)]),
-      groups || !quote ? "It is in none." : "They could not be loaded.");
+      groups || !quote ? "None." : "They could not be loaded.");
     $("windows").replaceChildren(
       ...Object.keys(windows).map((window) => element("a", { href: pageOf(asset, "asset", window, now.chart), ...(window === now.window && { "aria-current": "true" }) }, window, ...(hours[window] ? [overWindow(quote, window, window === now.window)] : []))),
     );
@@ -134,7 +134,7 @@ const showParts = {
       entry("Taker fee", fee(fees.taker)),
       entry("As of", timed(market?.data_time)),
     );
-    showList("links", linked(Object.entries(links).map(([name, url]) => [name[0].toUpperCase() + name.slice(1), url])), "None is known.");
+    showList("links", linked(Object.entries(links).map(([name, url]) => [name[0].toUpperCase() + name.slice(1), url])), "None known.");
     showList("groups");
     const near = largest.items.slice(Math.max(at - 3, 0), at + 4).filter((row) => row.id !== id && row.market?.volume_24h);
     if (at >= 0 && near.length > 0) showList("near", near.map((row) => [element("a", { href: pageOf(row, "exchange") }, row.name), " ", element("span", { class: "soft" }, money(row.market.volume_24h))]));

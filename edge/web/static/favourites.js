@@ -22,7 +22,7 @@ function star(row, id = "star-" + row.id) {
   button.addEventListener("click", () => {
     readFavourites(); // another tab may have changed them
     const others = favourites.filter((id) => id !== row.id);
-    if (others.length === mostFavourites) return note("No more than " + mostFavourites + " assets can be favourites.");
+    if (others.length === mostFavourites) return note("You can have at most " + mostFavourites + " favourites.");
     favourites = others.length === favourites.length ? [...others, row.id] : others;
     try {
       localStorage.setItem(favouritesKey, JSON.stringify(favourites));

@@ -37,7 +37,7 @@ async function showChart(asset, now, percent, signal) {
   if (signal.aborted) return;
   const { rows, points, candles, interval, length } = past, ofCandles = now.chart === "candles";
   if (rows.length === 0) {
-    clearChart(element("p", {}, ofCandles ? "There are no candles" + words + "." : "There are no points: no price" + words + " is kept."));
+    clearChart(element("p", {}, ofCandles ? "There are no candles" + words + "." : "There are no prices" + words + "."));
     return;
   }
   const { chart } = charted;

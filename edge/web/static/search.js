@@ -55,7 +55,7 @@ function meant(rows, q) {
 function showFound(rows) {
   found = rows;
   move(-1);
-  sayFound(rows.length === 0 ? "No asset is named so. A single letter is a whole word." : rows.length === 1 ? "1 asset" : rows.length < mostFound ? rows.length + " assets" : "The first " + mostFound + ": more letters find others.");
+  sayFound(rows.length === 0 ? "No asset found. A single letter only matches a whole word." : rows.length === 1 ? "1 asset" : rows.length < mostFound ? rows.length + " assets" : "The first " + mostFound + ": more letters find others.");
   $("found").replaceChildren(
     ...rows.map((row, i) => {
       const option = element("li", { role: "option", id: "found-" + i, "aria-selected": "false" }, mark(row), element("span", { class: "name" }, row.name), element("span", { class: "soft" }, row.symbol), element("span", { class: "soft" }, row.rank ? "#" + row.rank : ""));
