@@ -125,7 +125,7 @@ type Cache struct {
 	bytes    atomic.Int64
 
 	mu   sync.Mutex
-	hand int // of the clock: the index of the next way in all buckets
+	hand int // the clock hand: the index of the next way, counted over all buckets
 }
 
 // bucket is one cache line. Writers must hold Cache.mu. A reader may see an entry together with the tag of

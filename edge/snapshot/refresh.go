@@ -77,7 +77,7 @@ type Refresher struct {
 	// Owned by the goroutine of Run.
 	warm    Warm
 	pointer artifacts.Version // the version of the last processed pointer
-	// Owned by pollChange, of which only one call runs at a time.
+	// Owned by pollChange. Only one call of it runs at a time.
 	change artifacts.Version // the version of the last readable change record
 	// unasked counts the polls since the change record was last read.
 	unasked atomic.Int64

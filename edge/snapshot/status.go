@@ -22,8 +22,8 @@ type Status struct {
 	Progress
 	// HistoryFault is the error of fetching history, or "" if it succeeded or was not tried yet.
 	HistoryFault string
-	// Lacking says why answers may fail because objects are missing; "": none is, or the
-	// fetch budget is over and the store is slow but answers (edge/README.md, "Listeners").
+	// Lacking says why answers may fail because objects are missing. It is "" if none is missing, or if the
+	// fetch budget has ended and the store is slow but answers (edge/README.md, "Listeners").
 	Lacking string
 }
 

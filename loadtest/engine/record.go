@@ -95,9 +95,9 @@ type Result struct {
 	// Length is how long requests were due or sent. It is the length of the schedule without the warm-up, or
 	// less if the run was interrupted.
 	Length time.Duration
-	// Asked is the number of requests that were due, InTime of those that were sent before the end of the
-	// schedule, Unsent of those that were never sent, and Waited of those that found no free connection when
-	// they were due.
+	// Asked counts the requests that were due. InTime counts the requests that were sent before the end of the
+	// schedule, Unsent those that were never sent, and Waited those that found no free connection when they
+	// were due.
 	Asked, InTime, Unsent, Waited uint64
 	// Retried is the number of requests that were sent again after their connection had been closed.
 	Retried     uint64

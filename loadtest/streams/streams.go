@@ -349,8 +349,8 @@ func (st *stream) event(message string, at time.Time) error {
 	}
 	switch {
 	case st.last == "":
-		// The snapshot may have been current for any time. The stream has missed none that others know
-		// already.
+		// The snapshot may have been current for some time. Events that came on other streams before this one
+		// opened do not count as missed.
 		st.newest = max(id, s.known[len(s.known)-1])
 	case id > st.newest: // otherwise the service rolled back to it
 		from, _ := slices.BinarySearch(s.known, st.newest)
