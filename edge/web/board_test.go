@@ -393,7 +393,7 @@ func TestBoardKeyboard(t *testing.T) {
 	focused := `(document.activeElement.id || document.activeElement.dataset.sort || document.activeElement.getAttribute("href") || document.activeElement.textContent.trim() || document.activeElement.className)`
 	var order []string
 	want := []string{"q", "/docs", "theme", "?view=assets", "?view=favourites", "?view=categories", "?view=chains",
-		"?view=exchanges", "?view=assets", "?view=assets&sort=percent_change.24h%3Adesc",
+		"?view=exchanges", "?view=changes", "?view=assets", "?view=assets&sort=percent_change.24h%3Adesc",
 		"?view=assets&sort=percent_change.24h%3Aasc", "?view=assets&sort=volume%3Adesc",
 		"rank", "name", "symbol", "price", "percent_change.1h", "percent_change.24h",
 		"percent_change.7d", "percent_change.30d", "market_cap", "volume"}

@@ -150,7 +150,7 @@ func TestPinned(t *testing.T) {
 	p.expect(`String(`+menu+`.some((entry) => entry.startsWith("Prices up to a snapshot")))`, "false")
 	p.goTo(base + "/docs#" + history)
 	p.await(operation + `.querySelector(".show-api-client-button")`)
-	p.expect(`String(`+menu+`.filter((entry) => entry.includes("snapshot")).length)`, "13")
+	p.expect(`String(`+menu+`.filter((entry) => entry.includes("snapshot")).length)`, "18")
 	p.eval(operation + `.querySelector(".show-api-client-button").click()`)
 	p.await(send)
 	p.eval(console + `.querySelector("#id [aria-label$=Value] [contenteditable]").focus()`)
