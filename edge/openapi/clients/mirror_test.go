@@ -5,12 +5,10 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -25,9 +23,6 @@ import (
 	"time"
 
 	"example.com/marketdata/artifacts"
-	"example.com/marketdata/builder"
-	"example.com/marketdata/builder/source"
-	"example.com/marketdata/builder/upkeep"
 	"example.com/marketdata/edge"
 	"example.com/marketdata/internal/test/memstore"
 	"example.com/marketdata/internal/test/must"
@@ -82,8 +77,7 @@ func TestMirrors(t *testing.T) {
 				m.build(m.at.Add(hours * time.Hour))
 			}
 			m.check(clients, false)
-			must.Get(upkeep.Restore(t.Context(), upkeep.RestoreConfig{Store: m.store,
-				From: upkeep.Copy{Reader: copied, Name: "backup"}, Now: func() time.Time { return m.at }}))(t)
+			teststore.Restore(t, m.store, copied, m.at)
 			m.await()
 			m.check(clients, false)
 		}
@@ -128,7 +122,6 @@ type month struct {
 	t             *testing.T
 	rand          *rand.Rand
 	store         artifacts.Store
-	builder       *builder.Builder
 	edge          string
 	at            time.Time // of the latest snapshot that was ever built
 	rows          teststore.Rows
@@ -157,18 +150,8 @@ func newMonth(t *testing.T) *month {
 		m.rows["categories"] = append(m.rows["categories"], group)
 		m.rows["chains"] = append(m.rows["chains"], maps.Clone(group))
 	}
-	guards := builder.DefaultGuards
-	guards.Force = true
-	m.builder = must.Get(builder.New(builder.Config{Store: m.store, Source: m, Retain: builder.DefaultRetain,
-		Guards: guards, Log: slog.New(slog.DiscardHandler)}))(t)
 	m.edge = openapitest.Start(t, edge.Config{Reader: m.store, AuthOff: true})
 	return m
-}
-
-func (m *month) String() string { return "month" }
-
-func (m *month) Files(_ context.Context, at time.Time) (source.Files, error) {
-	return m.rows.Files(at), nil
 }
 
 // list lists an asset.
@@ -230,7 +213,7 @@ func (m *month) edit() {
 // build builds the snapshot of a time, and waits until the edge has it.
 func (m *month) build(at time.Time) {
 	m.t.Helper()
-	must.Get(m.builder.Build(m.t.Context(), at))(m.t)
+	teststore.Publish(m.t, m.store, m.rows, at)
 	if at.After(m.at) {
 		m.at = at
 	}

@@ -256,6 +256,13 @@ func Backup(tb testing.TB, from, to artifacts.Store) {
 	must.Get(upkeep.Backup(context.Background(), upkeep.BackupConfig{From: from, To: to}))(tb)
 }
 
+// Restore replaces a store's snapshots by those of a backup, at the given time.
+func Restore(tb testing.TB, store, from artifacts.Store, at time.Time) {
+	tb.Helper()
+	must.Get(upkeep.Restore(context.Background(), upkeep.RestoreConfig{Store: store,
+		From: upkeep.Copy{Reader: from, Name: "backup"}, Now: func() time.Time { return at }}))(tb)
+}
+
 // edited is a store that changes pointers when they are written.
 type edited struct {
 	artifacts.Store
