@@ -38,8 +38,8 @@
 //
 // Pointer, change record and key set name their store and have a number that grows by one with each
 // write. (The number of the pointer is its sequence.) So readers recognize an older version, or a cell
-// of another store; see [Numbered]. In stores older than these fields, the identity of the store is
-// that of its pointer, and the change record and the key set count as number 0. The first number of a
+// of another store; see [Numbered]. In stores older than these fields, the pointer gives the identity
+// of the store, and the change record and the key set count as number 0. The first number of a
 // record, and the first after its loss, is the number of five-minute intervals since 1970 plus the
 // sequence of the pointer, plus one.
 //
@@ -151,8 +151,8 @@
 // chain has every snapshot.
 //
 // The collection history/7d lists, by id, the assets that have a point of the chain in the window,
-// including assets that are no longer in the directory. It may lack an asset whose only price is that
-// of the snapshot itself, if that price is not a point of the chain. If an asset's newest point is not
+// including assets that are no longer in the directory. It may lack an asset whose only price is in
+// the snapshot itself, if that price is not a point of the chain. If an asset's newest point is not
 // the newest of the chain, its row has the time of that point, which builders use:
 //
 //	{"id":1,"last":"2026-11-21T10:00:00Z"}
@@ -215,8 +215,8 @@
 //	{"id":1,"item":{"id":"usd-coin","symbol":"usdc","name":"USD Coin"}}
 //	,"platforms":{"ethereum":"0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48"}}
 //
-// contracts, by address, has one row, {"id":1}, for each address in these tails. Its sort key is that of
-// [AppendContractKey].
+// contracts, by address, has one row, {"id":1}, for each address in these tails. [AppendContractKey] writes
+// its sort key.
 //
 // platforms, by id, has each listed chain and each platform with an address, in the order of their ids
 // as bytes, numbered from 1. Unknown values are null or "":
@@ -229,7 +229,7 @@
 //
 //	{"id":1,"figures":["-12.5","19700000",null,"21000000"],"covered":127}
 //
-// covered has one bit for each window of percent_change; the lowest bit is that of 1h. A bit is set if
+// covered has one bit for each window of percent_change; the lowest bit is for 1h. A bit is set if
 // the base of the change is at least nine tenths of the window old.
 //
 // rates, by id, has the value of one unit of each currency, including usd, in US dollars. The rows are in

@@ -14,8 +14,8 @@ const (
 	// FilesJSON is the file name under which clients get the list of a set. The list is signed
 	// under the same name.
 	FilesJSON = "files.json"
-	// FileChunk is the size of a file's chunks in bytes. DayChunk is that of the daily price files,
-	// which are larger.
+	// FileChunk is the size of a file's chunks in bytes. DayChunk is the size for the daily price
+	// files, which are larger.
 	FileChunk = 1 << 20
 	DayChunk  = 2 << 20
 	// MaxFileList is the maximum size of a set's list, in bytes.

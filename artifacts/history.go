@@ -89,7 +89,7 @@ func (m *Manifest) checkHistory() error {
 	return nil
 }
 
-// Latest returns the block whose last point is that of the snapshot itself. This is the newest
+// Latest returns the block whose last point is from the snapshot itself. This is the newest
 // block of the shortest window, which has a point for every snapshot. ok is false if the snapshot
 // has no points of its own.
 func (m *Manifest) Latest() (v *View, ok bool) {

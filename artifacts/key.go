@@ -194,7 +194,7 @@ func (k Key) String() string {
 // Compare compares keys by their names.
 func (k Key) Compare(other Key) int { return strings.Compare(k.String(), other.String()) }
 
-// MarshalText implements encoding.TextMarshaler. Its result is that of String.
+// MarshalText implements encoding.TextMarshaler. It returns the same text as String.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler. It accepts what ParseKey accepts.

@@ -351,7 +351,7 @@ type Pointer struct {
 	Format int `json:"format"`
 	// Store is the store's identity: 32 random lower-case hexadecimal digits.
 	Store string `json:"store"`
-	// Sequence is one more than that of the preceding pointer. The first is 1.
+	// Sequence is one more than the sequence of the preceding pointer. The first is 1.
 	Sequence uint64    `json:"sequence"`
 	Time     time.Time `json:"time"`
 	Manifest Ref       `json:"manifest"`
@@ -458,8 +458,8 @@ func ParseChange(b []byte) (*Change, error) {
 }
 
 // IsDecimal reports whether s is a decimal in the form of responses (FEED.md, "Numbers"): an
-// optional minus, digits without a leading zero and, after an optional point, at most 12 digits of
-// which the last is not 0.
+// optional minus, digits without a leading zero and, after an optional point, at most 12 digits, the
+// last one not 0.
 func IsDecimal(s string) bool { return isDecimal(s, 12) }
 
 func isDecimal(s string, places int) bool {

@@ -38,7 +38,7 @@ func Record(ctx context.Context, s artifacts.Store, now func() time.Time) (*arti
 	})
 }
 
-// RecordOf is like Record, but for the snapshot that the function snapshot returns.
+// RecordOf is like Record, except that the function snapshot returns the published snapshot.
 func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 	snapshot func() (*artifacts.Manifest, *artifacts.Pointer, error),
 ) (*artifacts.Change, error) {

@@ -384,7 +384,7 @@ func (r *Registry) now() time.Time {
 // seconds truncates t to the precision of a key set.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-// shown returns an id as errors quote it. It does not quote a key that was given in place of an id.
+// shown returns an id as errors quote it. It does not quote a key that was given instead of an id.
 func shown(id string) string {
 	if strings.Contains(id, artifacts.KeyPrefix) {
 		return "(a key, not an id)"

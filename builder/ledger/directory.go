@@ -67,7 +67,7 @@ func (d *Directory) refs() (refs []artifacts.Ref) {
 // snapshots.
 const maxWithdrawn = 100
 
-// withdraw returns the directory for target, published again in place of newest. d is the directory
+// withdraw returns the directory for target, published again instead of newest. d is the directory
 // of target, and from is the directory of newest. The result has no parts if newest does not list
 // all changes since target.
 func (d *Directory) withdraw(from *Directory, newest, target *artifacts.Manifest) *Directory {

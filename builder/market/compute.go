@@ -194,8 +194,8 @@ func (r *Result) Since(q int) (t time.Time, short bool) {
 	return r.T.Add(-age), age < WindowLengths[last]-24*time.Hour
 }
 
-// Covered returns a bit for each window of which the prices of quote q cover at least nine tenths.
-// They cover the time since the window's base.
+// Covered returns a bit for each window. The bit is set if the prices of quote q, which cover the time since
+// the window's base, cover at least nine tenths of the window.
 func (r *Result) Covered(q int) (windows uint64) {
 	for w, length := range WindowLengths {
 		if q < len(r.Ages[w]) && 10*artifacts.Step*time.Duration(r.Ages[w][q]) >= 9*length {

@@ -194,8 +194,8 @@ func (r *Rows) parquet(ctx context.Context, in io.ReaderAt, size int64) error {
 	return nil
 }
 
-// rowGroup reads the rows of a group, the first of which is row n+1, and returns the number of the
-// last.
+// rowGroup reads the rows of a group, which begins with row n+1, and returns the number of the last
+// row.
 func (r *Rows) rowGroup(ctx context.Context, group parquet.RowGroup, rows []parquet.Row, n int,
 	field func(parquet.Value) (int, parquet.Node, bool)) (last int, err error) {
 	reader := group.Rows()

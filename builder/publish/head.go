@@ -26,8 +26,8 @@ type Head struct {
 }
 
 // NewHead returns a head that can be replaced whatever the content of the store's pointer is.
-// version is the version of the pointer that was read, or zero if there is none. The next pointer's
-// sequence follows that of p, which must be of this store.
+// version is the version of the pointer that was read, or zero if there is none. The sequence of
+// the next pointer follows the sequence of p, which must be a pointer of this store.
 func NewHead(version artifacts.Version, p *artifacts.Pointer) *Head {
 	return &Head{version: version, Pointer: p}
 }

@@ -60,7 +60,7 @@ const (
 	settleTime  = 30 * time.Second
 )
 
-// Publish makes m the published snapshot in place of the head. o must have put, or found in the
+// Publish makes m the published snapshot and so replaces the head. o must have put, or found in the
 // store, every object that readers of m need. Publish returns the durable pointer, a *LostError if
 // another publisher was faster, or another error if, as far as is known, the snapshot was not
 // published. It calls step as each step begins.

@@ -284,7 +284,7 @@ var (
 )
 
 // rateValue reads the value of a unit, and the index of the asset whose price it is, or -1 if it is
-// not an asset's. isUSD reports whether the rate is that of the US dollar.
+// not an asset's. isUSD reports whether the rate is for the US dollar.
 func (r *reader) rateValue(o *object, isUSD bool, prices map[int]market.U128) (usd market.U128, of int) {
 	row := &r.row
 	of = -1

@@ -71,8 +71,8 @@ const pointerTries = 5
 // against its digest before it puts it, so that no copy can do harm, and leaves intact objects
 // alone. It is safe while a builder and gc run, and may be killed and run again.
 //
-// Repair replaces a damaged change record by a new one, and a lost or damaged identity by that of
-// the pointer. It repairs the log (transparency.Mend). With the store's keys it signs a lost
+// Repair replaces a damaged change record by a new one, and a lost or damaged identity by the
+// identity in the pointer. It also repairs the log. With the store's keys it signs a lost
 // checkpoint again. It does not repair the pointer and the key set: see Restore.
 func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 	r := &repairer{RepairConfig: cfg, mender: newMender(cfg.Store, cfg.From)}

@@ -5,7 +5,7 @@
 //
 // It builds a commit in a new repository, in which only this commit exists and has the version's
 // tag. So neither the working folder, nor uncommitted changes, nor other tags affect the files. All
-// times in the files are that of the commit. Therefore the same commit, version, maintainer and
+// times in the files are the time of the commit. Therefore the same commit, version, maintainer and
 // homepage give the same bytes on every machine.
 //
 // It is a separate module, so that packaging libraries do not appear in the project's go.sum.
@@ -144,7 +144,7 @@ func (r *release) make(ctx context.Context, folder, commit string, platforms []s
 	return r.checksums()
 }
 
-// name returns the name of a platform's archive, which is also that of its folder.
+// name returns the name of a platform's archive and of the folder in it.
 func (r *release) name(goos, goarch string) string {
 	return fmt.Sprintf("marketdata-%s-%s-%s", r.version, goos, goarch)
 }

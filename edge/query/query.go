@@ -24,7 +24,7 @@ const (
 	// maxValues is the largest number of elements of a csv parameter, including empty elements and
 	// duplicates.
 	maxValues = 100
-	// maxSize is the largest page size, and maxHistory that of /history and /candles.
+	// maxSize is the largest page size, and maxHistory the largest for /history and /candles.
 	maxSize    = 100
 	maxHistory = 20
 	// MaxText is the longest q of /search in bytes, and MaxWords its largest number of words.

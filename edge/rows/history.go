@@ -185,7 +185,7 @@ func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
 // composing an answer, since a year has 366 points. from is the index of the row's first price, after the id
 // and pricesKey.
 func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
-	const most = 16 // the number of bytes copied at once, for a price with its closing quote
+	const most = 16 // the number of bytes in one copy, enough for a price with its closing quote
 	if from > len(row) || row[from-1] != '[' {
 		return errPrices
 	}

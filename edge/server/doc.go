@@ -16,7 +16,7 @@
 // prepared at the start. Then the handler adds the headers that all answers share (headers.go).
 //
 // An answer is a [reply.Reply]. It consists of header lines that were prepared earlier, of a few header lines
-// for this request, and of a body. Head and body are written at once. A body that was composed in the
+// for this request, and of a body. Head and body are written together. A body that was composed in the
 // request's buffers is not copied again. While a client is slow, its answer occupies no memory of a cache.
 //
 // Neither a refusal for key or rate nor an answer allocates memory or takes a lock, unless the answer enters

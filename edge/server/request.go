@@ -37,7 +37,7 @@ type Request struct {
 	events    bool        // the answer is an event stream
 	ranges    []byte      // Range
 	asksFor   []byte      // Access-Control-Request-Headers
-	detail    string      // the message of a 400; if it is empty, that of the problem
+	detail    string      // the message of a 400; if it is empty, the problem's own is sent
 	file      *sending    // the body; if it is nil, the body is Reply.Body
 	sent      int         // the bytes of the file that were sent
 	fault     error       // why a file could not be read, or nil

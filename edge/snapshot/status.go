@@ -45,7 +45,7 @@ type Counters struct {
 	Swaps       atomic.Int64
 	Refused     atomic.Int64 // refused pointers
 	// SwapLag and SwapWork are Lag and Work of the last Swap. Activation is the Lag of the last swap with an
-	// activation time, other than that of the first snapshot.
+	// activation time; the swap to the first snapshot does not count.
 	SwapLag, SwapWork, Activation atomic.Int64 // nanoseconds
 }
 

@@ -106,7 +106,7 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ErrNotRegular reports a pipe, a device, a socket or a folder in the place of a file.
+// ErrNotRegular reports a pipe, a device, a socket or a folder where a file was expected.
 var ErrNotRegular = errors.New("not a regular file")
 
 // DirFS is like os.DirFS but uses Open instead of os.Open.

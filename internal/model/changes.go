@@ -223,7 +223,7 @@ func (s *Snapshot) record(before *Snapshot, known map[string]map[string]int64) {
 // differ returns the changes since before. It repeats the items in touched, whose changes were
 // withdrawn.
 func (s *Snapshot) differ(before *Snapshot, touched []Changed, known map[string]map[string]int64) (all []Changed) {
-	had := map[listedKey]bool{} // items that had an id at the time of before
+	had := map[listedKey]bool{} // items that had an id in the snapshot before
 	for collection, ids := range known {
 		for _, id := range ids {
 			had[listedKey{collection, id}] = true

@@ -26,14 +26,14 @@ type Rate struct {
 // to the rows of the listings.
 type Coins struct {
 	Active int                         // number of active assets
-	Rates  []Rate                      // by code, including that of the US dollar
+	Rates  []Rate                      // by code, including the US dollar's
 	Chains map[string]Platform         // all platforms, by id
 	On     map[int64]map[string]string // for each asset, its addresses by platform
 	// Supplies are the circulating, total and maximum supplies of each quoted asset; an unknown
 	// supply is nil. Moved is the change of its price in 24 hours.
 	Supplies map[int64][len(supplies)]*big.Rat
 	Moved    map[int64]*big.Rat
-	// Covered has, for each quoted asset, the windows of which at least nine tenths are covered.
+	// Covered has, for each quoted asset, the windows that its prices cover to at least nine tenths.
 	Covered map[int64]map[string]bool
 }
 

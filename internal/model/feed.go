@@ -41,7 +41,7 @@ type asset struct {
 	// otherwise zero
 	since   time.Time
 	moved   *big.Rat        // the change of the price in 24 hours
-	covered map[string]bool // windows of which at least nine tenths are covered
+	covered map[string]bool // windows that are covered to at least nine tenths
 }
 
 // An exchange of the feed.

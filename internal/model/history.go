@@ -237,7 +237,7 @@ func members(all []*asset, n int) map[string]bool {
 func series(kept []moment, ids map[string]int64, at time.Time) map[string]*Series {
 	all := map[string]*Series{}
 	for _, w := range Windows {
-		// The chain has the first kept moment of each interval, and that of T itself.
+		// The chain has the first kept moment of each interval, and the moment at T.
 		var chain []moment
 		for _, m := range kept {
 			first := !slices.ContainsFunc(chain, func(c moment) bool { return w.begin(c.time).Equal(w.begin(m.time)) })

@@ -80,7 +80,7 @@ type Report struct {
 	Rejected  map[string]int // rows set aside, by collection
 }
 
-// ErrOlder means that the time of a build is not after that of the newest snapshot.
+// ErrOlder means that the time of a build is not after the time of the newest snapshot.
 var ErrOlder = errors.New("older than the published snapshot, or the same with other rows")
 
 // Build builds the snapshot of a feed at the given time or, if that is zero, at the feed's own

@@ -36,7 +36,7 @@ type Part struct {
 	// MayBeEmpty allows an answer without rows, which otherwise is a failure.
 	MayBeEmpty bool
 	// Reduce, if set, drops the parts of the value at At that the provider's package does not use.
-	// It is applied to answers that stay in memory between rounds, of which there may be thousands.
+	// It is applied to answers that stay in memory between rounds; there may be thousands of them.
 	// A folder receives answers as the provider sent them, unless an answer is recorded in a later
 	// round than the one that requested it.
 	Reduce func(body []byte) []byte
@@ -68,7 +68,7 @@ func (p *Part) cost() int { return max(1, p.Cost) }
 
 const (
 	// maxStale is how long after it was due the last good answer to a part with prices may be used
-	// in place of one that is unavailable.
+	// if a newer one is unavailable.
 	maxStale = time.Hour
 	// keepForever is the same limit for all other parts.
 	keepForever = 100 * 365 * 24 * time.Hour

@@ -10,7 +10,7 @@ import (
 )
 
 // Quota bounds the calls of an account. Calls is the number in a month, or zero if the provider
-// states none. PerMinute is the number in a minute, or zero for that of the Plan.
+// states none. PerMinute is the number in a minute, or zero for the Plan's number.
 type Quota struct {
 	Name             string
 	Calls, PerMinute int

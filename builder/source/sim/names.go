@@ -98,7 +98,7 @@ var oddities = [...]struct{ name, symbol string }{
 	{" Leading Space", " LEAD"}, {"Tab\tStop", "T\tS"},
 }
 
-// dirtyOddities is the number of oddities, the last ones, of which the reader warns.
+// dirtyOddities is the number of the oddities at the end of the list that the reader warns about.
 const dirtyOddities = 2
 
 // popular are tickers that many assets share. They become less frequent from the first to the last.

@@ -13,8 +13,8 @@
 // real feeds: a long tail of tiny prices, tickers shared by thousands, unknown market caps,
 // exchanges without a market, empty groups, and numbers in every form. Names in any script, names
 // with letters that fold in surprising ways, and slugs with & and parentheses occur only in the
-// smallest quarter, so that first pages look plain. A dirty market also has values of which the
-// reader warns: control characters in names, invalid times, members that do not exist.
+// smallest quarter, so that first pages look plain. A dirty market also has values that the
+// reader warns about: control characters in names, invalid times, members that do not exist.
 //
 //	src, err := sim.Open(ctx, "?assets=2000&seed=1") // sim:?assets=2000&seed=1
 //	files, err := src.Files(ctx, time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC))
@@ -51,7 +51,7 @@ const (
 type Market struct {
 	assets int
 	number uint64 // the seed as given
-	dirty  bool   // has rows of which the reader warns
+	dirty  bool   // has rows that the reader warns about
 	year   bool   // knows its past
 	seed   hash
 	now    func() time.Time

@@ -64,7 +64,7 @@ type figures struct {
 	Assets int
 	Build  took // the whole build
 	Plain  took // the same build without history
-	// processor time of the build divided by that of the build without history, one value per round
+	// processor time of the build divided by the processor time without history, one value per round
 	ratios   []float64
 	round    struct{ build, plain time.Duration } // processor time in the current round
 	Decode   took                                 // decoding the feed with go-json
@@ -325,7 +325,7 @@ func report(all []*figures, rounds int, out string) error {
 	}
 	small, large := all[0], all[len(all)-1]
 	beside := cmp.Or(large.beside, small)
-	// History of a large market is that of the small one, and costs no more.
+	// A large market has the same history as the small one, which costs no more.
 	mostTime, mostWritten := maxHistory*float64(beside.Plain.Wall.Milliseconds()),
 		maxPoints*float64(small.PlainBytes)/float64(small.Builds)
 	row("floor: decode the feed", "", ms(func(f *figures) took { return f.Decode }))

@@ -70,7 +70,7 @@ type comparison struct {
 }
 
 // compare measures two loads in turn, round by round, and reports the CPU time per
-// request of the first one divided by that of the second.
+// request of the first one divided by the CPU time per request of the second one.
 func (b *bench) compare(ctx context.Context, c comparison) error {
 	if b.skipped(c.what) {
 		return nil

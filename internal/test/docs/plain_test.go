@@ -1,6 +1,10 @@
 package docs
 
 import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,7 +36,7 @@ var plain = []struct {
 	{regexp.MustCompile(`(?i)\bbut for\b`), `"except for"`},
 	{regexp.MustCompile(`(?i)\b(is|are) to be\b`), `"must be"`},
 	{regexp.MustCompile(`(?i)\bmend(s|ed|ing)?\b`), `"repair", "correct"`},
-	{regexp.MustCompile(`(?i)\bof before\b`), `"earlier", "older"`},
+	{regexp.MustCompile(`(?i)\bof before(?:[.,;:)]|$)`), `"earlier", "older"`},
 	{regexp.MustCompile(`(?i)\bhand(ed|s)? on\b`), `"pass on", "give"`},
 	{regexp.MustCompile(`(?i)\bso as it\b`), `leave it out`},
 	{regexp.MustCompile(`(?i)\bdear(er|est)?\b`), `"expensive"`},
@@ -45,7 +49,7 @@ var plain = []struct {
 	{regexp.MustCompile(`(?i)\bnot (so|as) much as\b`), `"less than"`},
 	{regexp.MustCompile(`(?i)\bdoes without\b`), `"does not need"`},
 	{regexp.MustCompile(`(?i)\bis none of\b`), `"is not a"`},
-	{regexp.MustCompile(`(?i)\bone's\b`), `"your", or name the person`},
+	{regexp.MustCompile(`(?i)\b(of|with|for|to|in|on|from|by) one's\b`), `"your", or name the person`},
 	{regexp.MustCompile(`(?i)\b(goes|go|gone) (on|off) with\b`), `"continues with"`},
 	{regexp.MustCompile(`(?i)\bis (not )?believed\b`), `"is trusted"`},
 }
@@ -53,13 +57,12 @@ var plain = []struct {
 // written are texts that people did not write for this repository, or that quote others.
 var written = regexp.MustCompile(`(^|/)(testdata|outside)/|TRANSCRIPT\.md$`)
 
-// TestPlain: documents have none of these constructions outside of code.
+// TestPlain: documents, and comments of Go files other than tests, have none of these constructions outside of code
+// and quoted text.
 func TestPlain(t *testing.T) {
 	if len(plain) > 40 {
 		t.Errorf("%d patterns: at most 40 are worth their reading", len(plain))
 	}
-	span := regexp.MustCompile("`[^`\n]*`")
-	fence := regexp.MustCompile("(?ms)^```.*?^```$")
 	for _, path := range files(t, ".md") {
 		if filepath.Ext(path) != ".md" || written.MatchString(path) {
 			continue
@@ -69,12 +72,68 @@ func TestPlain(t *testing.T) {
 			return strings.Repeat("\n", strings.Count(block, "\n"))
 		})
 		for i, line := range strings.Split(text, "\n") {
-			line = span.ReplaceAllString(line, "`x`")
-			for _, p := range plain {
-				if m := p.pattern.FindString(line); m != "" {
-					t.Errorf("%s:%d: %q: better %s", path, i+1, m, p.better)
-				}
+			for _, problem := range unplain(codeSpan.ReplaceAllString(line, "`x`"), nil) {
+				t.Errorf("%s:%d: %s", path, i+1, problem)
 			}
 		}
 	}
+	n := 0
+	for _, path := range files(t, ".go") {
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		parsed := must.Get(parser.ParseFile(set, filepath.Join(root, path), nil,
+			parser.ParseComments|parser.SkipObjectResolution))(t)
+		if ast.IsGenerated(parsed) {
+			continue
+		}
+		names := map[string]bool{}
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			if name, ok := node.(*ast.Ident); ok {
+				names[name.Name] = true
+			}
+			return true
+		})
+		for _, group := range parsed.Comments {
+			n++
+			for _, problem := range unplain(quoted.ReplaceAllString(prose(group), `"x"`), names) {
+				t.Errorf("%s:%d: %s", path, set.Position(group.Pos()).Line, problem)
+			}
+		}
+	}
+	if n < 1000 {
+		t.Errorf("%d comments: are they still found?", n)
+	}
+}
+
+var (
+	codeSpan = regexp.MustCompile("`[^`\n]*`")
+	fence    = regexp.MustCompile("(?ms)^```.*?^```$")
+	// quoted is code, a message or a heading in a comment.
+	quoted = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
+)
+
+// unplain describes the constructions that a text has, except for words that are names in the code.
+func unplain(text string, names map[string]bool) (problems []string) {
+	for _, p := range plain {
+		for _, m := range p.pattern.FindAllString(text, -1) {
+			if !names[m] {
+				problems = append(problems, fmt.Sprintf("%q: better %s", m, p.better))
+			}
+		}
+	}
+	return problems
+}
+
+// prose returns a comment as one line, so that a construction may begin on one line and end on the next. It leaves
+// out indented blocks, which are code.
+func prose(group *ast.CommentGroup) string {
+	var lines []string
+	for line := range strings.Lines(group.Text()) {
+		if !strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, "    ") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(lines, " ")
 }

@@ -67,7 +67,7 @@ var Spoilings = map[string]Spoiling{
 		return a
 	},
 
-	// Return the answer of the preceding snapshot as that of the newest.
+	// Return the answer of the preceding snapshot as if the newest one had it.
 	"stale-snapshot": func(e *Edge, r *http.Request) *Answer {
 		now := e.Ask(r)
 		at, err := time.Parse(time.RFC3339, now.Header.Get("X-Snapshot-Time"))

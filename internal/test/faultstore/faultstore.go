@@ -23,7 +23,7 @@ import (
 )
 
 // ErrFault is the error of a call that the hook made fail. To the caller the outcome is unknown,
-// because ErrFault is none of the answers that package artifacts defines.
+// because ErrFault is not an error that package artifacts defines.
 var ErrFault = errors.New("injected fault")
 
 // Kind is a method of artifacts.Store.
@@ -103,7 +103,7 @@ func (s *Store) Counts() map[Kind]int {
 	return maps.Clone(s.counts)
 }
 
-// Reset restarts all counts, including that of Op.N.
+// Reset restarts all counts, including the count in Op.N.
 func (s *Store) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -69,8 +69,8 @@ func (m *market) lines(d draw, rows [][]member, crowd []string) string {
 	return d.file(append(lines, crowd...))
 }
 
-// spoil changes the value of one member of a row to that of another row, such as an id or slug that
-// is already used, or to an odd value. The model decides whether the field accepts it.
+// spoil gives one member of a row the value that another row has, such as an id or slug that is
+// already used, or an odd value. The model decides whether the field accepts it.
 func (d draw) spoil(r []member, rows [][]member) []member {
 	m := pick(d, pick(d, rows))
 	switch {

@@ -189,7 +189,7 @@ type Program struct {
 // Start starts a program of the project, or one named by its path. Its output goes to the file that
 // [Machine.Log] names.
 func (m *Machine) Start(name, program string, args ...string) (*Program, error) {
-	// The context is not that of an interrupt, because the program needs time to stop after one.
+	// An interrupt does not cancel the context, because the program needs time to stop after it.
 	return m.StartCommand(name, m.command(context.Background(), program, args...))
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Path is the path of most requests in the corpus. A server under test answers it with 200, and
-// every other path except that of OPTIONS with 404.
+// every other path with 404, except the path of OPTIONS.
 const Path = "/openapi/v1/assets"
 
 // Limits of INTERFACE.md, "Order of work" and "Framing".

@@ -122,7 +122,7 @@ func (s *soak) judgeStreams(r *streams.Result) {
 			s.report.breaks(cutAnswers, "%d streams of events: %s", n, why)
 		}
 	}
-	if r.Early > killed*streamsPerEdge { // an edge that starts without a snapshot announces the first one at once
+	if r.Early > killed*streamsPerEdge { // an edge that starts without a snapshot announces the first one immediately
 		s.report.breaks(offTime, "%d events came before their snapshots were to become current", r.Early)
 	}
 	if r.Open != r.Count || r.Events == 0 {
@@ -217,7 +217,7 @@ func (s *session) judgeTime(snapshot string) (promise, detail string) {
 		}
 		return "", ""
 	}
-	// An edge that starts without a snapshot answers from the first one at once.
+	// An edge that starts without a snapshot answers from the first one immediately.
 	if due.After(now) && n.inForce != "" && n.inForce != snapshot {
 		promise, detail = offTime, fmt.Sprintf("%s was current %v early", snapshot, due.Sub(now))
 	}

@@ -270,7 +270,7 @@ func (s *soak) rollback(ctx context.Context, random *rand.Rand) error {
 	i := random.IntN(min(3, len(m.Retained)))
 	s.mu.Lock()
 	s.rollbacks++
-	s.due[m.Retained[i].Time.Format(model.TimeFormat)] = time.Time{} // at once
+	s.due[m.Retained[i].Time.Format(model.TimeFormat)] = time.Time{} // a rollback takes effect immediately
 	gone := []time.Time{m.Time}
 	for _, r := range m.Retained[:i] {
 		gone = append(gone, r.Time)

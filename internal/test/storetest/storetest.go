@@ -336,7 +336,7 @@ func list(t *testing.T, ctx context.Context, s artifacts.Store) {
 	}
 }
 
-// listPages: more objects than an S3 server lists at once (1,000).
+// listPages checks that List lists more objects than an S3 server returns in one answer (1,000).
 func listPages(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const n = 1_050
 	want := make([]string, n)

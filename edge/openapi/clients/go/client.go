@@ -103,7 +103,7 @@ func UserAgent(program string) Option {
 	}
 }
 
-// Sleep waits between attempts in place of the clock, for tests.
+// Sleep replaces the function that waits between attempts. Tests use it to avoid waiting.
 func Sleep(wait func(context.Context, time.Duration) error) Option {
 	return func(c *Client) error {
 		c.wait = wait
@@ -111,8 +111,8 @@ func Sleep(wait func(context.Context, time.Duration) error) Option {
 	}
 }
 
-// HTTPClient sends requests with the Transport, Jar and Timeout of h: through a proxy of one's own,
-// with certificates of one's own. Redirects are not followed: they would carry the key elsewhere.
+// HTTPClient sends requests with the Transport, Jar and Timeout of h: for example
+// through your own proxy or with your own certificates. Redirects are not followed: they would carry the key elsewhere.
 func HTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		if h != nil {
@@ -149,7 +149,7 @@ func (a *Answer[T]) Refresh(ctx context.Context) (*Answer[T], error) { return a.
 
 // RateLimit is the state of the bucket that a request was counted under.
 type RateLimit struct {
-	Quota, Window    int // requests at once; seconds until all of them are available again
+	Quota, Window    int // requests that a full bucket has; seconds until all of them are available again
 	Remaining, Reset int // requests left; seconds until the bucket is full
 }
 
@@ -220,7 +220,7 @@ func (c *Client) Search(ctx context.Context, words string, q SearchQuery) (*Answ
 	return get[Items[Asset]](ctx, c, "search", q, "q", words)
 }
 
-// Pages reads a whole listing page by page from one snapshot, that of the first
+// Pages reads a whole listing page by page. All pages are from the snapshot of the first
 // answer, whatever is published meanwhile:
 //
 //	for page, err := range marketdata.Pages(ctx, client.Quotes, marketdata.QuotesQuery{Size: 100}) { … }

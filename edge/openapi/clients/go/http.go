@@ -34,7 +34,7 @@ type reply struct {
 }
 
 // do sends a request until it has an answer, an error that another attempt would
-// not mend, or no attempt left.
+// not correct, or no attempt left.
 func (c *Client) do(ctx context.Context, target string, header http.Header) (*reply, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := c.once(ctx, target, header)
@@ -149,7 +149,7 @@ func wait(ctx context.Context, d time.Duration) error {
 // Events yields the time of the snapshot in force, and of each that comes into
 // force. It connects again when the stream ends, and ends with an error when too
 // many in a row fail, or end early without an event. After the first event each is passed on
-// at random within three seconds, so that not all clients ask at once.
+// after a random delay of at most three seconds, so that not all clients ask at the same time.
 // What is read next may still come from an edge that is a moment behind: set
 // the query's At to the event's time.
 func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {

@@ -70,7 +70,7 @@ type Market struct {
 	Groups *MarketGroups `json:"groups,omitempty"` // with MarketsQuery.Fields "groups" only
 }
 
-// MarketGroups are the slugs of the listed groups of which an asset is a coin.
+// MarketGroups are the slugs of the listed groups that an asset belongs to.
 type MarketGroups struct {
 	Categories []string `json:"categories"`
 	Chains     []string `json:"chains"`
