@@ -1,19 +1,18 @@
-// The market board, on the same public API that everybody has. Names come from
-// feeds and are hostile until proven otherwise: they reach the page as text,
-// never as markup. Logos are loaded from the origins alone that the operator names, and
-// links are there to be followed by the reader, if they lead to the web. Decimals stay strings (numbers.js),
-// and a title has them in full.
+// The market board uses the same public API as everybody else. Names come from feeds and may be
+// hostile, so the page shows them as text, never as markup. Logos are loaded only from the origins
+// that the operator names. Links are shown only if they lead to the web. Decimals stay strings
+// (numbers.js), and a title has all of their digits.
 "use strict";
 
-const perPage = [20, 50, 100]; // rows of a page: the first unless the reader chooses
-const historySize = 20; // no more than /history takes
-const staleAfter = 20 * 60; // seconds, as the header Cache-Status has it
+const perPage = [20, 50, 100]; // rows of a page; the first is the default
+const historySize = 20; // ids of a request; /history takes no more
+const staleAfter = 20 * 60; // seconds, as in the header Cache-Status
 const interval = 10 * 60; // seconds from one snapshot to the next
-const newsFor = 10_000; // milliseconds that the number of changed prices is shown
-// Of events: how long to wait before what is new is asked for, so that not all
-// boards come at once; how long a stream may be silent, which has a comment every 15
-// seconds; how long to wait for the next one, which doubles with each failure. Without
-// events, how often to look for a newer snapshot.
+const newsFor = 10_000; // milliseconds for which the number of changed prices is shown
+// The following times are in milliseconds. A board waits up to spread after an event, so that not all
+// boards ask at the same time. A stream, which has a comment every 15 seconds, counts as dead after
+// silence. The wait before the next stream doubles with each failure, from retryFirst to retryLast.
+// Without events the board looks for a newer snapshot every lookEvery.
 const spread = 3_000;
 const silence = 40_000;
 const [retryFirst, retryLast] = [2_000, 60_000];
@@ -21,11 +20,11 @@ const lookEvery = 60_000;
 
 const $ = (id) => document.getElementById(id);
 const logoOrigins = document.querySelector("meta[name=logos]").content.split(" ");
-const lined = matchMedia("(min-width: 980px)"); // there is room for lines, as board.css has it
+const lined = matchMedia("(min-width: 980px)"); // whether there is room for lines; the same width as in board.css
 
 // --- elements --------------------------------------------------------------
 
-// element makes one; children that are strings become text.
+// element makes an element. Children that are strings become text.
 function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
@@ -35,11 +34,11 @@ function element(tag, attributes, ...children) {
 
 const count = (number) => exact(number == null ? null : String(number), (text) => (text.length < 8 ? roundDecimal(text, 0) : large(text)));
 const fee = (text) => exact(text, (text) => (text.startsWith("0") ? tiny(text) : text.length < 9 ? text : large(text)));
-const volume = (text) => exact(text === "0" ? null : text, money); // the API has no other word for unknown
+const volume = (text) => exact(text === "0" ? null : text, money); // the API gives an unknown volume as 0
 const nothing = () => element("span", { title: "not known" }, "\u2013");
 
-// exact shows a decimal as short as shown makes it, and whole in a tooltip. Where digits
-// stand for zeros, screen readers get the decimal itself.
+// exact shows a decimal as shortened by shown, and all of it in a tooltip. If subscript digits count
+// zeros, screen readers get the decimal itself.
 function exact(text, shown) {
   if (text == null) return nothing();
   const short = shown(text);
@@ -58,8 +57,8 @@ function changed(text) {
 
 const hours = { "1h": 1, "6h": 6, "12h": 12, "24h": 24, "7d": 168, "30d": 720, "90d": 2160, "1y": 8760 };
 
-// overWindow shows the change of a quote over a window. If there are no prices from its beginning, it is the
-// change since the first one, and says so: in sight if there is room, else in its title.
+// overWindow shows the change of a quote over a window. If the prices begin later than the window, it shows
+// the change since the first price and says so: visibly if there is room, otherwise in the title.
 function overWindow(quote, window, room) {
   const made = changed(quote?.percent_change?.[window]);
   if (!quote?.since || seconds(quote.since) <= seconds(pin) - 3600 * hours[window]) return made;
@@ -89,10 +88,10 @@ async function send(url, headers, signal, cache) {
   return response;
 }
 
-let reachable = true; // the edge, when an answer was last asked for
+let reachable = true; // whether the edge answered the last request
 
-// ask returns the result of an endpoint and the answer's headers, from the snapshot
-// of a time; "": from the one in force.
+// ask returns the result of an endpoint and the answer's headers. They are from the snapshot of the
+// time at, or from the current one if at is "".
 async function ask(path, parameters, at, signal) {
   const query = new URLSearchParams(parameters).toString();
   const url = (at && "/at/" + at.replace(/[-:]/g, "")) + "/openapi/v1/" + path + (query && "?" + query);
@@ -107,9 +106,9 @@ async function ask(path, parameters, at, signal) {
 
 // --- what is shown ---------------------------------------------------------
 
-// The columns of each view: a title and what it is read as, how a row's cell looks,
-// and the sort key if the API has one. Those with a number leave narrow windows, the
-// highest first. kind is what a row is.
+// views has the columns of each view. A column has a title, a name for screen readers (says), a function
+// that makes a row's cell, and a sort key if the API has one. Narrow windows hide the columns with a number
+// (wide), the highest first. kind says what a row is.
 const views = {
   assets: {
     title: "Assets",
@@ -158,17 +157,17 @@ views.changes = {
   ],
 };
 
-// whatChanged says what happened to an item, and of texts from what to what.
+// whatChanged says what happened to an item. For texts it gives the old and the new one.
 function whatChanged({ kind, collection, fields }) {
   if (!fields) return one[collection] + " " + { added: "added", back: "is back", removed: "removed" }[kind];
   return Object.entries(fields).map(([name, { old, new: now }]) => (now === undefined || name === "logo" ? name : name + ": " + (old || "\u2013") + " \u2192 " + (now || "\u2013"))).join(", ");
 }
 
-const listed = Object.keys(views).concat("favourites"); // that have an address of their own
+const listed = Object.keys(views).concat("favourites"); // views with their own address
 views.favourites = { ...views.assets, title: "Favourites" };
-views.coins = { ...views.assets, title: "Coins" }; // of a category or chain
+views.coins = { ...views.assets, title: "Coins" }; // the coins of a category or chain
 
-// What the tabs of a listing of assets sort by.
+// orders has the sort orders of the tabs above a listing of assets.
 const orders = { All: views.assets.sort, Gainers: "percent_change.24h:desc", Losers: "percent_change.24h:asc", Volume: "volume:desc" };
 
 function changeOver(window) {
@@ -195,12 +194,12 @@ function named(row, kind) {
   return element("a", { class: "coin", href: pageOf(row, kind) }, mark(row), called);
 }
 
-// pageOf is the address of a detail page: of an asset by its slug, which is unique,
-// where a filter takes it for one value; of all else by its id.
+// pageOf returns the address of a detail page. It names an asset by its slug, which is unique, unless
+// the slug has a comma, because a filter would read two values. It names everything else by id.
 const pageOf = (row, kind, window, chart) =>
   "?" + new URLSearchParams({ ...(kind !== "asset" ? { [kind]: row.id } : /^[^,]+$/.test(row.slug) ? { asset: row.slug } : { id: row.id }), ...(window && window !== "7d" && { window }), ...(chart === "candles" && { chart }) });
 
-// mark is a monogram, and the logo over it if its host is one of the operator's.
+// mark makes a monogram, with the logo over it if the operator names the logo's origin.
 function mark(row) {
   const letter = /[\p{L}\p{N}]/u.exec(row.symbol ?? row.name)?.[0] ?? "";
   const made = element("span", { class: "mark", "aria-hidden": "true" }, letter);
@@ -221,8 +220,8 @@ function shared(text) {
   return made;
 }
 
-// state is what the address says, so that reload, back and links work: a page of a
-// listing, a detail page, or both: the page of a category or chain lists its coins.
+// state returns what the address asks for, so that reload, back and links work. This is a page of a
+// listing, a detail page, or both, since the page of a category or chain lists its coins.
 function state() {
   const parameters = new URLSearchParams(location.search);
   const get = (name, format) => (format.test(parameters.get(name) ?? "") ? parameters.get(name) : undefined);
@@ -247,7 +246,7 @@ function state() {
 const isGroup = (kind) => kind === "category" || kind === "chain";
 const sortable = (view) => views[view].columns.flatMap((column) => [column, column.also]).filter((column) => column?.sort);
 
-// addressOf is the address of another state of the listing.
+// addressOf returns the address of the current state with changes.
 function addressOf(changes) {
   const next = { ...state(), ...changes };
   const parameters = new URLSearchParams(next.filter ? { [next.kind]: next.filter.id } : { view: next.view });
@@ -259,8 +258,8 @@ function addressOf(changes) {
 
 const go = (changes) => visit(addressOf(changes));
 
-// visit shows another address. Each entry of the history knows how far the reader had
-// scrolled: what is shown comes too late for the browser to do so.
+// visit shows another address. Each entry of the browser's history records how far the reader had
+// scrolled, because the page appears too late for the browser to restore that.
 function visit(address) {
   history.replaceState({ y: scrollY }, "");
   if (address !== location.search) history.pushState(null, "", address);
@@ -268,18 +267,18 @@ function visit(address) {
 }
 
 history.scrollRestoration = "manual";
-let place = history.state?.y; // to scroll to when it is shown
+let place = history.state?.y; // where to scroll once the page is shown
 
-let pin = ""; // the snapshot that everything on the page is from
-let current = ""; // the one that is in force, as far as is known
-let overview = ""; // the one that the totals are from
+let pin = ""; // the time of the snapshot that the page shows
+let current = ""; // the time of the current snapshot, as far as is known
+let overview = ""; // the time of the snapshot that the totals are from
 let clock = null; // milliseconds from performance.now() to the server's time
 let pages = 1; // of the listing
-let running = null; // aborts what is being loaded, and what was last
-let busy = false; // something is
+let running = null; // aborts the current or the last load
+let busy = false; // whether something is being loaded
 
-// load shows what the address says, from the snapshot of a time or, "", from the one
-// in force. Quietly, what is shown stands meanwhile.
+// load shows what the address asks for, from the snapshot of the time at, or from the current one if at
+// is "". If quietly is set, the page keeps its content until the new content is there.
 async function load(at, quietly) {
   running?.abort();
   const mine = (running = new AbortController());
@@ -340,7 +339,7 @@ async function show(at, signal, quietly) {
   place = undefined;
 }
 
-// keepingFocus draws anew. What had the focus has it again, if it is still there.
+// keepingFocus calls draw and then gives the focus back to the element that had it, if it still exists.
 function keepingFocus(draw) {
   const { id, dataset } = document.activeElement;
   const href = document.activeElement.getAttribute("href");
@@ -373,7 +372,7 @@ function why(problem) {
   return problem instanceof Problem ? problem.message : "The service cannot be reached.";
 }
 
-// note shows a line, and a button if there is something to do about it.
+// note shows a line, and a button if the reader can do something about it.
 function note(...said) {
   $("problem").replaceChildren(...noted(...said));
   $("problem").hidden = false;
@@ -386,15 +385,15 @@ function noted(text, label, action) {
   return [text, " ", button];
 }
 
-// start shows everything from the newest snapshot.
+// start shows the page from the newest snapshot, or asks for a key first.
 const start = () => (needsKey() ? askForKey() : load(""));
 
-const drawn = { table: "", detail: "" }; // what stands there, hidden or not
-let came = false; // to a page that the reader was not on
+const drawn = { table: "", detail: "" }; // what the two parts contain, hidden or not
+let came = false; // whether the reader came to another detail page
 const tableOf = (now) => (now.filter ? detailOf(now) : "listing");
 
-// showWaiting turns to what is loaded. Skeletons stand where nothing of it is shown
-// yet; what is shown waits as board.css has it.
+// showWaiting shows the parts of the page that are being loaded. Parts without content get skeletons;
+// board.css says how rows look while they wait for newer ones.
 function showWaiting(now) {
   $("key-form").hidden = true;
   if (now.filter) {
@@ -416,7 +415,7 @@ function showWaiting(now) {
   turnOver(now);
 }
 
-// turnOver has the parts of the page in sight that the address asks for.
+// turnOver shows the parts of the page that the address asks for, and hides the others.
 function turnOver(now) {
   $("board").hidden = Boolean(now.filter);
   $("detail").hidden = !now.filter;
@@ -426,13 +425,14 @@ function turnOver(now) {
 
 const bar = () => element("span", { class: "skeleton" }, "\u2007");
 
-// askLargest asks for the two largest of all quoted assets; a snapshot of an older builder does not tell.
+// askLargest asks for the two largest quoted assets. It returns none if the snapshot is of an older builder,
+// which has no markets.
 const askLargest = (at, signal) => ask("markets", { sort: "market_cap:desc", size: 2 }, at, signal).catch((problem) => {
   if (problem.status !== 503) throw problem;
   return { result: { items: [], total: null } };
 });
 
-// showTotals shows the totals, and the shares of the two largest of all quoted assets.
+// showTotals shows the totals, and the shares of the two largest quoted assets.
 function showTotals(totals, { items, total }) {
   const all = totals.total_market_cap;
   $("totals").replaceChildren(
@@ -445,13 +445,13 @@ function showTotals(totals, { items, total }) {
   );
 }
 
-// askListing asks for one page of the view, and for the lines of its assets. detail has
-// the group that the assets are of, if any.
+// askListing asks for one page of the view, and for the prices that its lines show. detail is the answer
+// with the group that the assets belong to, if any.
 async function askListing(now, at, signal, quietly, detail) {
   const asked = { sort: now.sort, page: now.page, size: now.rows };
-  if (!asked.sort) delete asked.sort; // changes have one order
+  if (!asked.sort) delete asked.sort; // changes have only one order
   if (views[now.view].kind !== "asset") return ask(now.view, asked, at, signal);
-  if (now.view === "favourites") asked.id = favourites.join(",") || ","; // a comma is a list without a value
+  if (now.view === "favourites") asked.id = favourites.join(",") || ","; // a comma alone is a list without values
   if (now.filter) {
     const { row } = await detail;
     if (!row) return null;
@@ -459,7 +459,7 @@ async function askListing(now, at, signal, quietly, detail) {
   }
   const { result, headers } = await askMarkets(asked, at, signal);
   const rows = result.items;
-  // Favourites without a price are in no order: they come behind all others.
+  // Favourites without a price have no place in the order, so they come last.
   const unpriced = now.view === "favourites" && new URLSearchParams(headers.get("X-Not-Found") ?? "").get("id");
   if (unpriced) {
     const { items } = (await ask("assets", { id: unpriced, size: 100 }, at, signal)).result;
@@ -469,14 +469,14 @@ async function askListing(now, at, signal, quietly, detail) {
   const prices = rows.length > 0 && lined.matches && Promise.all(chunks(rows).map((rows) =>
     ask("history", { id: rows.map((row) => row.id).join(","), window: "7d", size: historySize }, at, signal).then(
       ({ result }) => rows.map((row) => result.items.find((item) => item.id === row.id)?.points ?? []),
-      () => rows.map(() => null), // the lines say so
+      () => rows.map(() => null), // showLines reports it
     )));
-  if (quietly) await prices; // so that no line blinks
+  if (quietly) await prices; // otherwise the lines would blink
   return { result, prices, signal };
 }
 
-// askMarkets asks for quotes in an order. The snapshots of older builders have no
-// markets: of these, assets and their quotes are asked for where that does.
+// askMarkets asks for quotes in an order. The snapshots of older builders have no markets. For them it asks
+// for assets and then for their quotes, if the order is one that /assets has.
 async function askMarkets(parameters, at, signal) {
   try {
     return await ask("markets", parameters, at, signal);
@@ -492,7 +492,7 @@ async function askMarkets(parameters, at, signal) {
 
 const chunks = (rows) => Array.from({ length: Math.ceil(rows.length / historySize) }, (_, i) => rows.slice(i * historySize, (i + 1) * historySize));
 
-// showLines draws the prices of seven days into rows, when they are there.
+// showLines waits for the prices of seven days and draws them into rows.
 async function showLines(rows, prices, signal) {
   const all = (await prices).flat();
   if (signal.aborted) return;
@@ -509,13 +509,13 @@ async function showLines(rows, prices, signal) {
   }
 }
 
-let listing; // the last that was shown, which a detail page leads back to: its view and address
+let listing; // view and address of the last listing shown, which a detail page links to
 let opened = ""; // the address of the detail page that is shown
 
 function showListing(now, { result, prices, signal }, newer) {
   const rows = result.items;
   const view = views[now.view];
-  if (rows.length === 0 && now.page > result.total_page && result.total_page > 0) { // such as an old link's
+  if (rows.length === 0 && now.page > result.total_page && result.total_page > 0) { // for example from an old link
     history.replaceState(history.state, "", addressOf({ page: result.total_page }));
     queueMicrotask(() => load(pin, true));
     return;
@@ -547,7 +547,7 @@ function showListing(now, { result, prices, signal }, newer) {
   opened = "";
 }
 
-// showHead shows what is known of a listing before its rows are.
+// showHead shows the parts of a listing that do not depend on its rows.
 function showHead(now) {
   const view = views[now.view];
   $("listing-title").textContent = $("table").caption.textContent = view.title;
@@ -556,7 +556,7 @@ function showHead(now) {
     if (link.getAttribute("href") !== "?view=" + now.view) link.removeAttribute("aria-current");
     else {
       link.setAttribute("aria-current", "page");
-      $("views").scrollLeft = link.offsetLeft - $("views").offsetLeft; // in sight, where not all of them are
+      $("views").scrollLeft = link.offsetLeft - $("views").offsetLeft; // so that it is visible if not all of them fit
     }
   }
   $("views").hidden = Boolean(now.filter);
@@ -570,7 +570,7 @@ function showHead(now) {
   $("order").parentElement.hidden = sortable(now.view).length === 0;
 }
 
-// numbered are links to the first page, to those around this one, and to the last.
+// numbered returns links to the first page, to the pages around this one, and to the last.
 function numbered(now) {
   const near = [1, now.page - 1, now.page, now.page + 1, pages].filter((page, i, all) => page >= 1 && page <= pages && all.indexOf(page) === i);
   return near.sort((a, b) => a - b).flatMap((page, i) => [
@@ -584,12 +584,12 @@ function turnTo(page) {
   toTop();
 }
 
-// toTop brings the reader to the listing's first row, if that is further up.
+// toTop scrolls up to the beginning of the listing, if that is above the window.
 function toTop() {
   if ($("listing").getBoundingClientRect().top < 0) $("listing").scrollIntoView();
 }
 
-// turn switches a button on or off. When it goes off, the focus goes to the other.
+// turn enables or disables a button. If a disabled button had the focus, other gets it.
 function turn(button, other, off) {
   if (off && document.activeElement === button) {
     other.disabled = false;
@@ -598,8 +598,8 @@ function turn(button, other, off) {
   button.disabled = off;
 }
 
-// classOf has the column that rows are sorted by in sight in every window. If it would have
-// left, the last of those that stay gives way to it.
+// classOf returns the class of a column. The column that rows are sorted by is visible in every window. If
+// narrow windows would hide it, they hide the last of the remaining columns instead.
 function classOf(column, now) {
   const { columns } = views[now.view];
   const by = columns.find(({ sort }) => now.sort?.startsWith(sort + ":"));
@@ -607,7 +607,7 @@ function classOf(column, now) {
   return [column.style, wide && "wide" + wide].filter(Boolean).join(" ");
 }
 
-// heading makes the head of a column; buttons sort by it.
+// heading makes the head of a column, with buttons that sort by it.
 function heading(column, now) {
   const th = element("th", { scope: "col", class: classOf(column, now) });
   if (!column.sort) {
@@ -631,10 +631,10 @@ function heading(column, now) {
 
 // --- news ----------------------------------------------------------------------
 
-let shownPrices = new Map(); // by the assets' ids
+let shownPrices = new Map(); // by the ids of the assets
 let news = { text: "", until: 0 };
 
-// tellNews says how many of the prices that stand there are others than before.
+// tellNews says how many of the prices on the page differ from the previous snapshot.
 function tellNews(rows, newer) {
   const before = shownPrices;
   shownPrices = new Map(rows.map((row) => [row.id, row.price]));
@@ -645,8 +645,8 @@ function tellNews(rows, newer) {
   $("news").textContent = "New snapshot: " + news.text;
 }
 
-// tint marks what reads otherwise than it did; prices by their direction, and by all of
-// their digits, as they are counted.
+// tint marks a cell whose text has changed. It compares all digits of prices, as tellNews does, and marks
+// their direction.
 function tint(now, before) {
   const priced = now.matches(".price"), decimal = /^[\d.]+$/;
   const [is, was] = [now, before].map((one) => (priced && one.querySelector("[title]")?.title) || one.textContent);
@@ -656,14 +656,14 @@ function tint(now, before) {
 
 // --- time ----------------------------------------------------------------------
 
-// setClock notes the server's time: this machine's may be wrong. What a cache
-// answers has an old one.
+// setClock notes the server's time, because the clock of this machine may be wrong. It must not be called
+// with the headers of a cached answer, whose time is old.
 function setClock(headers) {
   clock = (Date.parse(headers.get("Date")) || Date.now()) - performance.now();
 }
 
-// showAge tells of which time the page is, when the next snapshot is due, and whether
-// this board would hear of it.
+// showAge shows the time of the snapshot, when the next one is due, and whether this board would learn
+// about it.
 function showAge() {
   if (!pin) return;
   const age = Math.floor((performance.now() + clock - Date.parse(pin)) / 1000);
@@ -680,12 +680,12 @@ function showAge() {
 }
 
 let following = null; // ends the stream of events
-let hearing = false; // events come
-let dropped = false; // they did, or should, and don't
+let hearing = false; // whether the stream of events is open
+let dropped = false; // whether the stream has ended or could not be opened
 
-// follow hears of each snapshot that becomes current, for as long as the page is
-// seen: a key has only so many streams, and a browser so many connections to a host.
-// EventSource would not send the key.
+// follow reads the stream of events, which names each snapshot that becomes current. It does so only while
+// the page is visible, because the streams of a key and the connections of a browser to a host are limited.
+// It does not use EventSource, which cannot send the key.
 async function follow() {
   if (following || document.hidden || needsKey()) return;
   const { signal } = (following = new AbortController());
@@ -707,7 +707,7 @@ async function follow() {
       if (problem.status === 401) return fail(problem);
       wait = 1000 * problem.retryAfter || 0;
       failures++;
-      // A proxy may refuse streams alone.
+      // Perhaps a proxy refuses only streams: this request shows whether the edge is reachable.
       if (!(problem instanceof Problem)) await ask("global", {}, "", signal).catch(() => {});
     } finally {
       if (following?.signal === signal) {
@@ -726,7 +726,7 @@ function unfollow() {
   hearing = dropped = false;
 }
 
-// hear reads events until their stream ends, or is silent for too long.
+// hear reads events until the stream ends or has been silent for too long.
 async function hear(reader) {
   for (let text = ""; ; ) {
     const silent = setTimeout(() => reader.cancel(), silence);
@@ -745,8 +745,8 @@ async function hear(reader) {
 
 let renewal = 0; // a timer
 
-// renew moves the page to the snapshot in force a moment after it is heard of, unless
-// the reader is being served: then after that.
+// renew moves the page to the current snapshot after a random delay. If something else is being loaded, load
+// calls renew again afterwards.
 function renew() {
   if (renewal || !hearing || current === pin) return;
   renewal = setTimeout(() => {
@@ -755,7 +755,7 @@ function renew() {
   }, Math.random() * spread);
 }
 
-// look asks for a newer snapshot where no events come, and offers it.
+// look asks for a newer snapshot while there are no events, and offers it.
 async function look() {
   if (hearing || !pin || document.hidden) return;
   try {
@@ -765,13 +765,13 @@ async function look() {
     current = headers.get("X-Snapshot-Time");
     offer();
   } catch {
-    // The age tells how old the page is; the next look comes soon.
+    // The page shows its age, and look is called again soon.
   }
 }
 
 const offer = () => note("There is a newer snapshot.", "Show it", start);
 
-// askForKey shows nothing but the question.
+// askForKey shows only the form that asks for a key.
 function askForKey() {
   unfollow();
   running?.abort();
@@ -797,7 +797,7 @@ document.addEventListener("click", (event) => {
   visit(link.getAttribute("href"));
   if (link.closest("#pages")) toTop();
 });
-// A row is a link as its name is, but where it has other links or text is selected.
+// A click on a row follows the link of its name, unless it hits another link or button, or text is selected.
 for (const type of ["click", "auxclick"]) {
   $("table").addEventListener(type, (event) => {
     const link = event.target.closest("tbody tr")?.querySelector("a.coin");
@@ -812,10 +812,10 @@ $("rows").append(...perPage.map((rows) => element("option", {}, String(rows))));
 $("rows").addEventListener("change", () => {
   const now = state();
   const rows = Number($("rows").value);
-  go({ rows, page: Math.floor(((now.page - 1) * now.rows) / rows) + 1 }); // the first row stays on it
+  go({ rows, page: Math.floor(((now.page - 1) * now.rows) / rows) + 1 }); // the page that has the first row of the present one
   toTop();
 });
-// Where a table scrolls sideways, its head stays in view in some browsers only.
+// A table that is too wide scrolls sideways. In some browsers its head then no longer stays in view.
 const fitting = new ResizeObserver(() => {
   const fits = $("table").offsetWidth <= $("scroll").clientWidth;
   $("scroll").classList.toggle("scroll", !fits);
@@ -840,7 +840,7 @@ addEventListener("popstate", (event) => {
 addEventListener("scrollend", () => busy || history.replaceState({ y: scrollY }, ""));
 document.addEventListener("visibilitychange", () => (document.hidden ? unfollow() : follow()));
 lined.addEventListener("change", () => pin && load(pin, true));
-addEventListener("theme", () => charted.chart && load(pin, true)); // which is drawn in its colours
+addEventListener("theme", () => charted.chart && load(pin, true)); // because the chart is drawn in the colours of the theme
 setInterval(showAge, 1_000);
 setInterval(look, lookEvery);
 addEventListener("hashchange", () => {
@@ -853,9 +853,9 @@ toldByTabs(() => {
 });
 begin(keyCame);
 
-// begin shows the board when the key, if one is needed, is there.
+// begin shows the board once there is a key, if one is needed.
 async function begin(came) {
-  if (came) unfollow(); // that was with another one
+  if (came) unfollow(); // the stream was opened with another key
   await noticed;
   if (needsKey() && came === undefined) await keyOfTabs();
   await start();

@@ -1,11 +1,11 @@
-// Charts of prices over time, drawn by uPlot. Floats make pixels and the axes'
-// round numbers; what is said of a point is the decimal as it was sent.
+// Charts of prices over time, drawn by uPlot. Only pixels and the round numbers of the axes are computed
+// with floats. The text about a point has the decimal that the API sent.
 "use strict";
 
 const hour = 3600, day = 86400; // seconds
 
-// The windows of /history: the length of an interval, that of the window (none: from the
-// first price on), the interval of its candles, and the window in words.
+// windows has the windows of /history: the length of an interval, the length of the window (none if it
+// begins with the first price), the interval of its candles, and the window in words.
 const windows = {
   "24h": { step: 600, length: day, candles: "1h", words: " of the last 24 hours" },
   "7d": { step: hour, length: 7 * day, candles: "1h", words: " of the last 7 days" },
@@ -19,19 +19,19 @@ const candleSteps = { "1h": hour, "1d": day };
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const seconds = (time) => Date.parse(time) / 1000;
 const plotted = (points) => [points.map(([time]) => seconds(time)), points.map(([, price]) => Number(price))];
-// Candles stand in the middle of their intervals. Their closing prices come first.
+// plottedCandles places candles in the middle of their intervals. Their closing prices come first.
 const plottedCandles = (candles, step) => [candles.map(([time]) => seconds(time) + step / 2), ...[4, 1, 2, 3].map((i) => candles.map((row) => Number(row[i])))];
 const utc = (time) => time.slice(0, 10) + " " + time.slice(11, 16) + " UTC";
 
-// broken reports whether an interval without a point lies before the point of this
-// index: neighbours are less than two intervals apart.
+// broken reports whether the line is broken before the point with index i: whether the preceding point is
+// missing or at least two intervals away.
 const broken = (xs, step, i) => !(xs[i] - xs[i - 1] < 2 * step);
 
-// alone are the points that no line leads to.
+// alone returns the indices of the points that no line leads to.
 const alone = (xs, step) => [...xs.keys()].filter((i) => broken(xs, step, i) && broken(xs, step, i + 1));
 
-// since says where points begin if that is later than their window: with two intervals
-// or more without any.
+// since says when the points begin if the window begins more than two intervals earlier. Otherwise it
+// returns "".
 function since(points, { step, length }, end) {
   const [[time]] = points;
   if (seconds(time) - (end - length) <= 2 * step) return "";
@@ -41,10 +41,10 @@ function since(points, { step, length }, end) {
 // --- ticks -----------------------------------------------------------------
 
 const timeSteps = [600, 1800, hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 7 * day, 14 * day];
-const month = 30 * day; // about
+const month = 30 * day; // about a month
 
-// timeTicks returns at most so many times, and the step between them: whole hours,
-// midnights, Mondays, or first days of months.
+// timeTicks returns the times of an axis's ticks, whose number is bounded by most, and the step between them.
+// The times are round minutes or hours, midnights, Mondays, or first days of months.
 function timeTicks(from, to, most) {
   const times = [];
   const step = timeSteps.find((step) => (to - from) / step <= most);
@@ -62,14 +62,14 @@ function timeTicks(from, to, most) {
   }
 }
 
-// timeLabel names a time as precisely as its neighbours, a step away, ask for.
+// timeLabel names a time precisely enough to tell it from its neighbours, which are a step away.
 function timeLabel(time, step) {
   const [, date, name, year, clock] = new Date(time * 1000).toUTCString().split(" ");
   if (step >= month) return name === "Jan" ? year : name;
   return step >= day || time % day === 0 ? Number(date) + " " + name : clock.slice(0, 5);
 }
 
-// amountTicks returns at most so many round amounts, and the step between them.
+// amountTicks returns round amounts, whose number is bounded by most, and the step between them.
 function amountTicks(from, to, most) {
   if (!(to > from)) return { amounts: [], step: 1 };
   const rough = (to - from) / most, unit = 10 ** Math.floor(Math.log10(rough));
@@ -79,7 +79,7 @@ function amountTicks(from, to, most) {
   return { amounts, step };
 }
 
-// amountLabels names amounts with as many places as tell them apart.
+// amountLabels names amounts with enough decimal places to tell them apart.
 function amountLabels(amounts, step) {
   const places = (power) => Math.max(0, Math.ceil(3 * power - Math.log10(step) - 1e-9));
   let power = Math.max(0, Math.floor((Math.log10(Math.max(...amounts)) + 1e-9) / 3));
@@ -92,9 +92,9 @@ function amountLabels(amounts, step) {
 
 // --- drawings --------------------------------------------------------------
 
-// strokes returns the path of points in a box: each stroke is without a gap, and a
-// point alone is a dot. What hardly moves, such as a stablecoin, looks so: the box is
-// at least a hundredth of the price high.
+// strokes returns the path of points in a box. A stroke ends at each gap, and a single point is a dot. The
+// height of the box is at least a hundredth of the price, so that a price that hardly moves, such as the
+// price of a stablecoin, looks flat.
 function strokes(points, step, from, to, width, height) {
   const [xs, ys] = plotted(points);
   const [low, high] = [Math.min(...ys), Math.max(...ys)], span = Math.max(high - low, high / 100);
@@ -103,7 +103,7 @@ function strokes(points, step, from, to, width, height) {
   return xs.map((_, i) => (broken(xs, step, i) ? "M" : "L") + x(i) + "," + y(i) + (broken(xs, step, i) && broken(xs, step, i + 1) ? "h0" : "")).join("");
 }
 
-// line draws the points of a week that ends then, without axes, and nothing to use in it.
+// line draws the points of the week that ends at end, without axes and controls.
 function line(box, points, end) {
   const make = (tag, attributes) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -118,10 +118,10 @@ function line(box, points, end) {
 
 const axisStyle = () => ({ stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" });
 
-// Chart has the points of a window, or its candles, in a box that is a slider: pointer and
-// keys move along them, and tell is called with the index of the one that is come to and its
-// place in the box. Dragging and the keys + and - zoom; zoomed is called with whether
-// less than the window is shown. now is the newest price. Charts below it move with it.
+// Chart shows the points of a window, or its candles, in a box that is a slider. The pointer and keys move
+// along them, and the chart calls tell with the index of the point and its position in the box. Dragging and
+// the keys + and - zoom, and the chart calls zoomed with true if it shows less than the window. now is the
+// newest price. The charts below it follow its cursor and its zoom.
 class Chart {
   constructor(box, points, { step, length }, end, stroke, tell, zoomed, now = points.at(-1)[1]) {
     Object.assign(this, { box, points, step, tell, zoomed, stroke, whole: [end - length, end], view: [end - length, end], below: [] });
@@ -166,7 +166,7 @@ class Chart {
         }],
       },
     }, this.data, box);
-    // uPlot knows mice only. Moving up and down scrolls the page.
+    // uPlot only handles mice. Touches that move up and down scroll the page.
     for (const type of ["pointerdown", "pointermove"]) {
       this.plot.over.addEventListener(type, (event) => {
         const { left, top } = this.plot.over.getBoundingClientRect();
@@ -181,7 +181,7 @@ class Chart {
     box.onkeydown = (event) => this.key(event);
   }
 
-  // at says which point the reader is at.
+  // at reports the point that the reader has moved to.
   at(index) {
     this.index = index;
     this.box.setAttribute("aria-valuenow", index);
@@ -198,7 +198,7 @@ class Chart {
     return [plot.valToPos(this.data[0][index], "x"), plot.valToPos(this.data[1][index], "y")];
   }
 
-  // zoom shows what is between two times, if it has points to draw a line of.
+  // zoom shows the part between two times, if it has at least two points.
   zoom(from, to) {
     const [first, last] = this.whole;
     [from, to] = [Math.max(from, first), Math.min(to, last)];
@@ -216,12 +216,12 @@ class Chart {
     this.zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
   }
 
-  // near reports whether an amount's label would stand behind that of the last price.
+  // near reports whether an amount's label would overlap the label of the last price.
   near(plot, amount) {
     return Math.abs(plot.valToPos(amount, "y") - plot.valToPos(this.now, "y")) < 17;
   }
 
-  // mark draws the last price as a line, and says where points begin late.
+  // mark draws the last price as a line, and writes when the points begin if they begin late.
   mark(plot) {
     const { ctx, bbox } = plot, ratio = devicePixelRatio;
     const y = plot.valToPos(this.now, "y", true), right = bbox.left + bbox.width;
@@ -273,14 +273,14 @@ class Chart {
   }
 }
 
-// margins leaves room above and below a curve; without a curve there is no range.
+// margins returns a range with room above and below a curve, or no range if there is no curve.
 function margins(low, high) {
   if (low == null) return [null, null];
   const room = 0.08 * (high - low) || 0.05 * high || 1;
   return [Math.max(0, low - room), high + room];
 }
 
-// gaps are where the line is broken, in pixels.
+// gaps returns where the line is broken, in pixels.
 function gaps(plot, step, from, to) {
   const found = [], [xs] = plot.data;
   const pixel = (i) => Math.round(plot.valToPos(xs[i], "x", true));
@@ -288,7 +288,7 @@ function gaps(plot, step, from, to) {
   return found;
 }
 
-// drawCandles draws them: hollow where the price rose, full where it fell.
+// drawCandles draws candles, hollow if the price rose and filled if it fell.
 function drawCandles(plot, step) {
   const { ctx, bbox, data: [xs, closes, opens, highs, lows] } = plot, ratio = devicePixelRatio;
   const x = (time) => plot.valToPos(time, "x", true), y = (amount) => Math.round(plot.valToPos(amount, "y", true));
@@ -309,7 +309,7 @@ function drawCandles(plot, step) {
   ctx.restore();
 }
 
-// drawBelow draws the numbers of candles in a box below a chart, as bars or as a line.
+// drawBelow draws a column of candles in a box below a chart, as bars or as a line.
 function drawBelow(box, chart, candles, column, step, bars) {
   const axis = axisStyle(), { over } = chart.plot;
   const amounts = ({ scales: { y } }) => amountTicks(y.min, y.max, 3);

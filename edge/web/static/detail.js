@@ -1,11 +1,11 @@
 // The page of one asset, exchange, category or chain.
 "use strict";
 
-// What an address of a detail page asks for, its window aside.
+// detailOf identifies the detail page that an address asks for, without its window and chart.
 const detailOf = (now) => now.kind + " " + JSON.stringify(now.filter);
 const viewOf = (kind) => Object.keys(views).find((view) => views[view].kind === kind);
 
-// askDetail asks for what a detail page shows but the prices and coins, which come later.
+// askDetail asks for what a detail page shows, except for the chart and the listing of coins.
 async function askDetail(now, at, signal) {
   const first = async (path, parameters) => (await ask(path, { ...now.filter, ...parameters }, at, signal)).result.items[0];
   if (now.kind === "exchange") {
@@ -16,22 +16,22 @@ async function askDetail(now, at, signal) {
   const day = first("history", { window: "24h" }).then((item) => item?.points ?? [], () => []); // the page does not wait for it
   const [row, quote] = await Promise.all([first("assets", { fields: "links" }), first("markets", { fields: "groups" }).catch((problem) => {
     if (problem.status !== 503) throw problem;
-    return first("quotes"); // of an older builder's snapshot
+    return first("quotes"); // the snapshot of an older builder has no markets
   })]);
   const [groups, coin] = await Promise.all([quote?.groups && askGroups(quote.groups, at, signal).catch(() => null), row && askCoin(row.slug, at, signal).catch(() => null)]);
   return { row, quote, day, signal, groups, coin };
 }
 
-// askCoin asks for what the CoinGecko-compatible API knows beyond the board's own: supplies, contracts
-// and other currencies, with numbers as they are written; null where it is not served.
+// askCoin asks the CoinGecko-compatible API for what the board's own API lacks: supplies, contracts and other
+// currencies. Numbers become texts with all of their digits. askCoin returns null if that API is not served.
 async function askCoin(slug, at, signal) {
   if (document.querySelector("meta[name=coins]").content !== "on") return null;
   const response = await send("/api/v3/coins/" + encodeURIComponent(slug), { "X-Snapshot-Time": at }, signal, "no-cache");
   return JSON.parse(await response.text(), (name, value, context) => (typeof value === "number" ? plainNumber(context?.source ?? String(value)) : value));
 }
 
-// askGroups asks what the groups of these slugs are called, the largest first. No filter
-// takes a slug with a comma, nor more than a hundred.
+// askGroups asks for the groups with the given slugs, the largest first. It leaves out slugs with a comma, and
+// all slugs after the first hundred, because filters do not accept them.
 async function askGroups(slugs, at, signal) {
   const answers = await Promise.all(["categories", "chains"].map(async (view) => {
     const slug = slugs[view].filter((slug) => !slug.includes(",")).slice(0, 100).join(",");
@@ -87,7 +87,7 @@ function showDetail(now, { row, quote, day, groups, coin, largest, signal }, new
   came = false;
 }
 
-// What the page of each kind has besides its name.
+// showParts shows what the page of each kind has besides its name.
 const showParts = {
   asset(asset, now, { quote, day, groups, coin }) {
     $("detail-head").firstChild.append(star(asset, "star"));
@@ -143,7 +143,7 @@ const showParts = {
   chain: showGroup,
 };
 
-// The currencies that the page of an asset has, where there are rates.
+// currencies are the currencies in which the page of an asset gives the price, if they have rates.
 const currencies = ["eur", "gbp", "jpy", "cny", "inr", "btc", "eth"];
 
 function supplies(market, symbol) {
@@ -154,17 +154,17 @@ function supplies(market, symbol) {
   ].filter(([, number]) => number != null).map(([title, number, shown]) => entry(title, shown(number)));
 }
 
-// between shows the lowest and the highest of some points, and where a price is between them.
+// between shows the lowest and the highest price of some points, and where the price now is between them.
 function between(points, now) {
   const prices = [...points.map(([, price]) => price), now];
   const low = prices.reduce((a, b) => (less(b, a) ? b : a)), high = prices.reduce((a, b) => (less(a, b) ? b : a));
   const mark = element("i");
-  mark.style.left = (less(low, high) ? (100 * (now - low)) / (high - low) : 50) + "%"; // for the eye only
-  const shown = price(low) === price(high) ? (text) => "$" + text : price; // a stable coin's two ends look alike
+  mark.style.left = (less(low, high) ? (100 * (now - low)) / (high - low) : 50) + "%"; // a float is precise enough for a mark
+  const shown = price(low) === price(high) ? (text) => "$" + text : price; // rounded, the two ends would look alike, as with stablecoins
   return element("span", { class: "between" }, exact(low, shown), element("i", { "aria-hidden": "true" }, mark), exact(high, shown));
 }
 
-// copier is a button that copies a text.
+// copier makes a button that copies a text.
 function copier(text) {
   const button = element("button", { type: "button", class: "copy", "aria-label": "Copy " + text }, "Copy");
   button.addEventListener("click", async () => {
@@ -187,7 +187,7 @@ function showGroup(group, now) {
   showList("groups");
 }
 
-// showList fills a part of the page that is a list; without items it has none.
+// showList fills a list of the page, or hides the list's part of the page if items is missing.
 function showList(id, items, none) {
   $(id).parentElement.hidden = !items;
   $(id).replaceChildren(...(items ?? []).map((item) => element("li", {}, ...item)));
@@ -197,7 +197,7 @@ function showList(id, items, none) {
 
 const linked = (links) => links.filter(([, url]) => url).map(([title, url]) => [outward(url, title)]);
 
-// outward is a link to where a feed says, if that is the web.
+// outward makes a link to an address from a feed, or only text if the address is not on the web.
 function outward(url, title) {
   const to = URL.canParse(url) ? new URL(url) : { protocol: "" };
   if (!/^https?:$/.test(to.protocol)) return element("span", { class: "soft" }, title ?? url);

@@ -1,20 +1,19 @@
-// Shows /openapi.json, or at /docs?coingecko the document of the CoinGecko-compatible API, with Scalar,
-// whose bundle is loaded behind this file.
-// Everything in it that would reach another host is turned off; the page's
-// Content-Security-Policy would refuse it, too.
+// This file shows /openapi.json with Scalar, or, at /docs?coingecko, the document of the
+// CoinGecko-compatible API. The page loads Scalar's bundle after this file. All features of Scalar that
+// would contact another host are turned off. The page's Content-Security-Policy would refuse them, too.
 "use strict";
-// Scalar's schema library would try whether it may compile code from text.
+// Without this, Scalar's schema library would try to compile code from text.
 globalThis.__zod_globalConfig = { jitless: true };
 
-// The console would send every parameter that has a default, page and limit at
-// once, and every example: with an empty one it sends what the reader fills in.
-// Examples of programs name this host. And it would mark what is empty as a wrong number or
-// time: of a list of types, though of one, it judges no value.
+// customFetch changes the document for Scalar's console. The console would send every parameter that has a
+// default, even page together with limit, and every example. With an empty example it only sends what the
+// reader fills in. The console would also mark an empty field as a wrong number or time. It does not check
+// values of a list of types, even if the list has only one. Examples of programs get the name of this host.
 async function customFetch(input, init) {
   const response = await fetch(input, init);
   if (new URL(input.url ?? input, location.href).pathname !== "/openapi.json") return response;
   const document = await response.json();
-  const [server] = document.servers; // which a proxy may have misled
+  const [server] = document.servers; // a proxy may have hidden the name of the host
   document.info.description = document.info.description.replaceAll(server.url, location.origin);
   server.url = location.origin;
   const parameters = Object.values(document.paths).flatMap((path) => path.get.parameters);
@@ -23,7 +22,7 @@ async function customFetch(input, init) {
     if (parameter.schema?.default !== undefined) parameter.examples = { default: { value: "" } };
     if (parameter.schema?.format) parameter.schema.type = [parameter.schema.type];
   }
-  // The document's example of a time is gone: the mark before the last one has surely been published.
+  // The snapshot of the document's example no longer exists. The mark before the last one has one by now.
   const { At: at } = document.components.parameters;
   at.example = new Date((Math.floor(Date.now() / 6e5) - 1) * 6e5).toISOString().replace(/[-:]|\.000/g, "");
   return Response.json(document);
@@ -32,7 +31,7 @@ async function customFetch(input, init) {
 document.addEventListener("DOMContentLoaded", async () => {
   toldByTabs(() => {});
   if (needsKey()) await keyOfTabs();
-  const value = heldKey() ?? ""; // the board's, in this tab or another one
+  const value = heldKey() ?? ""; // the board's key, from this tab or another one
   const theirs = new URLSearchParams(location.search).has("coingecko");
   const scheme = theirs ? "own" : "ApiKey"; // the header X-Api-Key
   Scalar.createApiReference("#reference", {
@@ -49,12 +48,12 @@ document.addEventListener("DOMContentLoaded", async () => {
     defaultHttpClient: { targetKey: "shell", clientKey: "curl" },
     authentication: { preferredSecurityScheme: scheme, securitySchemes: { [scheme]: { value } } },
     modelsSectionLabel: "Schemas",
-    // The key field's example is not one of a key. A section that was jumped to has the focus,
-    // which is no reason to frame it. Code wraps, since nobody sees that it could be scrolled. The
-    // panel of client libraries offers everybody's but ours, which showClients puts in its place.
+    // The example in the key field does not look like a key. A section needs no frame when it gets the
+    // focus from a link. Code wraps, because readers do not notice that it scrolls. The panel of client
+    // libraries lacks the project's own, so showClients replaces it.
     customCss: ".scalar-password-input::placeholder { color: transparent; } .section:focus-visible { outline: none; } .markdown pre, .markdown pre * { white-space: pre-wrap !important; overflow-wrap: anywhere !important; } .scalar-reference-intro-clients > * { display: none; }",
   });
-  if (theirs) return; // its introduction is short, and our clients do not speak it
+  if (theirs) return; // its introduction is short, and the project's clients do not support it
   drawn("[data-sidebar-id$='description/introduction'] button[aria-expanded=false]").then((button) => button.click());
   showClients(await drawn(".introduction-card-item.scalar-reference-intro-clients"));
 });

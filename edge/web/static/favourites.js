@@ -1,9 +1,9 @@
-// Favourites: ids of assets, kept in this browser's local storage, and nothing else
-// of the reader's.
+// Favourites are ids of assets. They are kept in this browser's local storage, with nothing else about
+// the reader.
 "use strict";
 
 const favouritesKey = "market-board-favourites";
-const mostFavourites = 100; // no list of ids may be longer
+const mostFavourites = 100; // the API accepts no longer list of ids
 
 let favourites = []; // as they are stored
 
@@ -12,11 +12,11 @@ function readFavourites() {
     const stored = JSON.parse(localStorage.getItem(favouritesKey));
     favourites = Array.isArray(stored) ? stored.filter((id) => Number.isSafeInteger(id) && id > 0).slice(0, mostFavourites) : [];
   } catch {
-    // No storage, or no JSON: what this tab knows stands.
+    // There is no storage, or no JSON in it: this tab keeps the list that it has.
   }
 }
 
-// star is the button that makes an asset a favourite, and no more one.
+// star makes the button that adds an asset to the favourites and removes it.
 function star(row, id = "star-" + row.id) {
   const button = element("button", { type: "button", class: "star", id, "data-asset": row.id, "aria-label": "Favourite: " + row.name, "aria-pressed": String(favourites.includes(row.id)) });
   button.addEventListener("click", () => {
@@ -27,15 +27,15 @@ function star(row, id = "star-" + row.id) {
     try {
       localStorage.setItem(favouritesKey, JSON.stringify(favourites));
     } catch {
-      // Kept for as long as the page is.
+      // Without storage the list lasts as long as the page.
     }
     showStars();
   });
   return button;
 }
 
-// showStars has every star as it is stored. A row of the favourites stays until they
-// are shown anew, so that a slip can be undone.
+// showStars shows every star as it is stored. A row stays in the listing of favourites until the listing is
+// loaded again, so that the reader can undo a mistake.
 function showStars() {
   for (const button of document.querySelectorAll(".star")) button.setAttribute("aria-pressed", String(favourites.includes(Number(button.dataset.asset))));
 }

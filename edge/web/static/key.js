@@ -1,38 +1,38 @@
-// The reader's key: kept in this tab's session storage, given with the board's other
-// tabs, and gone when the last of them is closed. This file runs before all others,
-// so that a key in the address is out of it at once.
+// The reader's key is kept in this tab's session storage and shared with the board's other tabs. It is gone
+// when the last of these tabs is closed. This file runs before all others, so that a key disappears from the
+// address immediately.
 "use strict";
 
 const auth = document.querySelector("meta[name=auth]").content;
 const storedKey = "market-board-key";
 const keyFormat = /^mdk_live_[0-9A-Za-z]{39}$/;
-const sharing = 150; // milliseconds that other tabs have to tell of a key
+const sharing = 150; // milliseconds that other tabs have to answer with a key
 const tabs = new BroadcastChannel(storedKey);
 
 const heldKey = () => (auth === "keys" ? sessionStorage.getItem(storedKey) : null);
 const needsKey = () => auth === "keys" && heldKey() === null;
 
-// takeKey keeps what looks like a key.
+// takeKey keeps a text that looks like a key, and returns whether it does.
 function takeKey(key) {
   if (keyFormat.test(key)) sessionStorage.setItem(storedKey, key);
   return keyFormat.test(key);
 }
 
-// shareKey gives other tabs the key, once it is known to be in force.
+// shareKey gives the key to other tabs. It is called when an answer has shown that the key is valid.
 function shareKey() {
   if (heldKey() !== given) tabs.postMessage({ key: (given = heldKey()) });
 }
 
 let given = null;
 
-// dropKey forgets the key; everywhere: in each tab that has it.
+// dropKey forgets the key, and in all other tabs too if everywhere is set.
 function dropKey(everywhere) {
   if (everywhere) tabs.postMessage({ drop: heldKey() });
   sessionStorage.removeItem(storedKey);
   given = null;
 }
 
-// keyOfTabs asks the other tabs for a key, and waits a moment.
+// keyOfTabs asks the other tabs for a key, and waits a moment for an answer.
 async function keyOfTabs() {
   tabs.postMessage({ wanted: true });
   const asked = new AbortController();
@@ -43,9 +43,9 @@ async function keyOfTabs() {
   asked.abort();
 }
 
-// keyOfAddress takes #key=… out of the address, as a link has it that signs in, and
-// returns whether there was one that is a key. A key that is held stays: a link, which
-// anybody can write, is not to put another in its place.
+// keyOfAddress removes #key=…, which links for signing in have, from the address. It returns whether that was
+// a key, or undefined if there was none or the tab has a key already. The tab keeps the key that it has,
+// because anybody can write a link and must not replace it.
 function keyOfAddress() {
   if (!location.hash.startsWith("#key=")) return undefined;
   const key = location.hash.slice("#key=".length);
@@ -53,7 +53,7 @@ function keyOfAddress() {
   return needsKey() ? takeKey(key) : undefined;
 }
 
-// toldByTabs calls changed when another tab gives this one a key, or has it drop its own.
+// toldByTabs calls changed when another tab gives this tab a key or makes it drop its key.
 function toldByTabs(changed) {
   tabs.addEventListener("message", ({ data }) => {
     const held = heldKey();

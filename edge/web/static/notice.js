@@ -1,7 +1,7 @@
-// What the operator or the source wants to be said wherever the data is shown.
+// This file shows the notice that the operator or the source wants on every page with the data.
 "use strict";
 
-// The board and the reference wait for it, so that nothing moves when it is there.
+// noticed is done when the notice is shown. Pages wait for it, so that their content does not move later.
 const noticed = fetch("/notice.json", { cache: "no-cache" })
   .then((response) => response.json())
   .then(({ text, url }) => {
@@ -17,4 +17,4 @@ const noticed = fetch("/notice.json", { cache: "no-cache" })
     }
     said.hidden = false;
   })
-  .catch(() => {}); // the data says the rest
+  .catch(() => {}); // the page works without a notice

@@ -1,15 +1,14 @@
-// Decimals, as the API sends them: strings, which BigInt rounds for the eye.
+// Decimals are strings, as the API sends them. BigInt rounds them for display.
 "use strict";
 
-// parseDecimal reads plain notation: digits as a BigInt, and how many of them
-// stand behind the point.
+// parseDecimal parses plain notation. It returns the digits as a BigInt, and the number of decimal places.
 function parseDecimal(text) {
   const [whole, fraction = ""] = text.split(".");
   return { digits: BigInt(whole + fraction), places: fraction.length };
 }
 
-// roundDecimal rounds to a number of decimal places, half away from zero, and
-// keeps exactly that many.
+// roundDecimal rounds to a number of decimal places, half away from zero. The result has exactly that many
+// places.
 function roundDecimal(text, places) {
   let { digits, places: has } = parseDecimal(text);
   const negative = digits < 0n || text.startsWith("-");
@@ -25,16 +24,16 @@ function roundDecimal(text, places) {
   return (negative && digits > 0n ? "-" : "") + grouped(all.slice(0, cut)) + (places > 0 ? "." + all.slice(cut) : "");
 }
 
-// grouped has commas between the thousands of what stands before the point.
+// grouped puts commas between the thousands of the digits before the point.
 const grouped = (text) => text.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
 
-// plainNumber writes a number of JSON without an exponent.
+// plainNumber returns a JSON number without an exponent.
 function plainNumber(text) {
   const [digits, exponent] = text.toLowerCase().split("e");
   return exponent ? shifted(digits, -Number(exponent)) : text;
 }
 
-// less is whether one decimal is below another.
+// less reports whether a is less than b. Both are decimals.
 function less(a, b) {
   const [x, y] = [parseDecimal(a), parseDecimal(b)];
   return x.digits * 10n ** BigInt(y.places) < y.digits * 10n ** BigInt(x.places);
@@ -43,19 +42,19 @@ function less(a, b) {
 const subscript = (number) => String(number).replace(/\d/g, (digit) => "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089"[digit]);
 const superscript = (number) => String(number).replace(/\d/g, (digit) => "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[digit]);
 
-// tiny writes four zeros or more behind the point as their number: 0.0₇1234.
+// tiny replaces four or more zeros after the point by their number, as in 0.0₇1234.
 const tiny = (text) => text.replace(/0\.0(0{3,})(?=[1-9])/, (all, zeros) => "0.0" + subscript(zeros.length + 1));
 
-// price shows two places from 1 on, and four significant digits below. From ten digits
-// on it is an amount of money like others.
+// price shows two decimal places for prices of 1 and more, and four significant digits for smaller ones. It
+// shows prices with ten digits before the point like other amounts of money.
 function price(text) {
   if (/^\d{10}/.test(text)) return money(text);
   const zeros = /^0\.(0*)[1-9]/.exec(text);
   const rounded = roundDecimal(text, zeros ? zeros[1].length + 4 : 2);
-  return "$" + (rounded.startsWith("0") ? tiny(rounded) : roundDecimal(text, 2)); // 0.99999 is 1.00
+  return "$" + (rounded.startsWith("0") ? tiny(rounded) : roundDecimal(text, 2)); // 0.99999 becomes 1.00
 }
 
-// shifted moves the point by so many places, to the left when they are positive.
+// shifted moves the point to the left by a number of places, or to the right if the number is negative.
 function shifted(text, by) {
   let { digits, places } = parseDecimal(text);
   places += by;
@@ -65,11 +64,10 @@ function shifted(text, by) {
   return all.slice(0, point) + "." + all.slice(point);
 }
 
-// thousands names a power of a thousand: K, M, B, T, and powers of ten above.
+// thousands names a power of a thousand: K, M, B, T, and a power of ten above these.
 const thousands = (power) => (power === 0 ? "" : "\u00a0" + ("KMBT"[power - 1] ?? "\u00d710" + superscript(3 * power)));
 
-// large shows an amount in the first power of a thousand that leaves it below a
-// thousand, after rounding.
+// large shows an amount in the smallest power of a thousand in which it is below a thousand after rounding.
 function large(text) {
   for (let power = 0; ; power++) {
     const rounded = roundDecimal(shifted(text, 3 * power), 2);
@@ -85,10 +83,11 @@ function ratio(a, b) {
   return shifted(String((x.digits * 10n ** BigInt(y.places + 6)) / (y.digits * 10n ** BigInt(x.places))), 6);
 }
 
-// share shows a ratio of 0 to 1 in percent.
+// share shows a ratio from 0 to 1 as a percentage.
 const share = (text) => roundDecimal(shifted(text, -2), 2) + "%";
 
-// change returns what a percentage looks like: never by its colour alone.
+// change returns the text of a percentage, and its direction for the colour. The text has a sign, because
+// colour alone must not carry the meaning.
 function change(text) {
   const rounded = /^-?\d{7}/.test(text) ? large(text) : roundDecimal(text, 2);
   const zero = /^-?0\.00$/.test(rounded);

@@ -1,12 +1,12 @@
-// What the page of an asset knows of the past: its chart, what is below it, and the price at a date.
+// The past on the page of an asset: its chart, the drawings below the chart, and the price at a date.
 "use strict";
 
-let charted = { of: "", chart: null }; // what the chart shows: asset, window and style
+let charted = { of: "", chart: null }; // asset, window and style that the chart shows
 
-const maxCandles = 1000; // intervals of a request
+const maxCandles = 1000; // the number of intervals in a request
 
-// askPast asks for the points of a window, and for the candles of the same time, which a
-// line can do without.
+// askPast asks for the points of a window, and for the candles of the same time. A line is drawn even if the
+// request for candles fails.
 async function askPast({ id }, { window, chart }, signal) {
   const { length, candles: interval } = windows[window], step = candleSteps[interval], end = seconds(pin);
   const history = ask("history", { id, window }, pin, signal).then(({ result }) => result.items[0] ?? { points: [] });
@@ -22,8 +22,8 @@ async function askPast({ id }, { window, chart }, signal) {
 
 const trend = (from, to) => (less(to, from) ? "down" : less(from, to) ? "up" : "");
 
-// showChart loads and draws the prices of a window, which changed by so many percent. While
-// the page renews itself the old ones stand, and the reader stays at a point that is still there.
+// showChart loads and draws the prices of a window, in which the price changed by percent. While it loads
+// newer prices of the same chart, the old ones remain. The reader's point stays selected if it still exists.
 async function showChart(asset, now, percent, signal) {
   const of = [asset.id, now.window, now.chart].join(" "), { words, step } = windows[now.window], candleStep = candleSteps[windows[now.window].candles];
   if (charted.of !== of) clearChart(element("div", { class: "skeleton" }));
@@ -73,11 +73,11 @@ function clearChart(...instead) {
 
 const dollars = (text) => "$" + grouped(text);
 
-// The columns of a candle that have titles, and how they are shown.
+// candleColumns has the titles of a candle's columns, and the functions that show them.
 const candleColumns = [["Open", dollars], ["High", dollars], ["Low", dollars], ["Close", dollars], ["Market cap", money], ["Volume 24 h", money]];
-const isKnown = (text) => text != null && text !== "0"; // the API has no other word for an unknown volume
+const isKnown = (text) => text != null && text !== "0"; // the API gives an unknown volume as 0
 
-// showBelow draws market caps and volumes, if there are any.
+// showBelow draws market caps and volumes below the chart, if any are known.
 function showBelow(chart, candles, step) {
   for (const [column, bars] of [[5, false], [6, true]]) {
     if (!candles.some((row) => isKnown(row[column]))) continue;
@@ -87,8 +87,8 @@ function showBelow(chart, candles, step) {
   }
 }
 
-// showPoint says what stands at a place of the chart, beside it: a price or a candle, and
-// what the candle of that time knows besides.
+// showPoint shows the values of a point of the chart, next to it: a price or a candle, and the market cap and
+// volume of the candle at that time.
 function showPoint(row, candle, x) {
   const box = $("point"), [time, first] = row, ofCandles = row.length > 2;
   const columns = candleColumns.map(([title, shown], i) => [title, candle?.[i + 1], shown]).filter(([, text], i) => (i < 4 ? ofCandles : isKnown(text)));
@@ -103,7 +103,7 @@ function showPoint(row, candle, x) {
   box.style.top = $("chart").offsetTop + "px";
 }
 
-// showTable has the rows of the chart, newest first.
+// showTable fills the table with the rows of the chart, newest first.
 function showTable(rows) {
   const columns = rows[0].length > 2 ? candleColumns : [["US dollars", dollars]];
   $("points").tHead.replaceChildren(element("tr", {}, ...["Time", ...columns.map(([title]) => title)].map((title, i) => element("th", { scope: "col", ...(i === 0 && { class: "text" }) }, title))));
@@ -121,9 +121,9 @@ function download(name, text) {
 
 // --- the price at a date ---------------------------------------------------------
 
-let dated = { id: 0, asking: null }; // the asset that is asked for, and what aborts it
+let dated = { id: 0, asking: null }; // the asset of the form, and the controller that aborts its request
 
-// showDated keeps what is said while the asset stays.
+// showDated shows the form for the price at a date. It keeps the answer while the asset stays the same.
 function showDated({ id }) {
   $("dated-date").max = pin.slice(0, 10);
   if (dated.id === id) return;

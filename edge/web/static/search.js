@@ -1,14 +1,15 @@
-// Search as one types: a combobox, whose list has what /search finds.
+// The search field is a combobox. Its list has what /search finds and changes as the reader types.
 "use strict";
 
-// What /search takes and returns at most, and how long a reader may pause between two letters.
+// /search accepts at most searchBytes and searchWords, and returns at most mostFound assets. The field waits
+// until the reader has not typed for the time typing.
 const searchBytes = 64, searchWords = 8, mostFound = 20;
 const typing = 150; // milliseconds
 
 let found = []; // the rows of the list
-let active = -1; // of them, the one that the keys are at
-let searching = null; // aborts the question that is not answered yet
-let opening = false; // the first that is found
+let active = -1; // the index of the row that the arrow keys have selected, or -1
+let searching = null; // aborts the request that is not answered yet
+let opening = false; // whether to open the first asset that is found
 
 const words = (text) => text.split(" ").filter(Boolean);
 
@@ -40,8 +41,8 @@ async function search() {
   }
 }
 
-// meant puts first what a reader means: the asset whose symbol, name or slug was typed, unless it is tiny
-// and a large one is found, too. /search has its own order, which is a promise to programs.
+// meant sorts the rows by what a reader probably means. The asset whose symbol, name or slug was typed comes
+// first, unless it is tiny and a large one is found, too. The order of /search itself is promised to programs.
 function meant(rows, q) {
   const typed = words(q).join(" ").toLowerCase();
   const rank = (row) => row.rank ?? Infinity;
@@ -70,7 +71,7 @@ function showFound(rows) {
 
 const sayFound = (text) => ($("found-says").textContent = text);
 
-// closeFound ends what is searched for, too.
+// closeFound closes the list and aborts the current search.
 function closeFound() {
   searching?.abort();
   searching = null;
@@ -102,7 +103,7 @@ function openFound(row) {
 $("q").addEventListener("input", search);
 $("q").addEventListener("focus", search);
 $("q").addEventListener("blur", closeFound);
-$("found").addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
+$("found").addEventListener("mousedown", (event) => event.preventDefault()); // so that the field keeps the focus
 $("q").addEventListener("keydown", (event) => {
   const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (by && found.length > 0) {
@@ -118,7 +119,7 @@ $("search").addEventListener("submit", (event) => {
   if (searching) opening = true;
   else if (found.length > 0) openFound(found[Math.max(active, 0)]);
 });
-// A slash searches, as elsewhere.
+// The key / moves to the search field, as on many sites.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || $("search").hidden || event.target.matches("input, select")) return;
   event.preventDefault();

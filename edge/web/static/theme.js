@@ -1,5 +1,5 @@
-// The theme, light or dark: the reader's choice, which local storage keeps, or else the
-// system's. This file runs before anything is drawn.
+// The theme is light or dark. It is the reader's choice, which local storage keeps, or else the theme of the
+// system. This file runs before anything is drawn.
 "use strict";
 
 const themeKey = "market-board-theme";
@@ -18,7 +18,8 @@ function showTheme() {
   dispatchEvent(new Event("theme"));
 }
 
-// switchTheme turns to the other theme. The system's own is no choice: it may change.
+// switchTheme switches to the other theme. A switch to the system's theme removes the choice, so that the page
+// then follows the system.
 function switchTheme() {
   const dark = document.documentElement.dataset.theme !== "dark";
   chosenTheme = dark === systemDark.matches ? null : dark ? "dark" : "light";
@@ -26,7 +27,7 @@ function switchTheme() {
     if (chosenTheme) localStorage.setItem(themeKey, chosenTheme);
     else localStorage.removeItem(themeKey);
   } catch {
-    // As above.
+    // Without storage the choice lasts as long as the page.
   }
   showTheme();
 }
