@@ -25,11 +25,11 @@ type bench struct {
 	work    string
 	servers []*server
 	key     string
-	page    string // how large it is
+	page    string // the size of the page, in words
 	rows    []row
 }
 
-// skipped reports whether none of the comparisons was asked for.
+// skipped reports whether --only leaves out all of the given comparisons.
 func (b *bench) skipped(all ...string) bool {
 	return !slices.ContainsFunc(all, func(what string) bool { return strings.Contains(what, b.Only) })
 }
@@ -44,8 +44,8 @@ type load struct {
 
 // figures are the result of one round of a load.
 type figures struct {
-	busy     float64       // share of the time that the server was working
-	cpu      time.Duration // of the server, per request
+	busy     float64       // share of the time in which the server was working
+	cpu      time.Duration // processor time of the server per request
 	rate     float64       // requests a second
 	p50, p99 time.Duration
 }
@@ -53,7 +53,7 @@ type figures struct {
 // row is a row of the report.
 type row struct {
 	what, measured, beside string
-	us                     [2]float64 // of a comparison's two sides
+	us                     [2]float64 // processor time of the two sides of a comparison
 	ratio                  float64    // 0 if there is none
 	target                 string
 	met                    bool
@@ -79,7 +79,7 @@ func (b *bench) compare(ctx context.Context, c comparison) error {
 		return err
 	}
 	var rounds [2][]figures
-	var ratios []float64 // one a round: within a round both sides see the same machine
+	var ratios []float64 // one per round, because within a round both sides have the same conditions
 	for round := range b.Rounds {
 		f, err := b.saturated(ctx, round+1, c.a, c.b)
 		if err != nil {
@@ -114,9 +114,10 @@ func (b *bench) compare(ctx context.Context, c comparison) error {
 	return nil
 }
 
-// saturated measures loads that keep their servers busy. A server that waits now and then pays for
-// sleeping and waking up with every request. Such a round says more about what disturbed the load
-// than about the server, so saturated repeats it a few times.
+// saturated measures loads that keep their servers busy. A server that has to wait
+// spends more on each request, because it sleeps and wakes up. A round with such waits says more about
+// disturbances of the load than about the server, so saturated repeats it a few times. It returns the
+// round with the least waiting.
 func (b *bench) saturated(ctx context.Context, round int, loads ...load) (best []figures, err error) {
 	const busy, attempts = 0.95, 4
 	least := func(f []figures) float64 { return min(f[0].busy, f[1].busy) }
@@ -141,9 +142,10 @@ func median[F any, V cmp.Ordered](of []F, value func(F) V) V {
 	return v[len(v)/2]
 }
 
-// measure sends requests to the servers of loads in turn, each for d in all.
+// measure sends requests to the servers of loads in turn, for the time d to each, and returns the figures
+// of each load.
 func (b *bench) measure(ctx context.Context, d time.Duration, seed int, loads ...load) ([]figures, error) {
-	runtime.GC() // not while servers are measured
+	runtime.GC() // so that no collection is necessary during the measurement
 	before := make([]time.Duration, len(loads))
 	for i, l := range loads {
 		var err error
@@ -179,8 +181,8 @@ func (b *bench) build(ctx context.Context, env []string, store string, assets in
 	return err
 }
 
-// market builds a simulated market into a store of its own unless it is there, makes a key with a
-// limit too high to be reached, and starts an edge over it.
+// market builds a simulated market into a store of its own unless the store exists. It makes a key with a
+// limit that is too high to be reached, and starts an edge on the store.
 func (b *bench) market(ctx context.Context, name string, assets int, extra ...string) (*server, error) {
 	store := b.store(name)
 	if _, err := os.Stat(strings.TrimPrefix(store, "file:")); err != nil {
@@ -219,7 +221,7 @@ func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		res, err := capture(admin, "/status", nil)
 		if errors.Is(err, syscall.ECONNREFUSED) && !s.Ended() {
-			continue // its public listener opens first
+			continue // the public listener opens before this one
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s", err, s.Tail())
@@ -242,7 +244,7 @@ func (b *bench) edge(ctx context.Context, name, store string, extra ...string) (
 	return nil, fmt.Errorf("the edge has not fetched its snapshot: %s", s.Tail())
 }
 
-// cached asks until the edge has the answer in its cache, and returns it.
+// cached repeats a request until the answer comes from the cache of the edge, and returns the answer.
 func (b *bench) cached(s *server, path string) (res *response, err error) {
 	for range 50 {
 		if res, err = capture(s.addr, path, b.auth()); err != nil ||
@@ -255,8 +257,8 @@ func (b *bench) cached(s *server, path string) (res *response, err error) {
 
 func (b *bench) auth() map[string]string { return map[string]string{"X-Api-Key": b.key} }
 
-// filters returns filters by id, slug and symbol, each for one row, for up to a few thousand
-// quotes.
+// filters returns filters by id, slug and symbol for up to a few thousand quotes. Each filter matches
+// one of these quotes only.
 func (b *bench) filters(s *server) (filters []string, err error) {
 	times := map[string]int{}
 	for i := range 60 {
@@ -293,7 +295,7 @@ func plain(s string) bool {
 		s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("%&+,#?\"", r) })
 }
 
-// bare starts a bare fasthttp that sends res from one of that many copies in memory.
+// bare starts a bare fasthttp server that sends res from the given number of copies in memory, in turn.
 func (b *bench) bare(ctx context.Context, res *response, copies int) (*server, error) {
 	file, err := os.CreateTemp(b.work, "response-")
 	if err != nil {
@@ -368,13 +370,13 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	n := thousands(cachedPages)
 	for _, c := range slices.Concat(append(list,
-		// The next two measure the cost of answers that are not in the core's own cache. The third
-		// adds the cost of finding and copying rows; the fifth measures that by itself.
+		// The next two comparisons measure the cost of answers that are not in the core's own cache. The
+		// third adds the cost of finding and copying rows. The fifth measures only this cost.
 		comparison{"bare fasthttp with " + n + " copies of the page in turn, compared with one", 0, bares[1], bares[0]},
 		comparison{n + " cached pages in turn, compared with one", 0, edge("many cached", somePages(most)),
 			beside("cached", always(page))},
-		// The cached answers here have queries as long as the new ones, since a longer query costs
-		// the same whether its answer is cached or not.
+		// Here the cached answers have queries as long as the queries of the new ones, since a longer
+		// query costs the same whether its answer is cached or not.
 		comparison{"a new page, compared with a cached one", 1.25, fresh,
 			beside("cached", always(fmt.Sprintf(quotes+"?offset=%d&limit=20&sort=name:desc", most/2)))},
 		comparison{"a new page, compared with a cached one of a shorter query", 0, fresh,
@@ -397,7 +399,7 @@ func (b *bench) run(ctx context.Context) error {
 	return b.runOthers(ctx, fresh)
 }
 
-// nginxWays starts an nginx for each of its ways to send a file. The best one counts.
+// nginxWays starts an nginx for each of the ways in which it can send a file. The fastest way counts.
 func (b *bench) nginxWays(ctx context.Context, answer *response, l load) (loads []load, err error) {
 	for _, way := range []struct{ name, options string }{
 		{"nginx with a file", "sendfile on; tcp_nopush on;"}, {"nginx without sendfile", "sendfile off;"},
@@ -412,8 +414,8 @@ func (b *bench) nginxWays(ctx context.Context, answer *response, l load) (loads 
 	return loads, nil
 }
 
-// smallMarket starts two edges on the small market, so that each side of a comparison has a
-// process of its own.
+// smallMarket starts two edges on the small market, so that each side of a comparison has its own
+// process.
 func (b *bench) smallMarket(ctx context.Context) (one, other *server, err error) {
 	if one, err = b.market(ctx, "small", b.Assets); err == nil {
 		other, err = b.edge(ctx, "other", b.store("small"))
@@ -429,7 +431,7 @@ type bareKind struct {
 	headers map[string]string
 }
 
-// bares starts a bare fasthttp for each kind.
+// bares starts a bare fasthttp server for each kind.
 func (b *bench) bares(ctx context.Context, kinds []bareKind) (loads []load, err error) {
 	for _, kind := range kinds {
 		s, err := b.bare(ctx, kind.res, kind.copies)
@@ -441,7 +443,8 @@ func (b *bench) bares(ctx context.Context, kinds []bareKind) (loads []load, err 
 	return loads, nil
 }
 
-// runOthers runs the benchmarks without another server, and reports. fresh asks for new pages.
+// runOthers runs the benchmarks that need no other server, and then writes the report. fresh requests new
+// pages.
 func (b *bench) runOthers(ctx context.Context, fresh load) error {
 	runs := []func(context.Context) error{
 		b.history, b.changes, b.coins, b.searches,
@@ -473,7 +476,7 @@ func (b *bench) large(ctx context.Context, small load) error {
 	if err != nil {
 		return err
 	}
-	// The same window of the listing: its shards fit the cache.
+	// Both sides get the same part of the listing, whose shards fit into the cache.
 	if err := b.compare(ctx, comparison{page, 1.15,
 		load{"edge, large market", large, small.ask, b.auth()}, small}); err != nil {
 		return err

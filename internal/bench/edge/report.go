@@ -7,7 +7,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// method is the report's description of the measurement.
+// method describes the measurement in the report.
 const method = `A server has a core of its own, the load another: %d connections, kept alive, over loopback. µs are the processor time, user and system, of one
 answer. The load asks the two sides of a row in turn; ratios are medians of %d rounds. A page has 20 quotes: %s. Key check, limits, request ids,
 metrics and logging are on. Bare fasthttp sends the same bytes from a constant, nginx from a file in three ways; the best of these is used.
@@ -17,7 +17,7 @@ when a request was due, while the load is on time.
 
 TLS, a network, and more than one core were left out. The machine's speed changes, so compare ratios, not times of different rows. Targets in bold were missed.`
 
-// report shows the table, and writes the document when asked to.
+// report prints the table, and writes the document if its file was named.
 func (b *bench) report() error {
 	d := benchdoc.Document{Title: "What an answer costs", Command: "make bench-edge",
 		Method:  fmt.Sprintf(method, connections, b.Rounds, b.page),
@@ -38,14 +38,14 @@ func (b *bench) report() error {
 	return d.Print(b.Out)
 }
 
-// single reports a figure that is not the median of a comparison.
+// single adds a row that compare did not make, and prints it.
 func (b *bench) single(r row) {
 	b.rows = append(b.rows, r)
 	fmt.Printf("%-58s %s, target %s\n", r.what, r.measured, r.target)
 }
 
-// latency reports the medians of latencies in ms, measured while the load was on time, if there are
-// at least least of them on each side.
+// latency adds a row with the medians of two lists of latencies in ms, which were measured while the load
+// was on time. If one of the lists has fewer than least, the row says that the machine was busy.
 func (b *bench) latency(r row, measured, beside []float64, least int, met func(measured, beside float64) bool) {
 	r.measured = "the machine was busy"
 	if min(len(measured), len(beside)) >= least {

@@ -19,19 +19,19 @@ import (
 	"example.com/marketdata/loadtest/result"
 )
 
-// A run in which the load tester was late, or the machine too slow for the rate, says nothing about
-// the edge. It is repeated, up to openAttempts times.
+// If the load tester was late in a run, or the machine too slow for the rate, the run says nothing about
+// the edge. Such a run is repeated. There are at most openAttempts attempts.
 const (
-	maxLagMS       = 1 // p99
+	maxLagMS       = 1 // bound on the p99 of the delay of requests
 	openAttempts   = 3
-	swapRounds     = 5               // at most: each is long
-	swapLoad       = 8 * time.Second // in each of its two states
+	swapRounds     = 5               // at most, because each is long
+	swapLoad       = 8 * time.Second // in each of the two states of a round
 	capacityRounds = 15
-	startRounds    = 7 // of the edge; the median counts
+	startRounds    = 7 // starts of the edge; the median is reported
 )
 
 // swaps compares an edge's latency at half its capacity in steady state and with a new snapshot
-// every two seconds. The snapshots are built beforehand; only the pointer moves.
+// every two seconds. The snapshots are built before the measurement, in which only the pointer changes.
 func (b *bench) swaps(ctx context.Context) error {
 	const what, target = "p99 at half capacity with a new snapshot every 2 s, compared with none", "≤ 1.50, or + 0.5 ms"
 	const far, farTarget = "p99.9 at half capacity with a new snapshot every 2 s, compared with none", "≤ 2.00"
@@ -98,8 +98,8 @@ func (b *bench) swaps(ctx context.Context) error {
 }
 
 // capacity returns a rate that the edge nearly always reaches, in requests a second: the lower
-// quartile of several measurements. On a shared machine a core's speed may change by half from
-// second to second.
+// quartile of several measurements. On a shared machine the speed of a core may change by half within a
+// second.
 func (b *bench) capacity(ctx context.Context, s *server, assets int) (float64, error) {
 	var rates []float64
 	for i := range capacityRounds {
@@ -120,15 +120,15 @@ mix:
   - {endpoint: quotes, weight: 1, sorts: ["", "name:desc"]}
 `
 
-// open runs the load tester at a rate, pinned like this process, and repeats a run that was late.
-// calm reports whether the last run was on time.
+// open runs the load tester at a rate, on the same cores as this process, until a run is on time or there
+// have been that many attempts. It returns the last run. calm reports whether that run was on time.
 func (b *bench) open(ctx context.Context, s *server, rate float64, attempts int) (r result.Run, calm bool, err error) {
 	file := filepath.Join(b.work, "pages.yaml")
 	if err := os.WriteFile(file, []byte(scenario), 0o644); err != nil {
 		return r, false, err
 	}
 	for attempt := 0; attempt < attempts && !calm; attempt++ {
-		// An invalid run has a report, too.
+		// The load tester also writes a report if the run is invalid.
 		out, failed := b.on([]string{"GOMAXPROCS=1"}, b.Client).Output(ctx, "loadtest", "run",
 			"--url", "http://"+s.addr, "--key", b.key, "--scenario", file, "--directory-rows", "1",
 			"--rate", strconv.FormatFloat(rate, 'f', 0, 64), "--warmup", "2s", "--duration", swapLoad.String(),
@@ -145,7 +145,8 @@ func (b *bench) open(ctx context.Context, s *server, rate float64, attempts int)
 	return r, calm, nil
 }
 
-// calmSeconds returns the p99 of each second of a run in which the load was not late, in ms.
+// calmSeconds returns the p99 in ms of each second of a run, except for the seconds in which the load was
+// late.
 func calmSeconds(r *result.Run) (p99 []float64) {
 	for p := range r.Measured() {
 		if p.LagP99MS <= maxLagMS {
@@ -170,7 +171,7 @@ func current(ctx context.Context, store artifacts.Store) (*artifacts.Pointer, ar
 	return p, version, err
 }
 
-// move publishes the snapshots in turn, each under a new sequence.
+// move publishes the snapshots in turn, one every two seconds, each with a new sequence, until ctx is done.
 func move(ctx context.Context, store artifacts.Store, pointers []*artifacts.Pointer) error {
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
@@ -192,8 +193,8 @@ func move(ctx context.Context, store artifacts.Store, pointers []*artifacts.Poin
 	}
 }
 
-// starts measures the time from starting an edge over a MinIO on this machine,
-// without a disk copy, to its readiness.
+// starts measures the time from the start of an edge until it is ready. The edge has no disk copy, and its
+// store is a MinIO server on this machine.
 func (b *bench) starts(ctx context.Context) error {
 	const what, assets = "start to ready on a MinIO, 20,000 assets, no disk copy", 20_000
 	if b.skipped(what) {

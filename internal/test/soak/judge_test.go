@@ -27,9 +27,9 @@ type judged struct {
 	snapshot string
 	body     string
 	header   http.Header
-	latest   string // snapshot of the answer before
+	latest   string // snapshot of the preceding answer
 	calm     bool
-	want     string // the promise that is broken, "" for none
+	want     string // the promise that the answer breaks, or ""
 }
 
 func (c judged) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
@@ -45,8 +45,7 @@ func (c judged) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(c.body)) // may be shorter than Content-Length
 }
 
-// TestJudge: of right and wrong answers of a fake edge, each broken promise is counted, and no
-// other.
+// TestJudge checks that the soak counts each promise that the answers of a fake edge break, and no other.
 func TestJudge(t *testing.T) {
 	store := memstore.New()
 	const target, older, newer = "/openapi/v1/quotes", "2026-03-01T00:10:00Z", "2026-03-01T00:20:00Z"
@@ -119,20 +118,20 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeTime judges answers from snapshots 1 and 2, which are current, and 3, which is not due
-// yet. With withdrawn, 2 and 3 are withdrawn.
+// TestJudgeTime judges answers from snapshots 1 and 2, which are current, and from snapshot 3, which is
+// not due yet. A rollback has withdrawn the snapshots in withdrawn before the first answer.
 func TestJudgeTime(t *testing.T) {
 	names := []string{"", "2026-03-01T00:10:00Z", "2026-03-01T00:20:00Z", "2026-03-01T00:30:00Z"}
 	due := time.Now().Add(time.Hour)
 	type ask struct {
 		pin      bool
 		snapshot int
-		at       time.Duration // from due
+		at       time.Duration // when the request began, relative to due
 	}
 	for name, c := range map[string]struct {
 		asks      []ask
 		withdrawn []int
-		want      string // the promise that the last one breaks
+		want      string // the promise that the last answer breaks, or ""
 	}{
 		"early":                 {[]ask{{false, 1, -2}, {false, 3, -1}}, nil, offTime},
 		"early, the first":      {[]ask{{false, 3, -2}, {false, 3, -1}}, nil, ""},
@@ -169,7 +168,7 @@ func TestJudgeTime(t *testing.T) {
 		if promise != c.want {
 			t.Errorf("%s: %q, want %q", name, promise, c.want)
 		}
-		// The edge's newest snapshot is 1: what it may refuse of 1, 2 and 3.
+		// An edge whose newest snapshot is 1 may refuse some pins on 1, 2 and 3.
 		one = &session{source: &source{soak: s, edge: &node{}}, life: 2}
 		_, _ = one.judgeTime(names[1])
 		for _, i := range c.withdrawn {
@@ -187,7 +186,7 @@ func TestJudgeTime(t *testing.T) {
 	}
 }
 
-// TestPinOf: a pin is found in the header and in the path.
+// TestPinOf checks that pinOf finds a pin in the header and in the path.
 func TestPinOf(t *testing.T) {
 	for request, want := range map[string]string{
 		"GET /openapi/v1/assets HTTP/1.1\r\nHost: h\r\n\r\n":                                          "",

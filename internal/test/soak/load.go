@@ -19,8 +19,8 @@ import (
 	"example.com/marketdata/loadtest/traffic"
 )
 
-// scenario asks for pages of every listing in every order, filters, prices over time, and the two
-// endpoints without a listing.
+// scenario requests pages of every listing in every order, filters, prices over time, and the two
+// endpoints that are not listings.
 var scenario = `
 zipf: 1
 mix:
@@ -45,17 +45,17 @@ own_id: 0.05
 bad_parameter: 0.01
 `
 
-// sorts are an endpoint's sort keys in both directions.
+// sorts returns the sort keys of an endpoint, in both directions, separated by commas.
 func sorts(endpoint string) string {
 	keys := strings.Join(model.SortKeys(endpoint), ", ")
 	return keys + ", " + strings.ReplaceAll(keys, ",", ":desc,") + ":desc"
 }
 
 const (
-	// patience bounds a request. An edge answers or gives up within a few
-	// seconds, whatever the store does.
+	// patience bounds the time of a request. An edge answers or gives up within a few seconds, whatever
+	// the store does.
 	patience = 15 * time.Second
-	// streamsPerEdge is how many streams of events each edge has.
+	// streamsPerEdge is the number of event streams that each edge serves.
 	streamsPerEdge = 50
 	// think is the pause between two requests of a connection.
 	think = 2 * time.Millisecond
@@ -106,8 +106,8 @@ func (s *soak) load(ctx context.Context) (wait func(), err error) {
 	}, nil
 }
 
-// judgeStreams records the outcome of the streams of events. A kill ends each
-// stream of its edge once; nothing else does.
+// judgeStreams records the outcome of the event streams. A kill of an edge ends each of its streams once.
+// Nothing else may end a stream.
 func (s *soak) judgeStreams(r *streams.Result) {
 	s.report.mu.Lock()
 	s.report.streams = r
@@ -146,7 +146,7 @@ func (s *soak) judge(n *node, c *check.Checker) {
 	}
 }
 
-// source is traffic for an edge that is killed now and then.
+// source is the source of requests to one edge. The soak kills the edge from time to time.
 type source struct {
 	engine.Source
 	soak *soak
@@ -162,13 +162,13 @@ type session struct {
 	engine.Session
 	source *source
 
-	began  time.Time // of the last request
-	life   int64     // of the edge, at that time
+	began  time.Time // when the last request began
+	life   int64     // the life of the edge at that time
 	latest string    // snapshot of the last answer without a pin in this life
-	head   bool      // it was a HEAD
-	pin    string    // that it asked for, "" for none
+	head   bool      // whether the last request was a HEAD
+	pin    string    // the pin of the last request, or ""
 
-	rollback int // the newest that an answer of this life has shown
+	rollback int // number of the newest rollback that an answer in this life has shown
 }
 
 // told is what an edge has told clients in one life. Snapshots are named by their times, which sort
@@ -176,17 +176,17 @@ type session struct {
 type told struct {
 	mu       sync.Mutex
 	life     int64
-	newest   string               // of all snapshots that are not withdrawn
-	inForce  string               // the newest of answers without a pin
-	prepared map[string]time.Time // found by a pin before they were due, and when they are due
+	newest   string               // the newest snapshot of any answer, unless it was withdrawn
+	inForce  string               // the newest snapshot of an answer without a pin
+	prepared map[string]time.Time // when snapshots are due that a pin has found before that time
 }
 
-// lateness bounds how long after its time a waiting snapshot may become current: everything shares
+// lateness bounds how long after its time a waiting snapshot may become current. All programs share
 // one machine, so an edge may get the processor late.
 const lateness = time.Second
 
-// judgeTime checks the time of an answer against what the builder has published and what the edge
-// has answered before. It returns the fault and the promise that it breaks.
+// judgeTime checks the snapshot of an answer against the snapshots that the builder has published and
+// the earlier answers of the edge. It returns the promise that the answer breaks, or "", and the fault.
 func (s *session) judgeTime(snapshot string) (promise, detail string) {
 	k, n, now := s.source.soak, &s.source.edge.told, time.Now()
 	k.mu.Lock()
@@ -242,9 +242,9 @@ func (s *session) judgeTime(snapshot string) (promise, detail string) {
 	return promise, detail
 }
 
-// refused reports whether an edge may refuse a pin with this status: 410 after a rollback, 503
-// before it has what another edge may have, 400 if the pin is more than a step away from any
-// possible snapshot.
+// refused reports whether an edge may refuse the session's pin with this status. It may answer with
+// 410 after a rollback withdrew the snapshot, with 503 if the snapshot is newer than all that it has
+// answered from, and with 400 if the pin is also more than a step after them.
 func (s *session) refused(status int) bool {
 	k, n := s.source.soak, &s.source.edge.told
 	k.mu.Lock()
@@ -268,8 +268,7 @@ func (s *session) refused(status int) bool {
 	return false
 }
 
-// Request implements engine.Session. It pauses, and waits while the edge is
-// down.
+// Request implements engine.Session. It pauses first, and waits while the edge is down.
 func (s *session) Request(i uint64, e *client.Endpoint) *engine.Request {
 	pause(s.source.ctx, think)
 	for s.source.edge.down() && s.source.ctx.Err() == nil {
@@ -288,10 +287,11 @@ func (s *session) Request(i uint64, e *client.Endpoint) *engine.Request {
 	return req
 }
 
-// pinOf returns the pin of a request, "" for none, and whether its path has it.
+// pinOf returns the pin of a request, or "" if it has none. byPath reports whether the pin is in the
+// path.
 func pinOf(request string) (pin string, byPath bool) {
 	if _, path, ok := strings.Cut(request[:strings.Index(request, "\r\n")], " /at/"); ok {
-		t, _ := time.Parse("20060102T150405Z", path[:16]) // the load tester's own
+		t, _ := time.Parse("20060102T150405Z", path[:16]) // the load tester wrote it, so it is valid
 		return t.Format(model.TimeFormat), true
 	}
 	_, pin, _ = strings.Cut(request, "\r\nX-Snapshot-Time: ")

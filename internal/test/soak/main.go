@@ -1,6 +1,5 @@
-// Command soak runs the service over a store, a network, a disk and processes that fail,
-// and checks every answer meanwhile. SOAK.md lists the faults and the promises. `make
-// soak` starts it.
+// Command soak runs the service while its store, network, disk and processes fail, and checks every
+// answer. SOAK.md lists the faults and the promises. `make soak` starts it.
 package main
 
 import (
@@ -37,10 +36,10 @@ func main() {
 	}.Main()
 }
 
-// errBroken means that a promise was broken. The table says which one.
+// errBroken reports that a promise was broken. The table says which one.
 var errBroken = errors.New("a promise was broken")
 
-// run runs the soak, prints the table to out and the progress to progress.
+// run runs the soak. It prints the table to out, and messages about the progress to progress.
 func (c *cli) run(ctx context.Context, out, progress io.Writer) (err error) {
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64N(1e9) + 1

@@ -17,15 +17,15 @@ import (
 // report counts events and broken promises. Its methods are safe for concurrent use.
 type report struct {
 	mu         sync.Mutex
-	counts     map[string]int64 // by the name of the table's row
-	breaches   map[string]int64 // number of times that each promise was broken, by its name
+	counts     map[string]int64 // by the name of the row in the table
+	breaches   map[string]int64 // how often each promise was broken, by its name
 	recoveries []time.Duration
 	usage      []usage
-	streams    *streams.Result // nil before the end
+	streams    *streams.Result // nil until the soak ends
 	examples   []string
 }
 
-// Rows of the table, or their prefixes.
+// Names of rows of the table, or prefixes of names.
 const (
 	requests  = "requests"
 	published = "snapshots published"
@@ -36,16 +36,16 @@ const (
 	kills     = "kill -9: "
 )
 
-// usage is what an edge takes, at the first checkpoint and at the last one, and
-// its memory at all of them.
+// usage has the metrics of an edge at the first and at the last checkpoint, and its resident memory at
+// all checkpoints.
 type usage struct {
 	edge        string
 	first, last map[string]float64
 	resident    []float64 // bytes
 }
 
-// over formats numbers of bytes in MiB, at up to ten evenly spaced checkpoints, the last among
-// them.
+// over formats up to ten of the numbers in bytes, as MiB. They are evenly spaced and include the last
+// one.
 func over(bytes []float64) string {
 	var b strings.Builder
 	n := min(10, len(bytes))
@@ -59,7 +59,7 @@ func newReport() *report {
 	return &report{counts: map[string]int64{}, breaches: map[string]int64{}}
 }
 
-// The promises, as the table names them.
+// Names of the promises in the table.
 const (
 	wrongAnswers = "wrong answers"
 	offTime      = "snapshots current before or after their time"
@@ -78,7 +78,7 @@ var promises = []string{
 
 const maxExamples = 20
 
-// breaks counts a broken promise.
+// breaks counts a broken promise, and keeps the first maxExamples descriptions.
 func (r *report) breaks(promise, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *report) count(row string) {
 	r.counts[row]++
 }
 
-// sum adds up the rows with a prefix.
+// sum returns the sum of the rows whose names have the prefix.
 func sum(m map[string]int64, prefix string) (n int64) {
 	for row, v := range m {
 		if strings.HasPrefix(row, prefix) {
@@ -112,7 +112,7 @@ func sum(m map[string]int64, prefix string) (n int64) {
 	return n
 }
 
-// line returns the progress in one line.
+// line describes the progress in one line.
 func (r *report) line() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +120,7 @@ func (r *report) line() string {
 		r.counts[published], sum(r.counts, faults), sum(r.counts, kills), sum(r.breaches, ""))
 }
 
-// print prints the table, in Markdown.
+// print prints the table in Markdown, and the examples of broken promises.
 func (r *report) print(w io.Writer, c *cli) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +154,7 @@ func (r *report) print(w io.Writer, c *cli) {
 	for _, p := range promises {
 		row(p, "%d", r.breaches[p])
 	}
-	_ = t.Flush() // to a terminal or a buffer
+	_ = t.Flush() // a terminal or a buffer returns no error
 	for _, e := range r.examples {
 		fmt.Fprintln(w, e)
 	}

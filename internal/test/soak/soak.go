@@ -31,22 +31,22 @@ import (
 
 const (
 	buildEvery = 3 * time.Second
-	// activateAfter is longer than that, so that at times two snapshots wait.
+	// activateAfter is longer than buildEvery, so that sometimes two snapshots wait.
 	activateAfter  = 4 * time.Second
 	clientsPerEdge = 3
 	cacheSize      = 32 << 20
 	// recoverWithin bounds the time from the end of all faults until the edges have the newest
-	// snapshot: after long faults an edge polls every half minute.
+	// snapshot. After long faults an edge polls every half minute.
 	recoverWithin = time.Minute
-	// calmFor is how long the soak then makes no faults.
+	// calmFor is the time without faults after the edges have recovered.
 	calmFor = 1500 * time.Millisecond
 )
 
-// soak is the whole setup: a MinIO behind a proxy that fails, a builder, two edges, clients and the
+// soak runs a MinIO server behind a proxy that fails, a builder, two edges and clients, and makes the
 // faults.
 type soak struct {
 	cfg     *cli
-	machine *local.Machine // Its store is the MinIO server itself, without the proxy.
+	machine *local.Machine // accesses the MinIO server without the proxy
 	server  *testserver.Server
 	direct  *s3store.Store
 	key     artifacts.SignKey
@@ -55,28 +55,28 @@ type soak struct {
 	edges   []*node
 	report  *report
 
-	// building is held by builds, and by faults that no builder may see.
+	// building is locked during builds, and during faults that no builder may see.
 	building sync.Mutex
 	at       time.Time // time of the newest snapshot whose build has begun; guarded by building
 	leaves   []string  // leaves of the log, by sequence; guarded by building
 
-	checkers  []*check.Checker // of the edges' answers
-	mu        sync.Mutex       // all below
-	due       map[string]time.Time
-	withdrawn map[string]int // which rollback withdrew each snapshot, counted from 1
+	checkers  []*check.Checker     // check the edges' answers
+	mu        sync.Mutex           // guards the following fields, except quiet
+	due       map[string]time.Time // when each snapshot becomes current
+	withdrawn map[string]int       // number of the rollback that withdrew each snapshot, from 1
 	rollbacks int
 
-	quiet atomic.Int64 // since when nothing has been wrong, in Unix nanoseconds; 0 while something is wrong
+	quiet atomic.Int64 // Unix time in nanoseconds when the edges had recovered; 0 while there may be faults
 }
 
 // node is an edge.
 type node struct {
 	name, addr, admin string
-	cache             string // its --cache-dir; empty if it has none
+	cache             string // its --cache-dir, or ""
 	args              []string
 	program           *local.Program
-	life              atomic.Int64 // odd while it is down
-	told                           // what clients have been told
+	life              atomic.Int64 // odd while the edge is down
+	told                           // what answers have told clients
 }
 
 func (n *node) down() bool { return n.life.Load()%2 == 1 }
@@ -112,8 +112,8 @@ func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
 		}
 	}
 	through := strings.Replace(s.machine.Store, s.server.Endpoint, "http://"+s.proxy.Addr(), 1)
-	// Ports outside the range for outgoing connections, and not another soak's: a killed edge needs
-	// its own again.
+	// A killed edge needs its port again. So the ports are outside the range for outgoing connections,
+	// and random, so that another soak is unlikely to use them.
 	free := func() string { return local.Free(fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))) }
 	for _, name := range []string{"edge with a cache folder", "edge without one"} {
 		n := &node{name: name, addr: free(), admin: free()}
@@ -138,17 +138,17 @@ func (s *soak) close() {
 		n.program.Stop()
 	}
 	if s.proxy != nil {
-		_ = s.proxy.Close() // it ends with this process
+		_ = s.proxy.Close() // the proxy ends with this process anyway
 	}
 	if s.direct != nil {
 		_ = s.direct.Close()
 	}
 	if s.server != nil {
-		_ = s.server.Close() // what is left of its folder is temporary
+		_ = s.server.Close() // the rest of its folder is temporary
 	}
 }
 
-// start starts an edge that is down and returns when it answers, be it 503.
+// start starts an edge that is down and returns when its admin listener answers /livez.
 func (s *soak) start(ctx context.Context, n *node) (err error) {
 	if n.program, err = s.machine.Start(
 		strings.ReplaceAll(n.name, " ", "-")+"-"+strconv.Itoa(int(n.life.Load()/2)), "edge", n.args...); err != nil {
@@ -171,8 +171,8 @@ func (s *soak) kill(n *node) {
 	s.report.count(kills + "edge")
 }
 
-// build publishes the next snapshot, or kills the builder after a while if that is not zero. The
-// caller holds building, or is alone.
+// build runs a builder that publishes the next snapshot. If killAfter is not zero, build kills the
+// builder after that time. The caller must hold building unless nothing else runs yet.
 func (s *soak) build(ctx context.Context, killAfter time.Duration) (err error) {
 	s.at = s.at.Add(artifacts.Step)
 	p, err := s.machine.Start("builder", "builder", "build", "--source",
@@ -194,7 +194,7 @@ func (s *soak) build(ctx context.Context, killAfter time.Duration) (err error) {
 		}
 	}
 	<-p.Exited()
-	p.Kill() // its log is closed
+	p.Kill() // closes its log
 	if err := p.Err(); err != nil && ctx.Err() == nil {
 		return p.Failure()
 	}
@@ -202,7 +202,7 @@ func (s *soak) build(ctx context.Context, killAfter time.Duration) (err error) {
 	return nil
 }
 
-// published records when the published snapshot becomes current.
+// published records when the published snapshot becomes current, and tells the checkers to expect it.
 func (s *soak) published(ctx context.Context) error {
 	p, err := oracle.Published(ctx, s.vault)
 	if errors.Is(err, artifacts.ErrNotFound) {
@@ -224,7 +224,7 @@ func (s *soak) published(ctx context.Context) error {
 	return nil
 }
 
-// announce makes clients pin the published snapshot before any edge has it.
+// announce lets clients pin the published snapshot, which the edges may not have yet.
 func (s *soak) announce(ctx context.Context) error {
 	p, err := oracle.Published(ctx, s.vault)
 	if err != nil {
@@ -237,14 +237,14 @@ func (s *soak) announce(ctx context.Context) error {
 	return nil
 }
 
-// change runs the change job.
+// change runs the job that writes the change record.
 func (s *soak) change(ctx context.Context) error {
 	_, err := s.machine.Output(ctx, "builder", "change", "--store", s.machine.Store)
 	s.noteChange()
 	return err
 }
 
-// noteChange makes the oracle read the change record before it is replaced.
+// noteChange makes the checkers read the change record before another one replaces it.
 func (s *soak) noteChange() {
 	for _, c := range s.checkers {
 		c.NoteChange()
@@ -261,7 +261,7 @@ func (s *soak) manifest(ctx context.Context) (*artifacts.Pointer, *artifacts.Man
 	return p, m, err
 }
 
-// rollback goes back to one of the three snapshots before the published one.
+// rollback rolls the store back to one of the three snapshots before the published one.
 func (s *soak) rollback(ctx context.Context, random *rand.Rand) error {
 	_, m, err := s.manifest(ctx)
 	if err != nil {
@@ -295,13 +295,13 @@ func (s *soak) rollback(ctx context.Context, random *rand.Rand) error {
 // record notes which leaf of the log the published snapshot must be.
 func (s *soak) record(p *artifacts.Pointer) {
 	for uint64(len(s.leaves)) < p.Sequence {
-		s.leaves = append(s.leaves, "") // It was not seen, because the next builder was faster.
+		s.leaves = append(s.leaves, "") // nobody read this pointer before the next build replaced it
 	}
 	s.leaves[p.Sequence-1] = transparency.LeafOf(p)
 }
 
-// logged reports a broken promise unless verify finds no fault and the log has each published
-// snapshot exactly once.
+// logged checks that verify finds no fault, and that the log has each published snapshot exactly once.
+// If not, it records a broken promise.
 func (s *soak) logged(ctx context.Context) error {
 	if out, err := s.machine.Output(ctx, "builder", "verify", "--store", s.machine.Store); err != nil {
 		s.report.breaks(damagedStore, "%v: %s", err, out)
@@ -311,7 +311,7 @@ func (s *soak) logged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n := int64(len(s.leaves)); log.N != n && log.N != n-1 { // who published the last may have been killed
+	if n := int64(len(s.leaves)); log.N != n && log.N != n-1 { // the last builder may have been killed
 		s.report.breaks(damagedStore, "the log has %d leaves, and %d snapshots were published", log.N, n)
 		return nil
 	}
@@ -323,8 +323,8 @@ func (s *soak) logged(ctx context.Context) error {
 	})
 }
 
-// builds builds every few seconds, kills some builds, goes back to snapshots before,
-// and runs the change job.
+// builds runs a build every few seconds until ctx is done. It kills some of the builders, runs the job
+// for the change record, announces snapshots, and rolls back.
 func (s *soak) builds(ctx context.Context, random *rand.Rand) {
 	for i := 1; ctx.Err() == nil; i++ {
 		pause(ctx, buildEvery)
@@ -351,14 +351,14 @@ func (s *soak) builds(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// calm reports whether everything was in order from the given time until now.
+// calm reports whether the edges had recovered before the given time and there have been no faults since.
 func (s *soak) calm(from time.Time) bool {
 	since := s.quiet.Load()
 	return since > 0 && from.UnixNano() > since
 }
 
-// run makes faults for as long as the configuration says. The error says why it
-// could not go on; broken promises are in the report.
+// run makes faults for the configured duration. It returns an error if it cannot continue. Broken
+// promises are no errors; they are in the report.
 func (s *soak) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -376,8 +376,8 @@ func (s *soak) run(ctx context.Context) error {
 		return err
 	}
 	draw := random(2)
-	// No edge is killed in the last quarter, so that the last measurements are of processes that
-	// have run through faults for a while.
+	// No edge is killed in the last quarter, so that the last measurements are from processes that
+	// have run with faults for a while.
 	for end := time.Now().Add(s.cfg.Duration); time.Now().Before(end) && ctx.Err() == nil; {
 		if err := s.round(ctx, draw, time.Until(end) > s.cfg.Duration/4); err != nil {
 			return err
@@ -401,7 +401,7 @@ func (s *soak) run(ctx context.Context) error {
 	if err := s.logged(ctx); err != nil {
 		return err
 	}
-	// Faults may keep an edge from loading some of them in time, but not all.
+	// Faults may keep an edge from loading some of the announced snapshots in time, but not all of them.
 	s.report.mu.Lock()
 	asked, early := s.report.counts[announced], s.report.counts[pinsEarly]
 	s.report.mu.Unlock()
@@ -411,7 +411,7 @@ func (s *soak) run(ctx context.Context) error {
 	return s.compareUsage(ctx)
 }
 
-// round makes a few faults at the same time, and takes them back. kills says whether it may kill
+// round makes a few faults at the same time, and then ends them. kills says whether it may kill
 // edges.
 func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
 	r := &round{soak: s, random: random}
@@ -461,7 +461,7 @@ func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
 type round struct {
 	*soak
 	random *rand.Rand
-	holds  bool // building
+	holds  bool // whether the round has locked building
 }
 
 func (r *round) release() {
@@ -470,7 +470,7 @@ func (r *round) release() {
 	}
 }
 
-// spoils are the ways to damage bytes; nil removes the object.
+// spoils has the ways to damage bytes. A result of nil removes the object.
 var spoils = []struct {
 	name  string
 	spoil func(random *rand.Rand) func([]byte) []byte
@@ -513,13 +513,13 @@ func (r *round) damageStore(ctx context.Context) error {
 	switch r.random.IntN(8) {
 	case 0:
 		what, keys = "pointer", []artifacts.Key{artifacts.CurrentKey}
-		if how.name == "removed" { // a starting edge would take that for a store without a snapshot
+		if how.name == "removed" { // an edge that starts would take this for a store without a snapshot
 			how = spoils[0]
 		}
 	case 1:
 		what, keys = "manifest", []artifacts.Key{artifacts.ManifestKey(p.Manifest.Digest)}
 	case 2, 3:
-		// There must be one, so run the change job first.
+		// The record must exist, so write it first.
 		if err := r.change(ctx); err != nil {
 			return r.unlessDone(ctx, err)
 		}
@@ -569,7 +569,7 @@ func (r *round) damageDisk() error {
 		path, how := files[r.random.IntN(len(files))], spoils[r.random.IntN(len(spoils))]
 		b, err := os.ReadFile(path)
 		if err != nil {
-			continue // the edge has removed it, or it was damaged before
+			continue // the edge or an earlier fault has removed it
 		}
 		if b = how.spoil(r.random)(b); b == nil {
 			err = os.Remove(path)
@@ -584,8 +584,8 @@ func (r *round) damageDisk() error {
 	return nil
 }
 
-// checkpoint waits until both edges have recovered, makes no faults for a moment, and records what
-// the edges use.
+// checkpoint waits until both edges have recovered, pauses for calmFor without faults, and records the
+// memory and other resources that the edges use.
 func (s *soak) checkpoint(ctx context.Context, first bool) error {
 	began := time.Now()
 	p, err := oracle.Published(ctx, s.vault)
@@ -638,7 +638,7 @@ func (s *soak) checkpoint(ctx context.Context, first bool) error {
 	return nil
 }
 
-// unlessDone drops an error caused by the end of the soak.
+// unlessDone returns err, or nil if the soak has ended, which may have caused err.
 func (s *soak) unlessDone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -646,11 +646,11 @@ func (s *soak) unlessDone(ctx context.Context, err error) error {
 	return err
 }
 
-// compareUsage breaks the promise of flat memory if the use has grown. The first measurement was of
-// a process that had just started, with little in its caches.
+// compareUsage records a broken promise if the edges' use of memory, goroutines or files has grown too
+// much. At the first measurement an edge had just started and had little in its caches.
 //
-// Garbage may grow to several times the live heap, but not beyond the collector's limit; the rest
-// of the resident memory is the program itself.
+// Garbage may grow to several times the live heap, but not beyond the collector's limit. The rest of
+// the resident memory is the program itself.
 func (s *soak) compareUsage(ctx context.Context) error {
 	program, err := os.Stat(filepath.Join(s.cfg.Bin, "edge"))
 	if err != nil {
@@ -677,7 +677,7 @@ func (s *soak) compareUsage(ctx context.Context) error {
 	return nil
 }
 
-// status is the part of /status that is read.
+// status is the part of /status that the soak reads.
 type status struct {
 	State     string
 	LastError string `json:"last_error"`
@@ -700,7 +700,7 @@ func (n *node) status(ctx context.Context) (st status, err error) {
 	return st, err
 }
 
-// The metrics that are read.
+// Names of the metrics that the soak reads.
 const (
 	metricMemory     = "process_resident_memory_bytes"
 	metricGoroutines = "go_goroutines"
@@ -709,7 +709,7 @@ const (
 	heapLive         = "HeapAlloc" // live bytes after a garbage collection, from pprof
 )
 
-// live returns how many bytes of the heap are in use, garbage aside.
+// live returns the number of bytes in the heap after a garbage collection.
 func (n *node) live(ctx context.Context) (float64, error) {
 	text, err := n.get(ctx, "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// vault is the store without proxy and faults. It remembers the original bytes of damaged objects
-// and restores them.
+// vault is the store as it would be without damage. It is accessed without the proxy. It keeps the
+// original bytes of damaged objects and can restore them.
 type vault struct {
 	artifacts.Store
 
 	mu    sync.RWMutex
-	right map[artifacts.Key][]byte // original bytes of the objects that are damaged now
+	right map[artifacts.Key][]byte // original bytes of the objects that are damaged at present
 }
 
-// Get implements artifacts.Reader with the right bytes.
+// Get implements artifacts.Reader. It returns the original bytes of damaged objects.
 func (v *vault) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -27,7 +27,8 @@ func (v *vault) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte
 	return v.Store.Get(ctx, key, limit)
 }
 
-// damage replaces an object's bytes by spoil's, or removes the object if these are nil.
+// damage replaces the bytes of an object by the result of spoil, or removes the object if the result is
+// nil.
 func (v *vault) damage(ctx context.Context, key artifacts.Key, spoil func([]byte) []byte) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -47,7 +48,7 @@ func (v *vault) damage(ctx context.Context, key artifacts.Key, spoil func([]byte
 	return err
 }
 
-// repair restores everything.
+// repair restores all damaged objects.
 func (v *vault) repair(ctx context.Context) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
