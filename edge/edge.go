@@ -1,6 +1,6 @@
 // Package edge serves published snapshots. An edge follows the pointer in an object store, keeps a copy of
-// the snapshot, and answers all endpoints from this copy. README.md walks through the life of a request and
-// of a snapshot.
+// the snapshot, and answers all endpoints from this copy. README.md walks through the life cycles of a
+// request and a snapshot.
 package edge
 
 import (
@@ -45,70 +45,70 @@ type Config struct {
 	// Store is the URL of the object store. If Reader is set, the edge reads Reader instead.
 	Store  string
 	Reader artifacts.Reader
-	// FallbackStore is the URL of a copy of the store, which the edge reads when the store does not answer;
-	// see package fallback. If it is empty, there is no such copy.
+	// FallbackStore is the URL of a copy of the store that the edge reads when the store does not answer;
+	// see package fallback. If it is empty, there is no copy.
 	FallbackStore string
 
 	// Listen is the public address. Admin is the address of the admin listener.
 	Listen, Admin string
 	// PublicSockets and AdminSocket, if set, replace these addresses. Another process, such as systemd, keeps
-	// the sockets open, so clients can connect while one edge ends and the next one starts.
+	// the sockets open, so clients can connect while one edge stops and the next one starts.
 	PublicSockets []net.Listener
 	AdminSocket   net.Listener
-	// ReusePort lets other edges of the same user listen at the same address (Linux). The edge starts to
-	// listen when it is ready. When it closes its socket, Linux moves the waiting connections to another edge
-	// only if net.ipv4.tcp_migrate_req is 1.
+	// ReusePort lets other edges that run as the same user listen at the same address (Linux only). The edge
+	// starts to listen when it is ready. When it closes its socket, Linux moves the waiting connections to
+	// another edge only if net.ipv4.tcp_migrate_req is 1.
 	ReusePort bool
 	// AdminHosts are the host names that the admin listener accepts, besides IP addresses and localhost.
 	AdminHosts []string
-	// AuthOff admits everybody. Listen must then be a loopback address, unless Insecure is set.
+	// AuthOff admits everyone. Listen must then be a loopback address, unless Insecure is set.
 	AuthOff, Insecure bool
 	// BoardLogos are the origins from which the market board may load logos.
 	BoardLogos []string
-	// Pprof also serves profiles to other machines.
+	// Pprof allows other machines to request profiles too.
 	Pprof bool
 
-	// CacheSize bounds the memory for shards and finished answers together, in bytes (256 MiB).
+	// CacheSize bounds the combined memory for shards and finished answers, in bytes (256 MiB).
 	CacheSize int64
-	// CacheDir is the folder for the disk copy. No other edge may use it. If it is empty, the edge makes a
-	// temporary folder and removes it at exit.
+	// CacheDir is the folder for the disk copy. No other edge may use it. If it is empty, the edge creates
+	// a temporary folder and removes it at exit.
 	CacheDir string
 	// CacheDirSize bounds the disk copy, in bytes; 0 means no bound.
 	CacheDirSize int64
-	// HistoryFetch bounds the bytes of /history that the edge fetches ahead; 0 means none. History only takes
-	// what the snapshot leaves of CacheDirSize.
+	// HistoryFetch bounds the bytes of /history that the edge prefetches; 0 means none. History uses only the
+	// part of CacheDirSize that the snapshot leaves free.
 	HistoryFetch int64
 
 	// Poll is the interval at which the edge reads the pointer (2 s).
 	Poll time.Duration
-	// FetchBudget is explained at snapshot.Config (60 s).
+	// FetchBudget is described at snapshot.Config (60 s).
 	FetchBudget time.Duration
-	// AcceptStore are the identities of other stores that the edge may follow; see floor.Open.
+	// AcceptStore lists the identities of other stores that the edge may follow; see floor.Open.
 	AcceptStore []string
-	// Trust are the keys that may sign the pointer, the change record and the key set. If there are none, the
-	// edge requires no signature.
+	// Trust contains the keys that may sign the pointer, the change record and the key set. If it is empty,
+	// the edge requires no signature.
 	Trust artifacts.Trust
-	// MaxStale is the age of a snapshot from which the edge answers 503; 0 means no limit.
+	// MaxStale is the snapshot age above which the edge answers 503; 0 means no limit.
 	MaxStale time.Duration
 	// MaxKeyAge is how long the edge accepts keys after the store last confirmed them; 0 means forever.
 	MaxKeyAge time.Duration
-	// CacheScope is the first word of Cache-Control: private or public.
+	// CacheScope is the first directive of Cache-Control: private or public.
 	CacheScope string
 
 	// LimitStore is the URL of the Redis or Valkey server through which edges share the limits of keys; see
-	// package redisstore. If it is empty, each edge limits by itself.
+	// package redisstore. If it is empty, each edge applies the limits by itself.
 	LimitStore string
 
-	// OnReady is called when the edge first becomes ready, OnDrain when it begins to drain. Either may be
-	// nil.
+	// OnReady is called when the edge first becomes ready, and OnDrain when it begins to drain. Either
+	// may be nil.
 	OnReady, OnDrain func()
 
 	// Server configures the public listener. New sets Answer, Current, Keys, Static, Observe and Logger, and
-	// lowers MaxConns to what the process's limit of open files allows.
+	// lowers MaxConns to what the process's open-file limit allows.
 	Server server.Config
 
 	// DrainWait is how long the edge continues to serve after it was asked to stop, while /readyz answers
-	// 503. An edge without a request during the last DrainWait does not wait. DrainTimeout bounds the time
+	// 503. An edge that received no request during the last DrainWait does not wait. DrainTimeout bounds the time
 	// from then to the exit (15 s).
 	DrainWait, DrainTimeout time.Duration
 
@@ -142,7 +142,7 @@ type Edge struct {
 	listening atomic.Bool // the edge listens at the public address
 }
 
-// ErrUsage marks errors of the configuration.
+// ErrUsage marks configuration errors.
 var ErrUsage = errors.New("usage")
 
 // complete sets the defaults and checks that the fields fit together.
@@ -187,7 +187,7 @@ func (cfg *Config) complete() error {
 	return nil
 }
 
-// New opens the store, the cache folder and the listeners. It does not serve before Run.
+// New opens the store, the cache folder and the listeners. It does not serve until Run.
 func New(ctx context.Context, cfg Config) (_ *Edge, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -312,8 +312,8 @@ func (e *Edge) openReader(ctx context.Context, cells *follow.Cells) (artifacts.R
 	return e.fallback, nil
 }
 
-// listen opens the listeners that were not passed to the process. With ReusePort it does not open the public
-// one, because the kernel would assign connections to it before the edge can answer.
+// listen opens the listeners that were not passed to the process. With ReusePort, it does not open the
+// public listener, because the kernel would assign connections to it before the edge can answer.
 func (e *Edge) listen() (err error) {
 	e.listeners, e.adminLn = e.cfg.PublicSockets, e.cfg.AdminSocket
 	for _, ln := range e.listeners {
@@ -438,8 +438,8 @@ func (e *Edge) Run(ctx context.Context) error {
 
 // servePublic serves the public listener until it drains.
 func (e *Edge) servePublic(ctx context.Context) error {
-	// Until the copy on disk is loaded, clients wait in the queue of the socket. Otherwise a restarted edge
-	// would answer 503 to requests that it can answer a moment later.
+	// Until the disk copy is loaded, clients wait in the socket's queue. Otherwise a restarted edge would
+	// answer 503 to requests that it can answer a moment later.
 	<-e.refresher.Restored()
 	if e.cfg.ReusePort {
 		if !e.await(ctx, e.unready) {
@@ -470,8 +470,8 @@ func (e *Edge) await(ctx context.Context, why func() string) bool {
 }
 
 // serveOn serves for DrainWait, so that load balancers notice that the edge is not ready. It returns early if
-// no request came for that long, because then no load balancer uses the edge, or if a listener fails, with
-// that listener's error.
+// no request has arrived for that long, because then no load balancer uses the edge. It also returns early,
+// with the error, if a listener fails.
 func (e *Edge) serveOn(failed <-chan error) error {
 	timer, ticker := time.NewTimer(e.cfg.DrainWait), time.NewTicker(lookEvery)
 	defer timer.Stop()

@@ -11,15 +11,15 @@ import (
 	"example.com/marketdata/edge/web"
 )
 
-// feedOf caches the Atom feed of the changes of one snapshot.
+// feedOf caches the Atom feed of one snapshot's changes.
 type feedOf struct {
 	mu       sync.Mutex
 	snapshot *snapshot.Snapshot
 	file     *server.StaticFile
 }
 
-// feed returns the Atom feed of the newest changes of the current snapshot, or nil if it cannot be made. It
-// makes the feed once per snapshot.
+// feed returns the Atom feed of the newest changes of the current snapshot, or nil if the feed cannot be
+// generated. It generates the feed once per snapshot.
 func (e *Edge) feed() *server.StaticFile {
 	state := e.refresher.State()
 	if state == nil || state.Snapshot == nil {

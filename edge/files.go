@@ -12,10 +12,10 @@ import (
 // refuse (64).
 const otherFiles = 512
 
-// fitConns lowers conns to what the process can open, if it may open this many files. More connections would
-// take the files that the store and the disk copy need.
+// fitConns lowers conns to what a process can open that may open the given number of files. More connections
+// would use up the open files that the store and the disk copy need.
 func fitConns(conns int, files uint64, log *slog.Logger) int {
-	// If the limit is low, half of the files are for clients.
+	// If the limit is low, half of the open files are for clients.
 	most := max(1, files/2)
 	if files > 2*otherFiles {
 		most = files - otherFiles

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// openFiles returns how many files the process may open. At the start Go has raised the soft limit to the
+// openFiles returns how many files the process may open. At startup, Go has raised the soft limit to the
 // hard limit.
 func openFiles() uint64 {
 	var limit syscall.Rlimit

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is the cache folder, which no other edge may use. The lock on it ends with the process, however that
-// ends.
+// folder is the cache folder, which no other edge may use. The operating system releases the lock when the
+// process ends, however it ends.
 type folder struct {
 	path      string
 	lock      *os.File
@@ -24,9 +24,9 @@ type folder struct {
 // errInUse means that another edge has the lock.
 var errInUse = errors.New("another edge uses it, or still drains: each edge needs a folder of its own")
 
-// openFolder opens and locks --cache-dir. If path is empty, it makes a temporary folder, which is removed at
-// exit. unlocked says why the folder could not be locked although no other edge uses it, for example because
-// its file system has no locks.
+// openFolder opens and locks --cache-dir. If path is empty, it creates a temporary folder, which is removed
+// at exit. unlocked is the reason why the folder could not be locked although no other edge uses it, for
+// example because its file system has no locks.
 func openFolder(path string, log *slog.Logger) (f *folder, unlocked, err error) {
 	if path == "" {
 		f, err = makeFolder(log)
@@ -35,7 +35,7 @@ func openFolder(path string, log *slog.Logger) (f *folder, unlocked, err error) 
 	if err := durable.MkdirAll(path, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("cache folder: %w", err)
 	}
-	// A cache folder contains no identity. The edge must not evict objects of a store or of a backup.
+	// A cache folder contains no identity. The edge must not evict objects from a store or a backup.
 	if _, err := os.Lstat(filepath.Join(path, artifacts.IdentityKey.String())); err == nil {
 		return nil, nil, fmt.Errorf("--cache-dir %s has a store or a backup in it, which an edge only reads: want a folder"+
 			" of its own", path)
@@ -62,11 +62,10 @@ func lockFolder(path string) (*os.File, error) {
 	return f, nil
 }
 
-// temporaryName is the prefix of the names of temporary folders. Earlier versions used another prefix and no
-// lock.
+// temporaryName is the name prefix of temporary folders. Earlier versions used another prefix and no lock.
 const temporaryName = "marketdata-edge-"
 
-// makeFolder makes a temporary folder. It also removes the temporary folders of edges that were killed.
+// makeFolder creates a temporary folder. It also removes the temporary folders of edges that were killed.
 func makeFolder(log *slog.Logger) (*folder, error) {
 	removeDead(log)
 	for range 10 {
@@ -103,7 +102,7 @@ func removeDead(log *slog.Logger) {
 	}
 }
 
-// close removes a temporary folder, and gives up the lock.
+// close removes a temporary folder, and releases the lock.
 func (f *folder) close(log *slog.Logger) {
 	if f.temporary {
 		if err := os.RemoveAll(f.path); err != nil {

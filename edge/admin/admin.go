@@ -9,8 +9,8 @@
 //	/debug/pprof/      profiles, only for clients on this machine unless Pprof is set
 //
 // No key is necessary. Clients address the listener by an IP address, as localhost, or by one of Hosts. For
-// any other host name it answers 421, so that a web page cannot reach it by pointing its own name here (DNS
-// rebinding).
+// any other host name it answers 421, so that a web page cannot reach it by pointing its own DNS name at
+// this machine (DNS rebinding).
 package admin
 
 import (
@@ -34,9 +34,9 @@ import (
 )
 
 const (
-	// maxConns bounds the open connections.
+	// maxConns bounds the number of open connections.
 	maxConns = 256
-	// writeTimeout leaves room for a profile of the usual 30 seconds.
+	// writeTimeout allows for a profile of the usual 30 seconds.
 	writeTimeout = 2 * time.Minute
 )
 
@@ -56,7 +56,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// The values of Status.Status.
+// Values of Status.Status.
 const (
 	// Healthy means that a verified snapshot is in force and its source answers.
 	Healthy = "healthy"
@@ -78,16 +78,17 @@ type Status struct {
 	// LastError is the error of the last poll, or "" if it succeeded.
 	LastError   string    `json:"last_error"`
 	LastErrorAt time.Time `json:"last_error_at,omitzero"`
-	// NotReady is the reason that /readyz states, or "" if the edge is ready. The Server sets NotReady and
+	// NotReady is the reason that /readyz gives, or "" if the edge is ready. The Server sets NotReady and
 	// Draining.
 	NotReady string `json:"not_ready"`
 	Draining bool   `json:"draining"`
-	// Sequence and SnapshotTime belong to the snapshot in force. They are zero before there is one.
+	// Sequence and SnapshotTime belong to the snapshot in force. They are zero until there is one.
 	Sequence     uint64    `json:"sequence"`
 	SnapshotTime time.Time `json:"snapshot_time,omitzero"`
-	// AgeSeconds is the age of SnapshotTime; 0 before there is one.
+	// AgeSeconds is the age of the snapshot in force, or 0 until there is one.
 	AgeSeconds int64 `json:"age_seconds"`
-	// Caches and Keys are the reports of these parts. Keys is null without authentication.
+	// Caches and Keys are reports from the caches and from authentication. Keys is null if authentication is
+	// off.
 	Caches any `json:"caches"`
 	Keys   any `json:"keys"`
 	// More is an additional report.
@@ -150,7 +151,7 @@ func (s *Server) Serve(ln net.Listener) error {
 // SetDraining makes /readyz answer 503 from now on.
 func (s *Server) SetDraining() { s.draining.Store(true) }
 
-// Close waits up to a second for answers under way, and then closes all connections.
+// Close waits up to a second for answers in progress, and then closes all connections.
 func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -228,7 +229,7 @@ func (s *Server) local(h http.HandlerFunc) http.Handler {
 	})
 }
 
-// faults writes the lines of net/http's log to our log.
+// faults forwards the lines of net/http's error log to our log.
 type faults struct{ log *slog.Logger }
 
 func (f faults) Write(p []byte) (int, error) {

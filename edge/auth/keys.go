@@ -1,7 +1,7 @@
 // Package auth decides which API keys are valid (INTERFACE.md, "Keys").
 //
-// Keys is the set of API keys in force, which requests use. A Watcher polls the store for a newer set. While
-// the store does not answer, and after a restart, the last set stays in force.
+// Keys is the set of API keys in force, against which requests are checked. A Watcher polls the store for a
+// newer set. While the store does not answer, and after a restart, the last set stays in force.
 package auth
 
 import (
@@ -22,7 +22,7 @@ const (
 	Refused Verdict = iota
 	// Allowed means that the key is in force.
 	Allowed
-	// Undecided means that the text has the form of a key, but there is no set to look it up in.
+	// Undecided means that the text has the form of a key, but there is no key set to look it up in.
 	Undecided
 )
 
@@ -48,7 +48,7 @@ type Key struct {
 }
 
 // maxPinned bounds the concurrent pinned requests of a key. Such a request may wait for its snapshot, and the
-// places to wait are limited (see package snapshot), so no key may take them all.
+// waiting slots are limited (see package snapshot), so no key may take them all.
 const maxPinned = 128
 
 // BeginPinned reports whether the key may have one more concurrent pinned request. The caller must call
@@ -84,7 +84,7 @@ type Keys struct {
 	Shared *limit.Shared
 
 	set atomic.Pointer[inForce]
-	// From this moment on the set is too old to be used, in nanoseconds since 1970; 0 means never.
+	// until is the time from which the set is too old to use, in nanoseconds since 1970; 0 means never.
 	until atomic.Int64
 }
 
@@ -95,8 +95,8 @@ type inForce struct {
 }
 
 // Memo remembers the last allowed key of one connection. The next request of the connection usually presents
-// the same key, and comparing the text costs a twentieth of hashing it. The zero value is empty. A Memo must
-// not be used by several goroutines at the same time.
+// the same key, and comparing the text costs a twentieth of what hashing it costs. The zero value is empty.
+// A Memo must not be used by several goroutines at the same time.
 type Memo struct {
 	set  uint64 // the number of the set that contained the key
 	key  *Key
@@ -108,7 +108,7 @@ type Memo struct {
 //
 // Lookup finds the key by its SHA-256 in a map. The duration depends on the digest, but a client cannot
 // choose digests that resemble a stored one, so it learns nothing from the duration. The check of form and
-// checksum may end early, but anyone can compute it. The comparison with the connection's last key takes
+// checksum may stop early, but it involves no secret. The comparison with the connection's last key takes
 // constant time.
 func (k *Keys) Lookup(text []byte, now time.Time, memo *Memo) (*Key, Verdict) {
 	set := k.set.Load()
@@ -137,7 +137,7 @@ func (k *Keys) Lookup(text []byte, now time.Time, memo *Memo) (*Key, Verdict) {
 	return key, Allowed
 }
 
-// InForce reports whether the key with this hash, which Lookup has allowed earlier, is still in force.
+// InForce reports whether the key with this hash, which Lookup has already allowed, is still in force.
 func (k *Keys) InForce(hash artifacts.Digest, now time.Time) bool {
 	set := k.set.Load()
 	if set == nil {
@@ -150,8 +150,9 @@ func (k *Keys) InForce(hash artifacts.Digest, now time.Time) bool {
 	return key != nil && (key.expires.IsZero() || now.Before(key.expires))
 }
 
-// Use puts a set in force and replaces the previous one. It ignores revoked keys. A key keeps its bucket if
-// its limit is unchanged. Otherwise its new bucket starts with as many tokens missing as the old one.
+// Use puts a set in force in place of the previous one. It ignores revoked keys. A key keeps its bucket if
+// its limit is unchanged. Otherwise its new bucket starts with as many tokens missing as the old bucket
+// lacks.
 func (k *Keys) Use(set *artifacts.KeySet, now time.Time) {
 	before := map[string]*Key{}
 	number := uint64(1)

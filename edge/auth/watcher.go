@@ -32,7 +32,7 @@ type Config struct {
 	// Cells reads the store. Required.
 	Cells *follow.Cells
 	// Every is the interval between two reads of the store; 0 means DefaultEvery. Each interval is shortened
-	// by up to a fifth at random, so that many edges do not ask simultaneously.
+	// at random by up to a fifth, so that the edges of a fleet do not all ask simultaneously.
 	Every time.Duration
 	// File is the path where the Watcher saves the last valid set, so that an edge can start while the store
 	// is unreachable. If it is empty, nothing is saved.
@@ -44,7 +44,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// errUnconfirmed means that the store answers without a valid key set. The older set of the fallback store
+// errUnconfirmed means that the store answers without a valid key set. An older set in the fallback store
 // confirms nothing.
 var errUnconfirmed = errors.New("the store answers without a key set that may be taken, and the fallback store has" +
 	" no newer one; the last one stays in force")
@@ -58,7 +58,7 @@ type Status struct {
 	upstream.Status
 	// Confirmed is the time when the store last returned or confirmed the set.
 	Confirmed time.Time `json:"confirmed,omitzero"`
-	// InForce is the number of keys in force, or -1 if no set was read yet.
+	// InForce is the number of keys in force, or -1 if no set has been read yet.
 	InForce int `json:"in_force"`
 }
 
@@ -89,8 +89,8 @@ func NewWatcher(keys *Keys, cfg Config) *Watcher {
 	return &Watcher{keys: keys, cfg: cfg, floor: cfg.Cells.Floor, status: Status{Status: upstream.Start()}}
 }
 
-// Load puts the set in File in force until the store answers. An unusable file is reported; a missing file is
-// not an error.
+// Load puts the set from File in force until the store answers. An unusable file is reported; a missing file
+// is not an error.
 func (w *Watcher) Load() {
 	if w.cfg.File != "" {
 		w.floor.Report(artifacts.KeysKey.String(), w.load())
@@ -199,7 +199,7 @@ func (w *Watcher) take(a follow.Answer) error {
 	return nil
 }
 
-// use puts a set in force that the store confirmed at the given time. It reports whether the set differs from
+// use puts in force a set that the store confirmed at the given time. It reports whether the set differs from
 // the previous one.
 func (w *Watcher) use(set *artifacts.KeySet, confirmed time.Time) (changed bool) {
 	before := w.inForce
@@ -222,8 +222,8 @@ func (w *Watcher) believe(confirmed time.Time) {
 func (w *Watcher) confirm(now time.Time) {
 	w.believe(now)
 	if w.cfg.MaxAge > 0 && w.cfg.File != "" {
-		// After a restart the file's modification time tells how long the set may be used. If setting it
-		// fails, that time is merely shorter.
+		// After a restart the file's modification time determines how long the set may be used. If
+		// updating it fails, the set merely expires sooner.
 		_ = os.Chtimes(w.cfg.File, now, now)
 	}
 	if w.setState(upstream.Valid) {

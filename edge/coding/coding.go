@@ -1,6 +1,6 @@
 // Package coding compresses the bodies of answers with gzip, brotli and zstd.
 //
-// Each coding has one fixed setting, so equal bodies give equal bytes on every edge (INTERFACE.md,
+// Each coding has one fixed setting, so equal bodies compress to equal bytes on every edge (INTERFACE.md,
 // "Codings"). The setting is the fastest whose output is at most 1.10 times as long as the output of gzip -6. `make
 // bench-edge CODINGS=1` compares the settings.
 package coding
@@ -16,7 +16,7 @@ import (
 )
 
 // window is the distance over which zstd and brotli find repetitions, in bytes. Nearly every answer is
-// shorter, and items of history resemble their neighbours.
+// shorter, and neighbouring history items resemble each other.
 const window = 128 << 10
 
 // Large is the length in bytes above which brotli and gzip compress a body in portions. After each portion
@@ -25,10 +25,11 @@ const window = 128 << 10
 // library allocate.
 const Large = 128 << 10
 
-// portion is the work of some tenths of a millisecond. gzip collects two portions before it compresses them.
+// portion is the length of one portion in bytes. Compressing it takes a few tenths of a millisecond. gzip collects
+// two portions before it compresses them.
 const portion = 32 << 10
 
-// portions calls code with each portion of a large body in turn. It passes other bodies whole.
+// portions calls code with each portion of a large body in turn. It passes any other body in one piece.
 func portions(body []byte, code func(part []byte, last bool)) {
 	if len(body) > Large {
 		for len(body) > portion {

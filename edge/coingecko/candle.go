@@ -14,8 +14,8 @@ type bar struct {
 	open, high, low, close uint256.Int
 }
 
-// ohlc answers /coins/{id}/ohlc and /coins/{id}/ohlc/range. It returns only intervals that have ended; the
-// time of a candle is the end of its interval.
+// ohlc answers /coins/{id}/ohlc and /coins/{id}/ohlc/range. It returns only completed intervals. The time
+// of a candle is the end of its interval.
 func (c *composer) ohlc() {
 	now, step := c.s.Time.Unix(), c.q.step
 	from, to := c.q.begin, min(c.q.end, now) // these times are ends of intervals
@@ -38,7 +38,7 @@ func (c *composer) ohlc() {
 	c.add("]")
 }
 
-// eachCandle adds the asset's candles in US dollars, by hours or days, of all intervals that begin in [from,
+// eachCandle adds the asset's hourly or daily candles in US dollars for all intervals that begin in [from,
 // to].
 func (c *composer) eachCandle(id uint64, from, to int64, b *bar) {
 	interval := artifacts.Days
@@ -72,9 +72,9 @@ func (c *composer) eachCandle(id uint64, from, to int64, b *bar) {
 	}))
 }
 
-// eachRatio adds the asset's prices in another asset, of all intervals that begin in [from, to] and whose
-// ten-minute snapshots are all kept. Candles cannot be divided, since they do not state the times of their
-// prices.
+// eachRatio adds the asset's prices, expressed in another asset, for all intervals that begin in [from,
+// to] and whose ten-minute snapshots are all kept. Candles cannot be divided, since they do not state the
+// times of their prices.
 func (c *composer) eachRatio(id uint64, r *rate, from, to int64, b *bar) {
 	const interval = artifacts.TenMinutes
 	held := c.s.Time.Add(-artifacts.PastIntervals[interval].Age).Unix()
@@ -104,8 +104,8 @@ func (c *composer) eachRatio(id uint64, r *rate, from, to int64, b *bar) {
 	}))
 }
 
-// widen merges the open, high, low and close of a part of an interval into b. If the part belongs to a new
-// interval, widen appends b to the answer and starts a new bar.
+// widen merges the open, high, low and close prices of part of an interval into b. If the part belongs to
+// a new interval, widen appends b to the answer and starts a new bar.
 func (c *composer) widen(b *bar, at int64, v *[4]uint256.Int) {
 	begin := down(at, c.q.step)
 	if begin != b.begin {

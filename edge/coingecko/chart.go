@@ -11,21 +11,21 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// worth is the price of a currency in US dollars at a time.
+// worth is the price of a currency in US dollars at a given time.
 type worth struct {
 	at  int64
 	usd number
 }
 
-// point is a point of a chart: the time it is shown at, the time of its snapshot, and the snapshot's figures
-// in US dollars.
+// point is a chart point: the time at which it is shown, the time of its snapshot, and the snapshot's
+// figures in US dollars.
 type point struct {
 	stand, at                int64
 	price, marketCap, volume []byte // nil if unknown
 }
 
-// window returns the number of the finest history window that reaches back to begin, or query.MaxWindow if
-// only the days of the past do.
+// window returns the number of the finest history window that reaches back to the given time, or
+// query.MaxWindow if only the past's daily snapshots reach that far.
 func (c *composer) window(begin int64) int {
 	now := c.s.Time.Unix()
 	for i := range artifacts.HistoryWindows {
@@ -39,9 +39,9 @@ func (c *composer) window(begin int64) int {
 	return query.MaxWindow
 }
 
-// eachPoint calls do with the requested points of an asset, from the finest window that covers them. If the
-// request has an interval, these are the first point of each hour or day, and the newest point. Points of
-// days are shown at the beginning of their day, except the newest.
+// eachPoint calls do for each requested point of an asset, taken from the finest window that covers the
+// points. If the request has an interval, these are the first point of each hour or day, and the newest
+// point. Daily points, except the newest, are shown at the beginning of their day.
 func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) {
 	now := c.s.Time.Unix()
 	step := max(c.q.step, 1)
@@ -105,7 +105,7 @@ func (c *composer) chart() {
 	c.add("]}")
 }
 
-// told returns the market cap and volume of an asset in the snapshot of a time, or nil if they are unknown.
+// told returns an asset's market cap and volume in the snapshot of the given time, or nil if they are unknown.
 func (c *composer) told(id uint64, at int64) (marketCap, volume []byte) {
 	if at == c.s.Time.Unix() {
 		quote := after(c.quote(id), logoKey)
@@ -156,8 +156,8 @@ func (c *composer) day() {
 		`},"public_interest_stats":{"alexa_rank":null,"bing_matches":null}}`)
 }
 
-// past fills c.worths with the prices of the currency r at the times of a window's points, if r is the price
-// of an asset.
+// past fills c.worths with the prices of the currency r at the times of a window's points, if r is based on
+// an asset.
 func (c *composer) past(r *rate, window int) {
 	if c.worthOf == r.asset {
 		return
@@ -173,7 +173,7 @@ func (c *composer) worthIs(t time.Time, price []byte) {
 	c.q.mem.worths = append(c.q.mem.worths, w)
 }
 
-// worthAt returns the price of a currency at the time of a point. c.past must have been called for r. The
+// worthAt returns a currency's price at the time of a point. The caller must have called c.past for r. The
 // price is unknown if the currency is neither the dollar nor the price of an asset, because such rates are
 // known only for the current snapshot.
 func (c *composer) worthAt(r *rate, at int64) number {
@@ -196,7 +196,7 @@ func (c *composer) amountAt(name string, dollars []byte, r *rate, at int64, plac
 	c.amount(name, dollars, &then, places)
 }
 
-// sparkline appends the asset's prices of the last seven days.
+// sparkline appends the asset's prices over the last seven days.
 func (c *composer) sparkline(id uint64, r *rate) {
 	c.past(r, sparkWindow)
 	c.points(&c.prices, sparkWindow, id, func(t time.Time, price []byte) {
@@ -207,9 +207,9 @@ func (c *composer) sparkline(id uint64, r *rate) {
 	})
 }
 
-// points calls do with the points of an asset in a window, if the snapshot has any. With interval=hourly a
-// window of longer intervals has too few points, so that points uses the past's hours from the first one that
-// is kept.
+// points calls do for each of an asset's points in a window, if the snapshot has any. With interval=hourly, a
+// window with longer intervals has too few points. In that case, points uses the past's hourly snapshots from
+// the first kept hour on.
 func (c *composer) points(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
 	now, first := c.s.Time.Unix(), int64(-1)
 	if c.q.step == hour && window > sparkWindow {
@@ -235,7 +235,7 @@ func (c *composer) hoursKept() int64 {
 	return down(c.s.Time.Add(-artifacts.PastIntervals[artifacts.Hours].Age).Unix()+hour-1, hour)
 }
 
-// firstHour returns the beginning of the first hour that is kept, or -1 if there is none.
+// firstHour returns the beginning of the first kept hour, or -1 if there is none.
 func (c *composer) firstHour() int64 {
 	kept := c.hoursKept()
 	for _, block := range c.s.Past(artifacts.Hours) {
@@ -263,8 +263,8 @@ func (c *composer) pastPoints(at *rows.Cursor, interval int, from, to int64, id 
 	}))
 }
 
-// windowPoints calls do with the points of an asset in a window. For query.MaxWindow these are the points of
-// the requested days.
+// windowPoints calls do for each of an asset's points in a window. For query.MaxWindow, these are the points
+// of the requested days.
 func (c *composer) windowPoints(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
 	if c.err != nil || id == 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// coinsList answers /coins/list. The snapshot contains the items in the form of the answer.
+// coinsList answers /coins/list. The snapshot already contains the items in the form that the answer needs.
 func (c *composer) coinsList() {
 	v := c.s.CoinView(snapshot.Coins)
 	known := v != nil
@@ -41,17 +41,17 @@ func (c *composer) coinsList() {
 
 var noPlatforms = []byte(`,"platforms":{}}`)
 
-// maxItems bounds the size of the buffer for items that is kept for the next answer, in bytes.
+// maxItems bounds the size, in bytes, of the item buffer that is kept for the next answer.
 const maxItems = 128 << 10
 
-// itemEnd is the end of an item and the beginning of the next one. It cannot occur in a text, because quotes
-// in texts are escaped. After a quote it is inside an item, unless the quote ends the time of the item's last
-// member, since.
+// itemEnd is the end of an item and the beginning of the next one. It cannot occur inside a string, because
+// quotes in strings are escaped. If it follows a quote, it lies inside an item, unless that quote ends the
+// value of the item's last member, "since".
 var itemEnd = []byte(`},{"id":`)
 
 const sinceKey = `,"since":"`
 
-// endsInSince reports whether items end with the member since.
+// endsInSince reports whether the items end with the member "since".
 func endsInSince(items []byte) bool {
 	at := len(items) - len(sinceKey+`2006-01-02T15:04:05Z"`)
 	return at >= 0 && string(items[at:at+len(sinceKey)]) == sinceKey
@@ -129,7 +129,7 @@ func (c *composer) markets() {
 	c.items(usual, c.market)
 }
 
-// market appends one item of /coins/markets.
+// market appends one item to the answer of /coins/markets.
 func (c *composer) market(item []byte, id uint64) {
 	r := &c.q.mem.rates[0]
 	figures := c.figuresOf(id)
@@ -168,8 +168,8 @@ func (c *composer) market(item []byte, id uint64) {
 	c.add("}")
 }
 
-// change returns the price change of a quote over a window, in a currency, or nil if it is unknown. It is
-// known in US dollars only, since past rates of other currencies are not kept.
+// change returns a quote's price change over a window in a currency, or nil if it is unknown. It is known
+// only in US dollars, because past rates of other currencies are not kept.
 func (f *figures) change(w *window, quote []byte, r *rate) []byte {
 	if !r.dollars || f.covered&(1<<w.covered) == 0 {
 		return nil
@@ -177,7 +177,7 @@ func (f *figures) change(w *window, quote []byte, r *rate) []byte {
 	return digitsOf(quote, w.key)
 }
 
-// moved returns the absolute price change over 24 hours in a currency, or nil if it is unknown.
+// moved returns the absolute price change over 24 hours, in a currency, or nil if it is unknown.
 func (f *figures) moved(r *rate) []byte {
 	if !r.dollars || f.covered&(1<<windows[day24h].covered) == 0 {
 		return nil
@@ -204,8 +204,8 @@ func (c *composer) updated(name string, quote []byte) {
 	c.f.Body = append(c.s.Time.AppendFormat(c.f.Body, "2006-01-02T15:04:05.000Z"), '"')
 }
 
-// diluted returns the value of all coins that can ever exist or, if that number is unknown, of the coins that
-// exist now.
+// diluted returns the value of all coins that can ever exist or, if their number is unknown, of all coins
+// that exist now.
 func (f *figures) diluted(price []byte) (all number) {
 	supply := f.of[maximum]
 	if supply == nil {

@@ -13,7 +13,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// scratch is the memory that a Query reuses for each answer.
+// scratch is memory that a Query reuses for each answer.
 type scratch struct {
 	inner  query.Query // the query for a listing
 	items  []byte      // the items of a listing
@@ -23,11 +23,11 @@ type scratch struct {
 	worths []worth
 	coins  []coin
 	rates  []rate
-	missed []int // indexes in Query.values of values that name no coin
+	missed []int // indexes into Query.values of the values that name no coin
 	c      *composer
 }
 
-// rate is a currency: its code and the price of one unit in US dollars.
+// rate is a currency with its code and the price of one unit in US dollars.
 type rate struct {
 	code    []byte
 	usd     number
@@ -91,7 +91,7 @@ func (c *composer) prepare() {
 	}
 }
 
-// fail records an error. After an error composer reads no more rows, and its body is not sent.
+// fail records an error. After an error, composer reads no more rows, and the body is not sent.
 func (c *composer) fail(err error) {
 	if c.err == nil {
 		c.err = err
@@ -117,7 +117,7 @@ func (c *composer) put(name string, value []byte) {
 	c.f.Body = append(append(c.f.Body, name...), value...)
 }
 
-// field appends a name, including its punctuation, and a JSON value. A nil value is null.
+// field appends a member's name, including punctuation, and a JSON value. A nil value is null.
 func (c *composer) field(name string, value []byte) {
 	if value == nil {
 		value = null
@@ -127,8 +127,8 @@ func (c *composer) field(name string, value []byte) {
 
 var null = []byte("null")
 
-// texts appends strings of a row. Each pair is a name, including its punctuation, and the string's key in the
-// row.
+// texts appends strings from a row. Each pair consists of a member's name, including punctuation, and the
+// string's key in the row.
 func (c *composer) texts(row []byte, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		c.put(pairs[i], textOf(row, pairs[i+1]))
@@ -140,7 +140,7 @@ func (c *composer) integer(name string, n int64) {
 	c.f.Body = strconv.AppendInt(c.f.Body, n, 10)
 }
 
-// comma appends a comma, unless the body ends with the beginning of an array or object.
+// comma appends a comma, unless the body ends with an opening bracket or brace.
 func (c *composer) comma() {
 	if last := c.f.Body[len(c.f.Body)-1]; last != '[' && last != '{' {
 		c.f.Body = append(c.f.Body, ',')
@@ -186,7 +186,7 @@ func (c *composer) inAll(name string, x *number) {
 	c.add("}")
 }
 
-// dollarsInAll is like inAll for a figure of a row.
+// dollarsInAll is like inAll, but takes a figure from a row.
 func (c *composer) dollarsInAll(name string, dollars []byte) {
 	var x number
 	x.parse(dollars)
@@ -229,7 +229,7 @@ func (c *composer) eachRate(do func(r rate, row []byte)) {
 	}
 }
 
-// each calls do with each row of a view and its tail.
+// each calls do for each row of a view and the row's tail.
 func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) {
 	var at rows.Cursor
 	for i := 0; i < v.Rows && c.err == nil; i++ {
@@ -239,7 +239,7 @@ func (c *composer) each(v *snapshot.View, do func(row, tail []byte)) {
 	}
 }
 
-// list appends an array. It calls element for each row of a view. v may be nil.
+// list appends an array. It calls element for each row of the view v, which may be nil.
 func (c *composer) list(v *snapshot.View, element func(row, tail []byte)) {
 	c.add("[")
 	if v != nil {
@@ -321,7 +321,7 @@ func (c *composer) rowByID(at *rows.Cursor, v *snapshot.View, id uint64) (row, t
 	return s.Row(i), s.Tail(i)
 }
 
-// rowsByKey returns the range [start, end) of rows of a view with a sort key.
+// rowsByKey returns the range [start, end) of the rows of a view that have the given sort key.
 func (c *composer) rowsByKey(v *snapshot.View, key []byte) (start, end int) {
 	if v == nil || c.err != nil {
 		return 0, 0
@@ -363,7 +363,7 @@ func (c *composer) asset(id uint64) (row, tail []byte) {
 	return c.rowByID(&c.listed, c.s.View(query.Assets, query.SortID), id)
 }
 
-// named sets c.coins to the assets that the request names, at most maxValues.
+// named sets c.coins to the assets that the request names, but at most maxValues of them.
 func (c *composer) named() {
 	c.q.mem.coins, c.q.mem.missed = c.q.mem.coins[:0], c.q.mem.missed[:0]
 	find := c.namedAs
@@ -384,12 +384,13 @@ func (c *composer) key(text []byte) []byte {
 	return c.q.mem.names[at:]
 }
 
-// namedAt appends the asset with a contract at this address to c.coins. It returns false if there is none.
+// namedAt appends to c.coins the asset that has a contract at this address. It returns false if there is none.
 func (c *composer) namedAt(address []byte) bool {
 	v := c.s.CoinView(snapshot.Contracts)
 	c.q.mem.folded = artifacts.AppendContractKey(c.q.mem.folded[:0], string(c.q.path[0]), address)
 	start, end := c.rowsByKey(v, c.q.mem.folded)
-	// Look for this in the asset's platforms, where texts contain no unescaped quotes.
+	// Look for the quoted address in the asset's platforms. It cannot match inside a longer string, because
+	// quotes in strings are escaped.
 	key := c.key(address)
 	c.q.mem.folded = append(append(artifacts.AppendString(c.q.mem.folded[:0], c.q.path[0]), ':'), key...)
 	for i := start; i < end; i++ {
@@ -404,9 +405,9 @@ func (c *composer) namedAt(address []byte) bool {
 
 var sorts = [...]query.Sort{ids: query.SortSlug, names: query.SortName, symbols: query.SortSymbol}
 
-// namedAs appends the assets with a slug, name or symbol to c.coins. If several assets have the name or
-// symbol, it appends the one with the best rank, unless the request asks for all. It returns false if there
-// is none.
+// namedAs appends to c.coins the assets that have this slug, name or symbol. If several assets share the
+// name or symbol, it appends only the one with the best rank, unless the request asks for all of them. It
+// returns false if there is none.
 func (c *composer) namedAs(value []byte) (found bool) {
 	v := c.s.View(query.Assets, sorts[c.q.by])
 	if v == nil {
@@ -439,7 +440,7 @@ func (c *composer) namedAs(value []byte) (found bool) {
 	return found || best.id != 0
 }
 
-// rankOf returns the rank in a row of /assets, or 0 if it has none.
+// rankOf returns the rank in a row of /assets, or 0 if the row has none.
 func rankOf(row []byte, id uint64) uint64 {
 	rest, ok := bytes.CutPrefix(row[min(artifacts.IDEnd(id), len(row)):], []byte(`,"rank":`))
 	if !ok {

@@ -41,7 +41,7 @@ func (c *composer) coin() {
 	c.add(`,"tickers":[]}`)
 }
 
-// community and developers are members that every answer has, but about which a snapshot knows nothing.
+// community and developers are members that every answer contains, although a snapshot has no data for them.
 const (
 	community = `"facebook_likes":null,"reddit_average_posts_48h":null,"reddit_average_comments_48h":null,` +
 		`"reddit_subscribers":null,"reddit_accounts_active_48h":null`
@@ -75,7 +75,7 @@ func (c *composer) image(row []byte) {
 	c.add(`}`)
 }
 
-// nowhere is the platforms object of an asset without contracts.
+// nowhere is the "platforms" object of an asset without contracts.
 var nowhere = []byte(`{"":""}`)
 
 // platformsOf appends the platforms on which an asset has contracts. If there are several, asset_platform_id
@@ -162,7 +162,7 @@ func (c *composer) links(row, tail []byte) {
 		`"telegram_channel_identifier":"","subreddit_url":"","repos_url":{"github":[],"bitbucket":[]}}`)
 }
 
-// unknown are the members of market_data that a snapshot does not contain.
+// unknown contains the market_data members for which a snapshot has no data.
 const unknown = `,"market_cap_fdv_ratio":null,"price_change_percentage_60d":null,"market_cap_change_24h":null,` +
 	`"market_cap_change_percentage_24h":null,"max_supply_infinite":null,"high_24h":{},"low_24h":{},"ath":{},"ath_change_percentage":{},"ath_date":{},"atl":{},` +
 	`"atl_change_percentage":{},"atl_date":{},"market_cap_change_24h_in_currency":{},` +
@@ -204,8 +204,8 @@ func (c *composer) marketData(id, rank uint64, quote []byte) {
 	c.add(`}`)
 }
 
-// changed appends a change in US dollars, first alone and then by currency. The change over 1h exists only by
-// currency.
+// changed appends a change in US dollars, first as a plain value and then by currency. The 1h change exists
+// only by currency.
 func (c *composer) changed(name, window string, change []byte) {
 	if window != "1h" {
 		c.add(`,"`, name, window)

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Prefix is the beginning of every endpoint's path.
+// Prefix is the prefix of every endpoint's path.
 const Prefix = "/api/v3/"
 
-// Document describes the endpoints in OpenAPI 3.0. It contains CoinGecko's published names and types, without
-// the unsupported parts.
+// Document describes the endpoints in OpenAPI 3.0. It uses CoinGecko's published names and types, and leaves
+// out the unsupported parts.
 //
 //go:embed openapi.json
 var Document []byte
@@ -98,7 +98,7 @@ var (
 	readsRange = setOf(currency, from, to, interval, precision)
 )
 
-// routes are the names of the endpoints, such as coingecko_coins_id_history.
+// routes contains the names of the endpoints, such as coingecko_coins_id_history.
 var routes = func() (list [Endpoints]string) {
 	short := strings.NewReplacer("/{platform}", "", "/{address}", "", "{id}", "id", "/", "_")
 	for e := range endpoints {
@@ -128,7 +128,7 @@ func EndpointAt(path []byte) (Endpoint, bool) {
 }
 
 // notACoin is the path of an endpoint of CoinGecko that this package does not serve. It matches the pattern
-// of a coin's path.
+// for a coin's path.
 const notACoin = "coins/top_gainers_losers"
 
 var slash = []byte{'/'}

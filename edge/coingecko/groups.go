@@ -44,7 +44,7 @@ func (c *composer) categories() {
 	})
 }
 
-// assetPlatforms answers /asset_platforms. The snapshot contains the items in the form of the answer.
+// assetPlatforms answers /asset_platforms. The snapshot already contains the items in the form that the answer needs.
 func (c *composer) assetPlatforms() {
 	c.list(c.s.CoinView(snapshot.Platforms), func(row, _ []byte) { c.put("", artifacts.CoinItem(row)) })
 }
@@ -152,8 +152,8 @@ func (c *composer) global() {
 	c.add("}}")
 }
 
-// shares appends the percentages of total of the coins with the best ranks. The keys are symbols in lower
-// case. If several coins have the same symbol, only the one with the best rank counts.
+// shares appends the best-ranked coins' percentages of total. The keys are symbols in lower case. If
+// several coins have the same symbol, only the one with the best rank counts.
 func (c *composer) shares(total []byte) {
 	var all number
 	v := c.s.View(query.Markets, query.SortRank)

@@ -8,9 +8,9 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// The rows of a snapshot are JSON in a known form. Their texts are escaped as INTERFACE.md, "Envelope"
-// describes, so a key with its quotes never occurs inside a text, and each value that these functions cut out
-// is valid JSON.
+// The rows of a snapshot are JSON in a known form. Their strings are escaped as INTERFACE.md, "Envelope"
+// describes, so a quoted key never occurs inside a string, and each value that these functions extract is
+// valid JSON.
 
 // The keys of members in rows, with the preceding comma.
 const (
@@ -32,7 +32,7 @@ func after(row []byte, key string) []byte {
 	return nil
 }
 
-// textAt returns the JSON string at the beginning of b, with its quotes, or "" in quotes if there is none.
+// textAt returns the quoted JSON string at the beginning of b, or an empty quoted string if there is none.
 func textAt(b []byte) []byte {
 	if len(b) == 0 || b[0] != '"' {
 		return []byte(`""`)
@@ -53,7 +53,7 @@ func textAt(b []byte) []byte {
 	}
 }
 
-// textOf returns the JSON string that follows key, with its quotes.
+// textOf returns the quoted JSON string that follows key.
 func textOf(row []byte, key string) []byte { return textAt(after(row, key)) }
 
 // digitsOf returns the decimal or number that follows key, without quotes, or nil if it is null or missing.
@@ -91,7 +91,7 @@ func nextText(b []byte) (text, rest []byte) {
 	return text, b[1+len(text):]
 }
 
-// unescaped returns the text of a JSON string from the snapshot. Few of them contain escapes.
+// unescaped returns the text of a JSON string from the snapshot. Few strings contain escapes.
 func unescaped(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw[1 : len(raw)-1]

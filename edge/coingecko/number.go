@@ -17,7 +17,7 @@ type number struct {
 	neg    bool
 }
 
-// maxDigits is a number of decimal digits that always fits into v.
+// maxDigits is the largest number of decimal digits that always fits into v.
 const maxDigits = 77
 
 // powers contains the powers of ten.
@@ -69,7 +69,7 @@ func (n *number) parse(b []byte) bool {
 // chunk is the highest power of ten that fits into a uint64.
 const chunk = 1e19
 
-// add multiplies v by unit, a power of ten, and adds part. So it appends the digits of part to v.
+// add multiplies v by unit, a power of ten, and then adds part, which appends the digits of part to v.
 func (n *number) add(part, unit uint64) {
 	if n.v.IsZero() {
 		n.v.SetUint64(part)
@@ -96,8 +96,8 @@ func (n *number) times(x, y *number) {
 var one = number{v: *uint256.NewInt(1)}
 
 // appendQuotient appends x / y in plain notation, rounded half to even to the given number of decimals,
-// without trailing zeros. y must be positive. It reports whether it could compute the value; if not, it
-// returns dst unchanged.
+// without trailing zeros. y must be positive. The result is true if it could compute the value;
+// otherwise it returns dst unchanged.
 func appendQuotient(dst []byte, x, y *number, places int) ([]byte, bool) {
 	q, ok := quotient(x, y, places)
 	if !ok {

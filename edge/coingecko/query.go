@@ -16,7 +16,7 @@ import (
 	"example.com/marketdata/edge/reply"
 )
 
-// param is a query parameter of some endpoint.
+// param is a query parameter that at least one endpoint reads.
 type param uint8
 
 const (
@@ -59,7 +59,7 @@ var paramNames = [params]string{ids: "ids", names: "names", symbols: "symbols", 
 	changes: "price_change_percentage", marketData: "market_data", details: "include_categories_details",
 	days: "days", from: "from", to: "to", interval: "interval", date: "date", text: "query"}
 
-// nameBytes are the same names in the type that query.Names needs.
+// nameBytes contains the parameter names as the type that query.Names needs.
 var nameBytes = func() (list [params][]byte) {
 	for p, name := range paramNames {
 		list[p] = []byte(name)
@@ -85,13 +85,13 @@ const (
 	maxPrices  = 50_000
 	maxPerPage = 250
 	usualPage  = 100
-	// furthest is the highest page number. No listing has as many pages, and computing the first row of the
-	// page does not overflow.
+	// furthest is the highest page number. No listing has that many pages, and computing the first row of
+	// that page does not overflow.
 	furthest = 1 << 40
 )
 
 // keyPrefix is the prefix of the parameters that contain an API key. Other parameters with this prefix may be
-// misspelled ones.
+// misspelled key parameters.
 const keyPrefix = "x_cg_"
 
 // IsKey reports whether a query parameter contains an API key. name is as sent.
@@ -109,7 +109,7 @@ func IsKey(name []byte) bool {
 }
 
 // Query is a request below Prefix, together with the memory for composing its answer. It implements
-// reply.Composer. Its contents are valid until the next Parse.
+// reply.Composer. Its contents remain valid until the next Parse.
 type Query struct {
 	Endpoint Endpoint
 
@@ -149,7 +149,7 @@ func refusals(format string) (list [params]*reply.Refusal) {
 	return list
 }
 
-// The errors with status 400 are prepared at the start, since none repeats what the client sent. An optional
+// The errors with status 400 are prepared at startup, since none repeats what the client sent. An optional
 // value never causes an error: if Parse does not understand it, it ignores the value and reports the parameter
 // in X-Ignored.
 var (
@@ -165,12 +165,12 @@ var (
 	errText     = refuse("query: it takes 1 to 64 bytes, up to eight words with blanks between")
 )
 
-// Parse parses a request. path is the part behind Prefix, for which EndpointAt has returned e. raw is the
-// query without API keys. Parse returns nil, or an error with status 400.
+// Parse parses a request. path is the part of the URL's path after Prefix, for which EndpointAt returned
+// e. raw is the query string without API keys. Parse returns nil, or an error with status 400.
 func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	*q = Query{Endpoint: e, values: q.values[:0], codes: q.codes[:0], ignored: q.ignored[:0], buf: q.buf[:0],
 		places: -1, page: 1, perPage: usualPage, mem: q.mem}
-	// Unescaping and folding make nothing longer. Lists that were sent in parts are joined first.
+	// Unescaping and folding never lengthen a value. Lists that were sent in parts are joined first.
 	q.buf = slices.Grow(q.buf, 3*(len(path)+len(raw)))
 	variable, _ := match(endpoints[e].path, path)
 	for i, element := range variable {
@@ -191,7 +191,7 @@ func (q *Query) Parse(e Endpoint, path, raw []byte) *reply.Refusal {
 	return refusal
 }
 
-// appendElement appends an unescaped element of a path. In a path, unlike in a query, + means itself.
+// appendElement appends an unescaped element of a path. In a path, unlike in a query, + stands for itself.
 func appendElement(dst, element []byte) []byte {
 	for more := true; more; {
 		var part []byte
@@ -203,7 +203,7 @@ func appendElement(dst, element []byte) []byte {
 	return dst
 }
 
-// keep takes q.buf after an append and returns the appended part.
+// keep sets q.buf to its extended version and returns the part that was appended.
 func (q *Query) keep(longer []byte) []byte {
 	value := longer[len(q.buf):len(longer):len(longer)]
 	q.buf = longer
@@ -214,8 +214,7 @@ func (q *Query) keep(longer []byte) []byte {
 // (INTERFACE.md, "Parameters").
 var lists = setOf(ids, names, symbols, currencies, addresses, changes)
 
-// param returns the parameter with a name, which is as sent. It returns none if the endpoint does not read
-// it.
+// param returns the parameter with this name, which is as sent, or none if the endpoint does not read it.
 func (q *Query) param(name []byte) param {
 	var b [48]byte
 	if len(name) > len(b) {
@@ -233,7 +232,8 @@ func (q *Query) param(name []byte) param {
 }
 
 // split finds the values of the parameters that the endpoint reads, still escaped. It takes the first value
-// of a scalar, and joins all values of a list with commas. An empty value counts as not sent.
+// of a scalar, and joins all values of a list with commas. A parameter with an empty value counts as not
+// sent.
 func (q *Query) split(sent *[params][]byte, raw []byte) {
 	var seen, repeated paramSet
 	for rest := raw; len(rest) > 0; {
@@ -264,8 +264,7 @@ func (q *Query) split(sent *[params][]byte, raw []byte) {
 	}
 }
 
-// ignore records an unknown parameter name, which is as sent. It does not record names that may belong to API
-// keys.
+// ignore records an unknown parameter name, as sent. It skips names of parameters that may contain API keys.
 func (q *Query) ignore(name []byte) {
 	from := len(q.buf)
 	if name = q.unescape(name); len(name) == 0 || bytes.HasPrefix(name, []byte(keyPrefix)) || !q.ignored.Add(name) {
@@ -299,7 +298,8 @@ func (q *Query) fold(value []byte) []byte {
 // word returns the value of an optional parameter, folded and without surrounding blanks.
 func (q *Query) word(sent []byte) []byte { return bytes.TrimSpace(q.fold(sent)) }
 
-// number reads an optional number and clamps it to [low, high]. Without a valid number it returns otherwise.
+// number reads an optional number and clamps it to [low, high]. If there is no valid number, it returns the default,
+// otherwise.
 func (q *Query) number(sent *[params][]byte, p param, low, high, otherwise int64) int64 {
 	if len(sent[p]) == 0 {
 		return otherwise
@@ -312,7 +312,7 @@ func (q *Query) number(sent *[params][]byte, p param, low, high, otherwise int64
 	return min(max(n.Whole, low), high)
 }
 
-// choice returns the index of an optional value in values, or -1 if it was not sent or is unknown.
+// choice returns the index of an optional value in values, or -1 if the value was not sent or is unknown.
 func (q *Query) choice(sent *[params][]byte, p param, values ...string) int {
 	if len(sent[p]) == 0 {
 		return -1
@@ -325,15 +325,15 @@ func (q *Query) choice(sent *[params][]byte, p param, values ...string) int {
 	return i
 }
 
-// The values of order. The first one is the default.
+// The values of the parameter "order". The first one is the default.
 var (
 	marketOrders = []string{"market_cap_desc", "market_cap_asc", "volume_desc", "volume_asc", "id_asc", "id_desc"}
 	groupOrders  = []string{"market_cap_desc", "market_cap_asc", "name_desc", "name_asc", "market_cap_change_24h_desc",
 		"market_cap_change_24h_asc"}
 )
 
-// steps are the values of interval. CoinGecko's 5m is missing because it would have no effect: snapshots are
-// ten minutes apart.
+// steps contains the values of the parameter "interval". CoinGecko's 5m is missing because it would have no
+// effect: snapshots are ten minutes apart.
 var steps = []string{"hourly", "daily"}
 
 // readOptions reads the optional parameters.
@@ -376,8 +376,8 @@ func (q *Query) readOptions(sent *[params][]byte) {
 	}
 }
 
-// readLookup reads how the request names coins. category takes precedence, and then the first of ids, names
-// and symbols that was sent.
+// readLookup reads how the request names coins. The parameter "category" takes precedence. Otherwise, the
+// first of ids, names and symbols that was sent counts.
 func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 	q.group, q.values = q.unescape(sent[category]), q.values[:0]
 	for _, p := range [...]param{ids, names, symbols, addresses} {
@@ -466,13 +466,13 @@ type window struct {
 	covered uint8  // its bit in artifacts.Covered
 }
 
-// unkept is the bit of the windows that no snapshot contains.
+// unkept is the bit for windows that no snapshot contains.
 const unkept = 63
 
 var windows = [...]window{{"1h", `{"1h":`, 0}, {"24h", dayKey, 3}, {"7d", `,"7d":`, 4}, {"14d", "", unkept},
 	{"30d", `,"30d":`, 5}, {"200d", "", unkept}, {"1y", `,"1y":`, 7}}
 
-// day24h is the index of the window of 24 hours.
+// day24h is the index of the 24-hour window.
 const day24h = 1
 
 func (q *Query) readText(sent *[params][]byte) *reply.Refusal {
@@ -492,7 +492,7 @@ const (
 	day  = 24 * hour
 )
 
-// candleStep returns the default length of candles for a range of this many seconds.
+// candleStep returns the default candle length for a range of this many seconds.
 func candleStep(seconds int64) int64 {
 	switch {
 	case seconds <= 2*day:
@@ -550,7 +550,7 @@ func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
 }
 
 // time reads a time in one of the forms that clients use, and stores it as Unix seconds. The forms are Unix
-// seconds, whose fraction is cut off (JavaScript's getTime()/1000, Python's timestamp()); a UTC day as
+// seconds, with any fraction cut off (JavaScript's getTime()/1000, Python's timestamp()); a UTC day as
 // yyyy-mm-dd or dd-mm-yyyy, which means its first second; and RFC 3339, see query.ParseLooseTime.
 func (q *Query) time(sent *[params][]byte, p param, to *int64) *reply.Refusal {
 	const msDigits = 13 // milliseconds since 1970 have at least 13 digits since 2001
@@ -586,8 +586,8 @@ func (q *Query) Ignored() query.Names { return q.ignored }
 func (q *Query) Whole() bool          { return endpoints[q.Endpoint].whole }
 func (q *Query) FollowsChange() bool  { return q.Endpoint == Global }
 
-// AppendNotFound appends the value of X-Not-Found for the answer that was composed last: the values of the
-// request that match nothing.
+// AppendNotFound appends the X-Not-Found value for the most recently composed answer: the request's values
+// that match nothing.
 func (q *Query) AppendNotFound(dst []byte) []byte {
 	if q.noGroup {
 		return appendMissed(dst, category, q.group)
@@ -616,7 +616,7 @@ func appendMissed(dst []byte, p param, value []byte) []byte {
 }
 
 // keyStart is the first byte of the cache keys of the first endpoint. The keys of listings begin with lower
-// bytes.
+// byte values.
 const keyStart = 0x80
 
 // AppendKey implements reply.Composer.

@@ -1,4 +1,4 @@
-// Package files finds the files of snapshots, their lists and their bytes (INTERFACE.md, "Files").
+// Package files finds the files of snapshots, lists them, and reads their bytes (INTERFACE.md, "Files").
 package files
 
 import (
@@ -19,13 +19,13 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// ErrNone means that the snapshot has no such file. ErrOff means that it has no files at all.
+// ErrNone means that the snapshot has no such file. ErrOff means that the snapshot has no files at all.
 var (
 	ErrNone = errors.New("no such file")
 	ErrOff  = errors.New("the snapshot has no files")
 )
 
-// keptLists bounds the number of parsed lists in memory.
+// keptLists bounds the number of parsed lists kept in memory.
 const keptLists = 8
 
 // Files finds files of snapshots. It is safe for concurrent use.
@@ -36,10 +36,10 @@ type Files struct {
 	mu    sync.Mutex
 	named artifacts.Ref // the object that sets was parsed from
 	sets  *artifacts.FileSets
-	lists []*list // the most recently used first
+	lists []*list // most recently used first
 }
 
-// list is the list of a set of files, and the body of the answer that shows it.
+// list is the list of a file set, and the body of the answer that returns it.
 type list struct {
 	*artifacts.FileList
 	ref       artifacts.Ref
@@ -55,7 +55,7 @@ type File struct {
 	Tag    []byte
 	raw    []byte // the stored list; nil if the bytes must be read in chunks
 	cache  *shards.Cache
-	places chan struct{} // the key's places for fetches
+	places chan struct{} // the key's slots for fetches
 }
 
 // setsOf returns the sets of files that a snapshot names, ordered by time.
@@ -152,8 +152,8 @@ func (f *Files) Find(r *reply.Request, name []byte) (*File, error) {
 	return file, nil
 }
 
-// set returns the set that a request asks for. If the current snapshot does not name it, the pinned snapshot
-// may not have arrived here yet, so set waits for it.
+// set returns the file set that a request asks for. If the current snapshot does not name it, the pinned
+// snapshot may not have arrived here yet, so the method waits for it.
 func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 	for asked := false; ; asked = true {
 		state := f.Refresher.State()
@@ -188,8 +188,8 @@ func (f *Files) set(r *reply.Request) (*artifacts.FileSet, error) {
 	}
 }
 
-// Part returns bytes from offset at up to offset to or the end of the chunk, whichever comes first. The bytes
-// are verified and must not be changed. The errors are those of shards.Cache.Chunk.
+// Part returns the bytes from offset "at" up to offset "to" or the end of the chunk, whichever comes first.
+// The bytes are verified, and the caller must not change them. The errors are those of shards.Cache.Chunk.
 func (f *File) Part(ctx context.Context, at, to int64) ([]byte, error) {
 	if f.raw != nil {
 		return f.raw[at:to], nil
@@ -249,8 +249,8 @@ func (l Listing) Compose(f *rows.Finder, _ *snapshot.State, s *snapshot.Snapshot
 }
 
 // Range returns the part [from, to) that a Range header asks for. If the header is invalid or asks for
-// several parts, ok is false and the caller must ignore the header. If there is no such part, from equals to.
-// The unit is case-insensitive, and the list may have empty elements (RFC 9110, 14.1 and 5.6.1.2).
+// several parts, ok is false and the caller must ignore the header. If there is no such part, the two bounds
+// are equal. The unit is case-insensitive, and the list may have empty elements (RFC 9110, 14.1 and 5.6.1.2).
 func (f *File) Range(header []byte) (from, to int64, ok bool) {
 	unit, spec, _ := bytes.Cut(header, []byte{'='})
 	first, last, cut := bytes.Cut(bytes.Trim(spec, " 	,"), []byte{'-'})

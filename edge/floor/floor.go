@@ -1,6 +1,6 @@
 // Package floor remembers the highest sequence and numbers that an edge has taken, so that it never takes
-// older data or the data of another store (INTERFACE.md, "Keys"). The record is in the cache folder. So it
-// survives restarts, and times when an object was missing from the store.
+// older data or the data of another store (INTERFACE.md, "Keys"). The record is in the cache folder, so it
+// survives restarts and periods in which an object is missing from the store.
 package floor
 
 import (
@@ -19,7 +19,7 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// name is the name of the record's file in the cache folder.
+// name is the record's file name in the cache folder.
 const name = "floor"
 
 // maxSize bounds that file, in bytes. It leaves room for hundreds of stores.
@@ -58,9 +58,9 @@ type record struct {
 	Highest map[string]map[artifacts.Key]uint64 `json:"highest"`
 }
 
-// Open reads the record in the cache folder dir. If dir is empty, the record is in memory only. accept are
+// Open reads the record in the cache folder dir. If dir is empty, the record is in memory only. accept lists
 // the identities of other stores that the edge may follow. If the record is unreadable, Open reports this as
-// a problem and starts with an empty one; the other files in dir then raise it again.
+// a problem and starts with an empty one; the other files in dir then raise its numbers again.
 func Open(dir string, accept []string, log *slog.Logger) *Floor {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -103,9 +103,9 @@ func (r *record) raise(store string, key artifacts.Key, n uint64) (changed bool)
 	return true
 }
 
-// Learn finds out which store this is, if the edge does not know it yet. It asks the store's identity and
-// then its pointer. get returns the store that a verified cell names, or "" if there is no such cell. It
-// returns an error if the store does not answer.
+// Learn determines which store this is, if the edge does not know it yet. It reads the store's identity
+// and then its pointer. get returns the identity of the store that a verified cell names, or "" if there
+// is no such cell. It returns an error if the store does not answer.
 func (f *Floor) Learn(get func(key artifacts.Key) (store string, err error)) error {
 	f.mu.Lock()
 	known := f.seen.Store != ""
@@ -169,7 +169,7 @@ func (f *Floor) CheckCopy(key artifacts.Key, store string, n uint64) (same bool,
 	return n == highest, f.Check(key, store, n)
 }
 
-// Higher reports whether n is higher than all numbers of this object that the edge has taken.
+// Higher reports whether n is higher than any number that the edge has taken for this object.
 func (f *Floor) Higher(key artifacts.Key, store string, n uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,7 +183,7 @@ func (f *Floor) Seen(key artifacts.Key) bool {
 	return f.seen.Highest[f.seen.Store][key] > 0
 }
 
-// Moving are the small objects that an edge polls.
+// Moving lists the small objects that an edge polls.
 var Moving = [...]artifacts.Key{artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey}
 
 // Missing records whether the store has lost a small object.
@@ -237,8 +237,8 @@ func (f *Floor) write() error {
 	return durable.WriteFile(f.path, bytes.NewReader(b), 0o600)
 }
 
-// Keep writes a file of the cache folder. If that fails, Keep reports a problem, which ends when Retry or
-// another Keep of the same name succeeds.
+// Keep writes a file in the cache folder. If that fails, Keep reports a problem, which ends when Retry or
+// another Keep with the same name succeeds.
 func (f *Floor) Keep(what string, write func() error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -250,8 +250,8 @@ func (f *Floor) Keep(what string, write func() error) {
 	}
 }
 
-// Retry repeats the writes that failed, in the order of names. The floor's name comes last, since the floor
-// must not be ahead of the saved objects.
+// Retry repeats the writes that failed, ordered by name. The floor's name comes last, since the floor must
+// not be ahead of the saved objects.
 func (f *Floor) Retry() {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -264,7 +264,7 @@ func (f *Floor) Retry() {
 	}
 }
 
-// Report records what is wrong with a file of the cache folder. A nil error ends the problem.
+// Report records what is wrong with a file in the cache folder. A nil error ends the problem.
 func (f *Floor) Report(what string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,7 +6,7 @@
 //
 //   - Only the store says which store this is. The copy counts only once that is known, and only if it is a
 //     copy of the same store.
-//   - An answer of the store counts even if it is late. The highest number wins.
+//   - An answer from the store counts even if it is late. The highest number wins.
 //   - If the copy's cell has not changed, this counts only if the last read of the store failed or returned
 //     nothing valid.
 package follow
@@ -30,9 +30,9 @@ type Cells struct {
 	Fallback *fallback.Reader
 	// Verify checks the signature of a cell. If it is nil, signatures are not checked.
 	Verify func(key artifacts.Key, data []byte) error
-	// Floor learns which store this is before Cells returns anything from it.
+	// Floor learns the store's identity before Cells returns anything from the store.
 	Floor *floor.Floor
-	// Timeout is the usual limit for an answer. An answer that takes up to twice as long still counts.
+	// Timeout is the normal time limit for an answer. An answer that takes up to twice as long still counts.
 	Timeout time.Duration
 }
 
@@ -83,7 +83,7 @@ func (c *Cells) Read(ctx context.Context, key artifacts.Key, known artifacts.Ver
 	return c.fill(key, known, first, second)
 }
 
-// note records, for the status, that the store itself returned a cell.
+// note records that the store itself returned a cell, for the status report.
 func (c *Cells) note(key artifacts.Key, a *Answer) {
 	if c.Fallback != nil && a.counts() {
 		c.Fallback.Note(key, "")

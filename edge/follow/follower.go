@@ -12,18 +12,18 @@ import (
 
 const (
 	// ProbeEvery is the interval between two reads of a store that does not answer. So all edges notice
-	// within this time that it is back, and they have the rest of a second to fetch and verify a snapshot.
-	// While all is well, an edge reads about as often.
+	// within this time that the store is back, and have the rest of a second to fetch and verify a
+	// snapshot. While all is well, an edge reads about as often.
 	ProbeEvery = 500 * time.Millisecond
 	// MaxProbes bounds the concurrent reads. It is a little more than the number of reads that start before
-	// the first one times out, so that new reads can start all the while a store hangs.
+	// the first one times out, so that new reads can keep starting while a store hangs.
 	MaxProbes = 24
 )
 
 // Follower reads a cell repeatedly. While the store does not answer, a Follower reads it at short, equal
 // intervals, so that all edges of a fleet recover together. It does not wait for earlier reads: their
-// requests may be lost, or be answered much later. It never discards an answer of the store. A Follower must
-// be used by one goroutine only.
+// requests may be lost, or be answered much later. It never discards an answer from the store. A Follower
+// must be used by one goroutine only.
 type Follower struct {
 	cells   *Cells
 	key     artifacts.Key
@@ -41,7 +41,7 @@ type Follower struct {
 	probed   time.Time // when the store was last read
 }
 
-// NewFollower returns a Follower that reads a cell at an interval. asked counts the reads of the store and
+// NewFollower returns a Follower that reads a cell at the given interval. asked counts the store reads and
 // may be nil.
 func NewFollower(cells *Cells, key artifacts.Key, every time.Duration, asked *atomic.Int64) *Follower {
 	return &Follower{cells: cells, key: key, pause: min(ProbeEvery, every), asked: asked,
@@ -52,9 +52,9 @@ func NewFollower(cells *Cells, key artifacts.Key, every time.Duration, asked *at
 func (f *Follower) Wait() { f.running.Wait() }
 
 // Next returns the next answer for the cell. It reads the store after wait, or as soon as it receives from
-// kick, unless an earlier read is answered first. While the store does not answer, Next returns when it is
-// back. After wait it returns the copy's answer or, if there is none, that the store is away. known is as in
-// Read.
+// kick, unless a pending read is answered first. While the store does not answer, Next returns when it is
+// back. After wait it returns the copy's answer or, if there is none, that the store is away. known has the
+// same meaning as in Read.
 func (f *Follower) Next(ctx context.Context, known artifacts.Version, wait time.Duration, kick <-chan struct{},
 ) Answer {
 	timer := time.NewTimer(wait)

@@ -6,13 +6,13 @@ import (
 )
 
 // addressBuckets is the number of buckets for all client addresses. They occupy 4 MiB of address space; the
-// system only allocates the pages that are used.
+// system allocates only the pages that are used.
 const addressBuckets = 1 << 16
 
 // Addresses limits the requests of each client address. A seeded hash maps all addresses to a fixed number of
 // buckets. IPv6 addresses count by their /64, which is what one customer usually has. So the table never
-// grows and never evicts, and a flood of forged addresses can only empty buckets; it cannot reset one. In
-// return, unrelated clients may share a bucket. Requests with a valid key take no tokens from it.
+// grows and never evicts, and a flood of forged addresses can only empty buckets, never reset one. The price
+// is that unrelated clients may share a bucket. Requests with a valid key take no tokens from these buckets.
 type Addresses struct {
 	limit   Limit
 	seed    maphash.Seed
@@ -32,8 +32,8 @@ func (a *Addresses) Take(addr netip.Addr, now int64) Decision {
 	return a.buckets[maphash.Comparable(a.seed, Group(addr))%addressBuckets].Take(a.limit, now)
 }
 
-// Group returns the address under which addr is counted. For an IPv4 address, also one mapped to IPv6, this
-// is the IPv4 address itself. For any other IPv6 address, it is the first address of its /64.
+// Group returns the address under which addr is counted. For an IPv4 address, including one mapped to IPv6,
+// this is the IPv4 address itself. For any other IPv6 address, it is the first address of its /64.
 func Group(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if !addr.Is6() {

@@ -1,5 +1,5 @@
-// Package limit limits the rate of requests (INTERFACE.md, "Rate limits"). It has a token bucket for each API
-// key, and a table of fixed size for client addresses.
+// Package limit limits the rate of requests (INTERFACE.md, "Rate limits"). It provides a token bucket for
+// each API key, and a fixed-size table for client addresses.
 //
 // A bucket is a single number, the time at which the bucket will be full (the generic cell rate algorithm). A
 // compare-and-swap changes it. So a bucket needs no lock, no allocation and no background refill, and it is
@@ -9,8 +9,8 @@
 // limits client addresses by itself: that limit bounds what guessing keys costs this edge, and a flood of
 // forged addresses must not become a flood of calls.
 //
-// Times are nanoseconds since some moment and not negative. The caller reads them from a monotonic clock. All
-// times for a bucket must come from the same clock.
+// Times are non-negative nanoseconds since an arbitrary moment. The caller reads them from a monotonic clock.
+// All times for a bucket must come from the same clock.
 package limit
 
 import (
@@ -31,15 +31,15 @@ const (
 	MaxBurst = 1_000_000
 )
 
-// New returns a Limit of rate requests a second, with a bucket of burst tokens. rate must be 1 to MaxRate,
-// burst 1 to MaxBurst.
+// New returns a Limit of rate requests per second, with a bucket of burst tokens. rate must be 1 to
+// MaxRate, burst 1 to MaxBurst.
 func New(rate, burst int) (Limit, error) {
 	if rate < 1 || rate > MaxRate || burst < 1 || burst > MaxBurst {
 		return Limit{},
 			fmt.Errorf("limit of %d a second, burst %d: want 1 to %d, and 1 to %d", rate, burst, MaxRate, MaxBurst)
 	}
-	// Round the interval up, so that no more than rate requests a second pass. At the highest rates this
-	// admits one in a thousand fewer.
+	// Round the interval up, so that no more than rate requests per second pass. At the highest rates,
+	// this admits one request in a thousand fewer than rate.
 	return Limit{
 		interval: (int64(time.Second) + int64(rate) - 1) / int64(rate), rate: int64(rate), burst: int64(burst)}, nil
 }
@@ -59,7 +59,7 @@ func (l Limit) Window() int { return int((l.burst + l.rate - 1) / l.rate) }
 // Bucket is a token bucket. The zero value is a full bucket. A Bucket must not be copied after first use. The
 // caller must pass the same Limit to all calls; see Convert for changing it.
 type Bucket struct {
-	full atomic.Int64 // when the bucket will be full; a time in the past means that it is
+	full atomic.Int64 // when the bucket will be full; a time in the past means that it is full now
 	// Each bucket has its own cache line, because every request of its key writes to it. Otherwise, cores
 	// that use different buckets would slow each other down.
 	_ [56]byte
@@ -80,14 +80,14 @@ type Decision struct {
 	leased bool // the token comes from a Lease
 }
 
-// Take takes a token if one is available. If now is earlier than the time of an earlier call, no time counts
+// Take takes a token if one is available. If now is earlier than the time of a previous call, no time counts
 // as passed.
 func (b *Bucket) Take(l Limit, now int64) Decision {
 	for {
 		full := b.full.Load()
 		from := max(full, now)
 		next := from + l.interval
-		// The bucket must not lack more than it holds.
+		// The bucket must not lack more tokens than it can hold.
 		if over := next - now - l.interval*l.burst; over > 0 {
 			return l.refuse(from - now)
 		}
@@ -97,8 +97,8 @@ func (b *Bucket) Take(l Limit, now int64) Decision {
 	}
 }
 
-// Charge takes n tokens, n ≥ 0, even if fewer are left, and returns the new state. The debt is limited to the
-// tokens of a minute.
+// Charge takes n tokens, n ≥ 0, even if fewer are left, and returns the new state. The debt is limited to one
+// minute's worth of tokens.
 func (b *Bucket) Charge(l Limit, now int64, n int) Decision {
 	for {
 		full := b.full.Load()
@@ -113,7 +113,7 @@ func (b *Bucket) Charge(l Limit, now int64, n int) Decision {
 // longestDebt is the longest time for which a bucket has no token after Charge.
 const longestDebt = int64(time.Minute)
 
-// mostMissing returns the most that a bucket may lack, in nanoseconds.
+// mostMissing returns the most that a bucket may lack, as a refill time in nanoseconds.
 func (l Limit) mostMissing() int64 { return l.interval*l.burst + longestDebt }
 
 // refuse returns the Decision for a bucket without a token, which will be full in missing nanoseconds.
@@ -127,8 +127,8 @@ func (l Limit) after(missing int64) Decision {
 		OK: true, Remaining: int(max(0, l.interval*l.burst-missing) / l.interval), Reset: int(seconds(missing))}
 }
 
-// Convert returns a bucket for the limit to. It lacks as many tokens as b lacks under the limit from, but at
-// most to's burst.
+// Convert returns a bucket for the new limit. It lacks as many tokens as b lacks under the old limit, but at
+// most the new limit's burst.
 func (b *Bucket) Convert(from, to Limit, now int64) *Bucket {
 	missing := (max(0, b.full.Load()-now) + from.interval - 1) / from.interval
 	c := new(Bucket)
@@ -144,6 +144,6 @@ func seconds(d int64) int64 {
 // epoch is time 0 of the numbers that At returns.
 var epoch = time.Now()
 
-// At converts a reading of the clock to a time of this package. The result does not jump when the wall clock
-// is set, if t comes from time.Now.
+// At converts a clock reading to this package's time scale. The result does not jump when the wall clock is
+// set, if t comes from time.Now.
 func At(t time.Time) int64 { return max(0, int64(t.Sub(epoch))) }

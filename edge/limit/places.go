@@ -2,8 +2,8 @@ package limit
 
 import "sync"
 
-// Place is a kind of resource with a limited number of places. A request occupies a place while it uses
-// something that other requests need too: memory, a fetch, or a connection for a long time.
+// Place is a kind of resource with a limited number of slots. A request occupies a slot while it uses
+// something that other requests need too: memory, a fetch, or a long-lived connection.
 type Place int
 
 const (
@@ -18,18 +18,18 @@ const (
 	kinds
 )
 
-// ofOne is the number of places of each kind that one key may occupy. It leaves places for other keys,
-// however long the requests of this key wait.
+// ofOne is the number of slots of each kind that one key may occupy. It leaves slots for other keys,
+// however long this key's requests wait.
 var ofOne = [kinds]int{LargeBody: 16, LargeSort: 1, Chunk: 2, Download: 16}
 
-// Places counts the places that the requests of one key occupy. The zero value is ready to use.
+// Places counts the slots that one key's requests occupy. The zero value is ready to use.
 type Places struct {
 	once sync.Once // makes the channels on first use, since most keys never need any
 	held [kinds]chan struct{}
 }
 
-// Of returns a channel with a capacity of the places of a kind. A request occupies a place by sending to it.
-// For a nil Places, which has no limits, Of returns nil.
+// Of returns a channel whose capacity is the number of slots of this kind. A request occupies a slot by
+// sending to the channel. For a nil Places, which has no limits, Of returns nil.
 func (p *Places) Of(kind Place) chan struct{} {
 	if p == nil {
 		return nil

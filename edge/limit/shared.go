@@ -19,7 +19,7 @@ const (
 	defaultWait = 5 * time.Millisecond
 
 	// leaseTime is how long an edge may use tokens that it took from the store. The limit may be exceeded by
-	// the tokens of this time.
+	// the tokens that become available in this time.
 	leaseTime = 100 * time.Millisecond
 	// minPause is the shortest pause after the store had fewer tokens than the edge wanted. During the pause
 	// the edge refuses requests without asking the store, so that a flood causes few calls.
@@ -58,7 +58,7 @@ type Grant struct {
 // Shared shares limits with other edges through a Store.
 //
 // An edge takes several tokens from the store, a lease, and uses them without further calls. The faster
-// requests arrive, the larger is the lease, up to half of the tokens that become available in leaseTime. If
+// requests arrive, the larger the lease, up to half of the tokens that become available in leaseTime. If
 // requests are rare, it takes one token at a time. The next call returns tokens that were not used within
 // leaseTime. So the limit applies to all edges together, however many there are:
 //
@@ -66,10 +66,10 @@ type Grant struct {
 //
 // A busy key causes about twenty calls a second.
 //
-// A request waits for the store at most Wait. After that the edge decides by itself, and reports the decision
-// with the next call. If maxMisses consecutive calls fail or take longer than Wait, the edge limits all
-// requests by itself, starting with what it has admitted so far, until a probe is answered in time again.
-// Meanwhile each edge admits up to the full limit.
+// A request waits for the store for at most Wait. After that the edge decides by itself, and reports the
+// decision with the next call. If maxMisses consecutive calls fail or take longer than Wait, the edge limits
+// all requests by itself, taking into account what it has admitted so far, until a probe is answered in time
+// again. Meanwhile each edge admits up to the full limit.
 type Shared struct {
 	store Store
 	wait  time.Duration
@@ -87,7 +87,7 @@ type Shared struct {
 
 // SharedConfig configures a Shared.
 type SharedConfig struct {
-	// Store keeps the limits. Required. Shared.Close closes it.
+	// Store keeps the limits. Required. Shared.Close closes the store.
 	Store Store
 	// Wait bounds how long a request waits for Store; 0 means 5 ms.
 	Wait time.Duration
@@ -98,7 +98,7 @@ type SharedConfig struct {
 // SharedStatus describes the state of shared limits.
 type SharedStatus struct {
 	upstream.Status
-	// Calls is the number of calls to the store since the start. Faults is the number of those that failed or
+	// Calls is the number of calls to the store since startup. Faults is the number of calls that failed or
 	// were late. Local is the number of requests that the edge decided by itself.
 	Calls  int64 `json:"calls"`
 	Faults int64 `json:"faults"`
@@ -351,7 +351,7 @@ func (s *Lease) join(h *granted, now int64) <-chan struct{} {
 	return s.call
 }
 
-// callStore replaces h by a new lease, and closes call.
+// callStore replaces h with a new lease, and closes call.
 func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	most := int(max(1, min(int64(leaseTime)/2/s.limit.interval, s.limit.burst)))
 	back := -int(s.owed.Swap(0))
@@ -411,14 +411,14 @@ func (s *Lease) overdue(call chan struct{}) {
 	}
 }
 
-// newGranted returns the granted tokens. It limits implausible values of the store.
+// newGranted returns the granted tokens. It clamps implausible values from the store.
 func (s *Lease) newGranted(grant Grant, want int, now int64) *granted {
 	missing := min(max(0, int64(grant.Missing)), s.limit.mostMissing())
 	h := &granted{until: now + int64(leaseTime), full: now + missing}
 	h.left.Store(int64(min(max(0, grant.Tokens), want)))
 	if grant.Tokens < want {
-		// Wait at most as long as half of the bucket's tokens take, so that the bucket does not fill up and
-		// lose tokens while there are no requests.
+		// Wait at most the time in which half of the bucket's tokens become available, so that the bucket
+		// does not fill up and lose tokens while there are no requests.
 		pause := min(int64(minPause), s.limit.interval*s.limit.burst/2)
 		h.again = max(h.full-(s.limit.burst-1)*s.limit.interval, now+pause)
 	}

@@ -12,13 +12,13 @@ import (
 // partsCollector reads the metrics of the edge's parts when Prometheus scrapes.
 type partsCollector struct{ src Sources }
 
-// parts are the sources during a scrape.
+// parts contains the state of the sources during one scrape.
 type parts struct {
 	*Sources
 	totals reply.Totals
 }
 
-// count is a counter that a part of the edge keeps.
+// count is a counter that some part of the edge maintains.
 type count struct {
 	desc *prometheus.Desc
 	of   func(*parts) int64

@@ -1,11 +1,11 @@
 // Package metrics exports the metrics of an edge to Prometheus (edge/README.md, "Listeners", /metrics).
 //
 // The parts of an edge keep most counters themselves, and a scrape reads them (collector.go), so that
-// requests do not pay for metrics. Only answers are counted here: Metrics.Observe has several copies of each
-// counter, and connections are distributed over them, so that cores do not write to the same memory
-// (observe.go).
+// requests do not bear the cost of metrics. Only answers are counted here: Metrics.Observe keeps several
+// copies of each counter and distributes the connections over them, so that cores do not write to the same
+// memory (observe.go).
 //
-// Names follow the conventions of Prometheus: the prefix edge_, base units, and _total for counters. Label
+// Names follow the Prometheus conventions: the prefix edge_, base units, and _total for counters. Label
 // values come from lists in this package and in the packages that it uses, never from a client.
 package metrics
 
@@ -27,7 +27,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxScrapes bounds the concurrent scrapes.
+// maxScrapes bounds the number of concurrent scrapes.
 const maxScrapes = 4
 
 // Sources are the parts of an edge that a scrape reads. All are required, except Watcher, Fallback, Limits
@@ -36,21 +36,21 @@ type Sources struct {
 	Engine    *reply.Engine
 	Refresher *snapshot.Refresher
 	Cache     *shards.Cache
-	// Watcher is nil without authentication. Then there are no metrics of keys.
+	// Watcher is nil if authentication is off. In that case, there are no key metrics.
 	Watcher *auth.Watcher
 	// Floor knows which small objects the store has lost.
 	Floor *floor.Floor
 	// Fallback reads the fallback store. It is nil if there is none.
 	Fallback *fallback.Reader
-	// Limits is nil if limits are not shared. Then there are no metrics of them.
+	// Limits is nil if limits are not shared. In that case, there are no metrics for shared limits.
 	Limits *limit.Shared
 	// ClockSkew returns how far this machine's clock is ahead of the store's, and whether that is known. It
 	// may be nil.
 	ClockSkew func() (skew time.Duration, known bool)
 	// Coins reports whether the CoinGecko-compatible endpoints are enabled.
 	Coins bool
-	// Connections is called at each scrape and not before, so the server may be made after the Metrics, whose
-	// Observe it needs.
+	// Connections is called only during scrapes. So the server, which needs Metrics.Observe, may be created
+	// after the Metrics.
 	Connections func() server.Stats
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// statuses are the statuses that an edge answers with (INTERFACE.md, "Errors"), and 499 (see
-// server.Observation). The last one, 0, counts all others as "other".
+// statuses contains the status codes of an edge's answers (INTERFACE.md, "Errors"), and 499 (see
+// server.Observation). The last element, 0, counts all other codes as "other".
 var statuses = [...]int{200, 204, 206, 304, 400, 401, 404, 405, 408, 410, 412, 413, 416, 429, 431, 499, 500, 503, 0}
 
-// statusIndex maps a status to its index in statuses.
+// statusIndex maps a status code to its index in statuses.
 var statusIndex = func() (index [600]uint8) {
 	for i := range index {
 		index[i] = uint8(len(statuses) - 1)
@@ -27,8 +27,8 @@ var statusIndex = func() (index [600]uint8) {
 	return index
 }()
 
-// bounds are the upper bounds of the latency histogram's buckets. Most answers fall into the first one, since
-// composing takes a few microseconds.
+// bounds contains the upper bounds of the latency histogram's buckets. Most answers fall into the first
+// bucket, since composing takes a few microseconds.
 var bounds = [...]time.Duration{
 	50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
@@ -47,14 +47,14 @@ func routeName(r server.Route) string {
 }
 
 // routeCounts are the counters of one route. An answer changes three of them: the count for its status and
-// latency, from which a scrape computes the sums by status and by latency, and the totals of nanoseconds and
-// bytes.
+// latency, and the totals of nanoseconds and bytes. A scrape computes the sums by status and by latency from
+// the counts.
 type routeCounts struct {
 	nanos, bytes atomic.Uint64
 	answers      [len(statuses)][len(bounds) + 1]atomic.Uint64
 }
 
-// stripe is one copy of all counters, about 90 KiB. Only the counters in use take part in caching.
+// stripe is one copy of all counters, about 90 KiB. Only the counters in use occupy the CPU caches.
 type stripe struct {
 	route                    [routes]routeCounts
 	limitedKey, limitedOther atomic.Uint64
@@ -68,8 +68,8 @@ type answers struct {
 	mask    uint64
 }
 
-// init makes the stripes for a machine with this many cores. There are so many that two busy connections
-// rarely share one.
+// init allocates the stripes for a machine with this many cores. There are enough stripes that two busy
+// connections rarely share one.
 func (a *answers) init(cores int) {
 	n := 16
 	for n < 4*cores && n < 128 {
@@ -101,8 +101,8 @@ func (a *answers) observe(o *server.Observation) {
 	}
 }
 
-// expected returns the statuses that a route is known to answer with. Their series start at 0, because rate()
-// would miss the first answer of a series that starts with it.
+// expected returns the status codes that a route is known to answer with. Their series start at 0, because
+// rate() would miss the first answer of a series that starts at 1.
 func expected(r server.Route) []int {
 	switch r {
 	case server.RouteStatic:
@@ -148,8 +148,8 @@ func (answerCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Answers during a scrape may be in some of the sums and not yet in
-// others, but no sum ever decreases.
+// Collect implements prometheus.Collector. Answers that are sent during a scrape may be included in some
+// sums and not yet in others, but no sum ever decreases.
 func (a answerCollector) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)

@@ -37,7 +37,7 @@ func Pages() (map[string][]byte, error) {
 // Server is the placeholder for the server's origin in the document and in its examples.
 const Server = "https://host"
 
-// Options are the differences between the documents of edges.
+// Options contains the settings in which the documents of different edges differ.
 type Options struct {
 	// KeyRequestURL is where people request keys. If it is empty, the document does not mention it.
 	KeyRequestURL string
@@ -102,7 +102,7 @@ func (e *encoder) node(n *yaml.Node) error {
 	return fmt.Errorf("line %d: a node of kind %d", n.Line, n.Kind)
 }
 
-// items returns the items of a list. It inserts the items of nested lists in their place.
+// items returns the items of a list. It replaces nested lists with their items.
 func items(n *yaml.Node) (all []*yaml.Node) {
 	for _, item := range n.Content {
 		if item.Kind == yaml.AliasNode {
@@ -127,8 +127,8 @@ func (e *encoder) mapping(n *yaml.Node) error {
 	return nil
 }
 
-// pairs writes the keys and values of a mapping. Pairs that "<<" merges into the mapping are written in its
-// place.
+// pairs writes the keys and values of a mapping. Pairs that "<<" merges into the mapping are written where
+// the "<<" is.
 func (e *encoder) pairs(n *yaml.Node, seen map[string]bool) error {
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]

@@ -21,7 +21,7 @@ type Change struct {
 // Filtered reports whether any filter was sent.
 func (c *Change) Filtered() bool { return c.HasCollection || c.HasKind }
 
-// changes parses the parameters that only /changes has.
+// changes parses the parameters that are specific to /changes.
 func (q *Query) changes(p *params) *ParamError {
 	c := &q.Change
 	if v := p.value[paramSince]; len(v) > 0 {

@@ -5,7 +5,7 @@ import "example.com/marketdata/artifacts"
 // Endpoint is an endpoint of the API that returns data. The zero value is Assets.
 type Endpoint uint8
 
-// The endpoints, in the order of INTERFACE.md.
+// The endpoints, in the same order as in INTERFACE.md.
 const (
 	Assets Endpoint = iota
 	Quotes
@@ -26,11 +26,11 @@ const (
 )
 
 // Name returns the last element of the endpoint's path. For most endpoints it is also the name of the
-// collection in a manifest. History, candles and prices use the collection of assets, and changes have a
-// collection for each day.
+// collection in a manifest. History, candles and prices use the collection of assets, and changes use
+// one collection per day.
 func (e Endpoint) Name() string { return endpoints[e].name }
 
-// OfThePast reports whether the endpoint returns the past of assets that the request names.
+// OfThePast reports whether the endpoint returns past data of the assets that the request names.
 func (e Endpoint) OfThePast() bool { return e == History || e == Candles || e == Prices }
 
 // HasCSV reports whether the endpoint also returns tables (INTERFACE.md, "CSV").
@@ -52,9 +52,9 @@ func (e Endpoint) String() string { return e.Name() }
 // Sort is a sort key. The zero value is SortID.
 type Sort uint8
 
-// The sort keys of all endpoints, in the order of sortNames. The keys from SortName to SortSlug are texts
+// The sort keys of all endpoints, in the order of sortNames. The keys from SortName to SortSlug are strings
 // (see ByText). SortBoard and SortWord are the only orders of Trending and Search. SortCategory and SortChain
-// are the orders of group members in Markets; requests cannot ask for these four.
+// are the orders of group members in Markets; requests cannot select these four keys.
 const (
 	SortID Sort = iota
 	SortName
@@ -85,7 +85,7 @@ var sortNames = [Sorts]string{"id", "name", "symbol", "slug", "rank", "volume", 
 // Name returns the key's name in requests. It is also the name of the view's order in a manifest.
 func (s Sort) Name() string { return sortNames[s] }
 
-// ByText reports whether the key is a text.
+// ByText reports whether the key is a string.
 func (s Sort) ByText() bool { return s >= SortName && s <= SortSlug }
 
 // figure reports whether the key is a figure of a quote. In /markets such keys descend by default
@@ -97,7 +97,7 @@ func (s Sort) figure() bool {
 // String returns the name of the key.
 func (s Sort) String() string { return s.Name() }
 
-// SortKeys returns the keys that the endpoint's parameter sort accepts. The caller must not change the slice.
+// SortKeys returns the keys that the endpoint's "sort" parameter accepts. The caller must not change the slice.
 func (e Endpoint) SortKeys() []Sort { return endpoints[e].sorts }
 
 var endpoints = [Endpoints]struct {
@@ -107,7 +107,7 @@ var endpoints = [Endpoints]struct {
 	sort    Sort // the default
 	desc    bool
 	errSort *ParamError
-	// field is the optional field that the parameter fields may add.
+	// field is the optional field that the "fields" parameter can add.
 	field     string
 	errFields *ParamError
 }{
@@ -141,8 +141,8 @@ var endpoints = [Endpoints]struct {
 			"percent_change.30d, id, name, symbol or slug"), field: "groups", errFields: errGroupsCount},
 }
 
-// readsList are the parameters of every listing with pages. Some of them are only read in one of the two
-// paging modes.
+// readsList contains the parameters of every listing with pages. Some of them are read in only one of
+// the two paging modes.
 var readsList = setOf(paramID, paramSlug, paramPage, paramSize, paramLimit, paramOffset, paramSort)
 
 var groupSorts = []Sort{SortID, SortName, SortSlug, SortMarketCap, SortVolume24h}

@@ -2,10 +2,10 @@ package query
 
 import "fmt"
 
-// ParamError says which parameter is invalid, what is wrong, and what it takes (INTERFACE.md, "Errors"). For
-// a list it names the element by its number, from 1. All errors are prepared at the start. A message never
-// repeats what the client sent, which could be an API key, and consists of ASCII that needs no escaping in
-// JSON.
+// ParamError states which parameter is invalid, what is wrong with it, and which values it accepts
+// (INTERFACE.md, "Errors"). For a list, it gives the position of the element, counted from 1. All errors
+// are prepared at startup. A message never repeats what the client sent, which could be an API key, and
+// consists of ASCII that needs no escaping in JSON.
 type ParamError struct {
 	Param   string
 	Message string
@@ -32,7 +32,7 @@ const (
 	takesOffset  = "an integer from 0 to 100000"
 )
 
-// errTimeElement contains the error for each element of time, by its index.
+// errTimeElement contains the error for each element of "time", by index.
 var errTimeElement = func() (list [maxTimes]*ParamError) {
 	for i := range list {
 		list[i] = paramError("time", fmt.Sprintf("element %d is %s", i+1, notTime), takesTimes)
@@ -40,7 +40,7 @@ var errTimeElement = func() (list [maxTimes]*ParamError) {
 	return list
 }()
 
-// errIDElement contains the error for each element of id, by its index.
+// errIDElement contains the error for each element of "id", by index.
 var errIDElement = func() (list [maxValues]*ParamError) {
 	for i := range list {
 		list[i] = paramError("id", fmt.Sprintf("element %d is %s", i+1, notInt), takesIDs)
@@ -98,14 +98,14 @@ var (
 	errNoneAsked = &ParamError{Param: "id", Message: "id: name at least one asset, by id, slug or symbol"}
 )
 
-// integerErrors are the errors of a parameter with an integer.
+// integerErrors contains the errors for an integer parameter.
 type integerErrors struct{ notInt, outside *ParamError }
 
 func newIntegerErrors(param, outside, takes string) integerErrors {
 	return integerErrors{paramError(param, notInt, takes), paramError(param, outside, takes)}
 }
 
-// lengthErrors are the errors of size and limit.
+// lengthErrors contains the errors for "size" and "limit".
 type lengthErrors struct{ size, limit integerErrors }
 
 func sortError(keys string) *ParamError {

@@ -119,8 +119,8 @@ func paramOf(name []byte) (int, bool) {
 }
 
 // params contains the values of the parameters that the endpoint reads, still escaped. It contains the first
-// value of a scalar, and all values of a list, joined by commas. An empty value means that the parameter was
-// not sent, even if a later value of a scalar is not empty.
+// value of a scalar, and all values of a list joined with commas. An empty value means that the parameter
+// was not sent, even if a later value of a scalar is not empty.
 type params struct {
 	value    [paramCount][]byte
 	seen     paramSet
@@ -128,7 +128,8 @@ type params struct {
 	ignored  paramSet // parameters without effect: repeated scalars, and parameters of the other paging mode
 }
 
-// drop records that the paging mode ignores these parameters. Empty parameters count as not sent.
+// drop records that the paging mode ignores these parameters. Empty parameters count as not sent, so it skips
+// them.
 func (p *params) drop(list ...int) {
 	for _, i := range list {
 		if len(p.value[i]) > 0 {
@@ -146,7 +147,7 @@ func Cut(query []byte) (name, value, rest []byte) {
 }
 
 // ListName returns the list that a decoded name belongs to. Many HTTP libraries write the names of a list's
-// parts as name[], or as name[n] with digits n.
+// parts as name[] or name[n], where n consists of digits.
 func ListName(name []byte) (list []byte, ok bool) {
 	open := bytes.IndexByte(name, '[')
 	if open < 0 || name[len(name)-1] != ']' {
@@ -201,7 +202,7 @@ func (q *Query) split(p *params, query []byte) {
 		q.buf = q.buf[:start]
 	}
 	if p.repeated != 0 {
-		q.buf = slices.Grow(q.buf, 2*len(query)) // room for the joined lists, and for unescaping them
+		q.buf = slices.Grow(q.buf, 2*len(query)) // room to join and unescape the lists
 		for i := range paramCount {
 			if p.repeated.has(i) {
 				p.value[i] = q.join(i, query)
@@ -236,7 +237,7 @@ func escaped(b []byte) bool {
 }
 
 // AppendUnescaped appends b, with each + replaced by a space and each valid %xx by the byte that it means.
-// Any other % means itself. The result is not longer than b.
+// Any other % stands for itself. The result is not longer than b.
 func AppendUnescaped(dst, b []byte) []byte {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; c {
@@ -267,7 +268,7 @@ var plain = func() (set [256]bool) {
 }()
 
 // AppendEscaped appends b, percent-encoding all bytes except unreserved characters. It uses upper-case
-// digits.
+// hexadecimal digits.
 func AppendEscaped(dst, b []byte) []byte {
 	const digits = "0123456789ABCDEF"
 	for _, c := range b {
@@ -304,8 +305,8 @@ func unhex(c byte) byte {
 	return 255
 }
 
-// ParseTime parses an RFC 3339 time, in any zone and with or without a fraction of a second, and returns it
-// in UTC. The seconds may be missing, because Java omits them if they are zero.
+// ParseTime parses an RFC 3339 time, in any time zone and with or without fractional seconds, and returns
+// it in UTC. The seconds may be missing, because Java omits them if they are zero.
 func ParseTime(text []byte) (t time.Time, ok bool) {
 	const minute, second = "2006-01-02T15:04", "2006-01-02T15:04:05"
 	var whole [48]byte

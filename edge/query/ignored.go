@@ -10,20 +10,20 @@ import (
 const (
 	// MaxIgnored is the longest value of X-Ignored, in bytes (INTERFACE.md, "Ignored parameters").
 	MaxIgnored = 256
-	// maxNames is the largest number of names that fit into it. Each has at least one byte, and all but the
-	// last one are followed by a comma.
+	// maxNames is the largest number of names that fit into X-Ignored. Each has at least one byte, and each
+	// but the last is followed by a comma.
 	maxNames = (MaxIgnored + 1) / 2
 )
 
 var keyPrefix = []byte(artifacts.KeyPrefix)
 
-// Names are the names of ignored parameters, decoded, sorted as bytes, without duplicates. Only the first
-// ones are kept, as many as may fit into X-Ignored.
+// Names contains the decoded names of ignored parameters, sorted as bytes, without duplicates. It keeps
+// only as many names, from the first on, as may fit into X-Ignored.
 type Names [][]byte
 
 // Add adds a name, unless the list is full of names that sort before it, and reports whether it did. The
-// caller must not change the name afterwards. So whatever a client sends, a name costs about eight
-// comparisons, and the list stays short.
+// caller must not change the name afterwards. So whatever a client sends, adding a name costs about
+// eight comparisons, and the list stays short.
 func (n *Names) Add(name []byte) bool {
 	at, found := slices.BinarySearchFunc(*n, name, bytes.Compare)
 	if found || at == maxNames || bytes.Contains(name, keyPrefix) {

@@ -8,7 +8,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Bounds of parameters, by INTERFACE.md, "Candles" and "Prices at a time".
+// Bounds of parameters, from INTERFACE.md, "Candles" and "Prices at a time".
 const (
 	// MaxCandles is the largest number of intervals in the range of /candles.
 	MaxCandles = 1000
@@ -18,23 +18,23 @@ const (
 	maxTimes  = 100
 )
 
-// DefaultCandles is the number of intervals that /candles returns by default, by the number of the interval
-// in artifacts.PastIntervals.
+// DefaultCandles is the number of intervals that /candles returns by default, indexed by the interval's
+// number in artifacts.PastIntervals.
 var DefaultCandles = [len(artifacts.PastIntervals)]int64{artifacts.Hours: 168, artifacts.Days: 365}
 
 // Past contains the parameters of /candles and /prices.
 type Past struct {
 	// Interval is the interval of /candles, as an index in artifacts.PastIntervals.
 	Interval int
-	// From and To are the range of /candles in Unix seconds, including both ends. HasFrom and HasTo report
-	// whether they were sent.
+	// From and To are the inclusive range of /candles in Unix seconds. HasFrom and HasTo report whether
+	// they were sent.
 	From, To       int64
 	HasFrom, HasTo bool
 	// Times are the times of /prices in Unix seconds, in the order sent.
 	Times []int64
 }
 
-// candles parses the parameters that only /candles has.
+// candles parses the parameters that are specific to /candles.
 func (q *Query) candles(p *params) *ParamError {
 	switch string(q.fold(p.value[paramInterval])) {
 	case "", "1h":

@@ -1,9 +1,9 @@
 // Package query parses the parameters of requests: see INTERFACE.md, "Parameters" to "Ignored parameters",
 // "History", "Candles", "Prices at a time", "Search" and "Changes".
 //
-// A Query should be reused. Parse does not copy the query string as a whole. It copies texts, which it must
-// unescape and fold, into buffers of its own, so it allocates nothing after a few requests. The contents of a
-// Query are valid until the next Parse, and do not refer to the query string.
+// A Query should be reused. Parse does not copy the query string as a whole. It copies only the strings that
+// it must unescape and fold, into its own buffers, so it allocates nothing after the first few requests. The
+// contents of a Query remain valid until the next Parse, and do not refer to the query string.
 //
 // AppendKey writes the normalized query, which is the key of the response cache. It fills in defaults, omits
 // ignored parameters, and sorts filters and removes their duplicates. Equal keys mean equal answers from the
@@ -19,7 +19,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Bounds and defaults of parameters, by INTERFACE.md, "Parameters", "Paging", "History" and "Search".
+// Bounds and defaults of parameters, from INTERFACE.md, "Parameters", "Paging", "History" and "Search".
 const (
 	// maxValues is the largest number of elements of a csv parameter, including empty elements and
 	// duplicates.
@@ -27,7 +27,8 @@ const (
 	// maxSize is the largest page size, and maxHistory the largest for /history and /candles.
 	maxSize    = 100
 	maxHistory = 20
-	// MaxText is the longest q of /search in bytes, and MaxWords its largest number of words.
+	// MaxText is the maximum length of q for /search, in bytes, and MaxWords is the maximum number of its
+	// words.
 	MaxText  = 64
 	MaxWords = 8
 	// defaultSize is the default page size.
@@ -36,8 +37,8 @@ const (
 	maxOffset = 100_000
 )
 
-// past is the largest value of Query.First. It replaces larger values. No listing is that long, and sums with
-// it do not overflow.
+// past is the largest value of Query.First, and replaces larger values. No listing is that long, and adding
+// to it does not overflow.
 const past = math.MaxInt64 / 2
 
 // Query contains the parameters of a request. The zero value is ready for Parse. A Query must not be used by
@@ -51,42 +52,41 @@ type Query struct {
 	Desc bool
 	// Tails reports whether the request asks for fields=links on /assets, or for fields=groups on /markets.
 	Tails bool
-	// Window is the window of /history, as an index in artifacts.HistoryWindows, or MaxWindow for the whole
-	// past.
+	// Window is the window of /history, as an index into artifacts.HistoryWindows, or MaxWindow for the
+	// whole past.
 	Window int
-	// Past contains the parameters of /candles and /prices, and Change those of /changes.
+	// Past contains the parameters of /candles and /prices, and Change contains the parameters of /changes.
 	Past   Past
 	Change Change
 
-	// Page is the page number that the answer states: the one sent in page mode, or offset/limit + 1 in
-	// offset mode.
+	// Page is the page number that the answer states: in page mode the number sent, in offset mode
+	// offset/limit + 1.
 	Page int64
 	// Size is the page size, 1 to 100, which is size in page mode and limit in offset mode. It is 0 for
 	// /trending, /global and /search, which have no pages.
 	Size int
-	// First is the index of the page's first row. It is at most past.
+	// First is the index of the page's first row. It is at most the constant past.
 	First int64
 
 	// HasID and the other fields report whether a filter was sent. If it was sent without values, it matches
 	// nothing. Only /markets has the filters category and chain.
 	HasID, HasSlug, HasSymbol, HasCategory, HasChain bool
 	// IDs are the values of the filter id, in ascending order, without duplicates. They may be any int64;
-	// values that are no id match nothing.
+	// values that are not ids match nothing.
 	IDs []int64
 	// Slugs and the other fields are the values of filters, folded (artifacts.Fold), sorted as bytes, without
 	// duplicates. An empty element is kept as an empty first value. It matches nothing, whatever the
 	// directory contains, and X-Not-Found names it.
 	Slugs, Symbols, Categories, Chains [][]byte
 
-	// Text is the folded q, and Words are the words in it, which blanks separate. There are 1 to MaxWords of
-	// them.
+	// Text is the folded q, and Words contains its 1 to MaxWords words, which blanks separate.
 	Text  []byte
 	Words [][]byte
 
-	// Ignored are the names of the parameters that have no effect (INTERFACE.md, "Ignored parameters").
+	// Ignored contains the names of the parameters that have no effect (INTERFACE.md, "Ignored parameters").
 	Ignored Names
 
-	buf []byte // the memory behind Slugs and the other texts, and behind unescaped values
+	buf []byte // the memory behind Slugs, the other strings, and unescaped values
 }
 
 // Filtered reports whether any filter was sent.
@@ -100,15 +100,15 @@ func (q *Query) Filtered() bool {
 // fields of q have no meaning. Parse keeps no reference to query.
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError { return q.parse(e, query, false) }
 
-// ParseCSV is like Parse, for the table of the endpoint. There it does not report key as ignored, because the
-// server reads it.
+// ParseCSV is like Parse, but for a request for the endpoint's table. It does not report the parameter "key"
+// as ignored, because the server reads it.
 func (q *Query) ParseCSV(e Endpoint, query []byte) *ParamError { return q.parse(e, query, true) }
 
 func (q *Query) parse(e Endpoint, query []byte, csv bool) *ParamError {
 	*q = Query{Endpoint: e, CSV: csv, IDs: q.IDs[:0], Slugs: q.Slugs[:0], Symbols: q.Symbols[:0],
 		Categories: q.Categories[:0], Chains: q.Chains[:0], Words: q.Words[:0], Ignored: q.Ignored[:0], buf: q.buf[:0],
 		Past: Past{Times: q.Past.Times[:0]}}
-	// Unescaping and folding make nothing longer, so only lists that are sent in parts need more room.
+	// Unescaping and folding never lengthen a value, so only lists that are sent in parts need more room.
 	q.buf = slices.Grow(q.buf, len(query))
 
 	var p params
@@ -229,8 +229,9 @@ func splitTexts(dst [][]byte, csv []byte) ([][]byte, bool) {
 	return slices.CompactFunc(dst, bytes.Equal), true
 }
 
-// page parses the paging parameters. For /exchanges it parses only those of the paging mode, and the size
-// must be positive. For all other endpoints it checks all four in either mode.
+// page parses the paging parameters. For /exchanges, it parses only the parameters of the chosen paging
+// mode, and the size must be positive. For all other endpoints, it checks all four parameters in either
+// mode.
 func (q *Query) page(p *params) *ParamError {
 	least, most, errs := int64(math.MinInt64), int64(maxSize), &errLengths
 	switch q.Endpoint {
@@ -358,7 +359,7 @@ func (q *Query) by(v []byte) *ParamError {
 // defaultWindow is the default window.
 const defaultWindow = "7d"
 
-// MaxWindow is the number of the window max, which contains the first price of each day of the whole past.
+// MaxWindow is the number of the window "max", which contains each day's first price over the whole past.
 const (
 	MaxWindow = len(artifacts.HistoryWindows)
 	maxName   = "max"
@@ -406,7 +407,7 @@ func (q *Query) text(v []byte) *ParamError {
 // AppendKey appends the normalized query to dst. Queries for an endpoint have equal keys if they differ only
 // in the order of parameters, in explicit defaults, in duplicates, in letter case, in ignored parameters, or
 // in the paging mode (page=2&size=20 and limit=20&offset=20). Queries with equal keys get equal answers from
-// the same snapshot, including headers. Keys are bytes, not text.
+// the same snapshot, including headers. Keys are binary, not text.
 func (q *Query) AppendKey(dst []byte) []byte {
 	dst = append(dst, byte(q.Endpoint))
 	switch {
@@ -423,7 +424,7 @@ func (q *Query) AppendKey(dst []byte) []byte {
 		}
 	}
 	dst = append(dst, byte(q.Sort), flags, byte(q.Size), byte(q.Window))
-	// Page follows from First, except for pages that begin after past.
+	// Page can be computed from First, except for pages that begin after the constant past.
 	dst = binary.AppendUvarint(dst, uint64(q.First))
 	if q.First == past {
 		dst = binary.AppendUvarint(dst, uint64(q.Page))

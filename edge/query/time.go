@@ -53,8 +53,8 @@ func ParseNumber(b []byte) (n Number, ok bool) {
 	return n, ok
 }
 
-// ParseLooseTime is like ParseTime, but the zone may be missing, which means UTC. The + of a zone may have
-// become a blank, as it does in a query that is not escaped.
+// ParseLooseTime is like ParseTime, but the time zone may be missing, which means UTC. The + of a time
+// zone may have become a blank, as happens if a query is not escaped.
 func ParseLooseTime(b []byte) (t time.Time, ok bool) {
 	const minute, zone = len("2006-01-02T15:04"), len("+07:00")
 	var text [48]byte

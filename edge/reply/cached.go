@@ -11,14 +11,14 @@ import (
 // because they answer only pinned requests and requests that began before a swap.
 type finished struct {
 	state *snapshot.State
-	cache *respcache.Cache // of the snapshot; nil, which is an empty cache, if there is no snapshot
+	cache *respcache.Cache // of the snapshot; nil, which acts as an empty cache, if there is no snapshot
 	// global is the answer of /global, which also depends on the change record. It is nil before the first
 	// request.
 	global atomic.Pointer[respcache.Entry]
 }
 
 // finishedFrom returns the finished answers of a state, or nil if the state is not current. The first call
-// for a state drops those of the previous one.
+// for a state drops the finished answers of the previous state.
 func (e *Engine) finishedFrom(state *snapshot.State) *finished {
 	if f := e.finished.Load(); f != nil && f.state == state {
 		return f
@@ -52,7 +52,7 @@ func (e *Engine) cacheOf(state *snapshot.State, s *snapshot.Snapshot) *respcache
 	return nil
 }
 
-// Finished returns the number of answers in the response cache, and the bytes that they use.
+// Finished returns the number of answers in the response cache, and the number of bytes that they use.
 func (e *Engine) Finished() (entries, bytes int64) {
 	state := e.cfg.Refresher.State()
 	if state == nil {

@@ -22,7 +22,7 @@ const (
 
 var _ = [1]struct{}{}[codings-respcache.Codings]
 
-// codingNames are the values of Content-Encoding and the suffixes of ETags.
+// codingNames contains the values of Content-Encoding, which are also the suffixes of ETags.
 var codingNames = [codings][]byte{zstdCoding: []byte("zstd"), gzipCoding: []byte("gzip"), brCoding: []byte("br")}
 
 // minCoded is the body length in bytes up to which answers are not compressed (INTERFACE.md, "Codings").
@@ -34,7 +34,7 @@ const minCoded = 1024
 func negotiate(list []byte) coding {
 	const unnamed = -1
 	weights := [codings]int{unnamed, unnamed, unnamed, unnamed}
-	rest := unnamed // the weight of "*", which counts as gzip, because clients that send it often decode nothing else
+	rest := unnamed // the weight of "*", which stands for gzip, because clients that send it often decode nothing else
 	for more := true; more; {
 		var element []byte
 		element, list, more = bytes.Cut(list, comma)
@@ -135,7 +135,7 @@ func equalFold(b []byte, lower string) bool {
 }
 
 // largeCodings bounds the number of large bodies that are compressed concurrently. Each keeps a core busy for
-// some milliseconds, and other requests need a core, too.
+// a few milliseconds, and other requests need the cores, too.
 var largeCodings = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
 // encode compresses the body into w.coded. For a large body it first waits for its turn, within the time

@@ -14,10 +14,11 @@ import (
 // A table describes how the items of an endpoint become rows (INTERFACE.md, "CSV"). Columns are named after
 // the members of an item, with dots for nested members. Other members are left out.
 type table struct {
-	// columns are the names of all columns. Those for members of the item come first.
+	// columns contains the names of all columns. The columns for members of the item come first.
 	columns []string
-	// list is the member of an item that contains an array. Each of its elements, which are arrays or
-	// objects, is a row, and their columns start at index from. If list is empty, each item is a row.
+	// list names the member of an item that contains an array. Each array element, itself an array or
+	// object, becomes a row, and its columns start at index "from". If list is empty, each item
+	// becomes a row.
 	list string
 	from int
 }
@@ -43,7 +44,7 @@ const maxColumns = 20
 // cells are the JSON values of a row, by column. A missing value is nil.
 type cells [maxColumns][]byte
 
-// tabulate replaces the items in the body by a table.
+// tabulate replaces the items in the body with a table.
 func (w *work) tabulate(q *query.Query) error {
 	t := tables[q.Endpoint]
 	if q.Endpoint == query.Markets && !q.Tails {
@@ -75,7 +76,7 @@ func (w *work) tabulate(q *query.Query) error {
 		}
 	}
 	w.coded = b
-	// Points have no checksums, and those of other rows are for their JSON.
+	// Points have no checksums, and the checksums of other rows cover their JSON.
 	w.finder.Unsummed = true
 	w.finder.Body = w.finder.Body[:0]
 	if err := w.finder.Grow(len(b)); err != nil {
@@ -86,8 +87,8 @@ func (w *work) tabulate(q *query.Query) error {
 }
 
 // take stores the members of the object at the beginning of b in their columns. It returns the member that
-// contains a list of rows, and the rest of b after the object. within is the name of the member whose value
-// the object is, or nil for an item or an element of its list.
+// contains a list of rows, and the rest of b after the object. within is the name of the member that
+// contains the object, or nil for an item or an element of its list.
 func (t *table) take(row *cells, within, b []byte) (list, rest []byte) {
 	for b[0] != '}' {
 		var name, value []byte
@@ -109,7 +110,7 @@ func (t *table) take(row *cells, within, b []byte) (list, rest []byte) {
 	return list, b[1:]
 }
 
-// isNamed reports whether a column is the one of a member.
+// isNamed reports whether a column belongs to a member.
 func isNamed(column string, within, name []byte) bool {
 	if within != nil {
 		if len(column) <= len(within) || column[:len(within)] != string(within) || column[len(within)] != '.' {
@@ -120,8 +121,8 @@ func isNamed(column string, within, name []byte) bool {
 	return column == string(name)
 }
 
-// takeArray stores the elements of the array at the beginning of b in the columns from t.from on. It returns
-// the rest of b after the array.
+// takeArray stores the elements of the array at the beginning of b, in the columns from t.from on. It
+// returns the rest of b after the array.
 func (t *table) takeArray(row *cells, b []byte) (rest []byte) {
 	for i := t.from; b[0] != ']'; i++ {
 		row[i], b = cutJSON(b[1:])
@@ -164,8 +165,8 @@ func (w *work) appendRow(dst []byte, columns []string, row *cells) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendCell appends a value as a cell. It appends nothing for null, and separates the texts of a list by
-// commas.
+// appendCell appends a value as a cell. It appends nothing for null, and separates the strings of a list
+// with commas.
 func (w *work) appendCell(dst, value []byte) []byte {
 	switch {
 	case len(value) == 0 || value[0] == 'n':
@@ -214,8 +215,9 @@ func appendText(dst, value []byte) []byte {
 }
 
 // AppendCell appends a text as a cell by RFC 4180. If a spreadsheet would take the text for a formula, and it
-// is not a number, AppendCell adds an apostrophe before it. It quotes text that begins with white space,
-// because some programs trim it, and \., because it ends the input of other programs.
+// is not a number, AppendCell puts an apostrophe before it. It quotes text that begins with white space,
+// because some programs would trim the space. It also quotes \., because that ends the input of other
+// programs.
 func AppendCell(dst, text []byte) []byte {
 	formula := len(text) > 0 && strings.IndexByte("=+-@\t\r", text[0]) >= 0 && !isNumber(text)
 	first, _ := utf8.DecodeRune(text)
@@ -238,8 +240,8 @@ func AppendCell(dst, text []byte) []byte {
 	}
 }
 
-// isNumber reports whether text is a decimal in the form of the API: digits, optionally after a minus, and
-// optionally with a point between digits.
+// isNumber reports whether text is a decimal in the form of the API: digits, optionally after a minus
+// sign, and optionally with a point between digits.
 func isNumber(text []byte) bool {
 	whole, fraction, pointed := bytes.Cut(bytes.TrimPrefix(text, []byte{'-'}), []byte{'.'})
 	return isDigits(whole) && (!pointed || isDigits(fraction))

@@ -1,7 +1,7 @@
 // Package reply turns the rows of an answer into an HTTP response: body and envelope, tag, coding, header
-// lines, and 304. It keeps finished answers in the response cache of the snapshot.
+// lines, and 304. It keeps finished answers in the snapshot's response cache.
 //
-// # Life of a request
+// # Life cycle of a request
 //
 // The server has read the request, checked its key and limit, and parsed its parameters. Then:
 //
@@ -37,19 +37,19 @@ type Config struct {
 	WarmBytes int64
 	// Wait bounds how long an answer may wait for shards and for its turn; 0 means 2 s.
 	Wait time.Duration
-	// MaxStale is the age from which the current snapshot is no longer used; 0 means no limit.
+	// MaxStale is the age above which the current snapshot is no longer used; 0 means no limit.
 	MaxStale time.Duration
 	// AllowOrigin is the allowed origin. If it is not *, answers list Origin in Vary.
 	AllowOrigin string
 	// ResponseMemory bounds the memory for finished answers, in bytes; see package respcache.
 	ResponseMemory int64
-	// CacheScope is the first word of Cache-Control: private (the default), or public, which allows shared
-	// caches to keep answers.
+	// CacheScope is the first directive of Cache-Control: private (the default), or public, which allows
+	// shared caches to keep answers.
 	CacheScope string
 	Log        *slog.Logger
 }
 
-// Totals are counts since the start, for metrics and tests.
+// Totals contains counts since startup, for metrics and tests.
 type Totals struct {
 	Hits     int64 // answers found in the response cache
 	Composed int64 // answers composed
@@ -57,7 +57,8 @@ type Totals struct {
 	Rows     int64 // rows visited for composing
 }
 
-// counters are one of several copies, so that cores do not write to the same cache line at the same time.
+// counters is one of several sets of counters. With several sets, cores rarely write to the same cache line at the
+// same time.
 type counters struct {
 	hits, count, shards, rows atomic.Int64
 	_                         [96]byte // fills two cache lines
@@ -102,7 +103,7 @@ type Engine struct {
 
 	counterSets [counterSets]counters
 	works       sync.Pool
-	made        atomic.Uint32 // the number of works made, which distributes them over counterSets
+	made        atomic.Uint32 // the number of works created, which distributes them over counterSets
 }
 
 // New returns an Engine.

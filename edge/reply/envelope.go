@@ -22,7 +22,7 @@ const (
 	boardEnd      = `]}}`
 )
 
-// work is the memory for composing one answer. It is reused, so its contents are valid until the next use.
+// work is the memory for composing one answer. It is reused, so its contents are valid only until the next use.
 type work struct {
 	finder   rows.Finder
 	snapshot *snapshot.Snapshot // the source of the answer; nil if there is none yet
@@ -79,9 +79,9 @@ func appendSince(dst []byte, s *snapshot.Snapshot) []byte {
 }
 
 // digest returns the digest of the composed body. It covers the checksums of the rows, and the bytes that
-// follow the rows. A shard computes the checksums of its rows once, when it is parsed, so no row is read
-// again for a tag. The bytes before the rows are always the same. Points of history have no checksums. If the
-// body contains some, the digest covers the whole body.
+// follow the rows. A shard computes its rows' checksums once, when it is parsed, so computing a tag reads no
+// row again. The bytes before the rows are always the same. History points have no checksums. If the body
+// contains any, the digest covers the whole body.
 func (w *work) digest() digest {
 	if w.finder.Unsummed {
 		return digestOf(w.finder.Body)
@@ -136,8 +136,8 @@ func (w *work) newResponse(body []byte, source *respcache.Source, c coding) *res
 		w.appendHead(nil, http.StatusNotModified, c, etag, source), etag, w.modified)
 }
 
-// admit adds the composed answer to the cache, in the coding that was made. If entry is nil, admit makes an
-// entry; otherwise it adds the coding to entry.
+// admit adds the composed answer to the cache, in the coding that was produced. If entry is nil, admit
+// creates one; otherwise it adds the coding to entry.
 func (w *work) admit(cache *respcache.Cache, entry *respcache.Entry, source respcache.Source, c coding) {
 	body := w.finder.Body
 	if c != identity {

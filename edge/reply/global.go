@@ -7,8 +7,8 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// answerGlobal answers /global. It composes the answer once per state, and for each request that pins another
-// snapshot.
+// answerGlobal answers /global. It composes the answer once per state, and again for each request that pins
+// another snapshot.
 func (e *Engine) answerGlobal(r *Request, state *snapshot.State, s *snapshot.Snapshot) error {
 	if s == nil {
 		return ErrNoSnapshot
@@ -46,7 +46,7 @@ func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte 
 	b = append(b, s.Global.TotalVolume24h...)
 	b = append(b, `","total_market_cap_change_percentage_24h":`...)
 	if value, ok := Change(state, s); ok {
-		b = strconv.AppendQuote(b, value) // contains only digits, a minus and a point
+		b = strconv.AppendQuote(b, value) // contains only digits, a minus sign and a point
 	} else {
 		b = append(b, "null"...)
 	}

@@ -26,7 +26,7 @@ var (
 	csvTypeLine     = AppendLine(nil, "Content-Type", []byte("text/csv; charset=utf-8; header=present"))
 )
 
-// The bounds of max-age, by INTERFACE.md, "Headers".
+// The bounds of max-age, from INTERFACE.md, "Headers".
 const (
 	minMaxAge = 5
 	maxMaxAge = 600
@@ -35,7 +35,8 @@ const (
 // cacheLines are the header lines for caches: Vary, and Cache-Control by max-age.
 type cacheLines struct {
 	ordinary [maxMaxAge + 1][]byte
-	// pinned is for a pin in a header, because a shared cache cannot distinguish such answers.
+	// pinned is for a pin in a header. Such answers need their own lines, because a shared cache cannot
+	// distinguish them.
 	pinned [maxMaxAge + 1][]byte
 	// path is for a pin in the path. Such answers depend only on path and query and never change, except on
 	// /global.
@@ -157,8 +158,9 @@ func (e *Engine) addTimes(r *Request, s *snapshot.Snapshot, hit bool) {
 	}
 }
 
-// AppendNames appends header lines with keys by which a cache can purge an answer: the time of its snapshot,
-// unless it is empty, and its endpoint. It omits the punctuation of the time, which some caches reject.
+// AppendNames appends header lines with the keys by which a cache can purge an answer: the time of its
+// snapshot, unless that is empty, and its endpoint. It omits the punctuation of the time, which some caches
+// reject.
 func AppendNames(dst, at []byte, name string) []byte {
 	for _, header := range [...]struct{ name, separator string }{{"Surrogate-Key: ", " "}, {"Cache-Tag: ", ","}} {
 		dst = append(dst, header.name...)

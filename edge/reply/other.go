@@ -17,7 +17,7 @@ type Composer interface {
 	// Name returns the name of the endpoint, for caches.
 	Name() string
 	// AppendKey appends everything that the answer depends on, except the snapshot and the change record. The
-	// first byte must be higher than those of listings.
+	// first byte must be higher than the first bytes of listings' keys.
 	AppendKey(dst []byte) []byte
 	// Ignored returns the names of the parameters that have no effect on the answer.
 	Ignored() query.Names
@@ -46,11 +46,11 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Message }
 
-// wholes lets only one answer with a whole collection be composed at a time, because each may take tens of
-// megabytes.
+// wholes ensures that only one answer with a whole collection is composed at a time, because each may take
+// tens of megabytes.
 var wholes = make(chan struct{}, 1)
 
-// answerOther is the part of answer for a Composer.
+// answerOther does the work of the method answer for a request with a Composer.
 func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snapshot) error {
 	w := e.works.Get().(*work)
 	defer e.free(w)

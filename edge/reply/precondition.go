@@ -11,8 +11,8 @@ import (
 // Precondition evaluates the conditions of a request in the order of RFC 9110, 13.2.2, and returns the status
 // 200, 304 or 412. modified is the value of Last-Modified, or nil if there is none. The caller evaluates
 // Range and If-Range afterwards. final means that the answer can never change, so any If-Modified-Since that
-// is not earlier than modified gives 304. Otherwise the times must be equal, because a rollback may bring
-// back an earlier answer.
+// is not earlier than modified results in 304. Otherwise the times must be equal, because a rollback may
+// bring back an earlier answer.
 func (r *Request) Precondition(etag, modified []byte, final bool) int {
 	if r.IfMatch != nil {
 		if !matches(r.IfMatch, etag, true) {
@@ -61,7 +61,7 @@ func compareDates(a, b []byte, now time.Time) (order int, ok bool) {
 	return at.Compare(bt), aok && bok
 }
 
-// parseDate parses the three forms of dates in RFC 9110, 5.6.7. For a year of two digits it chooses the
+// parseDate parses the three date formats of RFC 9110, 5.6.7. For a two-digit year, it chooses the
 // latest year that is at most 50 years in the future.
 func parseDate(b []byte, now time.Time) (time.Time, bool) {
 	t, err := http.ParseTime(string(b))
@@ -70,7 +70,7 @@ func parseDate(b []byte, now time.Time) (time.Time, bool) {
 	}
 	if comma := bytes.IndexByte(b, ','); comma > len("Mon") { // RFC 850 writes out the weekday
 		if later := t.AddDate(100, 0, 0); !later.After(now.AddDate(50, 0, 0)) {
-			t = later // net/http takes 69 to 99 for 1969 to 1999
+			t = later // net/http interprets 69 to 99 as 1969 to 1999
 		}
 	}
 	return t, true

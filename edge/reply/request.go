@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/edge/rows"
 )
 
-// Errors of Answer, besides those of package snapshot about pins.
+// Errors of Answer, besides package snapshot's errors about pins.
 var (
 	// ErrNoSnapshot means that /global was requested before the first snapshot.
 	ErrNoSnapshot = errors.New("there is no snapshot yet")
@@ -30,7 +30,7 @@ type Request struct {
 	Context context.Context
 	// Buffers provides the memory for a new body.
 	Buffers rows.Buffers
-	// Places bounds the places that the requests of the key occupy. It may be nil.
+	// Places bounds the slots that the key's requests occupy. It may be nil.
 	Places *limit.Places
 	// Query is the parsed query, and RawQuery is the query as sent.
 	Query    query.Query
@@ -45,7 +45,7 @@ type Request struct {
 	// is in the path; otherwise it is in a header.
 	Pin               time.Time
 	Pinned, PinInPath bool
-	// The values of headers, or nil if they were not sent. Several values of a header are joined by commas.
+	// The values of headers, or nil if they were not sent. Several values of a header are joined with commas.
 	AcceptEncoding, IfMatch, IfNoneMatch, IfModifiedSince, IfUnmodifiedSince, IfRange []byte
 
 	// Snapshot is set by Answer to the time of the snapshot that the answer comes from.
@@ -75,16 +75,16 @@ type Reply struct {
 	Status int
 	// Body must not change until the answer is written. It is immutable, or in Request.Buffers.
 	Body []byte
-	// Fixed are header lines that were prepared by AppendLine. They must never change.
+	// Fixed contains header lines that were prepared by AppendLine. They must never change.
 	Fixed []byte
-	// Lines are the other header lines.
+	// Lines contains the other header lines.
 	Lines []byte
 }
 
 // Add adds a header line. The name must be in its canonical form.
 func (p *Reply) Add(name string, value []byte) { p.Lines = AppendLine(p.Lines, name, value) }
 
-// AddLines adds header lines that were made by AppendLine.
+// AddLines adds header lines that AppendLine has formatted.
 func (p *Reply) AddLines(lines []byte) { p.Lines = append(p.Lines, lines...) }
 
 // Clear resets the reply.

@@ -8,11 +8,11 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// Warm prepares next before it becomes current (see snapshot.Warm). It reads those shards of next whose
-// counterparts in old are in memory. The caller calls after when next is current; it adds the shards to the
-// cache again, because ristretto may reject them while it contains the shards of old. Warm does not compose
-// answers ahead, because composing an answer from cached shards costs little more than sending a finished
-// one.
+// Warm prepares the next snapshot before it becomes current (see snapshot.Warm). It reads the shards whose
+// counterparts in the old snapshot are in memory. The caller must call the returned function once the next
+// snapshot is current. That function adds the shards to the cache again, because ristretto may reject them
+// while it contains the old snapshot's shards. Warm does not compose answers in advance, because composing
+// an answer from cached shards costs little more than sending a finished one.
 func (e *Engine) Warm(ctx context.Context, old, next *snapshot.Snapshot) (after func()) {
 	keep := func() {}
 	if old != nil {

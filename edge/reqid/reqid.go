@@ -1,5 +1,6 @@
-// Package reqid generates and checks the values of X-Request-Id (INTERFACE.md, "Request ids"), and parses
-// those of traceparent. An edge keeps the id that a client sends if it is safe in a header and in a log line.
+// Package reqid generates and checks the values of X-Request-Id (INTERFACE.md, "Request ids"), and parses the
+// values of traceparent. An edge keeps the id that a client sends if it is safe in a header and in a log
+// line.
 package reqid
 
 import (
@@ -9,7 +10,7 @@ import (
 )
 
 const (
-	// maxLength is the longest client's id that an edge keeps, in bytes.
+	// maxLength is the length of the longest client id that an edge keeps, in bytes.
 	maxLength = 128
 	// Length is the length of a generated id, in bytes.
 	Length = 32
@@ -47,8 +48,8 @@ func Append(dst []byte) []byte {
 }
 
 // TraceID returns the trace id in a value of traceparent (W3C Trace Context): 32 lower-case hexadecimal
-// digits, which are a part of value. It returns nil if value is invalid. In later versions of the format it
-// reads only the fields of version 00.
+// digits, which are a subslice of value. It returns nil if value is invalid. For later versions of the
+// format, it reads only the fields of version 00.
 func TraceID(value []byte) []byte {
 	const form = "00-00000000000000000000000000000000-0000000000000000-00"
 	if len(value) < len(form) || string(value[:2]) == "ff" ||

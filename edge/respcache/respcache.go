@@ -1,8 +1,8 @@
 // Package respcache implements the response cache of a snapshot, which maps normalized queries to finished
 // answers.
 //
-// Package reply owns the cache. A cache needs no closing. When it is dropped, the garbage collector frees it
-// and its entries.
+// Package reply owns the cache. A cache need not be closed. When it is dropped, the garbage collector frees
+// it and its entries.
 //
 // # Structure
 //
@@ -15,13 +15,13 @@
 //
 // Limit bounds the allocated bytes of the table and of all entries with their codings. A new entry evicts
 // others by the CLOCK algorithm: the hand evicts the first entry that was not used since it last passed. If a
-// bucket is full, a new entry evicts one of the bucket, preferably an unused one.
+// bucket is full, a new entry evicts one of the bucket's entries, preferably an unused one.
 //
 // # Keys
 //
-// Clients write the keys. So each cache seeds its hash, since otherwise crafted keys could all fall into one
-// bucket. And it compares the bytes of keys, since otherwise a collision could give a query the answer of
-// another.
+// Clients control the keys. So each cache seeds its hash, since crafted keys could otherwise all fall into
+// one bucket. It also compares the keys byte by byte, since a collision could otherwise return another
+// query's answer.
 package respcache
 
 import (
@@ -39,11 +39,11 @@ const Codings = 4
 
 const (
 	ways = 4
-	// bytesPerBucket is the number of bytes of the limit for each bucket of 64 bytes: an answer with a
-	// typical page, or four small ones.
+	// bytesPerBucket is the number of bytes of the limit for each bucket of 64 bytes. It fits one
+	// answer with a typical page, or four small answers.
 	bytesPerBucket = 4 << 10
 	maxBuckets     = 1 << 18
-	// minLimit is the smallest limit for which New makes a cache.
+	// minLimit is the smallest limit for which New creates a cache.
 	minLimit = 64 << 10
 )
 
@@ -84,7 +84,7 @@ type Source struct {
 	Length, Visited, Total int
 }
 
-// Entry is a finished answer. It never changes, except that codings are added.
+// Entry is a finished answer. It never changes, except that codings may be added.
 type Entry struct {
 	key       []byte
 	responses [Codings]atomic.Pointer[Response]
@@ -108,7 +108,7 @@ func NewEntry(key []byte, source Source, coding int, r *Response) *Entry {
 // Response returns the answer in a coding, or nil if the entry does not contain it.
 func (e *Entry) Response(coding int) *Response { return e.responses[coding].Load() }
 
-// Counters are totals over all caches that share them.
+// Counters contains totals over all caches that share it.
 type Counters struct {
 	Admitted atomic.Int64 // entries added
 	Evicted  atomic.Int64 // entries evicted to make room for others
@@ -133,7 +133,7 @@ type Cache struct {
 type bucket struct {
 	tags    [ways]atomic.Uint32 // the upper half of the keys' hashes
 	entries [ways]atomic.Pointer[Entry]
-	// asked are the hashes of recent keys that Get did not find.
+	// asked contains the hashes of recent keys that Get did not find.
 	asked [2]atomic.Uint64
 }
 
@@ -213,7 +213,7 @@ func (b *bucket) find(hash uint64, key []byte) *Entry {
 }
 
 // AskedBefore records that key was not found, and reports whether it had already been recorded. The caller
-// adds an answer at its second request, so that random queries evict nothing. A newer key may replace an
+// adds an answer on its second request, so that random queries evict nothing. A newer key may replace an
 // older record.
 func (c *Cache) AskedBefore(key []byte) bool {
 	if c == nil {
@@ -229,7 +229,7 @@ func (c *Cache) AskedBefore(key []byte) bool {
 }
 
 // HasRoom reports whether an entry of n bytes for key fits without eviction. If so, the caller adds expensive
-// answers at their first request.
+// answers on their first request.
 func (c *Cache) HasRoom(key []byte, n int) bool {
 	if c == nil || c.bytes.Load()+int64(n) > c.limit {
 		return false
@@ -298,7 +298,8 @@ func (c *Cache) makeRoom(n int64, keep *Entry) {
 	for steps := 0; c.bytes.Load()+n > c.limit; steps++ {
 		b, i := &c.buckets[c.hand/ways], c.hand%ways
 		c.hand = (c.hand + 1) % all
-		// After a full turn also evict used entries, because requests keep using entries behind the hand.
+		// After a full turn, evict used entries too, because requests keep using entries that the hand has already
+		// passed.
 		if e := b.entries[i].Load(); e != nil && e != keep && (!e.used.Swap(false) || steps > all) {
 			c.evict(b, i)
 		}

@@ -17,8 +17,8 @@ var (
 	larges  = sync.Pool{New: func() any { return new([LargeSize]byte) }}
 )
 
-// Buffers provides the memory for composing and writing an answer. It takes buffers from pools at their first
-// use. Release returns them.
+// Buffers provides the memory for composing and writing an answer. It takes buffers from pools when they are
+// first used. Release returns them.
 type Buffers struct {
 	output   *[OutputSize]byte
 	large    *[LargeSize]byte

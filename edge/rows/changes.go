@@ -8,8 +8,8 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// changes appends a page of the changes that match c, the newest first. Without a filter it reads only the
-// rows of the page. With a filter it reads all rows since c.Since, because the answer contains their number.
+// changes appends a page of the changes that match c, newest first. Without a filter, it reads only the rows
+// of the page. With a filter, it reads all rows since c.Since, because the answer contains their number.
 func (f *Finder) changes(held *snapshot.Changes, c *query.Change, q *query.Query) error {
 	switch {
 	case held == nil:
@@ -39,7 +39,7 @@ func (f *Finder) changes(held *snapshot.Changes, c *query.Change, q *query.Query
 // laterThan returns the first row of the day that is later than t, which must be within the day.
 func (f *Finder) laterThan(day *snapshot.ChangesDay, t int64) (int, error) {
 	var text [32]byte
-	// Keys are times of equal length. The smallest text that is greater than a time is one byte longer.
+	// Keys are times of equal length. The smallest string that is greater than a time is one byte longer.
 	key := append(time.Unix(t, 0).UTC().AppendFormat(text[:0], time.RFC3339), 0)
 	row, _, err := day.FindBound(key, &f.Budget)
 	return row, err

@@ -14,12 +14,12 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// errPrices means that a row of history is malformed.
+// errPrices means that a history row is malformed.
 var errPrices = fmt.Errorf("%w: %w: a row of history has other prices than its block has times", shards.ErrUnavailable,
 	artifacts.ErrCorrupt)
 
-// An item of /history consists of the beginning of the asset's row (id, name, symbol and slug), a text that
-// depends only on the window, and the points.
+// An item of /history consists of the beginning of the asset's row (id, name, symbol and slug), a string
+// that depends only on the window, and the points.
 var (
 	nameKey, logoKey = []byte(`,"name":`), []byte(`,"logo":`)
 	null             = []byte("null")
@@ -41,7 +41,7 @@ type historySearch struct {
 	search pastSearch        // for all other queries
 	about  int               // the number of the window
 	block  cursor
-	large  bool // a place for a large body is taken
+	large  bool // a slot for a large body is occupied
 }
 
 const (
@@ -53,7 +53,7 @@ const (
 // lastNull is the end of a row without a price at the last time of its block.
 var lastNull = []byte("null]}")
 
-// hasPoints reports whether an asset is in the list. On /history it must have a point in the window.
+// hasPoints reports whether an asset belongs in the list. For /history, it must have a point in the window.
 func (f *Finder) hasPoints(id uint64) (bool, error) {
 	switch {
 	case f.past.asked.Endpoint != query.History:
@@ -70,7 +70,7 @@ func (f *Finder) hasPoints(id uint64) (bool, error) {
 }
 
 // anyHasPoints reports whether an asset in the rows [start, end) of v has a point in the window. It stops at
-// the first one.
+// the first such asset.
 func (f *Finder) anyHasPoints(v *snapshot.View, start, end int) (bool, error) {
 	for row := start; row < end; row++ {
 		s, err := f.at(v, row/v.PerShard())
@@ -119,7 +119,7 @@ func (f *Finder) appendItems(v *snapshot.View, picked []entry) error {
 	return nil
 }
 
-// Grow makes room for n more bytes in the body. A large body first waits for a place.
+// Grow makes room for n more bytes in the body. A large body first waits for a slot.
 func (f *Finder) Grow(n int) error {
 	if f.Buffers == nil || f.past.large || n <= cap(f.Body)-len(f.Body) {
 		return nil
@@ -142,7 +142,7 @@ func (f *Finder) beginItem(s *artifacts.Shard, i int) error {
 	if f.Body[len(f.Body)-1] != '[' {
 		f.Body = append(f.Body, ',')
 	}
-	// Neither key can occur inside a text, because quotes in texts are escaped.
+	// Neither key can occur inside a string, because quotes in strings are escaped.
 	row := s.Row(i)
 	digits := bytes.IndexByte(row, ',')
 	name, logo := bytes.Index(row, nameKey), bytes.Index(row, logoKey)
@@ -181,22 +181,22 @@ func (f *Finder) appendItem(s *artifacts.Shard, i int) error {
 	return nil
 }
 
-// appendPoints appends the points in an asset's row of a block, each after a comma. This is the main cost of
-// composing an answer, since a year has 366 points. from is the index of the row's first price, after the id
-// and pricesKey.
+// appendPoints appends the points from an asset's row in a block, each after a comma. This is the main cost
+// of composing an answer, since a year has 366 points. from is the index of the row's first price, after the
+// id and pricesKey.
 func (f *Finder) appendPoints(b *snapshot.Block, row []byte, from int) error {
 	const most = 16 // the number of bytes in one copy, enough for a price with its closing quote
 	if from > len(row) || row[from-1] != '[' {
 		return errPrices
 	}
 	at := len(f.Body)
-	// Make room for all points, and for the bytes that the last copy writes after its price.
+	// Make room for all points, and for the bytes that the last copy writes beyond its price.
 	body := slices.Grow(f.Body, len(b.Points)+2*len(row)+most)
 	body = body[:cap(body)]
 	for i := range len(b.Points) / snapshot.PointLength {
 		if rest := row[from:]; len(rest) > most+1 && rest[0] == '"' {
-			// These copies overlap, have a fixed length and need no call. Searching for the quote and
-			// appending takes three times as long.
+			// These copies overlap, have a fixed length and need no function call. Searching for the
+			// quote and appending would take three times as long.
 			point := (*[snapshot.PointLength]byte)(b.Points[i*snapshot.PointLength:])
 			src, dst := (*[1 + most]byte)(rest), (*[snapshot.PointLength + most]byte)(body[at:])
 			*(*[16]byte)(dst[:]) = *(*[16]byte)(point[:])

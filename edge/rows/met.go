@@ -28,7 +28,7 @@ func (t *metTable) reset(n int) {
 	clear(t.ids)
 }
 
-// find returns the index of id, or of the free entry for it.
+// find returns the index of the entry for id, or of the free entry where it belongs.
 func (t *metTable) find(id uint64) int {
 	mask := len(t.ids) - 1
 	at := int(id * 0x9e3779b97f4a7c15 >> t.shift)

@@ -16,7 +16,7 @@ import (
 var errPast = fmt.Errorf("%w: %w: a row of the past has another form, or other elements than its block has times",
 	shards.ErrUnavailable, artifacts.ErrCorrupt)
 
-// The text of an item between the asset and its elements.
+// The parts of an item between the asset and its elements.
 var (
 	candleParts = func() (parts [len(artifacts.PastIntervals)]string) {
 		for i, p := range artifacts.PastIntervals {
@@ -36,10 +36,10 @@ const (
 	timeFormat = "2006-01-02T15:04:05Z"
 )
 
-// pastSearch is the state of a query for candles, for prices at a time, or for the window max.
+// pastSearch is the state of a query for candles, for prices at given times, or for the window "max".
 type pastSearch struct {
 	blocks   []snapshot.PastBlock // of candles, or of days
-	from, to time.Time            // the range of candles, by the beginnings of their intervals, including both ends
+	from, to time.Time            // the inclusive range in which the candles' intervals begin
 	toText   [len(timeFormat)]byte
 	at       []pastPrice
 	today    [2]snapshot.Moment // for max: the points after the last complete day
@@ -163,8 +163,8 @@ func (f *Finder) appendPastItems(v *snapshot.View, q *query.Query, picked []entr
 	return nil
 }
 
-// appendElements calls do, which appends elements, each after a comma. It makes an array of them and ends the
-// item.
+// appendElements calls do, which appends elements, each after a comma. It turns them into an array and ends
+// the item.
 func (f *Finder) appendElements(do func() error) error {
 	first := len(f.Body)
 	if err := do(); err != nil {
@@ -225,7 +225,7 @@ func (p *pastSearch) has(t time.Time, b *snapshot.PastBlock, n int) bool {
 	if t.Before(p.from) {
 		return false
 	}
-	// The text of the beginning sorts like the beginning itself, for years up to 9999.
+	// For years up to 9999, formatted times sort like the times themselves.
 	begin := b.Begins[n*snapshot.CandleLength:][len(`,["`):][:len(timeFormat)]
 	return bytes.Compare(begin, p.toText[:]) <= 0
 }
@@ -313,10 +313,10 @@ func (f *Finder) appendMax(id uint64) error {
 	return nil
 }
 
-// appendPoint appends a point: the text before the price, and the price of a moment.
+// appendPoint appends a point: the bytes before the price, and the price of a moment.
 func (f *Finder) appendPoint(before, element []byte) {
 	price, _, _ := bytes.Cut(element, comma)
-	f.Body = append(append(f.Body, before...), price[1:]...) // before ends with the opening quote
+	f.Body = append(append(f.Body, before...), price[1:]...) // the argument before ends with the opening quote
 	f.Body = append(f.Body, ']')
 }
 

@@ -19,16 +19,16 @@ func compareEntries(a, b entry) int {
 	return cmp.Compare(a.id, b.id)
 }
 
-// pick returns the entries [first, first+n) of the sorted order. It reorders entries, but sorts only this
-// range.
+// pick returns the range [first, first+n) of the sorted entries. It reorders the slice, but sorts only
+// this range.
 func pick(entries []entry, first, n int) []entry {
 	sortRange(entries, first, first+n, 64)
 	return entries[first : first+n]
 }
 
 // sortRange moves the entries that belong to the range [first, end) of the sorted order to their positions,
-// and sorts them. It is a quicksort that ignores parts outside the range. After the given number of rounds it
-// uses an ordinary sort.
+// and sorts them. It is a quicksort that ignores parts outside the range. After the given number of rounds,
+// it switches to an ordinary sort.
 func sortRange(e []entry, first, end, rounds int) {
 	for ; first < end && len(e) > 4*(end-first)+64 && rounds > 0; rounds-- {
 		a, b := partition(e)
@@ -43,7 +43,7 @@ func sortRange(e []entry, first, end, rounds int) {
 }
 
 // partition separates the entries into those that are less than, equal to, and greater than a median of
-// three. It returns the range of the equal ones.
+// three. It returns the range of the entries that equal the median.
 func partition(e []entry) (a, b int) {
 	x, y, z := e[len(e)/4], e[len(e)/2], e[len(e)/4*3]
 	if compareEntries(x, y) > 0 {

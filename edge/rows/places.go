@@ -2,18 +2,18 @@ package rows
 
 import "example.com/marketdata/edge/limit"
 
-// shared are semaphores that all requests share. The requests of one key may occupy only some of the places.
+// shared contains semaphores that all requests share. One key's requests may occupy only some of the slots.
 var shared = [...]chan struct{}{
 	// Requests that occupy memory for a large body while they wait for shards or for compression. If a
-	// request gets no place in time, the answer is unavailable. The place is free again as soon as the body
+	// request gets no slot in time, the answer is unavailable. The slot is free again as soon as the body
 	// is complete. Bytes that a slow client has not read yet count for its address, not here.
 	limit.LargeBody: make(chan struct{}, 64),
-	// Requests that sort many rows, and occupy the memory for it.
+	// Requests that sort many rows, and occupy memory for sorting.
 	limit.LargeSort: make(chan struct{}, 2),
 }
 
-// enter takes a place. It first takes one of the key's own places, so a request that waits for those occupies
-// no shared one. The caller must call leavePlace afterwards.
+// enter takes a slot. It first takes one of the key's own slots, so a request that waits for such a slot
+// occupies no shared one. The caller must call leavePlace afterwards.
 func (f *Finder) enter(kind limit.Place) error {
 	own := f.Places.Of(kind)
 	if own != nil {

@@ -1,6 +1,6 @@
 // Package rows finds the rows of an answer: pages, filters, orders, search and history. It copies slices of
-// shards and knows nothing about HTTP; package reply makes the answer. It does not decode rows, and allocates
-// nothing once its buffers have grown.
+// shards and knows nothing about HTTP; package reply builds the answer. It does not decode rows, and
+// allocates nothing once its buffers have grown.
 package rows
 
 import (
@@ -28,10 +28,10 @@ var (
 		artifacts.ErrCorrupt)
 )
 
-// Finder finds the rows of one answer after another, and reuses its memory. The caller sets Places, Buffers
-// and Body before Find. A Finder must not be used by several goroutines at the same time.
+// Finder finds the rows of successive answers, and reuses its memory. The caller sets Places, Buffers and
+// Body before Find. A Finder must not be used by several goroutines at the same time.
 type Finder struct {
-	// Places bounds the places that the requests of the key occupy. It may be nil.
+	// Places bounds the slots that the key's requests occupy. It may be nil.
 	Places *limit.Places
 	// Visited is the number of rows that searches and filters by group or change have visited since Release.
 	// It determines the price of the answer, so it depends only on the query and the snapshot, not on what is
@@ -42,15 +42,16 @@ type Finder struct {
 	// Body receives the items, separated by commas. Before Find it must end with "[".
 	Body []byte
 
-	// Sums contains the checksums of the appended rows. Points of history are parts of rows and have no
-	// checksums. Unsummed reports whether Body contains any, so that Sums does not identify the answer.
+	// Sums contains the checksums of the appended rows. History points are parts of rows and have no
+	// checksums. Unsummed reports whether Body contains any, in which case Sums does not identify the
+	// answer.
 	Sums     []byte
 	Unsummed bool
-	// Total is the number of matching rows on all pages together.
+	// Total is the number of matching rows across all pages.
 	Total int
 	// Missing contains the values that match nothing: for each filter, their indexes in the query's list.
 	Missing [Filters][]int
-	// Budget bounds the time that the answer waits for shards and places.
+	// Budget bounds the time that the answer waits for shards and slots.
 	Budget snapshot.Budget
 	// Shards and Rows count the shards and rows that were read. Tests check that no answer reads the whole
 	// directory.
@@ -75,7 +76,7 @@ type cursor struct {
 	view  *snapshot.View
 	n     int // the number of the shard
 	shard *artifacts.Shard
-	row   int // the row that was found last
+	row   int // the last row found
 }
 
 // Reset prepares the Finder for a query that may wait up to wait for shards. Find calls it.
@@ -113,9 +114,9 @@ func (f *Finder) Release() {
 	f.leave()
 }
 
-// Find appends the items that answer q from s to Body. It waits for shards up to wait. s is nil before the
-// first snapshot. The endpoint must not be Global. Find returns ErrNoView, ErrSince, an error that wraps
-// shards.ErrUnavailable, or a *query.ParamError if q asks for more than one answer may contain.
+// Find appends the items that answer q from s to Body. It waits for shards for at most wait. s is nil
+// before the first snapshot. The endpoint must not be Global. Find returns ErrNoView, ErrSince, an error
+// that wraps shards.ErrUnavailable, or a *query.ParamError if q asks for more than one answer may contain.
 func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	f.Reset(wait)
 	f.tails = q.Tails
@@ -193,7 +194,7 @@ func page(q *query.Query, total int) (first, n int) {
 // at moves the main cursor to shard n of v.
 func (f *Finder) at(v *snapshot.View, n int) (*artifacts.Shard, error) { return f.move(&f.rows, v, n) }
 
-// move moves a cursor to shard n of v.
+// move moves the cursor c to shard n of v.
 func (f *Finder) move(c *cursor, v *snapshot.View, n int) (*artifacts.Shard, error) {
 	if c.shard != nil && c.view == v && c.n == n {
 		return c.shard, nil
@@ -254,8 +255,8 @@ func (f *Finder) ascending(v *snapshot.View, first, n int) error {
 	return nil
 }
 
-// add appends the rows [i, j) of s, a shard of v. For /markets it appends the rows of /markets that they
-// stand for.
+// add appends the rows [i, j) of s, a shard of v. For /markets, it appends the corresponding rows of
+// /markets.
 func (f *Finder) add(v *snapshot.View, s *artifacts.Shard, i, j int) error {
 	if f.markets == nil {
 		f.append(s, i, j)
@@ -354,7 +355,7 @@ func (f *Finder) append(s *artifacts.Shard, i, j int) {
 
 // descending appends n rows of v in descending order, beginning at position first. It reads the runs of equal
 // keys from last to first, but each run forwards, so that ties stay sorted by id. Rows without a value come
-// last in both directions.
+// last in either direction.
 func (f *Finder) descending(v *snapshot.View, first, n int) error {
 	per := v.PerShard()
 	keyed := v.Rows - v.Last
@@ -380,7 +381,7 @@ func (f *Finder) descending(v *snapshot.View, first, n int) error {
 			return err
 		}
 		first, n = first+m, n-m
-		// Now append the earlier runs that are completely in this shard.
+		// Now append the preceding runs that are completely in this shard.
 		least := min(s.Before, 1) // the first may begin in an earlier shard
 		if m, err = f.backwards(v, s, least, run, n); err != nil {
 			return err
@@ -413,7 +414,8 @@ func (f *Finder) backwards(
 	return appended, nil
 }
 
-// bounds returns the rows of a whole run. [a, b) is the part of it in shard s, whose first row is row base.
+// bounds returns the range of rows of a whole run. [a, b) is the part of the run in shard s, whose first row is row
+// base of the view.
 func (f *Finder) bounds(s *artifacts.Shard, base, run, a, b int) (start, end int) {
 	start, end = base+a, base+b
 	if run == 0 {

@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// The views that are searched for prefixes.
+// The views that are searched by prefix.
 const (
 	inWords = iota
 	inSymbols
@@ -23,7 +23,7 @@ const (
 // maxFound is the largest number of items in an answer of /search.
 const maxFound = 20
 
-// The classes of matches, the best first. Within a class, assets are sorted by rank, then by id.
+// The classes of matches, best first. Within a class, assets are sorted by rank, then by id.
 const (
 	sameSymbol = iota << 32
 	sameName   // or slug
@@ -41,7 +41,7 @@ type wordRanges struct {
 	rows int
 }
 
-// sameAs are the views whose keys are compared with the whole text.
+// sameAs lists the views whose keys are compared with the whole text.
 var sameAs = [...]struct {
 	sort  query.Sort
 	class uint64
@@ -56,10 +56,10 @@ type wordSearch struct {
 }
 
 // search appends the items that match q. First come the assets whose symbol, name or slug equals the text.
-// The others must contain each word as a prefix of a word. search visits the rows of the rarest word. If the
-// rows of the other words are few, it reads from them which of these assets match, too. Otherwise it looks up
-// those assets that could be among the first, and checks their names. So the cost is proportional to the rows
-// of the rarest word.
+// All other items must contain, for each word, a word that begins with it. search visits the rows of the
+// rarest word. If the other words have few rows, it reads from those rows which of these assets match all
+// words. Otherwise it looks up the assets that could be among the first results, and checks their names. So
+// the cost is proportional to the number of rows of the rarest word.
 func (f *Finder) search(s *snapshot.Snapshot, q *query.Query) error {
 	f.entries = f.entries[:0]
 	if !utf8.Valid(q.Text) {
@@ -150,17 +150,17 @@ func (f *Finder) searchWords(s *snapshot.Snapshot, q *query.Query) error {
 }
 
 const (
-	// leastMet is the smallest number of rows for which scanning the rows of other words pays off. Fewer
-	// assets are looked up one by one.
+	// leastMet is the smallest number of rows of the rarest word for which scanning the rows of other
+	// words pays off. If there are fewer, the assets are looked up one by one.
 	leastMet = 32
 	// worthMeeting is the number of another word's rows that cost as much as looking up one asset. Rows are
 	// adjacent in memory, and assets are not.
 	worthMeeting = 32
 )
 
-// meet reads from the rows of other words which assets of the rarest word match these words, too, as far as
-// that costs less than looking up each asset. It sets f.words.known to the words covered, and reports whether
-// any asset may match all words.
+// meet reads, from the rows of other words, which of the rarest word's assets also match these words. It does
+// so only where that costs less than looking up each asset. It sets f.words.known to the words covered, and
+// reports whether any asset may match all words.
 func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int) (some bool, err error) {
 	f.words.known = 1 << rarest
 	left := f.words.ranges[rarest].rows
@@ -256,8 +256,8 @@ func (f *Finder) starting(v *snapshot.View, start []byte, whole bool) (r wordRan
 	return r, err
 }
 
-// visit adds the assets in the rows r of v to the entries, with a class. If words is set, it adds only those
-// that match all words.
+// visit adds the assets in the rows r of v to the entries, with the given class. If words is set, it adds
+// only assets that match all words.
 func (f *Finder) visit(
 	s *snapshot.Snapshot, q *query.Query, v *snapshot.View, r wordRange, class uint64, words bool,
 ) error {
@@ -298,8 +298,8 @@ func (f *Finder) visit(
 	})
 }
 
-// among returns the index for inserting e into the entries. ok is false if the asset is in them already, or e
-// is not among the first maxFound.
+// among returns the index at which to insert e into the entries. ok is false if the asset is already in them,
+// or if e would not be among the first maxFound.
 func (f *Finder) among(e entry) (at int, ok bool) {
 	if len(f.entries) == maxFound && compareEntries(e, f.entries[maxFound-1]) > 0 {
 		return 0, false
@@ -311,7 +311,7 @@ func (f *Finder) among(e entry) (at int, ok bool) {
 	return at, true
 }
 
-// hasOthers reports whether an asset matches all words except the known ones.
+// hasOthers reports whether an asset matches all words other than the known ones.
 func (f *Finder) hasOthers(s *snapshot.Snapshot, q *query.Query, id uint64) (bool, error) {
 	v := s.View(query.Assets, query.SortID)
 	shard, row, ok, err := f.find(&f.rows, v, id)

@@ -21,7 +21,7 @@ func (s *Server) findClient(r *Request) netip.Addr {
 		return addr
 	}
 	// Each proxy appends the address of its peer. So the last address that is not a trusted proxy is the
-	// client, and those before it may be forged.
+	// client, and the addresses before it may be forged.
 	for _, line := range slices.Backward(r.http().Header.PeekAll("X-Forwarded-For")) {
 		for len(line) > 0 {
 			element := line

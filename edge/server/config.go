@@ -16,33 +16,33 @@ import (
 // DefaultMaxConns is the default of Config.MaxConns.
 const DefaultMaxConns = 32 << 10
 
-// Config configures a Server. Except for Answer, the zero value of each field means a default that is
-// suitable for the internet.
+// Config configures a Server. Except for Answer, the zero value of each field selects a default that
+// is suitable for the internet.
 type Config struct {
 	// Answer answers a request whose key, rate and parameters have been checked, like reply.Engine. Required.
 	Answer func(*Request) error
-	// Keys is the key set in force. If it is nil, the server admits everybody without limits, which is for
-	// local use only.
+	// Keys is the key set in force. If it is nil, the server admits everyone without limits, which is
+	// suitable for local use only.
 	Keys *auth.Keys
-	// AddressRate and AddressBurst limit the requests without a valid key from each client address, in
-	// requests a second and in the size of a burst; 0 means 10 and 50.
+	// AddressRate and AddressBurst limit each client address for requests without a valid key: the
+	// requests per second, and the size of a burst; 0 means 10 and 50.
 	AddressRate, AddressBurst int
 	// OpenRate and OpenBurst limit each client address for requests that need no key: files, 404, 405 and
 	// OPTIONS (INTERFACE.md, "Rate limits"); 0 means 50 and 200.
 	OpenRate, OpenBurst int
-	// KeyRequestURL is the address where people request keys. The 401 states it.
+	// KeyRequestURL is the URL at which people can request keys. The 401 states it.
 	KeyRequestURL string
 	// AllowOrigin is the value of Access-Control-Allow-Origin; "" means "*".
 	AllowOrigin string
 	// SharedCaches means that shared caches may keep successful answers and send them to other clients. So
-	// these answers do not state the limit of one client.
+	// these answers do not state any one client's limit.
 	SharedCaches bool
-	// TrustedProxies are the addresses of proxies whose X-Forwarded-For is trusted. Only MaxConns bounds
-	// their connections, since they serve many clients.
+	// TrustedProxies contains the addresses of proxies whose X-Forwarded-For is trusted. Only MaxConns
+	// bounds their connections, since they serve many clients.
 	TrustedProxies []netip.Prefix
-	// ProxyProtocol are the addresses of proxies that begin each connection with a PROXY protocol header,
-	// version 1 or 2, which states the client's address. The server refuses connections of these proxies
-	// without the header, and connections of others with it.
+	// ProxyProtocol contains the addresses of proxies that begin each connection with a PROXY protocol
+	// header, version 1 or 2, which states the client's address. The server refuses connections from
+	// these proxies without the header, and connections from other peers with it.
 	ProxyProtocol []netip.Prefix
 	// Current returns the time of the current snapshot in the form of X-Snapshot-Time, or nil before the
 	// first one, and the number of its changes, or a negative number if it is unknown. The channel is closed
@@ -50,30 +50,30 @@ type Config struct {
 	// is no /events.
 	Current func() (t []byte, changes int, changed <-chan struct{})
 	// Feed returns the newest changes of the current snapshot as an Atom feed, or nil if they are
-	// unavailable. It returns the same file as long as the snapshot is current. If Feed is nil, there is no
-	// such path.
+	// unavailable. It returns the same file as long as the snapshot is current. If Feed is nil, the feed's
+	// path does not exist.
 	Feed func() *StaticFile
 	// Notice returns the notice of the current snapshot as JSON for /notice.json, or nil if there is none. If
-	// Notice is nil, there is no such path.
+	// Notice is nil, that path does not exist.
 	Notice func() []byte
-	// MaxStreams bounds the open streams of /events; 0 means DefaultMaxStreams.
+	// MaxStreams bounds the number of open /events streams; 0 means DefaultMaxStreams.
 	MaxStreams int
-	// Files finds the files of snapshots. If it is nil, there are no such paths.
+	// Files finds the files of snapshots. If it is nil, the paths of files do not exist.
 	Files *files.Files
 	// Dialect is an additional API below its own prefix. It may be nil.
 	Dialect *Dialect
 	// Off maps prefixes of paths that the operator has not enabled to the messages of their 404.
 	Off map[string]string
-	// KeyHeaders are the headers, in lower case, in which requests to Dialect may send their key, besides
-	// X-Api-Key. A preflight allows them for every path.
+	// KeyHeaders lists the headers, in lower case, in which requests to Dialect may send their key,
+	// besides X-Api-Key. A preflight allows them for every path.
 	KeyHeaders []string
-	// Static are the files at other public paths, by path.
+	// Static contains the files at other public paths, by path.
 	Static map[string]StaticFile
 
-	// MaxConns and MaxConnsPerAddress bound the open connections in total and from one address (IPv6: one
-	// /48); 0 means DefaultMaxConns, and an eighth of MaxConns. MaxConns must be less than the number of
-	// files that the process may open. When all connections are in use, the address with the most connections
-	// loses its newest one to an address with fewer.
+	// MaxConns and MaxConnsPerAddress bound the number of open connections, in total and from one address
+	// (IPv6: one /48); 0 means DefaultMaxConns, and an eighth of MaxConns. MaxConns must be less than the
+	// number of files that the process may open. When all connections are in use, the address with the most
+	// connections loses its newest one to any address with fewer connections.
 	MaxConns, MaxConnsPerAddress int
 	// ReadTimeout bounds the time from the first byte of a request's head to the last, and the time to the
 	// first byte of a new connection; 0 means 5 seconds.
@@ -82,21 +82,21 @@ type Config struct {
 	// seconds.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection may be idle between two requests; 0 means 120 seconds. It must be
-	// longer than clients keep idle connections, which is 90 seconds in many libraries, because a request is
-	// lost if the server closes the connection at the same time. For the same reason answers state this time,
-	// less keepAliveSlack.
+	// longer than clients keep idle connections (90 seconds in many libraries), because a request is lost if
+	// the server closes the connection at the same time. For the same reason, answers state this time, less
+	// keepAliveSlack.
 	IdleTimeout time.Duration
 
 	// Logger receives the log lines of requests. It may be nil.
 	Logger *slog.Logger
 	// LogAll logs every request. LogSlow is the duration from which requests are logged as slow; 0 means
-	// never. Without LogAll the server logs errors of its own (status 500 and above), slow requests, and a
-	// sample of other errors, and limits the lines a second.
+	// never. Without LogAll, the server logs its own errors (status 500 and above), slow requests, and a
+	// sample of other errors, and it limits the number of lines per second.
 	LogAll  bool
 	LogSlow time.Duration
 	// Observe receives every answer, for metrics. It may be nil. The server calls it after writing the
-	// answer, concurrently from the goroutines that serve connections. So it should be fast and not write to
-	// memory that other connections write to.
+	// answer, concurrently from the goroutines that serve connections. So it should be fast and must not
+	// write to memory that other connections write to.
 	Observe func(Observation)
 }
 

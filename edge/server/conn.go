@@ -30,8 +30,8 @@ const (
 	streaming
 )
 
-// maxHead bounds the head of a request, including an empty line before it (INTERFACE.md, "Framing"). Most
-// heads fit into smallHead, so a connection begins with a buffer of this size.
+// maxHead bounds the size of a request's head, including an empty line before it (INTERFACE.md,
+// "Framing"). Most heads fit into smallHead, so a connection starts with a buffer of that size.
 const (
 	maxHead   = 32 << 10
 	smallHead = 2 << 10
@@ -40,7 +40,7 @@ const (
 // errGone means that the connection ends without an answer.
 var errGone = errors.New("the peer closed the connection or sent no request")
 
-// inputs are the buffers for reading requests, by size.
+// inputs pools the buffers for reading requests, by size.
 var (
 	smallInputs = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, smallHead) }}
 	largeInputs = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxHead) }}
@@ -53,7 +53,7 @@ type conn struct {
 	listener *listener
 	number   uint64 // the number of the connection in this process
 	peer     netip.Addr
-	owner    *owner        // the address that the connection counts for, or nil
+	owner    *owner        // the address to which the connection is counted, or nil
 	inOwner  *list.Element // the element in owner.conns
 
 	state atomic.Uint32 // a state
@@ -68,7 +68,7 @@ type conn struct {
 
 func (c *conn) enter(s state) { c.state.Store(uint32(s)) }
 
-// is reports whether the connection is in a state.
+// is reports whether the connection is in state s.
 func (c *conn) is(s state) bool { return state(c.state.Load()) == s }
 
 // answered records that a request was answered.
@@ -114,8 +114,8 @@ func (c *conn) readHead() error {
 	return nil
 }
 
-// awaitFirst waits for the first byte of a request. It occupies no buffer while it waits: a read that finds
-// nothing returns the buffer first.
+// awaitFirst waits for the first byte of a request. It occupies no buffer while it waits, because a read
+// that finds nothing returns the buffer first.
 func (c *conn) awaitFirst() error {
 	timeout := c.listener.idleTimeout
 	if c.asked.Load() == 0 {
@@ -130,8 +130,9 @@ func (c *conn) awaitFirst() error {
 	return nil
 }
 
-// readUntil reads at least one byte into the input before end. If an earlier deadline is set, it stays, and
-// readUntil tries again after it. Otherwise a busy connection would have to set a deadline for each request.
+// readUntil reads at least one byte into the input before end. If an earlier deadline is already set,
+// readUntil leaves it and tries again when it expires. Otherwise, a busy connection would have to set a
+// deadline for each request.
 func (c *conn) readUntil(end time.Time) error {
 	for {
 		if deadline := c.socket.deadline; end.Before(deadline) || !deadline.After(c.now) {
@@ -223,7 +224,7 @@ func (c *conn) takeInput() *bufio.Reader {
 	return c.in
 }
 
-// growInput replaces the input by one of size maxHead.
+// growInput replaces the input buffer with one of size maxHead.
 func (c *conn) growInput() error {
 	small := c.in
 	read, _ := small.Peek(small.Buffered())
@@ -235,7 +236,7 @@ func (c *conn) growInput() error {
 	return err
 }
 
-// buffered returns the number of bytes that have arrived and are not parsed yet.
+// buffered returns the number of bytes that have arrived but are not parsed yet.
 func (c *conn) buffered() int {
 	if c.in == nil {
 		return 0

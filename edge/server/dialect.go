@@ -6,24 +6,24 @@ import (
 	"example.com/marketdata/edge/reply"
 )
 
-// Dialect is an additional API below its own prefix. It has its own paths, parameters, and format of errors,
-// and additional places for the API key. Its static files are in Config.Static.
+// Dialect is an additional API below its own prefix. It has its own paths, parameters and error format, and
+// accepts the API key in additional places. Its static files are in Config.Static.
 type Dialect struct {
-	// Prefix is the beginning of the paths. It begins and ends with a slash.
+	// Prefix is the prefix of the paths. It begins and ends with a slash.
 	Prefix string
-	// Endpoints are the names of the endpoints in logs and metrics.
+	// Endpoints contains the names of the endpoints in logs and metrics.
 	Endpoints []string
 	// EndpointAt finds the endpoint at a path, which is relative to Prefix, and returns its index in
 	// Endpoints.
 	EndpointAt func(path []byte) (endpoint int, ok bool)
 	// IsKey reports whether a query parameter contains the API key. name is as sent.
 	IsKey func(name []byte) bool
-	// Parse parses a request to an endpoint. used is the result of an earlier call, whose memory Parse may
+	// Parse parses a request to an endpoint. used is the result of a previous call, whose memory Parse may
 	// reuse, or nil.
 	Parse func(used reply.Composer, endpoint int, path, query []byte) (reply.Composer, *reply.Refusal)
 	// AppendError appends the body of an error.
 	AppendError func(dst []byte, status int, message string) []byte
-	// NotServed is the message of the 404 for another path below Prefix.
+	// NotServed is the message of the 404 for any other path below Prefix.
 	NotServed string
 	// Unauthorized is the message of the 401 below Prefix.
 	Unauthorized string
@@ -38,8 +38,8 @@ func (s *Server) dialectAt(path []byte) *Dialect {
 	return d
 }
 
-// dialectOf is like dialectAt, for a request that could not be parsed. If headRead is false, its head is
-// still in the input.
+// dialectOf is like dialectAt, but for a request that could not be parsed. If headRead is false, the
+// request's head is still in the input.
 func (s *Server) dialectOf(c *conn, target []byte, headRead bool) *Dialect {
 	const longest = 512 // enough to find the prefix, even after a scheme and an authority
 	if !headRead {
@@ -58,9 +58,9 @@ func (s *Server) dialectOf(c *conn, target []byte, headRead bool) *Dialect {
 type presented struct {
 	key   []byte // the value of X-Api-Key
 	times int    // how often X-Api-Key was sent; key is valid only if it is 1
-	// other is the first key in another place. Clients may send the same key in several places.
+	// other is the first key found elsewhere in the request. Clients may send the same key in several places.
 	other   []byte
-	differs bool // a further key differs from other
+	differs bool // a further key differs from the field other
 }
 
 func (p *presented) addOther(key []byte) {

@@ -1,7 +1,7 @@
-// Package server implements the public listener of an edge: connections, framing, the order of work, limits,
+// Package server implements the public listener of an edge: connections, framing, order of work, limits,
 // static files and event streams. Config.Answer, which package reply implements, composes the answers.
 //
-// # Life of a request
+// # Life cycle of a request
 //
 // The listener (listener.go) admits or refuses a connection. It counts connections in total and by client
 // address (owners.go). Trusted proxies state that address in a PROXY protocol header (proxied.go). An idle
@@ -13,14 +13,14 @@
 //
 // The handler (handler.go) follows INTERFACE.md, "Order of work": method, path, key, rate limit, parameters,
 // pinned snapshot, answer. The first step that fails answers with a problem (problem.go), whose body was
-// prepared at the start. Then the handler adds the headers that all answers share (headers.go).
+// prepared at startup. Then the handler adds the headers that all answers share (headers.go).
 //
 // An answer is a [reply.Reply]. It consists of header lines that were prepared earlier, of a few header lines
 // for this request, and of a body. Head and body are written together. A body that was composed in the
-// request's buffers is not copied again. While a client is slow, its answer occupies no memory of a cache.
+// request's buffers is not copied again. An answer to a slow client occupies no cache memory.
 //
-// Neither a refusal for key or rate nor an answer allocates memory or takes a lock, unless the answer enters
-// a cache.
+// Neither an answer nor a refusal because of the key or rate limit allocates memory or takes a lock, unless
+// the answer enters a cache.
 //
 // # What is bounded
 //

@@ -16,9 +16,9 @@ import (
 const (
 	filesName = "files"
 	// longestPay bounds how long a download waits for tokens. It is longer than a key with the lowest limit
-	// needs for a chunk of each of its downloads.
+	// needs to pay for one chunk of each of its downloads.
 	longestPay = 2 * time.Minute
-	// laterFile is the Retry-After, in seconds, if a key has too many downloads.
+	// laterFile is the Retry-After value, in seconds, for a key with too many downloads.
 	laterFile = 15
 )
 
@@ -33,7 +33,7 @@ type sending struct {
 	place  chan struct{} // the key's places, one occupied by this part; nil if it occupies none
 }
 
-// begin takes a place if the download may have to wait for tokens. It returns false if none is free.
+// begin takes a slot if the download may have to wait for tokens. It returns false if no slot is free.
 func (out *sending) begin(places chan struct{}) bool {
 	if _, end := out.ChunkAt(out.at); end >= out.to || places == nil {
 		return true
@@ -47,7 +47,7 @@ func (out *sending) begin(places chan struct{}) bool {
 	}
 }
 
-// end releases the place. It may be called several times.
+// end releases the slot. It may be called several times.
 func (out *sending) end() {
 	if out.place != nil {
 		<-out.place
@@ -71,7 +71,7 @@ func (s *Server) sendFile(r *Request, name []byte) *problem {
 	return p
 }
 
-// findFile sets the head of the answer with a file, and the part to send.
+// findFile sets the head of an answer with a file, and the part to send.
 func (s *Server) findFile(r *Request, name []byte) (*problem, error) {
 	if bytes.IndexByte(name, '%') >= 0 { // generated clients escape the slash in a path parameter
 		name = bytes.ReplaceAll(bytes.ReplaceAll(name, []byte("%2F"), slash), []byte("%2f"), slash)
@@ -169,7 +169,7 @@ func (s *Server) writeFile(c *conn, r *Request, head []byte) error {
 		}
 		r.sent += len(body)
 		out.at += int64(len(body))
-		head, body = nil, nil // no chunk stays in memory while waiting for tokens
+		head, body = nil, nil // no chunk stays in memory while the download waits for tokens
 		if out.at == out.to {
 			break
 		}

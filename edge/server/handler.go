@@ -32,7 +32,8 @@ func (s *Server) handle(r *Request) {
 	s.finish(r)
 }
 
-// answer follows INTERFACE.md, "Order of work", from the method on. It returns the first problem, or nil.
+// answer follows INTERFACE.md, "Order of work", from the method on. It returns the first problem that it finds, or
+// nil.
 func (s *Server) answer(r *Request, path []byte) *problem {
 	// Method.
 	header := &r.http().Header
@@ -97,7 +98,7 @@ func (s *Server) answer(r *Request, path []byte) *problem {
 		return p
 	}
 	if r.Asked.Pinned && r.payer != nil {
-		// Such a request may wait, so the number of concurrent ones for a key is limited.
+		// Such a request may wait, so the number of a key's concurrent pinned requests is limited.
 		defer r.payer.EndPinned()
 		if !r.payer.BeginPinned() {
 			return r.failed(snapshot.ErrLater)
@@ -177,7 +178,7 @@ func (s *Server) openStream(r *Request) *problem {
 		if c.stream.auth {
 			c.stream.key = artifacts.HashKey(r.presented.key)
 		}
-		if len(r.lastID) <= len(time.RFC3339) { // a longer text cannot be a snapshot's time
+		if len(r.lastID) <= len(time.RFC3339) { // a longer value cannot be a snapshot's time
 			c.stream.sent = bytes.Clone(r.lastID)
 		}
 		r.close = r.close || !header.IsHTTP11()
@@ -185,7 +186,7 @@ func (s *Server) openStream(r *Request) *problem {
 	return nil
 }
 
-// admit checks key and rate, and returns a problem or nil.
+// admit checks the key and the rate limit, and returns a problem or nil.
 func (s *Server) admit(r *Request) *problem {
 	if s.keys == nil {
 		return nil
@@ -231,17 +232,18 @@ func (s *Server) admit(r *Request) *problem {
 const (
 	// bodyBytes is the number of bytes of the plain body that one token pays for. Composing and compressing a
 	// full page of a year's history, about 300 KB, takes 4 to 5 ms and costs 19 tokens. So a key with the
-	// default limit gets five a second, which use 2.6 % of a core.
+	// default limit gets five such pages per second, which use 2.6 % of a core.
 	bodyBytes = 16 << 10
-	// visitedRows is the number of rows of a search or a filter that one token pays for. If each asset must
-	// be looked up, a row takes about half a microsecond, so the default limit pays for 4 % of a core.
+	// visitedRows is the number of rows visited by a search or a filter that one token pays for. If each
+	// asset must be looked up, a row takes about half a microsecond, so the default limit pays for 4 % of a
+	// core.
 	visitedRows = 500
 	// fileBytes is the number of bytes of a file that one token pays for. Reading, verifying and sending a
 	// chunk of 1 MiB takes as long as a few pages.
 	fileBytes = 256 << 10
 )
 
-// pay charges the key for the price of the answer beyond the token of the request (INTERFACE.md, "Rate
+// pay charges the key for the price of the answer beyond the request's own token (INTERFACE.md, "Rate
 // limits"). A cached answer costs the same as a new one.
 func (r *Request) pay() {
 	if tokens := max(0, r.Asked.Length-1)/bodyBytes + r.Asked.Visited/visitedRows; tokens > 0 && !r.route.costsOne() {
@@ -256,11 +258,11 @@ func (r *Request) charge(tokens int) {
 	}
 }
 
-// readTokens returns the price of reading bytes of a file, beyond the token of the request.
+// readTokens returns the price, in tokens, of reading a file's bytes, beyond the request's own token.
 func readTokens(bytes int64) int { return int(max(0, bytes-1) / fileBytes) }
 
-// payOpen takes a token for a request that needs no key. Only its 429 states this limit, since shared caches
-// may keep the other answers. Without authentication there are no limits.
+// payOpen takes a token for a request that needs no key. Only a 429 states this limit, since shared caches
+// may keep the other answers. If authentication is off, there are no limits.
 func (s *Server) payOpen(r *Request) *problem {
 	if s.keys == nil {
 		return nil

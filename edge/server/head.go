@@ -22,10 +22,10 @@ type head struct {
 	begin int // the beginning of the current line
 	lines int // without empty lines
 	skip  int // bytes of an empty line before the request line
-	turns int // iterations of the loop that waits for the rest, for tests
+	turns int // iterations of the loop that waits for the rest of the head, for tests
 	looks int // bytes scanned on this connection, for tests
 
-	malformed     bool // has a line that does not end in CR LF or continues in the next line
+	malformed     bool // has a line that does not end in CR LF or that continues on the next line
 	sized         bool // has a Content-Length
 	chunked       bool // has a Transfer-Encoding
 	closes, keeps bool // what Connection asks for
@@ -39,7 +39,8 @@ func (h *head) scan(b []byte) bool {
 		if i < 0 {
 			h.looks += len(b) - h.seen
 			h.seen = len(b)
-			// A TLS client sends no line end and waits, so answer immediately to tell it that this is HTTP.
+			// A TLS client sends no line end and waits, so answer immediately to tell it that this server speaks
+			// HTTP.
 			tls := h.lines == 0 && len(b) > h.begin && b[h.begin] == tlsHandshake
 			h.malformed = h.malformed || tls
 			return tls
@@ -79,7 +80,7 @@ func (h *head) field(line []byte) {
 	}
 	switch line[0] {
 	case '\t':
-		h.malformed = true // it continues the previous line; fasthttp rejects one that begins with a blank
+		h.malformed = true // the line continues the previous one; fasthttp rejects a line that begins with a blank
 	case 'C', 'c':
 		if _, ok := valueOf(line, "content-length"); ok {
 			h.malformed = h.malformed || h.sized
@@ -91,7 +92,7 @@ func (h *head) field(line []byte) {
 	case 'T', 't':
 		if _, ok := valueOf(line, "transfer-encoding"); ok {
 			h.chunked = true
-			line[0] = 'X' // hides the field from the parser, which would reject the head if it does not know the coding
+			line[0] = 'X' // hides the field from the parser, which would reject the head if it did not know the coding
 		}
 	}
 }
@@ -117,7 +118,7 @@ func hasToken(list []byte, token string) bool {
 }
 
 // validRequestLine reports whether line consists of a method, a target and a version of HTTP/1, separated by
-// single spaces. The parser checks the same, but its error would quote its whole buffer.
+// single spaces. The parser checks this too, but its error would quote its whole buffer.
 func validRequestLine(line []byte) bool {
 	method, rest, _ := bytes.Cut(line, []byte{' '})
 	target, version, _ := bytes.Cut(rest, []byte{' '})

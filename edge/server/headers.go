@@ -32,7 +32,7 @@ var (
 	lineAllow = reply.AppendLine(nil, "Allow", valueMethods)
 	lineRealm = reply.AppendLine(nil, "WWW-Authenticate", []byte(`ApiKey realm="openapi", header="X-Api-Key"`))
 	lineVary  = reply.AppendLine(nil, "Vary", []byte("Accept-Encoding"))
-	// All headers of INTERFACE.md, "Headers", and the other headers that an answer may have.
+	// All headers listed in INTERFACE.md, "Headers", and the other headers that an answer may have.
 	lineExposed = reply.AppendLine(nil, "Access-Control-Expose-Headers",
 		[]byte("X-Snapshot-Time, ETag, Last-Modified, Cache-Control, Vary, Content-Encoding, Cache-Status, "+
 			"X-Not-Found, X-Ignored, X-Total, Surrogate-Key, Cache-Tag, Accept-Ranges, Content-Range, Content-Length, "+
@@ -52,7 +52,7 @@ func headersRead(keyHeaders []string) []byte {
 		"If-Range, Last-Event-ID, Traceparent, Tracestate, Content-Type")
 }
 
-// retryLater returns the Retry-After of a 503. It is 1 to 5 seconds at random, so that clients do not all
+// retryLater returns the Retry-After value for a 503, a random 1 to 5 seconds, so that clients do not all
 // return at the same time.
 func retryLater() int { return 1 + rand.N(5) }
 
@@ -62,15 +62,15 @@ func (s *Server) addCommon(r *Request) {
 	p.Add("X-Request-Id", r.ID)
 	p.AddLines(s.allowOrigin)
 	p.AddLines(lineExposed)
-	// A shared cache may send the answer to other clients, which have other limits.
+	// A shared cache may send the answer to other clients, which have different limits.
 	if r.limited && !(s.cfg.SharedCaches && (p.Status == http.StatusOK || p.Status == http.StatusNotModified)) {
 		p.Lines = appendPolicy(p.Lines, policyDefault, r.limit)
 		p.Lines = appendRateLimit(p.Lines, policyDefault, r.left)
 	}
 }
 
-// The names of the limits. The first is for keys, and for addresses without a valid key. The second is for
-// addresses, for requests that need no key.
+// The names of the limits. The first applies to keys, and to the addresses of clients without a valid key.
+// The second applies to addresses, for requests that need no key.
 const (
 	policyDefault = "default"
 	policyOpen    = "open"
@@ -139,8 +139,8 @@ const (
 	maxAskedBytes = 1 << 10
 )
 
-// preflight answers OPTIONS. It allows the headers that the script wants to send, because tracing and SDKs
-// add headers of their own, and only the headers in s.headersRead affect an answer.
+// preflight answers OPTIONS. It allows every header that the script wants to send, because tracing tools
+// and SDKs add their own headers, and only the headers in s.headersRead affect an answer.
 func (s *Server) preflight(r *Request) {
 	allowed := s.headersRead
 	if askedNames(r.asksFor) {

@@ -16,15 +16,15 @@ const (
 	// default the kernel would keep up to 4 MiB for a client that requests large files and reads nothing. This
 	// size is enough for 1 MB/s with a round-trip time of 100 ms.
 	sendBuffer = 128 << 10
-	// unsentBuffer bounds the unsent part of the send buffer, if the system supports that. More would only
-	// wait there.
+	// unsentBuffer bounds the unsent part of the send buffer, if the system supports that. More data would
+	// only wait in the buffer.
 	unsentBuffer = 32 << 10
 	// deadPeer is the time after which the kernel ends a connection whose peer acknowledges nothing. Without
-	// it, a connection whose link is down would last a quarter of an hour.
+	// it, a connection over a broken link would last a quarter of an hour.
 	deadPeer = 40 * time.Second
 )
 
-// Listen listens at a TCP address of the form host:port. The result is for Serve.
+// Listen listens at a TCP address of the form host:port. Pass the result to Serve.
 func Listen(address string) (net.Listener, error) { return listen(address, setUnread) }
 
 // ListenShared is like Listen, but other processes of this user may listen at the same address with
@@ -35,8 +35,8 @@ func ListenShared(address string) (net.Listener, error) {
 	return listen(address, func(fd int) error { return errors.Join(setUnread(fd), setShared(fd)) })
 }
 
-// Adopt prepares a listener for Serve that another process has opened and keeps open. The process that serves
-// next accepts the connections that this one does not.
+// Adopt prepares a listener for Serve that another process has opened and keeps open. The next process to
+// serve accepts the connections that this one leaves.
 func Adopt(ln net.Listener) error {
 	tcp, ok := ln.(*net.TCPListener)
 	if !ok {

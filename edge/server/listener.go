@@ -34,7 +34,7 @@ type listener struct {
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // all connections that are not closed yet
 	owners owners             // without the connections that another address has displaced
-	asked  int64              // the latest conn.asked of the connections that have ended
+	asked  int64              // the latest conn.asked of all closed connections
 	empty  chan struct{}      // closed when no connection is left; nil unless a drain waits for that
 	stop   chan struct{}      // closed with the listener
 }
@@ -105,8 +105,8 @@ func (l *listener) Close() (err error) {
 	return err
 }
 
-// admit counts a connection, or refuses it and returns nil. The connection of a proxy counts for the proxy
-// until a PROXY protocol header has named the client.
+// admit counts a connection, or refuses it and returns nil. A proxy's connection is counted to the proxy
+// until a PROXY protocol header names the client.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
 	c.socket.init(nc, c.tryRead)
@@ -117,8 +117,8 @@ func (l *listener) admit(nc net.Conn) *conn {
 	return c
 }
 
-// assign counts a connection for peer, instead of the address that it counted for. It reports whether peer
-// may have the connection. To make room it may close a connection of another address.
+// assign counts a connection to peer, instead of to its previous address. It reports whether peer may have
+// the connection. To make room, it may close another address's connection.
 func (l *listener) assign(c *conn, peer netip.Addr) bool {
 	exempt := contains(l.proxies, peer) || contains(l.trusted, peer)
 	l.mu.Lock()
@@ -172,7 +172,7 @@ func (l *listener) refuse(nc net.Conn) {
 	})
 }
 
-// refusal returns a complete answer to a connection without a request.
+// refusal returns a complete answer for a connection whose request was not read.
 func (l *listener) refusal() []byte {
 	b := append([]byte(nil), statusLines[tooManyConns.status]...)
 	b = append(b, (&dates{}).line(time.Now())...)
@@ -194,7 +194,7 @@ func (l *listener) eachConn(f func(*conn)) {
 	}
 }
 
-// noneLeft returns a channel that is closed when no connection is open.
+// noneLeft returns a channel that is closed when no connection is open any more.
 func (l *listener) noneLeft() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +210,7 @@ func (l *listener) noneLeft() <-chan struct{} {
 	return empty
 }
 
-// addrOf returns the address of a TCP peer, and no address for any other.
+// addrOf returns the address of a TCP peer, or the zero Addr for any other peer.
 func addrOf(a net.Addr) netip.Addr {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap()

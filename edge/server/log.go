@@ -19,21 +19,21 @@ type Observation struct {
 	// Status is the status of the answer, with two exceptions: it is 499 if the client did not read the
 	// answer to the end, and 500 if a file broke off because a chunk was unavailable.
 	Status int
-	// Bytes is the length of the body, also for HEAD.
+	// Bytes is the length of the body, including for HEAD.
 	Bytes int
 	// Duration is the time from reading the request to having the answer ready.
 	Duration time.Duration
-	// KeyID is the id of the API key, or "" if the request had no valid one.
+	// KeyID is the id of the API key, or "" if the request had no valid key.
 	KeyID string
-	// Conn is the number of the connection. It serves to distribute counters.
+	// Conn is the number of the connection. It is used to distribute counters.
 	Conn uint64
 }
 
-// statusCutOff is the status in logs and metrics of an answer that the client did not read to the end, as in
-// nginx.
+// statusCutOff is the status that logs and metrics show for an answer that the client did not read to the
+// end, as in nginx.
 const statusCutOff = 499
 
-// observe logs and counts an answer. err says why it was not written completely.
+// observe logs and counts an answer. err is the reason why it was not written completely, or nil.
 func (s *Server) observe(r *Request, err error) {
 	status, took := r.Asked.Reply.Status, r.took
 	switch {
@@ -64,7 +64,7 @@ type requestLog struct {
 	log  *slog.Logger
 	all  bool
 	slow time.Duration
-	// For errors of clients a few lines a second are enough. The service's own errors get as many as a person
+	// A few lines per second are enough for client errors. The service's own errors get as many as a person
 	// can read.
 	clientLimit, ownLimit   limit.Limit
 	clientBucket, ownBucket limit.Bucket

@@ -7,12 +7,12 @@ import (
 )
 
 // networkBits is the length of the IPv6 prefix that is counted as one owner, because one customer may have
-// that much.
+// a prefix of that size.
 const networkBits = 48
 
-// owners counts connections by their owners. If there are too many connections, the owner with the most loses
-// its newest one. So nobody can take a connection away from an owner with fewer. The listener's mutex guards
-// it.
+// owners counts connections by owner. If there are too many connections, the owner with the most loses its
+// newest one. So nobody can take a connection away from an owner that has fewer. The listener's mutex guards
+// the struct.
 type owners struct {
 	maxAll, maxOne int
 	open           int
@@ -24,9 +24,9 @@ type owners struct {
 type owner struct {
 	name  netip.Prefix
 	rank  int       // its index in owners.ranked
-	conns list.List // of *conn, the newest last
-	// exempt marks a proxy, whose connections belong to many clients. It may have any number of connections
-	// and loses none.
+	conns list.List // of *conn, newest last
+	// exempt marks a proxy, whose connections belong to many clients. A proxy may have any number of
+	// connections and never loses one.
 	exempt bool
 }
 
@@ -59,7 +59,7 @@ func ownerName(addr netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(addr, addr.BitLen())
 }
 
-// take counts c for the owner of addr, and reports whether c may stay. If c displaces another connection,
+// take counts c to the owner of addr, and reports whether c may stay. If c displaces another connection,
 // take returns that one as loser. It is no longer counted, and the caller must close it.
 func (p *owners) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bool) {
 	name := ownerName(addr)

@@ -12,7 +12,7 @@ import (
 )
 
 // problem is an error answer: a row of the table in INTERFACE.md, "Errors". It must not be changed after
-// newProblem.
+// newProblem has returned it.
 type problem struct {
 	status int // the HTTP status
 	code   int // code and key are members of the envelope
@@ -40,7 +40,7 @@ func (p *problem) appendBody(dst []byte, message string) []byte {
 	return append(dst, `","result":{}}`...)
 }
 
-// The following functions return problems with the code and key that are usual for their status.
+// The following functions return problems with the usual code and key for their status.
 func badRequestFor(message string) *problem {
 	return newProblem(http.StatusBadRequest, 40000, "BAD_REQUEST", message)
 }
@@ -69,12 +69,12 @@ var (
 	pinUneven = badRequestFor("X-Snapshot-Time: not the time of a snapshot; it takes a whole multiple of ten minutes")
 	pinAhead  = badRequestFor("X-Snapshot-Time: too far in the future; " +
 		"it takes the time of a snapshot that was published")
-	// snapshotLater is for a pinned snapshot that may exist, but has not arrived here. It does not count as
-	// an error of the service.
+	// snapshotLater is for a pinned snapshot that may exist, but has not arrived at this edge. It does not
+	// count as an error of the service.
 	snapshotLater = unavailableFor("the snapshot of X-Snapshot-Time has not arrived here; " +
 		"try again, or begin again without it")
-	// noView is for a view that the snapshot's builder did not make yet. It does not count as an error of the
-	// service either.
+	// noView is for a view that the builder of the snapshot did not produce yet. It does not count as an
+	// error of the service either.
 	noView = unavailableFor("the snapshot does not have this sort key or endpoint yet; " +
 		"try again later, or ask without it")
 	// internal is for errors of the service itself.
@@ -92,7 +92,7 @@ func problemOf(err error) *problem {
 	var refusal *reply.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return &problem{status: refusal.Status, message: refusal.Message} // the dialect makes the body
+		return &problem{status: refusal.Status, message: refusal.Message} // the dialect builds the body
 	case errors.Is(err, reply.ErrNoSnapshot):
 		return noSnapshot
 	case errors.Is(err, snapshot.ErrGone):
@@ -119,7 +119,7 @@ func problemOf(err error) *problem {
 	return unavailable
 }
 
-// overLimit contains the words by which clients of other APIs recognize a rate limit.
+// overLimit contains the words by which clients written for other APIs recognize a rate limit.
 const overLimit = "you have exceeded the rate limit; Retry-After says in how many seconds to try again"
 
 // The problems that the server itself detects.
@@ -161,7 +161,7 @@ var (
 	headersTooLarge = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE",
 		"request line and headers are over 32 KiB, or more than 100 lines")
 	tooManyRequests = tooManyFor(overLimit)
-	// tooManyOpen is like tooManyRequests, for requests that need no key.
+	// tooManyOpen is like tooManyRequests, but for requests that need no key.
 	tooManyOpen         = tooManyFor(overLimit)
 	tooManyStreamsOfKey = tooManyFor("the key has as many streams of events open as it may; " +
 		"close one, or try again after Retry-After")
@@ -171,7 +171,7 @@ var (
 	tooManyConns   = unavailableFor("too many connections; try again")
 )
 
-// sendKey is the message of the 401, except for a dialect.
+// sendKey is the message of the 401, except below a dialect's prefix.
 const sendKey = "missing, invalid or expired API key: send it in the header X-Api-Key, not in Authorization"
 
 // queryKey is the message of the 401 for a key in the query, whatever is wrong with the key.

@@ -17,12 +17,12 @@ var (
 )
 
 // readProxied reads the PROXY protocol header, version 1 or 2, at the beginning of a connection from one of
-// Config.ProxyProtocol, and counts the connection for the address in it. The protocol forbids guessing
+// Config.ProxyProtocol, and counts the connection to the address in it. The protocol forbids guessing
 // whether there is a header, so a connection without one is refused.
 //
 // A header of version 1 has at most 107 bytes and arrives in one piece. A header of version 2 has at most 4
 // KiB after its first 16 bytes. The whole header must arrive within Config.ReadTimeout, and the first byte of
-// a request within the same time after it.
+// a request must follow within the same time.
 func (c *conn) readProxied() error {
 	if !contains(c.listener.proxies, c.peer) {
 		return nil
@@ -51,8 +51,8 @@ func (c *conn) readProxied() error {
 	return err
 }
 
-// proxiedPeer returns the address of the client that the proxy at peer connects for. It is peer itself if the
-// header says so or contains no TCP address.
+// proxiedPeer returns the address of the client on whose behalf the proxy at peer connects. It is peer itself
+// if the header says so or contains no TCP address.
 func proxiedPeer(header *proxyproto.Header, peer netip.Addr) netip.Addr {
 	source, ok := header.SourceAddr.(*net.TCPAddr)
 	if !ok || header.Command.IsLocal() {

@@ -20,7 +20,7 @@ func appendNumberLine(dst []byte, name string, value int) []byte {
 	return append(dst, crlf...)
 }
 
-// statusLines are the status lines of answers, by status.
+// statusLines contains the status lines of answers, indexed by status.
 var statusLines = func() (lines [600][]byte) {
 	for status := range lines {
 		if text := http.StatusText(status); text != "" {
@@ -36,7 +36,7 @@ type dateLine struct {
 	line   []byte
 }
 
-// dates makes the Date header once a second.
+// dates formats the Date header once per second.
 type dates struct{ last atomic.Pointer[dateLine] }
 
 func (d *dates) line(now time.Time) []byte {
@@ -54,7 +54,7 @@ func bodiless(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusNotModified
 }
 
-// keepAliveSlack is the time by which clients should close an idle connection earlier than the server.
+// keepAliveSlack is how much earlier than the server clients should close an idle connection.
 const keepAliveSlack = 5 * time.Second
 
 // newKeepAlive returns the header lines of an answer after which the connection stays open.

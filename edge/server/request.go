@@ -16,14 +16,14 @@ import (
 
 // Request is one request and its answer.
 type Request struct {
-	// Asked contains everything that the answer depends on, and the answer.
+	// Asked contains everything that the answer depends on, and the answer itself.
 	Asked reply.Request
 
-	// ID is the request id, 1 to 128 characters.
+	// ID is the request id, of 1 to 128 characters.
 	ID []byte
 	// TraceID is the trace id of the header traceparent, or nil if that is absent or invalid.
 	TraceID []byte
-	// KeyID is the id of the API key, or "" without authentication.
+	// KeyID is the id of the API key, or "" if authentication is off.
 	KeyID string
 
 	route     Route
@@ -64,9 +64,9 @@ type memory struct {
 	once    bool           // do not reuse the Request
 }
 
-// maxPooledHead is the longest head for which a Request is reused. The parser's memory for each header line
-// grows to the longest line that it has seen there. So longer heads could make a Request keep a hundred times
-// as much.
+// maxPooledHead is the longest head for which a Request is reused. For each header line, the parser's memory
+// grows to the longest line that it has seen in that position. So longer heads could make a Request retain a
+// hundred times as much memory.
 const maxPooledHead = 2 << 10
 
 // begin prepares r for the next request.
@@ -192,7 +192,7 @@ func (r *Request) readHeaders(keyHeaders []string) {
 }
 
 // join appends a value to a list that may be sent in several lines, and returns the list. buf contains the
-// joined list. So each byte is copied once, and those of the first line twice.
+// joined list. So each byte is copied once, except that the first line's bytes are copied twice.
 func join(buf *[]byte, list, more []byte) []byte {
 	if list == nil {
 		return more
@@ -204,7 +204,7 @@ func join(buf *[]byte, list, more []byte) []byte {
 	return *buf
 }
 
-// parseForeign parses the parameters of a request to the dialect.
+// parseForeign parses the parameters of a request that belongs to the dialect.
 func (r *Request) parseForeign(at target) *problem {
 	query, refusal := r.dialect.Parse(r.mem.foreign, int(at.route-firstForeign), at.name, r.Asked.RawQuery)
 	r.mem.foreign = query
@@ -233,8 +233,8 @@ func (r *Request) takeQueryKey() {
 	}
 }
 
-// parsePin parses the pin in the path or in X-Snapshot-Time, which may be sent only once. An empty header
-// counts as absent. parsePin returns a problem or nil.
+// parsePin parses the pin in the path or in X-Snapshot-Time, which may be sent at most once. An empty
+// header counts as absent. parsePin returns a problem or nil.
 func (r *Request) parsePin(inPath []byte) *problem {
 	sent := r.pins > 1 || len(r.pin) > 0
 	var ok bool
@@ -268,7 +268,7 @@ func parsePathTime(b []byte) (t time.Time, ok bool) {
 		}
 		return query.ParseTime([]byte(text))
 	}
-	// Convert to the form of the header.
+	// Convert it to the form used in the header.
 	var at [len(headerTime)]byte
 	n := 0
 	for i, c := range []byte(headerTime) {

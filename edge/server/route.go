@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/internal/suggest"
 )
 
-// Route is the kind of a request in logs and metrics. The first routes are the endpoints, in the order of
+// Route is the kind of request for logs and metrics. The first routes are the endpoints, in the order of
 // package query.
 type Route uint8
 
@@ -18,12 +18,12 @@ const (
 	RouteStatic Route = query.Endpoints + iota
 	// RouteOptions is OPTIONS on any path.
 	RouteOptions
-	// RouteUnknown is any other path, or another method.
+	// RouteUnknown is any other path or method.
 	RouteUnknown
 	// RouteUnread is a request that could not be read.
 	RouteUnread
-	// RouteNotYet is a request for a snapshot that has not arrived here, or for a view that only later
-	// snapshots have. It is separate from the endpoint's route, because its 503 is not an error of the
+	// RouteNotYet is a request for a snapshot that has not arrived at this edge, or for a view that only
+	// later snapshots have. It is separate from the endpoint's route, because its 503 is not an error of the
 	// service, and the second that it waits says nothing about the endpoint's latency (INTERFACE.md, "Pinned
 	// paging").
 	RouteNotYet
@@ -99,8 +99,8 @@ var endpointNames = func() []string {
 	return names
 }()
 
-// notFoundAt returns the 404 for a path. It names the path that the client probably meant, which differs in
-// letter case, slashes, a plural, the prefix, or a few letters.
+// notFoundAt returns the 404 for a path. It suggests the path that the client probably meant, which may
+// differ in letter case, slashes, a plural, the prefix, or a few letters.
 func notFoundAt(path []byte) *problem {
 	const longest = 64 // no served path is longer
 	if len(path) > longest {
@@ -116,8 +116,8 @@ func notFoundAt(path []byte) *problem {
 	return pathNotFound
 }
 
-// headerTime and pathTime are the forms in which answers write the time of a snapshot in a header and in a
-// path. pathDate is the beginning of another form that paths may use (INTERFACE.md, "Pinned paging").
+// headerTime and pathTime are the formats in which answers write a snapshot's time in a header and in a
+// path. pathDate is the beginning of another format that paths may use (INTERFACE.md, "Pinned paging").
 const (
 	headerTime = "2006-01-02T15:04:05Z"
 	pathTime   = "20060102T150405Z"
@@ -132,7 +132,7 @@ const (
 	static
 	notice
 	feed
-	// The following need a key.
+	// The following kinds need a key.
 	listing // an endpoint of package query
 	foreign // an endpoint of Config.Dialect
 	eventStream

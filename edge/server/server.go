@@ -16,7 +16,7 @@ import (
 
 const (
 	// While a server drains, it checks at this interval for connections that were idle for drainQuiet, and
-	// closes them. Within this time a busy client sends its next request, whose answer says Connection:
+	// closes them. Within drainQuiet, a busy client sends its next request, whose answer says Connection:
 	// close.
 	drainEvery = 20 * time.Millisecond
 	drainQuiet = 500 * time.Millisecond
@@ -32,7 +32,7 @@ type Server struct {
 	unauthorized *problem
 	// queryUnauthorized is the 401 for a key in the query.
 	queryUnauthorized *problem
-	// notServed and foreignUnauthorized are the 404 and 401 below the dialect's prefix.
+	// notServed and foreignUnauthorized are the 404 and the 401 for paths below the dialect's prefix.
 	notServed, foreignUnauthorized *problem
 	headersRead                    []byte
 	allowOrigin                    []byte // header line
@@ -135,7 +135,7 @@ func closeQuiet(l *listener, began, now time.Time) {
 	latest := int64(now.Add(-drainQuiet).Sub(l.began))
 	l.eachConn(func(c *conn) {
 		if c.is(idle) && c.asked.Load() <= latest {
-			// The goroutine that waits for a request on it wakes up and removes it from the listener.
+			// The goroutine that waits for a request on the connection wakes up and removes it from the listener.
 			_ = c.socket.Close()
 		}
 	})
@@ -180,14 +180,14 @@ func (s *Server) Quiet() time.Duration {
 	return time.Since(l.began) - time.Duration(asked)
 }
 
-// Stats are counts of connections.
+// Stats contains counts of connections, streams and events.
 type Stats struct {
 	// Open is the number of open connections.
 	Open int
-	// Refused is the number of connections since the start that were refused, or closed because their address
-	// had the most.
+	// Refused is the number of connections since startup that were refused, or closed because their address
+	// had the most connections.
 	Refused int64
-	// Streams is the number of open event streams. Events is the number of events sent since the start.
+	// Streams is the number of open event streams. Events is the number of events sent since startup.
 	Streams int
 	Events  uint64
 }

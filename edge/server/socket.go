@@ -13,17 +13,18 @@ const (
 	// writeStep is the part of an answer that a client must receive within Config.WriteTimeout.
 	writeStep = 64 << 10
 
-	// lingerTime and lingerBytes bound the reading from a connection after its last answer. If it were closed
-	// while it has unread bytes, the kernel would reset it, and the client could lose the answer.
+	// lingerTime and lingerBytes bound how long and how much the server reads from a connection after its
+	// last answer. If a connection were closed with unread bytes, the kernel would reset it, and the client
+	// could lose the answer.
 	lingerTime  = time.Second
 	lingerBytes = 256 << 10
 )
 
-// errAgain is the error of Read if it must not wait and there is nothing to read.
+// errAgain is the error that Read returns if it must not wait and there is nothing to read.
 var errAgain = errors.New("nothing to read yet")
 
-// socket is a client's TCP connection, which supports reading and writing with and without waiting. Other
-// kinds of connections, which tests use, always wait.
+// socket is a client's TCP connection, which supports reading and writing with and without waiting. Reads
+// and writes on other kinds of connections, which tests use, always wait.
 type socket struct {
 	net.Conn
 	raw      syscall.RawConn // nil if it is not a TCP connection
@@ -31,13 +32,13 @@ type socket struct {
 
 	// reading is the state of Read while it must not wait.
 	reading struct {
-		try func(fd uintptr) bool // made once, since a new function for each read would be allocated
+		try func(fd uintptr) bool // created once, since a new function for each read would need an allocation
 		fd  int                   // the file descriptor, or -1 if Read may wait
 		err error
 	}
 	// writing is the state of writeNow.
 	writing struct {
-		try  func(fd uintptr) bool // made once
+		try  func(fd uintptr) bool // created once
 		left []byte
 		err  error
 	}
@@ -54,7 +55,7 @@ func (s *socket) init(nc net.Conn, tryRead func(fd uintptr) bool) {
 	}
 }
 
-// Read reads. It waits only if reading.fd is -1.
+// Read implements io.Reader. It waits only if reading.fd is -1.
 func (s *socket) Read(p []byte) (int, error) {
 	if s.reading.fd < 0 {
 		return s.Conn.Read(p)
@@ -111,7 +112,7 @@ func (s *socket) tryWrite(fd uintptr) bool {
 	return true
 }
 
-// writeAll writes all parts and waits for the peer, up to timeout for each writeStep. If the peer is too
+// writeAll writes all parts and waits for the peer for up to timeout per writeStep. If the peer is too
 // slow, it drops the rest.
 func (s *socket) writeAll(timeout time.Duration, parts ...[]byte) error {
 	for _, p := range parts {
@@ -172,7 +173,7 @@ func dropUnread(c net.Conn) {
 	}
 }
 
-// lingerOn closes the writing side, and discards what the peer still sends, within bounds.
+// lingerOn closes the sending side, and reads and discards what the peer still sends, within bounds.
 func lingerOn(c net.Conn) {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {

@@ -80,7 +80,7 @@ func (s *stream) frame(message []byte) []byte {
 	return fmt.Appendf(nil, "%x\r\n%s\r\n", len(message), message)
 }
 
-// admit takes a place for a stream, except for a HEAD request. If no further stream is possible, it returns a
+// admit takes a slot for a stream, except for a HEAD request. If no further stream is possible, it returns a
 // problem.
 func (s *streams) admit(keyID string, head bool) *problem {
 	s.mu.Lock()
@@ -106,8 +106,8 @@ func (s *streams) admit(keyID string, head bool) *problem {
 
 func (s *streams) full() bool { return len(s.open)+s.taken >= s.max }
 
-// sweep ends the streams selected by of whose peers are gone. Otherwise only their next comment would reveal
-// that.
+// sweep ends those of the selected streams whose peers are gone. Otherwise, only the next comment would
+// reveal this.
 func (s *streams) sweep(of func(*stream) bool) {
 	for _, st := range slices.Backward(s.open) { // drop moves only streams that were already checked
 		if of(st) && st.conn.socket.gone() {
@@ -116,7 +116,7 @@ func (s *streams) sweep(of func(*stream) bool) {
 	}
 }
 
-// leave releases the place of a connection that does not become a stream.
+// leave releases the slot of a connection that does not become a stream.
 func (s *streams) leave(c *conn) {
 	if c.stream == nil {
 		return
@@ -154,8 +154,8 @@ func (s *streams) adopt(st *stream) bool {
 	return true
 }
 
-// tell sends an event for the snapshot of time t to st, unless st has already received it. changes is the
-// number of changes in the snapshot. A slow peer gets the newest event after it has caught up.
+// tell sends an event for the snapshot with time t to st, unless st has already received it. changes is
+// the number of changes in the snapshot. A slow peer gets the newest event after it has caught up.
 func (s *streams) tell(st *stream, t []byte, changes int) {
 	if t == nil || len(st.left) > 0 || st.conn == nil || bytes.Equal(st.sent, t) {
 		return
@@ -234,8 +234,8 @@ func (s *streams) look(st *stream, tick uint64, now time.Time) {
 	}
 }
 
-// each calls f for each stream that is open now and is still open at its turn. It works in portions, so that
-// requests are served in between.
+// each calls f for each stream that is open now and is still open when its turn comes. It works in portions,
+// so that requests are served in between.
 func (s *streams) each(f func(*stream)) {
 	const portion = 64
 	s.mu.Lock()
@@ -253,7 +253,7 @@ func (s *streams) each(f func(*stream)) {
 	}
 }
 
-// end ends all streams with a last comment, and admits no further ones.
+// end ends all streams with a last comment, and admits no further streams.
 func (s *streams) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

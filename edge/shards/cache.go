@@ -26,16 +26,16 @@ type Config struct {
 	Store artifacts.Reader
 	// Local means that the store is a folder, so reading it takes processor time.
 	Local bool
-	// Memory bounds the parsed shards in memory, in bytes; at least 1.
+	// Memory bounds the size of the parsed shards in memory, in bytes. It must be at least 1.
 	Memory int64
 	// Dir is the folder of the disk copy. New creates it.
 	Dir string
 	// DirSize bounds the disk copy, in bytes; 0 means no bound.
 	DirSize int64
-	// Fetches bounds the concurrent fetches from the store by Fetch, and separately those that requests wait
-	// for (8). Half as many are for chunks of files. So no request delays a new snapshot.
+	// Fetches bounds the number of concurrent store fetches by Fetch and, separately, of those that requests
+	// wait for (8). Fetches of file chunks are limited to half as many. So no request delays a new snapshot.
 	Fetches int
-	// FetchTimeout bounds an attempt to fetch an object, and the total time of Chunk (20 s).
+	// FetchTimeout bounds one attempt to fetch an object, and the total duration of a Chunk call (20 s).
 	FetchTimeout time.Duration
 	// Wait bounds how long Shard waits for a load (2 s).
 	Wait time.Duration
@@ -44,12 +44,12 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Counters are totals since the start, for metrics and tests.
+// Counters contains totals since startup, for metrics and tests.
 type Counters struct {
 	Fetches      atomic.Int64 // objects requested from the store
 	FetchErrors  atomic.Int64 // fetches that failed
 	FetchBytes   atomic.Int64 // bytes received from the store
-	ChunkErrors  atomic.Int64 // the part of FetchErrors that Chunk caused
+	ChunkErrors  atomic.Int64 // the FetchErrors that Chunk caused
 	Corrupt      atomic.Int64 // objects or shards that failed verification
 	DiskReads    atomic.Int64 // shards read from disk
 	DiskErrors   atomic.Int64 // objects that could not be written to disk
@@ -74,7 +74,7 @@ type Cache struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	chunkFault atomic.Pointer[chunkFault] // the last fault, or nil; a later success with the same chunk clears it
+	chunkFault atomic.Pointer[chunkFault] // the last fault, or nil; fetching the same chunk successfully clears it
 
 	lastFetch atomic.Int64 // when the store last returned a whole object, in Unix nanoseconds
 
@@ -85,8 +85,8 @@ type Cache struct {
 	Counters Counters
 }
 
-// flights are the running calls that several callers share. There is one group for each kind, because the
-// results have different types, and keys of different kinds may be equal.
+// flights contains the running calls that several callers share. There is one group for each kind,
+// because the results have different types, and keys of different kinds may be equal.
 type flights struct {
 	objects singleflight.Group // *openedObject, by Object.flight
 	shards  singleflight.Group // *artifacts.Shard, by Object.key
@@ -112,8 +112,8 @@ type opened struct {
 	index *artifacts.Index
 }
 
-// maxShards bounds the number of shards of an object, so that the object's serial and the shard's index fit
-// into a key of 64 bits.
+// maxShards bounds the number of shards of an object, so that the object's serial number and the shard's
+// index fit into a 64-bit key.
 const maxShards = 1 << 12
 
 // New returns a Cache for cfg.Store. The caller must call Close.
@@ -156,7 +156,7 @@ func (c *Cache) Close() {
 	c.mem.close()
 }
 
-// Acquire returns the object with ref, for use until Release.
+// Acquire returns the object that ref names, for use until Release.
 func (c *Cache) Acquire(ref artifacts.Ref) *Object {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,9 +178,9 @@ func (c *Cache) Spare(o *Object) { o.spare.Store(true) }
 // of a kind first.
 func (c *Cache) Touch(o *Object) { o.used.Store(time.Now().UnixNano()) }
 
-// Release ends one Acquire. The last one drops the object's shards from memory to make room
-// for a new snapshot's: ristretto prefers keys it knows, so an old snapshot's shards would
-// keep the new ones out.
+// Release ends one Acquire. The last Release drops the object's shards from memory to make room for
+// a new snapshot's shards. ristretto prefers keys that it knows, so an old snapshot's shards would
+// otherwise keep the new ones out.
 func (c *Cache) Release(o *Object) {
 	c.mu.Lock()
 	o.users--
@@ -206,7 +206,7 @@ func (c *Cache) Forget(o *Object) {
 // key returns the key of shard i in memory.
 func (o *Object) key(i int) uint64 { return o.serial*maxShards + uint64(i) }
 
-// flight returns the key of opening the object.
+// flight returns the key under which calls that open the object are shared.
 func (o *Object) flight() string { return strconv.FormatUint(o.serial, 36) }
 
 // Shard returns shard i of the object. It waits for at most Config.Wait, and allocates
@@ -226,7 +226,7 @@ func (c *Cache) Cached(o *Object, i int) (*artifacts.Shard, bool) {
 		return nil, false
 	}
 	if e.handle != nil && e.handle.p.CompareAndSwap(nil, e) {
-		// The shard may have left the memory before the handle was set.
+		// The shard may have been evicted from memory before the handle was set.
 		if now, ok := c.mem.get(key); !ok || now != e {
 			e.left()
 		}
@@ -234,18 +234,18 @@ func (c *Cache) Cached(o *Object, i int) (*artifacts.Shard, bool) {
 	return &e.Shard, true
 }
 
-// Keep offers a shard to the memory, which may reject it.
+// Keep offers a shard to the memory cache, which may reject it.
 func (c *Cache) Keep(o *Object, i int, s *artifacts.Shard) {
 	e := &entry{Shard: *s, handle: o.handle(i)}
 	if e.handle != nil {
-		e.handle.p.Store(e) // must happen before the memory rejects it
+		e.handle.p.Store(e) // must happen before the memory cache rejects it
 	}
 	if !c.mem.set(o.key(i), e, int64(s.Size())) {
 		e.left()
 	}
 }
 
-// Opened returns the object's index, nil if the object was not verified yet.
+// Opened returns the object's index, or nil if the object has not been verified yet.
 func (o *Object) Opened() *artifacts.Index {
 	if op := o.opened.Load(); op != nil {
 		return op.index
@@ -253,7 +253,7 @@ func (o *Object) Opened() *artifacts.Index {
 	return nil
 }
 
-// Index returns the object's index, for its fences. It waits as Shard does.
+// Index returns the object's index, which contains its fences. It waits as Shard does.
 func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
 	if op := o.opened.Load(); op != nil {
 		return op.index, nil
@@ -295,7 +295,7 @@ func (c *Cache) miss(o *Object, i int) (*artifacts.Shard, error) {
 	return v.(*artifacts.Shard), nil
 }
 
-// await joins the flight of key and leaves it after Config.Wait.
+// await joins the shared call for key, and stops waiting after Config.Wait.
 func (c *Cache) await(g *singleflight.Group, key string, o *Object, f func() (any, error)) (any, error) {
 	timer := time.NewTimer(c.cfg.Wait)
 	defer timer.Stop()
@@ -444,7 +444,7 @@ func (c *Cache) fetch(o *Object, p *Pace) (b []byte, err error) {
 	return b, nil
 }
 
-// OffDisk counts the objects that the disk copy does not have.
+// OffDisk returns the number of objects that the disk copy lacks.
 func (c *Cache) OffDisk(objects []*Object) (n int64) {
 	for _, o := range objects {
 		if !c.disk.has(o.Ref) {
@@ -462,7 +462,7 @@ func (c *Cache) DiskFault() string {
 	return ""
 }
 
-// RetryDisk checks whether the disk copy is writable again, some time after a write failed.
+// RetryDisk checks whether the disk copy is writable again, if a write failed and the pause is over.
 func (c *Cache) RetryDisk() { c.disk.retry() }
 
 // chunkFault describes a failed fetch of a chunk.
@@ -496,15 +496,15 @@ func (c *Cache) load(o *Object, i int) (*artifacts.Shard, error) {
 		if errors.Is(err, artifacts.ErrCorrupt) {
 			c.corrupt(o, "disk", err)
 		}
-		o.opened.Store(nil) // the file is damaged or gone: fetch it again
+		o.opened.Store(nil) // the file is damaged or gone, so fetch it again
 	}
 	v, err := c.opening(o)
 	if err != nil {
 		return nil, err
 	}
 	if v.bytes != nil {
-		// The disk rejected the object. Keep all its shards: the next one would have to
-		// fetch it again.
+		// The disk rejected the object. Keep all its shards, since the next shard would otherwise
+		// require another fetch.
 		for j := range v.index.Shards {
 			if s, err := c.readFrame(o, v.opened, j, v.bytes); err == nil && j != i {
 				c.Keep(o, j, s)
@@ -555,8 +555,8 @@ func (c *Cache) readFrame(o *Object, op *opened, i int, whole []byte) (*artifact
 	return artifacts.ParseEntry(e, frame)
 }
 
-// Trim removes objects until the disk copy is within its bound, like writing an object does. First it removes
-// objects that are not in use, then spare ones, then others, and of each kind the least recently used ones
+// Trim removes objects until the disk copy is within its bound, as writing an object does. It removes objects
+// that are not in use first, then spare objects, then others, and within each kind the least recently used
 // first.
 func (c *Cache) Trim() { c.trim(needAll) }
 
@@ -575,12 +575,13 @@ func (c *Cache) trim(most int) {
 	})
 }
 
-// Wait waits until the memory has processed all calls of Keep. It is for tests.
+// Wait waits until the memory cache has processed all calls of Keep. It is for tests.
 func (c *Cache) Wait() { c.mem.Cache.Wait() }
 
 // Chunk returns a verified object that belongs to files, from disk or else from the store. Concurrent calls
-// for the same object share the fetch. While a fetch runs, it occupies one of own, the caller's places; own
-// may be nil. Chunk waits until ctx is done, but at most Config.FetchTimeout. Errors wrap ErrUnavailable.
+// for the same object share the fetch. While a fetch runs, it occupies one of the caller's slots, own,
+// which may be nil. Chunk waits until ctx is done, but at most Config.FetchTimeout. Errors wrap
+// ErrUnavailable.
 func (c *Cache) Chunk(ctx context.Context, ref artifacts.Ref, own chan struct{}) ([]byte, error) {
 	if b, err := c.disk.chunk(ref); err == nil {
 		return b, nil
@@ -614,7 +615,7 @@ func (c *Cache) Chunk(ctx context.Context, ref artifacts.Ref, own chan struct{})
 // fetchChunk fetches an object that belongs to files, and writes it to disk.
 func (c *Cache) fetchChunk(ref artifacts.Ref) ([]byte, error) {
 	if b, err := c.disk.chunk(ref); err == nil {
-		return b, nil // another call has fetched it while this one waited for a place
+		return b, nil // another call has fetched it while this one waited for a slot
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.FetchTimeout)
 	defer cancel()

@@ -20,8 +20,8 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// disk is a folder of whole objects under their store keys. Files appear by rename, so a
-// reader sees a whole file or none. Two edges may share a folder, and either may remove a
+// disk is a folder of whole objects under their store keys. Files are created by renaming, so a
+// reader sees either a whole file or none. Two edges may share a folder, and either may remove a
 // file that the other uses.
 type disk struct {
 	root     string
@@ -30,15 +30,15 @@ type disk struct {
 	log      *slog.Logger
 	trimming sync.Mutex
 	full     atomic.Int64           // until this Unix time nothing is written
-	fault    atomic.Pointer[string] // the error of the last write, or nil
+	fault    atomic.Pointer[string] // the last write's error, or nil
 	chunks   atomic.Int64           // the bytes of chunks on disk, as far as known
 }
 
-// maxChunks bounds the chunks of files on disk if the disk copy has no bound.
+// maxChunks bounds the size of the file chunks on disk, in bytes, if the disk copy has no bound.
 const maxChunks = 1 << 30
 
 const (
-	// staleTemp is the age from which a temporary file is abandoned.
+	// staleTemp is the age from which a temporary file counts as abandoned.
 	staleTemp = time.Hour
 	// fullPause is the pause after a failed write.
 	fullPause = 30 * time.Second
@@ -63,7 +63,7 @@ func (d *disk) pathOf(key artifacts.Key) string {
 	return filepath.Join(d.root, filepath.FromSlash(key.String()))
 }
 
-// chunk reads and verifies a chunk of a file.
+// chunk reads and verifies a file chunk.
 func (d *disk) chunk(ref artifacts.Ref) ([]byte, error) {
 	b, err := os.ReadFile(d.pathOf(artifacts.FileKey(ref.Digest)))
 	if err == nil {
@@ -79,7 +79,7 @@ func (d *disk) writeChunk(ref artifacts.Ref, b []byte) {
 	}
 }
 
-// chunkLimit returns the bound of the chunks on disk.
+// chunkLimit returns the size limit for the chunks on disk.
 func (d *disk) chunkLimit() int64 {
 	if d.limit > 0 {
 		return d.limit / 4
@@ -130,7 +130,7 @@ func (d *disk) writeObject(ref artifacts.Ref, b []byte, p *Pace) bool {
 }
 
 // write writes a file, unless it is larger than most (0 means no bound), and reports whether it did. It does
-// not make the file durable, because the digest reveals a file that a crash damaged.
+// not make the file durable, because the digest reveals files that a crash damaged.
 func (d *disk) write(key artifacts.Key, b []byte, most int64, p *Pace) bool {
 	size := int64(len(b))
 	if most > 0 && size > most || time.Now().Unix() < d.full.Load() {
@@ -211,8 +211,8 @@ type file struct {
 	used   int64
 }
 
-// walk lists the files of objects and chunks, and returns the bytes of all and those of chunks. It removes
-// temporary files that a crash left behind.
+// walk lists the files of objects and chunks, and returns the total number of bytes and the number of
+// bytes in chunks. It removes temporary files that a crash left behind.
 func (d *disk) walk() (files []file, all, chunks int64) {
 	old := time.Now().Add(-staleTemp)
 	_ = filepath.WalkDir(d.root, func(path string, e fs.DirEntry, err error) error {
@@ -255,13 +255,13 @@ const (
 	needAll
 )
 
-// Trimmed returns the size to which a trim reduces a disk copy that exceeds bound. It is less than bound, so
-// that trims are rare, since each one visits all files.
+// Trimmed returns the size to which a trim reduces a disk copy that exceeds bound. The result is less than
+// bound, so that trims are rare, since each trim visits all files.
 func Trimmed(bound int64) int64 { return bound - bound/16 }
 
-// trim reduces the disk copy to its bound by removing files whose class is at most most, and reduces the
-// chunks of files to their bound. It removes files of lower classes first, and of each class the least
-// recently used ones.
+// trim reduces the disk copy to its bound by removing files up to the class most, and reduces the file
+// chunks to their bound. It removes files of lower classes first, and within each class the least
+// recently used first.
 func (d *disk) trim(most int, of func(artifacts.Digest) (need int, used int64)) {
 	d.trimming.Lock()
 	defer d.trimming.Unlock()

@@ -40,7 +40,7 @@ SIGTERM and SIGHUP drain. Exit status: 0 done, 1 failed, 2 wrong usage.`
 // healthTimeout bounds how long edge health waits for an answer.
 const healthTimeout = 5 * time.Second
 
-// trustKey is the public key of a pair that builder keygen made.
+// trustKey is the public key of a key pair that "builder keygen" generated.
 type trustKey artifacts.TrustKey
 
 func (k *trustKey) UnmarshalText(b []byte) error {

@@ -5,10 +5,10 @@
 //
 //	marketdata:limit:<name>    "<microseconds> <nanoseconds>"
 //
-// The first number is a time by the server's clock, in Unix microseconds. The second is how long the bucket
-// took to fill at that time. A script takes tokens atomically. All its numbers are integers below 2^53, so it
-// never rounds. Existing libraries count in fractions of seconds, and if they grant only some of the tokens,
-// they also charge for a fraction of another one.
+// The first number is a time by the server's clock, in Unix microseconds. The second is how long, from that
+// time, the bucket needed to become full. A script takes tokens atomically. All its numbers are integers
+// below 2^53, so it never rounds. Existing libraries count in fractions of seconds, and if they grant only
+// some of the tokens, they also charge for a fraction of another one.
 package redisstore
 
 import (
@@ -35,8 +35,9 @@ const (
 )
 
 // take is the script for Take. KEYS[1] is the bucket. The arguments are the nanoseconds between two tokens,
-// the tokens of a full bucket, the tokens wanted, the tokens given back, and the most nanoseconds that the
-// bucket may lack. A negative number of tokens given back may make the bucket lack more than it holds.
+// the number of tokens in a full bucket, the number of tokens wanted, the number given back, and the most
+// that the bucket may lack, in nanoseconds. A negative number of tokens given back may make the bucket lack
+// more than it can hold.
 var take = redis.NewScript(`
 local interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
 local want, back, most = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -69,7 +70,7 @@ type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// Open returns the store at an address of the form redis://user:password@host:port/db, rediss://… for TLS, or
+// Open returns the store at a URL of the form redis://user:password@host:port/db, rediss://… for TLS, or
 // unix://path?db=N. It does not connect yet.
 func Open(address string) (*Store, error) {
 	options, err := parse(address)
@@ -80,7 +81,7 @@ func Open(address string) (*Store, error) {
 	return &Store{redis.NewClient(options), options.Password}, nil
 }
 
-// parse parses an address. Its errors never contain the address, which may contain a password.
+// parse parses a store URL. Its errors never contain the URL, which may include a password.
 func parse(address string) (*redis.Options, error) {
 	options, err := redis.ParseURL(secret.URL("--limit-store", address))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package marketdata is a client of the Market Data Service, version 1 of its
-// interface. It needs the standard library alone.
+// Package marketdata is a client for version 1 of the Market Data Service API. It needs only the
+// standard library.
 //
 //	client, err := marketdata.New("https://host", "mdk_live_…")
 //	answer, err := client.Quotes(ctx, marketdata.QuotesQuery{Symbol: []string{"BTC"}})
@@ -20,10 +20,10 @@ import (
 	"time"
 )
 
-// Version is this client's version, which its User-Agent names.
+// Version is this client's version. The User-Agent header contains it.
 const Version = "1.0.0"
 
-// Client asks one service. Its methods are safe for concurrent use. New makes one.
+// Client sends requests to one service. Its methods are safe for concurrent use. Use New to create a Client.
 type Client struct {
 	base, key, agent string
 	http             http.Client
@@ -32,13 +32,13 @@ type Client struct {
 	wait             func(context.Context, time.Duration) error
 }
 
-// New returns a client of the service at baseURL, "https://host" without
-// /openapi/v1. The key may be empty if the service needs none. An invalid
-// base URL, key or option is an error.
+// New returns a client for the service at baseURL, such as "https://host", without /openapi/v1. The
+// key may be empty if the service requires none. New returns an error if the base URL, the key or
+// an option is invalid.
 func New(baseURL, key string, options ...Option) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	var problem string
-	switch { // No message repeats the URL: it may be a key in the wrong place.
+	switch { // No message repeats the URL, because it may be a misplaced key.
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		problem = "the base URL must be like https://host or http://127.0.0.1:8080"
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
@@ -62,15 +62,16 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// visible reports whether a text is ASCII without control characters and without any below from.
+// visible reports whether text consists of ASCII characters from the given one on, without control
+// characters.
 func visible(text string, from byte) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r < rune(from) || r > '~' }) < 0
 }
 
-// Option changes how a Client asks.
+// Option changes how a Client sends requests.
 type Option func(*Client) error
 
-// Timeout limits one attempt, its body included; 10 s unless given.
+// Timeout limits one attempt, including reading the body. The default is 10 s.
 func Timeout(d time.Duration) Option {
 	return func(c *Client) error {
 		c.timeout = d
@@ -78,7 +79,7 @@ func Timeout(d time.Duration) Option {
 	}
 }
 
-// Retries is how many attempts may follow the first one; 3 unless given.
+// Retries sets how many attempts may follow the first one. The default is 3.
 func Retries(n int) Option {
 	return func(c *Client) error {
 		c.retries = n
@@ -86,8 +87,8 @@ func Retries(n int) Option {
 	}
 }
 
-// MaxWait is the longest Retry-After that is waited for, and the longest wait without one; the error
-// that came with a longer one is returned immediately. 30 s unless given.
+// MaxWait sets the longest wait between two attempts, with or without Retry-After. If an error's
+// Retry-After is longer, the error is returned immediately. The default is 30 s.
 func MaxWait(d time.Duration) Option {
 	return func(c *Client) error {
 		c.maxWait = d
@@ -95,7 +96,8 @@ func MaxWait(d time.Duration) Option {
 	}
 }
 
-// UserAgent puts the name of a program, "board/2.1", before this client's in the User-Agent.
+// UserAgent puts the name of a program, such as "board/2.1", before this client's name in the User-Agent
+// header.
 func UserAgent(program string) Option {
 	return func(c *Client) error {
 		c.agent = program + " marketdata-go/" + Version
@@ -129,25 +131,25 @@ func must(ok bool, problem string) error {
 	return errors.New(problem)
 }
 
-// Answer is a result and what the headers say of it.
+// Answer is a result together with the information in the response headers.
 type Answer[T any] struct {
 	Result       T
-	SnapshotTime time.Time           // of the snapshot that answered; zero before the first one
-	NotFound     map[string][]string // values of a filter ("id", "slug", …) that match nothing
-	Ignored      []string            // names of parameters that had no part in the answer
-	Limit        *RateLimit          // nil when the answer does not tell
+	SnapshotTime time.Time           // the time of the answer's snapshot; zero before the first snapshot
+	NotFound     map[string][]string // values that match nothing, by filter ("id", "slug", …)
+	Ignored      []string            // names of parameters that had no effect on the answer
+	Limit        *RateLimit          // nil if the answer does not include it
 	RequestID    string
-	Unchanged    bool // Refresh: the service says that Result is still what it was
+	Unchanged    bool // set by Refresh if the service says that Result has not changed
 
 	etag    string
 	refresh func(context.Context, *Answer[T]) (*Answer[T], error)
 }
 
-// Refresh asks again. When nothing has changed, only headers are transferred and
-// the answer has the same Result.
+// Refresh sends the request again. If nothing has changed, the service sends only headers, and the
+// answer has the same Result.
 func (a *Answer[T]) Refresh(ctx context.Context) (*Answer[T], error) { return a.refresh(ctx, a) }
 
-// RateLimit is the state of the bucket that a request was counted under.
+// RateLimit is the state of the token bucket that the request was charged to.
 type RateLimit struct {
 	Quota, Window    int // requests that a full bucket has; seconds until all of them are available again
 	Remaining, Reset int // requests left; seconds until the bucket is full
@@ -163,12 +165,12 @@ func (c *Client) Quotes(ctx context.Context, q QuotesQuery) (*Answer[Page[Quote]
 	return get[Page[Quote]](ctx, c, "quotes", q)
 }
 
-// Markets lists the quotes of Quotes with their ranks, in the order of any figure.
+// Markets lists the same quotes as Quotes with their ranks, and can sort by any figure.
 func (c *Client) Markets(ctx context.Context, q MarketsQuery) (*Answer[Page[Market]], error) {
 	return get[Page[Market]](ctx, c, "markets", q)
 }
 
-// Trending returns up to 20 assets by their 24-hour change.
+// Trending returns up to 20 assets, ordered by their 24-hour price change.
 func (c *Client) Trending(ctx context.Context, q TrendingQuery) (*Answer[Items[Quote]], error) {
 	return get[Items[Quote]](ctx, c, "trending", q)
 }
@@ -178,7 +180,7 @@ func (c *Client) Exchanges(ctx context.Context, q ExchangesQuery) (*Answer[Page[
 	return get[Page[Exchange]](ctx, c, "exchanges", q)
 }
 
-// Global returns the market's totals; ErrNotFound before the first snapshot.
+// Global returns the market's totals. Before the first snapshot, it returns ErrNotFound.
 func (c *Client) Global(ctx context.Context, q GlobalQuery) (*Answer[Global], error) {
 	return get[Global](ctx, c, "global", q)
 }
@@ -193,29 +195,31 @@ func (c *Client) Chains(ctx context.Context, q ChainsQuery) (*Answer[Page[Chain]
 	return get[Page[Chain]](ctx, c, "chains", q)
 }
 
-// History lists prices over q.Window, of the assets that q names; it must name some.
+// History lists the prices over q.Window for the assets that q names. q must name at least one asset.
 func (c *Client) History(ctx context.Context, q HistoryQuery) (*Answer[Page[History]], error) {
 	return get[Page[History]](ctx, c, "history", q)
 }
 
-// Candles lists open, high, low and close of hours or days, of the assets that q names; it must name some.
+// Candles lists hourly or daily open, high, low and close prices for the assets that q names. q must name at least
+// one asset.
 func (c *Client) Candles(ctx context.Context, q CandlesQuery) (*Answer[Page[CandleSeries]], error) {
 	return get[Page[CandleSeries]](ctx, c, "candles", q)
 }
 
-// Prices lists what the assets that q names were worth at the times of q.Time; it must name some of both.
+// Prices lists the prices, at the times in q.Time, of the assets that q names. q must contain at least one time and
+// name at least one asset.
 func (c *Client) Prices(ctx context.Context, q PricesQuery) (*Answer[Page[PriceSeries]], error) {
 	return get[Page[PriceSeries]](ctx, c, "prices", q)
 }
 
 // Changes lists what changed in the directory, newest first. ErrSnapshotGone means that the service no longer
-// holds the changes since q.Since: read the listings again.
+// has the changes since q.Since. In that case, read the listings again.
 func (c *Client) Changes(ctx context.Context, q ChangesQuery) (*Answer[Page[Change]], error) {
 	return get[Page[Change]](ctx, c, "changes", q)
 }
 
-// Search returns up to 20 assets whose name, symbol or slug has words that begin
-// with those of words.
+// Search returns up to 20 assets whose name, symbol or slug contains, for each of the given words,
+// a word that begins with it.
 func (c *Client) Search(ctx context.Context, words string, q SearchQuery) (*Answer[Items[Asset]], error) {
 	return get[Items[Asset]](ctx, c, "search", q, "q", words)
 }
@@ -225,8 +229,8 @@ func (c *Client) Search(ctx context.Context, words string, q SearchQuery) (*Answ
 //
 //	for page, err := range marketdata.Pages(ctx, client.Quotes, marketdata.QuotesQuery{Size: 100}) { … }
 //
-// It ends with the first error. ErrSnapshotGone means that the listing took longer
-// than snapshots are retained: begin again.
+// It stops at the first error. ErrSnapshotGone means that reading took longer than the service
+// keeps snapshots. In that case, start again.
 func Pages[T any, Q PagesQuery](
 	ctx context.Context, list func(context.Context, Q) (*Answer[Page[T]], error), q Q,
 ) iter.Seq2[*Answer[Page[T]], error] {
@@ -246,7 +250,7 @@ func Pages[T any, Q PagesQuery](
 	}
 }
 
-// Rows is Pages row by row.
+// Rows is like Pages, but yields row by row.
 func Rows[T any, Q PagesQuery](
 	ctx context.Context, list func(context.Context, Q) (*Answer[Page[T]], error), q Q,
 ) iter.Seq2[T, error] {
@@ -265,7 +269,8 @@ func Rows[T any, Q PagesQuery](
 	}
 }
 
-// parameters returns what a query sends: each field under its name in lower case, but At.
+// parameters returns the parameters of a query. Each field except At becomes a parameter with the field's
+// name in lower case.
 func parameters(query any) (values url.Values, at time.Time) {
 	values = url.Values{}
 	v := reflect.ValueOf(query)
@@ -296,7 +301,7 @@ func parameters(query any) (values url.Values, at time.Time) {
 			text = strings.Trim(strings.ReplaceAll(fmt.Sprint(value), " ", ","), "[]")
 		}
 		if f := v.Field(i); f.Kind() == reflect.Slice && !f.IsNil() && text == "" {
-			text = "," // no value, or one that is empty, matches nothing; sent as "" it would match all
+			text = "," // an empty list, or one empty value, matches nothing, but "" would match everything
 		}
 		if text != "" {
 			values.Set(strings.ToLower(name), text)
@@ -305,7 +310,7 @@ func parameters(query any) (values url.Values, at time.Time) {
 	return values, at
 }
 
-// rfc3339 returns a time as the service reads it, without its fraction of a second.
+// rfc3339 formats a time as the service expects it, without fractional seconds.
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func get[T any](ctx context.Context, c *Client, endpoint string, query any, more ...string) (*Answer[T], error) {
@@ -337,7 +342,7 @@ func get[T any](ctx context.Context, c *Client, endpoint string, query any, more
 		if names := r.header.Get("X-Ignored"); names != "" {
 			a.Ignored = list(names)
 		}
-		// absent before the first snapshot
+		// The header is absent before the first snapshot.
 		a.SnapshotTime, _ = time.Parse(time.RFC3339, r.header.Get("X-Snapshot-Time"))
 		if before != nil && r.status == http.StatusNotModified {
 			a.Result, a.Unchanged = before.Result, true

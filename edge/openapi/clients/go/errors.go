@@ -10,17 +10,17 @@ type MessageKey string
 
 func (k MessageKey) Error() string { return string(k) }
 
-// The errors of the service: errors.Is(err, marketdata.ErrSnapshotGone).
+// The service's errors, for use as in errors.Is(err, marketdata.ErrSnapshotGone).
 const (
-	ErrBadRequest          = MessageKey("BAD_REQUEST") // an invalid parameter: Message names it
+	ErrBadRequest          = MessageKey("BAD_REQUEST") // Message names the invalid parameter
 	ErrUnauthorized        = MessageKey("UNAUTHORIZED")
 	ErrNotFound            = MessageKey("NOT_FOUND")      // Global before the first snapshot
-	ErrPathNotFound        = MessageKey("PATH_NOT_FOUND") // an older service: it lacks the endpoint
+	ErrPathNotFound        = MessageKey("PATH_NOT_FOUND") // the service is older and lacks the endpoint
 	ErrFileNotFound        = MessageKey("FILE_NOT_FOUND")
 	ErrMethodNotAllowed    = MessageKey("METHOD_NOT_ALLOWED")
 	ErrRequestTimeout      = MessageKey("REQUEST_TIMEOUT")
-	ErrSnapshotGone        = MessageKey("SNAPSHOT_GONE")       // At, Pages, Rows, Changes: begin again
-	ErrPreconditionFailed  = MessageKey("PRECONDITION_FAILED") // Download: the address has another file now
+	ErrSnapshotGone        = MessageKey("SNAPSHOT_GONE")       // from At, Pages, Rows, Changes: start again
+	ErrPreconditionFailed  = MessageKey("PRECONDITION_FAILED") // Download: the file has since been replaced
 	ErrPayloadTooLarge     = MessageKey("PAYLOAD_TOO_LARGE")
 	ErrRangeNotSatisfiable = MessageKey("RANGE_NOT_SATISFIABLE")
 	ErrTooManyRequests     = MessageKey("TOO_MANY_REQUESTS")
@@ -29,12 +29,12 @@ const (
 	ErrServiceUnavailable  = MessageKey("SERVICE_UNAVAILABLE")
 )
 
-// APIError is an answer that is no success: errors.As gives it, errors.Is compares
+// APIError is an answer that reports an error. Use errors.As to get it, and errors.Is to compare
 // its MessageKey.
 type APIError struct {
 	Status     int
-	Code       int        // of the envelope; 0 when something in between answered
-	MessageKey MessageKey // likewise ""
+	Code       int        // of the envelope; 0 if an intermediary answered
+	MessageKey MessageKey // "" if an intermediary answered
 	Message    string     // for people
 	RetryAfter time.Duration
 	Limit      *RateLimit
@@ -48,7 +48,7 @@ func (e *APIError) Error() string {
 // Unwrap returns the MessageKey.
 func (e *APIError) Unwrap() error { return e.MessageKey }
 
-// TransportError means that no whole answer of the service arrived.
+// TransportError means that no complete answer from the service arrived.
 type TransportError struct{ Err error }
 
 func (e *TransportError) Error() string { return "market data service: " + e.Err.Error() }

@@ -16,28 +16,28 @@ import (
 
 // Files are the files of a snapshot.
 type Files struct {
-	Time  *time.Time // of the snapshot; nil when there are no files
+	Time  *time.Time // of the snapshot; nil if there are no files
 	Items []File
 }
 
-// File is a whole collection as a file.
+// File is a file that contains a whole collection.
 type File struct {
 	Name      string // quotes.parquet
 	Bytes     int64
 	Rows      int64
 	SHA256    string
 	MediaType string `json:"media_type"`
-	URL       string // its path, where it never changes
+	URL       string // its path; the file at this path never changes
 }
 
-// Files lists the newest files; Download gets one.
+// Files lists the newest files. Use Download to fetch one of them.
 func (c *Client) Files(ctx context.Context) (*Answer[Files], error) {
 	return get[Files](ctx, c, "files", GlobalQuery{})
 }
 
-// Download writes a file to a path, unless it is there. What has arrived is in path.part until the
-// whole file is there and has its digest: a download that was interrupted goes on from there, within
-// this call and in the next one.
+// Download writes a file to path, unless it already exists there. Until the whole file has arrived
+// and matches its digest, the data is in path.part. An interrupted download resumes from that file,
+// within this call or in a later one.
 func (c *Client) Download(ctx context.Context, f File, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -85,8 +85,8 @@ func whole(f File, n int64, sum hash.Hash) error {
 	return nil
 }
 
-// receive writes what follows the first at bytes of a file, and returns how much that was. It gives
-// up when nothing arrives for the time of an attempt.
+// receive writes the part of a file from offset "at" on, and returns the number of bytes written.
+// It gives up if nothing arrives for the duration of one attempt's timeout.
 func (c *Client) receive(ctx context.Context, f File, at int64, to io.Writer) (n int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -95,7 +95,7 @@ func (c *Client) receive(ctx context.Context, f File, at int64, to io.Writer) (n
 	header := http.Header{}
 	if at > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", at))
-		header.Set("If-Match", `"`+f.SHA256+`"`) // its tag: no bytes of another file follow those that are there
+		header.Set("If-Match", `"`+f.SHA256+`"`) // the file's tag, so that bytes of another file are never appended
 	}
 	res, err := c.send(ctx, f.URL, header)
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	maxBody = 16 << 20         // bytes of an answer; a page of 100 rows is far below
-	silence = 45 * time.Second // after which a stream of events is taken for dead: it has a line every 15 s
-	alive   = 10 * time.Second // after which a line says that a stream works, though it brings no event
-	spread  = 3 * time.Second  // over which clients spread what they ask after an event
-	backoff = time.Second      // before the second attempt, at most: an outage of 3 s outlasts no 3 retries
+	maxBody = 16 << 20         // bytes of an answer; a page of 100 rows is much smaller
+	silence = 45 * time.Second // after which an event stream counts as dead; a live one sends a line every 15 s
+	alive   = 10 * time.Second // after which any line, even without an event, shows that a stream works
+	spread  = 3 * time.Second  // over which clients spread their requests after an event
+	backoff = time.Second      // the longest wait before the second attempt; 3 retries survive an outage of 3 s
 )
 
 type reply struct {
@@ -47,7 +47,7 @@ func (c *Client) do(ctx context.Context, target string, header http.Header) (*re
 	}
 }
 
-// once sends a request once. A 304 has no result.
+// once makes a single attempt. A 304 answer has no result.
 func (c *Client) once(ctx context.Context, target string, header http.Header) (*reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -82,7 +82,7 @@ func (c *Client) send(ctx context.Context, target string, header http.Header) (*
 	return res, nil
 }
 
-// read returns the result of an answer: an *APIError unless its status is 200.
+// read returns the result of an answer, or an *APIError unless the status is 200.
 func read(res *http.Response) (json.RawMessage, error) {
 	var envelope struct {
 		Code    int             `json:"code"`
@@ -111,8 +111,7 @@ func read(res *http.Response) (json.RawMessage, error) {
 	return nil, e
 }
 
-// pause waits before the attempt after this one. It returns err when there
-// should be none.
+// pause waits before the next attempt. It returns err if there should be no further attempt.
 func (c *Client) pause(ctx context.Context, attempt int, err error) error {
 	wait := jitter(min(backoff<<min(attempt, 10), c.maxWait))
 	var e *APIError
@@ -124,7 +123,7 @@ func (c *Client) pause(ctx context.Context, attempt int, err error) error {
 		if e.RetryAfter > c.maxWait {
 			return err
 		}
-		wait += e.RetryAfter // at random behind it, so that not all clients come back together
+		wait += e.RetryAfter // a random time later, so that not all clients come back together
 	} else if !errors.As(err, &broken) {
 		return err // no request was sent
 	}
@@ -201,7 +200,7 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
 
 var errStop = errors.New("no more events are wanted")
 
-// stream passes on each line of one stream of events, and returns how it ended.
+// stream passes on each line of one event stream, and returns the error that ended the stream.
 func (c *Client) stream(ctx context.Context, last string, line func(string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -248,7 +247,7 @@ func limit(header http.Header) *RateLimit {
 	return &RateLimit{n[0], n[1], n[2], n[3]}
 }
 
-// notFound reads X-Not-Found: id=5,9&slug=foo.
+// notFound parses the value of X-Not-Found, such as id=5,9&slug=foo.
 func notFound(header string) map[string][]string {
 	if header == "" {
 		return nil
@@ -261,7 +260,7 @@ func notFound(header string) map[string][]string {
 	return m
 }
 
-// list reads percent-encoded values with commas between, X-Ignored for one: page,size.
+// list parses comma-separated, percent-encoded values, such as the value page,size of X-Ignored.
 func list(values string) []string {
 	parts := strings.Split(values, ",")
 	for i, part := range parts {
@@ -272,5 +271,5 @@ func list(values string) []string {
 	return parts
 }
 
-// jitter returns a time between half of d and d.
+// jitter returns a random duration between d/2 and d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }

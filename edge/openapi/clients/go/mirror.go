@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// Entry is an item of the directory as Changes follows it, without figures, which change with every snapshot.
+// Entry is a directory item with the fields that Changes covers. It has no figures, since those change with every
+// snapshot.
 type Entry struct {
 	ID        int64             `json:"id"`
 	Name      string            `json:"name"`
 	Symbol    string            `json:"symbol"` // of assets only
 	Slug      string            `json:"slug"`
-	Logo      string            `json:"logo"`      // of all but categories
+	Logo      string            `json:"logo"`      // except for categories
 	Explorers []string          `json:"explorers"` // of assets only
 	Links     map[string]string `json:"links"`     // of assets and exchanges only
 }
@@ -23,7 +24,7 @@ type Entry struct {
 // Mirror is a copy of the directory of a collection. It is not safe for concurrent use.
 type Mirror struct {
 	Collection string
-	Time       time.Time       // of the snapshot that Items are of; zero before the first Update
+	Time       time.Time       // of the snapshot that Items reflects; zero before the first Update
 	Items      map[int64]Entry // by id
 	client     *Client
 }
@@ -32,10 +33,10 @@ type Mirror struct {
 // reads the collection.
 func (c *Client) Mirror(collection string) *Mirror { return &Mirror{Collection: collection, client: c} }
 
-// Update brings the mirror to a snapshot that is current: Items are then what the whole listing of that
-// snapshot has. It asks for the changes since Time, and reads again what changed. If the service does not hold
-// the changes, has taken the snapshot of Time back, or has more changes than the mirror has items, Update reads
-// the whole listing. After an error the mirror is as it was.
+// Update brings the mirror up to date with the current snapshot. Items then equals the whole listing of that
+// snapshot. Update requests the changes since Time, and reads the changed items again. It reads the whole
+// listing if the service no longer has the changes, has withdrawn the snapshot of Time, or has more changes
+// than the mirror has items. After an error, the mirror is unchanged.
 func (m *Mirror) Update(ctx context.Context) error {
 	if !slices.Contains([]string{"assets", "categories", "chains", "exchanges"}, m.Collection) {
 		return fmt.Errorf("marketdata: no mirror of %q: of assets, categories, chains or exchanges", m.Collection)
@@ -60,7 +61,8 @@ func (m *Mirror) Update(ctx context.Context) error {
 	return nil
 }
 
-// follow is Update by the changes; false: they do not lead from the mirror to the current snapshot.
+// follow updates the mirror by applying changes. It returns false if the changes do not lead from the mirror to the
+// current snapshot.
 func (m *Mirror) follow(ctx context.Context) (bool, error) {
 	var at time.Time
 	changed := map[int64]bool{}
@@ -77,7 +79,7 @@ func (m *Mirror) follow(ctx context.Context) (bool, error) {
 			changed[change.ID] = true
 		}
 	}
-	var entries []Entry // those that are still listed
+	var entries []Entry // the changed items that are still listed
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(changed)), 100) {
 		answer, err := m.list(ctx, AssetsQuery{ID: ids, Size: 100, At: at})
 		if err != nil {

@@ -2,10 +2,10 @@ package marketdata
 
 import "time"
 
-// The queries are the parameters of the endpoints. A zero value is not sent; an
-// empty list that is not nil matches nothing. Lists have up to 100 values. Page and
-// Size make the page mode, Limit and Offset the offset mode. At is the snapshot to
-// answer from, such as Answer.SnapshotTime of an earlier answer.
+// The queries are the parameters of the endpoints. A zero value is not sent; an empty non-nil list
+// matches nothing. Lists may contain up to 100 values. Page and Size select page mode; Limit and
+// Offset select offset mode. At is the time of the snapshot to answer from, such as
+// Answer.SnapshotTime of an earlier answer.
 
 // AssetsQuery are the parameters of Client.Assets.
 type AssetsQuery struct {
@@ -76,7 +76,7 @@ type ChainsQuery CategoriesQuery
 type HistoryQuery struct {
 	ID            []int64
 	Slug, Symbol  []string
-	Window        string // "24h", "7d", "30d", "90d", "1y", "max"; "7d" unless given
+	Window        string // "24h", "7d", "30d", "90d", "1y", "max"; default "7d"
 	Page, Size    int    // Size up to 20
 	Limit, Offset int
 	At            time.Time
@@ -86,8 +86,8 @@ type HistoryQuery struct {
 type CandlesQuery struct {
 	ID            []int64
 	Slug, Symbol  []string
-	Interval      string    // "1h", "1d"; "1h" unless given
-	From, To      time.Time // when candles begin, both included; the newest 168 hours or 365 days unless given
+	Interval      string    // "1h", "1d"; default "1h"
+	From, To      time.Time // range in which candles begin, inclusive; default: the newest 168 hours or 365 days
 	Page, Size    int       // Size up to 20
 	Limit, Offset int
 	At            time.Time
@@ -97,7 +97,7 @@ type CandlesQuery struct {
 type PricesQuery struct {
 	ID            []int64
 	Slug, Symbol  []string
-	Time          []time.Time // up to 100; with the assets of a page up to 1,000 prices
+	Time          []time.Time // up to 100; times the assets of a page, up to 1,000 prices
 	Page, Size    int         // Size up to 100
 	Limit, Offset int
 	At            time.Time
@@ -105,7 +105,7 @@ type PricesQuery struct {
 
 // ChangesQuery are the parameters of Client.Changes.
 type ChangesQuery struct {
-	Since         time.Time // changes of later snapshots only; all that are held unless given
+	Since         time.Time // only changes of later snapshots; default: all available changes
 	Collection    []string  // "assets", "categories", "chains", "exchanges"
 	Kind          []string  // "added", "back", "changed", "removed"
 	Page, Size    int       // Size up to 100
@@ -113,10 +113,10 @@ type ChangesQuery struct {
 	At            time.Time
 }
 
-// SearchQuery are the parameters of Client.Search beside the words.
+// SearchQuery are the parameters of Client.Search besides the words.
 type SearchQuery struct{ At time.Time }
 
-// PagesQuery are the queries of the listings, which Pages and Rows read whole.
+// PagesQuery covers the queries for the listings that Pages and Rows can read.
 type PagesQuery interface {
 	AssetsQuery | QuotesQuery | MarketsQuery | ExchangesQuery | CategoriesQuery | ChainsQuery | HistoryQuery |
 		CandlesQuery | PricesQuery | ChangesQuery

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Decimal is an exact decimal number as the service writes it: plain notation,
-// without an exponent. A float64 does not hold it; Rat does.
+// Decimal is an exact decimal number as the service sends it, in plain notation without an
+// exponent. A float64 cannot represent it exactly, but Rat can.
 type Decimal string
 
-// Rat returns the number exactly, and false when d is no decimal number.
+// Rat returns the exact number. It returns false if d is not a decimal number.
 func (d Decimal) Rat() (*big.Rat, bool) { return new(big.Rat).SetString(string(d)) }
 
 // Page is one page of a listing.
 type Page[T any] struct {
 	Items     []T   `json:"items"`
 	Page      int64 `json:"page"`
-	Total     int64 `json:"total"` // rows that match in the snapshot that answered
+	Total     int64 `json:"total"` // matching rows in the answer's snapshot
 	TotalPage int64 `json:"total_page"`
-	// Since, of Changes alone, is the oldest time from which the changes are complete.
+	// Since is the oldest time from which the changes are complete. Only Changes sets it.
 	Since *time.Time `json:"since,omitempty"`
 }
 
@@ -29,8 +29,7 @@ type Items[T any] struct {
 	Items []T `json:"items"`
 }
 
-// Asset is an entry of the directory. Symbols are shared by unrelated assets:
-// join by ID.
+// Asset is an entry of the directory. Unrelated assets may share a symbol, so join by ID.
 type Asset struct {
 	ID        int64       `json:"id"`
 	Rank      *int64      `json:"rank,omitempty"` // by market cap, from 1; nil when there is none
@@ -42,7 +41,7 @@ type Asset struct {
 	Links     *AssetLinks `json:"links,omitempty"` // with AssetsQuery.Fields "links" only
 }
 
-// AssetLinks are URLs, "" when unknown.
+// AssetLinks contains URLs. A URL is "" if it is unknown.
 type AssetLinks struct {
 	Website    string `json:"website"`
 	Whitepaper string `json:"whitepaper"`
@@ -59,7 +58,8 @@ type Quote struct {
 	MarketCap     *Decimal           `json:"market_cap"` // nil when unknown
 	Volume        Decimal            `json:"volume"`     // of 24 hours
 	PercentChange map[string]Decimal `json:"percent_change"`
-	// Since is from when changes over longer windows count; nil: a whole year is covered.
+	// Since is the time from which changes over longer windows are measured. It is nil if a whole year is
+	// covered.
 	Since *time.Time `json:"since,omitempty"`
 }
 
@@ -90,7 +90,7 @@ type Exchange struct {
 	Market *ExchangeMarket `json:"market"` // nil when there is no aggregate
 }
 
-// ExchangeMarket is an exchange's 24-hour aggregate; nil is unknown.
+// ExchangeMarket is an exchange's 24-hour aggregate. A nil value is unknown.
 type ExchangeMarket struct {
 	Volume24h    *Decimal   `json:"volume_24h"`
 	MarketsCount *int64     `json:"markets_count"`
@@ -102,15 +102,15 @@ type ExchangeMarket struct {
 type Global struct {
 	TotalMarketCap       Decimal   `json:"total_market_cap"`
 	TotalVolume24h       Decimal   `json:"total_volume_24h"`
-	MarketCapChange24hPc *Decimal  `json:"total_market_cap_change_percentage_24h"` // nil when not available
+	MarketCapChange24hPc *Decimal  `json:"total_market_cap_change_percentage_24h"` // nil if not available
 	DataTime             time.Time `json:"data_time"`
-	Notice               *Notice   `json:"notice,omitempty"` // nil: there is none
+	Notice               *Notice   `json:"notice,omitempty"` // nil if there is none
 }
 
-// Notice is a remark on all data of a snapshot: show it with the data.
+// Notice is a remark about all data in a snapshot. Show it together with the data.
 type Notice struct {
 	Text string `json:"text"`
-	URL  string `json:"url"` // "": it leads nowhere
+	URL  string `json:"url"` // "" if there is no link
 }
 
 // Category is a group of assets.
@@ -127,13 +127,13 @@ type Chain struct {
 	Name        string      `json:"name"`
 	DisplayName string      `json:"display_name"`
 	Slug        string      `json:"slug"`
-	EVMChainID  *int64      `json:"evm_chain_id"` // EIP-155; nil for others
+	EVMChainID  *int64      `json:"evm_chain_id"` // EIP-155; nil for chains without one
 	Logo        string      `json:"logo"`
 	Market      GroupMarket `json:"market"`
 }
 
-// GroupMarket is the aggregate over a group's coins. MarketCapShare, 0 to 1, is
-// a part of the sum over all groups, in which a coin counts once for each group.
+// GroupMarket is the aggregate over a group's coins. MarketCapShare, from 0 to 1, is the group's
+// share of the sum over all groups. A coin counts once for each of its groups.
 type GroupMarket struct {
 	MarketCap      Decimal   `json:"market_cap"`
 	Volume24h      Decimal   `json:"volume_24h"`
@@ -143,7 +143,7 @@ type GroupMarket struct {
 	TopGainers     []Gainer  `json:"top_gainers"`
 }
 
-// Gainer is a coin of a group.
+// Gainer is one of a group's coins.
 type Gainer struct {
 	ID     int64  `json:"id"`
 	Symbol string `json:"symbol"`
@@ -152,7 +152,7 @@ type Gainer struct {
 	Logo   string `json:"logo"`
 }
 
-// History is the course of an asset's price in a window, oldest point first.
+// History contains an asset's prices in a window, oldest point first.
 type History struct {
 	ID       int64   `json:"id"`
 	Name     string  `json:"name"`
@@ -185,8 +185,8 @@ type CandleSeries struct {
 	Candles  []Candle `json:"candles"`
 }
 
-// Candle is an hour or day that begins at Time. MarketCap and Volume are those of its last snapshot. In JSON
-// it is an array of these in this order.
+// Candle is an hour or day that begins at Time. MarketCap and Volume come from its last snapshot. In JSON, a
+// candle is an array of these fields in this order.
 type Candle struct {
 	Time                   time.Time
 	Open, High, Low, Close Decimal
@@ -203,7 +203,7 @@ func (c Candle) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any{c.Time, c.Open, c.High, c.Low, c.Close, c.MarketCap, c.Volume})
 }
 
-// elements reads the first elements of an array; a later version may have more.
+// elements decodes the first elements of an array, since a later version may have more.
 func elements(b []byte, to ...any) error {
 	var all []json.RawMessage
 	if err := json.Unmarshal(b, &all); err != nil {
@@ -220,7 +220,7 @@ func elements(b []byte, to ...any) error {
 	return nil
 }
 
-// PriceSeries are an asset's prices, in the order of the times that were asked for.
+// PriceSeries contains an asset's prices, in the order of the requested times.
 type PriceSeries struct {
 	ID     int64     `json:"id"`
 	Name   string    `json:"name"`
@@ -229,8 +229,8 @@ type PriceSeries struct {
 	Prices []PriceAt `json:"prices"`
 }
 
-// PriceAt is what an asset was worth at Time, by the snapshot of SnapshotTime; the other fields are nil
-// where the service had no data.
+// PriceAt is an asset's price at Time, taken from the snapshot of SnapshotTime. Other fields are nil if
+// the service has no data.
 type PriceAt struct {
 	Time         time.Time  `json:"time"`
 	SnapshotTime *time.Time `json:"snapshot_time"`
@@ -239,8 +239,8 @@ type PriceAt struct {
 	Volume       *Decimal   `json:"volume"`
 }
 
-// Change is a change of an item of the directory. Name, Symbol and Slug are as the change left them; those of a
-// removed item are as they were.
+// Change is a change of an item of the directory. Name, Symbol and Slug have their values after the change or,
+// for a removed item, their last values.
 type Change struct {
 	Time       time.Time `json:"time"`       // of the snapshot that shows the change
 	Collection string    `json:"collection"` // "assets", "categories", "chains", "exchanges"
@@ -249,12 +249,12 @@ type Change struct {
 	Name       string    `json:"name"`
 	Symbol     string    `json:"symbol,omitempty"` // of assets only
 	Slug       string    `json:"slug"`
-	// Fields, of the kind "changed" only, are the fields that changed, by name.
+	// Fields contains the changed fields by name. It is present only for the kind "changed".
 	Fields map[string]ChangedField `json:"fields,omitempty"`
 }
 
-// ChangedField has the old and the new value of a field, nil where the service does not tell them: read the
-// item again.
+// ChangedField contains the old and new values of a field. They are nil if the service does not state them;
+// in that case, read the item again.
 type ChangedField struct {
 	Old *string `json:"old,omitempty"`
 	New *string `json:"new,omitempty"`

@@ -1,5 +1,5 @@
-// Command marketdata-mcp lets assistants that speak the Model Context Protocol ask an edge;
-// see marketdata-mcp --help.
+// Command marketdata-mcp lets assistants query an edge over the Model Context Protocol; see
+// marketdata-mcp --help.
 package main
 
 import (
@@ -36,7 +36,7 @@ MARKETDATA_KEY is the API key. It is no flag, since other users of the machine s
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 const (
-	maxMessage = 64 << 10 // bytes of a message: 100 slugs and 100 times are far below
+	maxMessage = 64 << 10 // bytes of a message; a message with 100 slugs and 100 times is much smaller
 	maxConns   = 64
 )
 
@@ -89,7 +89,7 @@ func (serveCmd) Run(ctx context.Context, c *cli, log *slog.Logger) error {
 	return listen(ctx, c.Listen, server, log)
 }
 
-// listen serves HTTP on an address of this machine until ctx is done.
+// listen serves HTTP on a loopback address until ctx is done.
 func listen(ctx context.Context, addr string, server *mcp.Server, log *slog.Logger) error {
 	host, port, err := net.SplitHostPort(addr)
 	if host == "localhost" {
@@ -108,7 +108,7 @@ func listen(ctx context.Context, addr string, server *mcp.Server, log *slog.Logg
 	defer context.AfterFunc(ctx, func() {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_ = h.Shutdown(within) // what goes on after that ends with the process
+		_ = h.Shutdown(within) // requests that take longer end with the process
 	})()
 	if err := h.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -116,8 +116,8 @@ func listen(ctx context.Context, addr string, server *mcp.Server, log *slog.Logg
 	return nil
 }
 
-// handler serves /mcp without sessions, so that clients leave nothing behind. The SDK refuses a Host that is
-// not of this machine, and CrossOriginProtection what a browser sends for a page of another origin.
+// handler serves /mcp without sessions, so that clients leave no state behind. The SDK rejects any Host that
+// is not this machine. CrossOriginProtection rejects browser requests from pages of another origin.
 func handler(server *mcp.Server) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },

@@ -19,18 +19,18 @@ import (
 
 const (
 	quotesFile = "quotes.ndjson.zst"
-	maxFile    = 32 << 20 // bytes of it: the quotes of some 300,000 assets
+	maxFile    = 32 << 20 // bytes of the file, enough for the quotes of about 300,000 assets
 	maxRow     = 64 << 10
 )
 
-// proof is what a signature of the operator covers.
+// proof contains data that an operator's signature covers.
 type proof struct {
 	Row    string `json:"row" jsonschema:"The row as it was published, byte for byte: JSON as /quotes has it, with the rank."`
 	File   string `json:"file" jsonschema:"The file that has the row."`
 	SHA256 string `json:"sha256" jsonschema:"The digest of the file, which the signed list names."`
 }
 
-// verifyProof reads the row of an asset from the files of a snapshot, whose list a trusted key has signed.
+// verifyProof reads an asset's row from a snapshot's files, whose list a trusted key has signed.
 func (s *service) verifyProof(ctx context.Context, in struct {
 	ID int64 `json:"id" jsonschema:"Id of the asset."`
 	pinned
@@ -71,7 +71,7 @@ func (s *service) verifyProof(ctx context.Context, in struct {
 		"Proved: a trusted key has signed the list of the files of this snapshot, the list names the digest of the file, and the file has the row."}}, nil
 }
 
-// find returns the row of an asset in a file of quotes.
+// find returns an asset's row from a quotes file.
 func find(file []byte, id int64) (string, error) {
 	text, err := zstd.NewReader(bytes.NewReader(file), zstd.WithDecoderConcurrency(1))
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *service) fetch(ctx context.Context, at time.Time, name string, most int
 		return nil, err
 	}
 	req.Header.Set("X-Api-Key", s.key)
-	res, err := http.DefaultTransport.RoundTrip(req) // follows no redirect, which would carry the key elsewhere
+	res, err := http.DefaultTransport.RoundTrip(req) // follows no redirect, which could send the key to another server
 	if err != nil {
 		return nil, &marketdata.TransportError{Err: err}
 	}

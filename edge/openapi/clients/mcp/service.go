@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	callTime = 30 * time.Second // of a call with all attempts
-	maxWait  = 5 * time.Second  // between two attempts: an assistant's user waits, too
-	maxItems = 48 << 10         // bytes of an answer's items: what assistants take in one answer
-	maxList  = 100              // values of a list argument, as the service takes them
+	callTime = 30 * time.Second // of a call, including all attempts
+	maxWait  = 5 * time.Second  // between two attempts, because the assistant's user is waiting
+	maxItems = 48 << 10         // bytes of an answer's items, as many as assistants accept in one answer
+	maxList  = 100              // values of a list argument, the service's own limit
 	maxText  = 200              // characters of a text argument
 )
 
-// places bound the calls that run at the same time.
+// places bounds the number of concurrent calls.
 var places = make(chan struct{}, 16)
 
 const instructions = `Figures of a crypto market data service that publishes a snapshot every ten minutes. All tools only read.
@@ -39,7 +39,7 @@ const instructions = `Figures of a crypto market data service that publishes a s
 - A figure that is null is not known. Do not estimate it.
 - Prices are a source's averages every ten minutes: no trades, and no advice.`
 
-// service asks an edge for the tools.
+// service queries an edge on behalf of the tools.
 type service struct {
 	client    *marketdata.Client
 	base, key string
@@ -56,7 +56,8 @@ func (s *service) server(version string) *mcp.Server {
 	return server
 }
 
-// guard keeps the key out of answers, errors and log, which echo arguments, and logs failed calls.
+// guard removes the key from answers, errors and logs, since these repeat arguments. It also logs failed
+// calls.
 func (s *service) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, ok := req.(*mcp.CallToolRequest)
@@ -71,7 +72,7 @@ func (s *service) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// answer is what every tool gives.
+// answer is the result of every tool.
 type answer[T any] struct {
 	Snapshot   string              `json:"snapshot" jsonschema:"Time of the snapshot that answered: pass it as snapshot to further calls. Empty before the first snapshot."`
 	Notice     *marketdata.Notice  `json:"notice,omitempty" jsonschema:"Show it with the data."`
@@ -87,7 +88,7 @@ func (a *answer[T]) remark(format string, args ...any) {
 	a.Remarks = append(a.Remarks, fmt.Sprintf(format, args...))
 }
 
-// reply makes an answer of items of what the client got.
+// reply converts the client's answer and the given items to a tool's answer.
 func reply[R, From, T any](got *marketdata.Answer[R], items []From, each func(From) T) *answer[T] {
 	a := &answer[T]{Snapshot: stamp(got.SnapshotTime), NotFound: got.NotFound, Items: make([]T, len(items))}
 	for i, item := range items {
@@ -96,7 +97,7 @@ func reply[R, From, T any](got *marketdata.Answer[R], items []From, each func(Fr
 	return a
 }
 
-// ofPage makes an answer of a page of the client, or of its error.
+// ofPage converts the client's page, or its error, to a tool's answer.
 func ofPage[From, T any](got *marketdata.Answer[marketdata.Page[From]], err error,
 	each func(From) T) (*answer[T], error) {
 	if err != nil {
@@ -107,7 +108,7 @@ func ofPage[From, T any](got *marketdata.Answer[marketdata.Page[From]], err erro
 	return a, nil
 }
 
-// finish adds the notice, and leaves out the items at the end that make an answer too large.
+// finish adds the notice, and drops items from the end if the answer would otherwise be too large.
 func finish[T any](ctx context.Context, s *service, a *answer[T]) error {
 	at, err := time.Parse(time.RFC3339, a.Snapshot)
 	if err != nil {
@@ -115,7 +116,7 @@ func finish[T any](ctx context.Context, s *service, a *answer[T]) error {
 		return nil
 	}
 	global, err := s.client.Global(ctx, marketdata.GlobalQuery{At: at})
-	if errors.Is(err, marketdata.ErrSnapshotGone) { // files are kept for longer than snapshots
+	if errors.Is(err, marketdata.ErrSnapshotGone) { // files are kept longer than snapshots
 		global, err = s.client.Global(ctx, marketdata.GlobalQuery{})
 	}
 	if err != nil {
@@ -139,7 +140,7 @@ func finish[T any](ctx context.Context, s *service, a *answer[T]) error {
 	return nil
 }
 
-// add adds a tool. Choices are the values of arguments that have few.
+// add adds a tool. choices lists the allowed values of those arguments that accept only a few.
 func add[In, T any](server *mcp.Server, s *service, tool, title, description string, choices map[string][]any,
 	call func(context.Context, In) (*answer[T], error)) {
 	closed := false
@@ -193,7 +194,7 @@ func schema[T any](choices map[string][]any) *jsonschema.Schema {
 	return schema
 }
 
-// notNull takes null from the types of lists and objects, which are never null here.
+// notNull removes null from the types of lists and objects, which are never null here.
 func notNull(schema *jsonschema.Schema) {
 	if schema == nil {
 		return
@@ -208,7 +209,7 @@ func notNull(schema *jsonschema.Schema) {
 	}
 }
 
-// advice says what an assistant can do about an answer of a status.
+// advice tells, by status code, what an assistant can do about an error.
 var advice = map[int]string{
 	http.StatusBadRequest:      "the service refuses an argument: %s. Correct it and ask again",
 	http.StatusUnauthorized:    "the service does not accept the API key of this server (%s). Do not ask again: the user must set MARKETDATA_KEY to a key in force and restart the server",
@@ -217,7 +218,7 @@ var advice = map[int]string{
 	http.StatusTooManyRequests: "the rate limit of the key is used up: %s. Ask for less",
 }
 
-// explain says an error in words that tell an assistant what to do.
+// explain rewrites an error so that it tells an assistant what to do.
 func explain(err error) error {
 	var api *marketdata.APIError
 	switch {

@@ -14,7 +14,8 @@ import (
 
 const day = 24 * time.Hour
 
-// windows are those of percent_change, and of history where points have an interval.
+// windows contains the windows of percent_change, and those of history with the interval between their
+// points.
 var windows = []struct {
 	name             string
 	length, interval time.Duration
@@ -27,7 +28,7 @@ var windows = []struct {
 // moment is a time as an assistant writes it.
 type moment time.Time
 
-// UnmarshalText reads a time, or a date, which is its first moment in UTC.
+// UnmarshalText parses a time or a date. A date means its first moment in UTC.
 func (m *moment) UnmarshalText(b []byte) error {
 	t, err := time.Parse(time.RFC3339, string(b))
 	if err != nil {
@@ -39,7 +40,7 @@ func (m *moment) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// stamp writes a time; "" if there is none.
+// stamp formats a time. It returns "" if there is none.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -47,7 +48,7 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// What arguments have in common.
+// Arguments that several tools share.
 type (
 	pinned struct {
 		Snapshot moment `json:"snapshot,omitzero" jsonschema:"Answer from this snapshot: the snapshot of an earlier answer. Without: the newest."`
@@ -65,7 +66,7 @@ type (
 
 func (p pinned) at() time.Time { return time.Time(p.Snapshot) }
 
-// What answers have of the client's rows: no addresses of pictures and explorers.
+// The parts of the client's rows that answers contain. They leave out the URLs of logos and explorers.
 type (
 	asset struct {
 		marketdata.Asset
@@ -153,7 +154,7 @@ func (s *service) markets(ctx context.Context, in struct {
 		Size: in.Size, At: in.at()})
 }
 
-// listed lists quotes that say which windows their changes do not cover.
+// listed lists quotes, and states which windows their changes do not fully cover.
 func (s *service) listed(ctx context.Context, q marketdata.MarketsQuery) (*answer[quote], error) {
 	got, err := s.client.Markets(ctx, q)
 	a, err := ofPage(got, err, func(m marketdata.Market) quote {
@@ -205,7 +206,8 @@ func (s *service) history(ctx context.Context, in struct {
 	return covered(a, err, time.Time{}, 0)
 }
 
-// covered remarks which series have nothing, or begin later than an interval behind from, unless that is no time.
+// covered adds a remark about each series that is empty or, unless the time "from" is zero, begins more than an
+// interval after it.
 func covered(a *answer[series], err error, from time.Time, interval time.Duration) (*answer[series], error) {
 	if err != nil {
 		return nil, err
@@ -274,6 +276,6 @@ func (s *service) global(ctx context.Context, in pinned) (*answer[marketdata.Glo
 	if err != nil {
 		return nil, err
 	}
-	got.Result.Notice = nil // it is the answer's
+	got.Result.Notice = nil // the notice belongs to the answer
 	return reply(got, []marketdata.Global{got.Result}, same), nil
 }

@@ -14,7 +14,7 @@ func goGecko(through *http.Client, coin string) {
 	show(client.ExchangeRates())
 	show(client.CoinsList())
 	show(client.CoinsMarket("eur", []string{coin}, "market_cap_asc", 50, 1, true, []string{"1h", "24h", "7d", "1y"}))
-	// Without the sparkline, which is an object here and a list in the published shape.
+	// The sparkline is left out, because this client expects an object where the published format has a list.
 	show(client.CoinsID(coin, false, false, true, false, false, false))
 	show(client.CoinsIDMarketChart(coin, "usd", "7"))
 	show(client.CoinsIDHistory(coin, "20-11-2026", false))

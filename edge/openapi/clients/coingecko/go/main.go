@@ -1,5 +1,5 @@
-// Command go has a client for CoinGecko call all that it offers and COINGECKO.md lists, and prints each
-// answer as a line of JSON.
+// Command go makes a CoinGecko client call every endpoint that the client offers and COINGECKO.md
+// lists. It prints each answer as a line of JSON.
 package main
 
 import (
@@ -10,7 +10,8 @@ import (
 	"os"
 )
 
-// redirect sends what goes to api.coingecko.com to base, with a key: one client knows neither.
+// redirect sends requests for api.coingecko.com to base instead, and adds a key. One of the clients supports
+// neither setting.
 type redirect struct {
 	base *url.URL
 	key  string

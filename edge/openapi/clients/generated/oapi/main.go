@@ -1,4 +1,4 @@
-// Oapi calls every operation with what oapi-codegen makes of the document.
+// Oapi calls every operation with the client that oapi-codegen generates from the document.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Ogen calls every operation with what ogen makes of the document.
+// Ogen calls every operation with the client that ogen generates from the document.
 package main
 
 import (
@@ -41,7 +41,7 @@ func get[T any](v T, err error) T {
 	return v
 }
 
-// show prints a result as ogen writes it, which only pointers have the methods for.
+// show prints a result as ogen encodes it. Only pointers have the encoding methods.
 func show[T any](operation string, result T) {
 	fmt.Printf("%s\n", get(json.Marshal(map[string]any{"operation": operation, "result": &result})))
 }
@@ -52,7 +52,7 @@ func digest(r io.Reader) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// transport ends a stream behind its first event: ogen's clients read a body to its end.
+// transport ends a stream after its first event, because ogen's clients read a body to its end.
 type transport struct{}
 
 func (transport) Do(r *http.Request) (*http.Response, error) {

@@ -1,5 +1,5 @@
-// History writes the prices of the three largest assets as CSV: of 30 days, or of the window that
-// its argument names.
+// History writes the prices of the three largest assets as CSV, for 30 days or for the window given
+// as its argument.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ids := []int64{} // not nil: without assets the query matches nothing
+	ids := []int64{} // not nil, so that the query matches nothing if there are no assets
 	for _, market := range largest.Result.Items {
 		ids = append(ids, market.ID)
 	}

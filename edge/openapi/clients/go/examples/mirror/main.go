@@ -1,5 +1,5 @@
-// Mirror keeps a copy of the directory of assets, and prints with each new snapshot how many there are, until
-// it has printed as many lines as its argument says.
+// Mirror keeps a copy of the asset directory, and prints the number of assets for each new snapshot, until it
+// has printed the number of lines given as its argument.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	ctx, count := context.Background(), -1 // for ever
+	ctx, count := context.Background(), -1 // forever
 	if len(os.Args) > 1 {
 		n, err := strconv.Atoi(os.Args[1])
 		if err != nil {

@@ -1,4 +1,4 @@
-// Top prints the largest assets by market cap: ten, or as many as its argument says.
+// Top prints the largest assets by market cap: ten, or the number given as its argument.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Watch prints the market's total with each new snapshot, until it has printed as many as its
-// argument says.
+// Watch prints the market's total for each new snapshot, until it has printed the number of lines
+// given as its argument.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	ctx, count := context.Background(), -1 // for ever
+	ctx, count := context.Background(), -1 // forever
 	if len(os.Args) > 1 {
 		n, err := strconv.Atoi(os.Args[1])
 		if err != nil {

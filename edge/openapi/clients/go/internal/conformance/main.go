@@ -1,6 +1,6 @@
-// Conformance runs the cases of a file with this client and prints what came of
-// each as a line of JSON. The test in the folder above starts the servers, and
-// says in the file where they are.
+// Conformance runs the test cases in a file with this client, and prints the result of each as a
+// line of JSON. The test in the parent folder starts the servers and writes their addresses into
+// the file.
 package main
 
 import (
@@ -123,7 +123,7 @@ func (c testCase) run() output {
 
 var errNotAQuery = errors.New("the endpoint has no such parameter")
 
-// query is the case's query, if the endpoint's type has it.
+// query returns the case's query, if it fits the endpoint's query type.
 func query[Q any](c testCase) (q Q, err error) {
 	if len(c.Query) == 0 {
 		return q, nil
@@ -136,7 +136,7 @@ func query[Q any](c testCase) (q Q, err error) {
 	return q, nil
 }
 
-// list runs a case of a listing; modes pages and rows read all of it.
+// list runs a case for a listing. The modes "pages" and "rows" read the whole listing.
 func list[T any, Q marketdata.PagesQuery](
 	ctx context.Context, c testCase, out output,
 	call func(context.Context, Q) (*marketdata.Answer[marketdata.Page[T]], error), id func(T) int64,
@@ -173,7 +173,7 @@ func list[T any, Q marketdata.PagesQuery](
 	return nil
 }
 
-// one runs a case of one answer; mode refresh asks for it twice.
+// one runs a case with a single answer. The mode "refresh" requests it twice.
 func one[T, Q any](
 	ctx context.Context, c testCase, out output, call func(context.Context, Q) (*marketdata.Answer[T], error),
 ) error {

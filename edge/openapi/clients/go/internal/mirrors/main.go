@@ -1,4 +1,4 @@
-// Mirrors updates mirrors of all collections for each line of its input, and prints what they are then as a
+// Mirrors updates mirrors of all collections for each line of its input, and then prints their state as a
 // line of JSON.
 package main
 
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// digest is the SHA-256 of a text that has all of the mirror's items, in order.
+// digest returns the SHA-256 of a text that contains all of the mirror's items, in order.
 func digest(m *marketdata.Mirror) string {
 	sum := sha256.New()
 	byID := func(a, b marketdata.Entry) int { return cmp.Compare(a.ID, b.ID) }
