@@ -11,7 +11,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// candle is a candle of an hour or a day.
+// candle is a candle for an hour or a day.
 type candle struct {
 	Interval  string    `parquet:"interval,dict"` // 1h or 1d
 	Time      time.Time `parquet:"time,dict,timestamp(millisecond)"`
@@ -25,7 +25,7 @@ type candle struct {
 }
 
 // candles returns the candles of a day's hours, ordered by asset and time, followed by the candles
-// of the day itself. It leaves out a damaged block, since a missing file must not stop a build.
+// of the day itself. It omits damaged blocks, since a missing file must not stop a build.
 func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, _ error) {
 	for _, i := range []int{artifacts.Hours, artifacts.Days} {
 		about := &artifacts.PastIntervals[i]
@@ -50,7 +50,7 @@ func (w *Writer) candles(ctx context.Context, of time.Time) (all []candle, _ err
 	return all, nil
 }
 
-// appendCandles appends the candles of a row that begin on the UTC day that starts at of.
+// appendCandles appends a row's candles that begin on the UTC day that starts at of.
 func appendCandles(all []candle, about *artifacts.PastInterval, times []time.Time, of time.Time, id uint64, row []byte,
 ) ([]candle, error) {
 	_, elements, ok := artifacts.PastRow(row)

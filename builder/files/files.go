@@ -1,6 +1,6 @@
-// Package files writes the collections of a snapshot as files (FEED.md, "Files of a snapshot"): in
-// Parquet, and as lines of JSON compressed with zstd. It streams them in chunks, keeps no whole
-// file in memory, and reads no clock: equal arguments give equal bytes.
+// Package files writes the collections of a snapshot as files (FEED.md, "Files of a snapshot"): as
+// Parquet, and as JSON lines compressed with zstd. It streams the files in chunks and never keeps a
+// whole file in memory. It reads no clock: equal arguments produce equal bytes.
 package files
 
 import (
@@ -25,19 +25,20 @@ import (
 )
 
 const (
-	// DefaultKeep is how long sets of files are kept by default. MaxKeep is the maximum.
+	// DefaultKeep is how long file sets are kept by default. MaxKeep is the maximum.
 	DefaultKeep = 30 * 24 * time.Hour
 	MaxKeep     = 366 * 24 * time.Hour
 
 	day = 24 * time.Hour
-	// putting bounds the number of chunks of a file that are put at the same time.
+	// putting is the maximum number of chunks of a file that are put concurrently.
 	putting = 4
 )
 
 // Cadence says which snapshots get files. The zero Cadence is Off.
 type Cadence string
 
-// The cadences: no snapshot, every snapshot, or the first one of each hour or day, by its time T.
+// The cadences: no snapshot, every snapshot, or the first snapshot of each hour or day, by its time
+// T.
 const (
 	Off    Cadence = "off"
 	Build  Cadence = "build"
@@ -62,41 +63,40 @@ func (c Cadence) due(last, t time.Time) bool {
 // Settings say which files are written and how long they are kept.
 type Settings struct {
 	Cadence Cadence
-	// Keep is how much older than the newest snapshot a set of files, or the end of a day of
-	// prices, may be, up to MaxKeep. 0 means DefaultKeep.
+	// Keep is the maximum age of a file set, or of a finished day of prices, relative to the newest
+	// snapshot. Its limit is MaxKeep. 0 means DefaultKeep.
 	Keep time.Duration
 	// GroupRows is the number of rows in a row group of a collection's Parquet file. 0 means
 	// 262,144.
 	GroupRows int
-	// Sign are the keys that sign the list of files.
+	// Sign are the keys that sign the file list.
 	Sign []artifacts.SignKey
 }
 
-// Put stores an object, which is a chunk, a list of files or a list of sets, and returns its
-// reference.
+// Put stores an object, which is a chunk, a file list or a list of sets, and returns its reference.
 type Put func(ctx context.Context, data []byte) (artifacts.Ref, error)
 
-// Writer writes the set of files of one snapshot.
+// Writer writes the file set of one snapshot.
 type Writer struct {
 	Settings
 	Put    Put
 	Feed   *market.Feed
 	Result *market.Result
-	// Sets are the sets of the previous snapshot. The files of a day's prices are written once, and
-	// each later set names them again.
+	// Sets are the file sets of the previous snapshot. The files with a day's prices are written
+	// once, and each later set names them again.
 	Sets *artifacts.FileSets
 	// Named is the reference to Sets.
 	Named artifacts.Ref
-	// Last is the newest list in Sets that can be read, or nil if there is none.
+	// Last is the newest readable list in Sets, or nil if there is none.
 	Last *artifacts.FileList
-	// Reader reads Past and Changes, which are the snapshot's blocks of the past and its days with
-	// changes. Finish needs them.
+	// Reader reads Past and Changes: the blocks of past figures that belong to the snapshot, and
+	// its days with changes. Finish needs them.
 	Reader  artifacts.ObjectReader
 	Past    []artifacts.View
 	Changes []artifacts.View
 
 	list  artifacts.FileList
-	lz    *zstd.Encoder // for lines
+	lz    *zstd.Encoder // for JSON lines
 	codec pzstd.Codec   // for Parquet
 }
 
@@ -109,11 +109,11 @@ func (w *Writer) Due() bool {
 	return w.Cadence.due(last, w.Result.T)
 }
 
-// oldest returns the time before which sets are dropped.
+// oldest returns the time before which file sets are dropped.
 func (w *Writer) oldest() time.Time { return w.Result.T.Add(-cmp.Or(w.Keep, DefaultKeep)) }
 
-// Table writes the files of a collection from its rendered rows. It ignores tables that belong to
-// no collection.
+// Table writes the files of a collection from its rendered rows. It ignores tables that do not
+// belong to a collection.
 func (w *Writer) Table(ctx context.Context, t *render.Table) error {
 	write := rowWriters[t.Collection]
 	if write == nil {
@@ -137,7 +137,7 @@ func (w *Writer) Table(ctx context.Context, t *render.Table) error {
 		func(dst []byte, i int) []byte { return line(dst, order[i]) })
 }
 
-// appendQuote appends a quote's row. It inserts the asset's rank, if it has one, after the id.
+// appendQuote appends a quote's row. If the asset has a rank, appendQuote inserts it after the id.
 func (w *Writer) appendQuote(dst, row []byte, q int32) []byte {
 	rank := w.Result.Rank[w.Feed.Quotes[q].Asset]
 	if rank == 0 {
@@ -147,7 +147,7 @@ func (w *Writer) appendQuote(dst, row []byte, q int32) []byte {
 	return fmt.Appendf(dst, `%s,"rank":%d,%s`, head, rank, rest)
 }
 
-// both writes the Parquet and the JSON file of a collection of n rows at the same time.
+// both writes the Parquet and JSON files of a collection of n rows concurrently.
 func (w *Writer) both(ctx context.Context, name string, n int, parquet func(io.Writer) error,
 	line func(dst []byte, i int) []byte,
 ) error {
@@ -163,7 +163,7 @@ func (w *Writer) both(ctx context.Context, name string, n int, parquet func(io.W
 			size += int64(len(buf)) + 1
 		}
 		// Decoders that take a whole file in one call, such as Python's zstandard, need the size in its header.
-		if size == 0 { // in a stream, size 0 means unknown
+		if size == 0 { // in a stream, size 0 means "unknown"
 			_, err := out.Write(w.lz.EncodeAll(nil, nil))
 			return err
 		}
@@ -204,7 +204,7 @@ func (w *Writer) file(ctx context.Context, name, media string, rows, chunk int64
 		c.flush()
 	}
 	if perr := c.group.Wait(); perr != nil {
-		err = perr // it made write fail
+		err = perr // perr made write fail
 	}
 	if err != nil {
 		return c.file, fmt.Errorf("file %s: %w", name, err)
@@ -254,7 +254,7 @@ func (c *chunker) flush() {
 	})
 }
 
-// Finish writes the files that do not come from a table, and the list of files. It returns the
+// Finish writes the files that do not come from a table, and the file list. It returns the
 // reference to the sets, which now include this one. prior is the ledger before the snapshot.
 func (w *Writer) Finish(ctx context.Context, prior *ledger.Ledger) (artifacts.Ref, error) {
 	w.list.Format, w.list.Time = artifacts.Format, w.Result.T
@@ -278,8 +278,8 @@ func (w *Writer) Finish(ctx context.Context, prior *ledger.Ledger) (artifacts.Re
 	return w.Renew(ctx, true)
 }
 
-// Renew drops the sets that are too old and returns the reference to the others. It stores them
-// only if a set was added or dropped.
+// Renew drops the sets that are too old and returns the reference to the remaining ones. It stores
+// them only if a set was added or dropped.
 func (w *Writer) Renew(ctx context.Context, added bool) (artifacts.Ref, error) {
 	old := func(s artifacts.FileSet) bool { return s.Time.Before(w.oldest()) }
 	n := len(w.Sets.Sets)
@@ -312,8 +312,8 @@ func (w *Writer) members(ctx context.Context) error {
 	})
 }
 
-// days lists the files of days that the previous set has, and writes those for days that have ended
-// since. If repair has dropped the prices of the newest day, it writes them again.
+// days lists the day files that the previous set has, and writes files for days that have ended
+// since then. If repair has dropped the prices of the newest day, days writes them again.
 func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 	t := w.Result.T
 	next, oldest := t.Truncate(day).Add(-day), w.oldest()
@@ -364,7 +364,7 @@ func (w *Writer) days(ctx context.Context, prior *ledger.Ledger) error {
 	return nil
 }
 
-// changes writes the changes of a day, oldest first, if it has any. It leaves out a damaged day.
+// changes writes the changes of a day, oldest first, if it has any. It omits a damaged day.
 func (w *Writer) changes(ctx context.Context, d time.Time) error {
 	name := d.Format(changesName)
 	if slices.ContainsFunc(w.list.Items, func(f artifacts.File) bool { return f.Name == name }) {

@@ -10,18 +10,18 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// maxFooter bounds the footer of a Parquet file. A footer for 150 row groups and three columns has
-// about 60 KB.
+// maxFooter is the maximum size of a Parquet footer. A footer for 150 row groups and three columns
+// is about 60 KB in size.
 const maxFooter = 1 << 20
 
-// bounded passes a Parquet file on and removes the page index from its footer.
+// bounded passes a Parquet file through and removes the page index from its footer.
 //
-// parquet-go compares decimals of fixed length as unsigned bytes (its issue 592). For -10, 0 and 10
-// it takes 0 for the minimum and -10 for the maximum. DuckDB then skips row groups that match, and
-// ClickHouse refuses the file. So the writer leaves the bounds out (SkipPageBounds), and bounded
-// removes the page index: ClickHouse refuses one without bounds, and parquet-go's own reader
-// refuses one that covers only some columns. Bounds and page index are optional in Parquet; a
-// reader without them reads the whole column.
+// parquet-go compares fixed-length decimals as unsigned bytes (its issue 592). For the values -10,
+// 0 and 10, it takes 0 for the minimum and -10 for the maximum. As a result, DuckDB skips row
+// groups that match, and ClickHouse refuses the file. So the writer omits the bounds
+// (SkipPageBounds), and bounded removes the page index: ClickHouse refuses an index without bounds,
+// and parquet-go's own reader refuses one that covers only some columns. Bounds and page index are
+// optional in Parquet; a reader without them reads the whole column.
 type bounded struct {
 	out  io.Writer
 	tail []byte // the bytes that may belong to the footer
@@ -66,8 +66,8 @@ func (b *bounded) close() error {
 	return err
 }
 
-// decimals returns options that write no bounds for the decimals of a schema. All its columns of
-// fixed length are decimals.
+// decimals returns options that write no bounds for the decimals in a schema. All fixed-length
+// columns of the schema are decimals.
 func decimals(schema *parquet.Schema) (options []parquet.WriterOption) {
 	for _, path := range schema.Columns() {
 		if leaf, ok := schema.Lookup(path...); ok && leaf.Node.Type().Kind() == parquet.FixedLenByteArray {

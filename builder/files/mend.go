@@ -11,9 +11,9 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Without puts new lists for the sets of a manifest, without lost files: a list omits a file that
-// lacks a chunk, and the sets omit a set whose list is lost. It returns the reference to the
-// remaining sets, and a description of the lost files, which is "" if nothing is lost.
+// Without puts new lists for a manifest's file sets, without the lost files. A list omits files
+// that lack a chunk, and the sets omit each set whose list is lost. Without returns the reference
+// to the remaining sets, and a description of the lost files, which is "" if nothing is lost.
 func Without(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest, lacks func(artifacts.Ref) bool,
 	sign []artifacts.SignKey, put Put,
 ) (named artifacts.Ref, lost string, err error) {
@@ -24,7 +24,7 @@ func Without(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifes
 	if err != nil {
 		return named, "", err
 	}
-	of := map[string][]time.Time{} // the sets that lose a file, by the file's name
+	of := map[string][]time.Time{} // the sets that lose a file, by file name
 	kept := &artifacts.FileSets{Format: artifacts.Format}
 	for _, set := range sets.Sets {
 		l, _, err := artifacts.ReadFileList(ctx, r, &set)

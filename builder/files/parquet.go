@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	// groupRows is the number of rows in a row group, which the writer keeps in memory, compressed.
+	// groupRows is the number of rows in a row group. The writer keeps one row group in memory,
+	// compressed.
 	groupRows = 1 << 18
-	// dayGroupRows is the same for a day's prices, whose rows are small and many. It makes 16 MiB
-	// of prices.
+	// dayGroupRows is the row group size for a day's prices, whose rows are small and numerous. It
+	// gives 16 MiB of prices.
 	dayGroupRows = 1 << 20
-	// batch is the number of rows passed to the writer in one call.
+	// batch is the number of rows that are passed to the writer in one call.
 	batch = 1024
 )
 
-// decimal is a DECIMAL in a FIXED_LEN_BYTE_ARRAY, in two's complement, big-endian. All current
+// decimal is a DECIMAL in a FIXED_LEN_BYTE_ARRAY: big-endian, in two's complement. All current
 // readers support this form.
 type decimal [16]byte
 
@@ -38,8 +39,8 @@ func fixed(u market.U128) (d decimal) {
 // most is the largest value with 36 digits.
 var most = uint256.MustFromDecimal(strings.Repeat("9", 36))
 
-// computed returns nil for a value of more than 36 digits. A feed's own figures have at most that
-// many, and computed figures exceed it only for a hostile feed. The result points to at.
+// computed returns nil for a value of more than 36 digits. A feed's own figures have at most 36
+// digits, and computed figures exceed that only for a hostile feed. The result points to at.
 func computed(neg bool, u *uint256.Int, at *decimal) *decimal {
 	if u.Gt(most) {
 		return nil
@@ -52,9 +53,9 @@ func computed(neg bool, u *uint256.Int, at *decimal) *decimal {
 	return at
 }
 
-// The row types have the fields of the API's items, with the same names and order. A field that may
-// be null is a pointer, since parquet-go 0.32 writes some zeros as null if the field has the tag
-// optional.
+// The row types have the fields of the API's items, with the same names in the same order. A
+// nullable field is a pointer, since parquet-go 0.32 writes some zeros as null if the field has the
+// tag "optional".
 type (
 	asset struct {
 		ID        int64      `parquet:"id"`
@@ -164,7 +165,7 @@ type (
 	}
 )
 
-// places holds the values to which a row points, so that rows need no allocations.
+// places holds the values to which a row points, so that filling a row needs no allocations.
 type places struct {
 	rank    int64
 	cap     decimal
@@ -187,7 +188,7 @@ func (m member) compare(n member) int {
 // groupCollections are the collections whose groups have members.
 var groupCollections = [...]string{"categories", "chains"}
 
-// rowWriters write the rows of each collection. order gives the indices of the rows.
+// rowWriters write the rows of each collection. order lists the row indices.
 var rowWriters = map[string]func(w *Writer, out io.Writer, order []int32) error{
 	"assets": func(w *Writer, out io.Writer, order []int32) error {
 		at := make([]places, batch)
@@ -261,8 +262,8 @@ func (w *Writer) exchange(row *exchange, i int32) {
 	}
 }
 
-// signed returns a count as a signed integer, since readers in Java and Spark lack unsigned ones. A
-// count has at most 53 bits.
+// signed returns a count as a signed integer, since readers in Java and Spark have no unsigned
+// integers. A count has at most 53 bits.
 func signed(n *uint64) *int64 {
 	if n == nil {
 		return nil
@@ -283,7 +284,7 @@ func (w *Writer) market(m *market.GroupMarket) groupMarket {
 	return row
 }
 
-// table is a Parquet file being written.
+// table is a Parquet file that is being written.
 type table[T any] struct {
 	*parquet.GenericWriter[T]
 	out *bounded
@@ -322,7 +323,7 @@ func writeRows[T any](of *Writer, out io.Writer, n int, fill func(row *T, i int)
 	return w.Close()
 }
 
-// writeDay writes the prices of a day, ordered by time, then asset.
+// writeDay writes a day's prices, ordered by time, then asset.
 func (w *Writer) writeDay(ctx context.Context, out io.Writer, day time.Time, from *ledger.Ledger,
 ) (n int64, err error) {
 	p := newParquet[price](w, out, dayGroupRows)

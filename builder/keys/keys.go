@@ -1,9 +1,9 @@
 // Package keys creates, lists, revokes and rotates the API keys of a store (INTERFACE.md, "Keys").
 //
-// The keys of a store are one small object, [artifacts.KeySet], changed by compare-and-swap. Every
+// A store's keys are one small object, [artifacts.KeySet], which changes by compare-and-swap. Every
 // operation reads the set, edits it and swaps it. If another operation was faster, it starts again,
-// so concurrent operations all take effect. If a swap does not answer, the operation reads the set
-// again to learn whether it took effect.
+// so concurrent operations all take effect. If a swap gets no response, the operation reads the set
+// again to determine whether the swap took effect.
 //
 //	registry := keys.Registry{Store: store}
 //	made, err := registry.Create(ctx, keys.Request{Name: "Board", Rate: keys.DefaultRate, Burst: keys.DefaultBurst})
@@ -27,12 +27,12 @@ import (
 )
 
 const (
-	// DefaultRate and DefaultBurst are the default limits of a key (INTERFACE.md, "Rate limits"):
-	// requests a second, and requests in a burst.
+	// DefaultRate and DefaultBurst are a key's default limits (INTERFACE.md, "Rate limits"):
+	// requests per second, and requests in a burst.
 	DefaultRate  = 100
 	DefaultBurst = 200
 	// QueryRate and QueryBurst are the default limits of a key that may be sent in the query, where
-	// more people can read it. They suffice for a sheet of twenty formulas that fetches all of them
+	// more people can read it. They suffice for a sheet with twenty formulas that are all fetched
 	// every twenty seconds.
 	QueryRate  = 1
 	QueryBurst = 20
@@ -40,7 +40,7 @@ const (
 	DefaultOverlap = 24 * time.Hour
 )
 
-// errUnknownID means that no key of the store has the given id.
+// errUnknownID means that no key in the store has the given id.
 var errUnknownID = errors.New("no key has this id; builder keys list shows all ids")
 
 // Registry manages the API keys of one store. Its methods are safe for concurrent use, even by
@@ -57,21 +57,21 @@ type Registry struct {
 
 // Request describes a new key.
 type Request struct {
-	// Name says whose key it is: 1 to artifacts.MaxKeyName printable
-	// characters, no space at either end. It need not be unique.
+	// Name says whose key it is. It has 1 to artifacts.MaxKeyName printable characters, with no
+	// space at either end. It need not be unique.
 	Name string
-	// Rate is the number of requests a second that the key is allowed, from 1 to
-	// artifacts.MaxKeyRate. Burst is how many it may send in one burst, from 1 to
+	// Rate is the number of requests per second that the key allows, from 1 to
+	// artifacts.MaxKeyRate. Burst is the number of requests that it allows in one burst, from 1 to
 	// artifacts.MaxKeyBurst.
 	Rate, Burst int
 	// Expires is when the key ceases to be in force, in whole seconds; zero means never. A time in
-	// the past is allowed: the key is then never in force.
+	// the past is allowed, in which case the key is never in force.
 	Expires time.Time
-	// Query allows the key to be sent in the query of CSV paths, too.
+	// Query also allows the key to be sent in the query of CSV paths.
 	Query bool
 }
 
-// Created is a new key, in the form that keys create --json prints (COMMANDS.md, "Reports").
+// Created is a new key, in the form printed by keys create --json (COMMANDS.md, "Reports").
 type Created struct {
 	ID string `json:"id"`
 	// Key is the key itself. It is stored nowhere, so a lost key must be replaced.
@@ -80,21 +80,21 @@ type Created struct {
 	Rate    int       `json:"rate"`
 	Burst   int       `json:"burst"`
 	Created time.Time `json:"created"`
-	// Expires is nil, null in JSON, for a key that does not expire.
+	// Expires is nil (null in JSON) for a key that does not expire.
 	Expires *time.Time `json:"expires"`
-	// Query reports whether the key may be sent in the query of CSV paths, too.
+	// Query reports whether the key may also be sent in the query of CSV paths.
 	Query bool `json:"query"`
 }
 
-// Listed is a key of the store, in the form that keys list --json prints (COMMANDS.md, "Reports").
+// Listed is a key in the store, in the form printed by keys list --json (COMMANDS.md, "Reports").
 type Listed struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
 	Rate    int       `json:"rate"`
 	Burst   int       `json:"burst"`
 	Created time.Time `json:"created"`
-	// Expires is nil, null in JSON, for a key that does not expire. Revoked is nil for a key that
-	// was not revoked.
+	// Expires is nil (null in JSON) for a key that does not expire. Revoked is nil for a key that
+	// has not been revoked.
 	Expires *time.Time `json:"expires"`
 	Revoked *time.Time `json:"revoked"`
 	Query   bool       `json:"query"`
@@ -103,8 +103,8 @@ type Listed struct {
 // MaxCount is the maximum number of keys that one command can create.
 const MaxCount = 1000
 
-// Create makes a key. If the set is full, the key replaces the one that has been out of force for
-// longest; if all are in force, Create fails.
+// Create makes a key. If the set is full, the new key replaces the key that went out of force the
+// longest time ago. If all keys are in force, Create fails.
 func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
 	made, err := r.CreateAll(ctx, []Request{req}, func([]Created) error { return nil })
 	if err != nil {
@@ -113,10 +113,10 @@ func (r *Registry) Create(ctx context.Context, req Request) (Created, error) {
 	return made[0], nil
 }
 
-// CreateAll makes at least one key, as Create does, in one write of the set: either all come into
-// force or none does. Just before that write it calls save, at most once, and fails if save does.
-// So the keys that save stores may never come into force, but every key that comes into force has
-// been saved.
+// CreateAll makes at least one key, as Create does, in one write of the set: either all keys come
+// into force or none does. Just before that write it calls save, at most once, and fails if save
+// does. So the keys that save stores may never come into force, but every key that comes into force
+// has been saved.
 func (r *Registry) CreateAll(ctx context.Context, reqs []Request, save func([]Created) error) ([]Created, error) {
 	made, entries := make([]Created, len(reqs)), make([]artifacts.KeyEntry, len(reqs))
 	for i, req := range reqs {
@@ -170,8 +170,8 @@ func (r *Registry) entry(req Request) (string, artifacts.KeyEntry, error) {
 	return key, entry, check(&entry)
 }
 
-// List returns all keys in the order in which they were made, including those out of force. A store
-// without keys gives an empty list, not nil.
+// List returns all keys in the order in which they were created, including those out of force. For
+// a store without keys, List returns an empty list, not nil.
 func (r *Registry) List(ctx context.Context) ([]Listed, error) {
 	set, version, err := r.read(ctx)
 	if err == nil && version == "" {
@@ -187,8 +187,8 @@ func (r *Registry) List(ctx context.Context) ([]Listed, error) {
 	return list, nil
 }
 
-// Revoke puts a key out of force for good and returns it. A key that was revoked before
-// keeps its time; an unknown id is an error.
+// Revoke puts a key out of force permanently and returns it. A key that was revoked earlier keeps
+// its revocation time. An unknown id is an error.
 func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 	now := r.now()
 	var out Listed
@@ -210,8 +210,8 @@ func (r *Registry) Revoke(ctx context.Context, id string) (Listed, error) {
 	return out, nil
 }
 
-// RevokeAll puts every key out of force for good and returns how many there were. If the key set
-// was lost, RevokeAll writes an empty one in its place.
+// RevokeAll puts every key out of force permanently and returns the number of keys. If the key set
+// was lost, RevokeAll replaces it with an empty one.
 func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 	now := r.now()
 	n := 0
@@ -231,10 +231,10 @@ func (r *Registry) RevokeAll(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// Rotate makes a key with the name, the limits and the expiry of the key id, and lets that key
-// expire after overlap, which must be 0 or more. It refuses a key that is out of force. It also
-// refuses a key that expires within the overlap: either it was rotated already, or its successor
-// would expire with it. It calls save as CreateAll does.
+// Rotate creates a key with the name, limits and expiry of the key id, and makes the old key expire
+// after overlap, which must be 0 or more. It refuses a key that is out of force. It also refuses a
+// key that expires within the overlap: either that key was already rotated, or its successor would
+// expire with it. Rotate calls save as CreateAll does.
 func (r *Registry) Rotate(ctx context.Context, id string, overlap time.Duration, save func(Created) error,
 ) (Created, error) {
 	out, err := r.rotate(ctx, id, overlap, save)
@@ -300,8 +300,9 @@ func (r *Registry) draw() (string, artifacts.KeyEntry, error) {
 	return key, artifacts.KeyEntry{ID: hex.EncodeToString(id[:]), Hash: artifacts.HashKey([]byte(key))}, nil
 }
 
-// check applies the entry's own Check, and stricter rules for a new name. Readers do not apply the
-// stricter rules, because which characters are printable depends on their Unicode tables.
+// check applies the entry's own Check method, and stricter rules for a new name. Readers do not
+// apply the stricter rules, because which characters are printable depends on the reader's Unicode
+// tables.
 func check(e *artifacts.KeyEntry) error {
 	if err := e.Check(); err != nil {
 		return err
@@ -330,7 +331,8 @@ func add(set *artifacts.KeySet, e artifacts.KeyEntry, now time.Time) error {
 	return nil
 }
 
-// forget removes the key that has been out of force for longest, and reports whether there was one.
+// forget removes the key that went out of force the longest time ago, and reports whether there was
+// one.
 func forget(set *artifacts.KeySet, now time.Time) bool {
 	oldest, since := -1, time.Time{}
 	for i := range set.Keys {
@@ -384,7 +386,8 @@ func (r *Registry) now() time.Time {
 // seconds truncates t to the precision of a key set.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-// shown returns an id as errors quote it. It does not quote a key that was given instead of an id.
+// shown returns an id as errors quote it. If a key was given instead of an id, shown does not quote
+// it.
 func shown(id string) string {
 	if strings.Contains(id, artifacts.KeyPrefix) {
 		return "(a key, not an id)"

@@ -10,12 +10,12 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// restoreStep is added to the number of a restored set, so that it is above the numbers that edges
-// have seen since the copy was made.
+// restoreStep is added to the number of a restored set, so that the result exceeds the numbers that
+// edges have seen since the copy was made.
 const restoreStep = 1000
 
-// Newest returns the index of the set with the highest number, or the first of several such sets,
-// and a copy of that set without any access that another set took away: a key is revoked, or
+// Newest returns the index of the set with the highest number, or of the first such set, and a copy
+// of that set without any access that another set took away. In the copy, each key is revoked, or
 // expires, as early as in any of the sets. A key is also revoked if one of others lacks it and is
 // not older than the set, since a set forgets only keys that are out of force. changed reports
 // whether the copy differs from the set. Newest ignores nil sets. If all are nil, it returns -1.
@@ -59,7 +59,7 @@ func Newest(now time.Time, sets []*artifacts.KeySet, others ...*artifacts.KeySet
 	return at, &set, changed
 }
 
-// Copied reads the key set from a copy of a store, or from an edge's cache folder.
+// Copied reads the key set from a copy of a store or from an edge's cache folder.
 func Copied(ctx context.Context, from artifacts.ObjectReader) (*artifacts.KeySet, error) {
 	b, _, err := from.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
 	if err != nil {
@@ -68,11 +68,11 @@ func Copied(ctx context.Context, from artifacts.ObjectReader) (*artifacts.KeySet
 	return artifacts.ParseKeySet(b)
 }
 
-// Restore replaces a key set that is missing or older than the copies. The new set is the newest of
-// the copies, without any access that another copy took away. Its number is above seen, the highest
+// Restore replaces a key set that is missing or older than the copies. The new set is the newest
+// copy, without any access that another copy took away. Its number is higher than seen, the highest
 // number that edges are known to have seen. Restore returns the set that is then in force. It
-// refuses a store without any object, since edges would take it for a new store, and a copy that
-// belongs to another store.
+// refuses a store without objects, since edges would take it for a new store. It also refuses a
+// copy that belongs to another store.
 func (r *Registry) Restore(ctx context.Context, copies []*artifacts.KeySet, seen uint64) (*artifacts.KeySet, error) {
 	if err := r.mayRestore(ctx, copies); err != nil {
 		return nil, fmt.Errorf("restore keys: %w", err)
@@ -100,7 +100,7 @@ func (r *Registry) Restore(ctx context.Context, copies []*artifacts.KeySet, seen
 	return restored, nil
 }
 
-// mayRestore checks that the copies may be restored to the store. It writes nothing.
+// mayRestore checks whether the copies may be restored to the store. It writes nothing.
 func (r *Registry) mayRestore(ctx context.Context, copies []*artifacts.KeySet) error {
 	id := ""
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey} {

@@ -12,8 +12,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Bounds of one operation. A conflict means that another operation succeeded, so many may occur.
-// Any other error of a swap is a fault of the store. The store itself retries reads
+// Limits for one operation. A conflict means that another operation succeeded, so many conflicts
+// may occur. Any other swap error is a fault of the store. The store itself retries reads
 // (artifacts/retry).
 const (
 	maxConflicts = 100
@@ -21,8 +21,8 @@ const (
 )
 
 // read returns the set and its version. If the store has no set, read returns an empty set and the
-// zero version. A set that read cannot parse, such as one of a newer format, is an error, so that
-// no operation ever replaces it.
+// zero version. If read cannot parse the set, for example because it has a newer format, read
+// returns an error, so that no operation ever replaces the set.
 func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Version, error) {
 	b, version, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
 	if errors.Is(err, artifacts.ErrNotFound) {
@@ -36,14 +36,15 @@ func (r *Registry) read(ctx context.Context) (*artifacts.KeySet, artifacts.Versi
 }
 
 // update reads the set, calls edit to change it, and swaps it. It repeats this until a swap
-// succeeds, edit reports that its change is already there (settled), or edit fails. Each call of
-// edit gets a newly read set.
+// succeeds, edit reports that its change has already been made (settled), or edit fails. Each call
+// of edit receives a newly read set.
 //
 // If the set is missing although the store had one, update returns publish.ErrLost, unless adopt is
 // true.
 //
-// After a failed swap, update always reads the set again, even if the store reported a conflict: a
-// store's client may have sent the request twice and met its own first one.
+// After a failed swap, update always reads the set again, even if the store reported a conflict:
+// the store client may have sent the request twice, and the second request may have conflicted with
+// the first.
 func (r *Registry) update(ctx context.Context, adopt bool,
 	edit func(*artifacts.KeySet) (settled bool, err error)) error {
 	return r.updateSaved(ctx, adopt, edit, func() error { return nil })
@@ -60,7 +61,7 @@ func (r *Registry) updateSaved(ctx context.Context, adopt bool,
 		var none struct{}
 		set, version, err := r.read(ctx)
 		if err == nil && version == "" && !adopt {
-			// A new set in its place would lock out every key of the lost one.
+			// Replacing a lost set with a new one would lock out every key of the lost set.
 			err = r.checkLost(ctx)
 		}
 		if err != nil {
@@ -90,7 +91,8 @@ func (r *Registry) updateSaved(ctx context.Context, adopt bool,
 		}
 		_, swapErr = r.Store.Swap(ctx, artifacts.KeysKey, version, set.Encode())
 		if swapErr == nil {
-			// The change is made, whatever Mark returns. If Mark failed, the next change marks it.
+			// The change has been made, whatever Mark returns. If Mark failed, the next change
+			// marks it.
 			_ = publish.Mark(context.WithoutCancel(ctx), r.Store, artifacts.KeysKey)
 		}
 		switch {

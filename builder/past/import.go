@@ -10,54 +10,54 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Outcome says what became of the figures of one row of an import.
+// Outcome says what happened to the figures in one row of an import.
 type Outcome int
 
 // The outcomes.
 const (
-	// Kept means that the figures are kept at their time, and are part of the candles of their hour
-	// and day.
+	// Kept means that the figures are kept at their time, and are part of the candles for their
+	// hour and day.
 	Kept Outcome = iota
-	// InCandles means that the figures are only part of candles: at their age the store keeps the
-	// figures of another snapshot of the hour or day.
+	// InCandles means that the figures are only part of candles. At their age, the store keeps the
+	// figures of another snapshot for the hour or day.
 	InCandles
 	// Same means that the store already has these figures.
 	Same
 	// Refused means that the figures would change a candle or a price that edges may have served.
 	Refused
-	// Early means that the figures lie before the first snapshot of their hour or day, which stays
-	// the first.
+	// Early means that the figures are earlier than the first snapshot of their hour or day, which
+	// remains the first.
 	Early
 	// Outcomes is the number of outcomes.
 	Outcomes
 )
 
-// Import adds figures of earlier times to the blocks of the past, as if snapshots with them had
-// been built at those times. There are two limits. The first snapshot of an hour or day stays the
-// first. Figures that the store has stay as they are, unless Rewrite is set. An asset's candles of
-// an hour or day come either from the store or from the import, never from both: once the store has
-// a candle of the day, or of the hour if the day is not over, the import refuses further figures of
-// that time.
+// Import adds figures of earlier times to the past blocks, as if snapshots with those figures had
+// been built at those times. There are two restrictions. The first snapshot of an hour or day
+// remains the first. Figures that the store already has do not change, unless Rewrite is set. An
+// asset's candles for an hour or day come either from the store or from the import, never from
+// both. Once the store has a candle for the day, or for the hour if the day is not over, the import
+// refuses further figures for that time.
 type Import struct {
 	Builder
 	// Kept are the times of the snapshots that the ledger keeps, oldest first.
 	Kept []time.Time
 	// Rewrite lets the import's figures replace those of the store.
 	Rewrite bool
-	// Decided is called for the figures of each row, with their outcome. Figures whose candle the
-	// store already has are decided at the end of the hour or day.
+	// Decided is called for the figures of each row, with their outcome. If the store already has a
+	// candle for the figures, their outcome is decided at the end of the hour or day.
 	Decided func(t time.Time, f *Figures, o Outcome)
 
 	first   [len(artifacts.PastIntervals)]map[int64]time.Time // the first snapshot of an hour or day
-	touched map[uint64]bool                                   // assets whose figures of the day are replaced
+	touched map[uint64]bool                                   // assets whose figures for the day are replaced
 	day     time.Time
-	held    map[uint64]*heldFigures // by asset: the hour's, or the day's where no hours are kept
+	held    map[uint64]*heldFigures // by asset: the hour's figures, or the day's if no hours are kept
 	begin   time.Time               // the start of the hour or day of held
 	holder  int                     // the interval of held, Hours or Days
 }
 
-// heldFigures are figures of an asset whose candle the store has. They wait until the candle can be
-// compared.
+// heldFigures are an asset's figures for which the store already has a candle. They wait until the
+// candle can be compared.
 type heldFigures struct {
 	candle  candle // the candle that the figures make
 	times   []time.Time
@@ -91,7 +91,7 @@ func (im *Import) Open(T time.Time) {
 	im.last = time.Time{}
 }
 
-// firsts returns the first of the times in each hour or day.
+// firsts returns the first time within each hour or day.
 func firsts(interval int, times []time.Time) map[int64]time.Time {
 	first := map[int64]time.Time{}
 	for _, t := range times {
@@ -114,8 +114,8 @@ func (im *Import) isEarly(t time.Time) bool {
 	return false
 }
 
-// Add adds the figures of a time that is later than the times added before and not later than T. It
-// returns the figures that the caller must add to the ledger.
+// Add adds the figures of a time that is later than all times added so far, and not later than T.
+// It returns the figures that the caller must add to the ledger.
 func (im *Import) Add(ctx context.Context, s Snapshot) (accepted []Figures, err error) {
 	if err := im.turn(ctx, s.Time); err != nil {
 		return nil, err
@@ -161,12 +161,12 @@ func (im *Import) Add(ctx context.Context, s Snapshot) (accepted []Figures, err 
 			im.first[i][of] = s.Time
 		}
 	}
-	// turn has already completed the intervals that are over. A second completion would open their blocks
-	// again, without the columns that no store keeps.
+	// turn has already completed the intervals that are over. Completing them again would reopen
+	// their blocks without the columns that no store keeps.
 	return accepted, im.add(ctx, Snapshot{Time: s.Time, Figures: accepted})
 }
 
-// Keeps reports whether the price at time t is kept: as one of ten minutes, of an hour or of a day.
+// Keeps reports whether the price at time t is kept as a ten-minute, hourly or daily price.
 func (im *Import) Keeps(t time.Time) bool {
 	kept := func(i int) bool { return artifacts.PastIntervals[i].Keeps(im.Time, t) }
 	if kept(artifacts.TenMinutes) {
@@ -195,7 +195,7 @@ func (im *Import) turn(ctx context.Context, t time.Time) error {
 	return nil
 }
 
-// hold keeps a figure of an asset whose candle the store has, until the candle can be compared.
+// hold keeps an asset's figures for which the store has a candle, until the candle can be compared.
 func (im *Import) hold(t time.Time, f *Figures) {
 	if im.begin.IsZero() {
 		im.holder = artifacts.Days
@@ -213,8 +213,8 @@ func (im *Import) hold(t time.Time, f *Figures) {
 	h.times, h.figures = append(h.times, t), append(h.figures, f)
 }
 
-// settle decides the held figures: they are Same if they make the store's candle, and otherwise
-// Refused.
+// settle decides the outcome of the held figures: Same if they produce the store's candle, and
+// otherwise Refused.
 func (im *Import) settle(ctx context.Context) error {
 	b, err := im.chains[im.holder].block(ctx, im.begin)
 	if err != nil {
@@ -235,7 +235,7 @@ func (im *Import) settle(ctx context.Context) error {
 		}
 		delete(im.held, b.rows[i].id)
 	}
-	// The store has a candle of the day for the others, but none of this interval.
+	// For the remaining assets, the store has a candle for the day but none for this interval.
 	for _, id := range slices.Sorted(maps.Keys(im.held)) {
 		for i := range im.held[id].figures {
 			im.Decided(im.held[id].times[i], im.held[id].figures[i], Refused)
@@ -245,7 +245,7 @@ func (im *Import) settle(ctx context.Context) error {
 	return nil
 }
 
-// Close completes the candles of the last hour and day if they are over, and returns the views of
+// Close completes the candles for the last hour and day if they are over, and returns the views of
 // all blocks.
 func (im *Import) Close(ctx context.Context) ([]artifacts.View, error) {
 	if err := im.turn(ctx, im.Time); err != nil {
@@ -259,14 +259,14 @@ func (im *Import) Close(ctx context.Context) ([]artifacts.View, error) {
 	return im.views()
 }
 
-// holding is the content of the blocks at one time, by asset.
+// holding is what the blocks contain for one time, by asset.
 type holding struct {
 	at   [len(artifacts.PastIntervals)]int
 	rows [len(artifacts.PastIntervals)][]row
 }
 
-// has returns the content of the blocks at time t. The methods of the result must be called with
-// ids in ascending order.
+// has returns what the blocks contain for time t. The methods of the result must be called with ids
+// in ascending order.
 func (im *Import) has(ctx context.Context, t time.Time) (h holding, err error) {
 	for i := range im.chains {
 		if !im.chains[i].kept([]time.Time{t}) {
@@ -294,7 +294,7 @@ func (h *holding) row(interval int, id uint64) *row {
 	return &(*rows)[0]
 }
 
-// held reports whether the store has a candle of the hour or day for an asset.
+// held reports whether the store has a candle of the asset for the hour or day.
 func (h *holding) held(id uint64) bool {
 	for i := artifacts.Hours; i <= artifacts.Days; i++ {
 		if r := h.row(i, id); r != nil && r.candles[h.at[i]] != nil {
@@ -304,7 +304,7 @@ func (h *holding) held(id uint64) bool {
 	return false
 }
 
-// moment returns an asset's figures at the time, or nil if it has none.
+// moment returns an asset's figures at this time, or nil if it has none.
 func (h *holding) moment(id uint64) []byte {
 	if r := h.row(artifacts.TenMinutes, id); r != nil {
 		return r.moments[h.at[artifacts.TenMinutes]]

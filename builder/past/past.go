@@ -1,8 +1,7 @@
-// Package past makes the blocks of the past: the prices, market caps, volumes and candles of
-// earlier snapshots, by ten minutes, hours and days (go doc ./artifacts, "Past"; README.md). It
-// extends the blocks of the previous snapshot. An hour's candles are made from its snapshots, once
-// the hour is over, and a day's candles from its hours. So it reads only the blocks that it
-// extends.
+// Package past makes the past blocks: the prices, market caps, volumes and candles of earlier
+// snapshots, by ten minutes, hours and days (go doc ./artifacts, "Past"; README.md). It extends the
+// blocks of the previous snapshot. It makes an hour's candles from the hour's snapshots once the
+// hour is over, and a day's candles from its hours. So it reads only the blocks that it extends.
 package past
 
 import (
@@ -20,23 +19,23 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// shardRows is the number of rows in a shard, by interval. It makes shards of 8 to 12 KB. An answer
-// needs one row of a shard.
+// shardRows is the number of rows in a shard, by interval. The resulting shards have 8 to 12 KB. An
+// answer needs one row of a shard.
 var shardRows = [len(artifacts.PastIntervals)]int{16, 4, 3}
 
-// Figures are the figures of one asset in a snapshot. Market caps and volumes are in units of 1e-8,
-// prices in units of 1e-18 of a dollar.
+// Figures are the figures of one asset in a snapshot. Market caps and volumes are in units of 1e-8
+// dollars, and prices in units of 1e-18 dollars.
 type Figures struct {
 	ID    uint64
 	Price market.U128
-	// A zero MarketCap means that it is unknown. Volume is known only if HasVolume is set.
+	// A MarketCap of zero is unknown. Volume is known only if HasVolume is set.
 	MarketCap, Volume market.U128
 	HasVolume         bool
-	// File and Line say where an import read the figures. They are zero elsewhere.
+	// File and Line say where an import read the figures. Outside imports they are zero.
 	File, Line uint32
 }
 
-// appendMoment appends the figures in the form of an element of moments.
+// appendMoment appends the figures in the form that moments use for an element.
 func (f *Figures) appendMoment(dst []byte) []byte {
 	dst = append(market.AppendDecimal(append(dst, '"'), f.Price, market.PriceDecimals), `",`...)
 	if f.MarketCap.IsZero() {
@@ -52,35 +51,35 @@ func (f *Figures) appendMoment(dst []byte) []byte {
 
 // Snapshot is a snapshot to add to the past.
 type Snapshot struct {
-	// Time is a whole multiple of ten minutes, UTC.
+	// Time is a whole multiple of ten minutes, in UTC.
 	Time time.Time
 	// Figures are in ascending order of id.
 	Figures []Figures
 }
 
-// Builder makes the blocks of the past for the snapshot at time T.
+// Builder makes the past blocks for the snapshot at time T.
 type Builder struct {
 	Reader artifacts.ObjectReader
-	// Before are the blocks to extend, in order: those of the previous snapshot, or of an import
-	// that followed it.
+	// Before are the blocks to extend, in order. They come from the previous snapshot or from an
+	// import that followed it.
 	Before []artifacts.View
-	// Put renders a table, puts its objects and returns the table's one view.
+	// Put renders a table, puts its objects and returns the table's only view.
 	Put func(*render.Table) (artifacts.View, error)
 	// Lost, if set, is called with the reason for each block that cannot be read. An empty block
-	// then takes its place. If Lost is nil, a block that cannot be read is an error.
+	// then replaces it. If Lost is nil, an unreadable block is an error.
 	Lost func(collection string, err error)
 
 	// Time is T. Open sets it.
 	Time time.Time
 
 	chains [len(artifacts.PastIntervals)]chain
-	last   time.Time // the newest snapshot that was added or that a block has
+	last   time.Time // the newest snapshot that was added or is in a block
 	fill   fill
 }
 
 // fill says what adding a column does if the block already has a column for its interval. A nil
-// fill leaves that alone. Otherwise missing elements are added, and those of assets for which fill
-// returns true are replaced.
+// fill leaves that column unchanged. Otherwise add inserts missing elements, and replaces the
+// elements of assets for which fill returns true.
 type fill func(id uint64) (replace bool)
 
 // Views makes and puts the blocks at T, and returns their views. own is the snapshot at T. Views
@@ -95,15 +94,15 @@ func (b *Builder) Views(ctx context.Context, own Snapshot, root *ledger.Root) ([
 	if err := b.remember(ctx, root, newer, own); err != nil {
 		return nil, err
 	}
-	// Even if the snapshot itself has no price, it may end an hour or a day.
+	// Even if the snapshot itself has no prices, it may end an hour or a day.
 	if err := b.complete(ctx, own.Time); err != nil {
 		return nil, err
 	}
 	return b.views()
 }
 
-// remember adds the snapshots at these times: own with all its figures, and the others with the
-// prices that the ledger has. It leaves out prices that the ledger has lost.
+// remember adds the snapshots at these times: own with all its figures, and the remaining ones with
+// the prices that the ledger has. It omits prices that the ledger has lost.
 func (b *Builder) remember(ctx context.Context, root *ledger.Root, times []time.Time, own Snapshot) error {
 	for _, t := range times {
 		s := own
@@ -127,7 +126,7 @@ func (b *Builder) remember(ctx context.Context, root *ledger.Root, times []time.
 	return nil
 }
 
-// upTo returns the number of times before the first for which fits returns true.
+// upTo returns the number of times that precede the first one for which fits returns true.
 func upTo(times []time.Time, fits func(time.Time) bool) int {
 	if i := slices.IndexFunc(times, fits); i >= 0 {
 		return i
@@ -136,7 +135,7 @@ func upTo(times []time.Time, fits func(time.Time) bool) int {
 }
 
 // Open reads the list of existing blocks. T is the time of the snapshot for which [Builder.Views]
-// makes them. Only callers that add earlier snapshots need to call it.
+// makes blocks. Only callers that add earlier snapshots need to call Open.
 func (b *Builder) Open(T time.Time) {
 	b.Time = T
 	for i := range b.chains {
@@ -155,8 +154,8 @@ func (b *Builder) Open(T time.Time) {
 	}
 }
 
-// Add adds a snapshot. It must be newer than the snapshots of the existing blocks and those added
-// before.
+// Add adds a snapshot. It must be newer than the snapshots in the existing blocks and all snapshots
+// added so far.
 func (b *Builder) Add(ctx context.Context, s Snapshot) error {
 	if len(s.Figures) == 0 {
 		return nil
@@ -167,7 +166,7 @@ func (b *Builder) Add(ctx context.Context, s Snapshot) error {
 	return b.add(ctx, s)
 }
 
-// add is the part of Add that follows the completion of earlier hours and days.
+// add is the second half of Add. It follows the completion of earlier hours and days.
 func (b *Builder) add(ctx context.Context, s Snapshot) error {
 	b.last = s.Time
 	of := column{time: s.Time, cells: make([]cell, len(s.Figures))}
@@ -180,7 +179,7 @@ func (b *Builder) add(ctx context.Context, s Snapshot) error {
 	return b.chains[artifacts.TenMinutes].add(ctx, of)
 }
 
-// complete makes the candles of the hour and the day of the last snapshot if these are over at t.
+// complete makes the candles for the last snapshot's hour and day if these are over at t.
 func (b *Builder) complete(ctx context.Context, t time.Time) error {
 	if b.last.IsZero() {
 		return nil
@@ -228,11 +227,11 @@ type chain struct {
 	about    *artifacts.PastInterval
 	perShard int
 	views    []artifacts.View // blocks in the store, oldest first
-	open     *block           // the block being extended; nil if none is
+	open     *block           // the block that is being extended; nil if there is none
 }
 
-// block returns the block to which t belongs and makes it the one being extended. It first closes
-// the previous one.
+// block returns the block to which t belongs, and makes it the block that is being extended. It
+// closes the previous block first.
 func (c *chain) block(ctx context.Context, t time.Time) (*block, error) {
 	name := c.about.Block(c.about.BlockStart(t))
 	if c.open != nil && c.open.collection == name {
@@ -255,8 +254,8 @@ func (c *chain) block(ctx context.Context, t time.Time) (*block, error) {
 	return c.open, nil
 }
 
-// at returns the index of a block among the views, or where it would be. Names of blocks ascend
-// with time.
+// at returns the index of a block among the views, or the index where it would be inserted. Block
+// names ascend with time.
 func (c *chain) at(collection string) int {
 	i, _ := slices.BinarySearchFunc(c.views, collection, func(v artifacts.View, name string) int {
 		return bytes.Compare([]byte(v.Collection), []byte(name))
@@ -273,7 +272,7 @@ func (c *chain) add(ctx context.Context, of column) error {
 	return err
 }
 
-// close puts the block being extended if it changed and if one of its snapshots is kept.
+// close puts the block that is being extended if it has changed and one of its snapshots is kept.
 func (c *chain) close() error {
 	if open := c.open; open != nil && open.changed && c.kept(open.times) {
 		view, err := c.builder.Put(open.table(c.perShard))
@@ -303,7 +302,7 @@ type column struct {
 	cells []cell // in ascending order of id
 }
 
-// cell has the elements of an asset. A nil element is null.
+// cell has an asset's elements. A nil element is null.
 type cell struct {
 	id             uint64
 	moment, candle []byte
@@ -318,7 +317,7 @@ type block struct {
 	changed    bool
 }
 
-// row has an asset's elements for each of the block's times. Blocks of ten minutes have no candles.
+// row has an asset's elements for each of the block's times. Ten-minute blocks have no candles.
 type row struct {
 	id               uint64
 	moments, candles [][]byte
@@ -349,7 +348,7 @@ func (b *block) read(ctx context.Context, from artifacts.ObjectReader, v *artifa
 	})
 }
 
-// elements returns the n elements of text. ok is false if text has a different number of elements.
+// elements returns the n elements of text. ok is false if text has another number of elements.
 func elements(text []byte, n int) (all [][]byte, ok bool) {
 	all = make([][]byte, n, n+1)
 	for i := range all {
@@ -360,15 +359,16 @@ func elements(text []byte, n int) (all [][]byte, ok bool) {
 	return all, len(text) == 0
 }
 
-// find returns the index of the column for the interval that contains t, or where it would be.
+// find returns the index of the column for the interval that contains t, or the index where it
+// would be inserted.
 func (b *block) find(t time.Time) (at int, ok bool) {
 	return slices.BinarySearchFunc(b.times, t, func(have, t time.Time) int {
 		return have.Truncate(b.about.Step).Compare(t.Truncate(b.about.Step))
 	})
 }
 
-// add inserts a column in the order of time. If the block already has a column for its interval,
-// add does what fill says.
+// add inserts a column in time order. If the block already has a column for its interval, add
+// follows fill.
 func (b *block) add(of column, fill fill) {
 	at, had := b.find(of.time)
 	if had && fill == nil {
@@ -403,8 +403,7 @@ func (b *block) add(of column, fill fill) {
 	b.rows = append(b.rows, old...)
 }
 
-// set sets the elements of a row from a cell. It takes the moment only if t is the time of the
-// column.
+// set sets the elements of a row from a cell. It uses the moment only if t is the column's time.
 func (b *block) set(r *row, at int, t time.Time, c cell, fill fill) {
 	replace := fill != nil && fill(r.id)
 	put := func(to *[]byte, element []byte) {
@@ -421,9 +420,9 @@ func (b *block) set(r *row, at int, t time.Time, c cell, fill fill) {
 }
 
 // interval returns the column of the block to for the interval from begin to end, which is over and
-// longer than the intervals of b. Its candles are made from all snapshots of the interval. Its
-// moments are those of the snapshot that to's column has, or of the first snapshot if to has no
-// column yet.
+// is longer than b's intervals. The column's candles are made from all snapshots in the interval.
+// Its moments come from the snapshot for which to already has a column, or from the first snapshot
+// if to has no column yet.
 func (b *block) interval(begin, end time.Time, to *block) (of column) {
 	from := upTo(b.times, func(t time.Time) bool { return !t.Before(begin) })
 	past := upTo(b.times, func(t time.Time) bool { return !t.Before(end) })
@@ -460,18 +459,18 @@ func (b *block) interval(begin, end time.Time, to *block) (of column) {
 
 // candle is a candle under construction.
 type candle struct {
-	open, high, low, close []byte // in quotes, as JSON
+	open, high, low, close []byte // quoted, as JSON
 	figures                []byte // market cap and volume, as in an element
 }
 
-// add adds the next element: a moment, or the candle of a shorter interval. It ignores nil.
+// add adds the next element, which is a moment or the candle of a shorter interval. It ignores nil.
 func (c *candle) add(element []byte) {
 	if element == nil {
 		return
 	}
 	open, rest, _ := bytes.Cut(element, []byte(","))
 	high, low, last := open, open, open
-	if bytes.Count(rest, []byte(",")) > 1 { // a candle has four prices, a moment one
+	if bytes.Count(rest, []byte(",")) > 1 { // a candle has four prices, a moment has one
 		high, rest, _ = bytes.Cut(rest, []byte(","))
 		low, rest, _ = bytes.Cut(rest, []byte(","))
 		last, rest, _ = bytes.Cut(rest, []byte(","))
@@ -496,9 +495,9 @@ func (c *candle) text() []byte {
 	return bytes.Join([][]byte{c.open, c.high, c.low, c.close, c.figures}, []byte(","))
 }
 
-// less reports whether the decimal x is less than y. Both are in quotes, not negative, and without
-// needless zeros, as the builder writes them. If they have equally many digits before the point,
-// their order is the order of their bytes.
+// less reports whether the decimal x is less than y. Both are quoted, not negative, and without
+// superfluous zeros, as the builder writes them. If they have the same number of digits before the
+// decimal point, comparing their bytes gives their order.
 func less(x, y []byte) bool {
 	x, y = bytes.Trim(x, `"`), bytes.Trim(y, `"`)
 	point := func(s []byte) int {

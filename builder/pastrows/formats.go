@@ -19,11 +19,11 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// maxLine bounds the length of a line of NDJSON, in bytes.
+// maxLine is the maximum length of an NDJSON line, in bytes.
 const maxLine = 1 << 20
 
 // csv reads a table in the format of RFC 4180 whose first line names the columns. Cells are
-// separated by commas, or by semicolons or tabs if the first line has those instead.
+// separated by commas, or by semicolons or tabs if the first line uses those instead.
 func (r *Rows) csv(in io.Reader) error {
 	buf := bufio.NewReaderSize(in, 64<<10)
 	first, err := buf.Peek(4 << 10)
@@ -85,7 +85,7 @@ func (r *Rows) csv(in io.Reader) error {
 	}
 }
 
-// ndjson reads one JSON object a line. Numbers may be strings. It ignores other members.
+// ndjson reads one JSON object per line. Numbers may be strings. It ignores other members.
 func (r *Rows) ndjson(in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
@@ -128,7 +128,7 @@ func (r *Rows) ndjson(in io.Reader) error {
 	return lines.Err()
 }
 
-// plain returns the text of a JSON string or number, or nil for null.
+// plain returns the contents of a JSON string or number, or nil for null.
 func plain(raw []byte) []byte {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -144,8 +144,8 @@ func plain(raw []byte) []byte {
 const parquetBatch = 1024
 
 // parquet reads the columns key, time, price, market_cap and volume. They may have any type that
-// can hold their values. For a DOUBLE it takes the shortest decimal that reads back as the same
-// number.
+// can hold their values. For a DOUBLE, parquet uses the shortest decimal that converts back to the
+// same number.
 func (r *Rows) parquet(ctx context.Context, in io.ReaderAt, size int64) error {
 	file, err := parquet.OpenFile(in, size)
 	if err != nil {
@@ -194,8 +194,8 @@ func (r *Rows) parquet(ctx context.Context, in io.ReaderAt, size int64) error {
 	return nil
 }
 
-// rowGroup reads the rows of a group, which begins with row n+1, and returns the number of the last
-// row.
+// rowGroup reads the rows of a group, whose first row is row n+1, and returns the number of the
+// last row.
 func (r *Rows) rowGroup(ctx context.Context, group parquet.RowGroup, rows []parquet.Row, n int,
 	field func(parquet.Value) (int, parquet.Node, bool)) (last int, err error) {
 	reader := group.Rows()
@@ -262,8 +262,8 @@ func stampOf(n int64, unit *format.TimeUnit) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// decimalText formats a DECIMAL, which is an integer in units of 10^-scale. If it is stored as
-// bytes, these are in two's complement.
+// decimalText formats a DECIMAL, which is an integer in units of 10^-scale. If the integer is
+// stored as bytes, they are in two's complement.
 func decimalText(v parquet.Value, scale int) []byte {
 	n := new(big.Int)
 	switch v.Kind() {

@@ -1,6 +1,6 @@
-// Package pastrows reads rows of past prices from files, in any order, and returns them in order of
-// time (../FEED.md, "Importing a past"). It sorts them in pieces in a folder on disk, so that
-// memory is bounded whatever the number of rows is.
+// Package pastrows reads rows of past prices from files, in any order, and returns them in time
+// order (../FEED.md, "Importing a past"). It sorts the rows in pieces in a folder on disk, so
+// memory is bounded whatever the number of rows.
 //
 //	rows, err := pastrows.Read(ctx, []string{"bitcoin.csv", "feeds/"}, pastrows.Options{Known: known, Dir: dir})
 //	for moment, err := range rows.Moments(ctx) {
@@ -29,21 +29,21 @@ import (
 
 // Options are the options of Read.
 type Options struct {
-	// Known returns the id of an asset's key. ok is false if no asset has that key.
+	// Known returns the id of the asset with this key. ok is false if no asset has the key.
 	Known func(key string) (id uint64, ok bool)
-	// Newest is the time of the published snapshot. Later rows are not past.
+	// Newest is the time of the published snapshot. Later rows are not in the past.
 	Newest time.Time
-	// Dir is an empty folder for intermediate results.
+	// Dir is an empty folder for intermediate files.
 	Dir string
-	// Progress, if not nil, is called with the number of bytes read from a file, and its size.
+	// Progress, if not nil, is called with the number of bytes read from a file, and the file's
+	// size.
 	Progress func(file string, read, total int64)
 }
 
-// Place is the place of a row in the files.
+// Place is the location of a row in the files.
 type Place struct {
 	File string `json:"file"`
-	// Line counts from 1. The header of a CSV file is line 1. For Parquet it is the number of the
-	// row.
+	// Line counts from 1. The header of a CSV file is line 1. For Parquet, Line is the row number.
 	Line int `json:"line"`
 }
 
@@ -62,28 +62,28 @@ type UnknownKey struct {
 	First Place  `json:"first"`
 }
 
-// Limits of the lists in a report.
+// Limits for the lists in a report.
 const (
 	MaxProblems    = 20
 	MaxUnknownKeys = 1000
 	maxIgnored     = 20
 )
 
-// Report counts the rows that were read, by what became of them. Moments returns the rows that are
-// in no count but Rows.
+// Report counts the rows that were read, by what happened to them. Moments returns the rows that
+// only Rows counts.
 type Report struct {
 	// Rows is the number of rows. Blank lines and headers do not count.
 	Rows int `json:"rows"`
 	// Unusable counts rows that were set aside. Problems describes the first of them. It also
-	// describes bad market caps and volumes, which do not set their row aside.
+	// describes bad market caps and volumes, which do not set their rows aside.
 	Unusable int       `json:"unusable"`
 	Problems []Problem `json:"problems,omitempty"`
-	// Unknown counts rows whose key no asset has. UnknownKeys are the first such keys.
+	// Unknown counts rows whose key belongs to no asset. UnknownKeys are the first such keys.
 	Unknown     int          `json:"unknown"`
 	UnknownKeys []UnknownKey `json:"unknown_keys,omitempty"`
-	// Ignored names the columns of tables that were not read, each with its file.
+	// Ignored lists the table columns that were not read, each with its file.
 	Ignored []string `json:"ignored,omitempty"`
-	// Repeated counts rows that follow another row of the same asset in the same ten minutes.
+	// Repeated counts rows that follow another row for the same asset in the same ten minutes.
 	Repeated int `json:"repeated"`
 	// Newer counts rows that are later than the published snapshot.
 	Newer int `json:"newer"`
@@ -93,7 +93,7 @@ type Report struct {
 type Rows struct {
 	// Report is complete once the iteration over Moments has ended.
 	Report Report
-	// Files are the names of the files, in the order of Figures.File.
+	// Files are the file names. Figures.File is an index into it.
 	Files []string
 
 	opts   Options
@@ -105,11 +105,11 @@ type Rows struct {
 // Moment holds the figures of all assets in the same ten minutes.
 type Moment struct {
 	past.Snapshot
-	// Total is the market cap of the whole market in units of 1e-8, or "" if it is unknown.
+	// Total is the market cap of the whole market in units of 1e-8 dollars, or "" if it is unknown.
 	Total string
 }
 
-// errNames lists the files that can be read.
+// errNames lists the kinds of files that can be read.
 var errNames = errors.New("want a file .csv, .ndjson, .jsonl or .parquet, or a folder of feeds")
 
 // Read reads files and folders. It sets aside and reports rows that it cannot use. It returns an
@@ -136,7 +136,7 @@ func (r *Rows) read(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // it was only read
+	defer f.Close() // the file was only read
 	r.Files = append(r.Files, name)
 	in := &progressReader{Reader: f, ctx: ctx, name: name, size: info.Size(), progress: r.opts.Progress}
 	switch strings.ToLower(filepath.Ext(name)) {
@@ -176,7 +176,7 @@ func (r *Rows) folder(ctx context.Context, dir string) error {
 	return nil
 }
 
-// feed reads a feed. It gives each row its number among the accepted quotes as its line.
+// feed reads a feed. Each row's line is its number among the accepted quotes.
 func (r *Rows) feed(ctx context.Context, dir string) error {
 	feed, report, err := source.Read(ctx, source.FS(os.DirFS(dir)), source.ReadOptions{})
 	if err != nil {
@@ -249,7 +249,7 @@ func (r *Rows) problem(at Place, reason string) {
 	}
 }
 
-// The fields of a row, by column or member.
+// The fields of a row, named by column or member.
 const (
 	fieldKey = iota
 	fieldTime
@@ -261,7 +261,7 @@ const (
 
 var fieldNames = [fields]string{"key", "time", "price", "market_cap", "volume"}
 
-// texts adds a row whose values are texts. A nil value is missing.
+// texts adds a row whose values are strings. A nil value is missing.
 func (r *Rows) texts(line int, values *[fields][]byte) error {
 	for _, f := range []int{fieldKey, fieldTime, fieldPrice} {
 		if len(values[f]) == 0 {
@@ -302,8 +302,9 @@ var errTime = errors.New("want a time such as 2026-01-31T12:00:00Z, 2026-01-31 1
 var timeForms = []string{time.DateOnly, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04",
 	"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 UTC", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00"}
 
-// ParseTime parses the time of a row: RFC 3339, also with a space instead of the T, without seconds
-// or without a zone, which means UTC; a date, which means its beginning; or Unix seconds.
+// ParseTime parses the time of a row. It accepts RFC 3339, including variants with a space instead
+// of the T, without seconds, or without a time zone, which means UTC. It also accepts a date, which
+// means the beginning of that day, and Unix seconds.
 func ParseTime(text []byte) (t time.Time, err error) {
 	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 		if n > 99999999999 {
@@ -329,7 +330,7 @@ func ParseTime(text []byte) (t time.Time, err error) {
 	return t, nil
 }
 
-// header finds the columns of a table by their names. The index of a missing column is -1.
+// header finds the columns of a table by name. The index of a missing column is -1.
 func (r *Rows) header(names []string) (at [fields]int, err error) {
 	for f, want := range fieldNames {
 		at[f] = -1
@@ -352,7 +353,7 @@ func (r *Rows) header(names []string) (at [fields]int, err error) {
 	return at, nil
 }
 
-// progressReader reports its progress, and fails once its context is done.
+// progressReader reports its progress, and fails once its context is canceled.
 type progressReader struct {
 	io.Reader
 	ctx        context.Context
@@ -373,7 +374,7 @@ func (p *progressReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// isText returns an error if line contains bytes that no UTF-8 text file has.
+// isText returns an error if line contains bytes that cannot occur in a UTF-8 text file.
 func isText(line []byte) error {
 	if bytes.IndexByte(line, 0) >= 0 {
 		return errors.New("it looks like UTF-16; save it as UTF-8")

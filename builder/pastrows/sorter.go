@@ -33,20 +33,20 @@ type record struct {
 
 func (r *record) mark() time.Time { return r.time.Truncate(artifacts.Step) }
 
-// compare orders records as Moments returns them: by ten minutes, then asset. Among the rows of an
-// asset in the same ten minutes the earliest comes first; if their times are equal, the one that
-// was read first.
+// compare orders records as Moments returns them: by ten minutes, then by asset. Within the same
+// ten minutes, an asset's earliest row comes first. If two rows have the same time, the one that
+// was read first comes first.
 func (r *record) compare(s *record) int {
 	return cmp.Or(r.mark().Compare(s.mark()), cmp.Compare(r.id, s.id), r.time.Compare(s.time),
 		cmp.Compare(r.file, s.file), cmp.Compare(r.line, s.line))
 }
 
-// chunkRows is the number of records sorted in memory, which take about 60 MB. Tests make it
-// smaller.
+// chunkRows is the number of records that are sorted in memory. They take about 60 MB. Tests lower
+// it.
 var chunkRows = 1 << 19
 
-// sorter sorts any number of records. It sorts pieces in memory, writes them to files, and merges
-// these in the end.
+// sorter sorts any number of records. It sorts pieces in memory, writes them to files, and finally
+// merges the files.
 type sorter struct {
 	dir    string
 	chunk  []record
@@ -74,7 +74,7 @@ func (s *sorter) end() error {
 
 func (s *sorter) sort() { slices.SortFunc(s.chunk, func(a, b record) int { return a.compare(&b) }) }
 
-// spill writes the records in memory to a file, sorted.
+// spill sorts the records in memory and writes them to a file.
 func (s *sorter) spill() (err error) {
 	s.sort()
 	name := filepath.Join(s.dir, fmt.Sprintf("rows-%06d", len(s.pieces)))
@@ -156,7 +156,7 @@ func (s *sorter) all() iter.Seq2[*record, error] {
 		var open []*piece
 		defer func() {
 			for _, p := range open {
-				p.file.Close() // it was only read
+				p.file.Close() // the file was only read
 			}
 		}()
 		for _, name := range s.pieces {
@@ -191,7 +191,7 @@ func (s *sorter) all() iter.Seq2[*record, error] {
 	}
 }
 
-// pieces is a heap of pieces, ordered by their next records.
+// pieces is a heap of pieces, ordered by next record.
 type pieces []*piece
 
 func (h pieces) Len() int           { return len(h) }
@@ -205,8 +205,8 @@ func (h *pieces) Pop() any {
 }
 
 // Moments returns the rows that were read, grouped by ten minutes, oldest first. If an asset has
-// several rows in the same ten minutes, the earliest counts. The caller may keep the figures of a
-// moment.
+// several rows in the same ten minutes, the earliest one counts. The caller may keep the figures of
+// a moment.
 func (r *Rows) Moments(ctx context.Context) iter.Seq2[Moment, error] {
 	return func(yield func(Moment, error) bool) {
 		var m Moment

@@ -1,5 +1,5 @@
 // Package publish publishes a snapshot. It knows the order in which objects, manifest, pointer and
-// log must become durable, and nothing about their contents.
+// log must become durable, but nothing about their contents.
 //
 // A publication that dies halfway leaves nothing to recover. If the machine dies
 //
@@ -13,6 +13,7 @@
 //     publication writes the leaf to the log before it moves the pointer (package transparency).
 //
 // So the next build starts at the pointer, as every build does. If two publishers run at the same
-// time, both do all of this, and the compare-and-swap of the pointer lets one of them win.
-// [Head.Publish] describes how a publisher tells a lost answer from a lost race.
+// time, both go through all these steps, and the compare-and-swap of the pointer lets only one of
+// them win. [Head.Publish] describes how a publisher distinguishes a lost response from a lost
+// race.
 package publish

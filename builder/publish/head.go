@@ -17,23 +17,23 @@ type Head struct {
 	// Pointer and Manifest are nil if the store has no snapshot.
 	Pointer  *artifacts.Pointer
 	Manifest *artifacts.Manifest
-	// LogError says why Publish could not write the log after it had moved the pointer. That is no
-	// failure, since the next publication writes it.
+	// LogError says why Publish could not write the log after it had moved the pointer. It does not
+	// make the publication fail, since the next publication writes the log.
 	LogError error
 
 	naming sync.Mutex
-	id     string // the store's identity, once read
+	id     string // the store's identity, once it has been read
 }
 
-// NewHead returns a head that can be replaced whatever the content of the store's pointer is.
-// version is the version of the pointer that was read, or zero if there is none. The sequence of
-// the next pointer follows the sequence of p, which must be a pointer of this store.
+// NewHead returns a head that can be replaced, whatever the store's pointer contains. version is
+// the version of the pointer that was read, or zero if there is none. The next pointer's sequence
+// follows the sequence of p, which must belong to this store.
 func NewHead(version artifacts.Version, p *artifacts.Pointer) *Head {
 	return &Head{version: version, Pointer: p}
 }
 
-// readHeadTries bounds how often ReadHead starts again because, between its reads, the pointer
-// moved and gc removed the manifest, or the change record was written.
+// readHeadTries is the maximum number of attempts by ReadHead. It starts again if, between its
+// reads, the pointer moved and gc removed the manifest, or the change record was written.
 const readHeadTries = 3
 
 // ReadHead is like ReadHeadSince for a store whose earlier state is unknown.
@@ -41,9 +41,9 @@ func ReadHead(ctx context.Context, r artifacts.ObjectReader) (*Head, error) {
 	return ReadHeadSince(ctx, r, Seen{})
 }
 
-// ReadHeadSince reads the pointer and its manifest. For a store that never had a pointer it returns
-// a Head without a snapshot. If CheckPointer fails, ReadHeadSince returns its error together with
-// the head that it read.
+// ReadHeadSince reads the pointer and its manifest. For a store that never had a pointer, it
+// returns a Head without a snapshot. If CheckPointer fails, ReadHeadSince returns its error
+// together with the head that was read.
 func ReadHeadSince(ctx context.Context, r artifacts.ObjectReader, seen Seen) (*Head, error) {
 	for try := 1; ; try++ {
 		p, version, err := ReadPointer(ctx, r)
@@ -71,9 +71,9 @@ func ReadHeadSince(ctx context.Context, r artifacts.ObjectReader, seen Seen) (*H
 	}
 }
 
-// ReadPointer reads and parses the pointer. It returns its version, too. The error is or wraps the
-// error of the store, which is artifacts.ErrNotFound if there is no pointer, or the error of
-// artifacts.ParsePointer.
+// ReadPointer reads and parses the pointer. It returns the pointer's version, too. The error is or
+// wraps either the store's error, which is artifacts.ErrNotFound if there is no pointer, or the
+// error from artifacts.ParsePointer.
 func ReadPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Pointer, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if err != nil {
@@ -83,9 +83,9 @@ func ReadPointer(ctx context.Context, r artifacts.ObjectReader) (*artifacts.Poin
 	return p, version, err
 }
 
-// Withdraw sets the withdrawn times of next: those times of withdrawn that are later than the
-// oldest snapshot to which a rollback of next can go. It leaves out the times that next itself
-// publishes.
+// Withdraw sets the withdrawn times of next. It keeps only those elements of withdrawn that are
+// later than the oldest snapshot to which a rollback of next can go. It omits times that next
+// itself publishes.
 func Withdraw(next *artifacts.Manifest, withdrawn []time.Time, through time.Time) {
 	oldest := next.Oldest()
 	next.Withdrawn = slices.DeleteFunc(slices.Clone(withdrawn), func(t time.Time) bool {
@@ -103,5 +103,5 @@ func Retains(m *artifacts.Manifest, t time.Time) bool {
 	return slices.ContainsFunc(m.Retained, func(ret artifacts.Retained) bool { return ret.Time.Equal(t) })
 }
 
-// Stamp returns a snapshot's time in the form of reports and messages.
+// Stamp returns a snapshot's time in the form that reports and messages use.
 func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

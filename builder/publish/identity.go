@@ -11,8 +11,9 @@ import (
 )
 
 // Identity returns the identity of the store. If the store has none, Identity gives it the identity
-// that its pointer or else its key set names, since edges know the store by that, or else a new
-// one. Writers call it before their first write.
+// named by its pointer or, failing that, by its key set, since edges know the store by that
+// identity. If neither names one, the identity is new. Writers call Identity before their first
+// write.
 func Identity(ctx context.Context, s artifacts.Store) (string, error) {
 	i, err := identify(ctx, s)
 	return i.Store, err
@@ -31,15 +32,15 @@ func identify(ctx context.Context, s artifacts.Store) (artifacts.Identity, error
 	if swapErr == nil {
 		return *made, nil
 	}
-	// Another writer was faster, or the store's answer was lost.
+	// Another writer was faster, or the store's response was lost.
 	if i, _, err = readIdentity(ctx, s); err != nil {
 		return i, fmt.Errorf("write identity: %w", swapErr)
 	}
 	return i, nil
 }
 
-// Number returns the number that follows before in a key set or a change record. If before is zero or
-// belongs to another store, the last number counts as lost.
+// Number returns the successor of before, which is the number of a key set or a change record. If
+// before is zero or belongs to another store, the last number counts as lost.
 func Number(ctx context.Context, s artifacts.Store, before artifacts.Numbered, now time.Time,
 ) (artifacts.Numbered, error) {
 	id, err := Identity(ctx, s)
@@ -76,7 +77,7 @@ func (h *Head) identity(ctx context.Context, s artifacts.Store) (string, error) 
 		return "", fmt.Errorf("%w: the pointer is of store %s, this is store %s", artifacts.ErrCorrupt,
 			h.Pointer.Store, id)
 	}
-	// The pointer's publisher may have died before it could mark it in the identity.
+	// The pointer's publisher may have died before it could mark the pointer in the identity.
 	if h.Pointer != nil && !slices.Contains(i.Had, artifacts.CurrentKey) {
 		if err := Mark(ctx, s, artifacts.CurrentKey); err != nil {
 			return "", err
@@ -86,7 +87,8 @@ func (h *Head) identity(ctx context.Context, s artifacts.Store) (string, error) 
 	return id, nil
 }
 
-// readIdentity returns the store's identity and its version. With an error, the identity is empty.
+// readIdentity returns the store's identity and its version. If there is an error, the identity is
+// empty.
 func readIdentity(ctx context.Context, r artifacts.ObjectReader) (artifacts.Identity, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
 	if err != nil {
@@ -99,10 +101,10 @@ func readIdentity(ctx context.Context, r artifacts.ObjectReader) (artifacts.Iden
 	return *i, version, nil
 }
 
-// KnownIdentity returns an identity for a store without one: the one that the other small objects
-// name, or else a new one. It records that the store had a key set if there is one, or if the
-// change record shows that an identity was lost. In the latter case it is unknown whether there was
-// a key set, and the loss of a key set must not go unnoticed.
+// KnownIdentity returns an identity for a store without one: the identity that the other small
+// objects name, or else a new one. The identity records that the store had a key set if there is
+// one, or if the change record shows that an identity was lost. In the latter case it is unknown
+// whether there was a key set, and the loss of a key set must not go unnoticed.
 func KnownIdentity(ctx context.Context, s artifacts.Store) (*artifacts.Identity, error) {
 	made := &artifacts.Identity{Format: artifacts.Format, Had: []artifacts.Key{}}
 	p, _, err := ReadPointer(ctx, s)

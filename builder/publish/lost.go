@@ -9,24 +9,24 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// ErrLost means that the store had a small object that is now missing. A new one in its place would
-// give ids to other assets, publish times twice, or change who has access.
+// ErrLost means that a small object that the store once had is missing. Replacing it with a new one
+// would give ids to other assets, publish times twice, or change who has access.
 var ErrLost = errors.New("lost")
 
 // Seen is the last known state of a store. The zero value means that nothing is known.
 type Seen struct {
-	// Store is the store's identity, Sequence its pointer's sequence.
+	// Store is the store's identity. Sequence is its pointer's sequence.
 	Store    string
 	Sequence uint64
 }
 
-// CheckPointer checks that p, the pointer of the store s, or nil if there is none, is the newest
-// that the store has had. It compares p with seen and with the other objects of the store
+// CheckPointer checks that p is the newest pointer that the store s has had. p is nil if there is
+// no pointer. CheckPointer compares p with seen and with the store's other objects
 // (builder/README.md, "Whether a store has gone back"). It returns ErrLost if the store had a
-// pointer and has none, or had a newer one, and artifacts.ErrCorrupt if p has a sequence that no
-// builder can have reached. A first build that was killed does not count: it leaves an identity,
-// objects and manifests that follow no other (INTERFACE.md, "Before the first snapshot"). If s is
-// not a Store, CheckPointer reads only its cells.
+// pointer and has none now, or had a newer one. It returns artifacts.ErrCorrupt if p has a sequence
+// that no builder can have reached. A first build that was killed does not count: it leaves an
+// identity, objects, and manifests without a predecessor (INTERFACE.md, "Before the first
+// snapshot"). If s is not a Store, CheckPointer reads only its cells.
 func CheckPointer(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Pointer, seen Seen) error {
 	if p == nil {
 		why, err := published(ctx, s)
@@ -68,8 +68,8 @@ func CheckPointer(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Po
 	return nil
 }
 
-// CheckMissing returns ErrLost if the store once had the small object key. The caller has found it
-// missing.
+// CheckMissing returns ErrLost if the store once had the small object key, which the caller has
+// found to be missing.
 func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.Key) error {
 	if key == artifacts.CurrentKey {
 		return CheckPointer(ctx, s, nil, Seen{})
@@ -87,7 +87,7 @@ func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.K
 			return fmt.Errorf("%s: %w: the store has none, and the identity, which says whether it had one, is lost, too",
 				key, ErrLost)
 		}
-		return nil // nothing shows that there was one
+		return nil // nothing shows that the object ever existed
 	case err != nil:
 		return UnlessDamage(err)
 	case slices.Contains(id.Had, key):
@@ -96,7 +96,7 @@ func CheckMissing(ctx context.Context, s artifacts.ObjectReader, key artifacts.K
 	return nil
 }
 
-// published returns evidence that a store without a pointer had one, or "" if there is none.
+// published returns evidence that a store without a pointer once had one, or "" if there is none.
 func published(ctx context.Context, s artifacts.ObjectReader) (why string, err error) {
 	_, _, err = s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	if !errors.Is(err, artifacts.ErrNotFound) {
@@ -141,7 +141,7 @@ func published(ctx context.Context, s artifacts.ObjectReader) (why string, err e
 	return "", nil
 }
 
-// maxFirst bounds how many manifests are read. Each killed build leaves one.
+// maxFirst limits how many manifests are read. Each killed build leaves one manifest.
 const maxFirst = 64
 
 // UnlessDamage returns err, or nil if err means that an object is missing, corrupt or unsigned.
@@ -152,8 +152,8 @@ func UnlessDamage(err error) error {
 	return err
 }
 
-// DropOversized deletes the cell key if err, the error of reading it, is artifacts.ErrTooLarge. The
-// version of such a cell cannot be read, so a swap could not replace it. DropOversized reports
+// DropOversized deletes the cell key if err, the error from reading it, is artifacts.ErrTooLarge.
+// The version of such a cell cannot be read, so a swap could not replace it. DropOversized reports
 // whether it deleted the cell.
 func DropOversized(ctx context.Context, s artifacts.Store, key artifacts.Key, err error) (bool, error) {
 	if !errors.Is(err, artifacts.ErrTooLarge) {
@@ -162,7 +162,7 @@ func DropOversized(ctx context.Context, s artifacts.Store, key artifacts.Key, er
 	return true, s.Delete(ctx, key)
 }
 
-// Mendable adds the command that repairs a missing or corrupt object to err, if err is about one.
+// Mendable adds the repair command to err if err concerns a missing or corrupt object.
 func Mendable(err error) error {
 	if err == nil || !artifacts.IsDamage(err) || errors.Is(err, artifacts.ErrFormat) {
 		return err

@@ -9,31 +9,33 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Objects puts the immutable objects of one snapshot, each once, and counts its writes. Its methods
-// are safe for concurrent use.
+// Objects puts the immutable objects of one snapshot, each object once, and counts its writes. Its
+// methods are safe for concurrent use.
 type Objects struct {
 	store artifacts.Store
 	head  *Head
 
 	mu sync.Mutex
-	// there has the objects and manifests in the store. The value is true if this Objects put it,
-	// and false if the list showed it with the right size.
+	// there has the objects and manifests that the store holds. The value is true if this Objects
+	// put the object, and false if the listing showed it with the right size.
 	there   map[artifacts.Digest]bool
 	written int
 	bytes   int64
 }
 
-// Objects lists the store's objects and manifests and returns a writer that skips objects that the
-// head reaches and the store holds. named are the objects of the head's ledger. The writer writes
-// an object again if the store lacks it or holds it in another size. Missing returns lost objects
-// that were not put again. A list does not show damaged bytes; verify finds those.
+// Objects lists the store's objects and manifests, and returns a writer. The writer skips objects
+// that are reachable from the head and that the store holds. named are the objects of the head's
+// ledger. The writer writes an object again if the store lacks it or holds it with another size.
+// Missing returns the lost objects that were not put again. A listing does not reveal damaged
+// bytes; verify finds those.
 //
-// Skipping is safe while gc runs. The pointer's swap succeeds only if the head was the published
-// snapshot all the while, and gc keeps everything that it reaches. An object that the head does not
-// reach has no such protection. It is put again, which makes it new, so that gc leaves it alone.
+// Skipping is safe while gc runs. The pointer's swap succeeds only if the head remained the
+// published snapshot throughout, and gc keeps everything that is reachable from it. An unreachable
+// object has no such protection. The writer puts it again, which makes it young, so gc leaves it
+// alone.
 //
-// The list costs one call for a thousand objects. It grows with the number of retained snapshots,
-// not with the past; README.md, "Costs", has figures.
+// The listing costs one call per thousand objects. It grows with the number of retained snapshots,
+// not with the length of the history; README.md, "Costs", has figures.
 func (h *Head) Objects(ctx context.Context, s artifacts.Store, named []artifacts.Ref) (*Objects, error) {
 	o := &Objects{store: s, head: h, there: map[artifacts.Digest]bool{}}
 	if h.Manifest == nil {
@@ -61,7 +63,7 @@ func (h *Head) Objects(ctx context.Context, s artifacts.Store, named []artifacts
 	return o, nil
 }
 
-// Reached returns the objects that m names: its ledger's root and the objects of its views.
+// Reached returns the objects that m names: its ledger root and the objects of its views.
 func Reached(m *artifacts.Manifest) []artifacts.Ref {
 	refs := []artifacts.Ref{m.Ledger}
 	for i := range m.Views {
@@ -72,13 +74,14 @@ func Reached(m *artifacts.Manifest) []artifacts.Ref {
 	return refs
 }
 
-// retained returns the snapshots that the successor of the head may retain.
+// retained returns the snapshots that the head's successor may retain.
 func (h *Head) retained() []artifacts.Retained {
 	return append([]artifacts.Retained{{Time: h.Manifest.Time, Manifest: h.Pointer.Manifest}}, h.Manifest.Retained...)
 }
 
-// Missing returns the keys of the objects that m or its ledger names and that the store did not
-// hold and nobody put. named are the objects of the ledger. builder repair puts lost objects back.
+// Missing returns the keys of objects that m or its ledger names, that the store did not hold, and
+// that have not been put. named are the objects of the ledger. builder repair puts lost objects
+// back.
 func (o *Objects) Missing(m *artifacts.Manifest, named []artifacts.Ref) (keys []artifacts.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -95,7 +98,8 @@ func (o *Objects) Missing(m *artifacts.Manifest, named []artifacts.Ref) (keys []
 	return keys
 }
 
-// Has reports whether the store holds the object, because the list showed it or it was put.
+// Has reports whether the store holds the object, because the listing showed it or because it was
+// put.
 func (o *Objects) Has(ref artifacts.Ref) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,8 +113,8 @@ func (o *Objects) HasAll(views []artifacts.View) bool {
 	return !slices.ContainsFunc(views, func(v artifacts.View) bool { return slices.ContainsFunc(v.Objects, lost) })
 }
 
-// Put stores data, if necessary, and returns its reference. The object is durable after the Sync of
-// the following Publish.
+// Put stores data, if necessary, and returns its reference. The object becomes durable with the
+// Sync of the Publish call that follows.
 func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
 	ref := artifacts.RefOf(data)
 	if ref.Size > artifacts.MaxObjectSize {
@@ -127,8 +131,8 @@ func (o *Objects) Put(ctx context.Context, data []byte) (artifacts.Ref, error) {
 	return ref, o.put(ctx, artifacts.ObjectKey(ref.Digest), data)
 }
 
-// PutFile stores an object below artifacts.FilePrefix, whether or not it is already there, since
-// nearly all objects of a set of files are new.
+// PutFile stores an object under artifacts.FilePrefix, whether or not it already exists, since
+// nearly all objects of a file set are new.
 func (o *Objects) PutFile(ctx context.Context, data []byte) (artifacts.Ref, error) {
 	ref := artifacts.RefOf(data)
 	if ref.Size > artifacts.MaxObjectSize {

@@ -18,7 +18,7 @@ import (
 // LostError means that another publisher moved the pointer first. Readers see nothing of the failed
 // publication.
 type LostError struct {
-	// Head is the snapshot that is published now.
+	// Head is the snapshot that is now published.
 	Head *Head
 }
 
@@ -34,14 +34,15 @@ func (e *LostError) Error() string {
 type Timing struct {
 	// Now is the clock. It is read just before the pointer moves.
 	Now func() time.Time
-	// ActivateAfter is the delay from the move until edges activate the snapshot, up to
-	// artifacts.MaxActivateAfter. If it is 0, each edge activates it as soon as it can.
+	// ActivateAfter is the delay between the move of the pointer and the activation of the snapshot
+	// by edges, up to artifacts.MaxActivateAfter. If it is 0, each edge activates the snapshot as
+	// soon as it can.
 	ActivateAfter time.Duration
 	// DataTimes is copied to the pointer.
 	DataTimes map[string]time.Time
 }
 
-// maxBefore is the maximum age of the previous snapshot with which ActivateAfter applies.
+// maxBefore is the maximum age of the previous snapshot for which ActivateAfter applies.
 const maxBefore = time.Hour
 
 // The steps of Publish, in order.
@@ -52,7 +53,7 @@ const (
 	StepLog      = "log"      // in a signed store: write tiles and checkpoint
 )
 
-// Bounds for finding out whether a swap took effect. They hold even if the caller's context is
+// Limits for determining whether a swap took effect. They apply even after the caller's context is
 // done, since a builder that is stopped in the middle of a swap still needs to know.
 const (
 	swapTries   = 4
@@ -60,22 +61,22 @@ const (
 	settleTime  = 30 * time.Second
 )
 
-// Publish makes m the published snapshot and so replaces the head. o must have put, or found in the
+// Publish replaces the head with m as the published snapshot. o must have put, or found in the
 // store, every object that readers of m need. Publish returns the durable pointer, a *LostError if
-// another publisher was faster, or another error if, as far as is known, the snapshot was not
-// published. It calls step as each step begins.
+// another publisher was faster, or another error if, as far as Publish can tell, the snapshot was
+// not published. It calls step at the beginning of each step.
 //
-// If a swap gets no answer, Publish reads the pointer back; the nonce says whose it is. If the
-// pointer is still the head's, Publish repeats the same swap. That is harmless: if the first one
-// arrives late, the second one finds its own nonce.
+// If a swap gets no response, Publish reads the pointer back; the nonce shows who wrote it. If the
+// pointer is still the head's, Publish repeats the same swap. This is harmless: if the first swap
+// takes effect late, the second one finds its own nonce.
 func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, at Timing, step func(name string),
 ) (*artifacts.Pointer, error) {
 	body := m.Encode()
 	if len(body) > artifacts.MaxManifestSize {
 		return nil, fmt.Errorf("manifest has %d bytes; readers take %d", len(body), artifacts.MaxManifestSize)
 	}
-	// Objects go before the manifest that names them, and each step is durable before the next
-	// begins.
+	// Make objects durable before the manifest that names them. Each step is durable before the
+	// next one begins.
 	step(StepSync)
 	if err := o.store.Sync(ctx); err != nil {
 		return nil, fmt.Errorf("sync objects: %w", err)
@@ -92,8 +93,8 @@ func (h *Head) Publish(ctx context.Context, o *Objects, m *artifacts.Manifest, a
 	return h.point(ctx, o.store, ref, m.Time, at, step)
 }
 
-// Point is the last step of Publish. It moves the pointer from the head to the manifest ref, of
-// time t. The manifest and everything that it reaches must be durable.
+// Point is the last step of Publish. It moves the pointer from the head to the manifest ref for
+// time t. The manifest and everything that is reachable from it must be durable.
 func (h *Head) Point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, t time.Time, at Timing,
 ) (*artifacts.Pointer, error) {
 	return h.point(ctx, s, ref, t, at, func(string) {})
@@ -113,7 +114,8 @@ func (h *Head) point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, 
 	}
 	if last := h.Pointer; last != nil {
 		p.Sequence = last.Sequence + 1
-		// After an outage clients have waited long enough, so edges activate it immediately.
+		// After an outage, clients have waited long enough, so edges activate the snapshot
+		// immediately.
 		if at.ActivateAfter > 0 && now.Sub(last.Time) <= maxBefore {
 			p.ActivateAt = now.Add(at.ActivateAfter)
 		}
@@ -135,15 +137,16 @@ func (h *Head) point(ctx context.Context, s artifacts.Store, ref artifacts.Ref, 
 		h.LogError = next.Write(ctx, s)
 	}
 	if h.Pointer == nil {
-		// The snapshot is published, so an error here is no failure. The next build marks it.
+		// The snapshot is published, so an error here is not a failure. The next build marks the
+		// pointer.
 		_ = Mark(context.WithoutCancel(ctx), s, artifacts.CurrentKey)
 	}
 	return p, nil
 }
 
 // append adds a leaf for this publication to the log, if the store signs, and sets p.Log. It
-// returns the part of the log that must be written after the pointer has moved, or nil for a store
-// that does not sign.
+// returns the part of the log that must be written after the pointer has moved. It returns nil for
+// a store that does not sign.
 func (h *Head) append(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (*transparency.Next, error) {
 	if !signed.Signs(s) {
 		return nil, nil
@@ -170,9 +173,9 @@ func (h *Head) append(ctx context.Context, s artifacts.Store, p *artifacts.Point
 	return next, nil
 }
 
-// catchUp adds leaves to the log for the head and the snapshots that it retains, if they were
-// published while the store was not signed. If the head's manifest is unknown, it uses the manifest
-// of p, which retains the same snapshots.
+// catchUp adds leaves to the log for the head and its retained snapshots, if they were published
+// while the store was not signed. If the head's manifest is unknown, catchUp uses the manifest of
+// p, which retains the same snapshots.
 func (h *Head) catchUp(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (err error) {
 	if h.Pointer == nil || h.Pointer.Log != nil {
 		return nil
@@ -229,7 +232,8 @@ func pace() backoff.BackOff {
 }
 
 // settle reads the pointer back. It returns nil if p was published, even if another builder has
-// since published a successor, which is recognized because every manifest lists the previous one.
+// since published a successor. It recognizes this case because every manifest lists its
+// predecessor.
 func (h *Head) settle(ctx context.Context, s artifacts.Store, p *artifacts.Pointer) (*Head, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()

@@ -15,13 +15,13 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Bounds of data that only the answers below /api/v3/ use.
+// Bounds for data that only the answers under /api/v3/ use.
 const (
-	maxPlatforms = 100 // of an asset
+	maxPlatforms = 100 // per asset
 	maxRates     = 500
 )
 
-// platformsPath precedes the name of a platform in messages and in names of columns.
+// platformsPath is the prefix of a platform's name in messages and column names.
 const platformsPath = "platforms."
 
 // platform is a platform's name with its id.
@@ -33,21 +33,21 @@ type platform struct {
 // maxPlatformNames bounds the number of names whose ids are cached.
 const maxPlatformNames = 1 << 16
 
-// found is a contract in a row that is not accepted yet.
+// found is a contract in a row that has not been accepted yet.
 type found struct {
 	*platform
 	address []byte
-	hash    uint64 // of id and address
+	hash    uint64 // hash of id and address
 }
 
-// claim is the claim of one asset to a contract that several assets claim.
+// claim is one asset's claim to a contract that several assets claim.
 type claim struct {
 	market.Platform
 	asset int32
 }
 
-// platforms reads an asset's contracts, and drops bad ones. It claims nothing. The result is valid
-// until the next call.
+// platforms reads an asset's contracts and drops bad ones. It claims none of them. The result is
+// valid until the next call.
 func (r *reader) platforms(o *object, field int) []found {
 	within := r.platformNames
 	r.found = r.found[:0]
@@ -55,7 +55,7 @@ func (r *reader) platforms(o *object, field int) []found {
 	if !r.row.sub(o, field, within) {
 		return nil
 	}
-	o.unknown = o.unknown[:known] // names of platforms are not field names
+	o.unknown = o.unknown[:known] // platform names are not field names
 	all := within.unknown
 	slices.SortStableFunc(all, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 	for i := range all {
@@ -154,8 +154,8 @@ func (r *reader) claimPlatforms(all []found) []market.Platform {
 }
 
 // settleContracts gives each contract that several assets claim to the asset with the largest
-// market cap, or among equal ones to that with the lowest id (FEED.md, "Bad input"). It warns of
-// each contract that another asset loses.
+// market cap. Among assets with equal market caps it chooses the one with the lowest id (FEED.md,
+// "Bad input"). It warns about each contract that another asset loses.
 func (r *reader) settleContracts() {
 	if len(r.contested) == 0 {
 		return
@@ -196,8 +196,8 @@ func (r *reader) settleContracts() {
 	}
 }
 
-// compareIDs compares the ids of two assets. Assets without an id come last, in the order of keys,
-// since the ledger will give them ids above all others in this order.
+// compareIDs compares the ids of two assets. Assets without an id come last, ordered by key, since
+// the ledger assigns them ids in this order, higher than all existing ones.
 func (r *reader) compareIDs(a, b int32) int {
 	x, y := &r.feed.Assets[a], &r.feed.Assets[b]
 	id := func(a *market.Asset) (id uint64, isNew int) {
@@ -283,8 +283,8 @@ var (
 	errNoPrice   = errors.New("the asset has no price above 0")
 )
 
-// rateValue reads the value of a unit, and the index of the asset whose price it is, or -1 if it is
-// not an asset's. isUSD reports whether the rate is for the US dollar.
+// rateValue reads the value of a unit. of is the index of the asset whose price is the value, or -1
+// if it is not an asset's price. isUSD reports whether the rate is for the US dollar.
 func (r *reader) rateValue(o *object, isUSD bool, prices map[int]market.U128) (usd market.U128, of int) {
 	row := &r.row
 	of = -1

@@ -29,8 +29,8 @@ func openCSV(_ context.Context, path string) (Source, error) {
 
 func (f csvFolder) String() string { return "csv:" + string(f.folder) }
 
-// Files follows symbolic links once, as the source feed:PATH does. Without a feed.json the feed's
-// time is the modification time of the newest file.
+// Files follows symbolic links once, as the source feed:PATH does. If there is no feed.json, the
+// feed's time is the modification time of the newest file.
 func (f csvFolder) Files(ctx context.Context, t time.Time) (Files, error) {
 	switch info, err := os.Stat(string(f.folder)); {
 	case err != nil:
@@ -68,7 +68,7 @@ func (f csvFolder) Files(ctx context.Context, t time.Time) (Files, error) {
 	return c, nil
 }
 
-// Info returns a feed.json with this database and time.
+// Info returns the contents of a feed.json with this database and time.
 func Info(database string, t time.Time) []byte {
 	return fmt.Appendf(nil, "{\"format\":1,\"database\":%s,\"time\":%q}\n", quoted(database),
 		t.UTC().Format(time.RFC3339))
@@ -76,14 +76,14 @@ func Info(database string, t time.Time) []byte {
 
 func csvName(file string) string { return strings.TrimSuffix(file, ".ndjson") + ".csv" }
 
-// csvFiles presents a folder of CSV files as the files of a feed.
+// csvFiles presents a folder of CSV files as feed files.
 type csvFiles struct {
 	folder fsFiles
 	files  map[string]fs.FileInfo // as they were when Files returned
 	info   []byte                 // if there is no feed.json
 }
 
-// Shown returns the name of a file in reports.
+// Shown returns the name by which reports refer to a file.
 func (c *csvFiles) Shown(name string) string {
 	if name == InfoFile {
 		return name
@@ -118,12 +118,12 @@ func (c *csvFiles) Open(ctx context.Context, name string) (io.ReadCloser, error)
 	return r, nil
 }
 
-// csvReader converts a CSV file to NDJSON as it is read, line by line. Line 7 becomes line 7, so
-// that reports name the right line. The header becomes a blank line. A line that is not a row
-// becomes a JSON string with the reason, and the reader of the feed sets it aside.
+// csvReader converts a CSV file to NDJSON, line by line, while it is being read. Line 7 becomes
+// line 7, so reports name the right line. The header becomes a blank line. A line that is not a row
+// becomes a JSON string with the reason, and the feed reader sets it aside.
 type csvReader struct {
 	fs.File
-	name   string // of the file in the feed
+	name   string // the file's name in the feed
 	was    fs.FileInfo
 	lines  lines
 	line   bytes.Reader
@@ -135,13 +135,13 @@ type csvReader struct {
 	buf    []byte // the memory used by out
 }
 
-// Columns returns the names in the first line.
+// Columns returns the names from the first line.
 func (r *csvReader) Columns() (names []string, header int) { return r.names, 1 }
 
-// Unended reports whether the last line that was read has no line ending.
+// Unended reports whether the line that was read last has no line ending.
 func (r *csvReader) Unended() bool { return r.lines.unended }
 
-// header reads the names of the columns.
+// header reads the column names.
 func (r *csvReader) header(ctx context.Context) error {
 	err := r.lines.reset(&watchedReader{ctx: ctx, r: r.File})
 	if err != nil {
@@ -156,8 +156,8 @@ func (r *csvReader) header(ctx context.Context) error {
 	case err == nil && bytes.IndexByte(line, 0) >= 0: // Excel's "Unicode text"
 		err = errors.New("it looks like UTF-16; save it as UTF-8")
 	case err == nil && bytes.IndexByte(line, '\r') >= 0:
-		// Excel's "CSV (Macintosh)": all rows would become further columns, and the file would have
-		// no rows.
+		// Excel's "CSV (Macintosh)" format: every row would be read as more columns of the header,
+		// and the file would have no rows.
 		err = errors.New("its lines end in CR alone; end lines in LF, or CR LF")
 	case err == nil:
 		names, err = r.cells(line)
@@ -197,7 +197,7 @@ func (r *csvReader) cells(line []byte) ([]string, error) {
 	return cells, err
 }
 
-// csvChunk is the minimum number of bytes that Read converts at a time.
+// csvChunk is the minimum number of bytes that Read converts in one step.
 const csvChunk = 32 << 10
 
 func (r *csvReader) Read(p []byte) (int, error) {
@@ -223,7 +223,7 @@ func (r *csvReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// appendLine converts a line. err is the error of reading it.
+// appendLine appends the converted line to dst. err is the error from reading the line.
 func (r *csvReader) appendLine(dst, line []byte, err error) []byte {
 	if err == nil && isBlank(line) {
 		return append(dst, '\n')
@@ -249,7 +249,7 @@ func (r *csvReader) appendLine(dst, line []byte, err error) []byte {
 	return r.table.AppendLine(dst, r.values)
 }
 
-// end returns io.EOF, unless the file has changed since Files.
+// end returns io.EOF, unless the file has changed since Files was called.
 func (r *csvReader) end() error {
 	info, err := r.Stat()
 	if err != nil {

@@ -11,14 +11,15 @@ import (
 )
 
 // InputDigest returns the digest of a snapshot's input: the feed's database, the values of its
-// accepted rows with the ids that the feed gives, and the settings, whose content does not matter
-// here. It must be called before the ledger assigns ids. The digest does not depend on the order of
-// rows or members, nor on the feed's own time. Two builds at the same T with equal digests give the
-// same snapshot.
+// accepted rows, the ids that the feed itself gives, and the settings. The content of the settings
+// does not matter here. InputDigest must be called before the ledger assigns ids. The digest does
+// not depend on the order of rows or members, nor on the feed's own time. Two builds at the same T
+// with equal digests produce the same snapshot.
 //
-// Each row is hashed to 128 bits, and the digest of a collection is the sum of its rows. This needs
-// no sorting, and a tenth of the time of a SHA-256 of everything. It protects against chance, but
-// not against rows made to collide. That suffices to recognize a repeated build.
+// Each row is hashed to 128 bits, and the digest of a collection is the sum of its row hashes. This
+// needs no sorting and takes a tenth of the time of a SHA-256 over everything. It protects against
+// accidental collisions, but not against rows crafted to collide. That suffices to recognize a
+// repeated build.
 func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	var all encoder
 	all.text("feed 1") // the version of the encoding that follows
@@ -36,19 +37,20 @@ func InputDigest(f *market.Feed, settings ...[]byte) artifacts.Digest {
 	all.sum(rowSum(len(f.Exchanges), func(row *encoder, i int) { row.exchange(&f.Exchanges[i]) }))
 	all.sum(rowSum(len(f.Categories), func(row *encoder, i int) { row.group(&f.Categories[i], assetKeys) }))
 	all.sum(rowSum(len(f.Chains), func(row *encoder, i int) { row.group(&f.Chains[i], assetKeys) }))
-	if len(f.Rates) > 0 { // keeps the digests of feeds without rates stable
+	if len(f.Rates) > 0 { // omitted if empty, so the digests of feeds without rates do not change
 		all.sum(rowSum(len(f.Rates), func(row *encoder, i int) { row.rate(&f.Rates[i], assetKeys) }))
 	}
 	return sha256.Sum256(all)
 }
 
-// directoryForm is the version of the rows of artifacts.IsDirectory's views. Raise it when render
+// directoryForm is the version of the rows in artifacts.IsDirectory's views. Raise it when render
 // changes these rows.
 const directoryForm = "directory 2"
 
 // DirectoryDigest returns the digest of the input to all rows in the views of coins, contracts and
-// platforms: assets, which must have their ids, and chains. It does not depend on the order of f.
-// Like InputDigest, it protects against chance only.
+// platforms. The input consists of the chains and the assets, which must already have their ids.
+// The digest does not depend on the order of f. Like InputDigest, it protects only against
+// accidental collisions.
 func DirectoryDigest(f *market.Feed, r *market.Result) artifacts.Digest {
 	var all encoder
 	all.text(directoryForm)
@@ -67,7 +69,7 @@ func DirectoryDigest(f *market.Feed, r *market.Result) artifacts.Digest {
 	return sha256.Sum256(all)
 }
 
-// multiset is a number of hashes and their sum modulo 2^128.
+// multiset holds the number of hashes and their sum modulo 2^128.
 type multiset struct {
 	n   uint64
 	sum xxh3.Uint128
@@ -90,8 +92,8 @@ func rowSum(n int, encode func(row *encoder, i int)) (m multiset) {
 	return m
 }
 
-// encoder appends values. Each has a fixed length or is preceded by its length, so that no two
-// sequences of values give the same bytes.
+// encoder appends values. Each value has a fixed length or is preceded by its length, so different
+// sequences of values never produce the same bytes.
 type encoder []byte
 
 func (e *encoder) number(n uint64) { *e = binary.AppendUvarint(*e, n) }

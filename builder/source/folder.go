@@ -27,7 +27,7 @@ func openFolder(_ context.Context, path string) (Source, error) {
 func (f folder) String() string { return "feed:" + string(f) }
 
 // Files follows symbolic links once. To replace a feed while a builder runs, write a new folder and
-// point the link at it, or use Write.
+// point the link to it, or use Write.
 func (f folder) Files(context.Context, time.Time) (Files, error) {
 	path, err := filepath.EvalSymlinks(string(f))
 	if err != nil {
@@ -77,7 +77,7 @@ type sizedFile struct {
 
 func (f sizedFile) Size() int64 { return f.size }
 
-// Memory is a feed in memory. It maps the names of files to their contents.
+// Memory is a feed in memory. It maps file names to contents.
 type Memory map[string][]byte
 
 // Open implements Files.
@@ -90,11 +90,11 @@ func (m Memory) Open(_ context.Context, name string) (io.ReadCloser, error) {
 }
 
 // Write copies a feed's files into the folder dir, which it creates if necessary. It removes
-// feed.json first and writes it last, when all other files are on disk, so that nobody takes a
+// feed.json first and writes it last, when all other files are on disk, so nobody mistakes a
 // half-written folder for a feed. It leaves other files in dir alone. progress, if not nil, is
-// called with the number of bytes written and the size of a file, which is -1 if unknown.
+// called with the number of bytes written and the size of the file, which is -1 if unknown.
 func Write(ctx context.Context, dir string, files Files, progress func(file string, written, total int64)) error {
-	// Read feed.json before changing anything, so that dir stays as it is if the source is not a
+	// Read feed.json before changing anything, so that dir stays unchanged if the source is not a
 	// feed.
 	info, err := readInfoFile(ctx, files)
 	if err != nil {
@@ -120,7 +120,7 @@ func Write(ctx context.Context, dir string, files Files, progress func(file stri
 	return nil
 }
 
-// copyFile copies a file to dir. If files lacks it, copyFile removes it from dir.
+// copyFile copies a file to dir. If the file is not in files, copyFile removes it from dir.
 func copyFile(ctx context.Context, dir, name string, files Files, progress func(string, int64, int64)) error {
 	in, err := files.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) && name != AssetsFile {

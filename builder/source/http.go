@@ -23,19 +23,20 @@ import (
 	"example.com/marketdata/internal/secret"
 )
 
-// Bounds of reading a feed over HTTP.
+// Limits for reading a feed over HTTP.
 const (
-	// httpTime bounds all requests for a feed.
+	// httpTime limits the total duration of all requests for a feed.
 	httpTime = 5 * time.Minute
-	// httpWait bounds the wait for the header of an answer.
+	// httpWait limits the wait for a response's header.
 	httpWait = 30 * time.Second
-	// maxHTTPFile bounds a decompressed file, in bytes. It suffices for some millions of assets.
+	// maxHTTPFile is the maximum size of a decompressed file, in bytes. It suffices for a few
+	// million assets.
 	maxHTTPFile  = 1 << 30
 	maxRedirects = 3
 )
 
-// authorizationEnv names the environment variable with the value of the Authorization header. It is
-// not part of the URL, which others could see.
+// authorizationEnv names the environment variable that contains the value of the Authorization
+// header. The value is not part of the URL, which others could see.
 const authorizationEnv = "FEED_AUTHORIZATION"
 
 // httpFeed is the source feed+https://HOST/PATH, which fetches a feed's files with GET.
@@ -57,7 +58,7 @@ type httpFile struct {
 }
 
 // openHTTP opens feed+https://HOST/PATH?cache=DIR. It opens feed+http://… only on this machine, or
-// on others with insecure=on.
+// on other machines with insecure=on.
 func openHTTP(scheme string) Opener {
 	return func(_ context.Context, rest string) (Source, error) {
 		f := &httpFeed{last: map[string]*httpFile{}, authorization: secret.Env(authorizationEnv)}
@@ -106,8 +107,8 @@ func openHTTP(scheme string) Opener {
 	}
 }
 
-// Transport returns a transport for live sources. It limits the wait for a header and the header's
-// length.
+// Transport returns a transport for live sources. It limits both the wait for a response header and
+// the header's length.
 func Transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout, t.MaxResponseHeaderBytes = httpWait, 64<<10
@@ -130,7 +131,7 @@ func (f *httpFeed) allowed(u *url.URL) error {
 
 func (f *httpFeed) String() string { return "feed+" + f.base.String() }
 
-// Files fetches the feed. It fetches feed.json before and after the other files: if it is
+// Files fetches the feed. It fetches feed.json before and after the other files. If feed.json is
 // unchanged, the files belong together.
 func (f *httpFeed) Files(ctx context.Context, _ time.Time) (Files, error) {
 	ctx, cancel := context.WithTimeout(ctx, httpTime)
@@ -166,7 +167,7 @@ func (f *httpFeed) Files(ctx context.Context, _ time.Time) (Files, error) {
 	return files, nil
 }
 
-// get returns a file, or fs.ErrNotExist if it does not exist.
+// get returns a file, or fs.ErrNotExist if the file does not exist.
 func (f *httpFeed) get(ctx context.Context, name string, limit int64) ([]byte, error) {
 	at := f.base.JoinPath(name).String()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
@@ -206,7 +207,7 @@ func (f *httpFeed) get(ctx context.Context, name string, limit int64) ([]byte, e
 	return body, nil
 }
 
-// load returns a cached file, or nil if there is none or if it is damaged.
+// load returns a cached file, or nil if it does not exist or is damaged.
 func (f *httpFeed) load(name, at string) *httpFile {
 	if f.cache == "" {
 		return f.last[name]
@@ -221,7 +222,7 @@ func (f *httpFeed) load(name, at string) *httpFile {
 	return kept
 }
 
-// save caches a file as a line that identifies it, followed by its contents. If that fails, the
+// save caches a file as an identifying line followed by the file's contents. If saving fails, the
 // file is fetched again next time.
 func (f *httpFeed) save(name string, file *httpFile) {
 	if f.cache == "" {

@@ -10,14 +10,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Rows are not decoded into structs, because a decoder matches names regardless of case, and does
-// not distinguish null from absent. If a name is repeated within an object, the last one counts, as
-// in encoding/json.
+// Rows are not decoded into structs, because a decoder matches names regardless of case and does
+// not distinguish null from absent. If a name is repeated within an object, its last occurrence
+// counts, as in encoding/json.
 
 var errNotObject = errors.New("not a JSON object")
 
-// notJSON returns the error for text that is not JSON (RFC 8259), or that contains half a surrogate
-// pair, which would be read as another character. text must be valid UTF-8.
+// notJSON returns an error for text that is not JSON (RFC 8259), or that contains half of a
+// surrogate pair, which would be read as another character. text must be valid UTF-8.
 func notJSON(text []byte) error {
 	var at *json.SyntaxError // more informative than jsontext's error
 	if errors.As(json.Unmarshal(text, new(json.RawMessage)), &at) {
@@ -26,20 +26,20 @@ func notJSON(text []byte) error {
 	return errors.New("not JSON: an unpaired surrogate")
 }
 
-// scanner reads the parts of JSON texts.
+// scanner reads JSON text piece by piece.
 type scanner struct {
 	jsontext.Decoder
 	text []byte
 	from bytes.Buffer
 }
 
-// start begins to scan a text.
+// start makes the scanner read text.
 func (s *scanner) start(text []byte) {
 	s.text, s.from = text, *bytes.NewBuffer(text)
 	s.Reset(&s.from, jsontext.AllowDuplicateNames(true))
 }
 
-// value returns the next value, or a member's name, as it is written in the text.
+// value returns the next value or member name exactly as the text contains it.
 func (s *scanner) value() ([]byte, error) {
 	v, err := s.ReadValue()
 	end := int(s.InputOffset())
@@ -48,23 +48,23 @@ func (s *scanner) value() ([]byte, error) {
 
 // object receives the members of a JSON object that have known names.
 type object struct {
-	path   string   // precedes names in messages, such as "market."
+	path   string   // prefix of names in messages, such as "market."
 	needed int      // a bad value of one of the first needed names sets the row aside
 	names  []string // in the order in which rows usually have them
 	values [][]byte // raw JSON by name; nil if absent or null
 	// unknown are the members with other names, including those of nested objects. They are valid
-	// as long as values.
+	// for as long as values.
 	unknown []member
 	scanner scanner
 }
 
-// member is a member of an object that has no field of its name.
+// member is an object member whose name matches no field.
 type member struct {
 	of          *object
 	name, value []byte
 }
 
-// clear forgets the values of the last line.
+// clear forgets the values of the previous line.
 func (o *object) clear() {
 	clear(o.values)
 	o.unknown = o.unknown[:0]
@@ -74,8 +74,8 @@ func newObject(path string, needed int, names ...string) *object {
 	return &object{path: path, needed: needed, names: names, values: make([][]byte, len(names))}
 }
 
-// set records a member. Rows of one file usually have their fields in the same order, so the search
-// begins where the last one ended.
+// set records a member. The rows of a file usually have their fields in the same order, so the
+// search begins where the previous one ended.
 func (o *object) set(name, value []byte, from int) (next int) {
 	for range o.names {
 		if from >= len(o.names) {

@@ -15,8 +15,8 @@ import (
 // Problem describes why a row was set aside, or a part of the feed that was ignored.
 type Problem struct {
 	File string `json:"file"`
-	// Line counts from 1, including blank lines; 0 means the whole file. For a query's result it is
-	// the number of the row.
+	// Line counts from 1, including blank lines; 0 means the whole file. For a query result it is
+	// the row number.
 	Line  int `json:"line,omitempty"`
 	isRow bool
 	// Key is the row's key, shortened if it is long, or "" if it cannot be read.
@@ -24,9 +24,9 @@ type Problem struct {
 	// Field is the name of the field or column. Value is its content in the file, shortened.
 	Field string `json:"field,omitempty"`
 	Value string `json:"value,omitempty"`
-	// Reason says what is wrong. It begins with the field, if it is about one.
+	// Reason says what is wrong. If it concerns a field, it begins with the field's name.
 	Reason string `json:"reason"`
-	// Suggestion says what may have been meant, or is "" if nothing is similar.
+	// Suggestion says what the author of the row may have meant, or is "" if nothing is similar.
 	Suggestion string `json:"suggestion,omitempty"`
 	// Rows is the number of rows with an unknown field. Line is the line of the first.
 	Rows int `json:"rows,omitempty"`
@@ -48,7 +48,7 @@ func (p Problem) String() string {
 	return text + ": " + p.Text()
 }
 
-// Text returns the problem without its place.
+// Text returns the problem without its location.
 func (p Problem) Text() string {
 	text := p.Reason
 	if p.Rows > 1 {
@@ -75,7 +75,7 @@ func (p Problem) saysValue() bool {
 		strings.HasPrefix(about, p.Value+" ") || strings.HasSuffix(about, " "+p.Value)
 }
 
-// didYouMean returns a suggestion of word, or "" if word is "".
+// didYouMean suggests word, or returns "" if word is "".
 func didYouMean(word string) string {
 	if word == "" {
 		return ""
@@ -83,18 +83,18 @@ func didYouMean(word string) string {
 	return "did you mean " + word + "?"
 }
 
-// maxQuoted bounds quotations from a row in reports and reasons, in bytes.
+// maxQuoted is the maximum length, in bytes, of what reports and reasons quote from a row.
 const maxQuoted = 80
 
-// Suggesting a key compares it with all assets. These constants bound the number of suggestions and
-// of assets.
+// To suggest a key, Read compares the unknown key with all assets. These constants limit the number
+// of suggestions and of assets.
 const (
-	maxKeySuggestions = 20 // in a file
+	maxKeySuggestions = 20 // per file
 	maxKeysCompared   = 20_000
 )
 
-// tabular is implemented by files that are tables. header is the line with the names of the
-// columns, or 0 if the table is the result of a query.
+// tabular is implemented by files that are tables. header is the number of the line with the column
+// names, or 0 if the table is a query result.
 type tabular interface {
 	Columns() (names []string, header int)
 }
@@ -128,10 +128,10 @@ func (r *reader) problem(o *object) Problem {
 	return p
 }
 
-// isRow reports whether lines of the file are rows of a query's result.
+// isRow reports whether the file's lines are rows of a query result.
 func (r *reader) isRow() bool { return r.row.table != nil && r.row.table.header == 0 }
 
-// value returns a field's JSON as the file has it, shortened.
+// value returns a field's JSON as it appears in the file, shortened.
 func (r *reader) value(raw []byte) string {
 	if r.row.table != nil && len(raw) > 0 && raw[0] == '"' {
 		raw = r.row.unquote(raw)
@@ -166,7 +166,7 @@ func (r *reader) reject(a accepter, line []byte, err error) {
 	r.now.Rejections = append(r.now.Rejections, p)
 }
 
-// suggest returns a suggestion for a field that cannot be used.
+// suggest returns a suggestion for replacing an unusable field.
 func (r *reader) suggest(a accepter, e *fieldError) string {
 	switch {
 	case e.err == errNoAsset:
@@ -194,8 +194,8 @@ func (o *object) unknownNames() (names []string) {
 	return names
 }
 
-// meantBy returns a suggestion to rename the unknown field that was probably meant for a missing
-// one, or "".
+// meantBy suggests renaming the unknown field that was probably meant for the missing one. It
+// returns "" if there is no such field.
 func meantBy(field string, unknown []string) string {
 	if found := like(field, unknown); found != "" {
 		return fmt.Sprintf("rename %q to %s?", shorten([]byte(found)), field)
@@ -203,12 +203,12 @@ func meantBy(field string, unknown []string) string {
 	return ""
 }
 
-// suggestAsset returns a suggestion of the asset whose key was probably meant, or whose slug or
-// symbol key is. A build, which leaves ReadOptions.Listed 0, has no time to compare all keys.
+// suggestAsset suggests the asset whose key was probably meant, or whose slug or symbol equals key.
+// A build, which leaves ReadOptions.Listed at 0, has no time to compare all keys.
 func (r *reader) suggestAsset(key []byte) string {
 	r.now.suggested++
 	if r.opts.Listed == 0 || r.now.suggested > maxKeySuggestions || len(r.feed.Assets) > maxKeysCompared ||
-		len(key) > maxQuoted || len(bytes.Trim(key, "0123456789")) == 0 { // 1028 is never meant by 1027
+		len(key) > maxQuoted || len(bytes.Trim(key, "0123456789")) == 0 { // nobody who writes 1027 means 1028
 		return ""
 	}
 	if i := slices.IndexFunc(r.feed.Assets, func(a market.Asset) bool {
@@ -223,8 +223,8 @@ func (r *reader) suggestAsset(key []byte) string {
 	return didYouMean(shorten([]byte(suggest.Likely(string(key), keys))))
 }
 
-// warn counts a problem that does not set its row aside, and lists it if there is room. Only some
-// examples of each kind, such as a field, are listed. Problems of kind "" are all listed.
+// warn counts a problem that does not set its row aside, and lists it if there is room. For each
+// kind, such as a field name, it lists only a few examples. It lists all problems of kind "".
 func (r *reader) warn(name string, p Problem, suggest func() string) {
 	r.now.Warned++
 	k := r.now.kinds[name]
@@ -242,8 +242,8 @@ func (r *reader) warn(name string, p Problem, suggest func() string) {
 	}
 }
 
-// warnRow warns of the values that were dropped from the last row, which was accepted, and of texts
-// that were cleaned.
+// warnRow warns about values that were dropped from the last accepted row, and about strings that
+// were cleaned.
 func (r *reader) warnRow(a accepter) {
 	r.now.Warned += r.row.more
 	if e := &r.row.cleaned; e.err != nil {
@@ -257,13 +257,13 @@ func (r *reader) warnRow(a accepter) {
 		p.Field, p.Value, p.Reason = e.field, r.value(e.value), e.Error()+"; dropped"
 		kind := e.field
 		if strings.HasPrefix(kind, platformsPath) {
-			kind = platformsPath // one kind for all, since there may be any number of names
+			kind = platformsPath // one kind for all platforms, since their names are unlimited
 		}
 		r.warn(kind, p, func() string { return r.suggest(a, e) })
 	}
 }
 
-// unknownFiles warns of files that do not belong to a feed.
+// unknownFiles warns about files that do not belong to a feed.
 func (r *reader) unknownFiles() {
 	if len(r.report.Files) < len(rowFiles) {
 		return // reading failed, and the error is more important
@@ -281,7 +281,7 @@ func (r *reader) unknownFiles() {
 	}
 }
 
-// unknownAsset warns of a member or a native coin that is not in the directory. key is its key.
+// unknownAsset warns about a member or native coin that is not in the directory. key is its key.
 func (r *reader) unknownAsset(o *object, field int, key []byte) {
 	p := r.problem(o)
 	p.Field, p.Value = o.names[field], shorten(key)
@@ -294,7 +294,7 @@ func (r *reader) unknownAsset(o *object, field int, key []byte) {
 	})
 }
 
-// badTime warns of a data_time that cannot be used, so that answers show none.
+// badTime warns about an unusable data_time, which answers will not show.
 func (r *reader) badTime(o *object, value []byte) {
 	p := r.problem(o)
 	p.Field, p.Value = "market.data_time", r.value(value)
@@ -302,8 +302,8 @@ func (r *reader) badTime(o *object, value []byte) {
 	r.warn(p.Field, p, noSuggestion)
 }
 
-// unended warns of a table whose last row has no line ending. The row is used, but a row that was
-// cut off within a figure would look the same, unlike a JSON object.
+// unended warns about a table whose last row has no line ending. The row is used. However, unlike a
+// truncated JSON object, a row that was cut off within a number would look complete.
 func (r *reader) unended(file any) {
 	if f, ok := file.(interface{ Unended() bool }); ok && f.Unended() {
 		r.warn("", Problem{File: r.now.Shown, Line: r.lines.number - 1, Reason: "the last line has no line ending: " +
@@ -313,7 +313,7 @@ func (r *reader) unended(file any) {
 
 func noSuggestion() string { return "" }
 
-// unknownFields warns of the unknown fields of the last row, once for each name.
+// unknownFields warns about the unknown fields of the last row, once per name.
 func (r *reader) unknownFields(a accepter) {
 	for _, m := range a.object.unknown {
 		r.now.name = append(append(r.now.name[:0], m.of.path...), m.name...)
@@ -339,7 +339,7 @@ func (r *reader) unknownFields(a accepter) {
 	}
 }
 
-// unknownColumns warns of columns that are not fields, and returns all columns.
+// unknownColumns warns about columns that are not fields, and returns all columns.
 func (r *reader) unknownColumns(t tabular, a accepter) *columns {
 	names, header := t.Columns()
 	c := &columns{names: names, header: header}
@@ -352,7 +352,7 @@ func (r *reader) unknownColumns(t tabular, a accepter) *columns {
 		}
 		c.unknown = append(c.unknown, name)
 		object, _, _ := strings.Cut(name, ".")
-		r.now.fields[name], r.now.fields[object] = -1, -1 // so that no row is warned of again
+		r.now.fields[name], r.now.fields[object] = -1, -1 // so that rows cause no second warning
 		p := Problem{File: r.now.Shown, Line: header, Field: shorten([]byte(name))}
 		p.Reason = p.Field + ": unknown column, ignored"
 		if strings.TrimSpace(name) != name {
@@ -363,8 +363,8 @@ func (r *reader) unknownColumns(t tabular, a accepter) *columns {
 	return c
 }
 
-// like returns the name in others that is most similar to name or means the same, or "" if there is
-// none.
+// like returns the name in others that is most similar to name or has the same meaning. It returns
+// "" if there is none.
 func like(name string, others []string) string {
 	if found := cmp.Or(suggest.Likely(name, others), suggest.Part(name, others)); found != "" {
 		return found
@@ -380,7 +380,7 @@ func like(name string, others []string) string {
 	return others[i]
 }
 
-// synonyms lists names that other programs use for fields.
+// synonyms lists the names that other programs use for fields.
 var synonyms = map[string][]string{
 	"key": {"id", "asset", "coin", "code", "ticker"}, "name": {"title", "label"}, "symbol": {"ticker", "code"},
 	"logo":    {"image", "icon"},
@@ -389,7 +389,7 @@ var synonyms = map[string][]string{
 	"native": {"coin", "currency"},
 }
 
-// fields returns the names of the fields for which is returns true.
+// fields returns the names of the fields for which the function is returns true.
 func (a accepter) fields(is func(o *object, field int) bool) (names []string) {
 	for _, o := range append([]*object{a.object}, a.within...) {
 		for i, name := range o.names {
@@ -401,7 +401,7 @@ func (a accepter) fields(is func(o *object, field int) bool) (names []string) {
 	return names
 }
 
-// lister is implemented by files whose names can be listed.
+// lister is implemented by sets of files that can list their names.
 type lister interface{ list() []string }
 
 // otherFiles returns the names of the files that do not belong to a feed, except hidden ones.
@@ -410,13 +410,13 @@ func otherFiles(files Files) []string {
 	if !ok {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(l.list()), func(name string) bool { // later reads use the list, too
+	return slices.DeleteFunc(slices.Clone(l.list()), func(name string) bool { // clone it: later reads use the list, too
 		return name[0] == '.' || name == shownName(files, InfoFile) ||
 			slices.ContainsFunc(rowFiles, func(f string) bool { return name == shownName(files, f) })
 	})
 }
 
-// namedLike returns the name of a file that was probably meant for a missing one, or "".
+// namedLike returns the name of the file that was probably meant for the missing one, or "".
 func namedLike(files Files, missing string) string {
 	others := otherFiles(files)
 	if name := csvName(missing); slices.Contains(others, name) {

@@ -16,24 +16,24 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// MaxLine bounds a line, in bytes, without its line ending or a byte order
-// mark (FEED.md, "Files"). It bounds feed.json as well.
+// MaxLine is the maximum length of a line in bytes, excluding its line ending and a byte order mark
+// (FEED.md, "Files"). It also limits the size of feed.json.
 const MaxLine = 1 << 20
 
 // ReadOptions are the options of Read. The zero value is valid.
 type ReadOptions struct {
-	// Known and Owner look up ids that were ever assigned, by collection ("assets", "exchanges",
-	// "categories", "chains"). Known returns the id of a key, and Owner the key of an id. A row
-	// whose given id contradicts them is set aside (FEED.md, "Bad input").
+	// Known and Owner look up all ids ever assigned, by collection ("assets", "exchanges",
+	// "categories", "chains"). Known returns the id of a key, and Owner returns the key of an id. A
+	// row whose given id contradicts them is set aside (FEED.md, "Bad input").
 	Known func(collection, key string) (id uint64, ok bool)
 	Owner func(collection string, id uint64) (key string, ok bool)
-	// Progress, if not nil, is called with the number of bytes read from a file, and its size,
-	// which is -1 if unknown.
+	// Progress, if not nil, is called with the number of bytes read from a file, and the file's
+	// size, which is -1 if unknown.
 	Progress func(file string, read, total int64)
-	// Listed bounds the rejections and the warnings of each file that the report lists. 0 means
-	// 100.
+	// Listed is the maximum number of rejections, and of warnings, that the report lists for each
+	// file. 0 means 100.
 	Listed int
-	// GoOn makes Read read all files for the report, even after one that fails.
+	// GoOn makes Read read all files for the report, even after one fails.
 	GoOn bool
 }
 
@@ -69,7 +69,7 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", shownName(files, name), err))
 			if !opts.GoOn || ctx.Err() != nil || name == AssetsFile {
-				break // without assets, nothing that refers to them is right
+				break // without assets, every reference to an asset would be wrong
 			}
 		}
 	}
@@ -84,11 +84,11 @@ func Read(ctx context.Context, files Files, opts ReadOptions) (*market.Feed, *Re
 	return feed, r.report, nil
 }
 
-// rowFiles are the files with rows in the order of reading. assets come first, since other files
-// refer to them.
+// rowFiles are the files with rows, in reading order. Assets come first, since other files refer to
+// them.
 var rowFiles = []string{AssetsFile, QuotesFile, ExchangesFile, CategoriesFile, ChainsFile, RatesFile}
 
-// shownName returns the name of a file of the feed in messages.
+// shownName returns the name by which messages refer to a feed file.
 func shownName(files Files, name string) string {
 	if n, ok := files.(interface{ Shown(name string) string }); ok {
 		return n.Shown(name)
@@ -105,7 +105,7 @@ func ReadInfo(ctx context.Context, files Files) (database string, t time.Time, e
 	return parseInfo(files, info)
 }
 
-// checkInfo returns ErrReplaced if feed.json differs from before.
+// checkInfo returns ErrReplaced if feed.json differs from the contents in before.
 func checkInfo(ctx context.Context, files Files, before []byte) error {
 	now, err := readInfoFile(ctx, files)
 	if errors.Is(err, errMissing) || err == nil && !bytes.Equal(now, before) {
@@ -173,7 +173,7 @@ func parseInfo(files Files, b []byte) (database string, t time.Time, err error) 
 	return database, t, r.err
 }
 
-// reader is the state of reading a feed.
+// reader is the state while a feed is being read.
 type reader struct {
 	files  Files
 	opts   ReadOptions
@@ -189,12 +189,12 @@ type reader struct {
 
 	platformNames *object
 	platformsOf   map[string]*platform // by name
-	addresses     map[uint64]int32     // maps hashes of contracts to the first asset that claims them
+	addresses     map[uint64]int32     // contract hashes to the first asset that claims the contract
 	contested     []claim
 	found         []found
 
-	// The following fields describe the file of assets. settleContracts needs them after the quotes
-	// have been read. assetLines are the lines of accepted rows.
+	// The following fields describe the assets file. settleContracts needs them after the quotes
+	// have been read. assetLines are the line numbers of accepted rows.
 	assetLines    []int32
 	assetProblems problems
 	assetTable    *columns
@@ -266,7 +266,7 @@ func (r *reader) file(ctx context.Context, name string, rows func() accepter) er
 	}
 }
 
-// missing returns an error if a feed must have the file.
+// missing returns an error if the file is required in every feed.
 func (r *reader) missing(name string) error {
 	if name != AssetsFile {
 		return nil
@@ -296,7 +296,7 @@ func (r *reader) accept(line []byte, a accepter) error {
 	return a.accept(a.object)
 }
 
-// watchedReader reports its progress, and fails once its context is done.
+// watchedReader reports its progress, and fails once its context is canceled.
 type watchedReader struct {
 	ctx         context.Context
 	r           io.Reader
@@ -305,7 +305,7 @@ type watchedReader struct {
 	progress    func(file string, read, total int64)
 }
 
-// watch returns a reader that reports the progress of reading a feed's file. progress may be nil.
+// watch returns a reader that reports progress while a feed file is read. progress may be nil.
 func watch(ctx context.Context, r io.Reader, file string, progress func(string, int64, int64)) *watchedReader {
 	w := &watchedReader{ctx: ctx, r: r, file: file, total: -1, progress: progress}
 	if sized, ok := r.(interface{ Size() int64 }); ok {
@@ -337,11 +337,11 @@ const lineBuffer = MaxLine + 2
 // lines reads a file line by line, in lineBuffer bytes of memory.
 type lines struct {
 	buf     *bufio.Reader
-	number  int  // number of the line that next returned last, from 1
+	number  int  // number, from 1, of the line that next returned last
 	unended bool // that line has no line ending, so it is the last one
 }
 
-// reset starts to read another file, after its byte order mark if it has one.
+// reset starts reading another file. It skips a byte order mark.
 func (l *lines) reset(r io.Reader) error {
 	l.buf.Reset(r)
 	l.number, l.unended = 0, false
@@ -357,8 +357,8 @@ func (l *lines) reset(r io.Reader) error {
 }
 
 // next returns the next line without its line ending. The line is valid until the next call. After
-// errLineTooLong, the next call returns the line that follows. At the end of the file next returns
-// io.EOF.
+// errLineTooLong, the next call returns the line after the long one. At the end of the file, next
+// returns io.EOF.
 func (l *lines) next() ([]byte, error) {
 	l.number++
 	line, err := l.buf.ReadSlice('\n')
@@ -383,5 +383,5 @@ func (l *lines) next() ([]byte, error) {
 	return line, nil
 }
 
-// isBlank reports whether a line consists only of JSON's white space.
+// isBlank reports whether a line consists only of JSON white space.
 func isBlank(line []byte) bool { return len(bytes.TrimLeft(line, " \t\r")) == 0 }

@@ -2,17 +2,17 @@ package source
 
 import "unicode/utf8"
 
-// maxRejections is the default of ReadOptions.Listed. Rejections and warnings beyond it are only
-// counted.
+// maxRejections is the default for ReadOptions.Listed. Rejections and warnings beyond it are
+// counted but not listed.
 const maxRejections = 100
 
-// minExamples is the minimum number of listed warnings of one kind. The number is a tenth of
-// ReadOptions.Listed if that is more.
+// minExamples is the minimum for the number of warnings of one kind that are listed. The limit is a
+// tenth of ReadOptions.Listed if that is higher.
 const minExamples = 3
 
 // Report says how many of a feed's rows Read accepted, and why it rejected the others.
 type Report struct {
-	// Files are the NDJSON files in the order of reading, including missing ones.
+	// Files are the NDJSON files in reading order, including missing ones.
 	Files []FileReport
 	// UnknownMembers and UnknownNatives count the members and native coins of accepted groups that
 	// are not in the directory. BadDataTimes counts the unusable data_time values of accepted
@@ -25,19 +25,19 @@ type Report struct {
 // FileReport counts a file's rows. Blank lines do not count. Rows is Accepted plus Rejected.
 type FileReport struct {
 	Name string
-	// Shown is the name in messages, such as assets.csv for assets.ndjson.
+	// Shown is the file's name in messages, such as assets.csv for assets.ndjson.
 	Shown                    string
 	Rows, Accepted, Rejected int
 	missing                  bool
-	// Warned counts what was ignored or changed: unknown files, fields and columns, each once;
-	// members, native coins and other values that cannot be used; and rows with a text that was
+	// Warned counts what was ignored or changed. Unknown files, fields and columns count once each.
+	// Members, native coins and other unusable values each count, as do rows with a string that was
 	// cleaned.
 	Warned int
 	// Rejections lists the first rows that were set aside, and Warnings the first warnings. Each
 	// has at most ReadOptions.Listed entries.
 	Rejections, Warnings []Problem
-	// Spread means that the file does not have one object on each line, but is an array or has
-	// objects over several lines. Rejections then lists only the first line.
+	// Spread means that the file does not have one object per line. It is an array, or its objects
+	// span several lines. Rejections then lists only the first line.
 	Spread bool
 }
 

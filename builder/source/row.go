@@ -15,34 +15,35 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// maxInteger bounds ids, counts and EVM chain ids. It is 2^53 - 1 (FEED.md, "Files").
+// maxInteger is the maximum for ids, counts and EVM chain ids. It is 2^53 - 1 (FEED.md, "Files").
 const maxInteger = market.MaxID
 
-// row reads the fields of one line. Texts are slices of the line or of scratch, and are valid until
-// the next line. A bad value of a needed field sets the row aside: err keeps the first error, and
-// values read after it are meaningless. A bad value of any other field counts as absent (FEED.md,
-// "Bad input").
+// row reads the fields of one line. Strings are slices of the line or of scratch, and are valid
+// until the next line. A bad value in a needed field sets the row aside: err keeps the first error,
+// and values that are read after it are meaningless. A bad value in any other field counts as
+// absent (FEED.md, "Bad input").
 type row struct {
-	scratch []byte   // texts that had to be unescaped or cleaned
-	texts   [][]byte // the texts of the last array
+	scratch []byte   // strings that had to be unescaped or cleaned
+	texts   [][]byte // the strings of the last array
 	list    scanner  // scans arrays
 	table   *columns // nil if the file is not a table
 	err     error
 	dropped []fieldError // the first maxDropped bad values
-	more    int          // number of bad values beyond these
-	cleaned fieldError   // the first text that was cleaned; err is nil if there is none
+	more    int          // number of further bad values
+	cleaned fieldError   // the first string that was cleaned; err is nil if there is none
 }
 
-// maxDropped bounds the number of bad values of a row that are kept. Further ones are only counted.
+// maxDropped is the maximum number of a row's bad values that are kept. Further ones are only
+// counted.
 const maxDropped = 100
 
-// start begins to read a line, which must be an object.
+// start begins reading a line, which must be an object.
 func (r *row) start(line []byte, o *object) {
 	r.scratch, r.dropped, r.more, r.cleaned = r.scratch[:0], r.dropped[:0], 0, fieldError{}
 	r.err = o.read(line)
 }
 
-// unquote returns the text of a JSON string. raw includes the quotes.
+// unquote returns the contents of a JSON string. raw includes the quotes.
 func (r *row) unquote(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw[1 : len(raw)-1]
@@ -70,7 +71,7 @@ func (r *row) drop(field string, value []byte, err error) {
 	r.dropped = append(r.dropped, fieldError{field, value, err})
 }
 
-// fieldError is an error about a field. value is the field's JSON, or nil if it is absent.
+// fieldError is an error that concerns a field. value is the field's JSON, or nil if it is absent.
 type fieldError struct {
 	field string
 	value []byte
@@ -93,7 +94,7 @@ func (r *row) missing(o *object, field int) {
 }
 
 func (r *row) wrongType(o *object, field int, want string) {
-	if r.table != nil { // cells have no type
+	if r.table != nil { // table cells have no type
 		r.fail(o, field, "want %s", want)
 		return
 	}
@@ -124,15 +125,15 @@ func (r *row) text(o *object, field int) (text []byte, ok bool) {
 	return r.unquote(raw), true
 }
 
-// The maximum sizes of texts of a feed, in bytes, and of the list of explorers (FEED.md, "Bad
-// input").
+// The maximum sizes of strings in a feed, in bytes, and the maximum length of the list of explorers
+// (FEED.md, "Bad input").
 const (
 	maxName      = 256 // for keys, names, symbols and slugs
 	maxURL       = 2048
 	maxExplorers = 50
 )
 
-// bounded reads a string of at most most bytes. ok is false if it is absent or bad.
+// bounded reads a string with a maximum length of most bytes. ok is false if it is absent or bad.
 func (r *row) bounded(o *object, field, most int) (text []byte, ok bool) {
 	text, ok = r.text(o, field)
 	return r.bound(o, field, most, text, ok)
@@ -186,9 +187,9 @@ func (r *row) notEmpty(o *object, field int, text []byte, ok bool) []byte {
 	return text
 }
 
-// clean removes invisible characters from the text of a field: control and format characters,
-// except the two joiners that some scripts need, and then white space at both ends (FEED.md, "Bad
-// input").
+// clean removes invisible characters from a field's string. It removes control and format
+// characters, except the two joiners that some scripts need. Then it removes white space at both
+// ends (FEED.md, "Bad input").
 func (r *row) clean(o *object, field int, text []byte) []byte {
 	if isClean(text) {
 		return text
@@ -196,7 +197,7 @@ func (r *row) clean(o *object, field int, text []byte) []byte {
 	return r.cleanAs(o.path+o.names[field], text)
 }
 
-// cleanAs is the part of clean for a text that is not clean. name is the name of the field.
+// cleanAs is the slow path of clean, for a string that needs cleaning. name is the field's name.
 func (r *row) cleanAs(name string, text []byte) []byte {
 	if r.cleaned.err == nil {
 		r.cleaned = fieldError{name, strconv.AppendQuote(nil, shorten(text)), errCleaned}
@@ -226,7 +227,7 @@ func isUnseen(c rune) bool {
 	return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) && c != nonJoiner && c != joiner
 }
 
-// urls reads explorers. The result is valid until the next call of array.
+// urls reads the explorers. The result is valid until the next call of array.
 func (r *row) urls(o *object, field int) [][]byte {
 	all := slices.DeleteFunc(r.array(o, field), func(text []byte) bool {
 		if len(text) > maxURL {
@@ -289,8 +290,8 @@ func (r *row) decimal(o *object, field int, decimals, intDigits int) (u market.U
 	return u, err == nil
 }
 
-// count reads an integer from least to maxInteger. ok is false if it is absent or bad. A number
-// with a point or an exponent is not an integer, whatever its value.
+// count reads an integer between least and maxInteger. ok is false if it is absent or bad. A number
+// with a decimal point or an exponent is not an integer, whatever its value is.
 func (r *row) count(o *object, field int, least uint64) (n uint64, ok bool) {
 	raw := o.values[field]
 	if raw == nil {
@@ -325,7 +326,8 @@ func (r *row) boolean(o *object, field int, absent bool) bool {
 	return raw[0] == 't'
 }
 
-// sub reads an object within the row. ok is false if it is absent or has another type.
+// sub reads an object within the row. ok is false if the object is absent or the value has another
+// type.
 func (r *row) sub(o *object, field int, into *object) (ok bool) {
 	raw := o.values[field]
 	into.clear()
@@ -343,13 +345,13 @@ func (r *row) sub(o *object, field int, into *object) (ok bool) {
 
 var errTime = errors.New("want a time as in RFC 3339, such as 2026-01-31T12:00:00Z")
 
-// timeForm matches the times of RFC 3339. time.Parse also accepts hours of one digit, a comma
-// before fractions, and any offset.
+// timeForm matches RFC 3339 times. time.Parse also accepts one-digit hours, a comma before the
+// fraction, and any offset.
 var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// ParseTime parses a time of RFC 3339 and returns it in UTC. It counts a leap second, which is the
-// last second of a day in UTC, as the first second of the next day. It returns an error for times
-// in the year 10000 in UTC.
+// ParseTime parses an RFC 3339 time and returns it in UTC. A leap second, which is the last second
+// of a UTC day, counts as the first second of the next day. ParseTime returns an error for times in
+// the year 10000 in UTC.
 func ParseTime(text []byte) (time.Time, error) {
 	if !timeForm.Match(text) {
 		return time.Time{}, errTime

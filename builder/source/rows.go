@@ -24,9 +24,9 @@ const (
 // claims holds the keys, ids and slugs of a file's accepted rows.
 type claims struct {
 	collection string
-	keys       map[string]int32  // to the indices of the rows
-	ids        map[uint64]string // given ids, to keys
-	slugs      map[string]string // folded slugs, to keys
+	keys       map[string]int32  // maps keys to row indices
+	ids        map[uint64]string // maps given ids to keys
+	slugs      map[string]string // maps folded slugs to keys
 	folded     []byte
 }
 
@@ -36,10 +36,10 @@ func newClaims(collection string) *claims {
 	}
 }
 
-// identity holds the fields that all rows have, as slices of the line.
+// identity holds the fields that all rows have. They are slices of the line.
 type identity struct {
 	key, name, slug []byte
-	id              uint64 // 0 if none is given
+	id              uint64 // 0 if the row gives none
 }
 
 func (r *row) identity(o *object) identity {
@@ -56,8 +56,8 @@ type named struct {
 	id              uint64
 }
 
-// claim is the last step of accepting a row whose other fields are valid. It claims the row's key,
-// id and slug if all of them are free, and otherwise nothing. at is the row's index in its
+// claim is the last step of accepting a row whose other fields are valid. If the row's key, id and
+// slug are all free, it claims them, and otherwise nothing. at is the row's index in its
 // collection.
 func (r *reader) claim(c *claims, i identity, at int) (n named, err error) {
 	if r.row.err != nil {
@@ -104,8 +104,8 @@ func stringLike(text []byte, other string) string {
 	return string(text)
 }
 
-// checkID returns an error if the given id belongs to another key, in this file or among all ids
-// ever assigned, if the key has another id, or if the id of a new key is too high.
+// checkID returns an error in three cases: the given id belongs to another key, in this file or
+// among all ids ever assigned; the key has another id; or the id of a new key is too high.
 func (r *reader) checkID(c *claims, i identity) error {
 	wrong := func(format string, args ...any) error {
 		return &fieldError{"id", strconv.AppendUint(nil, i.id, 10), fmt.Errorf(format, args...)}
@@ -186,7 +186,7 @@ const (
 	quotePrice = 1 + iota
 	quoteMarketCap
 	quoteVolume
-	quoteSupplies // the first of the supplies
+	quoteSupplies // the first supply field
 )
 
 func quoteObject() *object {
@@ -291,8 +291,7 @@ func (r *reader) exchanges() accepter {
 	}}
 }
 
-// exchangeMarket reads an exchange's aggregate. badTime reports whether its data_time cannot be
-// used.
+// exchangeMarket reads an exchange's aggregate. badTime reports whether its data_time is unusable.
 func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool) {
 	m = &market.ExchangeMarket{}
 	if volume, ok := r.decimal(o, marketVolume, market.MoneyDecimals, market.MoneyIntDigits); ok {
@@ -312,7 +311,7 @@ func (r *row) exchangeMarket(o *object) (m *market.ExchangeMarket, badTime bool)
 		raw = r.unquote(raw)
 	}
 	// Drop the fraction before checking the time: 1970-01-01T00:00:00.5Z would be shown as the date
-	// that means that there is no time.
+	// that means "no time".
 	t, err := ParseTime(raw)
 	t = t.Truncate(time.Second)
 	if err != nil || t.Unix() <= 0 {

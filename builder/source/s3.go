@@ -13,18 +13,18 @@ import (
 	"example.com/marketdata/artifacts/stores"
 )
 
-// maxObject bounds a feed's file in an object store, in bytes. It suffices for some millions of
-// assets.
+// maxObject is the maximum size of a feed file in an object store, in bytes. It suffices for a few
+// million assets.
 const maxObject = 4 << 30
 
-// objects is a feed whose files are the objects under a prefix of a store.
+// objects is a feed whose files are the objects under a prefix in a store.
 type objects struct {
 	store artifacts.ObjectReader
 	name  string
 }
 
 // openS3 opens feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION. Package stores describes the
-// address, and package s3store where credentials come from.
+// URL. Package s3store describes where credentials come from.
 func openS3(ctx context.Context, rest string) (Source, error) {
 	store, err := stores.OpenReader(ctx, "s3:"+rest)
 	if err != nil {
@@ -35,8 +35,8 @@ func openS3(ctx context.Context, rest string) (Source, error) {
 
 func (o *objects) String() string { return o.name }
 
-// Files returns the objects, whatever their state is. To replace a feed while a builder runs,
-// remove feed.json first and write it last.
+// Files returns the objects in their current state, without checking them. To replace a feed while
+// a builder runs, remove feed.json first and write it last.
 func (o *objects) Files(context.Context, time.Time) (Files, error) { return o, nil }
 
 // Open fetches an object with one request, so that it cannot change while it is read.
@@ -55,7 +55,7 @@ func (o *objects) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 	return sizedReader{bytes.NewReader(b)}, nil
 }
 
-// sizedReader is a file in memory. Its Size is used to report progress.
+// sizedReader is an in-memory file. Its Size method is used to report progress.
 type sizedReader struct{ *bytes.Reader }
 
 func (sizedReader) Close() error { return nil }

@@ -1,8 +1,8 @@
-// Package source reads the state of the market, which is a feed (FEED.md).
+// Package source reads the state of the market from a feed (FEED.md).
 //
-// A [Source] gives the files of a feed at one moment. It can be a folder, a prefix of an object
-// store, a live provider, or a simulated market. The same reader turns the files of all sources
-// into a [market.Feed], so that every rule of FEED.md holds for all of them:
+// A [Source] gives the files of a feed at one moment. It can be a folder, a prefix in an object
+// store, a live provider, or a simulated market. One reader turns the files of all sources into a
+// [market.Feed], so every rule of FEED.md applies to all of them:
 //
 //	src, err := source.Open(ctx, "feed:/var/lib/market/feed", nil)
 //	err = source.Use(ctx, src, time.Time{}, func(files source.Files) (err error) {
@@ -10,9 +10,9 @@
 //		return err
 //	})
 //
-// Read sets aside a row that cannot be used, and the report says why. Read returns an error only if
-// there is no feed. It reads each file once and keeps only the accepted rows, one line, and the
-// first reasons in memory.
+// Read sets aside a row that it cannot use, and says why in the report. Read returns an error only
+// if there is no feed. It reads each file once. In memory it keeps only the accepted rows, one
+// line, and the first reasons.
 package source
 
 import (
@@ -32,8 +32,8 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// The files of a feed. All but the first two may be missing, which has the same meaning as an empty
-// file.
+// The files of a feed. All except the first two are optional. A missing file has the same meaning
+// as an empty file.
 const (
 	InfoFile       = "feed.json"
 	AssetsFile     = "assets.ndjson"
@@ -46,10 +46,10 @@ const (
 
 // Files are a feed's files at one moment.
 type Files interface {
-	// Open returns a file of the feed by name. The error is fs.ErrNotExist for a file that does not
-	// exist, and any other if the source does not answer. If the file has a method Size() int64, it
-	// is used to report progress. If the file is tabular, reports treat it as a table, whose values
-	// are cells. Open may be called again for the same file.
+	// Open returns a feed file by name. The error is fs.ErrNotExist for a file that does not exist,
+	// and another error if the source does not respond. If the file has a method Size() int64, the
+	// size is used to report progress. If the file is tabular, reports treat it as a table whose
+	// values are cells. Open may be called again for the same file.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 }
 
@@ -57,18 +57,19 @@ type Files interface {
 type Part struct {
 	Name  string    `json:"name"`
 	State PartState `json:"state"`
-	// Fetched is the time at which the provider gave the rows, or zero if it is unknown.
+	// Fetched is the time at which the provider delivered the rows, or zero if it is unknown.
 	Fetched time.Time `json:"fetched,omitzero"`
 	// Newest is the newest time that the provider gives for a row. It is zero if the provider gives
 	// none, and in a replay.
 	Newest time.Time `json:"newest,omitzero"`
-	// Quotes reports whether these are rows of quotes.
+	// Quotes reports whether the part consists of quote rows.
 	Quotes bool `json:"quotes,omitempty"`
 	// Untimed reports whether the rows come from a live source and none of them has a usable time.
 	Untimed bool `json:"untimed,omitempty"`
-	// Every is how often the part is requested, as the quota allows. 0 means for each feed.
+	// Every is the interval at which the part is requested, as far as the quota allows. 0 means
+	// that it is requested for each feed.
 	Every time.Duration `json:"-"`
-	// Failures is the number of consecutive failures of the part.
+	// Failures is the number of consecutive failures to get the part.
 	Failures int `json:"failures,omitempty"`
 	// Reason describes what is wrong with the part, or is "" if nothing is.
 	Reason string `json:"reason,omitempty"`
@@ -90,19 +91,19 @@ type Provenance interface {
 	Parts() []Part
 }
 
-// Remembered is implemented by Files that know the market's past. A new store begins with this
-// past.
+// Remembered is implemented by Files that know the market's history. A new store begins with this
+// history.
 type Remembered interface {
-	// Past returns earlier states of the market, oldest first, or nil if none is known. They have
-	// times, the keys of assets and whether these are active, and quotes without supplies. A market
-	// cap or volume of zero is unknown.
+	// Past returns earlier states of the market, oldest first, or nil if none is known. These
+	// states have times, the assets' keys and whether each asset is active, and quotes without
+	// supplies. A market cap or volume of zero is unknown.
 	Past(ctx context.Context) iter.Seq2[*market.Feed, error]
 }
 
-// Recaller is implemented by sources that must know before Files is called whether the market's
-// past is wanted, since they request more data in that case.
+// Recaller is implemented by sources that must know whether the market's history is wanted before
+// Files is called, since they request more data in that case.
 type Recaller interface {
-	// Recall says whether the files that are requested next shall implement Remembered.
+	// Recall says whether the Files that are requested next must implement Remembered.
 	Recall(wanted bool)
 }
 
@@ -115,25 +116,26 @@ type Noticed interface {
 // Source gives the state of the market.
 type Source interface {
 	// Files returns the feed's files for the moment t, or for the source's own present if t is
-	// zero. A folder has one state and ignores t. The files all belong to one moment for as long as
-	// they are used.
+	// zero. A folder has only one state and ignores t. All files belong to one moment for as long
+	// as they are used.
 	Files(ctx context.Context, t time.Time) (Files, error)
 	// String returns the name of the source for logs, without credentials.
 	String() string
 }
 
-// ErrReplaced means that files of two states of a feed were read. Use reads them again.
+// ErrReplaced means that the files that were read belong to two states of a feed. Use reads them
+// again.
 var ErrReplaced = errors.New("the feed was replaced while it was read: remove feed.json before the other files " +
 	"change and write it last, or point a symbolic link at a new folder")
 
 const (
 	maxReads  = 3           // how often Use reads a feed that is replaced each time
-	rereadGap = time.Second // pause after which the feed is read again, so that its writer can finish
+	rereadGap = time.Second // pause before the feed is read again, so that its writer can finish
 )
 
-// Use calls read with the files of src for the moment t. If the feed is replaced in the meantime,
-// so that Files or read returns ErrReplaced, Use gets the files again and calls read again, at most
-// three times in all.
+// Use calls read with the files of src for the moment t. If Files or read returns ErrReplaced
+// because the feed was replaced in the meantime, Use gets the files again and calls read again, up
+// to three times in total.
 func Use(ctx context.Context, src Source, t time.Time, read func(Files) error) error {
 	replaced := false
 	for n := 1; ; n++ {
@@ -141,7 +143,7 @@ func Use(ctx context.Context, src Source, t time.Time, read func(Files) error) e
 		if err == nil {
 			err = read(files)
 		}
-		// Once a feed changes, a missing file may be missing only because its writer is at work.
+		// Once a feed has changed, a file may be missing only because its writer has not finished.
 		replaced = replaced || errors.Is(err, ErrReplaced)
 		if err == nil || !replaced {
 			return err
@@ -157,10 +159,10 @@ func Use(ctx context.Context, src Source, t time.Time, read func(Files) error) e
 	}
 }
 
-// Opener opens a source of one scheme. rest is the part of the source's name after the colon.
+// Opener opens a source with one scheme. rest is the part of the source's name after the colon.
 type Opener func(ctx context.Context, rest string) (Source, error)
 
-// Schemes lists the sources that Open accepts, for help and errors.
+// Schemes lists the sources that Open accepts. Help texts and errors show the list.
 func Schemes(others map[string]Opener) string {
 	taken := "feed:PATH, feed+s3://BUCKET/PREFIX?endpoint=URL&region=REGION, feed+https://HOST/PATH, csv:PATH"
 	for _, name := range slices.Sorted(maps.Keys(others)) {
@@ -170,7 +172,7 @@ func Schemes(others map[string]Opener) string {
 }
 
 // Open opens the source that spec names: feed:PATH, feed+s3://…, feed+https://…, csv:PATH, or a
-// scheme of others, which maps schemes without the colon ("sim") to their openers.
+// scheme in others, which maps schemes without the colon ("sim") to their openers.
 func Open(ctx context.Context, spec string, others map[string]Opener) (Source, error) {
 	scheme, rest, found := strings.Cut(spec, ":")
 	open := others[scheme]
@@ -198,8 +200,7 @@ func Open(ctx context.Context, spec string, others map[string]Opener) (Source, e
 	return src, nil
 }
 
-// meant returns a question that suggests a source if path is the path of a feed's files, or ""
-// otherwise.
+// meant returns a question that suggests a source if path names feed files, or "" otherwise.
 func meant(path string) string {
 	info, err := os.Stat(path)
 	tables := strings.HasSuffix(path, ".csv")
@@ -220,16 +221,17 @@ func meant(path string) string {
 
 // Metered is implemented by sources whose calls are counted.
 type Metered interface {
-	// Quota returns the numbers of calls, or nil if they are not known.
+	// Quota returns the numbers of calls, or nil if they are unknown.
 	Quota() *Quota
 }
 
 // Quota says how many calls a source has made and may still make.
 type Quota struct {
 	Source string `json:"source"`
-	// Limit is the number of calls allowed in a month, or 0 if there is no limit.
+	// Limit is the number of calls allowed per month, or 0 if there is no limit.
 	Limit int `json:"limit"`
-	// Used is the number of calls on the last 32 dates. Left is the rest of Limit.
+	// Used is the number of calls over the last 32 dates. Left is the number of calls left within
+	// Limit.
 	Used int  `json:"used"`
 	Left *int `json:"left,omitempty"`
 }

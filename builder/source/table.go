@@ -13,25 +13,23 @@ import (
 	"strings"
 )
 
-// Table turns the rows of a CSV file or of a query into the lines of a feed's file (FEED.md,
-// "Tables"). A column has the name of its field, such as market.volume_24h for a field in an
-// object.
+// Table turns the rows of a CSV file or of a query into lines of a feed file (FEED.md, "Tables"). A
+// column has the name of its field, such as market.volume_24h for a field in an object.
 type Table struct {
-	columns []column // sorted, so that those of an object are adjacent
+	columns []column // sorted, so that columns of the same object are adjacent
 }
 
 type column struct {
 	name, object, field string // object is "" if the field is not in an object
-	index               int    // index in the table
+	index               int    // column index in the table
 }
 
-// maxColumns bounds the number of columns. No file of a feed has so many fields.
+// maxColumns is the maximum number of columns. No feed file has so many fields.
 const maxColumns = 1000
 
-// NewTable returns a table for a file of the feed. names are the names of the columns, in order.
-// NewTable returns an error if there is no column for the key, if two columns give the same field,
-// or if quotes have no column of prices, without which no row could be accepted. It ignores columns
-// without a name.
+// NewTable returns a table for a feed file. names are the column names, in order. NewTable returns
+// an error if there is no key column, if two columns provide the same field, or if quotes have no
+// price column, without which no row could be accepted. It ignores columns without a name.
 func NewTable(file string, names []string) (*Table, error) {
 	needed := []string{"key"}
 	switch file {
@@ -71,8 +69,8 @@ func NewTable(file string, names []string) (*Table, error) {
 	return t, nil
 }
 
-// AppendLine appends a row as a line of the feed's file. values are JSON, in the order of the
-// table's columns. nil omits the field.
+// AppendLine appends a row as a line of the feed file. values are JSON, in the order of the table's
+// columns. A nil value omits the field.
 func (t *Table) AppendLine(dst []byte, values [][]byte) []byte {
 	dst = append(dst, '{')
 	within := ""
@@ -103,7 +101,7 @@ func appendName(dst []byte, name string) []byte {
 	return append(append(dst, quoted(name)...), ':')
 }
 
-// quoted returns a text, or an array of texts, as JSON. Texts must be valid UTF-8.
+// quoted returns a string, or an array of strings, as JSON. Strings must be valid UTF-8.
 func quoted[T string | []string](texts T) []byte {
 	b, err := json.Marshal(texts)
 	if err != nil {
@@ -112,11 +110,11 @@ func quoted[T string | []string](texts T) []byte {
 	return b
 }
 
-// Results is a feed in memory that consists of the results of queries, one for each file.
+// Results is an in-memory feed that consists of query results, one per file.
 type Results struct {
 	Memory
-	// Columns are the names of each file's columns. Names are the names of the files in messages.
-	// Others are the names of other files in the folder of the queries.
+	// Columns are the column names of each file. Names are the names by which messages refer to the
+	// files. Others are the names of other files in the queries' folder.
 	Columns map[string][]string
 	Names   map[string]string
 	Others  []string
@@ -124,7 +122,7 @@ type Results struct {
 
 func (r Results) list() []string { return r.Others }
 
-// Shown returns the name of a file in messages.
+// Shown returns the name by which messages refer to a file.
 func (r Results) Shown(name string) string { return cmp.Or(r.Names[name], name) }
 
 // Open implements Files.
@@ -143,14 +141,14 @@ type result struct {
 
 func (r result) Columns() (names []string, header int) { return r.names, 0 }
 
-// integerForm matches the integers of a feed.
+// integerForm matches the integers in a feed.
 var integerForm = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
 // listSeparator separates the elements of a list in a cell.
 const listSeparator = "|"
 
-// Value converts the text of a cell to JSON of the field's type. If it cannot, it returns a string,
-// which the reader of the feed then judges. text must be valid UTF-8.
+// Value converts the text of a cell to JSON of the field's type. If it cannot, it returns a JSON
+// string, which the feed reader then judges. text must be valid UTF-8.
 func Value(column string, text []byte) []byte {
 	switch column {
 	case "id", "evm_chain_id", "market.markets_count", "market.coins_count":
@@ -167,5 +165,5 @@ func Value(column string, text []byte) []byte {
 	return quoted(string(text))
 }
 
-// List returns texts as a JSON array. texts must not be nil, and must be valid UTF-8.
+// List returns strings as a JSON array. texts must not be nil, and its strings must be valid UTF-8.
 func List(texts []string) []byte { return quoted(texts) }

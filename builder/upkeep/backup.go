@@ -15,9 +15,9 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// BackupConfig says what Backup copies, and where to.
+// BackupConfig says what Backup copies, and to where.
 type BackupConfig struct {
-	// From is the store. Its objects must have their signatures.
+	// From is the store to copy. Its objects must include their signatures.
 	From artifacts.ObjectReader
 	// To is an empty store, or an earlier backup of the same store. It must not be From itself.
 	To artifacts.Store
@@ -27,7 +27,7 @@ type BackupConfig struct {
 
 // BackupReport says what Backup found and did (STORE.md, "Backup and restore").
 type BackupReport struct {
-	// Snapshot is the time of the copied snapshot, or empty if the store has none.
+	// Snapshot is the time of the copied snapshot. It is empty if the store has none.
 	Snapshot  string `json:"snapshot"`
 	Sequence  uint64 `json:"sequence"`
 	Snapshots int    `json:"snapshots"` // including the retained ones
@@ -35,23 +35,22 @@ type BackupReport struct {
 	// Copied and CopiedBytes count the objects that To did not have.
 	Copied      int   `json:"copied"`
 	CopiedBytes int64 `json:"copied_bytes"`
-	// Lost counts the objects of files that the store has lost, so that the backup lacks them as
-	// well.
+	// Lost counts the file objects that the store has lost. The backup lacks them as well.
 	Lost int `json:"lost"`
 }
 
-// errMoved means that, in each try, the pointer moved and gc removed objects before they were
+// errMoved means that, in every try, the pointer moved and gc removed objects before they were
 // copied.
 var errMoved = errors.New("the published snapshot changed during each of the tries; is gc's grace period shorter" +
 	" than a backup takes?")
 
-// Backup copies the objects of the published snapshot and of those it retains, including ledgers,
-// and the log. Then it copies identity, key set and change record, and the pointer last. Until
-// then, To still holds the previous backup. Backup checks every object against its digest. It does
-// not copy objects that To holds in the right size, so gc must not run on To at the same time. Lost
-// objects of files do not stop it.
+// Backup copies the objects of the published and retained snapshots, including ledgers, and the
+// log. Then it copies the identity, the key set and the change record, and finally the pointer.
+// Until then, To still holds the previous backup. Backup checks every object against its digest. It
+// skips objects that To already holds with the right size, so gc must not run on To at the same
+// time. Lost file objects do not stop it.
 //
-// Backup is safe while a builder and gc run: if the pointer has moved and an object is gone, it
+// Backup is safe while a builder and gc run. If the pointer has moved and an object is gone, it
 // starts again.
 func Backup(ctx context.Context, cfg BackupConfig) (*BackupReport, error) {
 	for try := 1; ; try++ {
@@ -80,7 +79,7 @@ type backup struct {
 	report  BackupReport
 	pointer []byte
 	id      string                  // the store's identity
-	there   map[artifacts.Key]int64 // sizes of the objects in To, by key
+	there   map[artifacts.Key]int64 // sizes of the objects in To
 	log     *transparency.View      // nil if there is none
 }
 
@@ -118,7 +117,8 @@ func (b *backup) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Objects go before manifests that name them, and each step is durable before the next.
+	// Copy objects before the manifests that name them. Each step is durable before the next one
+	// begins.
 	if err := b.copy(ctx, "backup", objects); err != nil {
 		return err
 	}
@@ -159,10 +159,10 @@ func (b *backup) run(ctx context.Context) error {
 	return nil
 }
 
-// start reads the pointer; it returns nil if there is none. It returns an error if To holds
-// anything but a backup of this store.
+// start reads the pointer. It returns nil if there is none. It returns an error if To holds
+// anything other than a backup of this store.
 func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
-	// Open the log before reading the pointer, so that the backup's log is not ahead of its
+	// Open the log before reading the pointer, so that the backup's log does not lag behind its
 	// snapshot.
 	var err error
 	if b.log, err = transparency.Open(ctx, b.From); err != nil && !errors.Is(err, artifacts.ErrNotFound) {
@@ -203,7 +203,7 @@ func (b *backup) start(ctx context.Context) (*artifacts.Pointer, error) {
 }
 
 // elsewhere returns an error if To is the store itself. Two addresses of one store may look
-// different, so it puts an object at one and looks for it at the other.
+// different, so elsewhere puts an object at one address and looks for it at the other.
 func (b *backup) elsewhere(ctx context.Context) error {
 	key := artifacts.ProbeKey("backup-" + rand.Text())
 	if err := b.To.Put(ctx, key, []byte("probe")); err != nil {
@@ -220,7 +220,7 @@ func (b *backup) elsewhere(ctx context.Context) error {
 	return err
 }
 
-// copy copies the objects that To does not hold in the right size, and makes them durable.
+// copy copies the objects that To does not hold with the right size, and makes them durable.
 func (b *backup) copy(ctx context.Context, step string, wanted map[artifacts.Key]artifacts.Ref) error {
 	var keys []artifacts.Key
 	for key, ref := range wanted {
@@ -258,8 +258,8 @@ func (b *backup) copy(ctx context.Context, step string, wanted map[artifacts.Key
 	return err
 }
 
-// move copies a small object. It refuses one that is damaged or has moved back, since the backup's
-// may be the last good one.
+// move copies a small object. It refuses an object that is damaged or older than the backup's,
+// since the backup's may be the last good one.
 func (b *backup) move(ctx context.Context, key artifacts.Key, body []byte) error {
 	now, err := artifacts.ParseNumbered(key, body)
 	if err != nil {
@@ -283,7 +283,7 @@ func (b *backup) move(ctx context.Context, key artifacts.Key, body []byte) error
 	return settle(ctx, b.To, key, version, body)
 }
 
-// settle swaps a small object. If the swap fails, it finds out whether it took effect.
+// settle swaps a small object. If the swap fails, settle determines whether it took effect.
 func settle(ctx context.Context, s artifacts.Store, key artifacts.Key, old artifacts.Version, body []byte) error {
 	_, err := s.Swap(ctx, key, old, body)
 	if err == nil {

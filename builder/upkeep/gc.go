@@ -16,18 +16,18 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// DefaultGrace is how long gc keeps objects that nothing reaches, by default.
+// DefaultGrace is how long gc keeps unreachable objects by default.
 const DefaultGrace = time.Hour
 
 // GCConfig configures Collect.
 type GCConfig struct {
 	Store artifacts.Store
-	// Grace protects objects that are younger, by the store's clock, and objects that a snapshot
-	// reached less than that ago. It must be longer than builder.BuildDeadline if a builder may
-	// run.
+	// Grace protects two kinds of objects: those that are younger than Grace by the store's clock,
+	// and those that a snapshot could reach less than Grace ago. It must be longer than
+	// builder.BuildDeadline if a builder may run.
 	Grace time.Duration
-	// DryRun makes Collect count objects without deleting any. It uses Now, since asking for the
-	// store's clock writes.
+	// DryRun makes Collect count objects without deleting any. It then uses Now, since reading the
+	// store's clock requires a write.
 	DryRun bool
 	// Now is this machine's clock. If it is nil, time.Now is used.
 	Now func() time.Time
@@ -39,10 +39,10 @@ type GCConfig struct {
 
 // GCReport says what Collect found and did.
 type GCReport struct {
-	// Kept counts the remaining objects and manifests, which are reached or too young.
+	// Kept counts the remaining objects and manifests, which are reachable or too young.
 	Kept int `json:"kept"`
-	// Deleted and DeletedBytes count the removed objects, or in a dry run those that would be
-	// removed.
+	// Deleted and DeletedBytes count the removed objects. In a dry run, they count the objects that
+	// would be removed.
 	Deleted      int   `json:"deleted"`
 	DeletedBytes int64 `json:"deleted_bytes"`
 	DryRun       bool  `json:"dry_run"`
@@ -52,13 +52,13 @@ type GCReport struct {
 
 // Collect removes objects and manifests that are older than the grace period and that nothing
 // needs: neither the published snapshot, nor a retained one, nor any manifest younger than the
-// grace period. It also removes objects that a self-test of the store left behind, and partial
-// tiles of the log that exist in full.
+// grace period. It also removes objects that a self-test of the store left behind, and partial log
+// tiles that also exist as full tiles.
 //
-// Young manifests count for two reasons. Slow readers may use a snapshot for a grace period after
-// it has left the retained list. And a build that has put its manifest but not yet moved the
-// pointer must lose nothing. README.md, "Deleting", explains why Collect is safe while a build
-// runs.
+// Young manifests count for two reasons. First, slow readers may use a snapshot for a grace period
+// after it has left the retained list. Second, a build that has put its manifest but has not yet
+// moved the pointer must not lose anything. README.md, "Deleting", explains why Collect is safe
+// during a build.
 //
 // Collect leaves a store without a pointer alone, since the pointer may have been lost.
 func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
@@ -75,9 +75,9 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	if err := c.markPublished(ctx); err != nil || !c.report.Snapshot {
 		return &c.report, err
 	}
-	// Delete manifests before objects, so that a manifest in the store always has all its objects.
+	// Delete manifests before objects, so that any manifest in the store still has all its objects.
 	err = c.sweepMarked(ctx, artifacts.ManifestPrefix, c.unmarked)
-	// Sweep folder by folder, so that each list is fresh when its deletions begin.
+	// Sweep folder by folder, so that each listing is fresh when its deletions begin.
 	for i := 0; i < 256 && err == nil; i++ {
 		err = c.sweepMarked(ctx, fmt.Sprintf("%s%02x/", artifacts.ObjectPrefix, i), c.unmarked)
 		c.Progress.Show("collect", i+1, 256)
@@ -85,7 +85,7 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	if err == nil && c.log != nil {
 		kept := c.report.Kept // Kept counts only objects
 		err = c.sweepMarked(ctx, artifacts.TilePrefix, func(key artifacts.Key) bool {
-			return transparency.Superseded(key, c.log.Size-1) // the last leaf may not be written yet
+			return transparency.Superseded(key, c.log.Size-1) // the last leaf may not have been written yet
 		})
 		c.report.Kept = kept
 	}
@@ -102,14 +102,14 @@ func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 
 type collector struct {
 	GCConfig
-	before    time.Time // older objects may be removed
+	before    time.Time // only older objects may be removed
 	report    GCReport
 	keep      map[artifacts.Digest]bool                // objects to keep
 	manifests map[artifacts.Digest]*artifacts.Manifest // manifests whose objects are in keep
-	version   artifacts.Version                        // the version of the pointer that was marked last
+	version   artifacts.Version                        // the pointer version that was marked last
 	log       *artifacts.LogHead                       // the log that this pointer names
-	lists     map[artifacts.Digest]bool                // lists of files whose chunks are in keep
-	filesErr  error                                    // why a list cannot be read, so that all files stay
+	lists     map[artifacts.Digest]bool                // file lists whose chunks are in keep
+	filesErr  error                                    // why a file list cannot be read, in which case all files stay
 }
 
 func newCollector(ctx context.Context, cfg GCConfig) (*collector, error) {
@@ -143,8 +143,8 @@ func (c *collector) unmarked(key artifacts.Key) bool {
 	return key.Immutable() && !c.keep[key.Digest()]
 }
 
-// markYoung marks the objects that manifests younger than the grace period reach. Unlike the
-// published manifest, such a manifest may name objects that no longer exist.
+// markYoung marks the objects that are reachable from manifests younger than the grace period.
+// Unlike the published manifest, such a manifest may name objects that no longer exist.
 func (c *collector) markYoung(ctx context.Context) error {
 	young, err := listManifests(ctx, c.Store, func(info artifacts.Info) bool { return !info.Modified.Before(c.before) })
 	if err != nil {
@@ -158,7 +158,8 @@ func (c *collector) markYoung(ctx context.Context) error {
 	return nil
 }
 
-// markPublished marks the objects that the pointer reaches, if it has moved since the last call.
+// markPublished marks the objects that are reachable from the pointer, if it has moved since the
+// last call.
 func (c *collector) markPublished(ctx context.Context) error {
 	b, version, err := c.Store.GetIf(ctx, artifacts.CurrentKey, c.version, artifacts.MaxPointerSize)
 	switch {
@@ -177,14 +178,14 @@ func (c *collector) markPublished(ctx context.Context) error {
 		return fmt.Errorf("published snapshot: %w", err)
 	}
 	if err := publish.CheckPointer(ctx, c.Store, p, publish.Seen{}); err != nil {
-		return err // otherwise the objects of the newest pointer would count as garbage
+		return err // otherwise objects reachable from the newest pointer would count as garbage
 	}
 	c.version, c.log, c.report.Snapshot = version, p.Log, true
 	return nil
 }
 
-// mark marks the objects of a manifest and, if retained is set, the objects of the snapshots that
-// it retains. It returns the manifest.
+// mark marks the objects of a manifest. If retained is set, it also marks the objects of the
+// snapshots that the manifest retains. It returns the manifest.
 func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) (*artifacts.Manifest, error) {
 	m := c.manifests[ref.Digest]
 	if m == nil {
@@ -207,7 +208,7 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) 
 		} else if err != nil {
 			return nil, err
 		}
-		m.Views = nil // saves memory, since a gc may read a thousand manifests
+		m.Views = nil // saves memory, since gc may read a thousand manifests
 		c.manifests[ref.Digest] = m
 	}
 	if retained {
@@ -220,12 +221,12 @@ func (c *collector) mark(ctx context.Context, ref artifacts.Ref, retained bool) 
 	return m, nil
 }
 
-// sweepTries bounds how often a folder is swept again because a deletion failed.
+// sweepTries is the maximum number of sweeps of a folder if deletions fail.
 const sweepTries = 3
 
 // sweepMarked marks from the pointer again and sweeps. It does not repeat a failed deletion, since
-// a build may have put the object in the meantime. Instead it lists the folder again, where such an
-// object is young.
+// a build may have put the object in the meantime. Instead it lists the folder again. An object
+// that was put since then is young in the new listing.
 func (c *collector) sweepMarked(ctx context.Context, prefix string, garbage func(key artifacts.Key) bool) error {
 	for try := 1; ; try++ {
 		if err := c.markPublished(ctx); err != nil {

@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// logProblems describes the problems of a store's log, by object if possible.
+// logProblems describes the problems of a store's log, per object if possible.
 func logProblems(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, m *artifacts.Manifest,
 ) (problems []string, err error) {
 	wrong := transparency.Check(ctx, r, p, m)
@@ -42,7 +42,8 @@ func logProblems(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Poi
 // lateAfter is the longest time that a publication normally takes to reach the log.
 const lateAfter = time.Minute
 
-// logLate returns a problem if the log has lacked the published snapshot for longer than lateAfter.
+// logLate returns a problem if the published snapshot has been missing from the log for longer than
+// lateAfter.
 func logLate(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, now time.Time,
 ) (problems []string, err error) {
 	lacks, err := transparency.Lacks(ctx, r, p)
@@ -83,7 +84,7 @@ func (r *repairer) log(ctx context.Context) error {
 	return err
 }
 
-// checkpoint signs a lost or damaged checkpoint again. The pointer has its size and root.
+// checkpoint re-signs a lost or damaged checkpoint. Its size and root come from the pointer.
 func (r *repairer) checkpoint(ctx context.Context) error {
 	if r.pointer.Log == nil || !signed.Signs(r.Store) {
 		return nil

@@ -9,20 +9,20 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// mender is a reader that repairs: if an immutable object is damaged or missing, it puts the bytes
-// of a copy in its place, and returns them. After artifacts.Check has read everything through it,
-// the store is as complete as the copies allow.
+// mender is a reader that repairs. If an immutable object is damaged or missing, mender replaces it
+// with the bytes from a copy, and returns them. After artifacts.Check has read everything through
+// it, the store is as complete as the copies allow.
 type mender struct {
 	store artifacts.Store
 	from  []Copy
-	// restoring, if set, is the pointer that the mender returns, and it returns no other small
-	// object. In this case it puts every object, even one that exists, so that gc sees it as new
-	// until the pointer reaches it.
+	// restoring, if set, is the pointer that the mender returns. It then returns no other small
+	// object, and puts every object, even one that exists. So gc sees the object as new until it is
+	// reachable from the pointer.
 	restoring []byte
 
 	mu     sync.Mutex
 	lost   map[artifacts.Key]bool // damaged or missing objects that no copy has
-	whole  map[artifacts.Key]bool // objects that are intact, or were mended
+	whole  map[artifacts.Key]bool // objects that are intact or have been repaired
 	mended []Mended
 }
 
@@ -94,5 +94,5 @@ func (m *mender) found(key artifacts.Key) {
 // lacks reports whether an object is damaged or missing and no copy has it.
 func (m *mender) lacks(ref artifacts.Ref) bool { return m.lost[artifacts.ObjectKey(ref.Digest)] }
 
-// lacksFile is like lacks, for an object of files.
+// lacksFile is like lacks, but for a file object.
 func (m *mender) lacksFile(ref artifacts.Ref) bool { return m.lost[artifacts.FileKey(ref.Digest)] }

@@ -12,8 +12,8 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// Prove returns a proof that the snapshot at time t was published with its row of an asset's quote.
-// The snapshot must be published or retained, since the proof contains some of its objects.
+// Prove returns a proof that the snapshot at time t was published with its row for an asset's
+// quote. The snapshot must be published or retained, since the proof contains some of its objects.
 func Prove(ctx context.Context, r artifacts.ObjectReader, t time.Time, asset uint64) (*transparency.Proof, error) {
 	log, err := transparency.Open(ctx, r)
 	if errors.Is(err, artifacts.ErrNotFound) {
@@ -61,7 +61,7 @@ func Prove(ctx context.Context, r artifacts.ObjectReader, t time.Time, asset uin
 	return p, proveRow(ctx, r, p)
 }
 
-// proveRow adds the row with its shard and object to a proof.
+// proveRow adds the row, with its shard and object, to a proof.
 func proveRow(ctx context.Context, r artifacts.ObjectReader, p *transparency.Proof) error {
 	m, err := artifacts.ParseManifest(p.Manifest)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// Copy is a place from which to take lost objects: another store, a copy of a folder, or the cache
-// folder of an edge. Repair checks every object that it takes from there against its digest.
+// Copy is a place that may hold lost objects: another store, a copy of a folder, or an edge's cache
+// folder. Repair checks every object from a copy against its digest.
 type Copy struct {
 	artifacts.Reader
 	// Name identifies the copy in reports.
@@ -29,12 +29,12 @@ type Copy struct {
 // RepairConfig configures Repair.
 type RepairConfig struct {
 	Store artifacts.Store
-	// From are the copies, which are tried in this order.
+	// From are the copies, which Repair tries in this order.
 	From []Copy
 	// DropLost makes Repair publish the snapshot without the data that depends on lost objects, if
-	// no copy has these.
+	// no copy has those objects.
 	DropLost bool
-	// Sign are the keys that sign lists of files.
+	// Sign are the keys that sign file lists.
 	Sign []artifacts.SignKey
 	// Progress may be nil.
 	Progress builder.Progress
@@ -43,15 +43,15 @@ type RepairConfig struct {
 
 // RepairReport says what Repair found and did (STORE.md, "Repair").
 type RepairReport struct {
-	// Snapshot is the published snapshot's time. It is empty if the store has none, so that there
-	// is nothing to repair.
+	// Snapshot is the published snapshot's time. It is empty if the store has no snapshot, in which
+	// case there is nothing to repair.
 	Snapshot string   `json:"snapshot"`
 	Sequence uint64   `json:"sequence"`
 	Mended   []Mended `json:"mended"`
-	// Missing are the remaining problems, in the words of artifacts.Check.
+	// Missing are the remaining problems, as artifacts.Check words them.
 	Missing []string `json:"missing"`
-	// Loss describes the data that DropLost gives up, or would give up. It is empty if there is
-	// none. Dropped reports whether it was given up.
+	// Loss describes the data that DropLost gives up, or would give up. It is empty if no data is
+	// lost. Dropped reports whether the data was given up.
 	Loss    string `json:"loss,omitempty"`
 	Dropped bool   `json:"dropped"`
 }
@@ -59,21 +59,21 @@ type RepairReport struct {
 // Mended is an object that Repair put back.
 type Mended struct {
 	Key artifacts.Key `json:"key"`
-	// From is the name of the copy that had the object, or says what it was made from.
+	// From is the name of the copy that had the object, or says what the object was made from.
 	From string `json:"from"`
 }
 
-// pointerTries bounds how often a walk over a store starts again because the pointer moved.
+// pointerTries limits how often a walk over a store starts again because the pointer moved.
 const pointerTries = 5
 
-// Repair puts back the missing and damaged objects of the published snapshot and of those it
-// retains. It takes them from copies, and makes history from the ledger. It checks every object
-// against its digest before it puts it, so that no copy can do harm, and leaves intact objects
-// alone. It is safe while a builder and gc run, and may be killed and run again.
+// Repair puts back the missing and damaged objects of the published and retained snapshots. It
+// takes them from copies, and rebuilds history from the ledger. It checks every object against its
+// digest before putting it, so a bad copy can do no harm. It leaves intact objects alone. It is
+// safe while a builder and gc run, and may be killed and run again.
 //
-// Repair replaces a damaged change record by a new one, and a lost or damaged identity by the
-// identity in the pointer. It also repairs the log. With the store's keys it signs a lost
-// checkpoint again. It does not repair the pointer and the key set: see Restore.
+// Repair replaces a damaged change record with a new one, and a lost or damaged identity with the
+// identity that the pointer names. It repairs the log (transparency.Mend). With the store's keys,
+// it re-signs a lost checkpoint. It does not repair the pointer or the key set: see Restore.
 func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 	r := &repairer{RepairConfig: cfg, mender: newMender(cfg.Store, cfg.From)}
 	for try := 1; ; try++ {
@@ -83,11 +83,11 @@ func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 		version := r.version
 		check, err := r.mend(ctx)
 		if err == nil {
-			err = r.log(ctx) // before anything is dropped, since that adds to the log
+			err = r.log(ctx) // before anything is dropped, since dropping adds to the log
 		}
 		if err == nil && len(r.lost)+len(r.logLeft) > 0 {
-			// A builder may have published a snapshot in the meantime, and gc may have removed the
-			// missing objects since.
+			// A builder may have published a snapshot in the meantime, and gc may then have removed
+			// the missing objects.
 			if err := r.readPointer(ctx); err != nil {
 				return nil, err
 			}
@@ -153,9 +153,9 @@ func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
 	return out
 }
 
-// mend reads everything that the pointer reaches, which puts back objects that the copies have, and
-// makes history from the ledger. A manifest that was put back can name further lost objects, so
-// mend repeats this.
+// mend reads everything that is reachable from the pointer. Reading puts back objects that the
+// copies have. mend also rebuilds history from the ledger. A manifest that was put back can name
+// further lost objects, so mend repeats these steps.
 func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	for {
 		clear(r.lost)
@@ -175,14 +175,14 @@ func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 }
 
 // history puts back lost objects of history. A snapshot's manifest says which points its views
-// have, and its ledger has their prices.
+// have, and its ledger has the prices at those points.
 func (r *repairer) history(ctx context.Context) error {
 	return eachSnapshot(ctx, r.mender, r.pointer, func(_ artifacts.Retained, m *artifacts.Manifest, err error) error {
 		if err != nil {
 			return publish.UnlessDamage(err)
 		}
 		m.Views = slices.DeleteFunc(m.Views, func(v artifacts.View) bool {
-			return !artifacts.IsHistory(v.Collection) || artifacts.IsPast(v.Collection) // no ledger has the past
+			return !artifacts.IsHistory(v.Collection) || artifacts.IsPast(v.Collection) // the ledger lacks those
 		})
 		if !slices.ContainsFunc(publish.Reached(m), r.lacks) {
 			return nil
@@ -197,7 +197,7 @@ func (r *repairer) history(ctx context.Context) error {
 	})
 }
 
-// putLost puts the lost objects of a view.
+// putLost puts a view's lost objects.
 func (r *repairer) putLost(ctx context.Context, table *render.Table) (artifacts.View, error) {
 	views, pieces := render.Views(table)
 	for i := range pieces {
@@ -211,18 +211,18 @@ func (r *repairer) putLost(ctx context.Context, table *render.Table) (artifacts.
 	return views[0], nil
 }
 
-// beyondRepair adds to a check that only a backup can help.
+// beyondRepair adds to a check report that only a backup can help.
 func beyondRepair(check *artifacts.CheckReport, err error) (*artifacts.CheckReport, error) {
 	check.Problems = append(check.Problems,
 		"no build can continue without the manifest, the ledger's root and its ids: restore a backup with builder restore")
 	return check, publish.UnlessDamage(err)
 }
 
-// drop describes the data that depends on lost objects. With DropLost it publishes the same
-// snapshot without this data: prices, returns and groups of the ledger, files, and retained
-// snapshots. A lost manifest, ledger root or id needs a backup. drop deletes damaged objects, since
-// a build does not put an object again that exists in the right size. So the next build makes lost
-// views again.
+// drop describes the data that depends on lost objects. With DropLost, it publishes the same
+// snapshot without this data: prices, returns and groups from the ledger, files, and retained
+// snapshots. A lost manifest, ledger root or id needs a backup. drop also deletes damaged objects.
+// A build skips objects that exist with the right size, so without this deletion the next build
+// would not write the lost views again.
 func (r *repairer) drop(ctx context.Context, check *artifacts.CheckReport) (*artifacts.CheckReport, error) {
 	newest, err := artifacts.ReadManifest(ctx, r.mender, r.pointer.Manifest)
 	if err != nil {
@@ -303,7 +303,7 @@ func (r *repairer) drop(ctx context.Context, check *artifacts.CheckReport) (*art
 func (r *repairer) lostKeys(ctx context.Context, check *artifacts.CheckReport) error {
 	_, _, err := r.Store.Get(ctx, artifacts.KeysKey, artifacts.MaxKeySetSize)
 	if !errors.Is(err, artifacts.ErrNotFound) {
-		return nil // the check has reported any other problem
+		return nil // the check has reported every other problem
 	}
 	if err = publish.CheckMissing(ctx, r.Store, artifacts.KeysKey); errors.Is(err, publish.ErrLost) {
 		check.Problems = append(check.Problems, err.Error()+"; builder keys restore puts it back")
@@ -312,7 +312,7 @@ func (r *repairer) lostKeys(ctx context.Context, check *artifacts.CheckReport) e
 	return err
 }
 
-// identity replaces a missing or damaged identity by one made from the pointer.
+// identity replaces a missing or damaged identity with one made from the pointer.
 func (r *repairer) identity(ctx context.Context, check *artifacts.CheckReport) error {
 	b, version, err := r.Store.Get(ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
 	if err == nil {
@@ -337,7 +337,7 @@ func (r *repairer) identity(ctx context.Context, check *artifacts.CheckReport) e
 	return nil
 }
 
-// changeRecord replaces a damaged change record by one made from the ledger.
+// changeRecord replaces a damaged change record with one made from the ledger.
 func (r *repairer) changeRecord(ctx context.Context, check *artifacts.CheckReport) error {
 	b, _, err := r.Store.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	if err == nil {

@@ -17,22 +17,22 @@ import (
 	"example.com/marketdata/builder/transparency"
 )
 
-// restoreStep is the distance from all known sequences and numbers to those of a restored store. It
-// is more than edges can have seen since the backup, and far less than they refuse.
+// restoreStep is how far the sequence and numbers of a restored store exceed all known ones. It is
+// more than edges can have seen since the backup, and far less than the jump that edges refuse.
 const restoreStep = 1000
 
-// RestoreConfig says what Restore restores, and where to.
+// RestoreConfig says what Restore restores, and to where.
 type RestoreConfig struct {
-	// Store is empty, or the remains of the store that was backed up.
+	// Store is empty, or holds the remains of the store that was backed up.
 	Store artifacts.Store
 	// From is the backup.
 	From Copy
-	// Seen is the highest sequence that any edge has seen, or 0 if that is unknown.
+	// Seen is the highest sequence that any edge has seen, or 0 if it is unknown.
 	Seen uint64
-	// KeysFrom are edges' cache folders, and copies, whose key sets may be newer than the store's.
+	// KeysFrom are copies and edges' cache folders whose key sets may be newer than the store's.
 	KeysFrom []Copy
 	// KeysFromBackup makes Restore use the backup's key set instead of the store's, even if the
-	// store has lost its own. The revocations in the store's set still count.
+	// store has lost its own key set. The revocations in the store's set still count.
 	KeysFromBackup bool
 	// Progress may be nil.
 	Progress builder.Progress
@@ -45,27 +45,27 @@ type RestoreReport struct {
 	Sequence uint64 `json:"sequence"`
 	// Put counts the objects that came from the backup.
 	Put int `json:"put"`
-	// Keys counts the keys of the resulting set, Revoked those of them that are revoked.
+	// Keys counts the keys in the resulting set. Revoked counts the revoked keys among them.
 	Keys    int `json:"keys"`
 	Revoked int `json:"revoked"`
-	// Notes tell the operator what the restore could not determine or has replaced.
+	// Notes tell the operator what Restore could not determine or what it has replaced.
 	Notes []string `json:"notes"`
 }
 
-// Restore publishes the snapshot of a backup. Sequence and numbers are restoreStep above the
-// highest of both stores and Seen, so that edges accept them whatever they have seen since. A
-// number so high that edges would refuse it counts as damage.
+// Restore publishes the snapshot of a backup. Its sequence and numbers exceed the highest ones in
+// both stores and Seen by restoreStep, so edges accept them whatever they have seen since the
+// backup. A number so high that edges would refuse it counts as damage.
 //
-// No id that was assigned since the backup goes to another key, and no time that was published
-// since is published again (see remember). If the store's newer snapshots withdraw the backup's,
-// Restore publishes the newest one that they do not withdraw.
+// Restore never gives an id that was assigned since the backup to another key, and never publishes
+// a time again that was published since the backup (see remember). If newer snapshots in the store
+// withdraw the backup's snapshot, Restore publishes the newest snapshot that they do not withdraw.
 //
-// The newest of the key sets of Store, KeysFrom and From comes into force, without any access that
-// another one took away (see keys.Newest). If Store has lost its own, Restore requires KeysFrom or
+// The newest key set in Store, KeysFrom and From comes into force, without any access that another
+// set took away (see keys.Newest). If Store has lost its key set, Restore requires KeysFrom or
 // KeysFromBackup, since the backup's set is likely to be older. Restore checks every object against
-// its digest before it puts it, and moves the pointer last. After a kill, run it again. Lost files
-// do not stop it. If it fails before it could change access, it removes the identity that it gave
-// to an empty store.
+// its digest before putting it, and moves the pointer last. If it is killed, run it again. Lost
+// files do not stop it. If it fails before it could change access, it removes the identity that it
+// gave to an empty store.
 func Restore(ctx context.Context, cfg RestoreConfig) (_ *RestoreReport, err error) {
 	r := &restore{RestoreConfig: cfg, report: RestoreReport{Notes: []string{}}}
 	if err := r.find(ctx); err != nil {
@@ -135,7 +135,7 @@ type restore struct {
 	backup, present moved
 }
 
-// moved holds the small objects of a store.
+// moved holds a store's small objects.
 type moved struct {
 	identity small[artifacts.Identity]
 	pointer  small[artifacts.Pointer]
@@ -188,7 +188,7 @@ func (m *moved) read(ctx context.Context, r artifacts.ObjectReader) error {
 	)
 }
 
-// find reads the small objects of both stores.
+// find reads the small objects in both stores.
 func (r *restore) find(ctx context.Context) error {
 	if err := r.backup.read(ctx, r.From); err != nil {
 		return fmt.Errorf("%s: %w", r.From.Name, err)
@@ -206,7 +206,7 @@ func (r *restore) find(ctx context.Context) error {
 }
 
 // foreign refuses a store that is not the backup's. If at least one small object belongs to the
-// backup's store, an object that names another store is a stray copy, and Restore replaces it.
+// backup's store, any object that names another store is a stray copy, and Restore replaces it.
 func (r *restore) foreign() error {
 	p := &r.present
 	other, own := "", false
@@ -250,9 +250,9 @@ func (r *restore) above(what string, backup, present, seen uint64) (uint64, erro
 	return highest + restoreStep, nil
 }
 
-// number is like above, for a key set or a change record. Edges may have seen higher numbers than
-// both stores hold, after another restore or if the backup is old. So the result is not below the
-// number that follows a lost one, as far as edges accept the jump.
+// number is like above, but for a key set or a change record. Edges may have seen higher numbers
+// than both stores hold, either after another restore or because the backup is old. So the result
+// is at least the number that would follow a lost one, as far as edges accept the jump.
 func (r *restore) number(what string, backup, present artifacts.Numbered) (artifacts.Numbered, error) {
 	lost := artifacts.Numbered{}.Next(r.id, r.Now(), r.report.Sequence)
 	if backup.Number == 0 && present.Number == 0 {
@@ -269,9 +269,9 @@ func (r *restore) note(format string, args ...any) {
 	r.report.Notes = append(r.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// keySet returns the key set that is to come into force, or nil if there is none. put reports
-// whether it must be put. The store's own set keeps its number if no newer set takes access away,
-// so that an edge that has seen a later set refuses it.
+// keySet returns the key set that will come into force, or nil if there is none. put reports
+// whether the set must be put. The store's own set keeps its number if no newer set takes access
+// away. An edge that has seen a later set then refuses it.
 func (r *restore) keySet(ctx context.Context) (set *artifacts.KeySet, put bool, err error) {
 	own, backup := r.present.keys.there(), r.backup.keys.there()
 	copies, err := r.copiedKeys(ctx)
@@ -300,7 +300,7 @@ func (r *restore) keySet(ctx context.Context) (set *artifacts.KeySet, put bool, 
 			r.report.Revoked++
 		}
 	}
-	var copied artifacts.Numbered // the highest number
+	var copied artifacts.Numbered // the highest number of the other sets
 	for _, s := range sets[1:] {
 		if s != nil && s.Number > copied.Number {
 			copied = s.Numbered
@@ -323,7 +323,7 @@ var errMayBeOlder = errors.New("the store's key set is lost or damaged, and with
 	" again: give each edge's cache folder, or a folder with a copy of its file keys, as --keys-from, and the newest set" +
 	" wins; --keys-from-backup takes the backup's, if no edge has any")
 
-// copiedKeys reads the key sets of KeysFrom. A set that cannot be used is an error, since it may be
+// copiedKeys reads the key sets in KeysFrom. A set that cannot be used is an error, since it may be
 // the newest.
 func (r *restore) copiedKeys(ctx context.Context) ([]*artifacts.KeySet, error) {
 	var sets []*artifacts.KeySet
@@ -340,8 +340,8 @@ func (r *restore) copiedKeys(ctx context.Context) ([]*artifacts.KeySet, error) {
 	return sets, nil
 }
 
-// dropOversized deletes the cells whose versions cannot be read, so that they could not be swapped.
-// It deletes the key set only if another one takes its place.
+// dropOversized deletes the cells whose versions cannot be read, since they could not be swapped.
+// It deletes the key set only if another one will replace it.
 func (r *restore) dropOversized(ctx context.Context) error {
 	p := &r.present
 	for _, cell := range []struct {
@@ -378,12 +378,12 @@ func (r *restore) objects(ctx context.Context) error {
 }
 
 // log extends the store's log to its longest known state, so that the restored snapshot becomes the
-// next leaf of the log that existing checkpoints belong to.
+// next leaf in the log to which existing checkpoints belong.
 func (r *restore) log(ctx context.Context) error {
 	if !signed.Signs(r.Store) {
 		return nil
 	}
-	// If a builder died before it wrote a leaf, the leaf is in the pointer.
+	// If a builder died before writing a leaf, the leaf is in the pointer.
 	settle := func(p *artifacts.Pointer) error {
 		if p.Store != r.id || p.Log == nil {
 			return nil
@@ -422,21 +422,21 @@ func (r *restore) log(ctx context.Context) error {
 	return settle(&r.backup.pointer.value)
 }
 
-// memory is what a restored snapshot must know about the publications since its backup.
+// memory is what a restored snapshot must know about publications since its backup.
 type memory struct {
 	ids *ledger.IDs
-	// withdrawn are the withdrawn times, and the published times later than the backup's. Times up
-	// to through must not be published again.
+	// withdrawn are the withdrawn times, and the published times later than the backup's. No time
+	// up to and including through may be published again.
 	withdrawn []time.Time
 	through   time.Time
-	// took reports whether the snapshot at time t was withdrawn since the backup. known is false if
-	// that cannot be told.
+	// took reports whether the snapshot at time t has been withdrawn since the backup. known is
+	// false if this cannot be determined.
 	took func(t time.Time) (withdrawn, known bool)
 }
 
-// remember finds out what was published since the backup. It asks the newest snapshot, if that is
-// known and can be read. Otherwise it treats every time up to now as published, and lets new ids
-// begin far above the backup's.
+// remember determines what was published since the backup. It consults the newest snapshot, if that
+// is known and readable. Otherwise it treats every time up to now as published, and makes new ids
+// start far above the backup's.
 func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*memory, error) {
 	ids, err := ledger.GatherIDs(ctx, r.Store, backup.Ledger)
 	if err != nil {
@@ -472,8 +472,8 @@ func (r *restore) remember(ctx context.Context, backup *artifacts.Manifest) (*me
 	return mem, ids.Skip(r.Now())
 }
 
-// rememberNewest is the part of remember for a known newest snapshot. It returns a damage error if
-// that cannot be read.
+// rememberNewest implements remember for a known newest snapshot. It returns a damage error if that
+// snapshot cannot be read.
 func (r *restore) rememberNewest(ctx context.Context, mem *memory, newest *artifacts.Pointer) error {
 	m, err := artifacts.ReadManifest(ctx, r.Store, newest.Manifest)
 	if err != nil {
@@ -499,8 +499,8 @@ func (r *restore) rememberNewest(ctx context.Context, mem *memory, newest *artif
 			return true, true
 		}
 		built, known := root.Remembers(t)
-		// For earlier times root may be wrong: a restore that could not tell may have put back a
-		// ledger from before a rollback.
+		// For earlier times root may be wrong: a restore that could not determine what was
+		// withdrawn may have put back a ledger from before a rollback.
 		return !built, known && t.After(m.WithdrawnThrough)
 	}
 	return nil
@@ -565,7 +565,7 @@ func (r *restore) manifest(ctx context.Context) (*artifacts.Manifest, artifacts.
 	return &next, ref, nil
 }
 
-// change records the change of the restored totals. If neither store had a record, it leaves this
+// change records the change in the restored totals. If neither store had a record, it leaves this
 // to the change job.
 func (r *restore) change(ctx context.Context, m *artifacts.Manifest) error {
 	before := [2]artifacts.Numbered{r.backup.change.value.Numbered, r.present.change.value.Numbered}

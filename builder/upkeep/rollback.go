@@ -15,14 +15,14 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// Rollback publishes the retained snapshot at time t again, under a new sequence. The ledger keeps
-// every id that was ever assigned, and loses prices, totals and groups later than t. Later
-// snapshots are no longer retained, so edges answer pins on them with 410. Earlier ones stay
-// retained if the newest snapshot still retains them; the others may be gone. Builds of a withdrawn
-// time are refused (builder.ErrWithdrawn).
+// Rollback publishes the retained snapshot at time t again, with a new sequence. The ledger keeps
+// every id that was ever assigned, and loses prices, totals and groups later than t. Snapshots
+// later than t are no longer retained, so edges answer requests pinned to them with 410. A snapshot
+// earlier than t stays retained if the newest snapshot still retains it; otherwise its objects may
+// be gone. Builds for a withdrawn time are refused (builder.ErrWithdrawn).
 //
 // Rollback makes the change record from the remaining totals before the pointer moves, and again
-// after that. So the record of the later totals is gone once the pointer has moved, even if the
+// afterwards. So once the pointer has moved, the record of the later totals is gone, even if the
 // process dies, and a record that a change job writes in between is overwritten. If t is the time
 // of the current snapshot, Rollback only makes the record.
 func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() time.Time) (*builder.Report, error) {
@@ -55,8 +55,8 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	if err != nil {
 		return nil, err
 	}
-	// Edges could not follow a snapshot with lost objects. Objects that the ledger lacks do not
-	// matter to them; the next build reports those.
+	// Edges could not load a snapshot with lost objects. Objects that the ledger lacks do not
+	// matter to edges; the next build reports those.
 	if keys := objects.Missing(&artifacts.Manifest{Views: target.Views, Ledger: target.Ledger}, nil); len(keys) > 0 {
 		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store or truncated, such as %s; run"+
 			" builder repair", publish.Stamp(t), len(keys), keys[0])
@@ -64,9 +64,9 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	return publishAgain(ctx, s, head, newest, at, target, root, now)
 }
 
-// Shrink publishes the current snapshot again, with as few retained snapshots as a build with this
-// retain would have, so that the next Collect removes the objects that only the others need. It
-// publishes nothing if no snapshot leaves the list.
+// Shrink publishes the current snapshot again. The new manifest retains as few snapshots as a build
+// with this retain setting would, so the next Collect removes the objects that only the other
+// snapshots need. Shrink publishes nothing if no snapshot leaves the list.
 func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now func() time.Time,
 ) (*builder.Report, error) {
 	head, err := publish.ReadHead(ctx, s)
@@ -94,7 +94,7 @@ func Shrink(ctx context.Context, s artifacts.Store, retain time.Duration, now fu
 	return publishAgain(ctx, s, head, newest, -1, &target, root, now)
 }
 
-// publishAgain replaces the head by target with the ledger root. at is the index of target in
+// publishAgain replaces the head with target and the ledger root. at is the index of target in
 // newest's retained snapshots, or -1 if target is newest itself.
 func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, newest *artifacts.Manifest, at int,
 	target *artifacts.Manifest, root []byte, now func() time.Time,
@@ -131,7 +131,7 @@ func publishAgain(ctx context.Context, s artifacts.Store, head *publish.Head, ne
 		r.Published, r.Sequence = true, p.Sequence
 	}
 	r.ObjectsWritten, r.BytesWritten = objects.Written()
-	_, changed := change.Record(ctx, s, now) // of the snapshot that is published now
+	_, changed := change.Record(ctx, s, now) // of the snapshot that is now published
 	return r, errors.Join(err, changed)
 }
 

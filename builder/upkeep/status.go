@@ -16,43 +16,44 @@ import (
 
 // StatusConfig configures Status.
 type StatusConfig struct {
-	// Store neither signs nor verifies, so that Status sees untrusted objects, too.
+	// Store neither signs nor verifies, so Status also sees untrusted objects.
 	Store artifacts.Store
 	// Trust are the keys with which Status verifies signatures. Without keys, Status reports which
 	// keys claim to have signed.
 	Trust artifacts.Trust
-	// Grace is the grace period of the gc that Status predicts.
+	// Grace is the grace period of the gc run that Status predicts.
 	Grace time.Duration
-	// Now is the clock for ages. If it is nil, time.Now is used.
+	// Now is the clock for computing ages. If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
 // StatusReport describes a store. It says whether the objects of the store's views exist with the
-// right size, but Status does not read them.
+// right size. Status does not read these objects.
 type StatusReport struct {
-	// Store is the store's identity, or empty if there is none.
+	// Store is the store's identity, or empty if the store has none.
 	Store string `json:"store"`
-	// Time is the time of the report, by the clock of StatusConfig.
+	// Time is the time of the report, by StatusConfig.Now.
 	Time time.Time `json:"time"`
 	// Snapshots are the published snapshot and the retained ones, newest first.
 	Snapshots []SnapshotStatus `json:"snapshots"`
 	// Withdrawn are the times withdrawn by rollbacks.
 	Withdrawn []time.Time `json:"withdrawn"`
-	// WithdrawnThrough is the time up to which a restore withdrew all times, or zero if none did.
+	// WithdrawnThrough is the time up to which a restore withdrew all times, or zero if no restore
+	// did.
 	WithdrawnThrough time.Time `json:"withdrawn_through,omitzero"`
-	// Moving describes the small objects.
+	// Moving describes the store's small objects.
 	Moving []MovingStatus `json:"moving"`
 	Keys   KeyStatus      `json:"keys"`
-	// Ledger describes the published snapshot's ledger. It is nil if that cannot be read.
+	// Ledger describes the published snapshot's ledger. It is nil if the ledger cannot be read.
 	Ledger *LedgerStatus `json:"ledger"`
-	// Objects and Bytes count all manifests and objects. Free and FreeBytes count those that gc
+	// Objects and Bytes count all manifests and objects. Free and FreeBytes count the ones that gc
 	// would remove; they are zero if gc would fail.
 	Objects   int   `json:"objects"`
 	Bytes     int64 `json:"bytes"`
 	Free      int   `json:"free"`
 	FreeBytes int64 `json:"free_bytes"`
-	// Problems has at most maxStatusProblems entries. Verify finds all problems, and more kinds,
-	// since it reads everything.
+	// Problems has at most maxStatusProblems entries. Verify finds all problems, including more
+	// kinds of them, since it reads everything.
 	Problems []string `json:"problems"`
 }
 
@@ -63,14 +64,15 @@ type SnapshotStatus struct {
 	Published  bool      `json:"published"`
 	// Sequence is the published snapshot's sequence. It is zero for other snapshots.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// DataAges are the ages, in seconds, of the newest rows of a live source's parts. Only the
+	// DataAges are the ages, in seconds, of the newest rows in each part of a live source. Only the
 	// published snapshot has them.
 	DataAges map[string]int64 `json:"data_age_seconds,omitempty"`
 	Manifest artifacts.Digest `json:"manifest"`
-	// Counts are the accepted rows by collection. It is nil if the manifest cannot be read.
+	// Counts are the numbers of accepted rows by collection. It is nil if the manifest cannot be
+	// read.
 	Counts map[string]int `json:"counts"`
 	// Objects and Bytes count the objects of the snapshot's views, including shared ones. Missing
-	// counts those that do not exist or have another size.
+	// counts the objects that do not exist or have another size.
 	Objects int   `json:"objects"`
 	Bytes   int64 `json:"bytes"`
 	Missing int   `json:"missing"`
@@ -100,13 +102,13 @@ type KeyStatus struct {
 // LedgerStatus describes a ledger.
 type LedgerStatus struct {
 	Digest artifacts.Digest `json:"digest"`
-	// Snapshots counts the snapshots whose prices are kept, from Oldest to Newest.
+	// Snapshots is the number of snapshots whose prices are kept, from Oldest to Newest.
 	Snapshots int       `json:"snapshots"`
 	Oldest    time.Time `json:"oldest,omitzero"`
 	Newest    time.Time `json:"newest,omitzero"`
 	// IDs counts the ids ever assigned, by collection.
 	IDs map[string]int `json:"ids"`
-	// Objects and Bytes include the root. Missing is as in SnapshotStatus.
+	// Objects and Bytes include the root. Missing has the same meaning as in SnapshotStatus.
 	Objects int   `json:"objects"`
 	Bytes   int64 `json:"bytes"`
 	Missing int   `json:"missing"`
@@ -114,9 +116,9 @@ type LedgerStatus struct {
 
 const maxStatusProblems = 100
 
-// Status describes a store. It reads the small objects, the manifests and the root of the ledger,
-// lists the other objects, and writes nothing. It returns an error only if the store did not answer
-// or the context ended; the report describes damage.
+// Status describes a store. It reads the small objects, the manifests and the ledger root, lists
+// the other objects, and writes nothing. It returns an error only if the store did not respond or
+// the context ended; the report describes damage.
 func Status(ctx context.Context, cfg StatusConfig) (*StatusReport, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -141,7 +143,7 @@ type status struct {
 	size map[artifacts.Digest]int64
 }
 
-// problem adds err to the report if it is about damage, and returns any other error.
+// problem adds err to the report if it is a damage error, and otherwise returns it.
 func (s *status) problem(what string, err error) error {
 	if err == nil || !artifacts.IsDamage(err) && !errors.Is(err, publish.ErrLost) &&
 		!errors.Is(err, artifacts.ErrSignature) {
@@ -216,7 +218,7 @@ func (s *status) keys(set *artifacts.KeySet) {
 	}
 }
 
-// published reads the manifests that the pointer reaches, and the root of the ledger.
+// published reads the manifests that are reachable from the pointer, and the ledger root.
 func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	m, err := artifacts.ReadManifest(ctx, s.cfg.Store, p.Manifest)
 	s.Snapshots = append(s.Snapshots, s.snapshot(p.Time, p.Manifest, m))
@@ -248,7 +250,7 @@ func (s *status) published(ctx context.Context, p *artifacts.Pointer) error {
 	}
 	s.Snapshots = append(s.Snapshots, retained...)
 	for i, err := range errs {
-		_ = s.problem("snapshot "+publish.Stamp(retained[i].Time), err) // other errors have already ended the walk
+		_ = s.problem("snapshot "+publish.Stamp(retained[i].Time), err) // any other error has already ended the walk
 	}
 	if err := s.problem("current", publish.CheckPointer(ctx, s.cfg.Store, p, publish.Seen{})); err != nil {
 		return err
@@ -283,7 +285,7 @@ func (s *status) snapshot(t time.Time, ref artifacts.Ref, m *artifacts.Manifest)
 	return one
 }
 
-// list counts the existing and the missing objects, and those that gc would remove.
+// list counts the existing and missing objects, and the objects that gc would remove.
 func (s *status) list(ctx context.Context) error {
 	need := func(refs []artifacts.Ref) {
 		for _, ref := range refs {

@@ -10,8 +10,9 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// Verify reads everything that the pointer reaches, as artifacts.Check does. It adds to the report
-// the small objects that the store has lost, and the problems of its log. progress may be nil.
+// Verify reads everything that is reachable from the pointer, as artifacts.Check does. It adds to
+// the report the small objects that the store has lost, and problems with its log. progress may be
+// nil.
 func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (*artifacts.CheckReport, error) {
 	show := func(done, total int) { progress.Show("verify", done, total) }
 	report, err := artifacts.Check(ctx, s, ledger.Refs, show)
@@ -25,7 +26,7 @@ func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (
 		}
 		return err
 	}
-	// Check has reported damage to the head, and the loop below reports what is missing.
+	// Check has reported damage to the head, and the loop below reports missing objects.
 	if head, err := publish.ReadHead(ctx, s); head != nil && head.Manifest != nil {
 		if err := lost(err); err != nil {
 			return report, err

@@ -10,8 +10,8 @@ import (
 	"example.com/marketdata/builder/publish"
 )
 
-// eachSnapshot calls f for the published snapshot and those it retains, newest first, either with
-// the manifest or with the error of reading it. It stops at the first error of f.
+// eachSnapshot calls f for the published snapshot and for each retained one, newest first, with
+// either the manifest or the error from reading it. It stops at the first error that f returns.
 func eachSnapshot(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer,
 	f func(artifacts.Retained, *artifacts.Manifest, error) error,
 ) error {
@@ -29,7 +29,7 @@ func eachSnapshot(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Po
 	return nil
 }
 
-// needs returns the objects that a snapshot needs: the objects of its views, its ledger's root and
+// needs returns the objects that a snapshot needs: the objects of its views, its ledger root, and
 // the objects that the root names. If the root cannot be read, needs returns the other objects and
 // the error.
 func needs(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest) ([]artifacts.Ref, error) {
@@ -42,7 +42,8 @@ func needs(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest)
 	return append(refs, named...), err
 }
 
-// listManifests lists the manifests in a store for which keep returns true. A nil keep selects all.
+// listManifests lists the manifests in a store for which keep returns true. A nil keep selects all
+// manifests.
 func listManifests(ctx context.Context, s artifacts.Store, keep func(artifacts.Info) bool) ([]artifacts.Ref, error) {
 	var refs []artifacts.Ref
 	err := s.List(ctx, artifacts.ManifestPrefix, func(info artifacts.Info) error {
@@ -54,7 +55,7 @@ func listManifests(ctx context.Context, s artifacts.Store, keep func(artifacts.I
 	return refs, err
 }
 
-// putLedger puts a ledger and makes it durable, together with everything that was put before.
+// putLedger puts a ledger and makes it durable, together with everything put before.
 func putLedger(ctx context.Context, s artifacts.Store, book *ledger.Next) (root artifacts.Ref, err error) {
 	for _, body := range append(book.Objects, book.Root) {
 		root = artifacts.RefOf(body)
@@ -68,7 +69,7 @@ func putLedger(ctx context.Context, s artifacts.Store, book *ledger.Next) (root 
 	return root, nil
 }
 
-// putFile returns a files.Put that puts objects of files with put.
+// putFile returns a files.Put that puts file objects with put.
 func putFile(put func(context.Context, artifacts.Key, []byte) error) files.Put {
 	return func(ctx context.Context, b []byte) (artifacts.Ref, error) {
 		ref := artifacts.RefOf(b)
@@ -76,5 +77,5 @@ func putFile(put func(context.Context, artifacts.Key, []byte) error) files.Put {
 	}
 }
 
-// smallKeys are the keys of the small objects that an operator sees, all but the lease.
+// smallKeys are the keys of the small objects that an operator sees: all except the lease.
 var smallKeys = []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.ChangeKey, artifacts.KeysKey}
