@@ -150,7 +150,7 @@ func (k *Keys) InForce(hash artifacts.Digest, now time.Time) bool {
 	return key != nil && (key.expires.IsZero() || now.Before(key.expires))
 }
 
-// Use puts a set in force in place of the previous one. It ignores revoked keys. A key keeps its bucket if
+// Use puts a set in force instead of the previous one. It ignores revoked keys. A key keeps its bucket if
 // its limit is unchanged. Otherwise its new bucket starts with as many tokens missing as the old bucket
 // lacks.
 func (k *Keys) Use(set *artifacts.KeySet, now time.Time) {

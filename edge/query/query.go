@@ -100,8 +100,8 @@ func (q *Query) Filtered() bool {
 // fields of q have no meaning. Parse keeps no reference to query.
 func (q *Query) Parse(e Endpoint, query []byte) *ParamError { return q.parse(e, query, false) }
 
-// ParseCSV is like Parse, but for a request for the endpoint's table. It does not report the parameter "key"
-// as ignored, because the server reads it.
+// ParseCSV is like Parse, for a request for the endpoint's table. It does not report the parameter "key" as
+// ignored, because the server reads it.
 func (q *Query) ParseCSV(e Endpoint, query []byte) *ParamError { return q.parse(e, query, true) }
 
 func (q *Query) parse(e Endpoint, query []byte, csv bool) *ParamError {

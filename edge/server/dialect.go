@@ -38,7 +38,7 @@ func (s *Server) dialectAt(path []byte) *Dialect {
 	return d
 }
 
-// dialectOf is like dialectAt, but for a request that could not be parsed. If headRead is false, the
+// dialectOf is like dialectAt, for a request that could not be parsed. If headRead is false, the
 // request's head is still in the input.
 func (s *Server) dialectOf(c *conn, target []byte, headRead bool) *Dialect {
 	const longest = 512 // enough to find the prefix, even after a scheme and an authority

@@ -194,7 +194,7 @@ func (l *listener) eachConn(f func(*conn)) {
 	}
 }
 
-// noneLeft returns a channel that is closed when no connection is open any more.
+// noneLeft returns a channel that is closed when no connection remains open.
 func (l *listener) noneLeft() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -161,7 +161,7 @@ var (
 	headersTooLarge = newProblem(http.StatusRequestHeaderFieldsTooLarge, 43100, "HEADERS_TOO_LARGE",
 		"request line and headers are over 32 KiB, or more than 100 lines")
 	tooManyRequests = tooManyFor(overLimit)
-	// tooManyOpen is like tooManyRequests, but for requests that need no key.
+	// tooManyOpen is like tooManyRequests, for requests that need no key.
 	tooManyOpen         = tooManyFor(overLimit)
 	tooManyStreamsOfKey = tooManyFor("the key has as many streams of events open as it may; " +
 		"close one, or try again after Retry-After")
