@@ -72,7 +72,7 @@ const pointerTries = 5
 // safe while a builder and gc run, and may be killed and run again.
 //
 // Repair replaces a damaged change record with a new one, and a lost or damaged identity with the
-// identity that the pointer names. It repairs the log (transparency.Mend). With the store's keys,
+// identity that the pointer names. It also repairs the log. With the store's keys,
 // it re-signs a lost checkpoint. It does not repair the pointer or the key set: see Restore.
 func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 	r := &repairer{RepairConfig: cfg, mender: newMender(cfg.Store, cfg.From)}

@@ -250,9 +250,9 @@ func (r *restore) above(what string, backup, present, seen uint64) (uint64, erro
 	return highest + restoreStep, nil
 }
 
-// number is like above, but for a key set or a change record. Edges may have seen higher numbers
-// than both stores hold, either after another restore or because the backup is old. So the result
-// is at least the number that would follow a lost one, as far as edges accept the jump.
+// number does the same as above for a key set or a change record. Edges may have seen higher
+// numbers than both stores hold, either after another restore or because the backup is old. So the
+// result is at least the number that would follow a lost one, as far as edges accept the jump.
 func (r *restore) number(what string, backup, present artifacts.Numbered) (artifacts.Numbered, error) {
 	lost := artifacts.Numbered{}.Next(r.id, r.Now(), r.report.Sequence)
 	if backup.Number == 0 && present.Number == 0 {
