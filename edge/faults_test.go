@@ -429,7 +429,7 @@ func TestNextSnapshotInTrouble(t *testing.T) {
 		{"manifest missing", on(artifacts.ManifestPrefix, faultstore.Hide), "not found"},
 		{"manifest unavailable", on(artifacts.ManifestPrefix, faultstore.Refuse), "manifest"},
 		{"pointer cut short", on(artifacts.CurrentKey.String(), faultstore.Truncate), "pointer"},
-		{"pointer missing", on(artifacts.CurrentKey.String(), faultstore.Hide), "no pointer any more"},
+		{"pointer missing", on(artifacts.CurrentKey.String(), faultstore.Hide), "has lost its pointer"},
 		{"pointer unavailable", on(artifacts.CurrentKey.String(), faultstore.Refuse), "pointer"},
 		{"store away", on("", faultstore.Refuse), "pointer"},
 	} {

@@ -694,7 +694,7 @@ func TestBoardKey(t *testing.T) {
 		t.Error("the API was asked with what is no key")
 	}
 	enter("mdk_live_" + strings.Repeat("0", 39))
-	p.await(form + ` && ` + problem + `.startsWith("This key is not in force")`)
+	p.await(form + ` && ` + problem + `.startsWith("This key is not valid")`)
 	p.expect(stored, `[0,0,"",""]`)
 	p.shoot("board-key-wrong")
 
@@ -737,7 +737,7 @@ func TestBoardKey(t *testing.T) {
 	wrong := "mdk_live_" + strings.Repeat("0", 39)
 	for _, c := range []struct{ key, then string }{
 		{"mdk_live_0", form + ` && ` + problem + `.startsWith("This key is incomplete: ")`},
-		{wrong, form + ` && ` + problem + `.startsWith("This key is not in force")`},
+		{wrong, form + ` && ` + problem + `.startsWith("This key is not valid")`},
 		{key, shown + ` && ` + problem + ` === ""`},
 	} {
 		p.goTo(base + "/?view=chains#key=" + c.key)
