@@ -14,13 +14,13 @@ import (
 	"example.com/marketdata/edge/upstream"
 )
 
-// Caches is the part of /status about memory and disk. Counts are since the start.
+// Caches is the part of /status about memory and disk. Counts start at startup.
 type Caches struct {
 	// MissingObjects is the number of objects of the current snapshot that are not on this machine yet. Until
-	// they are, some answers depend on the store.
+	// they have arrived, some answers depend on the store.
 	MissingObjects int64 `json:"missing_objects"`
-	// MissingHistory is the number of objects of history that are still to be fetched ahead
-	// (--history-fetch). Until they are, only /history depends on the store.
+	// MissingHistory is the number of history objects that are still to be prefetched
+	// (--history-fetch). Until they have arrived, only /history depends on the store.
 	MissingHistory int64 `json:"missing_history_objects"`
 	// OffDisk is the number of objects of the current snapshot that the cache folder did not accept. Answers
 	// that need them fail if the store is unreachable.
@@ -55,12 +55,12 @@ type More struct {
 	ConnsRefused int64   `json:"connections_refused"`
 	// Folder describes the unusable files in the cache folder.
 	Folder []string `json:"folder"`
-	// Signatures reports whether the edge only takes what a key of --trust-key has signed.
+	// Signatures reports whether the edge accepts only data that a --trust-key key has signed.
 	Signatures bool `json:"signatures_checked"`
 	// ClockSkew is how far this machine's clock is ahead of the store's, or null if the store does not state
 	// its time.
 	ClockSkew *float64 `json:"clock_skew_seconds"`
-	// Fallback is null without a fallback store.
+	// Fallback is null if there is no fallback store.
 	Fallback *fallback.Status `json:"fallback"`
 	// Limits is null unless limits are shared with other edges.
 	Limits *limit.SharedStatus `json:"limits"`
@@ -96,7 +96,8 @@ func (e *Edge) current() *snapshot.Snapshot {
 	return nil
 }
 
-// notReady says why no request can be answered here, in a line (edge/README.md, "Listeners").
+// notReady returns the reason why this edge cannot answer requests, in one line (edge/README.md,
+// "Listeners").
 func (e *Edge) notReady() string {
 	if why := e.unready(); why != "" || e.listening.Load() {
 		return why
@@ -104,8 +105,8 @@ func (e *Edge) notReady() string {
 	return "not listening yet at " + e.cfg.Listen
 }
 
-// unready returns the reason why the edge has no answers, or "". After it was ready once, only the age of the
-// snapshot can make it unready.
+// unready returns the reason why the edge has no answers, or "". Once it has been ready, only the snapshot's
+// age can make it unready.
 func (e *Edge) unready() string {
 	s := e.current()
 	if s != nil && e.cfg.MaxStale > 0 && time.Since(s.Time) > e.cfg.MaxStale {

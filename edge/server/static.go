@@ -21,12 +21,12 @@ type StaticFile struct {
 	// Brotli and Gzip are Body in these codings, or nil. The server prefers them in this order, if the client
 	// accepts them.
 	Brotli, Gzip []byte
-	// CacheControl is the value of the header; "" means "public, max-age=300".
+	// CacheControl is the value of Cache-Control; "" means "public, max-age=300".
 	CacheControl string
 	// Header contains additional headers, such as Content-Security-Policy.
 	Header map[string]string
-	// Origin is a text in Body that stands for the origin to which a request was sent. If it is not empty,
-	// the server replaces the text for each request and compresses the result.
+	// Origin is a placeholder in Body for the origin to which a request was sent. If it is not empty, the
+	// server replaces the placeholder for each request and compresses the result.
 	Origin string
 }
 

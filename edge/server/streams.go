@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/edge/auth"
 )
 
-// Bounds and intervals of streams, by INTERFACE.md, "Events".
+// Bounds and intervals of streams, from INTERFACE.md, "Events".
 const (
 	// DefaultMaxStreams is the default of Config.MaxStreams.
 	DefaultMaxStreams = 10_000
@@ -41,7 +41,7 @@ type stream struct {
 	waits   int    // the number of ticks in which the peer received nothing
 }
 
-// streams are the open event streams.
+// streams manages the open event streams.
 type streams struct {
 	current func() (t []byte, changes int, changed <-chan struct{}) // Config.Current
 	keys    *auth.Keys
@@ -51,7 +51,7 @@ type streams struct {
 	open   []*stream
 	taken  int            // places for streams whose head is being written
 	ofKey  map[string]int // open streams and taken places, by key
-	swept  time.Time      // when all streams were last checked because there was no place
+	swept  time.Time      // when all streams were last checked because no slot was free
 	next   uint64
 	ended  bool
 	events uint64 // sent since the start

@@ -4,9 +4,10 @@
 //	disk    whole objects under their digest, bounded in bytes
 //	store   the object store
 //
-// Each layer only speeds up the next one. Ristretto may reject or drop anything at any time, and with a
-// budget of one byte it keeps nothing. A file may be damaged, unwritable, or removed by a second edge that
-// uses the same folder. Then the cache asks the next layer. It never returns unverified bytes.
+// Each layer only speeds up access to the next one. Ristretto may reject or drop anything at any time, and
+// with a budget of one byte it keeps nothing. A file may be damaged, unwritable, or removed by a second
+// edge that uses the same folder. In all these cases, the cache asks the next layer. It never returns
+// unverified bytes.
 //
 // # What is verified when
 //
@@ -18,8 +19,8 @@
 // # Who waits for whom
 //
 // Concurrent loads of the same shard are joined, so a single load serves all requests that miss it. A load
-// has its own time limit. A waiting request leaves after Config.Wait with ErrUnavailable. For Config.Pause
-// after a failed fetch Shard does not request the object again, so that a store in trouble does not get a
-// fetch for every request. A slow object does not delay others, because up to Config.Fetches fetches run
-// concurrently.
+// has its own time limit. A waiting request gives up after Config.Wait with ErrUnavailable. For
+// Config.Pause after a failed fetch, Shard does not request the object again, so that a store in trouble
+// does not receive a fetch for every request. A slow object does not delay others, because up to
+// Config.Fetches fetches run concurrently.
 package shards

@@ -21,9 +21,9 @@ func (e *entry) left() {
 }
 
 // Handle points to a shard while it is in memory. Loading the pointer replaces a look-up in ristretto, which
-// costs more than the rest of finding a row and sometimes allocates. A shard that leaves the memory clears
-// its handle, so a handle keeps nothing alive. Ristretto does not see accesses through handles, only those of
-// Cached.
+// costs more than the rest of finding a row and sometimes allocates. A shard that leaves memory clears its
+// handle, so a handle keeps nothing alive. Ristretto does not see accesses through handles, only accesses
+// through Cached.
 type Handle struct{ p atomic.Pointer[entry] }
 
 // Shard returns the shard, or nil if it is not in memory.

@@ -7,7 +7,8 @@ import (
 )
 
 // memory is a ristretto cache that may be closed during calls of Get and Set. Ristretto's own Close would
-// free what they use. The lock costs little, since most shards are found through their Handle.
+// free memory that such calls still use. The lock costs little, since most shards are found through their
+// Handle.
 type memory struct {
 	*ristretto.Cache[uint64, *entry]
 	mu     sync.RWMutex
@@ -16,8 +17,8 @@ type memory struct {
 
 func newMemory(bytes int64) (*ristretto.Cache[uint64, *entry], error) {
 	return ristretto.NewCache(&ristretto.Config[uint64, *entry]{
-		// Ristretto recommends ten counters an item. An item is at least 32 KiB, and a counter takes three
-		// bytes.
+		// Ristretto recommends ten counters per item. An item is at least 32 KiB, and a counter takes
+		// three bytes.
 		NumCounters:        min(max(bytes/(32<<10)*10, 1<<10), 1<<20),
 		MaxCost:            bytes,
 		BufferItems:        64,

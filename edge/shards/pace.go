@@ -8,7 +8,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Pace keeps background work from delaying requests. A goroutine that computes without a pause keeps a core's
+// Pace keeps background work from delaying requests. A goroutine that computes without pausing keeps a core's
 // scheduler from polling the network for up to ten milliseconds, even if it yields. So background work runs
 // in short pieces, one at a time in the whole process, and after each piece it sleeps while requests are
 // served. edge/BENCHMARKS.md contains the latencies during a swap.
@@ -23,13 +23,13 @@ const (
 	// or writes, which takes about 20 to 80 µs.
 	piece = 150 * time.Microsecond
 	block = 32 << 10
-	// A gentle sleep is four times as long as the work before it, so that an edge at half
-	// its capacity stays well below all of it. Other sleeps are as long as the work.
+	// A gentle sleep is four times as long as the work before it, so that an edge at half its
+	// capacity stays well below full capacity. Other sleeps are as long as the work.
 	gentleSleep = 4
 )
 
 // Gently makes the sleeps long for the duration d. Work that takes longer than d has a deadline to meet, so
-// it runs faster after that.
+// after d it runs faster.
 func (p *Pace) Gently(d time.Duration) {
 	p.mu.Lock()
 	p.gentle = time.Now().Add(d)

@@ -20,15 +20,15 @@ type arrival struct {
 // Swap describes how a snapshot became current.
 type Swap struct {
 	// Lag is the time from the snapshot's activation time, or else from the pointer's publication, until it
-	// became current, by the clocks of builder and edge. Work is the time from when this edge first saw the
-	// pointer until the snapshot was fetched and warmed.
+	// became current, by the clocks of the builder and the edge. Work is the time from when this edge first
+	// saw the pointer until the snapshot was fetched and warmed.
 	Lag, Work time.Duration
 	// Timed means that the pointer sets an activation time, and that this edge saw it before that time. The
 	// first snapshot is never timed.
 	Timed bool
 }
 
-// enqueue schedules next, which is fetched and warmed, for activation.
+// enqueue schedules the next snapshot, which is already fetched and warmed, for activation.
 func (r *Refresher) enqueue(ctx context.Context, next *Snapshot, a *arrival) {
 	r.activating.Lock()
 	defer r.activating.Unlock()
@@ -117,7 +117,8 @@ func (r *Refresher) publish(next *Snapshot) {
 	r.wake()
 }
 
-// retire releases the snapshots that can no longer be pinned, and the memory of those that can.
+// retire releases the snapshots that can no longer be pinned, and frees the memory of those that
+// still can.
 func (r *Refresher) retire(c timeline.Change[*Snapshot]) {
 	inUse := make(map[*shards.Object]bool)
 	for _, o := range c.Current.allObjects() {
@@ -143,7 +144,7 @@ func drop(snapshots []*Snapshot) {
 	}
 }
 
-// end drops the waiting snapshots. After it no snapshot becomes current.
+// end drops the waiting snapshots. Afterwards, no snapshot becomes current.
 func (r *Refresher) end() {
 	r.activating.Lock()
 	defer r.activating.Unlock()

@@ -7,11 +7,11 @@ import (
 	"example.com/marketdata/edge/shards"
 )
 
-// sample is the number of look-ups through a handle for each one through the cache, from which the cache
-// learns which shards are hot.
+// sample is the number of look-ups through a handle for each look-up through the cache. The latter show
+// the cache which shards are hot.
 const sample = 64
 
-// Budget bounds the total time that an answer may wait for shards and places.
+// Budget bounds the total time that an answer may wait for shards and slots.
 type Budget struct {
 	Wait     time.Duration
 	deadline time.Time // zero before the first wait
@@ -35,8 +35,8 @@ func (b *Budget) late() bool {
 	return now.After(b.deadline)
 }
 
-// Enter sends to running, a semaphore that bounds concurrent work, and waits within the budget until it can.
-// The caller must receive from running when it is done. Errors wrap shards.ErrUnavailable.
+// Enter acquires the semaphore running, which bounds concurrent work, by sending to it. It waits within the
+// budget. The caller must receive from running when it is done. Errors wrap shards.ErrUnavailable.
 func (b *Budget) Enter(running chan struct{}) error {
 	select {
 	case running <- struct{}{}:

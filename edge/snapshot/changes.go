@@ -6,13 +6,13 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Changes are the changes that a snapshot contains (go doc ./artifacts, "Changes").
+// Changes contains the changes that a snapshot lists (go doc ./artifacts, "Changes").
 type Changes struct {
 	// Since is the time from which the changes are complete. Count is the number of changes in the snapshot
 	// itself.
 	Since time.Time
 	Count int
-	// Days are the days that have changes, oldest first.
+	// Days lists the days with changes, oldest first.
 	Days []ChangesDay
 }
 

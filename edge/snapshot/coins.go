@@ -25,7 +25,7 @@ var coinViewNames = [coinViews]coinViewName{
 	{artifacts.LeadersCollection, "id"},
 }
 
-// CoinView returns a view, or nil if the snapshot's builder did not make it or Config.Coins is false.
+// CoinView returns a view, or nil if the snapshot's builder did not produce it or Config.Coins is false.
 func (s *Snapshot) CoinView(v CoinView) *View { return s.coins[v] }
 
 func (s *Snapshot) addCoins(m *artifacts.Manifest) {

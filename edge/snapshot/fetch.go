@@ -13,7 +13,7 @@ import (
 	"example.com/marketdata/edge/timeline"
 )
 
-// answersWithin is the time since the last fetched object within which a store counts as slow rather than
+// answersWithin is how recently the store must have returned an object to count as slow rather than
 // unreachable.
 const answersWithin = 10 * time.Second
 
@@ -27,8 +27,8 @@ type download struct {
 	// The rest is guarded by Refresher.activating.
 	arrival *arrival                // nil after the snapshot became current
 	end     func()                  // ends the background fetching; nil if none was started
-	ahead   []*shards.Object        // the objects of history to fetch ahead
-	early   map[*shards.Object]bool // the part of them that was fetched before the snapshot became current
+	ahead   []*shards.Object        // the history objects to prefetch
+	early   map[*shards.Object]bool // the subset that was fetched before the snapshot became current
 }
 
 // endFetching ends the background fetching.
@@ -38,8 +38,8 @@ func (d *download) endFetching() {
 	}
 }
 
-// prepare fetches the objects of next, the snapshot of p. After the fetch budget it may leave some missing;
-// package timeline decides. The first snapshot waits for no objects.
+// prepare fetches the objects of next, the snapshot that p names. After the fetch budget has ended, it may
+// leave some objects missing; package timeline decides. The first snapshot waits for no objects.
 func (r *Refresher) prepare(ctx context.Context, next *Snapshot, p *artifacts.Pointer) error {
 	if !next.Time.Equal(p.Time) {
 		return fmt.Errorf("%w: pointer of %v names the manifest of %v", artifacts.ErrCorrupt, p.Time, next.Time)
@@ -80,16 +80,17 @@ func (r *Refresher) storeAnswers() bool { return time.Since(r.cfg.Cache.LastFetc
 const (
 	// fetchers is the number of concurrent Fetch calls. The cache bounds the number of requests to the store.
 	fetchers = 16
-	// historyFetchers is the same for the history of all snapshots together. It is a quarter of the cache's
-	// concurrent fetches, so that history does not delay a new snapshot.
+	// historyFetchers is the corresponding number for the history of all snapshots together. It is a
+	// quarter of the cache's concurrent fetches, so that history does not delay a new snapshot.
 	historyFetchers = 2
 )
 
 // slots is a semaphore that bounds the concurrent fetches.
 type slots chan struct{}
 
-// fetch fetches objects, and returns those that are missing, with the gravest error. If lacks is not nil,
-// fetch reports permanent errors to it immediately, because the other objects may take a long time.
+// fetch fetches objects, and returns the objects that are still missing, with the gravest error. If lacks
+// is not nil, fetch reports permanent errors to it immediately, because the other objects may take a long
+// time.
 func (r *Refresher) fetch(
 	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),
 ) (missing []*shards.Object, err error) {
@@ -138,8 +139,8 @@ func grave(err error) bool {
 	return errors.Is(err, artifacts.ErrCorrupt) || errors.Is(err, artifacts.ErrNotFound)
 }
 
-// complete fetches in the background the missing objects of s, which is current, and then its history. It
-// ends when all are fetched or another snapshot becomes current.
+// complete fetches the missing objects of the current snapshot, s, in the background, and then its
+// history. It ends when everything is fetched or another snapshot becomes current.
 func (r *Refresher) complete(ctx context.Context, s *Snapshot) {
 	history, whole := s.notFetched(), s.progress.Missing == 0
 	set := func(f func()) {

@@ -11,13 +11,13 @@ import (
 
 // History is a window of /history in a snapshot.
 type History struct {
-	// Listed are the assets with at least one point of the chain in the window, by id. Some may be missing
-	// from the directory.
+	// Listed contains the assets with at least one point of the chain in the window, by id. Some may be
+	// missing from the directory.
 	Listed *View
 	// Own contains the snapshot's own points, which are the window's last ones, if the chain does not contain
 	// them.
 	Own *View
-	// Blocks are the blocks of points, oldest first.
+	// Blocks contains the blocks of points, oldest first.
 	Blocks []Block
 }
 
@@ -26,17 +26,17 @@ type Block struct {
 	*View
 	// First is the index of the first point that is in the window.
 	First int
-	// Times are the times of the points. Points contains the text before the price of each point, PointLength
-	// bytes for each.
+	// Times contains the times of the points. Points contains the bytes that precede each point's price,
+	// PointLength bytes per point.
 	Times  []time.Time
 	Points []byte
 }
 
-// point is the text before the price of a point in an answer (INTERFACE.md, "History"). The first point has
-// no comma.
+// point is the format of the bytes that precede a point's price in an answer (INTERFACE.md, "History"). The
+// first point has no comma.
 const point = `,["2006-01-02T15:04:05Z","`
 
-// PointLength is the length of the text before a point's price.
+// PointLength is the number of bytes that precede a point's price.
 const PointLength = len(point)
 
 // History returns a window by its index in artifacts.HistoryWindows, or nil if the snapshot does not contain
@@ -102,9 +102,10 @@ func (s *Snapshot) addHistory(m *artifacts.Manifest) {
 // last returns the time of a block's newest point.
 func last(block *artifacts.View) time.Time { return block.Times[len(block.Times)-1] }
 
-// ahead returns the objects of history to fetch ahead for a snapshot: as many of the first ones as fit into
-// HistoryBytes and into the disk copy, which must also hold the objects of all other snapshots, and the
-// history of those that become current before s. The caller must hold activating.
+// ahead returns the history objects to prefetch for a snapshot. It takes objects from the beginning of the
+// list, as many as fit into HistoryBytes and into the disk copy. The disk copy must also hold the objects
+// of all other snapshots, and the history of snapshots that become current before s. The caller must hold
+// activating.
 func (r *Refresher) ahead(s *Snapshot) []*shards.Object {
 	bytes, disk, bounded := r.cfg.HistoryBytes, shards.Trimmed(r.cfg.DirBytes), r.cfg.DirBytes > 0
 	needed := map[*shards.Object]bool{}
@@ -139,8 +140,9 @@ func (s *Snapshot) notFetched() []*shards.Object {
 	return slices.DeleteFunc(slices.Clone(s.ahead), func(o *shards.Object) bool { return s.early[o] })
 }
 
-// fetchEarly starts to fetch the history of next, which waits for its activation time. So answers stay
-// complete even if the store becomes unreachable at that time. The rest is fetched when next is current.
+// fetchEarly starts to fetch the history of a snapshot that waits for its activation time. So answers
+// stay complete even if the store becomes unreachable at that time. The remaining history is fetched
+// once that snapshot is current.
 func (r *Refresher) fetchEarly(ctx context.Context, next *Snapshot) {
 	next.ahead = r.ahead(next)
 	next.end = r.inBackground(ctx, func(ctx context.Context) {
@@ -156,12 +158,12 @@ func (r *Refresher) fetchEarly(ctx context.Context, next *Snapshot) {
 }
 
 // fetchHistory fetches objects of a snapshot's history until none is missing or ctx is done. It returns the
-// missing ones.
+// objects that are still missing.
 func (r *Refresher) fetchHistory(
 	ctx context.Context, s *Snapshot, objects []*shards.Object, report func(missing []*shards.Object, err error),
 ) []*shards.Object {
 	for _, o := range slices.Backward(s.ahead) {
-		r.cfg.Cache.Touch(o) // new objects evict older ones, and the last of these objects go first
+		r.cfg.Cache.Touch(o) // new objects evict older ones, and the last objects in the list are evicted first
 	}
 	return r.untilFetched(ctx, r.historySlots, objects, nil, func(missing []*shards.Object, err error) {
 		if report(missing, err); len(missing) > 0 {

@@ -13,8 +13,8 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// keep writes a small object to Dir. Only the next start needs it, so an error is only reported, and each
-// poll tries the write again.
+// keep writes a small object to Dir. Only the next start needs it, so an error is merely reported, and
+// each poll tries the write again.
 func (r *Refresher) keep(key artifacts.Key, b []byte) { r.keepAs(key.String(), key, b) }
 
 func (r *Refresher) keepAs(what string, key artifacts.Key, b []byte) {
@@ -36,7 +36,7 @@ func (r *Refresher) keptPointer() *artifacts.Pointer {
 	return parseKept(r, artifacts.CurrentKey, artifacts.ParsePointer)
 }
 
-// parseKept returns a small object in Dir, or nil. It reports a damaged one.
+// parseKept returns a small object in Dir, or nil. It reports a damaged object.
 func parseKept[T any](r *Refresher, key artifacts.Key, parse func([]byte) (*T, error)) *T {
 	b := r.kept(key, artifacts.MaxPointerSize)
 	if b == nil {
@@ -50,7 +50,7 @@ func parseKept[T any](r *Refresher, key artifacts.Key, parse func([]byte) (*T, e
 	return v
 }
 
-// kept returns the verified bytes of an object in Dir, or nil. It reports damaged ones.
+// kept returns the verified bytes of an object in Dir, or nil. It reports damaged objects.
 func (r *Refresher) kept(key artifacts.Key, limit int64) []byte {
 	if r.cfg.Dir == "" {
 		return nil
@@ -66,8 +66,8 @@ func (r *Refresher) kept(key artifacts.Key, limit int64) []byte {
 	return b
 }
 
-// keepManifest writes the manifest of a pinned or of the current snapshot. Only the newest write of each kind
-// is repeated after an error, so all writes of a kind have the same name. This name sorts before the
+// keepManifest writes the manifest of the current snapshot or of a pinned one. Only the newest write of each
+// kind is repeated after an error, so all writes of a kind have the same name. This name sorts before the
 // pointer's.
 func (r *Refresher) keepManifest(of string, d artifacts.Digest, raw []byte) {
 	key := artifacts.ManifestKey(d)
@@ -77,7 +77,7 @@ func (r *Refresher) keepManifest(of string, d artifacts.Digest, raw []byte) {
 	}
 }
 
-// keptManifest returns the bytes of a manifest in Dir, or nil if there are none or they are damaged.
+// keptManifest returns the bytes of a manifest in Dir, or nil if they are missing or damaged.
 func (r *Refresher) keptManifest(ref artifacts.Ref) []byte {
 	key := artifacts.ManifestKey(ref.Digest)
 	b := r.kept(key, artifacts.MaxManifestSize)

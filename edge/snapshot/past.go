@@ -11,20 +11,20 @@ import (
 // PastBlock is a block of the past (go doc ./artifacts, "Past").
 type PastBlock struct {
 	*View
-	// Times are the times of its snapshots, each the first one of its interval.
+	// Times contains the times of its snapshots, each the first of its interval.
 	Times []time.Time
-	// Begins contains the text before the prices of each candle, with the beginning of the interval,
-	// CandleLength bytes for each. It is nil in a block of ten minutes. Points contains the text before the
-	// price of each point of history, with the snapshot's time, PointLength bytes for each. Only blocks of
-	// days have it.
+	// Begins contains the bytes that precede each candle's prices, including the beginning of the interval,
+	// CandleLength bytes per candle. It is nil in a ten-minute block. Points contains the bytes that
+	// precede each history point's price, including the snapshot's time, PointLength bytes per point. Only
+	// daily blocks have it.
 	Begins, Points []byte
 }
 
-// candle is the text before the first price of a candle in an answer (INTERFACE.md, "Candles"). The first
-// candle has no comma.
+// candle is the format of the bytes that precede a candle's first price in an answer (INTERFACE.md,
+// "Candles"). The first candle has no comma.
 const candle = `,["2006-01-02T15:04:05Z",`
 
-// CandleLength is the length of the text before a candle's first price.
+// CandleLength is the number of bytes that precede a candle's first price.
 const CandleLength = len(candle)
 
 // Moment is the position of a snapshot in a block of the past.
@@ -36,7 +36,7 @@ type Moment struct {
 // Time returns the snapshot's time.
 func (m Moment) Time() time.Time { return m.Block.Times[m.At] }
 
-// Past returns the blocks of an interval, oldest first. interval is an index in artifacts.PastIntervals.
+// Past returns the blocks of an interval, oldest first. interval is an index into artifacts.PastIntervals.
 func (s *Snapshot) Past(interval int) []PastBlock { return s.past[interval] }
 
 // HasPast reports whether the snapshot contains any block of the past.
@@ -44,12 +44,12 @@ func (s *Snapshot) HasPast() bool {
 	return len(s.past[artifacts.TenMinutes])+len(s.past[artifacts.Hours])+len(s.past[artifacts.Days]) > 0
 }
 
-// hoursAhead is the number of the newest blocks of hours that are fetched ahead, together with those of ten
-// minutes and of days. They cover the default range of /candles. The other blocks are fetched when a request
-// needs them, since there are many.
+// hoursAhead is the number of hourly blocks, newest first, that are prefetched together with the ten-minute
+// and daily blocks. They cover the default range of /candles. All other hourly blocks are fetched when a
+// request needs them, since there are many.
 const hoursAhead = 8
 
-// addPast adds the blocks of the manifest. Like history, the snapshot does not wait for them.
+// addPast adds the blocks of the manifest. As with history, the snapshot does not wait for them.
 func (s *Snapshot) addPast(m *artifacts.Manifest) {
 	for i := range artifacts.PastIntervals {
 		p := &artifacts.PastIntervals[i]
@@ -89,7 +89,7 @@ func (s *Snapshot) latest(interval int, t time.Time) (m Moment, ok bool) {
 	return Moment{&blocks[i], sort.Search(len(times), func(j int) bool { return times[j].After(t) }) - 1}, true
 }
 
-// MomentAt returns the position of the snapshot of time t, if it is kept. It tries the blocks of hours last,
+// MomentAt returns the position of the snapshot at time t, if it is kept. It tries the hourly blocks last,
 // because most of them have to be fetched.
 func (s *Snapshot) MomentAt(t time.Time) (m Moment, ok bool) {
 	for _, i := range [...]int{artifacts.TenMinutes, artifacts.Days, artifacts.Hours} {
@@ -100,14 +100,15 @@ func (s *Snapshot) MomentAt(t time.Time) (m Moment, ok bool) {
 	return m, false
 }
 
-// PriceAt returns the latest kept snapshot at or before t (INTERFACE.md, "Prices at a time"). Kept are all
-// snapshots of the last 48 hours, before that the first of each hour for 90 days, and before that the first
-// of each day. ok is false if there is none, or if it is older than its interval and ten minutes.
+// PriceAt returns the latest kept snapshot at or before t (INTERFACE.md, "Prices at a time"). The kept
+// snapshots are all snapshots of the last 48 hours, before that the first of each hour for 90 days, and
+// before that the first of each day. ok is false if there is no such snapshot, or if it is more than its
+// interval plus ten minutes before t.
 func (s *Snapshot) PriceAt(t time.Time) (m Moment, ok bool) {
 	for i := range artifacts.PastIntervals {
 		p := &artifacts.PastIntervals[i]
 		at := t
-		if i > 0 { // younger snapshots are kept at the finer interval
+		if i > 0 { // newer snapshots are kept at the finer interval
 			finer := &artifacts.PastIntervals[i-1]
 			youngest := s.Time.Add(-finer.Age)
 			if finer.AgeItself {

@@ -20,10 +20,10 @@ const (
 	// pinWait is how long a request waits for a snapshot that another edge may already have.
 	pinWait = time.Second
 	// pinPolls is the shortest interval between two polls that pins cause. All requests that start to wait
-	// within it share the next poll, whatever they wait for.
+	// within this interval share the next poll, whatever they wait for.
 	pinPolls = pinWait / 2
-	// maxWaiting bounds the waiting requests. Further ones get ErrLater immediately. It is several times the
-	// number that a key with the default limit can have.
+	// maxWaiting bounds the number of waiting requests. Further requests get ErrLater immediately. It is
+	// several times the number of waiting requests that a key with the default limit can have.
 	maxWaiting = 1024
 )
 
@@ -97,8 +97,8 @@ func (r *Refresher) Notice() []byte {
 	return nil
 }
 
-// pollForPin makes Run poll now. If a pin did so less than pinPolls ago, pollForPin does nothing and returns
-// the time until it may.
+// pollForPin makes Run poll now. If a pin already did so less than pinPolls ago, pollForPin does nothing and
+// returns the time until the next poll is allowed.
 func (r *Refresher) pollForPin() (wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

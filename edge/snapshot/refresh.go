@@ -20,9 +20,9 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// State is the data that one request is answered from. It does not change.
+// State is the immutable data from which one request is answered.
 type State struct {
-	// Snapshot is the current snapshot. It is nil if the store answers and has none.
+	// Snapshot is the current snapshot. It is nil if the store answers but contains no snapshot.
 	Snapshot *Snapshot
 	// Change is the change record in force. It is nil if there is none or it cannot be used (FEED.md, "Change
 	// of the total").
@@ -34,32 +34,33 @@ type Config struct {
 	Store artifacts.Reader
 	Cache *shards.Cache
 	// Dir is a folder for verified objects, so that an edge can start while the store is unreachable. If it
-	// is empty, they are not saved.
+	// is empty, objects are not saved.
 	Dir string
 	// Poll is the interval between polls of the pointer (2 s), varied by up to a fifth. While the store does
-	// not answer, the interval is half a second. After other errors it grows up to MaxBackoff (30 s).
+	// not answer, the interval is half a second. After other errors, it grows to at most MaxBackoff (30 s).
 	Poll, MaxBackoff time.Duration
 	// FetchBudget is the time for fetching a new snapshot, after which it may become current with objects
 	// missing (60 s).
 	FetchBudget time.Duration
 	// Cells reads the store's cells and refuses those that the edge must not take. Its Floor also records
-	// problems with Dir. If it is nil, the Refresher makes one for Store.
+	// problems with Dir. If it is nil, the Refresher creates one for Store.
 	Cells *follow.Cells
-	// HistoryBytes bounds the history that is fetched ahead. DirBytes is the bound of the disk copy, 0 for
-	// none; history takes what snapshots leave of it.
+	// HistoryBytes bounds the history that is prefetched. DirBytes is the size limit of the disk copy, or
+	// 0 for none; history uses the part that snapshots leave free.
 	HistoryBytes, DirBytes int64
 	// Coins adds the views of CoinView to snapshots.
 	Coins bool
 	// Swapped is called for each snapshot that becomes current, except one from Dir. It may be nil.
 	Swapped func(Swap)
-	// Now is the wall clock for activation, for pins of the future, and for the budget of the first snapshot
+	// Now is the wall clock for activation, for pins in the future, and for the first snapshot's budget
 	// (time.Now).
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Warm prepares next before it becomes current, by reading those of its shards that are in memory for old.
-// The caller calls after when next is current. old is nil for the first snapshot.
+// Warm prepares the next snapshot before it becomes current, by reading the shards whose counterparts in
+// the old snapshot are in memory. The caller must call the returned function once the next snapshot is
+// current. old is nil for the first snapshot.
 type Warm func(ctx context.Context, old, next *Snapshot) (after func())
 
 // Refresher keeps the State up to date.
@@ -128,11 +129,11 @@ func NewRefresher(cfg Config) *Refresher {
 	}
 }
 
-// State returns the current State, or nil before anything is known.
+// State returns the current State, or nil as long as nothing is known.
 func (r *Refresher) State() *State { return r.state.Load() }
 
-// Restored returns a channel that is closed when the snapshot in Dir is current, or when there is none that
-// can be used. Until then State returns nil.
+// Restored returns a channel that is closed when the snapshot in Dir is current, or when Dir turns out to
+// contain no usable snapshot. Until then State returns nil.
 func (r *Refresher) Restored() <-chan struct{} { return r.restored }
 
 // Run starts with the snapshot in Dir, and polls until ctx is done. It warms each snapshot before it becomes
@@ -223,7 +224,7 @@ func (r *Refresher) backOff() *backoff.ExponentialBackOff {
 }
 
 // changeEach is the number of polls of the pointer for each poll of the change record, unless the pointer
-// changes. By default this is one a minute, and a builder writes the record every five minutes.
+// changes. By default, this is one poll per minute. A builder writes the record every five minutes.
 const changeEach = 30
 
 // poll follows the pointer and, if it is due, reads the change record. It reads the record last because that
@@ -282,7 +283,7 @@ func (r *Refresher) takePointer(ctx context.Context, a follow.Answer) error {
 	return nil
 }
 
-// follow takes over the snapshot that the pointer b names.
+// follow processes the pointer b and takes over the snapshot that it names.
 func (r *Refresher) follow(ctx context.Context, b []byte) error {
 	p, err := artifacts.ParsePointer(b)
 	if err != nil {

@@ -33,7 +33,7 @@ type Snapshot struct {
 	Global   artifacts.Global
 	// Notice is the snapshot's notice as JSON, or nil if it has none.
 	Notice []byte
-	// Files names the sets of files. It is zero if there are none.
+	// Files references the list of file sets. It is zero if there are none.
 	Files artifacts.Ref
 	// TimeText and LastModified are Time in the formats of X-Snapshot-Time and Last-Modified.
 	TimeText, LastModified []byte
@@ -54,8 +54,8 @@ type Snapshot struct {
 // View is a collection in one sort order.
 type View struct {
 	Endpoint query.Endpoint // the endpoint of its rows; unset for views of history, the past and changes
-	// Rows is the number of rows, and Runs the number of runs of equal keys. Last is the number of rows at
-	// the end that come last in both directions.
+	// Rows is the number of rows, and Runs is the number of runs of equal keys. Last is the number of rows
+	// that come last in either direction.
 	Rows, Runs, Last int
 	// Columns maps a sort key to the column of the shards that contains the run numbers in the view with that
 	// sort key, or to -1.
@@ -69,8 +69,8 @@ type View struct {
 	firstKey            []string         // the first key of each object, in a view with keys
 }
 
-// newSnapshot makes a snapshot from its manifest and acquires its objects, which release releases. If coins
-// is set, it adds the views of CoinView. It reads no objects.
+// newSnapshot creates a snapshot from its manifest and acquires its objects, which the method release
+// releases. If coins is set, it adds the views of CoinView. It reads no objects.
 func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.Cache, coins bool) (*Snapshot, error) {
 	if m.Unicode != artifacts.FoldUnicodeVersion {
 		return nil, fmt.Errorf("%w: its texts are folded by Unicode %s, this edge's tables are %s",
@@ -113,7 +113,7 @@ func newSnapshot(m *artifacts.Manifest, digest artifacts.Digest, cache *shards.C
 }
 
 // complete checks that every endpoint has the views that it needs. Older builders do not publish all views
-// that search and markets need. Then it disables these endpoints.
+// that search and markets need. In that case, it disables these endpoints.
 func (s *Snapshot) complete() error {
 	for e := range query.Endpoint(query.Endpoints) {
 		switch e {
@@ -123,7 +123,7 @@ func (s *Snapshot) complete() error {
 				return fmt.Errorf("no view trending/board")
 			}
 		case query.Search:
-			// It reads assets by name as an index, and their ranks.
+			// Search uses the view of assets by name as an index, and reads their ranks.
 			name, rank := s.views[query.Assets][query.SortName], s.views[query.Assets][query.SortRank]
 			if name == nil || rank == nil || name.Columns[query.SortRank] < 0 {
 				s.views[e][query.SortWord] = nil
@@ -167,8 +167,8 @@ func (s *Snapshot) completeList(e query.Endpoint) error {
 	return nil
 }
 
-// completeMarkets checks that markets have the views by id and of members, that their views have as many rows
-// as the quotes, and that the columns for finding answers exist. Other views may be missing, as in
+// completeMarkets checks that markets have the views by id and by group member, that their views have as many
+// rows as the quotes, and that the columns for finding answers exist. Other views may be missing, as in
 // completeList.
 func (s *Snapshot) completeMarkets() error {
 	views, quotes := &s.views[query.Markets], s.views[query.Quotes][query.SortID]
@@ -252,7 +252,8 @@ func (s *Snapshot) Each(older *Snapshot, f func(was, v *View)) {
 }
 
 // View returns a collection in a sort order, or nil if there is none. Views by id, slug and symbol always
-// exist if these are sort keys of the endpoint. For markets, views by a text are those of the quotes.
+// exist if these are sort keys of the endpoint. For markets, the views by a string key are those of the
+// quotes.
 func (s *Snapshot) View(e query.Endpoint, o query.Sort) *View {
 	if e == query.Markets && o.ByText() && s.views[e][query.SortID] != nil {
 		e = query.Quotes
@@ -288,7 +289,7 @@ func (v *View) Cached(n int) (*artifacts.Shard, bool) {
 	return v.cache.Cached(v.objects[n/v.perObject], n%v.perObject)
 }
 
-// Keep offers shard n to the memory, which may reject it.
+// Keep offers shard n to the memory cache, which may reject it.
 func (v *View) Keep(n int, s *artifacts.Shard) {
 	v.cache.Keep(v.objects[n/v.perObject], n%v.perObject, s)
 }
@@ -316,15 +317,15 @@ func (v *View) FindBound(key []byte, b *Budget) (row, run int, err error) {
 	return row, run, nil
 }
 
-// FindID returns the only shard that may contain the row with an id, which is the last one that begins at or
-// before it, or -1. It must be a view by id.
+// FindID returns the only shard that may contain the row with this id: the last shard that begins at or
+// before the id, or -1. The view must be by id.
 func (v *View) FindID(id uint64, b *Budget) (int, error) {
 	i := sort.Search(len(v.firstID), func(i int) bool { return v.firstID[i] > id })
 	return v.find(i-1, func(first *artifacts.Fence) bool { return first.ID > id }, b)
 }
 
 // FindKey returns the shard that contains the end of the run with a folded key, if there is such a run. This
-// is the last shard that begins at or before it, or -1. The view must have keys.
+// is the last shard that begins at or before the key, or -1. The view must have keys.
 func (v *View) FindKey(key []byte, b *Budget) (int, error) {
 	i := sort.Search(len(v.firstKey), func(i int) bool { return v.firstKey[i] > string(key) })
 	return v.find(i-1, func(first *artifacts.Fence) bool { return first.Key > string(key) }, b)

@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/edge/upstream"
 )
 
-// Status is the result of the last polls. LastError is empty while they succeed.
+// Status describes the result of the last polls. LastError is empty while they succeed.
 type Status struct {
 	upstream.Status
 	// Swapped is the time when the current snapshot became current.
@@ -20,24 +20,24 @@ type Status struct {
 	NotBefore time.Time
 	// Progress is the progress of the current snapshot.
 	Progress
-	// HistoryFault is the error of fetching history, or "" if it succeeded or was not tried yet.
+	// HistoryFault is the error from fetching history, or "" if it succeeded or was not tried yet.
 	HistoryFault string
-	// Lacking says why answers may fail because objects are missing. It is "" if none is missing, or if the
-	// fetch budget has ended and the store is slow but answers (edge/README.md, "Listeners").
+	// Lacking is the reason why answers may fail because of missing objects. It is "" if none is missing,
+	// or if the fetch budget has ended and the store is slow but answers (edge/README.md, "Listeners").
 	Lacking string
 }
 
 // Progress describes how much of a snapshot is on this machine.
 type Progress struct {
 	// Missing is the number of objects that are not on this machine yet. MissingHistory is the number of
-	// objects of history that are still to be fetched ahead, after the others.
+	// history objects that are still to be prefetched, after all other objects.
 	Missing, MissingHistory int64
 	// OffDisk is the number of objects that were missing in the disk copy after all had been fetched, because
-	// it was unwritable or its bound is too small.
+	// the copy was unwritable or its bound is too small.
 	OffDisk int64
 }
 
-// Counters are totals since the start, for metrics and tests.
+// Counters contains totals since startup, for metrics and tests.
 type Counters struct {
 	Polls       atomic.Int64
 	PollErrors  atomic.Int64

@@ -1,12 +1,12 @@
-// Package timeline decides which snapshot is current, which ones wait for their time,
-// which may be pinned, and which are withdrawn (INTERFACE.md, "Pinned paging" and
-// "Activation"). A [Timeline] is a value: it has no goroutine, no lock and no clock.
-// Its owner tells it what happened and when, and does what it decides. Package
-// snapshot is that owner: it polls, fetches, stores and warms.
+// Package timeline decides which snapshot is current, which ones wait for their time, which may
+// be pinned, and which are withdrawn (INTERFACE.md, "Pinned paging" and "Activation"). A
+// [Timeline] is a value: it has no goroutine, no lock and no clock. Its owner tells it what
+// happened and when, and carries out its decisions. Package snapshot is that owner: it polls,
+// fetches, stores and warms.
 //
-// A snapshot is fetched, then it waits, then it is current, then it may be pinned for
-// as long as the current one retains it, then it is dropped. The newest snapshot is
-// the last one that waits or, if none waits, the current one.
+// A snapshot is fetched, waits, becomes current, may then be pinned for as long as the current
+// snapshot retains it, and is finally dropped. The newest snapshot is the last one that waits or,
+// if none waits, the current one.
 //
 //	event                      condition                                  decision
 //	pointer seen               nothing is known yet                       Fetch
@@ -46,6 +46,7 @@
 // A timeline holds the current snapshot, loaded ones that it retains, and those that wait,
 // whose pointers were first seen within the last artifacts.MaxActivateAfter.
 //
-// A snapshot withdraws the times in its manifest, and every later time that the newest
-// snapshot before it was, retained or withdrew: a restored manifest does not name them.
+// A snapshot withdraws the times listed in its manifest. It also withdraws every later time that
+// the previously newest snapshot had, retained or withdrew, because a restored manifest does not
+// list these.
 package timeline

@@ -18,26 +18,27 @@ var (
 	ErrGone = errors.New("snapshot is not retained")
 	// ErrAhead means that there can be no snapshot of this time yet (400).
 	ErrAhead = errors.New("pin is too far in the future")
-	// ErrLater means that this edge has not reached the time (503, after a wait).
+	// ErrLater means that the snapshot may exist, but has not arrived at this edge (503, after a
+	// wait).
 	ErrLater = errors.New("snapshot has not arrived")
 	// ErrUnknown means that the store has not answered yet.
 	ErrUnknown = errors.New("the store has not answered yet")
 )
 
-// pinAhead is how far a pin may be ahead of the later of the clock and the newest snapshot. It is one step,
-// and two minutes for clocks that disagree.
+// pinAhead is how far a pin may be ahead of the later of the clock and the newest snapshot. It is one step
+// plus two minutes for clocks that disagree.
 const pinAhead = 12 * time.Minute
 
-// Facts are the properties of a snapshot that a Timeline needs. The owner's type embeds them.
+// Facts contains the properties of a snapshot that a Timeline needs. The owner's type embeds them.
 type Facts struct {
-	// Store and Sequence are those of the pointer. They are zero for a snapshot that was loaded for a pin.
+	// Store and Sequence are taken from the pointer. They are zero for a snapshot that was loaded for a pin.
 	Store    string
 	Sequence uint64
 	Time     time.Time
 	Manifest artifacts.Digest
-	// Retained are the earlier snapshots that may be pinned, newest first.
+	// Retained lists the earlier snapshots that may be pinned, newest first.
 	Retained []artifacts.Retained
-	// Withdrawn are the withdrawn times. A restore withdraws all times through WithdrawnThrough.
+	// Withdrawn lists the withdrawn times. A restore withdraws all times through WithdrawnThrough.
 	Withdrawn        []time.Time
 	WithdrawnThrough time.Time
 }
@@ -54,8 +55,8 @@ func (f *Facts) retained(t time.Time) (artifacts.Ref, bool) {
 	return artifacts.Ref{}, false
 }
 
-// withdraw adds to f.Withdrawn the times later than f of newest, and of the snapshots that newest retained or
-// withdrew.
+// withdraw adds to f.Withdrawn every time later than f among the time of newest and the times that newest
+// retained or withdrew.
 func (f *Facts) withdraw(newest *Facts) {
 	gone := append([]time.Time{newest.Time}, newest.Withdrawn...)
 	for _, r := range newest.Retained {
@@ -153,14 +154,14 @@ type Verdict int
 // The verdicts.
 const (
 	Retry       Verdict = iota // try again at the next poll
-	Unreachable                // likewise, because the store does not answer
+	Unreachable                // like Retry, because the store does not answer
 	Accept
 )
 
 // Fetched processes the end of a round of fetching, which left missing objects. damaged means that one of
 // them is damaged or missing in the store. answers means that the store returned other objects recently.
-// After a refusal, each attempt has a budget of its own; with the rest of an old budget every store would
-// look slow.
+// Each new attempt has its own budget, because with the rest of an old budget every store would look
+// slow.
 func (t *Timeline[S]) Fetched(missing int, damaged, answers bool, now time.Time) Verdict {
 	c := &t.candidate
 	c.damaged = c.damaged || damaged
@@ -187,7 +188,7 @@ type Plan[S Snapshot] struct {
 	// Timed means that its pointer sets an activation time, and was first seen before that. The first
 	// snapshot is never timed.
 	Timed bool
-	// Dropped are the waiting snapshots that a rollback dropped.
+	// Dropped lists the waiting snapshots that a rollback dropped.
 	Dropped []S
 }
 
@@ -225,7 +226,8 @@ func (t *Timeline[S]) Ready(s S, at, wall, now time.Time) (plan Plan[S]) {
 // Change is a step of the timeline, in which Current replaced Previous.
 type Change[S Snapshot] struct {
 	Current, Previous S
-	// Dropped can no longer be pinned. Retained are loaded and can be pinned.
+	// Dropped lists snapshots that can no longer be pinned. Retained lists loaded snapshots that
+	// can still be pinned.
 	Dropped, Retained []S
 }
 
@@ -298,14 +300,14 @@ func (t *Timeline[S]) Pin(at, wall time.Time) (s S, manifest artifacts.Ref, err 
 	return none, manifest, err
 }
 
-// gone reports whether there can be no more snapshot of time at.
+// gone reports whether a snapshot with the given time is gone for good.
 func (t *Timeline[S]) gone(at time.Time) bool {
 	cur := t.current.facts()
 	return at.Before(cur.Time) || !at.After(cur.WithdrawnThrough) || slices.ContainsFunc(cur.Withdrawn, at.Equal)
 }
 
-// Loaded keeps s, which was loaded for a pin, and reports whether it did. It does not if s is no longer
-// retained, or is loaded already.
+// Loaded keeps s, which was loaded for a pin, and reports whether it did. It does not keep s if s is no
+// longer retained, or is already loaded.
 func (t *Timeline[S]) Loaded(s S) bool {
 	var none S
 	if t.current == none || !t.mayLoad(s) || t.loaded[s.facts().Manifest] != none {

@@ -1,5 +1,5 @@
-// Package upstream defines the states of the sources of an edge: the snapshots and the key set in the store,
-// and the store of shared limits.
+// Package upstream defines the states of an edge's sources: the store's snapshots and key set, and the store
+// of shared limits.
 package upstream
 
 import "time"
@@ -15,7 +15,7 @@ const (
 	Interrupted State = "INTERRUPTED"
 )
 
-// States are all states, for metrics.
+// States lists all states, for metrics.
 var States = [...]State{Initializing, Valid, Interrupted}
 
 // Status is the state of a source and its last error, as /status shows them.
@@ -28,7 +28,7 @@ type Status struct {
 	LastErrorAt time.Time `json:"last_error_at,omitzero"`
 }
 
-// Start returns the status at the start.
+// Start returns the initial status.
 func Start() Status { return Status{State: Initializing, Since: time.Now().UTC()} }
 
 // Set sets the state, and reports whether it changed. Valid clears the last error.

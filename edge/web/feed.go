@@ -41,7 +41,7 @@ type atomEntry struct {
 var singular = map[string]string{
 	"assets": "asset", "categories": "category", "chains": "chain", "exchanges": "exchange"}
 
-// changedFields are the fields of a change, in the order of answers.
+// changedFields lists the fields of a change, in the order in which answers show them.
 var changedFields = []string{"name", "symbol", "slug", "logo", "active", "links", "platforms", "members"}
 
 // Feed returns the changes of a snapshot as an Atom feed. items is a JSON array of items of /changes.

@@ -2,10 +2,10 @@
 // and the API reference with a console at /docs. It also contains the OpenAPI document that the reference shows
 // and, for programs, /llms.txt and the pages of the reference in Markdown.
 //
-// All files are embedded. A page only contacts the host that it came from, and the origins from which the
-// operator lets it load logos. A Content-Security-Policy prevents everything else. The files need no key. The
-// pages use the same API as all other clients, with a key that the reader enters. If the edge admits everybody,
-// the board asks for no key.
+// All files are embedded. A page contacts only the host that served it, and the origins from which the operator
+// lets it load logos. A Content-Security-Policy prevents everything else. The files need no key. The pages use
+// the same API as all other clients, with a key that the reader enters. If the edge admits everyone, the board
+// asks for no key.
 package web
 
 import (
@@ -42,21 +42,21 @@ const (
 	uplotPath  = "/static/uplot-" + uplotVersion // followed by .js or .css
 )
 
-// Options are the differences between the pages of edges.
+// Options contains the settings in which the pages of different edges differ.
 type Options struct {
 	// KeyRequestURL is where people request keys. If it is empty, the pages do not mention it.
 	KeyRequestURL string
-	// AuthOff means that the edge admits everybody, so the board asks for no key.
+	// AuthOff means that the edge admits everyone, so the board asks for no key.
 	AuthOff bool
-	// Logos are the origins, such as https://img.example, from which the board may load logos. For all other
-	// logos it shows monograms.
+	// Logos lists the origins, such as https://img.example, from which the board may load logos. For all
+	// other logos it shows monograms.
 	Logos []string
 	// Coins means that the CoinGecko-compatible endpoints are enabled.
 	Coins bool
 }
 
-// The policies of the pages. Scalar creates style elements at run time, which needs 'unsafe-inline'. Scripts
-// always come from this host.
+// The content security policies of the pages. Scalar creates style elements at run time, which needs
+// 'unsafe-inline'. Scripts always come from this host.
 const (
 	boardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'%s; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -66,7 +66,8 @@ const (
 )
 
 // The caching of files. Browsers revalidate most files with their ETag each time, so that a new version of
-// the edge takes effect immediately. The exceptions are files of packages, whose names contain the version.
+// the edge takes effect immediately. The exceptions are third-party packages, whose file names contain the
+// version.
 const (
 	revalidate = "no-cache"
 	immutable  = "public, max-age=31536000, immutable"
@@ -173,7 +174,7 @@ var unchanging = sync.OnceValues(func() (map[string]server.StaticFile, error) {
 // coins returns the files of the CoinGecko-compatible API. They are compressed once per process.
 var coins = sync.OnceValue(func() map[string]server.StaticFile {
 	all := map[string]server.StaticFile{}
-	// People who open the base address in a browser should see that it is right.
+	// People who open the base URL in a browser should see that it is right.
 	about := file([]byte(`{"about":"CoinGecko-compatible API: a program takes this as its base address",`+
 		`"paths":"/api/v3/openapi.json","reference":"/docs?coingecko"}`), "application/json", filePolicy)
 	all[coingecko.Prefix], all[strings.TrimSuffix(coingecko.Prefix, "/")] = about, about

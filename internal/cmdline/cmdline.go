@@ -62,19 +62,20 @@ type Program struct {
 	Name, Description string
 	CLI               any // a struct as kong expects it, with or without Flags
 	Vars              kong.Vars
-	// Help has the help texts of the commands. A line with # and the command precedes each text.
+	// Help contains the help texts of the commands. Each text follows a line with # and the
+	// command.
 	Help string
-	// Groups are the titles of groups of flags, in the order in which the help shows them. The tag
-	// group assigns a flag to a group.
+	// Groups contains the titles of the flag groups, in the order in which the help shows them.
+	// The tag group assigns a flag to a group.
 	Groups []string
-	// Usage is an additional error that counts as wrong usage, for errors of the program's library.
+	// Usage is an additional error that counts as wrong usage. It is for errors from the program's library.
 	Usage error
 	// Run runs the parsed command.
 	Run func(ctx context.Context, parsed *kong.Context, log *slog.Logger) error
 }
 
-// Main runs the program as a process. The first SIGINT or SIGTERM asks it to stop, and so does
-// SIGHUP unless nohup ignores it. A second signal kills it.
+// Main runs the program as a process. The first SIGINT or SIGTERM asks it to stop, as does
+// SIGHUP, unless nohup makes the process ignore it. A second signal kills it.
 func (p Program) Main() {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -95,7 +96,7 @@ func Uninterrupted(ctx context.Context, err error) error {
 }
 
 // Do parses the command line, runs the command and returns the exit status. The status is never
-// Done if a write to out failed. For every other status the reason is on errout.
+// Done if a write to out failed. For every other status, the reason is written to errout.
 //
 // The tag daemon marks a command that runs until it is stopped. Nobody needs to read errout while
 // it runs: lines that do not fit into a [logs.Queue] are dropped.
@@ -210,7 +211,7 @@ func (p Program) parser(stdout, stderr io.Writer) (_ *kong.Kong, exited *bool) {
 	return parser, exited
 }
 
-// lastWords is how long a daemon waits at its end for its log to be written.
+// lastWords is how long a daemon waits for its log to be written before it exits.
 const lastWords = time.Second
 
 // detach makes the process independent of the reader of its log. A write to a pipe without a reader
@@ -224,7 +225,7 @@ func (p Program) detach(flags logs.Flags, to io.Writer) *logs.Queue {
 	})
 }
 
-// LogFlags returns the flags of the log.
+// LogFlags returns the flags for logging.
 func (f Flags) LogFlags() logs.Flags { return f.Flags }
 
 // wordsToFlags replaces the word version, and the word help before or after a command, by the

@@ -12,8 +12,8 @@ import (
 // completeWord as the first argument asks the program to complete its last argument.
 const completeWord = "__complete"
 
-// scripts pass the words before the cursor to the program, and let the shell complete files if the
-// program prints nothing. NAME is the program's name.
+// The scripts pass the words before the cursor to the program, and let the shell complete files if
+// the program prints nothing. NAME is the program's name.
 var scripts = map[string]string{
 	"bash": `_NAME() {
   local line=${COMP_LINE:0:COMP_POINT} cur words IFS=$' \t\n'

@@ -8,7 +8,7 @@ import (
 )
 
 // writeHelp prints the help of a command: its own flags, in groups, and then the flags of every
-// command. The tag takes of a command lists the program's flags that apply to it; without the tag
+// command. A command's "takes" tag lists the program's flags that apply to it. Without the tag,
 // all of them do.
 func (p Program) writeHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	root, node := ctx.Model.Node, ctx.Selected()

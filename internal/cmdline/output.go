@@ -20,7 +20,7 @@ type output struct {
 	err   error
 }
 
-// Write implements io.Writer. After an error it writes nothing more.
+// Write implements io.Writer. After an error, it writes nothing.
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

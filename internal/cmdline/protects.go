@@ -8,8 +8,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// emptyProtection rejects a flag with the tag protects that is set to an empty value. A variable
-// that is set but empty is a mistake in a deployment, and must not silently turn protection off.
+// emptyProtection rejects a flag with the "protects" tag that is set to an empty value. A
+// variable that is set but empty is a mistake in a deployment, and must not silently turn
+// protection off.
 func emptyProtection(parsed *kong.Context) error {
 	for _, f := range parsed.Flags() {
 		if !f.Set || !f.Tag.Has("protects") || !blank(f.Target) {
@@ -26,7 +27,8 @@ func emptyProtection(parsed *kong.Context) error {
 	return nil
 }
 
-// blank reports whether v is an empty text or a list of only empty texts, including an empty list.
+// blank reports whether v is an empty string or a list of only empty strings, including an empty
+// list.
 func blank(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:

@@ -13,7 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Size is a number of bytes. Its text must have a unit, because 256 without one could as well mean
+// Size is a number of bytes. Its text must have a unit, because a bare 256 might just as well mean
 // 256 MiB. Only 0 needs no unit.
 type Size int64
 
@@ -48,7 +48,7 @@ func (a *Address) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// decodePrefix parses a range of addresses.
+// decodePrefix parses an address range.
 func decodePrefix(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("range", &text); err != nil {

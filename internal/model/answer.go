@@ -15,7 +15,7 @@ type Question struct {
 	Pins   []string // the values of the X-Snapshot-Time headers
 }
 
-// ContentType returns the Content-Type of a 200.
+// ContentType returns the Content-Type of an answer with status 200.
 func (a Answer) ContentType() string {
 	if a.CSV {
 		return "text/csv; charset=utf-8; header=present"
@@ -69,9 +69,9 @@ func (w *World) Answer(q Question) Answer {
 	return s.Answer(asked, w.change)
 }
 
-// choose returns the snapshot that answers a request with the given pins. Without a pin it is the
-// newest one, or nil before the first. If no snapshot can answer, choose returns the error answer
-// instead.
+// choose returns the snapshot that answers a request with the given pins. Without a pin, this is
+// the newest one, or nil before the first snapshot. If no snapshot can answer, choose returns the
+// error answer instead.
 func (w *World) choose(pins []string) (*Snapshot, *Answer) {
 	refused := func(a Answer) (*Snapshot, *Answer) { return nil, &a }
 	if len(pins) == 0 || len(pins) == 1 && pins[0] == "" {

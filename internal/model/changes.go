@@ -18,18 +18,18 @@ const (
 	maxChanges  = 100_000
 )
 
-// changedFields are the fields of a change, in the order of answers. The values of active and the
-// fields after it are not texts.
+// changedFields lists the fields of a change, in the order in which answers show them. The values
+// of "active" and the fields after it are not strings.
 var changedFields = []string{"name", "symbol", "slug", "logo", "active", "links", "platforms", "members"}
 
 // isText reports whether answers show the old and the new value of a field.
 func isText(field string) bool { return slices.Index(changedFields, field) < 4 }
 
-// A Listed is an item of the directory: its fields by name. Fields that are not texts are in a form
-// that can be compared.
+// A Listed is an item of the directory: its fields by name. Fields that are not strings are in a
+// form that can be compared.
 type Listed map[string]string
 
-// Changes are the changes that a snapshot lists.
+// Changes contains the changes that a snapshot lists.
 type Changes struct {
 	// Since is the oldest time from which the list is complete.
 	Since time.Time
@@ -45,7 +45,7 @@ type Changed struct {
 	Fields             []ChangedField // the fields that changed, in the order of changedFields
 }
 
-// A ChangedField is a field that changed. Old and New are "" if the field is not a text.
+// A ChangedField is a field that changed. Old and New are "" if the field is not a string.
 type ChangedField struct{ Name, Old, New string }
 
 // JSON returns the change as an item of /changes.
@@ -70,7 +70,7 @@ func (c *Changed) JSON() string {
 	return b + `,"fields":{` + strings.Join(fields, ",") + "}}"
 }
 
-// of returns the change with the name, symbol and slug of an item.
+// of returns the change with the item's name, symbol and slug filled in.
 func (c Changed) of(l Listed) Changed {
 	c.Name, c.Symbol, c.Slug = l["name"], l["symbol"], l["slug"]
 	return c
@@ -138,7 +138,7 @@ type way struct {
 	lost           bool      // some of these changes are not known
 }
 
-// takeBack returns the way back from newest to the snapshot to, which is published again.
+// takeBack returns the way back from the newest snapshot to the one that is published again.
 func takeBack(newest, to *Snapshot) *way {
 	w := &way{after: to.Time, through: newest.Time}
 	items := newest.Changes.Items
@@ -169,8 +169,8 @@ func laterThan(items []Changed, t time.Time) (later []Changed) {
 	return later
 }
 
-// record records the changes between the preceding snapshot and s. known has the ids that were
-// known then.
+// record records the changes between the preceding snapshot and s. known contains the ids that
+// were known at the preceding snapshot.
 func (s *Snapshot) record(before *Snapshot, known map[string]map[string]int64) {
 	s.Changes = &Changes{Since: s.Time}
 	if before == nil {
@@ -220,8 +220,8 @@ func (s *Snapshot) record(before *Snapshot, known map[string]map[string]int64) {
 	s.Changes = held
 }
 
-// differ returns the changes since before. It repeats the items in touched, whose changes were
-// withdrawn.
+// differ returns the changes since the earlier snapshot. It also repeats the items in touched,
+// whose changes were withdrawn.
 func (s *Snapshot) differ(before *Snapshot, touched []Changed, known map[string]map[string]int64) (all []Changed) {
 	had := map[listedKey]bool{} // items that had an id in the snapshot before
 	for collection, ids := range known {
@@ -272,8 +272,8 @@ func (s *Snapshot) differ(before *Snapshot, touched []Changed, known map[string]
 	return all
 }
 
-// fieldsOf returns the fields that differ, and those that changed in withdrawn snapshots. The old
-// value of the latter is their newest value that differs from the present one.
+// fieldsOf returns the fields that differ, and the fields that changed in withdrawn snapshots.
+// The old value of the latter is the newest value that differs from the present one.
 func fieldsOf(old, now Listed, again []Changed) (all []ChangedField) {
 	for _, name := range changedFields {
 		f, differs := ChangedField{Name: name}, old[name] != now[name]

@@ -18,7 +18,7 @@ type platform struct{ id, name, address string }
 type Rate struct {
 	Code, Name, Unit, Type string
 	USD                    *big.Rat
-	Asset                  int64 // id of the asset whose price the rate is; 0 for a rate in US dollars
+	Asset                  int64 // id of the asset whose price is the rate; 0 for a rate in US dollars
 	asset                  *asset
 }
 
@@ -30,7 +30,7 @@ type Coins struct {
 	Chains map[string]Platform         // all platforms, by id
 	On     map[int64]map[string]string // for each asset, its addresses by platform
 	// Supplies are the circulating, total and maximum supplies of each quoted asset; an unknown
-	// supply is nil. Moved is the change of its price in 24 hours.
+	// supply is nil. Moved is the asset's price change over 24 hours.
 	Supplies map[int64][len(supplies)]*big.Rat
 	Moved    map[int64]*big.Rat
 	// Covered has, for each quoted asset, the windows that its prices cover to at least nine tenths.
@@ -50,7 +50,7 @@ var (
 	supplies   = [3]string{"circulating_supply", "total_supply", "max_supply"}
 )
 
-// platformID returns the id of a platform: its name in the form of a slug.
+// platformID returns the id of a platform, which is its name as a slug.
 func platformID(name string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return strings.Map(unicode.ToLower, strings.Join(words, "-"))

@@ -40,7 +40,7 @@ type asset struct {
 	// time of the base of the longest window if that base is much younger than the window;
 	// otherwise zero
 	since   time.Time
-	moved   *big.Rat        // the change of the price in 24 hours
+	moved   *big.Rat        // the price change over 24 hours
 	covered map[string]bool // windows that are covered to at least nine tenths
 }
 
@@ -80,7 +80,7 @@ type feed struct {
 	groups    map[string][]*group // categories and chains
 	rates     []Rate
 	rejected  map[string]int // rows set aside, by file
-	warned    map[string]int // number of values dropped and of rows with a cleaned text, by file
+	warned    map[string]int // number of dropped values plus rows with a cleaned string, by file
 	rows      map[string]int // rows read, by file
 }
 
@@ -100,7 +100,8 @@ func newClaims(known map[string]int64) *claims {
 	return c
 }
 
-// take accepts a row, or returns why it must be set aside. A row that is set aside claims nothing.
+// take accepts a row, or returns the reason why it must be set aside. A row that is set aside
+// claims nothing.
 func (c *claims) take(r row) error {
 	key, given, slug := r.key, r.given, r.slug
 	if _, seen := c.ids[key]; seen {
@@ -130,8 +131,8 @@ func (c *claims) take(r row) error {
 	return nil
 }
 
-// assign gives an id to every key of the file that has none, in byte order of the keys. Each id is
-// one above the highest id ever used.
+// assign gives an id to every key of the file that has none, in byte order of the keys. Each new
+// id is one greater than the highest id ever used.
 func (c *claims) assign() error {
 	var highest int64
 	for id := range c.owners {
@@ -165,8 +166,8 @@ type row struct {
 	add   func()
 }
 
-// readFeed reads a feed folder. known has the ids of earlier builds, by collection and key. The
-// result has these ids and those of new keys.
+// readFeed reads a feed folder. known contains the ids from earlier builds, by collection and
+// key. The result contains these ids and the ids of new keys.
 func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string]map[string]int64, error) {
 	h, err := readHead(files)
 	if err != nil {
@@ -382,8 +383,8 @@ func readGroup(r *reader) (*group, *int64) {
 }
 
 // readDataTime parses the time of an exchange's aggregate and returns it in UTC and whole seconds.
-// It returns nil if text is not in RFC 3339, or if the time is not after the start of 1970 or is
-// after 9999.
+// It returns nil if text is not in RFC 3339, or if the time is not after the start of 1970, or is
+// after the year 9999.
 func readDataTime(text string) *time.Time {
 	if len(text) < 20 || text[13] != ':' || strings.Contains(text, ",") { // time.Parse would accept these.
 		return nil
@@ -407,9 +408,10 @@ type Accepted struct {
 }
 
 // Accept returns the accepted rows of a feed by collection and key, the numbers of rows set aside,
-// and the numbers of warnings, not counting those for unknown fields. known has the ids of keys
-// from earlier builds. It is for tests that read a feed without building a snapshot. A Row has the
-// texts as formatted by %q of [fmt.Sprintf], and numbers as multiples of the last decimal place.
+// and the numbers of warnings, not counting those for unknown fields. known contains the ids from
+// earlier builds, by key. It is for tests that read a feed without building a snapshot. A Row
+// contains strings as formatted by %q of [fmt.Sprintf], and numbers as multiples of the last
+// decimal place.
 func Accept(
 	files Files, known map[string]map[string]int64,
 ) (rows map[string]map[string]Accepted, rejected, warned map[string]int, err error) {

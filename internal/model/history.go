@@ -15,8 +15,8 @@ const history = "history"
 
 // A Window is a window of /history.
 type Window struct {
-	// Name is the window's name in requests and answers. Interval is the name in answers of Step,
-	// the distance between points.
+	// Name is the window's name in requests and answers. Interval is the name that answers use
+	// for Step, the distance between points.
 	Name, Interval string
 	// Length is how far the window reaches back.
 	Length, Step time.Duration
@@ -60,10 +60,10 @@ type Point struct {
 	Price string
 }
 
-// A Series has the points of a window in one snapshot.
+// A Series contains the points of one window in one snapshot.
 type Series struct {
-	// Listed has the ids of the assets with points in the window, including assets that are no
-	// longer in the directory.
+	// Listed contains the ids of all assets with points in the window, even if they are no longer
+	// in the directory.
 	Listed map[int64]bool
 	// Points returns an asset's points, oldest first.
 	Points func(id int64) []Point
@@ -116,7 +116,7 @@ func (i *historyItem) check() error {
 }
 
 // ReadPrices parses a row of history as a store keeps it. times is the number of prices that it
-// must have. A missing price is nil. The error says what is wrong with the row.
+// must contain. A missing price is nil. The error says what is wrong with the row.
 func ReadPrices(published []byte, times int) (id int64, prices []*string, err error) {
 	var row struct {
 		ID     int64     `json:"id"`
@@ -233,7 +233,8 @@ func members(all []*asset, n int) map[string]bool {
 	return keys
 }
 
-// series returns the windows at T, made from the kept snapshots. ids has the ids of the assets.
+// series returns the windows at T, built from the kept snapshots. ids contains the ids of the
+// assets.
 func series(kept []moment, ids map[string]int64, at time.Time) map[string]*Series {
 	all := map[string]*Series{}
 	for _, w := range Windows {

@@ -34,7 +34,7 @@ func RowsOf(files Files) (rows []PastRow, total *big.Rat, err error) {
 }
 
 // Import adds rows of the past as if snapshots with them had been built (FEED.md, "Importing a
-// past"). totals has the totals of whole feeds, by the times of their snapshots. The newest
+// past"). totals contains the totals of whole feeds, by the times of their snapshots. The newest
 // snapshot does not change.
 func (w *World) Import(rows []PastRow, totals map[time.Time]*big.Rat) {
 	newest := w.Newest()
@@ -92,9 +92,9 @@ type importing struct {
 	allowed map[string]bool // the assets that may have history; nil means all
 }
 
-// firsts finds, for each hour and day, the time of the first snapshot that is still remembered, and
-// of the first snapshot with figures of any asset. No imported row of the same hour or day may come
-// before these times.
+// firsts finds, for each hour and day, the times of the first snapshot that is still remembered and
+// of the first snapshot with figures for any asset. No imported row of the same hour or day may
+// come before these times.
 func (im *importing) firsts() {
 	var kept, seen []time.Time
 	for _, m := range im.kept {
@@ -240,7 +240,7 @@ func (im *importing) has(mark time.Time, id int64) bool {
 // growing reports whether this import is creating the candle of the asset.
 func (p *Passed) growing(id int64) bool { return p.imported[id] }
 
-// extend adds figures to an hour or day that had passed before the import.
+// extend adds figures to an hour or day that was already over before the import.
 func (im *importing) extend(all []Passed, step time.Duration, mark time.Time, id int64, q Quoted) {
 	for i := range all {
 		p := &all[i]

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// The items of the listings. Their fields are in the order of the tables in INTERFACE.md. A
-// snapshot made from a feed fills the items in and writes them; a snapshot made from shards parses
-// them and writes them again.
+// The items of the listings. Their fields are in the order of the tables in INTERFACE.md. For a
+// snapshot created from a feed, the items are filled in and written. For a snapshot created from
+// shards, they are parsed and written again.
 type (
 	assetItem struct {
 		ID        int64  `json:"id"`
@@ -326,9 +326,9 @@ func (m *groupMarketItem) check() error {
 	return err
 }
 
-// ReadRow parses an item of a listing ([Query.Items]) or of trending. published is the item as a
-// shard has it, including its tail, or as an answer has it. The error says how the item differs
-// from the documents. If the item cannot be parsed at all, the ID of the row is 0.
+// ReadRow parses an item of a listing ([Query.Items]) or of trending. published is the item as
+// stored in a shard, including its tail, or as sent in an answer. The error says how the item
+// deviates from the documents. If the item cannot be parsed at all, the ID of the row is 0.
 func ReadRow(listing string, published []byte) (Row, error) {
 	collection, window, _ := strings.Cut(listing, " ")
 	i := map[string]func() item{
@@ -361,7 +361,7 @@ func ReadRow(listing string, published []byte) (Row, error) {
 	return r, nil
 }
 
-// Difference describes where two texts begin to differ.
+// Difference describes where two strings begin to differ.
 func Difference(got, want string) string {
 	at := 0
 	for at < len(got) && at < len(want) && got[at] == want[at] {

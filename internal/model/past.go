@@ -31,7 +31,7 @@ var intervals = map[string]struct {
 	usual int64
 }{"1h": {time.Hour, 168}, "1d": {24 * time.Hour, 365}}
 
-// Quoted has the figures of an asset in one snapshot. Unknown figures are nil.
+// Quoted contains an asset's figures in one snapshot. Unknown figures are nil.
 type Quoted struct{ Price, MarketCap, Volume *big.Rat }
 
 // A Seen is a snapshot of the past: the figures, by id, of the assets that have points.
@@ -49,7 +49,8 @@ type Passed struct {
 	imported map[int64]bool // during an import: the assets whose candles it creates
 }
 
-// A Candle has the prices of an asset in an hour or a day, and the figures in the last snapshot.
+// A Candle contains an asset's prices in an hour or a day, and its figures in the last snapshot of
+// that interval.
 type Candle struct {
 	Open, High, Low, Close *big.Rat
 	Last                   Quoted
@@ -100,8 +101,8 @@ func pass(had []Passed, all []Seen, step time.Duration, now time.Time) []Passed 
 	return had
 }
 
-// with returns the candle after the next snapshot's figures. isNew means that they are its first
-// ones.
+// with returns the candle after the next snapshot's figures. isNew means that they are the
+// candle's first figures.
 func (c Candle) with(q Quoted, isNew bool) Candle {
 	if isNew {
 		c = Candle{Open: q.Price, High: q.Price, Low: q.Price}
@@ -155,7 +156,7 @@ func (b *Past) Said(t time.Time, id int64) (q Quoted) {
 	return q
 }
 
-// priceAt returns the snapshot that has the price at time t, or nil if there is none.
+// priceAt returns the snapshot that provides the price at time t, or nil if there is none.
 func (b *Past) priceAt(at, t time.Time) *Seen {
 	all, steps := b.kept(at)
 	for i, s := range slices.Backward(all) {
@@ -293,7 +294,7 @@ func (s *Snapshot) withPast(q *Query, rows []*Row) (items []*Row, refused *Answe
 	return items, nil
 }
 
-// max returns the window max: the first price of each day, and the price in the snapshot itself.
+// max returns the window "max": the first price of each day, and the price in the snapshot itself.
 func (b *Past) max(at time.Time) *Series {
 	var chain []Seen
 	for _, p := range b.Days {
@@ -322,7 +323,7 @@ func (b *Past) max(at time.Time) *Series {
 	return s
 }
 
-// Hourly returns an asset's points of a window. From the first kept hour on, these are the first
+// Hourly returns an asset's points in a window. From the first kept hour on, these are the first
 // price of each hour and all prices of the current hour.
 func (s *Snapshot) Hourly(window string, id int64) (points []Point) {
 	var hours []Seen

@@ -58,7 +58,7 @@ const Prefix = "/openapi/v1/"
 // A Query is a parsed request.
 type Query struct {
 	// Endpoint is assets, quotes, exchanges, categories, chains, history, markets, changes, search,
-	// trending or global. Except for Ignored and Text, the fields below apply only to endpoints
+	// trending or global. Except for Ignored and Text, the following fields apply only to endpoints
 	// with pages.
 	Endpoint string
 	CSV      bool     // whether the answer is a table
@@ -94,7 +94,7 @@ type parameters map[string]string
 
 // Parameters returns the decoded parameters of a query string. A list that is sent several times,
 // as name, name[] or name[1], is one list with all of the values. For any other repeated parameter,
-// the first one counts. An empty value is the same as none.
+// the first one counts. An empty value counts as not sent.
 func Parameters(raw string, lists ...string) map[string]string {
 	sent := map[string]string{}
 	for name, values := range AllParameters(raw, lists) {
@@ -108,7 +108,7 @@ func Parameters(raw string, lists ...string) map[string]string {
 	return sent
 }
 
-// csv has the parameters below Prefix whose values are lists.
+// csv lists the parameters below Prefix whose values are lists.
 var csv = []string{"id", "symbol", "slug", "category", "chain", "fields", "time", "collection", "kind"}
 
 var indexed = regexp.MustCompile(`(?s)^(.*)\[[0-9]*\]$`)

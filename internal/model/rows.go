@@ -37,7 +37,7 @@ func lines(file string) [][]byte {
 }
 
 // fields is a JSON object of the feed: the text of each value by name. Names are case-sensitive. A
-// null is the same as no value.
+// null counts as no value.
 type fields map[string]json.RawMessage
 
 // readObject parses one JSON object. It rejects anything after it.
@@ -94,7 +94,7 @@ func hasLoneSurrogate(text []byte) bool {
 	return false
 }
 
-// A reader takes the values of one row. err has the first fault in a field that the row needs; such
+// A reader takes the values of one row. err is the first fault in a field that the row needs. Such
 // a fault sets the row aside. A bad value in any other field counts as a warning and is treated as
 // missing.
 type reader struct {
@@ -110,7 +110,8 @@ func (r *reader) fail(name, what string) {
 	}
 }
 
-// required returns a text that must be present, not empty, and not too long after it is cleaned.
+// required returns a string that must be present and, after it is cleaned, neither empty nor too
+// long.
 func (r *reader) required(name string) string {
 	raw, ok := r.fields[name]
 	if !ok || raw[0] != '"' {
@@ -144,7 +145,7 @@ func (r *reader) clean(text string) string {
 	return string(kept)
 }
 
-// text returns an optional text.
+// text returns an optional string.
 func (r *reader) text(name, otherwise string) string {
 	raw, ok := r.fields[name]
 	if !ok {
@@ -165,10 +166,10 @@ func (r *reader) text(name, otherwise string) string {
 	return s
 }
 
-// cleanTexts are the optional fields whose texts are cleaned. Required texts always are.
+// cleanTexts lists the optional fields whose strings are cleaned. Required strings always are.
 var cleanTexts = []string{"display_name", "native", "name"}
 
-// longest has the maximum lengths of texts, in bytes.
+// longest contains the maximum lengths of strings, in bytes.
 var longest = map[string]int{
 	"name": 256, "display_name": 256, "unit": 256,
 	"logo": 2048, "website": 2048, "whitepaper": 2048, "twitter": 2048, "telegram": 2048, "reddit": 2048,
@@ -255,7 +256,7 @@ func (r *reader) decimal(name string, places, digits int) *big.Rat {
 	return x
 }
 
-// needed is decimal for a field in which a bad value sets the row aside.
+// needed is like decimal, for a field in which a bad value sets the row aside.
 func (r *reader) needed(name string, places, digits int) *big.Rat {
 	x := r.decimal(name, places, digits)
 	if _, given := r.fields[name]; given && x == nil {

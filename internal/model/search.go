@@ -62,8 +62,8 @@ func Search(text string, among []*Row) []*Row {
 	return rows
 }
 
-// has reports whether a word is a prefix of a word of the name, of the symbol or of the slug. A
-// word of one character must be equal to one of them.
+// has reports whether word is a prefix of a word in the name, of the symbol or of the slug. A
+// one-character word must equal one of them.
 func (r *Row) has(word string) bool {
 	return slices.ContainsFunc(slices.Concat(r.words, []string{r.Symbol, r.Slug}), func(of string) bool {
 		return of == word || utf8.RuneCountInString(word) > 1 && strings.HasPrefix(of, word)

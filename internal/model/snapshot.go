@@ -17,22 +17,21 @@ import (
 type Snapshot struct {
 	Time     time.Time
 	Database string
-	// Lists has the rows of each listing in ascending order of id, and those of trending in the
-	// order of the board.
+	// Lists contains the rows of each listing in ascending order of id, except that trending is
+	// in the order of the board.
 	Lists                       map[string][]Row
 	TotalMarketCap, TotalVolume string
 	// Notice is shown with all data of the snapshot; it may be nil.
 	Notice *Notice
 	// NoMarkets means that the builder did not write the views of /markets.
 	NoMarkets bool
-	// Series has the windows of history that are available, by name.
+	// Series contains the available history windows, by name.
 	Series map[string]*Series
 	// Changes are the changes of the directory, or nil if the builder did not record them.
 	Changes *Changes
-	// Past is the past that /candles, /prices and the window max are answered from, or nil if it is
-	// not known.
+	// Past is the data for /candles, /prices and the window "max", or nil if it is not known.
 	Past *Past
-	// Coins is the additional data for /api/v3/. Only snapshots made from feeds have it.
+	// Coins is the additional data for /api/v3/. Only snapshots created from feeds have it.
 	Coins *Coins
 
 	mu     sync.Mutex
@@ -92,7 +91,7 @@ type Change struct {
 // answered as null (INTERFACE.md, "Global").
 const changeDigits = 9
 
-// shown returns the value of a change record that /global of this snapshot shows, or nil for null.
+// shown returns the value from a change record that this snapshot's /global shows, or nil for null.
 func (s *Snapshot) shown(c *Change) *string {
 	if c == nil || c.Database != s.Database || !isDecimal(c.Value, percentPlaces, true) {
 		return nil
@@ -285,7 +284,7 @@ func (f Filter) Matches(r *Row) bool {
 }
 
 // Order returns the comparison for a sort key. Ties are broken by ascending id in both directions
-// (INTERFACE.md, "Sorting"). The key "24h" gives the order of trending.
+// (INTERFACE.md, "Sorting"). The key "24h" selects the order of trending.
 func Order(key string, desc bool) func(a, b *Row) int {
 	return func(a, b *Row) int {
 		var c int

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Fold replaces each code point of s by the lowest one that it reaches through Unicode simple case
-// folding, except that A to Z become a to z (INTERFACE.md, "Text"). Bytes that are not valid UTF-8
-// stay unchanged.
+// Fold replaces each code point of s with the lowest one that is reachable through Unicode simple
+// case folding, except that A to Z become a to z (INTERFACE.md, "Text"). Bytes that are not valid
+// UTF-8 stay unchanged.
 func Fold(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {

@@ -41,11 +41,11 @@ type state struct {
 	kept   []moment                            // oldest first
 	groups map[string]map[string]groupSnapshot // the newest snapshot of each group, by collection and key
 	past   *Past
-	known  map[string]map[string]int64 // the ids before the newest snapshot
+	known  map[string]map[string]int64 // the ids as they were before the newest snapshot
 }
 
-// A moment is what is kept of one snapshot: the prices by asset key, the assets that have points of
-// history in it, and the total.
+// A moment is the part of one snapshot that is kept: the prices by asset key, the assets that have
+// history points in it, and the total.
 type moment struct {
 	time    time.Time
 	prices  map[string]*big.Rat
@@ -175,7 +175,7 @@ func (w *World) advance(f *feed, ids map[string]map[string]int64, at time.Time) 
 	w.state = next
 }
 
-// publish makes a snapshot of the feed that was remembered last, and makes it the newest one.
+// publish creates a snapshot from the most recently remembered feed, and makes it the newest one.
 func (w *World) publish(f *feed, files Files, at time.Time) {
 	s := render(f, w.state, w.settings, at)
 	marketCap, volume := totals(f.assets)
@@ -272,8 +272,8 @@ func (w *World) Rollback(to, now time.Time) error {
 	return nil
 }
 
-// Restore replaces the snapshots by those of a backup, oldest first. It keeps the ids that were
-// assigned since then, but not what changed.
+// Restore replaces the snapshots with those of a backup, oldest first. It keeps the ids that were
+// assigned since the backup, but no other changes.
 func (w *World) Restore(backup []*Snapshot) {
 	lost := w.Newest().Time
 	ids := w.ids
@@ -320,8 +320,8 @@ var windowNames = []string{"1h", "6h", "12h", "24h", "7d", "30d", "90d", "1y"}
 // day is the index of the 24-hour window.
 const day = 3
 
-// base returns the earliest kept price of an asset since a given time, and the time of that price.
-// The asset must have at least one price since then.
+// base returns an asset's earliest kept price since a given time, and that price's time. The asset
+// must have at least one price since then.
 func base(kept []moment, key string, since time.Time) (*big.Rat, time.Time) {
 	for _, m := range kept {
 		if price := m.prices[key]; price != nil && !m.time.Before(since) {
@@ -431,8 +431,8 @@ func groupSnapshots(f *feed, collection string, at time.Time) map[string]groupSn
 		got = append(got, entry{g, s})
 	}
 
-	// Round shares down. Then add the missing units to the largest remainders; ties go to the lower
-	// id.
+	// Round the shares down. Then add the missing units to the shares with the largest remainders;
+	// ties go to the lower id.
 	marketCaps := make([]*big.Rat, len(got))
 	for i, e := range got {
 		marketCaps[i] = e.marketCap

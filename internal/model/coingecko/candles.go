@@ -9,7 +9,7 @@ import (
 
 var steps = map[string]time.Duration{"hourly": time.Hour, "daily": 24 * time.Hour}
 
-// candles returns the candles of the last days.
+// candles returns the candles of the requested number of days.
 func (q *coinQuestion) candles() any {
 	ago := q.ago()
 	step := steps[q.one("interval", "", "hourly", "daily")]
@@ -78,9 +78,9 @@ type part struct {
 	model.Candle
 }
 
-// parts returns the candles of hours or days from which longer candles are made. In the currency of
-// an asset, they are the prices in the snapshots of the last 48 hours, without those in an interval
-// that began earlier.
+// parts returns the hourly or daily candles from which longer candles are built. If the currency is
+// an asset, they are the prices in the snapshots of the last 48 hours, without intervals that began
+// before that.
 func (q *coinQuestion) parts(code string, step time.Duration, id int64) (all []part) {
 	switch past := q.Past; {
 	case past == nil:

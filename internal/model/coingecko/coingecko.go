@@ -362,7 +362,7 @@ func (q *coinQuestion) percent(quote row, window string) any {
 	return exact(quote.number("percent_change", window))
 }
 
-// moved returns the change of the price in a day.
+// moved returns the price change over a day.
 func (q *coinQuestion) moved(quote row) any {
 	if !q.Snapshot.Coins.Covered[quote.id()]["24h"] {
 		return nil
@@ -397,7 +397,7 @@ func same(field, text string) func(row) bool {
 
 var evmAddress = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
 
-// address returns a contract's address in the form of answers.
+// address returns a contract's address in the form that answers use.
 func address(text string) string {
 	if evmAddress.MatchString(text) {
 		return strings.ToLower(text)
@@ -412,8 +412,7 @@ func (q *coinQuestion) at(platform, contract string) row {
 	})
 }
 
-// named returns the assets that a request names, by the names under which they appear in the
-// answer.
+// named returns the assets that a request names, by their keys in the answer.
 func (q *coinQuestion) named() (coins map[string]row, asked bool) {
 	coins = map[string]row{}
 	all := q.one("include_tokens", "top", "top", "all") == "all"
@@ -656,8 +655,8 @@ func (q *coinQuestion) amountIn(code, window string, at time.Time, x *big.Rat) a
 	return nil
 }
 
-// said returns the figures of an asset in the snapshot at a given time. For the present snapshot
-// they are those of the quote.
+// said returns an asset's figures in the snapshot at a given time. For the present snapshot, they
+// are the quote's figures.
 func (q *coinQuestion) said(at time.Time, id int64) model.Quoted {
 	if quote := q.quotes[id]; at.Equal(q.Time) {
 		return model.Quoted{MarketCap: quote.number("market_cap"), Volume: quote.number("volume")}
@@ -791,7 +790,7 @@ func (q *coinQuestion) chart() any {
 	return q.prices(time.Unix(q.Time.Unix()-q.ago(), 0), q.Time)
 }
 
-// ago returns how many seconds the parameter days reaches back.
+// ago returns how many seconds back the parameter "days" reaches.
 func (q *coinQuestion) ago() int64 {
 	const day, most = 24 * 60 * 60, math.MaxInt32 * 24 * 60 * 60
 	ago := int64(most)
@@ -870,8 +869,8 @@ func (q *coinQuestion) time(name string) time.Time {
 }
 
 // prices returns a chart. With an interval it has the first price of each hour or day that begins
-// in the range, and the newest price. The points of days have the time at which the day begins.
-// Market caps and volumes come from the same snapshots.
+// in the range, and the newest price. Daily points have the time at which the day begins. Market
+// caps and volumes come from the same snapshots.
 func (q *coinQuestion) prices(begin, end time.Time) any {
 	step := steps[q.one("interval", "", "hourly", "daily")]
 	code, places, a, window := q.codes("vs_currency", 1)[0], q.places(), q.theCoin(), q.covering(begin)
@@ -937,7 +936,7 @@ func (q *coinQuestion) past() any {
 
 // Endpoints that list whole collections.
 
-// each returns the list of the items that item makes of rows.
+// each returns a list with the result of item for each row.
 func each[T any](rows []T, item func(T) row) any {
 	list := []any{}
 	for _, r := range rows {

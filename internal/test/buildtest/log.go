@@ -54,8 +54,8 @@ func Leaf(p *artifacts.Pointer) string {
 	return p.Time.Format("2006-01-02T15:04:05Z") + " " + p.Manifest.Digest.String()
 }
 
-// Checkpoint opens a checkpoint. Apart from the text of a key for notes, it uses no code of the
-// project.
+// Checkpoint opens a checkpoint. Except for formatting a key as a note verifier, it uses none of
+// the project's code.
 func Checkpoint(tb TB, b []byte, keys ...artifacts.SignKey) tlog.Tree {
 	tb.Helper()
 	if keys == nil {
@@ -136,7 +136,7 @@ func Continues(tb TB, r artifacts.Reader, older tlog.Tree, keys ...artifacts.Sig
 type client struct {
 	tb TB
 	r  artifacts.Reader
-	// had has the tiles that have been read.
+	// had contains the tiles that have been read.
 	had map[string][]byte
 }
 
@@ -170,7 +170,7 @@ func (c client) get(level string, n int64, w int) []byte {
 }
 
 // SameLog fails the test unless the log of a store has exactly the leaves of a model. If
-// mayLackLast is set, it may lack the last one.
+// mayLackLast is set, the last leaf may be missing.
 func SameLog(tb TB, r artifacts.Reader, model []string, mayLackLast bool, keys ...artifacts.SignKey) {
 	tb.Helper()
 	leaves := CheckLog(tb, r, keys...)

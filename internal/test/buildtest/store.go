@@ -25,7 +25,7 @@ var Settings = market.Settings{
 	HistoryAssets: market.DefaultHistoryAssets,
 }
 
-// Moving has the cells with sequences, nonces and clock times.
+// Moving contains the cells with sequences, nonces and clock times.
 var Moving = map[artifacts.Key]bool{
 	artifacts.CurrentKey: true, artifacts.ChangeKey: true, artifacts.KeysKey: true, artifacts.IdentityKey: true,
 }
@@ -59,8 +59,8 @@ func Ledger(t *testing.T, s artifacts.Reader) *ledger.Root {
 	return must.Get(ledger.ReadRoot(t.Context(), s, Head(t, s).Manifest.Ledger))(t)
 }
 
-// Verify checks everything that the pointer reaches, fails the test if anything is damaged, and
-// returns the report.
+// Verify checks everything that is reachable from the pointer, fails the test if anything is
+// damaged, and returns the report.
 func Verify(t *testing.T, r artifacts.Reader) *artifacts.CheckReport {
 	t.Helper()
 	report := must.Get(artifacts.Check(t.Context(), r, ledger.Refs, nil))(t)
@@ -145,7 +145,7 @@ func CopyTo(t *testing.T, out, s artifacts.Store, keep func(key artifacts.Key) b
 	must.OK(t, err)
 }
 
-// Tap returns a store that calls before ahead of each call.
+// Tap returns a store that calls the given function before each call.
 func Tap(s artifacts.Store, before func(op string, key artifacts.Key)) artifacts.Store {
 	return faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
 		before(string(op.Kind), op.Key)
@@ -153,7 +153,7 @@ func Tap(s artifacts.Store, before func(op string, key artifacts.Key)) artifacts
 	})
 }
 
-// Reached returns the keys that Check reads, which are those that the pointer reaches.
+// Reached returns the keys that Check reads, which are the keys reachable from the pointer.
 func Reached(t *testing.T, s artifacts.Store) map[artifacts.Key]bool {
 	t.Helper()
 	keys := map[artifacts.Key]bool{}
@@ -218,7 +218,7 @@ func Few(call int, kind faultstore.Kind) bool {
 // EveryFault runs an operation on a fresh store, once for each of its calls and each way in which
 // the call can fail: it is refused, or applied but reported as failed. After it, all calls succeed,
 // or all are refused, as if the process had died, or all fail in the same way. skip selects calls
-// to leave out, counted from 0. check examines the store after each run.
+// to leave out, counted from 0. The function check inspects the store after each run.
 func EveryFault(t *testing.T, open func(*testing.T) artifacts.Store, skip func(call int, kind faultstore.Kind) bool,
 	op func(*testing.T, artifacts.Store) error, check func(t *testing.T, s artifacts.Store, f Fault, err error)) {
 	t.Helper()

@@ -1,5 +1,5 @@
-// Package buildtest has helpers for the tests of the builder and its upkeep: feeds of a small
-// market, stores with a clock or with faults, and functions that look into a store.
+// Package buildtest provides helpers for tests of the builder and its upkeep: feeds of a small
+// market, stores with a clock or with faults, and functions that inspect a store.
 package buildtest
 
 import (

@@ -49,8 +49,8 @@ func main() {
 	}.Main()
 }
 
-// printPlan prints what the source costs if it is a provider. It returns an error for a source that
-// does not exist.
+// printPlan prints the cost of the source if it is a provider. It returns an error for a source
+// that does not exist.
 func (c *cli) printPlan(ctx context.Context, m *local.Machine) error {
 	// All sources share one folder, because they use the same accounts.
 	if err := defaultEnv("BUILDER_STATE_DIR", filepath.Join(filepath.Dir(m.Data), "provider")); err != nil {

@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/loadtest/streams"
 )
 
-// New returns a valid open-loop run of the given number of seconds with 500 requests a second,
+// New returns a valid open-loop run of the given number of seconds with 500 requests per second,
 // latencies of about scale milliseconds and a new snapshot in the middle. If bad is set, the run
 // also has some failures and wrong answers.
 func New(seconds int, seed uint64, scale float64, bad bool) (*result.Run, error) {

@@ -22,8 +22,8 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// ErrFault is the error of a call that the hook made fail. To the caller the outcome is unknown,
-// because ErrFault is not an error that package artifacts defines.
+// ErrFault is the error from a call that the hook made fail. To the caller the outcome is
+// unknown, because ErrFault is not an error that package artifacts defines.
 var ErrFault = errors.New("injected fault")
 
 // Kind is a method of artifacts.Store.

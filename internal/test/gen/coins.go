@@ -118,7 +118,7 @@ const (
 // needs for a 200.
 type coinPath struct{ path, reads, needs string }
 
-// coinPaths has all paths. Earlier ones are chosen more often.
+// coinPaths lists all paths. Paths near the beginning are chosen more often.
 var coinPaths = func() (all []coinPath) {
 	for _, p := range [][3]string{
 		{"simple/price", "vs_currencies ids include_tokens" + priceFlags, "vs_currencies ids"},
@@ -147,12 +147,12 @@ var coinPaths = func() (all []coinPath) {
 	return all
 }()
 
-// coinPasts has the paths that give the past of a coin by its id.
+// coinPasts lists the paths that return a coin's past by its id.
 var coinPasts = slices.DeleteFunc(slices.Clone(coinPaths), func(p coinPath) bool {
 	return !strings.HasPrefix(p.path, "coins/{coin}/") || p.needs == ""
 })
 
-// segment encodes a text as an element of a path. A plus sign is literal there.
+// segment encodes a string as a path element. A plus sign is literal there.
 func (d draw) segment(text string) string {
 	all := d.chance(20)
 	var b strings.Builder

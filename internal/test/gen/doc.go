@@ -11,14 +11,14 @@ import "pgregory.net/rapid"
 // draw is a source of choices.
 type draw struct{ t *rapid.T }
 
-// chance returns true in about percent of a hundred cases. It shrinks to false.
+// chance returns true in about the given percentage of cases. It shrinks to false.
 func (d draw) chance(percent int) bool { return d.upTo(99) >= 100-percent }
 
-// upTo returns a number from 0 to n, small numbers more often.
+// upTo returns a number from 0 to n, preferring small numbers.
 func (d draw) upTo(n int) int { return rapid.IntRange(0, n).Draw(d.t, "") }
 
-// between returns a number from low to high, small numbers more often.
+// between returns a number from low to high, preferring small numbers.
 func (d draw) between(low, high int) int { return rapid.IntRange(low, high).Draw(d.t, "") }
 
-// pick returns one of the choices, earlier ones more often.
+// pick returns one of the choices, preferring those near the beginning.
 func pick[T any](d draw, choices []T) T { return choices[d.upTo(len(choices)-1)] }

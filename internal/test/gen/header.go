@@ -31,8 +31,8 @@ func AcceptEncodings() *rapid.Generator[[]string] {
 	})
 }
 
-// Conditions are the conditional headers of a request from a client that already has an answer with
-// an entity tag and a time.
+// Conditions contains the conditional headers of a request from a client that already has an answer
+// with an entity tag and a time.
 type Conditions struct {
 	IfMatch, IfNoneMatch               []string
 	IfUnmodifiedSince, IfModifiedSince string

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A Moment is the feed at one time, with what else happens before the next one.
+// A Moment is the feed at one time, together with everything else that happens before the next
+// moment.
 type Moment struct {
 	At      time.Time
 	Files   model.Files

@@ -37,7 +37,7 @@ const stopGrace = 25 * time.Second
 type Machine struct {
 	Bin   string   // folder with the project's programs
 	Data  string   // folder for everything that the programs write; it must exist
-	Store string   // address of the object store
+	Store string   // URL of the object store
 	Env   []string // NAME=value, added to this process' environment
 	Under []string // command that starts the programs, such as nice -n 19 or taskset -c 0
 }
@@ -99,8 +99,8 @@ func (m *Machine) Output(ctx context.Context, program string, args ...string) ([
 	return out.Bytes(), nil
 }
 
-// Year has the ages of a few snapshots, chosen so that every window, the board and the changes have
-// something to show, and history has blocks of all ages.
+// Year lists the ages of a few snapshots. They are chosen so that every window, the board and the
+// changes have something to show, and history has blocks of all ages.
 var Year = []time.Duration{
 	364 * day, 300 * day, 240 * day, 180 * day, 120 * day, 89 * day, 60 * day, 45 * day, 29 * day, 20 * day, 13 * day,
 	6 * day, 3 * day,
@@ -226,8 +226,8 @@ func (p *Program) Kill() {
 	_ = p.log.Close()
 }
 
-// Failure returns an error that says why a program has ended that should still run, with the end of
-// its log.
+// Failure returns an error that says why a program has ended although it should still run, with the
+// end of its log.
 func (p *Program) Failure() error {
 	return fmt.Errorf("%s ended: %v\n%s", p.name, p.Err(), p.Tail())
 }

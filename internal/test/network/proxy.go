@@ -1,6 +1,6 @@
-// Package network has networks for tests. A [Proxy] between a client and a server fails on demand;
-// it is a toxiproxy with one proxy that runs in this process. A [Transport] connects an HTTP client
-// to a handler in this process.
+// Package network provides networks for tests. A [Proxy] between a client and a server fails on
+// demand; it is a toxiproxy with one proxy that runs in this process. A [Transport] connects an
+// HTTP client to a handler in this process.
 package network
 
 import (
@@ -39,7 +39,7 @@ var Faults = []Fault{
 	{"bandwidth", false, "bandwidth", `{"rate":200}`},
 	// a few bytes at a time, with pauses between them
 	{"slices", false, "slicer", `{"average_size":500,"size_variation":400,"delay":50}`},
-	// connections end with RST instead of an answer
+	// connections end with a RST instead of an answer
 	{"reset", true, "reset_peer", `{"timeout":5}`},
 	{"truncation", true, "limit_data", `{"bytes":1500}`}, // affects each connection
 	// silence for 100 milliseconds, and then the end of the connection

@@ -1,5 +1,5 @@
-// Package openapitest checks a running edge against the OpenAPI document. It has a Checker of
-// answers, and a small market for requests.
+// Package openapitest checks a running edge against the OpenAPI document. It provides a Checker
+// for answers, and a small market to send requests to.
 package openapitest
 
 import (
@@ -83,7 +83,7 @@ type Answer struct {
 	Body   []byte
 }
 
-// plain has the headers of HTTP itself, which the document does not list.
+// plain lists the headers of HTTP itself, which the document does not list.
 var plain = []string{"Connection", "Content-Length", "Content-Type", "Date"}
 
 // Check checks the answer to a request against the document: its status, every header and every

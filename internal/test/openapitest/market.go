@@ -41,8 +41,8 @@ var (
 		{"key": "petal2", "id": 12, "name": "Petal Classic", "symbol": "PTL", "slug": "petal-classic"},
 		{"key": "dormant", "id": 14, "name": "Dormant", "symbol": "ZZZ", "slug": "dormant", "active": false},
 	}
-	// Prices are in units of 1e-12, and market caps in whole dollars. rise is by how many
-	// millionths both rise per day.
+	// Prices are in units of 1e-12, and market caps in whole dollars. rise is the daily increase
+	// of both, in millionths.
 	quotes = []struct {
 		key              string
 		price, marketCap int64

@@ -1,4 +1,4 @@
-// Package outside tests the service with requests that other people's programs send, and with what
+// Package outside tests the service with requests that third-party programs send, and against what
 // these programs expect. README.md lists the reports from which the cases come.
 package outside
 

@@ -41,8 +41,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = attr
 	started := make(chan error, 1)
 	go func() {
-		// To Linux the parent is the thread that started the program, so keep this thread for as
-		// long as the program runs.
+		// For Linux, the parent is the thread that started the program, so keep this thread for
+		// as long as the program runs.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -74,8 +74,8 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Err returns how the program ended: nil for status 0. It may be called only after the program has
-// ended.
+// Err returns the error with which the program ended, or nil for exit status 0. It may be called
+// only after the program has ended.
 func (p *Process) Err() error { return p.err }
 
 // Tail returns the last 4 KiB of what the program printed.
@@ -127,7 +127,7 @@ func (t *tail) String() string {
 	return strings.TrimSpace(string(bytes.ToValidUTF8(t.b, nil)))
 }
 
-// FullPipe returns a pipe that is full, so that writes to it block until somebody reads.
+// FullPipe returns a pipe that is full, so that writes to it block until something reads from it.
 func FullPipe() (r, w *os.File, err error) {
 	if r, w, err = os.Pipe(); err != nil {
 		return nil, nil, err

@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Digits generates quotes with arbitrary numbers or without them, and checks that the row of the
-// feed has every digit that the provider sent. Package source tests how these are parsed. quote
+// Digits generates quotes with arbitrary numbers or without them, and checks that the feed's row
+// has every digit that the provider sent. Package source tests how these are parsed. quote
 // returns a market with only this quote.
 func Digits(t *testing.T, quote func(price, marketCap, volume string) provider.Market) {
 	t.Helper()

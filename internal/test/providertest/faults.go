@@ -13,7 +13,7 @@ import (
 // NastyRows reads markets that have a valid row of asset b and a nasty row of asset a. The nasty
 // row must be accepted as it is or set aside with a reason, and b must be accepted. Each element of
 // rows has the nasty row, its price in units of the last decimal place ("" for no quote), and the
-// beginnings of the reasons for which rows are set aside.
+// prefixes of the reasons for which rows are set aside.
 func NastyRows(t *testing.T, rows [][]string, market func(row string) provider.Market) {
 	t.Helper()
 	for _, test := range rows {

@@ -65,7 +65,7 @@ func (p *Provider) Answer(path string) []byte {
 	return p.answers[path]
 }
 
-// Fault makes f answer a path instead; nil ends this.
+// Fault makes f answer requests for a path; nil removes the fault.
 func (p *Provider) Fault(path string, f http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *Provider) Fault(path string, f http.HandlerFunc) {
 	}
 }
 
-// FaultEverywhere makes f answer all paths; nil ends this.
+// FaultEverywhere makes f answer requests for all paths; nil removes the fault.
 func (p *Provider) FaultEverywhere(f http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +165,7 @@ func (p *Provider) Serve(t testing.TB) string {
 func (p *Provider) Transport() http.RoundTripper { return network.Transport{Handler: p} }
 
 // Open opens a source in an environment with vars. The source has no quota unless rest has one.
-// With a transport it uses that instead of the network, and does not log.
+// If a transport is given, the source uses it instead of the network and does not log.
 func Open(
 	t testing.TB, open func(string, provider.Env) (*provider.Source, error), transport http.RoundTripper, rest string,
 	vars ...string,
