@@ -49,13 +49,13 @@ type Try struct {
 
 // Capacity is the result of a search.
 type Capacity struct {
-	// Found reports whether a capacity was found. Then Rate held twice, or once after a rate up to a tenth
-	// higher had held once, and it is at least 0.9 of Limit.
+	// Found reports whether a capacity was found. In that case, Rate held twice, or once after a rate up
+	// to a tenth higher had held once, and it is at least 0.9 of Limit.
 	Found bool `json:"found"`
 	// Why is the reason why no capacity was found.
 	Why string `json:"why,omitempty"`
-	// Rate is in requests a second over all URLs. If Found is false, it is only the last rate that held, or
-	// 0.
+	// Rate is in requests per second over all URLs. If Found is false, it is only the last rate that held,
+	// or 0.
 	Rate float64 `json:"rate"`
 	// Limit is the lowest rate at which the service failed, or Closed.
 	Limit float64 `json:"limit"`

@@ -69,7 +69,7 @@ type tagBook struct {
 	tags   map[xxh3.Uint128]string
 }
 
-// maxTags bounds the tags remembered.
+// maxTags bounds the number of remembered tags.
 const maxTags = 1 << 20
 
 // check compares the tag of an answer with earlier ones. Apart from the name of the coding at the end, equal

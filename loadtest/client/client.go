@@ -140,7 +140,7 @@ func (c *Conn) Close() {
 //
 // A server may close an idle connection at the same time as a request is sent on it. So if a connection that
 // was used earlier ends before the first byte of the answer, Do sends the request once more on a new
-// connection, like browsers do, and sets Response.Retried.
+// connection, as browsers do, and sets Response.Retried.
 func (c *Conn) Do(ctx context.Context, req []byte, head bool) (*Response, error) {
 	limit := time.Now().Add(c.Timeout)
 	for retried := false; ; retried = true {
@@ -228,8 +228,8 @@ func (c *Conn) fill() error {
 	return fmt.Errorf("%w: %w", ErrClosed, err)
 }
 
-// grow replaces the buffer by one of n bytes. The parsed part still refers to the old buffer, which must not
-// be written to again.
+// grow replaces the buffer with one of n bytes. The parsed part still refers to the old buffer, which must
+// not be written to again.
 func (c *Conn) grow(n int) {
 	buf := make([]byte, n)
 	copy(buf, c.buf[:c.w])

@@ -20,7 +20,7 @@ import (
 	"example.com/marketdata/loadtest/pace"
 )
 
-// Source makes requests and judges their answers.
+// Source provides requests and judges their answers.
 type Source interface {
 	// Classes returns the names of the kinds of requests. Results are kept for each kind.
 	Classes() []string
@@ -29,7 +29,7 @@ type Source interface {
 	Session() Session
 }
 
-// Session makes the requests of a connection and judges their answers.
+// Session provides a connection's requests and judges their answers.
 type Session interface {
 	// Request returns request number i of the run, for endpoint e. It is valid until the next call.
 	Request(i uint64, e *client.Endpoint) *Request

@@ -150,7 +150,7 @@ func (s Stage) reach(y float64) float64 {
 type Arrivals string
 
 const (
-	// Uniform arrivals have equal distances.
+	// Uniform arrivals are equally spaced.
 	Uniform Arrivals = "uniform"
 	// Poisson arrivals are independent of each other, like those of many clients. Their distances are
 	// exponentially distributed.
@@ -177,7 +177,7 @@ func New(stages []Stage, arrivals Arrivals, seed uint64) *Schedule {
 }
 
 // Next returns the time from the start of the run at which the next request is due. ok is false if there are
-// no more.
+// no more requests.
 func (s *Schedule) Next() (due time.Duration, ok bool) {
 	for len(s.stages) > 0 {
 		st := s.stages[0]

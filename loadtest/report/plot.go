@@ -169,7 +169,7 @@ func (p *plot) countAxis(name string, most float64, label func(float64) string) 
 	p.Y, p.yTicks, p.yScale = name, ticks, scale{0, end, false, plotHeight - bottom, top}
 }
 
-// draw makes the SVG.
+// draw generates the SVG.
 func (p *plot) draw() *plot {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, plotWidth, plotHeight,

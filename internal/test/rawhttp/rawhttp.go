@@ -156,10 +156,10 @@ func request(line string, lines ...string) string {
 	return line + "\r\nHost: edge.test\r\nX-Request-Id: first\r\n" + strings.Join(append(lines, ""), "\r\n") + "\r\n"
 }
 
-// get returns a request of HTTP/1.1 with additional header lines.
+// get returns an HTTP/1.1 request with additional header lines.
 func get(lines ...string) string { return request("GET "+Path+" HTTP/1.1", lines...) }
 
-// old returns a request of HTTP/1.0.
+// old returns an HTTP/1.0 request.
 func old(lines ...string) string { return request("GET "+Path+" HTTP/1.0", lines...) }
 
 // bare returns a head that consists only of the given lines.

@@ -256,7 +256,7 @@ func Backup(tb testing.TB, from, to artifacts.Store) {
 	must.Get(upkeep.Backup(context.Background(), upkeep.BackupConfig{From: from, To: to}))(tb)
 }
 
-// Restore replaces a store's snapshots by those of a backup, at the given time.
+// Restore replaces a store's snapshots with those of a backup, at the given time.
 func Restore(tb testing.TB, store, from artifacts.Store, at time.Time) {
 	tb.Helper()
 	must.Get(upkeep.Restore(context.Background(), upkeep.RestoreConfig{Store: store,
