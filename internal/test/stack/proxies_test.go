@@ -58,7 +58,7 @@ type answers struct{ asked atomic.Int64 }
 
 func (a *answers) answer(r *server.Request) error {
 	a.asked.Add(1)
-	if string(r.Asked.RawQuery) == "slug=busy" {
+	if slugs := r.Asked.Query.Slugs; len(slugs) == 1 && string(slugs[0]) == "busy" {
 		return reply.ErrUnavailable
 	}
 	r.Asked.Reply.Add("Content-Type", []byte("application/json"))
