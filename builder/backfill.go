@@ -23,7 +23,7 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// PastFeed is a recorded feed of an earlier time.
+// PastFeed is a recorded feed from an earlier time.
 type PastFeed struct {
 	// Name identifies the feed in messages.
 	Name string
@@ -32,10 +32,10 @@ type PastFeed struct {
 	Files source.Files
 }
 
-// ReadPastFeeds lists the feeds in the folders of dir in order of time, for Backfill. It ignores
-// files and names that begin with a dot; any other folder that is not a feed is an error. If
-// several feeds fall into the same ten minutes, the earliest counts (FEED.md, "Figures"); the names
-// of the others are returned as skipped.
+// ReadPastFeeds lists the feeds in the folders of dir in time order, for Backfill. It ignores
+// files, and folders whose names begin with a dot; any other folder that is not a feed is an error.
+// If several feeds fall into the same ten minutes, the earliest one counts (FEED.md, "Figures").
+// skipped has the names of the remaining feeds.
 func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -78,22 +78,23 @@ func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped [
 	return feeds, skipped, nil
 }
 
-// errNotNewer is returned wrapped, with the feed's name and times.
+// errNotNewer is returned wrapped, together with the feed's name and times.
 var errNotNewer = errors.New("not newer than the published snapshot")
 
-// Backfill builds feeds that are newer than the published snapshot, in order of time. Windows, the
+// Backfill builds feeds that are newer than the published snapshot, in time order. Windows, the
 // board and groups become what they would be if each feed had been built at its time. The newest
-// feed becomes a snapshot; the ledger remembers the others as if they had been built. Backfill does
-// not use the Builder's Source. Prices of older feeds can be added with Import.
+// feed becomes a snapshot; the ledger remembers the earlier feeds as if they had been built.
+// Backfill does not use the Builder's Source. Prices from feeds older than the published snapshot
+// can be added with Import.
 //
-// The guard rails compare each feed with the one before it. If one stops a feed, Backfill keeps the
-// earlier feeds, publishes the last of them as a snapshot, and says so in the error. Readers see
-// nothing before the one swap of the pointer at the end. The report is never nil.
+// The guard rails compare each feed with its predecessor. If a guard rail stops a feed, Backfill
+// keeps the earlier feeds, publishes the last of them as a snapshot, and says so in the error.
+// Readers see nothing until the pointer is swapped at the end. The report is never nil.
 func (b *Builder) Backfill(ctx context.Context, feeds []PastFeed) (*Report, error) {
 	return b.run(func(run *build) error {
 		err := run.backfill(ctx, feeds)
 		if err == nil && run.report.Published {
-			if err := run.kept(ctx, feeds); err != nil { // the feeds are published, so this is no failure
+			if err := run.kept(ctx, feeds); err != nil { // the feeds are published, so this error is not a failure
 				b.Log.Warn("cannot tell how many feeds are kept", "err", err)
 			}
 		}
@@ -142,7 +143,7 @@ func (b *build) backfill(ctx context.Context, feeds []PastFeed) (err error) {
 	return b.overlap(ctx, head, feeds)
 }
 
-// stopped is the error of a guard rail that stopped a feed. feed is the feed's index.
+// stopped is the error from a guard rail that stopped a feed. feed is the feed's index.
 type stopped struct {
 	error
 	feed int
@@ -151,7 +152,7 @@ type stopped struct {
 func (s *stopped) Unwrap() error { return s.error }
 
 // backfillUpTo is like backfillAfter, but if a guard rail stops a feed, it starts again with only
-// the feeds before it.
+// the feeds that precede the stopped one.
 func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
 	err := b.backfillAfter(ctx, head, feeds)
 	var stop *stopped
@@ -172,7 +173,7 @@ func (b *build) backfillUpTo(ctx context.Context, head *publish.Head, feeds []Pa
 		err, stop.feed, publish.Stamp(feeds[stop.feed-1].Time), feeds[stop.feed].Name)
 }
 
-// backfillAfter remembers all feeds but the newest, and publishes the newest.
+// backfillAfter remembers all feeds except the newest, and publishes the newest.
 func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
 	prior, err := ledger.Load(ctx, b.Store, ledgerOf(head))
 	if err != nil {
@@ -204,8 +205,8 @@ func (b *build) backfillAfter(ctx context.Context, head *publish.Head, feeds []P
 	return b.publish(ctx, head, prior, in, result)
 }
 
-// overlap handles feeds that are not all newer than the head. It returns nil if this backfill was
-// already done, and an error otherwise.
+// overlap handles feeds that are not all newer than the head. It returns nil if this backfill has
+// already been done, and an error otherwise.
 func (b *build) overlap(ctx context.Context, head *publish.Head, feeds []PastFeed) error {
 	newest := feeds[len(feeds)-1]
 	if newest.Time.Equal(head.Manifest.Time) {
@@ -228,7 +229,7 @@ func (b *build) overlap(ctx context.Context, head *publish.Head, feeds []PastFee
 }
 
 // remember builds the ledger after each feed. It returns the last ledger, and the last feed for the
-// guard rails of the next one.
+// next feed's guard rails.
 func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, feeds []PastFeed,
 ) (*ledger.Ledger, *lastSnapshot, error) {
 	b.step(StepPast)
@@ -251,7 +252,7 @@ func (b *build) remember(ctx context.Context, prior *ledger.Ledger, last *lastSn
 	return prior, last, nil
 }
 
-// advance returns the ledger after a feed, and the feed with its ids.
+// advance returns the ledger after a feed, and the feed with ids assigned.
 func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *lastSnapshot, f *PastFeed,
 ) (*ledger.Next, *market.Feed, error) {
 	in, err := b.readFeed(ctx, f.Files, prior, f.Time, nil)
@@ -301,9 +302,9 @@ func (b *build) beginPast(before []artifacts.View, t time.Time) error {
 	return nil
 }
 
-// scratch keeps the ledgers between the feeds of a backfill in a local folder. Most of their
-// objects serve only the next feed, and no unused object may stay in the store for longer than a
-// build may take (see upkeep/README.md, "Deleting").
+// scratch keeps the intermediate ledgers of a backfill in a local folder. Most of their objects
+// serve only the next feed, and no unused object may stay in the store for longer than a build may
+// take (see upkeep/README.md, "Deleting").
 type scratch struct {
 	artifacts.ObjectReader // for objects that are not in dir
 	dir                    string
@@ -340,7 +341,7 @@ func (s *scratch) empty() error {
 	return nil
 }
 
-// put adds objects for a ledger that will name them.
+// put adds objects that a future ledger will name.
 func (s *scratch) put(objects [][]byte) error {
 	for _, body := range objects {
 		key := artifacts.ObjectKey(artifacts.Sum(body))
@@ -386,12 +387,12 @@ func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *led
 	return b.putScratch(ctx, objects, b.scratch, refs)
 }
 
-// putScratch puts those objects of refs that are in from.
+// putScratch puts those objects in refs that from holds.
 func (b *build) putScratch(ctx context.Context, objects *publish.Objects, from *scratch, refs []artifacts.Ref) error {
 	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !from.files[artifacts.ObjectKey(r.Digest)] })
 	var done atomic.Int64
 	return walk.Parallel(ctx, len(refs), func(ctx context.Context, i int) error {
-		// The disk may have damaged the bytes, so check them against their digest.
+		// The disk may have damaged the bytes, so check them against their digests.
 		body, err := artifacts.ReadObject(ctx, from, refs[i])
 		if err != nil {
 			return fmt.Errorf("%s: %w", from.dir, err)

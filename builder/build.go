@@ -29,28 +29,28 @@ import (
 )
 
 const (
-	// BuildDeadline bounds the time from a build's first put to the swap of the pointer. Because of
-	// this bound gc may delete objects while a build runs: see upkeep/README.md.
+	// BuildDeadline is the maximum time between a build's first put and the swap of the pointer.
+	// Because of this limit, gc may delete objects while a build runs: see upkeep/README.md.
 	BuildDeadline = 30 * time.Minute
 	// DefaultRetain is how long snapshots are retained by default (INTERFACE.md, "Pinned paging").
 	DefaultRetain = time.Hour
-	// MaxRetain is the upper limit of Config.Retain. It bounds the size of the manifest.
+	// MaxRetain is the maximum for Config.Retain. It limits the size of the manifest.
 	MaxRetain = 7 * 24 * time.Hour
 )
 
-// The steps of a build, in order. The builder logs each as it begins.
+// The steps of a build, in order. The builder logs each step as it begins.
 const (
 	StepOpen    = "open"    // self-test the store; read pointer, manifest and ledger
 	StepRead    = "read"    // read the feed
-	StepCompute = "compute" // read the past and compute the figures
+	StepCompute = "compute" // read the ledger's prices and compute the figures
 	StepObjects = "objects" // make and put rows, views and ledger
-	StepHistory = "history" // make and put the views of history
-	StepFiles   = "files"   // write the files of prices and their list; only for snapshots with files
-	StepDone    = "done"    // after the steps of package publish
+	StepHistory = "history" // make and put the history views
+	StepFiles   = "files"   // write the price files and their list; only for snapshots with files
+	StepDone    = "done"    // follows the steps of package publish
 )
 
 // Progress receives the progress of a long step. total is 0 while it is unknown. Several goroutines
-// may call a Progress at the same time.
+// may call a Progress concurrently.
 type Progress func(step string, done, total int)
 
 // Show calls p, unless it is nil.
@@ -64,19 +64,19 @@ func (p Progress) Show(step string, done, total int) {
 type Config struct {
 	Store  artifacts.Store
 	Source source.Source
-	// Settings are the inputs of a snapshot besides its feed.
+	// Settings are the inputs of a snapshot in addition to its feed.
 	Settings market.Settings
-	// Retain is how much older than the newest snapshot a retained one may be,
-	// 0 to MaxRetain. The previous snapshot is always retained.
+	// Retain is the maximum age of a retained snapshot relative to the newest one, from 0 to
+	// MaxRetain. The previous snapshot is always retained.
 	Retain time.Duration
-	// ActivateAfter is the delay from a build's swap until edges activate its snapshot, up to
-	// artifacts.MaxActivateAfter. If it is 0, each edge activates the snapshot as soon as it can.
+	// ActivateAfter is the delay between a build's swap and the activation of its snapshot by
+	// edges, up to artifacts.MaxActivateAfter. If it is 0, each edge activates the snapshot as soon
+	// as it can.
 	ActivateAfter time.Duration
 	// Files says which files the Builder writes, and how long they are kept.
 	Files  files.Settings
 	Guards Guards
-	// Notice is the notice of the snapshots. If it is nil, the source's notice is used, if it has
-	// one.
+	// Notice is the snapshots' notice. If it is nil, the source's notice is used, if there is one.
 	Notice *artifacts.Notice
 	// Seen is the last known state of the store. Build fails if the store has gone back to an older
 	// state. A Builder also remembers the state after each of its own builds.
@@ -84,8 +84,8 @@ type Config struct {
 	Log  *slog.Logger
 	// Progress may be nil.
 	Progress Progress
-	// Now is this machine's clock, for the pointer's Published field and the guard rail "ahead". If
-	// it is nil, time.Now is used.
+	// Now is this machine's clock. It is used for the pointer's Published field and the guard rail
+	// "ahead". If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
@@ -118,21 +118,21 @@ func New(cfg Config) (*Builder, error) {
 	return &Builder{Config: cfg}, nil
 }
 
-// Build makes and publishes one snapshot. Its time is t, rounded down to ten minutes, or the feed's
-// own time if t is zero.
+// Build makes and publishes one snapshot. Its time is t, or the feed's own time if t is zero.
+// Either is rounded down to ten minutes.
 //
-// The report is never nil. If the error is nil, the snapshot is published, or a snapshot of the
-// same time and input already was, as the report says. Otherwise the published snapshot is
-// unchanged as far as is known. The error is, or wraps, ErrGuard, ErrOlder, ErrOther, ErrWithdrawn
-// or a *publish.LostError if one of those is the reason.
+// The report is never nil. If the error is nil, either this snapshot is published, or a snapshot
+// with the same time and input was already published, as the report says. Otherwise the published
+// snapshot is unchanged as far as is known. The error is, or wraps, ErrGuard, ErrOlder, ErrOther,
+// ErrWithdrawn or a *publish.LostError if one of those is the reason.
 func (b *Builder) Build(ctx context.Context, t time.Time) (*Report, error) {
 	return b.run(func(run *build) error { return run.build(ctx, t) })
 }
 
-// BuildMark is like Build, for the ten-minute mark of a Loop. The snapshot's time is the mark if
-// the feed's time is less than ten minutes before it, or later (FEED.md, "Figures"). An older
-// feed's time is rounded down. If the feed's time has not moved on, the published snapshot stays,
-// as the report says.
+// BuildMark works like Build for a Loop's ten-minute mark. The snapshot's time is the mark if the
+// feed's time is later than the mark, or earlier by less than ten minutes (FEED.md, "Figures"). An
+// older feed's time is rounded down. If the feed's time has not advanced, the published snapshot
+// stays, as the report says.
 func (b *Builder) BuildMark(ctx context.Context, mark time.Time) (*Report, error) {
 	return b.run(func(run *build) error {
 		run.mark = mark
@@ -140,7 +140,7 @@ func (b *Builder) BuildMark(ctx context.Context, mark time.Time) (*Report, error
 	})
 }
 
-// run runs do with a new report, and completes the report with quota, steps and duration.
+// run runs do with a new report, and completes the report with the quota, steps and duration.
 func (b *Builder) run(do func(*build) error) (*Report, error) {
 	run := &build{Builder: b, report: newReport()}
 	began := time.Now()
@@ -153,21 +153,21 @@ func (b *Builder) run(do func(*build) error) (*Report, error) {
 	return run.report, err
 }
 
-// build is one run of a Builder: of Build, BuildMark, Backfill or Import.
+// build is one run of a Builder: a Build, BuildMark, Backfill or Import.
 type build struct {
 	*Builder
 	report  *Report
-	scratch *scratch      // of a backfill: the ledgers of its earlier feeds; else nil
-	before  *past.Builder // of a backfill: makes the blocks of the past; else nil
+	scratch *scratch      // in a backfill: the ledgers of its earlier feeds; else nil
+	before  *past.Builder // in a backfill: makes the past blocks; else nil
 	blocks  *scratch
 	mark    time.Time // set by BuildMark; else zero
 
-	// current is the running step, and since its start.
+	// current is the running step. since is when it began.
 	current string
 	since   time.Time
 }
 
-// input is a feed, read for the snapshot of time t.
+// input is a feed that has been read for the snapshot at time t.
 type input struct {
 	t      time.Time
 	feed   *market.Feed
@@ -176,7 +176,7 @@ type input struct {
 	past   iter.Seq2[*market.Feed, error] // the source's earlier states; only for an empty store
 }
 
-// step records that a step begins, and how long the previous one took.
+// step records that a step begins, and the duration of the previous one.
 func (b *build) step(name string) {
 	now := time.Now()
 	if b.current != "" {
@@ -186,8 +186,8 @@ func (b *build) step(name string) {
 	b.Log.Info("build", "step", name)
 }
 
-// build runs all steps. Readers see the result only after the last one: after any failure the
-// published snapshot is the old one, and the next build starts from there.
+// build runs all steps. Readers see the result only after the last step. After any failure the old
+// snapshot is still published, and the next build starts from it.
 func (b *build) build(ctx context.Context, t time.Time) error {
 	b.step(StepOpen)
 	head, err := b.open(ctx)
@@ -285,7 +285,7 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 	})
 }
 
-// assemble is the part of publish that runs once objects can be put.
+// assemble does the work of publish once objects can be put.
 func (b *build) assemble(ctx context.Context, head *publish.Head, objects *publish.Objects, prior *ledger.Ledger,
 	in *input, result *market.Result,
 ) error {
@@ -357,7 +357,7 @@ func (b *Builder) notice() *artifacts.Notice {
 	return b.Notice
 }
 
-// put calls do with a writer of objects for the snapshot that follows head.
+// put calls do with an object writer for the snapshot that follows head.
 func (b *build) put(ctx context.Context, head *publish.Head, do func(context.Context, *publish.Objects) error,
 ) error {
 	b.step(StepObjects)
@@ -372,7 +372,7 @@ func (b *build) put(ctx context.Context, head *publish.Head, do func(context.Con
 }
 
 // swap publishes a manifest whose objects have been put. root is its encoded ledger root. swap also
-// reports objects that the snapshot names and the store lacks: they belong to the past, so this
+// reports objects that the snapshot names and the store lacks. They belong to history, so this
 // build neither makes them nor needed them for its figures.
 func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.Objects, m *artifacts.Manifest,
 	root []byte, at publish.Timing,
@@ -399,7 +399,7 @@ func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.O
 	return nil
 }
 
-// changes makes and puts the snapshot's views of changes, and sets the directory in prior.
+// changes makes and puts the snapshot's change views, and sets the directory in prior.
 func (b *build) changes(ctx context.Context, head *publish.Head, objects *publish.Objects, prior *ledger.Ledger,
 	feed *market.Feed, result *market.Result,
 ) ([]artifacts.View, *artifacts.Changes, error) {
@@ -411,9 +411,9 @@ func (b *build) changes(ctx context.Context, head *publish.Head, objects *publis
 	return c.Views(ctx, feed, result)
 }
 
-// history makes and puts the views of history of the snapshot at t. prior is the ledger before that
+// history makes and puts the history views for the snapshot at t. prior is the ledger before that
 // snapshot, and after is the ledger that includes it. If prior follows an import, the head's views
-// lack its prices, so history makes all views again.
+// lack the imported prices, so history makes all views again.
 func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manifest, objects *publish.Objects,
 	prior *ledger.Ledger, after *ledger.Root,
 ) ([]artifacts.View, error) {
@@ -430,8 +430,8 @@ func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manife
 	return h.Views(ctx)
 }
 
-// past makes and puts the blocks of the past. before are the blocks that it continues; after is the
-// ledger after the snapshot.
+// past makes and puts the past blocks. before are the blocks that it extends; after is the ledger
+// after the snapshot.
 func (b *build) past(
 	ctx context.Context, in *input, before []artifacts.View, objects *publish.Objects, after *ledger.Root,
 ) ([]artifacts.View, error) {
@@ -465,8 +465,8 @@ func (b *build) pastBuilder(before []artifacts.View, from artifacts.ObjectReader
 	}}
 }
 
-// figures returns the figures of points for the blocks of the past. The points are those of the
-// snapshot at t, which was made from feed.
+// figures returns the figures of points for the past blocks. The points belong to the snapshot at
+// t, which was made from feed.
 func figures(t time.Time, points []ledger.Point, feed *market.Feed) past.Snapshot {
 	s := past.Snapshot{Time: t, Figures: make([]past.Figures, len(points))}
 	for i := range points {
@@ -599,15 +599,16 @@ func (b *build) mayFollow(head *publish.Head, t time.Time) error {
 	return nil
 }
 
-// clock returns the store's time if its answers tell it, and this machine's time otherwise.
+// clock returns the store's time if the store's responses include it, and this machine's time
+// otherwise.
 func (b *build) clock() time.Time {
 	skew, _ := artifacts.SkewOf(b.Store)
 	return b.Now().Add(-skew)
 }
 
 // guard checks the feed against the guard rails. last is the previous snapshot, or nil if there is
-// none. If last is damaged, guard skips the comparison and reports it, since a new snapshot repairs
-// the service.
+// none. If last is damaged, guard skips the comparison and reports this, since a new snapshot
+// repairs the service.
 func (b *build) guard(ctx context.Context, in *input, last *lastSnapshot) error {
 	stops, err := b.Guards.check(ctx, in, last)
 	if err != nil && !artifacts.IsDamage(err) {
@@ -648,8 +649,8 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 }
 
 // putDirectory returns the views of render.Directory. made is the digest of their input. If the
-// head's views were made from the same input and the store has their objects, it returns those;
-// else it makes and puts new ones.
+// head's views were made from the same input and the store has their objects, it returns the head's
+// views. Otherwise it makes and puts new ones.
 func (b *build) putDirectory(ctx context.Context, head *publish.Head, objects *publish.Objects, feed *market.Feed,
 	result *market.Result, made artifacts.Digest,
 ) (all []artifacts.View, err error) {
@@ -681,7 +682,7 @@ func (b *build) putTable(ctx context.Context, objects *publish.Objects, t *rende
 }
 
 // putter returns a function that makes and puts the objects of a table with one view, and returns
-// this view.
+// that view.
 func (b *build) putter(ctx context.Context, objects *publish.Objects) func(*render.Table) (artifacts.View, error) {
 	return func(t *render.Table) (artifacts.View, error) {
 		views, err := b.putTable(ctx, objects, t)
@@ -689,8 +690,8 @@ func (b *build) putter(ctx context.Context, objects *publish.Objects) func(*rend
 	}
 }
 
-// files returns the writer of the snapshot's files. If the list of file sets is damaged, a new list
-// begins, since files are no reason to fail a build.
+// files returns the writer for the snapshot's files. If the list of file sets is damaged, it starts
+// a new list, since a build must not fail because of files.
 func (b *build) files(ctx context.Context, head *publish.Head, objects *publish.Objects, feed *market.Feed,
 	result *market.Result,
 ) (*files.Writer, error) {
@@ -715,8 +716,8 @@ func (b *build) files(ctx context.Context, head *publish.Head, objects *publish.
 	return w, publish.UnlessDamage(err)
 }
 
-// putFiles completes the set of files, if the snapshot gets one, and returns the reference to the
-// list of sets.
+// putFiles completes the file set, if the snapshot gets one, and returns the reference to the list
+// of sets.
 func (b *build) putFiles(ctx context.Context, set *files.Writer, prior *ledger.Ledger) (artifacts.Ref, error) {
 	if !set.Due() {
 		return set.Renew(ctx, false)
@@ -731,7 +732,7 @@ func (b *build) putPieces(
 	ctx context.Context, objects *publish.Objects, collection string, views []artifacts.View, pieces []render.Piece,
 ) error {
 	var done atomic.Int64
-	what, _, _ := strings.Cut(collection, "/") // all blocks of history share one name
+	what, _, _ := strings.Cut(collection, "/") // all history blocks share one name
 	return walk.Parallel(ctx, len(pieces), func(ctx context.Context, i int) error {
 		p := &pieces[i]
 		body, first := p.Bytes()
@@ -762,7 +763,7 @@ func (b *build) putLedger(ctx context.Context, objects *publish.Objects, next *l
 	return objects.Put(ctx, next.Root)
 }
 
-// objects returns the writer for the snapshot that follows head.
+// objects returns the object writer for the snapshot that follows head.
 func (b *build) objects(ctx context.Context, head *publish.Head) (*publish.Objects, error) {
 	var named []artifacts.Ref
 	if head.Manifest != nil {
@@ -775,8 +776,8 @@ func (b *build) objects(ctx context.Context, head *publish.Head) (*publish.Objec
 	return head.Objects(ctx, b.Store, named)
 }
 
-// retained lists the earlier snapshots that clients can pin: the previous one, and all that are at
-// most retain older than t.
+// retained lists the earlier snapshots that clients can pin: the previous one, and all snapshots
+// that are older than t by at most retain.
 func retained(head *publish.Head, t time.Time, retain time.Duration) []artifacts.Retained {
 	list := []artifacts.Retained{}
 	if head.Manifest == nil {

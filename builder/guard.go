@@ -17,24 +17,24 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// Errors of a build that refuses to publish. They come wrapped, with details.
+// Errors from a build that refuses to publish. They are returned wrapped, with details.
 var (
 	// ErrGuard means that a guard rail stopped the build (FEED.md, "Guard rails"). --allow
-	// overrides a single one, --force all.
+	// overrides individual guard rails, and --force overrides all of them.
 	ErrGuard = errors.New("guard rail")
 	// ErrOlder means that T is older than the published snapshot.
 	ErrOlder = errors.New("older than the published snapshot")
-	// ErrOther means that T is already published, from other rows or settings.
+	// ErrOther means that a snapshot for T is already published, made from other rows or settings.
 	ErrOther = errors.New("published already, from other rows or settings")
-	// ErrWithdrawn means that a rollback or a restore took T back (INTERFACE.md, "Pinned paging").
+	// ErrWithdrawn means that a rollback or a restore withdrew T (INTERFACE.md, "Pinned paging").
 	ErrWithdrawn = errors.New("withdrawn; want a later time")
 )
 
-// Share is a part of a whole in millionths, from 0 to 1,000,000.
+// Share is a fraction in millionths, from 0 to 1,000,000.
 type Share int64
 
-// Move is a relative change in millionths: 100% allows a figure to double or to halve. It ranges
-// from 0 to 1,000,000%.
+// Move is a relative change in millionths. For example, 100% allows a figure to double or to halve.
+// It ranges from 0 to 1,000,000%.
 type Move int64
 
 const (
@@ -42,8 +42,8 @@ const (
 	maxMove = 10_000 * whole
 )
 
-// parseMillionths reads a number from 0 to limit millionths: as a decimal
-// ("0.05") or as a percentage ("5%").
+// parseMillionths parses a decimal ("0.05") or a percentage ("5%") that is between 0 and limit
+// millionths.
 func parseMillionths(s string, limit int64) (int64, error) {
 	number, percent := strings.CutSuffix(s, "%")
 	r, ok := new(big.Rat).SetString(number)
@@ -86,17 +86,18 @@ func (m Move) String() string { return Share(m).String() }
 // exceededBy reports whether part is more than this share of all.
 func (s Share) exceededBy(part, all int) bool { return int64(part)*whole > int64(s)*int64(all) }
 
-// exceededBy reports whether now/was is above 1 + m or below 1/(1 + m). was must not be zero.
+// exceededBy reports whether now/was is greater than 1 + m or less than 1/(1 + m). was must not be
+// zero.
 func (m Move) exceededBy(now, was *big.Int) bool {
 	times := func(x *big.Int, y int64) *big.Int { return new(big.Int).Mul(x, big.NewInt(y)) }
 	most := whole + int64(m)
 	return times(now, whole).Cmp(times(was, most)) > 0 || times(now, most).Cmp(times(was, whole)) < 0
 }
 
-// Rule is the name of a guard rail that can be overridden alone.
+// Rule is the name of a guard rail that can be overridden individually.
 type Rule string
 
-// The rules, with the names that FEED.md, "Guard rails", gives them.
+// The rules, named as in FEED.md, "Guard rails".
 const (
 	ruleBadRows  Rule = "bad rows"
 	ruleAhead    Rule = "ahead"
@@ -116,8 +117,8 @@ var rules = []Rule{
 	ruleRenamed,
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler. It accepts a rule's name, with spaces or
-// hyphens.
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts a rule's name, written with spaces
+// or hyphens.
 func (r *Rule) UnmarshalText(b []byte) error {
 	*r = Rule(strings.ReplaceAll(strings.TrimSpace(string(b)), "-", " "))
 	if slices.Contains(rules, *r) {
@@ -130,10 +131,10 @@ func (r *Rule) UnmarshalText(b []byte) error {
 	return fmt.Errorf("no rule %.40q; want one or more of %s", b, strings.Join(names, ", "))
 }
 
-// flag returns the name in a form that needs no quotes in a shell.
+// flag returns the rule's name in a form that needs no quotes in a shell.
 func (r Rule) flag() string { return strings.ReplaceAll(string(r), " ", "-") }
 
-// Guards are the limits of FEED.md, "Guard rails", as flags.
+// Guards are the limits from FEED.md, "Guard rails", as flags.
 type Guards struct {
 	MaxBadRows    Share         `hidden:"" default:"5%" help:"Stop if more than this share of a file's rows, and more than ten rows, are set aside: 0.05 or 5%."`
 	MaxShrink     Share         `hidden:"" default:"50%" help:"Stop if a collection has lost more than this share of its rows since the last snapshot."`
@@ -148,7 +149,7 @@ type Guards struct {
 	Force         bool          `help:"Publish even if any of these limits would stop the build, or if the feed has no asset or no quote."`
 }
 
-// DefaultGuards are the default limits of FEED.md, "Guard rails".
+// DefaultGuards are the default limits from FEED.md, "Guard rails".
 var DefaultGuards = Guards{
 	MaxBadRows: whole / 20, MaxShrink: whole / 2, MaxMove: whole / 5, MaxMedianMove: whole, MaxCapMove: whole,
 	MaxVolumeMove: 9 * whole, MaxCapLoss: whole / 5, MaxRename: whole / 5, MaxDataAge: 6 * time.Hour,
@@ -156,19 +157,19 @@ var DefaultGuards = Guards{
 
 const (
 	minBadRows   = 10  // this many rows of a file may always be set aside
-	moveFactor   = 5   // a price has moved if it changed by more than this factor, up or down
-	largest      = 100 // number of assets that are compared one by one
-	untouchable  = 10  // none of this many largest assets may have moved
+	moveFactor   = 5   // a price has moved if it rose or fell by more than this factor
+	largest      = 100 // number of assets that are compared individually
+	untouchable  = 10  // none of this many of the largest assets may have moved
 	minSum       = 20  // median and sums are checked for at least this many assets
 	minShared    = 11  // rules with a share are checked for at least this many assets
-	examples     = 3   // number of rows that a stop names
+	examples     = 3   // number of rows that an error names
 	compareUntil = 24 * time.Hour
 )
 
-// collections are the collections of a feed, in the order of reports.
+// collections are the collections of a feed, in report order.
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
 
-// counts returns the number of accepted rows of a feed by collection.
+// counts returns the number of a feed's accepted rows by collection.
 func counts(f *market.Feed) map[string]int {
 	return map[string]int{
 		"assets": len(f.Assets), "quotes": len(f.Quotes), "exchanges": len(f.Exchanges),
@@ -176,7 +177,7 @@ func counts(f *market.Feed) map[string]int {
 	}
 }
 
-// stopError is the ErrGuard of one rule.
+// stopError is an ErrGuard for one rule.
 type stopError struct {
 	rule Rule
 	text string
@@ -186,7 +187,7 @@ func (e *stopError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrGuard, 
 
 func (e *stopError) Unwrap() error { return ErrGuard }
 
-// stop returns the error of a rule. such are examples, flag is the rule's flag, and format and args
+// stop returns a rule's error. such are examples, flag is the rule's flag, and format and args
 // state the figures.
 func stop(rule Rule, such []string, flag, format string, args ...any) error {
 	figures := fmt.Sprintf(format, args...)
@@ -205,9 +206,9 @@ func (g *Guards) overrides(err error) bool {
 	return g.Force || errors.As(err, &s) && slices.Contains(g.Allow, s.rule)
 }
 
-// Override returns the rules that --allow must name, as in "moves,caps", so that the build that
-// ended with err passes. They include the rules that g allows now. It returns "" if no guard rail
-// stopped the build, or if --allow cannot override one that did.
+// Override returns the rules that --allow must name, as in "moves,caps", to make the build that
+// failed with err pass. They include the rules that g already allows. It returns "" if no guard
+// rail stopped the build, or if --allow cannot override one of those that did.
 func (g *Guards) Override(err error) string {
 	stops, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -230,8 +231,9 @@ func (g *Guards) Override(err error) string {
 	return strings.Join(names, ",")
 }
 
-// check returns an ErrGuard for each violated rule. The feed's rows have their ids. last is nil
-// before the first snapshot. Any other error means that the last snapshot could not be read.
+// check returns an ErrGuard for each violated rule. The feed's rows must have their ids. last is
+// nil if there is no previous snapshot. Any other error means that the last snapshot could not be
+// read.
 func (g *Guards) check(ctx context.Context, in *input, last *lastSnapshot) (stops []error, err error) {
 	f := in.feed
 	stops = append(g.badRows(in.rows), g.empty(f)...)
@@ -273,8 +275,8 @@ func (g *Guards) badRows(r *source.Report) (stops []error) {
 }
 
 // Ahead returns an ErrGuard if t, the time of a snapshot, is more than ten minutes ahead of now. If
-// such a snapshot were published, builds for the present would be refused; and if it were the first
-// one, a rollback would be impossible.
+// such a snapshot were published, builds for the present would be refused. If it were the first
+// one, even a rollback would be impossible.
 func Ahead(t, now time.Time) error {
 	if t.Sub(now) <= artifacts.Step {
 		return nil
@@ -292,7 +294,7 @@ func (g *Guards) empty(f *market.Feed) (stops []error) {
 	return stops
 }
 
-// stale compares the newest quote of a live source, by the provider's own times, with t.
+// stale compares the time of a live source's newest quote, as the provider states it, with t.
 func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
 	var newest *source.Part
 	for i := range r.Parts {
@@ -308,8 +310,8 @@ func (g *Guards) stale(t time.Time, r *source.Report) (stops []error) {
 		newest.Name, publish.Stamp(newest.Newest), t.Sub(newest.Newest), g.MaxDataAge)}
 }
 
-// shrink compares the number of accepted rows with those of the last snapshot. unread is the error
-// of reading its rows.
+// shrink compares the numbers of accepted rows with the numbers in the last snapshot. unread is the
+// error from reading that snapshot's rows.
 func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed) (stops []error, unread error) {
 	now := counts(f)
 	for _, c := range collections {
@@ -338,20 +340,20 @@ func (g *Guards) shrink(ctx context.Context, last *lastSnapshot, f *market.Feed)
 	return stops, unread
 }
 
-// comparison compares a feed with the last snapshot. A market cap that is unknown counts as zero,
-// and so does the market cap of an asset without a quote.
+// comparison compares a feed with the last snapshot. An unknown market cap counts as zero, and so
+// does the market cap of an asset without a quote.
 type comparison struct {
 	assets, renamed int
 	newNames        []string // examples
 
-	// top are the largest quotes of the last snapshot, the largest first.
+	// top are the largest quotes of the last snapshot, in descending order.
 	top []lastRow
-	// ratios has an entry for each asset whose price was above zero and still is.
+	// ratios has an entry for each asset whose price was greater than zero and still is.
 	ratios []ratio
-	// Sums over the assets in both the feed and the last snapshot.
+	// Sums over the assets that are in both the feed and the last snapshot.
 	capWas, capNow, volumeWas, volumeNow uint256.Int
 
-	capped, uncapped int // assets that had a market cap; those of them that have none now
+	capped, uncapped int // assets that had a market cap, and those that have lost it
 	capless          []string
 
 	feed  *market.Feed
@@ -359,10 +361,10 @@ type comparison struct {
 	quote []*market.Quote // indexed by asset; nil if it has no quote
 }
 
-// ratio is an asset's price in the last snapshot and in the feed. Both are above zero.
+// ratio holds an asset's price in the last snapshot and in the feed. Both are greater than zero.
 type ratio struct{ was, now market.U128 }
 
-// compare reads the rows of the last snapshot once and keeps only the largest in memory.
+// compare reads the rows of the last snapshot once and keeps only the largest ones in memory.
 func compare(ctx context.Context, last *lastSnapshot, f *market.Feed) (*comparison, error) {
 	c := &comparison{feed: f, asset: make(map[uint64]int, len(f.Assets)), quote: make([]*market.Quote, len(f.Assets))}
 	for i := range f.Assets {
@@ -434,7 +436,7 @@ func (c *comparison) addQuotes(rows []lastRow) {
 
 func add(sum *uint256.Int, u market.U128) { sum.Add(sum, &uint256.Int{u.Lo, u.Hi}) }
 
-// moves checks the last snapshot's largest assets one by one.
+// moves checks the last snapshot's largest assets individually.
 func (g *Guards) moves(c *comparison) error {
 	priced, moved, foremost := 0, 0, false
 	var such []string
@@ -462,7 +464,7 @@ func (g *Guards) moves(c *comparison) error {
 	return nil
 }
 
-// farFrom reports whether two prices are more than a factor of moveFactor apart.
+// farFrom reports whether two prices differ by more than a factor of moveFactor.
 func farFrom(was, now market.U128) bool {
 	a, b, factor := &uint256.Int{was.Lo, was.Hi}, &uint256.Int{now.Lo, now.Hi}, uint256.NewInt(moveFactor)
 	return b.Gt(new(uint256.Int).Mul(a, factor)) || a.Gt(new(uint256.Int).Mul(b, factor))
@@ -473,7 +475,7 @@ func (g *Guards) median(c *comparison) error {
 	if n < minSum {
 		return nil
 	}
-	// Prices are below 10^36, so products of two are below 2^240.
+	// Prices are less than 10^36, so products of two are less than 2^240.
 	product := func(u, v market.U128) *uint256.Int {
 		return new(uint256.Int).Mul(&uint256.Int{u.Lo, u.Hi}, &uint256.Int{v.Lo, v.Hi})
 	}
@@ -537,7 +539,7 @@ func priceOf(price, _, _ market.U128) market.U128   { return price }
 func capOf(_, marketCap, _ market.U128) market.U128 { return marketCap }
 func volumeOf(_, _, volume market.U128) market.U128 { return volume }
 
-// change describes the change of an asset's figure.
+// change describes how an asset's figure changed.
 func (c *comparison) change(was *lastRow, of figure, decimals int) string {
 	to := []byte("none")
 	if q := c.now(was.id); q != nil {
@@ -547,7 +549,7 @@ func (c *comparison) change(was *lastRow, of figure, decimals int) string {
 		market.AppendDecimal(nil, of(was.price, was.marketCap, was.volume), decimals), to)
 }
 
-// largest describes the changes of the largest assets.
+// largest describes how the figures of the largest assets changed.
 func (c *comparison) largest(of figure, decimals int) (such []string) {
 	for i := range c.top[:min(len(c.top), examples)] {
 		such = append(such, c.change(&c.top[i], of, decimals))
@@ -555,7 +557,7 @@ func (c *comparison) largest(of figure, decimals int) (such []string) {
 	return such
 }
 
-// ratioText formats now/was for people: "×2.50", or "1/2.50" for a ratio below 1.
+// ratioText formats now/was for people: "×2.50", or "1/2.50" for a ratio less than 1.
 func ratioText(now, was *big.Int) string {
 	switch {
 	case now.Sign() == 0:

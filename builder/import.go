@@ -19,13 +19,12 @@ import (
 	"example.com/marketdata/builder/render"
 )
 
-// StepPast is the step that adds prices of earlier times to the ledger and to the blocks of the
-// past.
+// StepPast is the step that adds prices of earlier times to the ledger and to the past blocks.
 const StepPast = "past"
 
-// ImportReport says what became of the rows of past prices. Each row is counted once: by
-// pastrows.Report, if it is unusable, unknown, repeated or newer than the snapshot, by one of the
-// other counts, or in a zone.
+// ImportReport says what happened to the rows of past prices. Each row is counted once.
+// pastrows.Report counts it if it is unusable, unknown, repeated or newer than the snapshot.
+// Otherwise it is in one of the other counts or in a zone.
 type ImportReport struct {
 	pastrows.Report
 	// Zones counts the accepted rows by age: up to 48 hours, up to 90 days, and older.
@@ -34,9 +33,9 @@ type ImportReport struct {
 	Same int `json:"same"`
 	// Refused counts rows that would change a candle or price that edges may have served.
 	Refused int `json:"refused"`
-	// Early counts rows before the first snapshot of their hour or day.
+	// Early counts rows that are earlier than the first snapshot of their hour or day.
 	Early int `json:"early"`
-	// NoHistory counts rows of assets without history. Only the largest assets have history.
+	// NoHistory counts rows for assets without history. Only the largest assets have history.
 	NoHistory int `json:"no_history"`
 	// Examples has the first row that was refused, the first that was early, and the first without
 	// history.
@@ -51,10 +50,10 @@ type ImportReport struct {
 
 // ImportZone counts the accepted rows of one age zone.
 type ImportZone struct {
-	// Interval says how many snapshots are kept at this age: the first of each "10m", "1h" or "1d".
+	// Interval says which snapshots are kept at this age: the first of each "10m", "1h" or "1d".
 	Interval string `json:"interval"`
-	// Kept counts rows whose price is kept at its time, Candles rows that only became part of a
-	// candle.
+	// Kept counts rows whose price is kept at its time. Candles counts rows that only became part
+	// of a candle.
 	Kept    int `json:"kept"`
 	Candles int `json:"candles"`
 }
@@ -65,9 +64,10 @@ var ErrNoSnapshot = errors.New("the store has no snapshot: build one first, so t
 // ErrNoRow means that an import cannot use any of its rows. The report says why.
 var ErrNoRow = errors.New("no row can be used")
 
-// Import adds prices of earlier times to the store, by one publication. The published snapshot
-// stays as it is, and the next one has the longer past (FEED.md, "Importing a past"). files are as
-// in pastrows.Read. With rewrite, rows replace prices that the store has. The report is never nil.
+// Import adds prices of earlier times to the store in one publication. The published snapshot does
+// not change, and the next one has the longer history (FEED.md, "Importing a past"). files are as
+// in pastrows.Read. If rewrite is set, rows replace prices that the store already has. The report
+// is never nil.
 func (b *Builder) Import(ctx context.Context, files []string, rewrite bool) (*ImportReport, error) {
 	report := &ImportReport{Examples: map[string]pastrows.Place{}}
 	for i := range report.Zones {
@@ -135,8 +135,8 @@ func (b *build) importFiles(ctx context.Context, files []string, rewrite bool, r
 	})
 }
 
-// beforeOf returns the blocks of the past that the snapshot after head continues. After an import
-// they are those of the ledger, else those of the head.
+// beforeOf returns the past blocks that the snapshot after head extends. After an import they come
+// from the ledger, and otherwise from the head.
 func (b *build) beforeOf(head *publish.Head, prior *ledger.Ledger) (before []artifacts.View) {
 	if imported := prior.Root().Past; imported != nil || head.Manifest == nil {
 		return imported
@@ -149,7 +149,7 @@ func (b *build) beforeOf(head *publish.Head, prior *ledger.Ledger) (before []art
 	return before
 }
 
-// bringing is a running import. It adds prices of earlier times to a ledger and to the blocks of the past.
+// bringing is a running import. It adds prices of earlier times to a ledger and to the past blocks.
 type bringing struct {
 	*build
 	objects *publish.Objects
@@ -157,8 +157,8 @@ type bringing struct {
 	T       time.Time // time of the newest snapshot, which may not be built yet
 	before  []artifacts.View
 	rewrite bool
-	// points are the assets with history, if their number has reached the limit. If it is nil, all
-	// assets have history.
+	// points are the assets with history, if their number has reached the limit. If points is nil,
+	// all assets have history.
 	points  map[uint64]bool
 	changed bool
 
@@ -166,7 +166,7 @@ type bringing struct {
 	rows   *pastrows.Rows // where the figures come from; nil if report is nil
 }
 
-// found publishes a store's first snapshot together with the past that its source knows.
+// found publishes a store's first snapshot together with the history that its source knows.
 func (b *build) found(ctx context.Context, head *publish.Head, prior *ledger.Ledger, in *input) error {
 	return b.put(ctx, head, func(ctx context.Context, objects *publish.Objects) error {
 		if err := prior.AssignIDs(in.feed); err != nil {
@@ -194,8 +194,8 @@ func (b *build) found(ctx context.Context, head *publish.Head, prior *ledger.Led
 	})
 }
 
-// moments returns the prices of feeds from before T, oldest first. It leaves out assets that have
-// no id in known.
+// moments returns the prices from feeds that are earlier than T, oldest first. It omits assets that
+// have no id in known.
 func moments(feeds iter.Seq2[*market.Feed, error], known *ledger.Ledger, T time.Time,
 ) iter.Seq2[pastrows.Moment, error] {
 	return func(yield func(pastrows.Moment, error) bool) {
@@ -224,8 +224,8 @@ func moments(feeds iter.Seq2[*market.Feed, error], known *ledger.Ledger, T time.
 	}
 }
 
-// limit sets points to the assets with history in the newest snapshot, if these are as many as the
-// limit.
+// limit sets points to the assets with history in the newest snapshot, if their number has reached
+// the limit.
 func (in *bringing) limit(ctx context.Context) error {
 	points, err := in.prior.Root().Points(ctx, in.Store, in.T)
 	if err != nil || len(points) < in.Settings.HistoryAssets {
@@ -239,7 +239,7 @@ func (in *bringing) limit(ctx context.Context) error {
 }
 
 // bring adds moments, oldest first, and returns the resulting ledger. It sets changed if that
-// differs from in.prior.
+// ledger differs from in.prior.
 func (in *bringing) bring(ctx context.Context, moments iter.Seq2[pastrows.Moment, error]) (*ledger.Ledger, error) {
 	put := in.putter(ctx, in.objects)
 	blocks := &past.Import{Rewrite: in.rewrite, Kept: in.prior.Root().Times(), Decided: in.decided,
@@ -287,7 +287,8 @@ func (in *bringing) bring(ctx context.Context, moments iter.Seq2[pastrows.Moment
 	return prices.Close(ctx, views)
 }
 
-// withHistory returns the figures of assets that have history, and counts the others as NoHistory.
+// withHistory returns the figures of assets that have history, and counts all other figures as
+// NoHistory.
 func (in *bringing) withHistory(all []past.Figures) []past.Figures {
 	with := all[:0:0]
 	for i := range all {

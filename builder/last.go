@@ -13,12 +13,12 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// lastSnapshot is the previous snapshot, with which the guard rails compare a feed.
+// lastSnapshot is the previous snapshot. The guard rails compare a feed with it.
 type lastSnapshot struct {
 	time   time.Time
 	counts map[string]int
-	// rows calls f with all rows of a collection, some at a time, in a fixed order. Of categories
-	// and chains it has only those that are listed.
+	// rows calls f with all rows of a collection, a batch at a time, in a fixed order. Categories
+	// and chains are included only if they are listed.
 	rows func(ctx context.Context, collection string, f func([]lastRow)) error
 }
 
@@ -31,7 +31,7 @@ type lastRow struct {
 }
 
 // lastPublished returns the snapshot that m describes, or nil if m is nil. It reads the rows from
-// the views by id, so the cost does not depend on the length of the past.
+// the views by id, so the cost does not depend on the length of the history.
 func lastPublished(r artifacts.ObjectReader, m *artifacts.Manifest) *lastSnapshot {
 	if m == nil {
 		return nil
@@ -70,8 +70,8 @@ func lastPublished(r artifacts.ObjectReader, m *artifacts.Manifest) *lastSnapsho
 	}}
 }
 
-// parseLast reads the members of a row that the guard rails use. All of them come before the first
-// array or object in the row. A JSON decoder would read the rest too and take five times as long,
+// parseLast reads the members of a row that the guard rails use. All of them precede the first
+// array or object in the row. A JSON decoder would also read the rest and take five times as long,
 // and a build reads every row.
 func parseLast(b []byte) (row lastRow, err error) {
 	rest := bytes.TrimPrefix(b, []byte("{"))
@@ -80,7 +80,7 @@ func parseLast(b []byte) (row lastRow, err error) {
 		key, rest = token(rest)
 		value, rest = token(bytes.TrimPrefix(rest, []byte(":")))
 		rest = bytes.TrimPrefix(rest, []byte(","))
-		// Rounding may have added a digit to the number of digits that a feed may have.
+		// Rounding may have added a digit, so a value may have more digits than a feed allows.
 		switch string(key) {
 		case `"name"`:
 			row.name, err = unquote(value)
@@ -130,7 +130,7 @@ func token(b []byte) (token, rest []byte) {
 	return b[:n], b[n:]
 }
 
-// lastFeed returns a feed of a backfill as the previous snapshot of the next feed.
+// lastFeed returns a backfill's feed as the previous snapshot for the next feed.
 func lastFeed(t time.Time, feed *market.Feed) *lastSnapshot {
 	return &lastSnapshot{t, counts(feed), func(_ context.Context, collection string, f func([]lastRow)) error {
 		f(rowsOf(feed, collection))
@@ -138,7 +138,7 @@ func lastFeed(t time.Time, feed *market.Feed) *lastSnapshot {
 	}}
 }
 
-// rowsOf returns the rows of a collection in a feed, with their ids.
+// rowsOf returns the rows of a collection in a feed, including their ids.
 func rowsOf(f *market.Feed, collection string) (rows []lastRow) {
 	switch collection {
 	case "assets":

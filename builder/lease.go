@@ -15,19 +15,19 @@ import (
 )
 
 // LeaseTime is how long a lease lasts after its last renewal. The holder renews it, and each waiter
-// reads it, after every third of this time. That costs each builder 360 store calls an hour.
+// reads it, three times within this time. This costs each builder 360 store calls per hour.
 const LeaseTime = 30 * time.Second
 
-// maxLeaseSize bounds the size of the lease object, in bytes.
+// maxLeaseSize is the maximum size of the lease object, in bytes.
 const maxLeaseSize = 4 << 10
 
-// Lease lets one of several builder runs work on a store while the others wait to take over
-// (STORE.md, "The lease"). It only saves provider calls: two holders at the same time do no harm,
-// since the pointer moves by compare-and-swap.
+// Lease lets one of several builders work on a store while the others wait to take over (STORE.md,
+// "The lease"). It only saves provider calls: two simultaneous holders do no harm, since the
+// pointer moves by compare-and-swap.
 //
 // A Lease never compares the clocks of two machines. A holder counts LeaseTime from the start of
-// its last renewal, a waiter from the last change of the object that it saw, each by its own
-// monotonic clock. So the holder gives up before a waiter takes over.
+// its last renewal. A waiter counts it from the last change to the object that it saw. Each uses
+// its own monotonic clock. So the holder gives up before a waiter takes over.
 type Lease struct {
 	Store artifacts.Store
 	// Time is how long a lease lasts; 0 means LeaseTime. Tests set it.
@@ -36,10 +36,10 @@ type Lease struct {
 	Held func(bool)
 	Log  *slog.Logger
 
-	owner   string            // this builder's name: random, made by Run
-	last    leaseRecord       // the record as last seen or written
+	owner   string            // this builder's name, which Run chooses at random
+	last    leaseRecord       // the record that was last seen or written
 	version artifacts.Version // the version of last
-	since   time.Time         // when last was seen, or when the write of it began
+	since   time.Time         // when last was seen, or when writing it began
 	sure    bool              // the last swap succeeded, so last and version are current
 	failing bool              // the last claim failed, and the failure was logged
 }
@@ -52,8 +52,8 @@ type leaseRecord struct {
 	Until  time.Time `json:"until"`
 }
 
-// Run calls work whenever this builder holds the lease, with a context that ends with the lease,
-// until ctx is done. Then it waits for work to return and gives the lease back.
+// Run calls work whenever this builder holds the lease, until ctx is done. The context of work ends
+// with the lease. When ctx is done, Run waits for work to return and gives the lease back.
 func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
 	l.Time = cmp.Or(l.Time, LeaseTime)
 	l.owner = rand.Text()
@@ -65,8 +65,9 @@ func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
 
 func (l *Lease) pace() time.Duration { return l.Time / 3 }
 
-// timeout bounds a claim, and again is the pause after a failed one. Both are so short that the
-// holder can renew the lease in time if the store was unreachable for up to half of Time.
+// timeout limits the duration of a claim, and again is the pause after a failed one. Both are short
+// enough for the holder to renew the lease in time if the store was unreachable for up to half of
+// Time.
 func (l *Lease) timeout() time.Duration { return l.pace() / 4 }
 func (l *Lease) again() time.Duration   { return l.pace() / 10 }
 
@@ -121,8 +122,8 @@ func (l *Lease) hold(parent context.Context, work func(context.Context)) {
 	}
 }
 
-// claim takes or renews the lease, and reports whether it is known to have succeeded. If not, last
-// is the holder's record, as far as is known.
+// claim takes or renews the lease, and reports whether it is known to have succeeded. If it has
+// not, last is the holder's record, as far as is known.
 func (l *Lease) claim(ctx context.Context) bool {
 	call, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
@@ -152,8 +153,8 @@ func (l *Lease) claim(ctx context.Context) bool {
 }
 
 // look reads the lease. A lease that cannot be parsed belongs to an unknown holder. A lease that is
-// too large belongs to nobody, and look removes it, since its version cannot be read, so no swap
-// could replace it.
+// too large belongs to nobody. look removes it, since its version cannot be read, so no swap could
+// replace it.
 func (l *Lease) look(ctx context.Context) error {
 	b, version, err := l.Store.GetIf(ctx, artifacts.LeaseKey, l.version, maxLeaseSize)
 	if dropped, derr := publish.DropOversized(ctx, l.Store, artifacts.LeaseKey, err); dropped && derr == nil {
@@ -194,8 +195,8 @@ func (l *Lease) swap(ctx context.Context, owner string) error {
 }
 
 // LeaseHolder returns the owner of the store's lease if the owner is alive, and "" otherwise. It
-// watches the object for as long as a lease lasts, to see whether it changes. A builder that was
-// stopped leaves a lease without an owner, for which LeaseHolder does not wait.
+// watches the object for the duration of a lease, to see whether it changes. A builder that was
+// stopped leaves a lease without an owner, in which case LeaseHolder does not wait.
 func LeaseHolder(ctx context.Context, s artifacts.Store, lasts time.Duration, log *slog.Logger) (string, error) {
 	l := &Lease{Store: s, Time: lasts}
 	if err := l.look(ctx); err != nil || l.last.Owner == "" {
@@ -212,7 +213,7 @@ func LeaseHolder(ctx context.Context, s artifacts.Store, lasts time.Duration, lo
 	return "", nil
 }
 
-// release gives the lease back, so that waiters need not wait until it expires.
+// release gives the lease back, so that waiters need not wait for it to expire.
 func (l *Lease) release() {
 	if l.last.Owner != l.owner {
 		return

@@ -10,10 +10,10 @@ import (
 
 // Report says what a build or a rollback did (COMMANDS.md, "Reports").
 type Report struct {
-	// SnapshotTime is T, or the time of the published snapshot if that stays. It is empty if the
-	// build failed before the time was known.
+	// SnapshotTime is T, or the published snapshot's time if that snapshot stays. It is empty if
+	// the build failed before the time was known.
 	SnapshotTime string `json:"snapshot_time"`
-	// Published is false if the store is unchanged. If that is not a failure, Reason says why. A
+	// Published is false if the store is unchanged. If this is not a failure, Reason says why. A
 	// failure is returned as an error together with the report.
 	Published bool   `json:"published"`
 	Reason    string `json:"reason,omitempty"`
@@ -23,13 +23,13 @@ type Report struct {
 	// log.
 	LogError string `json:"log_error,omitempty"`
 	Database string `json:"database"`
-	// Counts are the accepted rows by collection, Rejected the rejected rows by file.
+	// Counts are the accepted rows by collection. Rejected are the rejected rows by file.
 	Counts   map[string]int `json:"counts"`
 	Rejected map[string]int `json:"rejected"`
 	// Rejections are the first rejected rows, with their reasons.
 	Rejections []string `json:"rejections"`
-	// Warned counts the values of the feed that were dropped, cleaned or ignored. Warnings
-	// describes some of them, a few for each field.
+	// Warned counts the feed's values that were dropped, cleaned or ignored. Warnings describes
+	// some of them, a few for each field.
 	Warned   int      `json:"warned"`
 	Warnings []string `json:"warnings"`
 	// UnknownMembers, UnknownNatives and BadDataTimes count values that do not make their row
@@ -37,30 +37,30 @@ type Report struct {
 	UnknownMembers int `json:"unknown_members"`
 	UnknownNatives int `json:"unknown_natives"`
 	BadDataTimes   int `json:"bad_data_times"`
-	// Parts are the parts of a live source's feed, with their ages. StaleParts counts those that
-	// could not be fetched, so that the snapshot repeats their last data.
+	// Parts are the parts of a live source's feed, with their ages. StaleParts counts the parts
+	// that could not be fetched, for which the snapshot repeats the last data.
 	Parts      []source.Part `json:"parts,omitempty"`
 	StaleParts int           `json:"stale_parts,omitempty"`
-	// OldParts names the parts whose newest row was too old at T: by more than maxFresh beyond the
-	// interval between requests.
+	// OldParts names the parts whose newest row was too old at T: its age exceeded the interval
+	// between requests by more than maxFresh.
 	OldParts []string `json:"old_parts,omitempty"`
-	// Quota counts the calls of a live source, including those of this build.
+	// Quota counts the calls of a live source, including the calls of this build.
 	Quota *source.Quota `json:"quota,omitempty"`
-	// Past counts the feeds of a backfill that were remembered without a snapshot.
+	// Past counts the feeds in a backfill that were remembered without a snapshot.
 	Past int `json:"past,omitempty"`
-	// Kept counts the feeds of a backfill whose prices the ledger keeps, including the newest one.
-	// The ledger keeps fewer the older they are. KeptFrom is the time of the oldest kept feed.
+	// Kept counts the feeds in a backfill whose prices the ledger keeps, including the newest one.
+	// The ledger keeps fewer of the older feeds. KeptFrom is the time of the oldest kept feed.
 	Kept     int       `json:"kept,omitempty"`
 	KeptFrom time.Time `json:"kept_from,omitzero"`
-	// Forced names the guard rails that were overridden, or could not be checked because the last
-	// snapshot is damaged.
+	// Forced names the guard rails that were overridden, or that could not be checked because the
+	// last snapshot is damaged.
 	Forced []string `json:"forced,omitempty"`
-	// MissingObjects counts the objects that the snapshot names and the store lacks, or holds
-	// truncated. Missing are the first of their keys. builder repair puts them back.
+	// MissingObjects counts the objects that the snapshot names and that the store lacks or holds
+	// truncated. Missing has the first of their keys. builder repair puts these objects back.
 	MissingObjects int             `json:"missing_objects"`
 	Missing        []artifacts.Key `json:"missing,omitempty"`
-	// ObjectsWritten counts the immutable objects put, including the manifest. A build does not put
-	// objects again that the store is known to hold.
+	// ObjectsWritten counts the immutable objects that were put, including the manifest. A build
+	// does not put objects again that the store is known to hold.
 	ObjectsWritten int   `json:"objects_written"`
 	BytesWritten   int64 `json:"bytes_written"`
 	DurationMS     int64 `json:"duration_ms"`
@@ -68,7 +68,7 @@ type Report struct {
 	Steps []StepTime `json:"steps"`
 }
 
-// maxFresh is how old the data of a live provider may be at T before it counts as old.
+// maxFresh is the age at T beyond which a live provider's data counts as old.
 const maxFresh = 30 * time.Minute
 
 // StepTime is how long one step took.
@@ -77,7 +77,8 @@ type StepTime struct {
 	MS   int64  `json:"ms"`
 }
 
-// maxReportedRejections bounds Report.Rejections, Report.Warnings and Report.Missing.
+// maxReportedRejections limits the lengths of Report.Rejections, Report.Warnings and
+// Report.Missing.
 const maxReportedRejections = 20
 
 func newReport() *Report {
@@ -96,7 +97,7 @@ func (r *Report) of(m *artifacts.Manifest) {
 	r.SnapshotTime, r.Database, r.Counts = publish.Stamp(m.Time), m.Database, m.Counts
 }
 
-// Leave records that the published snapshot stays, with the reason, and returns r.
+// Leave records that the published snapshot stays, and why, and returns r.
 func (r *Report) Leave(head *publish.Head, reason string) *Report {
 	r.Published, r.Reason, r.Sequence = false, reason, head.Pointer.Sequence
 	r.SnapshotTime = publish.Stamp(head.Manifest.Time)
@@ -117,7 +118,7 @@ func (r *Report) feed(in *input) {
 	}
 }
 
-// dataTimes returns the newest times of the parts that have one, for the pointer. A provider has
+// dataTimes returns, for the pointer, the newest times of the parts that have one. A provider has
 // few parts, so they fit.
 func (r *Report) dataTimes() map[string]time.Time {
 	times := map[string]time.Time{}

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Loop runs a build at every ten-minute mark, and the change job and gc on schedules of their own.
-// No job runs twice at the same time. A failed job is logged and does not end the loop.
+// Loop runs a build at every ten-minute mark, and the change job and gc on their own schedules. A
+// job never runs twice concurrently. A failed job is logged and does not end the loop.
 type Loop struct {
-	// Build makes the snapshot of a mark. The loop retries it with backoff until the next mark,
+	// Build makes the snapshot for a mark. The loop retries it with backoff until the next mark,
 	// unless its error shows that a retry cannot succeed.
 	Build func(ctx context.Context, mark time.Time) error
 	// Published returns the time of the published snapshot, or the zero time if there is none. The
-	// loop calls it when it starts, to find out whether the current mark must still be built.
+	// loop calls it on startup to determine whether the current mark must still be built.
 	Published func(ctx context.Context) (time.Time, error)
 	// Change runs at the start and then every ChangeEvery.
 	Change      func(ctx context.Context) error
@@ -29,10 +29,10 @@ type Loop struct {
 	Log          *slog.Logger
 }
 
-// maxSleep bounds a sleep, so that the loop notices when the clock is set.
+// maxSleep limits each sleep, so that the loop notices when the clock is set.
 const maxSleep = 20 * time.Second
 
-// Run runs the loop until ctx is done, and then returns once the current jobs have stopped.
+// Run runs the loop until ctx is done. It returns when the current jobs have stopped.
 func (l *Loop) Run(ctx context.Context) {
 	var g errgroup.Group
 	g.Go(func() error { l.builds(ctx); return nil })
@@ -93,7 +93,7 @@ func (l *Loop) build(ctx context.Context, mark time.Time) {
 }
 
 // isFinal reports whether a retry cannot succeed before the next mark, because the time is taken or
-// a guard rail stops the build. Asking the source again would only use up its quota.
+// a guard rail stops the build. Requesting the source again would only use up its quota.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther) || errors.Is(err, ErrWithdrawn) ||
 		errors.Is(err, ErrGuard)

@@ -18,8 +18,8 @@ import (
 // window is the maximum age of the total with which the newest one is compared.
 const window = 24 * time.Hour
 
-// tries bounds how often the job starts again after another one has written its record in the
-// meantime.
+// tries is the maximum number of attempts. The job starts again if another job has written its
+// record in the meantime.
 const tries = 5
 
 // Record computes the 24-hour change of the total market cap from the totals in the published
@@ -62,8 +62,8 @@ func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 			return nil, err
 		}
 		c.Sequence = p.Sequence
-		// After an error the record may or may not have been written. Either is valid, and the next
-		// try reads it.
+		// After an error, it is unknown whether the record was written. Either outcome is valid,
+		// and the next try reads the record.
 		if _, err = s.Swap(ctx, artifacts.ChangeKey, version, c.Encode()); err == nil {
 			return c, publish.Mark(ctx, s, artifacts.ChangeKey)
 		}
@@ -74,8 +74,8 @@ func RecordOf(ctx context.Context, s artifacts.Store, now func() time.Time,
 }
 
 // last returns the change record and its version. It returns a zero record if there is none or if
-// it is damaged, since the next record does not depend on it. A record of a newer format, or one
-// over the size limit, is an error.
+// it is damaged, since the next record does not depend on it. A record with a newer format, or one
+// that exceeds the size limit, is an error.
 func last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, artifacts.Version, error) {
 	b, version, err := s.Get(ctx, artifacts.ChangeKey, artifacts.MaxPointerSize)
 	var c *artifacts.Change
@@ -92,7 +92,7 @@ func last(ctx context.Context, s artifacts.ObjectReader) (artifacts.Change, arti
 	return artifacts.Change{}, "", err
 }
 
-// At returns the change record for the totals of m, without a number.
+// At returns the change record for the totals in m, without a number.
 func At(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest, now func() time.Time,
 ) (*artifacts.Change, error) {
 	root, err := ledger.ReadRoot(ctx, r, m.Ledger)
@@ -106,7 +106,7 @@ func At(ctx context.Context, r artifacts.ObjectReader, m *artifacts.Manifest, no
 	return c, err
 }
 
-// of compares the newest total with the earliest total of the 24 hours before it.
+// of compares the newest total with the earliest total in the preceding 24 hours.
 func of(totals []ledger.Total) (*artifacts.Change, error) {
 	if len(totals) == 0 {
 		return nil, errors.New("has no totals")
@@ -136,7 +136,7 @@ func percentChange(now, base string) (string, error) {
 	if _, err := apd.BaseContext.Sub(n, n, b); err != nil { // exact
 		return "", err
 	}
-	n.Exponent = 2 // per cent
+	n.Exponent = 2 // percent
 	q := market.Quotient(n, b, market.PercentDecimals)
 	q.Reduce(q) // remove trailing zeros
 	return q.Text('f'), nil
@@ -151,6 +151,6 @@ func total(text string) *apd.Decimal {
 	return x
 }
 
-// Beyond reports whether n is so far above seen, a number that edges have seen, that they refuse it
-// as a successor.
+// Beyond reports whether n exceeds seen, a number that edges have seen, by so much that they refuse
+// it as a successor.
 func Beyond(n, seen uint64) bool { return n > seen+artifacts.MaxJump }

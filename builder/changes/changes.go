@@ -1,6 +1,6 @@
-// Package changes lists what changed in the directory since the previous snapshot, and adds it to
+// Package changes lists what changed in the directory since the previous snapshot, and adds this to
 // the changes that the previous snapshot has (go doc ./artifacts, "Changes"). The ledger holds the
-// previous snapshot's directory in parts, so that a build without changes reads and writes nothing.
+// previous snapshot's directory in parts, so a build without changes reads and writes nothing.
 package changes
 
 import (
@@ -29,16 +29,16 @@ type Builder struct {
 	// Ledger is the ledger before the snapshot, with the ids of its feed. Views sets the snapshot's
 	// directory in it.
 	Ledger *ledger.Ledger
-	// Put renders a table, puts its objects and returns the table's one view.
+	// Put renders a table, puts its objects and returns the table's only view.
 	Put func(*render.Table) (artifacts.View, error)
 	// PutObject puts an object.
 	PutObject func([]byte) (artifacts.Ref, error)
 	// Has reports whether the store holds an object.
 	Has func(artifacts.Ref) bool
-	// Max bounds the number of changes that a snapshot has; 0 means artifacts.MaxChanges.
+	// Max is the maximum number of changes that a snapshot has; 0 means artifacts.MaxChanges.
 	Max int
-	// Lost is called with the reason if Views cannot read the previous directory or changes. The
-	// list of changes then starts over.
+	// Lost is called with the reason if Views cannot read the previous directory or changes. In
+	// this case, the list of changes starts over.
 	Lost func(err error)
 }
 
@@ -50,8 +50,8 @@ const (
 	removed = "removed"
 )
 
-// change is a change of an item. fields and old are set only for the kind changed: fields are the
-// fields that changed, and old their old values.
+// change is a change to an item. fields and old are set only for the kind "changed": fields are the
+// fields that changed, and old are their old values.
 type change struct {
 	kind string
 	item
@@ -59,8 +59,8 @@ type change struct {
 	old    [texts]string
 }
 
-// Views makes and puts the snapshot's views of changes. They include those of the previous snapshot
-// that are still kept.
+// Views makes and puts the snapshot's change views. They include those views of the previous
+// snapshot that are still kept.
 func (b *Builder) Views(ctx context.Context, feed *market.Feed, result *market.Result,
 ) ([]artifacts.View, *artifacts.Changes, error) {
 	before := b.Ledger.Root().Directory
@@ -98,7 +98,7 @@ func (b *Builder) views(ctx context.Context, before *ledger.Directory, after *di
 			return nil, nil, err
 		}
 	}
-	var items [][]byte // in the order of rows
+	var items [][]byte // in row order
 	for k, collection := range slices.Backward(artifacts.ChangeCollections[:]) {
 		all, err := b.compare(ctx, before.Parts[collection], after[k], touched[k], collection)
 		if err != nil {
@@ -129,8 +129,8 @@ func (b *Builder) views(ctx context.Context, before *ledger.Directory, after *di
 	return days, about, err
 }
 
-// days returns the views of days that the head has and that are still kept. It notes in about which
-// days are dropped.
+// days returns the head's day views that are still kept. It records in about which days are
+// dropped.
 func (b *Builder) days(about *artifacts.Changes, t time.Time) (days []artifacts.View) {
 	for _, v := range b.Head.ChangesDays() {
 		if day, _ := v.ChangesDay(); t.Sub(day.Add(24*time.Hour)) > artifacts.ChangesKept {
@@ -179,15 +179,15 @@ func (b *Builder) add(ctx context.Context, days []artifacts.View, items [][]byte
 	return append(days, v), err
 }
 
-// remember puts the parts of the directory that changed, and sets the directory in the ledger.
+// remember puts the directory parts that changed, and sets the directory in the ledger.
 func (b *Builder) remember(before *ledger.Directory, after *directory, about *artifacts.Changes, t time.Time) error {
 	var way *ledger.Withdrawn // the withdrawn changes that later snapshots must repeat
 	if before != nil && before.Withdrawn != nil && !t.After(before.Withdrawn.Through) {
 		way = before.Withdrawn
 	}
 	if way != nil && about.Since.Equal(t) {
-		// A client with a later snapshot would miss these changes, so the list starts over with
-		// each snapshot until one is later than all that were withdrawn.
+		// A client with a later snapshot would miss these changes. So the list starts over with
+		// each snapshot until a snapshot is later than all withdrawn ones.
 		b.Ledger.SetDirectory(&ledger.Directory{Withdrawn: &ledger.Withdrawn{After: way.After, Through: way.Through}})
 		return nil
 	}
@@ -218,8 +218,8 @@ func (b *Builder) remember(before *ledger.Directory, after *directory, about *ar
 	return nil
 }
 
-// compare returns the changes of a collection in ascending order of id. For an item in touched it
-// also reports the values that a withdrawn snapshot changed, even if they are now as they were
+// compare returns the changes to a collection in ascending order of id. For an item in touched it
+// also reports the values that a withdrawn snapshot changed, even if they are now the same as
 // before.
 func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts, touched map[uint64]*touch,
 	collection string) (all []change, err error) {
@@ -279,10 +279,10 @@ func (b *Builder) compare(ctx context.Context, before []ledger.Part, after parts
 	return all, nil
 }
 
-// compareItem returns the change from old to now, or nil if nothing changed. old and now are nil if
-// the item was not, or is not, listed. touched is nil unless withdrawn snapshots changed the item.
-// For an item that was not listed the kind is back; the caller changes it to added if the item is
-// new.
+// compareItem returns the change from old to now, or nil if nothing changed. old is nil if the item
+// was not listed, and now is nil if it is not listed now. touched is nil unless withdrawn snapshots
+// changed the item. For an item that was not listed, the kind is "back"; the caller changes it to
+// "added" if the item is new.
 func compareItem(old, now *item, touched *touch) *change {
 	switch {
 	case now == nil && touched != nil:
@@ -320,7 +320,7 @@ func compareItem(old, now *item, touched *touch) *change {
 	return c
 }
 
-// append appends the change in the form in which clients get it.
+// append appends the change in the form that clients receive.
 func (c *change) append(dst []byte, t time.Time, collection string) []byte {
 	dst = artifacts.AppendChange(dst, t, collection, c.kind)
 	dst = strconv.AppendUint(append(dst, `,"id":`...), c.id, 10)
@@ -347,13 +347,13 @@ func (c *change) append(dst []byte, t time.Time, collection string) []byte {
 // touch says how withdrawn snapshots changed an item.
 type touch struct {
 	item        // the item after the newest change
-	came   bool // the item came or left
+	came   bool // the item was added or removed
 	fields [len(fields)]bool
 	values [texts][]string // old and new values, newest first
 }
 
-// touched reads the changes of the withdrawn snapshots, and those that later snapshots have
-// repeated so far.
+// touched reads the changes from the withdrawn snapshots, and the repetitions of these changes in
+// later snapshots.
 func (b *Builder) touched(ctx context.Context, w *ledger.Withdrawn,
 ) (all [len(artifacts.ChangeCollections)]map[uint64]*touch, err error) {
 	type row struct {

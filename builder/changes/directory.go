@@ -13,8 +13,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// fields are the fields of an item that can change, in the order of answers. Changes state the old
-// and new values of the first texts fields. For the others an item has only a digest.
+// fields are the fields of an item that can change, in the order in which answers list them.
+// Changes state the old and new values of the first fields, whose number is the constant texts. For
+// the remaining fields, an item has only a digest.
 var fields = [...]string{"name", "symbol", "slug", "logo", "active", "links", "platforms", "members"}
 
 const (
@@ -24,20 +25,21 @@ const (
 	texts = 4
 )
 
-// item is an asset, exchange, category or chain of a directory, with the values of fields.
+// item is an asset, exchange, category or chain in a directory, with the values of its fields.
 type item struct {
 	id     uint64
 	values [len(fields)]string
 }
 
-// partItems is the approximate number of items in a part, which has about 100 KB, or 30 KB
+// partItems is the approximate number of items in a part. A part has about 100 KB, or 30 KB
 // compressed.
 const partItems = 1 << 10
 
-// usualItem is the capacity reserved for an item, in bytes. Many items are shorter.
+// usualItem is the capacity, in bytes, that is reserved for an item. Many items are shorter.
 const usualItem = 192
 
-// parts holds the items of a collection. Each part is encoded, in ascending order of id.
+// parts holds the items of a collection. Each part is encoded with its items in ascending order of
+// id.
 type parts [][]byte
 
 // newParts returns empty parts for a collection of n items.
@@ -54,8 +56,8 @@ func (p parts) part(id uint64) *[]byte {
 	return &p[(id*0x9e3779b97f4a7c15)>>32&uint64(len(p)-1)] // Fibonacci hashing
 }
 
-// add adds an item. Ids must ascend. An item is encoded as its id, and the length and the bytes of
-// each value.
+// add adds an item. Ids must ascend. An item is encoded as its id, followed by the length and the
+// bytes of each value.
 func (p parts) add(id uint64, values ...string) {
 	to := p.part(id)
 	*to = binary.AppendUvarint(*to, id)
@@ -160,7 +162,7 @@ func exchanges(f *market.Feed) parts {
 	return all
 }
 
-// groups returns the listed groups of a collection. Their members are their active coins. A chain's
+// groups returns the listed groups in a collection. Their members are their active coins. A chain's
 // logo is the logo of its native coin.
 func groups(f *market.Feed, of []market.Group, listed []market.ListedGroup, logos bool) parts {
 	all := newParts(len(listed))
@@ -186,13 +188,13 @@ func groups(f *market.Feed, of []market.Group, listed []market.ListedGroup, logo
 	return all
 }
 
-// sumOf returns a digest of a part. Comparing digests shows whether the part changed.
+// sumOf returns a digest of a part. Comparing digests shows whether a part has changed.
 func sumOf(part []byte) string {
 	sum := xxh3.Hash128(part).Bytes()
 	return hex.EncodeToString(sum[:])
 }
 
-// maxPart bounds the size of a decompressed part, in bytes.
+// maxPart is the maximum size of a decompressed part, in bytes.
 const maxPart = 256 << 20
 
 // open decompresses a stored part, checks it against sum and appends its items to dst.

@@ -1,6 +1,6 @@
-// Package history makes the chains of price points of each window. They are a pure function of the
-// ledger. Each chain is cut into blocks and has a listing of the assets that have a point in it
-// (../README.md, "History").
+// Package history makes the chain of price points for each window. The chains are a pure function
+// of the ledger. Each chain is cut into blocks and has a listing of the assets that have a point in
+// it (../README.md, "History").
 package history
 
 import (
@@ -26,39 +26,39 @@ const (
 	longestBlockPoints = 36
 )
 
-// shardPrices is the number of prices in a shard of a block, which then has about 3.5 KB.
+// shardPrices is the number of prices in a block's shard, which then has about 3.5 KB.
 // builder/README.md, "Costs", explains why it is so small.
 const shardPrices = 288
 
 // trimmed is the shortest window that keeps no point older than itself. Its oldest block loses each
-// point that leaves the window. With the long steps of such windows that costs little. Blocks of
+// point that leaves the window. Since such windows have long steps, that costs little. Blocks in
 // shorter windows keep these points.
 const trimmed = 90 * 24 * time.Hour
 
-// Builder makes the views of history of the snapshot at time T.
+// Builder makes the history views for the snapshot at time T.
 type Builder struct {
 	Reader artifacts.ObjectReader
 	Root   *ledger.Root // the ledger after T
 	Time   time.Time    // T
-	// Put renders a table, puts its objects and returns the table's one view.
+	// Put renders a table, puts its objects and returns the table's only view.
 	Put func(*render.Table) (artifacts.View, error)
-	// Head is the previous snapshot, whose views of history are reused. It may be nil. Has reports
+	// Head is the previous snapshot, whose history views are reused. It may be nil. Has reports
 	// whether the store holds an object.
 	Head *artifacts.Manifest
 	Has  func(artifacts.Ref) bool
-	// As, if set, limits the views to this manifest's points. The ledger may have more points than
-	// the manifest, after a backfill of an older past or the repair of a price list.
+	// As, if set, limits the views to the points in this manifest. The ledger may have more points
+	// than the manifest, after an older past was imported or a price list was repaired.
 	As *artifacts.Manifest
 
 	own []ledger.Point // the points at T
-	// same is set if the head's snapshot has prices of the same assets as the one at T.
+	// same is set if the head's snapshot has prices for the same assets as the one at T.
 	same bool
 }
 
 // Views makes and puts the views. They are a pure function of the ledger after T. Views reuses the
-// head's unchanged blocks, and the earlier points of the last block and the listing. If the head
-// has no views, or its views do not match the ledger because an older past was added or an object
-// was lost, Views makes the window again from the ledger's prices.
+// head's unchanged blocks, the earlier points of the last block, and the listing. If the head has
+// no views, or its views do not match the ledger because an older past was added or an object was
+// lost, Views rebuilds the window from the ledger's prices.
 func (c *Builder) Views(ctx context.Context) (all []artifacts.View, err error) {
 	if c.own, err = c.Root.Points(ctx, c.Reader, c.Time); err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func (c *Builder) Views(ctx context.Context) (all []artifacts.View, err error) {
 	return all, nil
 }
 
-// chain returns the times of a window's points at T, block by block. It leaves out blocks whose
-// points are all older than the window.
+// chain returns the times of a window's points at T, block by block. It omits blocks whose points
+// are all older than the window.
 func (c *Builder) chain(w *artifacts.HistoryWindow) (blocks [][]time.Time) {
 	if c.As != nil {
 		_, views := c.As.History(w)
@@ -132,8 +132,8 @@ func blockStart(w *artifacts.HistoryWindow, t time.Time) time.Time {
 	return time.Unix(t.Unix()-back, 0)
 }
 
-// follows reports whether the head's chain of a window, with T added, equals the ledger's, and the
-// store holds all its objects.
+// follows reports whether the head's chain for a window, with T added, equals the ledger's chain,
+// and whether the store holds all its objects.
 func (c *Builder) follows(w *artifacts.HistoryWindow) bool {
 	if c.Head == nil {
 		return false
@@ -258,12 +258,12 @@ func lastPoint(block *artifacts.View) int64 {
 	return block.Times[len(block.Times)-1].Unix()
 }
 
-// block is a block of history to write. It has the points of the head's block, followed by columns
-// of new points.
+// block is a history block to be written. It has the points of the head's block, followed by
+// columns of new points.
 type block struct {
 	times   []time.Time
 	old     []oldRow
-	drop    int // number of points at the front of old that are left out
+	drop    int // number of points at the front of old that are omitted
 	kept    int // number of points of old that remain
 	columns [][]ledger.Point
 }
@@ -273,9 +273,9 @@ type oldRow struct {
 	prices []byte // the array's elements, in JSON
 }
 
-// block gathers the points of the given times, from old if it is not nil, and the others from the
-// ledger. It leaves out points that the ledger has lost. After builder repair has put them back,
-// the next snapshot includes them.
+// block gathers the points for the given times. It takes them from old, if old is not nil, and the
+// rest from the ledger. It omits points that the ledger has lost. After builder repair has put them
+// back, the next snapshot includes them.
 func (c *Builder) block(ctx context.Context, old *artifacts.View, times []time.Time) (*block, error) {
 	out := &block{}
 	if old != nil {
@@ -367,8 +367,8 @@ func (b *block) table(collection string, perShard int) *render.Table {
 	}
 }
 
-// listing holds the assets with a point in a window's chain, in ascending order of id, and the
-// time of each one's newest point in Unix seconds.
+// listing holds the assets with a point in a window's chain, in ascending order of id, and the time
+// of each asset's newest point in Unix seconds.
 type listing []listedAsset
 
 type listedAsset struct {
@@ -376,7 +376,7 @@ type listedAsset struct {
 	last int64
 }
 
-// add returns the listing with the assets of points added. The time of these points is last.
+// add returns the listing with the assets in points added. The time of these points is last.
 func (l listing) add(points []ledger.Point, last int64) listing {
 	out := make(listing, 0, max(len(l), len(points)))
 	for _, p := range points {
@@ -399,7 +399,7 @@ func (l listing) from(first int64) listing {
 const lastField = `,"last":"`
 
 // table renders the listing's rows. A row omits the time if it is the time of the chain's newest
-// point, as for most assets.
+// point, as is the case for most assets.
 func (l listing) table(collection string, newest int64) *render.Table {
 	t := &render.Table{Collection: collection, Orders: []render.Order{{Sort: "id"}}}
 	var row []byte

@@ -10,16 +10,16 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// partRows bounds the rows of one price object. A snapshot with more prices has several objects, so
-// that none comes near artifacts.MaxObjectSize.
+// partRows is the maximum number of rows in one price object. A snapshot with more prices has
+// several objects, so none comes near artifacts.MaxObjectSize.
 const partRows = 1 << 18
 
 // Next is the ledger after a snapshot, as Advance returns it.
 type Next struct {
-	// Objects are the new objects that the root names. The caller stores each
-	// under its digest before it stores the root.
+	// Objects are the new objects that the root names. The caller stores each one under its digest
+	// before it stores the root.
 	Objects [][]byte
-	// Root is the encoded root, itself an object. After is the same root, decoded.
+	// Root is the encoded root, which is itself an object. After is the same root, decoded.
 	Root  []byte
 	After *Root
 }
@@ -33,11 +33,11 @@ func (o *objects) add(b []byte) artifacts.Ref {
 }
 
 // Advance returns the ledger after the snapshot at T. It adds the feed's ids and prices and the
-// figures in res, and drops entries that are too old at T. Equal ledgers, feeds and times give
+// figures in res, and drops entries that are too old at T. Equal ledgers, feeds and times produce
 // equal bytes.
 //
-// Advance reads the prices of at most three snapshots: those of the newest one and, if T begins an
-// hour or a day, those of the first snapshot of the previous hour and day.
+// Advance reads the prices of at most three snapshots: the newest one and, if T begins an hour or a
+// day, the first ones of the previous hour and day.
 func (l *Ledger) Advance(ctx context.Context, f *market.Feed, res *market.Result, t time.Time) (*Next, error) {
 	if err := l.checkTime(t); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (l *Ledger) advance(ctx context.Context, f *market.Feed, res *market.Result
 	return root, nil
 }
 
-// putPrices adds the prices of a snapshot to put, in parts of partRows.
+// putPrices adds a snapshot's prices to put, in parts of partRows.
 func putPrices(rows []row, t time.Time, put *objects) priceSet {
 	h := priceSet{Time: t}
 	for part := range slices.Chunk(rows, partRows) {

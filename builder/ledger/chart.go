@@ -16,12 +16,12 @@ type Point struct {
 	ID    uint64
 	Price market.U128
 	// Quote is the index of the asset's quote in the feed of the newest snapshot. It is set only
-	// while Advance's ledger of that snapshot is in memory, and 0 elsewhere.
+	// while the ledger that Advance made for that snapshot is in memory. Otherwise it is 0.
 	Quote int32
 }
 
-// Chain returns the times of a window's points, as far back as prices are kept: the first kept
-// snapshot of each interval, unless that snapshot gave no points.
+// Chain returns the times of a window's points, as far back as prices are kept. These are the first
+// kept snapshot of each interval, except snapshots that gave no points.
 func (l *Root) Chain(w *artifacts.HistoryWindow) (times []time.Time) {
 	for i := range l.Prices {
 		p := &l.Prices[i]
@@ -35,7 +35,7 @@ func (l *Root) Chain(w *artifacts.HistoryWindow) (times []time.Time) {
 	return times
 }
 
-// Points returns the points of the snapshot at time t in ascending order of id. There are none if
+// Points returns the points of the snapshot at time t in ascending order of id. It returns none if
 // the ledger does not keep that snapshot.
 func (l *Root) Points(ctx context.Context, r artifacts.ObjectReader, t time.Time) ([]Point, error) {
 	p := l.Prices.find(t)
@@ -59,8 +59,8 @@ func (l *Root) Points(ctx context.Context, r artifacts.ObjectReader, t time.Time
 	return points, nil
 }
 
-// charted returns the objects with the points of a kept snapshot. If Charted does not list the
-// snapshot, every price is a point.
+// charted returns the objects with a kept snapshot's points. If Charted does not list the snapshot,
+// every price is a point.
 func (l *Root) charted(p *priceSet) *priceSet {
 	if l.Charted != nil {
 		if c := l.Charted.find(p.Time); c != nil {
@@ -70,8 +70,8 @@ func (l *Root) charted(p *priceSet) *priceSet {
 	return p
 }
 
-// chart sets Charted to the entries of the previous root that are still kept, and the points at T.
-// rows are the prices at T; before is the previous root's Charted.
+// chart sets Charted to those entries of the previous root that are still kept, and to the points
+// at T. rows are the prices at T; before is the previous root's Charted.
 func (l *Root) chart(ctx context.Context, r artifacts.ObjectReader, before *priceList, rows []row, f *market.Feed,
 	res *market.Result, put *objects) error {
 	last := len(l.Prices) - 1
@@ -90,7 +90,7 @@ func (l *Root) chart(ctx context.Context, r artifacts.ObjectReader, before *pric
 
 // points returns the entries of charted whose snapshots are still kept. If charted is nil, a
 // builder without history wrote the root, which does not say which assets gave points. In this case
-// a snapshot counts all its prices as points if it has at most n prices, and none otherwise.
+// all prices of a snapshot count as points if it has at most n prices, and none do otherwise.
 func (l *Root) points(ctx context.Context, r artifacts.ObjectReader, charted *priceList, n int) (priceList, error) {
 	if charted != nil {
 		return charted.of(l.Prices), nil
@@ -148,9 +148,9 @@ func Members(f *market.Feed, res *market.Result) (ids []uint64) {
 	return ids
 }
 
-// members returns the rows that give points: those of the first res.HistoryAssets assets by rank,
-// and, if fewer assets have a rank, unranked ones with the lowest ids. rows are the feed's prices
-// in ascending order of id.
+// members returns the rows that give points. These are the rows of the first res.HistoryAssets
+// assets by rank and, if fewer assets have a rank, of the unranked ones with the lowest ids. rows
+// are the feed's prices in ascending order of id.
 func members(rows []row, f *market.Feed, res *market.Result) []row {
 	n := res.HistoryAssets
 	if n >= len(rows) {

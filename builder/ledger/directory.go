@@ -9,12 +9,12 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Directory describes the listings at a snapshot, so that the next build can tell what changed.
+// Directory describes what is listed at a snapshot, so that the next build can tell what changed.
 // Package changes makes and reads it.
 type Directory struct {
-	// Parts holds the items of each collection in a power of two of parts. A hash distributes the
-	// ids among the parts, so that a build reads and writes only those in which something changed.
-	// If Parts is nil, the record of changes starts over with the next snapshot.
+	// Parts holds each collection's items. The number of parts is a power of two. A hash
+	// distributes the ids among the parts, so a build reads and writes only parts in which
+	// something changed. If Parts is nil, the record of changes starts over with the next snapshot.
 	Parts map[string][]Part `json:"parts"`
 	// Withdrawn names the changes of withdrawn snapshots. It is nil if there are none.
 	Withdrawn *Withdrawn `json:"withdrawn,omitempty"`
@@ -28,17 +28,17 @@ type Part struct {
 }
 
 // Withdrawn names changes that clients may have followed and that a rollback has undone. The next
-// snapshots repeat them, so that these clients come back to the published state. They include the
-// changes of snapshots that followed a rollback and are older than Through.
+// snapshots repeat them, so that these clients return to the published state. They include the
+// changes from snapshots that followed a rollback and are not later than Through.
 type Withdrawn struct {
 	// After is the time of the oldest snapshot that was published again. Only later changes count.
 	After time.Time `json:"after"`
-	// Through is the time of the newest withdrawn snapshot. A client that has it asks for later
-	// changes, so the first snapshot after Through is the last one that repeats the withdrawn
-	// changes.
+	// Through is the time of the newest withdrawn snapshot. A client that has this snapshot
+	// requests later changes, so the first snapshot after Through is the last one that repeats the
+	// withdrawn changes.
 	Through time.Time `json:"through"`
-	// Days are the views that contain the changes of withdrawn snapshots. They may contain others,
-	// too.
+	// Days are the views that contain the changes from withdrawn snapshots. They may also contain
+	// other changes.
 	Days []artifacts.View `json:"days"`
 }
 
@@ -67,9 +67,9 @@ func (d *Directory) refs() (refs []artifacts.Ref) {
 // snapshots.
 const maxWithdrawn = 100
 
-// withdraw returns the directory for target, published again instead of newest. d is the directory
-// of target, and from is the directory of newest. The result has no parts if newest does not list
-// all changes since target.
+// withdraw returns the directory for target, which is published again and replaces newest. d is the
+// directory of target, and from is the directory of newest. The result has no parts if newest does
+// not list all changes since target.
 func (d *Directory) withdraw(from *Directory, newest, target *artifacts.Manifest) *Directory {
 	if d == nil && from == nil {
 		return nil

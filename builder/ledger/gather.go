@@ -20,11 +20,11 @@ func LoadIDs(ctx context.Context, r artifacts.ObjectReader, root artifacts.Ref) 
 	return open(ctx, r, &Root{IDs: from.IDs})
 }
 
-// IDs merges the ids that several ledgers of one store assigned, for example those of the store and
-// those of a backup. None of these ids will be assigned to another key.
+// IDs merges the ids that several ledgers of one store assigned, for example the store's ledger and
+// a backup's. None of these ids will be assigned to another key.
 type IDs struct{ logs map[string]*idLog }
 
-// GatherIDs returns an IDs with the ids of one ledger.
+// GatherIDs returns an IDs with the ids from one ledger.
 func GatherIDs(ctx context.Context, r artifacts.ObjectReader, root artifacts.Ref) (*IDs, error) {
 	l, err := LoadIDs(ctx, r, root)
 	if err != nil {
@@ -33,8 +33,8 @@ func GatherIDs(ctx context.Context, r artifacts.ObjectReader, root artifacts.Ref
 	return &IDs{l.ids}, nil
 }
 
-// Add adds the ids of another published ledger. Keys in g keep their ids: if the other ledger gave
-// a different id to the same key, Add reserves that id, so that no key gets it again.
+// Add adds the ids from another published ledger. Keys in g keep their ids. If the other ledger
+// gave a different id to the same key, Add reserves that id, so no other key gets it.
 func (g *IDs) Add(ctx context.Context, r artifacts.ObjectReader, root artifacts.Ref) error {
 	l, err := LoadIDs(ctx, r, root)
 	if err != nil {
@@ -58,19 +58,19 @@ func (g *IDs) Add(ctx context.Context, r artifacts.ObjectReader, root artifacts.
 	return nil
 }
 
-// reservedKey returns the key under which an id is reserved. It is longer than any key of a feed.
-// The entry is an ordinary one, so earlier releases keep it too.
+// reservedKey returns the key under which an id is reserved. It is longer than any key in a feed.
+// The entry has the ordinary form, so earlier releases also keep it.
 func reservedKey(id uint64) string { return fmt.Sprintf("(reserved)%0300d", id) }
 
-// stepIDs is the number of ids that Skip allows for each ten minutes since skipEpoch.
+// stepIDs is the number of ids that Skip reserves for each ten minutes since skipEpoch.
 const stepIDs = 1 << 20
 
 var skipEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Skip makes new ids start above every id that can have been assigned until now. It leaves a gap
-// above the highest known id and for each step since 2026, so that a later Skip from the same ids
-// starts above the ids assigned after this one. New ids start at market.MaxNewID at most, which
-// leaves 2^32 ids.
+// above the highest known id, and another one for each step since 2026, so that a later Skip from
+// the same ids starts above the ids assigned after this one. New ids start at market.MaxNewID at
+// most, which leaves 2^32 ids.
 func (g *IDs) Skip(now time.Time) error {
 	past := uint64(max(0, now.Sub(skipEpoch)/artifacts.Step)) * stepIDs
 	for _, c := range collections {
@@ -86,8 +86,8 @@ func (g *IDs) Skip(now time.Time) error {
 	return nil
 }
 
-// Ledger returns the ledger of target with the ids of g. It lacks the directory, because it cannot
-// tell what changed in the snapshots published after target.
+// Ledger returns the ledger of target with the ids in g. It lacks the directory, because it cannot
+// tell what changed in the snapshots that were published after target.
 func (g *IDs) Ledger(ctx context.Context, r artifacts.ObjectReader, target artifacts.Ref) (*Next, error) {
 	root, err := ReadRoot(ctx, r, target)
 	if err != nil {
@@ -102,7 +102,7 @@ func (g *IDs) Ledger(ctx context.Context, r artifacts.ObjectReader, target artif
 }
 
 // Remembers reports whether a snapshot at time t was built and not rolled back. known is false if
-// the ledger cannot tell, because t is too old or later than the newest snapshot.
+// the ledger cannot tell, because t is too old or is later than the newest snapshot.
 func (l *Root) Remembers(t time.Time) (built, known bool) {
 	h := l.Prices
 	if len(h) == 0 || t.Before(h[0].Time) || t.After(h[len(h)-1].Time) {
@@ -115,7 +115,7 @@ func (l *Root) Remembers(t time.Time) (built, known bool) {
 	if step == 0 {
 		return false, false
 	}
-	// The first snapshot of each step is kept, so none was built before it in its step.
+	// The first snapshot of each step is kept, so no earlier one was built in its step.
 	i := slices.IndexFunc(h, func(p priceSet) bool { return !p.Time.Before(t.Truncate(step)) })
 	return false, h[i].Time.After(t)
 }

@@ -15,7 +15,7 @@ import (
 // groupCollections are the collections whose rows are groups of assets.
 var groupCollections = []string{"categories", "chains"}
 
-// maxGroupsPlain bounds the size of a decompressed object of groups, in bytes.
+// maxGroupsPlain is the maximum size of a decompressed groups object, in bytes.
 const maxGroupsPlain = 64 << 20
 
 // groupRow is the stored form of one group's newest market snapshot. The object is a JSON array of
@@ -71,8 +71,8 @@ func parseGroups(b []byte) (map[uint64]market.GroupMarket, error) {
 	return groups, nil
 }
 
-// groups reads the newest market snapshot of each group. The result is indexed by collection, then
-// by id.
+// groups reads each group's newest market snapshot. The result is indexed by collection, then by
+// id.
 func (l *Ledger) groups(ctx context.Context) (map[string]map[uint64]market.GroupMarket, error) {
 	all := map[string]map[uint64]market.GroupMarket{}
 	for _, c := range groupCollections {

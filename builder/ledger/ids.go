@@ -12,12 +12,12 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// segmentBytes is the size at which a segment of a log is full. A full segment never changes again,
-// so a build rewrites at most this much of a log.
+// segmentBytes is the size at which a log segment is full. A full segment never changes again, so a
+// build rewrites at most this much of a log.
 const segmentBytes = 1 << 20
 
-// collections are the collections whose rows have ids, in the order in which they
-// are read and written.
+// collections are the collections whose rows have ids, in the order in which they are read and
+// written.
 var collections = []string{"assets", "exchanges", "categories", "chains"}
 
 // idLog holds a collection's ids in the order in which they were assigned, and finds them by key
@@ -25,7 +25,7 @@ var collections = []string{"assets", "exchanges", "categories", "chains"}
 type idLog struct {
 	byKey   map[string]uint64
 	byID    map[uint64]string
-	highest uint64          // new ids are above it
+	highest uint64          // new ids are higher
 	fresh   map[uint64]bool // ids added since the log was loaded
 
 	full    []artifacts.Ref // segments that will never change
@@ -60,7 +60,7 @@ func loadIDs(ctx context.Context, r artifacts.ObjectReader, from idSegments) (*i
 		case len(b) >= segmentBytes:
 			l.full = append(l.full, ref)
 		case i == len(segments)-1:
-			l.open, l.openRef = slices.Clip(b), ref // clipped, since appending must not write to b
+			l.open, l.openRef = slices.Clip(b), ref // clipped, so that appending does not write to b
 		default:
 			return nil, fmt.Errorf("object %s: %w: a segment of ids that is not full and not the last", ref.Digest,
 				artifacts.ErrCorrupt)
@@ -103,13 +103,13 @@ func (l *idLog) add(id uint64, key string) error {
 		return fmt.Errorf("key %q has id %d, not %d", key, old, id)
 	}
 	l.byKey[key], l.byID[id] = id, key
-	if id <= market.MaxNewID { // a higher one may come from before MaxNewID existed
+	if id <= market.MaxNewID { // a higher one may be older than the limit MaxNewID
 		l.highest = max(l.highest, id)
 	}
 	return nil
 }
 
-// give adds an entry and encodes it as the id, the length of the key and the key.
+// give adds an entry. It encodes the entry as the id, the length of the key, and the key.
 func (l *idLog) give(id uint64, key string) error {
 	if err := l.add(id, key); err != nil {
 		return err
@@ -128,10 +128,10 @@ func (l *idLog) give(id uint64, key string) error {
 	return nil
 }
 
-// assign gives each of n rows its id: the id in the row, the id of its key, or a new id above the
-// highest ever used. It assigns new ids in byte order of keys (FEED.md, "Ids"), after it has added
-// all ids that rows bring. Ids above market.MaxNewID do not raise the highest, but are never
-// assigned twice.
+// assign gives each of n rows its id: the id in the row, the existing id of its key, or a new id,
+// which is higher than any ever used. It assigns new ids in byte order of keys (FEED.md, "Ids"),
+// after it has added all ids given in rows. Ids above market.MaxNewID do not raise the highest id,
+// but are never assigned twice.
 func (l *idLog) assign(n int, row func(i int) (key string, id *uint64)) error {
 	type newRow struct {
 		key string
@@ -189,20 +189,20 @@ func (l *Ledger) Known(collection, key string) (uint64, bool) {
 	return id, ok
 }
 
-// IsNew reports whether an id of a collection was assigned since the ledger was loaded.
+// IsNew reports whether an id in a collection was assigned since the ledger was loaded.
 func (l *Ledger) IsNew(collection string, id uint64) bool { return l.ids[collection].fresh[id] }
 
-// Owner returns the key to which an id of a collection belongs. It returns false if the id was
+// Owner returns the key to which an id in a collection belongs. It returns false if the id was
 // never assigned.
 func (l *Ledger) Owner(collection string, id uint64) (string, bool) {
 	key, ok := l.ids[collection].byID[id]
 	return key, ok
 }
 
-// AssignIDs gives every row of the feed its id, which the ledger remembers for ever (FEED.md,
-// "Ids"). The caller first sets aside each row whose id belongs to another key or differs from its
-// key's id (see Known and Owner). Otherwise AssignIDs returns an error, and the ledger must not be
-// used any further.
+// AssignIDs gives every row of the feed its id, which the ledger remembers forever (FEED.md,
+// "Ids"). The caller must first set aside each row whose id belongs to another key or differs from
+// its key's id (see Known and Owner). Otherwise AssignIDs returns an error, and the ledger must no
+// longer be used.
 func (l *Ledger) AssignIDs(f *market.Feed) error {
 	groups := func(of []market.Group) func(i int) (string, *uint64) {
 		return func(i int) (string, *uint64) { return of[i].Key, &of[i].ID }

@@ -18,22 +18,22 @@ type Price struct {
 }
 
 // Import adds prices of earlier times to a ledger, as if snapshots with these prices had been built
-// at those times. Existing prices stay, unless Rewrite is set. All prices of an added snapshot are
-// points of history. Every field but Rewrite and Changed must be set.
+// at those times. Existing prices do not change, unless Rewrite is set. All prices of an added
+// snapshot are history points. Every field except Rewrite and Changed must be set.
 type Import struct {
-	// Ledger is the ledger to extend. An import keeps the times that a build at its newest snapshot
-	// would keep, or at T if the ledger is empty.
+	// Ledger is the ledger to extend. An import keeps the times that a build at the time of its
+	// newest snapshot would keep, or at T if the ledger is empty.
 	Ledger  *Ledger
 	T       time.Time
 	Rewrite bool
 	// Put stores an object.
 	Put func([]byte) error
-	// Changed is set once a price is added or replaced.
+	// Changed is set when a price has been added or replaced.
 	Changed bool
 
 	root    *Root
 	objects objects
-	old     priceList // prices of Ledger not yet copied to root
+	old     priceList // prices in Ledger that have not been copied to root yet
 	charted priceList
 	returns returnsWriter
 }
@@ -67,9 +67,9 @@ func (l *Root) Times() (times []time.Time) {
 
 func (l *Ledger) Root() *Root { return l.root }
 
-// Add adds prices in ascending order of id. t is later than the times added before and not later
-// than T. total is the market cap of the whole market at t, in units of 1e-8, or "" if it is
-// unknown.
+// Add adds prices in ascending order of id. t must be later than all times added so far, and not
+// later than T. total is the market cap of the whole market at t, in units of 1e-8 dollars, or ""
+// if it is unknown.
 func (im *Import) Add(ctx context.Context, t time.Time, prices []Price, total string) error {
 	if err := im.take(ctx, t); err != nil {
 		return err
@@ -137,7 +137,7 @@ func pricesOf(all, assets []row) []row {
 	return rows
 }
 
-// take copies the ledger's snapshots before t to the new root.
+// take copies the ledger's snapshots that are earlier than t to the new root.
 func (im *Import) take(ctx context.Context, t time.Time) error {
 	for len(im.old) > 0 && im.old[0].Time.Before(t) {
 		old := im.old[0]
@@ -155,7 +155,7 @@ func (im *Import) take(ctx context.Context, t time.Time) error {
 	return nil
 }
 
-// flush stores the new objects and forgets them.
+// flush stores the new objects and removes them from memory.
 func (im *Import) flush() error {
 	for _, o := range im.objects {
 		if err := im.Put(o); err != nil {
@@ -166,8 +166,8 @@ func (im *Import) flush() error {
 	return nil
 }
 
-// Close returns the ledger after the import. past are the blocks of the past that the next snapshot
-// continues.
+// Close returns the ledger after the import. past are the past blocks that the next snapshot
+// extends.
 func (im *Import) Close(ctx context.Context, past []artifacts.View) (*Ledger, error) {
 	if err := im.take(ctx, im.T.Add(artifacts.Step)); err != nil {
 		return nil, err
@@ -190,8 +190,9 @@ func (p *priceSet) rows(ctx context.Context, r artifacts.ObjectReader) (rows []r
 	return rows, nil
 }
 
-// mergeRows merges had and rows, which both ascend by id. If an asset is in both, its price in had
-// stays, unless replace is set. changed reports whether the result differs from had.
+// mergeRows merges had and rows, which are both in ascending order of id. If an asset is in both,
+// its price in had remains, unless replace is set. changed reports whether the result differs from
+// had.
 func mergeRows(had, rows []row, replace bool) (all []row, changed bool) {
 	all = make([]row, 0, len(had)+len(rows))
 	for _, r := range rows {

@@ -1,7 +1,7 @@
 // Package ledger stores what the builder remembers between builds: the ids that it has assigned,
 // the prices that it keeps, the newest market snapshot of each group, and the totals (FEED.md,
 // "Figures"). A ledger consists of immutable objects that a root names. The snapshot's manifest
-// names the root, so snapshot and ledger appear together or not at all.
+// names the root, so the snapshot and its ledger appear together or not at all.
 //
 // A build loads the ledger of the published snapshot, reads ids and base prices from it
 // ([Ledger.AssignIDs], [Ledger.Past]), and stores the ledger at T ([Ledger.Advance]) with the new
@@ -38,7 +38,7 @@ type Ledger struct {
 	feed *market.Feed
 }
 
-// Load reads the ledger that root names; a nil root gives an empty ledger. Load reads all ids; Past
+// Load reads the ledger that root names; a nil root gives an empty ledger. Load reads all ids. Past
 // and Advance read prices through r as they need them. Load returns artifacts.ErrCorrupt if an
 // object does not match its digest.
 func Load(ctx context.Context, r artifacts.ObjectReader, root *artifacts.Ref) (*Ledger, error) {
@@ -64,7 +64,7 @@ func open(ctx context.Context, r artifacts.ObjectReader, root *Root) (*Ledger, e
 	return l, nil
 }
 
-// sorted returns the feed's prices in ascending order of id. It keeps the result, since Past and
+// sorted returns the feed's prices in ascending order of id. It caches the result, since Past and
 // Advance both need it.
 func (l *Ledger) sorted(f *market.Feed) ([]row, error) {
 	if l.feed == f {
@@ -98,7 +98,7 @@ func (l *Ledger) checkTime(t time.Time) error {
 
 // Rollback returns an encoded root with the prices, groups, totals and directory of target and the
 // ids of newest, so that every assigned id stays with its key. newest is the published snapshot,
-// target an earlier one. The result names only objects that one of the two ledgers names.
+// and target is an earlier one. The result names only objects that one of the two ledgers names.
 func Rollback(ctx context.Context, r artifacts.ObjectReader, newest, target *artifacts.Manifest) ([]byte, error) {
 	from, err := ReadRoot(ctx, r, newest.Ledger)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 )
 
 // Past returns what the snapshot at T needs from the ledger: the base of every quote for each
-// window, and the newest market snapshot of each group. Every asset of the feed must have its id
+// window, and each group's newest market snapshot. Every asset in the feed must have its id
 // (AssignIDs). T is a multiple of ten minutes and later than every snapshot in the ledger.
 //
 // Past reads the prices of at most nine snapshots: the first one kept in each window, and the first
-// of the last 48 hours. Windows that start with the same snapshot share one slice of bases.
+// one in the last 48 hours. Windows that start with the same snapshot share one slice of bases.
 func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market.Past, error) {
 	if err := l.checkTime(t); err != nil {
 		return nil, err
@@ -35,8 +35,8 @@ func (l *Ledger) Past(ctx context.Context, f *market.Feed, t time.Time) (*market
 // stretch is the time from one kept snapshot to T.
 type stretch struct {
 	first *priceSet
-	// earliest holds each quote's earliest price in the stretch. ages holds how many steps of ten
-	// minutes before T that price is; an age of 0 means that there is none. A price may be zero.
+	// earliest holds each quote's earliest price in the stretch. ages holds that price's age at T
+	// in steps of ten minutes; an age of 0 means that there is no such price. A price may be zero.
 	earliest []market.U128
 	ages     []uint16
 }
@@ -54,16 +54,16 @@ func (s *stretch) offer(quote int32, price market.U128, age uint16) {
 // ageAt returns the number of steps from kept to t. kept must be at most a year before t.
 func ageAt(t, kept time.Time) uint16 { return uint16(t.Sub(kept) / artifacts.Step) }
 
-// bases finds, for each window, the earliest kept price of every quote and its age. Both are zero
-// if the quote's own price is the only one.
+// bases determines, for each window, the earliest kept price of every quote and its age. Both are
+// zero if the quote's own price is the only one.
 //
-// The first snapshot kept in a window has a price for nearly every quote. For the others, the
-// earliest price is where the asset first came back. If that happened in the first snapshot's zone,
-// the returns of the zone's step contain it: the snapshots kept in the zone form a chain of that
-// step without a gap, and the quote is missing at its start. Otherwise the earliest price is in a
-// younger zone, which is again a stretch: from the first snapshot of the last 90 days, or from the
-// first of the last 48 hours. The window 90d starts at the former, so only the latter is added to
-// the windows' starts.
+// The first snapshot kept in a window has a price for nearly every quote. For the remaining quotes,
+// the earliest price is where the asset first came back. If that happened in the first snapshot's
+// zone, the returns for the zone's step contain it: the snapshots kept in the zone form a chain for
+// that step without a gap, and the quote is missing at its start. Otherwise the earliest price is
+// in a younger zone, which also forms a stretch: from the first snapshot in the last 90 days, or
+// from the first in the last 48 hours. The window 90d starts at the former, so only the latter is
+// added to the windows' starts.
 func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time,
 ) (bases [8][]market.U128, ages [8][]uint16, err error) {
 	rows, err := l.sorted(f)
@@ -109,8 +109,8 @@ func (l *Ledger) bases(ctx context.Context, f *market.Feed, t time.Time,
 	return bases, ages, nil
 }
 
-// search offers the prices kept in a zone to the stretches that start in that zone. here lists them
-// oldest first.
+// search offers the prices kept in a zone to the stretches that start in that zone. here lists the
+// stretches, oldest first.
 func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stretch, rows []row) error {
 	for _, s := range here {
 		age := ageAt(t, s.first.Time)
@@ -147,13 +147,13 @@ func (l *Ledger) search(ctx context.Context, t time.Time, zone int, here []*stre
 	return nil
 }
 
-// eachPrice calls f with the index and the price of each row whose asset has a
-// price in a kept snapshot.
+// eachPrice calls f with the index and the price of each row whose asset has a price in a kept
+// snapshot.
 func (l *Ledger) eachPrice(ctx context.Context, h *priceSet, rows []row, f func(i int, price market.U128)) error {
 	return h.read(ctx, l.reader, func(part *reader) { part.rows(rows, f) })
 }
 
-// read calls f for each object of the prices.
+// read calls f for each object with prices.
 func (h *priceSet) read(ctx context.Context, from artifacts.ObjectReader, f func(part *reader)) error {
 	for _, part := range h.Parts {
 		b, err := artifacts.ReadObject(ctx, from, part)
@@ -169,8 +169,8 @@ func (h *priceSet) read(ctx context.Context, from artifacts.ObjectReader, f func
 	return nil
 }
 
-// Days returns, in ascending order, the UTC days from the day of from up to but excluding the day
-// of before for which the ledger keeps prices. from must be the start of a UTC day.
+// Days returns, in ascending order, the UTC days for which the ledger keeps prices, starting with
+// from and up to but excluding the day that contains before. from must be the start of a UTC day.
 func (l *Ledger) Days(from, before time.Time) (days []time.Time) {
 	for i := range l.root.Prices {
 		day := l.root.Prices[i].Time.Truncate(24 * time.Hour)
@@ -181,7 +181,7 @@ func (l *Ledger) Days(from, before time.Time) (days []time.Time) {
 	return days
 }
 
-// EachPrice calls f with every price that the ledger keeps for a UTC day, in order of time, then
+// EachPrice calls f with every price that the ledger keeps for a UTC day, ordered by time, then by
 // id.
 func (l *Ledger) EachPrice(ctx context.Context, day time.Time, f func(t time.Time, id uint64, price market.U128),
 ) error {

@@ -10,27 +10,27 @@ import (
 )
 
 // priceList lists the snapshots whose prices are kept, oldest first. The first snapshot of an hour
-// or day is kept longer than the others of that hour or day. So comparing an entry with the
+// or day is kept longer than later ones in that hour or day. So comparing an entry with the
 // previous entry shows whether it is the first of its hour or day.
 //
-// After a year there are about 2,700 entries, and every build reads and writes all of them. The
-// root's JSON therefore holds them as one string, the padded base64 of these fields for each
-// snapshot in turn:
+// After a year there are about 2,700 entries, and every build reads and writes all of them.
+// Therefore, the root's JSON holds them as one string: padded base64 of the following fields for
+// each snapshot in turn.
 //
 //	time    steps of ten minutes since the previous snapshot; for the first one
 //	        since 1970-01-01T00:00:00Z, and so possibly negative
 //	parts   number of objects with its prices, and for each of them
 //	        its digest (32 bytes) and its stored length
 //
-// Numbers are varints as in Protocol Buffers; time is signed (zigzag).
+// Numbers are varints as in Protocol Buffers. time is signed (zigzag).
 type priceList []priceSet
 
 // priceSet names the objects with the prices of one snapshot.
 type priceSet struct {
-	// Time is a whole multiple of ten minutes, UTC.
+	// Time is a whole multiple of ten minutes, in UTC.
 	Time time.Time
-	// Parts are the objects with the prices, in ascending order of id. It is empty if no asset had
-	// a price.
+	// Parts are the objects with the prices, in ascending order of id. Parts is empty if no asset
+	// had a price.
 	Parts []artifacts.Ref
 }
 

@@ -7,13 +7,13 @@ import "time"
 // day.
 //
 // A snapshot belongs to a step if it is the first one built in its hour or day. This never changes
-// after the snapshot is built. So the snapshots of a step form a chain that grows only at its end,
-// and the first of a day is also the first of an hour.
+// after the snapshot is built. So the snapshots in a step form a chain that grows only at its end,
+// and the first snapshot of a day is also the first of an hour.
 const (
 	recent = iota // T - t < 48 h: every snapshot
 	hourly        // older, T - t <= 90 d: the first of each UTC hour
 	daily         // older still, T - t <= 366 d: the first of each UTC day
-	zones         // the number of zones, and the zone of snapshots no longer kept
+	zones         // the number of zones, and the zone of snapshots that are no longer kept
 )
 
 const (

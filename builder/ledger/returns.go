@@ -10,22 +10,22 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// A return is an asset that has a price in a snapshot of a step and had none in the previous
-// snapshot of that step. The returns of each step form a log of segments, oldest first. A segment
-// of segmentBytes is full and never changes. A segment is dropped when all its returns are too old
-// for their zone.
+// A return is an asset that has a price in a snapshot of a step and had none in that step's
+// previous snapshot. The returns in each step form a log of segments, oldest first. A segment of
+// segmentBytes is full and never changes. A segment is dropped when all its returns are too old for
+// their zone.
 //
 // A segment is a sequence of batches, each with the snapshot's time (see appendStep) and its rows
 // (see appendRows). A snapshot with many returns takes several batches.
 
-// batchRows bounds the rows of a batch, and so a segment's size.
+// batchRows is the maximum number of rows in a batch. It therefore limits a segment's size.
 const batchRows = 1 << 16
 
-// zoneAge is the maximum age of the returns of each step.
+// zoneAge is the maximum age of the returns in each step.
 var zoneAge = [zones]time.Duration{recentAge, hourlyAge, dailyAge}
 
-// readReturns calls batch for each batch of a segment, oldest first. For each row of the batch
-// whose asset is in sorted, it calls the function that batch returned with the row's index in
+// readReturns calls batch for each batch in a segment, oldest first. It then calls the function
+// that batch returned for each row in the batch whose asset is in sorted, with the row's index in
 // sorted and its price.
 func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, price market.U128)) error {
 	r := reader{b: b}
@@ -40,8 +40,8 @@ func readReturns(b []byte, sorted []row, batch func(t time.Time) func(i int, pri
 }
 
 // returned returns the returns at T for a zone's step: the rows whose asset had no price in the
-// step's newest snapshot. rows are the feed's, in ascending order of id. There are no returns if T
-// does not belong to the step or is its first snapshot.
+// step's newest snapshot. rows are the feed's rows, in ascending order of id. There are no returns
+// if T does not belong to the step or is its first snapshot.
 func (l *Ledger) returned(ctx context.Context, zone int, rows []row, t time.Time) ([]row, error) {
 	last, ok := l.newest()
 	if !ok || !inStep(zone, last, t) {
@@ -80,7 +80,7 @@ func (l *Ledger) advanceReturns(ctx context.Context, zone int, t time.Time, back
 		if err != nil {
 			return to, err
 		}
-		open, to.Segments = slices.Clip(b), to.Segments[:n] // clipped, since appending must not write to b
+		open, to.Segments = slices.Clip(b), to.Segments[:n] // clipped, so that appending does not write to b
 	}
 	w := returnWriter{log: to, open: open, put: put}
 	w.add(t, back)
@@ -148,7 +148,7 @@ func (w *returnsWriter) close() (logs [zones]returnLog) {
 	return logs
 }
 
-// missing returns the rows whose asset is not in other; both ascend by id.
+// missing returns the rows whose asset is not in other. Both slices are in ascending order of id.
 func missing(rows, other []row) (not []row) {
 	at := 0
 	for _, r := range rows {

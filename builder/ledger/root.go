@@ -11,45 +11,46 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Root is the object that a manifest's Ledger names: one zstd frame of JSON.
+// Root is the object that a manifest's Ledger names: one zstd frame that contains JSON.
 type Root struct {
 	Format int `json:"format"`
 	// IDs holds every id ever assigned, by collection.
 	IDs map[string]idSegments `json:"ids"`
 	// Prices lists the snapshots whose prices are kept, oldest first.
 	Prices priceList `json:"prices"`
-	// Charted lists the points of history of the snapshots in which fewer assets
-	// gave points than had a price. In all other snapshots every price is a point.
-	// Charted is nil in a root that a builder without history wrote.
+	// Charted lists the history points of the snapshots in which fewer assets gave points than had
+	// a price. In all other snapshots every price is a point. Charted is nil in a root that was
+	// written by a builder without history.
 	Charted *priceList `json:"charted,omitempty"`
-	// Returns logs the assets that came back: they have a price in a snapshot and
-	// had none in the one before. There is one log for each step by which prices
-	// are thinned: every snapshot, the first of an hour, the first of a day.
+	// Returns logs the assets that came back: they have a price in a snapshot and had none in the
+	// preceding one. There is one log for each step by which prices are thinned: every snapshot,
+	// the first of each hour, and the first of each day.
 	Returns [3]returnLog `json:"returns"`
 	// Groups holds the newest market snapshot of each group, by collection.
 	Groups map[string]artifacts.Ref `json:"groups"`
-	// Totals holds the market's totals of the last 48 hours, oldest first.
+	// Totals holds the market's totals for the last 48 hours, oldest first.
 	Totals []Total `json:"totals"`
-	// Past is set only after an import: it names the blocks of the past that the next snapshot
-	// continues, instead of the previous snapshot's blocks (go doc ./artifacts, "Past").
+	// Past is set only after an import. It names the past blocks that the next snapshot extends
+	// instead of the previous snapshot's blocks (go doc ./artifacts, "Past").
 	Past []artifacts.View `json:"past,omitempty"`
 
-	// Directory describes the listings at the newest snapshot, with which the next build compares
-	// its own. If it is nil, the record of changes starts over with the next snapshot.
+	// Directory describes what is listed at the newest snapshot. The next build compares its own
+	// listings with it. If Directory is nil, the record of changes starts over with the next
+	// snapshot.
 	Directory *Directory `json:"directory,omitempty"`
 
 	own []row // the newest snapshot's points, if they are in memory
 }
 
-// idSegments holds a collection's ids in the order in which they were assigned.
-// Only the last segment may still change.
+// idSegments holds a collection's ids in the order in which they were assigned. Only the last
+// segment may still change.
 type idSegments struct {
 	// Count is the number of ids in all segments.
 	Count    int             `json:"count"`
 	Segments []artifacts.Ref `json:"segments"`
 }
 
-// returnLog holds the returns of one step, oldest first. Only the last segment may still change.
+// returnLog holds the returns in one step, oldest first. Only the last segment may still change.
 type returnLog struct {
 	Segments []returnSegment `json:"segments"`
 }
@@ -60,7 +61,7 @@ type returnSegment struct {
 	Newest time.Time `json:"newest"`
 }
 
-// Total is the total market cap of one snapshot, in units of 1e-8.
+// Total is one snapshot's total market cap, in units of 1e-8 dollars.
 type Total struct {
 	Time      time.Time `json:"time"`
 	MarketCap string    `json:"market_cap"`
@@ -75,12 +76,12 @@ func (l *Root) Encode() []byte {
 	return artifacts.Compress(nil, b)
 }
 
-// maxRootPlain bounds the size of a decompressed root, in bytes. It suffices for about 2,800
-// snapshots of a few parts each, and for the segments.
+// maxRootPlain is the maximum size of a decompressed root, in bytes. It suffices for about 2,800
+// snapshots with a few parts each, and for the segments.
 const maxRootPlain = 32 << 20
 
 // parseRoot parses a root. It returns ErrFormat for a newer format and ErrCorrupt for any other
-// fault.
+// error.
 func parseRoot(b []byte) (*Root, error) {
 	plain, err := artifacts.DecompressBounded(b, maxRootPlain)
 	if err != nil {

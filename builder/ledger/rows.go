@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// row is the price of one asset, in units of 1e-18.
+// row is the price of one asset, in units of 1e-18 dollars.
 type row struct {
 	id    uint64
 	price market.U128
@@ -20,7 +20,7 @@ type row struct {
 }
 
 // sortedRows returns the feed's prices in ascending order of id. It returns an error if an asset
-// has two quotes or no id, because the encoded rows could not be decoded.
+// has two quotes or no id, because such rows could not be decoded.
 func sortedRows(f *market.Feed) ([]row, error) {
 	rows := make([]row, len(f.Quotes))
 	for q := range f.Quotes {
@@ -37,8 +37,8 @@ func sortedRows(f *market.Feed) ([]row, error) {
 	return rows, nil
 }
 
-// seek returns the index of the first row at or after at whose id is at least id.
-// It is fast if that row is near.
+// seek returns the index of the first row, starting from index at, whose id is at least id. It is
+// fast if that row is near.
 func seek(rows []row, at int, id uint64) int {
 	if at >= len(rows) || rows[at].id >= id {
 		return at
@@ -51,9 +51,9 @@ func seek(rows []row, at int, id uint64) int {
 	return at + 1 + sort.Search(len(rest), func(i int) bool { return rest[i].id >= id })
 }
 
-// appendRows encodes rows in ascending order of id: their number, then for each row the difference
-// of its id from the previous one (from 0 for the first) and its price. All are varints, 7 bits a
-// byte, low bits first.
+// appendRows encodes rows in ascending order of id. It writes their number, followed by two values
+// for each row: the difference between its id and the previous one (0 for the first row), and its
+// price. All values are varints, with 7 bits per byte and the low bits first.
 func appendRows(dst []byte, rows []row) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(rows)))
 	last := uint64(0)
@@ -67,17 +67,17 @@ func appendRows(dst []byte, rows []row) []byte {
 
 const (
 	stepSeconds = int64(artifacts.Step / time.Second)
-	maxStep     = 1 << 30 // some 20,000 years
-	maxRowBytes = 8 + 19  // an id below 2^53, a price below 2^127
+	maxStep     = 1 << 30 // about 20,000 years
+	maxRowBytes = 8 + 19  // an id less than 2^53, a price less than 2^127
 )
 
-// appendStep encodes a time as steps of ten minutes since 1970: a varint with
-// its sign in the lowest bit (zigzag, as in Protocol Buffers).
+// appendStep encodes a time as the number of ten-minute steps since 1970: a varint with its sign in
+// the lowest bit (zigzag, as in Protocol Buffers).
 func appendStep(dst []byte, t time.Time) []byte {
 	return binary.AppendVarint(dst, t.Unix()/stepSeconds)
 }
 
-// appendPrice encodes a price, which is below 10^36 (FEED.md, "Numbers").
+// appendPrice encodes a price, which is less than 10^36 (FEED.md, "Numbers").
 func appendPrice(dst []byte, u market.U128) []byte {
 	for u.Hi != 0 || u.Lo >= 0x80 {
 		dst = append(dst, byte(u.Lo)|0x80)
@@ -107,7 +107,7 @@ func (r *reader) uint(limit uint64) uint64 {
 	return v
 }
 
-// steps reads a number of steps of ten minutes.
+// steps reads a number of ten-minute steps.
 func (r *reader) steps() int64 {
 	v, n := binary.Varint(r.b)
 	if n <= 0 || v < -maxStep || v > maxStep {
@@ -118,7 +118,7 @@ func (r *reader) steps() int64 {
 	return v
 }
 
-// step reads a time in steps of ten minutes since 1970.
+// step reads a time in ten-minute steps since 1970.
 func (r *reader) step() time.Time { return time.Unix(r.steps()*stepSeconds, 0).UTC() }
 
 // take returns the next n bytes.
@@ -136,8 +136,8 @@ func (r *reader) take(n uint64) []byte {
 // is an error.
 func (r *reader) each(f func(id uint64, price market.U128)) {
 	n := r.uint(uint64(len(r.b)))
-	// This loop dominates the cost of Past. Local copies keep b and at in registers, and most ids
-	// take one byte.
+	// This loop dominates the cost of Past. Local copies keep b and at in registers. Most ids take
+	// one byte.
 	b, at, id := r.b, 0, uint64(0)
 	for ; n > 0; n-- {
 		delta, size := uint64(0), 1
@@ -161,7 +161,7 @@ func (r *reader) each(f func(id uint64, price market.U128)) {
 	r.b = b[at:]
 }
 
-// rows calls f for each row whose asset is in sorted, with its index there.
+// rows calls f for each row whose asset is in sorted, with the asset's index in sorted.
 func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
 	i := 0
 	r.each(func(id uint64, price market.U128) {
@@ -171,7 +171,7 @@ func (r *reader) rows(sorted []row, f func(i int, price market.U128)) {
 	})
 }
 
-// readPrice decodes a price that appendPrice encoded from the front of b. size is its encoded
+// readPrice decodes a price that appendPrice encoded at the front of b. size is the price's encoded
 // length, or 0 if b ends too early or the price is 2^127 or more.
 func readPrice(b []byte) (price market.U128, size int) {
 	low := uint64(0) // the lowest 63 bits, in up to 9 bytes

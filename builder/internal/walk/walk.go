@@ -1,5 +1,4 @@
-// Package walk reads objects of a store, and their rows, and runs work on several objects in
-// parallel.
+// Package walk reads objects in a store, and their rows, and processes several objects in parallel.
 package walk
 
 import (
@@ -9,12 +8,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// AtOnce bounds the number of objects that are made, put, read or deleted at the same time. It thus
-// bounds memory: making one object takes about ten MiB.
+// AtOnce is the maximum number of objects that are made, put, read or deleted concurrently. It
+// also limits memory: making one object takes about ten MiB.
 const AtOnce = 8
 
-// Parallel calls f with each number below n, at most AtOnce at the same time, until a call fails or
-// ctx is done. It returns the first error.
+// Parallel calls f with each number less than n, with at most AtOnce calls running concurrently,
+// until a call fails or ctx is done. It returns the first error.
 func Parallel(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(AtOnce)
