@@ -21,20 +21,21 @@ var (
 
 const window24h = 3
 
-// GroupFreshness is the maximum age, inclusive, of a listed group's market snapshot, counted from
-// the newest one of its collection (FEED.md, "Groups").
+// GroupFreshness is the maximum age, inclusive, of a listed group's market snapshot. The age is
+// relative to the newest market snapshot in its collection (FEED.md, "Groups").
 const GroupFreshness = time.Hour
 
-// Past is the data from earlier snapshots that a snapshot needs. The ledger provides it.
+// Past is the data from earlier snapshots that the computation of a snapshot needs. The ledger
+// provides it.
 type Past struct {
 	// Bases[w][q] is the base price of quote q for window w. Zero means a base of
 	// zero or the quote's own price: both give a change of "0".
 	Bases [8][]U128
-	// Ages says how many steps of ten minutes before T each base is from. 0 means the quote's own
-	// price.
+	// Ages gives the age of each base at T in steps of ten minutes. 0 means that the base is the
+	// quote's own price.
 	Ages [8][]uint16
-	// Groups holds, by collection ("categories", "chains") and group id, the
-	// newest market snapshot from before T.
+	// Groups holds, by collection ("categories", "chains") and group id, the newest market snapshot
+	// that is earlier than T.
 	Groups map[string]map[uint64]GroupMarket
 }
 
@@ -50,19 +51,19 @@ func NoPast(f *Feed) *Past {
 // Settings are the options that affect a snapshot's content.
 type Settings struct {
 	// The minimum market cap and volume of an asset on the trending board, inclusive, in units of
-	// 1e-8.
+	// 1e-8 dollars.
 	TrendingMinMarketCap U128
 	TrendingMinVolume    U128
-	// HistoryAssets is the number of quoted assets that give points of history: first those with a
-	// rank, by rank, then those without one, by id. 0 means none.
+	// HistoryAssets is the number of quoted assets that give history points. Assets with a rank
+	// come first, by rank, followed by the unranked ones, by id. 0 means none.
 	HistoryAssets int
 }
 
-// DefaultHistoryAssets is the default of HistoryAssets.
+// DefaultHistoryAssets is the default for HistoryAssets.
 const DefaultHistoryAssets = 20_000
 
-// MaxHistoryAssets bounds HistoryAssets. With this number a build writes five times as much history
-// as by default, about 6 MB, and an edge keeps 400 MB of it.
+// MaxHistoryAssets is the maximum for HistoryAssets. With this number, a build writes five times as
+// much history as with the default, about 6 MB, and an edge keeps 400 MB of it.
 const MaxHistoryAssets = 100_000
 
 // GroupMarket is one market snapshot of a group.
@@ -78,8 +79,8 @@ type GroupMarket struct {
 // shareOne is the share 1 in units of 1e-12.
 const shareOne = 1_000_000_000_000
 
-// Result holds a snapshot's computed figures. Together with the feed they are all that the rows
-// need.
+// Result holds a snapshot's computed figures. Rendering the rows requires only the result and the
+// feed.
 type Result struct {
 	T time.Time
 	// Rank is each asset's rank, or 0 if it has none.
@@ -88,8 +89,8 @@ type Result struct {
 	QuoteOf []int32
 	// ByID maps ids to indices of assets.
 	ByID map[uint64]int32
-	// Bases and Ages are those of Past. Change24h is the published change over 24 hours. All are by
-	// quote.
+	// Bases and Ages are copied from Past. Change24h is the published change over 24 hours. All are
+	// indexed by quote.
 	Bases     [8][]U128
 	Ages      [8][]uint16
 	Change24h []Percent
@@ -99,7 +100,7 @@ type Result struct {
 	ActiveAssets int
 	// Trending are the quotes on the trending board, best first.
 	Trending []int32
-	// TotalMarketCap and TotalVolume are in units of 1e-8.
+	// TotalMarketCap and TotalVolume are in units of 1e-8 dollars.
 	TotalMarketCap, TotalVolume uint256.Int
 	// Categories and Chains are the listed groups.
 	Categories, Chains []ListedGroup
@@ -183,8 +184,8 @@ func (r *Result) Moved24h(f *Feed, q int) (fell bool, by U128) {
 	return price.Cmp(base) < 0, price.distance(base)
 }
 
-// Since returns the time from which there are prices of quote q in the longest window. short
-// reports whether that is more than a day after the window's beginning (FEED.md, "Figures").
+// Since returns the time since which there are prices for quote q in the longest window. short
+// reports whether that is more than a day after the start of the window (FEED.md, "Figures").
 func (r *Result) Since(q int) (t time.Time, short bool) {
 	last := len(WindowLengths) - 1
 	if q >= len(r.Ages[last]) {
@@ -194,8 +195,8 @@ func (r *Result) Since(q int) (t time.Time, short bool) {
 	return r.T.Add(-age), age < WindowLengths[last]-24*time.Hour
 }
 
-// Covered returns a bit for each window. The bit is set if the prices of quote q, which cover the time since
-// the window's base, cover at least nine tenths of the window.
+// Covered returns a bit for each window. The bit is set if prices of quote q cover at least nine
+// tenths of the window. They cover the time since the window's base.
 func (r *Result) Covered(q int) (windows uint64) {
 	for w, length := range WindowLengths {
 		if q < len(r.Ages[w]) && 10*artifacts.Step*time.Duration(r.Ages[w][q]) >= 9*length {
@@ -213,7 +214,7 @@ func (r *Result) changes(f *Feed) {
 	}
 }
 
-// byGain orders quotes by their 24-hour change, highest first, ties by id.
+// byGain orders quotes by their 24-hour change, highest first, and breaks ties by id.
 func (r *Result) byGain(f *Feed) func(a, b int32) int {
 	return func(a, b int32) int {
 		if c := r.Change24h[b].Cmp(r.Change24h[a]); c != 0 {
@@ -252,8 +253,8 @@ func (r *Result) totals(f *Feed) {
 	}
 }
 
-// TotalMarketCap returns the sum of the market caps of a feed's active assets, in units of 1e-8, or
-// "" if no market cap is known.
+// TotalMarketCap returns the sum of the market caps of a feed's active assets, in units of 1e-8
+// dollars, or "" if no market cap is known.
 func TotalMarketCap(f *Feed) string {
 	var total uint256.Int
 	for q := range f.Quotes {
@@ -341,9 +342,9 @@ func (r *Result) market(f *Feed, g *Group, byGain func(a, b int32) int) (m Group
 	return m, m.Coins > 0
 }
 
-// shares computes each group's share of the sum of all market caps. It rounds shares down and gives
-// the missing units of the last place to the largest remainders, ties to the lower id, so that the
-// shares sum to exactly 1 (FEED.md, "Numbers").
+// shares computes each group's share of the sum of all market caps. It rounds shares down, and then
+// adds the missing units in the last place to the shares with the largest remainders, breaking ties
+// by lower id. So the shares sum to exactly 1 (FEED.md, "Numbers").
 func shares(groups []Group, fresh []ListedGroup) {
 	var total uint256.Int
 	for i := range fresh {
@@ -357,7 +358,7 @@ func shares(groups []Group, fresh []ListedGroup) {
 	missing := uint64(shareOne)
 	for i := range fresh {
 		var n, share uint256.Int
-		// At most 2^63 coins of 2^128 each, times 2^40, fit in 256 bits.
+		// At most 2^63 coins worth 2^128 each, times 2^40, fit in 256 bits.
 		n.Mul(&fresh[i].Market.MarketCap, one)
 		share.DivMod(&n, &total, &rest[i])
 		fresh[i].Market.Share = share.Uint64()

@@ -10,14 +10,14 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// The numbers of decimals of the fields (FEED.md, "Numbers").
+// The numbers of decimals for each kind of field (FEED.md, "Numbers").
 const (
 	PriceDecimals   = 18
 	MoneyDecimals   = 8 // market caps, volumes, totals, fees
 	PercentDecimals = 12
 )
 
-// The maximum numbers of integer digits of values in a feed (FEED.md, "Numbers").
+// The maximum numbers of integer digits in a feed's values (FEED.md, "Numbers").
 const (
 	PriceIntDigits = 18
 	MoneyIntDigits = 28
@@ -30,15 +30,15 @@ var (
 	errNegative   = errors.New("negative")
 )
 
-// maxExponent is the value at which parseExponent stops counting. It is far above the number of
-// digits that a line can hold.
+// maxExponent is the value at which parseExponent stops counting. It far exceeds the number of
+// digits that fit in a line.
 const maxExponent = 1 << 27
 
-// ParseDecimal parses a JSON number exactly and rounds it half to even to the given decimals. The
-// result is in units of the last place. Exponents are not expanded, so 1e999999999 costs nothing.
-// ParseDecimal returns an error if the text is not a decimal, is negative (-0 is 0), or has more
-// than intDigits integer digits (FEED.md, "Numbers"). decimals plus intDigits must be at most 38,
-// so that every result fits.
+// ParseDecimal parses a JSON number exactly and rounds it half to even to the given number of
+// decimals. The result is in units of the last place. Exponents are not expanded, so 1e999999999
+// costs nothing. ParseDecimal returns an error if the text is not a decimal, is negative (-0 counts
+// as 0), or has more than intDigits integer digits (FEED.md, "Numbers"). The sum of decimals and
+// intDigits must be at most 38, so that every result fits.
 func ParseDecimal(s []byte, decimals, intDigits int) (U128, error) {
 	neg := len(s) > 0 && s[0] == '-'
 	if neg {
@@ -89,8 +89,8 @@ func IsNumber(s []byte) bool {
 	return err != errNotDecimal
 }
 
-// roundDigits returns the first keep digits, padded with zeros, as an integer, rounded half to even
-// by the remaining digits. The first digit is not 0.
+// roundDigits returns the first keep digits as an integer. It pads them with zeros, or rounds half
+// to even based on the remaining digits. The first digit is not 0.
 func roundDigits(integer, fraction []byte, keep int) U128 {
 	if keep < 0 {
 		return U128{}
@@ -163,8 +163,9 @@ func parseExponent(s []byte) (e int, ok bool) {
 	return e, true
 }
 
-// AppendDecimal appends u, in units of the last of the given decimals, in plain notation (FEED.md,
-// "Numbers"): no exponent, no trailing zeros after the point, no bare point.
+// AppendDecimal appends u, in units of the last of the given number of decimals, in plain notation
+// (FEED.md, "Numbers"). The result has no exponent, no trailing zeros after the decimal point, and
+// no decimal point without digits after it.
 func AppendDecimal(dst []byte, u U128, decimals int) []byte {
 	if u.Hi == 0 {
 		return appendPoint(dst, strconv.AppendUint(make([]byte, 0, 20), u.Lo, 10), decimals)
@@ -172,7 +173,7 @@ func AppendDecimal(dst []byte, u U128, decimals int) []byte {
 	return AppendWide(dst, false, &uint256.Int{u.Lo, u.Hi}, decimals)
 }
 
-// AppendWide is like AppendDecimal, for 256 bits and a sign. It omits the sign of zero.
+// AppendWide is like AppendDecimal, with 256 bits and a sign. It omits the sign of zero.
 func AppendWide(dst []byte, neg bool, u *uint256.Int, decimals int) []byte {
 	if neg && !u.IsZero() {
 		dst = append(dst, '-')
@@ -183,7 +184,7 @@ func AppendWide(dst []byte, neg bool, u *uint256.Int, decimals int) []byte {
 	return appendPoint(dst, []byte(u.Dec()), decimals)
 }
 
-// appendPoint appends an integer's digits with a point before the last decimals digits.
+// appendPoint appends an integer's digits with a decimal point before the last decimals digits.
 func appendPoint(dst, digits []byte, decimals int) []byte {
 	end, whole := len(digits), len(digits)-decimals
 	for end > max(whole, 0) && digits[end-1] == '0' {
@@ -224,8 +225,8 @@ func (p Percent) Cmp(q Percent) int {
 	return p.V.Cmp(&q.V)
 }
 
-// Prefix returns a number that orders as p does: of two percentages, the lower one never has the
-// higher number, though both may have the same.
+// Prefix returns a number that is consistent with the order of p: a lower percentage never has a
+// higher number, though different percentages may have the same number.
 func (p Percent) Prefix() uint64 {
 	const bits = 54 // the remaining bits hold the sign and the bit length
 	n := p.V.BitLen()
@@ -276,7 +277,7 @@ func PercentChange(price, base U128) (p Percent) {
 	return p
 }
 
-// MaxDigits bounds the length of a number that is computed exactly. No provider writes a longer
+// MaxDigits is the maximum length of a number that is computed exactly. No provider writes a longer
 // one.
 const MaxDigits = 200
 

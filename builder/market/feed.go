@@ -16,9 +16,8 @@ const (
 	MaxNewID = MaxID - 1<<32
 )
 
-// Feed is the state of a market at one moment, as a source provides it. It holds
-// only accepted rows, in the order in which they were read. Numbers are rounded to
-// their field's decimals (FEED.md, "Numbers").
+// Feed is the state of a market at one moment, as a source provides it. It holds only accepted
+// rows, in reading order. Numbers are rounded to their field's decimals (FEED.md, "Numbers").
 type Feed struct {
 	// Database names the database from which the rows come (feed.json).
 	Database string
@@ -52,7 +51,7 @@ type Asset struct {
 // Platform is a platform on which an asset has a contract.
 type Platform struct {
 	ID      string // the slug of Name; see PlatformID
-	Name    string // as the feed gives it
+	Name    string // as in the feed
 	Address string // as artifacts.AppendAddress writes it
 }
 
@@ -75,11 +74,11 @@ type Quote struct {
 	Price     U128 // 18 decimals
 	MarketCap U128 // 8 decimals; 0 means unknown
 	Volume    U128 // 8 decimals
-	// Supplies are numbers of coins in the order of SupplyNames, with 8 decimals. 0 means unknown.
+	// Supplies are amounts of coins in the order of SupplyNames, with 8 decimals. 0 means unknown.
 	Supplies [len(SupplyNames)]U128
 }
 
-// SupplyNames are the names of the fields with a quote's supplies.
+// SupplyNames are the names of a quote's supply fields.
 var SupplyNames = [3]string{"circulating_supply", "total_supply", "max_supply"}
 
 // Rate is one accepted row of rates.ndjson.
@@ -88,15 +87,15 @@ type Rate struct {
 	Name string
 	Unit string
 	Type string // one of RateTypes
-	USD  U128   // the value of one unit, with 18 decimals; above 0
-	// Asset is the index of the asset whose price this is, or -1 if it is not an asset's.
+	USD  U128   // the value of one unit, with 18 decimals; greater than 0
+	// Asset is the index of the asset whose price is the rate, or -1 if there is no such asset.
 	Asset int
 }
 
 // RateTypes are the kinds of rates. The first is the default.
 var RateTypes = []string{"fiat", "crypto", "commodity"}
 
-// USD is the code of the currency of a feed's figures.
+// USD is the code of the currency in which a feed's figures are given.
 const USD = "usd"
 
 // DollarRate is the rate of the US dollar, for a feed without one.

@@ -2,8 +2,8 @@ package market
 
 import "math/bits"
 
-// U128 is an unsigned 128-bit integer. It holds a decimal of the feed in units of the last place of
-// its field. The widest field is a price, with 18 integer digits and 18 decimals. These are 36
+// U128 is an unsigned 128-bit integer. It holds a decimal from the feed in units of the last place
+// of its field. The widest field is a price, with 18 integer digits and 18 decimals. These are 36
 // digits; 2^128 has 39.
 type U128 struct{ Hi, Lo uint64 }
 
@@ -21,8 +21,8 @@ func (u U128) Cmp(v U128) int {
 	return 1
 }
 
-// Prefix returns a number that orders as u does: of two integers, the lower one never has the
-// higher number, though both may have the same.
+// Prefix returns a number that is consistent with the order of u: a lower integer never has a
+// higher number, though different integers may have the same number.
 func (u U128) Prefix() uint64 {
 	n := bits.Len64(u.Hi) + 64
 	if u.Hi == 0 {

@@ -1,11 +1,11 @@
 // Package metrics implements the Prometheus metrics of builder run: durations and outcomes of
 // builds and other jobs, and the time of each job's last success.
 //
-// A single failed build does no harm, since the published snapshot stays. Watch
-// builder_last_success_timestamp_seconds, which covers builds that fail and builds that hang. A
-// builder that does not run has no series, but edges report the snapshot's age.
+// A single failed build does no harm, since the published snapshot stays in place. Monitor
+// builder_last_success_timestamp_seconds, which detects both builds that fail and builds that hang.
+// A builder that is not running has no series, but edges report the snapshot's age.
 //
-// Names follow the conventions of Prometheus: the prefix builder_, base units, and _total for
+// Names follow the Prometheus conventions: the prefix builder_, base units, and _total for
 // counters. The code lists all label values, except the names of providers, files and their parts.
 package metrics
 
@@ -29,10 +29,10 @@ import (
 // The outcomes of a build.
 const (
 	published  = "published"  // it published a new snapshot
-	unchanged  = "unchanged"  // the same snapshot was published already
+	unchanged  = "unchanged"  // the same snapshot was already published
 	guarded    = "guarded"    // a guard rail stopped it
 	superseded = "superseded" // its time was already published, or was withdrawn
-	failed     = "failed"     // anything else
+	failed     = "failed"     // any other outcome
 )
 
 // The jobs of Metrics.Job. Their label is "name", since Prometheus itself uses "job".
@@ -47,8 +47,8 @@ var (
 		builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory,
 		publish.StepSync, publish.StepManifest, publish.StepSwap, publish.StepLog,
 	}
-	// stepBounds are the upper bounds of the buckets in seconds. 20,000 assets take seconds, a
-	// million assets minutes, and builder.BuildDeadline ends every build.
+	// stepBounds are the upper bounds of the buckets, in seconds. A step takes seconds for 20,000
+	// assets and minutes for a million. builder.BuildDeadline ends every build.
 	stepBounds = []float64{.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800}
 )
 
@@ -68,7 +68,7 @@ type Metrics struct {
 	deleted, deletedBytes                                  prometheus.Counter
 	missing, lease, sequence, snapshot, lastSuccess, stays prometheus.Gauge
 	logBehind                                              prometheus.Gauge
-	// A vector without labels, since it has no series before a time is set.
+	// A vector without labels, so that no series exists until a time is set.
 	backup *prometheus.GaugeVec
 }
 
@@ -177,8 +177,8 @@ func New() *Metrics {
 	return m
 }
 
-// begin sets the times of the last success to now: a builder that has just started or taken over
-// has not failed yet.
+// begin sets the times of the last success to now, since a builder that has just started or taken
+// over has not failed yet.
 func (m *Metrics) begin() {
 	m.lastSuccess.Set(unix(m.now()))
 	for _, job := range []string{Change, GC} {
@@ -186,7 +186,7 @@ func (m *Metrics) begin() {
 	}
 }
 
-// Lease sets the metric of the lease.
+// Lease sets the lease metric.
 func (m *Metrics) Lease(held bool) {
 	m.lease.Set(0)
 	if held {
@@ -198,8 +198,8 @@ func (m *Metrics) Lease(held bool) {
 // ServeHTTP answers a scrape.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
-// Serve serves /metrics, and /livez for supervisors of the process, on ln until ctx is done, and
-// then returns nil. It returns an error if serving fails. Errors of single connections go to log.
+// Serve serves /metrics, and /livez for process supervisors, on ln until ctx is done, and then
+// returns nil. It returns an error if serving fails. Errors on individual connections go to log.
 func (m *Metrics) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m)
@@ -211,7 +211,7 @@ func (m *Metrics) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) 
 		Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-	// Close interrupts a running scrape, which does no harm, since Prometheus soon scrapes again.
+	// Close interrupts a running scrape. This does no harm, since Prometheus soon scrapes again.
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
@@ -221,7 +221,7 @@ func (m *Metrics) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) 
 }
 
 // Built counts a build. r and err are the results of Builder.Build. A build that ended because the
-// builder stops does not count.
+// builder is stopping does not count.
 func (m *Metrics) Built(r *builder.Report, err error) {
 	outcome := outcomeOf(r, err)
 	if outcome == "" {
@@ -284,8 +284,8 @@ func (m *Metrics) Built(r *builder.Report, err error) {
 // Backup sets the time of the snapshot that the backup holds; the Unix epoch means that none was found.
 func (m *Metrics) Backup(t time.Time) { m.backup.WithLabelValues().Set(float64(t.Unix())) }
 
-// Found records the time and the sequence of the published snapshot. A builder that restarts may
-// not build one for some time.
+// Found records the time and the sequence of the published snapshot. It is needed because a
+// restarted builder may not build for some time.
 func (m *Metrics) Found(t time.Time, sequence uint64) {
 	m.snapshot.Set(float64(t.Unix()))
 	m.sequence.Set(float64(sequence))
@@ -310,8 +310,7 @@ func outcomeOf(r *builder.Report, err error) string {
 	return failed
 }
 
-// Job returns a function that calls f and records the outcome and the duration. job is Change or
-// GC.
+// Job returns a function that calls f and records its outcome and duration. job is Change or GC.
 func (m *Metrics) Job(job string, f func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		began := time.Now()
@@ -330,7 +329,7 @@ func (m *Metrics) Job(job string, f func(context.Context) error) func(context.Co
 	}
 }
 
-// Collected counts the objects deleted by a gc. r is nil if gc failed.
+// Collected counts the objects that a gc run deleted. r is nil if gc failed.
 func (m *Metrics) Collected(r *upkeep.GCReport) {
 	if r == nil || r.DryRun {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// Directory renders the collections of artifacts.IsDirectory. Their rows depend only on assets and
-// chains; see source.DirectoryDigest.
+// Directory renders the collections for which artifacts.IsDirectory is true. Their rows depend only
+// on assets and chains; see source.DirectoryDigest.
 func Directory(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 	return func(yield func(*Table) bool) {
 		p := platformsOf(f, r)
@@ -27,9 +27,9 @@ type platforms struct {
 	chain map[string]*market.Group // chains by the id in answers
 }
 
-// platformsOf maps each platform to the chain whose slug has the same words. If there are several,
-// it takes the one with the lowest slug. The name of a platform that is not a chain is the lowest
-// name that an asset gives it.
+// platformsOf maps each platform to the chain whose slug has the same words. If there are several
+// such chains, it chooses the one with the lowest slug. The name of a platform that is not a chain
+// is the lowest of the names that assets give it.
 func platformsOf(f *market.Feed, r *market.Result) *platforms {
 	p := &platforms{map[string]string{}, map[string]string{}, map[string]*market.Group{}}
 	chains := map[string]*market.Group{}
@@ -63,7 +63,7 @@ func (p *platforms) tail(dst []byte, a *market.Asset, sorted []market.Platform) 
 	for i := range sorted {
 		sorted[i].ID = p.ids[sorted[i].ID]
 	}
-	if len(sorted) > 1 { // most assets have one platform or none
+	if len(sorted) > 1 { // most assets have at most one platform
 		slices.SortFunc(sorted, func(a, b market.Platform) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	dst = append(dst, `,"platforms":{`...)
@@ -77,7 +77,7 @@ func (p *platforms) tail(dst []byte, a *market.Asset, sorted []market.Platform) 
 // coinRowsPerShard is the number of rows per shard for rows of about a hundred bytes.
 const coinRowsPerShard = 4 * RowsPerShard
 
-// coinTable returns the assets in the form of /coins/list.
+// coinTable returns the assets in the format of /coins/list.
 func coinTable(f *market.Feed, p *platforms) *Table {
 	n := len(f.Assets)
 	var sorted []market.Platform
@@ -98,7 +98,7 @@ func coinTable(f *market.Feed, p *platforms) *Table {
 	}
 }
 
-// contractTable returns a row for each address of an asset.
+// contractTable returns a row for each contract address of an asset.
 func contractTable(f *market.Feed, p *platforms) *Table {
 	t := &Table{Collection: artifacts.ContractsCollection, RowsPerShard: marketRowsPerShard}
 	var keys [][]byte
@@ -160,7 +160,7 @@ func platformTable(f *market.Feed, p *platforms) *Table {
 	return t
 }
 
-// figureTable returns the figures of quotes that are not in the quotes' own rows.
+// figureTable returns those figures of quotes that are not in the quotes' own rows.
 func figureTable(f *market.Feed, r *market.Result) *Table {
 	n := len(f.Quotes)
 	id := ids(n, func(q int) uint64 { return f.Assets[f.Quotes[q].Asset].ID })
@@ -182,8 +182,7 @@ func figureTable(f *market.Feed, r *market.Result) *Table {
 	}
 }
 
-// rateTable returns the rates in the order of their codes. It adds the dollar's if the feed has
-// none.
+// rateTable returns the rates ordered by code. It adds the dollar's rate if the feed has none.
 func rateTable(f *market.Feed) *Table {
 	all := slices.Clone(f.Rates)
 	if !slices.ContainsFunc(all, func(r market.Rate) bool { return r.Code == market.USD }) {

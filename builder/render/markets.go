@@ -10,15 +10,16 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// sortWindows are the windows of percent_change by which /markets can sort, as indexes into
+// sortWindows are the percent_change windows by which /markets can sort, as indexes into
 // market.Windows.
 var sortWindows = [...]int{0, 3, 4, 5}
 
 // marketRowsPerShard is the number of rows per shard for rows of a few bytes.
 const marketRowsPerShard = 1024
 
-// marketTable returns the sort orders of /markets that quotes does not have. Its rows refer to the
-// quotes by id. A single view with whole rows would take as many bytes as all these views together.
+// marketTable returns the sort orders of /markets that the collection quotes does not have. Its
+// rows refer to the quotes by id. A single view with whole rows would take as many bytes as all
+// these views together.
 func marketTable(f *market.Feed, r *market.Result) *Table {
 	n := len(f.Quotes)
 	id := ids(n, func(i int) uint64 { return f.Assets[f.Quotes[i].Asset].ID })
@@ -46,13 +47,13 @@ func marketTable(f *market.Feed, r *market.Result) *Table {
 			Prefix:  func(q int32) uint64 { return r.Change(f, w, int(q)).Prefix() },
 			Compare: func(a, b int32) int { return r.Change(f, w, int(a)).Cmp(r.Change(f, w, int(b))) }})
 	}
-	// A page sorted by name looks up the rank of each asset here, each in another shard.
+	// A page sorted by name looks up each asset's rank here, usually in a different shard.
 	t.Orders = append(t.Orders, Order{Sort: "id", Index: true, RowsPerShard: RowsPerShard})
 	t.addGroups(f, r)
 	return t
 }
 
-// knownCapsFirst returns the order by market cap, in which unknown ones come last.
+// knownCapsFirst returns the order by market cap. Unknown market caps come last.
 func knownCapsFirst(f *market.Feed) Order {
 	unknown := func(q int32) bool { return f.Quotes[q].MarketCap.IsZero() }
 	return Order{Sort: "market_cap", Last: unknown,
@@ -73,7 +74,8 @@ func knownCapsFirst(f *market.Feed) Order {
 		}}
 }
 
-// addGroups adds the members of the listed groups to t, and to each row a tail with its groups.
+// addGroups adds the members of the listed groups to t. It also adds to each row a tail with its
+// groups.
 func (t *Table) addGroups(f *market.Feed, r *market.Result) {
 	var slugs [len(artifacts.GroupSorts)]groupsOf
 	for k, groups := range [...][]market.Group{f.Categories, f.Chains} {
@@ -115,7 +117,7 @@ func (t *Table) addGroups(f *market.Feed, r *market.Result) {
 	})
 }
 
-// groupsOf holds the groups of each asset, in the order of their slugs.
+// groupsOf holds the groups of each asset, in slug order.
 type groupsOf struct {
 	texts  [][]byte // slugs as JSON
 	starts []int32  // by asset, indexes into of; the last element is the end

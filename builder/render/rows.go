@@ -1,5 +1,6 @@
-// Package render renders a computed snapshot into the rows of answers, and cuts them into views,
-// shards and objects. It does no I/O and reads no clock: equal arguments give equal bytes.
+// Package render renders a computed snapshot into the rows that answers contain, and cuts them into
+// views, shards and objects. It does no I/O and reads no clock: equal arguments produce equal
+// bytes.
 package render
 
 import (
@@ -10,12 +11,12 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// timeFormat is the format of times in answers: RFC 3339 in UTC with whole seconds.
+// timeFormat is the time format in answers: RFC 3339 in UTC with whole seconds.
 const timeFormat = "2006-01-02T15:04:05Z"
 
-// arena holds many byte strings in a few large blocks, so that a million rows do not take a million
-// allocations. Each block is twice as long as the previous one, up to arenaBlock, so that a table
-// of ten rows does not allocate a mebibyte.
+// arena holds many byte strings in a few large blocks, so that a million rows do not need a million
+// allocations. Each block is twice as long as the previous one, up to arenaBlock, so a table with
+// ten rows does not allocate a mebibyte.
 type arena struct{ block []byte }
 
 const arenaBlock = 1 << 20
@@ -197,7 +198,7 @@ func groupMarket(dst []byte, f *market.Feed, r *market.Result, m *market.GroupMa
 	for _, id := range m.TopGainers {
 		i, ok := r.ByID[id]
 		if !ok {
-			continue // the asset has left the directory since
+			continue // the asset has since left the directory
 		}
 		if n++; n > 1 {
 			dst = append(dst, ',')

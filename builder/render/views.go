@@ -12,16 +12,16 @@ import (
 	"example.com/marketdata/builder/market"
 )
 
-// These constants say how views are cut. A page of 100 rows touches at most two shards. A shard of
-// 128 quotes takes about 70 KiB decompressed, so looking up a single row decompresses little. With
-// 72 shards an object, a million assets need fewer than 2,500 objects.
+// These constants determine how views are cut. A page of 100 rows touches at most two shards. A
+// shard of 128 quotes has about 70 KiB decompressed, so little is decompressed to look up a single
+// row. With 72 shards per object, a million assets need fewer than 2,500 objects.
 const (
 	RowsPerShard    = 128
 	ShardsPerObject = 72
 )
 
-// Table holds a collection's rows before they are cut: each row once, in the order of the feed, and
-// the orders in which views list them.
+// Table holds a collection's rows before they are cut. It has each row once, in feed order, and the
+// orders in which views list the rows.
 type Table struct {
 	Collection string
 	Rows       [][]byte
@@ -32,8 +32,8 @@ type Table struct {
 	TailsByID bool
 	// Members lists views that contain only some of the rows.
 	Members []Members
-	// RowsPerShard replaces the constant RowsPerShard if it is not 0. It must divide the rows of an
-	// object.
+	// RowsPerShard replaces the constant RowsPerShard if it is not 0. It must divide the number of
+	// rows in an object.
 	RowsPerShard int
 
 	added arena
@@ -49,19 +49,20 @@ type Order struct {
 	Sort string
 	// Keys are the rows' folded texts, if this is an order by text.
 	Keys [][]byte
-	// Sorted are the rows in this order, ties by id. It is nil if they are not sorted yet.
+	// Sorted are the rows in this order, with ties broken by id. It is nil if they are not sorted
+	// yet.
 	Sorted   []int32
 	prefixes []uint64 // of Sorted
 	// Compare compares two rows by a key that is not a text. It is nil for an order by text or by
 	// id. Equal rows form a run.
 	Compare func(a, b int32) int
-	// Prefix, if not nil, returns a number for a row. Numbers never contradict Compare and decide
-	// most comparisons.
+	// Prefix, if not nil, returns a number for each row. The order of these numbers never
+	// contradicts Compare and decides most comparisons.
 	Prefix func(row int32) uint64
 	// Last, if not nil, reports whether a row comes last in both directions.
 	Last func(row int32) bool
-	// Index means that rows are looked up by this order's key. So its shards contain the keys, and
-	// the run numbers of the table's other orders.
+	// Index means that rows are looked up by this order's key. Therefore, its shards contain the
+	// keys, and the run numbers in the table's other orders.
 	Index bool
 	// RowsPerShard, if not 0, replaces the table's RowsPerShard for this order.
 	RowsPerShard int
@@ -71,7 +72,7 @@ type Order struct {
 type Members struct {
 	Sort string
 	Keys [][]byte // by run, ascending
-	Rows []int32  // run after run, each in order of id
+	Rows []int32  // by run, each run in order of id
 	// Starts are the indexes in Rows at which the runs start. The last element is the end.
 	Starts []int32
 }
@@ -108,7 +109,7 @@ func ids(n int, id func(i int) uint64) []uint64 {
 }
 
 // Tables renders the collections of a snapshot except those of Directory, one after another, so
-// that only one collection's rows need to be in memory.
+// only one collection's rows need to be in memory.
 func Tables(f *market.Feed, r *market.Result) iter.Seq[*Table] {
 	return func(yield func(*Table) bool) {
 		names := namesOf(f)
@@ -333,9 +334,9 @@ type entry struct {
 	row    int32
 }
 
-// sortRows returns the rows in an order, ties by id, and their prefixes. It compares prefixes,
-// which are the first 8 bytes of keys, the ids, or numbers from Prefix. It looks up whole keys only
-// to break ties, since that costs many times more: they are scattered in memory.
+// sortRows returns the rows in an order, with ties broken by id, and their prefixes. It compares
+// prefixes, which are the first 8 bytes of keys, ids, or numbers from Prefix. It looks up whole
+// keys only to break ties, since that is many times slower: they are scattered in memory.
 func sortRows(ids []uint64, o *Order) (order []int32, prefixes []uint64) {
 	entries := make([]entry, len(ids))
 	compare := o.compare()
@@ -375,7 +376,7 @@ func sortRows(ids []uint64, o *Order) (order []int32, prefixes []uint64) {
 	return order, prefixes
 }
 
-// byPrefix sorts entries by prefix, with a radix sort, because comparing numbers was the most
+// byPrefix sorts entries by prefix. It uses a radix sort, because comparing numbers was the most
 // expensive part of sorting in a build.
 func byPrefix(from []entry) []entry {
 	to := make([]entry, len(from))
@@ -423,18 +424,18 @@ func (t *Table) sort(o *Order) *sorted {
 
 // Piece is one object of a view. The caller stores it and then enters it in the view.
 type Piece struct {
-	View   int // index into the views it came with
+	View   int // index into the views that were returned with it
 	Object int // index into the view's objects
 	Rows   int
 	build  func() ([]byte, artifacts.Fence)
 }
 
-// Bytes makes the object. It is expensive. Several goroutines may call it for different pieces at
-// the same time.
+// Bytes makes the object. This is expensive. Several goroutines may call Bytes concurrently for
+// different pieces.
 func (p *Piece) Bytes() ([]byte, artifacts.Fence) { return p.build() }
 
-// Views sorts and cuts a table. It returns the manifest's views, whose objects are still empty, and
-// the pieces that fill them.
+// Views sorts and cuts a table. It returns the manifest's views, whose objects have not been filled
+// in yet, and the pieces that fill them.
 func Views(t *Table) ([]artifacts.View, []Piece) {
 	var views []artifacts.View
 	var pieces []Piece
@@ -442,7 +443,8 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 	for i := range t.Orders {
 		orders[i] = t.sort(&t.Orders[i])
 	}
-	// With several orders, the index views number the runs of all orders except the one by id.
+	// If there are several orders, the index views contain the run numbers in all orders except the
+	// one by id.
 	var columns []*sorted
 	var names []string
 	for _, s := range orders {
@@ -469,7 +471,7 @@ func Views(t *Table) ([]artifacts.View, []Piece) {
 	return views, pieces
 }
 
-// cutter makes shards and objects of one view.
+// cutter makes the shards and objects of one view.
 type cutter struct {
 	t       *Table
 	s       *sorted
@@ -492,7 +494,7 @@ func (c *cutter) view(views []artifacts.View, pieces []Piece, columns []string) 
 	return append(views, v), pieces
 }
 
-// buffers holds memory that is reused from one object to the next. The buffers grow to megabytes.
+// buffers holds memory that is reused between objects. The buffers grow to several megabytes.
 type buffers struct {
 	object artifacts.Object
 	plain  []byte
@@ -523,8 +525,8 @@ func (c *cutter) fence(i int) artifacts.Fence {
 	return artifacts.Fence{Key: string(c.s.key(c.s.runAt(i)))}
 }
 
-// shard sets in to the rows at positions from (inclusive) to to (exclusive) of the order. It reuses
-// the memory of in.
+// shard sets the value of in to the rows at positions from (inclusive) through to (exclusive) of
+// the order. It reuses the memory of in.
 func (c *cutter) shard(in *artifacts.ShardRows, from, to int) {
 	order, runStart := c.s.order, c.s.runStart
 	run := c.s.runAt(from)

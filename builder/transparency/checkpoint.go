@@ -17,11 +17,11 @@ type Checkpoint struct {
 	tlog.Tree
 }
 
-// Origin returns the name of the log of a store. store is the store's identity.
+// Origin returns the name of a store's log. store is the store's identity.
 func Origin(store string) string { return "marketdata/" + store }
 
-// treeLine is the first line that package tlog writes for a tree. A checkpoint has its origin
-// there.
+// treeLine is the first line that package tlog writes for a tree. A checkpoint has its origin in
+// that line.
 const treeLine = "go.sum database tree\n"
 
 // Text returns the checkpoint without signatures.
@@ -29,7 +29,7 @@ func (c Checkpoint) Text() []byte {
 	return append([]byte(c.Origin+"\n"), bytes.TrimPrefix(tlog.FormatTree(c.Tree), []byte(treeLine))...)
 }
 
-// ParseCheckpoint parses a checkpoint. It verifies no signature: see artifacts.Trust.
+// ParseCheckpoint parses a checkpoint. It does not verify signatures: see artifacts.Trust.
 func ParseCheckpoint(b []byte) (c Checkpoint, err error) {
 	text := artifacts.Unsigned(b)
 	origin, tree, _ := bytes.Cut(text, []byte{'\n'})
@@ -42,8 +42,8 @@ func ParseCheckpoint(b []byte) (c Checkpoint, err error) {
 	return c, nil
 }
 
-// ReadCheckpoint reads a log's checkpoint. If it is missing, ReadCheckpoint returns one without
-// leaves.
+// ReadCheckpoint reads a log's checkpoint. If it is missing, ReadCheckpoint returns a checkpoint
+// without leaves.
 func ReadCheckpoint(ctx context.Context, r artifacts.ObjectReader, origin string,
 ) (Checkpoint, artifacts.Version, error) {
 	b, version, err := r.Get(ctx, artifacts.CheckpointKey, artifacts.CheckpointKey.Limit())

@@ -1,9 +1,9 @@
 // Package transparency implements the log of published snapshots (go doc ./artifacts, "Log").
 //
-// The pointer names the tree whose last leaf is the pointer's own. So publishing and appending are
-// one step, the swap of the pointer. The builder puts the tiles before the swap ([Next.Prepare]),
-// and the checkpoint after it. If it dies in between, the log lacks only the pointer's own leaf,
-// which the next publication writes first ([Settle]).
+// The pointer names the tree whose last leaf belongs to the pointer itself. So publishing and
+// appending are one step, the swap of the pointer. The builder puts the tiles before the swap
+// ([Next.Prepare]), and the checkpoint after it. If it dies in between, the log lacks only the
+// pointer's own leaf, which the next publication writes first ([Settle]).
 package transparency
 
 import (
@@ -20,17 +20,17 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// ErrBehind means that the checkpoint has more leaves than the pointer says. Either another builder
-// has published since the pointer was read, or the pointer is an old copy.
+// ErrBehind means that the checkpoint has more leaves than the pointer names. Either another
+// builder has published since the pointer was read, or the pointer is an old copy.
 var ErrBehind = errors.New("the pointer is older than the log's checkpoint")
 
 // In C2SP tlog-tiles the hashes of a tile are the 256 leaves of a subtree.
 const (
 	height = 8
 	width  = 1 << height
-	// entries is the level that package tlog gives to bundles of entries.
+	// entries is the level that package tlog assigns to entry bundles.
 	entries = -1
-	// maxEntry bounds an entry and its length prefix, in bytes.
+	// maxEntry is the maximum size of an entry with its length prefix, in bytes.
 	maxEntry = 128
 )
 
@@ -62,7 +62,7 @@ func parseBundle(b []byte) (list []string, hashes []byte, err error) {
 	return list, hashes, nil
 }
 
-// key returns the key of a tile, or of a bundle of entries, in the form of C2SP tlog-tiles.
+// key returns the key of a tile, or of an entry bundle, in the format of C2SP tlog-tiles.
 func key(t tlog.Tile) artifacts.Key {
 	path := strings.TrimPrefix(t.Path(), fmt.Sprintf("tile/%d/", height))
 	return artifacts.MustKey(artifacts.TilePrefix + strings.Replace(path, "data", "entries", 1))
@@ -73,7 +73,7 @@ func tileOf(level int, n, size int64) tlog.Tile {
 	return tlog.Tile{H: height, L: level, N: n, W: int(min(width, size>>(height*max(level, 0))-n<<height))}
 }
 
-// tiles reads the tiles of a tree, each once. It verifies nothing.
+// tiles reads the tiles of a tree, each tile once. It verifies nothing.
 type tiles struct {
 	ctx  context.Context // the interfaces of package tlog have no context parameter
 	from artifacts.ObjectReader
@@ -100,7 +100,8 @@ func (r *tiles) get(t tlog.Tile) ([]byte, error) {
 	return b, nil
 }
 
-// bundle returns the n-th bundle and its entries. It checks that they hash to the tile of level 0.
+// bundle returns the n-th bundle and its entries. It checks that the entries hash to the tile at
+// level 0.
 func (r *tiles) bundle(n int64) (b []byte, list []string, err error) {
 	t := tileOf(entries, n, r.size)
 	if b, err = r.get(t); err != nil {
@@ -153,14 +154,15 @@ func (r *tiles) ReadHashes(indexes []int64) (out []tlog.Hash, err error) {
 	return out, nil
 }
 
-// Next is the log with one or more new leaves. Its checkpoint is not written yet.
+// Next is the log with one or more new leaves. Its checkpoint has not been written yet.
 type Next struct {
 	Checkpoint
 	files map[tlog.Tile][]byte
 }
 
-// grow adds leaves to the log of n leaves in r. If before is set, it checks that the existing
-// leaves have this root. Otherwise the caller must check the new root, which proves the same.
+// grow adds leaves to the log in r, which has n leaves. If before is set, grow checks that it is
+// the root of the existing leaves. Otherwise the caller must check the new root, which proves the
+// same.
 func grow(ctx context.Context, r artifacts.ObjectReader, origin string, n int64, before *tlog.Hash, leaves ...string,
 ) (*Next, error) {
 	t := newTiles(ctx, r, n)
@@ -181,7 +183,7 @@ func grow(ctx context.Context, r artifacts.ObjectReader, origin string, n int64,
 	return next, err
 }
 
-// add appends a leaf to those of t.
+// add appends a leaf to the leaves in t.
 func (n *Next) add(t *tiles, leaf string) (err error) {
 	add := func(level int, at int64, b, data []byte) tlog.Tile {
 		tile := tlog.Tile{H: height, L: level, N: at >> height, W: int(at%width) + 1}
@@ -216,7 +218,7 @@ func (n *Next) add(t *tiles, leaf string) (err error) {
 	}
 }
 
-// above returns the hash of a full tile, as it is in the tile above.
+// above returns the hash of a full tile, as it appears in the tile one level higher.
 func above(t tlog.Tile, b []byte) (hash tlog.Hash, err error) {
 	var halves [2]tlog.Hash
 	for i := range halves {
@@ -228,7 +230,8 @@ func above(t tlog.Tile, b []byte) (hash tlog.Hash, err error) {
 	return tlog.NodeHash(halves[0], halves[1]), nil
 }
 
-// mismatch returns err, or if it is nil, an error that says that data does not hash to the root.
+// mismatch returns err. If err is nil, it returns an error that says that the data does not hash to
+// the root.
 func mismatch(err error) error {
 	if err != nil {
 		return err
@@ -236,7 +239,7 @@ func mismatch(err error) error {
 	return fmt.Errorf("%w: it does not hash to the log's root", artifacts.ErrCorrupt)
 }
 
-// Put puts a tile or a bundle of entries. It replaces one that is damaged, or that belongs to no
+// Put puts a tile or an entry bundle. It replaces an object that is damaged or that belongs to no
 // checkpoint.
 func Put(ctx context.Context, s artifacts.Store, key artifacts.Key, b []byte) error {
 	err := s.Put(ctx, key, b)
@@ -248,11 +251,11 @@ func Put(ctx context.Context, s artifacts.Store, key artifacts.Key, b []byte) er
 	return err
 }
 
-// probe is a key that Prepare writes and removes to find out whether it may write checkpoints.
+// probe is a key that Prepare writes and removes to determine whether it may write checkpoints.
 var probe = artifacts.MustKey("log/probe")
 
-// Prepare puts the tiles and bundles that are not there yet, and checks that the rest of Write is
-// permitted. Otherwise the log would stay behind once the pointer has moved.
+// Prepare puts the tiles and bundles that are missing, and checks that Write will have permission
+// to do the rest. Otherwise the log would lag behind once the pointer has moved.
 func (n *Next) Prepare(ctx context.Context, s artifacts.Store) error {
 	for t, b := range n.files {
 		switch err := s.Put(ctx, key(t), b); {
@@ -262,7 +265,7 @@ func (n *Next) Prepare(ctx context.Context, s artifacts.Store) error {
 			return err
 		}
 	}
-	// Swap the probe, as Write swaps the checkpoint. Another builder may be trying at the same
+	// Swap the probe, just as Write swaps the checkpoint. Another builder may be trying at the same
 	// time.
 	if _, err := s.Swap(ctx, probe, "", []byte("probe\n")); err != nil && !errors.Is(err, artifacts.ErrConflict) {
 		return err
@@ -279,11 +282,11 @@ func Lacks(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer) 
 	return err == nil && cp.N < p.Log.Size, err
 }
 
-// writeTries bounds how often Write swaps the checkpoint.
+// writeTries is the maximum number of times that Write tries to swap the checkpoint.
 const writeTries = 3
 
-// Write puts tiles and bundles and, once they are durable, the checkpoint. It leaves a checkpoint
-// alone that already has as many leaves, since another builder was faster.
+// Write puts tiles and bundles and, once they are durable, the checkpoint. It does not replace a
+// checkpoint that already has as many leaves, since in this case another builder was faster.
 func (n *Next) Write(ctx context.Context, s artifacts.Store) error {
 	for t, b := range n.files {
 		if err := Put(ctx, s, key(t), b); err != nil {
@@ -298,7 +301,7 @@ func (n *Next) Write(ctx context.Context, s artifacts.Store) error {
 		if err != nil || cp.N >= n.N {
 			return err
 		}
-		// After an error the checkpoint may or may not have been written. The next read shows it.
+		// After an error, it is unknown whether the checkpoint was written. The next read shows it.
 		if _, err = s.Swap(ctx, artifacts.CheckpointKey, version, n.Text()); err == nil || try == writeTries {
 			return err
 		}
@@ -312,7 +315,7 @@ func HeadOf(p *artifacts.Pointer) tlog.Tree {
 
 // Settle writes the leaf of the pointer p to the log, if the builder that swapped p did not get
 // that far, and returns the log's tree. A pointer without a log belongs to a store that was not
-// signed; in that case the log continues from its end.
+// signed, in which case the log continues from its end.
 func Settle(ctx context.Context, s artifacts.Store, store string, p *artifacts.Pointer) (tlog.Tree, error) {
 	cp, _, err := ReadCheckpoint(ctx, s, Origin(store))
 	if err != nil || p == nil || p.Log == nil {
@@ -335,7 +338,7 @@ func Settle(ctx context.Context, s artifacts.Store, store string, p *artifacts.P
 	return head, next.Write(ctx, s)
 }
 
-// Append returns the log with leaf after the leaf of the pointer p. It first settles p.
+// Append returns the log with leaf appended after the leaf of the pointer p. It settles p first.
 func Append(ctx context.Context, s artifacts.Store, store string, p *artifacts.Pointer, leaf string) (*Next, error) {
 	tree, err := Settle(ctx, s, store, p)
 	if err != nil {
@@ -352,7 +355,7 @@ func Leaves(m *artifacts.Manifest) (leaves []string) {
 	return leaves
 }
 
-// CatchUp appends those of leaves that the log does not have. They belong to snapshots that were
+// CatchUp appends the elements of leaves that the log lacks. They belong to snapshots that were
 // published while the store was not signed. Their pointer has no log, so only the checkpoint moves.
 func CatchUp(ctx context.Context, s artifacts.Store, store string, leaves []string) error {
 	v, err := Open(ctx, s)
@@ -373,8 +376,8 @@ func CatchUp(ctx context.Context, s artifacts.Store, store string, leaves []stri
 	return next.Write(ctx, s)
 }
 
-// Superseded reports whether a key belongs to a partial tile or bundle that a log of the given size
-// has in full.
+// Superseded reports whether a key belongs to a partial tile or bundle that also exists in full in
+// a log of the given size.
 func Superseded(name artifacts.Key, size int64) bool {
 	path := strings.Replace(strings.TrimPrefix(name.String(), artifacts.TilePrefix), "entries/", "data/", 1)
 	t, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s", height, path))

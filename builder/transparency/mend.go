@@ -64,13 +64,13 @@ func Mend(ctx context.Context, s artifacts.ObjectReader, p *artifacts.Pointer, m
 	return left, d.err == nil, d.err
 }
 
-// mending is a log that is being repaired.
+// mending is a log under repair.
 type mending struct {
 	tree   tlog.Tree
-	last   []string // leaves at the log's end, as far as they are known
+	last   []string // known leaves at the end of the log
 	from   []*tiles
 	leaves map[tlog.Hash]string // leaves found in any object, by hash
-	err    error                // the error of a copy or store that cannot be read
+	err    error                // the error from a copy or store that cannot be read
 }
 
 func (d *mending) learn(leaves []string) {
@@ -91,8 +91,8 @@ func (d *mending) find(r *tiles, t tlog.Tile) []byte {
 	return b
 }
 
-// guesses returns the possible contents of tile n of level 0. Those that match a tile above come
-// first.
+// guesses returns the possible contents of tile n at level 0. Contents that match a tile one level
+// higher come first.
 func (d *mending) guesses(n int64) (list []string) {
 	t, above0 := tileOf(0, n, d.tree.N), map[tlog.Hash]bool{}
 	add := func(hashes []byte) {
@@ -123,8 +123,8 @@ func (d *mending) guesses(n int64) (list []string) {
 	return list
 }
 
-// fit cuts hashes to the width of a tile, or extends them by the known leaves at the log's end. It
-// returns nil if these are not known.
+// fit cuts hashes to the width of a tile, or extends them with the known leaves at the log's end.
+// It returns nil if the required leaves are unknown.
 func (d *mending) fit(t tlog.Tile, b []byte) []byte {
 	b = bytes.Clone(b[:min(len(b), t.W*tlog.HashSize)])
 	for i := len(b) / tlog.HashSize; i < t.W; i++ {
@@ -138,7 +138,7 @@ func (d *mending) fit(t tlog.Tile, b []byte) []byte {
 	return b
 }
 
-// solve returns the tiles of hashes, or nil if it finds none that have the tree's root.
+// solve returns the tiles of hashes, or nil if it finds no combination with the tree's root.
 func (d *mending) solve() *tiles {
 	var row []byte
 	for n := int64(0); ; n++ {
@@ -160,7 +160,7 @@ func (d *mending) solve() *tiles {
 	}
 }
 
-// compute returns all tiles for the hashes of all leaves.
+// compute returns all tiles that follow from the hashes of all leaves.
 func (d *mending) compute(row []byte) *tiles {
 	all := newTiles(d.from[0].ctx, d.from[0].from, d.tree.N)
 	for level := 0; len(row) > 0; level++ {
@@ -177,7 +177,7 @@ func (d *mending) compute(row []byte) *tiles {
 	return all
 }
 
-// entries returns the bundle for a tile of level 0, or nil if one of its leaves is unknown.
+// entries returns the bundle for a tile at level 0, or nil if one of its leaves is unknown.
 func (d *mending) entries(hashes []byte) (bundle []byte) {
 	for h := range slices.Chunk(hashes, tlog.HashSize) {
 		leaf := d.leaves[tlog.Hash(h)]

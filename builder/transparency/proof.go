@@ -10,37 +10,37 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// MaxProofSize bounds the size of a proof's file, in bytes: an object and a manifest in base64, and
-// the rest.
+// MaxProofSize is the maximum size of a proof file, in bytes. It allows for an object and a
+// manifest in base64, and for the rest of the proof.
 const MaxProofSize = (artifacts.MaxObjectSize+artifacts.MaxManifestSize)/3*4 + 1<<20
 
 // Collection and Sort name the view whose rows can be proved.
 const Collection, Sort = "quotes", "id"
 
 // Proof shows that a row was published, to anyone who holds only the proof and a trusted key. The
-// row is in the shard, and the shard in the object. The object's digest is in the manifest, the
-// manifest's digest in the leaf, and the leaf in the tree of the checkpoint, which the key has
-// signed.
+// row is in the shard, and the shard is in the object. The object's digest is in the manifest, the
+// manifest's digest is in the leaf, and the leaf is in the tree of the checkpoint, which the key
+// has signed.
 type Proof struct {
 	Format int `json:"format"`
 	// Time is the time of the snapshot.
 	Time time.Time `json:"time"`
-	// Asset is the row's id. Row is the row as answers contain it.
+	// Asset is the row's id. Row is the row as it appears in answers.
 	Asset uint64 `json:"asset"`
 	Row   string `json:"row"`
-	// Shard is the index of the shard with the row in Object.
+	// Shard is the index, within Object, of the shard that contains the row.
 	Shard int `json:"shard"`
 	// Object and Manifest are the bytes as stored.
 	Object   []byte `json:"object"`
 	Manifest []byte `json:"manifest"`
-	// Leaf is the index of the leaf, and Inclusion its proof (RFC 6962, section 2.1.1).
+	// Leaf is the index of the leaf. Inclusion is its inclusion proof (RFC 6962, section 2.1.1).
 	Leaf      int64            `json:"leaf"`
 	Inclusion tlog.RecordProof `json:"inclusion"`
 	// Checkpoint is a signed note.
 	Checkpoint string `json:"checkpoint"`
 }
 
-// Encode returns the proof's file: a line of JSON with its checksum last.
+// Encode returns the proof file: a line of JSON with its checksum last.
 func (p *Proof) Encode() []byte { return artifacts.EncodeSmall(p) }
 
 // Prove adds the inclusion proof of the leaf at index to p.
@@ -50,9 +50,9 @@ func (v *View) Prove(p *Proof, index int64) (err error) {
 	return err
 }
 
-// Verify checks a proof's file and returns the proof with its checkpoint. It needs no store and no
+// Verify checks a proof file and returns the proof with its checkpoint. It needs no store and no
 // network. It returns artifacts.ErrCorrupt if the proof is not valid, or artifacts.ErrSignature if
-// no key of trust signed its checkpoint.
+// none of the trusted keys signed its checkpoint.
 func Verify(file []byte, trust artifacts.Trust) (*Proof, Checkpoint, error) {
 	var p Proof
 	if err := artifacts.ParseSmall("proof", file, &p); err != nil {
@@ -71,7 +71,7 @@ func Verify(file []byte, trust artifacts.Trust) (*Proof, Checkpoint, error) {
 	return &p, cp, nil
 }
 
-// Trusted returns a checkpoint that a key of trust has signed.
+// Trusted returns a checkpoint that a trusted key has signed.
 func Trusted(note []byte, trust artifacts.Trust) (Checkpoint, error) {
 	if err := trust.Verify(artifacts.CheckpointKey, note); err != nil {
 		return Checkpoint{}, err
@@ -79,7 +79,7 @@ func Trusted(note []byte, trust artifacts.Trust) (Checkpoint, error) {
 	return ParseCheckpoint(note)
 }
 
-// verify checks the proof from the log's root down to the row.
+// verify checks the proof, from the log's root down to the row.
 func (p *Proof) verify(cp Checkpoint) error {
 	leaf := tlog.RecordHash([]byte(Leaf(p.Time, artifacts.Sum(p.Manifest))))
 	if p.Leaf < 0 || p.Leaf >= cp.N || tlog.CheckRecord(p.Inclusion, cp.N, cp.Hash, p.Leaf, leaf) != nil {

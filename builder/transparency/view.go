@@ -39,7 +39,7 @@ func Open(ctx context.Context, r artifacts.ObjectReader) (*View, error) {
 	return &View{c, b, t, tlog.TileHashReader(c.Tree, t)}, nil
 }
 
-// bundle is like tiles.bundle, but first checks that the tile of hashes is in the tree.
+// bundle is like tiles.bundle, but it first checks that the tile of hashes is in the tree.
 func (v *View) bundle(n int64) (b []byte, list []string, err error) {
 	if _, err := v.tile(tileOf(0, n, v.N)); err != nil {
 		return nil, nil, err
@@ -71,7 +71,7 @@ func (v *View) Each(f func(index int64, leaf string) bool) error {
 	return nil
 }
 
-// lacks reads the whole log and returns those of leaves that it does not have.
+// lacks reads the whole log and returns the elements of leaves that it does not contain.
 func (v *View) lacks(leaves []string) ([]string, error) {
 	missing := map[string]bool{}
 	for _, leaf := range leaves {
@@ -84,7 +84,7 @@ func (v *View) lacks(leaves []string) ([]string, error) {
 	return slices.DeleteFunc(leaves, func(leaf string) bool { return !missing[leaf] }), err
 }
 
-// Continues returns an error unless the log begins with all leaves of an older checkpoint.
+// Continues returns an error unless the log starts with all leaves of an older checkpoint.
 func (v *View) Continues(older Checkpoint) error {
 	if older.Origin != v.Origin {
 		return fmt.Errorf("the checkpoint is of the log %.80q, not %q", older.Origin, v.Origin)
@@ -100,8 +100,8 @@ func (v *View) Continues(older Checkpoint) error {
 }
 
 // Check reads the whole log of a store and returns an error that describes the first problem. p and
-// m are the store's pointer and manifest. It is no problem if the log lacks the pointer's own leaf
-// (see Settle), or, while the pointer has no log, the leaves that CatchUp adds.
+// m are the store's pointer and manifest. It is not a problem if the log lacks the pointer's own
+// leaf (see Settle), or, while the pointer has no log, the leaves that CatchUp adds.
 func Check(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, m *artifacts.Manifest) error {
 	v, err := Open(ctx, r)
 	if errors.Is(err, artifacts.ErrNotFound) && (p.Log == nil || p.Log.Size == 1) {
@@ -132,8 +132,8 @@ func Check(ctx context.Context, r artifacts.ObjectReader, p *artifacts.Pointer, 
 	return nil
 }
 
-// CopyTo copies the log to a store that has none of it or its beginning. It writes note, the
-// checkpoint, last.
+// CopyTo copies the log to a store that has either nothing or only the first part of it. It writes
+// note, the checkpoint, last.
 func (v *View) CopyTo(ctx context.Context, to artifacts.Store, note []byte) error {
 	there := map[artifacts.Key]bool{}
 	err := to.List(ctx, artifacts.TilePrefix, func(info artifacts.Info) error {

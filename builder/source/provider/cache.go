@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// maxUnused is how long an answer of Each stays cached without being used.
+// maxUnused is how long an unused answer from Each stays cached.
 const maxUnused = 90 * 24 * time.Hour
 
-// cache keeps the last good answers and the failing parts, in memory and, if it has a folder, also
-// there.
+// cache keeps the last good answers and the failing parts in memory. If it has a folder, it also
+// keeps them there.
 type cache struct {
 	answers map[string]*Answer
-	failing map[string]failure // failures of parts that are put off, by part
+	failing map[string]failure // failures of postponed parts, by part
 	folder  *folder            // nil if there is none
 	log     *slog.Logger
 }
@@ -35,7 +35,7 @@ func openCache(dir, source string, log *slog.Logger) *cache {
 	return c
 }
 
-// answer returns the last good answer to a part, or nil if there is none.
+// answer returns the last good answer for a part, or nil if there is none.
 func (c *cache) answer(p *Part) *Answer {
 	if a := c.answers[p.Name]; a != nil || c.folder == nil {
 		return a
@@ -53,7 +53,7 @@ func (c *cache) answer(p *Part) *Answer {
 	return a
 }
 
-// store makes a the last good answer to a part. It replaces old, which may be nil.
+// store makes a the last good answer for a part. It replaces old, which may be nil.
 func (c *cache) store(p *Part, a, old *Answer) {
 	c.answers[p.Name] = a
 	if c.folder == nil {

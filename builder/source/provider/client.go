@@ -20,20 +20,20 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of a request. A build has ten minutes for all its requests.
+// Limits for a request. A build has ten minutes for all its requests.
 const (
-	// maxBody bounds a decompressed answer, in bytes.
+	// maxBody is the maximum size of a decompressed response, in bytes.
 	maxBody = 64 << 20
-	// tryTime bounds one try, from dialling to the last byte of the body.
+	// tryTime limits the duration of one try, from dialling to the last byte of the body.
 	tryTime = time.Minute
-	// tries bounds how often a request is made, and requestTime the total time of all tries.
+	// tries is the maximum number of tries for a request. requestTime limits their total duration.
 	tries       = 4
 	requestTime = 3 * time.Minute
-	// leastTime is the time reserved for an answer. A request that has less time is not sent.
+	// leastTime is the time reserved for a response. A request that has less time left is not sent.
 	leastTime = 5 * time.Second
 	// maxPause is the longest Retry-After for which a request waits.
 	maxPause = 90 * time.Second
-	// maxRedirects bounds the number of redirects. They must stay on the same host.
+	// maxRedirects is the maximum number of redirects. They must stay on the same host.
 	maxRedirects = 3
 )
 
@@ -51,7 +51,8 @@ type client struct {
 
 	mu sync.Mutex
 	// until is the time before which no request may be made (Retry-After). untilOptional is the
-	// same for all requests but those for prices, which do not wait for the others.
+	// corresponding time for all requests except those for prices, which do not wait for other
+	// requests.
 	until, untilOptional time.Time
 }
 
@@ -77,7 +78,7 @@ func newClient(plan Plan, q *quota, transport http.RoundTripper, log *slog.Logge
 	if transport == nil {
 		transport = source.Transport()
 	}
-	// The burst is part of the first minute's calls, not added to them.
+	// The burst is part of the first minute's calls. It is not added to them.
 	burst := max(1, min(plan.Burst, plan.PerMinute/2))
 	limit := rate.Limit(float64(plan.PerMinute-burst+1) / 60)
 	return &client{
@@ -85,11 +86,11 @@ func newClient(plan Plan, q *quota, transport http.RoundTripper, log *slog.Logge
 	}, nil
 }
 
-// errRedirect is final, since the next answer would be the same.
+// errRedirect is final, since the next response would be the same.
 var errRedirect = errors.New("redirected to another host, or too often")
 
-// sameHost returns an error for a redirect to another host, so that the key and the request stay at
-// the provider's host.
+// sameHost returns an error for a redirect to another host, so that the key and the request never
+// leave the provider's host.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
 		return errRedirect
@@ -109,7 +110,7 @@ type request struct {
 	check func(body []byte) error
 }
 
-// statusError is the error for an answer whose status does not mean success.
+// statusError is the error for a response whose status does not indicate success.
 type statusError struct {
 	status  int
 	message string // the beginning of the body, on one line
@@ -122,7 +123,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.status, e.message)
 }
 
-// mayPass reports whether the same request may succeed a little later.
+// mayPass reports whether the same request may succeed shortly afterwards.
 func (e *statusError) mayPass() bool {
 	switch e.status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -131,7 +132,7 @@ func (e *statusError) mayPass() bool {
 	return e.status >= 500
 }
 
-// pausedError is the error of a request for which the provider demands a pause longer than
+// pausedError is the error for a request for which the provider demands a pause longer than
 // maxPause.
 type pausedError struct{ until time.Time }
 
@@ -195,7 +196,7 @@ func (c *client) timeOf(n int) time.Duration {
 	return max(0, time.Duration(wait*float64(time.Second))) + leastTime
 }
 
-// try makes a request once. It returns a backoff.PermanentError if a retry cannot help.
+// try makes a request without retries. It returns a backoff.PermanentError if a retry cannot help.
 func (c *client) try(ctx context.Context, req request) (body []byte, got headers, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
@@ -260,8 +261,8 @@ func (c *client) transportError(err error) error {
 	return redact.Error(err, c.plan.Key) // net/http quotes answers that are not HTTP
 }
 
-// maxMessage bounds how much of an error's body is read, in bytes. That is far more than is quoted,
-// so no part of a key at its end is ever quoted.
+// maxMessage limits how much of an error's body is read, in bytes. Far less is quoted, so a key
+// that is cut off at the end is never quoted.
 const maxMessage = 64 << 10
 
 func (c *client) statusError(res *http.Response, value Value) error {
@@ -287,7 +288,7 @@ func (c *client) statusError(res *http.Response, value Value) error {
 // maxRetryAfter is the longest Retry-After that the client accepts.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter parses Retry-After (RFC 9110, section 10.2.3), which has seconds or a date.
+// retryAfter parses Retry-After (RFC 9110, section 10.2.3), which is a number of seconds or a date.
 func retryAfter(h http.Header, now time.Time) (pause time.Duration, ok bool) {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {

@@ -8,13 +8,13 @@ import (
 	"example.com/marketdata/internal/redact"
 )
 
-// optionalTime bounds all requests of a round that are not for prices, including retries. Prices
-// must be published within two minutes of their mark, so half a minute is left for prices, the
-// directory and the rest of the build.
+// optionalTime limits the total time of all requests in a round that are not for prices, including
+// retries. Prices must be published within two minutes of their mark, so half a minute remains for
+// prices, the directory and the rest of the build.
 const optionalTime = 90 * time.Second
 
-// A list or a kind of single items that fails is put off until the next mark, and a single item for
-// an hour. After each further failure it is put off for twice as long, up to a limit.
+// A failing list, or a failing kind of single items, is postponed until the next mark, and a
+// failing single item for an hour. After each further failure, the delay doubles, up to a limit.
 const (
 	putOffFirst, putOffMost = mark, 2 * time.Hour
 	failedFirst, failedMost = time.Hour, 7 * 24 * time.Hour
@@ -27,7 +27,7 @@ type failure struct {
 	Reason string    `json:"reason"`
 }
 
-// due returns the time at which to retry a part that has failed.
+// due returns the time at which to retry a failed part.
 func (f failure) due(p *Part) time.Time {
 	first, most := putOffFirst, putOffMost
 	if p.Value == Details {
@@ -40,13 +40,13 @@ func (f failure) due(p *Part) time.Time {
 type known struct {
 	answer *Answer // the last good answer, or nil if there is none
 	failed failure // the last failure, or zero if the last request did not fail
-	// left is the time that remains for optional requests, and needs the time that the part needs.
+	// left is the time that remains for optional requests. needs is the time that the part needs.
 	left, needs time.Duration
-	quota       error // the error of the quota if it does not allow the part's calls
+	quota       error // the quota's error if it does not allow the part's calls
 }
 
 // decide decides whether to request a part now. If not, it returns errKept, or an errNotSent that
-// says what the part has to wait for. Prices wait only for the quota.
+// says what the part must wait for. Prices wait only for the quota.
 func decide(p *Part, k known, now time.Time) error {
 	due := k.failed.due(p)
 	switch {
@@ -68,7 +68,7 @@ func decide(p *Part, k known, now time.Time) error {
 // errKept means that the last good answer still counts as new.
 var errKept = errors.New("kept")
 
-// errNotSent is the error of a request that was not sent. Its part has not failed.
+// errNotSent is the error for a request that was not sent. Its part has not failed.
 type errNotSent struct{ error }
 
 func (e errNotSent) Unwrap() error { return e.error }
@@ -76,21 +76,21 @@ func (e errNotSent) Unwrap() error { return e.error }
 // errNoTime means that a request was not sent, so that prices do not have to wait for it.
 var errNoTime = errors.New("not requested: the rate of requests leaves no time for it in this build")
 
-// optional reports whether a build can go on without a new answer to the part. Prices are required,
-// and so is a directory until one has been received.
+// optional reports whether a build can continue without a new answer for the part. Prices are
+// required, and so is a directory until one has been received.
 func (p *Part) optional(last *Answer) bool {
 	return p.Value != Tickers && (p.Value != Directory || last != nil)
 }
 
-// maxAhead is how far the provider's clock may be ahead of this machine's. A row from a later time
-// would hide that all others are out of date.
+// maxAhead is how far the provider's clock may be ahead of this machine's clock. A row with a later
+// time would hide that all other rows are out of date.
 const maxAhead = 10 * time.Minute
 
 // isAhead reports whether t was recorded while this machine's clock was ahead.
 func isAhead(t, now time.Time) bool { return t.After(now.Add(maxAhead)) }
 
 // age returns the age of an answer. If an answer was fetched while the clock was ahead, its age is
-// unknown. It is requested again, and its prices do not count.
+// unknown. It is then requested again, and its prices do not count.
 func age(fetched, now time.Time) time.Duration {
 	if isAhead(fetched, now) {
 		return keepForever
@@ -98,12 +98,12 @@ func age(fetched, now time.Time) time.Duration {
 	return max(0, now.Sub(fetched))
 }
 
-// known returns the state of a part, without time and quota.
+// known returns the state of a part, except for time and quota.
 func (r *liveRound) known(p *Part) known {
 	return known{answer: r.cache.answer(p), failed: r.cache.failing[p.Name]}
 }
 
-// decide decides whether to request a part now. The request may take all pages of the part.
+// decide decides whether to request a part now. The request may fetch all pages of the part.
 func (r *liveRound) decide(p *Part, k known) error {
 	state, err := r.budget.read()
 	calls := r.budget.size(p, k.answer, state)
@@ -114,7 +114,7 @@ func (r *liveRound) decide(p *Part, k known) error {
 	return decide(p, k, r.time)
 }
 
-// note updates the number of consecutive failures of a part. A request that was not sent is not a
+// note updates the number of a part's consecutive failures. A request that was not sent is not a
 // failure.
 func (r *liveRound) note(p *Part, err error) {
 	if err == nil {

@@ -13,16 +13,16 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// maxInARow is the number of consecutive failures after which the provider is considered at fault
-// rather than the parts. The kind is then put off, as lists are.
+// maxInARow is the number of consecutive failures after which the provider, rather than the parts,
+// is considered at fault. The kind is then postponed, as lists are.
 const maxInARow = 3
 
-// maxNamed bounds the number of failing parts that a report names.
+// maxNamed is the maximum number of failing parts that a report names.
 const maxNamed = 5
 
-// Each implements Round. After each failure of a part it waits longer before it requests the part
-// again. After maxInARow consecutive failures it puts the kind off. If the provider demands a
-// pause, it also ends the calls for other kinds.
+// Each implements Round. After each failure of a part, it waits longer before requesting the part
+// again. After maxInARow consecutive failures it postpones the kind. If the provider demands a
+// pause, Each also ends the calls for other kinds.
 func (r *liveRound) Each(ctx context.Context, kind string, ids []string,
 	part func(string) Part) (map[string]*Answer, error) {
 	parts := partsOf(kind, ids, part)
@@ -60,7 +60,7 @@ func (r *liveRound) Each(ctx context.Context, kind string, ids []string,
 	return answers, nil
 }
 
-// askEach requests the parts that are due, as far as calls and time are left. putOff is the reason
+// askEach requests the parts that are due, as far as calls and time permit. putOff is the reason
 // why it did not request all of them.
 func (r *liveRound) askEach(ctx context.Context, all string, parts []Part) (asked int, putOff, err error) {
 	kind := Part{Name: all, Value: Groups}
@@ -100,7 +100,7 @@ func (r *liveRound) askEach(ctx context.Context, all string, parts []Part) (aske
 	return asked, nil, nil
 }
 
-// failing counts and names the parts that fail. It returns "" if none does.
+// failing counts and names the failing parts. It returns "" if there are none.
 func (r *liveRound) failing(parts []Part) string {
 	var named []string
 	n := 0
@@ -119,7 +119,7 @@ func (r *liveRound) failing(parts []Part) string {
 		prefix(", ", strings.Repeat("…", min(1, n-len(named))))
 }
 
-// sizeOf estimates from the answers so far how many calls it takes to request all parts.
+// sizeOf estimates, from the answers so far, how many calls it takes to request all parts.
 func sizeOf(parts []Part, answers map[string]*Answer) int {
 	calls := 0
 	for _, a := range answers {
@@ -142,8 +142,8 @@ func pages(a *Answer) int {
 	return len(a.Pages)
 }
 
-// due lists the parts to request now: first those that were never requested, then those with the
-// oldest answers, and last those that failed.
+// due lists the parts to request now: first the parts that were never requested, then the ones with
+// the oldest answers, and finally the ones that failed.
 func (r *liveRound) due(parts []Part) (due []*Part) {
 	failed, last := map[*Part]int{}, map[*Part]time.Time{}
 	for i := range parts {

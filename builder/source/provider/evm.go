@@ -19,7 +19,7 @@ type EVMChain struct {
 //go:embed evm.tsv
 var evmTable string
 
-// The well-known EVM chains, by each provider's ids of their platforms.
+// The well-known EVM chains, by each provider's platform ids.
 var (
 	CoinGeckoChains   = parseEVM(evmTable, 2)
 	CoinPaprikaChains = parseEVM(evmTable, 4)
@@ -37,8 +37,8 @@ func EVMChainByID(id string) (EVMChain, bool) {
 	return EVMChain{}, false
 }
 
-// parseEVM parses the table. column is the column with the platforms; the next one has the native
-// coins. parseEVM panics on an error, since the table is part of the program.
+// parseEVM parses the table. column is the column with the platforms; the next column has the
+// native coins. parseEVM panics on an error, since the table is part of the program.
 func parseEVM(table string, column int) map[string]EVMChain {
 	chains := map[string]EVMChain{}
 	for line := range strings.Lines(table) {

@@ -16,11 +16,11 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Feed is a feed in memory: the files of FEED.md. It implements source.Files.
+// Feed is an in-memory feed: the files described in FEED.md. It implements source.Files.
 type Feed struct {
 	Assets, Quotes, Exchanges, Categories, Chains, Rates Table
 
-	// Before are earlier states of the market, oldest first, in the form of source.Remembered.
+	// Before are earlier states of the market, oldest first, as source.Remembered describes them.
 	Before []*market.Feed
 
 	info  []byte
@@ -41,7 +41,7 @@ func (f *Feed) Past(context.Context) iter.Seq2[*market.Feed, error] {
 	}
 }
 
-// NewFeed returns an empty feed of a database at a time. parts say where its rows came from.
+// NewFeed returns an empty feed for a database and a time. parts say where its rows came from.
 func NewFeed(database string, t time.Time, parts []source.Part) *Feed {
 	return &Feed{info: source.Info(database, t), parts: parts}
 }
@@ -74,10 +74,10 @@ type Field struct {
 	raw  json.RawMessage // nil omits the field
 }
 
-// Raw returns a field with a value as the provider wrote it. nil omits the field.
+// Raw returns a field with a value exactly as the provider wrote it. A nil value omits the field.
 func Raw(name string, value json.RawMessage) Field { return Field{name, value} }
 
-// String returns a field with a text. "" omits the field.
+// String returns a field with a string value. "" omits the field.
 func String(name, value string) Field {
 	if value == "" {
 		return Field{name: name}
@@ -85,7 +85,7 @@ func String(name, value string) Field {
 	return Field{name, quote(value)}
 }
 
-// First returns a field with the first of some texts. An empty list omits the field.
+// First returns a field with the first of several strings. An empty list omits the field.
 func First(name string, values []string) Field {
 	if len(values) == 0 {
 		return Field{name: name}
@@ -101,7 +101,7 @@ func Number(name string, n uint64) Field {
 	return Field{name, strconv.AppendUint(nil, n, 10)}
 }
 
-// Key returns a field with an id as a text. The provider may have written it as a whole number.
+// Key returns a field with an id as a string. The provider may have written it as an integer.
 func Key(name string, id json.RawMessage) Field {
 	if integer.Match(id) {
 		return String(name, string(id))
@@ -109,7 +109,7 @@ func Key(name string, id json.RawMessage) Field {
 	return Raw(name, id)
 }
 
-// Integer returns a field with a whole number, which the provider may have written as a text.
+// Integer returns a field with an integer, which the provider may have written as a string.
 func Integer(name string, value json.RawMessage) Field {
 	if s := Text(value); integer.MatchString(s) {
 		return Raw(name, json.RawMessage(s))
@@ -117,8 +117,8 @@ func Integer(name string, value json.RawMessage) Field {
 	return Raw(name, value)
 }
 
-// DataTime returns a field with a time. If Time cannot read the value, the field keeps it
-// unchanged.
+// DataTime returns a field with a time. If the function Time cannot read the value, the field keeps
+// the value unchanged.
 func DataTime(name string, value json.RawMessage) Field {
 	for _, raw := range []json.RawMessage{value, json.RawMessage(Text(value))} {
 		if at := Time(raw); !at.IsZero() && !(len(raw) > 0 && raw[0] == '"') {
@@ -136,7 +136,7 @@ func (f Field) Or(other Field) Field {
 	return f
 }
 
-// Strings returns a field with an array of texts. An empty array omits the field.
+// Strings returns a field with an array of strings. An empty array omits the field.
 func Strings(name string, values []string) Field {
 	if len(values) == 0 {
 		return Field{name: name}
@@ -147,9 +147,9 @@ func Strings(name string, values []string) Field {
 // Struct returns a field with an object, which may be empty.
 func Struct(name string, members ...Field) Field { return Field{name, appendObject(nil, members)} }
 
-// Platforms returns the field with an asset's contracts. each must call add with the name of each
-// platform and the address there. If a name is repeated, the first address counts. Without
-// contracts the field is omitted.
+// Platforms returns the field with an asset's contracts. each must call add with each platform's
+// name and the contract's address on that platform. If a name is repeated, the first address
+// counts. If there are no contracts, the field is omitted.
 func Platforms(each func(add func(name string, address json.RawMessage))) Field {
 	var members []Field
 	each(func(name string, address json.RawMessage) {
@@ -170,8 +170,8 @@ func Named(of Fields, more ...Field) []Field {
 	return append([]Field{Key("key", id), Raw("name", of.Get("name")), Key("slug", id)}, more...)
 }
 
-// Quote returns the row of a quote, or nil for a coin without a price. supplies are the names of
-// the coin's members with the circulating, total and maximum supply.
+// Quote returns a quote's row, or nil for a coin without a price. supplies are the names of the
+// coin's members that contain the circulating, total and maximum supply.
 func Quote(coin Fields, price, marketCap, volume json.RawMessage, supplies [3]string) []Field {
 	if price == nil && coin.ID() != "" {
 		return nil
@@ -185,8 +185,8 @@ func Quote(coin Fields, price, marketCap, volume json.RawMessage, supplies [3]st
 	return row
 }
 
-// AddRows adds the fields that row returns for each of the rows, if it returns any. A row that is
-// not an object is added unchanged, and the reader of the feed sets it aside.
+// AddRows calls row for each of the rows, and adds the resulting fields, if there are any, as a
+// row. A row that is not an object is added unchanged, and the feed reader sets it aside.
 func (t *Table) AddRows(rows []Row, row func(of Fields) []Field) {
 	for _, r := range rows {
 		if r.Fields == nil {
@@ -200,7 +200,7 @@ func (t *Table) AddRows(rows []Row, row func(of Fields) []Field) {
 // Add adds a row.
 func (t *Table) Add(fields ...Field) { t.AddRaw(appendObject(nil, fields)) }
 
-// AddRaw adds a row unchanged, but on one line.
+// AddRaw adds a row unchanged, except that it puts the row on one line.
 func (t *Table) AddRaw(row json.RawMessage) {
 	if err := json.Compact(&t.buf, row); err != nil {
 		panic(fmt.Sprintf("BUG: a row that is not JSON: %v", err))
@@ -223,7 +223,7 @@ func appendObject(b []byte, fields []Field) []byte {
 	return append(b, '}')
 }
 
-// quote encodes a text or several texts as JSON, without the escapes that HTML would need.
+// quote encodes one or more strings as JSON, without the escapes that HTML would need.
 func quote[T string | []string](s T) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -15,14 +15,14 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// Answer is a provider's answer to a part.
+// Answer is a provider's answer for a part.
 type Answer struct {
 	// Fetched is the time at which the provider last sent or confirmed (304) the answer. It is zero
-	// if unknown.
+	// if the time is unknown.
 	Fetched time.Time
 	// Gone means that the item does not exist (404). In that case there are no pages.
 	Gone bool
-	// Pages has one page if the part does not come in pages.
+	// Pages has exactly one page if the part is not divided into pages.
 	Pages []Page
 
 	at      string // Part.At
@@ -44,7 +44,7 @@ type headers struct {
 	LastModified string `json:"last_modified,omitempty"`
 }
 
-// Rows returns the rows of all pages, which Part.Check has accepted. It returns none if a is nil.
+// Rows returns the rows on all pages, which Part.Check has accepted. It returns none if a is nil.
 // It omits a row whose id occurred on an earlier page, because the row moved between two requests.
 func (a *Answer) Rows() []Row {
 	if a == nil {
@@ -82,7 +82,7 @@ func (a *Answer) Object() Fields {
 	return o
 }
 
-// rows returns the number of rows of an answer on all pages.
+// rows returns the number of rows on all pages of an answer.
 func (a *Answer) rows() (n int) {
 	for _, p := range a.Pages {
 		n += p.rows
@@ -100,7 +100,7 @@ type folder struct {
 // indexFile lists the contents of a folder. It is written after the files that it names.
 const indexFile = "recording.json"
 
-// maxIndex bounds the size of recording.json. It suffices for several hundred thousand parts.
+// maxIndex is the maximum size of recording.json. It suffices for several hundred thousand parts.
 const maxIndex = 64 << 20
 
 // index is the content of recording.json.
@@ -160,7 +160,7 @@ func emptyFolder(dir, source string) *folder {
 	}
 }
 
-// load reads and checks the answer to a part. It returns fs.ErrNotExist if there is none.
+// load reads and checks the answer for a part. It returns fs.ErrNotExist if there is none.
 func (f *folder) load(p *Part) (a *Answer, err error) {
 	if e, ok := f.index.Parts[p.Name]; ok {
 		a, err = f.loadIndexed(p, e)
@@ -235,8 +235,8 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 			return b, err
 		}
 	}
-	// Use NAME-anything.json if there is exactly one. Glob runs within the folder, because the
-	// folder's own name may have special characters. Names of parts have none.
+	// Use NAME-anything.json if there is exactly one such file. Glob runs inside the folder,
+	// because the folder's own name may have special characters. Part names have none.
 	like, globErr := fs.Glob(os.DirFS(f.dir), plain+"-*.json")
 	if globErr == nil && len(like) == 1 {
 		return durable.ReadFile(filepath.Join(f.dir, like[0]), maxBody)
@@ -244,8 +244,8 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 	return nil, err
 }
 
-// save writes an answer. It takes effect with commit. In a cache the name of a file contains a part
-// of its digest, so the previous answer stays until sweep removes it.
+// save writes an answer. The change takes effect with commit. In a cache, a file's name contains a
+// part of its digest, so the previous answer stays until sweep removes it.
 func (f *folder) save(p *Part, a *Answer, cached bool) error {
 	e := indexEntry{Fetched: a.Fetched.UTC(), Gone: a.Gone}
 	for n, page := range a.Pages {
@@ -262,8 +262,8 @@ func (f *folder) save(p *Part, a *Answer, cached bool) error {
 	return nil
 }
 
-// renew records that an answer was still valid at a later time. It reports whether the answer is in
-// the folder.
+// renew records that an answer was still valid at a later time. It reports whether the folder has
+// the answer.
 func (f *folder) renew(p *Part, fetched time.Time) bool {
 	e, ok := f.index.Parts[p.Name]
 	if ok {
@@ -283,12 +283,12 @@ func (f *folder) commit(t time.Time) error {
 	return putFile(filepath.Join(f.dir, indexFile), append(b, '\n'))
 }
 
-// sweepAfter is the minimum age of a file that sweep removes. A build of another process with this
-// folder may have saved a younger file and not committed it yet.
+// sweepAfter is the minimum age of a file that sweep removes. A build in another process that uses
+// this folder may have saved a younger file and not committed it yet.
 const sweepAfter = 10 * time.Minute
 
-// sweep removes files of parts that recording.json does not name, and files that a killed process
-// left incomplete.
+// sweep removes part files that recording.json does not name, and files that a killed process left
+// incomplete.
 func (f *folder) sweep() error {
 	named, parts := map[string]bool{}, map[string]bool{}
 	for name, e := range f.index.Parts {
@@ -319,7 +319,7 @@ func (f *folder) sweep() error {
 
 const ext = ".json"
 
-// fileName returns the name of the file of a part's page n. n counts from 1.
+// fileName returns the name of the file for page n of a part. n counts from 1.
 func fileName(p *Part, n int) string {
 	if p.Pager == nil {
 		return escapeName(p.Name) + ext
@@ -327,7 +327,7 @@ func fileName(p *Part, n int) string {
 	return fmt.Sprintf("%s.%d%s", escapeName(p.Name), n, ext)
 }
 
-// Escape makes an id safe for the path of a URL or a file. It writes bytes other than letters,
+// Escape makes an id safe for a URL path or a file path. It writes bytes other than letters,
 // digits, - and _ as %XX.
 func Escape(id string) string {
 	var b strings.Builder
@@ -342,11 +342,11 @@ func Escape(id string) string {
 	return b.String()
 }
 
-// maxName bounds an id in a file's name. File systems allow 255 bytes.
+// maxName is the maximum length of an id in a file name. File systems allow 255 bytes.
 const maxName = 200
 
 // escapeName turns the name of a part, KIND or KIND/ID, into a path. It replaces an id that is too
-// long for a file name by its digest.
+// long for a file name with its digest.
 func escapeName(name string) string {
 	kind, id, found := strings.Cut(name, "/")
 	if !found {
@@ -359,7 +359,7 @@ func escapeName(name string) string {
 	return filepath.Join(Escape(kind), id)
 }
 
-// putFile replaces a file in one step, and waits for the disk, since recording.json must not be
+// putFile replaces a file atomically and waits for the disk, since recording.json must not become
 // durable before the files that it names.
 func putFile(path string, b []byte) error {
 	if err := durable.MkdirAll(filepath.Dir(path), 0o777); err != nil {

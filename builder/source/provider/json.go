@@ -31,8 +31,8 @@ func array(body []byte) ([]json.RawMessage, error) {
 // bom is a byte order mark, which some servers put before JSON.
 var bom = []byte("\ufeff")
 
-// at returns the value at a path in a document. A path consists of names joined by dots, or is ""
-// for the whole document.
+// at returns the value at a path in a document. A path consists of names joined by dots. "" denotes
+// the whole document.
 func at(body []byte, path string) (json.RawMessage, error) {
 	body = bytes.TrimPrefix(body, bom)
 	if path == "" {
@@ -63,8 +63,8 @@ type Row struct {
 }
 
 // Rows returns the rows of an array that Part.Check has accepted. It returns none if body is nil.
-// If body is an object, its rows are the members that are objects, in order of their names, which
-// become their ids.
+// If body is an object, its rows are those members that are objects, ordered by name. The members'
+// names become the rows' ids.
 func Rows(body []byte) (rows []Row) {
 	if body == nil {
 		return nil
@@ -90,7 +90,7 @@ func Rows(body []byte) (rows []Row) {
 	return rows
 }
 
-// IDs returns the ids of rows, each once.
+// IDs returns the distinct ids of rows.
 func IDs(rows []Row) (ids []string) {
 	seen := map[string]bool{"": true}
 	for _, row := range rows {
@@ -102,8 +102,8 @@ func IDs(rows []Row) (ids []string) {
 	return ids
 }
 
-// Missing returns the rows whose ids are in none of the lists of in, each id once. It omits rows
-// without an id, because the reader sets these aside in the list from which they came.
+// Missing returns the rows whose ids are in none of the lists in, each id once. It omits rows
+// without an id, because the feed reader sets these aside in the list from which they came.
 func Missing(rows []Row, in ...[]Row) (missing []Row) {
 	known := map[string]bool{"": true}
 	for _, id := range IDs(slices.Concat(in...)) {
@@ -118,7 +118,7 @@ func Missing(rows []Row, in ...[]Row) (missing []Row) {
 	return missing
 }
 
-// short shortens an error of encoding/json, which may quote much of a body.
+// short shortens an error from encoding/json, which may quote a large part of a body.
 func short(err error) error {
 	const most = 120
 	if s := err.Error(); len(s) > most {
@@ -141,7 +141,7 @@ func CheckObject(body []byte) (rows int, err error) {
 	return 1, nil
 }
 
-// Keep returns a Part.Reduce that keeps only these members of an object, or of each row of an
+// Keep returns a Part.Reduce that keeps only the named members of an object, or of each row in an
 // array.
 func Keep(names ...string) func(body []byte) []byte {
 	keep := func(of Fields) Fields {
@@ -201,8 +201,8 @@ func Object(raw json.RawMessage) (f Fields, ok bool) {
 	return f, true
 }
 
-// Get returns a member as raw JSON, or nil if it is absent, null or "", which some providers write
-// for null.
+// Get returns a member as raw JSON, or nil if it is absent, null or "". Some providers write ""
+// instead of null.
 func (f Fields) Get(name string) json.RawMessage {
 	if raw := f[name]; len(raw) > 0 && raw[0] != 'n' && string(raw) != `""` {
 		return raw
@@ -213,7 +213,7 @@ func (f Fields) Get(name string) json.RawMessage {
 // ID returns the member id; see the function ID.
 func (f Fields) ID() string { return ID(f.Get("id")) }
 
-// ID returns a text, or a whole number as written, and "" for anything else.
+// ID returns the contents of a string, or an integer as written, and "" for anything else.
 func ID(raw json.RawMessage) string {
 	if integer.Match(raw) {
 		return string(raw)
@@ -221,7 +221,7 @@ func ID(raw json.RawMessage) string {
 	return Text(raw)
 }
 
-// integer matches a non-negative whole number.
+// integer matches a non-negative integer.
 var integer = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 
 // Text returns a member that is a string, and "" for anything else.
@@ -237,8 +237,8 @@ func (f Fields) Texts(name string) (texts []string) {
 	return texts
 }
 
-// Time parses a time, which is a text of RFC 3339, or a number of seconds or, from 10^11 on,
-// milliseconds since 1970. It returns the zero time for anything else.
+// Time parses a time. The value is a string in the format of RFC 3339, or the number of seconds or,
+// from 10^11 on, milliseconds since 1970. Time returns the zero time for anything else.
 func Time(raw json.RawMessage) time.Time {
 	if at, err := source.ParseTime([]byte(Text(raw))); err == nil {
 		return at
@@ -254,7 +254,7 @@ func Time(raw json.RawMessage) time.Time {
 	}
 }
 
-// Object returns a member that is an object, or no fields for anything else.
+// Object returns a member that is an object. It returns no fields for anything else.
 func (f Fields) Object(name string) Fields {
 	o, _ := Object(f.Get(name))
 	return o
@@ -271,7 +271,7 @@ func (f Fields) List(name string) []json.RawMessage {
 }
 
 // Text returns the value of a JSON string, and "" for anything else. It also returns "" for invalid
-// UTF-8 and an unpaired surrogate, since these would become another text.
+// UTF-8 and for an unpaired surrogate, since decoding would change these.
 func Text(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil || strings.ContainsRune(s, utf8.RuneError) {

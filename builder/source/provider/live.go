@@ -15,10 +15,10 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// MaxPages bounds the number of pages of a part.
+// MaxPages is the maximum number of pages of a part.
 const MaxPages = 400
 
-// live is the backend that asks a provider.
+// live is the backend that sends requests to a provider.
 type live struct {
 	source string
 	client *client
@@ -33,11 +33,11 @@ type live struct {
 type liveRound struct {
 	*live
 	outcome
-	// calls is the number of calls left for Each, and left the time left for all optional requests;
+	// calls is the number of calls left for Each. left is the time left for all optional requests;
 	// see optionalTime.
 	calls int
 	left  time.Duration
-	// every is how long the answers to lists count as new within the quota, by part.
+	// every says, by part and within the quota, how long the answers to lists count as new.
 	every map[string]time.Duration
 	// sizes are the numbers of calls that parts took. back is the number of calls that were counted
 	// but not used in the end.
