@@ -302,7 +302,7 @@ rounds (for a larger market of %d rounds), and the most memory. Each round of a 
 its last blocks are as full as after a past without gaps; a larger market has single moments in each window, and only the step counts. "At
 midnight" is the worst build of 36 days: it adds a point to every window's last block and fills the last block of 1y.
 
-A live source's answers, a store behind a network, and more than one core were left out.`
+A live source's answers, a store behind a network, and more than one core were not measured.`
 
 // report shows every figure and whether its bound was kept, and writes the
 // document to the file out unless that is empty.

@@ -344,7 +344,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.page = fmt.Sprintf("%s bytes and %d of head", thousands(len(answer.body)), len(answer.raw)-len(answer.body))
+	b.page = fmt.Sprintf("%s bytes and %d of headers", thousands(len(answer.body)), len(answer.raw)-len(answer.body))
 	fmt.Printf("answer: %s\n%s\n\n", b.page, answer.raw[:len(answer.raw)-len(answer.body)])
 
 	bares, err := b.bares(ctx, []bareKind{{answer, 1, page, auth}, {answer, cachedPages, page, auth},

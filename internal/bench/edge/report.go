@@ -8,14 +8,14 @@ import (
 )
 
 // method describes the measurement in the report.
-const method = `A server has a core of its own, the load another: %d connections, kept alive, over loopback. µs are the processor time, user and system, of one
-answer. The load asks the two sides of a row in turn; ratios are medians of %d rounds. A page has 20 quotes: %s. Key check, limits, request ids,
+const method = `The server has one core, the load generator the other: %d keep-alive connections over loopback. µs are the processor time, user and system, of one
+answer. The load alternates between the two sides of a row; ratios are medians of %d rounds. A page has 20 quotes: %s. Key check, limits, request ids,
 metrics and logging are on. Bare fasthttp sends the same bytes from a constant, nginx from a file in three ways; the best of these is used.
 
-Servers never wait for a request: one that sleeps between requests spends more on each. Latencies are those of an open load, counted from
+Servers are never idle, because a server that sleeps between requests spends more time on each. Latencies are from an open load, measured from
 when a request was due, while the load is on time.
 
-TLS, a network, and more than one core were left out. The machine's speed changes, so compare ratios, not times of different rows. Targets in bold were missed.`
+TLS, a network, and more than one core were not measured. The machine's speed varies, so compare ratios, not times in different rows. Targets in bold were missed.`
 
 // report prints the table, and writes the document if its file was named.
 func (b *bench) report() error {
