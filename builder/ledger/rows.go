@@ -77,7 +77,7 @@ func appendStep(dst []byte, t time.Time) []byte {
 	return binary.AppendVarint(dst, t.Unix()/stepSeconds)
 }
 
-// appendPrice encodes a price, which is less than 10^36 (FEED.md, "Numbers").
+// appendPrice encodes a price, which is below 10^36 (FEED.md, "Numbers").
 func appendPrice(dst []byte, u market.U128) []byte {
 	for u.Hi != 0 || u.Lo >= 0x80 {
 		dst = append(dst, byte(u.Lo)|0x80)
