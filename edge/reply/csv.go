@@ -178,8 +178,8 @@ func (w *work) appendCell(dst, value []byte) []byte {
 	if value[0] == '"' {
 		w.cells = appendText(w.cells, value)
 	} else {
-		for rest := value; len(rest) > len("]"); {
-			if value, rest = cutJSON(rest[1:]); len(w.cells) > 0 {
+		for rest, n := value, 0; len(rest) > len("]"); n++ {
+			if value, rest = cutJSON(rest[1:]); n > 0 {
 				w.cells = append(w.cells, ',')
 			}
 			w.cells = appendText(w.cells, value)
