@@ -436,7 +436,7 @@ func (c *comparison) addQuotes(rows []lastRow) {
 
 func add(sum *uint256.Int, u market.U128) { sum.Add(sum, &uint256.Int{u.Lo, u.Hi}) }
 
-// moves checks the last snapshot's largest assets individually.
+// moves checks how far the price of each of the last snapshot's largest assets has moved.
 func (g *Guards) moves(c *comparison) error {
 	priced, moved, foremost := 0, 0, false
 	var such []string

@@ -49,7 +49,7 @@ type More struct {
 	Swaps   int64     `json:"swaps"`
 	Refused int64     `json:"refused"`
 	SwapLag float64   `json:"swap_lag_seconds"`
-	// Activation is the difference between the last activation and its set time.
+	// Activation is the difference between the time of the last activation and its scheduled time.
 	Activation   float64 `json:"activation_offset_seconds"`
 	Connections  int     `json:"connections"`
 	ConnsRefused int64   `json:"connections_refused"`

@@ -61,7 +61,7 @@ func Once(ctx context.Context) context.Context { return context.WithValue(ctx, o
 
 type once struct{}
 
-// NewReader returns a reader that repeats the reads of r.
+// NewReader returns a reader that retries failed reads of r.
 func NewReader(r artifacts.Reader, o Options) artifacts.Reader {
 	return &reader{inner: r, o: o.withDefaults()}
 }

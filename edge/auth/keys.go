@@ -35,7 +35,7 @@ type Key struct {
 	// Query reports whether the key may be sent in the query of a URL.
 	Query bool
 
-	// Places bounds the places that the key's requests occupy. A new set keeps it.
+	// Places bounds the slots that the key's requests occupy. A new key set takes it over.
 	Places *limit.Places
 
 	// A new set keeps the bucket and lease as long as the limit does not change.

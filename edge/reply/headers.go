@@ -36,7 +36,7 @@ const (
 type cacheLines struct {
 	ordinary [maxMaxAge + 1][]byte
 	// pinned is for a pin in a header. Such answers need their own lines, because a shared cache cannot
-	// distinguish them.
+	// distinguish them from the unpinned answers of the same URL.
 	pinned [maxMaxAge + 1][]byte
 	// path is for a pin in the path. Such answers depend only on path and query and never change, except on
 	// /global.

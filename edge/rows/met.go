@@ -66,8 +66,8 @@ func (t *metTable) mark(id uint64, words, word uint8) {
 // taken marks the assets for which once has returned true.
 const taken = 1 << 7
 
-// once reports whether the set of an asset equals words, and whether this is the first such call for the
-// asset.
+// once reports whether the set of words that the asset has met equals words and this is the first such call
+// for the asset.
 func (t *metTable) once(id uint64, words uint8) bool {
 	at := t.find(id)
 	if t.ids[at] == 0 && words == 0 {

@@ -156,7 +156,7 @@ func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) 
 	return f.ascending(v, first, n)
 }
 
-// ofThePast prepares the Finder for an endpoint of the past, if the snapshot contains what it needs.
+// ofThePast prepares the Finder for an endpoint that serves past data, if the snapshot contains that data.
 func (f *Finder) ofThePast(s *snapshot.Snapshot, q *query.Query) error {
 	ok := false
 	if q.Endpoint == query.History && q.Window != query.MaxWindow {

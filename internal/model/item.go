@@ -152,11 +152,11 @@ type item interface {
 type Row struct {
 	ID                 int64
 	Name, Symbol, Slug string              // folded; only assets and quotes have a Symbol
-	Rank               int                 // only of assets; 0 if it has none
+	Rank               int                 // assets only; 0 if it has none
 	MarketCap, Volume  *big.Rat            // of groups and markets; exchanges have only Volume, which is nil for null
 	Day                *big.Rat            // the 24-hour change of quotes
-	Figures            map[string]*big.Rat // only of markets: the price and the changes by which they are sorted
-	Groups             map[string][]string // only of markets: the folded slugs, by filter
+	Figures            map[string]*big.Rat // markets only: the price and the changes by which they are sorted
+	Groups             map[string][]string // markets only: the folded slugs, by filter
 	JSON               string
 	WithTail           string // JSON of assets with fields=links, and of markets with fields=groups
 

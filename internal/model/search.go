@@ -17,7 +17,7 @@ const (
 	maxFound = 20 // items in an answer
 )
 
-// searchWords returns the words of q, which are separated by blanks.
+// searchWords returns the words of text, which are separated by spaces.
 func searchWords(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
 }

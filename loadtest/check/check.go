@@ -442,8 +442,8 @@ type Report struct {
 	// number of those for which the snapshot could not be read.
 	Compared   uint64 `json:"compared"`
 	Uncompared uint64 `json:"uncompared"`
-	// Wrong is the number of wrong answers. Here it counts those that were found after the engine had counted
-	// them as answered, and in a result it counts all.
+	// Wrong is the number of wrong answers. What the checks return counts only those found after the engine
+	// had counted them as answered; a result of a run counts every wrong answer.
 	Wrong uint64 `json:"wrong"`
 	// OracleError is the reason why snapshots could not be read, or "".
 	OracleError string    `json:"oracle_error,omitempty"`

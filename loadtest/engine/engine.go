@@ -37,8 +37,8 @@ type Session interface {
 	Answer(resp *client.Response) Verdict
 }
 
-// Observer is a Session that is also told why its last request got no answer. The error wraps one of package
-// client.
+// Observer is a Session that is also told why its last request got no answer. The error wraps one of the
+// errors of package client.
 type Observer interface{ Failed(err error) }
 
 // Request is a request to send.

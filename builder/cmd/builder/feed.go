@@ -95,9 +95,9 @@ type feedReport struct {
 	Database string `json:"database,omitempty"`
 	Time     string `json:"time,omitempty"`
 	at       time.Time
-	// Counts are the rows that a build would accept, by collection. Rejected are the rows that it
-	// would set aside, by file, and Rejections are the first of these. Warned counts the values
-	// that it would ignore.
+	// Counts holds the number of rows that a build would accept, by collection. Rejected holds the
+	// number of rows that it would set aside, by file, and Rejections describes the first of them.
+	// Warned is the number of values that it would ignore.
 	Counts     map[string]int `json:"counts"`
 	Rejected   map[string]int `json:"rejected"`
 	Rejections []string       `json:"rejections"`

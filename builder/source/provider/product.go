@@ -57,7 +57,7 @@ func number(raw json.RawMessage) *apd.Decimal {
 	return x
 }
 
-// noProduct returns a text that shows the factors.
+// noProduct returns a JSON string that shows the factors.
 func noProduct(a, b json.RawMessage) json.RawMessage {
 	show := func(raw json.RawMessage) string {
 		const most = 40

@@ -124,7 +124,7 @@ var currencies = [...]struct {
 	{"xag", "Silver - Troy Ounce", "XAG", "commodity", 3_105_000_000, 25},
 }
 
-// coinRates are the rates that refer to assets, with the places of these.
+// coinRates are the rates that refer to assets, with the index of each asset.
 var coinRates = [...]struct {
 	code  string
 	place int

@@ -181,8 +181,8 @@ type size struct {
 	builds []int // numbers of assets with history in the builds of a round, in order
 }
 
-// measure makes a past and measures the given number of rounds. If beside is not nil, each round
-// directly follows a round of that market, because the speed of the machine varies over time.
+// measure builds a past for the market and measures the given number of rounds. If beside is not nil, each
+// round runs right after a round of beside, because the speed of the machine varies over time.
 func (s *size) measure(rounds int, beside *size) error {
 	s.builds = []int{market.DefaultHistoryAssets}
 	if s.bench.Assets <= fullPast {

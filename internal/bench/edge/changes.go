@@ -11,7 +11,7 @@ import (
 const (
 	changes     = "/openapi/v1/changes"
 	changesDays = 28 // with one snapshot each; the changes of 30 days are kept
-	changesRows = 20 // a page
+	changesRows = 20 // per page
 )
 
 // changes compares a page of changes with a page of quotes of the same size.

@@ -17,7 +17,7 @@ import (
 // every other path with 404, except the path of OPTIONS.
 const Path = "/openapi/v1/assets"
 
-// Limits of INTERFACE.md, "Order of work" and "Framing".
+// Limits from INTERFACE.md, "Order of work" and "Framing".
 const (
 	maxHead  = 32 << 10
 	maxLines = 100

@@ -7,7 +7,7 @@ import "time"
 // Offset select offset mode. At is the time of the snapshot to answer from, such as
 // Answer.SnapshotTime of an earlier answer.
 
-// AssetsQuery are the parameters of Client.Assets.
+// AssetsQuery holds the parameters of Client.Assets.
 type AssetsQuery struct {
 	ID            []int64
 	Slug, Symbol  []string
@@ -18,7 +18,7 @@ type AssetsQuery struct {
 	At            time.Time
 }
 
-// QuotesQuery are the parameters of Client.Quotes.
+// QuotesQuery holds the parameters of Client.Quotes.
 type QuotesQuery struct {
 	ID            []int64
 	Slug, Symbol  []string
@@ -28,7 +28,7 @@ type QuotesQuery struct {
 	At            time.Time
 }
 
-// MarketsQuery are the parameters of Client.Markets.
+// MarketsQuery holds the parameters of Client.Markets.
 type MarketsQuery struct {
 	ID              []int64
 	Slug, Symbol    []string
@@ -40,13 +40,13 @@ type MarketsQuery struct {
 	At              time.Time
 }
 
-// TrendingQuery are the parameters of Client.Trending.
+// TrendingQuery holds the parameters of Client.Trending.
 type TrendingQuery struct {
 	By string // "gainers"
 	At time.Time
 }
 
-// ExchangesQuery are the parameters of Client.Exchanges.
+// ExchangesQuery holds the parameters of Client.Exchanges.
 type ExchangesQuery struct {
 	ID            []int64
 	Slug          []string
@@ -56,10 +56,10 @@ type ExchangesQuery struct {
 	At            time.Time
 }
 
-// GlobalQuery are the parameters of Client.Global.
+// GlobalQuery holds the parameters of Client.Global.
 type GlobalQuery struct{ At time.Time }
 
-// CategoriesQuery are the parameters of Client.Categories.
+// CategoriesQuery holds the parameters of Client.Categories.
 type CategoriesQuery struct {
 	ID            []int64
 	Slug          []string
@@ -69,10 +69,10 @@ type CategoriesQuery struct {
 	At            time.Time
 }
 
-// ChainsQuery are the parameters of Client.Chains.
+// ChainsQuery holds the parameters of Client.Chains.
 type ChainsQuery CategoriesQuery
 
-// HistoryQuery are the parameters of Client.History. One of ID, Slug and Symbol is required.
+// HistoryQuery holds the parameters of Client.History. One of ID, Slug and Symbol is required.
 type HistoryQuery struct {
 	ID            []int64
 	Slug, Symbol  []string
@@ -82,7 +82,7 @@ type HistoryQuery struct {
 	At            time.Time
 }
 
-// CandlesQuery are the parameters of Client.Candles. One of ID, Slug and Symbol is required.
+// CandlesQuery holds the parameters of Client.Candles. One of ID, Slug and Symbol is required.
 type CandlesQuery struct {
 	ID            []int64
 	Slug, Symbol  []string
@@ -93,7 +93,7 @@ type CandlesQuery struct {
 	At            time.Time
 }
 
-// PricesQuery are the parameters of Client.Prices. Time and one of ID, Slug and Symbol are required.
+// PricesQuery holds the parameters of Client.Prices. Time and one of ID, Slug and Symbol are required.
 type PricesQuery struct {
 	ID            []int64
 	Slug, Symbol  []string
@@ -103,7 +103,7 @@ type PricesQuery struct {
 	At            time.Time
 }
 
-// ChangesQuery are the parameters of Client.Changes.
+// ChangesQuery holds the parameters of Client.Changes.
 type ChangesQuery struct {
 	Since         time.Time // only changes of later snapshots; default: all available changes
 	Collection    []string  // "assets", "categories", "chains", "exchanges"
@@ -113,7 +113,7 @@ type ChangesQuery struct {
 	At            time.Time
 }
 
-// SearchQuery are the parameters of Client.Search besides the words.
+// SearchQuery holds the parameters of Client.Search besides the words.
 type SearchQuery struct{ At time.Time }
 
 // PagesQuery covers the queries for the listings that Pages and Rows can read.
