@@ -54,13 +54,13 @@ func TestRun(t *testing.T) {
 			defer srv.Close()
 			lt := must.Get(New(context.Background(),
 				Options{URLs: []string{srv.URL}, Keys: []string{api.Key}, CheckShare: 1, Store: store, Seed: 5}))(t)
-			run := must.Get(lt.Run(context.Background(), Load{Stages: pace.Constant(400, time.Second),
+			run := must.Get(lt.Run(context.Background(), Load{Stages: pace.Constant(400, 2*time.Second),
 				Arrivals: pace.Poisson, Connections: 50, Timeout: 10 * time.Second}))(t)
 			if run.Requests.Asked < 300 || run.Checks.Checked < 250 || run.Checks.Compared < 100 ||
 				run.Checks.Uncompared != 0 {
 				t.Errorf("requests %+v, checks %+v", run.Requests, run.Checks)
 			}
-			if len(run.Swaps) < 2 { // three, unless the run ends before the last one is noticed
+			if len(run.Swaps) != 3 {
 				t.Errorf("swaps %+v", run.Swaps)
 			}
 			if (run.Checks.Wrong > 0) != tc.wrong || (run.Exit == ExitWrong) != tc.wrong {

@@ -199,7 +199,7 @@ func TestBoard(t *testing.T) {
 				t.Errorf("the lines of a table were asked for: %t", !v.phone)
 			}
 			// Of these some 8,000 are the exposed headers, which every answer names.
-			if bytes := p.bytes(); bytes == 0 || bytes > 91_000 {
+			if bytes := p.bytes(); bytes == 0 || bytes > 90_000 {
 				t.Errorf("the first screen is %v bytes on the wire", bytes)
 			}
 			p.checkFits()

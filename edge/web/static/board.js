@@ -22,9 +22,8 @@ const $ = (id) => document.getElementById(id);
 const logoOrigins = document.querySelector("meta[name=logos]").content.split(" ");
 const lined = matchMedia("(min-width: 980px)"); // whether there is room for lines; the same width as in board.css
 
-// --- elements --------------------------------------------------------------
+// --- elements ---
 
-// element makes an element. Children that are strings become text.
 function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
@@ -69,7 +68,7 @@ function overWindow(quote, window, room) {
   return made;
 }
 
-// --- the API ---------------------------------------------------------------
+// --- the API ---
 
 class Problem extends Error {
   constructor(status, envelope, retryAfter) {
@@ -104,7 +103,7 @@ async function ask(path, parameters, at, signal) {
   return { result, headers: response.headers };
 }
 
-// --- what is shown ---------------------------------------------------------
+// --- what is shown ---
 
 // views has the columns of each view. A column has a title, a name for screen readers (says), a function
 // that makes a row's cell, and a sort key if the API has one. Narrow windows hide the columns with a number
@@ -246,7 +245,6 @@ function state() {
 const isGroup = (kind) => kind === "category" || kind === "chain";
 const sortable = (view) => views[view].columns.flatMap((column) => [column, column.also]).filter((column) => column?.sort);
 
-// addressOf returns the address of the current state with changes.
 function addressOf(changes) {
   const next = { ...state(), ...changes };
   const parameters = new URLSearchParams(next.filter ? { [next.kind]: next.filter.id } : { view: next.view });
@@ -432,7 +430,6 @@ const askLargest = (at, signal) => ask("markets", { sort: "market_cap:desc", siz
   return { result: { items: [], total: null } };
 });
 
-// showTotals shows the totals, and the shares of the two largest quoted assets.
 function showTotals(totals, { items, total }) {
   const all = totals.total_market_cap;
   $("totals").replaceChildren(
@@ -570,7 +567,6 @@ function showHead(now) {
   $("order").parentElement.hidden = sortable(now.view).length === 0;
 }
 
-// numbered returns links to the first page, to the pages around this one, and to the last.
 function numbered(now) {
   const near = [1, now.page - 1, now.page, now.page + 1, pages].filter((page, i, all) => page >= 1 && page <= pages && all.indexOf(page) === i);
   return near.sort((a, b) => a - b).flatMap((page, i) => [
@@ -584,7 +580,6 @@ function turnTo(page) {
   toTop();
 }
 
-// toTop scrolls up to the beginning of the listing, if that is above the window.
 function toTop() {
   if ($("listing").getBoundingClientRect().top < 0) $("listing").scrollIntoView();
 }
@@ -607,7 +602,6 @@ function classOf(column, now) {
   return [column.style, wide && "wide" + wide].filter(Boolean).join(" ");
 }
 
-// heading makes the head of a column, with buttons that sort by it.
 function heading(column, now) {
   const th = element("th", { scope: "col", class: classOf(column, now) });
   if (!column.sort) {
@@ -629,7 +623,7 @@ function heading(column, now) {
   return th;
 }
 
-// --- news ----------------------------------------------------------------------
+// --- news ---
 
 let shownPrices = new Map(); // by the ids of the assets
 let news = { text: "", until: 0 };
@@ -654,7 +648,7 @@ function tint(now, before) {
   now.classList.add("fresh", ...(priced && decimal.test(is) && decimal.test(was) ? [less(was, is) ? "rose" : "fell"] : []));
 }
 
-// --- time ----------------------------------------------------------------------
+// --- time ---
 
 // setClock notes the server's time, because the clock of this machine may be wrong. It must not be called
 // with the headers of a cached answer, whose time is old.
@@ -771,7 +765,6 @@ async function look() {
 
 const offer = () => note("There is a newer snapshot.", "Show it", start);
 
-// askForKey shows only the form that asks for a key.
 function askForKey() {
   unfollow();
   running?.abort();
@@ -853,7 +846,6 @@ toldByTabs(() => {
 });
 begin(keyCame);
 
-// begin shows the board once there is a key, if one is needed.
 async function begin(came) {
   if (came) unfollow(); // the stream was opened with another key
   await noticed;

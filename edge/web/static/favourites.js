@@ -27,7 +27,6 @@ function star(row, id = "star-" + row.id) {
     try {
       localStorage.setItem(favouritesKey, JSON.stringify(favourites));
     } catch {
-      // Without storage the list lasts as long as the page.
     }
     showStars();
   });

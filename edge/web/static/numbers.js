@@ -24,7 +24,6 @@ function roundDecimal(text, places) {
   return (negative && digits > 0n ? "-" : "") + grouped(all.slice(0, cut)) + (places > 0 ? "." + all.slice(cut) : "");
 }
 
-// grouped puts commas between the thousands of the digits before the point.
 const grouped = (text) => text.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
 
 // plainNumber returns a JSON number without an exponent.
@@ -33,7 +32,6 @@ function plainNumber(text) {
   return exponent ? shifted(digits, -Number(exponent)) : text;
 }
 
-// less reports whether a is less than b. Both are decimals.
 function less(a, b) {
   const [x, y] = [parseDecimal(a), parseDecimal(b)];
   return x.digits * 10n ** BigInt(y.places) < y.digits * 10n ** BigInt(x.places);
@@ -77,13 +75,11 @@ function large(text) {
 
 const money = (text) => "$" + large(text);
 
-// ratio divides one decimal by another, to six places.
 function ratio(a, b) {
   const [x, y] = [parseDecimal(a), parseDecimal(b)];
   return shifted(String((x.digits * 10n ** BigInt(y.places + 6)) / (y.digits * 10n ** BigInt(x.places))), 6);
 }
 
-// share shows a ratio from 0 to 1 as a percentage.
 const share = (text) => roundDecimal(shifted(text, -2), 2) + "%";
 
 // change returns the text of a percentage, and its direction for the colour. The text has a sign, because

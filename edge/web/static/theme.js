@@ -27,7 +27,6 @@ function switchTheme() {
     if (chosenTheme) localStorage.setItem(themeKey, chosenTheme);
     else localStorage.removeItem(themeKey);
   } catch {
-    // Without storage the choice lasts as long as the page.
   }
   showTheme();
 }
