@@ -302,7 +302,7 @@ func (c copied) clone() copied {
 func TestChangesReplayed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rows.csv")
 	replayed, refused := 0, 0
-	checkProperty(t, 8, func(t *rapid.T) {
+	checkProperty(t, 40, func(t *rapid.T) {
 		w := newWander(t, file)
 		for range 3 + w.draw("actions", 9) {
 			w.act()
