@@ -329,7 +329,7 @@ var troubles = []trouble{
 			}
 		},
 		alerts: []string{"EdgeFilesShort"},
-		shows:  "the process may not open more files",
+		shows:  "the limit of open files sets the number of connections",
 		pages:  map[string]string{"EdgeFilesShort": "Raise the limit of open files"},
 	},
 	{
