@@ -9,9 +9,9 @@ import (
 // table holds the requests of one area.
 type table struct {
 	area, rule string
-	taken      []entry // answered, like the request after it; 200 by default
-	last       []entry // answered, and the connection is closed afterwards
-	refused    []entry // not valid requests: 400 by default, and the connection is closed
+	taken      []entry // answered, as is the request after it; 200 by default
+	last       []entry // answered, after which the connection is closed
+	refused    []entry // invalid requests: 400 by default, and the connection is closed
 	late       []entry // never completed: 408, and the connection is closed
 	open       []entry // cases for which the interface does not define the answer
 }
@@ -318,8 +318,8 @@ var tables = []table{
 	},
 }
 
-// pipelines returns cases with many requests in one go. They are answered in order, up to the first
-// one that is rejected or closes the connection.
+// pipelines returns cases that send many requests at once. They are answered in order, up to the
+// first one that is rejected or closes the connection.
 func pipelines() []Case {
 	type one struct {
 		method, raw string
@@ -345,8 +345,9 @@ func pipelines() []Case {
 		},
 	}
 	var cases []Case
-	// pipeline adds a case of n requests, starting with kind from. If breaks is the number of one
-	// of them, end replaces it and ends the connection.
+	// pipeline adds a case of n requests. The first one is of the kind at index from, and the
+	// following kinds take turns. If breaks is the index of a request, end replaces it and ends the
+	// connection.
 	pipeline := func(name string, n, from, breaks int, end one) {
 		c := Case{Name: "pipelines/" + name}
 		for i := range n {

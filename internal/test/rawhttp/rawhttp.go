@@ -1,6 +1,6 @@
-// Package rawhttp is a corpus of what clients send to an HTTP/1 server, byte by byte, with the
-// answers that INTERFACE.md, "Framing" and "Order of work" require of the edge. It is for tests of
-// the edge's own loop and of proxies in front of it.
+// Package rawhttp is a corpus of byte sequences that clients send to an HTTP/1 server, with the
+// answers that INTERFACE.md, "Framing" and "Order of work", requires of the edge. It serves tests
+// of the edge's own server loop and of proxies in front of it.
 //
 // Each [Case] belongs to one area, the part of its name before the slash. The table of an area
 // names the rule that it tests.
@@ -27,15 +27,15 @@ const (
 type Case struct {
 	// Name is the area and the request, such as "lengths/signed".
 	Name string
-	// Raw has the bytes that the client sends.
+	// Raw holds the bytes that the client sends.
 	Raw string
-	// Methods has the methods of the answered requests if they are not all GET. Answers to HEAD
+	// Methods lists the methods of the answered requests if they are not all GET. Answers to HEAD
 	// have no body.
 	Methods []string
 	// Open means that the interface does not define the answer. Status and Closes then have no
 	// meaning.
 	Open bool
-	// Status has the statuses of all answers, in order.
+	// Status lists the statuses of all answers, in order.
 	Status []int
 	// Closes means that the server closes the connection after the last answer, without waiting for
 	// another request.
@@ -94,8 +94,7 @@ func Cases() []Case {
 	return append(cases, pipelines()...)
 }
 
-// Mutate returns raw with one to three changes of kinds that servers are known to treat
-// differently.
+// Mutate returns raw with one to three changes that servers are known to handle differently.
 func Mutate(r *rand.Rand, raw string) string {
 	for range 1 + r.IntN(3) {
 		raw = mutations[r.IntN(len(mutations))](r, raw)
@@ -111,27 +110,27 @@ var mutations = []func(*rand.Rand, string) string{
 	func(r *rand.Rand, s string) string { return replaceOne(r, s, ":", " :") },
 	func(r *rand.Rand, s string) string { return replaceOne(r, s, ": ", ":\v") },
 	func(r *rand.Rand, s string) string { return replaceOne(r, s, "HTTP/1.1", "HTTP/1.0") },
-	func(r *rand.Rand, s string) string { // another byte
+	func(r *rand.Rand, s string) string { // an extra byte
 		i := r.IntN(len(s) + 1)
 		return s[:i] + string(" \t\v\x00\r\n;,:\x80-+0f"[r.IntN(14)]) + s[i:]
 	},
-	func(r *rand.Rand, s string) string { // a byte less
+	func(r *rand.Rand, s string) string { // one byte fewer
 		i := r.IntN(len(s))
 		return s[:i] + s[i+1:]
 	},
-	func(r *rand.Rand, s string) string { // a line twice
+	func(r *rand.Rand, s string) string { // a duplicated line
 		lines := strings.SplitAfter(s, "\r\n")
 		i := r.IntN(len(lines))
 		return strings.Join(lines[:i+1], "") + strings.Join(lines[i:], "")
 	},
-	func(r *rand.Rand, s string) string { // two lines change places
+	func(r *rand.Rand, s string) string { // two lines swapped
 		lines := strings.SplitAfter(s, "\r\n")
 		if i := r.IntN(len(lines)); i > 0 {
 			lines[i-1], lines[i] = lines[i], lines[i-1]
 		}
 		return strings.Join(lines, "")
 	},
-	func(r *rand.Rand, s string) string { // another field
+	func(r *rand.Rand, s string) string { // an extra header field
 		field := []string{"Content-Length: 5", "Content-Length: 0", "Transfer-Encoding: chunked",
 			"Transfer-Encoding: identity", "transfer-encoding:\tchunked", "Transfer-Encoding: x, chunked",
 			"Content-Length: 5, 5", "Content-Length: +5", "Expect: 100-continue", "Connection: close, Content-Length",
