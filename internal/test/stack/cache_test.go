@@ -27,16 +27,17 @@ import (
 // front is a cache in front of an edge.
 type front struct {
 	t      *testing.T
-	name   string // in Cache-Status
+	name   string // in the Cache-Status header
 	addr   string
-	origin string // the edge itself
-	admin  string // its admin listener
-	drops  bool   // by Surrogate-Key
+	origin string // address of the edge itself
+	admin  string // address of the edge's admin listener
+	drops  bool   // whether it drops answers by Surrogate-Key
 	asked  int
 	*service
 }
 
-// startProxy starts a proxy until the test's end, and returns when it takes connections.
+// startProxy starts a proxy that runs until the end of the test, and returns when it accepts
+// connections.
 func startProxy(t *testing.T, addr string, cmd *exec.Cmd) {
 	t.Helper()
 	name := filepath.Base(cmd.Path)
@@ -50,8 +51,8 @@ func startProxy(t *testing.T, addr string, cmd *exec.Cmd) {
 	must.OK(t, local.AwaitListener(t.Context(), addr, p))
 }
 
-// startFront starts a program with one of deploy/cache's configurations, its
-// variables replaced, and returns when it takes connections.
+// startFront starts a program with one of the configurations in deploy/cache, whose variables it
+// replaces, and returns when the program accepts connections.
 func startFront(t *testing.T, addr, config, dir string, variables []string, program string, args ...string) {
 	t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join("../../../deploy/cache", config)))(t)
@@ -60,7 +61,7 @@ func startFront(t *testing.T, addr, config, dir string, variables []string, prog
 	startProxy(t, addr, exec.Command(program, append(args, file)...))
 }
 
-// fronts start the caches of deploy/cache in front of an edge.
+// fronts has a function for each cache of deploy/cache that starts it in front of an edge.
 var fronts = map[string]func(f *front, dir string){
 	"nginx": func(f *front, dir string) {
 		f.addr = local.Free("127.0.0.1:18180")
@@ -80,16 +81,17 @@ var fronts = map[string]func(f *front, dir string){
 	},
 }
 
-// folder makes a folder for a cache. It is not below t.TempDir, whose names are too long for Varnish.
+// folder creates a folder for a cache. It is not below t.TempDir, because those names are too long
+// for Varnish.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := must.Get(os.MkdirTemp("", "front"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	must.OK(t, os.Chmod(dir, 0o755)) // both give up root's rights
+	must.OK(t, os.Chmod(dir, 0o755)) // both caches give up root's privileges
 	return dir
 }
 
-// TestCache checks the claims of deploy/cache/README.md with its configurations.
+// TestCache checks the claims of deploy/cache/README.md against its configurations.
 func TestCache(t *testing.T) {
 	for name, start := range fronts {
 		t.Run(name, func(t *testing.T) {
@@ -121,12 +123,13 @@ func TestCache(t *testing.T) {
 // got is an answer.
 type got struct {
 	*http.Response
-	id   string // that its request had
+	id   string // X-Request-Id of its request
 	body []byte
-	hit  bool // it came from the cache
+	hit  bool // whether it came from the cache
 }
 
-// ask asks addr; key "": without one. Headers are "Name: value".
+// ask sends a request to addr, without an API key if key is empty. Headers have the form "Name:
+// value".
 func (f *front) ask(addr, method, target, key string, headers ...string) *got {
 	f.t.Helper()
 	f.asked++
@@ -155,8 +158,8 @@ func (f *front) ask(addr, method, target, key string, headers ...string) *got {
 	return &got{res, id, body, strings.HasSuffix(strings.Join(res.Header["Cache-Status"], ", "), f.name+"; hit")}
 }
 
-// check compares the cache's answer with the edge's to the same request. An uncached answer must
-// have the id of its own request.
+// check compares the cache's answer with the edge's answer to the same request. An uncached answer
+// must have the id of its own request.
 func (f *front) check(target, key string, method string, headers ...string) *got {
 	f.t.Helper()
 	a := f.ask(f.addr, method, target, key, headers...)
@@ -174,7 +177,7 @@ func (f *front) same(a, want *got, what string) {
 	if id := a.Header.Get("X-Request-Id"); len(a.Header["X-Request-Id"]) != 1 || !a.hit && id != a.id {
 		f.t.Errorf("%s: id %s of another request than %s", what, a.Header["X-Request-Id"], a.id)
 	}
-	// Headers that caches add, headers that depend on the moment, and the id.
+	// These are headers that caches add, headers that depend on the time, and the id.
 	of := func(g *got) http.Header {
 		h := g.Header.Clone()
 		for _, name := range []string{"Age", "Via", "Server", "Date", "Connection", "X-Request-Id", "Cache-Status",
@@ -188,7 +191,7 @@ func (f *front) same(a, want *got, what string) {
 		return h
 	}
 	h, w := of(a), of(want)
-	if a.StatusCode == 304 { // the cache repeats more of the 200 than the edge does
+	if a.StatusCode == 304 { // in a 304, the cache repeats more of the 200's headers than the edge does
 		for _, name := range []string{"Surrogate-Key", "Cache-Tag", "Content-Type"} {
 			h.Del(name)
 		}
@@ -208,12 +211,12 @@ func (f *front) same(a, want *got, what string) {
 	}
 }
 
-// at is target below a pin.
+// at returns target with the path prefix of a pin.
 func at(t time.Time, target string) string { return "/at/" + t.Format("20060102T150405Z") + target }
 
-// testMix: the cache answers as the edge does, and asks the edge once for each answer.
+// testMix: the cache answers as the edge does, and requests each answer from the edge only once.
 func (f *front) testMix(alice, bob keys.Created) {
-	codings := map[string][]string{ // by what the edge is asked for
+	codings := map[string][]string{ // by the coding that the edge is asked for
 		"": {"", "Accept-Encoding: deflate"}, "gzip": {"Accept-Encoding: gzip, deflate", "Accept-Encoding: GZIP"},
 		"br": {"Accept-Encoding: br"}, "zstd": {"Accept-Encoding: gzip, deflate, br, zstd", "Accept-Encoding: zstd"},
 	}
@@ -254,7 +257,7 @@ func (f *front) testMix(alice, bob keys.Created) {
 			!a.hit {
 			f.t.Errorf("%s, with its tag: %d, hit %t", target, a.StatusCode, a.hit)
 		}
-		// A cache may know less of conditions, and answer in full.
+		// A cache may support fewer conditions than the edge does, and answer in full.
 		for _, condition := range []string{`If-None-Match: "other", W/` + a.Header.Get("ETag"),
 			"If-Modified-Since: " + a.Header.Get("Last-Modified")} {
 			b := f.ask(f.addr, "GET", target, alice.Key, condition)
@@ -262,7 +265,7 @@ func (f *front) testMix(alice, bob keys.Created) {
 				f.t.Errorf("%s, %s: %d %s", target, condition, b.StatusCode, b.body)
 			}
 		}
-		// For the edge alone.
+		// Only the edge can answer requests with these headers.
 		for _, header := range []string{`If-Match: "other"`, `If-Match: W/"x", ` + a.Header.Get("ETag"),
 			"If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT",
 			"Accept-Encoding: br;q=1, gzip;q=0.5", "X-Snapshot-Time: " + f.at.Format(time.RFC3339)} {
@@ -273,7 +276,7 @@ func (f *front) testMix(alice, bob keys.Created) {
 	}
 }
 
-// testRefused: refusals are never cached and never go to another client.
+// testRefused: refusals are never cached and never reach another client.
 func (f *front) testRefused(alice keys.Created) {
 	for range 2 {
 		for target, status := range map[string]int{
@@ -286,7 +289,7 @@ func (f *front) testRefused(alice keys.Created) {
 				f.t.Errorf("%s: %d, want %d", target, a.StatusCode, status)
 			}
 		}
-		// Both are cached by now, for clients that may have them.
+		// Both are cached by now, for clients that are allowed to read them.
 		for _, target := range []string{"/openapi/v1/trending", at(f.at, "/openapi/v1/trending")} {
 			for _, headers := range [][]string{nil, {"X-Api-Key: mdk_live_nonsense"}, {"X-Api-Key: "},
 				{"X-Api-Key: " + alice.Key, "X-Api-Key: " + alice.Key}, {"Checking: no"}} {
@@ -296,7 +299,7 @@ func (f *front) testRefused(alice keys.Created) {
 			}
 		}
 	}
-	// Varnish's own header names have no effect in a client's request.
+	// The header names that Varnish uses internally have no effect in a client's request.
 	f.check("/docs", "mdk_live_nonsense", "GET", "Checking: yes", "Asked: /openapi/v1/trending")
 	// Only the client over its limit is refused.
 	hasty := teststore.Key(f.t, f.store, 1, 3)
@@ -312,7 +315,7 @@ func (f *front) testRefused(alice keys.Created) {
 			f.t.Fatal("a thousand requests are within a limit of three")
 		}
 	}
-	// A snapshot that is not there yet.
+	// The snapshot does not exist yet.
 	next := at(f.at.Add(10*time.Minute), "/openapi/v1/trending")
 	if a := f.ask(f.addr, "GET", next, alice.Key); a.StatusCode != 503 || a.Header.Get("Retry-After") != "1" ||
 		a.Header.Get("X-Request-Id") != a.id {
@@ -320,7 +323,8 @@ func (f *front) testRefused(alice keys.Created) {
 	}
 }
 
-// testKeyInQuery: the edge alone answers a request whose key stands in the query, and nothing of it is kept.
+// testKeyInQuery: only the edge answers a request that has its key in the query, and the cache
+// keeps nothing of it.
 func (f *front) testKeyInQuery(alice keys.Created) {
 	sheet := must.Get((&teststore.Registry{Store: f.store}).Create(f.t.Context(),
 		teststore.KeyRequest{Name: "sheet", Rate: 1000, Burst: 1000, Query: true}))(f.t)
@@ -348,8 +352,8 @@ func (f *front) testKeyInQuery(alice keys.Created) {
 	}
 }
 
-// testSwap: no answer of one snapshot is served for another's, and the answers of one can be
-// dropped.
+// testSwap: no answer from one snapshot is served for another, and all answers of one snapshot can
+// be dropped.
 func (f *front) testSwap(alice, bob keys.Created) {
 	const target = "/openapi/v1/quotes?id=1,2,3"
 	stream := events(f.t, &http.Client{Transport: &http.Transport{}}, "http://"+f.addr, alice.Key)
@@ -395,7 +399,7 @@ func (f *front) testSwap(alice, bob keys.Created) {
 	if a := f.check(at(now, target), bob.Key, "GET"); !a.hit {
 		f.t.Error("an answer of the new snapshot was dropped")
 	}
-	// By endpoint.
+	// Answers can also be dropped by endpoint.
 	f.check("/openapi/v1/trending", bob.Key, "GET")
 	if a := f.ask(f.addr, "BAN", "/", "", "Surrogate-Key: quotes"); a.StatusCode != 200 {
 		f.t.Errorf("BAN: %d %s", a.StatusCode, a.body)
@@ -413,7 +417,7 @@ func (f *front) testSwap(alice, bob keys.Created) {
 	}
 }
 
-// startDrop starts deploy/cache/drop, and returns when it has its stream.
+// startDrop starts deploy/cache/drop and returns when its event stream is open.
 func (f *front) startDrop(k keys.Created) {
 	f.t.Helper()
 	program(f.t, "curl")
@@ -423,7 +427,7 @@ func (f *front) startDrop(k keys.Created) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	must.OK(f.t, cmd.Start())
 	f.t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it has children
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the whole group, because it has children
 		_ = cmd.Wait()                                      // it was killed
 	})
 	must.OK(f.t, poll(f.t.Context(), "the stream", func() (bool, error) {

@@ -19,8 +19,8 @@ import (
 func certificateFile(dir string) string { return filepath.Join(dir, "certificate.pem") }
 
 // makeCertificate creates a self-signed certificate for this machine and the given names. It
-// returns the path of a file with certificate and key in the form that HAProxy needs. Each start
-// creates a new certificate.
+// returns the path of a file that holds the certificate and its key in the form that HAProxy needs.
+// Each start creates a new certificate.
 func makeCertificate(dir string, names ...string) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -38,7 +38,7 @@ func makeCertificate(dir string, names ...string) (string, error) {
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IsCA:        true, BasicConstraintsValid: true, // its own issuer
+		IsCA:        true, BasicConstraintsValid: true, // it is its own issuer
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -34,17 +34,17 @@ type service struct {
 	at            time.Time // of the newest snapshot
 }
 
-// newService publishes a first snapshot. Edges make each later one current activateAfter after it
-// is published.
+// newService publishes a first snapshot. Edges make each later snapshot current activateAfter after
+// its publication.
 func newService(t *testing.T, activateAfter time.Duration) *service {
 	t.Helper()
-	// The first one is an hour ahead, so that all stay fresh while the test runs.
+	// The first snapshot is an hour ahead, so that all of them stay fresh while the test runs.
 	s := &service{t, memstore.New(), activateAfter, time.Now().UTC().Truncate(artifacts.Step).Add(time.Hour)}
 	s.publish()
 	return s
 }
 
-// publish publishes the snapshot of the next mark and returns its time.
+// publish publishes the snapshot of the next ten-minute mark and returns its time.
 func (s *service) publish() time.Time {
 	s.t.Helper()
 	s.at = s.at.Add(artifacts.Step)
@@ -59,7 +59,8 @@ func (s *service) config() testedge.Config {
 		Reader: s.store, Poll: 100 * time.Millisecond, CacheSize: 16 << 20, DrainWait: time.Nanosecond}
 }
 
-// stream is an open stream of /events. lines receives the ids of events and the comments.
+// stream is an open event stream from /events. lines yields its lines: the ids of events, and
+// comments.
 type stream struct {
 	*http.Response
 	lines *bufio.Scanner
@@ -78,7 +79,8 @@ func events(t *testing.T, c *http.Client, base, key string) *stream {
 	return &stream{res, bufio.NewScanner(res.Body)}
 }
 
-// next returns the next id or comment; at the end "" and why.
+// next returns the next event id or comment. When the stream has ended, it returns "" and the
+// reason.
 func (s *stream) next() (string, error) {
 	for s.lines.Scan() {
 		line := s.lines.Text()
@@ -92,7 +94,7 @@ func (s *stream) next() (string, error) {
 	return "", s.lines.Err()
 }
 
-// expect reads up to the event of a snapshot, which must be the next.
+// expect reads until the next event, which must announce the snapshot of the given time.
 func (s *stream) expect(t *testing.T, want time.Time) {
 	t.Helper()
 	for {
@@ -107,7 +109,7 @@ func (s *stream) expect(t *testing.T, want time.Time) {
 	}
 }
 
-// late is a store that delays each answer.
+// late is a store whose answers are delayed.
 type late struct{ artifacts.Reader }
 
 func (l late) wait(ctx context.Context) {
@@ -133,7 +135,7 @@ func (l late) GetIf(
 type member struct {
 	*edge
 	stop func()
-	// exact: its clock is right, so it must flip together with the others.
+	// exact says that its clock is right, so it must flip together with the others.
 	exact bool
 }
 
@@ -144,11 +146,11 @@ type fleetTest struct {
 	edges []*member
 	key   string
 
-	settled        atomic.Int64 // the snapshot that all edges have, in Unix seconds
-	asked, longest atomic.Int64 // requests, and the time of the longest, in ms
+	settled        atomic.Int64 // the newest snapshot that all edges have, in Unix seconds
+	asked, longest atomic.Int64 // number of requests, and the duration of the longest one, in ms
 }
 
-// startFleet starts all edges but the fourth.
+// startFleet starts all edges except the fourth.
 func startFleet(t *testing.T) *fleetTest {
 	haproxy := program(t, "haproxy")
 	f := &fleetTest{service: newService(t, 2*time.Second), front: &stack{Machine: &local.Machine{Data: t.TempDir()}}}
@@ -184,7 +186,7 @@ func startFleet(t *testing.T) *fleetTest {
 	return f
 }
 
-// begin starts the i-th edge. The second one has a slow store, the third one a clock that is a
+// begin starts the i-th edge. The second one has a slow store, and the clock of the third one is a
 // second behind.
 func (f *fleetTest) begin(i int) {
 	cfg := f.config()
@@ -199,7 +201,7 @@ func (f *fleetTest) begin(i int) {
 	f.edges[i].stop = testedge.Start(f.t, cfg).Stop
 }
 
-// up waits until HAProxy takes n edges for ready.
+// up waits until HAProxy considers n edges ready.
 func (f *fleetTest) up(n int) {
 	f.t.Helper()
 	must.OK(f.t, poll(f.t.Context(), "edges", func() (bool, error) {
@@ -208,7 +210,7 @@ func (f *fleetTest) up(n int) {
 	}))
 }
 
-// has waits until an edge has made the snapshot of want current.
+// has waits until an edge has made the snapshot of the time want, or a later one, current.
 func (f *fleetTest) has(m *member, want time.Time) {
 	f.t.Helper()
 	must.OK(f.t, poll(f.t.Context(), "the swap", func() (bool, error) {
@@ -217,7 +219,7 @@ func (f *fleetTest) has(m *member, want time.Time) {
 	}))
 }
 
-// page asks for the n-th page of a listing, and returns the snapshot that it is of.
+// page requests the n-th page of a listing and returns the time of the snapshot that answered.
 func (f *fleetTest) page(c *http.Client, n int, pin string) string {
 	oldest := time.Unix(f.settled.Load(), 0).UTC()
 	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet,
@@ -252,7 +254,8 @@ func (f *fleetTest) page(c *http.Client, n int, pin string) string {
 	}
 }
 
-// browse pages through the listing, each time with a pin from the second page on, until ctx is done.
+// browse pages through the listing again and again until ctx is done. From the second page on, it
+// pins the snapshot of the first page.
 func (f *fleetTest) browse(ctx context.Context, c *http.Client) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -267,10 +270,10 @@ func (f *fleetTest) browse(ctx context.Context, c *http.Client) {
 }
 
 // swap publishes the n-th snapshot, waits until the edges have it, and returns how far apart the
-// flips of the exact ones were.
+// exact edges flipped.
 func (f *fleetTest) swap(n int, stream *stream) time.Duration {
 	before := f.at
-	next := f.publish() // the edge whose clock is behind has not made the one before current yet
+	next := f.publish() // the edge whose clock is behind has not made the previous snapshot current yet
 	if n == 1 {
 		f.begin(3)
 	}
@@ -290,7 +293,7 @@ func (f *fleetTest) swap(n int, stream *stream) time.Duration {
 	}
 	if n == 1 {
 		f.has(f.edges[3], next)
-		f.up(4) // the fourth has it from its start, and flips from the next one on
+		f.up(4) // the fourth edge starts with this snapshot, and flips from the next one on
 	}
 	var offsets []float64
 	for _, m := range running {
@@ -301,10 +304,11 @@ func (f *fleetTest) swap(n int, stream *stream) time.Duration {
 	return time.Duration((slices.Max(offsets) - slices.Min(offsets)) * float64(time.Second))
 }
 
-// TestFleet: edges behind HAProxy make a snapshot current together: one with a slow store, one
-// whose clock is a second behind and one that starts in between are among them. A client that pages
-// with pins, over all of them, gets each page; a client without pins sees no earlier snapshot once
-// all have the next. A stream of events stays open throughout. With TEST_LONG=1 there are 200 swaps.
+// TestFleet: edges behind HAProxy make a snapshot current together, even if one has a slow store,
+// the clock of one is a second behind, and one starts in the meantime. A client that pages through
+// a listing with pins, across all edges, gets each page. A client without pins sees no earlier
+// snapshot once all edges have the next one. An event stream stays open throughout. With
+// TEST_LONG=1 there are 200 swaps.
 func TestFleet(t *testing.T) {
 	swaps := 3
 	if os.Getenv(longTest) == "1" {
@@ -333,8 +337,8 @@ func TestFleet(t *testing.T) {
 		f.asked.Load(), f.longest.Load())
 	enough()
 	clients.Wait()
-	// HAProxy's timeout for answers is 5 s, and for a stream longer than the interval of its
-	// comments.
+	// HAProxy's timeout for answers is 5 s. Its timeout for a stream is longer than the interval
+	// between the stream's comments.
 	if line, err := stream.next(); line != ":" {
 		t.Errorf("%q %v, want a comment", line, err)
 	}

@@ -1,6 +1,6 @@
-// Command stack runs the service on this machine as in production: a MinIO, the builder, two edges
-// that may only read, and HAProxy in front of them with TLS and HTTP/2. It is what make stack and
-// make loadtest start; make test-long kills parts of it under load.
+// Command stack runs the service on this machine as in production: a MinIO server, the builder, two
+// edges with read-only credentials, and HAProxy in front of them with TLS and HTTP/2. "make stack"
+// and "make loadtest" start it, and "make test-long" kills parts of it under load.
 package main
 
 import (
@@ -103,18 +103,19 @@ Ctrl-C stops everything. What was built stays in %[11]s.
 // publishEvery is the interval between snapshots during the load. In production it is ten minutes.
 const publishEvery = 12 * time.Second
 
-// The load tester's exit status for a run that the load tester itself limited.
+// invalid is the load tester's exit status for a run whose rate was limited by the load tester
+// itself.
 const invalid = 4
 
 // Run implements the command. The load tester shares about two processors with everything else. It
-// has a higher priority and loads the edges directly, so that requests are sent when they are due
-// and the edges get the rest.
+// has a higher priority and loads the edges directly, so requests are sent when they are due and
+// the edges get the remaining processor time.
 func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 	out, err := filepath.Abs(c.Data)
 	if err != nil {
 		return err
 	}
-	// The store begins an hour ago, so that there are snapshots to publish.
+	// The store begins an hour in the past, so that there are snapshots to publish.
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (l *loadtestCmd) Run(ctx context.Context, c *cli) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.Bin, "loadtest"), append(args, "--key", s.key, "--html", report)...)
 	cmd.Env = append(os.Environ(), s.reader.Env...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // This process passes Ctrl-C on.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // This process forwards Ctrl-C.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	if err := cmd.Start(); err != nil {
 		return err
@@ -183,7 +184,7 @@ func (s *stack) publishOn(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		// Let a build that has begun run to its end.
+		// A build that has begun must be able to complete.
 		if err := s.publish(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}

@@ -27,16 +27,16 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// quotation is what a program shows of a coin.
+// quotation is what a program shows for a coin.
 type quotation struct {
 	ID, Name string
 	Change   float64 `json:"price_change_percentage_24h"`
 }
 
-// TestCoinGeckoPrograms runs terminal programs that know no other address than api.coingecko.com. A
-// hosts entry that only they have leads them to HAProxy, whose certificate they trust; ticker sends
-// no key, so HAProxy adds one. They show the market of make run. SCREENSHOTS names a folder for
-// pictures, which need aha and a Chromium.
+// TestCoinGeckoPrograms runs terminal programs that can use no address other than
+// api.coingecko.com. A hosts entry that only they see leads them to HAProxy, whose certificate they
+// trust. The program ticker sends no key, so HAProxy adds one. They show the market of "make run".
+// If SCREENSHOTS names a folder, the test saves pictures there, which needs aha and Chromium.
 func TestCoinGeckoPrograms(t *testing.T) {
 	const name, others = "api.coingecko.com", "raw.githubusercontent.com finance.yahoo.com query2.finance.yahoo.com"
 	_, cointop := exec.LookPath("cointop")
@@ -59,7 +59,7 @@ func TestCoinGeckoPrograms(t *testing.T) {
 		program, config, typed, then string
 		wide, high                   int
 	}{
-		// It shows the first coin's chart, whose axis is dotted.
+		// cointop shows the first coin's chart, whose axis is dotted.
 		{"cointop", fmt.Sprintf("[coingecko]\n  api_key = %q\n", key), "Enter", "┊", 150, 26},
 		{"ticker", "show-separator: true\nwatchlist: [" + strings.Join(watched, ", ") + "]\n", "", "", 84, 14},
 	} {
@@ -87,7 +87,7 @@ func TestCoinGeckoPrograms(t *testing.T) {
 	}
 }
 
-// terminal is one without a screen, of tmux.
+// terminal is a tmux terminal without a screen.
 type terminal struct {
 	t      *testing.T
 	socket string
@@ -112,7 +112,7 @@ func (s terminal) tmux(args ...string) []byte {
 	return out
 }
 
-// await waits until the terminal shows a text.
+// await waits until the terminal shows text.
 func (s terminal) await(text string) {
 	s.t.Helper()
 	if err := poll(s.t.Context(), text, func() (bool, error) {
@@ -122,8 +122,8 @@ func (s terminal) await(text string) {
 	}
 }
 
-// serveCoins runs an edge with the market of make run behind HAProxy, which adds the returned key to
-// each request.
+// serveCoins runs an edge with the market of "make run" behind HAProxy, which adds the returned key
+// to each request.
 func (s *stack) serveCoins(t *testing.T) (key string) {
 	t.Helper()
 	haproxy, store := program(t, "haproxy"), memstore.New()
@@ -147,8 +147,8 @@ func (s *stack) serveCoins(t *testing.T) (key string) {
 	return key
 }
 
-// serveNothing answers for ticker's other sources, without which it does not start: an empty list of
-// symbols, a cookie.
+// serveNothing stands in for ticker's other data sources, without which ticker does not start. It
+// sends an empty list of symbols and a cookie.
 func (s *stack) serveNothing(t *testing.T, addr string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -162,7 +162,7 @@ func (s *stack) serveNothing(t *testing.T, addr string) {
 	t.Cleanup(server.Close)
 }
 
-// quotations asks through HAProxy for the best coins.
+// quotations requests the top coins through HAProxy.
 func (s *stack) quotations(t *testing.T, name string) (coins []quotation) {
 	t.Helper()
 	c := s.client(t, "")
@@ -183,7 +183,7 @@ func (s *stack) quotations(t *testing.T, name string) (coins []quotation) {
 	return coins
 }
 
-// picture makes one of a terminal's screen, if SCREENSHOTS says where.
+// picture saves a picture of a terminal's screen if SCREENSHOTS names a folder.
 func picture(t *testing.T, name string, screen []byte, wide, high int) {
 	t.Helper()
 	dir := os.Getenv("SCREENSHOTS")

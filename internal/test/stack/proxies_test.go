@@ -36,10 +36,11 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// patience bounds what a test waits for; nothing should ever take that long.
+// patience limits how long a test waits for one thing; nothing should ever take that long.
 const patience = 20 * time.Second
 
-// program returns the path of a program that the machine must have in CI.
+// program returns the path of a program, and skips the test if the program is not installed. In CI
+// it must be installed.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -52,8 +53,7 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// answers is an engine whose answer names the request. The query slug=busy is
-// answered with a 503.
+// answers is an engine whose answers name the request. It answers the query slug=busy with a 503.
 type answers struct{ asked atomic.Int64 }
 
 func (a *answers) answer(r *server.Request) error {
@@ -66,7 +66,7 @@ func (a *answers) answer(r *server.Request) error {
 	return nil
 }
 
-// seconds is a source of snapshots that changes each second (server.Config.Current).
+// seconds is a source of snapshots, for server.Config.Current, that changes each second.
 func seconds() ([]byte, int, <-chan struct{}) {
 	now, changed := time.Now().UTC(), make(chan struct{})
 	time.AfterFunc(time.Second-now.Sub(now.Truncate(time.Second)), func() { close(changed) })
@@ -74,7 +74,7 @@ func seconds() ([]byte, int, <-chan struct{}) {
 }
 
 // startEdge serves the public listener of an edge until the test ends, and returns its address. If
-// proxied, the edge expects clients' addresses in the PROXY protocol.
+// proxied is set, the edge expects clients' addresses in the PROXY protocol.
 func startEdge(t *testing.T, answers *answers, proxied bool) string {
 	t.Helper()
 	cfg := server.Config{Answer: answers.answer, Current: seconds, ReadTimeout: time.Second,
@@ -86,8 +86,8 @@ func startEdge(t *testing.T, answers *answers, proxied bool) string {
 	return testserver.Serve(t, s.Serve, s.Drain)
 }
 
-// startHAProxy starts HAProxy with our configuration, but short timeouts, in
-// front of two edges that are ready. An edge has so long to answer.
+// startHAProxy starts HAProxy with the configuration of deploy/haproxy, but with shorter timeouts,
+// in front of two edges that are ready. timeout limits how long an edge may take to answer.
 func startHAProxy(t *testing.T, edges [2]string, timeout string) *stack {
 	t.Helper()
 	haproxy := program(t, "haproxy")
@@ -124,25 +124,26 @@ func (s *stack) dial() (net.Conn, error) {
 	return c, c.SetDeadline(time.Now().Add(patience))
 }
 
-// exchange sends raw and returns all that comes back. The proxy may answer and
-// close before it was sent all.
+// exchange sends raw and returns everything that comes back. The proxy may answer and close the
+// connection before it has received everything.
 func exchange(c net.Conn, raw string) string {
 	sent := make(chan struct{})
 	go func() { defer close(sent); _, _ = io.WriteString(c, raw) }()
-	out, _ := io.ReadAll(c) // an error says that the proxy reset the connection, which it may
+	out, _ := io.ReadAll(c) // an error means that the proxy reset the connection, which is allowed
 	c.Close()
 	<-sent
 	return string(out)
 }
 
-// requestTo is a request that ends its connection.
+// requestTo returns a request after which the connection is closed.
 func requestTo(path, id string) string {
 	return "GET " + path + " HTTP/1.1\r\nHost: edge.test\r\nX-Request-Id: " + id + "\r\nConnection: close\r\n\r\n"
 }
 
-// TestBoundaries: behind a proxy the edge sees exactly the requests that the proxy sent, and nobody
-// gets another one's answer. The variants are the corpus and its mutations, each on a connection of
-// its own; after each comes a victim, who must get its own answer.
+// TestBoundaries: an edge behind a proxy sees exactly the requests that the proxy sent, and no
+// client gets an answer to another client's request. The variants are the corpus and its mutations,
+// each on its own connection. A victim's request, which must get its own answer, follows each of
+// them.
 func TestBoundaries(t *testing.T) {
 	variants := rawhttp.Cases()
 	random := rand.New(rand.NewPCG(13, 1))
@@ -175,7 +176,7 @@ func TestBoundaries(t *testing.T) {
 	})
 }
 
-// sendAll sends the variants, by several workers at once.
+// sendAll sends the variants from several workers at the same time.
 func sendAll(t *testing.T, variants []rawhttp.Case, workers int, dial func(worker int) (net.Conn, error)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -211,8 +212,7 @@ func sendAll(t *testing.T, variants []rawhttp.Case, workers int, dial func(worke
 	wg.Wait()
 }
 
-// startNginx starts nginx in front of an edge and returns the addresses of its
-// servers.
+// startNginx starts nginx with n servers in front of an edge and returns their addresses.
 func startNginx(t *testing.T, edge string, n int) []string {
 	t.Helper()
 	nginx := program(t, "nginx")
@@ -234,8 +234,9 @@ func startNginx(t *testing.T, edge string, n int) []string {
 	return addrs
 }
 
-// tap stands between a proxy and an edge and counts on both sides. Neither proxy pipelines, so the
-// bytes after an answer begin the proxy's next request, whatever they look like to others.
+// tap relays between a proxy and an edge and counts requests and answers. Neither proxy pipelines,
+// so bytes that follow an answer always begin the proxy's next request, whatever they look like to
+// another parser.
 type tap struct {
 	net.Listener
 	edge string
@@ -246,13 +247,13 @@ type tap struct {
 	faults []string
 }
 
-// tapped is a connection from the proxy to the edge. By the tap's lock.
+// tapped is a connection from the proxy to the edge. The tap's lock protects it.
 type tapped struct {
 	requests int    // that the proxy has begun
-	answers  int    // that the edge has given, without 100s
-	sent     []byte // of the last request
-	got      []byte // of the last answers
-	idle     bool   // every request has an answer
+	answers  int    // that the edge has given, not counting 100 Continue
+	sent     []byte // bytes of the last request
+	got      []byte // bytes of the answers to it
+	idle     bool   // every request has been answered
 }
 
 func startTap(t *testing.T, edge string) *tap {
@@ -274,7 +275,7 @@ func startTap(t *testing.T, edge string) *tap {
 
 func (p *tap) addr() string { return p.Addr().String() }
 
-// relay passes bytes on between a proxy and the edge until either closes.
+// relay passes bytes between a proxy and the edge until one of them closes the connection.
 func (p *tap) relay(proxy net.Conn) {
 	edge, err := net.Dial("tcp", p.edge)
 	if err != nil {
@@ -315,7 +316,7 @@ func (p *tap) fault(text string) {
 	p.faults = append(p.faults, text)
 }
 
-// request sees what the proxy sends.
+// request records bytes that the proxy sends.
 func (p *tap) request(c *tapped, b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -328,7 +329,7 @@ func (p *tap) request(c *tapped, b []byte) {
 
 var statusLine = regexp.MustCompile(`HTTP/1\.1 [2-5]\d\d [A-Z]`)
 
-// answer sees what the edge sends.
+// answer records bytes that the edge sends.
 func (p *tap) answer(c *tapped, b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -349,7 +350,7 @@ func (p *tap) answer(c *tapped, b []byte) {
 	}
 }
 
-// check judges what the tap has recorded when the proxy is done.
+// check judges what the tap has recorded. The proxy must be done.
 func (p *tap) check(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
@@ -359,8 +360,8 @@ func (p *tap) check(t *testing.T) {
 		requests += c.requests
 		answers += c.answers
 		if c.answers < c.requests {
-			// Only the last request can be incomplete: after an earlier one the next would not have
-			// begun.
+			// Only the last request can be incomplete, because the next one would not have begun
+			// after an earlier incomplete one.
 			if n, err := requestsIn(c.sent); err == nil && n == 1 && len(c.got) == 0 {
 				t.Errorf("the edge has not answered %.3000q", c.sent)
 			}
@@ -375,7 +376,7 @@ func (p *tap) check(t *testing.T) {
 	t.Logf("%d connections, %d requests, %d answers", len(p.conns), requests, answers)
 }
 
-// requestsIn returns how many requests net/http sees, or why it sees none.
+// requestsIn returns how many requests net/http reads from sent, or the error if it reads none.
 func requestsIn(sent []byte) (n int, err error) {
 	const proxyHeader = 16
 	if bytes.HasPrefix(sent, []byte("\r\n\r\n\x00\r\nQUIT\n")) && len(sent) > proxyHeader {
@@ -397,8 +398,8 @@ func requestsIn(sent []byte) (n int, err error) {
 	}
 }
 
-// TestHAProxyStream: a stream of events outlasts HAProxy's timeouts. The client's, here 2 s, is
-// twice as long as the stream is silent, like the 30 s of haproxy.cfg.
+// TestHAProxyStream: an event stream outlasts HAProxy's timeouts. The client timeout, 2 s here, is
+// twice as long as the stream is ever silent, as the 30 s of haproxy.cfg are.
 func TestHAProxyStream(t *testing.T) {
 	edge := startEdge(t, &answers{}, true)
 	s := startHAProxy(t, [2]string{edge, edge}, "500ms")
@@ -418,8 +419,8 @@ func TestHAProxyStream(t *testing.T) {
 	}
 }
 
-// TestNginxStream: events pass an nginx with nothing but proxy_pass, which speaks HTTP/1.0 to the edge
-// and buffers (nginx 1505, ktor 3993); and one that speaks HTTP/1.1.
+// TestNginxStream: events pass an nginx that has only a proxy_pass directive, and so buffers and
+// speaks HTTP/1.0 to the edge (nginx 1505, ktor 3993), and an nginx that speaks HTTP/1.1.
 func TestNginxStream(t *testing.T) {
 	edge, dir, plain := startEdge(t, &answers{}, false), t.TempDir(), local.Free("127.0.0.1:18380")
 	file := filepath.Join(dir, "plain.conf")
@@ -438,7 +439,8 @@ func TestNginxStream(t *testing.T) {
 }
 
 // TestLongRequests: requests of 24 KiB for 500 addresses, as wallets send them, pass all proxies
-// (tahowallet 3581), and what is longer than the edge takes is refused in its words.
+// (tahowallet 3581). A request that is longer than the edge accepts is refused with the edge's own
+// message.
 func TestLongRequests(t *testing.T) {
 	var addresses []string
 	for i := range 500 {
@@ -496,7 +498,7 @@ func (s *stack) ask(t *testing.T, method, raw string) (*http.Response, string) {
 	return res, string(body)
 }
 
-// wantEnvelope checks an answer without a result.
+// wantEnvelope checks an answer that has no result.
 func wantEnvelope(t *testing.T, res *http.Response, body, key string) {
 	t.Helper()
 	var envelope struct {
@@ -519,7 +521,7 @@ func wantEnvelope(t *testing.T, res *http.Response, body, key string) {
 	}
 }
 
-// headWith returns a head with these lines after Host, headOf one of n bytes.
+// headWith returns a head with the given lines after Host.
 func headWith(lines ...string) string {
 	return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: edge.test\r\n%s\r\n", rawhttp.Path,
 		strings.Join(append(lines, ""), "\r\n"))
@@ -530,13 +532,14 @@ func headOf(n int) string {
 	return headWith(long + strings.Repeat("a", n-len(headWith(long))))
 }
 
-// TestHAProxyErrors: HAProxy's own answers, and heads that it passes on, are as README.md says.
+// TestHAProxyErrors: HAProxy's own answers, and the heads that it passes on, are as README.md
+// describes.
 func TestHAProxyErrors(t *testing.T) {
 	engine := &answers{}
 	edge := startEdge(t, engine, true)
 	nobody := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	nobody.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // connects, and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections but never answers
 	must.OK(t, err)
 	defer silent.Close()
 	serving := startHAProxy(t, [2]string{edge, edge}, "5s")
@@ -568,7 +571,7 @@ func TestHAProxyErrors(t *testing.T) {
 		}
 	})
 	testHeads(t, serving)
-	// What HAProxy's parser refuses has no envelope.
+	// What HAProxy's parser refuses gets no envelope.
 	t.Run("parser", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			raw    string
@@ -600,10 +603,10 @@ func TestHAProxyErrors(t *testing.T) {
 }
 
 func testHeads(t *testing.T, serving *stack) {
-	// What the edge must answer, it does: heads of full size pass, and the edge refuses somewhat
-	// larger ones.
+	// The edge itself answers wherever the rules require it: heads of the maximum size pass, and
+	// the edge refuses slightly larger ones.
 	t.Run("edge", func(t *testing.T) {
-		lines := func(n int) []string { return slices.Repeat([]string{"X-A: b"}, n-1) } // and Host
+		lines := func(n int) []string { return slices.Repeat([]string{"X-A: b"}, n-1) } // plus Host
 		for name, c := range map[string]struct {
 			raw    string
 			status int
@@ -642,7 +645,7 @@ func testHeads(t *testing.T, serving *stack) {
 			}
 		}
 	})
-	// A body that is announced is never asked for.
+	// The edge never asks for a body that the client announces.
 	t.Run("expected body", func(t *testing.T) {
 		c := must.Get(serving.dial())(t)
 		defer c.Close()

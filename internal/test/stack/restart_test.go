@@ -20,30 +20,30 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// turns are edges that take turns at one address.
+// turns starts edges that take turns at one address.
 type turns struct {
 	*local.Machine
-	socket *os.File // that is passed to each, as systemd does
+	socket *os.File // passed to each edge, as systemd does
 	n      int
 }
 
 // turn is one edge.
 type turn struct {
 	*local.Program
-	notices *net.UnixConn // what it tells systemd
+	notices *net.UnixConn // what the edge tells systemd
 }
 
-// start starts the next edge and waits until it says that it is ready.
+// start starts the next edge and waits until it reports that it is ready.
 func (e *turns) start(t *testing.T) *turn {
 	t.Helper()
 	address := &net.UnixAddr{Net: "unixgram", Name: filepath.Join(e.Data, fmt.Sprint("notices", e.n))}
 	e.n++
 	next := &turn{notices: must.Get(net.ListenUnixgram("unixgram", address))(t)}
-	// LISTEN_PID must be that of the edge.
+	// LISTEN_PID must be the process id of the edge.
 	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$; export LISTEN_PID; exec "$@"`, "sh",
 		filepath.Join(e.Bin, "edge"), "--store", e.Store, "--auth", "off",
-		"--listen", "127.0.0.1:1", // no edge opens it
-		"--max-conns-per-address", "10000", // one address stands for all clients
+		"--listen", "127.0.0.1:1", // the edge does not open it
+		"--max-conns-per-address", "10000", // all clients share one address
 		"--admin", "127.0.0.1:0", "--cache-dir", filepath.Join(e.Data, "edge"), "--cache-size", "16MiB",
 		"--drain-wait", "0s")
 	cmd.ExtraFiles = []*os.File{e.socket}
@@ -63,7 +63,7 @@ func (p *turn) expect(t *testing.T, want string) {
 	}
 }
 
-// end has the edge drain.
+// end makes the edge drain and waits until it has stopped.
 func (p *turn) end(t *testing.T) {
 	t.Helper()
 	p.Stop()
@@ -74,12 +74,13 @@ func (p *turn) end(t *testing.T) {
 	}
 }
 
-// load is what clients of an address see.
+// load sends requests to an address and counts what clients see.
 type load struct {
 	t      *testing.T
 	listen string
 
-	// late took more than a second; longest is in milliseconds; open are not answered yet.
+	// late counts the requests that took more than a second, longest is in milliseconds, and open
+	// counts the requests that are not answered yet.
 	asked, dialed, repeated, failed, late, longest, open atomic.Int64
 }
 
@@ -89,10 +90,11 @@ type kept struct {
 	r *bufio.Reader
 }
 
-// errGone says that no byte of an answer came.
+// errGone means that not a single byte of an answer arrived.
 var errGone = errors.New("the connection was closed without an answer")
 
-// exchange asks on c, or on a new connection if c is nil, and returns the connection if it stays open.
+// exchange sends a request on c, or on a new connection if c is nil. It returns the connection if
+// it stays open.
 func (l *load) exchange(c *kept, request string) (*kept, error) {
 	const patience = 10 * time.Second
 	if c == nil {
@@ -129,7 +131,8 @@ func (l *load) exchange(c *kept, request string) (*kept, error) {
 	return c, nil
 }
 
-// ask asks once: on c, or on a new connection if c is nil. It returns the connection if it stays open.
+// ask sends one request on c, or on a new connection if c is nil. It returns the connection if it
+// stays open.
 func (l *load) ask(c *kept, headers string) *kept {
 	request := "GET /openapi/v1/assets?limit=10 HTTP/1.1\r\nHost: edge.test\r\n" + headers + "\r\n"
 	l.open.Add(1)
@@ -137,8 +140,8 @@ func (l *load) ask(c *kept, headers string) *kept {
 	began := time.Now()
 	next, err := l.exchange(c, request)
 	if c != nil && errors.Is(err, errGone) {
-		// An edge may close a connection that it kept while a request is on its way. Clients repeat
-		// what they may (RFC 9112, section 9.3.1).
+		// An edge may close an idle connection while a request is on its way. Clients repeat the
+		// requests that they may repeat (RFC 9112, section 9.3.1).
 		l.repeated.Add(1)
 		next, err = l.exchange(nil, request)
 	}
@@ -157,7 +160,8 @@ func (l *load) ask(c *kept, headers string) *kept {
 	}
 }
 
-// keep asks on one connection for as long as the edge keeps it, and then on the next, until ctx is done.
+// keep sends requests on one connection for as long as the edge keeps it open, and then on the next
+// one, until ctx is done.
 func (l *load) keep(ctx context.Context, every time.Duration) {
 	var c *kept
 	for due := time.Now(); ctx.Err() == nil; due = due.Add(every) {
@@ -169,7 +173,8 @@ func (l *load) keep(ctx context.Context, every time.Duration) {
 	}
 }
 
-// dial asks each time on a new connection, whether or not the one before is answered, until ctx is done.
+// dial sends each request on a new connection, whether or not the previous one has been answered,
+// until ctx is done.
 func (l *load) dial(ctx context.Context, every time.Duration) {
 	var asking sync.WaitGroup
 	for due := time.Now(); ctx.Err() == nil; due = due.Add(every) {
@@ -179,8 +184,9 @@ func (l *load) dial(ctx context.Context, every time.Duration) {
 	asking.Wait()
 }
 
-// TestRestarts restarts edges that take their socket from systemd while 2,000 requests a second arrive, half of
-// them on new connections. No request may be refused or cut short. With TEST_LONG=1 there are 200 restarts.
+// TestRestarts restarts edges that inherit their socket from systemd while 2,000 requests a second
+// arrive, half of them on new connections. No request may be refused or cut short. With TEST_LONG=1
+// there are 200 restarts.
 func TestRestarts(t *testing.T) {
 	restarts := 3
 	if os.Getenv(longTest) == "1" {
@@ -209,7 +215,7 @@ func TestRestarts(t *testing.T) {
 	for range restarts {
 		last.end(t)
 		last = e.start(t)
-		// What waited for the edge is answered before the next one leaves.
+		// Requests that waited for the edge are answered before the next restart.
 		must.OK(t, poll(t.Context(), "answers", func() (bool, error) { return l.open.Load() < 100, nil }))
 	}
 	took := time.Since(began)

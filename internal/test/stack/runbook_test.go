@@ -23,8 +23,8 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// section is a section of the runbook with its blocks of commands. Those that
-// begin with more than ```sh are for others to try.
+// section is a section of the runbook with its blocks of commands. The test does not run blocks
+// whose opening line is longer than ```sh.
 type section struct {
 	title  string
 	blocks []string
@@ -46,30 +46,30 @@ func sections(t *testing.T, text string) (all []section) {
 	return slices.DeleteFunc(all, func(s section) bool { return s.blocks == nil })
 }
 
-// page says how a section of the runbook is tried.
+// page says how the test tries a section of the runbook.
 type page struct {
-	before func() // brings about what the section is for
-	// after holds what is promised after a block, which has printed out.
+	before func() // creates the situation that the section is for
+	// after checks what the runbook promises after a block that has printed out.
 	after func(block int, out string)
 }
 
-// operator has the stack as an operator has it: with units, files in
-// /etc/marketdata, and a shell.
+// operator provides the stack as an operator sees it: with units, files in /etc/marketdata, and a
+// shell.
 type operator struct {
 	*stack
 	t       *testing.T
 	etc     string // stands for /etc/marketdata
-	dir     string // where commands are typed
+	dir     string // where commands are run
 	bin     string // programs for the shell
 	units   local.Machine
-	builder *local.Program    // nil: the unit is stopped
-	words   map[string]string // what is filled in for words in capitals
+	builder *local.Program    // nil if the unit is stopped
+	words   map[string]string // replacements for the words in capitals
 	clients *http.Client
-	leaves  []string // of the log
+	leaves  []string // of the log, at the end of the last section
 }
 
 // TestRunbook runs every command of the runbook, in order, on a running stack, and checks the
-// promised results. No request of its clients may fail.
+// results that the runbook promises. No client request may fail.
 func TestRunbook(t *testing.T) {
 	for _, name := range []string{"haproxy", "bash", "curl"} {
 		program(t, name)
@@ -86,7 +86,7 @@ func TestRunbook(t *testing.T) {
 		}
 		delete(pages, s.title)
 		if !t.Run(s.title, func(t *testing.T) { o.t = t; o.try(s, p); o.logged() }) {
-			break // the next ones go on with what this one has left
+			break // each section continues with the state that the one before left
 		}
 	}
 	if !t.Failed() && len(pages) > 0 {
@@ -94,7 +94,7 @@ func TestRunbook(t *testing.T) {
 	}
 }
 
-// try types the blocks of a section, while clients ask.
+// try runs the blocks of a section while clients send requests.
 func (o *operator) try(s section, p page) {
 	if p.before != nil {
 		p.before()
@@ -116,8 +116,8 @@ func (o *operator) try(s section, p page) {
 	}
 }
 
-// logged checks the log of the store that the builder has, which continues what it was after the
-// last section.
+// logged checks the log of the builder's store, which must continue the log that the last section
+// left.
 func (o *operator) logged() {
 	o.t.Helper()
 	address := strings.TrimSpace(o.shell(`echo "$BUILDER_STORE"`))
@@ -134,7 +134,7 @@ func startOperator(t *testing.T) *operator {
 	o := &operator{t: t, etc: t.TempDir(), dir: t.TempDir(), bin: t.TempDir(), words: map[string]string{}}
 	programs := buildPrograms(t, root)
 	var err error
-	// Clients may ask from the beginning.
+	// Clients may send requests from the beginning.
 	o.stack, err = start(t.Context(), config{bin: programs, data: t.TempDir(), source: "sim:?assets=400&seed=7",
 		newest: time.Now().Add(-4 * time.Hour), past: []time.Duration{24 * time.Hour, 0}, balanced: true, signed: true})
 	o.must(err)
@@ -154,7 +154,7 @@ func startOperator(t *testing.T) *operator {
 		"units/builder": `set -a; . ` + o.etc + `/builder.env; exec ` + programs + `/builder "$@"`,
 		"units/edge":    `set -a; . ` + o.etc + `/edge.env; exec ` + programs + `/edge "$@"`,
 		"builder":       `exec ` + programs + `/builder "$@"`,
-		// This machine may be too slow, or busy.
+		// This machine may be too slow or too busy.
 		"loadtest": programs + `/loadtest "$@" || (( $? == 3 || $? == 4 ))`,
 	} {
 		file := filepath.Join(o.bin, name)
@@ -187,8 +187,8 @@ func (o *operator) configure(file string, lines ...string) {
 	o.must(os.WriteFile(filepath.Join(o.etc, file), []byte(quoted), 0o600))
 }
 
-// systemctl does what systemctl would. An edge's unit stands for those of all
-// machines, one after another, each when the balancer has the one before.
+// systemctl does what the command systemctl would do. The edge unit represents the edge units of
+// all machines. They restart one after another, each when HAProxy considers all edges ready again.
 func (o *operator) systemctl(verb, unit string) (err error) {
 	stop, start := verb != "start", verb != "stop"
 	switch unit {
@@ -219,17 +219,17 @@ func (o *operator) systemctl(verb, unit string) (err error) {
 	return err
 }
 
-// shell runs a script as an operator types it, and returns what it prints.
+// shell runs a script as if an operator typed it, and returns what it prints.
 func (o *operator) shell(script string) string {
 	o.t.Helper()
 	script = strings.NewReplacer(
 		"/etc/marketdata", o.etc, "/var/cache/marketdata-edge", filepath.Join(o.Data, "edge1")).Replace(script)
 	cmd := exec.CommandContext(o.t.Context(), "bash", "-c", "set -eu; set -a; . "+o.etc+"/builder.env; set +a\n"+script)
 	cmd.Dir = o.dir
-	// Loads as short as possible: their figures do not matter here.
+	// The loads are as short as possible, because their figures do not matter here.
 	cmd.Env = append(os.Environ(), "PATH="+o.bin+":"+os.Getenv("PATH"), "LOADTEST_STEP=1s", "LOADTEST_CONFIRM=1s",
 		"LOADTEST_START=4", "LOADTEST_MAX=4",
-		"BUILDER_ALLOW=ahead") // the feed is ahead of the clock once every time up to now is withdrawn
+		"BUILDER_ALLOW=ahead") // the feed is ahead of the clock when every time up to now has been withdrawn
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		o.t.Fatalf("%v\n%s\n%s", err, script, out)
@@ -245,12 +245,12 @@ func (o *operator) next(change string) {
 		stamp(o.newest), change))
 }
 
-// stamp writes a snapshot's time.
+// stamp formats a snapshot's time.
 func stamp(t time.Time) string {
 	return t.UTC().Truncate(10 * time.Minute).Format(time.RFC3339)
 }
 
-// publish publishes the feed's next state, and returns when edges serve it.
+// publish publishes the feed's next state, and returns when the edges serve it.
 func (o *operator) publish() {
 	o.t.Helper()
 	o.next("")
@@ -261,14 +261,14 @@ func (o *operator) publish() {
 // swapped returns when both edges serve the newest snapshot.
 func (o *operator) swapped() {
 	o.t.Helper()
-	if o.newest.After(time.Now()) { // after a restore: builder run waits for that mark
+	if o.newest.After(time.Now()) { // after a restore, "builder run" waits for that mark
 		o.shell("builder build")
 	}
 	o.must(o.whole(o.t.Context()))
 }
 
-// answers waits until a request with a key, pinned to a time if there is one, gets a status so
-// often in a row that both edges must have given it.
+// answers waits until so many requests in a row get a status that both edges must have given it.
+// The requests have a key, and a pin unless pin is empty.
 func (o *operator) answers(status int, key, pin string) {
 	o.t.Helper()
 	row := 0
@@ -276,14 +276,14 @@ func (o *operator) answers(status int, key, pin string) {
 		req, err := http.NewRequestWithContext(
 			o.t.Context(), http.MethodGet, "https://"+o.listen+"/openapi/v1/assets", nil)
 		o.must(err)
-		req.Header = http.Header{"X-Api-Key": {key}, "X-Snapshot-Time": {pin}} // an empty one is none
+		req.Header = http.Header{"X-Api-Key": {key}, "X-Snapshot-Time": {pin}} // an empty pin counts as none
 		res, err := o.clients.Do(req)
 		o.must(err)
 		switch {
 		case res.StatusCode == status:
 			row++
 		case status == http.StatusUnauthorized && res.StatusCode == http.StatusTooManyRequests:
-			// The address has no token left for a 401.
+			// The address has no token left for a 401 answer.
 		default:
 			row = 0
 		}
@@ -291,7 +291,7 @@ func (o *operator) answers(status int, key, pin string) {
 	}))
 }
 
-// createKey makes an API key, returns it, and fills in its id.
+// createKey creates an API key, returns it, and fills in its id.
 func (o *operator) createKey() string {
 	o.t.Helper()
 	out := o.shell("builder keys create --name client")
@@ -299,7 +299,7 @@ func (o *operator) createKey() string {
 	return apiKey.FindString(out)
 }
 
-// prints fails unless a block has printed something.
+// prints reports an error if want does not match what a block has printed.
 func (o *operator) prints(out, want string) {
 	o.t.Helper()
 	if !regexp.MustCompile(want).MatchString(out) {
@@ -309,7 +309,7 @@ func (o *operator) prints(out, want string) {
 
 var apiKey = regexp.MustCompile(`mdk_live_\w+`)
 
-// store names the store that lies beside the others in the server, and opens it.
+// store opens another store on the same server, and lets word stand for its URL.
 func (o *operator) store(word, prefix string) artifacts.Store {
 	o.t.Helper()
 	o.words[word] = o.minio.URL(prefix)
@@ -318,7 +318,7 @@ func (o *operator) store(word, prefix string) artifacts.Store {
 	return store
 }
 
-// backup names such a store, and makes it a copy.
+// backup creates such a store as a backup of the live one.
 func (o *operator) backup(word, prefix string) {
 	o.store(word, prefix)
 	o.shell("builder backup --to '" + o.words[word] + "'")
@@ -335,13 +335,13 @@ func (o *operator) remove(store artifacts.Store, prefix string, n int) {
 	}))
 }
 
-// sequence fills in the sequence from /status of an edge.
+// sequence fills in the sequence that the /status page of an edge shows.
 func (o *operator) sequence() {
 	o.words["N"] = strings.TrimSpace(
 		o.shell("curl -s http://" + o.edges[0].admin + "/status | grep -m1 -oP '\"sequence\": \\K\\d+'"))
 }
 
-// pages are the sections with commands.
+// pages returns how to try each section that has commands.
 func (o *operator) pages() map[string]page {
 	var key, taken string // an API key; a withdrawn time
 	moves := func(block int, _ string) {
@@ -382,7 +382,7 @@ systemctl restart marketdata-edge`)
 				if block == 0 {
 					o.newest = o.newest.Add(-10 * time.Minute)
 					defer func() {
-						o.newest = o.newest.Add(10 * time.Minute) // no time is published twice
+						o.newest = o.newest.Add(10 * time.Minute) // because no time is published twice
 						o.next("")
 					}()
 				}
@@ -415,11 +415,11 @@ systemctl restart marketdata-edge`)
 		}},
 		"Restore": {
 			before: func() {
-				o.answers(http.StatusOK, key, "") // otherwise the 401 may be of an edge that does not know it yet
+				o.answers(http.StatusOK, key, "") // otherwise an edge that does not know the key yet may answer 401
 				o.shell("builder keys revoke " + o.words["ID"])
 				o.answers(http.StatusUnauthorized, key, "") // the edges have the newer key set
 				o.publish()
-				o.newest = time.Now() // every time up to now is withdrawn
+				o.newest = time.Now() // because every time up to now is withdrawn
 				o.next("")
 				o.sequence()
 				for _, prefix := range []string{artifacts.CurrentKey.String(), artifacts.KeysKey.String(),
@@ -437,7 +437,7 @@ systemctl restart marketdata-edge`)
 				o.store("NEW", "new")
 				o.next("")
 				o.sequence()
-				o.leaves = nil // the log begins anew
+				o.leaves = nil // the log starts from the beginning
 			},
 			after: func(int, string) { moveEdges("NEW") },
 		},
@@ -445,7 +445,7 @@ systemctl restart marketdata-edge`)
 		"A second region": {
 			before: func() {
 				o.backup("REPLICA", "replica")
-				o.publish() // which is not replicated
+				o.publish() // this snapshot is not replicated
 				o.next("")
 				o.sequence()
 			},
@@ -459,7 +459,7 @@ systemctl restart marketdata-edge`)
 			before: func() {
 				v, err := temporary(o.minio, "")
 				o.must(err)
-				// Temporary credentials have a third part.
+				// Temporary credentials have a third part, the session token.
 				o.words["ACCESS"], o.words["SECRET"] = v.AccessKeyID,
 					v.SecretAccessKey+"'\nAWS_SESSION_TOKEN='"+v.SessionToken
 			},

@@ -24,14 +24,15 @@ import (
 
 var errNoHAProxy = errors.New("haproxy is not on the path: apt-get install haproxy")
 
-// keyRate is both the rate and the burst of the API key, more than one machine can reach.
+// keyRate is both the rate and the burst of the API key. It is more than one machine can send.
 const keyRate = "1000000"
 
-// config says what start starts.
+// config tells start what to start.
 type config struct {
 	bin, data string
 	source    string
-	// A store without a snapshot gets snapshots at newest and at these times before it.
+	// A store without a snapshot gets snapshots at the time newest and at these distances before
+	// it.
 	newest   time.Time
 	past     []time.Duration
 	balanced bool // whether HAProxy runs in front
@@ -39,7 +40,7 @@ type config struct {
 	signed   bool // whether the store is signed; every build then also writes files
 }
 
-// stack is the running service. The credentials of the Machine are those of the builder.
+// stack is the running service. The Machine has the builder's credentials.
 type stack struct {
 	*local.Machine
 	reader  local.Machine // with credentials that only permit reading
@@ -53,7 +54,7 @@ type stack struct {
 	stats   string         // address of HAProxy's statistics
 	source  string
 	newest  time.Time
-	// activate is how long after its publication edges make a snapshot current; 0 means the
+	// activate is how long after its publication edges make a snapshot current. Zero means the
 	// builder's default.
 	activate time.Duration
 }
@@ -67,8 +68,8 @@ type edge struct {
 	args          []string
 }
 
-// start starts everything and returns when it is ready. After an error it stops what it has
-// started.
+// start starts everything and returns when it is ready. If it fails, it stops everything that it
+// has started.
 func start(ctx context.Context, c config) (_ *stack, err error) {
 	program := ""
 	if c.balanced {
@@ -176,7 +177,7 @@ func (s *stack) balance(ctx context.Context, program string, config []byte) erro
 // stop stops everything. The store is last, because the others use it.
 func (s *stack) stop() {
 	if s.haproxy != nil {
-		s.haproxy.Kill() // It has no clients any longer.
+		s.haproxy.Kill() // It no longer has clients.
 	}
 	var edges sync.WaitGroup
 	for _, e := range s.edges {
@@ -190,14 +191,14 @@ func (s *stack) stop() {
 	}
 }
 
-// readPolicy lets edges read the objects in the bucket. Without permission to list, the store would
-// answer 403 for a missing object.
+// readPolicy lets edges read and list the objects in the bucket. Without the permission to list,
+// the server would answer 403 for a missing object.
 const readPolicy = `{"Version":"2012-10-17","Statement":[
 {"Effect":"Allow","Action":"s3:GetObject","Resource":"arn:aws:s3:::` + testserver.Bucket + `/*"},
 {"Effect":"Allow","Action":"s3:ListBucket","Resource":"arn:aws:s3:::` + testserver.Bucket + `"}]}`
 
 // readOnly returns the environment of programs that may only read the store. The credentials are
-// valid for a week, the maximum of MinIO.
+// valid for a week, which is the most that MinIO allows.
 func readOnly(server *testserver.Server) ([]string, error) {
 	v, err := temporary(server, readPolicy)
 	if err != nil {
@@ -231,7 +232,7 @@ func (s *stack) publish(ctx context.Context) error {
 	return err
 }
 
-// counters has the counters of HAProxy since its start.
+// counters holds counters that HAProxy has kept since its start.
 type counters struct {
 	answered int // requests
 	retried  int // number of retries, on the same edge or another one

@@ -31,20 +31,21 @@ import (
 	"example.com/marketdata/loadtest/pace"
 )
 
-// longTest, set to 1 in the environment, sends twenty times as many requests
-// into each fault, at twice the rate.
+// longTest is an environment variable. If it is 1, the test sends twenty times as many requests
+// during each fault, at twice the rate.
 const longTest = "TEST_LONG"
 
-// maxTries bounds how often a pinned request is repeated, a second or more apart.
+// maxTries limits how often a pinned request is tried, at intervals of a second or more.
 const maxTries = 10
 
-// activateAfter is longer than an edge takes to see a snapshot and to load it.
+// activateAfter is longer than an edge needs to notice and load a snapshot.
 const activateAfter = 6 * time.Second
 
 // root is the project's folder.
 const root = "../../.."
 
-// buildPrograms returns a folder with the programs of the module in a folder.
+// buildPrograms builds the programs of the module in the given folder, and returns a folder that
+// contains them.
 func buildPrograms(t *testing.T, module string) string {
 	t.Helper()
 	bin := t.TempDir()
@@ -78,8 +79,8 @@ func TestStack(t *testing.T) {
 	}
 }
 
-// logged returns the leaves of the log of a store, which has what is published, and nothing
-// twice. Verify must be content.
+// logged returns the leaves of a store's log. The log must contain everything that is published,
+// and nothing twice, and "builder verify" must report no error.
 func (s *stack) logged(t *testing.T, address string) []string {
 	t.Helper()
 	must.Get(s.Output(t.Context(), "builder", "verify", "--store", address))(t)
@@ -110,8 +111,8 @@ func (s *stack) logs(t *testing.T) {
 	})
 }
 
-// client returns a client that trusts the stack's certificate and speaks
-// HTTP/2. It connects from the given address, when there is one.
+// client returns an HTTP/2 client that trusts the stack's certificate. It connects from the given
+// address unless from is empty.
 func (s *stack) client(t *testing.T, from string) *http.Client {
 	t.Helper()
 	pem := must.Get(os.ReadFile(certificateFile(s.Data)))(t)
@@ -129,18 +130,18 @@ func (s *stack) client(t *testing.T, from string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
 }
 
-// get asks for path and returns the answer with its body read.
+// get requests path and returns the answer and its complete body.
 func (s *stack) get(ctx context.Context, c *http.Client, path, key string) (*http.Response, []byte, error) {
 	return s.pinned(ctx, c, path, key, "")
 }
 
-// pinned is get of the snapshot pin, when there is one.
+// pinned is like get, but pins the snapshot pin unless it is empty.
 func (s *stack) pinned(ctx context.Context, c *http.Client, path, key, pin string) (*http.Response, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.listen+path, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	req.Header.Set("X-Snapshot-Time", pin) // empty is not sent
+	req.Header.Set("X-Snapshot-Time", pin) // an empty header is not sent
 	if key != "" {
 		req.Header.Set("X-Api-Key", key)
 	}
@@ -153,7 +154,7 @@ func (s *stack) pinned(ctx context.Context, c *http.Client, path, key, pin strin
 	return res, body, err
 }
 
-// open opens the store with the credentials that m's programs have.
+// open opens the store with the credentials of m's programs.
 func open(t *testing.T, m *local.Machine) artifacts.Store {
 	t.Helper()
 	for _, v := range m.Env {
@@ -175,8 +176,8 @@ func (s *stack) testHTTP2(t *testing.T) {
 	}
 }
 
-// testAddresses: the edges see the clients' addresses, not HAProxy's, so they refuse a client
-// without a key that asks too much, and not the next client.
+// testAddresses: the edges see the clients' addresses, not HAProxy's. They refuse a client that
+// sends too many requests without a key, but not the next client.
 func (s *stack) testAddresses(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has more than one address on its loopback interface from the start")
@@ -187,7 +188,7 @@ func (s *stack) testAddresses(t *testing.T) {
 		return res.StatusCode
 	}
 	eager, other := s.client(t, "127.0.0.2"), s.client(t, "127.0.0.3")
-	const most = 1000 // two edges, fifty at once each and ten a second
+	const most = 1000 // each of two edges allows bursts of fifty and ten a second
 	for n := 0; status(eager) != http.StatusTooManyRequests; n++ {
 		if n == most {
 			t.Fatalf("%d requests without a key were not refused", n)
@@ -198,7 +199,7 @@ func (s *stack) testAddresses(t *testing.T) {
 	}
 }
 
-// testReadOnly: the edges' credentials cannot change the store.
+// testReadOnly: the edges' credentials do not permit changes to the store.
 func (s *stack) testReadOnly(t *testing.T) {
 	store := open(t, &s.reader)
 	if _, _, err := store.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize); err != nil {
@@ -213,11 +214,11 @@ func (s *stack) testReadOnly(t *testing.T) {
 	}
 }
 
-// fault is a fault that the test makes under load.
+// fault is a fault that the test causes under load.
 type fault struct {
 	name string
-	// strike makes the fault, and returns when everything has recovered. served returns when some
-	// more requests were answered.
+	// strike causes the fault, and returns when everything has recovered. served returns after some
+	// more requests have been answered.
 	strike func(ctx context.Context, served func()) error
 }
 
@@ -250,7 +251,7 @@ func (s *stack) faults() []fault {
 			s.minio.Stop()
 			s.edges[1].Kill()
 			served()
-			if err := s.edges[1].start(ctx); err != nil { // from its disk
+			if err := s.edges[1].start(ctx); err != nil { // from its disk cache
 				return err
 			}
 			served()
@@ -261,21 +262,22 @@ func (s *stack) faults() []fault {
 
 func (s *stack) testFaults(t *testing.T) { s.load(t, "mixed", together, s.faults()) }
 
-// fleet says what clients may expect of edges that are behind one address.
+// fleet says what clients may expect of edges behind one address.
 type fleet bool
 
 const (
-	// together: they make snapshots current at a set time, so that each has loaded
-	// what a client can pin, and answers at once.
+	// together means that the edges make snapshots current at a set time, so each edge has loaded
+	// every snapshot that a client can pin, and answers immediately.
 	together fleet = true
-	// apart: each makes them current when it can. One that is behind waits a second for a pinned
-	// snapshot, then answers 503 with Retry-After; a client that asks again gets the answer.
+	// apart means that each edge makes snapshots current as soon as it can. An edge that is behind
+	// waits a second for a pinned snapshot and then answers 503 with Retry-After. A client that
+	// tries again gets the answer.
 	apart fleet = false
 )
 
-// load loads HAProxy over HTTP/1.1 and HTTP/2 at once, while one fault after the
-// other strikes. While one edge is there to answer, no request fails, and the bytes
-// of all answers are right.
+// load loads HAProxy over HTTP/1.1 and HTTP/2 at the same time, while one fault after another
+// strikes. While at least one edge can answer, no request fails, and all answers have the right
+// bytes.
 func (s *stack) load(t *testing.T, scenario string, edges fleet, faults []fault) {
 	rate, requests := 150.0, 150
 	if os.Getenv(longTest) == "1" {
@@ -322,7 +324,7 @@ func (s *stack) load(t *testing.T, scenario string, edges fleet, faults []fault)
 	t.Logf("\n%s", &table)
 }
 
-// under lets the stack serve for a while, strikes, and lets it serve again.
+// under lets the stack serve for a while, causes the fault, and lets the stack serve again.
 func (s *stack) under(ctx context.Context, requests int, f fault) error {
 	var err error
 	served := func() {
@@ -341,7 +343,7 @@ func (s *stack) under(ctx context.Context, requests int, f fault) error {
 	return err
 }
 
-// poll calls done until it says so.
+// poll calls done repeatedly until it returns true or an error.
 func poll(ctx context.Context, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -359,7 +361,7 @@ func poll(ctx context.Context, what string, done func() (bool, error)) error {
 	}
 }
 
-// served returns when HAProxy has had so many more requests.
+// served returns when HAProxy has answered the given number of further requests.
 func (s *stack) served(ctx context.Context, requests int) error {
 	from, err := s.counters(ctx)
 	if err != nil {
@@ -371,8 +373,7 @@ func (s *stack) served(ctx context.Context, requests int) error {
 	})
 }
 
-// whole returns when HAProxy takes both edges for ready, and both serve the
-// newest snapshot.
+// whole returns when HAProxy considers both edges ready and both serve the newest snapshot.
 func (s *stack) whole(ctx context.Context) error {
 	return poll(ctx, "both edges", func() (bool, error) {
 		c, err := s.counters(ctx)
@@ -389,7 +390,7 @@ func (s *stack) whole(ctx context.Context) error {
 	})
 }
 
-// status is what an edge tells of itself.
+// status is an edge's report about itself.
 type status struct {
 	SnapshotTime time.Time `json:"snapshot_time"`
 	LastError    string    `json:"last_error"`
@@ -397,7 +398,7 @@ type status struct {
 		InForce int `json:"in_force"`
 	}
 	More struct {
-		Offset float64 `json:"activation_offset_seconds"` // of the flip, from its time
+		Offset float64 `json:"activation_offset_seconds"` // how late the flip was
 	}
 }
 
@@ -415,10 +416,11 @@ func (e *edge) serves(ctx context.Context, t time.Time) (bool, error) {
 	return s.SnapshotTime.Equal(t.Truncate(10 * time.Minute)), err
 }
 
-// second also loads HAProxy over HTTP/2, with a few streams of one connection, until ctx is done.
-// Each reads a number of pages of a listing again and again, pinned to the snapshot of the first
-// page. An answer is right if it equals the first one of its snapshot. It repeats a pin that is
-// refused with Retry-After. The returned function waits, and returns counts.
+// second also loads HAProxy over HTTP/2, with a few streams on one connection, until ctx is done.
+// Each stream reads the first pages of a listing again and again, pinned to the snapshot of the
+// first page. An answer is right if it equals the first answer for its snapshot and page. A stream
+// repeats a pinned request that is refused with Retry-After. The returned function waits for the
+// streams and returns their counts.
 func (s *stack) second(t *testing.T, ctx context.Context, pages int) func() (failed, wrong, asked, again uint64) {
 	client := s.client(t, "")
 	var (
@@ -428,7 +430,7 @@ func (s *stack) second(t *testing.T, ctx context.Context, pages int) func() (fai
 		streams                     sync.WaitGroup
 	)
 	ask := func(page int, pin string) (snapshot string, later bool) {
-		// A request that was begun is completed, even if ctx ends.
+		// A request that has begun is completed, even if ctx ends.
 		res, body, err := s.pinned(context.WithoutCancel(ctx), client,
 			fmt.Sprintf("/openapi/v1/assets?limit=20&offset=%d", 20*page), s.key, pin)
 		mu.Lock()
@@ -495,7 +497,7 @@ func (s *stack) second(t *testing.T, ctx context.Context, pages int) func() (fai
 	}
 }
 
-// testNoEdge: without an edge, clients get the envelope.
+// testNoEdge: without an edge, clients still get an answer in the envelope.
 func (s *stack) testNoEdge(t *testing.T) {
 	for _, e := range s.edges {
 		e.Kill()
@@ -522,8 +524,8 @@ func (s *stack) testNoEdge(t *testing.T) {
 	}
 }
 
-// TestMakeCertificate: the certificate is good for what clients call this
-// machine, and its key is for nobody else to read.
+// TestMakeCertificate: the certificate is valid for the names by which clients reach this machine,
+// and only its owner can read its key.
 func TestMakeCertificate(t *testing.T) {
 	dir := t.TempDir()
 	file := must.Get(makeCertificate(dir))(t)

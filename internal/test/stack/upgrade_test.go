@@ -18,13 +18,13 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// released is the commit of 1.0.0, the oldest release beside which today's must work
-// (COMPATIBILITY.md), by its hash: a clone may have no tags.
+// released is the commit of 1.0.0, the oldest release with which today's programs must work
+// (COMPATIBILITY.md). It is given by its hash because a clone may have no tags.
 const released = "acd733323f5395e9c019280523f39033cf005856"
 
-// buildRelease returns a folder with the release's programs, and its scenario mixed as a file: without
-// mistakes, which today's load tester makes with today's endpoints, and without pins, which it does
-// not repeat.
+// buildRelease returns a folder with the release's programs and the file of its scenario "mixed".
+// It removes mistakes from the scenario, because today's load tester makes them with today's
+// endpoints, and pins, because the release's load tester does not repeat pinned requests.
 func buildRelease(t *testing.T) (string, string) {
 	if out, err := exec.CommandContext(t.Context(), "git", "-C", root, "cat-file", "-e", released).
 		CombinedOutput(); err != nil {
@@ -43,10 +43,10 @@ func buildRelease(t *testing.T) (string, string) {
 }
 
 // TestUpgrade: builders and edges of the release and of today work together on one signed store, in
-// all four pairs. Under the load of the release's clients edges are upgraded one after another, the
-// builder before the last of them, and one edge goes back; no request fails, every answer is right,
-// and keys hold on both. Edges of both keep what they have beside a store of a later format, and
-// say why.
+// all four combinations. Under the load of the release's clients, edges are upgraded one after
+// another, the builder is upgraded before the last edge, and one edge is downgraded again. No
+// request fails, every answer is right, and both versions accept the same keys. When the store has
+// a later format, edges of both versions keep what they have and report why.
 func TestUpgrade(t *testing.T) {
 	if os.Getenv(longTest) != "1" {
 		t.Skip("builds the release's programs: make test-long")
@@ -75,7 +75,7 @@ func TestUpgrade(t *testing.T) {
 		keys++
 		return builder(ctx, "keys", "create", "--name", fmt.Sprint("number ", keys))
 	}
-	// both returns when is holds for both edges.
+	// both returns when is returns true for both edges.
 	both := func(ctx context.Context, what string, is func(status) bool) error {
 		return poll(ctx, what, func() (bool, error) {
 			for _, e := range s.edges {
@@ -86,7 +86,7 @@ func TestUpgrade(t *testing.T) {
 			return true, nil
 		})
 	}
-	// follow publishes, and returns when both edges have the new key.
+	// follow publishes a snapshot, and returns when both edges have the new key.
 	follow := func(ctx context.Context) error {
 		if err := publish(ctx); err != nil {
 			return err
@@ -114,7 +114,8 @@ func TestUpgrade(t *testing.T) {
 		{"edge 1 of today", change(0, today)},
 		{"builder of today", func(ctx context.Context, served func()) error {
 			s.Bin, s.activate = today, activateAfter
-			// The simulated market of today is another, which guard rails would stop.
+			// Today's simulated market differs from the release's, so guard rails would stop the
+			// build.
 			env := s.Env
 			s.Env = append(slices.Clone(env), "BUILDER_FORCE=true")
 			err := follow(ctx)
