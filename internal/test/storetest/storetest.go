@@ -1,6 +1,6 @@
-// Package storetest has the tests that every artifacts.Store must pass, with one subtest for each
-// promise in the comments of the interface. Wrappers of stores must pass them, too. Tests with
-// several processes belong to the packages of the stores that support them.
+// Package storetest contains the tests that every artifacts.Store must pass, with one subtest for
+// each promise in the comments of the interface. Wrappers of stores must pass them, too. Tests that
+// need several processes belong to the packages of the stores that support them.
 package storetest
 
 import (
@@ -23,7 +23,7 @@ import (
 // patience limits every call, so that a store that hangs fails the test.
 const patience = 2 * time.Minute
 
-// TestStore runs the tests. open must return an empty store in each call, and register cleanups
+// TestStore runs the tests. Each call of open must return an empty store and register its cleanup
 // with t.Cleanup.
 func TestStore(t *testing.T, open func(t *testing.T) artifacts.Store) {
 	for _, part := range []struct {
@@ -139,8 +139,8 @@ func putOther(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantObject(t, ctx, s, k("objects/ab/empty"), nil)
 }
 
-// putOverDamage: Put replaces an object that does not match its key by the matching one, and by no
-// other. Swap causes the damage here.
+// putOverDamage: Put replaces an object that does not match its key only with the one that matches.
+// Here, Swap causes the damage.
 func putOverDamage(t *testing.T, ctx context.Context, s artifacts.Store) {
 	data := pattern(1, 10_000)
 	d := artifacts.Sum(data)
@@ -192,7 +192,7 @@ func swap(t *testing.T, ctx context.Context, s artifacts.Store) {
 		t.Errorf("a refused swap changed the object from %+v to %+v", before, after)
 	}
 
-	// The same bytes again, a longer and an empty object are swaps like any.
+	// Swaps to the same bytes, to a longer object and to an empty one work like any other.
 	v := v2
 	for _, data := range []string{"two", strings.Repeat("x", 300_000), "", "one"} {
 		v, err = s.Swap(ctx, key, v, []byte(data))
@@ -206,7 +206,7 @@ func swap(t *testing.T, ctx context.Context, s artifacts.Store) {
 	must.OK(t, err)
 	wantVersion(t, ctx, s, key, "four", v)
 
-	// A swap accepts the version of an object that Put has written.
+	// A swap accepts the version of an object that Put wrote.
 	must.OK(t, s.Put(ctx, k("change"), []byte("put")))
 	_, v, err = s.Get(ctx, k("change"), 10)
 	must.OK(t, err)
@@ -271,7 +271,7 @@ func limits(t *testing.T, ctx context.Context, s artifacts.Store) {
 }
 
 func syncing(t *testing.T, ctx context.Context, s artifacts.Store) {
-	must.OK(t, s.Sync(ctx)) // nothing was put yet
+	must.OK(t, s.Sync(ctx)) // nothing has been put yet
 	want := map[artifacts.Key][]byte{}
 	for i := range 50 {
 		key := k(fmt.Sprintf("objects/%02x/%d", i%5, i))
@@ -292,12 +292,12 @@ func deleting(t *testing.T, ctx context.Context, s artifacts.Store) {
 	must.OK(t, s.Put(ctx, k("objects/ab/12"), []byte("two")))
 	must.OK(t, s.Delete(ctx, k("objects/ab/1")))
 	must.OK(t, s.Delete(ctx, k("objects/ab/1")))
-	must.OK(t, s.Delete(ctx, k("objects/ab"))) // no object, others stand below it
+	must.OK(t, s.Delete(ctx, k("objects/ab"))) // not an object, but a prefix of others
 	_, _, err := s.Get(ctx, k("objects/ab/1"), 10)
 	wantErr(t, "Get after Delete", err, artifacts.ErrNotFound)
 	wantKeys(t, ctx, s, "", "objects/ab/12")
 	wantObject(t, ctx, s, k("objects/ab/12"), []byte("two"))
-	must.OK(t, s.Put(ctx, k("objects/ab/1"), []byte("three"))) // the key is free again
+	must.OK(t, s.Put(ctx, k("objects/ab/1"), []byte("three"))) // the deleted key can be used again
 	wantObject(t, ctx, s, k("objects/ab/1"), []byte("three"))
 }
 
@@ -336,7 +336,7 @@ func list(t *testing.T, ctx context.Context, s artifacts.Store) {
 	}
 }
 
-// listPages checks that List lists more objects than an S3 server returns in one answer (1,000).
+// listPages checks that List returns more objects than fit into one answer of an S3 server (1,000).
 func listPages(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const n = 1_050
 	want := make([]string, n)
@@ -352,7 +352,7 @@ func listPages(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantKeys(t, ctx, s, "objects/", want...)
 }
 
-// legal has keys at the limits of what every store accepts.
+// legal lists unusual keys that every store must accept.
 var legal = []string{
 	"a b", " a", "a ", "a+b", "a%20b", "%2e%2e/a", "a?b=c&d", "a#b", "a&b", "a;b,c:d", "(a)", "a'b", `"a"`, "<a>",
 	"a=b", "~a", "a~1", "*", "$HOME",
@@ -383,7 +383,7 @@ func oddKeys(t *testing.T, ctx context.Context, s artifacts.Store) {
 }
 
 func noKey(t *testing.T, ctx context.Context, s artifacts.Store) {
-	var key artifacts.Key // zero: others cannot be made, see artifacts.ParseKey
+	var key artifacts.Key // the zero key; artifacts.ParseKey makes no other invalid key
 	refused := func(method string, err error) {
 		if err == nil || sentinel(err) != nil {
 			t.Errorf("%s of no key gives %v", method, err)
@@ -406,8 +406,8 @@ func noKey(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantKeys(t, ctx, s, "")
 }
 
-// Calls returns a function for each method of s, by the names of faultstore's kinds. GetIf and Swap
-// use version v.
+// Calls returns a function for each method of s, by the method names that faultstore uses. GetIf
+// and Swap use version v.
 func Calls(ctx context.Context, s artifacts.Store, v artifacts.Version) map[string]func() error {
 	return map[string]func() error{
 		"get":   func() error { _, _, err := s.Get(ctx, k("current"), 10); return err },
@@ -424,8 +424,8 @@ func Calls(ctx context.Context, s artifacts.Store, v artifacts.Version) map[stri
 	}
 }
 
-// doneContext: with a context that is done, every method returns its error immediately and does
-// nothing.
+// doneContext: if the context is done, every method immediately returns the context's error and has
+// no effect.
 func doneContext(t *testing.T, ctx context.Context, s artifacts.Store) {
 	v := must.Get(s.Swap(ctx, k("current"), "", []byte("one")))(t)
 	done, cancel := context.WithCancel(ctx)
@@ -437,7 +437,7 @@ func doneContext(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantVersion(t, ctx, s, k("current"), "one", v)
 }
 
-// clock: Now and Modified use the same clock, up to its resolution. (S3 reports whole seconds.)
+// clock: Now and Modified use the same clock, to within its resolution. (S3 reports whole seconds.)
 func clock(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const resolution = time.Second
 	before, err := s.Now(ctx)
@@ -460,8 +460,8 @@ func clock(t *testing.T, ctx context.Context, s artifacts.Store) {
 
 const workers = 8
 
-// oneSwapWins: of several simultaneous swaps of one version exactly one succeeds, and the object is
-// the one that it wrote.
+// oneSwapWins: of several simultaneous swaps of one version, exactly one succeeds, and the object
+// holds the bytes of that swap.
 func oneSwapWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 	v := artifacts.Version("")
 	for round := range 5 {
@@ -488,7 +488,7 @@ func oneSwapWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 	}
 }
 
-// countTogether: no increment of a counter by a swap is lost.
+// countTogether: concurrent swaps that increment a counter lose no increment.
 func countTogether(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const each = 5
 	increment := func() error {
@@ -523,7 +523,7 @@ func countTogether(t *testing.T, ctx context.Context, s artifacts.Store) {
 	wantObject(t, ctx, s, k("current"), fmt.Append(nil, workers/2*each))
 }
 
-// onePutWins: of several simultaneous puts of different bytes exactly one succeeds.
+// onePutWins: of several simultaneous puts of different bytes, exactly one succeeds.
 func onePutWins(t *testing.T, ctx context.Context, s artifacts.Store) {
 	for round := range 3 {
 		key := k(fmt.Sprintf("objects/ab/%d", round))
@@ -562,8 +562,8 @@ func equalPuts(t *testing.T, ctx context.Context, s artifacts.Store) {
 	}
 }
 
-// wholeObjects: during writes, a reader sees one state or another, but never a part of one, and
-// never a missing object that existed before.
+// wholeObjects: during writes, a reader always sees one complete state of an object, never a part
+// of one, and never misses an object that existed before.
 func wholeObjects(t *testing.T, ctx context.Context, s artifacts.Store) {
 	const size, rounds = 200_000, 15
 	v, err := s.Swap(ctx, k("current"), "", pattern(0, size))
@@ -617,7 +617,7 @@ func selfTest(t *testing.T, ctx context.Context, s artifacts.Store) {
 
 func k(name string) artifacts.Key { return artifacts.MustKey(name) }
 
-// pattern returns n bytes that all depend on seed.
+// pattern returns n pseudorandom bytes that depend on seed.
 func pattern(seed, n int) []byte {
 	b := make([]byte, n)
 	x := uint32(seed)*2654435761 + 1
@@ -634,7 +634,7 @@ func scribble(b []byte) {
 	}
 }
 
-// sentinel returns which of the answers of package artifacts err is, or nil.
+// sentinel returns the sentinel error of package artifacts that err is, or nil.
 func sentinel(err error) error {
 	for _, s := range []error{
 		artifacts.ErrNotFound, artifacts.ErrConflict, artifacts.ErrNotModified, artifacts.ErrTooLarge} {
@@ -645,7 +645,7 @@ func sentinel(err error) error {
 	return nil
 }
 
-// wantErr checks that err is want and none of the other answers of package artifacts.
+// wantErr checks that err is want and no other sentinel error of package artifacts.
 func wantErr(t *testing.T, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -704,7 +704,7 @@ func wantKeys(t *testing.T, ctx context.Context, s artifacts.Store, prefix strin
 	}
 }
 
-// info returns the information that List gives about key.
+// info returns what List reports about key.
 func info(t *testing.T, ctx context.Context, s artifacts.Store, key artifacts.Key) artifacts.Info {
 	t.Helper()
 	var found *artifacts.Info
