@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// requirePostgresEnv is RequireEnv for PostgreSQL.
+// requirePostgresEnv is the RequireEnv of PostgreSQL.
 const requirePostgresEnv = "MARKETDATA_REQUIRE_POSTGRES"
 
 // Postgres starts a PostgreSQL server, which stops at the end of the test. It returns its address,
@@ -109,8 +109,8 @@ func startPostgres(t testing.TB, password string) (address string, err error) {
 	}
 }
 
-// unprivileged returns attributes that run a program as a user other than root, because PostgreSQL
-// refuses to run as root. It makes that user the owner of the paths.
+// unprivileged returns attributes that run a program as the user nobody if this process runs as
+// root, because PostgreSQL refuses to run as root. It makes that user the owner of the paths.
 func unprivileged(paths ...string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

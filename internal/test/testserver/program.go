@@ -24,11 +24,11 @@ const (
 // String returns the name of the server's program.
 func (k Kind) String() string { return modules[k].name }
 
-// binEnv is the environment variable with the folder to which the programs are built.
+// binEnv is the environment variable that names the folder for the built programs.
 const binEnv = "MARKETDATA_TEST_BIN"
 
-// modules has the source of each kind's program. MinIO's repository is archived, so the version is
-// the last one.
+// modules describes where each kind's program comes from. MinIO's repository is archived, and this
+// version is its last.
 var modules = [...]struct{ name, title, path, version, takes string }{
 	KindMinIO: {
 		"minio", "MinIO", "github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c", "about three minutes"},
@@ -36,9 +36,9 @@ var modules = [...]struct{ name, title, path, version, takes string }{
 		"versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0", "a minute or two"},
 }
 
-// Program returns the path of the kind's program. If it is not there yet, one of the processes that
-// ask builds it with `go install` and says so on standard error. The file's name contains the
-// version, so a new version does not replace an old one.
+// Program returns the path of the kind's program. If it does not exist yet, one of the processes
+// that need it builds it with `go install` and says so on standard error. The file name contains
+// the version, so a new version does not replace an old one.
 func Program(ctx context.Context, kind Kind) (string, error) {
 	dir := os.Getenv(binEnv)
 	if dir == "" {
@@ -98,7 +98,7 @@ func lock(path string) (unlock func() error, err error) {
 	}
 }
 
-// install builds the program name of a module, and moves it to target when it is complete.
+// install builds the program called name from a module and moves it to target when it is complete.
 func install(ctx context.Context, dir, module, name, target string) error {
 	temp, err := os.MkdirTemp(dir, "build-")
 	if err != nil {

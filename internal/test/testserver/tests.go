@@ -10,8 +10,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// RequireEnv is an environment variable. If it is 1, a test fails rather than skips when its server
-// does not start.
+// RequireEnv is the name of an environment variable. If its value is 1, a test whose server does
+// not start fails instead of being skipped.
 const RequireEnv = "MARKETDATA_REQUIRE_S3"
 
 // MinIO starts a MinIO server, which stops at the end of the test.
@@ -44,14 +44,15 @@ func forTest(t testing.TB, kind Kind) *Server {
 }
 
 // Serve runs serve, a server's method, on a free port of 127.0.0.1 until t ends, and returns the
-// address. It ends the server with drain and a canceled context, so that drain waits for no client.
+// address. To stop the server, it calls drain with a canceled context, so drain waits for no
+// client.
 func Serve(t testing.TB, serve func(net.Listener) error, drain func(context.Context) error) (address string) {
 	t.Helper()
 	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return ServeOn(t, ln, serve, drain)
 }
 
-// ServeOn is Serve with the caller's listener.
+// ServeOn is like Serve but uses the caller's listener.
 func ServeOn(
 	t testing.TB, ln net.Listener, serve func(net.Listener) error, drain func(context.Context) error,
 ) (address string) {

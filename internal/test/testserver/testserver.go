@@ -1,6 +1,6 @@
-// Package testserver starts real S3 servers for tests and for trying out the project: [KindMinIO],
-// and [KindVersitygw] as a second one that shares no code with it. A server listens on a port of
-// 127.0.0.1, keeps its data in a folder, and has random credentials and one empty bucket.
+// Package testserver starts real S3 servers for tests and for trying out the project: [KindMinIO]
+// and, as a second implementation that shares no code with it, [KindVersitygw]. A server listens on
+// a port of 127.0.0.1, keeps its data in a folder, and has random credentials and one empty bucket.
 //
 // The programs are built from their Go modules when they are first needed, into
 // $MARKETDATA_TEST_BIN or the user's cache folder, and reused from then on; see [Program].
@@ -32,14 +32,14 @@ const Bucket = "marketdata"
 // Region is the region that every server reports.
 const Region = "us-east-1"
 
-// Folders below the server's folder.
+// Folders in the server's folder.
 const (
 	dataFolder     = "data"
 	accountsFolder = "accounts" // of versitygw
 )
 
-// startTimeout is how long a server may take until it answers. pollEvery is the interval between
-// attempts.
+// startTimeout is how long a server may take to answer for the first time. pollEvery is the
+// interval between attempts.
 const (
 	startTimeout = time.Minute
 	pollEvery    = 50 * time.Millisecond
@@ -50,11 +50,12 @@ type Options struct {
 	// Dir is the folder for the server's data, which is kept after Close. If it is empty, the
 	// server uses a temporary folder, which Close removes.
 	Dir string
-	// Port is a port of 127.0.0.1. Zero means a free one, which stays the same at every Start.
+	// Port is a port of 127.0.0.1. Zero means a free one, which stays the same when the server is
+	// restarted.
 	Port int
 	// AccessKey and SecretKey are the server's credentials. They are random if empty.
 	AccessKey, SecretKey string
-	// Log, if not nil, gets the server's output.
+	// Log, if not nil, receives the server's output.
 	Log io.Writer
 }
 
@@ -74,7 +75,7 @@ type Server struct {
 	process *process.Process // nil while stopped
 }
 
-// Start starts a server and waits until its bucket can be used. The server keeps running after ctx
+// Start starts a server and waits until its bucket is usable. The server keeps running after ctx
 // ends; Close stops it.
 func Start(ctx context.Context, kind Kind, o Options) (*Server, error) {
 	program, err := Program(ctx, kind)
@@ -120,8 +121,8 @@ func Start(ctx context.Context, kind Kind, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Run starts a server on the given port with the data in dir, which may come from earlier runs. It
-// uses the well-known default credentials of MinIO.
+// Run starts a server on the given port. Its data are in dir, which may contain data from earlier
+// runs. It uses the well-known default credentials of MinIO.
 func Run(ctx context.Context, kind Kind, dir string, port int) (*Server, error) {
 	return Start(ctx, kind, Options{Dir: dir, Port: port, AccessKey: "minioadmin", SecretKey: "minioadmin"})
 }
@@ -135,13 +136,12 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// URL returns the address of the store below prefix, for the stores package.
+// URL returns the URL, for the stores package, of the part of the bucket below prefix.
 func (s *Server) URL(prefix string) string {
 	return fmt.Sprintf("s3://%s/%s?endpoint=%s&region=%s", Bucket, prefix, s.Endpoint, Region)
 }
 
-// Env returns the environment variables, NAME=value, that let a process use
-// the server.
+// Env returns the environment variables, in the form NAME=value, that let a process use the server.
 func (s *Server) Env() []string {
 	return []string{"AWS_ACCESS_KEY_ID=" + s.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s.SecretKey, "AWS_SESSION_TOKEN="}
 }
@@ -215,13 +215,13 @@ func (s *Server) command() *exec.Cmd {
 	return cmd
 }
 
-// AddAccount adds an account to a versitygw server, so that others can use it with their own
-// credentials.
+// AddAccount adds an account to a versitygw server, so that a program can use the server with its
+// own credentials.
 func (s *Server) AddAccount(ctx context.Context, accessKey, secretKey string) error {
 	return s.admin(ctx, "create-user", "--access", accessKey, "--secret", secretKey, "--role", "admin")
 }
 
-// DeleteAccount deletes the account.
+// DeleteAccount deletes an account.
 func (s *Server) DeleteAccount(ctx context.Context, accessKey string) error {
 	return s.admin(ctx, "delete-user", "--access", accessKey)
 }

@@ -17,8 +17,9 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// orphan, in the environment, makes the test binary a process that starts a
-// server with its data there, prints its address and waits for the test's end.
+// orphan is an environment variable. If it is set, the test binary starts a server that keeps its
+// data in the folder that the variable names, prints the server's address and waits until the test
+// ends.
 const orphan = "TESTSERVER_TEST_ORPHAN"
 
 func TestMain(m *testing.M) {
@@ -59,14 +60,14 @@ func TestKilled(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Fatal("it ended before it was killed")
 	}
-	// The connection ends with the server, not before.
+	// The connection ends when the server does, not before.
 	must.OK(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 		t.Errorf("the server lives on: %v", err)
 	}
 }
 
-// TestRunAgain: the data stay in the folder, for the next run.
+// TestRunAgain: the data stay in the folder and are there at the next run.
 func TestRunAgain(t *testing.T) {
 	MinIO(t).Stop() // skips the test where it cannot start
 	dir := t.TempDir()
@@ -87,7 +88,7 @@ func TestRunAgain(t *testing.T) {
 	}
 }
 
-// TestBroken: a server that does not start says why, soon.
+// TestBroken: Start returns soon, with the reason, if a server does not start.
 func TestBroken(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv(binEnv, bin)
@@ -99,14 +100,14 @@ func TestBroken(t *testing.T) {
 		t.Errorf("a program that fails: %v", err)
 	}
 
-	// Without the go command nothing can be built, and nothing half built stays.
+	// Without the go command nothing can be built, and no unfinished build is left behind.
 	t.Setenv("PATH", "")
 	_, err = Start(t.Context(), KindMinIO, Options{})
 	if err == nil || !strings.Contains(err.Error(), "build MinIO: go install github.com/minio/minio@") {
 		t.Errorf("a program that can not be built: %v", err)
 	}
 	left, err := filepath.Glob(filepath.Join(bin, "*minio*"))
-	if err != nil || len(left) != 1 { // the lock
+	if err != nil || len(left) != 1 { // only the lock file
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
