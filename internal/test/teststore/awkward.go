@@ -11,14 +11,14 @@ import (
 )
 
 // Awkward returns a market of n assets, and a few rows of everything else, whose names and slugs
-// are hard to write, match and sort. Prices depend on seed and the time.
+// are difficult to encode, match and sort. Prices depend on seed and the time.
 func Awkward(n int, seed uint64) Moments {
 	return func(at time.Time) Rows { return awkward(rand.New(rand.NewPCG(seed, uint64(at.Unix()))), n) }
 }
 
 // PublishAwkward publishes one snapshot of an Awkward market of n assets for each seed: the first
-// at time at, the others at intervals of ten minutes. An empty store also gets a past in which
-// prices change. It returns the last snapshot.
+// at time at, the others at intervals of ten minutes. If the store is empty, it also gets a history
+// in which prices change. It returns the last snapshot.
 func PublishAwkward(tb testing.TB, store artifacts.Store, n int, at time.Time, seeds ...uint64) (last *Published) {
 	tb.Helper()
 	const day = 24 * time.Hour
@@ -65,7 +65,7 @@ func awkward(r *rand.Rand, n int) Rows {
 		exchange := row{"key": fmt.Sprint("e", i), "id": i + 1, "name": fmt.Sprintf("Exchange %d", i%7),
 			"slug": fmt.Sprintf("ex-%d", i%11), "fees": row{"taker": 0.25}}
 		switch {
-		case i%8 == 0: // It is listed, but has no market.
+		case i%8 == 0: // It is listed but has no market.
 		case i%4 == 0:
 			exchange["market"] = row{"coins_count": 12}
 		default:

@@ -8,8 +8,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// EditRow changes the first row of a view in a store's published snapshot in a way that no builder
-// does, and publishes the snapshot again. The view must have only one shard.
+// EditRow changes the first row of a view in the published snapshot of a store, in a way that no
+// builder would, and publishes the snapshot again. The view must have only one shard.
 func EditRow(tb testing.TB, store artifacts.Store, collection, sort string, change func(row []byte) []byte) {
 	tb.Helper()
 	ctx := context.Background()

@@ -16,7 +16,7 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// Rows are the rows of a market, by the names of the feed's files: the rows of assets.ndjson are
+// Rows holds the rows of a market by the names of the feed's files: the rows of assets.ndjson are
 // under "assets", and so on.
 type Rows map[string][]map[string]any
 
@@ -43,8 +43,8 @@ type Moments func(at time.Time) Rows
 // Files implements Content.
 func (m Moments) Files(at time.Time) source.Memory { return m(at).Files(at) }
 
-// Asset is an asset of a Feed. Without a price it has no quote. Amounts are in the smallest units
-// of the feed.
+// Asset is an asset of a Feed. An asset whose Price is 0 has no quote. Amounts are in the smallest
+// units of the feed.
 type Asset struct {
 	ID                       uint64
 	Name, Symbol, Slug       string
@@ -56,11 +56,11 @@ type Asset struct {
 type Feed struct {
 	Assets []Asset
 
-	history int // number of assets with points of history
+	history int // number of assets with history points
 	past    []Asset
 }
 
-// NewFeed returns a market of n assets. Every tenth has the ticker COMMON, one in seven has no
+// NewFeed returns a market of n assets. One in ten has the ticker COMMON, one in seven has no
 // quote, and ids have gaps. Prices depend on seed.
 func NewFeed(n int, seed uint64) *Feed {
 	f := &Feed{}
@@ -118,7 +118,7 @@ func (f *Feed) Files(at time.Time) source.Memory {
 	}
 }
 
-// quoted returns text as JSON.
+// quoted returns text as a JSON string.
 func quoted(text string) []byte {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -127,10 +127,10 @@ func quoted(text string) []byte {
 	return b
 }
 
-// History gives up to n assets, those at even positions, a year of history before the first
-// snapshot of a store. It makes them the largest assets, and returns f. The past also has two
-// assets that f does not have, some prices are missing, and one asset in nine has points only in
-// the last hours.
+// History gives a year of history before the store's first snapshot to up to n assets, those at
+// even indexes that have a price. It makes them the largest assets, and returns f. The history also
+// contains two assets that f does not have. Some prices are missing, and one asset in nine has
+// points only in the last hours.
 func (f *Feed) History(n int) *Feed {
 	f.history, f.past = 0, []Asset{{ID: 2}, {ID: 1 << 40}}
 	for i := 0; i < min(2*n, len(f.Assets)); i += 2 {
@@ -146,14 +146,14 @@ func (f *Feed) History(n int) *Feed {
 	return f
 }
 
-// past returns feeds of assets at many times in the year before at.
+// past returns feeds that contain assets, at many times in the year before at.
 func past(assets []Asset, at time.Time) (feeds []builder.PastFeed) {
 	chance := func(seed, t uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, t)) }
 	times := map[time.Time]bool{}
 	for i := range artifacts.HistoryWindows {
 		w := &artifacts.HistoryWindows[i]
 		sparse := 16
-		if i == len(artifacts.HistoryWindows)-1 { // The answers of this window are the largest.
+		if i == len(artifacts.HistoryWindows)-1 { // The answers for this window are the largest.
 			sparse = 2
 		}
 		for t := w.First(at); t.Before(at); t = t.Add(w.Step) {

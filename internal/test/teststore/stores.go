@@ -1,5 +1,5 @@
 // Package teststore makes stores for tests. The real builder publishes made-up markets into them. A
-// test that needs a store that no builder makes must edit one of these.
+// test that needs a store that no builder would make must edit one of them.
 package teststore
 
 import (
@@ -27,7 +27,7 @@ import (
 	"example.com/marketdata/loadtest/oracle"
 )
 
-// Start is the time of the first snapshot of most tests.
+// Start is the time of the first snapshot in most tests.
 var Start = time.Date(2026, 3, 4, 5, 10, 0, 0, time.UTC)
 
 // Content is a market that can be published.
@@ -53,10 +53,10 @@ func Read(tb testing.TB, store artifacts.Reader) *Published {
 	return &Published{pointer, must.Get(artifacts.ReadManifest(ctx, store, pointer.Manifest))(tb), version}
 }
 
-// Oracle knows the right answers of a snapshot.
+// Oracle knows the right answers for a snapshot.
 type Oracle = oracle.Snapshot
 
-// Oracle reads the snapshot's objects.
+// Oracle returns an oracle that has read the snapshot's objects.
 func (p *Published) Oracle(tb testing.TB, store artifacts.Reader) *Oracle {
 	tb.Helper()
 	return must.Get(oracle.Load(context.Background(), store, p.Manifest))(tb)
@@ -79,7 +79,7 @@ type options struct {
 // Settings sets the builder's settings for the snapshot.
 func Settings(s market.Settings) Option { return func(o *options) { o.Settings = s } }
 
-// Past gives an empty store a past: the states of c at the given times, oldest first.
+// Past gives an empty store a history: the states of c at the given times, oldest first.
 func Past(c Content, times ...time.Time) Option {
 	return func(o *options) {
 		for _, at := range times {
@@ -88,7 +88,7 @@ func Past(c Content, times ...time.Time) Option {
 	}
 }
 
-// Edit changes the pointer before it is written, to one that a builder would not write.
+// Edit changes the pointer before it is written, usually into one that no builder would write.
 func Edit(change func(*artifacts.Pointer)) Option {
 	return func(o *options) { o.edit = change }
 }
@@ -96,7 +96,7 @@ func Edit(change func(*artifacts.Pointer)) Option {
 // Retain sets how long earlier snapshots are retained. The default for a Feed is the maximum.
 func Retain(d time.Duration) Option { return func(o *options) { o.Retain = d } }
 
-// Files writes the files of the snapshot.
+// Files makes the builder write the downloadable files of the snapshot.
 func Files() Option { return func(o *options) { o.Config.Files.Cadence = files.Build } }
 
 // SignFiles signs the list of the snapshot's files with keys.
@@ -104,21 +104,22 @@ func SignFiles(keys ...artifacts.SignKey) Option {
 	return func(o *options) { o.Config.Files.Sign = keys }
 }
 
-// FilesOf writes the files of the snapshot with the given number of rows per row group.
+// FilesOf makes the builder write the snapshot's downloadable files with the given number of rows
+// per row group.
 func FilesOf(rows int) Option {
 	return func(o *options) { o.Config.Files = files.Settings{Cadence: files.Build, GroupRows: rows} }
 }
 
-// usual has the default settings of the builder.
+// usual holds the default settings of the builder.
 var usual = builder.Config{Retain: builder.DefaultRetain, Settings: buildtest.Settings}
 
-// ActivateAfter sets how long after the swap, by this machine's clock, edges make the snapshot
-// current.
+// ActivateAfter sets how long after the pointer swap edges make the snapshot current. The swap's
+// time comes from this machine's clock.
 func ActivateAfter(d time.Duration) Option {
 	return func(o *options) { o.ActivateAfter, o.Now = d, time.Now }
 }
 
-// newBuilder returns a builder without effective guard rails.
+// newBuilder returns a builder whose guard rails never stop a build.
 func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
 	tb.Helper()
 	cfg.Guards, cfg.Log = builder.DefaultGuards, slog.New(slog.DiscardHandler)
@@ -126,9 +127,10 @@ func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
 	return must.Get(builder.New(cfg))(tb)
 }
 
-// Publish builds the snapshot of a market at the given time, which must be later than the published
-// one, with the default settings. For a Feed, the trending board has no minimums, and the past
-// includes the Feed's history. The pointer says that it was published at that time.
+// Publish builds the snapshot of a market at the given time with the default settings. The time
+// must be later than that of the published snapshot, and the pointer records it as the time of
+// publication. For a Feed, the trending board has no minimums, and the past includes the Feed's
+// history.
 func Publish(tb testing.TB, store artifacts.Store, c Content, at time.Time, opts ...Option) *Published {
 	tb.Helper()
 	ctx := context.Background()
@@ -160,7 +162,7 @@ func Publish(tb testing.TB, store artifacts.Store, c Content, at time.Time, opts
 	return Read(tb, store)
 }
 
-// content makes a Content a source of the builder.
+// content adapts a Content to the builder's Source interface.
 type content struct{ Content }
 
 func (content) String() string { return "example" }
@@ -169,7 +171,7 @@ func (c content) Files(_ context.Context, at time.Time) (source.Files, error) {
 	return c.Content.Files(at), nil
 }
 
-// PublishAll publishes a market at each of the given times, in order, with files.
+// PublishAll publishes a market at each of the given times, in order, with downloadable files.
 func PublishAll(tb testing.TB, store artifacts.Store, rows func(at time.Time) map[string][]map[string]any,
 	times ...time.Time) {
 	tb.Helper()
@@ -191,7 +193,7 @@ func Simulate(tb testing.TB, store artifacts.Store, what string, times ...time.T
 	backfill(tb, store, src, feeds)
 }
 
-// SimulateYear publishes a simulated market with a year of history, as make run does.
+// SimulateYear publishes a simulated market with a year of history, as "make run" does.
 func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Time, opts ...Option) {
 	tb.Helper()
 	o := options{Config: usual}
@@ -204,7 +206,7 @@ func SimulateYear(tb testing.TB, store artifacts.Store, what string, end time.Ti
 }
 
 // RecordedFolder returns the folder of a recorded market, and skips the test if the folder does not
-// exist: recorded data is not part of the project.
+// exist, because recorded data is not part of the project.
 func RecordedFolder(tb testing.TB, all, name string) string {
 	tb.Helper()
 	folder := filepath.Join(all, name)
@@ -289,13 +291,13 @@ func Change(tb testing.TB, store artifacts.Store, at time.Time) {
 	must.Get(change.Record(context.Background(), store, func() time.Time { return at }))(tb)
 }
 
-// Registry creates and changes the API keys of a store. KeyRequest describes a key.
+// Registry creates and changes the API keys in a store. KeyRequest describes a new key.
 type (
 	Registry   = keys.Registry
 	KeyRequest = keys.Request
 )
 
-// ErrLost is the builder's error for a cell that is missing although the store had it.
+// ErrLost is the builder's error for a cell that the store once had and that is now missing.
 var ErrLost = publish.ErrLost
 
 // DefaultRate and DefaultBurst are the default limits of new keys.
