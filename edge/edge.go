@@ -367,9 +367,9 @@ func loopback(addr string) bool {
 func (e *Edge) Addr() net.Addr      { return e.listeners[0].Addr() }
 func (e *Edge) AdminAddr() net.Addr { return e.adminLn.Addr() }
 
-// Run serves until ctx is done, and then drains. From then on /readyz answers 503. The edge serves requests
-// for DrainWait, unless it is idle, and then closes each connection after its answer, within DrainTimeout.
-// Run returns nil after that, or an error if it could not serve. It may be called once.
+// Run serves until ctx is done, and then drains: /readyz answers 503, and the edge continues to serve
+// requests for DrainWait, unless it is idle. After that it closes each connection after its answer, within
+// DrainTimeout. Run then returns nil, or an error if it could not serve. It may be called once.
 func (e *Edge) Run(ctx context.Context) error {
 	// The refresher and the admin listener continue while the edge drains.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// openFiles returns how many files the process may open. At startup, Go has raised the soft limit to the
-// hard limit.
+// openFiles returns how many files the process may open. Go raises the soft limit to the hard limit at
+// startup.
 func openFiles() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -110,6 +110,6 @@ func (f *folder) close(log *slog.Logger) {
 		}
 	}
 	if f.lock != nil {
-		_ = f.lock.Close() // it was only locked
+		_ = f.lock.Close() // nothing was written to it
 	}
 }
