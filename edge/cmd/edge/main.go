@@ -37,7 +37,7 @@ Every flag is also an environment variable, --cache-size is EDGE_CACHE_SIZE, and
 
 SIGTERM and SIGHUP drain. Exit status: 0 done, 1 failed, 2 wrong usage.`
 
-// healthTimeout bounds how long edge health waits for an answer.
+// healthTimeout bounds how long edge health and the watchdog wait for an answer.
 const healthTimeout = 5 * time.Second
 
 // trustKey is the public key of a key pair that "builder keygen" generated.
