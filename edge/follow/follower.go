@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// ProbeEvery is the interval between two reads of a store that does not answer. So all edges notice
-	// within this time that the store is back, and have the rest of a second to fetch and verify a
-	// snapshot. While all is well, an edge reads about as often.
+	// ProbeEvery is the interval between two reads of a store that does not answer. All edges notice within
+	// this time that the store is back. That leaves half a second for fetching and verifying, so an edge can
+	// be up to date within a second.
 	ProbeEvery = 500 * time.Millisecond
 	// MaxProbes bounds the concurrent reads. It is a little more than the number of reads that start before
 	// the first one times out, so that new reads can keep starting while a store hangs.
