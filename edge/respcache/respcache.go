@@ -39,8 +39,8 @@ const Codings = 4
 
 const (
 	ways = 4
-	// bytesPerBucket is the number of bytes of the limit for each bucket of 64 bytes. It fits one
-	// answer with a typical page, or four small answers.
+	// bytesPerBucket is the number of bytes of the limit for which New creates a bucket of 64 bytes. It is
+	// the size of one answer with a typical page, or of four small answers.
 	bytesPerBucket = 4 << 10
 	maxBuckets     = 1 << 18
 	// minLimit is the smallest limit for which New creates a cache.
