@@ -53,7 +53,7 @@ type conn struct {
 	listener *listener
 	number   uint64 // the number of the connection in this process
 	peer     netip.Addr
-	owner    *owner        // the address to which the connection is counted, or nil
+	owner    *owner        // the owner that the connection counts against, or nil
 	inOwner  *list.Element // the element in owner.conns
 
 	state atomic.Uint32 // a state

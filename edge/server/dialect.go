@@ -73,7 +73,8 @@ func (p *presented) addOther(key []byte) {
 	}
 }
 
-// takeOthers also accepts a key from the other places of the dialect. All keys of a request must be equal.
+// takeOthers also accepts the key in the other places that the dialect allows. All keys of a request must be
+// equal.
 func (p *presented) takeOthers(d *Dialect, rawQuery []byte) {
 	for more := true; more; {
 		var pair []byte

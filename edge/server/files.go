@@ -30,7 +30,7 @@ type sending struct {
 	at, to int64
 	first  []byte // the first bytes, which must be read before the head is written
 	key    *auth.Key
-	place  chan struct{} // the key's places, one occupied by this part; nil if it occupies none
+	place  chan struct{} // the key's slots for downloads if this part occupies one, otherwise nil
 }
 
 // begin takes a slot if the download may have to wait for tokens. It returns false if no slot is free.

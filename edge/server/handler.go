@@ -234,9 +234,8 @@ const (
 	// full page of a year's history, about 300 KB, takes 4 to 5 ms and costs 19 tokens. So a key with the
 	// default limit gets five such pages per second, which use 2.6 % of a core.
 	bodyBytes = 16 << 10
-	// visitedRows is the number of rows visited by a search or a filter that one token pays for. If each
-	// asset must be looked up, a row takes about half a microsecond, so the default limit pays for 4 % of a
-	// core.
+	// visitedRows is the number of rows that a search or a filter may visit for one token. If each asset must
+	// be looked up, a row takes 0.5 to 0.8 µs, so the default limit pays for at most 4 % of a core.
 	visitedRows = 500
 	// fileBytes is the number of bytes of a file that one token pays for. Reading, verifying and sending a
 	// chunk of 1 MiB takes as long as a few pages.

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// sendBuffer is the size of the kernel's send buffer for a connection; the kernel accounts twice as much. By
-	// default the kernel would keep up to 4 MiB for a client that requests large files and reads nothing. This
-	// size is enough for 1 MB/s with a round-trip time of 100 ms.
+	// sendBuffer is the size of the kernel's send buffer for a connection; the kernel doubles it to allow for
+	// its own bookkeeping. By default the kernel would keep up to 4 MiB for a client that requests large
+	// files and reads nothing. This size is enough for 1 MB/s with a round-trip time of 100 ms.
 	sendBuffer = 128 << 10
 	// unsentBuffer bounds the unsent part of the send buffer, if the system supports that. More data would
 	// only wait in the buffer.

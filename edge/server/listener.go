@@ -105,7 +105,7 @@ func (l *listener) Close() (err error) {
 	return err
 }
 
-// admit counts a connection, or refuses it and returns nil. A proxy's connection is counted to the proxy
+// admit counts a connection, or refuses it and returns nil. A proxy's connection counts against the proxy
 // until a PROXY protocol header names the client.
 func (l *listener) admit(nc net.Conn) *conn {
 	c := &conn{listener: l, number: l.number.Add(1), peer: addrOf(nc.RemoteAddr()), now: time.Now()}
@@ -117,7 +117,7 @@ func (l *listener) admit(nc net.Conn) *conn {
 	return c
 }
 
-// assign counts a connection to peer, instead of to its previous address. It reports whether peer may have
+// assign counts a connection against peer, instead of its previous address. It reports whether peer may have
 // the connection. To make room, it may close another address's connection.
 func (l *listener) assign(c *conn, peer netip.Addr) bool {
 	exempt := contains(l.proxies, peer) || contains(l.trusted, peer)

@@ -17,7 +17,7 @@ import (
 type Observation struct {
 	Route Route
 	// Status is the status of the answer, with two exceptions: it is 499 if the client did not read the
-	// answer to the end, and 500 if a file broke off because a chunk was unavailable.
+	// answer to the end, and 500 if a download was cut off because a chunk was unavailable.
 	Status int
 	// Bytes is the length of the body, including for HEAD.
 	Bytes int

@@ -59,7 +59,7 @@ func ownerName(addr netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(addr, addr.BitLen())
 }
 
-// take counts c to the owner of addr, and reports whether c may stay. If c displaces another connection,
+// take counts c against the owner of addr, and reports whether c may stay. If c displaces another connection,
 // take returns that one as loser. It is no longer counted, and the caller must close it.
 func (p *owners) take(c *conn, addr netip.Addr, exempt bool) (loser *conn, ok bool) {
 	name := ownerName(addr)

@@ -73,8 +73,8 @@ var (
 	// count as an error of the service.
 	snapshotLater = unavailableFor("the snapshot of X-Snapshot-Time has not arrived here; " +
 		"try again, or begin again without it")
-	// noView is for a view that the builder of the snapshot did not produce yet. It does not count as an
-	// error of the service either.
+	// noView is for a view that the builder of the snapshot did not produce. It does not count as an error of
+	// the service either.
 	noView = unavailableFor("the snapshot does not have this sort key or endpoint yet; " +
 		"try again later, or ask without it")
 	// internal is for errors of the service itself.

@@ -17,7 +17,7 @@ var (
 )
 
 // readProxied reads the PROXY protocol header, version 1 or 2, at the beginning of a connection from one of
-// Config.ProxyProtocol, and counts the connection to the address in it. The protocol forbids guessing
+// Config.ProxyProtocol, and counts the connection against the address in it. The protocol forbids guessing
 // whether there is a header, so a connection without one is refused.
 //
 // A header of version 1 has at most 107 bytes and arrives in one piece. A header of version 2 has at most 4

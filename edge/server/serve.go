@@ -116,9 +116,9 @@ func (s *Server) exchange(c *conn, err error) (more bool) {
 	return err == nil && !ends && c.stream == nil
 }
 
-// unread answers a request that could not be read, because it is not HTTP, late, too large, or has a body.
-// The connection is then closed. A head that was not read completely is discarded, so the answer has a new
-// request id.
+// unread answers a request that could not be read because it is not HTTP, is late or too large, or has a
+// body. The connection is then closed. A head that was not read completely is discarded, so the answer has a
+// new request id.
 func (s *Server) unread(r *Request, err error) {
 	headRead := err == errBody
 	r.dialect = s.dialectOf(r.conn, r.http().Header.RequestURI(), headRead)

@@ -59,7 +59,7 @@ func (f *staticFile) forOrigin(r *Request) *staticFile {
 		with := f.source
 		with.Body = bytes.ReplaceAll(with.Body, []byte(with.Origin), []byte(origin))
 		var coded bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&coded, gzip.BestSpeed) // clients that send other hosts make it work each time
+		z, _ := gzip.NewWriterLevel(&coded, gzip.BestSpeed) // a client can force this by varying Host
 		_, _ = z.Write(with.Body)
 		_ = z.Close()
 		with.Gzip, with.Origin = coded.Bytes(), ""

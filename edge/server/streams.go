@@ -49,8 +49,8 @@ type streams struct {
 
 	mu     sync.Mutex
 	open   []*stream
-	taken  int            // places for streams whose head is being written
-	ofKey  map[string]int // open streams and taken places, by key
+	taken  int            // slots for streams whose head is being written
+	ofKey  map[string]int // open streams and taken slots, by key
 	swept  time.Time      // when all streams were last checked because no slot was free
 	next   uint64
 	ended  bool
