@@ -265,9 +265,9 @@ func (c *Cache) Index(o *Object) (*artifacts.Index, error) {
 	return op.(*openedObject).index, nil
 }
 
-// Fetch brings the object onto this machine. It returns nil once the object is verified,
-// and on disk unless the disk rejects it. It waits until ctx is done, and does not pause
-// after a failed fetch as Shard does.
+// Fetch makes the object available on this machine. It returns nil once the object is verified, and on disk
+// unless the disk rejects it. It waits until ctx is done, and does not pause after a failed fetch as Shard
+// does.
 func (c *Cache) Fetch(ctx context.Context, o *Object) error {
 	if o.opened.Load() != nil && c.disk.has(o.Ref) {
 		return nil
@@ -312,8 +312,7 @@ func (c *Cache) await(g *singleflight.Group, key string, o *Object, f func() (an
 	}
 }
 
-// guard turns a panic of f into an error, so that every waiter is answered, and lets Close
-// wait for f.
+// guard turns a panic in f into an error, so that every waiter is answered, and lets Close wait for f.
 func (c *Cache) guard(f func() (any, error)) func() (any, error) {
 	return func() (v any, err error) {
 		c.mu.Lock()

@@ -256,7 +256,7 @@ const (
 )
 
 // Trimmed returns the size to which a trim reduces a disk copy that exceeds bound. The result is less than
-// bound, so that trims are rare, since each trim visits all files.
+// bound, because each trim visits all files and should therefore be rare.
 func Trimmed(bound int64) int64 { return bound - bound/16 }
 
 // trim reduces the disk copy to its bound by removing files up to the class most, and reduces the file

@@ -20,7 +20,7 @@
 //
 // Concurrent loads of the same shard are joined, so a single load serves all requests that miss it. A load
 // has its own time limit. A waiting request gives up after Config.Wait with ErrUnavailable. For
-// Config.Pause after a failed fetch, Shard does not request the object again, so that a store in trouble
+// Config.Pause after a failed fetch, Shard does not request the object again, so that a failing store
 // does not receive a fetch for every request. A slow object does not delay others, because up to
 // Config.Fetches fetches run concurrently.
 package shards

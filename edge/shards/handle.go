@@ -20,7 +20,7 @@ func (e *entry) left() {
 	}
 }
 
-// Handle points to a shard while it is in memory. Loading the pointer replaces a look-up in ristretto, which
+// Handle points to a shard while it is in memory. Loading the pointer replaces a lookup in ristretto, which
 // costs more than the rest of finding a row and sometimes allocates. A shard that leaves memory clears its
 // handle, so a handle keeps nothing alive. Ristretto does not see accesses through handles, only accesses
 // through Cached.
