@@ -7,8 +7,8 @@ import (
 	"example.com/marketdata/edge/shards"
 )
 
-// sample is the number of look-ups through a handle for each look-up through the cache. The latter show
-// the cache which shards are hot.
+// sample is the number of lookups through a handle for each lookup through the cache. The latter show the
+// cache which shards are hot.
 const sample = 64
 
 // Budget bounds the total time that an answer may wait for shards and slots.

@@ -88,9 +88,9 @@ const (
 // slots is a semaphore that bounds the concurrent fetches.
 type slots chan struct{}
 
-// fetch fetches objects, and returns the objects that are still missing, with the gravest error. If lacks
-// is not nil, fetch reports permanent errors to it immediately, because the other objects may take a long
-// time.
+// fetch fetches objects. It returns the objects that are still missing and one of the errors, which is a
+// permanent one if there was any. If lacks is not nil, fetch reports permanent errors to it immediately,
+// because the other objects may take a long time.
 func (r *Refresher) fetch(
 	ctx context.Context, atOnce slots, objects []*shards.Object, lacks func(error),
 ) (missing []*shards.Object, err error) {

@@ -68,7 +68,7 @@ func (r *Refresher) kept(key artifacts.Key, limit int64) []byte {
 
 // keepManifest writes the manifest of the current snapshot or of a pinned one. Only the newest write of each
 // kind is repeated after an error, so all writes of a kind have the same name. This name sorts before the
-// pointer's.
+// pointer's, so Floor.Retry writes the manifest before the pointer.
 func (r *Refresher) keepManifest(of string, d artifacts.Digest, raw []byte) {
 	key := artifacts.ManifestKey(d)
 	if r.keptManifest(artifacts.Ref{Digest: d, Size: int64(len(raw))}) == nil {
@@ -118,7 +118,7 @@ func (r *Refresher) dropManifests(next *Snapshot) {
 
 // restore makes the last verified snapshot current, so that an edge can answer while the store is
 // unreachable. Until the store confirms the snapshot, the state is Interrupted. The caller must call finish
-// after requests are answered.
+// after it has closed restored, which lets requests begin.
 func (r *Refresher) restore(ctx context.Context) (finish func()) {
 	r.record = r.keptChange()
 	s := r.keptSnapshot()

@@ -27,7 +27,7 @@ const (
 	maxWaiting = 1024
 )
 
-// load is the loading of a retained snapshot. All requests for the snapshot share it.
+// load is a running load of a retained snapshot. All requests for the snapshot share it.
 type load struct {
 	done chan struct{}
 	s    *Snapshot
@@ -35,9 +35,9 @@ type load struct {
 }
 
 // Pinned returns the snapshot of time t by the rules of INTERFACE.md, "Pinned paging". If the snapshot may
-// exist but has not arrived here, Pinned polls immediately and waits up to a second. Errors other than the
-// four above mean that the snapshot is retained but cannot be read at the moment, or that the store has not
-// answered yet.
+// exist but has not arrived here, Pinned polls immediately and waits up to a second. Errors other than
+// ErrUneven, ErrGone, ErrAhead and ErrLater mean that the snapshot is retained but cannot be read at the
+// moment, or that the store has not answered yet.
 func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if s, err := r.pinned(ctx, t); err != ErrLater {
 		return s, err

@@ -227,8 +227,9 @@ func (r *Refresher) backOff() *backoff.ExponentialBackOff {
 // changes. By default, this is one poll per minute. A builder writes the record every five minutes.
 const changeEach = 30
 
-// poll follows the pointer and, if it is due, reads the change record. It reads the record last because that
-// may be slow. Before the first snapshot it reads the record first, so that every answer contains it.
+// poll processes an answer for the pointer and then, if it is due, reads the change record. That read may be
+// slow, so it comes last. Before the first snapshot, however, it comes first, so that every answer contains
+// the record.
 func (r *Refresher) poll(ctx context.Context, pointer follow.Answer) (err, changeErr error) {
 	first, before := r.State() == nil, r.pointer
 	if first && (!pointer.Away || pointer.Err == nil) {

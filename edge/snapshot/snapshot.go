@@ -331,8 +331,8 @@ func (v *View) FindKey(key []byte, b *Budget) (int, error) {
 	return v.find(i-1, func(first *artifacts.Fence) bool { return first.Key > string(key) }, b)
 }
 
-// find returns the last shard of object i that does not begin after a row. The object's first shard never
-// does. i may be -1.
+// find returns the last shard of object i whose first row does not satisfy after. The first row of the object
+// must not satisfy it. If i is -1, find returns -1.
 func (v *View) find(i int, after func(*artifacts.Fence) bool, b *Budget) (int, error) {
 	if i < 0 {
 		return -1, nil
