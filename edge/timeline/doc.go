@@ -5,8 +5,8 @@
 // fetches, stores and warms.
 //
 // A snapshot is fetched, waits, becomes current, may then be pinned for as long as the current
-// snapshot retains it, and is finally dropped. The newest snapshot is the last one that waits or,
-// if none waits, the current one.
+// snapshot retains it, and is finally dropped. The newest snapshot is the last waiting one or, if
+// none waits, the current one.
 //
 //	event                      condition                                  decision
 //	pointer seen               nothing is known yet                       Fetch
@@ -22,29 +22,29 @@
 //	                           before the deadline                        Retry, within the same budget
 //	                           after it, the store does not answer        Unreachable: retry, with a new budget
 //	                           after it, the store answers                Accept, with objects missing
-//	snapshot ready             not later than the newest (a rollback)     drop all that wait; due at once
-//	  (Ready)                  its pointer sets no time                   due at once
-//	                           the first snapshot                         due at once; NotBefore is its time
+//	snapshot ready             not later than the newest (a rollback)     drop all waiting ones; due immediately
+//	  (Ready)                  its pointer sets no time                   due immediately
+//	                           the first snapshot                         due immediately; NotBefore is its time
 //	                           otherwise                                  waits until its time by the wall clock,
 //	                                                                      at most artifacts.MaxActivateAfter after
 //	                                                                      its pointer was first seen
-//	time passed                one that waits is due                      it and all before it become current, in
-//	  (Advance)                                                           order; drop what it does not retain
+//	time passed                a waiting snapshot is due                  it and all before it become current, in
+//	  (Advance)                                                           order; drop what they do not retain
 //	pin                        current, waiting, or retained and loaded   that snapshot
 //	  (Pin)                    retained by the current one                load it
 //	                           not a multiple of artifacts.Step           ErrUneven
 //	                           before the current one, or withdrawn       ErrGone
-//	                           12 min past the clock and the newest       ErrAhead
+//	                           over 12 min past the clock and the newest  ErrAhead
 //	                           the store never answered                   ErrUnknown
 //	                           otherwise                                  ErrLater: it may arrive
-//	retained snapshot loaded   retained and not loaded yet                keep it
+//	retained snapshot loaded   still retained, and not loaded yet         keep it
 //	  (Loaded)                 otherwise                                  drop it
 //	store has no snapshot      there is none here either                  pins of later times may arrive
 //	  (Empty)
-//	end (End)                                                             drop all that wait
+//	end (End)                                                             drop all waiting ones
 //
-// A timeline holds the current snapshot, loaded ones that it retains, and those that wait,
-// whose pointers were first seen within the last artifacts.MaxActivateAfter.
+// A timeline holds the current snapshot, the loaded snapshots that it retains, and the waiting
+// snapshots, whose pointers were first seen within the last artifacts.MaxActivateAfter.
 //
 // A snapshot withdraws the times listed in its manifest. It also withdraws every later time that
 // the previously newest snapshot had, retained or withdrew, because a restored manifest does not

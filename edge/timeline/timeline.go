@@ -55,8 +55,8 @@ func (f *Facts) retained(t time.Time) (artifacts.Ref, bool) {
 	return artifacts.Ref{}, false
 }
 
-// withdraw adds to f.Withdrawn every time later than f among the time of newest and the times that newest
-// retained or withdrew.
+// withdraw adds to f.Withdrawn the time of newest and the times that newest retained or withdrew, as far as
+// they are later than f.Time.
 func (f *Facts) withdraw(newest *Facts) {
 	gone := append([]time.Time{newest.Time}, newest.Withdrawn...)
 	for _, r := range newest.Retained {
@@ -108,7 +108,7 @@ type Action int
 
 // The actions.
 const (
-	Ignore  Action = iota // its snapshot waits
+	Ignore  Action = iota // its snapshot is already waiting
 	Confirm               // its snapshot is current, but the pointer may have a new signature
 	Fetch                 // its snapshot is new
 )
@@ -154,14 +154,13 @@ type Verdict int
 // The verdicts.
 const (
 	Retry       Verdict = iota // try again at the next poll
-	Unreachable                // like Retry, because the store does not answer
+	Unreachable                // like Retry; the store does not answer
 	Accept
 )
 
 // Fetched processes the end of a round of fetching, which left missing objects. damaged means that one of
-// them is damaged or missing in the store. answers means that the store returned other objects recently.
-// Each new attempt has its own budget, because with the rest of an old budget every store would look
-// slow.
+// them is damaged or missing in the store. answers means that the store returned other objects recently. Each
+// new attempt has a full budget: with the remainder of an old one, every store would look slow.
 func (t *Timeline[S]) Fetched(missing int, damaged, answers bool, now time.Time) Verdict {
 	c := &t.candidate
 	c.damaged = c.damaged || damaged
@@ -338,8 +337,8 @@ func (t *Timeline[S]) Newest() S {
 	return t.current
 }
 
-// NotBefore returns the activation time of the first snapshot. It is zero if it has none, or if there are
-// later snapshots.
+// NotBefore returns the activation time of the first snapshot. It returns zero if that snapshot has none, or
+// if there are later snapshots.
 func (t *Timeline[S]) NotBefore() time.Time { return t.notBefore }
 
 // Held returns all snapshots that are not dropped: the current one, the waiting ones in order, and the loaded
