@@ -9,7 +9,7 @@ type State string
 
 // The states.
 const (
-	Initializing State = "INITIALIZING" // there was no answer yet
+	Initializing State = "INITIALIZING" // there has been no answer yet
 	Valid        State = "VALID"        // the last attempt succeeded
 	// the last attempt failed, or the edge refused its result; the last valid data stays in force
 	Interrupted State = "INTERRUPTED"
