@@ -34,8 +34,8 @@ type PastFeed struct {
 
 // ReadPastFeeds lists the feeds in the folders of dir in time order, for Backfill. It ignores
 // files, and folders whose names begin with a dot; any other folder that is not a feed is an error.
-// If several feeds fall into the same ten minutes, the earliest one counts (FEED.md, "Figures").
-// skipped has the names of the remaining feeds.
+// If several feeds fall into the same ten minutes, only the earliest one counts (FEED.md,
+// "Figures"). skipped holds the names of the others.
 func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -78,7 +78,7 @@ func ReadPastFeeds(ctx context.Context, dir string) (feeds []PastFeed, skipped [
 	return feeds, skipped, nil
 }
 
-// errNotNewer is returned wrapped, together with the feed's name and times.
+// errNotNewer is returned wrapped, together with the feed's name and both times.
 var errNotNewer = errors.New("not newer than the published snapshot")
 
 // Backfill builds feeds that are newer than the published snapshot, in time order. Windows, the
@@ -271,7 +271,7 @@ func (b *build) advance(ctx context.Context, prior *ledger.Ledger, last *lastSna
 	}
 	next, err := prior.Advance(ctx, in.feed, result, f.Time)
 	if err == nil && b.before != nil {
-		own, _ := next.After.Points(ctx, b.scratch, f.Time) // held in memory
+		own, _ := next.After.Points(ctx, b.scratch, f.Time) // no error: the points are in memory
 		err = b.before.Add(ctx, figures(f.Time, own, in.feed))
 	}
 	return next, in.feed, err
@@ -378,7 +378,7 @@ func (s *scratch) advance(next *ledger.Next) error {
 	return nil
 }
 
-// putPast puts the objects of b.scratch that a ledger names.
+// putPast puts into the store the objects that a ledger names and b.scratch holds.
 func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *ledger.Next) error {
 	refs, err := ledger.Refs(next.Root)
 	if err != nil {
@@ -387,7 +387,7 @@ func (b *build) putPast(ctx context.Context, objects *publish.Objects, next *led
 	return b.putScratch(ctx, objects, b.scratch, refs)
 }
 
-// putScratch puts those objects in refs that from holds.
+// putScratch puts into the store the objects that refs name, if the scratch folder holds them.
 func (b *build) putScratch(ctx context.Context, objects *publish.Objects, from *scratch, refs []artifacts.Ref) error {
 	refs = slices.DeleteFunc(refs, func(r artifacts.Ref) bool { return !from.files[artifacts.ObjectKey(r.Digest)] })
 	var done atomic.Int64

@@ -140,7 +140,8 @@ func (b *Builder) BuildMark(ctx context.Context, mark time.Time) (*Report, error
 	})
 }
 
-// run runs do with a new report, and completes the report with the quota, steps and duration.
+// run calls do for a new build, and completes the build's report with the quota, steps and
+// duration.
 func (b *Builder) run(do func(*build) error) (*Report, error) {
 	run := &build{Builder: b, report: newReport()}
 	began := time.Now()
@@ -162,7 +163,7 @@ type build struct {
 	blocks  *scratch
 	mark    time.Time // set by BuildMark; else zero
 
-	// current is the running step. since is when it began.
+	// current is the name of the running step, and since is when it began.
 	current string
 	since   time.Time
 }
@@ -285,7 +286,7 @@ func (b *build) publish(ctx context.Context, head *publish.Head, prior *ledger.L
 	})
 }
 
-// assemble does the work of publish once objects can be put.
+// assemble does the work of publish, using the given object writer.
 func (b *build) assemble(ctx context.Context, head *publish.Head, objects *publish.Objects, prior *ledger.Ledger,
 	in *input, result *market.Result,
 ) error {
@@ -373,7 +374,7 @@ func (b *build) put(ctx context.Context, head *publish.Head, do func(context.Con
 
 // swap publishes a manifest whose objects have been put. root is its encoded ledger root. swap also
 // reports objects that the snapshot names and the store lacks. They belong to history, so this
-// build neither makes them nor needed them for its figures.
+// build neither makes them nor needs them for its figures.
 func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.Objects, m *artifacts.Manifest,
 	root []byte, at publish.Timing,
 ) error {
@@ -399,7 +400,8 @@ func (b *build) swap(ctx context.Context, head *publish.Head, objects *publish.O
 	return nil
 }
 
-// changes makes and puts the snapshot's change views, and sets the directory in prior.
+// changes makes and puts the snapshot's change views, and sets in prior the directory that the next
+// ledger will hold.
 func (b *build) changes(ctx context.Context, head *publish.Head, objects *publish.Objects, prior *ledger.Ledger,
 	feed *market.Feed, result *market.Result,
 ) ([]artifacts.View, *artifacts.Changes, error) {
@@ -430,8 +432,8 @@ func (b *build) history(ctx context.Context, t time.Time, head *artifacts.Manife
 	return h.Views(ctx)
 }
 
-// past makes and puts the past blocks. before are the blocks that it extends; after is the ledger
-// after the snapshot.
+// past makes and puts the past blocks, which extend the blocks in the parameter before. The ledger
+// root after includes the snapshot.
 func (b *build) past(
 	ctx context.Context, in *input, before []artifacts.View, objects *publish.Objects, after *ledger.Root,
 ) ([]artifacts.View, error) {
@@ -456,8 +458,8 @@ func (b *build) past(
 	return views, b.putScratch(ctx, objects, b.blocks, refs)
 }
 
-// pastBuilder returns a past.Builder for the blocks that follow before. It uses from to read blocks
-// and put to store them.
+// pastBuilder returns a past.Builder that extends the given blocks. The past.Builder reads blocks
+// from the given reader and stores them with put.
 func (b *build) pastBuilder(before []artifacts.View, from artifacts.ObjectReader,
 	put func(*render.Table) (artifacts.View, error)) *past.Builder {
 	return &past.Builder{Reader: from, Before: before, Put: put, Lost: func(collection string, err error) {
@@ -486,7 +488,7 @@ func ledgerOf(head *publish.Head) *artifacts.Ref {
 }
 
 // read reads the feed for a snapshot and reports it. The snapshot's time is t, or the feed's own
-// time if t is zero, or b.mark as BuildMark says.
+// time if t is zero, or b.mark in the cases that BuildMark describes.
 func (b *build) read(ctx context.Context, files source.Files, prior *ledger.Ledger, t time.Time) (*input, error) {
 	in, err := b.readFeed(ctx, files, prior, t, b.Progress)
 	if err != nil {
@@ -547,7 +549,7 @@ func snapshotTime(t time.Time) (time.Time, error) {
 func inputDigest(f *market.Feed, set *market.Settings) artifacts.Digest {
 	floor := func(u market.U128) []byte { return market.AppendDecimal(nil, u, market.MoneyDecimals) }
 	of := [][]byte{floor(set.TrendingMinMarketCap), floor(set.TrendingMinVolume)}
-	if n := set.HistoryAssets; n != market.DefaultHistoryAssets { // builders without history omitted it
+	if n := set.HistoryAssets; n != market.DefaultHistoryAssets { // as in builders without this setting
 		of = append(of, strconv.AppendInt(nil, int64(n), 10))
 	}
 	return source.InputDigest(f, of...)
@@ -565,9 +567,10 @@ func (in *input) isSnapshot(head *publish.Head) bool {
 	return head.Manifest != nil && head.Manifest.Time.Equal(in.t) && head.Manifest.Input == in.digest
 }
 
-// standsStill reports whether the feed, whose time is t, is the one that the head was built from,
-// or the one before that: the feed of a mark is less than a step older than the mark. An even older
-// time means another feed.
+// standsStill reports whether a feed that lags behind b.mark has not advanced since the head was
+// built. t is the feed's time, rounded down. The head may be up to one step later than t, since a
+// snapshot has the time of its mark if the feed is less than a step older. A time older than that
+// means another feed.
 func (b *build) standsStill(head *publish.Head, t time.Time) bool {
 	last := head.Manifest.Time
 	return t.Before(b.mark) && !t.After(last) && last.Sub(t) <= artifacts.Step
@@ -648,9 +651,9 @@ func (b *build) putViews(ctx context.Context, objects *publish.Objects, feed *ma
 	return all, nil
 }
 
-// putDirectory returns the views of render.Directory. made is the digest of their input. If the
-// head's views were made from the same input and the store has their objects, it returns the head's
-// views. Otherwise it makes and puts new ones.
+// putDirectory returns the views of render.Directory. The parameter made is the digest of their
+// input. If the head's views were made from the same input and the store has their objects, it
+// returns the head's views. Otherwise it makes and puts new ones.
 func (b *build) putDirectory(ctx context.Context, head *publish.Head, objects *publish.Objects, feed *market.Feed,
 	result *market.Result, made artifacts.Digest,
 ) (all []artifacts.View, err error) {

@@ -42,8 +42,8 @@ const (
 	maxMove = 10_000 * whole
 )
 
-// parseMillionths parses a decimal ("0.05") or a percentage ("5%") that is between 0 and limit
-// millionths.
+// parseMillionths parses a decimal ("0.05") or a percentage ("5%"), and returns it in millionths,
+// rounded down. The result must be from 0 to limit.
 func parseMillionths(s string, limit int64) (int64, error) {
 	number, percent := strings.CutSuffix(s, "%")
 	r, ok := new(big.Rat).SetString(number)
@@ -159,9 +159,9 @@ const (
 	minBadRows   = 10  // this many rows of a file may always be set aside
 	moveFactor   = 5   // a price has moved if it rose or fell by more than this factor
 	largest      = 100 // number of assets that are compared individually
-	untouchable  = 10  // none of this many of the largest assets may have moved
-	minSum       = 20  // median and sums are checked for at least this many assets
-	minShared    = 11  // rules with a share are checked for at least this many assets
+	untouchable  = 10  // the build stops if any of this many largest assets has moved
+	minSum       = 20  // the median and the sums are checked only for at least this many assets
+	minShared    = 11  // shares of assets are checked only for at least this many assets
 	examples     = 3   // number of rows that an error names
 	compareUntil = 24 * time.Hour
 )
@@ -187,8 +187,8 @@ func (e *stopError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrGuard, 
 
 func (e *stopError) Unwrap() error { return ErrGuard }
 
-// stop returns a rule's error. such are examples, flag is the rule's flag, and format and args
-// state the figures.
+// stop returns a rule's error. The slice such holds examples, flag is the rule's flag, and format
+// and args state the figures.
 func stop(rule Rule, such []string, flag, format string, args ...any) error {
 	figures := fmt.Sprintf(format, args...)
 	if len(such) > 0 {
@@ -231,9 +231,9 @@ func (g *Guards) Override(err error) string {
 	return strings.Join(names, ",")
 }
 
-// check returns an ErrGuard for each violated rule. The feed's rows must have their ids. last is
-// nil if there is no previous snapshot. Any other error means that the last snapshot could not be
-// read.
+// check returns an ErrGuard for each violated rule. The feed's rows must already have their ids.
+// last is nil if there is no previous snapshot. Any other error means that the last snapshot could
+// not be read.
 func (g *Guards) check(ctx context.Context, in *input, last *lastSnapshot) (stops []error, err error) {
 	f := in.feed
 	stops = append(g.badRows(in.rows), g.empty(f)...)
@@ -346,25 +346,26 @@ type comparison struct {
 	assets, renamed int
 	newNames        []string // examples
 
-	// top are the largest quotes of the last snapshot, in descending order.
+	// top holds the quotes of the last snapshot's largest assets, in descending order.
 	top []lastRow
 	// ratios has an entry for each asset whose price was greater than zero and still is.
 	ratios []ratio
 	// Sums over the assets that are in both the feed and the last snapshot.
 	capWas, capNow, volumeWas, volumeNow uint256.Int
 
-	capped, uncapped int // assets that had a market cap, and those that have lost it
+	capped, uncapped int // how many assets had a market cap, and how many of them lost it
 	capless          []string
 
 	feed  *market.Feed
-	asset map[uint64]int  // by id
-	quote []*market.Quote // indexed by asset; nil if it has no quote
+	asset map[uint64]int  // an asset's index in the feed, by id
+	quote []*market.Quote // by an asset's index; nil for an asset without a quote
 }
 
 // ratio holds an asset's price in the last snapshot and in the feed. Both are greater than zero.
 type ratio struct{ was, now market.U128 }
 
-// compare reads the rows of the last snapshot once and keeps only the largest ones in memory.
+// compare reads the rows of the last snapshot once. Apart from prices, it keeps only the largest
+// rows in memory.
 func compare(ctx context.Context, last *lastSnapshot, f *market.Feed) (*comparison, error) {
 	c := &comparison{feed: f, asset: make(map[uint64]int, len(f.Assets)), quote: make([]*market.Quote, len(f.Assets))}
 	for i := range f.Assets {
@@ -480,7 +481,7 @@ func (g *Guards) median(c *comparison) error {
 		return new(uint256.Int).Mul(&uint256.Int{u.Lo, u.Hi}, &uint256.Int{v.Lo, v.Hi})
 	}
 	slices.SortFunc(c.ratios, func(a, b ratio) int { return product(a.now, b.was).Cmp(product(b.now, a.was)) })
-	a, b := c.ratios[(n-1)/2], c.ratios[n/2] // the same if n is odd
+	a, b := c.ratios[(n-1)/2], c.ratios[n/2] // the same ratio if n is odd
 	now := new(uint256.Int).Add(product(a.now, b.was), product(b.now, a.was)).ToBig()
 	was := product(a.was, b.was).ToBig()
 	if was.Lsh(was, 1); g.MaxMedianMove.exceededBy(now, was) {

@@ -38,7 +38,7 @@ type ImportReport struct {
 	// NoHistory counts rows for assets without history. Only the largest assets have history.
 	NoHistory int `json:"no_history"`
 	// Examples has the first row that was refused, the first that was early, and the first without
-	// history.
+	// history, under the keys "refused", "early" and "no_history".
 	Examples map[string]pastrows.Place `json:"examples,omitempty"`
 	// Published reports whether the import changed the store. SnapshotTime is the time of the published
 	// snapshot. The next snapshot shows the imported prices.
@@ -157,8 +157,8 @@ type bringing struct {
 	T       time.Time // time of the newest snapshot, which may not be built yet
 	before  []artifacts.View
 	rewrite bool
-	// points are the assets with history, if their number has reached the limit. If points is nil,
-	// all assets have history.
+	// points holds the ids of the assets with history, if their number has reached the limit. If it
+	// is nil, all assets have history.
 	points  map[uint64]bool
 	changed bool
 
@@ -224,8 +224,8 @@ func moments(feeds iter.Seq2[*market.Feed, error], known *ledger.Ledger, T time.
 	}
 }
 
-// limit sets points to the assets with history in the newest snapshot, if their number has reached
-// the limit.
+// limit sets in.points to the assets with history in the newest snapshot, if their number has
+// reached the limit.
 func (in *bringing) limit(ctx context.Context) error {
 	points, err := in.prior.Root().Points(ctx, in.Store, in.T)
 	if err != nil || len(points) < in.Settings.HistoryAssets {
@@ -238,7 +238,7 @@ func (in *bringing) limit(ctx context.Context) error {
 	return nil
 }
 
-// bring adds moments, oldest first, and returns the resulting ledger. It sets changed if that
+// bring adds moments, oldest first, and returns the resulting ledger. It sets in.changed if that
 // ledger differs from in.prior.
 func (in *bringing) bring(ctx context.Context, moments iter.Seq2[pastrows.Moment, error]) (*ledger.Ledger, error) {
 	put := in.putter(ctx, in.objects)

@@ -110,8 +110,8 @@ func unquote(b []byte) (s string, err error) {
 	return s, err
 }
 
-// token cuts a JSON string, number or word off the front of b. If b starts with anything else, both
-// results are nil.
+// token cuts a JSON string, number or literal name off the front of b. If b is empty or starts with
+// an array or object, both results are nil.
 func token(b []byte) (token, rest []byte) {
 	n := 0
 	switch {

@@ -38,8 +38,8 @@ type Lease struct {
 
 	owner   string            // this builder's name, which Run chooses at random
 	last    leaseRecord       // the record that was last seen or written
-	version artifacts.Version // the version of last
-	since   time.Time         // when last was seen, or when writing it began
+	version artifacts.Version // the version of that record
+	since   time.Time         // when that record was seen, or when writing it began
 	sure    bool              // the last swap succeeded, so last and version are current
 	failing bool              // the last claim failed, and the failure was logged
 }
@@ -65,9 +65,9 @@ func (l *Lease) Run(ctx context.Context, work func(context.Context)) {
 
 func (l *Lease) pace() time.Duration { return l.Time / 3 }
 
-// timeout limits the duration of a claim, and again is the pause after a failed one. Both are short
-// enough for the holder to renew the lease in time if the store was unreachable for up to half of
-// Time.
+// timeout limits the duration of a claim, and the result of again is the pause after a failed
+// claim. Both are short enough for the holder to renew the lease in time after the store was
+// unreachable for up to half of Time.
 func (l *Lease) timeout() time.Duration { return l.pace() / 4 }
 func (l *Lease) again() time.Duration   { return l.pace() / 10 }
 
@@ -122,8 +122,8 @@ func (l *Lease) hold(parent context.Context, work func(context.Context)) {
 	}
 }
 
-// claim takes or renews the lease, and reports whether it is known to have succeeded. If it has
-// not, last is the holder's record, as far as is known.
+// claim takes or renews the lease, and reports whether this is known to have succeeded. If not,
+// l.last is the holder's record, as far as is known.
 func (l *Lease) claim(ctx context.Context) bool {
 	call, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
@@ -142,7 +142,7 @@ func (l *Lease) claim(ctx context.Context) bool {
 			return true
 		}
 		if l.sure = false; !errors.Is(err, artifacts.ErrConflict) {
-			break // the swap may have taken effect; the next look shows it
+			break // the swap may have taken effect; the next call of look will tell
 		}
 	}
 	if ctx.Err() == nil && !l.failing {

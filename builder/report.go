@@ -49,18 +49,20 @@ type Report struct {
 	// Past counts the feeds in a backfill that were remembered without a snapshot.
 	Past int `json:"past,omitempty"`
 	// Kept counts the feeds in a backfill whose prices the ledger keeps, including the newest one.
-	// The ledger keeps fewer of the older feeds. KeptFrom is the time of the oldest kept feed.
+	// The older the feeds, the fewer of them the ledger keeps. KeptFrom is the time of the oldest
+	// kept feed.
 	Kept     int       `json:"kept,omitempty"`
 	KeptFrom time.Time `json:"kept_from,omitzero"`
 	// Forced names the guard rails that were overridden, or that could not be checked because the
 	// last snapshot is damaged.
 	Forced []string `json:"forced,omitempty"`
-	// MissingObjects counts the objects that the snapshot names and that the store lacks or holds
-	// truncated. Missing has the first of their keys. builder repair puts these objects back.
+	// MissingObjects counts the objects that the snapshot names but that are missing from the store
+	// or truncated. Missing has the first few of their keys. builder repair puts these objects
+	// back.
 	MissingObjects int             `json:"missing_objects"`
 	Missing        []artifacts.Key `json:"missing,omitempty"`
 	// ObjectsWritten counts the immutable objects that were put, including the manifest. A build
-	// does not put objects again that the store is known to hold.
+	// does not put an object again if the store is known to hold it.
 	ObjectsWritten int   `json:"objects_written"`
 	BytesWritten   int64 `json:"bytes_written"`
 	DurationMS     int64 `json:"duration_ms"`
@@ -68,7 +70,8 @@ type Report struct {
 	Steps []StepTime `json:"steps"`
 }
 
-// maxFresh is the age at T beyond which a live provider's data counts as old.
+// maxFresh is how far the age of a live provider's data at T may exceed the interval between
+// requests before the data counts as old.
 const maxFresh = 30 * time.Minute
 
 // StepTime is how long one step took.
@@ -118,8 +121,8 @@ func (r *Report) feed(in *input) {
 	}
 }
 
-// dataTimes returns, for the pointer, the newest times of the parts that have one. A provider has
-// few parts, so they fit.
+// dataTimes returns the time of the newest row of each part, for the pointer. It omits parts
+// without such a time. A provider has few parts, so the times fit into a pointer.
 func (r *Report) dataTimes() map[string]time.Time {
 	times := map[string]time.Time{}
 	for _, p := range r.Parts {

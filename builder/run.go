@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Loop runs a build at every ten-minute mark, and the change job and gc on their own schedules. A
-// job never runs twice concurrently. A failed job is logged and does not end the loop.
+// Loop runs a build at every ten-minute mark, and the change job and gc on their own schedules. No
+// job runs concurrently with itself. A failed job is logged and does not end the loop.
 type Loop struct {
 	// Build makes the snapshot for a mark. The loop retries it with backoff until the next mark,
 	// unless its error shows that a retry cannot succeed.
@@ -71,7 +71,8 @@ func (l *Loop) firstDone(ctx context.Context) time.Time {
 	return mark
 }
 
-// build tries until the build succeeds, the next mark is near, or a retry cannot succeed.
+// build tries until the build succeeds, no retry can succeed, or the next mark is so near that
+// there is no time for another try.
 func (l *Loop) build(ctx context.Context, mark time.Time) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = 2*time.Second, 2, time.Minute
@@ -92,8 +93,8 @@ func (l *Loop) build(ctx context.Context, mark time.Time) {
 	}
 }
 
-// isFinal reports whether a retry cannot succeed before the next mark, because the time is taken or
-// a guard rail stops the build. Requesting the source again would only use up its quota.
+// isFinal reports whether no retry can succeed before the next mark, because the time is taken or a
+// guard rail stops the build. Requesting the source again would only use up its quota.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrOlder) || errors.Is(err, ErrOther) || errors.Is(err, ErrWithdrawn) ||
 		errors.Is(err, ErrGuard)
