@@ -46,7 +46,8 @@ type GCReport struct {
 	Deleted      int   `json:"deleted"`
 	DeletedBytes int64 `json:"deleted_bytes"`
 	DryRun       bool  `json:"dry_run"`
-	// Snapshot is false for a store without a snapshot, in which Collect removes nothing.
+	// Snapshot is false for a store without a snapshot, from which Collect removes only what
+	// self-tests left behind.
 	Snapshot bool `json:"snapshot"`
 }
 
@@ -60,7 +61,8 @@ type GCReport struct {
 // moved the pointer must not lose anything. README.md, "Deleting", explains why Collect is safe
 // during a build.
 //
-// Collect leaves a store without a pointer alone, since the pointer may have been lost.
+// From a store without a pointer, Collect removes only what self-tests left behind, since the
+// pointer may have been lost.
 func Collect(ctx context.Context, cfg GCConfig) (*GCReport, error) {
 	c, err := newCollector(ctx, cfg)
 	if err != nil {

@@ -84,7 +84,8 @@ func (r *repairer) log(ctx context.Context) error {
 	return err
 }
 
-// checkpoint re-signs a lost or damaged checkpoint. Its size and root come from the pointer.
+// checkpoint replaces a lost or damaged checkpoint with a newly signed one, whose size and root
+// come from the pointer.
 func (r *repairer) checkpoint(ctx context.Context) error {
 	if r.pointer.Log == nil || !signed.Signs(r.Store) {
 		return nil

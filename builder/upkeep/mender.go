@@ -15,9 +15,9 @@ import (
 type mender struct {
 	store artifacts.Store
 	from  []Copy
-	// restoring, if set, is the pointer that the mender returns. It then returns no other small
-	// object, and puts every object, even one that exists. So gc sees the object as new until it is
-	// reachable from the pointer.
+	// restoring, if set, is the pointer that the mender returns. The mender then returns no other
+	// small object, and puts every object, even one that exists, so that gc sees the object as new
+	// until it is reachable from the pointer.
 	restoring []byte
 
 	mu     sync.Mutex

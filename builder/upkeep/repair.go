@@ -72,8 +72,9 @@ const pointerTries = 5
 // safe while a builder and gc run, and may be killed and run again.
 //
 // Repair replaces a damaged change record with a new one, and a lost or damaged identity with the
-// identity that the pointer names. It also repairs the log. With the store's keys,
-// it re-signs a lost checkpoint. It does not repair the pointer or the key set: see Restore.
+// identity that the pointer names. It also repairs the log. If it has the store's signing keys, it
+// signs a new checkpoint in place of a lost one. It does not repair the pointer or the key set: see
+// Restore.
 func Repair(ctx context.Context, cfg RepairConfig) (*RepairReport, error) {
 	r := &repairer{RepairConfig: cfg, mender: newMender(cfg.Store, cfg.From)}
 	for try := 1; ; try++ {
@@ -153,9 +154,9 @@ func (r *repairer) report(check *artifacts.CheckReport) *RepairReport {
 	return out
 }
 
-// mend reads everything that is reachable from the pointer. Reading puts back objects that the
-// copies have. mend also rebuilds history from the ledger. A manifest that was put back can name
-// further lost objects, so mend repeats these steps.
+// mend reads everything that is reachable from the pointer. Reading a lost object also puts it
+// back, if a copy has it. mend also rebuilds history from the ledger. A manifest that was put back
+// can name further lost objects, so mend repeats these steps.
 func (r *repairer) mend(ctx context.Context) (*artifacts.CheckReport, error) {
 	for {
 		clear(r.lost)
@@ -211,7 +212,7 @@ func (r *repairer) putLost(ctx context.Context, table *render.Table) (artifacts.
 	return views[0], nil
 }
 
-// beyondRepair adds to a check report that only a backup can help.
+// beyondRepair adds a problem to a check report: only a backup can help.
 func beyondRepair(check *artifacts.CheckReport, err error) (*artifacts.CheckReport, error) {
 	check.Problems = append(check.Problems,
 		"no build can continue without the manifest, the ledger's root and its ids: restore a backup with builder restore")
@@ -220,9 +221,9 @@ func beyondRepair(check *artifacts.CheckReport, err error) (*artifacts.CheckRepo
 
 // drop describes the data that depends on lost objects. With DropLost, it publishes the same
 // snapshot without this data: prices, returns and groups from the ledger, files, and retained
-// snapshots. A lost manifest, ledger root or id needs a backup. drop also deletes damaged objects.
-// A build skips objects that exist with the right size, so without this deletion the next build
-// would not write the lost views again.
+// snapshots. If the manifest, the ledger root or ids are lost, only a backup can help. drop also
+// deletes damaged objects. A build skips objects that exist with the right size, so without this
+// deletion the next build would not write the lost views again.
 func (r *repairer) drop(ctx context.Context, check *artifacts.CheckReport) (*artifacts.CheckReport, error) {
 	newest, err := artifacts.ReadManifest(ctx, r.mender, r.pointer.Manifest)
 	if err != nil {

@@ -250,9 +250,10 @@ func (r *restore) above(what string, backup, present, seen uint64) (uint64, erro
 	return highest + restoreStep, nil
 }
 
-// number does the same as above for a key set or a change record. Edges may have seen higher
-// numbers than both stores hold, either after another restore or because the backup is old. So the
-// result is at least the number that would follow a lost one, as far as edges accept the jump.
+// number returns the number with which a restored key set or change record continues. It starts
+// from the result of r.above. Edges may have seen higher numbers than both stores hold, either
+// after another restore or because the backup is old. So the result is at least the number that
+// would follow a lost one, as far as edges accept the jump.
 func (r *restore) number(what string, backup, present artifacts.Numbered) (artifacts.Numbered, error) {
 	lost := artifacts.Numbered{}.Next(r.id, r.Now(), r.report.Sequence)
 	if backup.Number == 0 && present.Number == 0 {
@@ -425,8 +426,8 @@ func (r *restore) log(ctx context.Context) error {
 // memory is what a restored snapshot must know about publications since its backup.
 type memory struct {
 	ids *ledger.IDs
-	// withdrawn are the withdrawn times, and the published times later than the backup's. No time
-	// up to and including through may be published again.
+	// withdrawn are the withdrawn times, and the published times later than the backup's. Besides
+	// these, no time up to and including the time in through may be published again.
 	withdrawn []time.Time
 	through   time.Time
 	// took reports whether the snapshot at time t has been withdrawn since the backup. known is

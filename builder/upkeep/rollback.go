@@ -55,8 +55,8 @@ func Rollback(ctx context.Context, s artifacts.Store, t time.Time, now func() ti
 	if err != nil {
 		return nil, err
 	}
-	// Edges could not load a snapshot with lost objects. Objects that the ledger lacks do not
-	// matter to edges; the next build reports those.
+	// Edges could not load a snapshot with lost objects. Lost objects that the ledger names do not matter
+	// to edges; the next build reports them.
 	if keys := objects.Missing(&artifacts.Manifest{Views: target.Views, Ledger: target.Ledger}, nil); len(keys) > 0 {
 		return nil, fmt.Errorf("roll back to %s: %d of its objects are missing from the store or truncated, such as %s; run"+
 			" builder repair", publish.Stamp(t), len(keys), keys[0])

@@ -52,8 +52,8 @@ type StatusReport struct {
 	Bytes     int64 `json:"bytes"`
 	Free      int   `json:"free"`
 	FreeBytes int64 `json:"free_bytes"`
-	// Problems has at most maxStatusProblems entries. Verify finds all problems, including more
-	// kinds of them, since it reads everything.
+	// Problems has at most maxStatusProblems entries. Verify finds all problems, including kinds
+	// that Status cannot find, since it reads everything.
 	Problems []string `json:"problems"`
 }
 
@@ -64,7 +64,7 @@ type SnapshotStatus struct {
 	Published  bool      `json:"published"`
 	// Sequence is the published snapshot's sequence. It is zero for other snapshots.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// DataAges are the ages, in seconds, of the newest rows in each part of a live source. Only the
+	// DataAges are the ages, in seconds, of the newest row in each part of a live source. Only the
 	// published snapshot has them.
 	DataAges map[string]int64 `json:"data_age_seconds,omitempty"`
 	Manifest artifacts.Digest `json:"manifest"`
@@ -117,8 +117,8 @@ type LedgerStatus struct {
 const maxStatusProblems = 100
 
 // Status describes a store. It reads the small objects, the manifests and the ledger root, lists
-// the other objects, and writes nothing. It returns an error only if the store did not respond or
-// the context ended; the report describes damage.
+// the other objects, and writes nothing. It returns an error only if the store does not respond or
+// the context ends; the report describes damage.
 func Status(ctx context.Context, cfg StatusConfig) (*StatusReport, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -190,7 +190,7 @@ func (s *status) parse(ctx context.Context, m *MovingStatus, b []byte) error {
 	}
 	m.Number = n.Number
 	var below error
-	switch m.Key { // ParseNumbered has parsed b, so it parses again without an error
+	switch m.Key { // ParseNumbered has parsed b, so parsing it again cannot fail
 	case artifacts.CurrentKey:
 		p, _ := artifacts.ParsePointer(b)
 		below = s.published(ctx, p)

@@ -26,7 +26,7 @@ func Verify(ctx context.Context, s artifacts.Store, progress builder.Progress) (
 		}
 		return err
 	}
-	// Check has reported damage to the head, and the loop below reports missing objects.
+	// Check has reported damage to the head, and the loop below reports missing small objects.
 	if head, err := publish.ReadHead(ctx, s); head != nil && head.Manifest != nil {
 		if err := lost(err); err != nil {
 			return report, err

@@ -69,7 +69,7 @@ func putLedger(ctx context.Context, s artifacts.Store, book *ledger.Next) (root 
 	return root, nil
 }
 
-// putFile returns a files.Put that puts file objects with put.
+// putFile returns a files.Put that puts file objects by calling put.
 func putFile(put func(context.Context, artifacts.Key, []byte) error) files.Put {
 	return func(ctx context.Context, b []byte) (artifacts.Ref, error) {
 		ref := artifacts.RefOf(b)
