@@ -37,7 +37,7 @@ type publishFlags struct {
 	builder.Guards `group:"Guard rails:"`
 }
 
-// settingsFlags are the flags that determine a snapshot besides its feed.
+// settingsFlags are the flags that, together with the feed, determine a snapshot.
 type settingsFlags struct {
 	Retain               time.Duration `default:"${retain}" help:"Retain snapshots up to this much older than the newest, at most 168h. The previous one is always retained."`
 	TrendingMinMarketCap money         `hidden:"" default:"10000000" help:"Minimum market cap of a trending asset."`
@@ -78,7 +78,8 @@ func (f *settingsFlags) Validate() error {
 	return nil
 }
 
-// open returns a builder whose snapshots become current activateAfter after their publication.
+// open opens the source and the store, and returns a builder for them. activateAfter is the delay
+// between the publication of a snapshot and its activation by edges.
 func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration,
 	progress builder.Progress) (*builder.Builder, error) {
 	src, err := e.openSource(f.Source)
@@ -92,10 +93,10 @@ func (f *buildFlags) open(e *env, create bool, activateAfter time.Duration,
 	return b, f.checkCache(e, b, !create)
 }
 
-// checkCache refuses a build that would publish less data from a live provider than the service has
-// collected in its cache folder: no guard rail notices lost links and members, and calls that are
-// not counted there exceed the quota. A service may begin with an empty folder; for a build by
-// hand, that is probably a mistake.
+// checkCache returns an error if a build from a live provider would lack the data that the service
+// has collected in its cache folder. Such a build could lose links and members without a guard rail
+// noticing, and its calls, which are not counted in that folder, could exceed the quota. A service
+// may start with an empty folder, but for a manual build that is probably a mistake.
 func (f *buildFlags) checkCache(e *env, b *builder.Builder, service bool) error {
 	src, ok := b.Source.(*provider.Source)
 	if !ok {
@@ -140,7 +141,8 @@ func (f *publishFlags) open(e *env, src source.Source, create bool, activateAfte
 	if err != nil {
 		return nil, err
 	}
-	// If the store does not answer, the build fails, and builder run retries it.
+	// Other errors do not matter here: if the store does not respond, the build fails, and builder
+	// run retries it.
 	if err := f.mayWrite(e, store); errors.Is(err, signed.ErrSigned) || errors.Is(err, artifacts.ErrNoAccess) {
 		return nil, err
 	}
@@ -192,9 +194,9 @@ func (c *buildCmd) Run(e *env) error {
 	return e.printReport(report, nil, err, c.JSON)
 }
 
-// printReport prints the report of a build, a rollback or a backfill, and returns err or the error
-// of printing. For a backfill, skipped is not nil and names the feeds that fall into the same ten
-// minutes as an earlier one.
+// printReport prints the report of a build, a rollback or a backfill, and returns err, or else the
+// error from printing. For a backfill, skipped is not nil and names the feeds that fall into the
+// same ten minutes as an earlier one.
 func (e *env) printReport(r *builder.Report, skipped []string, err error, asJSON bool) error {
 	switch {
 	case asJSON:
@@ -250,7 +252,7 @@ func (c *runCmd) Validate() error {
 	return nil
 }
 
-// renewSignatures signs with every --sign-key those objects that only some of these keys have
+// renewSignatures signs again, with every --sign-key, the objects that only some of these keys have
 // signed.
 func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifacts.Store) {
 	sign, _, err := f.keys()
@@ -270,8 +272,8 @@ func (f *publishFlags) renewSignatures(ctx context.Context, e *env, store artifa
 	}
 }
 
-// watchBackup returns a function that sets the metric of the backup to the time of the backup's
-// snapshot. Without --backup the function does nothing.
+// watchBackup returns a function that sets the backup metric to the time of the backup's snapshot.
+// Without --backup the function does nothing.
 func (c *runCmd) watchBackup(e *env, counts *metrics.Metrics) (func(context.Context), error) {
 	if c.Backup == "" {
 		return func(context.Context) {}, nil
@@ -293,7 +295,7 @@ func (c *runCmd) watchBackup(e *env, counts *metrics.Metrics) (func(context.Cont
 	}, nil
 }
 
-// backupTime bounds how long a build waits for the backup's store.
+// backupTime limits how long a build waits for the backup's store.
 const backupTime = 5 * time.Second
 
 func (c *runCmd) Run(e *env) error {

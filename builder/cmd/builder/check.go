@@ -19,7 +19,8 @@ type checkCmd struct {
 	JSON   bool   `help:"Print the report as one JSON object."`
 }
 
-// maxListed bounds the rows set aside and the warnings of each file that check lists. All are counted.
+// maxListed limits how many rows set aside, and how many warnings, check lists for each file. It
+// counts all of them.
 const maxListed = 1000
 
 // checkReport describes the problems of a feed.
@@ -129,7 +130,7 @@ func (r *checkReport) print(e *env) {
 	e.print("%s: %s", paint(verdict), strings.Join(parts, ", "))
 }
 
-// rowsOf lists the collections with their numbers of rows.
+// rowsOf lists the number of rows in each collection.
 func rowsOf(counts map[string]int) string {
 	parts := []string{count(counts["assets"], "asset"), count(counts["quotes"], "quote")}
 	for _, c := range [][2]string{

@@ -96,10 +96,10 @@ func program() cmdline.Program {
 	}
 }
 
-// hours formats whole hours as flags do: 24h.
+// hours formats a whole number of hours as flags show it, such as 24h.
 func hours(d time.Duration) string { return strings.TrimSuffix(d.String(), "0m0s") }
 
-// printJSON prints v as one JSON object on a line.
+// printJSON prints v as one line of JSON.
 func (e *env) printJSON(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -109,8 +109,8 @@ func (e *env) printJSON(v any) error {
 	return err
 }
 
-// show prints a report as one JSON object or in words. If err is not nil, it prints nothing and
-// returns err.
+// show prints a report: as one line of JSON if asJSON is set, and otherwise by calling words. If
+// err is not nil, it prints nothing and returns err.
 func (e *env) show(report any, err error, asJSON bool, words func()) error {
 	switch {
 	case err != nil:
@@ -127,7 +127,8 @@ func (e *env) succeeded(format string, args ...any) error {
 	return e.print("%s", e.paint.Green(fmt.Sprintf(format, args...)))
 }
 
-// print prints one line, or several if format has line feeds. It replaces line feeds in arguments.
+// print prints one line, or several if format contains newlines. It replaces newlines in arguments
+// with "; ".
 func (e *env) print(format string, args ...any) error {
 	for i, arg := range args {
 		if text, is := arg.(string); is {
@@ -135,13 +136,13 @@ func (e *env) print(format string, args ...any) error {
 		}
 	}
 	_, err := fmt.Fprintf(e.stdout, format+"\n", args...)
-	return err // the program reports it again when it ends
+	return err // callers may ignore it: the program reports it when it ends
 }
 
 // money is an amount on the command line, in units of 1e-8.
 type money struct{ market.U128 }
 
-// UnmarshalText reads a decimal in the form of the feed.
+// UnmarshalText parses a decimal in the format that feeds use.
 func (m *money) UnmarshalText(b []byte) (err error) {
 	if m.U128, err = market.ParseDecimal(b, market.MoneyDecimals, market.MoneyIntDigits); err != nil {
 		err = fmt.Errorf("%.40q: %w; want an amount such as 1000000", b, err)

@@ -106,15 +106,15 @@ type feedReport struct {
 	Parts []source.Part `json:"parts,omitempty"`
 }
 
-// maxShownRejections bounds feedReport.Rejections.
+// maxShownRejections limits the length of feedReport.Rejections.
 const maxShownRejections = 20
 
 func newFeedReport() *feedReport {
 	return &feedReport{Counts: map[string]int{}, Rejected: map[string]int{}, Rejections: []string{}}
 }
 
-// readFeed reads a feed as a build into an empty store does. With an error, the reports describe
-// the part that could be read.
+// readFeed reads a feed as a build into an empty store does. If it returns an error, the reports
+// describe the part that it could read.
 func (e *env) readFeed(files source.Files, p *progress) (*feedReport, *source.Report, error) {
 	feed, rows, err := source.Read(e.ctx, files, source.ReadOptions{
 		Progress: p.file("check "), Listed: maxListed, GoOn: true,

@@ -12,9 +12,9 @@ import (
 	"example.com/marketdata/internal/durable"
 )
 
-// newFolder makes the folder dir, completely or not at all: write fills a hidden folder next to it,
-// which is then renamed. dir must be missing or empty. A command that is killed meanwhile leaves
-// the hidden folder, .NAME.partial-…, behind.
+// newFolder makes the folder dir, completely or not at all: the function write fills a hidden
+// folder next to dir, which newFolder then renames to dir. dir must be missing or empty. A command
+// that is killed in the meantime leaves the hidden folder, .NAME.partial-…, behind.
 func newFolder(dir string, write func(hidden string) error) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err

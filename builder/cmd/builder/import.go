@@ -44,10 +44,11 @@ func (c *importCmd) Run(e *env) error {
 	return err
 }
 
-// zoneNames describes the zones of builder.ImportReport by age, and how many prices each keeps.
+// zoneNames describes each zone of builder.ImportReport: its age, and how many prices the store
+// keeps.
 var zoneNames = [...]string{"of the last 48 hours", "of the 90 days before (one an hour)", "older (one a day)"}
 
-// printImport prints the outcome of an import's rows.
+// printImport prints what an import did with its rows.
 func (e *env) printImport(r *builder.ImportReport) {
 	if r.Published {
 		e.succeeded("%s read in %s; the snapshot after %s shows them", count(r.Rows, "row"),
@@ -91,5 +92,5 @@ func (e *env) printImport(r *builder.ImportReport) {
 	}
 }
 
-// maxShownKeys bounds the unknown keys that are printed.
+// maxShownKeys limits how many unknown keys are printed.
 const maxShownKeys = 20

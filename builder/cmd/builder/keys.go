@@ -73,7 +73,7 @@ func (c *keysCreateCmd) requests() []keys.Request {
 }
 
 func (c *keysCreateCmd) Run(e *env) error {
-	if err := c.mayWriteFile(); err != nil { // check this before a store is made
+	if err := c.mayWriteFile(); err != nil { // before a store is made
 		return err
 	}
 	if c.Out == "" {
@@ -111,12 +111,12 @@ func (c *keysCreateCmd) Run(e *env) error {
 	return nil
 }
 
-// unsure names the keys that may or may not be in force after an error.
+// unsure says how to find out, after an error, whether the new keys are in force.
 func unsure(out string) string {
 	return fmt.Sprintf("keys list shows whether the keys in %s are in force", cmp.Or(out, "the output"))
 }
 
-// mayShow returns an error if a key that is printed to standard output would be lost.
+// mayShow returns an error if a key printed to standard output would be lost.
 func (e *env) mayShow() error {
 	if cmdline.Discards(e.stdout) {
 		return fmt.Errorf("standard output is closed or %s: a key is shown once, and would be lost", os.DevNull)
@@ -174,7 +174,7 @@ func (e *env) logKeys(made ...keys.Created) {
 	}
 }
 
-// or formats a time. For nil it returns none.
+// or formats t. If t is nil, it returns the string none.
 func or(t *time.Time, none string) string {
 	if t == nil {
 		return none
@@ -314,7 +314,7 @@ func (c *keysRestoreCmd) Run(e *env) error {
 		if sets[i], err = keys.Copied(e.ctx, from); err != nil {
 			return fmt.Errorf("--from %s: %w", from.Name, err)
 		}
-		// A backup has an identity, an edge's cache folder has none.
+		// A backup has an identity; an edge's cache folder has none.
 		_, _, err := from.Get(e.ctx, artifacts.IdentityKey, artifacts.MaxPointerSize)
 		older = older && !errors.Is(err, artifacts.ErrNotFound)
 	}

@@ -18,7 +18,8 @@ import (
 	"example.com/marketdata/internal/cmdline"
 )
 
-// openCopy opens a store, or its folder, for reading. flag is the flag that names it.
+// openCopy opens a store, or a folder, for reading. flag is the name of the flag that gave the
+// address.
 func (e *env) openCopy(flag, address string) (upkeep.Copy, error) {
 	c := upkeep.Copy{Name: address}
 	if !strings.HasPrefix(address, "file:") && !strings.HasPrefix(address, "s3:") {
@@ -32,8 +33,8 @@ func (e *env) openCopy(flag, address string) (upkeep.Copy, error) {
 	return c, nil
 }
 
-// openCopies opens copies. If trust is not empty, one of its keys must have signed their small
-// objects.
+// openCopies opens several copies as openCopy does. If trust is not empty, one of its keys must
+// have signed their small objects.
 func (e *env) openCopies(flag string, addresses []string, trust artifacts.Trust) ([]upkeep.Copy, error) {
 	var copies []upkeep.Copy
 	for _, address := range addresses {
@@ -72,7 +73,7 @@ func (c *repairCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		// An address at which there is no copy is a mistake, even if nothing is needed from it.
+		// An inaccessible copy is an error, even if nothing is needed from it.
 		if _, _, err := from.Get(e.ctx, artifacts.CurrentKey,
 			artifacts.MaxPointerSize); errors.Is(err, artifacts.ErrNoAccess) {
 			return fmt.Errorf("--from %s: %w", address, err)

@@ -24,13 +24,13 @@ import (
 	"example.com/marketdata/internal/secret"
 )
 
-// storeFlag is the store of a command.
+// storeFlag holds the flags of a command that uses a store.
 type storeFlag struct {
 	Store string `required:"" placeholder:"STORE" help:"The object store: file:PATH or s3://bucket/prefix?endpoint=URL&region=REGION."`
 	keyFlags
 }
 
-// keyFlags are the keys with which a command signs, and those that it trusts.
+// keyFlags holds the keys with which a command signs, and the keys that it trusts.
 type keyFlags struct {
 	SignKey  []string `protects:"" type:"existingfile" placeholder:"FILE" group:"Signing:" help:"Sign identity, pointer, change record and key set with the key in this file (see builder keygen), and trust only signed objects. Repeatable, for changing keys."`
 	TrustKey []string `protects:"" placeholder:"KEY" group:"Signing:" help:"Also trust objects that are signed by this key. Give its text, as keygen prints it. Repeatable."`
@@ -59,16 +59,16 @@ func (f *keyFlags) keys() (sign []artifacts.SignKey, trust artifacts.Trust, err 
 	return sign, trust, nil
 }
 
-// openStore opens an existing store, with retries, and writes nothing. A missing folder is an error
-// of openStore; a missing bucket is an error of the first call to the store.
+// openStore opens an existing store, with retries, and writes nothing. If the folder is missing,
+// openStore returns an error. If the bucket is missing, the first call to the store does.
 func (f *storeFlag) openStore(e *env) (artifacts.Store, error) { return f.open(e, false) }
 
-// makeStore opens a store for commands that may create it: it makes the store's folder if it is
-// missing (STORE.md, "Addresses").
+// makeStore opens a store for a command that may create it: makeStore makes the store's folder if
+// it is missing (STORE.md, "Addresses").
 func (f *storeFlag) makeStore(e *env) (artifacts.Store, error) { return f.open(e, true) }
 
-// open opens a store, or refuses to if the state folder knows the store and nothing is left of it;
-// see checkKnown.
+// open opens a store. It returns an error if the state folder has a note of the store, but nothing
+// is left of the store (see checkKnown).
 func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 	store, err := f.openAny(e, false)
 	made := errors.Is(err, fs.ErrNotExist) && create
@@ -88,8 +88,8 @@ func (f *storeFlag) open(e *env, create bool) (artifacts.Store, error) {
 	return store, nil
 }
 
-// announce logs the message what if a command finds an empty place where the store should be. The
-// user may have mistyped the path.
+// announce logs a message if there is nothing yet where the store should be, since the user may
+// have mistyped the path. The message is what, unless the command has just made the store's folder.
 func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what string) {
 	for _, key := range []artifacts.Key{artifacts.IdentityKey, artifacts.CurrentKey, artifacts.KeysKey} {
 		if _, _, err := store.Get(e.ctx, key, key.Limit()); !errors.Is(err, artifacts.ErrNotFound) {
@@ -105,7 +105,7 @@ func (f *storeFlag) announce(e *env, store artifacts.Store, made bool, what stri
 	e.log.Info(what, "store", f.Store)
 }
 
-// openAny opens a store that may be empty, new, or lost.
+// openAny opens a store without checking whether it is new or has lost its contents.
 func (f *storeFlag) openAny(e *env, create bool) (artifacts.Store, error) {
 	store, err := f.openPlain(e, create)
 	if err != nil {
@@ -119,7 +119,7 @@ func (f *storeFlag) openAny(e *env, create bool) (artifacts.Store, error) {
 }
 
 // mayWrite returns an error if the store is signed and no --sign-key was given. Commands call it
-// before deletions, which need no signature, and before work that would be in vain.
+// before deletions, which would succeed without a signature, and before work that would be wasted.
 func (f *storeFlag) mayWrite(e *env, store artifacts.ObjectReader) error {
 	if len(f.SignKey) > 0 {
 		return nil
@@ -143,8 +143,9 @@ func (f *storeFlag) openPlain(e *env, create bool) (artifacts.Store, error) {
 	return retry.New(store, retry.Options{Log: e.log}), nil
 }
 
-// sources returns the schemes of sources that package source does not provide itself. API keys of
-// providers come from the environment, never from a flag, which other users could see.
+// sources returns, by scheme, the openers of the sources that package source does not provide
+// itself. Providers' API keys come from environment variables, never from flags, which other users
+// of the machine could see.
 func (e *env) sources() map[string]source.Opener {
 	around := provider.Env{Log: e.log, Getenv: secret.Env, Cache: e.stateDir, Costs: e.costs}
 	return map[string]source.Opener{

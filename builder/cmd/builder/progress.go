@@ -60,7 +60,8 @@ func (p *progress) show(step string, done, total int) {
 	}
 }
 
-// file returns a function that shows the progress of a feed's files. verb names the step.
+// file returns a function that shows the progress of a feed's files. Each file is a step, which
+// verb and the file's name describe.
 func (p *progress) file(verb string) func(file string, done, total int64) {
 	return func(file string, done, total int64) { p.show(verb+file, int(done), int(max(0, total))) }
 }

@@ -48,7 +48,7 @@ type logReport struct {
 	Log    string           `json:"log"`
 	Leaves int64            `json:"leaves"`
 	Root   artifacts.Digest `json:"root"`
-	// Continued is the number of leaves of an older checkpoint. For a proof, Leaf is the number of
+	// Continued is the number of leaves in the older checkpoint. For a proof, Leaf is the number of
 	// the leaf, Snapshot the time of the snapshot, and Row the row.
 	Continued int64     `json:"continued,omitzero"`
 	Leaf      *int64    `json:"leaf,omitempty"`

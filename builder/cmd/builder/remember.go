@@ -15,7 +15,7 @@ import (
 )
 
 // note returns the name of the file in the state folder that says which store is at f's address. It
-// returns "" without a state folder.
+// returns "" if there is no state folder.
 func (f *storeFlag) note(e *env) string {
 	if e.stateDir == "" {
 		return ""
@@ -24,9 +24,9 @@ func (f *storeFlag) note(e *env) string {
 	return filepath.Join(e.stateDir, "stores", hex.EncodeToString(sum[:8]))
 }
 
-// remember notes the identity and the sequence of a store to which the command has just published
-// or restored. So later commands do not take it for a new store when it is empty or not mounted,
-// and do not take an older pointer for the newest.
+// remember notes the identity and the sequence of the store that the command has just published to
+// or restored. Later commands therefore do not mistake the store for a new one if it is emptied or
+// not mounted, nor an older pointer for the newest.
 func (f *storeFlag) remember(e *env, store artifacts.Store) {
 	file := f.note(e)
 	if file == "" {
@@ -44,7 +44,8 @@ func (f *storeFlag) remember(e *env, store artifacts.Store) {
 	}
 }
 
-// noted returns the last state that remember has noted for the store at f's address.
+// noted returns the state that remember last noted for the store at f's address. It is zero if
+// there is no note.
 func (f *storeFlag) noted(e *env) (seen publish.Seen, err error) {
 	file := f.note(e)
 	if file == "" {

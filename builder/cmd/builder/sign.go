@@ -90,7 +90,7 @@ func (c *signCmd) settle(ctx context.Context, s artifacts.Store) error {
 	return publish.UnlessDamage(err) // signing can end even if the log is damaged
 }
 
-// signOne signs an object with the keys sign and removes all other signatures. It skips a missing
+// signOne signs an object with the given keys and removes all other signatures. It skips a missing
 // object. If another writer changes the object at the same time, signOne fails, and the user can
 // try again.
 func signOne(ctx context.Context, s artifacts.Store, key artifacts.Key, sign []artifacts.SignKey,

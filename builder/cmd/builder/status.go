@@ -47,7 +47,7 @@ func (c *statusCmd) Run(e *env) error {
 	return err
 }
 
-// collections are the collections of the table, in the order of its columns.
+// collections lists the collections that the table shows, in the order of its columns.
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
 
 func (e *env) printStatus(r *upkeep.StatusReport) error {
@@ -166,7 +166,7 @@ func (e *env) moving(t *table, r *upkeep.StatusReport) {
 	}
 }
 
-// ago formats an age as the time since then, or until then if it is negative.
+// ago formats an age, given in seconds. A negative age means a time in the future.
 func ago(seconds int64) string {
 	if seconds < 0 {
 		return "in " + cmdline.Span(time.Duration(-seconds)*time.Second)

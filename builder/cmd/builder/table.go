@@ -23,8 +23,8 @@ func (t *table) row(paint func(string) string, cells ...any) {
 	t.rows, t.paints = append(t.rows, strings.Join(texts, "\t")), append(t.paints, paint)
 }
 
-// print writes the table. It adds the colours last, since their codes would count as characters of
-// a column.
+// print writes the table. It adds the colours last, since tabwriter would count their codes as
+// characters of a column.
 func (t *table) print(to io.Writer) error {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

@@ -64,7 +64,7 @@ func (c *verifyCmd) Run(e *env) error {
 }
 
 // verifyFile checks a file without a store. If the file is in a subfolder, as a day's prices are,
-// files.json is in the folder above.
+// files.json is in the parent folder.
 func (c *verifyCmd) verifyFile(e *env) error {
 	_, trust, err := c.keys()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *verifyCmd) verifyFile(e *env) error {
 	})
 }
 
-// all checks a store.
+// all checks all objects of a store.
 func (c *verifyCmd) all(e *env) error {
 	store, err := (&storeFlag{c.Store, c.keyFlags}).openStore(e)
 	if err != nil {
