@@ -45,11 +45,11 @@ func (f *Finder) laterThan(day *snapshot.ChangesDay, t int64) (int, error) {
 	return row, err
 }
 
-// changesOf appends the matching rows of a day, from first on, that belong to the page. It counts all
-// matching rows.
+// changesOf appends those matching rows of a day, not before row first, that belong to the page. It adds
+// the number of all matching rows to f.Total.
 func (f *Finder) changesOf(day *snapshot.ChangesDay, first int, c *query.Change, q *query.Query) error {
 	if !c.Filtered() {
-		from := max(q.First-int64(f.Total), 0) // the range of the page among the day's rows, counted backwards
+		from := max(q.First-int64(f.Total), 0) // the range of the page among the day's rows, counted from the newest
 		to := min(q.First+int64(q.Size)-int64(f.Total), int64(day.Rows-first))
 		f.Total += day.Rows - first
 		for ; from < to; from++ {

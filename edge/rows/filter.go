@@ -13,7 +13,7 @@ import (
 // filtering is the state of filters.
 type filtering struct {
 	matched [Filters][]matchedRun
-	counts  [Filters]int // rows of matched
+	counts  [Filters]int // the numbers of rows in matched
 }
 
 // matchedRun is a run of rows that a value of a filter matches, in the filter's index view.
@@ -130,7 +130,8 @@ func (f *Finder) isListed(s *snapshot.Snapshot, by int, slug []byte) (bool, erro
 	return ok, nil
 }
 
-// allMissing records all values as missing. Before the first snapshot, none matches.
+// allMissing records all values as missing. It is used if there is no snapshot, or if the snapshot does not
+// contain the past.
 func (f *Finder) allMissing(q *query.Query) {
 	for by, texts := range TextsOf(q) {
 		n := len(texts)
@@ -212,8 +213,8 @@ func (f *Finder) inIndexOrder(v *snapshot.View, q *query.Query, runs []matchedRu
 	return nil
 }
 
-// inRun appends the page of one run's rows by id, ascending or descending. The rows of a run are sorted by
-// id.
+// inRun appends the page of a run's rows, in ascending or descending order of ids. The rows of a run are
+// sorted by id.
 func (f *Finder) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
 	first, n := page(q, run.end-run.start)
 	if !q.Desc {
@@ -227,8 +228,9 @@ func (f *Finder) inRun(v *snapshot.View, q *query.Query, run matchedRun) error {
 	return nil
 }
 
-// inOtherOrder visits the rows of the driving filter and keeps those that match the other filters. It appends
-// the page of them in the requested order. Its cost is proportional to the rows of the driving filter.
+// inOtherOrder visits the rows of the driving filter and keeps those that match the other filters. It
+// appends the page of the matching rows in the requested order. Its cost is proportional to the rows of the
+// driving filter.
 func (f *Finder) inOtherOrder(
 	s *snapshot.Snapshot, v *snapshot.View, q *query.Query, driver int,
 ) (total int, err error) {
@@ -290,14 +292,15 @@ func (f *Finder) inOtherOrder(
 	return total, nil
 }
 
-// requested describes the requested order, and the views that provide the columns for filters and order.
+// requested describes the requested order, and the views that provide the columns for filtering and
+// sorting.
 type requested struct {
 	q         *query.Query
 	driver    int
 	driving   *snapshot.View
 	target    *snapshot.View // the view in the requested order
-	matched   *snapshot.View // has the columns for filters; if it is not driving, rows are looked up in it by id
-	placed    *snapshot.View // has the column for the order, likewise
+	matched   *snapshot.View // has the columns for filtering; if it is not driving, rows are looked up in it by id
+	placed    *snapshot.View // has the column for sorting; rows are looked up in the same way
 	sameOrder bool           // the driving view has the requested order
 	byRank    bool           // the rows of the driving view contain the rank, which is the order
 }
@@ -308,8 +311,8 @@ func (f *Finder) requested(s *snapshot.Snapshot, v *snapshot.View, q *query.Quer
 	if f.markets == nil {
 		return o
 	}
-	// The columns for texts are in quotes, those for figures are in markets. The views of group members have
-	// no columns.
+	// The columns for strings are in quotes, and the columns for numbers are in markets. The views of group
+	// members have no columns.
 	byText := driver == BySlug || driver == BySymbol
 	o.byRank = !byText && q.Sort == query.SortRank
 	if !byText && (q.HasSlug || q.HasSymbol) {
@@ -323,7 +326,7 @@ func (f *Finder) requested(s *snapshot.Snapshot, v *snapshot.View, q *query.Quer
 	return o
 }
 
-// in returns the row of view v for row i of the driving view's shard.
+// in returns the row of v for the asset in row i of shard, which is a shard of the driving view.
 func (f *Finder) in(
 	o *requested, v *snapshot.View, shard *artifacts.Shard, i int,
 ) (*artifacts.Shard, int, error) {
@@ -337,8 +340,8 @@ func (f *Finder) in(
 	return f.locate(c, v, shard.ID(i))
 }
 
-// matchAndPlace reports whether row i of the driving view's shard matches the other filters too, and sets the
-// key of e. run is the number of the row's run. On /markets it sets the row of e to the rank.
+// matchAndPlace reports whether row i of the driving view's shard also matches the other filters, and sets
+// e.key. run is the number of the row's run. For /markets, it sets e.row to the rank.
 func (f *Finder) matchAndPlace(
 	e *entry, o *requested, shard *artifacts.Shard, i int, run uint32, groups *metGroups,
 ) (ok bool, err error) {
@@ -384,12 +387,12 @@ func (f *Finder) matchAndPlace(
 	return true, nil
 }
 
-// metGroups describes what f.met contains about groups.
+// metGroups describes the use of f.words.met for filters by group.
 type metGroups struct {
-	met    bool          // f.met is used
+	met    bool          // f.words.met is in use
 	others [Filters]bool // filters by group, other than the driving one
-	words  uint8         // a bit for each of others
-	rows   int           // the number of rows to read for them
+	words  uint8         // a bit for each filter in others, set once its rows have been read
+	rows   int           // the number of rows to read for others
 }
 
 // groupsOf returns the groups to read before the rows of the driving filter.
@@ -407,8 +410,8 @@ func (f *Finder) groupsOf(q *query.Query, driver int) (g metGroups) {
 	return g
 }
 
-// meetGroups reads the assets of the groups in filters other than the driving one. These rows, and the
-// driving filter's if it is a group, count towards the price.
+// meetGroups reads the members of the groups in filters other than the driving one. These rows count
+// towards the price, and so do the rows of the driving filter if it filters by group.
 func (f *Finder) meetGroups(s *snapshot.Snapshot, q *query.Query, driver int, g *metGroups) error {
 	if driver < ByCategory && !g.met {
 		return nil
@@ -473,5 +476,5 @@ func (f *Finder) hasMatched(by int, run uint32) bool {
 	return ok
 }
 
-// largeSort is the number of entries above which sorts need a place and free their memory afterwards.
+// largeSort is the number of entries above which a sort needs a slot and frees its memory afterwards.
 const largeSort = 1 << 16

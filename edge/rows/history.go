@@ -18,7 +18,7 @@ import (
 var errPrices = fmt.Errorf("%w: %w: a row of history has other prices than its block has times", shards.ErrUnavailable,
 	artifacts.ErrCorrupt)
 
-// An item of /history consists of the beginning of the asset's row (id, name, symbol and slug), a string
+// An item of /history consists of the first fields of the asset's row (id, name, symbol and slug), a string
 // that depends only on the window, and the points.
 var (
 	nameKey, logoKey = []byte(`,"name":`), []byte(`,"logo":`)
@@ -39,7 +39,7 @@ type historySearch struct {
 	asked  *query.Query
 	window *snapshot.History // for /history, unless the window is max
 	search pastSearch        // for all other queries
-	about  int               // the number of the window
+	about  int               // the index of the window in artifacts.HistoryWindows
 	block  cursor
 	large  bool // a slot for a large body is occupied
 }
@@ -89,7 +89,8 @@ func (f *Finder) anyHasPoints(v *snapshot.View, start, end int) (bool, error) {
 }
 
 const (
-	// Few points are longer than usualPoint. Few items are longer than usualItem without their points.
+	// Lengths in bytes. Few points are longer than usualPoint, and few items without their points are
+	// longer than usualItem.
 	usualPoint = snapshot.PointLength + 20
 	usualItem  = 512
 )

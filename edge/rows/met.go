@@ -44,7 +44,8 @@ func (t *metTable) add(id uint64, words uint8) {
 	t.ids[at], t.words[at] = id, words
 }
 
-// raise adds a word to an asset whose set equals words. It returns the number of assets changed, 0 or 1.
+// raise adds a word to the set of an asset if the set equals words. It returns the number of assets
+// changed, 0 or 1.
 func (t *metTable) raise(id uint64, words, word uint8) int {
 	if at := t.find(id); t.ids[at] == id && t.words[at] == words {
 		t.words[at] |= word
@@ -53,7 +54,8 @@ func (t *metTable) raise(id uint64, words, word uint8) int {
 	return 0
 }
 
-// mark adds a word to an asset whose set equals words. An asset that is not in the table has the empty set.
+// mark adds a word to the set of an asset if the set equals words. The set of an asset that is not in the
+// table is empty.
 func (t *metTable) mark(id uint64, words, word uint8) {
 	at := t.find(id)
 	if t.ids[at] == 0 && words == 0 {

@@ -20,13 +20,13 @@ func (f *Finder) At(c *Cursor, v *snapshot.View, row int) (*artifacts.Shard, int
 	return s, row % v.PerShard(), err
 }
 
-// ByID returns the row with an id. v must be a view by id.
+// ByID returns the row with the given id. v must be sorted by id.
 func (f *Finder) ByID(c *Cursor, v *snapshot.View, id uint64) (s *artifacts.Shard, row int, ok bool, err error) {
 	f.Rows++
 	return f.find(c, v, id)
 }
 
-// ByKey returns the range [start, end) of the rows of v with a sort key.
+// ByKey returns the range [start, end) of the rows of v that have the given sort key.
 func (f *Finder) ByKey(c *Cursor, v *snapshot.View, key []byte) (start, end int, err error) {
 	n, err := v.FindKey(key, &f.Budget)
 	if err != nil || n < 0 {

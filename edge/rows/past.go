@@ -42,7 +42,7 @@ type pastSearch struct {
 	from, to time.Time            // the inclusive range in which the candles' intervals begin
 	toText   [len(timeFormat)]byte
 	at       []pastPrice
-	today    [2]snapshot.Moment // for max: the points after the last complete day
+	today    [2]snapshot.Moment // for the window "max": the points after the last complete day
 	n        int                // the length of today
 }
 
@@ -278,7 +278,7 @@ func (f *Finder) appendPrices(id uint64) error {
 
 var comma = []byte{','}
 
-// appendMax appends the asset's points in the window max.
+// appendMax appends the asset's points in the window "max".
 func (f *Finder) appendMax(id uint64) error {
 	p := &f.past.search
 	for i := range p.blocks {
@@ -313,14 +313,15 @@ func (f *Finder) appendMax(id uint64) error {
 	return nil
 }
 
-// appendPoint appends a point: the bytes before the price, and the price of a moment.
+// appendPoint appends a point. before contains the bytes before the price, and element is the moment with
+// the price.
 func (f *Finder) appendPoint(before, element []byte) {
 	price, _, _ := bytes.Cut(element, comma)
 	f.Body = append(append(f.Body, before...), price[1:]...) // the argument before ends with the opening quote
 	f.Body = append(f.Body, ']')
 }
 
-// hasMax reports whether the asset has a point in the window max.
+// hasMax reports whether the asset has a point in the window "max".
 func (f *Finder) hasMax(id uint64) (bool, error) {
 	p := &f.past.search
 	for i := p.n - 1; i >= 0; i-- {

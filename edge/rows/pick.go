@@ -7,7 +7,7 @@ import (
 
 // entry is a matched row, to be sorted into the requested order.
 type entry struct {
-	key uint64 // its position in the requested order
+	key uint64 // the position in the requested order
 	id  uint64 // breaks ties
 	row int    // the row in the driving view
 }

@@ -39,11 +39,11 @@ type Finder struct {
 	Visited int
 	// Buffers provides memory for a large body. If it is nil, Body is reallocated as necessary.
 	Buffers *Buffers
-	// Body receives the items, separated by commas. Before Find it must end with "[".
+	// Body receives the items, separated by commas. It must end with "[" before Find is called.
 	Body []byte
 
-	// Sums contains the checksums of the appended rows. History points are parts of rows and have no
-	// checksums. Unsummed reports whether Body contains any, in which case Sums does not identify the
+	// Sums contains the checksums of the appended rows. Unsummed reports whether Body contains items about
+	// the past. They consist of parts of rows, which have no checksums, so Sums does not identify such an
 	// answer.
 	Sums     []byte
 	Unsummed bool
@@ -58,8 +58,9 @@ type Finder struct {
 	Shards, Rows int
 
 	rows cursor // the position in the view that rows are copied from
-	// quotes and markets are the views by id from which rows of /markets are composed. They are nil for other
-	// endpoints. target is a position in quotes, and listed is one in markets.
+	// quotes and markets are the views by id from which rows of /markets are composed. They are nil for
+	// other endpoints. target is a position in quotes. listed is a position in markets or, for other
+	// endpoints, in the list of a history window or of groups.
 	quotes, markets *snapshot.View
 	target, listed  cursor
 	tails           bool // links or groups are appended to rows
@@ -98,7 +99,8 @@ func (f *Finder) leave() {
 	f.quotes, f.markets, f.target = nil, nil, cursor{}
 }
 
-// Release releases what an answer occupies until it is written. It also frees memory that few answers need.
+// Release gives up the answer's slot for a large body, and the references to its body and snapshot. It also
+// frees memory that few answers need.
 func (f *Finder) Release() {
 	if cap(f.entries) > largeSort {
 		f.entries = nil
@@ -114,9 +116,9 @@ func (f *Finder) Release() {
 	f.leave()
 }
 
-// Find appends the items that answer q from s to Body. It waits for shards for at most wait. s is nil
-// before the first snapshot. The endpoint must not be Global. Find returns ErrNoView, ErrSince, an error
-// that wraps shards.ErrUnavailable, or a *query.ParamError if q asks for more than one answer may contain.
+// Find appends the items that answer q from s to Body. It waits at most wait for shards. s is nil before
+// the first snapshot. The endpoint must not be Global. Find returns ErrNoView, ErrSince, an error that
+// wraps shards.ErrUnavailable, or a *query.ParamError if q asks for more than one answer may contain.
 func (f *Finder) Find(s *snapshot.Snapshot, q *query.Query, wait time.Duration) error {
 	f.Reset(wait)
 	f.tails = q.Tails
@@ -208,7 +210,7 @@ func (f *Finder) move(c *cursor, v *snapshot.View, n int) (*artifacts.Shard, err
 	return s, nil
 }
 
-// find returns the row with an id. v must be a view by id.
+// find returns the row with the given id. v must be sorted by id.
 func (f *Finder) find(c *cursor, v *snapshot.View, id uint64) (s *artifacts.Shard, row int, ok bool, err error) {
 	n, err := v.FindID(id, &f.Budget)
 	if err != nil || n < 0 {
@@ -217,7 +219,8 @@ func (f *Finder) find(c *cursor, v *snapshot.View, id uint64) (s *artifacts.Shar
 	if s, err = f.move(c, v, n); err != nil {
 		return nil, 0, false, err
 	}
-	// The blocks of a window contain mostly the same assets.
+	// The blocks of a window contain mostly the same assets, so the row is often the same as in the
+	// previous block.
 	if c.row < s.Len() && s.ID(c.row) == id {
 		return s, c.row, true, nil
 	}
@@ -255,8 +258,8 @@ func (f *Finder) ascending(v *snapshot.View, first, n int) error {
 	return nil
 }
 
-// add appends the rows [i, j) of s, a shard of v. For /markets, it appends the corresponding rows of
-// /markets.
+// add appends the rows [i, j) of s, a shard of v. If the request is for /markets, it appends the
+// corresponding rows of /markets instead.
 func (f *Finder) add(v *snapshot.View, s *artifacts.Shard, i, j int) error {
 	if f.markets == nil {
 		f.append(s, i, j)
@@ -300,8 +303,8 @@ func (f *Finder) addMarketOf(id uint64, rank uint32) error {
 	return f.addMarket(s, i, rank)
 }
 
-// addMarket appends a row of /markets. It consists of row i of s, which is a quote, of the rank unless it is
-// 0, and of the asset's groups if the request asks for them.
+// addMarket appends a row of /markets. It consists of the quote in row i of s, the rank unless it is 0, and
+// the asset's groups if the request asks for them.
 func (f *Finder) addMarket(s *artifacts.Shard, i int, rank uint32) error {
 	var groups *artifacts.Shard
 	g := 0
@@ -381,7 +384,7 @@ func (f *Finder) descending(v *snapshot.View, first, n int) error {
 			return err
 		}
 		first, n = first+m, n-m
-		// Now append the preceding runs that are completely in this shard.
+		// Now append the preceding runs that lie entirely in this shard.
 		least := min(s.Before, 1) // the first may begin in an earlier shard
 		if m, err = f.backwards(v, s, least, run, n); err != nil {
 			return err
@@ -391,8 +394,8 @@ func (f *Finder) descending(v *snapshot.View, first, n int) error {
 	return f.ascending(v, first, n)
 }
 
-// backwards appends up to n rows of the runs [from, to) of s, a shard of v, in descending order of runs. The
-// body must contain a row already. It returns the number of rows appended.
+// backwards appends up to n rows of the runs [from, to) of s, a shard of v, in descending order of runs,
+// and returns the number of rows appended. The body must already contain a row.
 func (f *Finder) backwards(
 	v *snapshot.View, s *artifacts.Shard, from, to, n int,
 ) (appended int, err error) {
@@ -414,8 +417,8 @@ func (f *Finder) backwards(
 	return appended, nil
 }
 
-// bounds returns the range of rows of a whole run. [a, b) is the part of the run in shard s, whose first row is row
-// base of the view.
+// bounds returns the range of rows that a run occupies in the view. [a, b) is the part of the run in shard
+// s, whose first row is row base of the view.
 func (f *Finder) bounds(s *artifacts.Shard, base, run, a, b int) (start, end int) {
 	start, end = base+a, base+b
 	if run == 0 {

@@ -52,14 +52,14 @@ type wordSearch struct {
 	ranges     [query.MaxWords]wordRanges
 	text, name []byte
 	met        metTable
-	known      uint8 // the words that met covers, or only the rarest word
+	known      uint8 // the words that met covers; only the rarest word if met is not in use
 }
 
 // search appends the items that match q. First come the assets whose symbol, name or slug equals the text.
-// All other items must contain, for each word, a word that begins with it. search visits the rows of the
-// rarest word. If the other words have few rows, it reads from those rows which of these assets match all
-// words. Otherwise it looks up the assets that could be among the first results, and checks their names. So
-// the cost is proportional to the number of rows of the rarest word.
+// Then come the assets for which each word of the query begins the symbol, the slug or a word of the name.
+// search visits the rows of the rarest word. If the other words have few rows, it determines from them
+// which of these assets match all words. Otherwise it looks up the assets that could be among the first
+// results, and checks their names. So the cost is proportional to the number of rows of the rarest word.
 func (f *Finder) search(s *snapshot.Snapshot, q *query.Query) error {
 	f.entries = f.entries[:0]
 	if !utf8.Valid(q.Text) {
@@ -158,9 +158,9 @@ const (
 	worthMeeting = 32
 )
 
-// meet reads, from the rows of other words, which of the rarest word's assets also match these words. It does
-// so only where that costs less than looking up each asset. It sets f.words.known to the words covered, and
-// reports whether any asset may match all words.
+// meet determines, from the rows of the other words, which of the rarest word's assets also match those
+// words. It reads only the words for which that costs less than looking up each asset. It sets
+// f.words.known to the words covered, and reports whether any asset may match all words.
 func (f *Finder) meet(views [searched]*snapshot.View, q *query.Query, rarest int) (some bool, err error) {
 	f.words.known = 1 << rarest
 	left := f.words.ranges[rarest].rows
