@@ -23,7 +23,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// swapper, in the environment, makes the test binary a process that swaps.
+// swapper is an environment variable that makes the test binary a process that only swaps. Its
+// value is the store's folder.
 const swapper = "DIRSTORE_TEST_SWAPPER"
 
 func TestMain(m *testing.M) {
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 
 const swapsEach = 100
 
-// swapAway adds one to a number in the store, swapsEach times.
+// swapAway increments a number in the store swapsEach times.
 func swapAway(root string) error {
 	s, err := Open(root, Options{})
 	if err != nil {
@@ -73,7 +74,7 @@ func increment(ctx context.Context, s *Store) error {
 	}
 }
 
-// TestProcesses: no swap of several processes is lost.
+// TestProcesses checks that no swap is lost when several processes swap concurrently.
 func TestProcesses(t *testing.T) {
 	const processes = 3
 	root := t.TempDir()
@@ -97,7 +98,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestKilled: a process that is killed leaves neither a lock nor half a swap.
+// TestKilled checks that a process that is killed leaves neither a lock nor half a swap behind.
 func TestKilled(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root)
@@ -107,7 +108,7 @@ func TestKilled(t *testing.T) {
 		must.OK(t, cmd.Start())
 		exited := make(chan error, 1)
 		go func() { exited <- cmd.Wait() }()
-		for start := number(t, s); number(t, s) < start+3; { // until it is at work
+		for start := number(t, s); number(t, s) < start+3; { // wait until it is swapping
 			select {
 			case err := <-exited:
 				t.Fatalf("the process ended before it was killed: %v", err)
@@ -192,7 +193,8 @@ func TestMissingFolder(t *testing.T) {
 	}
 }
 
-// TestStale: what a dead writer left in .tmp is no object, and goes an hour later.
+// TestStale checks that a file that a dead writer left in .tmp is not listed as an object, and is
+// removed after an hour.
 func TestStale(t *testing.T) {
 	ctx, root := t.Context(), t.TempDir()
 	s := open(t, root)
@@ -226,7 +228,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// recorder notes what is fsynced.
+// recorder records which paths are fsynced.
 type recorder struct {
 	mu   sync.Mutex
 	root string
@@ -255,7 +257,7 @@ func record(s *Store) *recorder {
 	return r
 }
 
-// want checks what was fsynced since it was last asked.
+// want checks which paths were fsynced since the last call of want.
 func (r *recorder) want(t *testing.T, when string, want ...string) {
 	t.Helper()
 	r.mu.Lock()
@@ -272,8 +274,8 @@ func (r *recorder) want(t *testing.T, when string, want ...string) {
 	clear(r.got)
 }
 
-// TestDurable: Sync reaches every file that was put since the last one, put
-// again too, and every folder on the way; Swap is durable by itself.
+// TestDurable checks that Sync fsyncs every file that was put since the last Sync, including files
+// that were put again, and every folder above them, and that Swap is durable by itself.
 func TestDurable(t *testing.T) {
 	ctx, root := t.Context(), t.TempDir()
 	s := open(t, root)
@@ -297,7 +299,7 @@ func TestDurable(t *testing.T) {
 	must.OK(t, s.Sync(ctx))
 	r.want(t, "Sync after Swap")
 
-	// The folders above a new store get new entries.
+	// Creating the store adds entries to the folders above it.
 	deep := filepath.Join(root, "x", "y")
 	s2 := &Store{Reader: Reader{root: deep}}
 	r2 := record(s2)
@@ -305,8 +307,8 @@ func TestDurable(t *testing.T) {
 	r2.want(t, "create", "..", "../..")
 }
 
-// TestFailedSync: after a failed fsync the kernel may hold bytes that the disk
-// does not, so a file is written anew when it is put again.
+// TestFailedSync checks that Put rewrites a file after a failed Sync, because the kernel may then
+// hold bytes that the disk does not have.
 func TestFailedSync(t *testing.T) {
 	ctx, root := t.Context(), t.TempDir()
 	for _, fail := range []string{"objects/ab/1", "objects/ab", "."} {
@@ -359,8 +361,8 @@ func stat(t *testing.T, root string) fs.FileInfo {
 	return must.Get(os.Stat(filepath.Join(root, "objects", "ab", "1")))(t)
 }
 
-// TestSyncWaits: a Sync with nothing of its own to do waits for the one that
-// runs, and one whose context ends leaves its work to the next.
+// TestSyncWaits checks that a Sync without work of its own waits for a running one, and that a Sync
+// whose context ends leaves its work to the next one.
 func TestSyncWaits(t *testing.T) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -411,12 +413,13 @@ func TestSyncWaits(t *testing.T) {
 	})
 }
 
-// TestLockWaits: a swap waits for another process', no longer than its context.
+// TestLockWaits checks that a swap waits for the lock of another process, but no longer than its
+// context allows.
 func TestLockWaits(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root)
 	lock := must.Get(s.openLock())(t)
-	if err := tryLock(lock); err != nil { // as another process would
+	if err := tryLock(lock); err != nil { // like another process
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -438,7 +441,7 @@ func TestLockWaits(t *testing.T) {
 	}
 }
 
-// TestForeign: what a Store can not have written is not listed, and does no harm.
+// TestForeign checks that files that no Store can have written are not listed and do no harm.
 func TestForeign(t *testing.T) {
 	ctx, root := t.Context(), t.TempDir()
 	s := open(t, root)
@@ -469,7 +472,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestPipe: a pipe where an object should be is none, and is not waited for.
+// TestPipe checks that a pipe at the path of an object counts as a missing object, and that reading
+// it does not block.
 func TestPipe(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, syscall.Mkfifo(filepath.Join(dir, artifacts.CurrentKey.String()), 0o600))

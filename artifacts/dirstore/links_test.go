@@ -17,7 +17,8 @@ import (
 	"example.com/marketdata/internal/test/storetest"
 )
 
-// otherDisk returns a folder, if the machine can, on another file system than temporary ones.
+// otherDisk returns a folder that is, if possible, on a different file system from that of
+// temporary folders.
 func otherDisk(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "dirstore-")
@@ -28,7 +29,7 @@ func otherDisk(t *testing.T) string {
 	return dir
 }
 
-// link makes folders of a store links to another disk.
+// link replaces the named folders of a store with links to another disk.
 func link(t *testing.T, root string, names ...string) (disk string) {
 	t.Helper()
 	disk = otherDisk(t)
@@ -39,7 +40,7 @@ func link(t *testing.T, root string, names ...string) (disk string) {
 	return disk
 }
 
-// TestStoreOnTwoDisks: a store whose folders are links keeps all promises.
+// TestStoreOnTwoDisks checks that a store whose folders are links keeps all promises of a store.
 func TestStoreOnTwoDisks(t *testing.T) {
 	storetest.TestStore(t, func(t *testing.T) artifacts.Store {
 		root := t.TempDir()
@@ -48,13 +49,13 @@ func TestStoreOnTwoDisks(t *testing.T) {
 	})
 }
 
-// TestLinks: what Get sees, List sees (bidbot 72, deja-vu 1744: a folder of the store is a link to a
-// larger disk; and links below it, to files, and to nothing).
+// TestLinks checks that List finds every object that Get finds if a folder of the store is a link
+// to a larger disk (bidbot 72, deja-vu 1744), and with links inside it to files and to nothing.
 func TestLinks(t *testing.T) {
 	ctx := t.Context()
 	root := t.TempDir()
 	disk := link(t, root, "objects", "manifests")
-	whole := filepath.Join(disk, "whole") // the store is a link, too
+	whole := filepath.Join(disk, "whole") // the store itself is a link, too
 	must.OK(t, os.Symlink(root, whole))
 	s := open(t, whole)
 	keys := []artifacts.Key{
@@ -101,7 +102,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("List(%q) gives %q, want %q", prefix, got, want)
 		}
 	}
-	// What a writer that died left on the other disk goes, too.
+	// SelfTest also removes the files that dead writers left on the other disk.
 	stale := filepath.Join(disk, "objects", tempFolder, "stale")
 	must.OK(t, os.WriteFile(stale, nil, 0o600))
 	old := time.Now().Add(-2 * staleAfter)
@@ -118,9 +119,10 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestUnfit: Open refuses a folder that cannot be a store once, with advice. link(2): "EPERM The
-// filesystem [...] does not support the creation of hard links"; flock(2) and NFS: ENOLCK; fsync(2):
-// EINVAL, "fd is bound to a special file which does not support synchronization", here /dev/null.
+// TestUnfit checks the advice in errors of file systems that cannot hold a store. link(2): "EPERM
+// The filesystem [...] does not support the creation of hard links"; flock(2) and NFS: ENOLCK;
+// fsync(2): EINVAL, "fd is bound to a special file which does not support synchronization", here
+// /dev/null.
 func TestUnfit(t *testing.T) {
 	null := must.Get(os.Open("/dev/null"))(t)
 	defer null.Close()

@@ -68,7 +68,7 @@ func (s *Store) walk(ctx context.Context, name string, above []fs.FileInfo, f fu
 	return nil
 }
 
-// visit walks an entry of a folder, or calls f for it.
+// visit walks an entry that is a folder, and calls f for an entry that is an object.
 func (s *Store) visit(ctx context.Context, name string, e fs.DirEntry, above []fs.FileInfo,
 	f func(artifacts.Key, fs.FileInfo) error,
 ) error {

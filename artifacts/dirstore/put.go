@@ -103,8 +103,9 @@ func (s *Store) holds(key artifacts.Key, data []byte) (bool, error) {
 	return true, nil
 }
 
-// write stores data as the object of key. With replace it replaces an existing object; without, it
-// returns fs.ErrExist if there is one. sync, if not nil, is called first to make the data durable.
+// write stores data as the object of key. If replace is true, it replaces an existing object;
+// otherwise it returns fs.ErrExist if there is one. sync, if not nil, is called first to make the
+// data durable.
 func (s *Store) write(key artifacts.Key, data []byte, replace bool, sync func(*os.File) error) error {
 	temp, err := s.temp(s.tempFolder(key), data, sync)
 	if err != nil {
@@ -152,8 +153,8 @@ func (s *Store) temp(dir string, data []byte, sync func(*os.File) error) (string
 	return temp, err
 }
 
-// makeFolders creates the folder dir below the store's folder, and missing folders above it. It
-// never creates the store's folder itself, because a store that disappeared is an error.
+// makeFolders creates the folder dir inside the store's folder, and any missing folders in between.
+// It never creates the store's folder itself, because a store that disappeared is an error.
 func (s *Store) makeFolders(dir string) error {
 	if dir == "." {
 		return s.present()

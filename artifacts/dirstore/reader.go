@@ -72,7 +72,7 @@ func version(b []byte) artifacts.Version {
 // path returns the path of the file of a key.
 func (r *Reader) path(key artifacts.Key) string { return r.folder(key.String()) }
 
-// folder returns the path of a folder or file below the store's folder.
+// folder returns the path of a folder or file inside the store's folder.
 func (r *Reader) folder(name string) string { return filepath.Join(r.root, filepath.FromSlash(name)) }
 
 // read returns the object of a key. The caller has checked the key.
@@ -96,7 +96,7 @@ func (r *Reader) read(key artifacts.Key, limit int64) ([]byte, error) {
 // the size of the file is the size of the object.
 func (r *Reader) open(key artifacts.Key) (*os.File, int64, error) {
 	f, err := durable.Open(r.path(key))
-	if errors.Is(err, durable.ErrNotRegular) { // It is a folder: there are keys below this one.
+	if errors.Is(err, durable.ErrNotRegular) { // It is a folder: there are keys under this one.
 		return nil, 0, artifacts.ErrNotFound
 	}
 	if err != nil {
