@@ -21,19 +21,19 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// behind opens a store of a real server behind a front that spoils answers.
+// behind opens a store on a real server through a proxy that can replace answers with errors.
 func behind(t *testing.T, server *testserver.Server, prefix string, spoil func(http.ResponseWriter, *http.Request) bool,
 ) artifacts.Store {
 	t.Helper()
 	front := httptest.NewServer(must.Get(network.Front(server.Endpoint, spoil))(t))
 	t.Cleanup(front.Close)
-	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections) // the front's
+	t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections) // those to the proxy
 	return retry.New(open(t, strings.Replace(server.URL(prefix), server.Endpoint, front.URL, 1), server.Options()),
 		retry.Options{Wait: time.Millisecond, MaxWait: 10 * time.Millisecond})
 }
 
-// TestBusy: the self-test passes on servers that are busy in the ways of the reports, and so does the
-// first write of a cell.
+// TestBusy checks that the self-test and the first write of a cell succeed on servers that are busy
+// in the ways that users of other programs reported.
 func TestBusy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("its stores want pauses of twenty seconds")
@@ -42,7 +42,8 @@ func TestBusy(t *testing.T) {
 	for _, start := range []func(testing.TB) *testserver.Server{testserver.MinIO, testserver.Versitygw} {
 		server := start(t)
 		for name, spoil := range map[string]func() func(http.ResponseWriter, *http.Request) bool{
-			// treg 456: R2 takes one write of a key at a time, and answers others with 429.
+			// treg 456: R2 accepts one write of a key at a time and answers concurrent ones with
+			// 429.
 			"one write of a key at a time": oneWrite,
 			"no racer may write": func() func(http.ResponseWriter, *http.Request) bool {
 				var racers atomic.Int32
@@ -55,7 +56,7 @@ func TestBusy(t *testing.T) {
 					return refused
 				}
 			},
-			// attic 260: one request of five, of any kind.
+			// attic 260: one request in five, of any kind.
 			"a fifth is SlowDown": func() func(http.ResponseWriter, *http.Request) bool {
 				var mu sync.Mutex
 				dice := rand.New(rand.NewPCG(38, 17))
@@ -97,7 +98,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// oneWrite refuses a write of a key while another one is under way.
+// oneWrite refuses a write of a key while another write of the same key is in progress.
 func oneWrite() func(http.ResponseWriter, *http.Request) bool {
 	var mu sync.Mutex
 	writing := map[string]bool{}
@@ -112,7 +113,7 @@ func oneWrite() func(http.ResponseWriter, *http.Request) bool {
 			return true
 		}
 		writing[r.URL.Path] = true
-		time.AfterFunc(20*time.Millisecond, func() { // it takes a while
+		time.AfterFunc(20*time.Millisecond, func() { // when the write ends
 			mu.Lock()
 			defer mu.Unlock()
 			delete(writing, r.URL.Path)
@@ -139,7 +140,8 @@ func first(status int, code string) func() func(http.ResponseWriter, *http.Reque
 	}
 }
 
-// TestConflictForEver: a write that the store refuses as a conflict each time ends as a conflict.
+// TestConflictForEver checks that a write that the store refuses as a conflict each time returns
+// ErrConflict.
 func TestConflictForEver(t *testing.T) {
 	f := &fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
 		fail(w, http.StatusConflict, "ConditionalRequestConflict")
@@ -152,7 +154,7 @@ func TestConflictForEver(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: RFC 9110, 10.2.3: seconds or a date.
+// TestRetryAfter checks both forms of the header: seconds and a date (RFC 9110, 10.2.3).
 func TestRetryAfter(t *testing.T) {
 	for value, want := range map[string]time.Duration{
 		"7": 7 * time.Second, "0": 0, "": 0, "-5": 0, "soon": 0, "99999999999999999999": 0,
@@ -171,7 +173,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestUnfit: a server that cannot be a store is told so once, with advice.
+// TestUnfit checks that a server that cannot hold a store causes one error with advice, without
+// retries.
 func TestUnfit(t *testing.T) {
 	notImplemented := func(method, header string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
@@ -205,7 +208,7 @@ func TestUnfit(t *testing.T) {
 			fail(w, http.StatusBadRequest, "IllegalLocationConstraintException")
 			return true
 		}, `bucket "bucket" is in another region: name it`},
-		// LastModified is a member of each object of ListObjectsV2; gc needs it.
+		// ListObjectsV2 returns LastModified for each object; gc needs it.
 		"no LastModified": {func(w http.ResponseWriter, r *http.Request) bool {
 			prefix := r.URL.Query().Get("prefix")
 			if prefix != "" {
@@ -239,14 +242,14 @@ func TestUnfit(t *testing.T) {
 					puts++
 				}
 			}
-			if puts > 4 { // once, the same, other bytes
+			if puts > 4 { // new bytes, the same bytes, and other bytes
 				t.Errorf("the self-test was repeated: %d writes", puts)
 			}
 		})
 	}
 }
 
-// TestWrongRegion: a real server's words.
+// TestWrongRegion checks the error with a real server's answer.
 func TestWrongRegion(t *testing.T) {
 	t.Parallel()
 	server := testserver.MinIO(t)
@@ -258,7 +261,8 @@ func TestWrongRegion(t *testing.T) {
 	}
 }
 
-// TestObjectLock: a store works in a bucket with a default retention (docker-volume-backup 727).
+// TestObjectLock checks that a store works in a bucket with a default retention period
+// (docker-volume-backup 727).
 func TestObjectLock(t *testing.T) {
 	t.Parallel()
 	server := testserver.MinIO(t)
@@ -269,7 +273,7 @@ func TestObjectLock(t *testing.T) {
 	must.OK(t, admin.MakeBucket(ctx, bucket, minio.MakeBucketOptions{ObjectLocking: true}))
 	mode, days, unit := minio.Governance, uint(1), minio.Days
 	must.OK(t, admin.SetBucketObjectLockConfig(ctx, bucket, &mode, &days, &unit))
-	// MinIO takes writes without Content-MD5 there, Amazon does not.
+	// MinIO accepts writes without Content-MD5 there; Amazon does not.
 	s := behind(t, server, "", func(w http.ResponseWriter, r *http.Request) bool {
 		refused := r.Method == http.MethodPut && r.Header.Get("Content-MD5") == ""
 		if refused {

@@ -21,7 +21,8 @@ const fileEnv = "AWS_SHARED_CREDENTIALS_FILE"
 // maxFile is the maximum size of the credentials file, in bytes.
 const maxFile = 64 << 10
 
-// askAgain is how long to use the current credentials after a role failed to provide new ones.
+// askAgain is how long to keep using the current credentials, after a role failed to provide new
+// ones, before asking again.
 const askAgain = 10 * time.Second
 
 // signer has the credentials that sign requests.
@@ -63,7 +64,7 @@ func (o Options) signer(profile string) (*signer, error) {
 		return nil, fmt.Errorf("profile %q: %s is not set", profile, fileEnv)
 	default:
 		from = "this machine's role"
-		// Roles are asked about once an hour, so idle connections are not worth keeping.
+		// A role is asked about once an hour, so idle connections are not worth keeping.
 		s.next = &credentials.IAM{Client: &http.Client{Timeout: roleTimeout, Transport: &http.Transport{
 			Proxy: direct.Proxy, DisableKeepAlives: true}}}
 	}
@@ -76,11 +77,11 @@ func (o Options) signer(profile string) (*signer, error) {
 type source struct {
 	next credentials.Provider
 	path string      // path of the credentials file, or empty for a role
-	read os.FileInfo // the file before it was last read; nil if it did not exist
+	read os.FileInfo // the state of the file just before it was last read; nil if it did not exist
 
 	last  credentials.Value
 	asked time.Time // when next was last asked
-	fault error     // why next provided none then
+	fault error     // why that attempt failed, or nil
 }
 
 // IsExpired implements credentials.Provider.
@@ -94,8 +95,8 @@ func (s *source) IsExpired() bool {
 	return s.next.IsExpired() && time.Since(s.asked) >= askAgain
 }
 
-// changed reports whether the file has changed since it was last read. Kubernetes replaces a link
-// to its folder, which os.Stat follows.
+// changed reports whether the file has changed since it was last read. Kubernetes updates a mounted
+// file by replacing a link to its folder, which os.Stat follows.
 func (s *source) changed() bool {
 	now, err := os.Stat(s.path)
 	if err != nil || s.read == nil {
@@ -130,7 +131,7 @@ func (s *source) retrieve(c *credentials.CredContext) (credentials.Value, error)
 	}
 	// Stat comes first, so that a file that replaces this one during the read counts as a change.
 	s.read, _ = os.Stat(s.path)
-	// make sure that it is a regular file of bounded size
+	// Make sure that it is a regular file of bounded size.
 	if _, err := durable.ReadFile(s.path, maxFile); err != nil {
 		return credentials.Value{}, fmt.Errorf("%s: %w", fileEnv, err)
 	}

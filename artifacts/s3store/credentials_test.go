@@ -22,8 +22,8 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// credentialsFile names a file that is not there yet in the environment, which has no credentials
-// itself. write makes it, or takes its place at once.
+// credentialsFile sets AWS_SHARED_CREDENTIALS_FILE to a file that does not exist yet, and removes
+// all credentials from the environment. write creates the file or atomically replaces it.
 func credentialsFile(t *testing.T) (path string, write func(contents string)) {
 	t.Helper()
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"} {
@@ -48,12 +48,12 @@ func signedBy(r *http.Request) string {
 	return key
 }
 
-// TestRotation: credentials that are exchanged while any request of any call is under way change
-// nothing, whatever the store says of the old ones.
+// TestRotation checks that rotating the credentials during any request of any call does not change
+// the call's result, whichever error the store returns for the old credentials.
 func TestRotation(t *testing.T) {
 	_, write := credentialsFile(t)
-	// try makes a call whose request number at is refused, since the key was exchanged meanwhile. It
-	// returns what the caller got, and how many requests there were.
+	// try makes a call whose request number at is refused, because the key was rotated in the
+	// meantime. It returns the call's result and the number of requests.
 	try := func(name string, at int, code string) (got string, requests int) {
 		f := &fake{file: true, page: 2}
 		s := f.open(t)
@@ -99,8 +99,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestRefused: credentials that are refused for good are tried twice, and the error says whose they
-// are and why there are no newer ones.
+// TestRefused checks that credentials that stay refused are tried twice, and that the error names
+// their source and says why there are no newer ones.
 func TestRefused(t *testing.T) {
 	path, write := credentialsFile(t)
 	f := &fake{file: true}
@@ -127,7 +127,7 @@ func TestRefused(t *testing.T) {
 		t.Fatalf("with a file that came later: %v", err)
 	}
 	f.seen()
-	write("[default]\n") // half of what somebody writes
+	write("[default]\n") // a file that is only half written
 	if _, _, err = s.Get(t.Context(), artifacts.CurrentKey, 10); !errors.Is(err, artifacts.ErrNotFound) {
 		t.Errorf("beside a file that is not whole the last credentials do not go on: %v", err)
 	}
@@ -144,7 +144,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestProfile: each store may have credentials of its own, and Kubernetes exchanges a folder.
+// TestProfile checks that each store may have its own credentials, also when Kubernetes replaces
+// the folder of the file.
 func TestProfile(t *testing.T) {
 	path, write := credentialsFile(t)
 	write(profile("default", "usual", "secret") + profile("copy", "copys", "secret"))
@@ -195,8 +196,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestRotationVersitygw: ten accounts one after another, each deleted as soon as the next one's
-// credentials are in the file, fail no call of readers and writers that never pause.
+// TestRotationVersitygw uses ten accounts one after another and deletes each one as soon as the
+// next one's credentials are in the file. No call of readers and writers that never pause may fail.
 func TestRotationVersitygw(t *testing.T) {
 	server := testserver.Versitygw(t)
 	_, write := credentialsFile(t)
@@ -256,9 +257,10 @@ func TestRotationVersitygw(t *testing.T) {
 	}
 }
 
-// TestRoleWithoutProxy: a role is asked for at its link-local address, never by a proxy, which would get
-// its credentials or give others (aws-sdk-go 1226). net/http reads the environment once, so another
-// process asks.
+// TestRoleWithoutProxy checks that the store requests a role's credentials directly from the
+// link-local address, never through a proxy, which could read the credentials or return others
+// (aws-sdk-go 1226). net/http reads the environment only once, so another process makes the
+// request.
 func TestRoleWithoutProxy(t *testing.T) {
 	const asks = "S3STORE_TEST_ASKS"
 	if os.Getenv(asks) != "" {

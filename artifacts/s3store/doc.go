@@ -23,8 +23,8 @@
 //     of the store
 //   - the file AWS_SHARED_CREDENTIALS_FILE, with the profile AWS_PROFILE or, if that is not set,
 //     default; the file is read again whenever it has changed
-//   - the role of the instance, task or pod, which is asked again after four fifths of the
-//     credentials' lifetime, and never through a proxy (package direct)
+//   - the role of the instance, task or pod; new credentials are requested after four fifths of the
+//     old ones' lifetime, and never through a proxy (package direct)
 //
 // If the store rejects the signature of a request, the request is repeated once with the newest
 // credentials of the file or role. If newer credentials are not available, the last ones stay in
@@ -33,8 +33,8 @@
 // An edge needs s3:GetObject, and s3:ListBucket on the bucket, because without the latter Amazon
 // answers 403 for a missing object. A builder also needs s3:PutObject and s3:DeleteObject.
 //
-// Problems with the bucket or the credentials give artifacts.ErrNoAccess. The error names the
-// bucket, or the variable from which the access key was read.
+// Problems with the bucket or the credentials are reported as artifacts.ErrNoAccess. The error
+// names the bucket, or the variable from which the access key was read.
 //
 // # Conditions
 //
@@ -51,12 +51,12 @@
 //
 // # One attempt
 //
-// Every request is tried once, except after a rejected signature, because the retry of a
-// conditional write that was applied would be refused because of its own success. (MinIO's client
-// tries ten times by default.) Package retry repeats failed calls, but not the errors that package
-// refusal lists, and of the 4xx answers to writes only 408, 409 and 429. Connecting, the TLS
-// handshake, waiting for an answer and every pause in a transfer have time limits, which are five
-// seconds for most reads. The limit of a whole call is its context.
+// Every request is tried once, except after a rejected signature: if a conditional write was
+// applied but its answer was lost, a retry would be refused because of the write's own success.
+// (MinIO's client tries ten times by default.) Package retry repeats failed calls, except after the
+// errors that package refusal lists, and after 4xx answers to writes other than 408, 409 and 429.
+// Connecting, the TLS handshake, waiting for an answer and every pause in a transfer have time
+// limits, which are five seconds for most reads. The limit of a whole call is its context.
 //
 // # On the wire
 //

@@ -21,20 +21,20 @@ import (
 	"example.com/marketdata/artifacts/s3store"
 )
 
-// fake is an S3 server that can be told to break its promises, as no real one
-// can. Only what the store sends is there.
+// fake is an S3 server that, unlike real ones, can be told to break its promises. It implements
+// only the requests that the store sends.
 type fake struct {
-	ignore  map[string]bool // headers of conditions that are not honoured
+	ignore  map[string]bool // condition headers that the server does not honour
 	sameTag bool            // every object has the same ETag
-	look    *sync.WaitGroup // writes look at once, then write one by one
+	look    *sync.WaitGroup // all writes check their conditions at the same time, then write one by one
 	page    int             // keys in a page of a list; 0: all
-	file    bool            // credentials are those of the file
-	// answer, when not nil, answers in place of the server.
+	file    bool            // use the credentials file
+	// answer, if not nil, may answer a request in place of the server.
 	answer func(w http.ResponseWriter, r *http.Request) (done bool)
 
 	mu       sync.Mutex
 	objects  map[string][]byte
-	requests []string // METHOD path
+	requests []string // each is "METHOD path"
 	faults   []string // what was wrong with requests
 }
 
@@ -61,7 +61,7 @@ func (f *fake) address(t *testing.T) string {
 	return "s3://bucket/p?endpoint=" + server.URL
 }
 
-// seen returns the requests since it was last called.
+// seen returns the requests since the last call of seen.
 func (f *fake) seen() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,7 +87,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		f.faults = append(f.faults, err.Error())
 	case r.Method == http.MethodPut && r.Header.Get("Content-MD5") != base64.StdEncoding.EncodeToString(md[:]):
-		// Amazon S3, PutObject: required where the bucket has a retention period (docker-volume-backup 727).
+		// Amazon S3, PutObject: required if the bucket has a retention period (docker-volume-backup
+		// 727).
 		f.faults = append(f.faults, fmt.Sprintf("PUT without the Content-MD5 of its %d bytes: %v", len(body), r.Header))
 	case r.Method == http.MethodPut && r.Header.Get("X-Amz-Content-Sha256") != hex.EncodeToString(sum[:]),
 		r.Header.Get("Content-Encoding") != "", len(r.TransferEncoding) > 0:

@@ -47,7 +47,7 @@ type Options struct {
 }
 
 // Open opens the store that address names (see the package documentation). It does not connect: it
-// reports an invalid address, but a missing endpoint or bucket shows only in the first call.
+// reports an invalid address, but only the first call reports a missing endpoint or bucket.
 func Open(address string, o Options) (*Store, error) {
 	a, err := parse(address)
 	if err != nil {

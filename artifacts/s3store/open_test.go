@@ -81,8 +81,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestStall: a connection without a byte in either direction fails; one that
-// sends slowly, while nothing comes back, does not.
+// TestStall checks that a connection fails if no byte moves in either direction, but not if it
+// sends slowly while nothing comes back.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, peer := net.Pipe()
@@ -121,8 +121,9 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestClockSkew: the skew is the least that fits the Date of an answer, which is cut
-// to seconds and may have been slow to come; answers of caches say nothing.
+// TestClockSkew checks that the skew is the smallest one that is consistent with an answer, whose
+// Date is in whole seconds and which may have arrived late, and that answers from caches are
+// ignored.
 func TestClockSkew(t *testing.T) {
 	s, err := Open("s3://bucket?endpoint=http://127.0.0.1:1", Options{Credentials: &Credentials{"id", "secret", ""}})
 	must.OK(t, err)
@@ -131,16 +132,16 @@ func TestClockSkew(t *testing.T) {
 	}
 	server := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
-		ahead time.Duration // this machine's clock, when the request is sent
+		ahead time.Duration // how far this machine's clock is ahead when the request is sent
 		takes time.Duration
 		age   string
 		want  time.Duration
 	}{
 		{ahead: 0, want: 0},
-		{ahead: 999 * time.Millisecond, want: 0}, // the server's own fraction
+		{ahead: 999 * time.Millisecond, want: 0}, // may be the fraction that the server cut off
 		{ahead: -time.Hour, want: -time.Hour},
 		{ahead: -time.Hour, takes: time.Minute, want: -59 * time.Minute},
-		{ahead: 0, age: "7200", want: -59 * time.Minute}, // as before
+		{ahead: 0, age: "7200", want: -59 * time.Minute}, // unchanged, because the answer is ignored
 		{ahead: time.Hour, takes: time.Minute, want: time.Hour - time.Second},
 		{ahead: -time.Minute, takes: 2 * time.Minute, want: 0},
 	} {

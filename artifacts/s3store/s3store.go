@@ -76,7 +76,7 @@ func (s *Store) classify(action string, err error) error {
 	}
 	code := redact.Text(answer.Code)
 	err = redact.Error(err)
-	// The client turns a 404 without an S3 error document, for example one of a proxy, into a
+	// The client turns a 404 without an S3 error document, for example one from a proxy, into a
 	// missing key. Such a 404 says nothing about the key.
 	document := answer.XMLName.Local == "Error"
 	switch {
@@ -210,7 +210,7 @@ func readBody(body io.Reader, size, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// write writes an object if its version is still old, or, if old is zero, if there is none. It
+// write writes an object if its version is still old, or, if old is zero, if there is no object. It
 // returns the new version. If the condition is not met, the error is errRefused; if old is not
 // zero, it may also be ErrNotFound.
 func (s *Store) write(ctx context.Context, key artifacts.Key, old artifacts.Version, data []byte,
@@ -288,8 +288,8 @@ func (s *Store) put(ctx context.Context, key artifacts.Key, data []byte) error {
 	return fmt.Errorf("the object kept changing: %v", err)
 }
 
-// Sync implements artifacts.Store. It does nothing, because a write is durable when S3 has answered
-// it.
+// Sync implements artifacts.Store. It does nothing, because a write is durable once S3 has
+// acknowledged it.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sync: %w", err)
@@ -369,7 +369,7 @@ func (s *Store) Delete(ctx context.Context, key artifacts.Key) error {
 		return nil
 	}
 	if err = s.classify(toDelete, err); errors.Is(err, artifacts.ErrNotFound) {
-		return nil // Other servers than Amazon's report a missing object.
+		return nil // Servers other than Amazon's report a missing object.
 	}
 	return fmt.Errorf("delete %.100s: %w", key, err)
 }

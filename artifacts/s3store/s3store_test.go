@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// calls returns a call of each method of s that asks the server something.
+// calls returns a call of each method of s that sends a request.
 func calls(ctx context.Context, s artifacts.Store) map[string]func() error {
 	all := storetest.Calls(ctx, s, "v")
 	delete(all, "sync")
@@ -33,7 +33,8 @@ func calls(ctx context.Context, s artifacts.Store) map[string]func() error {
 	return all
 }
 
-// wantUnknown: a store that can not be asked gives none of a store's answers.
+// wantUnknown checks that calls of a store that cannot be reached return errors other than a
+// store's answers.
 func wantUnknown(t *testing.T, s artifacts.Store) {
 	t.Helper()
 	for name, call := range calls(t.Context(), s) {
@@ -50,8 +51,8 @@ func wantUnknown(t *testing.T, s artifacts.Store) {
 	}
 }
 
-// TestAway: neither a bucket, credentials nor a server that are not there make
-// an object that is not there; and after an outage all is as it was.
+// TestAway checks that a missing bucket, missing credentials or a missing server are not reported
+// as a missing object, and that the store works again after an outage.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	for _, start := range []func(testing.TB) *testserver.Server{testserver.MinIO, testserver.Versitygw} {
@@ -79,7 +80,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestSelfTest: a store that breaks a promise is told which.
+// TestSelfTest checks that the self-test names the promise that a store breaks.
 func TestSelfTest(t *testing.T) {
 	const racers = 8
 	var look sync.WaitGroup
@@ -116,7 +117,7 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
-// TestAnswers: what an answer's status and body mean.
+// TestAnswers checks how the status and body of an answer are interpreted.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	status := func(code int, name string) func(http.ResponseWriter, *http.Request) bool {
@@ -149,10 +150,10 @@ func TestAnswers(t *testing.T) {
 			wantUnknown(t, s)
 			for name, call := range calls(t.Context(), s) {
 				if name == "selftest" {
-					continue // it cleans up
+					continue // its cleanup makes further requests
 				}
 				f.seen()
-				call() // wantUnknown has looked
+				call() // wantUnknown has checked the result
 				if got := f.seen(); len(got) != 1 {
 					t.Errorf("%s made %d requests, want one attempt: %v", name, len(got), got)
 				}
@@ -161,7 +162,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestNoAccess: what is wrong with bucket or credentials is said by name.
+// TestNoAccess checks that errors name the bucket or the credentials that are at fault.
 func TestNoAccess(t *testing.T) {
 	for code, want := range map[string]string{
 		"NoSuchBucket": `has no bucket "bucket": create it`, "InvalidAccessKeyId": "of the given credentials",
@@ -179,8 +180,9 @@ func TestNoAccess(t *testing.T) {
 	}
 }
 
-// TestRefusedWrites: an answer that no repetition changes ends a write; one that asks for a repetition does not
-// (RFC 9110, 15.5.9 and 15.5.10; RFC 6585, 4; Amazon's error list, where RequestTimeout is a 400).
+// TestRefusedWrites checks that a write is not retried after an answer that no retry can change,
+// but is retried after an answer that asks for it (RFC 9110, 15.5.9 and 15.5.10; RFC 6585, 4;
+// Amazon's error list, where RequestTimeout is a 400).
 func TestRefusedWrites(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -212,8 +214,8 @@ func TestRefusedWrites(t *testing.T) {
 	}
 }
 
-// TestConflictStatus: 409 says that another request is under way. A swap has
-// lost to it; a put looks what is there.
+// TestConflictStatus checks the answer 409, which means that another request is in progress: a swap
+// has lost to it, and a put reads the object.
 func TestConflictStatus(t *testing.T) {
 	ctx := t.Context()
 	f := &fake{}
@@ -255,12 +257,12 @@ func TestConflictStatus(t *testing.T) {
 	}
 }
 
-// TestBodies: no more than limit+1 bytes of an object are read, whatever the
-// server says or does not say of its length, and a part is no object.
+// TestBodies checks that at most limit+1 bytes of an object are read, whether or not the server
+// states a length, and that a truncated body is an error.
 func TestBodies(t *testing.T) {
 	const limit = 100_000
 	for name, c := range map[string]struct {
-		length string // Content-Length; empty: chunked
+		length string // Content-Length; if empty, the body is chunked
 		send   int
 		want   error
 	}{
@@ -308,8 +310,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestEndlessErrors: of an answer that does not end, whether it is of a failure or of a
-// write, some is read, and then the connection closed.
+// TestEndlessErrors checks that the store reads only a part of an endless answer, to a write or
+// with an error status, and then closes the connection.
 func TestEndlessErrors(t *testing.T) {
 	for _, status := range []int{200, 404, 500, 503} {
 		sent := make(chan int, 100)
@@ -332,7 +334,7 @@ func TestEndlessErrors(t *testing.T) {
 		s := f.open(t)
 		for name, call := range calls(t.Context(), s) {
 			if name != "now" && name != "selftest" {
-				_ = call() // whatever it says
+				_ = call() // the result does not matter
 			}
 		}
 		for range len(calls(t.Context(), s)) - 2 {
@@ -354,7 +356,7 @@ func TestNoETag(t *testing.T) {
 	wantUnknown(t, f.open(t))
 }
 
-// TestHang: a call returns when its context is done, whatever the server does.
+// TestHang checks that a call returns when its context is done, whatever the server does.
 func TestHang(t *testing.T) {
 	hung := make(chan struct{})
 	f := &fake{answer: func(w http.ResponseWriter, r *http.Request) bool {
@@ -370,7 +372,7 @@ func TestHang(t *testing.T) {
 	defer cancel()
 	for name, call := range calls(ctx, s) {
 		if name == "selftest" {
-			continue // it goes on to clean up
+			continue // it continues with its cleanup
 		}
 		if err := call(); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
@@ -378,16 +380,16 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestReadStall: a read whose answer does not begin or go on fails after readStall; one
-// that is slower as a whole, and goes on, does not. A cell may take longer to begin: the answer of a
-// store that takes 6.5 s for each still counts (an attack had a copy outvote it).
+// TestReadStall checks that a read fails if no byte arrives for readStall, but not if the whole
+// read takes longer while bytes keep arriving. The answer for a cell may begin later: a store that
+// takes 6.5 s for each cell still counts. (Otherwise an attacker's copy could outvote it.)
 func TestReadStall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes thirteen seconds")
 	}
 	for _, c := range []struct {
 		key    string
-		pieces int // of four that come, a pause after each; -1: not even headers
+		pieces int // how many of four pieces are sent, with a pause after each; -1: not even headers
 		fails  bool
 		begins time.Duration
 	}{{"silent", -1, true, 0}, {"cut", 2, true, 0}, {"slow", 4, false, 0},
@@ -426,7 +428,7 @@ func TestReadStall(t *testing.T) {
 	}
 }
 
-// TestList: what no store can have written is left out.
+// TestList checks that objects that no store can have written are not listed.
 func TestList(t *testing.T) {
 	f := &fake{}
 	s := f.open(t)
@@ -441,7 +443,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestRole: without keys in the environment the role's are used.
+// TestRole checks that a role's credentials are used if the environment has none.
 func TestRole(t *testing.T) {
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
 		"AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -504,7 +506,7 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// TestLongErrors: what a store says in an error is cut to 200 bytes.
+// TestLongErrors checks that text from the server in an error is truncated to 200 bytes.
 func TestLongErrors(t *testing.T) {
 	long := strings.Repeat("x", 200_000)
 	for name, answer := range map[string]func(http.ResponseWriter){
@@ -534,7 +536,7 @@ func TestLongErrors(t *testing.T) {
 func TestStoreMinIO(t *testing.T)     { testStore(t, testserver.MinIO) }
 func TestStoreVersitygw(t *testing.T) { testStore(t, testserver.Versitygw) }
 
-// testStore gives each subtest a prefix of its own.
+// testStore gives each subtest its own prefix.
 func testStore(t *testing.T, start func(testing.TB) *testserver.Server) {
 	t.Parallel()
 	server := start(t)
@@ -545,8 +547,9 @@ func testStore(t *testing.T, start func(testing.TB) *testserver.Server) {
 	})
 }
 
-// TestStoreGiven examines any server, in a bucket that is there: its address in
-// MARKETDATA_TEST_STORE, its credentials as programs take them (deploy/README.md, "S3 servers").
+// TestStoreGiven tests any server in an existing bucket. MARKETDATA_TEST_STORE has the store's
+// address, and the credentials come from the same sources as for the programs (deploy/README.md,
+// "S3 servers").
 func TestStoreGiven(t *testing.T) {
 	address := os.Getenv("MARKETDATA_TEST_STORE")
 	if address == "" {

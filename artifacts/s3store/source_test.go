@@ -12,7 +12,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// role is a provider whose credentials last an hour, of which four fifths are used.
+// role is a provider whose credentials are valid for an hour and are renewed after four fifths of
+// it.
 type role struct {
 	credentials.Expiry
 	asked int
@@ -31,8 +32,9 @@ func (r *role) RetrieveWithCredContext(*credentials.CredContext) (v credentials.
 
 func (r *role) Retrieve() (credentials.Value, error) { return r.RetrieveWithCredContext(nil) }
 
-// TestRefresh: a role's credentials are renewed before they end, are used to their end while that
-// fails, and the role is asked at most each ten seconds, also when a store refuses them.
+// TestRefresh checks that a role's credentials are renewed before they expire, that they stay in
+// use until then if the renewal fails, and that the role is asked at most every ten seconds, even
+// if a store refuses the credentials.
 func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &role{}

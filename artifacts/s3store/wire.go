@@ -20,7 +20,8 @@ const (
 )
 
 // watch returns a context for one read. The context ends with DeadlineExceeded if progress is not
-// called for the duration stall, so that callers see a slow store. stop releases the context.
+// called for the duration stall, so callers recognize that the store is slow. stop releases the
+// context.
 func watch(ctx context.Context, stall time.Duration) (_ context.Context, progress, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(stall, func() {
@@ -42,12 +43,12 @@ func (r progressReader) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// maxRest is the maximum number of bytes that are read of an answer other than the body of a
-// successful GET.
+// maxRest is the maximum number of bytes that are read from the body of any answer other than that
+// to a successful GET.
 const maxRest = 1 << 20
 
 // bounded limits such answers to maxRest bytes. The client reads a body to its end before it closes
-// it, however long the body is. With a longer body the connection is closed.
+// it, however long the body is. If the body is longer than maxRest, the connection is closed.
 type bounded struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -64,7 +65,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // clock compares this machine's clock with the Date header of the answers that pass through it, and
-// records until when the server asks for no requests.
+// records until when the server asks clients to wait.
 type clock struct {
 	next  http.RoundTripper
 	now   func() time.Time
@@ -72,7 +73,7 @@ type clock struct {
 	until atomic.Pointer[time.Time]     // according to the last answer with Retry-After; nil if there was none
 }
 
-// pause returns for how much longer the server asks for no requests.
+// pause returns for how much longer the server asks clients to wait.
 func (c *clock) pause() time.Duration {
 	if t := c.until.Load(); t != nil {
 		return max(0, t.Sub(c.now()))
