@@ -34,7 +34,7 @@ type Reader struct {
 	cfg Config
 
 	mu     sync.Mutex
-	from   map[artifacts.Key]string // for each cell that the second store gave last, why the first did not
+	from   map[artifacts.Key]string // for each cell last read from the second store, why the first did not provide it
 	status Status
 }
 
@@ -46,7 +46,7 @@ var (
 // Status says which store is answering.
 type Status struct {
 	// Active means that a cell, such as the pointer, came from the second store when it was last
-	// read. Since is when that began or ended. Reason says why the first store did not give the
+	// read. Since is when that began or ended. Reason says why the first store did not provide the
 	// cell.
 	Active bool      `json:"active"`
 	Since  time.Time `json:"since"`
@@ -112,8 +112,8 @@ type answer struct {
 	refused error // why the answer does not count; nil if it does
 }
 
-// GetIf implements artifacts.Reader. While cells come from the second store, GetIf asks it first
-// for objects.
+// GetIf implements artifacts.Reader. While cells come from the second store, GetIf asks that store
+// first for objects.
 func (r *Reader) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Version, limit int64,
 ) ([]byte, artifacts.Version, error) {
 	if !key.Immutable() {
@@ -189,8 +189,8 @@ func (r *Reader) took(second bool) {
 // cells are the cells that edges poll, the most important one first.
 var cells = []artifacts.Key{artifacts.CurrentKey, artifacts.KeysKey, artifacts.ChangeKey}
 
-// Note records that the second store gave a cell, and why the first did not. An empty why means
-// that the first store gave it.
+// Note records that the second store provided a cell, and why the first did not. An empty why means
+// that the first store provided it.
 func (r *Reader) Note(key artifacts.Key, why string) {
 	r.took(why != "")
 	r.mu.Lock()

@@ -16,13 +16,13 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// cell and object are what is read.
+// cell and object are the keys that the tests read.
 var (
 	cell   = artifacts.CurrentKey
 	object = artifacts.ObjectKey(artifacts.Sum([]byte("new")))
 )
 
-// state is how a store stands to a key.
+// state says how a store answers reads.
 type state string
 
 const (
@@ -33,7 +33,7 @@ const (
 	hanging state = "hanging"
 )
 
-// made returns a store in a state.
+// made returns a store in the given state.
 func made(t *testing.T, s state) *faultstore.Store {
 	t.Helper()
 	mem := memstore.New()
@@ -46,7 +46,7 @@ func made(t *testing.T, s state) *faultstore.Store {
 	return store
 }
 
-// TestTry: at start a second store without a pointer is reported.
+// TestTry checks that Try warns about a second store without a readable pointer.
 func TestTry(t *testing.T) {
 	for s, want := range map[state]bool{whole: false, lacking: true, failing: true} {
 		var log strings.Builder
@@ -59,15 +59,15 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// in decides what becomes of reads from a store in a state.
+// in returns a hook that makes reads behave as in the given state.
 func in(s state) faultstore.Hook {
 	d := map[state]faultstore.Decision{
 		damaged: faultstore.Corrupt, failing: faultstore.Refuse, hanging: faultstore.Block}[s]
 	return func(faultstore.Op) faultstore.Decision { return d }
 }
 
-// TestRead: whatever the states of the two stores, a read gives an object if either store has it, and
-// otherwise what the first store says. A cell is the first store's alone.
+// TestRead checks that, whatever the states of the two stores, a read returns an object if either
+// store has it, and otherwise the first store's answer. Cells come from the first store only.
 func TestRead(t *testing.T) {
 	states := []state{whole, lacking, damaged, failing, hanging}
 	for _, first := range states {
@@ -120,8 +120,8 @@ func read(t *testing.T, r *Reader, first, second state) {
 	}
 }
 
-// TestStatus: the second store is active while it gave any cell last, and the reason is of the most
-// important one.
+// TestStatus checks that the second store is active while any cell was last read from it, and that
+// the reason is that of the most important such cell.
 func TestStatus(t *testing.T) {
 	r := New(Config{First: made(t, whole), Second: made(t, whole)})
 	for _, step := range []struct {

@@ -127,7 +127,7 @@ func undone(err error) bool {
 }
 
 // do calls try until it succeeds, its error is final or a backoff.PermanentError, or a limit is
-// reached. In a context of Once it calls try only once.
+// reached. In a context returned by Once, it calls try only once.
 func (r *reader) do(ctx context.Context, call, key string, try func() error) error {
 	var last error
 	attempt := func() (struct{}, error) {

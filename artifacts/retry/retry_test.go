@@ -21,15 +21,16 @@ import (
 	"example.com/marketdata/internal/test/storetest"
 )
 
-// quick lets a test wait for no one.
+// quick has practically no pauses.
 var quick = retry.Options{Wait: time.Nanosecond, MaxWait: time.Nanosecond}
 
 func TestStore(t *testing.T) {
 	storetest.TestStore(t, func(*testing.T) artifacts.Store { return retry.New(memstore.New(), quick) })
 }
 
-// TestStoreFlaky: over a store whose every call fails the first two times, applied or not, all
-// promises are kept all the same; what is never retried does not fail.
+// TestStoreFlaky checks that the wrapper keeps all promises of a store even if each call fails the
+// first two times, whether or not it was applied. Calls that are never retried do not fail in this
+// test.
 func TestStoreFlaky(t *testing.T) {
 	storetest.TestStore(t, func(*testing.T) artifacts.Store {
 		var mu sync.Mutex
@@ -50,7 +51,7 @@ func TestStoreFlaky(t *testing.T) {
 	})
 }
 
-// TestTries: which calls are made again, and how often.
+// TestTries checks which calls are retried, and how often.
 func TestTries(t *testing.T) {
 	ctx := t.Context()
 	decide := faultstore.Refuse
@@ -74,7 +75,7 @@ func TestTries(t *testing.T) {
 		}
 	}
 
-	// A reader has the same bounds.
+	// A reader has the same limits.
 	faults.Reset()
 	if _, _, err := retry.NewReader(faults, o).Get(ctx, artifacts.CurrentKey, 10); !errors.Is(
 		err, faultstore.ErrFault) || faults.Counts()[faultstore.Get] != 4 {
@@ -103,7 +104,7 @@ func TestTries(t *testing.T) {
 	}
 }
 
-// TestListOnce: a list is begun anew only while its function knows of nothing.
+// TestListOnce checks that List is retried only if its function has not been called yet.
 func TestListOnce(t *testing.T) {
 	ctx := t.Context()
 	faults := faultstore.New(memstore.New(), nil)
@@ -131,7 +132,7 @@ func TestListOnce(t *testing.T) {
 	}
 }
 
-// TestPauses: the pauses grow, are bounded, and end with the context.
+// TestPauses checks that the pauses grow, are bounded, and end with the context.
 func TestPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -173,8 +174,8 @@ func TestPauses(t *testing.T) {
 	})
 }
 
-// TestOutage: an outage is one line of the log, its end another one with the count of failures, whatever
-// was called meanwhile; a single failure is none.
+// TestOutage checks that an outage causes one log line, and its end another one with the number of
+// failures, whatever was called in the meantime. A single failure is not logged.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -196,7 +197,7 @@ func TestOutage(t *testing.T) {
 			})
 			s := retry.New(faults, retry.Options{Tries: 4, Log: slog.New(slog.NewTextHandler(&log, nil))})
 			for i := 0; failed < c.failures || i < 9; i++ {
-				_ = s.Put(t.Context(), artifacts.MustKey(fmt.Sprint("k", i)), nil) // it fails while the store is away
+				_ = s.Put(t.Context(), artifacts.MustKey(fmt.Sprint("k", i)), nil) // fails while the store is away
 			}
 			var said []string
 			for _, m := range regexp.MustCompile(`msg="(.*?)"(?: failures=\d+)?`).FindAllString(log.String(), -1) {
@@ -209,7 +210,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// busyStore refuses each Swap and Get some times before it passes it on.
+// busyStore refuses the first few calls of Swap and Get before it passes one on.
 type busyStore struct {
 	artifacts.Store
 	left int
@@ -238,17 +239,17 @@ func (b *busyStore) Get(ctx context.Context, key artifacts.Key, limit int64) ([]
 	return b.Store.Get(ctx, key, limit)
 }
 
-// TestBusy: the pause that a store asks for is kept (RFC 9110, 10.2.3) within the bound of the whole
-// call, and a swap is repeated if the store says that it did nothing, and else is not.
+// TestBusy checks that the pause that a store asks for is observed (RFC 9110, 10.2.3) within the
+// limit of the whole call, and that a swap is retried only if the store says that it did nothing.
 func TestBusy(t *testing.T) {
 	conflict := fmt.Errorf("%w: 409", artifacts.ErrConflict)
 	for _, c := range []struct {
 		after  time.Duration
 		undone bool
 		times  int
-		swap   bool // it succeeds
+		swap   bool // whether the swap succeeds
 		get    bool
-		took   time.Duration // of both
+		took   time.Duration // of each of the two calls
 	}{
 		{7 * time.Second, true, 1, true, true, 7 * time.Second},
 		{3 * time.Second, true, 3, true, true, 9 * time.Second},

@@ -1,9 +1,10 @@
 // Package signed wraps a store so that its identity, pointer, change record, key set and checkpoint
-// are signed when they are swapped and verified when they are read. Everything else is named by its
-// digest and reached from the pointer, or hashed into the checkpoint, so these signatures cover it.
+// are signed when they are swapped and verified when they are read. Everything else is either named
+// by its digest and reachable from the pointer, or hashed into the checkpoint, so these signatures
+// cover it.
 //
-// Whether a store is signed depends only on its contents: while one of the first four cells is
-// signed, nothing is written to the store without a key.
+// Whether a store is signed depends only on its contents: while one of the first four of these
+// cells is signed, nothing is written to the store without a key.
 package signed
 
 import (
@@ -52,9 +53,9 @@ type reader struct {
 	trust artifacts.Trust
 }
 
-// Reader returns a reader that verifies the cells that it reads from r. A cell that is not signed
-// by a key of trust gives an error that wraps artifacts.ErrSignature. The data keeps its line of
-// signatures, which the parsers of package artifacts ignore.
+// Reader returns a reader that verifies the cells that it reads from r. Reading a cell that is not
+// signed by a key in trust returns an error that wraps artifacts.ErrSignature. The data keeps its
+// line of signatures, which the parsers of package artifacts ignore.
 func Reader(r artifacts.Reader, trust artifacts.Trust) artifacts.Reader { return reader{r, trust} }
 
 func (r reader) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
@@ -86,7 +87,7 @@ type store struct {
 	artifacts.Store
 	reader reader
 	sign   []artifacts.SignKey
-	asked  *atomic.Bool // the store was not signed at the first Put
+	asked  *atomic.Bool // set once Put has found that the store is not signed
 }
 
 // Store returns a store that signs the cells with each key of sign when they are swapped, and
@@ -121,8 +122,8 @@ func (s store) GetIf(ctx context.Context, key artifacts.Key, known artifacts.Ver
 // ClockSkew implements artifacts.Clock.
 func (s store) ClockSkew() (time.Duration, bool) { return artifacts.SkewOf(s.Store) }
 
-// Put checks before the first object whether the store is signed, so that a build without a key
-// fails before its work rather than after it.
+// Put checks, before it writes the first object, whether the store is signed, so that a build
+// without a key fails before its work rather than after it.
 func (s store) Put(ctx context.Context, key artifacts.Key, data []byte) error {
 	if len(s.sign) == 0 && !s.asked.Load() {
 		if err := Unsigned(ctx, s.Store); err != nil {

@@ -19,8 +19,7 @@ func key(t *testing.T) artifacts.SignKey {
 	return must.Get(artifacts.NewSignKey(rand.Reader))(t)
 }
 
-// TestStore: without keys the wrapper is no different from what it wraps, and
-// with keys only for the objects that edges believe.
+// TestStore checks that a wrapper without keys behaves like the store that it wraps.
 func TestStore(t *testing.T) {
 	storetest.TestStore(t, func(*testing.T) artifacts.Store { return Store(memstore.New(), nil, nil) })
 }
@@ -71,8 +70,9 @@ func TestImmutableObjectsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestStateOfTheStore: a store in which anything is signed takes nothing without a key; and what
-// lacks a key is signed anew, unless nobody who is trusted had signed it.
+// TestStateOfTheStore checks that a store in which any cell is signed accepts no write without a
+// key, and that Renew signs each cell that lacks a key's signature, unless no trusted key had
+// signed it.
 func TestStateOfTheStore(t *testing.T) {
 	ctx := context.Background()
 	old, next, forger := key(t), key(t), key(t)

@@ -17,7 +17,7 @@ import (
 	"example.com/marketdata/artifacts/s3store"
 )
 
-// Options say how a store is opened.
+// Options are options for Open.
 type Options struct {
 	// Create creates the folder of a directory store if it does not exist. Buckets are never
 	// created.

@@ -41,7 +41,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestS3: the address and the environment that a test server gives are all that it takes.
+// TestS3 checks that a test server's address and environment are sufficient to open its store.
 func TestS3(t *testing.T) {
 	ctx := t.Context()
 	server := testserver.Versitygw(t)

@@ -1,5 +1,4 @@
-// Package refusal recognizes errors of stores that no retry helps against, and adds advice for
-// operators.
+// Package refusal recognizes store errors that no retry can fix, and adds advice for operators.
 package refusal
 
 import (
@@ -15,7 +14,7 @@ import (
 )
 
 // rule describes an error of a store. An error of an S3 server is recognized by its code or its
-// status, an error of a file system by its operation and its cause.
+// HTTP status, an error of a file system by its operation and its cause.
 type rule struct {
 	code   string
 	status int
@@ -64,7 +63,7 @@ var table = []rule{
 
 const wrongRegion = "bucket {bucket} is in {region}: name it in the address (region=) or in AWS_REGION"
 
-// NoLastModified is a made-up error code for a list without times, for which S3 has none.
+// NoLastModified is our own error code for a list without modification times, because S3 has none.
 const NoLastModified = "no LastModified"
 
 // Answer is an error answer of an S3 server.

@@ -30,8 +30,8 @@ type Names struct {
 // checks first and writes later, several of them win.
 const racers = 8
 
-// busy retries what a busy store did not do for about ten seconds, since some stores accept only
-// one write of a key per second.
+// busy retries calls that a busy store did not carry out, for about ten seconds, because some
+// stores accept only one write of a key per second.
 var busy = retry.Options{Tries: 8, Busy: true}
 
 // cleanup limits the time for deleting the probes, which also happens after ctx is done.
