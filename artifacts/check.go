@@ -34,9 +34,9 @@ const maxProblems = 100
 // Progress is called after each object with the number of objects read and the number known so far.
 type Progress func(done, total int)
 
-// Check verifies everything that the pointer reaches: the published snapshot, the retained
-// snapshots, their ledgers and their files. It reads each object once and checks what the package
-// documentation promises:
+// Check verifies everything that is reachable from the pointer: the published snapshot, the
+// retained snapshots, their ledgers and their files. It reads each object once and checks what the
+// package documentation promises:
 //
 //   - the length and the digest of each object
 //   - the index, fences, shards, row counts, run counts and order of each view
@@ -45,8 +45,8 @@ type Progress func(done, total int)
 //   - that the numbers of rows match the feed's counts
 //   - that each row of history has one point for each time of its block, and that each window lists
 //     exactly the assets that have a point in it
-//   - that the view of words has the words of the assets' names, and the view of contracts the
-//     contracts of the coins' platforms
+//   - that the view of words has the words of the assets' names, and the view of contracts has the
+//     contracts on the coins' platforms
 //   - the lists, chunks and digests of files
 //
 // The format of a ledger is private to the builder, so Check verifies only the length and the
@@ -291,7 +291,8 @@ func (c *checker) markets(at string, summaries map[string]*summary) {
 	}
 }
 
-// coins checks that the collections of the CoinGecko-compatible API agree with the others.
+// coins checks that the collections of the CoinGecko-compatible API agree with the other
+// collections.
 func (c *checker) coins(at string, summaries map[string]*summary) {
 	for _, same := range [...][2]string{
 		{CoinsCollection, "assets"}, {FiguresCollection, "quotes"}, {LeadersCollection, "categories"},
@@ -367,8 +368,8 @@ func (c *checker) count(m *Manifest, v *View) {
 	}
 }
 
-// view reads the objects of a view and returns one summary of all rows. It reports faults as
-// problems, and then returns nil.
+// view reads the objects of a view and returns one summary of all rows. If it finds faults, it
+// reports them as problems and returns nil.
 func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*summary, error) {
 	whole := &summary{ords: make([]uint64, len(v.Columns)), lastRun: -1}
 	problem := func(format string, args ...any) {
@@ -423,8 +424,8 @@ func (c *checker) view(ctx context.Context, m *Manifest, v *View) (*summary, err
 	return whole, nil
 }
 
-// object reads and summarizes one object of a view. It returns nil for a damaged object, which it
-// reports.
+// object reads and summarizes one object of a view. If the object is damaged, it reports that and
+// returns nil.
 func (c *checker) object(ctx context.Context, ref Ref) (*summary, error) {
 	if p, ok := c.summaries[ref]; ok {
 		return p, nil

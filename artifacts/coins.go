@@ -9,7 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The collections that only the CoinGecko-compatible API below /api/v3/ needs. The package
+// The collections that only the CoinGecko-compatible API under /api/v3/ needs. The package
 // documentation describes them.
 const (
 	CoinsCollection     = "coins"
@@ -52,8 +52,9 @@ func CoinPlatforms(tail []byte) []byte { return tail[len(platformsField) : len(t
 // machine.
 const evmDigits = 40
 
-// AppendAddress appends a contract's address in the form in which addresses are compared as bytes.
-// It converts 0x and 40 hexadecimal digits to lower case and leaves any other address unchanged.
+// AppendAddress appends a contract's address in the form in which addresses are compared byte by
+// byte. It converts 0x and 40 hexadecimal digits to lower case and leaves any other address
+// unchanged.
 func AppendAddress(dst []byte, address []byte) []byte {
 	from := len(dst)
 	dst = append(dst, address...)
@@ -99,7 +100,7 @@ func contractSum(id uint64, tail []byte) (sum uint64, err error) {
 	return sum, nil
 }
 
-// FigureCount is the number of figures in a row of FiguresCollection: the change of the price in 24
+// FigureCount is the number of figures in a row of FiguresCollection: the price change over 24
 // hours, and the circulating, total and maximum supply.
 const FigureCount = 4
 

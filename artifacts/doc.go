@@ -36,12 +36,12 @@
 // lower-case hexadecimal digits, of all bytes before the comma in front of it. Readers reject a cell
 // without a checksum.
 //
-// Pointer, change record and key set name their store and have a number that grows by one with each
-// write. (The number of the pointer is its sequence.) So readers recognize an older version, or a cell
-// of another store; see [Numbered]. In stores older than these fields, the pointer gives the identity
-// of the store, and the change record and the key set count as number 0. The first number of a
-// record, and the first after its loss, is the number of five-minute intervals since 1970 plus the
-// sequence of the pointer, plus one.
+// The pointer, the change record and the key set each name their store and have a number that grows
+// by one with each write. (The pointer's number is its sequence.) So readers recognize an older
+// version, or a cell of another store; see [Numbered]. In stores written before these fields
+// existed, the pointer gives the identity of the store, and the change record and the key set count
+// as number 0. The first number of a record, and the first after its loss, is the number of
+// five-minute intervals since 1970, plus the pointer's sequence, plus one.
 //
 // A signed cell has a second line, {"signatures":[…]}, with one element for each key that signed it:
 // key is the first 16 hexadecimal digits of the public key's SHA-256, and ed25519 is the signature
@@ -52,28 +52,28 @@
 // # Lease
 //
 // The lease is one line of JSON, for builders only; gc, verify and copies of a store ignore it. Its
-// format is 1. Its number grows by one with each write, so that no two versions are equal. owner is a
-// random name of a builder's run, or "" if no builder has the lease. until, by the owner's clock, is
-// for people. The lease needs no checksum and no signature: readers only check whether it changed, and
-// they replace a lease that they cannot parse like one that does not change. Whoever can write it can
-// only delay builders, and a signature would not prevent that.
+// format is 1. Its number grows by one with each write, so that no two versions are equal. owner is
+// a random name for one run of a builder, or "" if no builder has the lease. until, by the owner's
+// clock, is for people. The lease needs no checksum and no signature: readers only check whether it
+// changed, and they treat a lease that they cannot parse as one that does not change: they replace
+// it. Whoever can write it can only delay builders, and a signature would not prevent that.
 //
 // # Log
 //
-// A signed store has a log of its publications, including rollbacks and restores, below log/. It is a
-// Merkle tree in the format of C2SP tlog-tiles (https://c2sp.org/tlog-tiles). Each publication has one
-// leaf, whose entry is the snapshot's time and its manifest's digest:
+// A signed store has a log of its publications, including rollbacks and restores, under log/. It is
+// a Merkle tree in the format of C2SP tlog-tiles (https://c2sp.org/tlog-tiles). Each publication
+// has one leaf, whose entry is the snapshot's time and its manifest's digest:
 //
 //	2026-11-21T07:20:00Z 5f0c…
 //
 // The field log of the pointer is the state of the tree whose last leaf is that publication, so the
-// swap of the pointer also appends the leaf. Tiles and entries are put before or after the swap, and
-// the checkpoint (C2SP tlog-checkpoint) is written last. The checkpoint is a signed note. Its origin,
-// which is also the name of its keys, is marketdata/ followed by the store's identity. Until the next
-// publication, the stored log may therefore lack the pointer's own leaf, but no other. Retained
-// snapshots that were published while the store was not signed get their leaves with the next signed
-// publication, before its own leaf. A partial tile is deleted once the full tile exists. Edges do not
-// read the log.
+// swap of the pointer also appends the leaf. Tiles and entries are written before or after the
+// swap, and the checkpoint (C2SP tlog-checkpoint) is written last. The checkpoint is a signed note.
+// Its origin, which is also the name of its keys, is marketdata/ followed by the store's identity.
+// Until the next publication, the stored log may therefore lack the pointer's own leaf, but no
+// other. Retained snapshots that were published while the store was not signed get their leaves
+// with the next signed publication, before its own leaf. A partial tile is deleted once the full
+// tile exists. Edges do not read the log.
 //
 // # Manifest
 //
@@ -82,11 +82,11 @@
 //
 // # Object of a view
 //
-// A view is a collection in one sort order: by id, by the folded text of the field that the sort key
-// names, or by its number. INTERFACE.md, "Sorting", says where rows without a value are. The view of
-// trending has the order of its board. Each view of a collection has all rows of the collection. A
-// reader ignores views whose sort key it does not know, and works without a view that the writer did
-// not know.
+// A view is a collection in one sort order: by id, by the folded text of the field that the sort
+// key names, or by its number. INTERFACE.md, "Sorting", says where rows without a value are placed.
+// The view of trending has the order of its board. Each view of a collection has all rows of the
+// collection. A reader ignores views whose sort key it does not know, and works without a view that
+// the writer did not know.
 //
 // The rows of a view are divided into shards of RowsPerShard rows; the last shard may be shorter. An
 // object has ShardsPerObject consecutive shards; the last object may have fewer. So row n is in shard
@@ -144,11 +144,11 @@
 //	{"id":1,"prices":["91000.5",null,"91002"]}
 //
 // An asset without a price in a block has no row there. A block begins at a whole multiple of its
-// length since 1970; readers need not know the length. The builder rewrites the newest block while it
-// adds points to it, and may rewrite the oldest block to drop points that have left the window. A block
-// leaves the manifest when all of its points are older than the window, so the oldest block may have
-// some that are. The points of the snapshot itself are the last ones of the shortest window, whose
-// chain has every snapshot.
+// length since 1970; readers need not know the length. The builder rewrites the newest block while
+// it adds points to it, and may rewrite the oldest block to drop points that have left the window.
+// A block leaves the manifest when all of its points are older than the window, so the oldest block
+// may contain some that are older. The points of the snapshot itself are the last ones of the
+// shortest window, whose chain has every snapshot.
 //
 // The collection history/7d lists, by id, the assets that have a point of the chain in the window,
 // including assets that are no longer in the directory. It may lack an asset whose only price is in
@@ -160,12 +160,12 @@
 // # Past
 //
 // /candles, /prices and the window max of /history are answered from blocks of three intervals
-// ([PastIntervals]): every snapshot of 48 hours, the first snapshot of each UTC hour of 90 days, and the
-// first snapshot of each UTC day without limit. A block is a collection of its own, such as
-// history/past/1h/2026-11-15T00:00:00Z, with a view by id. The manifest lists the times of the block's
-// snapshots; it has none for an interval without a snapshot. For each of these times a row has the
-// asset's price, market cap and volume in that snapshot, or null if the asset had no price. An unknown
-// market cap or volume is null:
+// ([PastIntervals]): every snapshot of 48 hours, the first snapshot of each UTC hour of 90 days,
+// and the first snapshot of each UTC day, which is kept forever. A block is a collection of its
+// own, such as history/past/1h/2026-11-15T00:00:00Z, with a view by id. The manifest lists the
+// times of the block's snapshots; it has none for an interval without a snapshot. For each of these
+// times a row has the asset's price, market cap and volume in that snapshot, or null if the asset
+// had no price. An unknown market cap or volume is null:
 //
 //	{"id":1,"moments":[["91000.5","1800000000000","2500000"],null,["91002",null,null]]}
 //
@@ -176,21 +176,21 @@
 //
 //	{"id":1,"moments":[…],"candles":[["91000.5","91200","90900","91000","1800000000000","2500000"],null]}
 //
-// The hour and the day of the snapshot itself are not over yet, so these blocks do not include them;
-// their snapshots are in the blocks of ten minutes. The builder rewrites a block until the time that it
-// covers is over, and when an import changes it. A block leaves the manifest when none of its snapshots
-// is kept any longer, so it may have some that are not.
+// The hour and the day of the snapshot itself are not over yet, so these blocks do not include
+// them; their snapshots are in the blocks of ten minutes. The builder rewrites a block until the
+// time that it covers is over, and when an import changes it. A block leaves the manifest when none
+// of its snapshots is kept any longer, so it may contain some that are not.
 //
 // # Search
 //
-// The collection search has one view, by word. Its runs have keys, and its rows have no columns. For
-// each asset of the directory and each different word of its name ([NextWord]), folded, it has a row
-// with the asset's id and, if it has one, its rank:
+// The collection search has one view, by word. Its runs have keys, and its rows have no columns.
+// For each asset of the directory and each distinct word of its name ([NextWord]), folded, it has a
+// row with the asset's id and, if it has one, its rank:
 //
 //	{"id":1,"rank":1}
 //
-// Prefixes of symbols and slugs, and whole names, are searched in the assets' views by symbol, slug and
-// name. These views have keys, and a column with the runs by rank.
+// Prefixes of symbols and slugs, and whole names, are searched in the assets' views by symbol, slug
+// and name. These views have keys, and a column with the run numbers of the view by rank.
 //
 // # Markets
 //
@@ -206,8 +206,8 @@
 //
 // # Coins
 //
-// The following collections have what the answers below /api/v3/ need in addition. An item is a JSON
-// object that clients get; [CoinItem] extracts it from a row.
+// The following collections have the additional data that answers under /api/v3/ need. An item is a
+// JSON object that clients get; [CoinItem] extracts it from a row.
 //
 // coins, by id, has the assets, with their symbols in lower case. The tail adds the asset's platforms
 // and its addresses on them:
@@ -224,13 +224,13 @@
 //	{"id":1,"item":{"id":"ethereum","chain_identifier":1,"name":"Ethereum Mainnet",
 //	"shortname":"Ethereum","native_coin_id":"ether","image":{"thumb":"…","small":"…","large":"…"}}}
 //
-// figures, by id, has a row for each quote: the price minus the base of the percent change of 24 hours,
+// figures, by id, has a row for each quote: the price minus the base of the 24-hour percent change,
 // and the circulating, total and maximum supply, which may be null:
 //
 //	{"id":1,"figures":["-12.5","19700000",null,"21000000"],"covered":127}
 //
 // covered has one bit for each window of percent_change; the lowest bit is for 1h. A bit is set if
-// the base of the change is at least nine tenths of the window old.
+// the base of that window's change is at least nine tenths of the window old.
 //
 // rates, by id, has the value of one unit of each currency, including usd, in US dollars. The rows are in
 // the order of the currencies' codes as bytes, numbered from 1:
@@ -253,17 +253,18 @@
 //
 //	{"id":1,"item":{"time":"2026-11-21T10:20:00Z","collection":"assets","kind":"removed","id":7,…}}
 //
-// Within a run, rows descend by collection and id, so rows read backwards from the newest day are in the
-// order of answers. Changes in the manifest says from which time the views are complete, and how many
-// changes the snapshot itself has. A day leaves the manifest ChangesKept after its end, or sooner if
-// there are more than MaxChanges. Then since becomes the last T of the last day that was dropped.
+// Within a run, rows descend by collection and id, so rows read backwards from the newest day are
+// in the order of answers. Changes in the manifest says from which time the views are complete, and
+// how many changes the snapshot itself has. A day leaves the manifest ChangesKept after its end, or
+// sooner if there are more than MaxChanges changes. Then since becomes the last T of the last day
+// that was dropped.
 //
 // # Files
 //
-// Files in the manifest names the FileSets, which names the FileList of each set, which names the chunks
-// of each file. All of these objects are below files/, so that a build need not list them. Each manifest
-// names the sets that are kept at its time. A list is signed like a cell, by the keys of the build, under
-// the name files.json.
+// Files in the manifest names the FileSets, which names the FileList of each set, which names the
+// chunks of each file. All of these objects are under files/, so that a build need not list them.
+// Each manifest names the sets that are kept at its time. A list is signed like a cell, by the keys
+// of the build, under the name files.json.
 //
 // # Versions
 //

@@ -199,15 +199,16 @@ func ReadFileList(ctx context.Context, r ObjectReader, set *FileSet) (*FileList,
 	return l, b, err
 }
 
-// ReadFile reads and checks an object below FilePrefix.
+// ReadFile reads and checks an object under FilePrefix.
 func ReadFile(ctx context.Context, r ObjectReader, ref Ref) ([]byte, error) {
 	return read(ctx, r, FileKey(ref.Digest), ref)
 }
 
-// FileRefs calls f once for each object below FilePrefix that a manifest reaches: the object that
-// lists the sets, each set's list, and each chunk. It skips the lists that are in seen and adds the
-// others to it; if seen is nil, it reads all lists. It continues after a damaged list, and returns
-// the first damage at the end.
+// FileRefs calls f for each object under FilePrefix that is reachable from a manifest: the object
+// that lists the sets, each set's list, and each chunk. It calls f several times for a chunk that
+// occurs several times. It skips lists whose digests are in seen, together with their chunks, and
+// adds the digests of the others to seen; if seen is nil, it reads all lists. It continues after a
+// damaged list, and returns the first damage at the end.
 func FileRefs(ctx context.Context, r ObjectReader, m *Manifest, seen map[Digest]bool, f func(Ref)) error {
 	if m.Files.Digest.IsZero() {
 		return nil

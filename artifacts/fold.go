@@ -16,7 +16,7 @@ const FoldUnicodeVersion = unicode.Version
 // builder and the edge must both use it, because strings.ToLower, strings.EqualFold and this
 // function disagree on a few letters.
 //
-// Fold replaces each code point by the lowest one that unicode.SimpleFold reaches from it, except
+// Fold replaces each code point with the lowest one in its orbit (see unicode.SimpleFold), except
 // that A to Z become a to z. It leaves bytes that are not valid UTF-8 unchanged. Fold(Fold(s))
 // equals Fold(s), the result is never longer than s, and Fold returns s itself if nothing changes.
 func Fold(s string) string {

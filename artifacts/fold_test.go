@@ -14,10 +14,10 @@ func TestFold(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"", ""}, {"BitCoin-2[Z]@`{", "bitcoin-2[z]@`{"}, {" A ", " a "}, {"柴犬", "柴犬"},
 		{"\u212a", "k"}, {"ſ", "s"}, {"ẞ", "ß"}, {"ς", "Σ"}, {"\u01c5", "\u01c4"}, {"ꭰ", "Ꭰ"}, {"𞤢", "𞤀"},
-		{"\u212b", "\u00c5"}, {"\u00e5", "\u00c5"}, {"\u039c", "\u00b5"}, // the lowest, be it a capital or not
-		{"İ", "İ"}, {"ı", "ı"}, // have no simple folding
-		{"ⱥ", "Ⱥ"},             // 3 bytes, and 2
-		{"e\u0301", "e\u0301"}, // not normalised
+		{"\u212b", "\u00c5"}, {"\u00e5", "\u00c5"}, {"\u039c", "\u00b5"}, // the lowest, even if it is a capital
+		{"İ", "İ"}, {"ı", "ı"}, // no simple folding
+		{"ⱥ", "Ⱥ"},             // 3 bytes fold to 2
+		{"e\u0301", "e\u0301"}, // Fold does not normalize
 		{"A\xffB", "a\xffb"}, {"\xfe", "\xfe"}, {"\xed\xa0\x80", "\xed\xa0\x80"}, {"\ufffd", "\ufffd"},
 	} {
 		if got := Fold(c.in); got != c.want {
@@ -39,7 +39,7 @@ func TestFoldEveryCodePoint(t *testing.T) {
 		if len(got) > len(in) {
 			t.Errorf("Fold(%U) is longer than its argument", r)
 		}
-		// Equal folds and equality under simple case folding are the same.
+		// Two code points have equal folds exactly if they are equal under simple case folding.
 		for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
 			if Fold(string(o)) != got {
 				t.Errorf("%U and %U fold apart", r, o)
@@ -67,7 +67,7 @@ func checkFold(t interface{ Fatalf(string, ...any) }, s string) {
 }
 
 func TestFoldProperties(t *testing.T) {
-	// Mostly letters with a case, whole and broken.
+	// Mostly letters with a case, as valid and as broken UTF-8.
 	letter := rapid.OneOf(rapid.StringOfN(rapid.RuneFrom(nil, unicode.Upper, unicode.Lower, unicode.Title), 0, 8, -1),
 		rapid.String(), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 4), func(b []byte) string { return string(b) }),
 	)
@@ -95,8 +95,8 @@ func TestFoldAllocates(t *testing.T) {
 	}
 }
 
-// TestFoldTables: a Go with other Unicode tables makes snapshots that edges of
-// the release before refuse, and the other way round.
+// TestFoldTables fails with a Go version whose Unicode tables differ from those of the last
+// release. Edges of the last release would reject the snapshots of such a build, and vice versa.
 func TestFoldTables(t *testing.T) {
 	if released := "15.0.0"; FoldUnicodeVersion != released {
 		t.Errorf("Unicode tables %s, those of the last release are %s: say so in CHANGELOG.md, in the words of deploy/runbook.md, \"Upgrade\", and set the version here", FoldUnicodeVersion, released)

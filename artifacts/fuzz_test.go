@@ -16,7 +16,7 @@ import (
 
 var fuzzTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// fuzzManifest has a bit of everything.
+// fuzzManifest returns a manifest with a little of everything.
 func fuzzManifest() *Manifest {
 	d := Sum([]byte("x"))
 	object := ViewObject{Ref: Ref{d, 100}, Rows: 3, First: Fence{ID: 5}}
@@ -35,7 +35,7 @@ func fuzzManifest() *Manifest {
 	}
 }
 
-// seeds adds forms of one small object: whole, signed, damaged, of other formats.
+// seeds adds variants of one cell: whole, signed, damaged and in other formats.
 func seeds(f *testing.F, whole []byte) {
 	f.Add(whole)
 	f.Add([]byte(strings.Replace(string(whole), `"format":1`, `"format":2`, 1)))
@@ -48,8 +48,8 @@ func seeds(f *testing.F, whole []byte) {
 	f.Add([]byte(strings.Repeat("[", 20_000)))
 }
 
-// parsed checks what holds of every parser: an error says whether the format is newer or the bytes
-// are broken; and what was parsed is written and read as the same.
+// parsed checks the properties of every parser: an error is either ErrFormat or ErrCorrupt, and a
+// parsed value survives encoding and parsing unchanged.
 func parsed[T interface{ Encode() []byte }](t *testing.T, b []byte, parse func([]byte) (T, error)) (v T, ok bool) {
 	v, err := parse(b)
 	if err != nil {
@@ -79,7 +79,7 @@ func FuzzParseChange(f *testing.F) {
 	seeds(f, (&Change{Format: Format, Database: "db", Time: fuzzTime, Snapshot: fuzzTime,
 		Base: fuzzTime.Add(-24 * time.Hour), Value: "-1.25"}).Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// The value stands in answers as it is.
+		// Answers contain the value unchanged.
 		if c, ok := parsed(t, b, ParseChange); ok && strings.Trim(c.Value, "-.0123456789") != "" {
 			t.Fatalf("the value is %q", c.Value)
 		}
@@ -106,8 +106,8 @@ func FuzzParseManifest(f *testing.F) {
 	})
 }
 
-// fuzzShard returns the plain form of a shard of four rows in three runs, with
-// all that a shard can have.
+// fuzzShard returns the plain form of a shard with four rows in three runs that has every part that
+// a shard can have.
 func fuzzShard() []byte {
 	var rows, tails [][]byte
 	for _, id := range []string{"4", "7", "9", "2"} {
@@ -121,7 +121,7 @@ func fuzzShard() []byte {
 	})
 }
 
-// rowsOf takes a shard apart by its methods.
+// rowsOf reads everything in a shard through its methods.
 func rowsOf(t *testing.T, s *Shard) *ShardRows {
 	t.Helper()
 	in := &ShardRows{Before: s.Before, After: s.After, FirstRun: s.FirstRun}
@@ -193,8 +193,8 @@ func FuzzParseShard(f *testing.F) {
 	})
 }
 
-// FuzzParseObject puts an object together from a plain index and frames, so that
-// the fuzzer gets past the checksums; or takes it as it is.
+// FuzzParseObject either takes the input as an object, or assembles an object from a plain index
+// and frames, so that the fuzzer gets past the checksums.
 func FuzzParseObject(f *testing.F) {
 	var o Object
 	plain := fuzzShard()
@@ -216,7 +216,7 @@ func FuzzParseObject(f *testing.F) {
 			if len(b) > 0 {
 				frames = Compress(frames, b)
 			}
-			// What it says of the first frame's length the fuzzer cannot know.
+			// The fuzzer cannot know the compressed length of the first frame, so insert it.
 			index = bytes.Replace(
 				index, []byte(`"offset":0,"stored":1,`), []byte(`"offset":0,"stored":`+jsonInt(first)+`,`), 1)
 			head := Compress([]byte(objectMagic+"\x00\x00\x00\x00"), index)
@@ -242,7 +242,7 @@ func FuzzParseObject(f *testing.F) {
 				t.Fatalf("shard %d has %d rows from %q, the index says %+v", i, s.Len(), s.Key(0), x.Shards[i])
 			}
 		}
-		// What Check makes of it, for the panics.
+		// Summarize the object as Check does, to find panics.
 		if p, err := summarizeObject(object); err == nil && p.rows == 0 {
 			t.Fatal("an object without rows")
 		}
@@ -254,7 +254,8 @@ func jsonInt(n int) string {
 	return string(b)
 }
 
-// FuzzDecompress: no frame expands to more than it may, or to anything else than it says.
+// FuzzDecompress checks that no frame expands to more than the limit, or to a length other than the
+// one that it states.
 func FuzzDecompress(f *testing.F) {
 	frame := Compress(nil, fuzzShard())
 	f.Add(frame)
@@ -282,8 +283,8 @@ func FuzzDecompress(f *testing.F) {
 	})
 }
 
-// FuzzKeys: a legal name is its key's, stays below the folder it is joined to,
-// and begins with legal prefixes only.
+// FuzzKeys checks that a legal name is the name of its key, stays inside the folder to which it is
+// joined, and has only legal prefixes.
 func FuzzKeys(f *testing.F) {
 	d := Sum([]byte("x"))
 	for _, name := range []string{

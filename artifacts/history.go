@@ -46,12 +46,12 @@ func (w *HistoryWindow) Block(start time.Time) string {
 
 const historyPrefix = "history/"
 
-// IsHistory reports whether a collection belongs to history. A snapshot whose history is missing
-// can answer everything else.
+// IsHistory reports whether a collection belongs to history. An edge can answer all other requests
+// from a snapshot whose history is missing.
 func IsHistory(collection string) bool { return strings.HasPrefix(collection, historyPrefix) }
 
 // History returns the views of a window: the list of assets with points, and the blocks, oldest
-// first, at least one. listed is nil if the snapshot has no history.
+// first. listed is nil if the snapshot has no history.
 func (m *Manifest) History(w *HistoryWindow) (listed *View, blocks []*View) {
 	if listed = m.View(w.Collection(), "id"); listed == nil {
 		return nil, nil

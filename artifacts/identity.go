@@ -13,15 +13,14 @@ const (
 	MaxJump = 1_000_000
 )
 
-// Identity is the cell IdentityKey, which tells this store from any other. It is created before
-// anything else is written. Store never changes, and Had only grows.
+// Identity is the cell IdentityKey, which distinguishes this store from any other. It is created
+// before anything else is written. Store never changes, and Had only grows.
 type Identity struct {
 	Format int `json:"format"`
 	// Store is 32 lower-case hexadecimal digits, random.
 	Store string `json:"store"`
-	// Had lists the cells that this store has ever had, out of CurrentKey, ChangeKey and KeysKey.
-	// If one of them is missing now, it was lost. Stores of the first releases do not have this
-	// field.
+	// Had lists which of the cells CurrentKey, ChangeKey and KeysKey this store has ever had. If
+	// one of them is missing now, it was lost. Stores of the first releases do not have this field.
 	Had []Key `json:"had,omitempty"`
 }
 
@@ -89,12 +88,13 @@ func (n Numbered) check() error {
 }
 
 // Next returns the value of Numbered for the record that replaces n in the given store. sequence is
-// the sequence of the store's pointer, or 0 without one.
+// the sequence of the store's pointer, or 0 if there is no pointer.
 //
-// The first record of a store gets a number made of the current time, in units of five minutes, and
-// the sequence. So a record that replaces a lost one has a higher number than edges have seen: the
-// change job runs every five minutes, keys change less often, and a restore raises sequence and
-// numbers alike. The sequence counts only up to MaxJump / 4, because edges reject larger jumps.
+// The number of a store's first record is one more than the sum of the current time, in units of
+// five minutes, and the sequence. So a record that replaces a lost one has a higher number than
+// edges have seen: the change job runs every five minutes, keys change less often, and a restore
+// raises sequence and numbers alike. The sequence counts only up to MaxJump / 4, because edges
+// reject larger jumps.
 func (n Numbered) Next(store string, now time.Time, sequence uint64) Numbered {
 	if n.Number == 0 {
 		n.Number = uint64(max(0, now.Unix())/300) + min(sequence, MaxJump/4)

@@ -27,8 +27,7 @@ type Key struct {
 
 // The cells. Everything else in the format is immutable.
 var (
-	// IdentityKey names the store's identity. Like the other cells it is signed. Its field Store
-	// never changes.
+	// IdentityKey names the store's identity, whose field Store never changes.
 	IdentityKey = Key{kind: CellKind, name: "identity"}
 	// CurrentKey names the pointer, which says which snapshot is published.
 	CurrentKey = Key{kind: CellKind, name: "current"}
@@ -62,7 +61,7 @@ func ObjectKey(d Digest) Key { return Key{kind: ObjectKind, digest: d} }
 // ManifestKey returns the key of the manifest with digest d.
 func ManifestKey(d Digest) Key { return Key{kind: ManifestKind, digest: d} }
 
-// FileKey returns the key of the object with digest d below FilePrefix.
+// FileKey returns the key of the object with digest d under FilePrefix.
 func FileKey(d Digest) Key { return Key{kind: FileKind, digest: d} }
 
 // ProbeKey returns a key under ProbePrefix. name must be legal in a key.
@@ -112,7 +111,7 @@ func ParseKey(name string) (Key, error) {
 	return Key{name: name}, nil
 }
 
-// CheckPrefix returns an error unless prefix is empty or the beginning of a legal name.
+// CheckPrefix returns an error unless prefix is empty or a prefix of a legal name.
 func CheckPrefix(prefix string) error { return checkKey(prefix, true) }
 
 func checkKey(name string, open bool) error {

@@ -46,7 +46,7 @@ type KeyEntry struct {
 	// Name says to whom the key belongs. It has 1 to MaxKeyName characters and no control
 	// characters. Several keys may have the same name.
 	Name string `json:"name"`
-	// Hash is the HashKey of the key.
+	// Hash is the key's hash, as HashKey returns it.
 	Hash Digest `json:"hash"`
 	// Rate is the number of requests per second that the key allows, from 1 to MaxKeyRate. Burst is
 	// the number of requests that it allows at a time, from 1 to MaxKeyBurst.
@@ -69,7 +69,7 @@ func (k *KeyEntry) InForce(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
 
-// Check returns an error if a field of the entry is not as its comment says.
+// Check returns an error if a field of the entry violates the rules in its comment.
 func (k *KeyEntry) Check() error {
 	if !isKeyID(k.ID) {
 		return fmt.Errorf("id %.80q: want 1 to %d characters of A-Z a-z 0-9 _ -", k.ID, maxKeyID)
@@ -237,8 +237,8 @@ func NewKey(random io.Reader) (string, error) {
 	return string(key), nil
 }
 
-// CheckKeyText reports whether key has the form of a key and a correct checksum. It does not say
-// whether such a key was ever created. It does not allocate.
+// CheckKeyText reports whether key has the form of a key and a correct checksum. It does not tell
+// whether the key was ever created. It does not allocate.
 func CheckKeyText(key []byte) bool {
 	if len(key) != KeyLength || string(key[:len(KeyPrefix)]) != KeyPrefix {
 		return false

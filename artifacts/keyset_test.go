@@ -25,7 +25,7 @@ func keyEntry(n int) KeyEntry {
 	}
 }
 
-// TestKeySetGolden holds the stored form still.
+// TestKeySetGolden pins the stored form.
 func TestKeySetGolden(t *testing.T) {
 	a, b := keyEntry(1), keyEntry(2)
 	b.Expires, b.Revoked = keyTime.Add(time.Hour), keyTime.Add(time.Minute)
@@ -58,10 +58,10 @@ func TestParseKeySetTakes(t *testing.T) {
 	}
 }
 
-// withoutSum returns a small object without its checksum, as one that is made to be broken.
+// withoutSum returns a cell without its checksum, so that a test can modify it.
 func withoutSum(b []byte) string { return string(b[:len(b)-sumLength-1]) + "}\n" }
 
-// withSum gives s a checksum where it ends as an object does.
+// withSum adds a checksum to s if s ends like a JSON object.
 func withSum(s string) []byte {
 	if trimmed, ok := strings.CutSuffix(strings.TrimSpace(s), "}"); ok {
 		return addSum([]byte(trimmed + "}"))
@@ -124,7 +124,7 @@ func TestParseKeySetRefuses(t *testing.T) {
 }
 
 func TestKeySetBounds(t *testing.T) {
-	// U+2028 is the character that encoding/json makes longest.
+	// U+2028 is the character with the longest encoding in encoding/json.
 	full := &KeySet{Format: Format, Keys: make([]KeyEntry, MaxKeys)}
 	for i := range full.Keys {
 		k := keyEntry(i)
@@ -151,8 +151,8 @@ func TestKeySetBounds(t *testing.T) {
 	}
 }
 
-// TestKeyGolden holds the text of keys still; the checksums were computed
-// apart, with Python's zlib.crc32.
+// TestKeyGolden pins the text of keys. The checksums were computed independently, with Python's
+// zlib.crc32.
 func TestKeyGolden(t *testing.T) {
 	for _, c := range []struct {
 		random []byte
@@ -160,7 +160,7 @@ func TestKeyGolden(t *testing.T) {
 	}{
 		{make([]byte, 66), "mdk_live_00000000000000000000000000000000030FWbq"},
 		{sequence(0), "mdk_live_0123456789ABCDEFGHIJKLMNOPQRSTUVW0YE78Z"},
-		{sequence(240), "mdk_live_stuvwxyz0123456789ABCDEFGHIJKLMNO2uOjDx"}, // 248 to 255 are passed over
+		{sequence(240), "mdk_live_stuvwxyz0123456789ABCDEFGHIJKLMNO2uOjDx"}, // 248 to 255 are skipped
 	} {
 		got, err := NewKey(bytes.NewReader(c.random))
 		if err != nil || got != c.want {
@@ -199,8 +199,8 @@ func TestNewKeyEven(t *testing.T) {
 			count[c]++
 		}
 	}
-	// 62 characters, each expected 10,645 times with a deviation of 102.
-	// Without the rejection, eight of them would come 12,900 times.
+	// Each of the 62 characters is expected 10,645 times, with a standard deviation of 102. Without
+	// the rejection, eight of them would occur 12,900 times.
 	const want = keys * keyRandom / 62
 	for _, c := range []byte(base62) {
 		if count[c] < want-600 || count[c] > want+600 {
@@ -233,7 +233,7 @@ func (ones) Read(b []byte) (int, error) {
 
 func TestCheckKeyText(t *testing.T) {
 	good := must.Get(NewKey(rand.NewChaCha8([32]byte{2})))(t)
-	// Every other byte at every place: CRC-32 finds any change within 32 bits.
+	// Try every other byte at every position: CRC-32 detects any change within 32 bits.
 	for i := range len(good) {
 		for c := range 256 {
 			b := []byte(good)
@@ -243,7 +243,7 @@ func TestCheckKeyText(t *testing.T) {
 			}
 		}
 	}
-	// Two neighbours changed for each other, as people do.
+	// Swap two neighbouring characters, as people do by mistake.
 	for i := len(KeyPrefix); i < len(good)-1; i++ {
 		b := []byte(good)
 		b[i], b[i+1] = b[i+1], b[i]
@@ -296,7 +296,7 @@ func FuzzCheckKeyText(f *testing.F) {
 		if !CheckKeyText(data) {
 			return
 		}
-		// What is taken is what NewKey makes of the same random characters.
+		// An accepted key equals the one that NewKey makes from the same random characters.
 		random := make([]byte, 66)
 		for i := range keyRandom {
 			random[i] = byte(digit62(data[len(KeyPrefix)+i]))

@@ -194,10 +194,10 @@ func (m *Manifest) Encode() []byte {
 	return append(b, '\n')
 }
 
-// ParseManifest parses a manifest and checks everything that readers rely on and that it can check
-// without the objects: times, the division of views, their columns, and the order of their objects'
-// fences. It converts times to UTC. It returns ErrFormat for a newer format and ErrCorrupt for any
-// other fault.
+// ParseManifest parses a manifest and checks everything that readers rely on, as far as that is
+// possible without the objects: times, the division of views, their columns, and the order of their
+// objects' fences. It converts times to UTC. It returns ErrFormat for a newer format and ErrCorrupt
+// for any other fault.
 func ParseManifest(b []byte) (*Manifest, error) {
 	var m Manifest
 	if err := ParseFormat("manifest", b, &m); err != nil {
@@ -241,7 +241,7 @@ func ParseManifest(b []byte) (*Manifest, error) {
 	return &m, nil
 }
 
-// checkTimes converts all times to UTC and checks them and the data that belongs to them.
+// checkTimes converts all times to UTC and checks them, as well as the references in Retained.
 func (m *Manifest) checkTimes() error {
 	if err := checkSnapshotTime(&m.Time); err != nil {
 		return err
@@ -423,8 +423,8 @@ type Change struct {
 	Format int `json:"format"`
 	Numbered
 	// Sequence is the pointer's sequence at the time of recording, or 0 if it was not known.
-	// Builders refuse to follow a pointer that is more than MaxJump above it, because edges would
-	// reject what they publish.
+	// Builders refuse to follow a pointer whose sequence exceeds it by more than MaxJump, because
+	// edges would reject the snapshots that they publish.
 	Sequence uint64 `json:"sequence,omitempty"`
 	// Database is the database of the totals from which the change was computed.
 	Database string `json:"database"`
@@ -433,8 +433,8 @@ type Change struct {
 	// Snapshot is T', the time of the newest total. Base is the time of the earliest total.
 	Snapshot time.Time `json:"snapshot"`
 	Base     time.Time `json:"base"`
-	// Value is the percentage, a decimal string with up to 12 decimals. Edges answer null if it has
-	// more than 9 integer digits.
+	// Value is the percentage, a decimal string with up to 12 digits after the point. Edges answer
+	// null if it has more than 9 integer digits.
 	Value string `json:"value"`
 }
 
@@ -458,8 +458,8 @@ func ParseChange(b []byte) (*Change, error) {
 }
 
 // IsDecimal reports whether s is a decimal in the form of responses (FEED.md, "Numbers"): an
-// optional minus, digits without a leading zero and, after an optional point, at most 12 digits, the
-// last one not 0.
+// optional minus sign, digits without a leading zero and, optionally, a point and 1 to 12 digits,
+// the last of which is not 0. Minus zero is not a decimal.
 func IsDecimal(s string) bool { return isDecimal(s, 12) }
 
 func isDecimal(s string, places int) bool {
@@ -528,8 +528,8 @@ const (
 	sumLength = len(sumStart) + 2*len(Digest{}) + len(sumEnd)
 )
 
-// EncodeSmall returns the stored form of a cell or a similar record, which must have fields: one
-// line of JSON that ends in a checksum.
+// EncodeSmall returns the stored form of a cell or a similar record, which must have at least one
+// field: one line of JSON that ends in a checksum.
 func EncodeSmall(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -538,9 +538,9 @@ func EncodeSmall(v any) []byte {
 	return addSum(b)
 }
 
-// addSum adds the checksum to the encoding of a JSON object that has fields.
+// addSum adds the checksum to the encoding of a JSON object that has at least one field.
 func addSum(b []byte) []byte {
-	b = b[:len(b)-1] // without its brace
+	b = b[:len(b)-1] // without the closing brace
 	return append(b, sumStart+Sum(b).String()+sumEnd+"\n"...)
 }
 

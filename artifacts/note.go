@@ -28,8 +28,8 @@ type noteSigner struct {
 // Sign implements note.Signer.
 func (s noteSigner) Sign(text []byte) ([]byte, error) { return ed25519.Sign(s.key, text), nil }
 
-// verifier returns a verifier for the key under the name that signs a checkpoint. That name is the
-// checkpoint's origin, its first line.
+// verifier returns a verifier for signatures of the checkpoint text by k. The verifier's name is
+// the checkpoint's origin, which is the first line of text.
 func (k TrustKey) verifier(text []byte) (note.Verifier, error) {
 	name, _, _ := bytes.Cut(text, []byte{'\n'})
 	vkey, err := k.NoteKey(string(name))
@@ -39,7 +39,7 @@ func (k TrustKey) verifier(text []byte) (note.Verifier, error) {
 	return note.NewVerifier(vkey)
 }
 
-// signNote returns a checkpoint with one signature of each key. text must be a valid checkpoint.
+// signNote returns a checkpoint with one signature by each key. text must be a valid checkpoint.
 func signNote(text []byte, keys []SignKey) []byte {
 	var signers []note.Signer
 	var b []byte

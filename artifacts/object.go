@@ -60,7 +60,7 @@ type Fence struct {
 
 // EncodeAll and DecodeAll are stateless and safe for concurrent use, so one encoder and one decoder
 // are enough. Equal rows must give equal bytes, so the compression level may not change;
-// builder/README.md, "Costs", says why it is this one.
+// builder/README.md, "Costs", explains the choice.
 var (
 	zstdEncoder, _ = zstd.NewWriter(
 		nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(true), zstd.WithSingleSegment(true))

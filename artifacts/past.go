@@ -61,7 +61,7 @@ func (p *PastInterval) Block(start time.Time) string {
 	return pastPrefix + p.Name + "/" + start.UTC().Format(time.RFC3339)
 }
 
-// The names begin like those of history, so that readers that do not know the past treat it as
+// The names begin like those of history, so that readers that do not know the past treat it like
 // history.
 const pastPrefix = historyPrefix + "past/"
 
@@ -84,8 +84,8 @@ func (m *Manifest) Past(p *PastInterval) (blocks []*View) {
 }
 
 // checkPast checks the properties that readers of the past rely on: the times of each block ascend,
-// in the order in which the manifest lists the views, and no two are in the same interval or
-// outside of their block.
+// in the order in which the manifest lists the views, no two are in the same interval, and none is
+// outside its block.
 func (m *Manifest) checkPast() error {
 	for i := range PastIntervals {
 		p := &PastIntervals[i]

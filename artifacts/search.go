@@ -43,7 +43,7 @@ func NextWord(name []byte) (word, rest []byte) {
 const rankField = `,"rank":`
 
 // AppendSearchRow appends the row of an asset in the view of words. A rank of 0 means that the
-// asset has none.
+// asset has no rank.
 func AppendSearchRow(dst []byte, id uint64, rank uint32) []byte {
 	dst = strconv.AppendUint(append(dst, `{"id":`...), id, 10)
 	if rank > 0 {
@@ -66,8 +66,8 @@ func SearchRank(row []byte) uint32 {
 	return rank
 }
 
-// wordSum returns the sum of the hashes of all rows that the view of words must have for this row
-// of an asset. It counts each word once. As with pair, the sum detects mistakes, not forgery.
+// wordSum returns the sum of the hashes of all rows that the view of words must have for the asset
+// with this row. It counts each word once. As with pair, the sum detects mistakes, not forgery.
 func wordSum(row []byte) (sum uint64, err error) {
 	var asset struct {
 		ID   uint64 `json:"id"`

@@ -57,7 +57,7 @@ type Shard struct {
 	keys     []byte
 	keyOff   []uint32 // key j is keys[keyOff[j]:keyOff[j+1]]; nil without keys
 	common   int      // the length of the common prefix of all keys
-	prefixes []uint64 // for each key, the part after the common prefix as a number; see prefix
+	prefixes []uint64 // for each key, the first bytes after the common prefix, as a number; see prefix
 	ords     []uint32
 	columns  int
 	tails    []byte
@@ -135,7 +135,7 @@ func (s *Shard) TailSum(i int) []byte {
 // ID returns the id of row i.
 func (s *Shard) ID(i int) uint64 { return s.ids[i] }
 
-// Ord returns the number of the run to which row i belongs in the view of column c.
+// Ord returns the number of the run to which row i belongs in the view that column c names.
 func (s *Shard) Ord(c, i int) uint32 { return s.ords[c*len(s.ids)+i] }
 
 // Key returns the folded sort key of run j, or nil if the view has no keys.
@@ -197,7 +197,7 @@ func (s *Shard) FindKey(key []byte) (run int, ok bool) {
 }
 
 // prefix returns the first eight bytes of a key as a number. A key with a lower number sorts first;
-// the number does not order keys with equal first eight bytes.
+// keys with equal numbers may still differ.
 func prefix(key []byte) uint64 {
 	var b [8]byte
 	copy(b[:], key)
@@ -206,8 +206,8 @@ func prefix(key []byte) uint64 {
 
 // FindID returns the row with the given id, in a view sorted by id.
 func (s *Shard) FindID(id uint64) (row int, ok bool) {
-	// Ids are mostly consecutive, so the row is close to its position if missing ids were spread
-	// evenly. A search from that position reads one cache line instead of seven.
+	// Ids are mostly consecutive, so the row is close to where it would be if the missing ids were
+	// spread evenly. A search from that position reads one cache line instead of seven.
 	lo, hi := 0, len(s.ids)
 	if hi > 1 && id > s.ids[0] && id < s.ids[hi-1] {
 		h, l := bits.Mul64(id-s.ids[0], uint64(hi-1))
@@ -303,7 +303,7 @@ func AppendShard(dst []byte, in *ShardRows) []byte {
 	return dst
 }
 
-// shardReader reads varints up to a limit. After the first fault, bad stays true.
+// shardReader reads varints and rejects those above a limit. After the first fault, bad stays true.
 type shardReader struct {
 	b   []byte
 	bad bool
@@ -403,7 +403,7 @@ func parseShard(plain []byte) (*Shard, error) {
 	return s, nil
 }
 
-// sumsOf returns the sums of the texts 0 to n-1.
+// sumsOf returns the sums of text(0) to text(n-1), one after the other.
 func sumsOf(n int, text func(i int) []byte) []byte {
 	sums := make([]byte, 0, n*sumSize)
 	for i := range n {
@@ -416,7 +416,7 @@ func sumsOf(n int, text func(i int) []byte) []byte {
 func (s *Shard) parseKeys(r *shardReader, runs int, limit uint64) error {
 	s.keyOff = make([]uint32, runs+1)
 	// The stored keys are interleaved with their lengths. Copy them to one slice, so that each key
-	// is a part of it.
+	// is a subslice of it.
 	rest := *r
 	total := 0
 	for range runs {

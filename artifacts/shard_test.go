@@ -11,9 +11,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// TestFindKey compares FindKey with a plain search, with keys that are alike in
-// the ways that matter to it: long common beginnings, differences behind the
-// eighth byte, zero bytes, one key that begins another.
+// TestFindKey compares FindKey with a linear search, with keys that are similar in the ways that
+// matter to it: long common prefixes, differences after the eighth byte, zero bytes, and keys that
+// are prefixes of others.
 func TestFindKey(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	random := func() []byte {
@@ -49,8 +49,8 @@ func TestFindKey(t *testing.T) {
 	}
 }
 
-// TestFindID compares FindID with a plain search, among ids that are consecutive, have gaps, are
-// uneven, and are the highest there can be.
+// TestFindID compares FindID with a linear search, among ids that are consecutive, have gaps, are
+// unevenly spaced, or are the highest possible ones.
 func TestFindID(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for round := range 4000 {
@@ -80,8 +80,8 @@ func TestFindID(t *testing.T) {
 	}
 }
 
-// TestAppendBackwards holds AppendBackwards and the sums against what they are
-// made of: rows one after another, XXH3 of each row and tail.
+// TestAppendBackwards compares AppendBackwards with a loop over the rows, and the sums with the
+// XXH3 hash of each row and tail.
 func TestAppendBackwards(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for round := range 300 {

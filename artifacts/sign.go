@@ -19,20 +19,20 @@ import (
 // ErrSignature reports an object that is not signed by a trusted key.
 var ErrSignature = errors.New("signature")
 
-// The prefixes tell the private half of a pair from the public one.
+// The prefixes distinguish the private half of a key pair from the public half.
 const (
 	signKeyPrefix  = "mdsign_"
 	trustKeyPrefix = "mdtrust_"
 )
 
-// SignKey is the private half of an Ed25519 pair. Builders use it to sign the cells that edges
+// SignKey is the private half of an Ed25519 key pair. Builders use it to sign the cells that edges
 // read.
 type SignKey struct{ key ed25519.PrivateKey }
 
-// TrustKey is the public half of a pair. Edges use it to verify signatures.
+// TrustKey is the public half of a key pair. Edges use it to verify signatures.
 type TrustKey struct{ key ed25519.PublicKey }
 
-// NewSignKey generates a pair from random.
+// NewSignKey generates a key pair from random.
 func NewSignKey(random io.Reader) (SignKey, error) {
 	_, key, err := ed25519.GenerateKey(random)
 	return SignKey{key}, err
@@ -78,7 +78,7 @@ func (k SignKey) Text() string {
 // Trust returns the public half of the pair.
 func (k SignKey) Trust() TrustKey { return TrustKey{k.key.Public().(ed25519.PublicKey)} }
 
-// Text returns the key in the form in which edges take it.
+// Text returns the key in the form that edges accept.
 func (k TrustKey) Text() string { return trustKeyPrefix + base64.RawURLEncoding.EncodeToString(k.key) }
 
 // ID returns a short name of the key: 16 hexadecimal digits.
@@ -102,7 +102,7 @@ type signatureLine struct {
 const signatureStart = `{"signatures":[`
 
 // Sign returns the stored form of a signed cell: body, which is one line, and a line with one
-// signature of each key. Each signature covers the cell's key in the store and body, so that one
+// signature by each key. Each signature covers the cell's key in the store and body, so that one
 // cell cannot be passed off as another. Without keys, Sign returns body. A checkpoint becomes a
 // signed note instead; the text of a note never begins like the signed message of another cell.
 func Sign(key Key, body []byte, keys ...SignKey) []byte {
@@ -134,7 +134,7 @@ func Unsigned(b []byte) []byte {
 	return body
 }
 
-// splitSigned splits a cell into its encoding and its line of signatures, which is nil if there is
+// splitSigned splits a cell into its body and its line of signatures, which is nil if there is
 // none. It splits a note, which is not a JSON object, into its text and its signatures.
 func splitSigned(b []byte) (body, line []byte) {
 	if !bytes.HasPrefix(b, []byte{'{'}) {
@@ -150,7 +150,8 @@ func splitSigned(b []byte) (body, line []byte) {
 }
 
 // SignedBy reports whether a cell is signed, and returns the ids of the keys whose signatures it
-// has. For a note, these are the key hashes of signed notes. SignedBy does not verify anything.
+// has. For a note, these are the key hashes in its signature lines. SignedBy does not verify
+// anything.
 func SignedBy(b []byte) (ids []string, signed bool) {
 	_, line := splitSigned(b)
 	var unverified *note.UnverifiedNoteError

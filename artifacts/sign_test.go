@@ -48,8 +48,9 @@ func TestSignedObjectParsesAndVerifies(t *testing.T) {
 	}
 }
 
-// TestForgedPointer flips every byte of a signed pointer: it fails to verify, or it still says the
-// very same (a byte of white space, or of a signature that another key's stands beside).
+// TestForgedPointer flips every bit of a signed pointer. The result either fails to verify or still
+// means the same, because the bit is in white space, or in a signature next to which another key's
+// is valid.
 func TestForgedPointer(t *testing.T) {
 	k := newTestKey(t)
 	p := testPointer()

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// The answers of a store that callers act on. Stores wrap them; use errors.Is. Any other error
-// means that the outcome is unknown. A store never turns an unknown outcome into one of these.
+// The answers of a store that callers act on. Stores wrap these errors, so test for them with
+// errors.Is. Any other error means that the outcome is unknown. A store never reports an unknown
+// outcome as one of these.
 var (
 	// ErrNotFound means that the store answered that the key does not exist. A store that cannot be
-	// reached, or a missing folder or bucket, gives another error.
+	// reached, or a missing folder or bucket, causes a different error.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict means that Put found other bytes under its key, or that Swap found another
-	// version than the one it was to replace. Nothing was changed.
+	// ErrConflict means that Put found different bytes under its key, or that Swap found a version
+	// other than the one that it was to replace. Nothing was changed.
 	ErrConflict = errors.New("conflict")
 	// ErrNotModified means that the version is still the one that the caller knows.
 	ErrNotModified = errors.New("not modified")
@@ -29,8 +30,8 @@ var ErrNoAccess = errors.New("no access to the store")
 // retry does not help.
 var ErrRefused = errors.New("the store cannot do this")
 
-// BusyError means that the store asks for a later retry. It may wrap ErrConflict: a swap that is
-// not retried has lost.
+// BusyError means that the store asks for a later retry. If it wraps ErrConflict, a caller that
+// does not retry its swap must treat the swap as lost.
 type BusyError struct {
 	// After is the pause that the store asks for, or 0 if it does not say.
 	After time.Duration
@@ -68,8 +69,8 @@ type ObjectReader interface {
 // CellReader reads cells.
 type CellReader interface {
 	// GetIf is Get for a caller that already knows a version. If known is still the object's
-	// version, GetIf returns ErrNotModified without transferring the object. With a zero known it
-	// is Get.
+	// version, GetIf returns ErrNotModified without transferring the object. If known is zero,
+	// GetIf behaves like Get.
 	GetIf(ctx context.Context, key Key, known Version, limit int64) ([]byte, Version, error)
 }
 
@@ -106,7 +107,7 @@ type Objects interface {
 	// is damaged, and Put replaces it. Readers see either the whole object or none. The object is
 	// durable once a later Sync has returned.
 	Put(ctx context.Context, key Key, data []byte) error
-	// Sync returns when every write that Put reported before the call is durable.
+	// Sync returns once every write that Put completed before the call is durable.
 	Sync(ctx context.Context) error
 	// List calls f for each key that begins with prefix, including cells, in no particular order.
 	// It stops at the first error of f and returns it.

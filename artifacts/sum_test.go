@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestChecksum: a small object with any one bit wrong is refused, or says what it said, and so is
-// one without a checksum, or with a sequence or number that no count reaches.
+// TestChecksum flips each bit of each cell: the parser rejects the result, or it means the same as
+// before. Parsers also reject a cell without a checksum, or with a sequence or number above
+// MaxNumber.
 func TestChecksum(t *testing.T) {
 	at := time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)
 	digest := Sum([]byte("manifest"))
@@ -66,7 +67,7 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// encoder returns what encodes again what parse reads.
+// encoder returns a function that parses a cell and encodes it again.
 func encoder[T interface{ Encode() []byte }](parse func([]byte) (T, error)) func([]byte) ([]byte, error) {
 	return func(b []byte) ([]byte, error) {
 		v, err := parse(b)

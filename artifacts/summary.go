@@ -21,11 +21,11 @@ type summary struct {
 	rows                int
 	before, after       int // as in Shard
 	firstRun, lastRun   int
-	firstLen, lastLen   int // the summarized rows of these runs
+	firstLen, lastLen   int // the number of summarized rows in each of these runs
 	firstID, lastID     uint64
 	firstKey, lastKey   string   // the keys of these runs
 	keyed, ids, idFence bool     // whether the view has keys; whether ids ascend throughout; whether fences have ids
-	shards, cut         int      // the number of shards, and of rows in all but the last
+	shards, cut         int      // the number of shards, and of rows in each shard but the last
 	unranked            int      // the number of rows without a rank
 	points              int      // the number of elements in each row's prices or moments; 0 outside of history
 	newest              []newest // one element for each row of history
@@ -65,7 +65,7 @@ func addDigest(sum *Digest, d Digest) {
 	}
 }
 
-// summarize summarizes all rows of a shard. byID reports whether the shard's view is the one by id.
+// summarize summarizes all rows of a shard. byID says whether the shard belongs to a view by id.
 // summarize rejects rows that are not JSON.
 func summarize(s *Shard, byID bool) (*summary, error) {
 	n, runs := s.Len(), s.Runs()
