@@ -7,7 +7,7 @@ import (
 )
 
 // Read returns the version of the main module and the revision from which it was built. A value
-// that the build does not have is "unknown".
+// that the build did not record is "unknown".
 func Read() (version, revision string) {
 	version = "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -23,7 +23,7 @@ func Version(program string) string {
 	return program + " " + version + " " + revision + " " + setting("vcs.time") + " " + runtime.Version()
 }
 
-// setting returns a setting of the build, or "unknown" if the build does not have it.
+// setting returns a setting of the build, or "unknown" if the build did not record it.
 func setting(key string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
