@@ -228,7 +228,7 @@ func (p Program) detach(flags logs.Flags, to io.Writer) *logs.Queue {
 // LogFlags returns the flags for logging.
 func (f Flags) LogFlags() logs.Flags { return f.Flags }
 
-// wordsToFlags replaces the word version, and the word help before or after a command, by the
+// wordsToFlags replaces the word version, and the word help before or after a command, with the
 // corresponding flags. "help all" also shows the hidden flags.
 func wordsToFlags(app *kong.Node, args []string) []string {
 	node := app

@@ -33,7 +33,7 @@ type printCmd struct {
 
 func (printCmd) Run() error { return nil }
 
-// do runs the toy and returns its status and what it prints.
+// do runs the toy program and returns its exit status and its output.
 func do(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	var c toy
@@ -72,8 +72,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestConfig: the command line is stronger than the environment, which is
-// stronger than the file, which is stronger than the defaults.
+// TestConfig: the command line overrides the environment, which overrides the file, which overrides
+// the defaults.
 func TestConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toy.yaml")
 	for _, c := range []struct {
@@ -103,7 +103,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%q %q: status %d, %s, want %s", c.yaml, c.args, status, out, c.want)
 		}
 	}
-	// An error quotes nothing of a file that is not a configuration.
+	// An error quotes no part of a file that is not a configuration.
 	for _, other := range []string{
 		"root:$y$j9T$hidden:19000:0:99999:7:::\nbin:*:19000:0:99999:7:::\n", "root: hidden\n", "hidden: 1\nhidden: 2\n",
 		"a: *hidden\n", "a: !hidden! b\n", "'hid`den\n", "hidden\n", "a: \"\\hidden\"", "%hidden\n",
@@ -153,7 +153,7 @@ func TestFormerNames(t *testing.T) {
 	}
 }
 
-// TestCompletion asks real shells.
+// TestCompletion tests completion in real shells.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	bin := build(t, "./builder/cmd/builder", "./edge/cmd/edge")
@@ -193,7 +193,7 @@ func TestCompletion(t *testing.T) {
 			words := strings.Fields(string(out))
 			slices.Sort(words)
 			got := strings.ReplaceAll(strings.Join(words, " "), "testdata/", "testdata")
-			if shell == "bash" && strings.Contains(want, "=") { // readline puts it behind the =
+			if shell == "bash" && strings.Contains(want, "=") { // readline inserts it after the equals sign
 				got = "--log-format=" + got
 			}
 			if want != "none" && got != want {

@@ -57,7 +57,7 @@ type completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help implements the interface with which kong gets the help of a command.
+// Help implements the interface through which kong reads the help of a command.
 func (completion) Help() string {
 	return `Examples with builder, as with edge and loadtest; the first two last until the shell ends:
 

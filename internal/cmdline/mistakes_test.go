@@ -32,7 +32,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/mistakes.txt anew")
 
-// setup makes what the mistakes need.
+// setup is a script that creates the files that the mistakes need.
 const setup = `
 builder build --source 'sim:?assets=30&seed=1' --time 2026-11-21T07:20:00Z --store file:store
 builder keys create --store file:store --name one >key
@@ -48,7 +48,7 @@ builder build --source 'sim:?assets=30&seed=1' --time 2026-11-21T07:20:00Z --sto
 printf 'lisen: :8080\n' >typo.yaml; printf 'store: file:store\ncache-size: 64\n' >size.yaml; printf '\tstore' >tab.yaml
 `
 
-// build builds programs of the project into a folder that all may read.
+// build builds programs of the project into a folder that all users can read.
 func build(t *testing.T, packages ...string) string {
 	t.Helper()
 	bin := t.TempDir()
@@ -66,10 +66,11 @@ func build(t *testing.T, packages ...string) string {
 	return bin
 }
 
-// TestMistakes runs the command behind each $ of testdata/mistakes.txt in a shell, with the built
-// programs, a MinIO and the files of setup, and compares output and exit status with the text below
-// it. A line that begins "until TEXT:" is for a program that keeps running: it is stopped when it
-// has printed TEXT, and only the line with TEXT counts.
+// TestMistakes runs the command after each $ of testdata/mistakes.txt in a shell, with the built
+// programs, a MinIO server and the files of setup. It compares the output and the exit status with
+// the text below the command. A line that begins with "until TEXT:" is for a program that keeps
+// running: the test stops the program when it has printed TEXT, and compares only the line with
+// TEXT.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -78,7 +79,7 @@ func TestMistakes(t *testing.T) {
 		"./internal/test/demo", "./internal/test/stack", "./internal/test/soak")
 	minio := testserver.MinIO(t)
 	endpoint := must.Get(url.Parse(minio.Endpoint))(t)
-	// To MinIO, a request whose date is an hour old comes from a slow clock.
+	// To MinIO, a request whose date is an hour old seems to come from a client with a slow clock.
 	behind := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(endpoint)
 		r.Out.Header.Set("X-Amz-Date", time.Now().UTC().Add(-time.Hour).Format("20060102T150405Z"))
@@ -100,7 +101,7 @@ func TestMistakes(t *testing.T) {
 		cmd := exec.CommandContext(ctx, "bash", "-c", script)
 		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, out, out
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if os.Getuid() == 0 { // no permission stops root
+		if os.Getuid() == 0 { // permissions do not restrict root
 			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 		}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
@@ -143,7 +144,7 @@ func TestMistakes(t *testing.T) {
 
 	const file = "testdata/mistakes.txt"
 	b := must.Get(os.ReadFile(file))(t)
-	parts := make([]string, 0, bytes.Count(b, []byte("\n"))) // no part moves when one is added
+	parts := make([]string, 0, bytes.Count(b, []byte("\n"))) // large enough that append never moves the parts
 	var trying errgroup.Group
 	trying.SetLimit(8)
 	for line := range strings.Lines(string(b)) {
@@ -180,7 +181,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// watch keeps what is printed, and calls found when it has text.
+// watch records the output, and calls found when the output contains text.
 type watch struct {
 	mu    sync.Mutex
 	all   bytes.Buffer
@@ -198,7 +199,7 @@ func (w *watch) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// shown returns the line with the text, or, without one, all output.
+// shown returns the line that contains text, or all output if no line does.
 func (w *watch) shown() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a terminal. text closes it and returns what it was sent.
+// terminal opens a terminal. text closes it and returns what was written to it.
 func terminal(t *testing.T) (tty *os.File, text func() string) {
 	t.Helper()
 	screen := must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0))(t)
@@ -36,8 +36,8 @@ func terminal(t *testing.T) (tty *os.File, text func() string) {
 	}
 }
 
-// TestColours: a terminal shows errors red, warnings yellow and headings bold, unless the user or the
-// terminal wants none, or programs read the output.
+// TestColours: a terminal shows errors in red, warnings in yellow and headings in bold, unless the
+// user or the terminal does not want colours, or a program reads the output.
 func TestColours(t *testing.T) {
 	const red, yellow, bold = "\x1b[31mtoy: ", "\x1b[33mtime=", "\x1b[1mUsage:\x1b[0m"
 	for _, c := range []struct{ noColour, term, args, want string }{
