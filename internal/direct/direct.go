@@ -14,9 +14,10 @@ import (
 // metadata are Amazon's metadata addresses that are not link-local.
 var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd00:ec2::23")}
 
-// Proxy is http.ProxyFromEnvironment, except that it returns no proxy for link-local addresses, for
-// the addresses that provide the credentials of roles, and for the addresses of this machine. A
-// proxy would reach another machine under such an address. Proxy can be used in http.Transport.
+// Proxy is like http.ProxyFromEnvironment, except that it returns no proxy for link-local
+// addresses, for the addresses that provide the credentials of roles, and for the addresses of this
+// machine. A proxy would reach another machine under such an address. Proxy can be used in
+// http.Transport.
 func Proxy(r *http.Request) (*url.URL, error) {
 	if to(r.URL.Hostname()) {
 		return nil, nil

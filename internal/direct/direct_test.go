@@ -16,10 +16,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestProxy: addresses as Amazon documents them (IMDS, task and pod roles), RFC 3927 and RFC 4291,
-// 2.5.6, and this machine's.
+// TestProxy uses the addresses that Amazon documents (IMDS, task and pod roles), those of RFC 3927
+// and of RFC 4291, section 2.5.6, and this machine's own.
 func TestProxy(t *testing.T) {
-	hosts := map[string]bool{ // true: by the proxy
+	hosts := map[string]bool{ // true means through the proxy
 		"169.254.169.254": false, "169.254.170.2": false, "169.254.170.23:80": false, "[fd00:ec2::254]": false,
 		"[fd00:ec2::23]:80": false, "[fe80::1]:8080": false, "[fe80::1%25eth0]": false,
 		"[::ffff:169.254.169.254]": false, "0.0.0.0:9000": false,
