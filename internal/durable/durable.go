@@ -28,8 +28,8 @@ func WriteFile(path string, from io.Reader, mode fs.FileMode) error {
 	return Sync(filepath.Dir(path))
 }
 
-// CreateFile is WriteFile for a path that must not exist yet. If it exists, CreateFile leaves it
-// unchanged and returns an error that is fs.ErrExist.
+// CreateFile is like WriteFile, but for a path that must not exist yet. If it exists, CreateFile
+// leaves it unchanged and returns an error that is fs.ErrExist.
 func CreateFile(path string, from io.Reader, mode fs.FileMode) error {
 	temp, err := Temp(filepath.Dir(path), from, mode, (*os.File).Sync)
 	if err != nil {
@@ -41,9 +41,9 @@ func CreateFile(path string, from io.Reader, mode fs.FileMode) error {
 	return Sync(filepath.Dir(path))
 }
 
-// ReplaceFile is WriteFile without waiting for the disk. It is for files that can be made again and
-// are checked when they are read: after a power cut the file may be empty, truncated or full of
-// zeros.
+// ReplaceFile is like WriteFile, but does not wait for the disk. It is for files that can be
+// recreated and that are checked when they are read: after a power cut the file may be empty,
+// truncated or full of zeros.
 func ReplaceFile(path string, from io.Reader, mode fs.FileMode) error {
 	return replace(path, from, mode, nil)
 }

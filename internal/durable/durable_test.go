@@ -39,7 +39,7 @@ func TestReplace(t *testing.T) {
 				t.Errorf("%s %q: the file holds %q, %v", name, c.data, b, err)
 			}
 		}
-		// A name that cannot be given, here to a folder, leaves nothing behind.
+		// If the file cannot get its name, here because a folder has it, nothing is left behind.
 		must.OK(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 		if err := write(filepath.Join(dir, "folder"), strings.NewReader("x"), 0o600); err == nil {
 			t.Errorf("%s replaced a folder", name)
@@ -51,7 +51,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestCreateFile: what is there stays, a file, a folder or a link to nowhere.
+// TestCreateFile: whatever exists at the path stays, whether it is a file, a folder or a link to
+// nowhere.
 func TestCreateFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
@@ -73,7 +74,7 @@ func TestCreateFile(t *testing.T) {
 	}
 }
 
-// TestOpen: what is no regular file is refused, and nothing is waited for.
+// TestOpen: Open refuses anything that is not a regular file, without waiting.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")

@@ -28,7 +28,7 @@ func heir(path string) (uid, gid int, is bool, err error) {
 	return int(own.Uid), int(own.Gid), true, nil
 }
 
-// Inherit gives a file of root to the owner of the folder that contains it.
+// Inherit makes f belong to the owner of the folder that contains it, if this process runs as root.
 func Inherit(f *os.File) error {
 	uid, gid, is, err := heir(f.Name())
 	if err != nil || !is {
@@ -37,8 +37,8 @@ func Inherit(f *os.File) error {
 	return f.Chown(uid, gid)
 }
 
-// Mkdir is os.Mkdir with Inherit. The folder becomes visible only after it has its final owner, so
-// that files that others create in it also get that owner.
+// Mkdir is os.Mkdir followed by Inherit. The folder becomes visible only after it has its final
+// owner, so that files that others create in it also get that owner.
 func Mkdir(path string, mode fs.FileMode) error {
 	uid, gid, is, err := heir(path)
 	if err != nil {
@@ -61,7 +61,7 @@ func Mkdir(path string, mode fs.FileMode) error {
 	return nil
 }
 
-// MkdirAll is os.MkdirAll with Inherit.
+// MkdirAll is os.MkdirAll with Mkdir instead of os.Mkdir.
 func MkdirAll(path string, mode fs.FileMode) error {
 	path = filepath.Clean(path)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
