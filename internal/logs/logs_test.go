@@ -24,8 +24,8 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// TestHidden: no line of a log has characters that a terminal obeys, and JSON says what was
-// meant all the same.
+// TestHidden: no log line contains characters that a terminal would interpret, and JSON still has
+// its original meaning.
 func TestHidden(t *testing.T) {
 	text := "a\u0080\u009b31m\u009f\u200e\u200f\u202a\u202e\u2066\u2069\ufeff\u00ad\U000e0001 é 漢 \"🚀\""
 	for _, format := range []string{"text", "json"} {

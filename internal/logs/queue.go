@@ -14,7 +14,7 @@ const maxQueued = 1 << 20
 // dropped counts the lines that all queues have dropped.
 var dropped atomic.Uint64
 
-// Dropped returns the number of lines of the log that this process has dropped.
+// Dropped returns the number of log lines that this process has dropped.
 func Dropped() uint64 { return dropped.Load() }
 
 // Queue is a writer that never blocks. It passes lines on to another writer, which may be slow or

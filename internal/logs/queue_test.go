@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// gate is a writer that waits for each of its answers.
+// gate is a writer in which each Write waits for an answer.
 type gate struct {
 	answers chan error
 	out     strings.Builder
@@ -23,8 +23,8 @@ func (g *gate) Write(b []byte) (int, error) {
 	return g.out.Write(b)
 }
 
-// TestQueue: a writer that does not answer, or fails, stops nobody, and the lines that it did not take
-// are counted and named once it writes again (moby issue 22502, nerdctl issue 4591).
+// TestQueue: a writer that blocks or fails stops nobody. The lines that it did not accept are
+// counted, and their number is logged once it works again (moby issue 22502, nerdctl issue 4591).
 func TestQueue(t *testing.T) {
 	g := &gate{answers: make(chan error)}
 	before := Dropped()
@@ -38,7 +38,7 @@ func TestQueue(t *testing.T) {
 	if n := Dropped() - before; n < lines/3 || n > lines*2/3+1 {
 		t.Fatalf("%d of %d lines were dropped", n, lines)
 	}
-	g.answers <- errors.New("no space left on device") // the first batch
+	g.answers <- errors.New("no space left on device") // for the first batch
 	close(g.answers)
 	q.Close(time.Minute)
 	n := int(Dropped() - before)
