@@ -26,7 +26,7 @@ func (a Answer) ContentType() string {
 // An Answer is the answer that the service must give to a question.
 type Answer struct {
 	Status     int
-	Code       int // in the envelope, like MessageKey; both are zero for a 204
+	Code       int // in the envelope, as is MessageKey; both are zero for a 204
 	MessageKey string
 	Body       string   // the whole body, for a 200
 	Blame      []string // for a 400: the message must contain one of these

@@ -14,7 +14,7 @@ import (
 const changes = "changes"
 
 const (
-	changesKept = 30 * 24 * time.Hour // after the end of the day
+	changesKept = 30 * 24 * time.Hour // counted from the end of the day of the change
 	maxChanges  = 100_000
 )
 
@@ -135,7 +135,7 @@ func (s *Snapshot) Directory(collection string) map[int64]Listed {
 type way struct {
 	after, through time.Time // the times of the snapshot published again, and of the newest withdrawn one
 	items          []Changed // changes in withdrawn snapshots
-	lost           bool      // some of these changes are not known
+	lost           bool      // whether some of these changes are not known
 }
 
 // takeBack returns the way back from the newest snapshot to the one that is published again.
@@ -223,7 +223,7 @@ func (s *Snapshot) record(before *Snapshot, known map[string]map[string]int64) {
 // differ returns the changes since the earlier snapshot. It also repeats the items in touched,
 // whose changes were withdrawn.
 func (s *Snapshot) differ(before *Snapshot, touched []Changed, known map[string]map[string]int64) (all []Changed) {
-	had := map[listedKey]bool{} // items that had an id in the snapshot before
+	had := map[listedKey]bool{} // items that had an id in the preceding snapshot
 	for collection, ids := range known {
 		for _, id := range ids {
 			had[listedKey{collection, id}] = true
@@ -357,7 +357,7 @@ func (s *Snapshot) changes(q *Query, a *Answer) {
 	a.Body = ChangesBody(q, items, total, since)
 }
 
-// Changed reports whether the query asks for the change.
+// Changed reports whether a change matches the query.
 func (q *Query) Changed(c *Changed) bool {
 	return (!q.HasSince || c.Time.Unix() > q.Since) &&
 		(q.Collections == nil || slices.Contains(q.Collections, c.Collection)) &&

@@ -33,7 +33,8 @@ type Coins struct {
 	// supply is nil. Moved is the asset's price change over 24 hours.
 	Supplies map[int64][len(supplies)]*big.Rat
 	Moved    map[int64]*big.Rat
-	// Covered has, for each quoted asset, the windows that its prices cover to at least nine tenths.
+	// Covered contains, by the id of each quoted asset, the windows that have prices for at least
+	// nine tenths of their length.
 	Covered map[int64]map[string]bool
 }
 
@@ -92,7 +93,7 @@ func (r *reader) platforms() []platform {
 	return all
 }
 
-// claim returns the contract in a form that only one asset may claim.
+// claim returns the contract in a form in which no two assets may have the same one.
 func (p platform) claim() string { return p.id + "\x00" + p.address }
 
 func (f *feed) rate(r *reader, directory map[string]*asset) row {
@@ -150,7 +151,7 @@ func newCoins(f *feed, st state) *Coins {
 	for _, a := range f.assets {
 		directory[a.key] = a
 	}
-	chainOf := map[string]*group{} // by the slug in the form of a platform's id
+	chainOf := map[string]*group{} // by the platform id that the chain's slug yields
 	add := func(g *group) {
 		native := cmp.Or(directory[g.native], directory[""])
 		c.Chains[g.slug] = Platform{g.name, g.displayName, native.slug, native.logo, g.evmChainID}

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// csvSuffix is the suffix of the paths of tables.
+// csvSuffix is the suffix of the paths that return tables.
 const csvSuffix = ".csv"
 
-// tables describes the tables (INTERFACE.md, "CSV"). list is the member of an item that has one
-// element per row, whose columns begin with time.
+// tables describes the tables (INTERFACE.md, "CSV"). list names the array in an item that yields
+// one row per element. The elements' own columns are time and all columns after it.
 var tables = map[string]struct{ columns, list string }{
 	markets: {columns: "id rank name symbol slug logo price market_cap volume " +
 		"percent_change.1h percent_change.6h percent_change.12h percent_change.24h percent_change.7d " +
@@ -23,8 +23,8 @@ var tables = map[string]struct{ columns, list string }{
 	prices:  {"id name symbol slug time snapshot_time price market_cap volume", "prices"},
 }
 
-// CheckTable returns an error if the body is not a valid table by itself: it has other columns, is
-// not CSV, or has a line that does not end in CR LF.
+// CheckTable returns an error if the body is not a valid table: if it has other columns, is not
+// CSV, or has a line that does not end in CR LF.
 func CheckTable(q *Query, body string) error {
 	header, _, _ := strings.Cut(Table(q, envelope(`{"items":[]}`)), "\r\n")
 	records, err := rfc4180.NewReader(strings.NewReader(body)).ReadAll()

@@ -18,5 +18,5 @@
 // the rows by filter values, because the load tester asks thousands of questions about one
 // snapshot.
 //
-// The model does not include authentication, rate limits and the framing of HTTP.
+// The model does not include authentication, rate limits or HTTP framing.
 package model

@@ -37,11 +37,11 @@ type asset struct {
 
 	rank    int // 0 if it has none
 	changes []*big.Rat
-	// time of the base of the longest window if that base is much younger than the window;
-	// otherwise zero
+	// since is the time of the base price of the longest window if that price is much younger than
+	// the window, and otherwise zero.
 	since   time.Time
 	moved   *big.Rat        // the price change over 24 hours
-	covered map[string]bool // windows that are covered to at least nine tenths
+	covered map[string]bool // windows that have prices for at least nine tenths of their length
 }
 
 // An exchange of the feed.
@@ -54,7 +54,7 @@ type exchange struct {
 }
 
 type exchangeMarket struct {
-	volume         *big.Rat // nil, like the other fields, if it is null
+	volume         *big.Rat // like the other fields, nil if the feed has null
 	markets, coins *int64
 	dataTime       *time.Time
 }
@@ -158,7 +158,8 @@ func (c *claims) assign() error {
 	return nil
 }
 
-// row is what a line of a file claims, with a function that adds it to the feed.
+// row holds the key, id and slug that a line of a file claims, and a function that adds the line to
+// the feed.
 type row struct {
 	key   string
 	given *int64
@@ -222,7 +223,8 @@ func readFeed(files Files, known map[string]map[string]int64) (*feed, map[string
 	return f, ids, nil
 }
 
-// read accepts a line and returns the number of its warnings, or returns why it must be set aside.
+// read accepts a line and returns the number of its warnings, or it returns the reason why the line
+// must be set aside.
 func (c *claims) read(line []byte, read func(*reader) row) (warnings int, err error) {
 	if len(line) > maxLine {
 		return 0, errors.New("line too long")
@@ -382,9 +384,9 @@ func readGroup(r *reader) (*group, *int64) {
 	return g, r.id()
 }
 
-// readDataTime parses the time of an exchange's aggregate and returns it in UTC and whole seconds.
-// It returns nil if text is not in RFC 3339, or if the time is not after the start of 1970, or is
-// after the year 9999.
+// readDataTime parses the time of an exchange's figures and returns it in UTC, in whole seconds. It
+// returns nil if text is not a time in RFC 3339, or if the time is not after the start of 1970 or
+// is after the year 9999.
 func readDataTime(text string) *time.Time {
 	if len(text) < 20 || text[13] != ':' || strings.Contains(text, ",") { // time.Parse would accept these.
 		return nil

@@ -48,8 +48,9 @@ func (w *Window) begin(t time.Time) time.Time {
 	return time.Unix(t.Unix()-t.Unix()%step, 0).UTC()
 }
 
-// Has reports whether a point at time t belongs to the window at T: its interval begins in [T −
-// Length, T], or it is the point of T itself.
+// Has reports whether a point at time t belongs to the window of the snapshot at time T, the
+// parameter at. Either the point's interval begins in [T − Length, T], or the point is that of T
+// itself.
 func (w *Window) Has(t, at time.Time) bool {
 	return !t.After(at) && (t.Equal(at) || !w.begin(t).Before(at.Add(-w.Length)))
 }
@@ -82,8 +83,8 @@ type historyItem struct {
 
 func (i *historyItem) row() Row { return newRow(i.ID, i.Name, i.Symbol, i.Slug, i) }
 
-// check verifies the rules that every item follows, whatever the snapshot: its points ascend, there
-// is at most one per interval apart from the snapshot's own, and none is older than the window.
+// check verifies the rules that every item follows in any snapshot: its points ascend, there is at
+// most one per interval apart from the snapshot's own, and none is older than the window.
 func (i *historyItem) check() error {
 	w := FindWindow(i.Window)
 	if i.Window == windowMax {
@@ -142,8 +143,8 @@ func ReadPrices(published []byte, times int) (id int64, prices []*string, err er
 	return row.ID, row.Prices, err
 }
 
-// Listing names the rows that a query is about: those of the endpoint, those of a window of
-// /history, or the assets that a search examines.
+// Listing returns the name of the listing whose rows a query reads: the endpoint's listing, a
+// window of /history, or the assets that a search examines.
 func (q *Query) Listing() string {
 	switch {
 	case q.Window != "":
@@ -233,8 +234,8 @@ func members(all []*asset, n int) map[string]bool {
 	return keys
 }
 
-// series returns the windows at T, built from the kept snapshots. ids contains the ids of the
-// assets.
+// series returns the history windows of the snapshot at time T, the parameter at, built from the
+// kept snapshots. ids contains the ids of the assets.
 func series(kept []moment, ids map[string]int64, at time.Time) map[string]*Series {
 	all := map[string]*Series{}
 	for _, w := range Windows {

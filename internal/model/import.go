@@ -92,9 +92,9 @@ type importing struct {
 	allowed map[string]bool // the assets that may have history; nil means all
 }
 
-// firsts finds, for each hour and day, the times of the first snapshot that is still remembered and
-// of the first snapshot with figures for any asset. No imported row of the same hour or day may
-// come before these times.
+// firsts finds two times for each hour and day: that of the first snapshot that is still
+// remembered, and that of the first snapshot with figures for any asset. No imported row of the
+// same hour or day may be earlier.
 func (im *importing) firsts() {
 	var kept, seen []time.Time
 	for _, m := range im.kept {
@@ -137,8 +137,8 @@ func (im *importing) isEarly(mark time.Time) bool {
 	return false
 }
 
-// isKept reports whether a price at the given time may be kept, considering its age, as the first
-// one of its hour or day.
+// isKept reports whether a price at the given time is kept. From a certain age on, only the first
+// price of an hour is kept, and later only the first price of a day.
 func (im *importing) isKept(mark time.Time) bool {
 	isFirst := func(i int, step time.Duration) bool {
 		for _, first := range []map[time.Time]time.Time{im.first[i], im.first[i+2]} {
@@ -152,7 +152,7 @@ func (im *importing) isKept(mark time.Time) bool {
 	return age < 48*time.Hour || age <= 90*24*time.Hour && isFirst(0, time.Hour) || isFirst(1, 24*time.Hour)
 }
 
-// limit determines which assets may have history, if the maximum number of assets already has it.
+// limit determines which assets may have history if the maximum number of assets already has it.
 func (im *importing) limit() {
 	for _, m := range im.kept {
 		if m.time.Equal(im.at) && len(m.history) >= im.settings.History {
@@ -164,7 +164,7 @@ func (im *importing) limit() {
 	}
 }
 
-// moment imports the rows that belong to the same ten minutes.
+// moment imports the rows that belong to one ten-minute mark.
 func (im *importing) moment(mark time.Time, rows []PastRow, total *big.Rat) {
 	slices.SortStableFunc(rows, func(a, b PastRow) int { return a.Time.Compare(b.Time) })
 	of := map[int64]PastRow{} // the earliest row of each asset

@@ -135,7 +135,7 @@ type (
 	}
 )
 
-// text is a string that is written by [Quote].
+// text is a string that is encoded by Quote.
 type text string
 
 // MarshalJSON implements json.Marshaler.

@@ -16,7 +16,7 @@ func TestThin(t *testing.T) {
 	at := time.Date(2025, 6, 30, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name       string
-		kept, want []string // before the time above
+		kept, want []string // ages at the time above
 	}{
 		{"younger than 48 hours", []string{"47h50m", "47h40m", "0s"}, []string{"47h50m", "47h40m", "0s"}},
 		// 11:30, 11:50, 12:00, 12:10
@@ -24,11 +24,11 @@ func TestThin(t *testing.T) {
 			[]string{"48h30m", "48h0m", "47h50m"}},
 		// 12:00, 12:10, 13:00
 		{"hours across an hour's end", []string{"72h0m", "71h50m", "71h0m"}, []string{"72h0m", "71h0m"}},
-		// 11:50 stands for its day, 12:00 and 12:10 share an hour
+		// 11:50 is the first time of its day; 12:00 and 12:10 are in the same hour.
 		{"90 days to the minute", []string{"2160h10m", "2160h", "2159h50m"}, []string{"2160h10m", "2160h"}},
 		// 12:00, 13:00, 23:50, 00:00, 01:00
 		{"days", []string{"2400h", "2399h", "2388h10m", "2388h", "2387h"}, []string{"2400h", "2388h"}},
-		// the first of the day has gone
+		// The first snapshot of the day is gone.
 		{"366 days", []string{"8784h10m", "8784h"}, nil},
 	} {
 		var kept []moment
@@ -83,7 +83,7 @@ func TestPast(t *testing.T) {
 	build(t, w, at("2025-06-01T00:10:00Z", ""))
 	build(t, w, at("2025-06-01T00:50:00Z", "110"))
 	build(t, w, at("2025-06-01T01:10:00Z", "132"))
-	// 1h: from 00:50 on (00:10 had no price); the others from 00:00.
+	// The base for 1h is at 00:50, because there was no price at 00:10. All others are at 00:00.
 	want := `"percent_change":{"1h":"20","6h":"32","12h":"32","24h":"32","7d":"32","30d":"32","90d":"32","1y":"32"}`
 	if a := get(w, "/openapi/v1/quotes"); !strings.Contains(a.Body, want) {
 		t.Errorf("changes: %s", a.Body)
@@ -95,7 +95,7 @@ func TestPast(t *testing.T) {
 	if a := get(w, "/openapi/v1/global"); !strings.Contains(a.Body, `"total_market_cap_change_percentage_24h":"32"`) {
 		t.Errorf("the change record of now: %s", a.Body)
 	}
-	// Pins: 00:10 is the time of retention, 00:00 lies before it.
+	// Among the pins, 00:10 is the oldest time that is retained, and 00:00 is before it.
 	for pin, status := range map[string]int{"2025-06-01T00:10:00Z": 200, "2025-06-01T00:00:00Z": 410,
 		"2025-06-01T00:20:00Z": 410, "2025-06-01T01:20:00Z": 503, "2025-06-01": 400,
 		"2025-06-01T00:10Z": 200, "2025-06-01t02:10:00.000+02:00": 200, "2025-06-01T00:10:00": 400,
@@ -107,7 +107,7 @@ func TestPast(t *testing.T) {
 		}
 	}
 
-	// A is deactivated: its group is frozen, shown for an hour and then gone.
+	// A is deactivated. Its group is frozen: it is shown for another hour and then disappears.
 	frozen := func(when string) Files {
 		f := at(when, "")
 		f["assets.ndjson"] = rows(strings.Replace(one, `"a"}`, `"a","active":false}`, 1), other)
@@ -124,7 +124,7 @@ func TestPast(t *testing.T) {
 		t.Errorf("the group an hour and ten minutes later: %s", a.Body)
 	}
 
-	// The same again changes nothing; other rows at the same time are refused.
+	// The same feed again changes nothing. Other rows at the same time are refused.
 	if r := build(t, w, frozen("2025-06-01T02:20:00Z")); r.Published {
 		t.Error("the same feed was published twice")
 	}
@@ -132,8 +132,8 @@ func TestPast(t *testing.T) {
 		t.Errorf("other rows at the same time: %v", err)
 	}
 
-	// A year later A is back: it has its id, and no price of the past is kept
-	// but the first of that day, 366 days ago and out of every window.
+	// A year later A is back with its id. The only old price that is kept is the first one of its
+	// day, which is 366 days old and outside every window.
 	build(t, w, at("2026-06-02T00:00:00Z", "66"))
 	if a := get(w, "/openapi/v1/quotes"); !strings.Contains(a.Body, `"1y":"0"`) ||
 		!strings.Contains(a.Body, `"id":1,`) {
@@ -158,7 +158,7 @@ func TestCoding(t *testing.T) {
 	}
 }
 
-// TestHistory: which moments give points of a window, and which assets have some.
+// TestHistory checks which snapshots provide points for a window, and which assets have points.
 func TestHistory(t *testing.T) {
 	settings := Defaults()
 	settings.History = 2
@@ -167,13 +167,14 @@ func TestHistory(t *testing.T) {
 		`{"key":"c","name":"C","symbol":"C","slug":"c"}`)
 	at := func(at string, quotes ...string) Files { return feedAt(at, assets, rows(quotes...)) }
 	build(t, w, at("2025-06-01T10:10:00Z", `{"key":"a","price":1,"market_cap":9}`))
-	// b is the third
+	// b has no rank, so it is the third of two assets that may have history
 	build(t, w, at("2025-06-01T10:20:00Z", `{"key":"a","price":2,"market_cap":9}`, `{"key":"b","price":7}`,
 		`{"key":"c","price":"3.50","market_cap":1}`))
 	build(t, w, at("2025-06-01T11:00:00Z", `{"key":"c","price":4}`, `{"key":"b","price":8}`))
 	build(t, w, at("2025-06-01T11:30:00Z", `{"key":"c","price":5,"market_cap":1}`))
 	for query, want := range map[string]string{
-		// The hour's first is 10:10, which has no price of b and c; 11:30 is T's own.
+		// The first snapshot of the hour, 10:10, has no price for b and c. 11:30 is the newest
+		// snapshot's own point.
 		"id=1,2,3": `{"items":[{"id":1,"name":"A","symbol":"A","slug":"a","window":"7d","interval":"1h","points":[["2025-06-01T10:10:00Z","1"]]},` +
 			`{"id":2,"name":"B","symbol":"B","slug":"b","window":"7d","interval":"1h","points":[["2025-06-01T11:00:00Z","8"]]},` +
 			`{"id":3,"name":"C","symbol":"C","slug":"c","window":"7d","interval":"1h","points":[["2025-06-01T11:00:00Z","4"],["2025-06-01T11:30:00Z","5"]]}],"page":1,"total":3,"total_page":1}`,
@@ -200,7 +201,8 @@ func TestHistory(t *testing.T) {
 		}
 	}
 
-	// The interval that begins a window's length before T is the first.
+	// The first interval of the window is the one that begins exactly one window length before the
+	// newest snapshot.
 	build(t, w, at("2025-06-02T10:20:00Z", `{"key":"b","price":9}`))
 	if a := get(w, "/openapi/v1/history?id=1,2&window=24h"); !strings.Contains(
 		a.Body, `"points":[["2025-06-01T10:20:00Z","2"]]`) ||
@@ -220,7 +222,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestSearch: what matches, and in which order.
+// TestSearch checks which assets match, and in which order.
 func TestSearch(t *testing.T) {
 	w := New(Defaults())
 	asset := func(id int, name, symbol, slug string) string {
@@ -236,12 +238,12 @@ func TestSearch(t *testing.T) {
 	), rows(`{"key":"k3","price":1,"market_cap":9}`, `{"key":"k2","price":1,"market_cap":99}`,
 		`{"key":"k5","price":1,"market_cap":1}`)))
 	for q, want := range map[string][]int{
-		"btc": {5, 1, 4}, // both symbols, by rank; then the name
+		"btc": {5, 1, 4}, // symbols that equal btc, by rank; then a name that does
 		"BTC": {5, 1, 4}, "bit": {2, 3, 1}, "bitcoin": {1, 2, 3}, "cash+bitcoin": {3}, "bitcoin+cash": {3},
 		"bit+w": nil, "bit+wr": {2}, "itcoin": nil, "bitcoin-c": {3}, "x%2Fbt": {9},
-		// no symbol equals it: all begin with it
+		// With the leading space, no symbol equals the text, but all begin with it.
 		"+btc": {5, 1, 4},
-		// "co" is a slug
+		// "co" is a slug.
 		"doge+%26+co": {6}, "doge+%26": nil, "doge+co": {6}, "%26": nil, "$d": {6}, "$": nil, "co": {6},
 		"a": {7}, "b": {7}, "a.": nil, "a.b%3Bc": {7}, "q": {7}, "q+q": {7}, "%00": nil, "c": {7}, "ca": {3, 9},
 		"%C3%89T": {8}, "%C3": nil, "%C3%A9": nil, "%C3%A9t%C3": nil, "%CE%B9": {8}, "%CE%B9%E1%BE%BE": {8}, "2": nil,

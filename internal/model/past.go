@@ -62,7 +62,8 @@ type Past struct {
 	Hours, Days []Passed
 }
 
-// add adds a snapshot, and the hours and days that are over by its time.
+// add returns the past after the snapshot now, which it includes together with the hours and days
+// that are over by then.
 func (b *Past) add(now Seen) *Past {
 	if b == nil {
 		b = &Past{}
@@ -397,9 +398,9 @@ var (
 		`^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]+)?([Zz]|[-+ ][0-9]{2}:[0-9]{2})?$`)
 )
 
-// readMoment parses a time as parameters have it: Unix seconds, or RFC 3339, where seconds that are
-// zero and the zone UTC are optional, and a blank may replace the + of a zone. Fractions are cut
-// off.
+// readMoment parses a time in the forms that parameters accept: Unix seconds, or RFC 3339. In the
+// latter, seconds that are zero and the zone UTC are optional, and a blank may replace the + of a
+// zone. readMoment truncates fractions of a second.
 func readMoment(text string) (time.Time, bool) {
 	if unixSeconds.MatchString(text) {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -415,8 +416,8 @@ func readMoment(text string) (time.Time, bool) {
 	return t.UTC().Truncate(time.Second), err == nil
 }
 
-// check verifies the rules that every item follows, whatever the snapshot: candles ascend, and no
-// price of a candle is above its highest price or below its lowest.
+// check verifies the rules that every item follows in any snapshot: candles ascend, and no price of
+// a candle is above its highest price or below its lowest.
 func (i *candleItem) check() error {
 	step := intervals[i.Interval].step
 	last := ""
@@ -451,8 +452,8 @@ func exactly(text string) *big.Rat {
 	return x
 }
 
-// check verifies the rules that every item follows: a price has the time of a snapshot, which is
-// not later.
+// check verifies the rules that every item follows: each price comes from a snapshot that is not
+// later than the requested time.
 func (i *priceItem) check() error {
 	for _, p := range i.Prices {
 		if !IsTime(p.Time) || (p.SnapshotTime == nil) != (p.Price == nil) ||

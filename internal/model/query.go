@@ -159,7 +159,7 @@ func reads(endpoint, name string) bool {
 	return slices.Contains([]string{"page", "size", "limit", "offset"}, name)
 }
 
-// maxIgnored is the maximum length of X-Ignored, in bytes.
+// maxIgnored is the maximum length of the X-Ignored header, in bytes.
 const maxIgnored = 256
 
 // ignored returns the value of X-Ignored: the names of the parameters that had no effect on the
@@ -350,8 +350,8 @@ func (q *Query) parseFilters(l listing, r *parser) {
 	}
 }
 
-// parsePage parses the paging parameters. Unless sizes are strict, it checks all of them, whatever
-// the mode.
+// parsePage parses the paging parameters. Unless sizes are strict, it checks all of them in either
+// paging mode.
 func (q *Query) parsePage(l listing, r *parser) {
 	offsetMode := !r.sent("page") && (r.sent("limit") || r.sent("offset"))
 	size := func(name string) int64 {

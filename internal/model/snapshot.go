@@ -213,7 +213,7 @@ func (s *Snapshot) matching(q *Query) []*Row {
 		}
 	}
 	slices.SortFunc(rows, Order(q.Sort, q.Desc))
-	return slices.Compact(rows) // A group may have several of the values, and then appears several times.
+	return slices.Compact(rows) // A row that has several of the values appears several times.
 }
 
 // ordered returns a whole listing in sort order.
