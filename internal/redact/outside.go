@@ -33,8 +33,8 @@ func Text(text string, secrets ...string) string {
 		strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 }
 
-// Error returns an error whose text is Text of err's text, and which wraps err for errors.Is and
-// errors.As. It returns nil for nil, and err itself if its text needs no change.
+// Error returns an error that wraps err and whose text is err's text, changed by Text. It returns
+// nil for nil, and err itself if its text needs no change.
 func Error(err error, secrets ...string) error {
 	if err == nil {
 		return nil

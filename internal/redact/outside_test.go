@@ -17,7 +17,7 @@ func TestText(t *testing.T) {
 		"key=s3cr3t+/x!": "key=[secret]!", "?key=s3cr3t%2B%2Fx&": "?key=[secret]&",
 		"\xff\xfea": "a", "key mdk_live_abcDEF012 of store": "key [secret] of store", strings.Repeat(
 			"é", 150): strings.Repeat("é", 100), "x" + strings.Repeat("é", 150): "x" + strings.Repeat("é", 99),
-		// A key that begins before the cut and ends behind it.
+		// The secret begins before the cut and ends after it.
 		strings.Repeat("x", 195) + "s3cr3t+/x": strings.Repeat("x", 195) + "[secr",
 	} {
 		if got := Text(in, "", "s3cr3t+/x"); got != want {
@@ -26,8 +26,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestSecret: wherever secrets stand, no part of one comes out, and what comes out
-// is short, one line, and UTF-8.
+// TestSecret: wherever a text contains secrets, the result contains no part of them, and is short,
+// on one line and valid UTF-8.
 func TestSecret(t *testing.T) {
 	const secret = "QWERTYUIOPASDFGH"
 	rapid.Check(t, func(t *rapid.T) {
