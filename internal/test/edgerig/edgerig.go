@@ -1,5 +1,5 @@
-// Package edgerig follows the snapshots of a store as an edge does, for tests of the edge's
-// packages.
+// Package edgerig follows the snapshots of a store in the same way as an edge, for tests of the
+// edge's packages.
 package edgerig
 
 import (
@@ -18,7 +18,7 @@ type Rig struct {
 	Refresher *snapshot.Refresher
 	Cache     *shards.Cache
 	Dir       string // folder of the disk copy
-	// Freeze stops refreshing. Shards and answers remain.
+	// Freeze stops refreshing. Shards and answers stay available.
 	Freeze func()
 }
 
