@@ -40,7 +40,7 @@ func New(seconds int, seed uint64, scale float64, bad bool) (*result.Run, error)
 			c := &e.Classes[i%3]
 			c.Sent++
 			c.Statuses[200]++
-			// All within the histograms' range, so there is no error.
+			// All values are within the histograms' range, so there is no error.
 			_ = iv.Due.RecordValue(record(service + lag))
 			_ = c.Due.RecordValue(record(service + lag))
 			_ = c.Service.RecordValue(record(service))
