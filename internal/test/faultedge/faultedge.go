@@ -1,4 +1,4 @@
-// Package faultedge runs a real edge behind a proxy that spoils its answers. It is for tests of
+// Package faultedge runs a real edge behind a proxy that corrupts its answers. It is for tests of
 // code that judges answers.
 package faultedge
 
@@ -26,7 +26,7 @@ type Edge struct {
 	Key string
 
 	tb     testing.TB
-	spoil  atomic.Pointer[Spoiling] // nil for no spoiling
+	spoil  atomic.Pointer[Spoiling] // nil if answers are not spoiled
 	base   *url.URL
 	client *http.Client
 }

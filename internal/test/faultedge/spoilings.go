@@ -15,7 +15,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// Spoiling returns a wrong answer to a request. It may ask the edge, and may modify the request.
+// Spoiling returns a wrong answer to a request. It may send requests to the edge, and may modify r.
 type Spoiling func(e *Edge, r *http.Request) *Answer
 
 // Spoilings are ways in which answers can be wrong, by name.
@@ -67,7 +67,7 @@ var Spoilings = map[string]Spoiling{
 		return a
 	},
 
-	// Return the answer of the preceding snapshot as if the newest one had it.
+	// Return the answer of the preceding snapshot as if it came from the newest one.
 	"stale-snapshot": func(e *Edge, r *http.Request) *Answer {
 		now := e.Ask(r)
 		at, err := time.Parse(time.RFC3339, now.Header.Get("X-Snapshot-Time"))
@@ -144,7 +144,7 @@ var Spoilings = map[string]Spoiling{
 	},
 }
 
-// query returns a spoiling that asks the edge a modified request.
+// query returns a spoiling that forwards a modified request to the edge.
 func query(old, with string) Spoiling {
 	pattern := regexp.MustCompile(old)
 	return func(e *Edge, r *http.Request) *Answer {
@@ -175,7 +175,7 @@ func body(change func(r *http.Request, b string) string) Spoiling {
 	}
 }
 
-// replace returns a spoiling that replaces each match of a pattern. with gets the match and its
+// replace returns a spoiling that replaces each match of a pattern. with receives the match and its
 // groups.
 func replace(pattern string, with func(match []string) string) Spoiling {
 	p := regexp.MustCompile(pattern)
