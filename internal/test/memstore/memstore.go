@@ -1,8 +1,8 @@
-// Package memstore keeps an artifacts.Store in memory. It keeps every promise of the interface
-// except that nothing outlives the process.
+// Package memstore implements an artifacts.Store in memory. It keeps every promise of the interface
+// except that its objects do not outlive the process.
 //
-// Versions count the changes of the whole store, so that each Swap gives a new version even for
-// equal bytes. (Other stores may give equal bytes equal versions. Callers must not rely on either.)
+// Versions count the changes of the whole store, so each Swap yields a new version even for equal
+// bytes. (Other stores may give equal bytes equal versions. Callers must not rely on either.)
 package memstore
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Store is an artifacts.Store in memory. Use New to create one.
 type Store struct {
-	mu      sync.RWMutex // guards what follows
+	mu      sync.RWMutex // guards the fields below
 	now     func() time.Time
 	changes uint64
 	objects map[artifacts.Key]object
@@ -41,7 +41,8 @@ func New() *Store {
 	}
 }
 
-// SetClock sets the store's clock, which Now returns and which stamps objects from then on.
+// SetClock sets the clock that Now returns and that gives objects their modification times from
+// then on.
 func (s *Store) SetClock(now func() time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,5 +188,6 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return s.now(), nil
 }
 
-// SelfTest implements artifacts.Store. It does nothing, because TestStore tests the conditions.
+// SelfTest implements artifacts.Store. It does nothing, because the test TestStore already checks
+// what it would test.
 func (s *Store) SelfTest(ctx context.Context) error { return ctx.Err() }
