@@ -1,9 +1,9 @@
-// Package must ends a test whose preparation fails:
+// Package must ends a test when an operation fails:
 //
 //	m := must.Get(artifacts.ReadManifest(ctx, store, ref))(t)
 package must
 
-// TB has the methods that are needed to end a test, or the drawing of a property.
+// TB has the methods that are needed to end a test or a check of a property.
 type TB interface {
 	Helper()
 	Fatal(...any)
