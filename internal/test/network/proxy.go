@@ -1,6 +1,6 @@
-// Package network provides networks for tests. A [Proxy] between a client and a server fails on
-// demand; it is a toxiproxy with one proxy that runs in this process. A [Transport] connects an
-// HTTP client to a handler in this process.
+// Package network provides networks for tests. A [Proxy] between a client and a server causes
+// faults on demand; it is a toxiproxy server with one proxy that runs in this process. A
+// [Transport] connects an HTTP client to a handler in this process.
 package network
 
 import (
@@ -19,10 +19,11 @@ import (
 // Fault is a network fault in the direction from the server to the client.
 type Fault struct {
 	Name string
-	// Loses means that clients never get more than a few bytes. The other faults only delay them.
+	// Loses means that clients never receive more than a few bytes. The other faults only delay
+	// data.
 	Loses bool
 
-	toxic, attributes string // names of toxiproxy; empty means that the port is closed
+	toxic, attributes string // names in toxiproxy; an empty toxic closes the port
 }
 
 var (
@@ -37,12 +38,12 @@ var Faults = []Fault{
 	{"latency", false, "latency", `{"latency":150,"jitter":100}`}, // affects all data, in milliseconds
 	// affects each connection, in KB per second
 	{"bandwidth", false, "bandwidth", `{"rate":200}`},
-	// a few bytes at a time, with pauses between them
+	// sends a few bytes at a time, with pauses between them
 	{"slices", false, "slicer", `{"average_size":500,"size_variation":400,"delay":50}`},
-	// connections end with a RST instead of an answer
+	// ends connections with RST instead of an answer
 	{"reset", true, "reset_peer", `{"timeout":5}`},
 	{"truncation", true, "limit_data", `{"bytes":1500}`}, // affects each connection
-	// silence for 100 milliseconds, and then the end of the connection
+	// sends nothing for 100 milliseconds and then ends the connection
 	{"cut-off", true, "timeout", `{"timeout":100}`},
 	BlackHole, Down,
 }
@@ -65,7 +66,7 @@ type Proxy struct {
 	proxy  *toxiproxy.Proxy // nil while the port is closed
 }
 
-// quiet silences the toxics' own messages, which go to zerolog's global logger.
+// quiet silences the messages of toxiproxy's toxics, which go to zerolog's global logger.
 var quiet = sync.OnceFunc(func() { log.Logger = zerolog.Nop() })
 
 // Start starts a proxy without a fault on a free port of 127.0.0.1. upstream is the host and port
@@ -89,7 +90,7 @@ func (p *Proxy) Addr() string {
 	return p.listen
 }
 
-// Set closes all connections and sets the fault for new ones.
+// Set closes all connections and applies the fault to new ones.
 //
 // It also recreates the proxy, because toxiproxy may hang when it removes a toxic from a connection
 // whose client has gone.
@@ -130,7 +131,7 @@ func (p *Proxy) set(toxic string, up bool) error {
 	return nil
 }
 
-// Close closes all connections and ends the proxy.
+// Close closes all connections and stops the proxy.
 func (p *Proxy) Close() error { return p.set("", false) }
 
 // Front returns a handler that forwards requests to the server at the URL upstream, except those

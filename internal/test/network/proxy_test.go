@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, options...)
 }
 
-// TestFaults: a body of 20,000 bytes gets through a slow fault, does not get through the others,
-// and gets through again once the fault is gone.
+// TestFaults: a body of 20,000 bytes gets through if the fault only delays data, does not get
+// through any other fault, and gets through again once the fault is gone.
 func TestFaults(t *testing.T) {
 	body := strings.Repeat("0123456789", 2000)
 	server := httptest.NewServer(
