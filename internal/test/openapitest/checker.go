@@ -83,7 +83,7 @@ type Answer struct {
 	Body   []byte
 }
 
-// plain lists the headers of HTTP itself, which the document does not list.
+// plain lists general HTTP headers, which the document does not list.
 var plain = []string{"Connection", "Content-Length", "Content-Type", "Date"}
 
 // Check checks the answer to a request against the document: its status, every header and every
@@ -139,8 +139,9 @@ func canonical(name string) string {
 	return name
 }
 
-// validate lets kin-openapi check headers and body. It would check neither on a 304 or an answer to
-// HEAD, so validate presents these as the 200 of a GET whose only response is ref.
+// validate makes kin-openapi check the headers and the body. kin-openapi would check neither in a
+// 304 or in an answer to HEAD, so validate presents these as the 200 answer to a GET request whose
+// only response is ref.
 func (c *Checker) validate(method string, ref *openapi3.ResponseRef, a Answer) error {
 	bodiless := method == http.MethodHead || a.Status == http.StatusNotModified
 	if bodiless && len(a.Body) > 0 {

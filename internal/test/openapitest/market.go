@@ -78,7 +78,7 @@ var (
 			"evm_chain_id": 1, "native": "ethereum", "members": []string{"ethereum", "dollar", "salt", "petal"}},
 		{"key": "bitcoin", "id": 2, "name": "Bitcoin", "display_name": "BTC", "slug": "bitcoin-chain",
 			"native": "bitcoin", "members": []string{"bitcoin"}},
-		// The chain's id does not fit in 32 bits.
+		// The chain id does not fit into 32 bits.
 		{"key": "palm", "id": 3, "name": "Palm", "display_name": "Palm", "slug": "palm-chain",
 			"evm_chain_id": 11297108109, "members": []string{"petal2"}},
 	}
@@ -136,8 +136,8 @@ func Unchanged(tb testing.TB) artifacts.Store {
 	return store
 }
 
-// Start runs an edge on free ports until the test ends and returns its base URL. The edge has the
-// keys and, if there is one, the snapshot of the store.
+// Start runs an edge on free ports until the test ends and returns its base URL. The edge uses the
+// API keys of the store and, if there is one, its snapshot.
 func Start(tb testing.TB, cfg edge.Config) string {
 	tb.Helper()
 	cfg.CacheSize, cfg.CacheDir = 8<<20, tb.TempDir()

@@ -8,7 +8,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// TestNames compares names that the document lists with the builder's.
+// TestNames compares the names that the document lists with the builder's.
 func TestNames(t *testing.T) {
 	c := must.Get(New())(t)
 	for schema, names := range map[*openapi3.Schema][]string{
