@@ -1,5 +1,5 @@
-// Package process runs programs that end together with this process: servers for tests, and the
-// service when it is tried out on one machine.
+// Package process runs programs that end when this process does: servers for tests, and the service
+// when it is tried out on one machine.
 package process
 
 import (
@@ -58,7 +58,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// Pid returns the number of the process.
+// Pid returns the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Exited returns a channel that is closed when the program has ended.
@@ -81,7 +81,7 @@ func (p *Process) Err() error { return p.err }
 // Tail returns the last 4 KiB of what the program printed.
 func (p *Process) Tail() string { return p.tail.String() }
 
-// terminate asks the program to end (SIGTERM), and does not wait.
+// terminate sends SIGTERM to the program and does not wait.
 func (p *Process) terminate() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // An error means that the process has already ended.
 }
@@ -105,7 +105,7 @@ func (p *Process) Kill() {
 
 const tailSize = 4 << 10
 
-// tail passes on the output of a program and keeps the end of it.
+// tail forwards the output of a program and keeps the end of it.
 type tail struct {
 	to io.Writer
 

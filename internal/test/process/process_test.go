@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// run starts a shell script, and returns once it has printed a line.
+// run starts a shell script, and returns after it has printed a line.
 func run(t *testing.T, script string) (*Process, *bytes.Buffer) {
 	t.Helper()
 	out := &bytes.Buffer{}
@@ -44,7 +44,7 @@ func TestStop(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script string
 		end    func(*Process)
-		err    string // "": status 0
+		err    string // "" means exit status 0
 	}{
 		"ends by itself": {script: "echo up", end: func(p *Process) { <-p.Exited() }},
 		"ends when asked": {script: "trap 'echo bye >&2; exit 0' TERM; echo up; while :; do sleep 0.01; done",
@@ -64,7 +64,7 @@ func TestStop(t *testing.T) {
 			if err := p.Err(); (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
 				t.Errorf("ended with %v, want %q", err, tc.err)
 			}
-			// All output is passed on, the end of it kept; both streams.
+			// All output of both streams is forwarded, and its end is kept.
 			if tail := p.Tail(); len(tail) > tailSize || !strings.HasSuffix(strings.TrimSpace(out.String()), tail) ||
 				tail == "" {
 				t.Errorf("kept %q of %d bytes", tail, out.Len())
