@@ -52,8 +52,8 @@ func sorts(endpoint string) string {
 }
 
 const (
-	// patience bounds the time of a request. An edge answers or gives up within a few seconds, whatever
-	// the store does.
+	// patience limits the duration of a request. An edge answers or gives up within a few seconds,
+	// whatever the store does.
 	patience = 15 * time.Second
 	// streamsPerEdge is the number of event streams that each edge serves.
 	streamsPerEdge = 50
@@ -106,8 +106,8 @@ func (s *soak) load(ctx context.Context) (wait func(), err error) {
 	}, nil
 }
 
-// judgeStreams records the outcome of the event streams. A kill of an edge ends each of its streams once.
-// Nothing else may end a stream.
+// judgeStreams records the outcome of the event streams. Each kill of an edge may end each of its
+// streams once. Nothing else may end a stream.
 func (s *soak) judgeStreams(r *streams.Result) {
 	s.report.mu.Lock()
 	s.report.streams = r
@@ -171,22 +171,23 @@ type session struct {
 	rollback int // number of the newest rollback that an answer in this life has shown
 }
 
-// told is what an edge has told clients in one life. Snapshots are named by their times, which sort
-// as text.
+// told records what an edge has told clients in one life. Snapshots are identified by their times,
+// whose text form sorts by time.
 type told struct {
 	mu       sync.Mutex
 	life     int64
 	newest   string               // the newest snapshot of any answer, unless it was withdrawn
 	inForce  string               // the newest snapshot of an answer without a pin
-	prepared map[string]time.Time // when snapshots are due that a pin has found before that time
+	prepared map[string]time.Time // due times of the snapshots that pinned requests have received early
 }
 
-// lateness bounds how long after its time a waiting snapshot may become current. All programs share
-// one machine, so an edge may get the processor late.
+// lateness limits how long after its time a waiting snapshot may become current. All programs share
+// one machine, so an edge may have to wait for the processor.
 const lateness = time.Second
 
-// judgeTime checks the snapshot of an answer against the snapshots that the builder has published and
-// the earlier answers of the edge. It returns the promise that the answer breaks, or "", and the fault.
+// judgeTime checks the snapshot of an answer against the snapshots that the builder has published
+// and against the edge's earlier answers. It returns the promise that the answer breaks, or "", and
+// a description of the fault.
 func (s *session) judgeTime(snapshot string) (promise, detail string) {
 	k, n, now := s.source.soak, &s.source.edge.told, time.Now()
 	k.mu.Lock()
@@ -195,7 +196,7 @@ func (s *session) judgeTime(snapshot string) (promise, detail string) {
 	defer n.mu.Unlock()
 	if n.life != s.life {
 		if n.life > s.life {
-			return "", "" // the edge was killed since
+			return "", "" // the edge has since been killed
 		}
 		n.life, n.newest, n.inForce, n.prepared = s.life, "", "", map[string]time.Time{}
 	}
@@ -243,8 +244,9 @@ func (s *session) judgeTime(snapshot string) (promise, detail string) {
 }
 
 // refused reports whether an edge may refuse the session's pin with this status. It may answer with
-// 410 after a rollback withdrew the snapshot, with 503 if the snapshot is newer than all that it has
-// answered from, and with 400 if the pin is also more than a step after them.
+// 410 after a rollback withdrew the snapshot, with 503 if the snapshot is newer than every snapshot
+// from which it has answered, and with 400 if the snapshot is, in addition, more than one step
+// newer.
 func (s *session) refused(status int) bool {
 	k, n := s.source.soak, &s.source.edge.told
 	k.mu.Lock()

@@ -36,10 +36,10 @@ func main() {
 	}.Main()
 }
 
-// errBroken reports that a promise was broken. The table says which one.
+// errBroken means that a promise was broken. The table says which one.
 var errBroken = errors.New("a promise was broken")
 
-// run runs the soak. It prints the table to out, and messages about the progress to progress.
+// run runs the soak. It prints the table to out, and reports its progress on progress.
 func (c *cli) run(ctx context.Context, out, progress io.Writer) (err error) {
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64N(1e9) + 1

@@ -36,7 +36,7 @@ const (
 	kills     = "kill -9: "
 )
 
-// usage has the metrics of an edge at the first and at the last checkpoint, and its resident memory at
+// usage holds an edge's metrics at the first and the last checkpoint, and its resident memory at
 // all checkpoints.
 type usage struct {
 	edge        string
@@ -44,8 +44,8 @@ type usage struct {
 	resident    []float64 // bytes
 }
 
-// over formats up to ten of the numbers in bytes, as MiB. They are evenly spaced and include the last
-// one.
+// over formats up to ten of the given numbers of bytes in MiB. They are evenly spaced and include
+// the last one.
 func over(bytes []float64) string {
 	var b strings.Builder
 	n := min(10, len(bytes))
@@ -78,7 +78,8 @@ var promises = []string{
 
 const maxExamples = 20
 
-// breaks counts a broken promise, and keeps the first maxExamples descriptions.
+// breaks counts a broken promise, and keeps its description unless it already has maxExamples of
+// them.
 func (r *report) breaks(promise, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

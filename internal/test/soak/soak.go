@@ -35,15 +35,15 @@ const (
 	activateAfter  = 4 * time.Second
 	clientsPerEdge = 3
 	cacheSize      = 32 << 20
-	// recoverWithin bounds the time from the end of all faults until the edges have the newest
-	// snapshot. After long faults an edge polls every half minute.
+	// recoverWithin limits the time from the end of all faults until the edges have the newest
+	// snapshot. After long faults, an edge polls only every half minute.
 	recoverWithin = time.Minute
 	// calmFor is the time without faults after the edges have recovered.
 	calmFor = 1500 * time.Millisecond
 )
 
-// soak runs a MinIO server behind a proxy that fails, a builder, two edges and clients, and makes the
-// faults.
+// soak runs a MinIO server behind a proxy that fails, a builder, two edges and clients, and causes
+// the faults.
 type soak struct {
 	cfg     *cli
 	machine *local.Machine // accesses the MinIO server without the proxy
@@ -112,8 +112,8 @@ func newSoak(ctx context.Context, c *cli, data string) (s *soak, err error) {
 		}
 	}
 	through := strings.Replace(s.machine.Store, s.server.Endpoint, "http://"+s.proxy.Addr(), 1)
-	// A killed edge needs its port again. So the ports are outside the range for outgoing connections,
-	// and random, so that another soak is unlikely to use them.
+	// A killed edge needs the same port again. The ports are therefore outside the range for
+	// outgoing connections, and random, so that another soak is unlikely to use them.
 	free := func() string { return local.Free(fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))) }
 	for _, name := range []string{"edge with a cache folder", "edge without one"} {
 		n := &node{name: name, addr: free(), admin: free()}
@@ -300,8 +300,8 @@ func (s *soak) record(p *artifacts.Pointer) {
 	s.leaves[p.Sequence-1] = transparency.LeafOf(p)
 }
 
-// logged checks that verify finds no fault, and that the log has each published snapshot exactly once.
-// If not, it records a broken promise.
+// logged checks that "builder verify" finds no fault and that the log contains each published
+// snapshot exactly once. Otherwise it records a broken promise.
 func (s *soak) logged(ctx context.Context) error {
 	if out, err := s.machine.Output(ctx, "builder", "verify", "--store", s.machine.Store); err != nil {
 		s.report.breaks(damagedStore, "%v: %s", err, out)
@@ -323,8 +323,8 @@ func (s *soak) logged(ctx context.Context) error {
 	})
 }
 
-// builds runs a build every few seconds until ctx is done. It kills some of the builders, runs the job
-// for the change record, announces snapshots, and rolls back.
+// builds runs a build every few seconds until ctx is done. It kills some of the builders, runs the
+// change job, announces snapshots, and rolls back.
 func (s *soak) builds(ctx context.Context, random *rand.Rand) {
 	for i := 1; ctx.Err() == nil; i++ {
 		pause(ctx, buildEvery)
@@ -357,14 +357,15 @@ func (s *soak) calm(from time.Time) bool {
 	return since > 0 && from.UnixNano() > since
 }
 
-// run makes faults for the configured duration. It returns an error if it cannot continue. Broken
-// promises are no errors; they are in the report.
+// run causes faults for the configured duration. It returns an error if it cannot continue. Broken
+// promises are not errors; the report lists them.
 func (s *soak) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	// Each part has its own random generator, so that its speed does not change what the others do.
+	// Each part has its own random number generator, so that its speed does not affect the other
+	// parts.
 	random := func(part uint64) *rand.Rand { return rand.New(rand.NewPCG(s.cfg.Seed, part)) }
 	loaded, err := s.load(ctx)
 	if err != nil {
@@ -376,8 +377,8 @@ func (s *soak) run(ctx context.Context) error {
 		return err
 	}
 	draw := random(2)
-	// No edge is killed in the last quarter, so that the last measurements are from processes that
-	// have run with faults for a while.
+	// No edge is killed in the last quarter, so that the last measurements come from processes that
+	// have experienced faults for a while.
 	for end := time.Now().Add(s.cfg.Duration); time.Now().Before(end) && ctx.Err() == nil; {
 		if err := s.round(ctx, draw, time.Until(end) > s.cfg.Duration/4); err != nil {
 			return err
@@ -411,7 +412,7 @@ func (s *soak) run(ctx context.Context) error {
 	return s.compareUsage(ctx)
 }
 
-// round makes a few faults at the same time, and then ends them. kills says whether it may kill
+// round causes a few faults at the same time, and then ends them. kills says whether it may kill
 // edges.
 func (s *soak) round(ctx context.Context, random *rand.Rand, kills bool) error {
 	r := &round{soak: s, random: random}
@@ -470,7 +471,7 @@ func (r *round) release() {
 	}
 }
 
-// spoils has the ways to damage bytes. A result of nil removes the object.
+// spoils lists the ways to damage bytes. A nil result removes the object.
 var spoils = []struct {
 	name  string
 	spoil func(random *rand.Rand) func([]byte) []byte
@@ -489,8 +490,9 @@ var spoils = []struct {
 	{"removed", func(*rand.Rand) func([]byte) []byte { return func([]byte) []byte { return nil } }},
 }
 
-// damageStore publishes a snapshot and damages its pointer, manifest, change record or some objects
-// before the edges can see it. Builders wait for the repair, since they would read the damage, too.
+// damageStore publishes a snapshot and damages its pointer, its manifest, the change record or some
+// objects before the edges can see it. Builders wait for the repair, because they would also read
+// the damaged data.
 func (r *round) damageStore(ctx context.Context) error {
 	r.building.Lock()
 	r.holds = true
@@ -513,13 +515,13 @@ func (r *round) damageStore(ctx context.Context) error {
 	switch r.random.IntN(8) {
 	case 0:
 		what, keys = "pointer", []artifacts.Key{artifacts.CurrentKey}
-		if how.name == "removed" { // an edge that starts would take this for a store without a snapshot
+		if how.name == "removed" { // an edge that starts would believe that the store has no snapshot
 			how = spoils[0]
 		}
 	case 1:
 		what, keys = "manifest", []artifacts.Key{artifacts.ManifestKey(p.Manifest.Digest)}
 	case 2, 3:
-		// The record must exist, so write it first.
+		// Write the record first, because it must exist.
 		if err := r.change(ctx); err != nil {
 			return r.unlessDone(ctx, err)
 		}

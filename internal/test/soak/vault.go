@@ -8,7 +8,7 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// vault is the store as it would be without damage. It is accessed without the proxy. It keeps the
+// vault is the undamaged view of the store, which it accesses without the proxy. It keeps the
 // original bytes of damaged objects and can restore them.
 type vault struct {
 	artifacts.Store
@@ -27,8 +27,8 @@ func (v *vault) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte
 	return v.Store.Get(ctx, key, limit)
 }
 
-// damage replaces the bytes of an object by the result of spoil, or removes the object if the result is
-// nil.
+// damage replaces the bytes of an object with the result of spoil, or removes the object if the
+// result is nil.
 func (v *vault) damage(ctx context.Context, key artifacts.Key, spoil func([]byte) []byte) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
