@@ -128,8 +128,8 @@ type got struct {
 	hit  bool // whether it came from the cache
 }
 
-// ask sends a request to addr, without an API key if key is empty. Headers have the form "Name:
-// value".
+// ask sends a request to addr, without an API key if key is empty. Each of headers has the form
+// "Name: value".
 func (f *front) ask(addr, method, target, key string, headers ...string) *got {
 	f.t.Helper()
 	f.asked++
