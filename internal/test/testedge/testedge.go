@@ -26,8 +26,7 @@ type Edge struct {
 	*edge.Edge
 	// URL and Admin are the base addresses of its two listeners.
 	URL, Admin string
-	// Stop stops the edge. It has no further effect when it is called again, and is called at the
-	// end of the test.
+	// Stop stops the edge. Further calls have no effect. The end of the test also stops the edge.
 	Stop func()
 }
 
