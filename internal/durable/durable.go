@@ -28,7 +28,7 @@ func WriteFile(path string, from io.Reader, mode fs.FileMode) error {
 	return Sync(filepath.Dir(path))
 }
 
-// CreateFile is like WriteFile, but for a path that must not exist yet. If it exists, CreateFile
+// CreateFile is like WriteFile, except that the path must not exist yet. If it exists, CreateFile
 // leaves it unchanged and returns an error that is fs.ErrExist.
 func CreateFile(path string, from io.Reader, mode fs.FileMode) error {
 	temp, err := Temp(filepath.Dir(path), from, mode, (*os.File).Sync)
