@@ -93,7 +93,7 @@ func (r *reader) platforms() []platform {
 	return all
 }
 
-// claim returns the contract in a form in which no two assets may have the same one.
+// claim returns a string that identifies the contract. Only one asset may have the contract.
 func (p platform) claim() string { return p.id + "\x00" + p.address }
 
 func (f *feed) rate(r *reader, directory map[string]*asset) row {

@@ -49,8 +49,8 @@ func (w *Window) begin(t time.Time) time.Time {
 }
 
 // Has reports whether a point at time t belongs to the window of the snapshot at time T, the
-// parameter at. Either the point's interval begins in [T − Length, T], or the point is that of T
-// itself.
+// parameter at. Either the point's interval begins in [T − Length, T], or the point is the one at
+// time T itself.
 func (w *Window) Has(t, at time.Time) bool {
 	return !t.After(at) && (t.Equal(at) || !w.begin(t).Before(at.Add(-w.Length)))
 }
