@@ -318,8 +318,8 @@ var tables = []table{
 	},
 }
 
-// pipelines returns cases that send many requests at once. They are answered in order, up to the
-// first one that is rejected or closes the connection.
+// pipelines returns cases that send many requests without waiting for answers. They are answered in
+// order, up to the first one that is rejected or closes the connection.
 func pipelines() []Case {
 	type one struct {
 		method, raw string
