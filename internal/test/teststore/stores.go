@@ -128,7 +128,7 @@ func newBuilder(tb testing.TB, cfg builder.Config) *builder.Builder {
 }
 
 // Publish builds the snapshot of a market at the given time with the default settings. The time
-// must be later than that of the published snapshot, and the pointer records it as the time of
+// must be later than the published snapshot's, and the pointer records it as the time of
 // publication. For a Feed, the trending board has no minimums, and the past includes the Feed's
 // history.
 func Publish(tb testing.TB, store artifacts.Store, c Content, at time.Time, opts ...Option) *Published {
