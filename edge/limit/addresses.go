@@ -9,10 +9,11 @@ import (
 // system allocates only the pages that are used.
 const addressBuckets = 1 << 16
 
-// Addresses limits the requests of each client address. A seeded hash maps all addresses to a fixed number of
-// buckets. IPv6 addresses count by their /64, which is what one customer usually has. So the table never
-// grows and never evicts, and a flood of forged addresses can only empty buckets, never reset one. The price
-// is that unrelated clients may share a bucket. Requests with a valid key take no tokens from these buckets.
+// Addresses limits the requests of each client address. A seeded hash maps all addresses to a fixed number
+// of buckets. IPv6 addresses with the same /64 prefix count as one, because one customer usually has a
+// whole /64. So the table never grows and never evicts, and a flood of forged addresses can only empty
+// buckets, never reset one. The price is that unrelated clients may share a bucket. Requests with a valid
+// key take no tokens from these buckets.
 type Addresses struct {
 	limit   Limit
 	seed    maphash.Seed

@@ -38,8 +38,8 @@ func New(rate, burst int) (Limit, error) {
 		return Limit{},
 			fmt.Errorf("limit of %d a second, burst %d: want 1 to %d, and 1 to %d", rate, burst, MaxRate, MaxBurst)
 	}
-	// Round the interval up, so that no more than rate requests per second pass. At the highest rates,
-	// this admits one request in a thousand fewer than rate.
+	// Round the interval up, so that no more than rate requests per second pass. At the highest rates, this
+	// admits up to 0.1 % fewer requests than rate.
 	return Limit{
 		interval: (int64(time.Second) + int64(rate) - 1) / int64(rate), rate: int64(rate), burst: int64(burst)}, nil
 }
@@ -80,8 +80,8 @@ type Decision struct {
 	leased bool // the token comes from a Lease
 }
 
-// Take takes a token if one is available. If now is earlier than the time of a previous call, no time counts
-// as passed.
+// Take takes a token if one is available. If now is earlier than the time of a previous call, the bucket
+// gains no tokens.
 func (b *Bucket) Take(l Limit, now int64) Decision {
 	for {
 		full := b.full.Load()

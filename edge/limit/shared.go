@@ -57,14 +57,14 @@ type Grant struct {
 
 // Shared shares limits with other edges through a Store.
 //
-// An edge takes several tokens from the store, a lease, and uses them without further calls. The faster
-// requests arrive, the larger the lease, up to half of the tokens that become available in leaseTime. If
-// requests are rare, it takes one token at a time. The next call returns tokens that were not used within
-// leaseTime. So the limit applies to all edges together, however many there are:
+// An edge takes several tokens from the store in one call, as a lease, and uses them without further calls.
+// The faster requests arrive, the larger the lease, up to half of the tokens that become available in
+// leaseTime. If requests are rare, it takes one token at a time. The next call returns tokens that were not
+// used within leaseTime. So the limit applies to all edges together, however many there are:
 //
 //	admitted in t ≤ rate · (t + leaseTime) + burst
 //
-// A busy key causes about twenty calls a second.
+// A busy key causes about twenty calls per second.
 //
 // A request waits for the store for at most Wait. After that the edge decides by itself, and reports the
 // decision with the next call. If maxMisses consecutive calls fail or take longer than Wait, the edge limits
@@ -222,7 +222,7 @@ type Lease struct {
 
 // granted is the part of a grant that is left.
 type granted struct {
-	left  atomic.Int64 // tokens that are already taken from the bucket
+	left  atomic.Int64 // tokens already taken from the bucket and not yet used
 	until int64        // when the tokens expire
 	full  int64        // when the bucket will be full
 	again int64        // if none are left, when the edge may ask the store again
@@ -235,7 +235,7 @@ func (s *Shared) NewLease(name string, l Limit) *Lease {
 
 var (
 	errLate = errors.New("no answer in time")
-	// answered is returned for a call that is already done.
+	// answered is the channel of a call that is already done.
 	answered = make(chan struct{})
 )
 
@@ -279,7 +279,7 @@ func (s *Lease) Charge(local *Bucket, d Decision, now int64, n int) Decision {
 	return own
 }
 
-// fromGranted decides by the last grant. If known is false, the store must be asked.
+// fromGranted decides using the last grant. If known is false, the store must be asked.
 func (s *Lease) fromGranted(now int64) (d Decision, h *granted, known bool) {
 	h = s.granted.Load()
 	if h == nil {
@@ -308,7 +308,8 @@ func (s *Lease) decide(h *granted, now int64) Decision {
 	return d
 }
 
-// ask calls the store, or waits for a call under way, until there is a decision for a request that found h.
+// ask decides about a request that found the grant h. It calls the store, or waits for the call under way.
+// If known is false, there was no decision in time.
 func (s *Lease) ask(h *granted, now int64) (d Decision, known bool) {
 	timer := time.NewTimer(s.shared.wait)
 	defer timer.Stop()
@@ -392,8 +393,8 @@ func (s *Lease) callStore(call chan struct{}, h *granted, now int64) {
 	s.call, s.want = nil, 0
 }
 
-// overdue counts a late call as a miss, and counts it again after each further wait. So a store that ignores
-// its context, and delays all other calls, also ends sharing.
+// overdue counts a late call as a miss, and counts it again after each further wait. So sharing also ends
+// if a store ignores its context and delays all other calls.
 func (s *Lease) overdue(call chan struct{}) {
 	s.shared.miss(errLate)
 	s.mu.Lock()

@@ -88,8 +88,8 @@ func (s Sort) Name() string { return sortNames[s] }
 // ByText reports whether the key is a string.
 func (s Sort) ByText() bool { return s >= SortName && s <= SortSlug }
 
-// figure reports whether the key is a figure of a quote. In /markets such keys descend by default
-// (INTERFACE.md, "Markets").
+// figure reports whether the key is a number of a quote. In /markets, such keys sort in descending order
+// unless the request states the direction (INTERFACE.md, "Markets").
 func (s Sort) figure() bool {
 	return s == SortVolume || s == SortMarketCap || s >= SortPrice && s <= SortChange30d
 }

@@ -3,9 +3,9 @@ package query
 import "fmt"
 
 // ParamError states which parameter is invalid, what is wrong with it, and which values it accepts
-// (INTERFACE.md, "Errors"). For a list, it gives the position of the element, counted from 1. All errors
-// are prepared at startup. A message never repeats what the client sent, which could be an API key, and
-// consists of ASCII that needs no escaping in JSON.
+// (INTERFACE.md, "Errors"). For ids and times, it gives the position of the invalid element in the list,
+// counted from 1. All errors are prepared at startup. A message never repeats what the client sent, which
+// could be an API key, and consists of ASCII that needs no escaping in JSON.
 type ParamError struct {
 	Param   string
 	Message string

@@ -236,8 +236,8 @@ func escaped(b []byte) bool {
 	return bytes.IndexByte(b, '%') >= 0 || bytes.IndexByte(b, '+') >= 0
 }
 
-// AppendUnescaped appends b, with each + replaced by a space and each valid %xx by the byte that it means.
-// Any other % stands for itself. The result is not longer than b.
+// AppendUnescaped appends b, with each + replaced with a space and each valid %xx with the byte that it
+// encodes. Any other % stands for itself. The result is not longer than b.
 func AppendUnescaped(dst, b []byte) []byte {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; c {
@@ -351,7 +351,8 @@ func HasForm(b []byte, form string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// ParseInt parses an optional - and decimal digits. It fails if the number does not fit into an int64.
+// ParseInt parses an optional minus sign and decimal digits. It fails if the number does not fit into an
+// int64.
 func ParseInt(b []byte) (int64, bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {

@@ -18,12 +18,13 @@ const (
 var keyPrefix = []byte(artifacts.KeyPrefix)
 
 // Names contains the decoded names of ignored parameters, sorted as bytes, without duplicates. It keeps
-// only as many names, from the first on, as may fit into X-Ignored.
+// only the first maxNames names, because X-Ignored has no room for more.
 type Names [][]byte
 
-// Add adds a name, unless the list is full of names that sort before it, and reports whether it did. The
-// caller must not change the name afterwards. So whatever a client sends, adding a name costs about
-// eight comparisons, and the list stays short.
+// Add adds a name and reports whether it did. It does not add a name that is in the list already, that
+// contains the prefix of an API key, or that sorts after all names of a full list. The caller must not
+// change the name afterwards. Whatever a client sends, adding a name costs only about eight comparisons,
+// and the list stays short.
 func (n *Names) Add(name []byte) bool {
 	at, found := slices.BinarySearchFunc(*n, name, bytes.Compare)
 	if found || at == maxNames || bytes.Contains(name, keyPrefix) {

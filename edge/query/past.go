@@ -24,7 +24,7 @@ var DefaultCandles = [len(artifacts.PastIntervals)]int64{artifacts.Hours: 168, a
 
 // Past contains the parameters of /candles and /prices.
 type Past struct {
-	// Interval is the interval of /candles, as an index in artifacts.PastIntervals.
+	// Interval is the interval of /candles, as an index into artifacts.PastIntervals.
 	Interval int
 	// From and To are the inclusive range of /candles in Unix seconds. HasFrom and HasTo report whether
 	// they were sent.

@@ -38,14 +38,14 @@ const (
 )
 
 // past is the largest value of Query.First, and replaces larger values. No listing is that long, and adding
-// to it does not overflow.
+// a page size to it does not overflow.
 const past = math.MaxInt64 / 2
 
 // Query contains the parameters of a request. The zero value is ready for Parse. A Query must not be used by
 // several goroutines at the same time.
 type Query struct {
 	Endpoint Endpoint
-	// CSV reports whether the answer is a table.
+	// CSV reports whether the answer is a table in CSV.
 	CSV bool
 	// Sort and Desc are the order of the rows, with defaults filled in. They have no meaning for /global.
 	Sort Sort
@@ -79,7 +79,8 @@ type Query struct {
 	// directory contains, and X-Not-Found names it.
 	Slugs, Symbols, Categories, Chains [][]byte
 
-	// Text is the folded q, and Words contains its 1 to MaxWords words, which blanks separate.
+	// Text is the folded value of q. Words contains its words, which are separated by spaces; there are 1
+	// to MaxWords.
 	Text  []byte
 	Words [][]byte
 
@@ -359,7 +360,7 @@ func (q *Query) by(v []byte) *ParamError {
 // defaultWindow is the default window.
 const defaultWindow = "7d"
 
-// MaxWindow is the number of the window "max", which contains each day's first price over the whole past.
+// MaxWindow is the index of the window "max", which contains each day's first price over the whole past.
 const (
 	MaxWindow = len(artifacts.HistoryWindows)
 	maxName   = "max"

@@ -18,7 +18,7 @@ type Number struct {
 // FractionUnit is the number of units of Number.Fraction in 1.
 const FractionUnit = 1e18
 
-// ParseNumber parses an optional -, decimal digits, and an optional point with more digits.
+// ParseNumber parses an optional minus sign, decimal digits, and an optional point with more digits.
 func ParseNumber(b []byte) (n Number, ok bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
@@ -53,8 +53,8 @@ func ParseNumber(b []byte) (n Number, ok bool) {
 	return n, ok
 }
 
-// ParseLooseTime is like ParseTime, but the time zone may be missing, which means UTC. The + of a time
-// zone may have become a blank, as happens if a query is not escaped.
+// ParseLooseTime is like ParseTime, but the time zone may be missing, which means UTC. The + of a time zone
+// may have become a space, as happens if the client does not escape it.
 func ParseLooseTime(b []byte) (t time.Time, ok bool) {
 	const minute, zone = len("2006-01-02T15:04"), len("+07:00")
 	var text [48]byte

@@ -28,9 +28,9 @@ var codingNames = [codings][]byte{zstdCoding: []byte("zstd"), gzipCoding: []byte
 // minCoded is the body length in bytes up to which answers are not compressed (INTERFACE.md, "Codings").
 const minCoded = 1024
 
-// negotiate chooses the coding for a value of Accept-Encoding, by RFC 9110 and INTERFACE.md, "Codings". The
-// highest weight wins, and at equal weights zstd, then gzip, then br. Any accepted coding beats identity,
-// unless the header names identity. negotiate ignores malformed elements.
+// negotiate chooses the coding for a value of Accept-Encoding, according to RFC 9110 and INTERFACE.md,
+// "Codings". The highest weight wins. At equal weights, the order is zstd, gzip, br, identity. The weight
+// of identity is 0 unless the header names it. negotiate ignores malformed elements.
 func negotiate(list []byte) coding {
 	const unnamed = -1
 	weights := [codings]int{unnamed, unnamed, unnamed, unnamed}
@@ -118,7 +118,7 @@ func codingOf(name []byte) (coding, bool) {
 	return 0, false
 }
 
-// equalFold compares b with a lower-case text, ignoring the case of ASCII letters.
+// equalFold reports whether b equals lower, a string in lower case, ignoring the case of ASCII letters.
 func equalFold(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false

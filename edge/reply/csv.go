@@ -11,8 +11,9 @@ import (
 	"example.com/marketdata/edge/query"
 )
 
-// A table describes how the items of an endpoint become rows (INTERFACE.md, "CSV"). Columns are named after
-// the members of an item, with dots for nested members. Other members are left out.
+// A table describes how the items of an endpoint become rows (INTERFACE.md, "CSV"). A column has the name
+// of a member of an item; a dot separates the names of nested members. Members without a column are left
+// out.
 type table struct {
 	// columns contains the names of all columns. The columns for members of the item come first.
 	columns []string
@@ -41,7 +42,7 @@ var tables = [query.Endpoints]table{
 // maxColumns is the largest number of columns of a table.
 const maxColumns = 20
 
-// cells are the JSON values of a row, by column. A missing value is nil.
+// cells contains the JSON values of a row, by column. A missing value is nil.
 type cells [maxColumns][]byte
 
 // tabulate replaces the items in the body with a table.
@@ -76,7 +77,7 @@ func (w *work) tabulate(q *query.Query) error {
 		}
 	}
 	w.coded = b
-	// Points have no checksums, and the checksums of other rows cover their JSON.
+	// Checksums of rows, if any, are checksums of their JSON and do not identify the table.
 	w.finder.Unsummed = true
 	w.finder.Body = w.finder.Body[:0]
 	if err := w.finder.Grow(len(b)); err != nil {
@@ -110,7 +111,8 @@ func (t *table) take(row *cells, within, b []byte) (list, rest []byte) {
 	return list, b[1:]
 }
 
-// isNamed reports whether a column belongs to a member.
+// isNamed reports whether a column is the column of the member called name. within is the name of the
+// member that contains it, or nil; see take.
 func isNamed(column string, within, name []byte) bool {
 	if within != nil {
 		if len(column) <= len(within) || column[:len(within)] != string(within) || column[len(within)] != '.' {
@@ -214,10 +216,10 @@ func appendText(dst, value []byte) []byte {
 	}
 }
 
-// AppendCell appends a text as a cell by RFC 4180. If a spreadsheet would take the text for a formula, and it
-// is not a number, AppendCell puts an apostrophe before it. It quotes text that begins with white space,
-// because some programs would trim the space. It also quotes \., because that ends the input of other
-// programs.
+// AppendCell appends text as a cell in the format of RFC 4180. If a spreadsheet would take the text for a
+// formula, and it is not a number, AppendCell puts an apostrophe before it. It quotes text that begins with
+// white space, because some programs would trim the space. It also quotes the text \., which marks the end
+// of the input for other programs.
 func AppendCell(dst, text []byte) []byte {
 	formula := len(text) > 0 && strings.IndexByte("=+-@\t\r", text[0]) >= 0 && !isNumber(text)
 	first, _ := utf8.DecodeRune(text)
@@ -240,8 +242,8 @@ func AppendCell(dst, text []byte) []byte {
 	}
 }
 
-// isNumber reports whether text is a decimal in the form of the API: digits, optionally after a minus
-// sign, and optionally with a point between digits.
+// isNumber reports whether text is a decimal as the API writes it: digits, optionally after a minus sign,
+// and optionally with a point between digits.
 func isNumber(text []byte) bool {
 	whole, fraction, pointed := bytes.Cut(bytes.TrimPrefix(text, []byte{'-'}), []byte{'.'})
 	return isDigits(whole) && (!pointed || isDigits(fraction))

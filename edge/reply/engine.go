@@ -1,5 +1,6 @@
-// Package reply turns the rows of an answer into an HTTP response: body and envelope, tag, coding, header
-// lines, and 304. It keeps finished answers in the snapshot's response cache.
+// Package reply turns the rows of an answer into an HTTP response: the envelope, the ETag, the coding, the
+// header lines, and status 304 where it applies. It keeps finished answers in the snapshot's response
+// cache.
 //
 // # Life cycle of a request
 //
@@ -180,8 +181,9 @@ func (e *Engine) answer(r *Request) error {
 	return e.send(r, w, cache, entry, w.digest(), false)
 }
 
-// send sends the answer that was just composed. It adds the answer to the cache if keep is set, if it was
-// requested before, or if it was compressed, which costs more than everything else, and the cache has room.
+// send sets r.Reply to the answer that was just composed. It adds the answer to the cache if keep is set,
+// if the answer was requested before, or if it was compressed and the cache has room. Compressing costs
+// more than everything else.
 func (e *Engine) send(r *Request, w *work, cache *respcache.Cache, entry *respcache.Entry, tag digest,
 	keep bool) error {
 	c, err := e.writeFresh(r, w, tag)
@@ -201,8 +203,8 @@ func (e *Engine) send(r *Request, w *work, cache *respcache.Cache, entry *respca
 // entryOverhead is the approximate size of a cached answer without its body, in bytes.
 const entryOverhead = 1 << 10
 
-// failure returns the error of Answer for err. It logs errors that the edge or its store causes, at most once
-// a second.
+// failure returns the error that Answer returns for err. It logs errors that the edge or its store causes,
+// at most one per second.
 func (e *Engine) failure(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrGone), errors.Is(err, snapshot.ErrUneven), errors.Is(err, snapshot.ErrAhead),
@@ -224,8 +226,8 @@ func (e *Engine) free(w *work) {
 	e.works.Put(w)
 }
 
-// writeEntry sends a finished answer, or the status of a failed precondition. It returns false if entry does
-// not have the required coding.
+// writeEntry sets r.Reply to a finished answer, or to the status of a failed precondition. It returns false
+// if entry does not contain the answer in the required coding.
 func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	c := chooseCoding(r, entry.Length)
 	response, modified := entry.Response(int(c)), w.modified
@@ -255,8 +257,8 @@ func (e *Engine) writeEntry(r *Request, w *work, entry *respcache.Entry) bool {
 	return true
 }
 
-// writeFresh sends the answer that was just composed, or the status of a failed precondition. It returns the
-// coding of w.coded, or identity if it did not compress the body.
+// writeFresh sets r.Reply for the answer that was just composed, or to the status of a failed precondition.
+// It returns the coding of w.coded, or identity if it did not compress the body.
 func (e *Engine) writeFresh(r *Request, w *work, tag digest) (made coding, err error) {
 	r.Length = len(w.finder.Body)
 	c := chooseCoding(r, r.Length)

@@ -27,9 +27,9 @@ type work struct {
 	finder   rows.Finder
 	snapshot *snapshot.Snapshot // the source of the answer; nil if there is none yet
 	modified []byte             // Last-Modified
-	rowsEnd  int                // the end of the rows in Body
+	rowsEnd  int                // the end of the rows in finder.Body
 	notFound []byte             // X-Not-Found
-	coded    []byte             // Body, compressed
+	coded    []byte             // the compressed body; tabulate uses the same memory
 	key      []byte             // the key of the response cache
 	etag     []byte
 	csv      bool   // the answer is a table
@@ -79,9 +79,9 @@ func appendSince(dst []byte, s *snapshot.Snapshot) []byte {
 }
 
 // digest returns the digest of the composed body. It covers the checksums of the rows, and the bytes that
-// follow the rows. A shard computes its rows' checksums once, when it is parsed, so computing a tag reads no
-// row again. The bytes before the rows are always the same. History points have no checksums. If the body
-// contains any, the digest covers the whole body.
+// follow the rows. A shard computes its rows' checksums once, when it is parsed, so computing a tag reads
+// no row again. The bytes before the rows are always the same. If the body contains parts that have no
+// checksums, the digest covers the whole body.
 func (w *work) digest() digest {
 	if w.finder.Unsummed {
 		return digestOf(w.finder.Body)

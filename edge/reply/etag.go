@@ -8,9 +8,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// digest identifies a body without its coding. It consists of 128 bits of XXH3 over the checksums of the rows
-// and the bytes that follow them (see work.digest), or over the whole body. It does not have to resist
-// forgery, because only the operator decides what bodies contain.
+// digest identifies a body without its coding. It is the 128-bit XXH3 hash of the checksums of the rows and
+// the bytes that follow them, or of the whole body (see work.digest). It does not have to resist forgery,
+// because only the operator decides what bodies contain.
 type digest [16]byte
 
 func digestOf(b []byte) digest {

@@ -59,7 +59,7 @@ func appendGlobal(b []byte, state *snapshot.State, s *snapshot.Snapshot) []byte 
 	return append(b, `}}`...)
 }
 
-// Change returns the percentage of the change record, if the record belongs to the totals of s.
+// Change returns the percentage in the change record, if the record belongs to the totals of s.
 func Change(state *snapshot.State, s *snapshot.Snapshot) (string, bool) {
 	c := state.Change
 	if c == nil || c.Database != s.Database || !fits(c.Value) {
@@ -68,8 +68,8 @@ func Change(state *snapshot.State, s *snapshot.Snapshot) (string, bool) {
 	return c.Value, true
 }
 
-// maxChangeDigits is the largest number of integer digits of the change. A longer one becomes null
-// (INTERFACE.md, "Global").
+// maxChangeDigits is the largest number of digits before the point of the change. A change with more
+// becomes null (INTERFACE.md, "Global").
 const maxChangeDigits = 9
 
 func fits(value string) bool {

@@ -32,14 +32,15 @@ const (
 	maxMaxAge = 600
 )
 
-// cacheLines are the header lines for caches: Vary, and Cache-Control by max-age.
+// cacheLines contains the header lines for caches, Cache-Control and Vary. The arrays are indexed by
+// max-age, in seconds.
 type cacheLines struct {
 	ordinary [maxMaxAge + 1][]byte
 	// pinned is for a pin in a header. Such answers need their own lines, because a shared cache cannot
 	// distinguish them from the unpinned answers of the same URL.
 	pinned [maxMaxAge + 1][]byte
-	// path is for a pin in the path. Such answers depend only on path and query and never change, except on
-	// /global.
+	// path is for a pin in the path. Such answers depend only on path and query and never change, except
+	// those of /global.
 	path []byte
 	// keyedPath is for a pin in the path and a key in the query, which shared caches do not check.
 	keyedPath []byte

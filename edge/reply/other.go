@@ -31,8 +31,8 @@ type Composer interface {
 	Compose(f *rows.Finder, state *snapshot.State, s *snapshot.Snapshot, wait time.Duration) error
 }
 
-// Misser is a Composer with filters. AppendNotFound appends the value of X-Not-Found for the answer that was
-// composed last. It is at most MaxNotFound bytes long.
+// Misser is a Composer with filters. AppendNotFound appends the value of X-Not-Found for the answer that
+// was composed last. The value is at most MaxNotFound bytes long.
 type Misser interface {
 	AppendNotFound(dst []byte) []byte
 }
@@ -50,7 +50,7 @@ func (r *Refusal) Error() string { return r.Message }
 // tens of megabytes.
 var wholes = make(chan struct{}, 1)
 
-// answerOther does the work of the method answer for a request with a Composer.
+// answerOther answers a request that has a Composer.
 func (e *Engine) answerOther(r *Request, state *snapshot.State, s *snapshot.Snapshot) error {
 	w := e.works.Get().(*work)
 	defer e.free(w)

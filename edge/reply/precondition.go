@@ -61,8 +61,8 @@ func compareDates(a, b []byte, now time.Time) (order int, ok bool) {
 	return at.Compare(bt), aok && bok
 }
 
-// parseDate parses the three date formats of RFC 9110, 5.6.7. For a two-digit year, it chooses the
-// latest year that is at most 50 years in the future.
+// parseDate parses a date in one of the three formats of RFC 9110, 5.6.7. For a two-digit year, it chooses
+// the latest year that is at most 50 years in the future.
 func parseDate(b []byte, now time.Time) (time.Time, bool) {
 	t, err := http.ParseTime(string(b))
 	if err != nil {

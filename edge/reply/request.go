@@ -16,8 +16,8 @@ import (
 var (
 	// ErrNoSnapshot means that /global was requested before the first snapshot.
 	ErrNoSnapshot = errors.New("there is no snapshot yet")
-	// ErrUnavailable means that the edge has not cached something that the answer needs, and cannot get it
-	// from the store. The cause has been logged.
+	// ErrUnavailable means that the edge cannot answer at present. Either it has not read the store yet,
+	// the current snapshot is too old, or something that the answer needs was not available in time.
 	ErrUnavailable = errors.New("what the answer needs is unavailable")
 	// ErrPrecondition means that If-Match or If-Unmodified-Since does not hold.
 	ErrPrecondition = errors.New("a precondition does not hold")
@@ -26,7 +26,7 @@ var (
 // Request is a request to an Engine. Its contents are valid until Answer returns. Answer does not change its
 // byte slices.
 type Request struct {
-	// Context is done when the server must end immediately.
+	// Context is done when the server must stop immediately.
 	Context context.Context
 	// Buffers provides the memory for a new body.
 	Buffers rows.Buffers
@@ -73,7 +73,7 @@ func (r *Request) name() string {
 type Reply struct {
 	// Status is the HTTP status.
 	Status int
-	// Body must not change until the answer is written. It is immutable, or in Request.Buffers.
+	// Body must not change until the answer is written. It is either immutable or in Request.Buffers.
 	Body []byte
 	// Fixed contains header lines that were prepared by AppendLine. They must never change.
 	Fixed []byte

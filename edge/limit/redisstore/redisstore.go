@@ -1,14 +1,14 @@
 // Package redisstore keeps rate limits in Redis (version 6 or later) or Valkey, so that several edges can
 // share them.
 //
-// A bucket is one string. A full bucket has none.
+// Each bucket is one string. A full bucket is not stored.
 //
 //	marketdata:limit:<name>    "<microseconds> <nanoseconds>"
 //
 // The first number is a time by the server's clock, in Unix microseconds. The second is how long, from that
-// time, the bucket needed to become full. A script takes tokens atomically. All its numbers are integers
-// below 2^53, so it never rounds. Existing libraries count in fractions of seconds, and if they grant only
-// some of the tokens, they also charge for a fraction of another one.
+// time, the bucket needs to become full. A script takes tokens atomically. All its numbers are integers
+// below 2^53, so it never rounds. Existing libraries count in fractions of seconds. If they grant only some
+// of the tokens, they also charge for a fraction of another one.
 package redisstore
 
 import (
