@@ -7,8 +7,8 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// bar is a candle under construction. Its prices are rounded, in units of the last place. Rounding keeps the
-// order of prices, so the highest rounded price is the highest price rounded.
+// bar is a candle under construction. Its prices are rounded, and in units of the last decimal place.
+// Rounding keeps the order of prices, so the highest rounded price is the highest price rounded.
 type bar struct {
 	begin                  int64 // the beginning of the interval, or -1 if the bar is empty
 	open, high, low, close uint256.Int

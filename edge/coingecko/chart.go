@@ -24,8 +24,8 @@ type point struct {
 	price, marketCap, volume []byte // nil if unknown
 }
 
-// window returns the number of the finest history window that reaches back to the given time, or
-// query.MaxWindow if only the past's daily snapshots reach that far.
+// window returns the index of the finest history window that reaches back to the given time, or
+// query.MaxWindow if only the daily snapshots of the past reach that far.
 func (c *composer) window(begin int64) int {
 	now := c.s.Time.Unix()
 	for i := range artifacts.HistoryWindows {
@@ -60,9 +60,9 @@ func (c *composer) eachPoint(id uint64, do func(stand, at int64, price []byte)) 
 	})
 }
 
-// chart answers the paths that end in /market_chart and /market_chart/range. Each point is a snapshot; market
-// cap and volume come from the past. chart omits points without a known price in the currency, because
-// programs store null as a price of zero.
+// chart answers the paths that end in /market_chart and /market_chart/range. Each point comes from one
+// snapshot; its market cap and volume come from the data about the past. chart omits points without a known
+// price in the currency, because programs store null as a price of zero.
 func (c *composer) chart() {
 	now := c.s.Time.Unix()
 	if c.q.Endpoint == Chart || c.q.Endpoint == ContractChart {
@@ -156,8 +156,8 @@ func (c *composer) day() {
 		`},"public_interest_stats":{"alexa_rank":null,"bing_matches":null}}`)
 }
 
-// past fills c.worths with the prices of the currency r at the times of a window's points, if r is based on
-// an asset.
+// past fills c.q.mem.worths with the prices of the currency r at the times of a window's points, if r is
+// based on an asset.
 func (c *composer) past(r *rate, window int) {
 	if c.worthOf == r.asset {
 		return
@@ -166,7 +166,7 @@ func (c *composer) past(r *rate, window int) {
 	c.points(&c.rated, window, r.asset, c.worthIs)
 }
 
-// worthIs appends a price to c.worths.
+// worthIs appends a price to c.q.mem.worths.
 func (c *composer) worthIs(t time.Time, price []byte) {
 	w := worth{at: t.Unix()}
 	w.usd.parse(price)
@@ -207,9 +207,9 @@ func (c *composer) sparkline(id uint64, r *rate) {
 	})
 }
 
-// points calls do for each of an asset's points in a window, if the snapshot has any. With interval=hourly, a
-// window with longer intervals has too few points. In that case, points uses the past's hourly snapshots from
-// the first kept hour on.
+// points calls do for each of an asset's points in a window, if the snapshot has any. With interval=hourly,
+// a window with longer intervals has too few points. In that case, points uses the hourly snapshots of the
+// past, from the first hour that is kept.
 func (c *composer) points(at *rows.Cursor, window int, id uint64, do func(at time.Time, price []byte)) {
 	now, first := c.s.Time.Unix(), int64(-1)
 	if c.q.step == hour && window > sparkWindow {

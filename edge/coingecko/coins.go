@@ -70,8 +70,8 @@ func cutItem(items []byte) (item, rest []byte) {
 	}
 }
 
-// items appends an array. It finds the listing that c.inner asks for, and calls element for each item. usual
-// is the length of a long element in bytes.
+// items appends an array. It finds the listing that c.q.mem.inner asks for, and calls element for each
+// item. usual is a generous estimate of the length of an element, in bytes.
 func (c *composer) items(usual int, element func(item []byte, id uint64)) {
 	body := c.f.Body
 	c.f.Body = append(c.q.mem.items[:0], '[')
@@ -94,7 +94,7 @@ func (c *composer) items(usual int, element func(item []byte, id uint64)) {
 	}
 }
 
-// ask resets c.inner to a query for a listing, and returns it.
+// ask resets c.q.mem.inner to a query for a listing, and returns it.
 func (c *composer) ask(e query.Endpoint, by query.Sort, desc bool, size int, page int64) *query.Query {
 	c.q.mem.inner = query.Query{Endpoint: e, Sort: by, Desc: desc, IDs: c.q.mem.inner.IDs[:0],
 		Categories: c.q.mem.inner.Categories[:0], Size: size, Page: page, First: (page - 1) * int64(size)}
@@ -194,7 +194,7 @@ func (c *composer) rank(name string, rank uint64) {
 	}
 }
 
-// updated appends a field with the time of the snapshot, or null if there is no quote.
+// updated appends a member with the time of the snapshot, or null if there is no quote.
 func (c *composer) updated(name string, quote []byte) {
 	if quote == nil {
 		c.field(name, nil)

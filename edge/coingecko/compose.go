@@ -51,7 +51,7 @@ type composer struct {
 
 	byText, listed, quotes, figures, prices, rated, passed rows.Cursor
 
-	worthOf uint64 // the asset of worths, or 0
+	worthOf uint64 // the asset whose prices are in q.mem.worths, or 0
 	err     error  // the first error
 }
 
@@ -170,7 +170,8 @@ func (c *composer) value(name string, x *number, r *rate, places int) {
 	}
 }
 
-// inAll appends an object with x in all currencies with a known rate. If x is unknown, the object is empty.
+// inAll appends an object with x in all currencies that have a known rate. If x is unknown, the object is
+// empty.
 func (c *composer) inAll(name string, x *number) {
 	c.add(name, "{")
 	for i := range c.q.mem.rates {
@@ -251,13 +252,13 @@ func (c *composer) list(v *snapshot.View, element func(row, tail []byte)) {
 	c.add("]")
 }
 
-// allRates sets c.rates to all currencies.
+// allRates sets c.q.mem.rates to all currencies.
 func (c *composer) allRates() {
 	c.q.mem.rates = c.q.mem.rates[:0]
 	c.eachRate(func(r rate, _ []byte) { c.q.mem.rates = append(c.q.mem.rates, r) })
 }
 
-// askedRates sets c.rates to the requested currencies.
+// askedRates sets c.q.mem.rates to the requested currencies.
 func (c *composer) askedRates() {
 	c.q.mem.rates = c.q.mem.rates[:0]
 	for _, code := range c.q.codes {
@@ -337,7 +338,7 @@ func (c *composer) quote(id uint64) []byte {
 	return row
 }
 
-// figures are the values that artifacts.Figures and artifacts.Covered return for an asset.
+// figures contains the values that artifacts.Figures and artifacts.Covered return for an asset.
 type figures struct {
 	of      [artifacts.FigureCount][]byte
 	covered uint64
@@ -363,7 +364,8 @@ func (c *composer) asset(id uint64) (row, tail []byte) {
 	return c.rowByID(&c.listed, c.s.View(query.Assets, query.SortID), id)
 }
 
-// named sets c.coins to the assets that the request names, but at most maxValues of them.
+// named sets c.q.mem.coins to the assets that the request names. If several assets share a symbol and the
+// request asks for all of them, it stops at maxValues.
 func (c *composer) named() {
 	c.q.mem.coins, c.q.mem.missed = c.q.mem.coins[:0], c.q.mem.missed[:0]
 	find := c.namedAs
@@ -377,14 +379,15 @@ func (c *composer) named() {
 	}
 }
 
-// key returns a text as a JSON string.
+// key returns text as a JSON string.
 func (c *composer) key(text []byte) []byte {
 	at := len(c.q.mem.names)
 	c.q.mem.names = artifacts.AppendString(c.q.mem.names, text)
 	return c.q.mem.names[at:]
 }
 
-// namedAt appends to c.coins the asset that has a contract at this address. It returns false if there is none.
+// namedAt appends to c.q.mem.coins the asset that has a contract at this address. It returns false if there
+// is none.
 func (c *composer) namedAt(address []byte) bool {
 	v := c.s.CoinView(snapshot.Contracts)
 	c.q.mem.folded = artifacts.AppendContractKey(c.q.mem.folded[:0], string(c.q.path[0]), address)
@@ -405,9 +408,9 @@ func (c *composer) namedAt(address []byte) bool {
 
 var sorts = [...]query.Sort{ids: query.SortSlug, names: query.SortName, symbols: query.SortSymbol}
 
-// namedAs appends to c.coins the assets that have this slug, name or symbol. If several assets share the
-// name or symbol, it appends only the one with the best rank, unless the request asks for all of them. It
-// returns false if there is none.
+// namedAs appends to c.q.mem.coins the assets that have this slug, name or symbol. If several assets share
+// the name or symbol, it appends only the one with the best rank, unless the request asks for all of them.
+// It returns false if there is none.
 func (c *composer) namedAs(value []byte) (found bool) {
 	v := c.s.View(query.Assets, sorts[c.q.by])
 	if v == nil {

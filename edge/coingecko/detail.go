@@ -50,7 +50,7 @@ const (
 		`"code_additions_deletions_4_weeks":{"additions":null,"deletions":null},"commit_count_4_weeks":null`
 )
 
-// identity begins an object with the members that name an asset. CoinGecko's symbols are in lower case.
+// identity begins an object with the members that identify an asset. CoinGecko's symbols are in lower case.
 func (c *composer) identity(row []byte) {
 	c.texts(row, `{"id":`, slugKey)
 	c.add(`,"symbol":`)
@@ -78,8 +78,8 @@ func (c *composer) image(row []byte) {
 // nowhere is the "platforms" object of an asset without contracts.
 var nowhere = []byte(`{"":""}`)
 
-// platformsOf appends the platforms on which an asset has contracts. If there are several, asset_platform_id
-// is null, because it is unknown which is the main one.
+// platformsOf appends the platforms on which an asset has contracts. If there are several,
+// asset_platform_id is null, because it is unknown which one is the main one.
 func (c *composer) platformsOf(id uint64) {
 	_, tail := c.rowByID(&c.prices, c.s.CoinView(snapshot.Coins), id)
 	object := nowhere

@@ -23,7 +23,7 @@ func (c *composer) categories() {
 		}
 	}
 	c.ask(query.Categories, by, desc, max(byID.Rows, 1), 1)
-	c.items(128, func(item []byte, id uint64) { // for the category and its three largest coins
+	c.items(128, func(item []byte, id uint64) { // bytes for the category and its three largest coins
 		if c.q.Endpoint == CategoriesList {
 			c.texts(item, `{"category_id":`, slugKey, `,"name":`, nameKey)
 			c.add("}")
@@ -70,7 +70,8 @@ func (c *composer) exchanges() {
 	})
 }
 
-// inBitcoin appends a figure in bitcoin. It appends unknown if the figure or the rate is unknown.
+// inBitcoin appends a figure in bitcoin. If the figure or the rate is not known, it appends the string
+// unknown.
 func (c *composer) inBitcoin(name string, dollars []byte, bitcoin *rate, unknown string) {
 	if dollars == nil || !bitcoin.known() {
 		c.add(name, unknown)

@@ -7,7 +7,7 @@ import (
 	"github.com/holiman/uint256"
 )
 
-// full is the number of decimals of computed values. No price has more.
+// full is the number of decimal places of computed values. No price has more.
 const full = 18
 
 // number is the decimal v / 10^places, negative if neg is set. It is unknown if places is negative.
@@ -96,8 +96,8 @@ func (n *number) times(x, y *number) {
 var one = number{v: *uint256.NewInt(1)}
 
 // appendQuotient appends x / y in plain notation, rounded half to even to the given number of decimals,
-// without trailing zeros. y must be positive. The result is true if it could compute the value;
-// otherwise it returns dst unchanged.
+// without trailing zeros. y must be positive. If it cannot compute the value, it returns dst unchanged and
+// false.
 func appendQuotient(dst []byte, x, y *number, places int) ([]byte, bool) {
 	q, ok := quotient(x, y, places)
 	if !ok {

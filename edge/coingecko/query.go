@@ -94,7 +94,7 @@ const (
 // misspelled key parameters.
 const keyPrefix = "x_cg_"
 
-// IsKey reports whether a query parameter contains an API key. name is as sent.
+// IsKey reports whether the query parameter called name contains an API key. name may be escaped.
 func IsKey(name []byte) bool {
 	const longest = "x_cg_demo_api_key"
 	if len(name) > 3*len(longest) {
@@ -123,7 +123,7 @@ type Query struct {
 	page    int64
 	perPage int
 	changes uint8 // the windows of price_change_percentage, as bits
-	begin   int64 // seconds before T, or a Unix time in seconds
+	begin   int64 // a Unix time; if the request has "days", a number of seconds before the snapshot
 	end     int64
 	step    int64  // the interval in seconds, for candles also the one that days implies; 0 means all points
 	group   []byte // category
@@ -231,9 +231,9 @@ func (q *Query) param(name []byte) param {
 	return none
 }
 
-// split finds the values of the parameters that the endpoint reads, still escaped. It takes the first value
-// of a scalar, and joins all values of a list with commas. A parameter with an empty value counts as not
-// sent.
+// split finds the values of the parameters that the endpoint reads, still escaped. For a scalar it takes
+// the first value, and for a list it joins all values with commas. A parameter with an empty value counts
+// as not sent.
 func (q *Query) split(sent *[params][]byte, raw []byte) {
 	var seen, repeated paramSet
 	for rest := raw; len(rest) > 0; {
@@ -295,11 +295,11 @@ func (q *Query) fold(value []byte) []byte {
 	return artifacts.AppendFold(value[:0], value)
 }
 
-// word returns the value of an optional parameter, folded and without surrounding blanks.
+// word returns the value of an optional parameter, folded and without surrounding white space.
 func (q *Query) word(sent []byte) []byte { return bytes.TrimSpace(q.fold(sent)) }
 
-// number reads an optional number and clamps it to [low, high]. If there is no valid number, it returns the default,
-// otherwise.
+// number reads an optional number and clamps it to [low, high]. If no valid number was sent, it returns the
+// argument otherwise, which is the default.
 func (q *Query) number(sent *[params][]byte, p param, low, high, otherwise int64) int64 {
 	if len(sent[p]) == 0 {
 		return otherwise
@@ -390,7 +390,7 @@ func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 		}
 		q.by = p
 		v := q.unescape(sent[p])
-		if p == symbols && q.flags.has(tokens) { // the answer uses their ids as keys
+		if p == symbols && q.flags.has(tokens) { // the answer's keys are ids, so the case of the symbols does not matter
 			v = artifacts.AppendFold(v[:0], v)
 		}
 		if q.values, refusal = readList(q.values, p, v); refusal != nil {
@@ -416,7 +416,7 @@ func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 	return nil
 }
 
-// readList appends the elements of a list to dst, without surrounding blanks, sorts them, and removes
+// readList appends the elements of a list to dst, without surrounding white space, sorts them, and removes
 // duplicates.
 func readList(dst [][]byte, p param, list []byte) ([][]byte, *reply.Refusal) {
 	for more := true; more; {
@@ -463,10 +463,10 @@ func (q *Query) readCurrencies(sent *[params][]byte) *reply.Refusal {
 type window struct {
 	name    string
 	key     string // the key that precedes the change in the row of a quote
-	covered uint8  // its bit in artifacts.Covered
+	covered uint8  // the number of its bit in artifacts.Covered
 }
 
-// unkept is the bit for windows that no snapshot contains.
+// unkept is the number of a bit for windows that no snapshot contains. That bit is never set.
 const unkept = 63
 
 var windows = [...]window{{"1h", `{"1h":`, 0}, {"24h", dayKey, 3}, {"7d", `,"7d":`, 4}, {"14d", "", unkept},
@@ -553,7 +553,7 @@ func (q *Query) readTimes(sent *[params][]byte) *reply.Refusal {
 // seconds, with any fraction cut off (JavaScript's getTime()/1000, Python's timestamp()); a UTC day as
 // yyyy-mm-dd or dd-mm-yyyy, which means its first second; and RFC 3339, see query.ParseLooseTime.
 func (q *Query) time(sent *[params][]byte, p param, to *int64) *reply.Refusal {
-	const msDigits = 13 // milliseconds since 1970 have at least 13 digits since 2001
+	const msDigits = 13 // since 2001, Unix times in milliseconds have at least 13 digits
 	text := bytes.TrimSpace(q.unescape(sent[p]))
 	if n, ok := query.ParseNumber(text); ok {
 		if n.Digits >= msDigits {

@@ -75,7 +75,7 @@ func Document(o Options) ([]byte, error) {
 // encoder writes YAML nodes as JSON. It keeps the order of mappings, which encoding/json would lose.
 type encoder struct {
 	out   bytes.Buffer
-	marks *strings.Replacer // replaces the placeholders in texts
+	marks *strings.Replacer // replaces the placeholders in strings
 }
 
 func (e *encoder) node(n *yaml.Node) error {

@@ -44,7 +44,8 @@ var singular = map[string]string{
 // changedFields lists the fields of a change, in the order in which answers show them.
 var changedFields = []string{"name", "symbol", "slug", "logo", "active", "links", "platforms", "members"}
 
-// Feed returns the changes of a snapshot as an Atom feed. items is a JSON array of items of /changes.
+// Feed returns the changes of a snapshot as an Atom feed. items is a JSON array of items of /changes, and t
+// is the time of the snapshot.
 func Feed(items []byte, t time.Time) (server.StaticFile, error) {
 	var changes []struct {
 		Time       time.Time

@@ -62,7 +62,7 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// visible reports whether text consists of ASCII characters from the given one on, without control
+// visible reports whether text consists of ASCII characters that are not less than from, without control
 // characters.
 func visible(text string, from byte) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r < rune(from) || r > '~' }) < 0
@@ -79,7 +79,7 @@ func Timeout(d time.Duration) Option {
 	}
 }
 
-// Retries sets how many attempts may follow the first one. The default is 3.
+// Retries sets how many times a failed request may be repeated. The default is 3.
 func Retries(n int) Option {
 	return func(c *Client) error {
 		c.retries = n
@@ -113,8 +113,9 @@ func Sleep(wait func(context.Context, time.Duration) error) Option {
 	}
 }
 
-// HTTPClient sends requests with the Transport, Jar and Timeout of h: for example
-// through your own proxy or with your own certificates. Redirects are not followed: they would carry the key elsewhere.
+// HTTPClient sends requests with the Transport, Jar and Timeout of h, for example through your own proxy or
+// with your own certificates. The client never follows redirects, because they could send the key to
+// another server.
 func HTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		if h != nil {
@@ -151,7 +152,7 @@ func (a *Answer[T]) Refresh(ctx context.Context) (*Answer[T], error) { return a.
 
 // RateLimit is the state of the token bucket that the request was charged to.
 type RateLimit struct {
-	Quota, Window    int // requests that a full bucket has; seconds until all of them are available again
+	Quota, Window    int // requests in a full bucket; seconds until an empty bucket is full
 	Remaining, Reset int // requests left; seconds until the bucket is full
 }
 
@@ -218,8 +219,8 @@ func (c *Client) Changes(ctx context.Context, q ChangesQuery) (*Answer[Page[Chan
 	return get[Page[Change]](ctx, c, "changes", q)
 }
 
-// Search returns up to 20 assets whose name, symbol or slug contains, for each of the given words,
-// a word that begins with it.
+// Search returns up to 20 assets. Each of the given words must begin a word of the name, the symbol or the
+// slug.
 func (c *Client) Search(ctx context.Context, words string, q SearchQuery) (*Answer[Items[Asset]], error) {
 	return get[Items[Asset]](ctx, c, "search", q, "q", words)
 }

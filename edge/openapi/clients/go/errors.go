@@ -10,7 +10,7 @@ type MessageKey string
 
 func (k MessageKey) Error() string { return string(k) }
 
-// The service's errors, for use as in errors.Is(err, marketdata.ErrSnapshotGone).
+// The service's errors, for use with errors.Is, as in errors.Is(err, marketdata.ErrSnapshotGone).
 const (
 	ErrBadRequest          = MessageKey("BAD_REQUEST") // Message names the invalid parameter
 	ErrUnauthorized        = MessageKey("UNAUTHORIZED")

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Files are the files of a snapshot.
+// Files lists the files of a snapshot.
 type Files struct {
 	Time  *time.Time // of the snapshot; nil if there are no files
 	Items []File
@@ -22,7 +22,7 @@ type Files struct {
 
 // File is a file that contains a whole collection.
 type File struct {
-	Name      string // quotes.parquet
+	Name      string // such as quotes.parquet
 	Bytes     int64
 	Rows      int64
 	SHA256    string

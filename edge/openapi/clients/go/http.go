@@ -33,8 +33,8 @@ type reply struct {
 	result json.RawMessage
 }
 
-// do sends a request until it has an answer, an error that another attempt would
-// not correct, or no attempt left.
+// do sends a request until there is an answer, an error that another attempt would not correct, or no
+// attempt left.
 func (c *Client) do(ctx context.Context, target string, header http.Header) (*reply, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := c.once(ctx, target, header)
@@ -123,7 +123,7 @@ func (c *Client) pause(ctx context.Context, attempt int, err error) error {
 		if e.RetryAfter > c.maxWait {
 			return err
 		}
-		wait += e.RetryAfter // a random time later, so that not all clients come back together
+		wait += e.RetryAfter // the wait is random, so that not all clients come back at the same time
 	} else if !errors.As(err, &broken) {
 		return err // no request was sent
 	}
@@ -145,12 +145,12 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Events yields the time of the snapshot in force, and of each that comes into
-// force. It connects again when the stream ends, and ends with an error when too
-// many in a row fail, or end early without an event. After the first event each is passed on
-// after a random delay of at most three seconds, so that not all clients ask at the same time.
-// What is read next may still come from an edge that is a moment behind: set
-// the query's At to the event's time.
+// Events yields the time of the current snapshot, and then of each new snapshot that becomes current. It
+// connects again when a stream ends. It ends with an error when too many streams in a row fail, or end
+// early without an event. It yields each event except the first after a random delay of at most three
+// seconds, so that not all clients send requests at the same time. The next request may still reach an edge
+// that does not have the new snapshot yet. To read from that snapshot, set the query's At to the event's
+// time.
 func (c *Client) Events(ctx context.Context) iter.Seq2[time.Time, error] {
 	return func(yield func(time.Time, error) bool) {
 		var last string

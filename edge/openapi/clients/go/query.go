@@ -2,10 +2,10 @@ package marketdata
 
 import "time"
 
-// The queries are the parameters of the endpoints. A zero value is not sent; an empty non-nil list
-// matches nothing. Lists may contain up to 100 values. Page and Size select page mode; Limit and
-// Offset select offset mode. At is the time of the snapshot to answer from, such as
-// Answer.SnapshotTime of an earlier answer.
+// The queries contain the parameters of the endpoints. A zero value is not sent; an empty non-nil list
+// matches nothing. Lists may contain up to 100 values. Page and Size select page mode; Limit and Offset
+// select offset mode. At is the time of the snapshot to answer from, such as Answer.SnapshotTime of an
+// earlier answer.
 
 // AssetsQuery holds the parameters of Client.Assets.
 type AssetsQuery struct {
@@ -97,7 +97,7 @@ type CandlesQuery struct {
 type PricesQuery struct {
 	ID            []int64
 	Slug, Symbol  []string
-	Time          []time.Time // up to 100; times the assets of a page, up to 1,000 prices
+	Time          []time.Time // up to 100; their number times the number of assets on a page is at most 1,000
 	Page, Size    int         // Size up to 100
 	Limit, Offset int
 	At            time.Time

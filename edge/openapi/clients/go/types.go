@@ -56,7 +56,7 @@ type Quote struct {
 	Logo          string             `json:"logo"`
 	Price         Decimal            `json:"price"`
 	MarketCap     *Decimal           `json:"market_cap"` // nil when unknown
-	Volume        Decimal            `json:"volume"`     // of 24 hours
+	Volume        Decimal            `json:"volume"`     // over 24 hours
 	PercentChange map[string]Decimal `json:"percent_change"`
 	// Since is the time from which changes over longer windows are measured. It is nil if a whole year is
 	// covered.
@@ -70,7 +70,7 @@ type Market struct {
 	Groups *MarketGroups `json:"groups,omitempty"` // with MarketsQuery.Fields "groups" only
 }
 
-// MarketGroups are the slugs of the listed groups that an asset belongs to.
+// MarketGroups contains the slugs of the listed groups that an asset belongs to.
 type MarketGroups struct {
 	Categories []string `json:"categories"`
 	Chains     []string `json:"chains"`
@@ -87,7 +87,7 @@ type Exchange struct {
 		Maker Decimal `json:"maker"`
 		Taker Decimal `json:"taker"`
 	} `json:"fees"`
-	Market *ExchangeMarket `json:"market"` // nil when there is no aggregate
+	Market *ExchangeMarket `json:"market"` // nil if there is no aggregate
 }
 
 // ExchangeMarket is an exchange's 24-hour aggregate. A nil value is unknown.
@@ -98,7 +98,7 @@ type ExchangeMarket struct {
 	DataTime     *time.Time `json:"data_time"`
 }
 
-// Global are the totals over active assets with a known market cap.
+// Global contains the totals over active assets with a known market cap.
 type Global struct {
 	TotalMarketCap       Decimal   `json:"total_market_cap"`
 	TotalVolume24h       Decimal   `json:"total_volume_24h"`
@@ -175,7 +175,7 @@ func (p *Point) UnmarshalJSON(b []byte) error { return elements(b, &p.Time, &p.P
 // MarshalJSON writes [time, price].
 func (p Point) MarshalJSON() ([]byte, error) { return json.Marshal([]any{p.Time, p.Price}) }
 
-// CandleSeries are an asset's candles, oldest first.
+// CandleSeries contains an asset's candles, oldest first.
 type CandleSeries struct {
 	ID       int64    `json:"id"`
 	Name     string   `json:"name"`
@@ -239,8 +239,8 @@ type PriceAt struct {
 	Volume       *Decimal   `json:"volume"`
 }
 
-// Change is a change of an item of the directory. Name, Symbol and Slug have their values after the change or,
-// for a removed item, their last values.
+// Change is a change of a directory item. Name, Symbol and Slug have their values after the change or, for
+// a removed item, their last values.
 type Change struct {
 	Time       time.Time `json:"time"`       // of the snapshot that shows the change
 	Collection string    `json:"collection"` // "assets", "categories", "chains", "exchanges"

@@ -36,7 +36,7 @@ MARKETDATA_KEY is the API key. It is no flag, since other users of the machine s
 Exit status: 0 done, 1 failed, 2 wrong usage.`
 
 const (
-	maxMessage = 64 << 10 // bytes of a message; a message with 100 slugs and 100 times is much smaller
+	maxMessage = 64 << 10 // bytes per message; a message with 100 slugs and 100 times is much smaller
 	maxConns   = 64
 )
 
@@ -116,8 +116,9 @@ func listen(ctx context.Context, addr string, server *mcp.Server, log *slog.Logg
 	return nil
 }
 
-// handler serves /mcp without sessions, so that clients leave no state behind. The SDK rejects any Host that
-// is not this machine. CrossOriginProtection rejects browser requests from pages of another origin.
+// handler serves /mcp without sessions, so that clients leave no state behind. The SDK rejects requests
+// whose Host is not this machine. CrossOriginProtection rejects browser requests from pages of another
+// origin.
 func handler(server *mcp.Server) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },

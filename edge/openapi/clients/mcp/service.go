@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	callTime = 30 * time.Second // of a call, including all attempts
+	callTime = 30 * time.Second // for one call, including all attempts
 	maxWait  = 5 * time.Second  // between two attempts, because the assistant's user is waiting
-	maxItems = 48 << 10         // bytes of an answer's items, as many as assistants accept in one answer
+	maxItems = 48 << 10         // bytes of the items in an answer; assistants accept no more in one answer
 	maxList  = 100              // values of a list argument, the service's own limit
 	maxText  = 200              // characters of a text argument
 )
@@ -56,8 +56,8 @@ func (s *service) server(version string) *mcp.Server {
 	return server
 }
 
-// guard removes the key from answers, errors and logs, since these repeat arguments. It also logs failed
-// calls.
+// guard rejects calls that contain the API key, because answers, errors and logs repeat arguments. It also
+// logs failed calls.
 func (s *service) guard(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, ok := req.(*mcp.CallToolRequest)
@@ -164,7 +164,8 @@ func add[In, T any](server *mcp.Server, s *service, tool, title, description str
 		})
 }
 
-// schema returns the schema of a tool's arguments or answer, which has bounds if choices is not nil.
+// schema returns the schema of a tool's arguments or, if choices is nil, of its answer. Only arguments have
+// bounds.
 func schema[T any](choices map[string][]any) *jsonschema.Schema {
 	row := func(item jsonschema.Schema) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "array", Items: &item}
@@ -209,7 +210,7 @@ func notNull(schema *jsonschema.Schema) {
 	}
 }
 
-// advice tells, by status code, what an assistant can do about an error.
+// advice contains, for each status code, what an assistant can do about the error.
 var advice = map[int]string{
 	http.StatusBadRequest:      "the service refuses an argument: %s. Correct it and ask again",
 	http.StatusUnauthorized:    "the service does not accept the API key of this server (%s). Do not ask again: the user must set MARKETDATA_KEY to a key in force and restart the server",

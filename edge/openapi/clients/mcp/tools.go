@@ -14,7 +14,7 @@ import (
 
 const day = 24 * time.Hour
 
-// windows contains the windows of percent_change, and those of history with the interval between their
+// windows contains the windows of percent_change, and for the windows of history the interval between
 // points.
 var windows = []struct {
 	name             string

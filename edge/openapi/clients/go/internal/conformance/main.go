@@ -1,6 +1,5 @@
-// Conformance runs the test cases in a file with this client, and prints the result of each as a
-// line of JSON. The test in the parent folder starts the servers and writes their addresses into
-// the file.
+// Conformance runs the test cases in a file with this client, and prints the result of each as a line of
+// JSON. The test in the folder clients starts the servers and writes their URLs into the file.
 package main
 
 import (

@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// digest returns the SHA-256 of a text that contains all of the mirror's items, in order.
+// digest returns the SHA-256 of a text form of all of the mirror's items, ordered by id.
 func digest(m *marketdata.Mirror) string {
 	sum := sha256.New()
 	byID := func(a, b marketdata.Entry) int { return cmp.Compare(a.ID, b.ID) }
