@@ -23,7 +23,7 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// pastFeeds makes feeds for Backfill of worlds.
+// pastFeeds makes feeds for Backfill from worlds.
 func pastFeeds(worlds []world) (feeds []PastFeed) {
 	for _, w := range worlds {
 		name := "feed-" + w.At.Format("0102T1504")
@@ -51,12 +51,13 @@ func mustBackfill(t *testing.T, s artifacts.Store, feeds []PastFeed, change ...f
 	return r
 }
 
-// histories is how many are drawn; package ledger draws many more, of prices alone.
+// histories is the number of histories that eachHistory draws. Package ledger draws many more,
+// which consist only of prices.
 const histories = 5
 
-// months draws worlds of several months, with gaps of all lengths, in which
-// assets and groups come and go. The first has all that there ever are, so that
-// ids do not depend on where a history begins.
+// months draws worlds that cover several months, with gaps of all lengths. Assets and groups appear
+// and disappear. The first world has all assets and groups, so ids do not depend on where a history
+// starts.
 func months(dice *rand.Rand) (worlds []world) {
 	gaps := []time.Duration{1, 1, 2, 5, 6, 37, 144, 287, 288, 289, 1000, 4000}
 	w := world{Assets: 60, At: epoch.Add(time.Duration(dice.IntN(144)) * artifacts.Step)}
@@ -70,7 +71,7 @@ func months(dice *rand.Rand) (worlds []world) {
 	return worlds
 }
 
-// eachHistory calls f for each history, with dice for more.
+// eachHistory calls f for each history. f may use dice for further random choices.
 func eachHistory(t *testing.T, f func(t *testing.T, worlds []world, dice *rand.Rand)) {
 	n := uint64(histories)
 	if testing.Short() {
@@ -85,21 +86,22 @@ func eachHistory(t *testing.T, f func(t *testing.T, worlds []world, dice *rand.R
 	}
 }
 
-// force builds what the guard rails would hold back.
-// force also writes no files: of the snapshots of a backfill only the newest would have some.
+// force overrides the guard rails. It also turns files off, since only the newest snapshot of a
+// backfill has any.
 func force(c *Config) { c.Guards.Force, c.Files = true, files.Settings{} }
 
-// dropChanges leaves out what depends on which snapshots were published before.
+// dropChanges removes what depends on which snapshots were published before.
 func dropChanges(m *artifacts.Manifest) {
 	m.Changes = nil
 	m.Views = slices.DeleteFunc(m.Views, func(v artifacts.View) bool { return artifacts.IsChanges(v.Collection) })
 }
 
-// TestBackfillIsBuildsInOrder: a backfill's snapshot, and the one after, are those of builds one
-// after the other; but that the snapshots before were never published, and so cannot be retained, nor have changes.
+// TestBackfillIsBuildsInOrder checks that a backfill yields the same snapshot as successive builds,
+// and so does the build after it. Retained snapshots and changes are not compared, since a backfill
+// does not publish the earlier snapshots.
 func TestBackfillIsBuildsInOrder(t *testing.T) {
 	eachHistory(t, func(t *testing.T, worlds []world, dice *rand.Rand) {
-		before := max(0, dice.IntN(2*len(worlds))-len(worlds)) // often none
+		before := max(0, dice.IntN(2*len(worlds))-len(worlds)) // often 0
 		built, filled := memstore.New(), memstore.New()
 		for i, w := range worlds {
 			mustBuild(t, built, w, force)
@@ -133,7 +135,7 @@ func TestBackfillIsBuildsInOrder(t *testing.T) {
 	})
 }
 
-// TestBackfillRefuses leaves the store as it is.
+// TestBackfillRefuses checks that a refused backfill leaves the store unchanged.
 func TestBackfillRefuses(t *testing.T) {
 	w := world{Assets: 60, At: epoch}
 	at := func(steps ...int) (worlds []world) {
@@ -192,9 +194,10 @@ func TestBackfillRefuses(t *testing.T) {
 	}
 }
 
-// TestBackfillStopped: a guard rail in the middle leaves the feeds before it; the rest,
-// forced, comes to what all of them do at once. A second time there is nothing to do, nor for
-// a build of the newest feed. The folder for temporary files is empty after all that.
+// TestBackfillStopped checks that if a guard rail stops a feed, the feeds before it are kept. A
+// forced backfill of the rest must yield the same snapshot as a backfill of all feeds. Repeating
+// the backfill, or building the newest feed, must change nothing. The folder for temporary files
+// must then be empty.
 func TestBackfillStopped(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -227,9 +230,9 @@ func TestBackfillStopped(t *testing.T) {
 	}
 }
 
-// TestBackfillFaults makes every store call of a backfill and of an import fail, refused or applied and
-// reported as failed, alone or with all after it. The pointer is the old or the new one, and all that it
-// reaches is whole.
+// TestBackfillFaults makes each store call of a backfill and of an import fail, alone or with all
+// later calls. The failing call is either refused, or applied but reported as failed. The pointer
+// must be the old or the new one, and everything reachable from it must be intact.
 func TestBackfillFaults(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
 	newer := pastFeeds([]world{w.Later(time.Hour), w.Later(2 * time.Hour), w.Later(3 * time.Hour)})
@@ -273,7 +276,8 @@ func TestBackfillFaults(t *testing.T) {
 	}
 }
 
-// TestBackfillLoses: a build that publishes while a backfill or an import is at work wins, and that says so.
+// TestBackfillLoses checks that a backfill or an import reports the loss if a build publishes a
+// snapshot in the meantime.
 func TestBackfillLoses(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
 	newer := pastFeeds([]world{w.Later(time.Hour), w.Later(2 * time.Hour)})
@@ -350,9 +354,8 @@ func TestReadPastFeeds(t *testing.T) {
 	}
 }
 
-// TestBackfillKept: the report says how many feeds the ledger keeps. (Of five years of days an operator
-// was told that all are remembered: report O5, which has the right value. Of the last 48 hours every
-// feed is kept, before that the first of each hour: the contract's "Prices held".)
+// TestBackfillKept checks that the report says how many feeds the ledger keeps. It keeps every feed
+// of the last 48 hours, and before that the first feed of each hour or day (FEED.md, "Figures").
 func TestBackfillKept(t *testing.T) {
 	for _, c := range []struct {
 		feeds int

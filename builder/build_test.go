@@ -30,14 +30,14 @@ func TestBuild(t *testing.T) {
 		t.Errorf("counts %v, rejected %v, unknown members %d", r.Counts, r.Rejected, r.UnknownMembers)
 	}
 	first := verify(t, s)
-	// Everything but the pointer's own bytes was put by this build.
+	// This build has put everything except the pointer.
 	if first.Objects != r.ObjectsWritten || first.Bytes != r.BytesWritten || first.Snapshots != 1 {
 		t.Errorf("the store holds %d objects of %d bytes, reported are %d of %d", first.Objects, first.Bytes,
 			r.ObjectsWritten, r.BytesWritten)
 	}
 	id := head(t, s).Pointer.Store
 
-	// Without new files: those that are as they were would be put, too.
+	// Turn files off, since the build would put unchanged files again.
 	next := mustBuild(t, s, w.Later(artifacts.Step), func(c *Config) { c.Files.Cadence = "" })
 	if next.Sequence != 2 || head(t, s).Pointer.Store != id {
 		t.Errorf("sequence %d in store %s, was %s", next.Sequence, head(t, s).Pointer.Store, id)
@@ -47,14 +47,14 @@ func TestBuild(t *testing.T) {
 		both.Bytes != r.BytesWritten+next.BytesWritten {
 		t.Errorf("after the second: %+v; written %d and %d objects", both, r.ObjectsWritten, next.ObjectsWritten)
 	}
-	// The exchanges are what they were: their views are not put again.
+	// The exchanges are unchanged, so their views are not put again.
 	if next.ObjectsWritten > r.ObjectsWritten-len(model.SortKeys("exchanges")) {
 		t.Errorf("second snapshot wrote %d objects, the first %d; want those that changed only", next.ObjectsWritten,
 			r.ObjectsWritten)
 	}
 }
 
-// TestSameTime is every case of a T that is not later than the published one.
+// TestSameTime covers every case in which T is not later than the published snapshot.
 func TestSameTime(t *testing.T) {
 	w := world{Assets: 100, At: epoch}
 	floor := func(c *Config) { c.Settings.TrendingMinVolume.Lo++ }
@@ -102,7 +102,8 @@ func TestSameTime(t *testing.T) {
 	}
 }
 
-// TestTime builds at the time that it is given, wherever the feed's lies; the future needs --allow.
+// TestTime checks that a build uses the given time, whatever the feed's time is. A time in the
+// future requires --allow.
 func TestTime(t *testing.T) {
 	s := memstore.New()
 	cfg := config(s, world{Assets: 50, At: epoch})
@@ -140,7 +141,7 @@ func TestRetained(t *testing.T) {
 	for i := range 9 {
 		mustBuild(t, s, w.Later(time.Duration(i)*artifacts.Step))
 	}
-	// 13:20 was built last: what is retained reaches back to 12:20, inclusive.
+	// The last snapshot is that of 13:20, so retained snapshots reach back to 12:20, inclusive.
 	if got := times(); len(got) != 6 || got[0] != "13:10" || got[5] != "12:20" {
 		t.Errorf("retained %v", got)
 	}
@@ -161,7 +162,8 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// TestOtherAssets: a view of words or of contracts that is whole, but of other assets, is found out.
+// TestOtherAssets checks that Check detects an intact view of words or contracts that belongs to
+// other assets.
 func TestOtherAssets(t *testing.T) {
 	for _, c := range [][3]string{
 		{artifacts.SearchCollection, artifacts.SearchSort, "view search/word does not have the words and ranks"},
@@ -181,8 +183,8 @@ func TestOtherAssets(t *testing.T) {
 	}
 }
 
-// TestDeterminism: the same feeds in the same order give the same bytes, on
-// every store and however many run at a time.
+// TestDeterminism checks that the same feeds in the same order yield the same bytes in every store
+// and with any GOMAXPROCS.
 func TestDeterminism(t *testing.T) {
 	dir := must.Get(dirstore.Open(t.TempDir(), dirstore.Options{}))(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))

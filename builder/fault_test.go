@@ -21,9 +21,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// TestFaults makes every single store call of a store's first build and of a second one fail.
-// Whatever happens, the pointer is the old or the new one, all that it reaches is whole, the log has
-// each snapshot once, what the build says of itself is true, and the next build succeeds.
+// TestFaults makes each store call of a store's first and second build fail. After each failure,
+// the pointer must be the old or the new one, everything reachable from it must be intact, the log
+// must contain each snapshot once, the build's result must be true, and the next build must
+// succeed.
 func TestFaults(t *testing.T) {
 	w := world{Assets: 12, At: epoch}
 	one := memstore.New()
@@ -40,7 +41,7 @@ func TestFaults(t *testing.T) {
 				hit := map[faultstore.Kind]int{}
 				skip := func(call int, kind faultstore.Kind) bool {
 					if folder && (before != one || fewPuts(call, kind)) {
-						return true // the disk takes its time
+						return true // skipped, since the disk is slow
 					}
 					hit[kind]++
 					return false
@@ -63,7 +64,8 @@ func TestFaults(t *testing.T) {
 					if !moved && !reflect.DeepEqual(now, old) {
 						t.Errorf("pointer %+v, was %+v", now, old)
 					}
-					// A store that is gone for good cannot be asked what became of the swap.
+					// If the store stays unreachable, the build cannot find out whether the swap
+					// took effect.
 					if unknown := f.Then != faultstore.Pass && f.Kind == faultstore.Swap &&
 						f.Decision == faultstore.Lose; moved != (err == nil) && !unknown {
 						t.Errorf("the pointer moved: %v, but the build says %v", moved, err)
@@ -83,7 +85,7 @@ func TestFaults(t *testing.T) {
 					if !moved {
 						published = append(published, buildtest.Leaf(now))
 					}
-					// The next build does this.
+					// The next build does this, too.
 					must.Get(transparency.Settle(t.Context(), buildtest.Signed(s), now.Store, now))(t)
 					buildtest.SameLog(t, s, published, false)
 				})
@@ -98,8 +100,8 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// TestLostAnswerOvertaken: the answer to a swap is lost, and before it is read back another builder
-// publishes on top. The first one was published all the same.
+// TestLostAnswerOvertaken loses the response to a swap. Before the builder reads the pointer back,
+// another builder publishes a further snapshot. The first build must still report success.
 func TestLostAnswerOvertaken(t *testing.T) {
 	inner := memstore.New()
 	w := world{Assets: 10, At: epoch}
@@ -121,8 +123,8 @@ func TestLostAnswerOvertaken(t *testing.T) {
 	}
 }
 
-// TestRace lets builders publish at the same time: of different feeds one is
-// published, and the others say so; of the same feed all succeed.
+// TestRace lets several builders publish at the same time. If their feeds differ, one must succeed
+// and the others must report that they lost. If their feeds are the same, all must succeed.
 func TestRace(t *testing.T) {
 	everyStore(t, func(t *testing.T, open func(t *testing.T) artifacts.Store) {
 		const builders, rounds = 4, 3
@@ -133,7 +135,7 @@ func TestRace(t *testing.T) {
 			log := []string{buildtest.Leaf(head(t, s).Pointer)}
 			for round := range rounds {
 				at = at.Add(artifacts.Step)
-				// All have read the pointer before any of them swaps it.
+				// Every builder has read the pointer before any of them swaps it.
 				var ready sync.WaitGroup
 				ready.Add(builders)
 				var g errgroup.Group
@@ -187,7 +189,8 @@ func TestRace(t *testing.T) {
 	})
 }
 
-// TestChangeFaults: the change job records once, whatever fails, or says that it did not.
+// TestChangeFaults checks that the change job either records the change once or reports an error,
+// whichever store call fails.
 func TestChangeFaults(t *testing.T) {
 	s := memstore.New()
 	clock := func() time.Time { return epoch.Add(time.Hour) }
@@ -221,7 +224,8 @@ func TestChangeFaults(t *testing.T) {
 			}
 		}
 	}
-	// Another job is always faster: bounded, and said.
+	// If another job is always faster, the change job gives up after a number of tries, and says
+	// so.
 	busy := tap(s, func(op string, key artifacts.Key) {
 		if op == "swap" {
 			if _, err := change.Record(context.Background(), s, func() time.Time { return time.Now() }); err != nil {

@@ -22,12 +22,12 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// hourly writes files of the first snapshot of each hour.
+// hourly turns on files for the first snapshot of each hour.
 func hourly(keep time.Duration) func(c *Config) {
 	return func(c *Config) { c.Files = files.Settings{Cadence: files.Hourly, Keep: keep} }
 }
 
-// kept are the sets of files that the head names, and their lists.
+// kept returns the file sets that the head names, and their lists.
 func kept(t *testing.T, s artifacts.Reader) (sets []artifacts.FileSet, lists []*artifacts.FileList) {
 	t.Helper()
 	all := must.Get(artifacts.ReadFileSets(t.Context(), s, head(t, s).Manifest))(t)
@@ -39,7 +39,7 @@ func kept(t *testing.T, s artifacts.Reader) (sets []artifacts.FileSet, lists []*
 	return all.Sets, lists
 }
 
-// bytesOf are those of a file.
+// bytesOf returns the contents of a file.
 func bytesOf(t *testing.T, s artifacts.Reader, l *artifacts.FileList, name string) []byte {
 	t.Helper()
 	f := l.Find(name)
@@ -56,8 +56,8 @@ func bytesOf(t *testing.T, s artifacts.Reader, l *artifacts.FileList, name strin
 	return b
 }
 
-// itemsOf are the items of a collection as clients get them, by id, with the rank of an asset's
-// quote behind the id.
+// itemsOf returns the items of a collection as clients receive them, ordered by id. In a quote, the
+// id is followed by the asset's rank.
 func itemsOf(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, collection string) (lines []string) {
 	t.Helper()
 	ranks := map[uint64]string{}
@@ -87,16 +87,16 @@ func itemsOf(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, collection
 	return lines
 }
 
-// TestFiles: the first snapshot of each hour has files, whose lines are the items, and the first
-// one of a day has the prices of the day before, which never change again.
+// TestFiles checks that the first snapshot of each hour has files whose lines are its items. The
+// first snapshot of a day must have the prices of the day before, which must not change afterwards.
 func TestFiles(t *testing.T) {
 	s, again := memstore.New(), memstore.New()
 	w := world{Assets: 70, At: time.Date(2026, 8, 1, 20, 50, 0, 0, time.UTC)}
-	prices := map[time.Time]string{} // by snapshot
+	prices := map[time.Time]string{} // by the snapshot's time
 	var quotes []quoteAt
 	for ; w.At.Before(time.Date(2026, 8, 2, 1, 20, 0, 0, time.UTC)); w = w.Later(artifacts.Step) {
 		if w.At.Hour() == 23 && w.At.Minute() == 0 {
-			continue // a snapshot that is missing
+			continue // this snapshot is missing
 		}
 		mustBuild(t, s, w, hourly(2*time.Hour))
 		mustBuild(t, again, w, hourly(2*time.Hour))
@@ -142,13 +142,13 @@ func TestFiles(t *testing.T) {
 	}
 	checkCandles(t, bytesOf(t, s, lists[1], candles), quotes)
 
-	// Without files, those that are kept stay until they are too old.
+	// If files are turned off, the existing ones are kept until they are too old.
 	off := func(c *Config) { c.Files = files.Settings{Keep: time.Hour} }
 	mustBuild(t, s, w, off)
 	if sets, _ := kept(t, s); len(sets) != 1 {
 		t.Errorf("%d sets are kept", len(sets))
 	}
-	// A list that is lost stops no build, and those after it have files again.
+	// A lost list does not stop a build. Later snapshots have files again.
 	overwrite(t, s, artifacts.FileKey(head(t, s).Manifest.Files.Digest), nil)
 	mustBuild(t, s, w.Later(artifacts.Step), hourly(0))
 	if sets, _ := kept(t, s); len(sets) != 1 || !sets[0].Time.Equal(head(t, s).Manifest.Time) {
@@ -156,8 +156,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// checkLines compares the lines of a set with the views of its snapshot, and counts the rows of
-// every file.
+// checkLines compares the lines of a set with the views of its snapshot, and checks the number of
+// rows in every file.
 func checkLines(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, l *artifacts.FileList) {
 	t.Helper()
 	for _, f := range l.Items {
@@ -211,7 +211,7 @@ func checkDay(t *testing.T, file []byte, prices map[time.Time]string) {
 	}
 }
 
-// quoteAt is what a snapshot's quote says.
+// quoteAt is a quote in the snapshot at time At.
 type quoteAt struct {
 	ID        int64     `json:"id"`
 	Price     string    `json:"price"`
@@ -220,7 +220,8 @@ type quoteAt struct {
 	At        time.Time `json:"-"`
 }
 
-// checkCandles computes the candles of 2026-08-01 from its quotes and compares them with the file's.
+// checkCandles computes the candles of 2026-08-01 from its quotes, and compares them with those in
+// the file.
 func checkCandles(t *testing.T, file []byte, quotes []quoteAt) {
 	t.Helper()
 	type candle struct{ open, high, low, close, cap, volume *big.Rat }
@@ -232,7 +233,7 @@ func checkCandles(t *testing.T, file []byte, quotes []quoteAt) {
 		return x
 	}
 	want := map[string]*candle{}
-	for _, q := range quotes { // in order of time
+	for _, q := range quotes { // in time order
 		if q.At.Day() != 1 {
 			continue
 		}
@@ -290,7 +291,7 @@ func checkCandles(t *testing.T, file []byte, quotes []quoteAt) {
 	}
 }
 
-// TestFileSignature: a file is checked by the list beside it, and the list by its signature.
+// TestFileSignature checks a file against its list, and the list's signature.
 func TestFileSignature(t *testing.T) {
 	s := memstore.New()
 	key, other := must.Get(artifacts.NewSignKey(bytes.NewReader(make([]byte, 64))))(t),

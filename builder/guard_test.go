@@ -30,7 +30,7 @@ import (
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		in          string
-		share, move int64 // -1: refused
+		share, move int64 // -1 if the input is refused
 	}{
 		{"0", 0, 0}, {"1", whole, whole}, {"0.05", 50_000, 50_000}, {"5%", 50_000, 50_000}, {"100%", whole, whole},
 		{"0.1%", 1_000, 1_000}, {"0%", 0, 0}, {".5", 500_000, 500_000}, {"5", -1, 5 * whole}, {"1.01", -1, 1_010_000},
@@ -53,7 +53,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestDefaultGuards: the flags' defaults are DefaultGuards.
+// TestDefaultGuards checks that the defaults of the flags equal DefaultGuards.
 func TestDefaultGuards(t *testing.T) {
 	of := reflect.ValueOf(DefaultGuards)
 	for i := range of.NumField() {
@@ -65,24 +65,26 @@ func TestDefaultGuards(t *testing.T) {
 	}
 }
 
-// none stands for what a coin does not have.
+// none stands for a missing figure of a coin.
 const none = -1
 
-// coin is an asset and its quote, in millionths of a dollar; without a price it has no quote.
+// coin is an asset with its quote. Figures are in millionths of a dollar. A coin without a price
+// has no quote.
 type coin struct {
 	key, name, symbol, slug string
 	price, marketCap        int64
 	volume                  int64
 }
 
-// state is a feed to be bent: ids, which follow the keys, ascend from the smallest coin to the
-// largest. It is a source of itself.
+// state is a feed that test cases modify. It is also the Source of that feed. The keys, and
+// therefore the ids, ascend from the smallest coin to the largest.
 type state struct {
 	coins      []coin // the largest first
 	categories int
-	broken     int // rows of assets.ndjson besides
+	broken     int // number of additional invalid rows in assets.ndjson
 	at         time.Time
-	// newest is the provider's time of the quotes; zero: not a live source.
+	// newest is the time of the quotes, as the provider states it. If it is zero, the source is not
+	// live.
 	newest time.Time
 }
 
@@ -97,14 +99,14 @@ func newState(coins int) *state {
 	return s
 }
 
-// each changes coins from the place from up to the place to, counted from 1.
+// each calls f for the coins at positions from to to, inclusive. Positions start at 1.
 func (s *state) each(from, to int, f func(*coin)) {
 	for i := from - 1; i < to; i++ {
 		f(&s.coins[i])
 	}
 }
 
-// times changes a figure of all coins.
+// times multiplies a figure of all coins by n/d.
 func (s *state) times(of func(*coin) *int64, n, d int64) {
 	s.each(1, len(s.coins), func(c *coin) { *of(c) = *of(c) * n / d })
 }
@@ -157,14 +159,15 @@ func (f stateFiles) Parts() []source.Part {
 		{Name: "coins", Quotes: true}}
 }
 
-// flags are the rules that stop a build, with what a stop has to name.
+// flags holds, for each rule, the flag that its error must name.
 var flags = map[string]string{
 	"bad rows": "--max-bad-rows", "shrink": "--max-shrink", "empty": "--force", "moves": "--max-move",
 	"median": "--max-median-move", "caps": "--max-cap-move", "volumes": "--max-volume-move",
 	"caps lost": "--max-cap-loss", "renamed": "--max-rename", "stale": "--max-data-age",
 }
 
-// Changes of a state: of all coins, or of those from one place to another.
+// The following functions return changes to a state, which affect all coins or a range of
+// positions.
 func scale(of func(*coin) *int64, n, d int64) func(*state) {
 	return func(s *state) { s.times(of, n, d) }
 }
@@ -199,19 +202,19 @@ func both(fs ...func(*state)) func(*state) {
 
 const day = 24 * time.Hour
 
-// TestGuards is what providers may do to us, and what comes of it: each scenario
-// is built behind a good snapshot, by default of 400 coins and ten minutes older.
+// TestGuards builds scenarios that providers may cause, and checks which rules stop the build. By
+// default the previous snapshot has 400 coins and is ten minutes older.
 func TestGuards(t *testing.T) {
-	forced := map[string]bool{} // the stops that were overridden once
+	forced := map[string]bool{} // the sets of stops that a case has already overridden
 
 	for _, c := range []struct {
 		name   string
 		change func(s *state)
-		stops  string         // the rules, in the order of checks; "": published
-		says   string         // a part of the error
-		coins  int            // 0: 400
-		last   func(s *state) // changes the snapshot before
-		first  bool           // there is none
+		stops  string         // the rules, in the order of the checks; "" if the snapshot is published
+		says   string         // part of the error
+		coins  int            // 0 means 400
+		last   func(s *state) // changes the previous snapshot
+		first  bool           // whether there is no previous snapshot
 	}{
 		{name: "the same a little later", change: func(*state) {}},
 		{name: "prices × 1000", change: scale(price, 1000, 1), stops: "moves, median",
@@ -277,7 +280,7 @@ func TestGuards(t *testing.T) {
 		{name: "bad rows at first", change: func(s *state) { s.broken = 22 }, first: true, stops: "bad rows",
 			says: "22 of 422 rows set aside, more than 5%; such as assets.ndjson:401: "},
 
-		// The edges of each rule.
+		// The limits of each rule.
 		{name: "bad rows: 5 %", change: func(s *state) { s.broken = 11 }, coins: 209},
 		{name: "bad rows: more", change: func(s *state) { s.broken = 11 }, coins: 208, stops: "bad rows"},
 		{name: "bad rows: ten", change: func(s *state) { s.broken = 10 }, coins: 11},
@@ -415,7 +418,7 @@ func TestGuards(t *testing.T) {
 				return
 			}
 			forced[c.stops] = true
-			// Allowed, a rule stops nothing, and all others do still.
+			// An allowed rule stops nothing, while all others still do.
 			override := force
 			if !slices.Contains(rules, "empty") {
 				var names []Rule
@@ -436,7 +439,7 @@ func TestGuards(t *testing.T) {
 			if r := mustBuild(t, store, next, override); len(r.Forced) != len(rules) {
 				t.Errorf("forced %q, want %q", r.Forced, rules)
 			}
-			// What was forced once is published: again it is nothing to refuse.
+			// The forced snapshot is published, so building it again is not an error.
 			if r, err := tryBuild(t.Context(), store, next); err != nil || r.Published {
 				t.Errorf("the same again: %v, %v", r.Published, err)
 			}
@@ -445,7 +448,7 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// TestLastSnapshot: what is read of a published snapshot is what the feed was.
+// TestLastSnapshot checks that the rows read from a published snapshot equal the rows of its feed.
 func TestLastSnapshot(t *testing.T) {
 	store := memstore.New()
 	s := newState(7000) // views of two objects
@@ -480,8 +483,9 @@ func TestLastSnapshot(t *testing.T) {
 	}
 }
 
-// TestGuardsDamaged: a last snapshot that lacks an object is no reason not to make a new one, but
-// what can be told without the object is; a store that cannot be asked is.
+// TestGuardsDamaged checks that a build succeeds although the previous snapshot lacks an object,
+// but that the checks that do not need this object still apply. If the store cannot be read, the
+// build must fail.
 func TestGuardsDamaged(t *testing.T) {
 	store := memstore.New()
 	last, next := newState(400), newState(400)
@@ -503,7 +507,7 @@ func TestGuardsDamaged(t *testing.T) {
 	}
 }
 
-// unread is a store that one object cannot be read from.
+// unread is a store in which one object cannot be read.
 type unread struct {
 	*memstore.Store
 	key artifacts.Key
@@ -517,8 +521,8 @@ func (s *unread) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byt
 	return s.Store.Get(ctx, key, limit)
 }
 
-// TestGuardsRealMarkets: what real markets did from one recording to the next,
-// as if within ten minutes, stops nothing.
+// TestGuardsRealMarkets checks that no rule stops a build for the differences between two
+// successive recordings of real markets, even if they happen within ten minutes.
 func TestGuardsRealMarkets(t *testing.T) {
 	const recorded = "../../shared/data"
 	if _, err := os.Stat(recorded); err != nil {
@@ -552,7 +556,7 @@ func TestGuardsRealMarkets(t *testing.T) {
 	}
 }
 
-// dailyFeed makes a feed of a recorded answer to /coins/markets.
+// dailyFeed makes a feed from a recorded response to /coins/markets.
 func dailyFeed(t *testing.T, name string) source.Files {
 	b := must.Get(os.ReadFile(name))(t)
 	var rows []map[string]json.RawMessage
@@ -562,7 +566,7 @@ func dailyFeed(t *testing.T, name string) source.Files {
 	return rowsFeed(rows)
 }
 
-// rowsFeed makes a feed of rows with the fields of /coins/markets.
+// rowsFeed makes a feed from rows with the fields of /coins/markets.
 func rowsFeed(rows []map[string]json.RawMessage) source.Files {
 	var assets, quotes strings.Builder
 	for _, r := range rows {
@@ -576,7 +580,8 @@ func rowsFeed(rows []map[string]json.RawMessage) source.Files {
 	})
 }
 
-// skewed is a store whose answers say how far this machine's clock is ahead. Its wrappers pass that on.
+// skewed is a store whose responses show how far this machine's clock is ahead. Stores that wrap it
+// pass this on.
 type skewed struct {
 	artifacts.Store
 	by time.Duration
@@ -584,15 +589,16 @@ type skewed struct {
 
 func (s skewed) ClockSkew() (time.Duration, bool) { return s.by, true }
 
-// TestAhead: the report's input is a feed of the next year (D7); the others are a wrong --time and a
-// machine whose clock is wrong. None gets into an empty store, or onto a snapshot, unless it is allowed.
+// TestAhead checks that a snapshot in the future is refused, in an empty store and after another
+// snapshot, unless the rule is allowed. The cause may be a feed of the next year, a wrong --time or
+// a wrong clock.
 func TestAhead(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	now := epoch.Add(3 * time.Minute)
 	for _, c := range []struct {
 		name string
-		feed time.Duration // its time, from epoch
-		time time.Duration // --time, likewise; 0: none
+		feed time.Duration // the feed's time, relative to epoch
+		time time.Duration // --time, relative to epoch; 0 if not given
 		skew time.Duration
 		stop bool
 	}{

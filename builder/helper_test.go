@@ -28,7 +28,7 @@ var (
 	ok                              = must.OK
 )
 
-// config is a Builder's with the defaults of the command.
+// config returns the configuration of a Builder with the command's defaults.
 func config(s artifacts.Store, src source.Source) Config {
 	return Config{
 		Store: s, Source: src, Retain: DefaultRetain, Guards: DefaultGuards, Log: discard, Settings: buildtest.Settings,

@@ -21,12 +21,12 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// feedFolders writes the feeds of worlds as folders of one, and returns its path.
+// feedFolders writes the feeds of worlds into subfolders of a new folder, and returns its path.
 func feedFolders(t *testing.T, worlds ...world) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i, w := range worlds {
-		name := string(rune('a'+(i*7)%26)) + publish.Stamp(w.At) // in no order of time
+		name := string(rune('a'+(i*7)%26)) + publish.Stamp(w.At) // not in time order
 		ok(t, source.Write(t.Context(), filepath.Join(dir, name), source.FS(w.Feed()), nil))
 	}
 	return dir
@@ -44,7 +44,7 @@ func mustImport(t *testing.T, s artifacts.Store, rewrite bool, files ...string) 
 	return must.Get(tryImport(t, s, rewrite, files...))(t)
 }
 
-// rowsFile writes a CSV file of rows.
+// rowsFile writes rows into a CSV file and returns its path.
 func rowsFile(t *testing.T, rows ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rows.csv")
@@ -52,12 +52,13 @@ func rowsFile(t *testing.T, rows ...string) string {
 	return file
 }
 
-// TestImportIsBuildsInOrder compares two stores: one imports feeds of earlier days, and the other built
-// them at their times. Every later snapshot is the same in both, with all blocks of the past.
+// TestImportIsBuildsInOrder compares two stores: one imports the feeds of earlier days, and the
+// other built them at their times. Every later snapshot, including its past blocks, must be the
+// same in both.
 func TestImportIsBuildsInOrder(t *testing.T) {
 	eachHistory(t, func(t *testing.T, worlds []world, dice *rand.Rand) {
-		first := 1 + dice.IntN(len(worlds)-4)                // built first
-		joined := first + 1 + dice.IntN(len(worlds)-first-2) // first built after the import
+		first := 1 + dice.IntN(len(worlds)-4)                // the first snapshot that both stores build
+		joined := first + 1 + dice.IntN(len(worlds)-first-2) // the first snapshot that is built after the import
 		worlds[first].Assets = worlds[0].Assets
 		begin := worlds[first].At.Truncate(24 * time.Hour).Add(-2 * time.Hour) // groups are remembered for an hour
 		older := slices.DeleteFunc(slices.Clone(worlds[:first]), func(w world) bool { return !w.At.Before(begin) })
@@ -93,8 +94,8 @@ func TestImportIsBuildsInOrder(t *testing.T) {
 				t.Fatalf("snapshot %d after the import of %d feeds before %d is another one", i+1, len(older), joined-first)
 			}
 			wantRoot, gotRoot := ledgerRoot(t, built), ledgerRoot(t, filled)
-			// Returns that nobody looks up may differ, and the market snapshots that groups had before stay
-			// as they were taken.
+			// Returns that nothing looks up may differ, and the earlier market snapshots of groups
+			// are not recomputed.
 			clear(wantRoot.Returns[:])
 			clear(gotRoot.Returns[:])
 			wantRoot.Groups, gotRoot.Groups = nil, nil
@@ -105,7 +106,8 @@ func TestImportIsBuildsInOrder(t *testing.T) {
 	})
 }
 
-// TestImportSays counts each row once, and names the first of those that are not taken.
+// TestImportSays checks that an import counts each row once, and that it names the first of the
+// rows that it does not take.
 func TestImportSays(t *testing.T) {
 	s := memstore.New()
 	feed := func(at string) given {
@@ -123,21 +125,21 @@ func TestImportSays(t *testing.T) {
 		mustBuild(t, s, feed(at), force)
 	}
 	rows := []string{
-		"b,2026-08-01T13:20:00Z,7,,",   // line 2: of the last 48 hours
-		"b,2026-07-20 10:05,3,30,1",    // 3: an hour's
-		"b,2026-07-20 10:59:59,4,,",    // 4: its candle's alone
-		"b,2026-07-20 10:09,9,,",       // 5: the same ten minutes as 3
-		"b,2026-01-05,1,,",             // 6: a day's
-		"a,2026-08-01T12:00:00Z,5.0,,", // 7: the store has the day's candle, of two prices
-		"a,2026-08-02T12:00:00Z,5,,0",  // 8: the store has it
-		"b,2026-08-01T11:00:00Z,1,,",   // 9: before the day's first snapshot
-		"b,2026-08-02T12:10:00Z,1,,",   // 10: newer
-		"c,2026-01-05,1,,",             // 11: no asset
-		"b,yesterday,1,,",              // 12
-		"b,2026-01-06,-1,,",            // 13
-		"b,2026-01-06,1,lots,",         // 14: taken without its market cap
-		"b,1767744000000,1,,",          // 15: milliseconds
-		"b,2026-01-07,1",               // 16: cells are missing
+		"b,2026-08-01T13:20:00Z,7,,",   // line 2: within the last 48 hours
+		"b,2026-07-20 10:05,3,30,1",    // 3: the price of an hour
+		"b,2026-07-20 10:59:59,4,,",    // 4: only in the candle of that hour
+		"b,2026-07-20 10:09,9,,",       // 5: the same ten minutes as line 3
+		"b,2026-01-05,1,,",             // 6: the price of a day
+		"a,2026-08-01T12:00:00Z,5.0,,", // 7: the store has the day's candle, made from two prices
+		"a,2026-08-02T12:00:00Z,5,,0",  // 8: the store has this price
+		"b,2026-08-01T11:00:00Z,1,,",   // 9: earlier than the day's first snapshot
+		"b,2026-08-02T12:10:00Z,1,,",   // 10: newer than the published snapshot
+		"c,2026-01-05,1,,",             // 11: unknown asset
+		"b,yesterday,1,,",              // 12: invalid time
+		"b,2026-01-06,-1,,",            // 13: invalid price
+		"b,2026-01-06,1,lots,",         // 14: taken without its invalid market cap
+		"b,1767744000000,1,,",          // 15: time in milliseconds
+		"b,2026-01-07,1",               // 16: missing cells
 	}
 	file := rowsFile(t, rows...)
 	r := mustImport(t, s, false, file)
@@ -180,9 +182,9 @@ func TestImportSays(t *testing.T) {
 	verify(t, s)
 }
 
-// TestImportRewritesAtTheBorder rewrites rows of the day of T - 90 days, of which the store keeps some
-// hours and not others. The day's candle covers all rows, and a second import of them changes nothing. (A
-// reader of the documents alone reported the candle 8, 8, 7, 7.)
+// TestImportRewritesAtTheBorder rewrites rows of the day of T - 90 days. The store keeps some hours
+// of that day, but not others. The day's candle must cover all rows, and importing them again must
+// change nothing.
 func TestImportRewritesAtTheBorder(t *testing.T) {
 	s := memstore.New()
 	at := func(text string) given {
@@ -211,8 +213,8 @@ func TestImportRewritesAtTheBorder(t *testing.T) {
 	}
 }
 
-// TestFound gives a store a simulated market's year: the points of every time kept are what the market's
-// feed says then, and the next build finds all in order.
+// TestFound checks a store that begins with a year of a simulated market. The points at every kept
+// time must equal the market's feed for that time, and the next build must succeed.
 func TestFound(t *testing.T) {
 	at := time.Date(2026, 11, 21, 7, 20, 0, 0, time.UTC)
 	src := must.Get(sim.Open(t.Context(), "?assets=40&seed=3&past=year"))(t)

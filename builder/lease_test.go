@@ -22,33 +22,34 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// Bounds of TestLease, on its clock: of a take-over (issue: within a minute), and
-// of a build, whose provider takes up to 15 s and each of its some hundred store calls up to 0.1 s.
+// These are the upper limits in TestLease. takeOver is the time within which the other builder
+// takes over. buildTime is the duration of a build, whose provider takes up to 15 seconds to
+// respond, and each of whose store calls takes up to 0.1 seconds.
 const (
 	takeOver  = time.Minute
 	buildTime = 30 * time.Second
 )
 
-// fleet is two builder runs on one store, and what they did.
+// fleet holds two running builders that share a store, and records what they do.
 type fleet struct {
 	t     *testing.T
 	store *memstore.Store
 
 	mu     sync.Mutex
 	dice   *rand.Rand
-	holder *leased // whose work is under way
+	holder *leased // the builder that is at work, if any
 	since  time.Time
 	reads  map[time.Time][]time.Time // by mark: when the provider was read
-	events []time.Time               // when a holder was hit
+	events []time.Time               // when strike hit a holder
 	kinds  map[string]int
 }
 
-// leased is one builder run: as much of it as the machine that it is on.
+// leased is one running builder, including the machine that it runs on.
 type leased struct {
 	*fleet
 	cancel   context.CancelFunc
 	done     chan struct{}
-	cut, hit bool // no store call passes; dead
+	cut, hit bool // whether the store is unreachable, and whether the builder is dead
 }
 
 func (f *fleet) upTo(d time.Duration) time.Duration {
@@ -57,7 +58,7 @@ func (f *fleet) upTo(d time.Duration) time.Duration {
 	return time.Duration(f.dice.Int64N(int64(d)))
 }
 
-// start starts a builder run with real builds and change jobs.
+// start starts a builder with real builds and change jobs.
 func (f *fleet) start() *leased {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &leased{fleet: f, cancel: cancel, done: make(chan struct{})}
@@ -85,7 +86,7 @@ func (f *fleet) start() *leased {
 			p.works(true)
 			stop := context.AfterFunc(ctx, func() { p.works(false) })
 			loop.Run(ctx)
-			if stop() { // it was told, and came back before the other function was
+			if stop() { // ctx was not done, so the other function will not run
 				p.works(false)
 			}
 		})
@@ -93,7 +94,7 @@ func (f *fleet) start() *leased {
 	return p
 }
 
-// works notes that a builder works, or has been told to stop.
+// works records that a builder starts to work, or that it was told to stop.
 func (p *leased) works(does bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,11 +108,11 @@ func (p *leased) works(does bool) {
 	}
 }
 
-// call lets a store call take its time. One that is under way when the builder
-// is cut off has happened or not.
+// call makes a store call take some time. If the builder is cut off during the call, the call may
+// or may not take effect.
 func (p *leased) call(op faultstore.Op) faultstore.Decision {
 	if op.Key == artifacts.IdentityKey {
-		return faultstore.Pass // asked for under a mutex, for which a bubble's clock does not move on
+		return faultstore.Pass // identity reads hold a mutex, which would stop the bubble's clock
 	}
 	before := p.isCut()
 	sleepFor := p.upTo(100 * time.Millisecond)
@@ -135,7 +136,8 @@ func (p *leased) isCut() bool {
 	return p.cut
 }
 
-// Files makes the builder's machine the Source: a provider, whose answers take some seconds.
+// Files makes the builder's machine the Source. It acts like a provider that takes several seconds
+// to respond.
 func (p *leased) Files(ctx context.Context, _ time.Time) (source.Files, error) {
 	at := time.Now()
 	p.mu.Lock()
@@ -149,14 +151,15 @@ func (p *leased) Files(ctx context.Context, _ time.Time) (source.Files, error) {
 }
 func (p *leased) String() string { return "test provider" }
 
-// set changes what has become of a builder.
+// set changes the state of a builder.
 func (p *leased) set(cut, hit bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut, p.hit = cut, hit
 }
 
-// held waits until a builder other than not works, and returns it.
+// held waits until a builder other than the given one works. It returns this builder, and the time
+// when it started to work.
 func (f *fleet) held(not *leased) (*leased, time.Time) {
 	for end := time.Now().Add(2 * takeOver); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		f.mu.Lock()
@@ -170,14 +173,15 @@ func (f *fleet) held(not *leased) (*leased, time.Time) {
 	return nil, time.Time{}
 }
 
-// strike does something to the holder, and returns the two builders after it.
+// strike kills, stops or cuts off the holder. It returns the two builders that run afterwards, the
+// new holder first.
 func (f *fleet) strike() (*leased, *leased) {
 	p, _ := f.held(nil)
 	at, within := time.Now(), takeOver
 	what := []string{"kill", "kill", "kill", "stop", "part"}[f.upTo(5)]
 	f.kinds[what]++
 	switch what {
-	case "part": // the store cannot be reached for long
+	case "part": // the store is unreachable for a long time
 		p.set(true, false)
 	case "kill":
 		p.set(true, true)
@@ -200,13 +204,13 @@ func (f *fleet) strike() (*leased, *leased) {
 	return next, f.start()
 }
 
-// watch notes when each snapshot is published, until ctx is done.
+// watch records when each snapshot is published, until ctx is done.
 func (f *fleet) watch(ctx context.Context, published map[time.Time]time.Time) {
 	var known artifacts.Version
 	for ; ctx.Err() == nil; sleep(ctx, time.Second) {
 		b, version, err := f.store.GetIf(f.t.Context(), artifacts.CurrentKey, known, artifacts.MaxPointerSize)
 		if err != nil {
-			continue // none yet, or no other
+			continue // nothing is published yet, or the pointer has not changed
 		}
 		if p, err := artifacts.ParsePointer(b); err != nil {
 			f.t.Error(err)
@@ -216,7 +220,7 @@ func (f *fleet) watch(ctx context.Context, published map[time.Time]time.Time) {
 	}
 }
 
-// leaseKills is how often TestLease hits the holder.
+// leaseKills is how often TestLease strikes the holder.
 func leaseKills() int {
 	if os.Getenv("TEST_LONG") == "1" {
 		return 2000
@@ -227,10 +231,10 @@ func leaseKills() int {
 	return 50
 }
 
-// TestLease hits the builder that has the lease, again and again, with real builds, a store and a
-// provider that take their time, and a clock that does not wait: it is killed, stopped, or cut off
-// from the store. Never do two work at a time; every mark is published, and late only by a
-// take-over; and the provider is read once a mark, and once more where a holder was hit.
+// TestLease kills or stops the builder that has the lease, or cuts it off from the store, again and
+// again. The builds are real, the store and the provider are slow, and the clock is simulated. The
+// two builders must never work at the same time. Every mark must be published, delayed at most by a
+// takeover. The provider must be read once per mark, and at most once more for each strike.
 func TestLease(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -250,7 +254,7 @@ func TestLease(t *testing.T) {
 		b := f.start()
 		for range leaseKills() {
 			time.Sleep(3*time.Minute + f.upTo(20*time.Minute))
-			if f.upTo(2) == 0 { // in the middle of a build
+			if f.upTo(2) == 0 { // strike during a build
 				time.Sleep(time.Until(time.Now().Truncate(artifacts.Step).Add(artifacts.Step + f.upTo(buildTime))))
 			}
 			a, b = f.strike()
@@ -311,8 +315,8 @@ func leaseOwners(b []byte) []string {
 	return []string{r.Owner}
 }
 
-// TestLeaseObject: whatever lies under the key, a builder gets to work: at once
-// when nobody has the lease, and when it has not changed for its time.
+// TestLeaseObject checks that a builder gets to work whatever the lease object contains:
+// immediately if nobody has the lease, and otherwise once the object has not changed for LeaseTime.
 func TestLeaseObject(t *testing.T) {
 	for _, c := range []struct {
 		name, object string
@@ -351,7 +355,8 @@ func TestLeaseObject(t *testing.T) {
 	}
 }
 
-// TestLeaseTaken: a holder that finds the lease another's stops at once.
+// TestLeaseTaken checks that a holder stops immediately if it finds that another builder has taken
+// the lease.
 func TestLeaseTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, began := memstore.New(), time.Now()
@@ -373,9 +378,9 @@ func TestLeaseTaken(t *testing.T) {
 	})
 }
 
-// TestLeaseOutage: whenever between two renewals the store goes away, and whether
-// it refuses calls or leaves them hanging, a holder that finds it back after half
-// of the lease's time still has the lease.
+// TestLeaseOutage checks that a holder keeps the lease through an outage of half the lease's
+// duration. The outage starts at different times between two renewals. The store refuses calls,
+// does not respond, or loses its responses.
 func TestLeaseOutage(t *testing.T) {
 	for _, fault := range []faultstore.Decision{faultstore.Refuse, faultstore.Block, faultstore.Lose} {
 		for at := time.Duration(0); at <= LeaseTime/3; at += LeaseTime / 60 {
@@ -400,8 +405,8 @@ func TestLeaseOutage(t *testing.T) {
 	}
 }
 
-// TestLeaseCalls counts what an hour costs: a holder writes, a waiter asks
-// whether it has changed (STORE.md, "The lease").
+// TestLeaseCalls counts the store calls per hour: the holder writes, and a waiter asks whether the
+// lease has changed (STORE.md, "The lease").
 func TestLeaseCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()

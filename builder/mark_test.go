@@ -12,14 +12,13 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestMark: snapshots get the times that the contract says (FEED.md, "Figures"); the first feed is the
-// report's (D11: a table whose rows change every two seconds).
+// TestMark checks the times of snapshots (FEED.md, "Figures").
 func TestMark(t *testing.T) {
 	mark := epoch.Add(artifacts.Step)
 	for _, c := range []struct {
 		name string
-		feed time.Duration // its time, from the mark
-		want time.Duration // the snapshot's
+		feed time.Duration // the feed's time, relative to the mark
+		want time.Duration // the snapshot's time, relative to the mark
 	}{
 		{"a table that changes every two seconds", -2 * time.Second, 0},
 		{"a folder that is rewritten every minute", -59 * time.Second, 0},
@@ -36,7 +35,7 @@ func TestMark(t *testing.T) {
 		if want := publish.Stamp(mark.Add(c.want)); err != nil || !r.Published || r.SnapshotTime != want {
 			t.Errorf("%s: published %v: %s, %v; want %s", c.name, r.Published, r.SnapshotTime, err, want)
 		}
-		// builder build rounds down, as ever.
+		// The command builder build always rounds down.
 		r, err = tryBuild(t.Context(), memstore.New(), world{Assets: 10, At: mark.Add(c.feed)}, func(c *Config) {
 			c.Guards.Allow = []Rule{ruleAhead}
 		})
@@ -46,8 +45,9 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestStandsStill: a feed that stands still is published once and is no failure, whatever its rows are; one
-// that goes back is ErrOlder, and one that begins to move again is published.
+// TestStandsStill checks that a feed whose time does not advance is published only once and causes
+// no failure, whatever its rows are. If its time goes back, the build must return ErrOlder. If its
+// time advances again, the snapshot must be published.
 func TestStandsStill(t *testing.T) {
 	s, first := memstore.New(), epoch.Add(artifacts.Step)
 	w := world{Assets: 10, At: epoch.Add(5 * time.Minute)}

@@ -13,7 +13,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// missing returns the keys of what the head refers to itself and the store does not hold whole.
+// missing returns the keys of the objects that the head itself refers to and that are missing from
+// the store or damaged.
 func missing(t *testing.T, s artifacts.Store) (keys []artifacts.Key) {
 	t.Helper()
 	h := head(t, s)
@@ -33,8 +34,9 @@ func missing(t *testing.T, s artifacts.Store) (keys []artifacts.Key) {
 	return keys
 }
 
-// TestMissing takes from a store each object that its snapshots reach, or cuts it short. The next
-// build writes it again, or names it, or does without; and when it is back, all is well.
+// TestMissing removes or truncates each object that is reachable from a store's snapshots. The next
+// build must write the object again, report it, fail and name it, or not need it. Once the object
+// is back, the next build must succeed.
 func TestMissing(t *testing.T) {
 	next, first := world{Assets: 12, At: epoch}, memstore.New()
 	for range 5 {

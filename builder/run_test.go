@@ -15,15 +15,15 @@ import (
 	"example.com/marketdata/internal/test/memstore"
 )
 
-// inBubble is synctest.Test for what builds: the compressor's channels, which are
-// made when it is first used, must not belong to a bubble.
+// inBubble is like synctest.Test, for tests that build. The compressor's channels are made on first
+// use. They must not belong to a bubble, so inBubble builds a snapshot before it starts the bubble.
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	mustBuild(t, memstore.New(), world{Assets: 10, At: epoch})
 	synctest.Test(t, f)
 }
 
-// diary notes what a loop does and when, counted from the start of the test.
-// In a synctest bubble the clock starts at midnight UTC.
+// diary records what a loop does and when, relative to the start of the test. In a synctest bubble,
+// the clock starts at midnight UTC.
 type diary struct {
 	mu      sync.Mutex
 	start   time.Time
@@ -53,7 +53,7 @@ func (d *diary) of(what string) (at []string) {
 	return at
 }
 
-// loop returns a Loop whose jobs only note that they ran.
+// loop returns a Loop whose jobs only record that they ran.
 func (d *diary) loop() *Loop {
 	job := func(name string) func(context.Context) error {
 		return func(context.Context) error { d.note(name); return nil }
@@ -65,7 +65,7 @@ func (d *diary) loop() *Loop {
 	}
 }
 
-// runFor runs the loop for a time on the bubble's clock.
+// runFor runs the loop for d on the bubble's clock.
 func runFor(t *testing.T, l *Loop, d time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -98,11 +98,12 @@ func TestRunSchedule(t *testing.T) {
 	})
 }
 
-// TestRunRestart: the mark before the start is built at once, unless it is published.
+// TestRunRestart checks that a loop immediately builds the mark that precedes its start, unless
+// that mark is already published.
 func TestRunRestart(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		published time.Duration // before the mark; negative: later
+		published time.Duration // how long before the mark; negative if later
 		err       error
 		first     string
 	}{
@@ -128,14 +129,14 @@ func TestRunRestart(t *testing.T) {
 	}
 }
 
-// TestRunRetry: a failed build is tried again with growing pauses, until the
-// next mark is due; one that cannot succeed is not.
+// TestRunRetry checks that a failed build is retried with growing pauses until the next mark is
+// due, unless no retry can succeed.
 func TestRunRetry(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		err      error
 		fails    int
-		min, max int // builds before the second mark
+		min, max int // number of builds before the second mark
 	}{
 		{"fails three times", errors.New("no route"), 3, 4, 4},
 		{"a guard rail", fmt.Errorf("x: %w", ErrGuard), 1, 1, 1},
@@ -170,8 +171,8 @@ func TestRunRetry(t *testing.T) {
 	}
 }
 
-// TestRunSlow: one build at a time; a mark that passed while a build ran is
-// caught up at once, and marks that passed before it are not.
+// TestRunSlow checks that only one build runs at a time. If a build takes long, the loop then
+// immediately builds the latest mark that has passed, and skips the marks before it.
 func TestRunSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
@@ -198,8 +199,8 @@ func TestRunSlow(t *testing.T) {
 	})
 }
 
-// TestRunStop stops in the middle of a build: the loop returns when the build
-// has, and the store is as it was.
+// TestRunStop stops a loop during a build. The loop must return when the build has returned, and
+// the store must be unchanged.
 func TestRunStop(t *testing.T) {
 	s := memstore.New()
 	w := world{Assets: 50, At: epoch}
@@ -231,8 +232,8 @@ func TestRunStop(t *testing.T) {
 	mustBuild(t, s, w.Later(artifacts.Step))
 }
 
-// TestStopInSwap: asked to stop while the pointer is being swapped, a build
-// still finds out what became of it.
+// TestStopInSwap stops a build while it swaps the pointer. The build must still determine whether
+// the swap took effect.
 func TestStopInSwap(t *testing.T) {
 	s := memstore.New()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -244,7 +245,7 @@ func TestStopInSwap(t *testing.T) {
 	verify(t, s)
 }
 
-// lateSwap applies a swap, and answers that the context is done.
+// lateSwap is a store whose Swap takes effect but returns the context's error.
 type lateSwap struct {
 	artifacts.Store
 	cancel context.CancelFunc
