@@ -20,8 +20,8 @@ func backUp(t *testing.T, from artifacts.Reader, to artifacts.Store) *BackupRepo
 	return must.Get(Backup(t.Context(), BackupConfig{From: from, To: to}))(t)
 }
 
-// TestBackup: a backup has what is reached, byte for byte, and no more; the next
-// one copies what is new.
+// TestBackup checks that a backup has exactly the reachable objects, byte for byte, and that the
+// next one copies only new objects.
 func TestBackup(t *testing.T) {
 	s, w, one, _ := keyed(t)
 	to := memstore.New()
@@ -65,7 +65,7 @@ func TestBackup(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
-	// What the store has of the objects that move replaces nothing better.
+	// A damaged or older small object in the store must not replace a better one in the backup.
 	revoke(t, s, one.ID)
 	must.Get(change.Record(t.Context(), s, time.Now))(t)
 	older := clone(t, to, all)
@@ -92,15 +92,15 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestBackupBeside: beside builders and a gc that leaves nothing for readers, a
-// backup is of one moment, or says that it could not be.
+// TestBackupBeside runs builders, and a gc with a short grace period, during a backup. The backup
+// must be consistent, or report that it could not be.
 func TestBackupBeside(t *testing.T) {
 	for moves, want := range map[int]error{1: nil, pointerTries - 1: nil, pointerTries: errMoved} {
 		s, c := storeWithClock()
 		w := grown(t, s)
 		moved := 0
 		from := tap(s, func(op string, key artifacts.Key) {
-			// A moment before the last manifest of a try is read, all is replaced.
+			// Just before the last manifest of a try is read, all snapshots are replaced.
 			if m := head(t, s).Manifest; moved < moves &&
 				key == artifacts.ManifestKey(m.Retained[len(m.Retained)-1].Manifest.Digest) {
 				moved++
@@ -123,8 +123,8 @@ func TestBackupBeside(t *testing.T) {
 	}
 }
 
-// TestBackupFaults makes every call to the backup fail: it is the one before, or
-// the new one, and whole either way.
+// TestBackupFaults makes each call to the backup's store fail. The store must then hold the
+// previous or the new backup, complete in either case.
 func TestBackupFaults(t *testing.T) {
 	s, w, _, _ := keyed(t)
 	first := memstore.New()

@@ -14,8 +14,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// listed are the files that the head lists, "time name": digest. All that it lists must be whole if
-// whole is set; else those that are not are left out.
+// listed returns the digests of the files that the head lists, by time and name. If whole is set,
+// all listed files must be intact; otherwise listed omits damaged files.
 func listed(t *testing.T, s artifacts.Reader, whole bool) map[string]artifacts.Digest {
 	t.Helper()
 	out := map[string]artifacts.Digest{}
@@ -45,12 +45,13 @@ func listed(t *testing.T, s artifacts.Reader, whole bool) map[string]artifacts.D
 	return out
 }
 
-// TestLostFiles damages some objects of files. That stops no backup, no restore and no build; repair
-// ends it, and all files that are whole stay. The newest day of prices comes back.
+// TestLostFiles damages some file objects. This must not stop a backup, a restore or a build.
+// Repair must solve the problem without dropping an intact file, and later builds must write the
+// prices of the newest day again.
 func TestLostFiles(t *testing.T) {
 	whole := memstore.New()
 	w := world{Assets: 40, At: epoch.Truncate(24 * time.Hour).Add(-2 * artifacts.Step)}
-	for range 3 { // over midnight, so that there are a day's prices
+	for range 3 { // over midnight, so that a day's prices exist
 		w = w.Later(artifacts.Step)
 		mustBuild(t, whole, w, briefly)
 	}
@@ -69,7 +70,7 @@ func TestLostFiles(t *testing.T) {
 			overwrite(t, s, key, ways[dice.IntN(len(ways))].damage(stored(t, whole, key), []byte("other")))
 		}
 		left, before := listed(t, s, false), contents(t, s)
-		hurt := len(left) < len(listed(t, whole, true)) // or only what an earlier snapshot names is lost
+		hurt := len(left) < len(listed(t, whole, true)) // false if only an earlier snapshot names the lost files
 
 		to, restored := memstore.New(), memstore.New()
 		if r := backUp(t, s, to); r.Lost == 0 {
@@ -95,7 +96,7 @@ func TestLostFiles(t *testing.T) {
 		if got := listed(t, s, true); !maps.Equal(got, left) {
 			t.Errorf("%d: left %v, want %v", seed, got, left)
 		}
-		for i := range 2 { // the retained snapshot goes that names what is lost
+		for i := range 2 { // the retained snapshot that names the lost objects is dropped
 			mustBuild(t, s, w.Later(artifacts.Step<<i), briefly)
 		}
 		was := listed(t, whole, true)[fmt.Sprint(w.At, day)]

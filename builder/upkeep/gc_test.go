@@ -26,7 +26,8 @@ func collect(t *testing.T, s artifacts.Store, change ...func(*GCConfig)) *GCRepo
 	return must.Get(Collect(t.Context(), cfg))(t)
 }
 
-// TestCollect leaves exactly what Check, which shares no code with it, reaches.
+// TestCollect checks that gc leaves exactly the objects that Check reaches. Check shares no code
+// with gc.
 func TestCollect(t *testing.T) {
 	s, c := storeWithClock()
 	w := world{Assets: 200, At: epoch}
@@ -36,7 +37,8 @@ func TestCollect(t *testing.T) {
 		c.Pass(artifacts.Step)
 	}
 	must.Get(change.Record(t.Context(), s, c.Now))(t)
-	// A build that died, what a self-test left, and what is none of ours.
+	// Add an object of a build that died, an object that a self-test left behind, and a file that
+	// does not belong to the store.
 	ok(t, s.Put(t.Context(), artifacts.ObjectKey(artifacts.Sum([]byte("dead"))), []byte("dead")))
 	for _, key := range []artifacts.Key{artifacts.ProbeKey("left"), artifacts.MustKey("objects/notes.txt")} {
 		ok(t, s.Put(t.Context(), key, []byte("x")))
@@ -48,7 +50,7 @@ func TestCollect(t *testing.T) {
 	if r := collect(t, s, func(c *GCConfig) { c.Grace += 3 * time.Hour }); r.Deleted != 0 || !r.Snapshot {
 		t.Errorf("with a grace longer than everything is old: %+v", r)
 	}
-	// One moment later all is old enough, and the manifests are no longer young.
+	// One second later, all objects are older than the grace period, and no manifest is young.
 	c.Pass(time.Second)
 	dry := collect(t, s, func(cfg *GCConfig) { cfg.DryRun, cfg.Now = true, c.Now })
 	if dry.Deleted == 0 || len(contents(t, s)) != len(before) {
@@ -71,14 +73,14 @@ func TestCollect(t *testing.T) {
 	verify(t, s)
 }
 
-// TestCollectSlowReaders: a snapshot that has just left the retained list stays
-// whole for a grace period more.
+// TestCollectSlowReaders checks that a snapshot stays complete for another grace period after it
+// has left the retained list.
 func TestCollectSlowReaders(t *testing.T) {
 	s, c := storeWithClock()
 	w := world{Assets: 100, At: epoch}
 	mustBuild(t, s, w)
 	slow := reached(t, s)
-	for range 8 { // to 13:20, where 12:00 is no longer retained
+	for range 8 { // up to 13:20, which no longer retains 12:00
 		c.Pass(artifacts.Step)
 		w = w.Later(artifacts.Step)
 		mustBuild(t, s, w)
@@ -92,7 +94,7 @@ func TestCollectSlowReaders(t *testing.T) {
 		}
 		return true
 	}
-	// The last manifest that lists 12:00 is that of 13:00.
+	// The last manifest that lists 12:00 is the one of 13:00.
 	c.Pass(40 * time.Minute)
 	collect(t, s)
 	if !whole() {
@@ -120,7 +122,8 @@ func TestCollectWithoutSnapshot(t *testing.T) {
 	}
 }
 
-// TestCollectUnreadable deletes nothing while it does not know what is needed.
+// TestCollectUnreadable checks that gc deletes nothing while it cannot determine which objects are
+// needed.
 func TestCollectUnreadable(t *testing.T) {
 	s, c := storeWithClock()
 	w := world{Assets: 50, At: epoch}
@@ -138,8 +141,8 @@ func TestCollectUnreadable(t *testing.T) {
 	}
 }
 
-// garbage leaves behind what a build of w puts before it publishes, two hours
-// ago by the store's clock.
+// garbage leaves behind what a build of w puts before it publishes. By the store's clock, this was
+// two hours ago.
 func garbage(t *testing.T, s artifacts.Store, c *buildtest.Clock, w world) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -154,8 +157,8 @@ func garbage(t *testing.T, s artifacts.Store, c *buildtest.Clock, w world) {
 	c.Pass(2 * time.Hour)
 }
 
-// TestCollectBesideBuild runs gc before each single store call of a build that
-// needs the very objects that lie there as garbage.
+// TestCollectBesideBuild runs gc before each store call of a build that needs the very objects that
+// are garbage in the store.
 func TestCollectBesideBuild(t *testing.T) {
 	calls := 0
 	for at := 0; at <= calls; at++ {
@@ -184,7 +187,7 @@ func TestCollectBesideBuild(t *testing.T) {
 	}
 }
 
-// TestBuildsBesideCollect publishes before each single store call of gc.
+// TestBuildsBesideCollect publishes snapshots before each store call of gc.
 func TestBuildsBesideCollect(t *testing.T) {
 	calls := 0
 	for at := 0; at <= calls; at++ {
@@ -204,7 +207,7 @@ func TestBuildsBesideCollect(t *testing.T) {
 					lists++
 				}
 				if lists > 8 && (op == "list" || op == "getif") {
-					return // the 256 folders of objects are much alike
+					return // the 256 folders of objects are alike
 				}
 				if n++; n == at {
 					for range 3 {
@@ -227,8 +230,8 @@ func TestBuildsBesideCollect(t *testing.T) {
 	}
 }
 
-// TestCollectFailedDelete: what a build puts again while a deletion fails is not
-// deleted by a late try, and the other garbage goes all the same.
+// TestCollectFailedDelete makes a deletion fail while a build puts the same object again. gc must
+// not delete this object in a later try, but must delete the other garbage.
 func TestCollectFailedDelete(t *testing.T) {
 	s, c := storeWithClock()
 	w := world{Assets: 40, At: epoch}

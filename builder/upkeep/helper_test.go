@@ -33,7 +33,7 @@ var (
 	ok                                = must.OK
 )
 
-// rounds is how many rounds of a test's are made: all of them at night (make test-long).
+// rounds returns how many rounds a test runs: all of them at night (make test-long), otherwise day.
 func rounds(day, all int) int {
 	if os.Getenv("TEST_LONG") == "1" {
 		return all
@@ -41,7 +41,7 @@ func rounds(day, all int) int {
 	return day
 }
 
-// config is a Builder's with the defaults of the command.
+// config returns the configuration of a Builder with the command's defaults.
 func config(s artifacts.Store, src source.Source) builder.Config {
 	return builder.Config{
 		Store: s, Source: src, Retain: builder.DefaultRetain, Guards: builder.DefaultGuards, Log: discard,
@@ -50,7 +50,7 @@ func config(s artifacts.Store, src source.Source) builder.Config {
 	}
 }
 
-// noFiles makes no files: of a day's prices they read all.
+// noFiles turns files off, since files of a day's prices read the whole day.
 func noFiles(cfg *builder.Config) { cfg.Files.Cadence = files.Off }
 
 // tryBuild builds a snapshot.
@@ -77,8 +77,8 @@ func mustBuild(t *testing.T, s artifacts.Store, src source.Source, change ...fun
 	return r
 }
 
-// inBubble is synctest.Test for what builds: the compressor's channels, which are made when
-// it is first used, must not belong to a bubble.
+// inBubble is like synctest.Test, for tests that build. The compressor's channels are made on first
+// use. They must not belong to a bubble, so inBubble builds a snapshot before it starts the bubble.
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	mustBuild(t, memstore.New(), world{Assets: 10, At: epoch})
 	synctest.Test(t, f)

@@ -28,13 +28,13 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// quoted is an asset as a feed has it; an empty text is none.
+// quoted is an asset in a feed. If price is empty, it has no quote.
 type quoted struct {
 	id, cap int
 	price   string
 }
 
-// coins are those of one moment.
+// coins are the assets at one moment.
 type coins struct {
 	at   time.Time
 	list []quoted
@@ -57,12 +57,12 @@ func (c coins) files() source.Files {
 	}))
 }
 
-// points are the prices of those that give some, by id: the contract's words.
+// points returns the prices of the assets that have a point, by id (INTERFACE.md, "History").
 func (c coins) points(n int) map[uint64]string {
 	all := slices.DeleteFunc(slices.Clone(c.list), func(a quoted) bool { return a.price == "" })
 	slices.SortFunc(all, func(a, b quoted) int {
 		return cmp.Or(cmp.Compare(b.cap, a.cap), cmp.Compare(a.id, b.id))
-	}) // no cap: 0, last
+	}) // assets without a market cap have 0 and come last
 	points := map[uint64]string{}
 	for _, a := range all[:min(n, len(all))] {
 		points[uint64(a.id)] = a.price
@@ -70,12 +70,12 @@ func (c coins) points(n int) map[uint64]string {
 	return points
 }
 
-// charts is a world of coins that come and go, and what is to be seen of it: all
-// snapshots ever, looked through by the contract's words.
+// charts is a world of coins that appear and disappear, with all of its snapshots. It computes from
+// them what the history must contain.
 type charts struct {
 	dice *rand.Rand
 	at   time.Time
-	past []charted // what was built and not withdrawn, in order of time
+	past []charted // snapshots that were built and not withdrawn, in time order
 }
 
 type charted struct {
@@ -88,7 +88,7 @@ func newCharts(seed uint64) *charts {
 		at: epoch.Add(-time.Duration(seed) * 11 * time.Hour).Truncate(artifacts.Step)}
 }
 
-// moment is the feed of a time: one of thirteen coins always has a price.
+// moment returns the feed of a time. Of its up to thirteen coins, one always has a price.
 func (c *charts) moment(at time.Time) coins {
 	now := coins{at: at}
 	for id := range 13 {
@@ -103,7 +103,7 @@ func (c *charts) moment(at time.Time) coins {
 		if id == 0 && a.price == "" {
 			a.price = "1"
 		}
-		// The last five are away for months.
+		// The last five coins are missing for months.
 		if id < 8 || (int(at.Unix()/86400)+id*31)%200 < 30 {
 			now.list = append(now.list, a)
 		}
@@ -117,7 +117,7 @@ func (c *charts) took(now coins, n int) {
 	c.at = c.past[len(c.past)-1].at
 }
 
-// want are the points of a window at the newest snapshot.
+// want returns the points of a window at the newest snapshot.
 func (c *charts) want(w *artifacts.HistoryWindow) map[uint64][]string {
 	want := map[uint64][]string{}
 	hours, days, intervals := map[int64]bool{}, map[int64]bool{}, map[int64]bool{}
@@ -137,8 +137,7 @@ func (c *charts) want(w *artifacts.HistoryWindow) map[uint64][]string {
 	return want
 }
 
-// compare compares every point of every window with what the manifest's views say,
-// and its listings.
+// compare compares every point and every listing of every window with the manifest's views.
 func (c *charts) compare(t *testing.T, s artifacts.Reader) {
 	t.Helper()
 	m := head(t, s).Manifest
@@ -197,8 +196,8 @@ func readHistory(t *testing.T, s artifacts.Reader, m *artifacts.Manifest, w *art
 	return got
 }
 
-// anew fails the test unless the head's views of history are, to the byte, those
-// that its ledger alone gives.
+// anew fails the test unless the head's history views are byte for byte the views that can be made
+// from its ledger alone.
 func anew(t *testing.T, s artifacts.Store) {
 	t.Helper()
 	m := head(t, s).Manifest
@@ -226,8 +225,8 @@ func assets(n int) func(*builder.Config) {
 	return func(c *builder.Config) { c.Guards.Force, c.Settings.HistoryAssets = true, n }
 }
 
-// TestHistory is months of builds, missed snapshots, rollbacks, backfills, other
-// numbers of assets, and losses. After each snapshot every point is the model's.
+// TestHistory runs months of builds, missed snapshots, rollbacks, backfills, losses, and changes of
+// HistoryAssets. After each snapshot every point must equal the model's.
 func TestHistory(t *testing.T) {
 	gaps := []time.Duration{1, 1, 1, 1, 2, 5, 6, 6, 24, 37, 72, 144, 144, 287, 288, 289, 1000, 4000}
 	seeds := uint64(5)
@@ -255,13 +254,13 @@ func TestHistory(t *testing.T) {
 			build()
 			steps := 45
 			if seed == 0 && !testing.Short() {
-				steps = 180 // more than a year
+				steps = 180 // over a year
 			}
 			for range steps {
 				switch c.dice.IntN(15) {
-				case 0: // other assets
+				case 0: // another number of assets with history
 					n = []int{0, 1, 4, 9, 20_000}[c.dice.IntN(5)]
-				case 1: // back to what is retained
+				case 1: // roll back to a retained snapshot
 					m := head(t, s).Manifest
 					if len(m.Retained) == 0 {
 						continue
@@ -269,8 +268,8 @@ func TestHistory(t *testing.T) {
 					to := m.Retained[c.dice.IntN(len(m.Retained))].Time
 					must.Get(Rollback(t.Context(), s, to, time.Now))(t)
 					c.past, c.at = slices.DeleteFunc(c.past,
-						func(p charted) bool { return p.at.After(to) }), m.Time // no withdrawn time is built again
-				case 2: // a past behind the newest
+						func(p charted) bool { return p.at.After(to) }), m.Time // a withdrawn time is never built again
+				case 2: // backfill feeds that are newer than the newest snapshot
 					var feeds []builder.PastFeed
 					for range 1 + c.dice.IntN(5) {
 						feeds = append(feeds, feed(later()))
@@ -278,7 +277,7 @@ func TestHistory(t *testing.T) {
 					mustBackfill(t, s, feeds, assets(n))
 					c.compare(t, s)
 					anew(t, s)
-				case 3: // a past of the days before all, of assets that are known
+				case 3: // import the days before the oldest snapshot, with known assets
 					oldest, at := ledgerRoot(t, s).Prices[0].Time.Truncate(24*time.Hour), c.at
 					now := must.Get(ledger.Load(t.Context(), s, &head(t, s).Manifest.Ledger))(t)
 					dir := t.TempDir()
@@ -297,7 +296,7 @@ func TestHistory(t *testing.T) {
 					assets(20_000)(&cfg)
 					must.Get(must.Get(builder.New(cfg))(t).Import(t.Context(), []string{dir}, false))(t)
 					fallthrough
-				case 4: // an object is lost, of the head and perhaps of what it retains
+				case 4: // lose an object of the head, which retained snapshots may share
 					views := slices.DeleteFunc(slices.Clone(head(t, s).Manifest.Views), func(v artifacts.View) bool {
 						return !artifacts.IsHistory(v.Collection) || artifacts.IsPast(v.Collection)
 					})
@@ -305,11 +304,11 @@ func TestHistory(t *testing.T) {
 						v := views[c.dice.IntN(len(views))]
 						ok(t, s.Delete(t.Context(), artifacts.ObjectKey(v.Objects[0].Digest)))
 					}
-				case 5: // a builder of before publishes
+				case 5: // an older builder publishes
 					asBefore(t, s)
 					for i, p := range c.past {
 						if c.past[i].points = p.coins.points(1000); len(c.past[i].points) > n {
-							c.past[i].points = nil // nobody knows who was among them
+							c.past[i].points = nil // it is unknown which assets had points
 						}
 					}
 				}
@@ -319,7 +318,7 @@ func TestHistory(t *testing.T) {
 				}
 				verify(t, s)
 			}
-			// Nothing of it is garbage, and a backup has it all.
+			// gc must keep the whole history, and a backup must contain it.
 			collect(t, s, func(c *GCConfig) { c.Grace = 0 })
 			verify(t, s)
 			copied, back := memstore.New(), memstore.New()
@@ -332,14 +331,14 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestListingOfOthers: a listing that has other assets than the blocks have points of is a
-// problem to verify.
+// TestListingOfOthers checks that verify reports a listing whose assets differ from the assets that
+// have points in the blocks.
 func TestListingOfOthers(t *testing.T) {
 	s := memstore.New()
 	w := world{Assets: 12, At: epoch}
 	mustBuild(t, s, w, assets(5))
 	few := head(t, s).Manifest
-	mustBuild(t, s, w.Later(24*time.Hour), assets(12)) // a point of each window
+	mustBuild(t, s, w.Later(24*time.Hour), assets(12)) // adds a point to each window
 	verify(t, s)
 	for i := range artifacts.HistoryWindows {
 		h := head(t, s)
@@ -357,7 +356,7 @@ func TestListingOfOthers(t *testing.T) {
 	}
 }
 
-// asBefore publishes the head once more, as a builder without history does.
+// asBefore publishes the head again, as a builder without history does.
 func asBefore(t *testing.T, s artifacts.Store) {
 	t.Helper()
 	h := head(t, s)
@@ -373,9 +372,10 @@ func asBefore(t *testing.T, s artifacts.Store) {
 	republish(t, s, &m, object)
 }
 
-// TestHistoryOfAYear backfills a year in one pass, and goes on over the turn of a
-// day. No build reads or writes more than a listing and a block a window, and the
-// oldest of the two that are trimmed, nor prices of more snapshots than its figures need.
+// TestHistoryOfAYear backfills a year in one pass, and continues past midnight. A build must not
+// read or write more than one listing and one block for each window, plus the oldest block of the
+// two windows that are trimmed. It must not read the prices of more snapshots than its figures
+// need.
 func TestHistoryOfAYear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: a thousand feeds take seconds")

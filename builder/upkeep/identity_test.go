@@ -14,9 +14,9 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestIdentity: whatever is written first, all of it is of one store, also when
-// many begin at once, when the store is older than identities, and when a
-// record was lost, which goes on above where it was.
+// TestIdentity checks that all small objects of a store name the same store, even if several
+// writers begin at the same time, and that a record that replaces a lost one has a number at least
+// as high as the lost record's.
 func TestIdentity(t *testing.T) {
 	s, ctx := memstore.New(), t.Context()
 	var ids [8]string
@@ -62,13 +62,13 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 	lose(artifacts.IdentityKey, artifacts.ChangeKey, artifacts.KeysKey)
-	// A restore raises them by more than the clock will for days.
+	// A restore raises the numbers by more than the clock does in several days.
 	backup := memstore.New()
 	backUp(t, s, backup)
 	must.Get(tryRestore(ctx, s, backup, func(c *RestoreConfig) { c.Now = time.Now }))(t)
 	first, set = changeRecord(t, s).Numbered, keySet(t, s)
 	lose(artifacts.ChangeKey, artifacts.KeysKey)
-	// The same backup once more, over what was there at first.
+	// Restore the same backup again, over the state that was backed up.
 	again := clone(t, backup, func(artifacts.Key) bool { return true })
 	if _, err := tryRestore(ctx, again, backup,
 		func(c *RestoreConfig) {
@@ -78,7 +78,7 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("change record %d after %d, key set %d after %d, %v", changeRecord(t, again).Number, first.Number,
 			keySet(t, again).Number, set.Number, err)
 	}
-	// So do the days that a backup is old.
+	// The age of a backup raises the numbers, too.
 	days := func() time.Time { return time.Now().AddDate(0, 0, 10) }
 	first.Number += 10 * 24 * 12
 	ok(t, s.Delete(ctx, artifacts.ChangeKey))

@@ -24,20 +24,20 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// logged is a store with a log, and the plain list that the log must be.
+// logged is a store with a log, and the list of leaves that the log must have.
 type logged struct {
 	t     *testing.T
 	dice  *rand.Rand
 	s     *memstore.Store
 	clock *buildtest.Clock
-	keys  []artifacts.SignKey // that sign now
-	trust artifacts.Trust     // all that ever did
+	keys  []artifacts.SignKey // the keys that sign now
+	trust artifacts.Trust     // all keys that have ever signed
 
-	step     time.Duration // between snapshots
+	step     time.Duration // the time between snapshots
 	at       time.Time
 	sequence uint64
 	model    []string
-	lags     bool // the last leaf may not be written
+	lags     bool // whether the last leaf may be missing from the log
 	did      []string
 }
 
@@ -48,8 +48,9 @@ func newLogged(t *testing.T, seed uint64, step time.Duration) *logged {
 		trust: artifacts.Trust{k.Trust()}, step: step, at: epoch}
 }
 
-// open returns the store as the builder has it. With fault, one call that the log depends on fails,
-// refused or applied; half of the times all later ones do, too, as when the process dies.
+// open returns the store as the builder opens it. If fault is set, one of the calls on which the
+// log depends fails: it is either refused, or applied but reported as failed. In half of the cases
+// all later calls fail as well, as if the process had died.
 func (l *logged) open(fault bool) artifacts.Store {
 	if !fault {
 		return buildtest.Signed(l.s, l.keys...)
@@ -76,7 +77,7 @@ func (l *logged) open(fault bool) artifacts.Store {
 	}), l.keys...)
 }
 
-// do makes an operation, and compares the log with the model.
+// do runs an operation, and then compares the log with the model.
 func (l *logged) do(what string, fault bool, op func(artifacts.Store) error) {
 	l.t.Helper()
 	late := l.unlogged()
@@ -87,7 +88,7 @@ func (l *logged) do(what string, fault bool, op func(artifacts.Store) error) {
 	}
 	p := head(l.t, l.s).Pointer
 	if len(late) > 0 && len(buildtest.CheckLog(l.t, l.s, l.keys...)) > len(l.model) {
-		l.model, l.lags = append(l.model, late...), false // that is done before the pointer moves
+		l.model, l.lags = append(l.model, late...), false // these leaves are written before the pointer moves
 	}
 	if p != nil && p.Sequence != l.sequence {
 		if p.Sequence != l.sequence+1 {
@@ -115,13 +116,14 @@ func (l *logged) build(fault bool) {
 	})
 }
 
-// unlogged returns the leaves of what was published unsigned and is retained, in their order.
+// unlogged returns, in order, the leaves of the retained and published snapshots that were
+// published without signatures.
 func (l *logged) unlogged() (leaves []string) {
 	h := head(l.t, l.s)
 	if h.Pointer == nil || h.Pointer.Log != nil {
 		return nil
 	}
-	if l.lags && len(buildtest.CheckLog(l.t, l.s, l.keys...)) < len(l.model) { // nobody wrote the last one
+	if l.lags && len(buildtest.CheckLog(l.t, l.s, l.keys...)) < len(l.model) { // nothing has written the last leaf
 		l.model, l.lags = l.model[:len(l.model)-1], false
 	}
 	for _, ret := range slices.Backward(h.Manifest.Retained) {
@@ -131,7 +133,7 @@ func (l *logged) unlogged() (leaves []string) {
 	return slices.DeleteFunc(leaves, func(leaf string) bool { return slices.Contains(l.model, leaf) })
 }
 
-// unsigned ends signing, publishes, and begins to sign again.
+// unsigned stops signing, publishes a snapshot, and starts signing again.
 func (l *logged) unsigned() {
 	resign := func(keys ...artifacts.SignKey) {
 		for _, key := range signed.Renewed {
@@ -180,7 +182,7 @@ func (l *logged) gc() {
 	})
 }
 
-// rotate brings in a new key, or takes the old one away.
+// rotate adds a new key, or removes the old one.
 func (l *logged) rotate() {
 	if len(l.keys) > 1 {
 		l.keys = l.keys[1:]
@@ -194,13 +196,13 @@ func (l *logged) rotate() {
 	})
 }
 
-// TestLogHistories: whatever dies, the log has each publication once, in order, and never anything
-// else; and it continues every checkpoint that it ever gave out. What is published unsigned comes with
-// the next signed publication, if it is retained.
+// TestLogHistories checks that, whatever fails, the log contains each publication once, in order,
+// and nothing else, and that it continues every checkpoint that it ever had. A snapshot that was
+// published unsigned must be added by the next signed publication, if it is still retained.
 func TestLogHistories(t *testing.T) {
 	for seed := range uint64(rounds(15, 30)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) { // finding out what became of a swap takes its time
+			inBubble(t, func(t *testing.T) { // determining whether a swap took effect takes time
 				l := newLogged(t, seed, artifacts.Step)
 				var kept []tlog.Tree
 				for range 30 {
@@ -234,8 +236,8 @@ func TestLogHistories(t *testing.T) {
 	}
 }
 
-// TestLogBehind: a log that could not be written behind the pointer is reported by Verify and Status a
-// minute later, not before, mended by Repair, and made up for by the next build (D10).
+// TestLogBehind makes the write of a leaf fail after the pointer has moved. Verify and Status must
+// report this after a minute, but not earlier. Repair or the next build must write the leaf.
 func TestLogBehind(t *testing.T) {
 	for _, c := range []struct {
 		ago    time.Duration
@@ -288,8 +290,9 @@ func TestLogBehind(t *testing.T) {
 	}
 }
 
-// TestProofsOfAYear: proofs that are made at random times of a year of snapshots, with rollbacks, gc
-// and an exchange of the key, hold at its end, when the snapshots are long gone.
+// TestProofsOfAYear makes proofs at random times during a year of snapshots, with rollbacks, gc and
+// a key rotation. All proofs must be valid at the end of the year, when their snapshots no longer
+// exist.
 func TestProofsOfAYear(t *testing.T) {
 	proofs, year := rounds(500, 1000), rounds(365, 365*2)
 	l := newLogged(t, 0, 24*time.Hour*365/time.Duration(year))
@@ -349,14 +352,14 @@ func TestProofsOfAYear(t *testing.T) {
 	}
 }
 
-// TestChangedProof changes each byte of a proof, with the checksum as it was, and each byte of what
-// it holds, with a checksum that fits; by day one byte of five.
+// TestChangedProof changes each byte of a proof while its checksum stays, and each byte of its
+// contents with the checksum recomputed. By day it changes only every fifth byte.
 func TestChangedProof(t *testing.T) {
 	l := newLogged(t, 1, artifacts.Step)
 	for range 5 {
 		l.build(false)
 	}
-	// A signature by a key that is not known is passed over, so here is only one.
+	// Use only one signature, since signatures by unknown keys are ignored.
 	p := must.Get(Prove(t.Context(), l.open(false), l.at.Add(-2*l.step), 3))(t)
 	file := p.Encode()
 	t.Logf("%d bytes, of them object %d, manifest %d", len(file), len(p.Object), len(p.Manifest))
@@ -401,8 +404,8 @@ func TestChangedProof(t *testing.T) {
 	}
 }
 
-// TestRewrittenLog: who has the key and the store can write another history, but whoever keeps a
-// checkpoint of the first sees it.
+// TestRewrittenLog checks that a holder of the key who can write to the store can create another
+// history, but that anyone who keeps a checkpoint of the first history detects this.
 func TestRewrittenLog(t *testing.T) {
 	l := newLogged(t, 2, artifacts.Step)
 	for range 3 {
@@ -426,8 +429,8 @@ func TestRewrittenLog(t *testing.T) {
 	ok(t, log.Continues(kept))
 }
 
-// TestLogIsChecked: verify sees a change of any byte of the log, a pointer or a checkpoint that is an
-// old copy, and a snapshot without its leaf.
+// TestLogIsChecked checks that verify detects a change to any byte of the log, an old copy of the
+// pointer or the checkpoint, and a missing leaf.
 func TestLogIsChecked(t *testing.T) {
 	l := newLogged(t, 3, artifacts.Step)
 	l.build(false)
@@ -470,7 +473,7 @@ func TestLogIsChecked(t *testing.T) {
 	}
 }
 
-// spoil damages each of keys in one of the ways.
+// spoil damages each object in keys in a random way.
 func (l *logged) spoil(s artifacts.Store, keys []artifacts.Key) {
 	for _, key := range keys {
 		way := ways[l.dice.IntN(len(ways))]
@@ -478,10 +481,10 @@ func (l *logged) spoil(s artifacts.Store, keys []artifacts.Key) {
 	}
 }
 
-// TestRepairLog damages any of a log's newest objects, or loses all. Verify names them. Each way they
-// are mended: without a copy from what came before, and a log that is gone from an older backup and
-// the retained snapshots. Then the log goes on. Only without any copy is a log that is gone left, as
-// it is said to be.
+// TestRepairLog damages any combination of a log's newest objects, or removes the whole log. Verify
+// must name the damaged objects. Repair must restore the newest objects even without a copy, and
+// the whole log from an older backup and the retained snapshots. Then the log must continue. Only
+// if the whole log is lost and there is no copy, the report must say that it is missing.
 func TestRepairLog(t *testing.T) {
 	histories := uint64(3)
 	if testing.Short() {
@@ -545,12 +548,12 @@ func TestRepairLog(t *testing.T) {
 	}
 }
 
-// TestLogAfterRestore: a restored store goes on with the longest log that is known.
+// TestLogAfterRestore checks that a restored store continues the longest known log.
 func TestLogAfterRestore(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		lose  func(key artifacts.Key) bool
-		after int // leaves of the log that is gone on with, of 6, 4 of which are in the backup
+		after int // number of leaves that are continued; 6 exist, and the backup has 4
 	}{
 		{"pointer", func(key artifacts.Key) bool { return key == artifacts.CurrentKey }, 6},
 		{"checkpoint", func(key artifacts.Key) bool { return key == artifacts.CheckpointKey }, 6},
@@ -595,8 +598,8 @@ func TestLogAfterRestore(t *testing.T) {
 	}
 }
 
-// TestLogRestoreFaults: whatever fails in a restore that puts the log back, the next one succeeds, and
-// the log has the backup's leaves and one for each publication since.
+// TestLogRestoreFaults makes each call of a restore that restores the log fail. The next restore
+// must succeed, and the log must have the backup's leaves and one leaf for each publication since.
 func TestLogRestoreFaults(t *testing.T) {
 	l := newLogged(t, 5, artifacts.Step)
 	for range 3 {

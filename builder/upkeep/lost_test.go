@@ -15,8 +15,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestLostPointer: no command begins a store anew that lost its pointer, whatever
-// else it lost with it, and none deletes what is left. Ids would be given to other assets.
+// TestLostPointer checks that no command begins a new store, or deletes anything, in a store that
+// has lost its pointer, whatever else is lost. Otherwise ids would be given to other assets.
 func TestLostPointer(t *testing.T) {
 	for name, c := range map[string]struct {
 		builds int
@@ -72,8 +72,9 @@ func TestLostPointer(t *testing.T) {
 	}
 }
 
-// TestOlderPointer: a pointer whose sequence is below the change record's, or what was seen before of its store,
-// is an old copy; one far above the record's is no builder's. A rollback goes on in sequence.
+// TestOlderPointer checks that a pointer counts as an old copy if its sequence is below the change
+// record's, or below the last one seen. A sequence far above the record's is damage. After a
+// rollback, the sequence continues.
 func TestOlderPointer(t *testing.T) {
 	s, ctx := memstore.New(), t.Context()
 	mustBuild(t, s, world{Assets: 20, At: epoch})
@@ -109,10 +110,10 @@ func TestOlderPointer(t *testing.T) {
 	}
 }
 
-// TestLostIdentityAndKeys: if the identity is lost together with the key set, which it would miss,
-// verify, status and repair say so, no key is made in the place of those that are lost, and a build
-// does not forget it. (Issue 38, requirement 13. With the change record, and after a build, it is of
-// the same kind.)
+// TestLostIdentityAndKeys checks a store that has lost its identity together with its key set,
+// which the identity would have shown to be missing. verify, status and repair must report the
+// loss, no command may make a new key in place of the lost ones, and a build must not hide the
+// loss.
 func TestLostIdentityAndKeys(t *testing.T) {
 	for name, c := range map[string]struct{ change, builds bool }{
 		"without a change record": {false, false}, "with one": {true, false}, "after a build": {true, true},

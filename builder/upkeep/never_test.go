@@ -24,8 +24,8 @@ import (
 	"example.com/marketdata/internal/test/memstore"
 )
 
-// chronicle is all that a store ever published, and the store, over builds, rollbacks,
-// losses, repairs and restores.
+// chronicle records everything that a store has ever published, through builds, rollbacks, losses,
+// repairs and restores.
 type chronicle struct {
 	t       *testing.T
 	dice    *rand.Rand
@@ -35,18 +35,18 @@ type chronicle struct {
 	log     []string
 
 	sequence  uint64
-	owner     map[uint64]string              // by id of an asset
-	views     map[time.Time][]artifacts.View // by snapshot
+	owner     map[uint64]string              // the asset's name, by id
+	views     map[time.Time][]artifacts.View // by the snapshot's time
 	withdrawn map[time.Time]bool
 }
 
-// TestNever: at no time of a random history does an id change its asset, or a time have
-// two snapshots; a snapshot that was withdrawn comes back only where the report says
-// that this could not be told.
+// TestNever checks random histories. An id must never change its asset, and a time must never have
+// two snapshots. A withdrawn snapshot may come back only if the report says that this could not be
+// determined.
 func TestNever(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) { // finding out what became of a swap takes its time
+			inBubble(t, func(t *testing.T) { // determining whether a swap took effect takes time
 				p := &chronicle{
 					t: t, dice: rand.New(rand.NewPCG(27, seed)), s: memstore.New(), now: epoch,
 					owner: map[uint64]string{}, views: map[time.Time][]artifacts.View{},
@@ -72,7 +72,7 @@ func (p *chronicle) step() {
 		p.restore()
 	case n < 10:
 		p.build(p.s)
-	case n < 12: // dies before the pointer moves
+	case n < 12: // the builder dies before the pointer moves
 		p.build(faultstore.New(p.s, func(op faultstore.Op) faultstore.Decision {
 			if op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey {
 				return faultstore.Refuse
@@ -90,7 +90,7 @@ func (p *chronicle) step() {
 	}
 }
 
-// build publishes a feed of some assets of a few.
+// build publishes a feed with some of twelve assets.
 func (p *chronicle) build(s artifacts.Store) {
 	p.now = p.now.Add(time.Duration(p.dice.IntN(3)) * artifacts.Step)
 	at := p.now.Add(-time.Duration(p.dice.IntN(2)) * artifacts.Step)
@@ -135,7 +135,7 @@ func (p *chronicle) restore() {
 		notes = r.Notes
 	}
 	p.note("restore", i, err, notes...)
-	if err != nil { // it is gone for good: all but the backup is
+	if err != nil { // the store is lost for good: only backups are left
 		for key := range contents(p.t, p.s) {
 			_ = p.s.Delete(p.t.Context(), key)
 		}
@@ -152,7 +152,7 @@ func (p *chronicle) rollback() {
 	p.note("rollback", to, err)
 }
 
-// lose removes some objects, the pointer now and then, or all.
+// lose removes some or all objects, sometimes including the pointer.
 func (p *chronicle) lose() {
 	one := 1 + p.dice.IntN(30)
 	keys := buildtest.Keys(contents(p.t, p.s))
@@ -171,7 +171,7 @@ func (p *chronicle) repair() {
 	p.note("repair", "", err)
 }
 
-// note compares what is published with all that ever was.
+// note compares what is published with the chronicle.
 func (p *chronicle) note(op string, what any, err error, notes ...string) {
 	h, herr := publish.ReadHead(p.t.Context(), p.s)
 	if herr != nil || h.Manifest == nil {
@@ -205,7 +205,7 @@ func (p *chronicle) note(op string, what any, err error, notes ...string) {
 	}
 }
 
-// answered holds a snapshot that can be asked for against what was answered before.
+// answered compares a snapshot that clients can request with earlier answers for the same time.
 func (p *chronicle) answered(m *artifacts.Manifest, isNew bool) {
 	views := slices.DeleteFunc(slices.Clone(m.Views), func(v artifacts.View) bool {
 		return artifacts.IsHistory(v.Collection)

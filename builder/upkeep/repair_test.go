@@ -23,8 +23,9 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// grown is a store of three snapshots in which each has new assets, so that each build writes an
-// object of every kind; and the world of the newest. Two are retained, the first still lies there.
+// grown fills a store with three snapshots and returns the world of the newest. Each snapshot adds
+// assets, so each build writes an object of every kind. The store still holds the first snapshot,
+// although only two are retained.
 func grown(t *testing.T, s artifacts.Store) world {
 	t.Helper()
 	w := world{Assets: 40, At: epoch}
@@ -38,13 +39,13 @@ func grown(t *testing.T, s artifacts.Store) world {
 
 func briefly(c *builder.Config) { c.Retain = 0 }
 
-// key makes an API key.
+// key creates an API key.
 func key(t *testing.T, s artifacts.Store) keys.Created {
 	t.Helper()
 	return must.Get((&keys.Registry{Store: s}).Create(t.Context(), keys.Request{Name: "client", Rate: 1, Burst: 1}))(t)
 }
 
-// keyed is a store of three snapshots, two keys and a change record.
+// keyed returns a store with three snapshots, two keys and a change record.
 func keyed(t *testing.T) (s *memstore.Store, w world, one, two keys.Created) {
 	t.Helper()
 	s = memstore.New()
@@ -54,25 +55,26 @@ func keyed(t *testing.T) (s *memstore.Store, w world, one, two keys.Created) {
 	return s, w, one, two
 }
 
-// part is an object of a store by what it is, and who has it besides a copy.
+// part is one object of a store. edge reports whether an edge's cache folder has it, too.
 type part struct {
 	kind string
 	key  artifacts.Key
 	edge bool
-	// without is what becomes of it if no copy has it.
+	// without is the outcome if no copy has the object.
 	without outcome
 }
 
-// An outcome is what a repair and the next build do about an object that no copy has.
+// An outcome says what it takes to repair a store that has lost an object of which there is no
+// copy.
 type outcome string
 
 const (
-	built    outcome = "--drop-lost, next build" // which makes it again
-	dropped  outcome = "--drop-lost"             // gives it up, and what depends on it
-	restored outcome = "a backup"                // is needed
+	built    outcome = "--drop-lost, next build" // the next build makes it again
+	dropped  outcome = "--drop-lost"             // repair drops it, and what depends on it
+	restored outcome = "a backup"                // only a backup helps
 )
 
-// parts names one object of each kind. edge: a cache folder has it.
+// parts returns one object of each kind.
 func parts(t *testing.T, s artifacts.Store) []part {
 	t.Helper()
 	h := head(t, s)
@@ -97,7 +99,7 @@ func parts(t *testing.T, s artifacts.Store) []part {
 		{"view", key(m.View("assets", "rank").Objects[0].Ref), true, built},
 		{"view of words", key(m.View(artifacts.SearchCollection, artifacts.SearchSort).Objects[0].Ref), true, built},
 		{"view, retained", key(before.View("assets", "rank").Objects[0].Ref), true, dropped},
-		{"view, shared", key(shared), true, built}, // and the retained snapshot is dropped
+		{"view, shared", key(shared), true, built}, // the retained snapshot is dropped, too
 		{"ledger root", key(m.Ledger), false, restored},
 		{"ledger root, retained", key(before.Ledger), false, dropped},
 		{"ids", key(ids[len(ids)-1]), false, restored},
@@ -108,7 +110,7 @@ func parts(t *testing.T, s artifacts.Store) []part {
 	}
 }
 
-// ways are how an object is damaged; other is another object of the store.
+// ways are the ways to damage an object. other is the content of another object of the store.
 var ways = []struct {
 	name   string
 	damage func(b, other []byte) []byte
@@ -136,10 +138,11 @@ func from(name string, r artifacts.Reader) func(*RepairConfig) {
 	return func(c *RepairConfig) { c.From = append(c.From, Copy{r, name}) }
 }
 
-// TestRepair damages one object of each kind in each way and mends it from each copy. If a copy has
-// it, the store is whole and the next build publishes. If none has it, the report names the object,
-// nothing is changed, and the store is whole after what STORE.md, "Repair" says of it: the next build,
-// --drop-lost, or a restore.
+// TestRepair damages one object of each kind in each way, and repairs the store from each copy. If
+// a copy has the object, the store must then be complete, and the next build must publish. If no
+// copy has it, the report must name the object, and the store must be unchanged. It must then
+// become complete by what STORE.md, "Repair" says for this object: the next build, --drop-lost, or
+// a restore.
 func TestRepair(t *testing.T) {
 	whole := memstore.New()
 	w := grown(t, whole)
@@ -220,7 +223,7 @@ func TestRepair(t *testing.T) {
 	t.Logf("deleted, cut, flipped or exchanged:\n%s", &table)
 }
 
-// goOn makes a store whole that has lost p, which no copy has, and builds on.
+// goOn repairs a store that has lost p, which no copy has, and then builds the next snapshot.
 func goOn(t *testing.T, s, saved artifacts.Store, w world, p part, loss string) {
 	t.Helper()
 	switch p.without {
@@ -242,14 +245,14 @@ func goOn(t *testing.T, s, saved artifacts.Store, w world, p part, loss string) 
 	}
 }
 
-// head0 reads the pointer, whose manifest may be lost.
+// head0 reads only the pointer, since its manifest may be lost.
 func head0(t *testing.T, s artifacts.Reader) *artifacts.Pointer {
 	t.Helper()
 	return must.Get(artifacts.ParsePointer(stored(t, s, artifacts.CurrentKey)))(t)
 }
 
-// TestRepairAll mends a store of which nothing but the objects that move is
-// left, from a copy in which all is damaged and two that have a half each.
+// TestRepairAll repairs a store in which only the small objects are left. In the first copy every
+// object is damaged. Each of the other two copies has half of the objects.
 func TestRepairAll(t *testing.T) {
 	whole := memstore.New()
 	grown(t, whole)
@@ -268,8 +271,8 @@ func TestRepairAll(t *testing.T) {
 	verify(t, s)
 }
 
-// TestRepairMoving: a damaged change record is made anew; for a pointer or a key
-// set the report says what is to be done.
+// TestRepairMoving checks that a damaged change record is made again, and that for a damaged
+// pointer or key set the report says what to do.
 func TestRepairMoving(t *testing.T) {
 	whole, _, _, _ := keyed(t)
 	for key, want := range map[artifacts.Key]string{artifacts.ChangeKey: "", artifacts.KeysKey: "key set",
@@ -293,8 +296,8 @@ func TestRepairMoving(t *testing.T) {
 	}
 }
 
-// TestRepairFaults makes every call of a repair fail, once or from then on: the
-// pointer stays, and the next repair ends it.
+// TestRepairFaults makes each call of a repair fail, either once or together with all later calls.
+// The pointer must stay, and the next repair must complete the work.
 func TestRepairFaults(t *testing.T) {
 	whole := memstore.New()
 	grown(t, buildtest.Signed(whole))

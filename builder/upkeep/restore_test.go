@@ -28,7 +28,7 @@ func tryRestore(ctx context.Context, s artifacts.Store, from artifacts.Reader, c
 	return Restore(ctx, cfg)
 }
 
-// at is a clock that stands in the middle of a step after epoch.
+// at returns a clock that always shows the middle of the given step after epoch.
 func at(steps time.Duration) func() time.Time {
 	return func() time.Time { return epoch.Add(steps*artifacts.Step + artifacts.Step/2) }
 }
@@ -43,13 +43,14 @@ func revoke(t *testing.T, s artifacts.Store, id string) {
 	must.Get((&keys.Registry{Store: s}).Revoke(t.Context(), id))(t)
 }
 
-// TestRestore puts one backup back over all that may be left of a store: what is published is whole
-// and above all that was seen, no revoked key comes back, and the next build publishes.
+// TestRestore restores a backup to each possible remainder of a store. The published snapshot must
+// be complete, its sequence and numbers must exceed all that edges have seen, no revoked key may
+// come back, and the next build must publish.
 func TestRestore(t *testing.T) {
 	s, w, one, two := keyed(t)
 	backup := memstore.New()
 	backUp(t, s, backup)
-	// Since then: a snapshot, a change record, one key revoked and one made.
+	// Changes since the backup: a snapshot, a change record, one revoked key and one new key.
 	mustBuild(t, s, w.Later(artifacts.Step))
 	must.Get(change.Record(t.Context(), s, time.Now))(t)
 	revoke(t, s, one.ID)
@@ -72,7 +73,7 @@ func TestRestore(t *testing.T) {
 	}
 	fromBackup := func(c *RestoreConfig) { c.KeysFromBackup = true }
 	none := func(*RestoreConfig) {}
-	// Of two edges one was cut off since the backup.
+	// Of two edges, one has been cut off since the backup.
 	edges := func(c *RestoreConfig) {
 		c.KeysFrom = []Copy{{clone(t, backup, all), "cut off"}, {clone(t, s, all), "edge"}}
 	}
@@ -81,8 +82,8 @@ func TestRestore(t *testing.T) {
 		name   string
 		store  artifacts.Store
 		change func(*RestoreConfig)
-		keys   string // one- is revoked
-		above  uint64 // the sequence is 1,000 above
+		keys   string // one- means that key one is revoked
+		above  uint64 // the resulting sequence is restoreStep higher
 		notes  int
 	}{
 		{"whole", without(), none, stays, seen, 0},
@@ -110,7 +111,8 @@ func TestRestore(t *testing.T) {
 		{"a change record of any bytes", with(artifacts.ChangeKey, []byte("x")), none, stays, seen, 0},
 		{"keys of any bytes, replaced", with(artifacts.KeysKey, []byte("x")), fromBackup, backups, seen, 1},
 		{"keys of any bytes, keys of edges", with(artifacts.KeysKey, []byte("x")), edges, stays, seen, 1},
-		// Its key set stays, number and all, so that edges refuse it if they have seen a later one.
+		// The key set stays, including its number, so that edges refuse it if they have seen a
+		// later one.
 		{"the backup itself", clone(t, backup, all), none, backups, 3, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,7 +153,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses: a restore that cannot be right leaves the pointer where it is.
+// TestRestoreRefuses checks that a restore that cannot be right returns an error and leaves the
+// pointer alone.
 func TestRestoreRefuses(t *testing.T) {
 	s, w, _, _ := keyed(t)
 	backup, other := memstore.New(), memstore.New()
@@ -192,7 +195,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// stored0 is the pointer's bytes, "" without one.
+// stored0 returns the pointer's bytes, or "" if there is no pointer.
 func stored0(t *testing.T, s artifacts.Reader) string {
 	b, _, err := s.Get(t.Context(), artifacts.CurrentKey, artifacts.MaxPointerSize)
 	if err != nil && !errors.Is(err, artifacts.ErrNotFound) {
@@ -201,8 +204,8 @@ func stored0(t *testing.T, s artifacts.Reader) string {
 	return string(b)
 }
 
-// TestRestoreBeside: what lies in the store, old and needed by nothing until the
-// pointer moves, is not taken by a gc beside.
+// TestRestoreBeside runs gc just before a restore moves the pointer. gc must not remove the old
+// objects that only the backup's snapshots need.
 func TestRestoreBeside(t *testing.T) {
 	s, c := storeWithClock()
 	w, backup := grown(t, s), memstore.New()
@@ -225,8 +228,8 @@ func TestRestoreBeside(t *testing.T) {
 	verify(t, s)
 }
 
-// TestRestoreForgotten: a key that a full set has forgotten was out of force,
-// and the backup's set does not bring it back.
+// TestRestoreForgotten checks that a restore revokes a key that the store's full set no longer
+// lists. Such a key was out of force, so the backup's set must not bring it back.
 func TestRestoreForgotten(t *testing.T) {
 	s, _, one, two := keyed(t)
 	backup := memstore.New()
@@ -241,8 +244,9 @@ func TestRestoreForgotten(t *testing.T) {
 	}
 }
 
-// TestRestoreFaults makes every call of a restore fail. The published snapshot stays, or
-// is the backup's, whole; a revoked key stays revoked; and the next restore succeeds.
+// TestRestoreFaults makes each call of a restore fail. The published snapshot must stay, or be the
+// complete snapshot of the backup. A revoked key must stay revoked, and the next restore must
+// succeed.
 func TestRestoreFaults(t *testing.T) {
 	s, _, one, _ := keyed(t)
 	backup := memstore.New()
@@ -275,8 +279,8 @@ func TestRestoreFaults(t *testing.T) {
 		})
 }
 
-// TestRestoreSigned: a backup keeps the signatures that the store has, and what
-// is restored is signed anew; what nobody trusts is damage.
+// TestRestoreSigned checks that a backup keeps the store's signatures, that restored objects are
+// signed again, and that objects without a trusted signature count as damaged.
 func TestRestoreSigned(t *testing.T) {
 	sign := must.Get(artifacts.NewSignKey(rand.Reader))(t)
 	other := must.Get(artifacts.NewSignKey(rand.Reader))(t)

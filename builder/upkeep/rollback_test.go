@@ -26,7 +26,7 @@ func TestRollback(t *testing.T) {
 		mustBuild(t, s, w.Later(time.Duration(i)*artifacts.Step))
 	}
 	grown := w.Later(6 * artifacts.Step)
-	grown.Assets = 90 // ten more ids are given out
+	grown.Assets = 90 // ten more ids are assigned
 	mustBuild(t, s, grown)
 	newest := head(t, s)
 	target := w.Later(3 * artifacts.Step).At
@@ -73,8 +73,8 @@ func TestRollback(t *testing.T) {
 	if r, err := Rollback(ctx, memstore.New(), target, time.Now); err == nil {
 		t.Errorf("without a snapshot: %+v", r)
 	}
-	// The same again is the same. A withdrawn time is never built again,
-	// also when a second rollback goes behind a snapshot that followed it.
+	// Building the target's feed again changes nothing. A withdrawn time can never be built again,
+	// not even after a second rollback to a time before a snapshot that followed it.
 	if r, err := tryBuild(ctx, s, w.Later(3*artifacts.Step)); err != nil || r.Published {
 		t.Errorf("the target's feed again: %+v, %v", r, err)
 	}
@@ -103,7 +103,7 @@ func TestRollback(t *testing.T) {
 		}
 	}
 	verify(t, s)
-	// A change job at work beside the rollback records totals that are about to go.
+	// During the rollback, a change job records totals that the rollback is about to remove.
 	beside := faultstore.New(s, func(op faultstore.Op) faultstore.Decision {
 		if op.Kind == faultstore.Swap && op.Key == artifacts.CurrentKey {
 			if c, err := change.Record(ctx, s, time.Now); err != nil || !c.Snapshot.Equal(again.At) {
@@ -119,7 +119,7 @@ func TestRollback(t *testing.T) {
 	}
 	refused(4)
 	refused(7)
-	// What no rollback can go behind is forgotten.
+	// Withdrawn times are forgotten when no rollback can go back to a time before them.
 	mustBuild(t, s, w.Later(20*artifacts.Step))
 	mustBuild(t, s, w.Later(21*artifacts.Step), func(c *builder.Config) { c.Retain = 0 })
 	if got := head(t, s).Manifest.Withdrawn; len(got) != 0 {
@@ -127,11 +127,11 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestRollbackChange: wherever a rollback ends, with the last call done or not,
-// the record of the totals that were withdrawn is gone once the pointer has
-// moved; and the same rollback again brings it to what is published.
+// TestRollbackChange makes a rollback die at each store call, whether or not the last call takes
+// effect. Once the pointer has moved, the change record must not be that of the withdrawn totals.
+// Repeating the rollback must make the record match the published snapshot.
 func TestRollbackChange(t *testing.T) {
-	inBubble(t, func(t *testing.T) { // finding out what became of a swap takes its time
+	inBubble(t, func(t *testing.T) { // determining whether a swap took effect takes time
 		start := time.Now()
 		for done, n := false, 1; !done; n++ {
 			for _, last := range []faultstore.Decision{faultstore.Refuse, faultstore.Lose} {
@@ -171,7 +171,7 @@ func TestRollbackChange(t *testing.T) {
 	})
 }
 
-// TestShrink: fewer retained snapshots leave more for gc, and nothing else changes.
+// TestShrink checks that retaining fewer snapshots leaves more for gc, and changes nothing else.
 func TestShrink(t *testing.T) {
 	s, c := storeWithClock()
 	w := world{Assets: 20, At: epoch}
@@ -201,7 +201,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestJump: a pointer that edges would refuse is not followed, by no command.
+// TestJump checks that no command accepts a pointer that edges would refuse.
 func TestJump(t *testing.T) {
 	s := memstore.New()
 	w := world{Assets: 10, At: epoch}
@@ -224,7 +224,7 @@ func TestJump(t *testing.T) {
 	}
 }
 
-// TestRollbackDamaged: a rollback does not go where edges cannot follow.
+// TestRollbackDamaged checks that a rollback to a snapshot that edges cannot load fails.
 func TestRollbackDamaged(t *testing.T) {
 	next, first := world{Assets: 12, At: epoch}, memstore.New()
 	for range 5 {

@@ -16,8 +16,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestStatus compares what Status says of a store with what its makers, Check
-// and gc say, as the store is built, signed and damaged.
+// TestStatus compares a report of Status with the reports of builds, Check and gc, while the store
+// is built, signed and damaged.
 func TestStatus(t *testing.T) {
 	mem, c := storeWithClock()
 	sign := must.Get(artifacts.NewSignKey(rand.Reader))(t)
@@ -98,7 +98,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("nobody was named, and %+v", m)
 	}
 
-	// Damage is told, and does not end the report.
+	// Damage appears in the report, and does not end it.
 	ledgerKey := artifacts.ObjectKey(now.Manifest.Ledger.Digest)
 	for _, key := range []artifacts.Key{artifacts.ObjectKey(now.Manifest.View("quotes", "id").Objects[0].Digest),
 		artifacts.ManifestKey(now.Manifest.Retained[2].Manifest.Digest)} {
@@ -119,7 +119,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusOfDamagedFiles: what cannot be read of files is a problem, and gc would remove none.
+// TestStatusOfDamagedFiles checks that an unreadable file list is a problem, and that gc would then
+// remove nothing.
 func TestStatusOfDamagedFiles(t *testing.T) {
 	mem, c := storeWithClock()
 	w := world{Assets: 50, At: epoch}
@@ -135,8 +136,8 @@ func TestStatusOfDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestStatusDataAges: how old a provider's data was is in the report of the build and,
-// from the pointer, in the store's status.
+// TestStatusDataAges checks that the ages of a provider's data are in the build's report and, by
+// way of the pointer, in the store's status.
 func TestStatusDataAges(t *testing.T) {
 	mem, c := storeWithClock()
 	s := dated{world{Assets: 50, At: epoch}, c.Now().Add(-45 * time.Minute)}
@@ -151,7 +152,7 @@ func TestStatusDataAges(t *testing.T) {
 	}
 }
 
-// dated is a world of a live provider, of whose parts the quotes' is as old as newest.
+// dated is a world from a live provider, whose newest quote has the time newest.
 type dated struct {
 	world
 	newest time.Time
