@@ -101,7 +101,7 @@ var troubles = []trouble{
 			"EdgeInterrupted", "EdgeKeysUnconfirmed", "EdgeSnapshotOld", "EdgeSnapshotVeryOld", "EdgesAllOld"},
 		shows: "as told",
 		pages: map[string]string{
-			"EdgeInterrupted":     "`last_error` of its `/status` says what it got.*the store is unavailable",
+			"EdgeInterrupted":     "`last_error` in its `/status` says what went wrong.*the store is unavailable",
 			"EdgeKeysUnconfirmed": "the same as for EdgeInterrupted",
 			"EdgesAllOld":         "EdgeInterrupted: edges refuse or cannot fetch",
 			"EdgeSnapshotVeryOld": "The same causes as EdgeSnapshotOld", "EdgeSnapshotOld": "see EdgesAllOld",
@@ -256,7 +256,7 @@ var troubles = []trouble{
 		},
 		alerts: []string{"EdgeIncomplete"},
 		shows:  "objects of the snapshot are not on this machine",
-		pages:  map[string]string{"EdgeIncomplete": "name an object that the store does not give"},
+		pages:  map[string]string{"EdgeIncomplete": "name an object that the store does not return"},
 	},
 	{
 		name: "the cache folder cannot be written", minutes: 7,
@@ -301,7 +301,7 @@ var troubles = []trouble{
 		alerts: []string{"EdgeCorrupt", "EdgePointerRefused"},
 		shows:  "object is damaged.*where=store",
 		pages: map[string]string{
-			"EdgeCorrupt":        "The log says whether disk or store gave them",
+			"EdgeCorrupt":        "The log says whether they came from the disk or from the store",
 			"EdgePointerRefused": "an object is missing or damaged: `builder verify` lists what",
 		},
 	},
