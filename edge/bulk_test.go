@@ -24,7 +24,7 @@ import (
 
 const filesPath = "/openapi/v1/files"
 
-// fileList is the result of filesPath.
+// fileList is the result in an answer to filesPath.
 type fileList struct {
 	Time  string
 	Items []struct {
@@ -38,7 +38,7 @@ func listFiles(t *testing.T, e *Edge, headers ...string) (l fileList) {
 	t.Helper()
 	status, body, h := Get(t, e.Addr(), filesPath, headers...)
 	if status == http.StatusServiceUnavailable {
-		return l // it has not started yet
+		return l // the edge has no snapshot yet
 	}
 	var answer struct{ Result fileList }
 	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK || h.Get("ETag") == "" {
@@ -47,7 +47,7 @@ func listFiles(t *testing.T, e *Edge, headers ...string) (l fileList) {
 	return answer.Result
 }
 
-// TestFiles: every file of a set is there, whole and in parts, with what HTTP says of it.
+// TestFiles checks that every file of a set can be downloaded, whole and in parts, with the right headers.
 func TestFiles(t *testing.T) {
 	mem := memstore.New()
 	feed := teststore.NewFeed(20_000, 1)
@@ -74,7 +74,7 @@ func TestFiles(t *testing.T) {
 		if status != http.StatusNotModified || h.Get("ETag") == "" {
 			t.Errorf("%s that the client has: %d", it.Name, status)
 		}
-		// Without a time it is the newest one's.
+		// A path without a time refers to the newest set.
 		if _, again, h := Get(t, e.Addr(), filesPath+"/"+it.Name); again != body ||
 			strings.Contains(h.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s of the newest set differs, or is immutable: %v", it.Name, h)
@@ -88,14 +88,14 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// checkRanges asks for parts of a file.
+// checkRanges requests parts of a file.
 func checkRanges(t *testing.T, e *Edge, url, body string) {
 	t.Helper()
 	n := len(body)
 	tag := `"` + artifacts.Sum([]byte(body)).String() + `"`
 	for _, c := range []struct {
 		header   string
-		from, to int // -1, -1: all
+		from, to int // both are -1 if the whole file is expected
 	}{
 		{"bytes=0-0", 0, 1}, {"bytes=1-" + fmt.Sprint(n-2), 1, n - 1}, {"bytes=-8", n - 8, n},
 		{fmt.Sprintf("bytes=%d-", n/2), n / 2, n}, {fmt.Sprintf("bytes=7-%d", 10*n), 7, n},
@@ -132,7 +132,8 @@ func checkRanges(t *testing.T, e *Edge, url, body string) {
 	}
 }
 
-// TestFilesByTime: sets outlive the snapshots that may be pinned, and what is not there is said.
+// TestFilesByTime checks that a file set stays available after its snapshot can no longer be pinned, and that
+// an error says what is missing.
 func TestFilesByTime(t *testing.T) {
 	mem := memstore.New()
 	feed := teststore.NewFeed(40, 1)
@@ -152,12 +153,12 @@ func TestFilesByTime(t *testing.T) {
 		status int
 	}{
 		{at(first) + filesPath + "/quotes.parquet", 200}, {at(later) + filesPath + day, 200},
-		// openapi-generator 13369: clients escape the / of a parameter in the path.
+		// Generated clients escape the slash in a path parameter (openapi-generator 13369).
 		{escaped("%2F"), 200}, {escaped("%2f"), 200}, {at(later) + escaped("%2F"), 200},
 		{escaped("%252F"), 404}, {escaped("%"), 404},
 		{at(first) + filesPath + day, 404},
 		{at(first.Add(artifacts.Step)) + filesPath + "/quotes.parquet", 410},
-		{at(later.Add(-artifacts.Step)) + filesPath + "/quotes.parquet", 404}, // retained, without files
+		{at(later.Add(-artifacts.Step)) + filesPath + "/quotes.parquet", 404}, // retained, but without files
 		{at(later.Add(-artifacts.Step)) + filesPath, 200}, {at(first) + filesPath, 410},
 		{at(first.Add(time.Minute)) + filesPath + "/quotes.parquet", 400},
 		{filesPath + "/quotes.csv", 404}, {filesPath + "/", 404}, {filesPath + "x", 404},
@@ -174,8 +175,8 @@ func TestFilesByTime(t *testing.T) {
 	}
 }
 
-// TestFilesFaults: what was sent once is sent without the store; what the store does not give, or
-// gives with other bytes, is never sent.
+// TestFilesFaults checks that the edge sends a file that it has sent before even if the store fails, and that
+// it never sends a chunk that the store refuses or damages.
 func TestFilesFaults(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(3000, 1), teststore.Start, teststore.Files())
@@ -213,7 +214,7 @@ func TestFilesFaults(t *testing.T) {
 	}
 }
 
-// asker asks for files with one key.
+// asker requests files with one key.
 type asker struct {
 	t   *testing.T
 	e   *Edge
@@ -230,7 +231,7 @@ func newAsker(t *testing.T, e *Edge, key string) asker {
 	return asker{t, e, key}
 }
 
-// left asks, and returns the tokens that are left then.
+// left requests a path, and returns the number of tokens left after that and the size of the body.
 func (a asker) left(path string, headers ...string) (left int, size int64) {
 	a.t.Helper()
 	status, body, h := Get(a.t, a.e.Addr(), path, append(headers, "X-Api-Key", a.key)...)
@@ -240,7 +241,7 @@ func (a asker) left(path string, headers ...string) (left int, size int64) {
 	return left, int64(len(body))
 }
 
-// open asks for a path on a connection of its own, from an address of this machine.
+// open requests a path on a new connection from the given local address.
 func (a asker) open(from, path string, headers ...string) net.Conn {
 	a.t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -256,7 +257,7 @@ const large = filesPath + "/quotes.ndjson.zst"
 
 var largeStore = sync.OnceValue(memstore.New)
 
-// newLarge returns an edge on that store, which takes longer to make than all else.
+// newLarge returns an edge that reads largeStore. Tests share that store because it takes long to fill.
 func newLarge(t *testing.T, change func(*Config)) *Edge {
 	t.Helper()
 	mem := largeStore()
@@ -270,8 +271,8 @@ func newLarge(t *testing.T, change func(*Config)) *Edge {
 	return e
 }
 
-// TestFilesCost: a file costs a token for each 256 KiB that is read, in whole chunks (INTERFACE.md,
-// "Rate limits"; A6): one byte of a chunk of 1 MiB costs four.
+// TestFilesCost checks that a file costs one token for each 256 KiB that the edge reads, in whole chunks
+// (INTERFACE.md, "Rate limits"). So one byte of a chunk of 1 MiB costs four tokens.
 func TestFilesCost(t *testing.T) {
 	const chunk, piece = artifacts.FileChunk, 256 << 10
 	e := newLarge(t, func(*Config) {})
@@ -296,17 +297,17 @@ func TestFilesCost(t *testing.T) {
 			a.left(large, "Range", header)
 		}
 		after, _ := a.left(filesPath)
-		back := 1 + int(time.Since(began)/time.Second) // a token comes each second
+		back := 1 + int(time.Since(began)/time.Second) // the key gains a token each second
 		if cost := before - after - 1; cost > want || cost < want-back {
 			t.Errorf("%s costs %d tokens, want %d", header, cost, want)
 		}
 	}
 }
 
-// TestDownloadsWait: downloads that wait for tokens are as many as a key may have, and hold neither
-// chunks, nor their connection beyond its client or its being cut off, nor half of the key's tokens
-// (A3: with one key and 40 addresses there were 1,988 connections where 1,000 were allowed, and
-// clients that had closed were counted for 18 s).
+// TestDownloadsWait checks the downloads that wait for tokens. Their number per key is bounded. They hold no
+// chunks in memory, and leave half of the key's tokens to other requests. Their connections end when the
+// client closes them or the server cuts them off. Before these rules, one key with 40 addresses had 1,988
+// connections where 1,000 were allowed, and connections that the client had closed counted for 18 s.
 func TestDownloadsWait(t *testing.T) {
 	const maxConns, ofKey, burst = 50, 16, 200
 	e := newLarge(t, func(cfg *Config) {
@@ -353,7 +354,8 @@ func TestDownloadsWait(t *testing.T) {
 	until(t, "the downloads alone", func() bool { return open() == ofKey })
 	until(t, "what waits holds little", func() bool { return heap()-before < ofKey<<18 })
 
-	// Those who close are gone, also one that has sent more, and one that closes its side alone.
+	// A connection that its client closes no longer counts, even if the client has sent more bytes or closes
+	// only its side.
 	must.Get(waiting[0].Write([]byte("GET / HTTP/1.1\r\n")))(t)
 	must.OK(t, waiting[1].(*net.TCPConn).CloseWrite())
 	for i, c := range waiting[:8] {
@@ -362,7 +364,7 @@ func TestDownloadsWait(t *testing.T) {
 		}
 	}
 	until(t, "those that stay", func() bool { return open() == ofKey-8 })
-	// So others find places, and lose them where their address has the most connections.
+	// So there is room for other downloads. They are cut off if their address has the most connections.
 	for range 4 {
 		c := a.open("127.0.0.2", large)
 		res := must.Get(http.ReadResponse(bufio.NewReader(c), nil))(t)
@@ -379,9 +381,9 @@ func TestDownloadsWait(t *testing.T) {
 	until(t, "as many connections as may be", func() bool { return open() <= maxConns })
 }
 
-// TestSlowChunks: while chunks of files do not come, one key holds two fetches, another key finds some,
-// and the next snapshot comes (A4: one byte of each of 132 chunks of a slow store delayed it from 1.4
-// to 47.8 s). The wait ends with its client.
+// TestSlowChunks checks that, while the store does not return chunks, one key occupies only two fetches,
+// another key gets one, and the next snapshot still arrives. (Requests for one byte of each of 132 chunks
+// once delayed the snapshot from 1.4 to 47.8 s.) A wait ends when its client closes the connection.
 func TestSlowChunks(t *testing.T) {
 	mem := memstore.New()
 	feed := teststore.NewFeed(3000, 1)
@@ -432,9 +434,9 @@ func TestSlowChunks(t *testing.T) {
 	}
 }
 
-// TestLostChunk: a chunk that the store lost is an ERROR with object and reason, also in the middle of a
-// download, counted by itself, and a reason in /status until it comes (E2: it was INFO and 499). A chunk
-// with other bytes and a store that fails are of the same kind.
+// TestLostChunk checks that a chunk that the store has lost is logged as an ERROR with the object and the
+// reason, even in the middle of a download. It has a counter of its own, and is a reason in /status until the
+// chunk can be fetched. The same applies to a damaged chunk and to a failing store.
 func TestLostChunk(t *testing.T) {
 	var decision atomic.Int32
 	var lost atomic.Value // artifacts.Key
@@ -448,7 +450,7 @@ func TestLostChunk(t *testing.T) {
 	var logged lockedLog
 	e := newLarge(t, func(cfg *Config) {
 		cfg.Reader, cfg.Log = store, slog.New(slog.NewTextHandler(&logged, nil))
-		cfg.CacheDirSize = 1 // no chunk stays
+		cfg.CacheDirSize = 1 // no chunk fits on disk
 	})
 	a := newAsker(t, e, teststore.Key(t, largeStore(), 1000, 1000).Key)
 	_, body, _ := Get(t, e.Addr(), filesPath+"/"+artifacts.FilesJSON, "X-Api-Key", a.key)

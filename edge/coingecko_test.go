@@ -27,8 +27,8 @@ func (e *Edge) ask(t *testing.T, path string, header ...string) (*http.Response,
 	return answer, must.Get(io.ReadAll(answer.Body))(t)
 }
 
-// TestCoinGeckoKeys checks that a key counts wherever programs send it, that one in the query reaches
-// neither tag nor cache, and how errors look.
+// TestCoinGeckoKeys checks that the edge accepts a key in every place where programs send it, that a key in
+// the query affects neither ETag nor cache, and what errors look like.
 func TestCoinGeckoKeys(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
@@ -88,7 +88,7 @@ func TestCoinGeckoKeys(t *testing.T) {
 			t.Errorf("%s %v: %d %s", c.path, c.header, answer.StatusCode, body)
 		}
 	}
-	for _, want := range []string{"edge; fwd=miss", "edge; hit"} { // a whole collection is kept at once
+	for _, want := range []string{"edge; fwd=miss", "edge; hit"} { // cached on the first request
 		answer, _ := e.ask(t, "coins/list", "X-Api-Key", key)
 		if got := answer.Header.Get("Cache-Status"); !strings.HasPrefix(got, want) {
 			t.Errorf("coins/list: %q, want %q", got, want)
@@ -101,8 +101,8 @@ func TestCoinGeckoKeys(t *testing.T) {
 	}
 }
 
-// TestCoinGeckoIsSeparate checks that without the flag there is nothing, and that the edge reads nothing
-// for it.
+// TestCoinGeckoIsSeparate checks that without the flag the paths do not exist, and that the edge reads no
+// views for them.
 func TestCoinGeckoIsSeparate(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)

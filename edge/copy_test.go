@@ -19,14 +19,14 @@ import (
 
 const never = -1 * time.Second
 
-// slowStore answers after a delay, half of which is before it reads. Its cells change when it is told so.
+// slowStore answers after a delay. It reads the cell halfway through the delay. Tests replace its cells.
 type slowStore struct {
 	artifacts.Reader
 	mu    sync.Mutex
 	cells map[artifacts.Key][]byte
 	delay func(n int) time.Duration
 	asked int
-	// revoked is the key set that revokes a key; said is when it was first given.
+	// revoked is the key set that revokes a key. said is the time when the store first returned it.
 	revoked string
 	said    time.Time
 }
@@ -88,7 +88,7 @@ func get(ctx context.Context, r artifacts.Reader, key artifacts.Key, limit int64
 	return r.Get(ctx, key, limit)
 }
 
-// copied is a store before and after a key was revoked in it and a snapshot published, and its copies.
+// copied is a store, before and after a key was revoked and a snapshot published in it, and its copies.
 type copied struct {
 	objects                        *memstore.Store
 	before, after                  map[artifacts.Key][]byte
@@ -150,13 +150,13 @@ func makeStores(t *testing.T) *copied {
 	return s
 }
 
-// TestCopyNeverOutvotes: however slow the first store is, and whatever its copy holds, no revoked key is
-// accepted longer than ten seconds after the first store has said so, no snapshot goes back, and the edge
-// follows the first store. The right values are rows A1 and A2 of the attack's report, which began with
-// first stores of 1.3 s and 5 s; those of 3 s and 7 s, and "of three", are more of the kind.
+// TestCopyNeverOutvotes checks three rules, however slow the first store is and whatever its copy contains.
+// No revoked key is accepted longer than ten seconds after the first store has returned the revocation. The
+// edge never returns to an older snapshot. It follows the first store. The delays include 1.3 s and 5 s, with
+// which these rules were once violated.
 func TestCopyNeverOutvotes(t *testing.T) {
 	world := makeStores(t)
-	artifacts.Compress(nil, []byte("x")) // makes the encoder's channel, which must not belong to a bubble
+	artifacts.Compress(nil, []byte("x")) // creates the encoder's channel, which must not belong to a synctest bubble
 	steady := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 	alternating := func(of ...time.Duration) func(int) time.Duration {
 		return func(n int) time.Duration { return of[n%len(of)] }
@@ -177,7 +177,8 @@ func TestCopyNeverOutvotes(t *testing.T) {
 	}
 }
 
-// TestCopyNamed: without the first store a fresh edge follows a copy only if the operator names its store.
+// TestCopyNamed checks that a new edge without the first store follows a copy only if the operator has
+// accepted its store.
 func TestCopyNamed(t *testing.T) {
 	world := makeStores(t)
 	artifacts.Compress(nil, []byte("x"))
@@ -240,7 +241,7 @@ func (s *copied) try(t *testing.T, kind string, later bool, delay func(int) time
 		if s.verdict(e, s.revoked) != want || newest.IsZero() {
 			t.Errorf("with the copy of the named store: key %v, snapshot %v", s.verdict(e, s.revoked), newest)
 		}
-	case !later: // nobody has said which store it is
+	case !later: // nothing has identified the store
 		if s.verdict(e, s.kept) != auth.Undecided || !newest.IsZero() {
 			t.Errorf("without the first store: key %v, snapshot %v", s.verdict(e, s.kept), newest)
 		}
@@ -260,7 +261,7 @@ func (s *copied) verdict(e *Edge, key string) auth.Verdict {
 	return v
 }
 
-// wrong says what must not be.
+// wrong returns an error if the edge violates one of the rules of TestCopyNeverOutvotes.
 func (s *copied) wrong(e *Edge, first *slowStore, newest *time.Time) error {
 	first.mu.Lock()
 	said := first.said

@@ -21,8 +21,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestKeyInQuery asks with keys in the query, with private and with public caches: INTERFACE.md, "CSV" says where
-// they are taken in the query, and that they leave no trace.
+// TestKeyInQuery sends keys in the query, with private and with public caches. INTERFACE.md, "CSV" says on
+// which paths the edge accepts them, and that they leave no trace.
 func TestKeyInQuery(t *testing.T) {
 	for _, scope := range []string{"private", "public"} {
 		t.Run(scope, func(t *testing.T) {
@@ -44,13 +44,13 @@ func TestKeyInQuery(t *testing.T) {
 	}
 }
 
-// sheets is an edge, and keys of all kinds.
+// sheets is an edge with keys of all kinds.
 type sheets struct {
 	*Edge
 	t                         *testing.T
 	scope                     string
 	log                       *lockedLog
-	plain, sheet, other, slow string // in force, the last three for the query
+	plain, sheet, other, slow string // keys in force; all but plain may be sent in the query
 	bad                       []string
 	all                       []string
 }
@@ -85,7 +85,7 @@ func newSheets(t *testing.T, scope string) *sheets {
 	return s
 }
 
-// ask sends a request, and looks for keys in what comes back.
+// ask sends a request, and checks that the answer contains no key.
 func (s *sheets) ask(want int, target string, headers ...string) (string, http.Header) {
 	s.t.Helper()
 	status, body, h := Get(s.t, s.Addr(), target, headers...)
@@ -96,7 +96,7 @@ func (s *sheets) ask(want int, target string, headers ...string) (string, http.H
 	return body, h
 }
 
-// without checks that a text has no key.
+// without checks that text contains no key.
 func (s *sheets) without(text, what string) {
 	s.t.Helper()
 	for _, key := range s.all {
@@ -106,7 +106,7 @@ func (s *sheets) without(text, what string) {
 	}
 }
 
-// testPath asks for a table, and for the same as JSON.
+// testPath requests a table, and the same data as JSON.
 func (s *sheets) testPath(path, question string) {
 	t, table := s.t, path+".csv?"+question
 	body, h := s.ask(200, table+"&key="+s.sheet)
@@ -119,13 +119,13 @@ func (s *sheets) testPath(path, question string) {
 	}
 	s.ask(200, table, "X-Api-Key", s.plain)
 	if asJSON, _ := s.ask(200, path+"?"+question, "X-Api-Key", s.plain); !strings.HasPrefix(asJSON, `{"code":0,`) {
-		t.Errorf("%s: %.200s", path, asJSON) // a cached table, perhaps
+		t.Errorf("%s: %.200s", path, asJSON) // perhaps a cached table
 	}
 	s.ask(200, table+"&k%65y="+strings.ReplaceAll(s.sheet, "_", "%5F"))
-	s.ask(200, table+"&key=", "X-Api-Key", s.plain) // as not sent
-	s.ask(401, path+"?"+question+"&key="+s.sheet)   // no table
+	s.ask(200, table+"&key=", "X-Api-Key", s.plain) // an empty key counts as absent
+	s.ask(401, path+"?"+question+"&key="+s.sheet)   // not a table
 	s.ask(401, table)
-	// A key that may not be there, and one that is in two places.
+	// A key that must not be in the query, and a key that is sent twice.
 	for _, bad := range append([]string{"x", s.sheet + "&key=" + s.sheet}, s.bad...) {
 		body, _ := s.ask(401, table+"&key="+bad)
 		if !strings.Contains(body, "X-Api-Key") || !strings.Contains(body, "--query") {
@@ -135,14 +135,15 @@ func (s *sheets) testPath(path, question string) {
 	for _, header := range []string{s.sheet, s.plain, s.other} {
 		s.ask(401, table+"&key="+s.sheet, "X-Api-Key", header)
 	}
-	// The key comes before parameters.
+	// The key is checked before the parameters.
 	s.ask(401, table+"&size=x&key="+s.plain)
 	if body, _ := s.ask(400, table+"&page=x&key="+s.sheet); !strings.Contains(body, `"message":"page: `) {
 		t.Errorf("%s: %s", path, body)
 	}
 }
 
-// testElsewhere: on other paths the query has no key, and an unknown path comes before it.
+// testElsewhere checks that a key in the query is not accepted on other paths, and that an unknown path is
+// reported before the key is checked.
 func (s *sheets) testElsewhere() {
 	for _, path := range []string{"quotes.csv", "markets.csv/", "markets.CSV", "markets.csv.csv", ".csv"} {
 		s.ask(404, "/openapi/v1/"+path+"?key="+s.sheet)
@@ -154,7 +155,7 @@ func (s *sheets) testElsewhere() {
 	s.ask(401, "/api/v3/coins/list?key="+s.sheet)
 }
 
-// testShared: two keys get the same tag, and share a cached answer.
+// testShared checks that two keys get the same tag and share a cached answer.
 func (s *sheets) testShared() {
 	const question = "/openapi/v1/markets.csv?size=7&sort=price&key="
 	first, h := s.ask(200, question+s.sheet)
@@ -181,7 +182,7 @@ func (s *sheets) testShared() {
 	}
 }
 
-// testLimit: the limit is the key's.
+// testLimit checks that the limit of the key in the query applies.
 func (s *sheets) testLimit() {
 	const question = "/openapi/v1/markets.csv?size=7&key="
 	_, h := s.ask(200, question+s.slow)
@@ -201,7 +202,7 @@ func (s *sheets) testLimit() {
 	s.ask(200, question+s.other)
 }
 
-// testTraces: nothing that the edge writes has a key.
+// testTraces checks that nothing that the edge writes contains a key.
 func (s *sheets) testTraces() {
 	text := s.log.String()
 	if !strings.Contains(text, `"route":"csv"`) {
@@ -217,7 +218,7 @@ func (s *sheets) testTraces() {
 	s.without(text, "log, metrics, status")
 }
 
-// hostileNames are names that spreadsheets may take for something else; behind them what has to be in the cell.
+// hostileNames maps names that a spreadsheet may misinterpret to the cells that must represent them.
 var hostileNames = map[string]string{
 	"=1+1": "'=1+1", "+cmd|' /C calc'!A0": "'+cmd|' /C calc'!A0", "-2": "-2", "-2+3": "'-2+3", "@SUM(1)": "'@SUM(1)",
 	"=HYPERLINK(\"http://x.example\",\"a\")": "'=HYPERLINK(\"http://x.example\",\"a\")", "a \"quote\"": "a \"quote\"",
@@ -226,23 +227,23 @@ var hostileNames = map[string]string{
 	"'=1":    "'=1", "Ünïcode 東京": "Ünïcode 東京", "a;=1+1": "a;=1+1",
 }
 
-// TestLibreOffice lets LibreOffice open each table, as a sheet would load it, and reads back what it has made of
-// it: the same rows, the right numbers, and no formula.
+// TestLibreOffice opens each table with LibreOffice as a user would, and checks the result: it must have the
+// same rows and the right numbers, and no formula.
 func TestLibreOffice(t *testing.T) {
 	soffice, err := exec.LookPath("soffice")
 	if err != nil {
 		t.Skip("there is no soffice on this machine (Debian: libreoffice-calc)")
 	}
 	tables, names := hostileTables(t)
-	// What no feed's name can begin with, in case it does.
+	// Names in a feed cannot begin with these characters, but cells must be safe in any case.
 	tables["cells"] = "name\r\n"
 	for _, text := range []string{"\t=1+1", "\r=1+1", "a\n=1+1", " =1+1", "\u00a0=1+1", "\v=1+1", "\n=1+1", "\t+1"} {
 		tables["cells"] += string(reply.AppendCell(nil, []byte(text))) + "\r\n"
 	}
-	tables["control"] = "formula\r\n=1+1\r\n" // which is one
+	tables["control"] = "formula\r\n=1+1\r\n" // must be a formula
 	dir := t.TempDir()
-	// Comma, quote, UTF-8, from line 1, English, numbers of all kinds, formulas evaluated. fods is OpenDocument
-	// as one XML file.
+	// The options mean: comma, quote, UTF-8, from line 1, English, detect all kinds of numbers, evaluate
+	// formulas. The format fods is OpenDocument as a single XML file.
 	open := []string{"-env:UserInstallation=file://" + filepath.Join(dir, "profile"), "--headless",
 		"--infilter=CSV:44,34,76,1,,1033,false,true,false,false,false,,true", "--convert-to", "fods", "--outdir", dir}
 	for name, text := range tables {
@@ -280,7 +281,7 @@ func TestLibreOffice(t *testing.T) {
 	}
 }
 
-// hostileTables are the answers about a market with hostile names, and these by id, as they are in a cell.
+// hostileTables returns tables about a market with hostile names. names contains the expected cells by id.
 func hostileTables(t *testing.T) (tables, names map[string]string) {
 	mem := memstore.New()
 	f := teststore.NewFeed(300, 1).History(100)
@@ -290,7 +291,7 @@ func hostileTables(t *testing.T) (tables, names map[string]string) {
 		f.Assets[i].Name = name
 		names[fmt.Sprint(f.Assets[i].ID)] = want
 		if i++; i%7 == 0 {
-			i++ // which has no quote
+			i++ // this asset has no quote
 		}
 	}
 	teststore.Publish(t, mem, f, teststore.Start)
@@ -308,27 +309,27 @@ func hostileTables(t *testing.T) (tables, names map[string]string) {
 	return tables, names
 }
 
-// wrong says what LibreOffice has made of a cell with a text, if that is something else; head: it is a name of
-// a column.
+// wrong describes how a cell differs from the text that the table contains for it, or returns "". head means
+// that the text is the name of a column.
 func (c cell) wrong(table, column, text string, head bool) string {
 	texts := []string{"name", "symbol", "slug", "logo", "groups.categories", "groups.chains", "since", "time",
 		"snapshot_time"}
 	switch {
 	case c.formula != "":
 		return "a formula"
-	case text == "", table == "cells": // of some white space LibreOffice makes other
-	case !head && column == "name" && text == "-2": // is a number to LibreOffice
+	case text == "", table == "cells": // LibreOffice changes some kinds of white space
+	case !head && column == "name" && text == "-2": // LibreOffice takes this for a number
 	case !head && !slices.Contains(texts, column):
 		if c.kind != "float" || !sameNumber(text, c.value) {
 			return "another number"
 		}
-	case c.text != text || c.kind != "string": // times, too
+	case c.text != text || c.kind != "string": // including times
 		return "another text"
 	}
 	return ""
 }
 
-// sameNumber compares a decimal with what 64 bits of binary floating point keep of it, 15 digits.
+// sameNumber reports whether a 64-bit floating-point number equals a decimal to 15 digits.
 func sameNumber(decimal, float string) bool {
 	var a, b float64
 	_, errA := fmt.Sscan(decimal, &a)
@@ -336,7 +337,7 @@ func sameNumber(decimal, float string) bool {
 	return errA == nil && errB == nil && (a == b || (a-b)/a < 1e-14 && (b-a)/a < 1e-14)
 }
 
-// cell is one of a sheet.
+// cell is a cell of a sheet.
 type cell struct{ kind, value, formula, text string }
 
 var (
@@ -348,7 +349,7 @@ var (
 	unescape = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&quot;", `"`, "&apos;", "'", "&amp;", "&")
 )
 
-// readSheet reads the first sheet of a flat OpenDocument file, without the empty rows behind it.
+// readSheet reads the rows of a flat OpenDocument file that are not empty.
 func readSheet(t *testing.T, file string) (rows [][]cell) {
 	t.Helper()
 	text := string(must.Get(os.ReadFile(file))(t))

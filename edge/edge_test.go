@@ -28,9 +28,8 @@ import (
 
 func TestMain(m *testing.M) {
 	options := []goleak.Option{
-		// fasthttp's clock of the Date header, for the life of the process, and the
-		// cleaner of a pool of workers, which looks whether it should go every ten
-		// seconds.
+		// fasthttp has a goroutine that updates the Date header as long as the process lives, and one that
+		// cleans a worker pool and checks only every ten seconds whether it should exit.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 	}
@@ -40,7 +39,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, options...)
 }
 
-// start runs an edge over store until stop, which returns what Run returned.
+// start runs an edge that reads store until stop is called, which returns the result of Run.
 func start(tb testing.TB, store artifacts.Reader, change func(*Config)) (e *Edge, stop func() error) {
 	tb.Helper()
 	cfg := Config{Reader: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true, Poll: 2 * time.Millisecond}
@@ -57,7 +56,7 @@ func start(tb testing.TB, store artifacts.Reader, change func(*Config)) (e *Edge
 	return e, RunUntil(tb, e)
 }
 
-// RunUntil runs an edge until stop, which returns what Run returned, or tb's end.
+// RunUntil runs an edge until stop is called or the test ends. stop returns the result of Run.
 func RunUntil(tb testing.TB, e *Edge) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -78,13 +77,13 @@ func RunUntil(tb testing.TB, e *Edge) (stop func() error) {
 	return stop
 }
 
-// newSignKey makes a key to sign with.
+// newSignKey returns a new signing key.
 func newSignKey(tb testing.TB) artifacts.SignKey {
 	tb.Helper()
 	return must.Get(artifacts.NewSignKey(rand.Reader))(tb)
 }
 
-// Get asks with headers: pairs of a name and a value.
+// Get sends a GET request. headers contains names and values in turn.
 func Get(tb testing.TB, addr net.Addr, path string, headers ...string) (int, string, http.Header) {
 	tb.Helper()
 	req := must.Get(http.NewRequest(http.MethodGet, "http://"+addr.String()+path, nil))(tb)
@@ -173,7 +172,7 @@ func TestFromAnEmptyStoreToASnapshot(t *testing.T) {
 	}
 }
 
-// TestChangeOnGlobal: the rules of null on /global.
+// TestChangeOnGlobal checks when /global contains the change of the total, and when null.
 func TestChangeOnGlobal(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
@@ -240,8 +239,8 @@ func TestUsage(t *testing.T) {
 	e.close()
 }
 
-// TestIdleStops: an edge that no request reached for as long as it would serve on serves on for
-// nobody, whoever is connected.
+// TestIdleStops checks that an edge that received no request during the last DrainWait stops immediately,
+// even if a client is connected.
 func TestIdleStops(t *testing.T) {
 	for _, connected := range []bool{false, true} {
 		e, stop := start(t, memstore.New(), func(cfg *Config) { cfg.DrainWait = time.Hour })
@@ -254,7 +253,8 @@ func TestIdleStops(t *testing.T) {
 	}
 }
 
-// TestReusePort: an edge joins those of a port once it is ready, and says so after that.
+// TestReusePort checks that an edge opens a shared port only when it is ready, and reports readiness after
+// that.
 func TestReusePort(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("processes share a port on Linux only")
@@ -295,8 +295,8 @@ func TestReusePort(t *testing.T) {
 	}
 }
 
-// TestReady: an edge that has not read the key set is not ready; a store that has
-// none is an answer. A later snapshot that lacks an object does not take it back.
+// TestReady checks that an edge is not ready before it has read the key set, unless the store has none. A
+// later snapshot with a missing object does not make it unready.
 func TestReady(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
@@ -313,7 +313,7 @@ func TestReady(t *testing.T) {
 			strings.HasPrefix(body, "no key set was read yet: read key set: ")
 	})
 	faults.SetHook(nil)
-	// Ready it may be while objects of the first snapshot are still on their way.
+	// The edge may be ready while some objects of the first snapshot are still missing.
 	until(t, "readiness with a whole snapshot", func() bool {
 		status, _, _ := Get(t, e.AdminAddr(), "/readyz")
 		return status == http.StatusOK && e.refresher.Status().Missing == 0
@@ -333,9 +333,9 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestHistoryApart: what is wrong with an object of history is a 503 of the answers
-// that need it and of no other, holds no snapshot back and leaves the edge ready;
-// /status tells. It is fetched once the store has it.
+// TestHistoryApart checks that a faulty history object causes a 503 only for requests that need it. It
+// neither delays a snapshot nor makes the edge unready, and /status reports it. The edge fetches the object
+// once the store has it.
 func TestHistoryApart(t *testing.T) {
 	for name, d := range map[string]faultstore.Decision{"wrong": faultstore.Corrupt, "missing": faultstore.Hide,
 		"unavailable": faultstore.Refuse} {

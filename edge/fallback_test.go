@@ -13,9 +13,9 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestFallback: without its store an edge goes on from a copy. It never goes back, whichever of the
-// two is behind, never believes that something is missing because the copy lacks it, and every
-// answer meanwhile is right.
+// TestFallback checks that an edge continues from a copy when its store fails. It never returns to older
+// data, whichever of the two stores is behind. It never considers something missing because the copy lacks
+// it. All answers are right throughout.
 func TestFallback(t *testing.T) {
 	mem, dir := memstore.New(), t.TempDir()
 	first, second := faultstore.New(mem, nil), must.Get(dirstore.Open(dir, dirstore.Options{}))(t)
@@ -34,7 +34,7 @@ func TestFallback(t *testing.T) {
 		t.Errorf("with both stores: %+v", s)
 	}
 
-	// Its pointer is older: that is no answer, and nothing to refuse.
+	// The copy's pointer is older, so it is neither an answer nor a reason to refuse something.
 	first.SetHook(func(faultstore.Op) faultstore.Decision { return faultstore.Refuse })
 	n.reports("moved back")
 	if s := n.status(); s.More.Refused != 0 || !s.SnapshotTime.Equal(two.Manifest.Time) {
@@ -42,7 +42,7 @@ func TestFallback(t *testing.T) {
 	}
 	c.more()
 
-	// It catches up, and the builder goes on with it.
+	// The copy catches up, and the builder publishes to it.
 	backup()
 	n.complete(two)
 	w.store = second
@@ -53,13 +53,13 @@ func TestFallback(t *testing.T) {
 	}
 	c.more()
 
-	// The first is back, and behind.
+	// The first store is back, but behind.
 	first.SetHook(nil)
 	four := w.publish()
 	n.complete(four)
 	c.more()
 
-	// It gets what it lacks, and is asked again.
+	// The first store receives what it lacks, and the edge uses it again.
 	teststore.Backup(t, second, mem)
 	n.eventually("the first store", func(s status) bool { return !s.More.Fallback.Active })
 	must.OK(t, second.Delete(t.Context(), artifacts.CurrentKey))

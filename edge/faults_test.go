@@ -27,12 +27,11 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// The tests in this file set a whole edge, asked over HTTP all the while, on a
-// store that fails, and hold every answer against what the load tester's oracle
-// computes from the snapshot that the answer names.
+// The tests in this file run a whole edge on a store that fails, and send it HTTP requests all the time. They
+// compare every answer with the result that the load tester's oracle computes from the snapshot that the
+// answer names.
 
-// targets are what is asked: listings in every collection, from both ends, by
-// row number and by filter.
+// targets are the requested paths: listings of every collection, from both ends, by row number and by filter.
 var targets = []string{
 	"/openapi/v1/assets?sort=name&size=100",
 	"/openapi/v1/assets?sort=rank:desc&limit=30&offset=140",
@@ -50,7 +49,7 @@ var targets = []string{
 	"/openapi/v1/global",
 }
 
-// world is a store, and what must be answered from the snapshots in it.
+// world is a store, and the expected answers for the snapshots in it.
 type world struct {
 	tb    testing.TB
 	store artifacts.Store
@@ -59,7 +58,7 @@ type world struct {
 	last      *teststore.Published
 	snapshots map[string]*teststore.Oracle
 	bodies    map[string]string // by snapshot and target
-	changes   []*model.Change   // what /global may say of the change
+	changes   []*model.Change   // the change records that /global may reflect
 	version   artifacts.Version // of the change record
 }
 
@@ -68,13 +67,12 @@ func newWorld(tb testing.TB, store artifacts.Store) *world {
 		changes: []*model.Change{nil}}
 }
 
-// assets is how many there are in every snapshot: two objects in the views by
-// name, so that one can be missing while the other is there.
+// assets is the number of assets in every snapshot. It is large enough for two objects in each view by name,
+// so one can be missing while the other is present.
 const assets = 300
 
-// publish publishes the next snapshot, ten minutes after the one before, with
-// other prices, and returns it. oracle may compute from it before the pointer
-// moves, so no answer comes too early.
+// publish publishes and returns the next snapshot, ten minutes after the previous one and with other prices.
+// It holds mu, so no answer is checked before the oracle knows the snapshot.
 func (w *world) publish() *teststore.Published {
 	at := teststore.Start
 	if w.last != nil {
@@ -92,7 +90,7 @@ func (w *world) publishAt(at time.Time) *teststore.Published {
 	return p
 }
 
-// change writes a change record. From now on /global may tell of it.
+// change writes a change record. From now on, /global may reflect it.
 func (w *world) change(value string) {
 	w.tb.Helper()
 	w.mu.Lock()
@@ -102,7 +100,7 @@ func (w *world) change(value string) {
 	w.version = must.Get(w.store.Swap(context.Background(), artifacts.ChangeKey, w.version, c.Encode()))(w.tb)
 }
 
-// right reports whether body is what a snapshot answers to a target.
+// right returns an error unless body is the answer to target from a snapshot.
 func (w *world) right(snapshot, target, body string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +139,7 @@ type node struct {
 	stop func()
 }
 
-// start runs an edge over reader until stop or the test's end.
+// start runs an edge that reads reader until stop is called or the test ends.
 func (w *world) start(reader artifacts.Reader, change func(*edge.Config)) *node {
 	w.tb.Helper()
 	cfg := edge.Config{Reader: reader, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true,
@@ -158,7 +156,7 @@ func (w *world) start(reader artifacts.Reader, change func(*edge.Config)) *node 
 	}}
 }
 
-// status is what the tests read of /status.
+// status contains the fields of /status that the tests use.
 type status struct {
 	Status       string
 	State        string
@@ -194,7 +192,7 @@ func (n *node) eventually(what string, ok func(status) bool) {
 	}
 }
 
-// complete waits until the edge has all of p and is well.
+// complete waits until the edge has fetched all of p and its state is VALID.
 func (n *node) complete(p *teststore.Published) {
 	n.tb.Helper()
 	n.eventually("the whole snapshot of "+p.Manifest.Time.Format(model.TimeFormat), func(s status) bool {
@@ -203,7 +201,7 @@ func (n *node) complete(p *teststore.Published) {
 	})
 }
 
-// reports waits until the edge is in trouble and says why.
+// reports waits until the edge is degraded because of an error that contains text.
 func (n *node) reports(text string) {
 	n.tb.Helper()
 	n.eventually("trouble with "+text, func(s status) bool {
@@ -211,7 +209,7 @@ func (n *node) reports(text string) {
 	})
 }
 
-// asker asks a node on one connection and checks every answer.
+// asker sends requests to a node on one connection and checks every answer.
 type asker struct {
 	n      *node
 	client *http.Client
@@ -232,7 +230,8 @@ func (n *node) asker() *asker {
 	}
 }
 
-// ask asks once and returns the status. Whatever breaks a promise is an error.
+// ask sends one request and returns the status. It returns an error if the answer breaks a promise of the
+// interface.
 func (a *asker) ask(target string) (int, error) {
 	req, err := http.NewRequest(http.MethodGet, "http://"+a.n.Addr().String()+target, nil)
 	if err != nil {
@@ -290,19 +289,19 @@ func (a *asker) ask(target string) (int, error) {
 	return res.StatusCode, a.n.w.right(snapshot, target, body)
 }
 
-// crowd is askers that ask all the while.
+// crowd is a group of askers that send requests all the time.
 type crowd struct {
 	n      *node
 	end    chan struct{}
 	group  sync.WaitGroup
-	rounds atomic.Int64 // all targets asked once
+	rounds atomic.Int64 // how often all targets were requested
 
 	mu    sync.Mutex
 	count map[int]int
 	errs  []error
 }
 
-// crowd begins to ask, until done or the test's end.
+// crowd starts a crowd, which sends requests until done is called or the test ends.
 func (n *node) crowd() *crowd {
 	c := &crowd{n: n, end: make(chan struct{}), count: map[int]int{}}
 	for range 2 {
@@ -312,7 +311,7 @@ func (n *node) crowd() *crowd {
 	return c
 }
 
-// pause leaves the processors to the edge.
+// pause is the pause between requests. It leaves processor time to the edge.
 const pause = 300 * time.Microsecond
 
 func (c *crowd) run() {
@@ -352,7 +351,7 @@ func (c *crowd) halt() {
 	c.group.Wait()
 }
 
-// more waits until everything was asked anew.
+// more waits until all targets have been requested again.
 func (c *crowd) more() {
 	c.n.tb.Helper()
 	from := c.rounds.Load()
@@ -363,8 +362,7 @@ func (c *crowd) more() {
 	}
 }
 
-// done stops asking, fails the test if any promise was broken, and returns how
-// many answers there were by status.
+// done stops the crowd, fails the test if an answer was wrong, and returns the number of answers by status.
 func (c *crowd) done() map[int]int {
 	c.n.tb.Helper()
 	c.halt()
@@ -377,7 +375,7 @@ func (c *crowd) done() map[int]int {
 	return c.count
 }
 
-// always is done, and a 503 is wrong, too: everything was on its disk.
+// always is like done, but also treats a 503 as wrong. It is for edges that have everything on disk.
 func (c *crowd) always() {
 	c.n.tb.Helper()
 	if n := c.done()[http.StatusServiceUnavailable]; n > 0 {
@@ -385,7 +383,7 @@ func (c *crowd) always() {
 	}
 }
 
-// on decides about the calls for keys that begin with a prefix.
+// on returns a hook that applies d to calls for keys with the given prefix.
 func on(prefix string, d faultstore.Decision) faultstore.Hook {
 	return func(op faultstore.Op) faultstore.Decision {
 		if strings.HasPrefix(op.Key.String(), prefix) {
@@ -395,7 +393,7 @@ func on(prefix string, d faultstore.Decision) faultstore.Hook {
 	}
 }
 
-// oneObject decides about the first object that is asked for.
+// oneObject returns a hook that applies d to calls for the first object that is requested.
 func oneObject(d faultstore.Decision) faultstore.Hook {
 	var once sync.Once
 	var one artifacts.Key
@@ -408,9 +406,9 @@ func oneObject(d faultstore.Decision) faultstore.Hook {
 	}
 }
 
-// TestNextSnapshotInTrouble: while the store fails in one way or another, the
-// edge answers everything from the snapshot that it has, says what is wrong,
-// and goes on to the newest snapshot by itself once the store is well.
+// TestNextSnapshotInTrouble checks that, while the store fails in one way or another, the edge answers all
+// requests from the snapshot that it has and reports the error. Once the store works, it takes over the
+// newest snapshot by itself.
 func TestNextSnapshotInTrouble(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -439,7 +437,7 @@ func TestNextSnapshotInTrouble(t *testing.T) {
 			first := w.publish()
 			budget := 300 * time.Millisecond
 			if c.wants == "injected fault" {
-				budget = time.Hour // past it the snapshot is taken over: the store gave objects just now
+				budget = time.Hour // the store answers, so the edge would take over the snapshot after the budget
 			}
 			n := w.start(faults, func(c *edge.Config) { c.FetchBudget = budget })
 			n.complete(first)
@@ -460,8 +458,8 @@ func TestNextSnapshotInTrouble(t *testing.T) {
 	}
 }
 
-// TestWrongBitsInThePointer: of every pointer, many bits are wrong one after the
-// other. None of it is believed, and none of it keeps a later one out.
+// TestWrongBitsInThePointer makes the store return pointers with one wrong bit, in many positions. It checks
+// that the edge never uses one of them, and still accepts the next correct one.
 func TestWrongBitsInThePointer(t *testing.T) {
 	mem := memstore.New()
 	w, faults := newWorld(t, mem), faultstore.New(mem, nil)
@@ -485,8 +483,8 @@ func TestWrongBitsInThePointer(t *testing.T) {
 	crowd.always()
 }
 
-// TestChangeRecordInTrouble: it is null or as it was written, it comes back by
-// itself, and snapshots go on meanwhile.
+// TestChangeRecordInTrouble checks that, if the change record is faulty, its value on /global is null or one
+// that was written. The edge recovers by itself and takes over snapshots in the meantime.
 func TestChangeRecordInTrouble(t *testing.T) {
 	mem := memstore.New()
 	w, faults := newWorld(t, mem), faultstore.New(mem, nil)
@@ -520,7 +518,8 @@ func TestChangeRecordInTrouble(t *testing.T) {
 	crowd.always()
 }
 
-// TestStartWithoutTheStore: 503 until it is there, and then everything.
+// TestStartWithoutTheStore checks that an edge answers 503 until the store is available, and then answers
+// everything.
 func TestStartWithoutTheStore(t *testing.T) {
 	for _, prefix := range []string{"", artifacts.CurrentKey.String(), artifacts.ManifestPrefix} {
 		for _, d := range []faultstore.Decision{faultstore.Refuse, faultstore.Truncate} {
@@ -543,16 +542,15 @@ func TestStartWithoutTheStore(t *testing.T) {
 	}
 }
 
-// without returns what fails calls for the objects of one view.
+// without returns a hook that applies d to the first object of one view, and that object's key.
 func without(p *teststore.Published, collection, sort string, d faultstore.Decision) (faultstore.Hook, artifacts.Key) {
 	key := artifacts.ObjectKey(p.Manifest.View(collection, sort).Objects[0].Digest)
 	return on(key.String(), d), key
 }
 
-// TestOneObjectMissing: at the very first start an edge answers as soon as it
-// can. What needs an unavailable object is a 503, all else is
-// answered, and no request waits behind another. The edge is ready when it has
-// the object, and stays so without a store.
+// TestOneObjectMissing checks that an edge answers as soon as it can when it starts for the first time.
+// Requests that need an unavailable object get a 503. All others are answered, and none waits for another.
+// The edge becomes ready when it has the object, and stays ready without the store.
 func TestOneObjectMissing(t *testing.T) {
 	const affected = "/openapi/v1/quotes?sort=slug:desc"
 	for name, d := range map[string]faultstore.Decision{
@@ -569,7 +567,7 @@ func TestOneObjectMissing(t *testing.T) {
 			n := w.start(faults, nil)
 			n.eventually("the snapshot", func(s status) bool { return s.SnapshotTime.Equal(first.Manifest.Time) })
 
-			// Many wait for the object all the while.
+			// Many clients request the missing object all the time.
 			end := make(chan struct{})
 			var waiting sync.WaitGroup
 			for range 40 {
@@ -607,7 +605,7 @@ func TestOneObjectMissing(t *testing.T) {
 				t.Errorf("ready without an object: %+v", s)
 			}
 			faults.SetHook(nil)
-			if d != faultstore.Block { // the call that hangs does so for twenty seconds
+			if d != faultstore.Block { // the hanging call takes twenty seconds
 				n.complete(first)
 				if code, err := a.ask(affected); err != nil || code != http.StatusOK {
 					t.Errorf("afterwards: %s: %d, %v", affected, code, err)
@@ -625,8 +623,8 @@ func TestOneObjectMissing(t *testing.T) {
 	}
 }
 
-// TestNoFetchStorm: however many ask for what the store does not give, the store
-// is asked once at a time, and then left alone for half a second.
+// TestNoFetchStorm checks that, however many clients need an object that the store does not return, the edge
+// requests it one call at a time, with half a second between two calls.
 func TestNoFetchStorm(t *testing.T) {
 	const affected, clients, each = "/openapi/v1/quotes?sort=slug:desc", 200, 20
 	mem := memstore.New()
@@ -640,7 +638,7 @@ func TestNoFetchStorm(t *testing.T) {
 		}
 		return hook(op)
 	})
-	// What completes the snapshot in the background begins with pauses as long as a poll's.
+	// Background fetching starts with pauses as long as the poll interval.
 	n := w.start(faults, func(cfg *edge.Config) { cfg.Poll = 500 * time.Millisecond })
 	n.eventually("the snapshot", func(s status) bool {
 		return s.SnapshotTime.Equal(first.Manifest.Time) &&
@@ -661,15 +659,15 @@ func TestNoFetchStorm(t *testing.T) {
 		})
 	}
 	group.Wait()
-	// Requests, and what completes the snapshot in the background, wait half a
-	// second each after a failure, the latter some less by its jitter.
+	// Requests and background fetching each wait half a second after a failure, the latter a little less
+	// because of its jitter.
 	most := 4 + 6*int64(time.Since(began)/time.Second+1)
 	if got := calls.Load() - before; got > most {
 		t.Errorf("%d requests made %d calls of the store, want %d at most", clients*each, got, most)
 	}
 }
 
-// damage spoils files of a cache folder: every one below it that matches.
+// damage applies spoil to all files below dir that match a pattern.
 func damage(tb testing.TB, dir, pattern string, spoil func(b []byte) []byte) {
 	tb.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -696,9 +694,8 @@ func half(b []byte) []byte { return b[:len(b)/2] }
 
 const objectFiles = artifacts.ObjectPrefix + "*/*"
 
-// TestDiskDamagedAtTheStart: files of the cache folder were spoilt while no edge
-// ran. While the store is away, answers are right or 503; afterwards all are
-// right.
+// TestDiskDamagedAtTheStart damages files of the cache folder while no edge runs. While the store is
+// unreachable, each answer must be right or 503. Afterwards all must be right.
 func TestDiskDamagedAtTheStart(t *testing.T) {
 	for name, spoil := range map[string]func(b []byte) []byte{"flipped": flip, "cut": half,
 		"emptied": func([]byte) []byte { return nil }} {
@@ -744,8 +741,8 @@ func TestDiskDamagedAtTheStart(t *testing.T) {
 	}
 }
 
-// TestRestarted: who connects to an edge that starts from its cache folder waits until
-// it can answer; the store is away.
+// TestRestarted checks that a client that connects to an edge that is starting from its cache folder waits
+// until the edge can answer. The store is unreachable.
 func TestRestarted(t *testing.T) {
 	mem, dir := memstore.New(), t.TempDir()
 	w := newWorld(t, mem)
@@ -767,8 +764,8 @@ func TestRestarted(t *testing.T) {
 	}
 }
 
-// TestDiskDamagedInUse: with no memory to speak of, every answer is read from
-// files that are spoilt all the time, and fetched again.
+// TestDiskDamagedInUse gives an edge almost no memory, so that it reads every answer from files. The test
+// keeps damaging these files, so the edge must fetch them again.
 func TestDiskDamagedInUse(t *testing.T) {
 	mem, dir := memstore.New(), t.TempDir()
 	w := newWorld(t, mem)
@@ -791,8 +788,8 @@ func TestDiskDamagedInUse(t *testing.T) {
 	crowd.always()
 }
 
-// TestStaleness: old answers are marked, refused past --max-stale, and given
-// again with a snapshot of now.
+// TestStaleness checks that answers from an old snapshot are marked, that they are refused beyond
+// --max-stale, and that a current snapshot ends both.
 func TestStaleness(t *testing.T) {
 	mem := memstore.New()
 	w := newWorld(t, mem)
@@ -826,7 +823,7 @@ func TestStaleness(t *testing.T) {
 	}
 }
 
-// clocked is a store by whose clock this machine's is off.
+// clocked is a store that reports a clock skew.
 type clocked struct {
 	artifacts.Reader
 	skew atomic.Int64
@@ -834,8 +831,8 @@ type clocked struct {
 
 func (c *clocked) ClockSkew() (time.Duration, bool) { return time.Duration(c.skew.Load()), true }
 
-// TestWrongClock: an edge says when its clock is off by the store's, and when it has a
-// snapshot of the future, which no age tells.
+// TestWrongClock checks that an edge reports when its clock differs from the store's, and when its snapshot
+// is from the future.
 func TestWrongClock(t *testing.T) {
 	mem := memstore.New()
 	w := newWorld(t, mem)
@@ -865,8 +862,8 @@ func TestWrongClock(t *testing.T) {
 	}
 }
 
-// TestDirTooSmall: the disk copy keeps within its bound when the snapshot does not fit,
-// which /status says, and all is answered.
+// TestDirTooSmall checks that the disk copy stays within its bound if the snapshot does not fit, that /status
+// says so, and that all requests are still answered.
 func TestDirTooSmall(t *testing.T) {
 	mem, dir := memstore.New(), t.TempDir()
 	w := newWorld(t, mem)

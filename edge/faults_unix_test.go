@@ -20,11 +20,11 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestDiskFull: files cannot grow past a kilobyte, so that writes fail in the
-// middle as on a full disk. The edge goes on without, and leaves no half files. Once
-// there is room it writes what it could not, though nothing new is published.
+// TestDiskFull limits the size of files to a kilobyte, so that writes fail midway as on a full disk. It
+// checks that the edge continues without the disk copy and leaves no partial files. Once there is space, the
+// edge writes the missing files, even if nothing new is published.
 //
-// The limit is the process's, so the test runs in one of its own.
+// The limit applies to the whole process, so the test runs in a process of its own.
 func TestDiskFull(t *testing.T) {
 	const child = "EDGE_TEST_DISK_FULL"
 	if os.Getenv(child) == "" {
@@ -79,7 +79,7 @@ func TestDiskFull(t *testing.T) {
 	limit.Cur = 1024
 	must.OK(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	n.complete(w.publish())
-	n.stop() // what is being written at this moment is not left behind
+	n.stop() // a write that is in progress must leave no file behind
 	must.OK(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasPrefix(filepath.Base(path), durable.Prefix) {
 			t.Errorf("left behind: %s", path)

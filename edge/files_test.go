@@ -28,7 +28,7 @@ func TestFitConns(t *testing.T) {
 		{32768, 4096, 4096 - otherFiles},
 		{32768, 2*otherFiles + 1, otherFiles + 1}, {32768, 2 * otherFiles, otherFiles}, {32768, 100, 50}, {32768, 1, 1},
 		{32768, 0, 1}, {50, 100, 50}, {60, 100, 50}, {1, 1, 1},
-		{-1, 100, -1}, // refused later, with words
+		{-1, 100, -1}, // refused later, with a message
 	} {
 		var log bytes.Buffer
 		if got := fitConns(c.conns, c.files, slog.New(slog.NewTextHandler(&log, nil))); got != c.want {
@@ -37,15 +37,15 @@ func TestFitConns(t *testing.T) {
 		if said := strings.Contains(log.String(), "the limit of open files"); said != (c.want != c.conns) {
 			t.Errorf("%d connections, %d files: logged %q", c.conns, c.files, log.String())
 		}
-		// That the default does not fit is nobody's mistake.
+		// If only the default does not fit, the operator has made no mistake.
 		if warned := strings.Contains(log.String(), "level=WARN"); warned != (c.want != c.conns && c.conns != 32768) {
 			t.Errorf("%d connections, %d files: logged %q", c.conns, c.files, log.String())
 		}
 	}
 }
 
-// TestFileLimit: an edge that may open few files takes few connections, says so,
-// and tells the next one.
+// TestFileLimit checks that an edge with a low limit of open files accepts few connections, logs this, and
+// answers a further connection with an error.
 func TestFileLimit(t *testing.T) {
 	var before syscall.Rlimit
 	must.OK(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
@@ -61,13 +61,13 @@ func TestFileLimit(t *testing.T) {
 		Reader: memstore.New(), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", AuthOff: true,
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	set(before) // both ends of the connections below are this process's
+	set(before) // because both ends of the following connections are in this process
 	must.OK(t, err)
 	if !strings.Contains(log.String(), "max_conns=32 asked=32768 files=64") {
 		t.Errorf("the log says %s", log.String())
 	}
 	RunUntil(t, e)
-	// One address has half of them.
+	// One address may have half of the connections.
 	conns := make([]net.Conn, 17)
 	for i := range conns {
 		conns[i] = must.Get(net.Dial("tcp", e.Addr().String()))(t)

@@ -15,10 +15,11 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// child names what a copy of this test does; "": it is the test itself.
+// child is the environment variable that makes a copy of this test binary run TestKilledChild.
 const child = "EDGE_TEST_FOLDER"
 
-// killed runs an edge in another process, until it is killed: with a cache folder, or without.
+// killed runs an edge in another process, with the cache folder dir or with a temporary one, until it is
+// killed.
 func killed(t *testing.T, dir string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), must.Get(os.Executable())(t), "-test.run=^TestKilledChild$")
@@ -30,7 +31,7 @@ func killed(t *testing.T, dir string) {
 	}
 }
 
-// TestKilledChild is the other process.
+// TestKilledChild is the edge in the other process. It kills itself.
 func TestKilledChild(t *testing.T) {
 	dir, is := strings.CutPrefix(os.Getenv(child), "dir:")
 	if !is {
@@ -41,9 +42,8 @@ func TestKilledChild(t *testing.T) {
 	select {}
 }
 
-// TestOneEdgeAFolder: a cache folder serves one edge. A second one says so and does not start, under
-// whatever name it has the folder, until the first has ended, by itself or killed. The value is requirement
-// 13 of the report; a link to the folder, and a folder of a killed edge, are more of the kind.
+// TestOneEdgeAFolder checks that only one edge can use a cache folder. A second edge, by whatever path it
+// names the folder, fails to start until the first one has stopped or was killed.
 func TestOneEdgeAFolder(t *testing.T) {
 	parent := t.TempDir()
 	dir, link := filepath.Join(parent, "cache"), filepath.Join(parent, "link")
@@ -65,8 +65,8 @@ func TestOneEdgeAFolder(t *testing.T) {
 	}
 }
 
-// TestCacheInAStore: an edge evicts nothing from a store or a backup that is named as its cache folder,
-// in whatever spelling. One that did left 17 of 136 files.
+// TestCacheInAStore checks that an edge refuses a store or a backup as its cache folder, however the path is
+// spelled. An edge that accepted one once evicted all but 17 of 136 files.
 func TestCacheInAStore(t *testing.T) {
 	dir := t.TempDir()
 	teststore.Publish(t, must.Get(dirstore.Open(dir, dirstore.Options{}))(t), teststore.NewFeed(50, 1), teststore.Start)
@@ -81,8 +81,8 @@ func TestCacheInAStore(t *testing.T) {
 	}
 }
 
-// TestDeadFolders: a start removes the temporary folders of three edges that were killed (row K13), and
-// nothing else: not a living edge's, nor what is no folder, nor another program's.
+// TestDeadFolders checks that a starting edge removes the temporary folders of killed edges and nothing else:
+// neither the folder of a running edge nor a file, nor another program's folder.
 func TestDeadFolders(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)

@@ -24,7 +24,7 @@ import (
 var updateAnswers = flag.Bool("update", false,
 	"write down what an edge answers from the stores of every format, instead of comparing")
 
-// keptAnswers is answers.json beside a store that is kept.
+// keptAnswers is the contents of the file answers.json next to a stored test store.
 type keptAnswers struct {
 	TrustKey string                 `json:"trust_key"`
 	APIKey   string                 `json:"api_key"`
@@ -37,13 +37,13 @@ type keptAnswer struct {
 	Pin    string `json:"pin,omitempty"` // X-Snapshot-Time of the request
 	Status int    `json:"status"`
 	Time   string `json:"time"` // X-Snapshot-Time of the answer
-	// SHA256 is the digest of the body, which is kept, too, when it is short.
+	// SHA256 is the digest of the body. Body contains the body itself if it is short.
 	SHA256 string `json:"sha256"`
 	Body   string `json:"body,omitempty"`
 }
 
-// TestEveryFormat: the store of every format there ever was is found whole, and
-// answered from as the release that wrote it did.
+// TestEveryFormat checks that a store of every format that was ever released is found intact, and that an
+// edge answers from it as the release that wrote it did.
 func TestEveryFormat(t *testing.T) {
 	for format := artifacts.OldestFormat; format <= artifacts.Format; format++ {
 		t.Run(fmt.Sprint(format), func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestEveryFormat(t *testing.T) {
 	}
 }
 
-// ask fills in what an edge answers.
+// ask sends the request of a and records the edge's answer in a.
 func (k *keptAnswers) ask(t *testing.T, e *Edge, a *keptAnswer) {
 	t.Helper()
 	headers := []string{"X-Api-Key", k.APIKey}
@@ -106,7 +106,7 @@ func (k *keptAnswers) ask(t *testing.T, e *Edge, a *keptAnswer) {
 	}
 }
 
-// put stores b under a key that its digest makes.
+// put stores b under the key that key returns for its digest.
 func put(t *testing.T, mem *memstore.Store, key func(artifacts.Digest) artifacts.Key, b []byte) artifacts.Ref {
 	t.Helper()
 	ref := artifacts.RefOf(b)
@@ -114,8 +114,8 @@ func put(t *testing.T, mem *memstore.Store, key func(artifacts.Digest) artifacts
 	return ref
 }
 
-// TestUnknownSortKey: a snapshot without the view of a sort key, or that of words, as
-// builders write it that do not know them, answers all but that.
+// TestUnknownSortKey checks a snapshot from a builder that does not know a sort key or the search index. The
+// edge answers all requests that need neither.
 func TestUnknownSortKey(t *testing.T) {
 	mem := memstore.New()
 	p := teststore.Publish(t, mem, teststore.NewFeed(200, 1), teststore.Start)
@@ -125,7 +125,7 @@ func TestUnknownSortKey(t *testing.T) {
 	})
 	for i := range m.Views {
 		if v := &m.Views[i]; v.Collection == "exchanges" && v.Columns != nil {
-			// volume is the last column.
+			// The column volume is the last one.
 			v.Columns = slices.DeleteFunc(slices.Clone(v.Columns), func(c string) bool { return c == "volume" })
 		}
 	}
@@ -144,7 +144,7 @@ func TestUnknownSortKey(t *testing.T) {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
-	// An answer is counted when it has been sent, which may be after it was read here.
+	// The edge counts an answer after it has sent it, which may be after the client has read it.
 	metrics := func() (body string) {
 		_, body, _ = Get(t, e.AdminAddr(), "/metrics")
 		return body
@@ -157,8 +157,8 @@ func TestUnknownSortKey(t *testing.T) {
 	}
 }
 
-// TestNewerFormat: what a later release has written is refused by name, in
-// /status, and the snapshot in force stays.
+// TestNewerFormat checks that an edge refuses data in a newer format and says so in /status, and that the
+// snapshot in force stays.
 func TestNewerFormat(t *testing.T) {
 	ctx := context.Background()
 	for name, change := range map[string]func(t *testing.T, mem *memstore.Store, next *artifacts.Pointer,

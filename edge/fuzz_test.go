@@ -19,8 +19,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// socketEdge is an edge that answers on a socket in a folder: a connection to it
-// can be half closed, and a million of them need no ports.
+// socketEdge runs an edge that listens on a Unix socket and returns the socket's path. Connections to such a
+// socket can be half closed, and a million of them need no ports.
 func socketEdge(f *testing.F) string {
 	f.Helper()
 	mem := memstore.New()
@@ -36,14 +36,14 @@ func socketEdge(f *testing.F) string {
 	return path
 }
 
-// exchange sends raw, ends sending, and returns all that comes back.
+// exchange sends raw, closes its sending side, and returns everything that it receives.
 func exchange(t *testing.T, path string, raw []byte) *bufio.Reader {
 	t.Helper()
 	c, err := net.Dial("unix", path)
 	must.OK(t, err)
 	defer c.Close()
 	must.OK(t, c.SetDeadline(time.Now().Add(hostilePatience)))
-	// It may be answered and closed before all is sent.
+	// The edge may answer and close the connection before everything is sent.
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
@@ -59,7 +59,7 @@ func exchange(t *testing.T, path string, raw []byte) *bufio.Reader {
 	return bufio.NewReader(bytes.NewReader(got))
 }
 
-// answers reads the answers there are, and checks them.
+// answers reads and checks all answers in r.
 func answers(t *testing.T, r *bufio.Reader, head bool) []*response {
 	t.Helper()
 	var list []*response
@@ -83,7 +83,7 @@ func answers(t *testing.T, r *bufio.Reader, head bool) []*response {
 			t.Fatalf("answer %d, %v, %s", a.status, res.Header, body)
 		}
 		if head {
-			return list // there is no telling which of the others have a body
+			return list // it is unknown which of the other answers have a body
 		}
 		rawhttp.Check(t, method, res, string(body))
 		if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") &&
@@ -93,8 +93,8 @@ func answers(t *testing.T, r *bufio.Reader, head bool) []*response {
 	}
 }
 
-// FuzzHeaders: no header changes what an answer says. It may choose a coding,
-// spare the body, or be refused.
+// FuzzHeaders checks that no header changes the contents of an answer. A header may select a coding, avoid
+// the body, or be refused.
 func FuzzHeaders(f *testing.F) {
 	names := []string{
 		"Accept-Encoding", "If-None-Match", "If-Modified-Since", "X-Request-Id", "X-Api-Key", "Origin", "Accept",
@@ -112,7 +112,7 @@ func FuzzHeaders(f *testing.F) {
 	}
 	path := socketEdge(f)
 	f.Fuzz(func(t *testing.T, query string, name uint8, value string) {
-		// They would be other requests.
+		// These would make it a different request.
 		if strings.ContainsAny(query, " \r\n\x00\t") || strings.ContainsAny(value, "\r\n\x00") {
 			return
 		}
@@ -138,8 +138,8 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// FuzzParsed: whatever a header that is parsed says, on whatever path, the answers are well-formed and
-// no fault. The first seed is the value of the attack's report (A5), which was a 500.
+// FuzzParsed checks that, whatever the value of a parsed header on any path, the answers are well-formed and
+// none is a server error. The first seed once caused a 500.
 func FuzzParsed(f *testing.F) {
 	const huge = "9999999999999999999"
 	targets := []string{"GET " + filesPath + "/quotes.parquet", "GET /openapi/v1/quotes", "HEAD /openapi/v1/events",
@@ -162,7 +162,7 @@ func FuzzParsed(f *testing.F) {
 		header := names[int(name)%len(names)]
 		at, err := time.Parse(time.RFC3339, value)
 		if strings.ContainsAny(value, "\r\n\x00") || header == "X-Snapshot-Time" && err == nil &&
-			at.After(teststore.Start) { // another request; or its snapshot is waited for, and 503
+			at.After(teststore.Start) { // a different request, or one that waits for its snapshot and then gets a 503
 			return
 		}
 		request := targets[int(target)%len(targets)]

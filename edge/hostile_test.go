@@ -27,18 +27,17 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// These tests ask a whole edge, over TCP, as an attacker would: each answer is
-// what the interface says, the connection ends where it is doubtful where the next
-// request begins, and the edge goes on answering right. Package server tests each
-// rule alone.
+// These tests send requests to a whole edge over TCP, as an attacker would. They check that each answer is as
+// the interface says, that the connection ends where the beginning of the next request is ambiguous, and that
+// the edge continues to answer correctly. The tests of package server cover each rule separately.
 
-// hostilePatience bounds what a test waits for; nothing should take that long.
+// hostilePatience bounds how long a test waits. Nothing should take that long.
 const hostilePatience = 30 * time.Second
 
-// board is what is asked to see that an edge is well.
+// board is the request with which tests check that an edge works.
 const board = "/openapi/v1/assets?size=5"
 
-// site is an edge with keys and a snapshot, and what it logs.
+// site is an edge with a key and a snapshot, and its log.
 type site struct {
 	*Edge
 	t     *testing.T
@@ -47,7 +46,7 @@ type site struct {
 	log   *lockedLog
 }
 
-// lockedLog is a log that a test reads.
+// lockedLog is a log that a test can read while the edge writes to it.
 type lockedLog struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -90,13 +89,13 @@ func newSite(t *testing.T, change func(*Config)) *site {
 	return s
 }
 
-// request returns a request with a key in force.
+// request returns a request with a valid key.
 func (s *site) request(method, target string, headers ...string) string {
 	return method + " " + target + " HTTP/1.1\r\nHost: edge.test\r\n" + strings.Join(append(headers,
 		"X-Api-Key: "+s.key, ""), "\r\n") + "\r\n"
 }
 
-// well asks for the board on a connection of its own.
+// well checks that the edge answers the request board correctly on a new connection.
 func (s *site) well() {
 	s.t.Helper()
 	c := s.dial().send(s.request("GET", board))
@@ -106,7 +105,7 @@ func (s *site) well() {
 	}
 }
 
-// peer is one client's connection.
+// peer is a client's connection.
 type peer struct {
 	t *testing.T
 	net.Conn
@@ -124,8 +123,8 @@ func (s *site) dial() *peer {
 	return &peer{t: s.t, Conn: c, r: bufio.NewReader(c)}
 }
 
-// send sends in the background: the edge may answer and close before it has
-// taken all.
+// send sends in the background, because the edge may answer and close the connection before it has received
+// everything.
 func (p *peer) send(raw string) *peer {
 	p.sending.Go(func() { _, _ = io.WriteString(p.Conn, raw) })
 	return p
@@ -137,7 +136,7 @@ func (p *peer) end() {
 	p.sending.Wait()
 }
 
-// response is an answer that is well formed.
+// response is a well-formed answer.
 type response struct {
 	status int
 	key    string // message_key; "" unless it is an error with a body
@@ -146,8 +145,8 @@ type response struct {
 	body   string
 }
 
-// receive reads one answer and checks what every answer must be; nil when there
-// is none.
+// receive reads one answer and checks the rules that apply to every answer. It returns nil if there is no
+// answer.
 func (p *peer) receive(method string) *response {
 	p.t.Helper()
 	var res *http.Response
@@ -168,8 +167,8 @@ func (p *peer) receive(method string) *response {
 		body: string(body)}
 }
 
-// closed checks that the edge ends the connection without another word. A reset
-// is an end, too: it comes when more was sent than the edge cares to read.
+// closed checks that the edge closes the connection without sending anything else. A reset is valid, too: it
+// occurs if the client sent more than the edge reads.
 func (p *peer) closed() {
 	p.t.Helper()
 	rest, err := io.ReadAll(p.r)
@@ -178,7 +177,7 @@ func (p *peer) closed() {
 	}
 }
 
-// corpus sends what a case does and checks what comes back.
+// corpus sends the bytes of a case and checks the answers.
 func (s *site) corpus(t *testing.T, c *rawhttp.Case) {
 	t.Helper()
 	p := s.dial().send(c.Raw)
@@ -188,7 +187,7 @@ func (s *site) corpus(t *testing.T, c *rawhttp.Case) {
 		p.receive(c.Method(0))
 		return
 	}
-	// receive reads past 100.
+	// receive skips 100.
 	statuses := slices.DeleteFunc(slices.Clone(c.Status), func(n int) bool { return n == http.StatusContinue })
 	for i, want := range statuses {
 		if r := p.receive(c.Method(i)); r == nil || r.status != want {
@@ -201,9 +200,9 @@ func (s *site) corpus(t *testing.T, c *rawhttp.Case) {
 	}
 }
 
-// TestHostileFlood: the whole corpus, over and over and at once, is answered as
-// the interface says and leaves neither memory nor goroutines behind; somebody
-// else gets right answers all the while.
+// TestHostileFlood sends the whole corpus repeatedly on concurrent connections. It checks that each case is
+// answered as the interface says, that neither memory nor goroutines remain in use, and that another client
+// gets right answers throughout.
 func TestHostileFlood(t *testing.T) {
 	rounds := 5
 	if testing.Short() {
@@ -236,11 +235,11 @@ func TestHostileFlood(t *testing.T) {
 	measure := func() (heap uint64, goroutines int) {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what was in pools is gone after the second
+		runtime.GC() // the second collection empties the pools
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc, runtime.NumGoroutine()
 	}
-	flood(1) // what is allocated once
+	flood(1) // allocates what is allocated only once
 	before, _ := measure()
 	flood(rounds)
 	after, goroutines := measure()
@@ -253,8 +252,8 @@ func TestHostileFlood(t *testing.T) {
 	}
 }
 
-// TestPipelined: requests that are sent at once are answered in order, each
-// whole, also when the last of them is no request.
+// TestPipelined checks that requests sent in a pipeline are answered completely and in order, even if the
+// last one is not a valid request.
 func TestPipelined(t *testing.T) {
 	s := newSite(t, nil)
 	type question struct{ method, target, headers string }
@@ -271,7 +270,7 @@ func TestPipelined(t *testing.T) {
 			1))
 		c.sending.Wait()
 	}
-	// Each on its own first.
+	// First send each on a connection of its own.
 	want := make([]*response, len(questions))
 	for i, q := range questions {
 		c := s.dial()
@@ -294,7 +293,7 @@ func TestPipelined(t *testing.T) {
 	c := s.dial()
 	defer c.end()
 	c.sending.Go(func() {
-		// In pieces that end anywhere.
+		// Send pieces that end at random positions.
 		for rest := raw.String(); len(rest) > 0; {
 			n := min(len(rest), 1+random.IntN(5000))
 			if _, err := io.WriteString(c.Conn, rest[:n]); err != nil {
@@ -317,8 +316,8 @@ func TestPipelined(t *testing.T) {
 	s.well()
 }
 
-// TestInjection: nothing that a client sends adds a header to an answer or a
-// line to the log, or shows a key there.
+// TestInjection checks that nothing that a client sends can add a header to an answer or a line to the log,
+// or put a key into the log.
 func TestInjection(t *testing.T) {
 	var text lockedLog
 	s := newSite(t, func(c *Config) {
@@ -345,7 +344,7 @@ func TestInjection(t *testing.T) {
 		} {
 			c := s.dial().send(raw)
 			c.sending.Wait()
-			// Some are the beginning of a head.
+			// Some values are an incomplete head.
 			must.OK(t, c.Conn.(*net.TCPConn).CloseWrite())
 			if r := c.receive("GET"); r != nil {
 				asked++

@@ -18,10 +18,10 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// away is a store that cannot be asked.
+// away is a hook that makes a store unreachable.
 func away(faultstore.Op) faultstore.Decision { return faultstore.Refuse }
 
-// keyedEdge is an edge and the registry of its keys.
+// keyedEdge is an edge with the registry of its keys.
 type keyedEdge struct {
 	*Edge
 	t        *testing.T
@@ -29,21 +29,21 @@ type keyedEdge struct {
 	dir      string
 }
 
-// status asks with a key.
+// status returns the status of the answer to a request with the given key.
 func (e *keyedEdge) status(key string) int {
 	e.t.Helper()
 	status, _, _ := Get(e.t, e.Addr(), board, "X-Api-Key", key)
 	return status
 }
 
-// becomes waits until a key gets a status. How soon that must be, package auth
-// tests by a clock of its own.
+// becomes waits until requests with a key get the given status. The tests of package auth check how soon this
+// must happen, with a simulated clock.
 func (e *keyedEdge) becomes(key string, status int) {
 	e.t.Helper()
 	until(e.t, http.StatusText(status), func() bool { return e.status(key) == status })
 }
 
-// reported waits until /status says how the keys are.
+// reported waits until /status reports the given state of the keys.
 func (e *keyedEdge) reported(state, reason string) {
 	e.t.Helper()
 	until(e.t, state, func() bool {
@@ -61,8 +61,8 @@ func (e *keyedEdge) reported(state, reason string) {
 	})
 }
 
-// TestKeysThroughFaults: the last good set stays in force while the store is
-// away or holds a broken one, over a restart too, and that is said.
+// TestKeysThroughFaults checks that the last valid key set stays in force while the store is unreachable or
+// contains an invalid one, even after a restart, and that /status reports this.
 func TestKeysThroughFaults(t *testing.T) {
 	mem := memstore.New()
 	store := faultstore.New(mem, nil)
@@ -98,18 +98,18 @@ func TestKeysThroughFaults(t *testing.T) {
 	must.OK(t, stop())
 	e.Edge, stop = start(t, store, change)
 	e.reported("INTERRUPTED", faultstore.ErrFault.Error())
-	e.becomes(made.Key, http.StatusOK) // the snapshot is on disk, too
+	e.becomes(made.Key, http.StatusOK) // the snapshot is also on disk
 	if got := e.status(strings.Repeat("x", len(made.Key))); got != http.StatusUnauthorized {
 		t.Errorf("no key, from the kept set: %d", got)
 	}
-	// What was revoked meanwhile is so as soon as the store is back.
+	// A key that was revoked in the meantime is refused once the store is back.
 	must.Get(e.registry.Revoke(t.Context(), made.ID))(t)
 	store.SetHook(nil)
 	e.becomes(made.Key, http.StatusUnauthorized)
 	e.reported("VALID", "")
 	must.OK(t, stop())
 
-	// An edge that has never read a set cannot tell.
+	// An edge that has never read a key set cannot decide.
 	store.SetHook(away)
 	e.dir = t.TempDir()
 	e.Edge, _ = start(t, store, change)
@@ -119,8 +119,8 @@ func TestKeysThroughFaults(t *testing.T) {
 	}
 }
 
-// TestKeysLost: a key set that the store has lost stays in force and in the cache
-// folder, over a restart too; every edge says so; and the copy of an edge puts it back.
+// TestKeysLost checks that a key set that the store has lost stays in force and in the cache folder, even
+// after a restart. The edge reports the loss, and the set can be restored from its cache folder.
 func TestKeysLost(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
@@ -165,14 +165,14 @@ func TestKeysLost(t *testing.T) {
 	}
 }
 
-// TestMaxKeyAge: past --max-key-age no client is let in until the store is back.
+// TestMaxKeyAge checks that an edge accepts no key beyond --max-key-age until the store is back.
 func TestMaxKeyAge(t *testing.T) {
 	mem := memstore.New()
 	store := faultstore.New(mem, nil)
 	teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
 	e := &keyedEdge{t: t, registry: &teststore.Registry{Store: mem}}
 	e.Edge, _ = start(t, store, func(c *Config) {
-		// Longer than a request takes; the age in full is package auth's to test.
+		// This is longer than a request takes. The tests of package auth check the exact age.
 		c.AuthOff, c.MaxKeyAge, c.Server.AddressRate, c.Server.AddressBurst = false, time.Second, 100_000, 100_000
 	})
 	made := teststore.Key(t, mem, 1_000_000, 1_000_000)

@@ -12,9 +12,9 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// TestNetworkFaults sets a network that fails between an edge and a MinIO, in
-// one way after the other, while snapshots are published and answers are asked
-// for: at the edge's start, and later.
+// TestNetworkFaults puts a faulty network between an edge and MinIO, with one kind of fault after another,
+// while snapshots are published and requests are answered. It does so for an edge that is starting and for
+// one that has been running.
 func TestNetworkFaults(t *testing.T) {
 	server := testserver.MinIO(t)
 	proxy := must.Get(network.Start(strings.TrimPrefix(server.Endpoint, "http://")))(t)
@@ -45,7 +45,7 @@ func TestNetworkFaults(t *testing.T) {
 	n.complete(newest)
 	for _, f := range network.Faults {
 		if testing.Short() && f.Name == network.BlackHole.Name {
-			continue // it takes as long as the edge's patience, five seconds a read
+			continue // each read takes five seconds, the edge's timeout
 		}
 		t.Run(f.Name, func(t *testing.T) {
 			crowd := n.crowd()
@@ -66,7 +66,7 @@ func TestNetworkFaults(t *testing.T) {
 			crowd.more()
 			crowd.always()
 			strangers.more()
-			strangers.done() // 503 until the store was there
+			strangers.done() // these get 503 until the store is reachable
 			fresh.stop()
 		})
 	}

@@ -12,9 +12,9 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestPreconditions: conditions are checked on every path that has a tag, in the order of RFC 9110,
-// 13.2.2, whose right values these are; the reports are ClickHouse 107934, duckdb-httpfs 111, minify 293
-// and wget2 124.
+// TestPreconditions checks that conditional requests work on every path whose answers have a tag, in the
+// order of RFC 9110, 13.2.2, from which the expected values are taken (ClickHouse 107934, duckdb-httpfs 111,
+// minify 293, wget2 124).
 func TestPreconditions(t *testing.T) {
 	mem := memstore.New()
 	at := teststore.Start
@@ -41,7 +41,8 @@ func TestPreconditions(t *testing.T) {
 		"/api/v3/global": false, "/openapi/v1/files/quotes.parquet": true,
 		pin + "/openapi/v1/files/quotes.parquet": true, pin + "/openapi/v1/files/files.json": true,
 	} {
-		// A rollback may take a live answer back; the change of the total moves.
+		// An answer without a pin may be replaced by an older one after a rollback, and the change of the
+		// total changes.
 		final := file || strings.HasPrefix(path, pin) && !strings.HasSuffix(path, "global")
 		first, _ := ask("GET", path)
 		tag, modified := first.Header.Get("ETag"), first.Header.Get("Last-Modified")

@@ -25,9 +25,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestReplay: whatever is put in the place of the three objects that move, an
-// edge answers from nothing older than it had seen and lets no revoked key in;
-// and when the true object is back, it goes on.
+// TestReplay checks that, whatever replaces one of the three cells that change, an edge never answers from
+// older data than it has seen and accepts no revoked key. Once the right cell is back, the edge uses it.
 func TestReplay(t *testing.T) {
 	stores := map[string]func(t *testing.T, name string) artifacts.Store{
 		"folder": func(t *testing.T, _ string) artifacts.Store {
@@ -45,7 +44,7 @@ func TestReplay(t *testing.T) {
 	for name, open := range stores {
 		for _, signs := range []string{"signed", "unsigned"} {
 			t.Run(name+"/"+signs, func(t *testing.T) {
-				t.Parallel() // it waits for polls most of the time
+				t.Parallel() // it mostly waits for polls
 				r := newReplay(t, open(t, signs), signs == "signed")
 				for _, restarts := range []bool{false, true} {
 					for _, key := range []artifacts.Key{artifacts.KeysKey, artifacts.ChangeKey, artifacts.CurrentKey} {
@@ -60,7 +59,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// polled counts how often each key is asked for.
+// polled counts the reads of each cell.
 type polled struct {
 	artifacts.Reader
 	keys, change, current atomic.Int64
@@ -80,8 +79,7 @@ func (p *polled) GetIf(ctx context.Context, key artifacts.Key, known artifacts.V
 	return b, v, err
 }
 
-// replay is a store with an older and a newest state of each object, and an edge
-// that has seen the newest.
+// replay is a store with an older and a newest state of each cell, and an edge that has seen the newest.
 type replay struct {
 	t             *testing.T
 	raw           artifacts.Store
@@ -147,9 +145,8 @@ func (r *replay) change(store string, number uint64, value string) []byte {
 	return artifacts.Sign(artifacts.ChangeKey, c.Encode(), r.sign...)
 }
 
-// forged returns the newest object of another store, or with another number,
-// signed by the true key, and with what must never show: a revoked key in force,
-// another change, an older manifest.
+// forged returns the newest cell with another store or number, signed by the right key. Its contents must
+// never appear in an answer: a revoked key in force, another change, or an older manifest.
 func (r *replay) forged(key artifacts.Key, store string, number func(uint64) uint64) []byte {
 	r.t.Helper()
 	var b []byte
@@ -181,8 +178,8 @@ func (r *replay) forged(key artifacts.Key, store string, number func(uint64) uin
 	return artifacts.Sign(key, b, r.sign...)
 }
 
-// put puts something in the place of an object, with a restart of the edge in
-// between or without, and the true object back in the end.
+// put replaces a cell with wrong data, with or without a restart of the edge, and finally restores the right
+// cell.
 func (r *replay) put(key artifacts.Key, way string, restarts bool) {
 	r.t.Helper()
 	what := key.String() + " " + way
@@ -199,7 +196,7 @@ func (r *replay) put(key artifacts.Key, way string, restarts bool) {
 		bad = r.older[key]
 		must.OK(r.t, r.raw.Delete(r.t.Context(), key))
 		if restarts {
-			r.start() // once without the object, and once more below
+			r.start() // once without the cell, and again below
 			r.holds(key, what+", while it is missing")
 			must.OK(r.t, r.stop())
 		} else {
@@ -236,8 +233,8 @@ func (r *replay) swap(key artifacts.Key, b []byte) {
 	must.OK(r.t, err)
 }
 
-// holds waits for polls of the object, and holds what is answered meanwhile
-// against what was newest.
+// holds waits until the edge has polled the cell, and meanwhile checks that no answer is older than the
+// newest state.
 func (r *replay) holds(key artifacts.Key, what string) {
 	r.t.Helper()
 	from := r.polled.of(key).Load()
@@ -281,8 +278,8 @@ func (r *replay) isNewest(what string) {
 	})
 }
 
-// TestKeptDamage: what is in the cache folder and is not as it was written, or
-// not signed by a key that is trusted, stands in /status.
+// TestKeptDamage checks that /status lists files in the cache folder that are damaged or not signed by a
+// trusted key.
 func TestKeptDamage(t *testing.T) {
 	raw := must.Get(dirstore.Open(filepath.Join(t.TempDir(), "store"), dirstore.Options{Create: true}))(t)
 	r := newReplay(t, raw, true)

@@ -16,10 +16,9 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestServeAllocatesNothing counts what a whole edge allocates for a cached answer,
-// from the bytes of the request to the bytes of the answer, over loopback: with
-// keys, limits, metrics and logging on. Packages reply and gecko count those of answers that
-// are composed.
+// TestServeAllocatesNothing counts the allocations of a whole edge for a cached answer, from the bytes of the
+// request to the bytes of the answer, over loopback, with keys, limits, metrics and logging on. Tests of
+// packages reply and coingecko count those of composed answers.
 func TestServeAllocatesNothing(t *testing.T) {
 	mem := memstore.New()
 	teststore.Publish(t, mem, teststore.NewFeed(5000, 1), teststore.Start)
@@ -62,10 +61,10 @@ func TestServeAllocatesNothing(t *testing.T) {
 				t.Fatalf("%s: status %d", c.what, status)
 			}
 		}
-		for i := range 200 { // shards in memory, answers cached, buffers grown
+		for i := range 200 { // loads shards, fills the caches and grows buffers
 			ask()
 			if i%50 == 0 {
-				time.Sleep(2 * time.Millisecond) // ristretto takes a Set in its own time
+				time.Sleep(2 * time.Millisecond) // ristretto processes a Set asynchronously
 			}
 		}
 		if n := testing.AllocsPerRun(500, ask); n != 0 {
@@ -74,7 +73,7 @@ func TestServeAllocatesNothing(t *testing.T) {
 	}
 }
 
-// plainClient is one connection that allocates nothing.
+// plainClient is a client with one connection that allocates nothing.
 type plainClient struct {
 	tb      testing.TB
 	conn    net.Conn

@@ -14,8 +14,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestSignatures: write access to the bucket is not enough to change what is
-// answered, or to make a key.
+// TestSignatures checks that somebody who can write to the bucket, but has no trusted key, can neither change
+// answers nor create an API key.
 func TestSignatures(t *testing.T) {
 	mem := memstore.New()
 	ctx := context.Background()
@@ -34,10 +34,10 @@ func TestSignatures(t *testing.T) {
 	})
 
 	if _, status, _ := Get(t, e.AdminAddr(), "/status"); !strings.Contains(status, `"signatures_checked": true`) {
-		t.Errorf("/status: %s", status) // row K12
+		t.Errorf("/status: %s", status)
 	}
 
-	// A forged snapshot, with rows of its own.
+	// Publish a forged snapshot with different rows.
 	teststore.Publish(t, forger, teststore.NewFeed(60, 9), teststore.Start.Add(artifacts.Step))
 	until(t, "a refusal of the pointer", func() bool {
 		return strings.Contains(e.refresher.Status().LastError,
@@ -50,7 +50,7 @@ func TestSignatures(t *testing.T) {
 		h.Get("X-Snapshot-Time") != "2026-03-04T05:10:00Z" {
 		t.Errorf("after a forged pointer: %d, %v", code, h)
 	}
-	// A forged key set, that also drops the good key.
+	// Publish a forged key set without the good key.
 	intruder := teststore.Key(t, forger, 1_000_000, 1_000_000).Key
 	until(t, "a refusal of the key set", func() bool {
 		return strings.Contains(e.watcher.Status().LastError,
@@ -62,7 +62,7 @@ func TestSignatures(t *testing.T) {
 	if code, _, _ := Get(t, e.Addr(), "/openapi/v1/assets", "X-Api-Key", good); code != http.StatusOK {
 		t.Errorf("the good key after a forged set: %d", code)
 	}
-	// A change record of a forger is null.
+	// A forged change record counts as null.
 	change := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: time.Now(), Value: "99"}
 	must.Get(forger.Swap(ctx, artifacts.ChangeKey, "", change.Encode()))(t)
 	from := e.refresher.Counters.Polls.Load()

@@ -11,24 +11,25 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestTokens compares what requests cost, new and cached, with INTERFACE.md, "Rate limits": seven endpoints cost
-// one token, an addition one, one more for each further 16 KiB of the plain body, and one for each 500 rows that
-// a search or a choice of groups visits. Each request has a key of its own, whose bucket is full.
+// TestTokens compares the prices of new and cached answers with INTERFACE.md, "Rate limits". Seven endpoints
+// cost one token. All others cost one token, one more for each further 16 KiB of the plain body, and one for
+// each 500 rows that a search or a filter by group visits. Each request has a key of its own, whose bucket is
+// full.
 func TestTokens(t *testing.T) {
 	const burst, assets = 1000, 6000
 	const groups = "group-0,group-1,group-2,group-3,group-4,group-5,group-6,group-7,group-8,group-9"
 	const ids = "id=1,5,9,13,17,21,25,29,33,37,41,45,49,53,57,61,65,69,73,77"
-	// The groups have no coin in common, so each row of the listing is one row of a group.
+	// The groups have no coin in common, so each row of the listing belongs to exactly one group.
 	coins := func(body string) int {
 		var list struct{ Result struct{ Total int } }
 		must.OK(t, json.Unmarshal([]byte(body), &list))
 		return list.Result.Total
 	}
-	// Each name has the word Asset, and each slug begins with it.
+	// Each name contains the word Asset, and each slug begins with it.
 	words := func(string) int { return 2 * assets }
 	cases := []struct {
 		path, accept string
-		least        int                   // of the price, so that the case shows something
+		least        int                   // the minimum price, so that the case is meaningful
 		visited      func(body string) int // nil: none
 	}{
 		{path: "/openapi/v1/history?" + ids + "&window=24h", least: 1},
