@@ -27,7 +27,7 @@ func newServer(t *testing.T, change func(*Config)) *Server {
 	return must.Get(New(cfg))(t)
 }
 
-// ask returns the answer to a peer at an address.
+// ask sends a request from the given peer address and returns the answer.
 func ask(s *Server, method, target, peer string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, nil)
 	r.RemoteAddr, r.Host = peer, "127.0.0.1:9090"
@@ -108,7 +108,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestProfiles: profiles are for this machine, unless all are let in.
+// TestProfiles checks that only clients on this machine get profiles, unless Pprof is set.
 func TestProfiles(t *testing.T) {
 	closed, open := newServer(t, nil), newServer(t, func(cfg *Config) { cfg.Pprof = true })
 	for _, path := range []string{
@@ -145,7 +145,7 @@ func TestOther(t *testing.T) {
 	}
 }
 
-// TestServe: over a real connection, up to Close.
+// TestServe serves over a real connection, and checks that Close ends the listener.
 func TestServe(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must.OK(t, err)
@@ -169,8 +169,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestHost: the listener answers to addresses, localhost and the names it was
-// given, and to health checks of HTTP/1.0, which name none.
+// TestHost checks that the listener accepts IP addresses, localhost and the configured names. It also accepts
+// HTTP/1.0 requests without a Host, which health checks send.
 func TestHost(t *testing.T) {
 	s := newServer(t, func(cfg *Config) { cfg.Hosts = []string{"edge1", "edge.internal"} })
 	for _, host := range []string{"127.0.0.1:9090", "192.0.2.1", "[::1]:9090", "[2001:db8::1]", "localhost",
