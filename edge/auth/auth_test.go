@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newKey returns a key's text, the same for the same seed, and its entry.
+// newKey returns the text and the entry of an API key. Equal seeds produce equal keys.
 func newKey(t testing.TB, seed uint64) (string, artifacts.KeyEntry) {
 	t.Helper()
 	var s [32]byte
@@ -46,7 +46,7 @@ func set(entries ...artifacts.KeyEntry) *artifacts.KeySet {
 func TestLookup(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	good, goodEntry := newKey(t, 1)
-	goodEntry.Created = now.Add(time.Hour) // by another machine's clock
+	goodEntry.Created = now.Add(time.Hour) // set by a machine whose clock is ahead
 	revoked, revokedEntry := newKey(t, 2)
 	revokedEntry.Revoked = now.Add(time.Hour)
 	expiring, expiringEntry := newKey(t, 3)
@@ -99,7 +99,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestMemo: what a connection presented before changes no verdict.
+// TestMemo checks that the keys that a connection presented earlier do not affect a verdict.
 func TestMemo(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	first, firstEntry := newKey(t, 1)
@@ -133,7 +133,7 @@ func TestMemo(t *testing.T) {
 	})
 }
 
-// TestBucketsStay: a reload gives nobody new tokens.
+// TestBucketsStay checks that loading a key set gives no key additional tokens.
 func TestBucketsStay(t *testing.T) {
 	now := time.Now()
 	text, entry := newKey(t, 1)
@@ -162,11 +162,11 @@ func TestBucketsStay(t *testing.T) {
 	}
 }
 
-// flaky is a store that fails when told to, and counts.
+// flaky is a store that fails on demand and counts the reads.
 type flaky struct {
 	*memstore.Store
 	err   atomic.Pointer[error]
-	hangs atomic.Bool // instead of failing at once
+	hangs atomic.Bool // reads fail only when their context is done
 	asked atomic.Int64
 }
 
@@ -196,7 +196,7 @@ func (f *flaky) put(t *testing.T, b []byte) {
 	must.Get(f.Swap(t.Context(), artifacts.KeysKey, version, b))(t)
 }
 
-// poll asks the store once.
+// poll reads the store once.
 func (w *Watcher) poll(ctx context.Context) error {
 	return w.take(w.cfg.Cells.Read(ctx, artifacts.KeysKey, w.known))
 }
@@ -288,7 +288,7 @@ func TestWatcher(t *testing.T) {
 		upstream.Interrupted)
 }
 
-// TestKeptSet: what is in the folder is believed only when it is whole.
+// TestKeptSet checks that a Watcher uses the set in its file only if the file is intact.
 func TestKeptSet(t *testing.T) {
 	text, entry := newKey(t, 1)
 	good := set(entry).Encode()
@@ -313,8 +313,8 @@ func TestKeptSet(t *testing.T) {
 	if len(files) != 1 || files[0].Name() != "keys" {
 		t.Errorf("the folder holds %v", files)
 	}
-	// A folder that cannot be written to is no reason to refuse a set. When it can be, the set is kept,
-	// though the store has no newer one.
+	// A Watcher takes a new set even if the folder is unwritable. Once the folder is writable, the set is
+	// saved, although the store has no newer one.
 	keys, cells := new(Keys), follow.NewCells(store)
 	if err := NewWatcher(keys, Config{Cells: cells,
 		File: filepath.Join(dir, "gone", "keys")}).poll(t.Context()); err != nil || verdict(keys, text) != Allowed {
@@ -335,9 +335,9 @@ func TestKeptSet(t *testing.T) {
 	}
 }
 
-// TestRun: a change is in force within ten seconds while the store answers, and within a second
-// after an outage, however long it was and even if the store left requests hanging. A store that
-// is away is asked twice a second.
+// TestRun checks that a change is in force within ten seconds while the store answers. After an outage, it is
+// in force within a second, however long the outage was, and even if the store left requests hanging. During
+// an outage, the Watcher reads the store twice per second.
 func TestRun(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -357,7 +357,7 @@ func TestRun(t *testing.T) {
 			if got := w.Status(); got.LastError == "" {
 				t.Errorf("status during the outage: %+v", got)
 			}
-			store.put(t, set(entry).Encode()) // before it is back: the first answer has it
+			store.put(t, set(entry).Encode()) // written before the store is back, so the first answer contains it
 			store.fail(nil)
 			time.Sleep(time.Second)
 			if got := verdict(keys, text); got != Allowed || w.Status().State != upstream.Valid {
@@ -375,8 +375,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestMaxAge: a set that the store has not confirmed for too long is not
-// believed any more.
+// TestMaxAge checks that a set is no longer used once the store has not confirmed it for MaxAge.
 func TestMaxAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, keys := newFlaky(), new(Keys)
@@ -412,8 +411,8 @@ func TestLookupAllocations(t *testing.T) {
 	}
 }
 
-// TestAtRest: the store is asked for an unchanged set at most 9.4 times a minute (deploy/COST.md), and
-// a changed one is in force within eight seconds, of the ten that are promised.
+// TestAtRest checks that an unchanged set is read at most 9.4 times per minute (deploy/COST.md), and that a
+// changed one is in force within eight of the ten seconds that are promised.
 func TestAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()

@@ -13,15 +13,15 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// asked is one client that asks by a key, many goroutines at once, while the set
-// is put in force again and again. It counts what gets through.
+// asked is a client that sends requests with one key from many goroutines, while key sets replace each other.
+// It counts the admitted requests.
 type asked struct {
 	keys     *Keys
 	text     []byte
 	admitted atomic.Int64
 }
 
-// ask looks the key up and takes a token, as a request does.
+// ask looks up the key and takes a token, as a request does.
 func (a *asked) ask(t *testing.T, at time.Time, memo *Memo) bool {
 	key, verdict := a.keys.Lookup(a.text, at, memo)
 	if verdict != Allowed {
@@ -35,8 +35,8 @@ func (a *asked) ask(t *testing.T, at time.Time, memo *Memo) bool {
 	return true
 }
 
-// check compares what got through in a time with what may: no more than
-// rate·t + burst, and no less than 99 % of it.
+// check compares the number of requests admitted in a period with the limit. It must be at most rate·t +
+// burst, and at least 99 % of that.
 func (a *asked) check(t *testing.T, rate, burst int, period time.Duration) {
 	t.Helper()
 	most := float64(rate)*period.Seconds() + float64(burst)
@@ -46,10 +46,10 @@ func (a *asked) check(t *testing.T, rate, burst int, period time.Duration) {
 	}
 }
 
-// TestSaturatedAcrossReloads: a simulated minute of asking with 64 goroutines,
-// with a new set every simulated second.
+// TestSaturatedAcrossReloads simulates a minute in which 64 goroutines send as many requests as they can, and
+// a new set comes into force every second.
 func TestSaturatedAcrossReloads(t *testing.T) {
-	const goroutines, steps = 64, 20 // by second
+	const goroutines, steps = 64, 20 // steps per simulated second
 	text, entry := newKey(t, 1)
 	_, other := newKey(t, 2)
 	for _, c := range []struct{ rate, burst int }{{100, 200}, {1, 1}, {37, 5}, {5000, 300}} {
@@ -68,7 +68,8 @@ func TestSaturatedAcrossReloads(t *testing.T) {
 				})
 			}
 			if step%steps == 0 {
-				// While they ask; the order and the company change.
+				// Replace the set while the goroutines take tokens. The order of the keys in the set
+				// alternates.
 				if step%(2*steps) == 0 {
 					a.keys.Use(set(entry, other), now)
 				} else {
@@ -81,7 +82,7 @@ func TestSaturatedAcrossReloads(t *testing.T) {
 	}
 }
 
-// counting is a source of random bytes that are all different, and cheap.
+// counting is a cheap source of bytes for different keys.
 type counting struct {
 	n    uint64
 	next [8]byte
@@ -101,7 +102,7 @@ func (c *counting) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestMadeUpKeys: millions of keys that nobody has leave nothing behind.
+// TestMadeUpKeys checks that looking up millions of invalid keys retains no memory.
 func TestMadeUpKeys(t *testing.T) {
 	malformed, wellFormed := 9_000_000, 1_000_000
 	if testing.Short() {
@@ -124,7 +125,7 @@ func TestMadeUpKeys(t *testing.T) {
 	}
 	presented := []byte(text)
 	for i := range malformed {
-		binary.LittleEndian.PutUint64(presented[len(artifacts.KeyPrefix):], uint64(i)<<8|0x80) // no base-62
+		binary.LittleEndian.PutUint64(presented[len(artifacts.KeyPrefix):], uint64(i)<<8|0x80) // not base 62
 		if _, got := keys.Lookup(presented, now, &memo); got != Refused {
 			t.Fatalf("a malformed key: %v", got)
 		}
