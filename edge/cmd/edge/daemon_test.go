@@ -18,7 +18,7 @@ import (
 	"example.com/marketdata/internal/test/process"
 )
 
-// asEdge, in the environment, makes the test binary the edge itself.
+// asEdge is an environment variable that makes the test binary run as the edge.
 const asEdge = "TEST_AS_EDGE"
 
 func TestMain(m *testing.M) {
@@ -28,16 +28,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// edgeProcess is an edge of its own process.
+// edgeProcess returns a command that runs an edge in a process of its own.
 func edgeProcess(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asEdge+"=1")
 	return cmd
 }
 
-// TestDaemon: an edge serves and drains whatever becomes of the reader of its log: nobody reads (moby
-// issue 22502, nerdctl issue 4591), or the reader ends (moby issue 19728, kapacitor issue 737). SIGHUP
-// is as SIGTERM (beats issue 10704).
+// TestDaemon checks that an edge serves and drains even if nobody reads its log (moby issue 22502, nerdctl
+// issue 4591) or the reader has exited (moby issue 19728, kapacitor issue 737). SIGHUP has the same effect as
+// SIGTERM (beats issue 10704).
 func TestDaemon(t *testing.T) {
 	for name, c := range map[string]struct {
 		gone bool
@@ -64,7 +64,7 @@ func TestDaemon(t *testing.T) {
 			must.OK(t, cmd.Process.Signal(c.end))
 			select {
 			case err := <-ended:
-				must.OK(t, err) // status 0
+				must.OK(t, err) // exit status 0
 			case <-time.After(time.Minute):
 				t.Error("it does not end")
 			}
@@ -90,8 +90,8 @@ func until(t *testing.T, f func() error) {
 	must.OK(t, err)
 }
 
-// TestSockets: an edge serves every socket that systemd passes, whatever its name, except admin, on
-// which it answers operators (systemd issue 8049; sd_listen_fds(3) for the variables).
+// TestSockets checks that an edge serves clients on every socket that systemd passes, except on the one named
+// admin, which is the admin listener (systemd issue 8049; sd_listen_fds(3) for the variables).
 func TestSockets(t *testing.T) {
 	var plain net.ListenConfig
 	plain.SetMultipathTCP(false) // as systemd does
@@ -141,8 +141,8 @@ func TestSockets(t *testing.T) {
 	}
 }
 
-// TestHealthWithProxy: a proxy of the environment is not asked for one's own machine (traefik issue
-// 12455), by whichever of its addresses.
+// TestHealthWithProxy checks that edge health does not use a proxy from the environment to reach its own
+// machine, at any of the machine's addresses (traefik issue 12455).
 func TestHealthWithProxy(t *testing.T) {
 	hosts := []string{"127.0.0.1"}
 	for _, a := range must.Get(net.InterfaceAddrs())(t) {

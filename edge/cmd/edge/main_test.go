@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// output is what a command writes while it runs.
+// output collects what a command writes, and can be read while the command runs.
 type output struct {
 	mu  sync.Mutex
 	out bytes.Buffer
-	// seen is called when text was written that has it.
+	// seen, if set, is called when the command writes something that contains text.
 	text string
 	seen func()
 }
@@ -32,8 +32,8 @@ func (o *output) String() string {
 	return o.out.String()
 }
 
-// TestRun: an edge serves until it is told to end. Without authentication it
-// says so loudly, and does it on this machine only, or when that is meant.
+// TestRun checks that an edge serves until it is told to stop. Without authentication, it logs a warning, and
+// requires --insecure unless it listens only on this machine.
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -61,8 +61,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestEmptyProtection: what protects and is set but empty is wrong usage (row K12, docker/compose
-// 5505: EDGE_TRUST_KEY=”); the other inputs are ours.
+// TestEmptyProtection checks that a protective setting that is set but empty, such as EDGE_TRUST_KEY=, is a
+// usage error (compare docker/compose 5505).
 func TestEmptyProtection(t *testing.T) {
 	args := []string{"--store", "file:" + t.TempDir(), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	ctx, cancel := context.WithCancel(t.Context())
