@@ -12,10 +12,10 @@ import (
 
 const length = 5000
 
-// rangeForm is int-range and suffix-range of RFC 9110, 14.1.2.
+// rangeForm matches an int-range or a suffix-range of RFC 9110, 14.1.2.
 var rangeForm = regexp.MustCompile(`^(?i:bytes)=[ \t]*(\d*)-(\d*)[ \t]*$`)
 
-// modelRange is Range by RFC 9110, 14.1.2 and 14.2, with numbers of any size.
+// modelRange implements File.Range as RFC 9110, 14.1.2 and 14.2 define it, for numbers of any size.
 func modelRange(header string) (from, to int64, ok bool) {
 	m := rangeForm.FindStringSubmatch(header)
 	if m == nil || m[1] == "" && m[2] == "" {
@@ -41,8 +41,7 @@ func modelRange(header string) (from, to int64, ok bool) {
 	return number(m[1]), min(number(m[2]), length-1) + 1, true
 }
 
-// FuzzRange: whatever a client sends, the range is as RFC 9110 says. The first is the value of the
-// attack's report (A5), which panicked; the next are of its kind.
+// FuzzRange compares File.Range with modelRange for any header. The first seed once caused a panic.
 func FuzzRange(f *testing.F) {
 	for _, header := range []string{
 		"bytes=9999999999999999999-", "bytes=0-9999999999999999999", "bytes=-9999999999999999999",
