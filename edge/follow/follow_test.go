@@ -14,9 +14,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestUnconfirmed: while the store answers, a copy's old key set confirms nothing (an attack had a store
-// that had lost its key set, and a copy from before a revocation). A store that gives no answer is away,
-// and then it does.
+// TestUnconfirmed checks that an old key set in the copy confirms nothing while the store answers, because
+// the store may have lost a set that revokes a key. If the store does not answer, the copy does confirm.
 func TestUnconfirmed(t *testing.T) {
 	store, copied := memstore.New(), memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(10, 1), teststore.Start)
