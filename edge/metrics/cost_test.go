@@ -16,7 +16,7 @@ func newCounting() *Metrics {
 	return m
 }
 
-// TestAllocations: counting an answer allocates nothing, whatever it is.
+// TestAllocations checks that counting an answer of any kind allocates nothing.
 func TestAllocations(t *testing.T) {
 	m := newCounting()
 	for _, o := range []server.Observation{
@@ -31,7 +31,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// The cost of counting one answer, by one connection and by one on each core.
+// BenchmarkObserve measures the cost of counting an answer, with one connection and with one on each core.
 func BenchmarkObserve(b *testing.B) {
 	observation := server.Observation{
 		Route: 1, Status: 200, Bytes: 5000, Duration: 20 * time.Microsecond, KeyID: "0123456789abcdef"}
@@ -54,7 +54,7 @@ func BenchmarkObserve(b *testing.B) {
 			}
 		})
 	})
-	// What the stripes are for: every core on the same one.
+	// All cores use the same stripe, which shows the benefit of several stripes.
 	b.Run("all on one stripe", func(b *testing.B) {
 		observer := newCounting()
 		b.ReportAllocs()

@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is the inside of an edge, without listeners.
+// rig is an edge without its listeners.
 type rig struct {
 	Sources
 	*Metrics
@@ -82,7 +82,7 @@ func until(t *testing.T, what string, ok func() bool) {
 
 type families map[string]*dto.MetricFamily
 
-// scrape asks as Prometheus does, and checks names and form with promlint.
+// scrape requests the metrics as Prometheus does, and checks their names and format with promlint.
 func scrape(t *testing.T, h http.Handler) families {
 	t.Helper()
 	res := httptest.NewRecorder()
@@ -99,8 +99,8 @@ func scrape(t *testing.T, h http.Handler) families {
 	return got
 }
 
-// value returns the one metric of a family with the labels, given as name,
-// value, name, value.
+// value returns the value of the only metric of a family with the given labels. labels contains names and
+// values in turn.
 func (f families) value(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	var found []*dto.Metric
@@ -129,8 +129,8 @@ func (f families) value(t *testing.T, name string, labels ...string) float64 {
 	}
 }
 
-// TestScrape: the parts of an edge show in what Prometheus is told, before the
-// first snapshot and after the second one.
+// TestScrape checks that the metrics reflect the parts of an edge, before the first snapshot and after the
+// second one.
 func TestScrape(t *testing.T) {
 	store := memstore.New()
 	r := newRig(t, store, true)
@@ -201,8 +201,8 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// TestEveryCounter: whatever the refresher and the cache count is told, each
-// counter under its own name.
+// TestEveryCounter checks that every counter of the refresher, the cache and the engine is exported under its
+// own name.
 func TestEveryCounter(t *testing.T) {
 	r := newRig(t, memstore.New(), false)
 	until(t, "a poll", func() bool { return r.Refresher.State() != nil })
@@ -218,9 +218,9 @@ func TestEveryCounter(t *testing.T) {
 		"DiskBytes":    "edge_disk_bytes",
 		"MemoryMisses": "edge_shard_cache_misses_total", "Loads": "edge_shard_loads_total",
 		"Admitted": "edge_response_cache_admitted_total", "Evicted": "edge_response_cache_evicted_total",
-		"SwapWork": "", "Activation": "", // in histograms, by Swapped
+		"SwapWork": "", "Activation": "", // Swapped adds them to histograms
 	}
-	// Far apart, since the refresher counts on while it is looked at.
+	// The values are far apart, because the refresher continues to count during the test.
 	value := int64(0)
 	want := map[string]int64{}
 	for _, counters := range []any{&r.Refresher.Counters, &r.Engine.Responses, &r.Cache.Counters} {
@@ -255,7 +255,7 @@ func TestEveryCounter(t *testing.T) {
 	}
 }
 
-// TestTotals: what the engine counts is told.
+// TestTotals checks that the engine's totals are exported.
 func TestTotals(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(300, 1), teststore.Start)
@@ -292,8 +292,8 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// TestSwapped: what lies before the edge's start is not the swap's, and clocks
-// that disagree make no negative lag.
+// TestSwapped checks that time before the edge's start does not count as swap lag, and that clocks that
+// disagree do not cause a negative lag.
 func TestSwapped(t *testing.T) {
 	r := newRig(t, memstore.New(), false)
 	r.began = time.Now().Add(-time.Minute)
@@ -312,7 +312,7 @@ func TestSwapped(t *testing.T) {
 	}
 }
 
-// TestClockSkew: it is told once it is known, and not before.
+// TestClockSkew checks that the clock skew is exported only when it is known.
 func TestClockSkew(t *testing.T) {
 	r := newRig(t, memstore.New(), false)
 	known := false

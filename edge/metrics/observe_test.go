@@ -15,7 +15,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// plain counts the same as answers, the slow way.
+// plain counts the same as answers in a simple, slow way.
 type plain struct {
 	requests map[[2]string]float64
 	seconds  map[string]float64
@@ -79,8 +79,7 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// TestObserve: what many connections observed at the same time is what a plain
-// count of it says, to the last bucket.
+// TestObserve checks that concurrent observations from many connections give exactly the counts of plain.
 func TestObserve(t *testing.T) {
 	var a answers
 	a.init(runtime.GOMAXPROCS(0))
@@ -162,8 +161,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestBeginsAtZero: the series of ordinary statuses are there before the first
-// such answer, else rate() would not see it.
+// TestBeginsAtZero checks that the series of expected statuses exist before the first such answer, since
+// rate() would otherwise miss it.
 func TestBeginsAtZero(t *testing.T) {
 	var a answers
 	a.init(1)
@@ -189,8 +188,8 @@ func TestBeginsAtZero(t *testing.T) {
 	}
 }
 
-// TestStripes: connections are spread over the stripes, of which no two share a
-// cache line.
+// TestStripes checks that connections are distributed over the stripes, and that no two stripes share a cache
+// line.
 func TestStripes(t *testing.T) {
 	for cores, want := range map[int]int{1: 16, 2: 16, 4: 16, 5: 32, 64: 128, 1000: 128} {
 		var a answers
