@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The grammar as INTERFACE.md, "Request ids" writes it.
+// grammar is the grammar of INTERFACE.md, "Request ids".
 var grammar = regexp.MustCompile(`^[A-Za-z0-9._:=+/-]{1,128}$`)
 
 func FuzzValid(f *testing.F) {
@@ -26,8 +26,7 @@ func FuzzValid(f *testing.F) {
 	})
 }
 
-// TestAppend: generated ids differ, from many goroutines too, and are taken
-// over when a client sends one back.
+// TestAppend checks that generated ids are unique, even across goroutines, and that Valid accepts them.
 func TestAppend(t *testing.T) {
 	const goroutines, each = 8, 5000
 	var wg sync.WaitGroup
@@ -57,7 +56,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestEveryBit: each of the 128 bits takes both values.
+// TestEveryBit checks that each of the 128 bits takes both values.
 func TestEveryBit(t *testing.T) {
 	var zero, one [Length]byte
 	for range 200 {
@@ -74,8 +73,8 @@ func TestEveryBit(t *testing.T) {
 	}
 }
 
-// traceGrammar is the grammar of W3C Trace Context, with the two ids that are invalid and
-// what later versions may add.
+// traceGrammar is the grammar of W3C Trace Context, extended by what later versions may append. It also
+// matches the two invalid ids.
 var traceGrammar = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-(?s:.*))?$`)
 
 func FuzzTraceID(f *testing.F) {
