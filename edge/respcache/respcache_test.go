@@ -11,7 +11,7 @@ import (
 
 func keyOf(i int) []byte { return fmt.Appendf(nil, "query %d", i) }
 
-// bodyOf is the only right body of a key in a coding.
+// bodyOf returns the only right body for a key in a coding.
 func bodyOf(key []byte, coding int) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "%s in coding %d;", key, coding), 20+len(key)*int(key[len(key)-1]-'0'))
 }
@@ -24,7 +24,7 @@ func entryOf(i int) *Entry {
 	return NewEntry(keyOf(i), Source{NotFound: keyOf(i)}, 0, responseOf(keyOf(i), 0))
 }
 
-// check holds what the cache counts against what is in it.
+// check compares the cache's counters with its contents.
 func check(t *testing.T, c *Cache) {
 	t.Helper()
 	var entries int64
@@ -56,9 +56,9 @@ func check(t *testing.T, c *Cache) {
 	}
 }
 
-// TestAnswersAreOfTheirKey: many ask, admit and add codings at once, with hashes
-// that tell keys apart, hardly, and not at all. What is found is always what its
-// key stands for, and the budget holds at all times.
+// TestAnswersAreOfTheirKey gets and adds entries and codings concurrently, with hashes that distinguish all
+// keys, few keys, or none. An entry found must always belong to its key, and the cache must always stay
+// within its budget.
 func TestAnswersAreOfTheirKey(t *testing.T) {
 	for name, hash := range map[string]func([]byte) uint64{
 		"hash": nil, "every key has the same": func([]byte) uint64 { return 7 },
@@ -115,8 +115,8 @@ func TestAnswersAreOfTheirKey(t *testing.T) {
 	}
 }
 
-// TestScan: what is asked for again and again stays while ten times as much as
-// there is room for passes through once.
+// TestScan checks that entries that are requested repeatedly stay in the cache while ten times as many as fit
+// are requested once.
 func TestScan(t *testing.T) {
 	c := New(1<<20, new(Counters))
 	const hot = 100
@@ -162,7 +162,7 @@ func TestBytesAreReal(t *testing.T) {
 	check(t, c)
 }
 
-// TestTooLarge: what does not fit is used and not kept, and evicts nothing.
+// TestTooLarge checks that an answer that does not fit can be used but is not cached, and evicts nothing.
 func TestTooLarge(t *testing.T) {
 	c := New(minLimit, new(Counters))
 	large := NewResponse(make([]byte, minLimit), nil, nil, nil, nil)
@@ -179,7 +179,7 @@ func TestTooLarge(t *testing.T) {
 	if c.Get(keyOf(1)) != small {
 		t.Error("what fitted is gone")
 	}
-	alone := entryOf(3) // never admitted
+	alone := entryOf(3) // never added
 	if r := responseOf(keyOf(3), 1); c.Add(alone, 1, r) != r || alone.Response(1) != nil {
 		t.Error("a coding of an answer that is not in the cache is kept")
 	}
@@ -195,12 +195,12 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestAddEvictsOthers: a coding that leaves no room for others stays beside its
-// answer. Of two answers under one key the first one stays.
+// TestAddEvictsOthers checks that an entry stays when adding a coding to it evicts all others. If two entries
+// have the same key, the first one stays.
 func TestAddEvictsOthers(t *testing.T) {
 	var c *Cache
 	var e *Entry
-	for kept := false; !kept; kept = c.Get(keyOf(0)) == e { // by chance the eviction takes this one
+	for kept := false; !kept; kept = c.Get(keyOf(0)) == e { // the eviction may happen to choose this entry
 		c = New(1<<20, new(Counters))
 		e = c.Put(entryOf(0))
 		fill(t, c)
@@ -215,7 +215,7 @@ func TestAddEvictsOthers(t *testing.T) {
 	check(t, c)
 }
 
-// fill adds answers until one is evicted. The answer of key 0 is asked for in between.
+// fill adds entries until one is evicted. In between, it gets the entry of key 0, so that this stays.
 func fill(t *testing.T, c *Cache) {
 	t.Helper()
 	for i := 1; c.counters.Evicted.Load() == 0; i++ {
@@ -233,7 +233,7 @@ func TestAskedBefore(t *testing.T) {
 	if c.AskedBefore(keyOf(1)) || !c.AskedBefore(keyOf(1)) || c.AskedBefore(keyOf(2)) {
 		t.Error("the second time is to count, and no other")
 	}
-	for i := range 100_000 { // made-up ones, each once
+	for i := range 100_000 { // other keys, each once
 		c.AskedBefore(keyOf(i + 10))
 	}
 	if c.AskedBefore(keyOf(1)) {
