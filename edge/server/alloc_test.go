@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/edge/auth"
 )
 
-// TestAllocations: neither an answer nor a refusal allocates in the shell.
+// TestAllocations checks that the server itself allocates nothing for an answer or a refusal.
 func TestAllocations(t *testing.T) {
 	keys, text := newKeys(t, 1_000_000, 1_000_000)
 	poor, poorText := newKeys(t, 1, 1)
@@ -51,7 +51,7 @@ func TestAllocations(t *testing.T) {
 			s.handle(r)
 			s.appendReply(r)
 		}
-		answer() // the bucket of one token is empty now
+		answer() // now the bucket of one token is empty
 		allocations := testing.AllocsPerRun(200, answer)
 		if got := r.Asked.Reply.Status; got != c.status || allocations != 0 {
 			t.Errorf("%s: status %d, %v allocations", name, got, allocations)

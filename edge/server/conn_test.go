@@ -23,8 +23,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestTooManyConnections: one too many is told so, and those that are there go
-// on; when one of them leaves there is room again.
+// TestTooManyConnections checks that a connection beyond a bound gets a 503, and that the existing ones
+// continue to work. When one of them closes, there is room again.
 func TestTooManyConnections(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"in all":      func(cfg *Config) { cfg.MaxConns = 3; cfg.MaxConnsPerAddress = 100 },
@@ -47,7 +47,7 @@ func TestTooManyConnections(t *testing.T) {
 				}
 				c.closed()
 			}
-			if name == "per address" && runtime.GOOS == "linux" { // where 127.0.0.2 is this machine, too
+			if name == "per address" && runtime.GOOS == "linux" { // here 127.0.0.2 is also this machine
 				other := dialFrom(t, "127.0.0.2", addr).send(request("GET", assets))
 				expect(t, 200, "", other.receive("GET"))
 				other.Close()
@@ -60,11 +60,11 @@ func TestTooManyConnections(t *testing.T) {
 				t.Errorf("stats %+v", got)
 			}
 			conns[0].Close()
-			// The server hears of it when it does.
+			// It may take a while until the server notices this.
 			for {
 				c := dial(t, addr).send(request("GET", assets))
 				a := c.receive("GET")
-				c.Close() // else it takes the place of one that is told that there are too many
+				c.Close() // otherwise it would occupy the place of the next one
 				if a.StatusCode == 200 {
 					break
 				}
@@ -74,7 +74,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// failing is a listener whose Accept fails a few times before it works.
+// failing is a listener whose first calls of Accept return errs.
 type failing struct {
 	net.Listener
 	mu   sync.Mutex
@@ -93,8 +93,8 @@ func (l *failing) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestAcceptErrors: running out of files is survived; what will not pass is
-// returned.
+// TestAcceptErrors checks that a server survives temporary errors of Accept, such as a lack of files, and
+// that Serve returns a permanent one.
 func TestAcceptErrors(t *testing.T) {
 	inner := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ln := &failing{Listener: inner, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED, syscall.ENOBUFS,
@@ -121,8 +121,8 @@ func TestAcceptErrors(t *testing.T) {
 	}
 }
 
-// TestSlowReaders: a client that takes its answer slowly gets all of it as long as it takes writeStep in
-// the time for that; one that takes nothing loses its connection.
+// TestSlowReaders checks that a client that reads slowly gets the whole answer as long as it reads writeStep
+// bytes within WriteTimeout, and that a client that reads nothing loses its connection.
 func TestSlowReaders(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	big := make([]byte, 16<<20)
@@ -159,7 +159,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// draining begins to drain a server and returns what Drain will return.
+// draining starts to drain a server. The channel receives the result of Drain.
 func draining(t *testing.T, s *Server, ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- s.Drain(ctx) }()
@@ -167,8 +167,8 @@ func draining(t *testing.T, s *Server, ctx context.Context) <-chan error {
 	return done
 }
 
-// TestDrain: busy connections get their answers and are told to close, silent
-// and idle ones are closed, new ones are not taken.
+// TestDrain checks that a draining server answers busy connections with Connection: close, closes silent and
+// idle ones, and accepts no new ones.
 func TestDrain(t *testing.T) {
 	release := make(chan struct{})
 	entered := make(chan struct{})
@@ -190,7 +190,7 @@ func TestDrain(t *testing.T) {
 	<-entered
 
 	done := draining(t, s, t.Context())
-	// Still open, and told to go with the answer.
+	// The connection is still open, and the answer asks the client to close it.
 	a := lively.send(request("GET", assets)).receive("GET")
 	expect(t, 200, "", a)
 	if !a.Close {
@@ -220,7 +220,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestQuiet: a server is busy with requests, and not with connections that wait for one.
+// TestQuiet checks that Quiet counts requests, but not connections that wait for one.
 func TestQuiet(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan struct{})
 	s, addr := start(t, func(cfg *Config) {
@@ -260,7 +260,7 @@ func TestQuiet(t *testing.T) {
 	half.Close()
 }
 
-// awaitState waits until the server's one connection is in a state.
+// awaitState waits until the server's only connection is in the given state.
 func awaitState(t *testing.T, s *Server, want state) {
 	t.Helper()
 	until(t, func() (is bool) {
@@ -271,7 +271,7 @@ func awaitState(t *testing.T, s *Server, want state) {
 	})
 }
 
-// TestDrainTimeout: what does not end in time is cut off, and said so.
+// TestDrainTimeout checks that Drain cuts off connections that do not end in time, and says so.
 func TestDrainTimeout(t *testing.T) {
 	s, addr := start(t, func(cfg *Config) { cfg.ReadTimeout = patience })
 	half := dial(t, addr).send("GET / HTTP/1.1\r\nHost: x\r\n")
@@ -288,8 +288,8 @@ func TestDrainTimeout(t *testing.T) {
 	}
 }
 
-// TestDrainUnderLoad: clients that keep asking get an answer to everything they
-// sent, up to the one that says close.
+// TestDrainUnderLoad checks that clients that keep sending requests get an answer to each of them, up to the
+// one with Connection: close.
 func TestDrainUnderLoad(t *testing.T) {
 	s, addr := start(t, nil)
 	const clients = 16
@@ -329,8 +329,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLinger: an answer that ends a connection arrives although the client is
-// still sending.
+// TestLinger checks that the last answer on a connection arrives even if the client is still sending.
 func TestLinger(t *testing.T) {
 	_, addr := start(t, nil)
 	for range 20 {
@@ -349,14 +348,14 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// segments is a connection whose Read gives one segment at a time. A Read into
-// no room gives nothing, as that of a socket does.
+// segments is a connection whose Read returns one segment at a time. Like a socket, it returns no bytes for
+// an empty buffer.
 type segments struct {
 	script
 	left    [][]byte
-	empty   int  // Reads into no room
-	grown   int  // bytes that were allocated for what was written
-	discard bool // what is written
+	empty   int  // Reads with an empty buffer
+	grown   int  // bytes allocated for out
+	discard bool // discard what is written
 }
 
 func (s *segments) Write(p []byte) (int, error) {
@@ -389,7 +388,7 @@ func (s *segments) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// rest returns how many bytes are still to come.
+// rest returns the number of bytes that are still to be read.
 func (s *segments) rest() (n int) {
 	for _, segment := range s.left {
 		n += len(segment)
@@ -397,8 +396,8 @@ func (s *segments) rest() (n int) {
 	return n
 }
 
-// TestAnswerAfterSlowOne: the deadline of an answer that was taken slowly is not
-// that of the next one.
+// TestAnswerAfterSlowOne checks that the write deadline of an answer to a slow reader does not apply to the
+// next answer.
 func TestAnswerAfterSlowOne(t *testing.T) {
 	const timeout = time.Second
 	big := make([]byte, 16<<20)
@@ -423,8 +422,8 @@ func TestAnswerAfterSlowOne(t *testing.T) {
 	expect(t, 200, "", c.send(request("GET", assets)).receive("GET"))
 }
 
-// TestKeepAlive: connections outlast the 90 seconds of hyper's and net/http's pools, and answers say
-// for how long, less a few seconds (affinidi-tdk-rs 654, hyper 2136).
+// TestKeepAlive checks that connections may be idle for longer than the 90 seconds of the pools of hyper and
+// net/http, and that answers state this time, less a few seconds (affinidi-tdk-rs 654, hyper 2136).
 func TestKeepAlive(t *testing.T) {
 	for idle, want := range map[time.Duration]string{0: "timeout=115", 30 * time.Second: "timeout=25",
 		7500 * time.Millisecond: "timeout=2", 5 * time.Second: ""} {
@@ -438,8 +437,8 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestLaterRequests: the time for a request begins with its own first byte,
-// whatever time there was for the connection to be idle.
+// TestLaterRequests checks that ReadTimeout counts from the first byte of each request, even if IdleTimeout
+// is longer.
 func TestLaterRequests(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) { cfg.ReadTimeout, cfg.IdleTimeout = 50*time.Millisecond, 10*patience })
 	c := dial(t, addr).send(request("GET", assets))
@@ -448,8 +447,7 @@ func TestLaterRequests(t *testing.T) {
 	c.closed()
 }
 
-// slowLines counts the log lines of requests whose ids begin with slow-, each
-// once.
+// slowLines collects the ids of logged requests that begin with "slow-".
 type slowLines struct {
 	mu  sync.Mutex
 	ids map[string]bool
@@ -465,12 +463,11 @@ func (l *slowLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestSlowPipeline: answers that wait for their peer, heads and all, are as they
-// were when they are taken, whatever is served meanwhile; and so are their lines
-// in the log.
+// TestSlowPipeline checks that answers that wait for a slow reader, and their log lines, are correct although
+// the server answers other requests in the meantime.
 func TestSlowPipeline(t *testing.T) {
 	const n = 20_000
-	body := []byte(strings.Repeat("b", 400)) // so that all of them are more than sockets take
+	body := []byte(strings.Repeat("b", 400)) // so that the answers do not fit into the sockets' buffers
 	lines := &slowLines{ids: map[string]bool{}}
 	s, addr := start(t, func(cfg *Config) {
 		cfg.Logger, cfg.LogAll, cfg.WriteTimeout = slog.New(slog.NewJSONHandler(lines, nil)), true, patience
@@ -514,7 +511,7 @@ func TestSlowPipeline(t *testing.T) {
 	until(t, func() bool { lines.mu.Lock(); defer lines.mu.Unlock(); return len(lines.ids) == n })
 }
 
-// TestPayWait: a download does not wait for tokens without end, nor longer than its client.
+// TestPayWait checks that a download does not wait for tokens forever, nor after its client has gone.
 func TestPayWait(t *testing.T) {
 	keys, text := newKeys(t, 1, 1)
 	key, _ := keys.Lookup([]byte(text), time.Now(), nil)

@@ -14,16 +14,16 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// input is what a connection may bring, in segments as they arrive.
+// input is what a client may send on a connection, in segments as they arrive.
 type input struct {
 	name     string
 	segments []string
-	// Bounds: of the bytes allocated, with the connection itself; and of the
-	// turns of the loop beside one for each segment.
+	// allocated bounds the allocated bytes, including those for the connection. turns bounds the iterations
+	// of the read loop, beyond one per segment.
 	allocated, turns int
 }
 
-// cut returns raw in pieces of n bytes.
+// cut splits raw into pieces of n bytes.
 func cut(raw string, n int) (pieces []string) {
 	for len(raw) > n {
 		pieces, raw = append(pieces, raw[:n]), raw[n:]
@@ -31,11 +31,11 @@ func cut(raw string, n int) (pieces []string) {
 	return append(pieces, raw)
 }
 
-// inputs of one connection without a key that cost most.
+// costly returns the most expensive inputs of a connection without a key.
 func costly() (list []input) {
 	const (
-		plain = 10 << 10  // conn, the account of its address, and what a reset pool makes anew
-		large = 320 << 10 // with a head of 32 KiB that is parsed, or quoted in an error
+		plain = 10 << 10  // conn, its owner, and what an emptied pool allocates again
+		large = 320 << 10 // a head of 32 KiB is parsed, or quoted in an error
 	)
 	rng := rand.New(rand.NewPCG(1, 2))
 	next := request("GET", assets)
@@ -72,7 +72,7 @@ func costly() (list []input) {
 	)
 }
 
-// measure serves one connection and returns it, and what it allocated.
+// measure serves one connection. It returns both its ends and the number of allocated bytes.
 func measure(s *Server, in *input) (*conn, *segments, int) {
 	peer := &segments{}
 	for _, segment := range in.segments {
@@ -87,14 +87,13 @@ func measure(s *Server, in *input) (*conn, *segments, int) {
 	return c, peer, int(after.TotalAlloc - before.TotalAlloc - uint64(peer.grown))
 }
 
-// TestCosts: what one connection may cost, for each kind of input: each byte of
-// a head is looked at once; the loop turns once for a segment; what is allocated
-// and what stays has a bound.
+// TestCosts checks the cost of a connection for each kind of input. Each byte of a head is scanned once. The
+// read loop iterates once per segment. The allocated and the retained memory are bounded.
 func TestCosts(t *testing.T) {
 	s := newServer(t, Config{})
 	list := costly()
-	// A collection in the midst would empty the pools, and filling them again is
-	// not what an input costs.
+	// A garbage collection during a measurement would empty the pools, and the measurement would include
+	// filling them again.
 	percent := debug.SetGCPercent(-1)
 	defer debug.SetGCPercent(percent)
 	for i := range list {
@@ -102,7 +101,7 @@ func TestCosts(t *testing.T) {
 	}
 	for _, in := range list {
 		c, peer, allocated := measure(s, &in)
-		for tries := 0; allocated > in.allocated && tries < 3; tries++ { // on a processor with empty pools
+		for tries := 0; allocated > in.allocated && tries < 3; tries++ { // the processor's pools may have been empty
 			c, peer, allocated = measure(s, &in)
 		}
 		sent := len(strings.Join(in.segments, ""))
@@ -123,7 +122,7 @@ func TestCosts(t *testing.T) {
 
 	debug.SetGCPercent(percent)
 
-	// What stays: the pools, which one collection leaves alone.
+	// The pools remain, since they survive one collection.
 	heap := func() int {
 		var m runtime.MemStats
 		runtime.GC()
@@ -131,7 +130,7 @@ func TestCosts(t *testing.T) {
 		return int(m.HeapAlloc)
 	}
 	before := heap()
-	for at := range maxLines - 1 { // each line long once: the parser keeps room for it
+	for at := range maxLines - 1 { // each line is long once, because the parser keeps memory for it
 		lines := slices.Repeat([]string{"A: b"}, maxLines-1)
 		lines[at] = "A: " + strings.Repeat("b", 15_000)
 		measure(s, &input{segments: []string{request("GET", assets, lines...)}})
@@ -146,7 +145,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestLongHeadHasRequestOfItsOwn: what a long head makes the parser keep does not stay in the pool.
+// TestLongHeadHasRequestOfItsOwn checks that the memory that the parser needs for a long head does not stay
+// in the pool.
 func TestLongHeadHasRequestOfItsOwn(t *testing.T) {
 	s := newServer(t, Config{})
 	for raw, own := range map[string]bool{request("GET", assets): false, sizedHead(maxPooledHead): false,

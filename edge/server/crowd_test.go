@@ -26,20 +26,20 @@ import (
 )
 
 const (
-	// longCrowd=1 has thousands of connections from each address, which come back when
-	// they are closed, and takes a few minutes.
+	// If longCrowd is "1", each address has a thousand connections, which are opened again after they are
+	// closed. The test then takes a few minutes.
 	longCrowd = "TEST_LONG"
-	// crowdJob has this program be a crowd.
+	// crowdJob makes the test binary run as a crowd.
 	crowdJob = "SERVER_TEST_CROWD"
 )
 
-// crowd is a program's worth of connections that send something and read nothing.
+// crowd describes many connections from one process that send something and read nothing.
 type crowd struct {
 	Server           string
-	First, Addresses int // of 127.1.0.0/16
-	Each             int // connections from an address
+	First, Addresses int // the client addresses, in 127.1.0.0/16
+	Each             int // connections per address
 	Send             string
-	Again            bool // connect again when a connection is closed
+	Again            bool // reopen connections that the server closes
 }
 
 func init() {
@@ -84,10 +84,10 @@ func (j *crowd) run() {
 			}
 		}
 	}
-	select {} // until it is killed
+	select {} // until the process is killed
 }
 
-// receives bounds what a client's kernel keeps for it.
+// receives returns a dialer's Control function that bounds the socket's receive buffer.
 func receives(bytes int) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) (err error) {
 		set := func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, bytes) }
@@ -110,8 +110,7 @@ func gone(c net.Conn) bool {
 	return closed || err != nil
 }
 
-// start has crowds of at most perProgram connections do the job until the function that
-// it returns is called.
+// start runs the job in processes with at most perProgram connections each, until stop is called.
 func (j crowd) start(t *testing.T) (stop func()) {
 	t.Helper()
 	const perProgram = 12_000
@@ -145,8 +144,8 @@ func (j crowd) start(t *testing.T) (stop func()) {
 
 const largeAnswer = assets + "?page=4"
 
-// crowdServer answers page 4 with a large body that is made for the request, and /docs
-// with a file of a megabyte.
+// crowdServer answers page 4 with a large body that is composed for the request, and /docs with a file of 1
+// MiB.
 func crowdServer(t *testing.T, change func(*Config)) (*Server, string, string) {
 	keys, text := newKeys(t, 1_000_000, 1_000_000)
 	s, addr := start(t, func(cfg *Config) {
@@ -165,12 +164,12 @@ func crowdServer(t *testing.T, change func(*Config)) (*Server, string, string) {
 	return s, addr, "X-Api-Key: " + text
 }
 
-// innocent is another client beside a crowd.
+// innocent is a client that is not part of the crowd.
 type innocent struct {
 	address string
 	server  string
 	key     string
-	pause   time.Duration // between two segments, or two readings of a large answer
+	pause   time.Duration // between two segments of a request, or two reads of a large answer
 }
 
 func (c *innocent) exchange(send func(net.Conn) error, read io.Writer) error {
@@ -197,7 +196,7 @@ func (c *innocent) exchange(send func(net.Conn) error, read io.Writer) error {
 	return err
 }
 
-// twoSegments asks with a head whose second half is sent a moment later.
+// twoSegments sends a request whose head arrives in two segments.
 func (c *innocent) twoSegments() error {
 	raw := request("GET", assets, c.key)
 	return c.exchange(func(conn net.Conn) error {
@@ -210,7 +209,7 @@ func (c *innocent) twoSegments() error {
 	}, io.Discard)
 }
 
-// slowly is a Writer that takes its time.
+// slowly is a Writer that waits before each Write returns.
 type slowly time.Duration
 
 func (s slowly) Write(p []byte) (int, error) { time.Sleep(time.Duration(s)); return len(p), nil }
@@ -222,7 +221,7 @@ func (c *innocent) largeAnswer() error {
 	}, slowly(c.pause))
 }
 
-// obtained returns how many of n answers come, asked for by some at once.
+// obtained calls ask n times, with atOnce concurrent calls, and returns how many of them succeed.
 func obtained(t *testing.T, n, atOnce int, ask func() error) int {
 	var got, next atomic.Int64
 	var wg sync.WaitGroup
@@ -241,8 +240,8 @@ func obtained(t *testing.T, n, atOnce int, ask func() error) int {
 	return int(got.Load())
 }
 
-// TestCrowdTakesNothing: while many addresses have as many connections as they can, with a byte, half a head
-// or unread answers, another one gets 99 % of its answers.
+// TestCrowdTakesNothing checks that, while many addresses have as many connections as they can get, each with
+// one byte, half a head or unread answers, another client gets 99 % of its answers.
 func TestCrowdTakesNothing(t *testing.T) {
 	job := crowd{Addresses: 10, Each: 40}
 	tries, pause, change := 100, time.Millisecond, func(cfg *Config) {
@@ -250,7 +249,7 @@ func TestCrowdTakesNothing(t *testing.T) {
 		cfg.ReadTimeout, cfg.WriteTimeout, cfg.IdleTimeout = 2*patience, 2*patience, 2*patience
 	}
 	if os.Getenv(longCrowd) == "1" {
-		// The server's descriptors are those of one process: fewer than all would open.
+		// One process has too few descriptors for all connections of the crowd.
 		job = crowd{Addresses: 50, Each: 1000, Again: true}
 		tries, pause, change = 1000, 10*time.Millisecond, func(cfg *Config) { cfg.MaxConns = 16_000 }
 	}
@@ -289,10 +288,10 @@ func TestCrowdTakesNothing(t *testing.T) {
 	}
 }
 
-// maxClosing is how many connections that lost their places may still be on their way out.
+// maxClosing bounds the connections that were displaced, but are not closed yet.
 const maxClosing = 64
 
-// socketPages returns the kernel's memory for TCP sockets, of the whole machine.
+// socketPages returns the number of pages that the kernel uses for all TCP sockets of the machine.
 func socketPages(t *testing.T) (pages int64) {
 	text := must.Get(os.ReadFile("/proc/net/sockstat"))(t)
 	for line := range strings.Lines(string(text)) {

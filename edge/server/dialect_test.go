@@ -11,9 +11,9 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestDialectErrors: programs for another interface read errors in its form alone, so below its prefix
-// those that come before the path is known have it too (COINGECKO.md, "Rules"). Elsewhere, and without
-// a dialect, they are the envelope.
+// TestDialectErrors checks that every error below a dialect's prefix has the dialect's format, even if it
+// occurs before the path is parsed, since its clients understand no other format (COINGECKO.md, "Rules").
+// Elsewhere, and without a dialect, errors have the usual format.
 func TestDialectErrors(t *testing.T) {
 	dialect := &Dialect{
 		Prefix:     "/api/v3/",

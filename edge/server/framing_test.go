@@ -18,9 +18,9 @@ import (
 
 const assets = "/openapi/v1/assets"
 
-// TestFraming: over TCP, what is refused is answered though its client is still
-// sending, and a request has a time in all, not one anew for each byte. What is
-// refused and what is taken, in whatever pieces, TestCorpus and TestSplitting have.
+// TestFraming checks over TCP that a refused request is answered while its client is still sending, and that
+// the time for a request does not start again with each byte. TestCorpus and TestSplitting check which
+// requests are refused.
 func TestFraming(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.ReadTimeout = 200 * time.Millisecond
@@ -48,7 +48,7 @@ func TestFraming(t *testing.T) {
 				defer close(sent)
 				_, err := io.WriteString(c.Conn, tc.raw)
 				for ; err == nil; _, err = io.WriteString(c.Conn, "a") {
-					time.Sleep(10 * time.Millisecond) // a client that sends slowly
+					time.Sleep(10 * time.Millisecond) // the client sends slowly
 				}
 			}()
 			expect(t, tc.status, tc.key, c.receive("GET"))
@@ -59,9 +59,9 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// TestSilent: a connection on which nothing comes is closed without a word, so
-// that no client takes a word for the answer to its next request. An empty line
-// may end the request before, and is nothing.
+// TestSilent checks that a connection on which nothing arrives is closed without an answer, because a client
+// could take one for the answer to its next request. An empty line may be the end of the previous request, so
+// it counts as nothing.
 func TestSilent(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.ReadTimeout, cfg.IdleTimeout = 50*time.Millisecond,
@@ -78,7 +78,7 @@ func TestSilent(t *testing.T) {
 	half.closed()
 }
 
-// FuzzRaw: whatever arrives, every answer is well-formed and none is a fault.
+// FuzzRaw checks that, whatever arrives, every answer is well-formed and none is a server error.
 func FuzzRaw(f *testing.F) {
 	for _, c := range rawhttp.Cases() {
 		f.Add([]byte(c.Raw))
@@ -103,8 +103,7 @@ func FuzzRaw(f *testing.F) {
 				t.Fatalf("answer %d, %v", res.StatusCode, res.Header)
 			}
 			if bytes.Contains(raw, []byte("HEAD")) {
-				// One of the answers has a length and no body, and it cannot
-				// be told which.
+				// One of the answers has a length but no body, and it is unknown which.
 				check(t, "HEAD", res, "")
 				return
 			}
@@ -114,8 +113,8 @@ func FuzzRaw(f *testing.F) {
 	})
 }
 
-// boundaries returns where each request ends that the loop takes from a
-// connection, and why it takes no more.
+// boundaries returns the end of each request that the server's loop reads from a connection, and the error
+// that ends the loop.
 func boundaries(s *Server, peer *segments) (ends []int, err error) {
 	sent := peer.rest()
 	c := newListener(nil, &s.cfg).admit(peer)
@@ -126,7 +125,7 @@ func boundaries(s *Server, peer *segments) (ends []int, err error) {
 		}
 		r := s.acquire(c)
 		if err = c.parse(r); err == nil && r.close {
-			err = errBody // the loop answers, and closes
+			err = errBody // the loop would answer and close the connection
 		}
 		s.release(r)
 		if err != nil {
@@ -140,9 +139,8 @@ func boundaries(s *Server, peer *segments) (ends []int, err error) {
 	}
 }
 
-// FuzzBoundaries: in whatever pieces it comes, the loop cuts what it gets into
-// the same requests, and into the same as net/http as far as both take it. It
-// turns no more than once for a piece.
+// FuzzBoundaries checks that the loop finds the same requests in its input however the input is split into
+// pieces, and the same as net/http as long as both accept them.
 func FuzzBoundaries(f *testing.F) {
 	for _, c := range rawhttp.Cases() {
 		f.Add([]byte(c.Raw), []byte{40, 3, 200})
@@ -184,7 +182,7 @@ func FuzzBoundaries(f *testing.F) {
 	})
 }
 
-// script is a connection on which everything comes at once and then the end.
+// script is a connection on which all input is available immediately, followed by EOF.
 type script struct {
 	in  io.Reader
 	out bytes.Buffer

@@ -20,7 +20,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// TestNearPaths: a path that is nearly one that is served gets a 404 that names that one.
+// TestNearPaths checks that the 404 for a path that is similar to a served one names the latter.
 func TestNearPaths(t *testing.T) {
 	_, addr := start(t, nil)
 	for path, want := range map[string]string{
@@ -39,7 +39,7 @@ func TestNearPaths(t *testing.T) {
 	}
 }
 
-// TestPaths: a path is what was sent, byte by byte.
+// TestPaths checks that paths are compared byte by byte.
 func TestPaths(t *testing.T) {
 	_, addr := start(t, nil)
 	for e := range query.Endpoint(query.Endpoints) {
@@ -63,7 +63,7 @@ func TestMethods(t *testing.T) {
 	keys, _ := newKeys(t, 1, 1)
 	_, addr := start(t, func(cfg *Config) { cfg.Keys = keys; cfg.AddressBurst = 1 })
 	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "TRACE", "get", "PURGE", "QUERY"} {
-		// The method comes before the path, and both before the key.
+		// The method is checked before the path, and both before the key.
 		for _, target := range []string{assets, "/nowhere"} {
 			a := dial(t, addr).send(request(method, target, "Content-Length: 2") + "hi").receive(method)
 			expect(t, 405, "METHOD_NOT_ALLOWED", a)
@@ -87,10 +87,11 @@ func TestMethods(t *testing.T) {
 		}
 	}
 	expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", "/nowhere"))
-	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", assets)) // nothing above took a token
+	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", assets)) // none of the requests above took a token
 }
 
-// TestHead: HEAD answers as GET does, length included, without the body.
+// TestHead checks that the answers to HEAD and GET have the same headers, including the length, and that HEAD
+// gets no body.
 func TestHead(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Static = map[string]StaticFile{"/docs": {Body: []byte("<html>"), ContentType: "text/html; charset=utf-8"}}
@@ -126,7 +127,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// TestKey: one answer for every key that is not in force.
+// TestKey checks that all keys that are not in force get the same answer.
 func TestKey(t *testing.T) {
 	keys, text := newKeys(t, 1000, 1000)
 	_, addr := start(t, func(cfg *Config) {
@@ -162,19 +163,20 @@ func TestKey(t *testing.T) {
 			t.Errorf("another 401: %s", a.body)
 		}
 	}
-	// The key comes before the parameters, the path before the key.
+	// The key is checked before the parameters, and the path before the key.
 	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", assets+"?page=0"))
 	expect(t, 400, "BAD_REQUEST", ask(t, addr, "GET", assets+"?page=0", "X-Api-Key: "+text))
 	expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", "/openapi/v1/nothing"))
-	// Before a key set was read, who may be known is told to wait.
+	// Before a key set is read, a client with a well-formed key is told to try again.
 	_, undecided := start(t, func(cfg *Config) { cfg.Keys = new(auth.Keys) })
 	expect(t, 503, "SERVICE_UNAVAILABLE", ask(t, undecided, "GET", assets, "X-Api-Key: "+text))
 	expect(t, 401, "UNAUTHORIZED", ask(t, undecided, "GET", assets, "X-Api-Key: mdk_live_x"))
 	expect(t, 401, "UNAUTHORIZED", ask(t, undecided, "GET", assets))
 }
 
-// TestKeyLimit: every status costs a token, 5xx and a panic included (A5). An addition costs by its body and
-// rows, also where it failed, and leaves a debt of a minute's tokens at most (INTERFACE.md, "Rate limits").
+// TestKeyLimit checks that a request costs a token whatever its status, including a 5xx after a panic. Some
+// endpoints cost more, by body and rows, even if the request fails. A key's debt is at most the tokens of a
+// minute (INTERFACE.md, "Rate limits").
 func TestKeyLimit(t *testing.T) {
 	keys, text := newKeys(t, 1, 5)
 	var problem error
@@ -206,12 +208,12 @@ func TestKeyLimit(t *testing.T) {
 	problem = reply.ErrUnavailable
 	step(503, "SERVICE_UNAVAILABLE", assets, `"default";r=2;t=3`)
 	step(500, "INTERNAL_ERROR", "/openapi/v1/chains", `"default";r=1;t=4`)
-	now = now.Add(2 * time.Second) // no other token is back
+	now = now.Add(2 * time.Second) // the key has gained two tokens, and only these
 	problem = reply.ErrNoSnapshot
 	step(404, "NOT_FOUND", assets, `"default";r=2;t=3`)
 	problem = snapshot.ErrGone
 	step(410, "SNAPSHOT_GONE", assets, `"default";r=1;t=4`)
-	problem, length, visited = snapshot.ErrLater, 40<<10, 5000 // of no account here
+	problem, length, visited = snapshot.ErrLater, 40<<10, 5000 // without effect on this endpoint
 	step(503, "SERVICE_UNAVAILABLE", assets, `"default";r=0;t=5`)
 	problem = nil
 	for range 2 {
@@ -222,11 +224,11 @@ func TestKeyLimit(t *testing.T) {
 			t.Errorf("429 with %v", a.Header)
 		}
 	}
-	// OPTIONS asks for no key and costs the key nothing.
+	// OPTIONS needs no key and costs the key nothing.
 	expect(t, 204, "", handle(t, s, now, request("OPTIONS", assets, "X-Api-Key: "+text)))
 	now = now.Add(time.Second)
 	step(200, "", assets, `"default";r=0;t=5`)
-	// An addition costs by its body and rows, which may be more than there is.
+	// These endpoints cost by body and rows, which may exceed the tokens that are left.
 	const history, search, debt = "/openapi/v1/history?id=1", "/openapi/v1/search?q=a", 60
 	for _, c := range []struct{ length, visited, cost int }{{16 << 10, 499, 1}, {16<<10 + 1, 0, 2}, {40 << 10, 0, 3},
 		{100, 1000, 3}, {32<<10 + 1, 999, 4}, {80 << 10, 10_000, 25}, {1 << 30, 0, 5 + debt}} {
@@ -249,8 +251,8 @@ func TestKeyLimit(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a 503 asks for 1 to 5 seconds, at random; the wait for a pinned snapshot, which is on its
-// way, for one (INTERFACE.md, "Rate limits").
+// TestRetryAfter checks that the Retry-After of a 503 is a random number from 1 to 5, or 1 for a pinned
+// snapshot that should arrive soon (INTERFACE.md, "Rate limits").
 func TestRetryAfter(t *testing.T) {
 	var problem error
 	s := newServer(t, Config{Answer: func(*Request) error { return problem }})
@@ -268,7 +270,7 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		seen := map[string]bool{}
 		problem = c.problem
-		for range 400 { // one of five values is missing once in 10^38
+		for range 400 { // one of five values is missing with a probability of about 10^-38
 			a := handle(t, s, time.Now(), request("GET", c.target))
 			if a.StatusCode != 503 {
 				t.Fatalf("%s: %d", c.target, a.StatusCode)
@@ -281,7 +283,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestAddressLimit: without a key in force the client's address pays.
+// TestAddressLimit checks that requests without a valid key take tokens from their client's address.
 func TestAddressLimit(t *testing.T) {
 	keys, text := newKeys(t, 1, 100)
 	s := newServer(t, Config{
@@ -309,7 +311,7 @@ func TestAddressLimit(t *testing.T) {
 		t.Errorf("a valid key from the same address: %d", got)
 	}
 	exhaust("X-Forwarded-For: 192.0.2.1")
-	// What a client made up stands before what the proxies say.
+	// An address that a client forges comes before the addresses that the proxies append.
 	if got := status("X-Forwarded-For: 198.51.100.1, 192.0.2.1"); got != 429 {
 		t.Errorf("made-up address: %d", got)
 	}
@@ -366,7 +368,7 @@ func TestRequestID(t *testing.T) {
 			}
 		}
 	}
-	// A body that is too large comes with a head that can be read.
+	// The head of a request with a body that is too large can be read.
 	a := ask(t, addr, "GET", assets, "X-Request-Id: large", "Content-Length: 5000")
 	expect(t, 413, "PAYLOAD_TOO_LARGE", a)
 	if got := a.Header.Get("X-Request-Id"); got != "large" {
@@ -374,7 +376,7 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// TestCORS: every answer can be read by a browser.
+// TestCORS checks that a browser lets scripts read every answer.
 func TestCORS(t *testing.T) {
 	const origin = "https://board.test"
 	keys, _ := newKeys(t, 1, 1)
@@ -389,14 +391,14 @@ func TestCORS(t *testing.T) {
 		413: request("GET", assets, "Content-Length: 5000"), 204: request("OPTIONS", assets, "Origin: null"),
 		400: "GET\r\n\r\n", 408: "GET", 431: "GET /" + strings.Repeat("a", 70000),
 	} {
-		a := dial(t, addr).send(raw).receive("GET") // checks Access-Control-Expose-Headers
+		a := dial(t, addr).send(raw).receive("GET") // receive checks Access-Control-Expose-Headers
 		if a.StatusCode != status || a.Header.Get("Access-Control-Allow-Origin") != origin {
 			t.Errorf("%d: %d with %v", status, a.StatusCode, a.Header)
 		}
 	}
 }
 
-// TestPreflight: a script may send the headers that its browser asks for, within bounds (the Fetch
+// TestPreflight checks that a script may send the headers that its browser asks for, within bounds (the Fetch
 // standard, 4.8; sentry-javascript 6077, opencodex 1773).
 func TestPreflight(t *testing.T) {
 	_, addr := start(t, nil)
@@ -419,7 +421,7 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// TestSharedCaches: what a shared cache may keep says nothing of one client's limit.
+// TestSharedCaches checks that an answer that a shared cache may keep does not contain a client's limit.
 func TestSharedCaches(t *testing.T) {
 	keys, text := newKeys(t, 1, 2)
 	_, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.SharedCaches = keys, true })
@@ -446,7 +448,7 @@ func TestPin(t *testing.T) {
 	})
 	for _, c := range []struct {
 		headers []string
-		pin     string // "": none; "bad": refused
+		pin     string // "" means that there is none, "bad" that it is refused
 	}{
 		{nil, ""},
 		{[]string{"X-Snapshot-Time:"}, ""},
@@ -507,13 +509,13 @@ func TestPin(t *testing.T) {
 			}
 		}
 	}
-	// Parameters come before the pin.
+	// Parameters are checked before the pin.
 	if a := ask(t, addr, "GET", assets+"?page=0", "X-Snapshot-Time: x"); !strings.Contains(a.body, `"page: `) {
 		t.Errorf("body %s", a.body)
 	}
 }
 
-// TestEngine: what an engine gets, and that what it set is gone when it fails.
+// TestEngine checks what Config.Answer receives, and that headers that it has added are dropped if it fails.
 func TestEngine(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Answer = func(r *Request) error {
@@ -529,8 +531,8 @@ func TestEngine(t *testing.T) {
 				r.Asked.Reply.Add("ETag", []byte(`"x"`))
 				panic("at the disco")
 			case query.Trending:
-				// An empty list of tags is a list, which takes precedence over
-				// If-Modified-Since and matches nothing.
+				// An empty If-None-Match is still present: it takes precedence over If-Modified-Since and
+				// matches nothing.
 				if r.Asked.IfNoneMatch == nil || len(r.Asked.IfNoneMatch) != 0 {
 					t.Errorf("If-None-Match %q", r.Asked.IfNoneMatch)
 				}
@@ -559,7 +561,7 @@ func TestEngine(t *testing.T) {
 			t.Errorf("%s: %d with %v", target, a.StatusCode, a.Header)
 		}
 	}
-	// A panic is the end of its connection, not of the others.
+	// A panic ends only its own connection.
 	c := dial(t, addr).send(request("GET", "/openapi/v1/chains"))
 	expect(t, 500, "INTERNAL_ERROR", c.receive("GET"))
 	c.closed()
@@ -585,8 +587,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestPinnedOfKey: a key whose pinned requests all wait gets no more of them to
-// wait, and others wait as before.
+// TestPinnedOfKey checks that a key with the maximum number of waiting pinned requests cannot have another
+// one, and that the waiting requests are answered.
 func TestPinnedOfKey(t *testing.T) {
 	var waiting atomic.Int32
 	release := make(chan struct{})

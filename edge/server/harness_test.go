@@ -23,13 +23,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds what a test waits for; nothing should ever take that long.
+// patience bounds how long a test waits. Nothing should take that long.
 const patience = 20 * time.Second
 
 var stubBody = []byte(`{"code":0,"message":"OK","message_key":"OK",` +
 	`"result":{"items":[],"page":1,"total":0,"total_page":1}}`)
 
-// stub answers everything with the same body, and says what it was asked.
+// stub answers every request with the same body.
 func stub(r *Request) error {
 	r.Asked.Reply.Add("Content-Type", []byte("application/json"))
 	r.Asked.Reply.Add("X-Snapshot-Time", []byte("2026-11-21T12:00:00Z"))
@@ -54,7 +54,7 @@ func start(t *testing.T, change func(*Config)) (*Server, string) {
 	return s, testserver.ServeOn(t, ln, s.Serve, s.Drain)
 }
 
-// client is one connection.
+// client is a client with one connection.
 type client struct {
 	t *testing.T
 	net.Conn
@@ -66,7 +66,7 @@ func dial(t *testing.T, addr string) *client {
 	return dialFrom(t, "", addr)
 }
 
-// dialFrom connects from an address of this machine; "": any.
+// dialFrom connects from a local address, or from any if address is "".
 func dialFrom(t *testing.T, address, addr string) *client {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -84,14 +84,14 @@ func (c *client) send(raw string) *client {
 	return c
 }
 
-// response is an answer with what every one of them must have checked.
+// response is an answer that check has checked.
 type response struct {
 	*http.Response
 	body string
 	key  string // message_key
 }
 
-// receive reads the answer to a request by method.
+// receive reads and checks the answer to a request with the given method.
 func (c *client) receive(method string) *response {
 	c.t.Helper()
 	res, err := http.ReadResponse(c.r, &http.Request{Method: method})
@@ -105,7 +105,7 @@ func (c *client) receive(method string) *response {
 	return check(c.t, method, res, string(body))
 }
 
-// closed checks that the server closes the connection, with nothing more sent.
+// closed checks that the server closes the connection without sending anything else.
 func (c *client) closed() {
 	c.t.Helper()
 	if rest, err := io.ReadAll(c.r); err != nil || len(rest) > 0 {
@@ -113,13 +113,13 @@ func (c *client) closed() {
 	}
 }
 
-// check looks at what the interface says of every answer.
+// check checks the rules that apply to every answer.
 func check(t *testing.T, method string, res *http.Response, body string) *response {
 	t.Helper()
 	return &response{res, body, rawhttp.Check(t, method, res, body)}
 }
 
-// ask sends one request on a connection of its own and reads its answer.
+// ask sends a request on a new connection and returns the answer.
 func ask(t *testing.T, addr, method, target string, headers ...string) *response {
 	t.Helper()
 	return dial(t, addr).send(request(method, target, headers...)).receive(method)
@@ -130,7 +130,7 @@ func request(method, target string, headers ...string) string {
 		strings.Join(append(headers, ""), "\r\n"))
 }
 
-// expect is ask for a status and message_key.
+// expect checks the status and the message_key of an answer.
 func expect(t *testing.T, status int, key string, a *response) {
 	t.Helper()
 	if a.StatusCode != status || a.key != key {
@@ -138,7 +138,7 @@ func expect(t *testing.T, status int, key string, a *response) {
 	}
 }
 
-// newKeys returns a key set with one key in it, and the key's text.
+// newKeys returns a key set with one key, and the text of the key.
 func newKeys(t testing.TB, rate, burst int) (*auth.Keys, string) {
 	t.Helper()
 	text := must.Get(artifacts.NewKey(rand.NewChaCha8([32]byte{1})))(t)
@@ -150,7 +150,7 @@ func newKeys(t testing.TB, rate, burst int) (*auth.Keys, string) {
 	return keys, text
 }
 
-// otherKey returns the text of a key that no set holds.
+// otherKey returns the text of a key that no key set contains.
 func otherKey(t testing.TB) string {
 	t.Helper()
 	return must.Get(artifacts.NewKey(rand.NewChaCha8([32]byte{2})))(t)
@@ -164,7 +164,7 @@ func newServer(t testing.TB, cfg Config) *Server {
 	return must.Get(New(cfg))(t)
 }
 
-// newRequest returns a request from 127.0.0.1 as it is when it was read.
+// newRequest returns a request from 127.0.0.1 whose head has been read.
 func newRequest(t testing.TB, s *Server, raw string) *Request {
 	t.Helper()
 	r := s.acquire(nil)
@@ -173,7 +173,7 @@ func newRequest(t testing.TB, s *Server, raw string) *Request {
 	return r
 }
 
-// handle returns a server's answer to a request at a time, without a connection.
+// handle returns a server's answer to a request that arrives at time now, without a connection.
 func handle(t *testing.T, s *Server, now time.Time, raw string) *response {
 	t.Helper()
 	r := newRequest(t, s, raw)
@@ -186,7 +186,7 @@ func handle(t *testing.T, s *Server, now time.Time, raw string) *response {
 		bytes.NewReader(rest)))}).receive(method)
 }
 
-// until waits for what comes without being told.
+// until waits for a condition.
 func until(t *testing.T, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {

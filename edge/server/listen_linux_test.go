@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestListenOptions: connections have the bounds of the listener: on what the kernel keeps
-// of unread answers, and on how long it waits for a peer that is out of reach.
+// TestListenOptions checks that connections inherit the listener's bounds on what the kernel keeps of unread
+// answers and on how long it waits for an unreachable peer.
 func TestListenOptions(t *testing.T) {
 	ln := must.Get(Listen("127.0.0.1:0"))(t)
 	defer ln.Close()
@@ -34,7 +34,8 @@ func TestListenOptions(t *testing.T) {
 	}
 }
 
-// TestShared: two servers share a port, and one that does not share cannot take it.
+// TestShared checks that two servers can share a port, and that a server that does not share cannot listen on
+// it.
 func TestShared(t *testing.T) {
 	ln := must.Get(ListenShared("127.0.0.1:0"))(t)
 	addr := ln.Addr().String()
@@ -64,7 +65,7 @@ func TestShared(t *testing.T) {
 	served.Wait()
 }
 
-// askOnce asks on a connection of its own.
+// askOnce sends a request on a new connection.
 func askOnce(addr string) error {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -79,7 +80,7 @@ func askOnce(addr string) error {
 	return nil
 }
 
-// TestAdopt: a listener that another process holds goes on taking connections when its server has
+// TestAdopt checks that a listener that another process holds still accepts connections after its server has
 // drained.
 func TestAdopt(t *testing.T) {
 	held := must.Get(Listen("127.0.0.1:0"))(t).(*net.TCPListener)

@@ -17,7 +17,7 @@ import (
 	"example.com/marketdata/edge/snapshot"
 )
 
-// logged is a log that a test reads.
+// logged is a log that a test can read while it is written.
 type logged struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -35,7 +35,7 @@ func (l *logged) String() string {
 	return l.out.String()
 }
 
-// lines returns the lines, parsed, that have this message.
+// lines returns the parsed lines with the given message.
 func (l *logged) lines(t *testing.T, message string) []map[string]any {
 	t.Helper()
 	var lines []map[string]any
@@ -56,7 +56,7 @@ func newLog() (*logged, *slog.Logger) {
 	return out, slog.New(slog.NewJSONHandler(out, nil))
 }
 
-// TestLog: what is logged, and what never is.
+// TestLog checks what is logged, and that keys and full addresses never are.
 func TestLog(t *testing.T) {
 	snapshot := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	keys, text := newKeys(t, 1000, 1000)
@@ -85,12 +85,12 @@ func TestLog(t *testing.T) {
 		{500, "INTERNAL_ERROR", request("GET", "/openapi/v1/chains", key, "X-Request-Id: panic-1")},
 		{401, "UNAUTHORIZED", request("GET", assets, "X-Api-Key: "+text+"x", "X-Request-Id: evil\" level=ERROR")},
 		{404, "PATH_NOT_FOUND", request("GET", "/"+text+"%ff%fe%0a", "X-Request-Id: "+text)},
-		// fasthttp itself would log these bytes.
+		// fasthttp would log these bytes itself.
 		{400, "BAD_REQUEST", "GET /a\r\nX-Api-Key: " + text + "\r\n\r\n"},
 		{400, "BAD_REQUEST", request("GET", assets, key+"\x01")},
 	} {
 		expect(t, c.status, c.key, dial(t, addr).send(c.raw).receive("GET"))
-		until(t, func() bool { return len(out.lines(t, "request")) == n+1 }) // logged once it is written
+		until(t, func() bool { return len(out.lines(t, "request")) == n+1 }) // logged after it is written
 	}
 
 	lines := out.lines(t, "request")
@@ -121,7 +121,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogBounded: a flood of errors is no flood of log lines.
+// TestLogBounded checks that many errors do not cause many log lines.
 func TestLogBounded(t *testing.T) {
 	out, log := newLog()
 	s := newServer(t, Config{Logger: log, Answer: func(*Request) error { return reply.ErrUnavailable }})
@@ -145,7 +145,7 @@ func TestLogBounded(t *testing.T) {
 	}
 }
 
-// TestLogAll: every request, and slow ones at a level of their own.
+// TestLogAll checks that LogAll logs every request, and that slow requests are logged with level WARN.
 func TestLogAll(t *testing.T) {
 	out, log := newLog()
 	s := newServer(t, Config{Logger: log, LogAll: true})
@@ -165,7 +165,8 @@ func TestLogAll(t *testing.T) {
 	}
 }
 
-// TestTrace: a request's trace id is in its log lines, and nothing else of its traceparent.
+// TestTrace checks that the log lines of a request contain its trace id and nothing else from its
+// traceparent.
 func TestTrace(t *testing.T) {
 	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
 	for name, c := range map[string]struct {
@@ -215,7 +216,7 @@ type observations chan Observation
 
 func (o observations) Observe(one Observation) { o <- one }
 
-// TestObserve: every answer is told of, once.
+// TestObserve checks that Observe is called exactly once for every answer.
 func TestObserve(t *testing.T) {
 	keys, text := newKeys(t, 100, 100)
 	o := make(observations, 2)
@@ -258,8 +259,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestCutOff: a client that takes nothing is cut off in the end, and its answer is
-// no success.
+// TestCutOff checks that a client that reads nothing is eventually cut off, and that its answer counts with
+// status 499.
 func TestCutOff(t *testing.T) {
 	o := make(observations, 1)
 	s, addr := start(t, func(cfg *Config) {
@@ -273,8 +274,8 @@ func TestCutOff(t *testing.T) {
 	until(t, func() bool { return s.Stats().Open == 0 })
 }
 
-// TestFuturePin: the 503 of a pin of the future is no fault of the service, in
-// the log and to Observe.
+// TestFuturePin checks that the 503 for a pin in the future does not count as an error of the service,
+// neither in the log nor for Observe.
 func TestFuturePin(t *testing.T) {
 	for _, c := range []struct {
 		err   error

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestOpenLimit: what needs no key has a bucket of its own for each client
-// address, which says of itself only when it is empty.
+// TestOpenLimit checks that requests that need no key have a separate bucket per client address, whose limit
+// is stated only when it is exceeded.
 func TestOpenLimit(t *testing.T) {
 	keys, text := newKeys(t, 1, 100)
 	s := newServer(t, Config{
@@ -52,18 +52,19 @@ func TestOpenLimit(t *testing.T) {
 			t.Errorf("%s %s from elsewhere: %d", open[i].method, open[i].target, a.StatusCode)
 		}
 	}
-	// Two addresses share a bucket once in 65,536 times, which this test has met: three do so once in 200 million.
+	// Two of the addresses share a bucket with a probability of 1 in 65,536, as has happened in this test.
+	// Three of them do so with a probability of 1 in 200 million.
 	if refused > 1 {
 		t.Errorf("%d of %d addresses elsewhere were refused", refused, len(open))
 	}
-	// What needs a key has other buckets.
+	// Requests that need a key use other buckets.
 	from := "X-Forwarded-For: 2001:db8:7::1"
 	expect(t, 200, "", handle(t, s, now, request("GET", assets, from, "X-Api-Key: "+text)))
 	expect(t, 401, "UNAUTHORIZED", handle(t, s, now, request("GET", assets, from)))
 	if a := handle(t, s, now, request("GET", assets, from)); a.Header.Get("RateLimit-Policy") != `"default";q=1;w=1` {
 		t.Errorf("%d with %v", a.StatusCode, a.Header)
 	}
-	// 50 come back in a second.
+	// The bucket gains 50 tokens per second.
 	now = now.Add(time.Second)
 	for i := range 51 {
 		if a := ask(i, "2001:db8:7::1"); (a.StatusCode == 429) != (i == 50) {
@@ -77,7 +78,7 @@ func TestOpenLimit(t *testing.T) {
 	}
 }
 
-// TestFramingTakesNoToken: what is no request costs no token.
+// TestFramingTakesNoToken checks that a request that cannot be read costs no token.
 func TestFramingTakesNoToken(t *testing.T) {
 	keys, _ := newKeys(t, 1, 1)
 	_, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.OpenRate, cfg.OpenBurst = keys, 1, 1 })

@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOwners: whatever addresses do, no more places are taken than there are; a connection loses its place
-// only to an address that then has no more than its own had before, and only the newest one; and who is
-// refused could not have stayed without that.
+// TestOwners checks three rules for random connections. There are never more connections than allowed. Only
+// the owner with the most connections can lose one, its newest, and only to an address that then has no more
+// than that owner had. A connection is refused only if these rules require it.
 func TestOwners(t *testing.T) {
 	addresses := []netip.Addr{}
 	for _, a := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8:1:1::1", "2001:db8:1:2::1",
@@ -24,7 +24,8 @@ func TestOwners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const all, one = 12, 6
 		p := owners{maxAll: all, maxOne: one, named: map[netip.Prefix]*owner{}}
-		// The model: the connections of each owner, oldest first. Both IPv6 networks of /48 are owners.
+		// The model is the list of connections with their owners, oldest first. Each IPv6 /48 network is an
+		// owner.
 		type entry struct {
 			c     *conn
 			owner string
@@ -56,7 +57,7 @@ func TestOwners(t *testing.T) {
 			if len(open) > 0 && rapid.IntRange(0, 3).Draw(t, "leave") == 0 {
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "who")
 				p.leave(open[i].c)
-				p.leave(open[i].c) // again is nothing
+				p.leave(open[i].c) // a second call has no effect
 				open = slices.Delete(open, i, i+1)
 				continue
 			}
@@ -93,8 +94,8 @@ func TestOwners(t *testing.T) {
 	})
 }
 
-// TestPipelinesYield: many pipelines leave one processor to others after a few answers, not once the
-// scheduler takes it from them.
+// TestPipelinesYield checks that many pipelines on one processor yield to other goroutines after a few
+// answers, before the scheduler preempts them.
 func TestPipelinesYield(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const pipelines, requests = 20, 200
@@ -110,7 +111,7 @@ func TestPipelinesYield(t *testing.T) {
 		runtime.Gosched()
 		most = max(most, answers.Load()-before)
 	}
-	// Each has an answer before its first turn.
+	// Each pipeline may send one answer before it first yields.
 	if most > 2*pipelines {
 		t.Errorf("%d answers between two turns of another", most)
 	}

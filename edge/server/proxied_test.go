@@ -15,10 +15,10 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// loopbackProxies makes a proxy of every peer in a test.
+// loopbackProxies makes every peer in a test a proxy.
 var loopbackProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// proxyV2 returns a header of version 2 from its parts.
+// proxyV2 returns a header of version 2 with the given parts.
 func proxyV2(command, family byte, block string) string {
 	return "\r\n\r\n\x00\r\nQUIT\n" + string([]byte{command, family, byte(len(block) >> 8), byte(len(block))}) + block
 }
@@ -32,10 +32,10 @@ const (
 	mapped = in6 + "\xc0\x00\x02\x08" + in6 + "\x7f\x00\x00\x01" + ports
 )
 
-// TestProxyProtocol: the client is who the header says, for the whole
-// connection, in whatever pieces what follows arrives.
+// TestProxyProtocol checks that the header's address counts as the client's for the whole connection, in
+// whatever pieces the requests arrive.
 func TestProxyProtocol(t *testing.T) {
-	peers := make(chan netip.Addr, 4) // as many as are asked at once
+	peers := make(chan netip.Addr, 4) // one for each request of a case
 	_, addr := start(t, func(cfg *Config) {
 		cfg.ProxyProtocol = loopbackProxies
 		cfg.Answer = func(r *Request) error { peers <- r.peer; return stub(r) }
@@ -76,8 +76,8 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
-// TestProxyProtocolRefused: no header, no service; and none for a header from
-// a peer that is not trusted.
+// TestProxyProtocolRefused checks that a proxy's connection without a header is refused, and so is a header
+// from a peer that is not a proxy.
 func TestProxyProtocolRefused(t *testing.T) {
 	s, trusting := start(t, func(cfg *Config) {
 		cfg.ProxyProtocol, cfg.ReadTimeout = loopbackProxies,
@@ -133,12 +133,12 @@ func TestProxyProtocolRefused(t *testing.T) {
 		dial(t, trusting).send(good).closed()
 		until(t, func() bool { return s.Stats().Open == 0 })
 	})
-	// Who is not trusted needs none.
+	// A peer that is not a proxy needs no header.
 	expect(t, 200, "", ask(t, others, "GET", assets))
 }
 
-// TestProxiedConnections: connections through a proxy count under their client,
-// not under the proxy, and in all.
+// TestProxiedConnections checks that connections through a proxy count against their clients, not against the
+// proxy, and in the total.
 func TestProxiedConnections(t *testing.T) {
 	s, addr := start(t, func(cfg *Config) {
 		cfg.ProxyProtocol, cfg.MaxConns, cfg.MaxConnsPerAddress = loopbackProxies,
@@ -157,7 +157,7 @@ func TestProxiedConnections(t *testing.T) {
 	expect(t, 503, "SERVICE_UNAVAILABLE", c.receive("GET"))
 	c.closed()
 	until(t, func() bool { return s.Stats().Open == 3 })
-	// A connection whose header is yet to come counts in all.
+	// A connection whose header has not arrived yet counts in the total.
 	open = append(open, dial(t, addr), dial(t, addr))
 	until(t, func() bool { return s.Stats().Open == 5 })
 	expect(t, 503, "SERVICE_UNAVAILABLE", dial(t, addr).receive("GET"))
@@ -178,13 +178,13 @@ func TestProxiedConnections(t *testing.T) {
 	expect(t, 200, "", c.receive("GET"))
 }
 
-// peerConn is a script that seems to come from a proxy.
+// peerConn is a script with the address of a proxy.
 type peerConn struct{ *script }
 
 func (peerConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// FuzzProxyHeader: whatever a proxy sends, the connection is the client's in
-// the header or is refused, and what follows a header is read as it came.
+// FuzzProxyHeader checks that, whatever a proxy sends, the connection is refused or counts against the client
+// in the header, and that the bytes after the header are read unchanged.
 func FuzzProxyHeader(f *testing.F) {
 	for _, header := range []string{
 		"PROXY TCP4 192.0.2.7 127.0.0.1 4660 443\r\n", "PROXY TCP6 ::1 ::1 0 65535\r\n", "PROXY UNKNOWN x\r\n",
@@ -236,8 +236,8 @@ func FuzzProxyHeader(f *testing.F) {
 	})
 }
 
-// TestForwardedConnections: a proxy that says in X-Forwarded-For for whom it asks may have as many
-// connections as there are, and loses none to others.
+// TestForwardedConnections checks that a proxy that states its clients in X-Forwarded-For may have any number
+// of connections, and loses none to other addresses.
 func TestForwardedConnections(t *testing.T) {
 	s, addr := start(t, func(cfg *Config) {
 		cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
@@ -251,7 +251,7 @@ func TestForwardedConnections(t *testing.T) {
 		open = append(open, c)
 	}
 	expect(t, 200, "", from("127.0.0.2").receive("GET"))
-	for _, other := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} { // all places are taken
+	for _, other := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} { // all connections are in use
 		expect(t, 503, "SERVICE_UNAVAILABLE", from(other).receive("GET"))
 	}
 	for _, c := range open {

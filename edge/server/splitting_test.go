@@ -18,7 +18,7 @@ import (
 	"example.com/marketdata/internal/test/rawhttp"
 )
 
-// TestCorpus: everything of the corpus is answered as the interface says.
+// TestCorpus checks that every case of the corpus is answered as the interface says.
 func TestCorpus(t *testing.T) {
 	l := serveInMemory(t)
 	for _, c := range rawhttp.Cases() {
@@ -60,8 +60,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestBytes: a control byte ends the connection wherever it stands, but for the
-// white space of a header's value; so does a byte beyond ASCII, but in a header's value.
+// TestBytes checks that a control byte ends the connection everywhere except as white space in a header's
+// value, and that a byte beyond ASCII does so everywhere except in a header's value.
 func TestBytes(t *testing.T) {
 	l := serveInMemory(t)
 	for c := range 256 {
@@ -81,8 +81,8 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestSplitting: what is sent in pieces, cut wherever, is answered as it is in
-// one. A piece is what one Read of the server gives.
+// TestSplitting checks that input that arrives in pieces, however it is split, is answered like input in one
+// piece. The server's Read returns one piece at a time.
 func TestSplitting(t *testing.T) {
 	l := serveInMemory(t)
 	for _, c := range rawhttp.Cases() {
@@ -123,16 +123,15 @@ func TestSplitting(t *testing.T) {
 	}
 }
 
-// memoryListener accepts connections that are in memory, each from an address
-// of its own.
+// memoryListener accepts connections in memory, each from a different address.
 type memoryListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	number atomic.Uint32
 }
 
-// serveInMemory serves until the test ends. A field of a trailer section that
-// is taken for one of the head makes the answer a 500.
+// serveInMemory serves until the test ends. It answers 500 if the server takes a trailer field for a header
+// field.
 func serveInMemory(t *testing.T) *memoryListener {
 	s := newServer(t, Config{Answer: func(r *Request) error {
 		if r.Asked.Pinned || r.presented.times > 0 {
@@ -166,10 +165,8 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 func (l *memoryListener) Close() error   { close(l.closed); return nil }
 func (l *memoryListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// answers returns what the server writes to a connection on which these pieces
-// arrive, and then nothing until every deadline is over. What differs from time
-// to time is made the same or left out: Date, ids that the server made, what is
-// left of limits.
+// answers returns the server's answers on a connection on which these pieces arrive, followed by a timeout.
+// It replaces or omits the parts that vary: Date, generated ids, and the remaining tokens of limits.
 func (l *memoryListener) answers(pieces ...string) string {
 	n := l.number.Add(1)
 	c := &pieced{pieces: pieces, done: make(chan struct{}),
@@ -191,8 +188,8 @@ func (l *memoryListener) answers(pieces ...string) string {
 	return b.String()
 }
 
-// pieced is a connection on which each Read gives one piece, or what of it fits.
-// After the last one every deadline is over at once.
+// pieced is a connection whose Read returns at most one piece. After the last piece, every deadline expires
+// immediately.
 type pieced struct {
 	script
 	pieces []string

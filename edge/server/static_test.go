@@ -66,8 +66,9 @@ func TestStaticCodings(t *testing.T) {
 	}
 }
 
-// TestStaticPreconditions: 412 before 304, by strong comparison with the coding that is sent (RFC 9110,
-// 13.1.1 and 13.2.2). There is no time that If-Unmodified-Since could be held against.
+// TestStaticPreconditions checks that a 412 takes precedence over a 304, and that If-Match compares strongly
+// with the tag of the selected coding (RFC 9110, 13.1.1 and 13.2.2). If-Unmodified-Since has no effect,
+// because files have no modification time.
 func TestStaticPreconditions(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Static = map[string]StaticFile{
@@ -99,8 +100,8 @@ func TestStaticPreconditions(t *testing.T) {
 	}
 }
 
-// TestSlowStatic: a static file may take longer than the time for an answer, as long as the
-// peer takes some of it; it may not take none.
+// TestSlowStatic checks that sending a static file may take longer than WriteTimeout as long as the peer
+// reads, but not if the peer reads nothing.
 func TestSlowStatic(t *testing.T) {
 	const timeout, size, pieces = time.Second, 48 << 20, 60
 	_, addr := start(t, func(cfg *Config) {
@@ -114,7 +115,7 @@ func TestSlowStatic(t *testing.T) {
 	}
 	stuck := open()
 	slow, began, got := open(), time.Now(), int64(0)
-	for i := range pieces { // in twice the time
+	for i := range pieces { // over twice the timeout
 		n, err := io.CopyN(io.Discard, slow.r, size/pieces)
 		if got += n; err != nil {
 			t.Fatalf("%d bytes of %d after %v: %v", got, size, time.Since(began), err)
@@ -129,7 +130,8 @@ func TestSlowStatic(t *testing.T) {
 	}
 }
 
-// TestStaticOrigin: a file names the origin that it was asked from, with a tag of its own for each.
+// TestStaticOrigin checks that a file contains the origin to which the request was sent, and has a different
+// tag for each origin.
 func TestStaticOrigin(t *testing.T) {
 	_, addr := start(t, func(cfg *Config) {
 		cfg.Static = map[string]StaticFile{"/o": {Body: []byte(`{"url":"https://host"}`), Origin: "https://host"}}

@@ -19,11 +19,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// snapshots is the current snapshot, which a test moves.
+// snapshots is the source of the current snapshot, which a test can change.
 type snapshots struct {
 	mu      sync.Mutex
 	t       []byte
-	changes int // one more than there are, so that 0 is not known
+	changes int // one more than the number of changes, so that the zero value means unknown
 	changed chan struct{}
 }
 
@@ -60,7 +60,7 @@ func openEvents(t *testing.T, addr string, headers ...string) *events {
 	return &events{c, res, bufio.NewReader(res.Body)}
 }
 
-// next returns the next message, comments aside.
+// next returns the next message, without comments.
 func (e *events) next() (string, error) {
 	var b strings.Builder
 	for {
@@ -89,7 +89,7 @@ func eventMessage(t string) string {
 	return fmt.Sprintf("event: snapshot\nid: %s\ndata: {\"snapshot_time\":\"%s\"}\n", t, t)
 }
 
-// TestEvents: INTERFACE.md, "Events".
+// TestEvents checks the rules of INTERFACE.md, "Events".
 func TestEvents(t *testing.T) {
 	const one, two, three = "2026-11-21T12:00:00Z", "2026-11-21T12:10:00Z", "2026-11-21T12:20:00Z"
 	keys, text := newKeys(t, 100, 100)
@@ -106,7 +106,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%d %v", early.StatusCode, h)
 	}
 	early.expect(retryMessage)
-	back := openEvents(t, addr, key, "Last-Event-ID: "+one) // from an edge that has it already
+	back := openEvents(t, addr, key, "Last-Event-ID: "+one) // the client has received this event from another edge
 	back.expect(retryMessage)
 	source.set(one)
 	early.expect(eventMessage(one))
@@ -129,7 +129,7 @@ func TestEvents(t *testing.T) {
 	oldest := &events{c, old, bufio.NewReader(old.Body)}
 	oldest.expect(retryMessage)
 	oldest.expect(eventMessage(two))
-	// HEAD opens none.
+	// HEAD opens no stream.
 	c = dial(t, addr).send(request("HEAD", eventsPath, key))
 	if a := c.receive("HEAD"); a.StatusCode != 200 || a.Header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("HEAD: %d %v", a.StatusCode, a.Header)
@@ -138,11 +138,11 @@ func TestEvents(t *testing.T) {
 	if a := c.receive("GET"); a.StatusCode != 200 {
 		t.Errorf("after HEAD: %d", a.StatusCode)
 	}
-	// Without a key, by another method, and below a pin.
+	// Requests without a key, with another method, and with a pin in the path are refused.
 	expect(t, 401, "UNAUTHORIZED", ask(t, addr, "GET", eventsPath))
 	expect(t, 405, "METHOD_NOT_ALLOWED", ask(t, addr, "POST", eventsPath, key))
 	expect(t, 404, "PATH_NOT_FOUND", ask(t, addr, "GET", "/at/20261121T120000Z"+eventsPath, key))
-	// A key that is revoked takes its streams with it.
+	// Revoking a key ends its streams.
 	keys.Use(&artifacts.KeySet{}, time.Now())
 	for _, e := range []*events{early, back, again, behind, oldest} {
 		for err := error(nil); err == nil; {
@@ -154,8 +154,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventsOfKey: a key has at most eight streams. One that is gone gives its place to the next
-// at once.
+// TestEventsOfKey checks that a key has at most eight streams, and that the slot of a stream whose client is
+// gone is free immediately.
 func TestEventsOfKey(t *testing.T) {
 	keys, text := newKeys(t, 100, 100)
 	s, addr := start(t, func(cfg *Config) { cfg.Keys, cfg.Current = keys, new(snapshots).Current })
@@ -163,7 +163,7 @@ func TestEventsOfKey(t *testing.T) {
 	var open []*events
 	for len(open) < maxStreamsOfKey {
 		e := openEvents(t, addr, key)
-		e.expect(retryMessage) // it is counted by now
+		e.expect(retryMessage) // now the stream is counted
 		open = append(open, e)
 	}
 	a := ask(t, addr, "GET", eventsPath, key)
@@ -180,8 +180,8 @@ func TestEventsOfKey(t *testing.T) {
 	}
 }
 
-// TestEventsPlaces: a stream has its place before its head is written, so that of two at
-// once for the last place one is refused, and gives it back when nothing comes of it.
+// TestEventsPlaces checks that a stream takes its slot before its head is written, so that only one of two
+// concurrent requests gets the last slot, and releases the slot if no stream results.
 func TestEventsPlaces(t *testing.T) {
 	s := &streams{current: new(snapshots).Current, max: maxStreamsOfKey + 1, ofKey: map[string]int{}}
 	var taken []*conn
@@ -212,7 +212,7 @@ func TestEventsPlaces(t *testing.T) {
 		t.Errorf("one more in all: %v", p)
 	}
 	s.leave(taken[0])
-	s.leave(taken[0]) // as when its connection is closed
+	s.leave(taken[0]) // closing the connection repeats the call
 	if p := take("a"); p != nil {
 		t.Errorf("in place of one that left: %v", p)
 	}
@@ -227,13 +227,13 @@ func TestEventsPlaces(t *testing.T) {
 	}
 }
 
-// TestEventsEach: a pass comes to every stream once, whichever of them it ends.
+// TestEventsEach checks that each visits every stream once, whichever streams the function ends.
 func TestEventsEach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := must.Get(Config{Answer: stub}.withDefaults())(t)
 		l := newListener(nil, &cfg)
 		s := &streams{current: new(snapshots).Current, max: 1000, ofKey: map[string]int{}}
-		ends := rapid.SliceOfN(rapid.Bool(), 100, 200).Draw(t, "ends") // of several portions
+		ends := rapid.SliceOfN(rapid.Bool(), 100, 200).Draw(t, "ends") // enough for several portions
 		for i := range ends {
 			s.admit(fmt.Sprint(i), false)
 			s.adopt(&stream{conn: l.admit(&script{}), keyID: fmt.Sprint(i)})
@@ -260,7 +260,8 @@ func TestEventsEach(t *testing.T) {
 	})
 }
 
-// TestEventsEnd: an edge that drains says so, and one that is full says that.
+// TestEventsEnd checks the last message of streams when an edge drains, and the answer of an edge with no
+// free slot.
 func TestEventsEnd(t *testing.T) {
 	source := &snapshots{t: []byte("2026-11-21T12:00:00Z")}
 	s, addr := start(t, func(cfg *Config) { cfg.Current, cfg.MaxStreams = source.Current, 10 })
@@ -272,7 +273,7 @@ func TestEventsEnd(t *testing.T) {
 	}
 	expect(t, 503, "SERVICE_UNAVAILABLE", ask(t, addr, "GET", eventsPath))
 	s.streams.mu.Lock()
-	s.streams.swept = time.Time{} // as after a second
+	s.streams.swept = time.Time{} // as if a second had passed
 	s.streams.mu.Unlock()
 	open[0].Conn.Close()
 	open[0] = openEvents(t, addr)
@@ -286,8 +287,8 @@ func TestEventsEnd(t *testing.T) {
 	}
 }
 
-// TestEventsSlow: a peer that reads nothing costs nobody anything, gets whole messages
-// when it reads again, and the newest last.
+// TestEventsSlow checks that a peer that does not read does not delay others, and that it receives whole
+// messages, the newest last, when it reads again.
 func TestEventsSlow(t *testing.T) {
 	source := &snapshots{}
 	s, addr := start(t, func(cfg *Config) { cfg.Current = source.Current })
@@ -330,8 +331,8 @@ func TestEventsSlow(t *testing.T) {
 	}
 }
 
-// TestEventsGone: a stream whose peer has closed its side ends with its next comment,
-// within the 15 seconds after which a key may try again, and not with the one behind.
+// TestEventsGone checks that a stream whose peer has closed its side ends at its next comment, which is
+// within the 15 seconds of Retry-After, and that other streams continue.
 func TestEventsGone(t *testing.T) {
 	s, addr := start(t, func(cfg *Config) { cfg.Current = new(snapshots).Current })
 	stays, goes := openEvents(t, addr), openEvents(t, addr)
@@ -341,7 +342,7 @@ func TestEventsGone(t *testing.T) {
 	for s.Stats().Streams == 2 {
 		s.streams.each(func(st *stream) { s.streams.look(st, commentEvery-st.number%commentEvery, time.Now()) })
 	}
-	// Without a look it would end once the socket takes no more comments.
+	// Without this check, the stream would end only when the socket accepts no more comments.
 	if rest, err := io.ReadAll(goes.lines); len(rest) > 1000 || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%d bytes, %v", len(rest), err)
 	}
