@@ -23,12 +23,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// store is a Reader whose Gets can be counted, cached up and spoilt.
+// store is a Reader that counts its Gets, and whose results a test can replace.
 type store struct {
 	artifacts.Reader
 	mu   sync.Mutex
 	gets map[artifacts.Key]int
-	get  func(key artifacts.Key, b []byte, err error) ([]byte, error) // nil: as it is
+	get  func(key artifacts.Key, b []byte, err error) ([]byte, error) // if nil, results are unchanged
 }
 
 func (s *store) Get(ctx context.Context, key artifacts.Key, limit int64) ([]byte, artifacts.Version, error) {
@@ -58,7 +58,7 @@ func (s *store) set(f func(key artifacts.Key, b []byte, err error) ([]byte, erro
 	s.mu.Unlock()
 }
 
-// object makes an object of n shards of one row each and puts it.
+// object stores an object with n shards of one row each.
 func object(tb testing.TB, s artifacts.Store, from, n int) artifacts.Ref {
 	tb.Helper()
 	var o artifacts.Object
@@ -163,14 +163,14 @@ func TestStoreAway(t *testing.T) {
 		t.Errorf("%d gets: an object whose fetch has failed is not asked for again at once", got)
 	}
 	s.set(nil)
-	if err := c.Fetch(context.Background(), o); err != nil { // the refresher does not pause
+	if err := c.Fetch(context.Background(), o); err != nil { // Fetch does not pause
 		t.Fatal(err)
 	}
 	wantRow(t, c, o, 1, 2)
 }
 
-// TestSlowObject: many wait for one object, one fetch serves them, and another
-// object is answered meanwhile.
+// TestSlowObject checks that one fetch serves all requests for a slow object, and that another object is
+// available in the meantime.
 func TestSlowObject(t *testing.T) {
 	c, s, mem := setup(t, Config{Memory: 1 << 20, Wait: time.Minute})
 	ref := object(t, mem, 1, 2)
@@ -186,7 +186,7 @@ func TestSlowObject(t *testing.T) {
 	for i := range 50 {
 		group.Go(func() { wantRow(t, c, o, i%2, 1+i%2) })
 	}
-	for i := range 40 { // more than may be expanded at once
+	for i := range 40 { // more than may be decompressed concurrently
 		wantRow(t, c, quick, i%2, 50+i%2)
 	}
 	close(release)
@@ -214,7 +214,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	if _, err := c.Shard(o, 0); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
-	// Nor does it reach other callers: singleflight would end the process.
+	// Other callers get an error, too. Otherwise singleflight would end the process.
 	if _, err := c.opening(o); err == nil {
 		t.Error("a panic opens the object")
 	}
@@ -222,8 +222,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	wantRow(t, c, o, 0, 1)
 }
 
-// TestCloseBesideRequests: requests that draining cut off get their shards or
-// ErrUnavailable.
+// TestCloseBesideRequests checks that requests that run during Close get their shard or ErrUnavailable.
 func TestCloseBesideRequests(t *testing.T) {
 	for range 20 {
 		c, _, mem := setup(t, Config{Memory: 1 << 20})
@@ -244,7 +243,7 @@ func TestCloseBesideRequests(t *testing.T) {
 						return
 					}
 					c.Keep(o, i%8, s)
-					for range 100 { // ristretto hears of gets in batches
+					for range 100 { // ristretto processes gets in batches
 						c.Cached(o, i%8)
 					}
 				}
@@ -259,8 +258,8 @@ func TestCloseBesideRequests(t *testing.T) {
 	}
 }
 
-// TestTrim: the disk copy is within its bound after each object; what is in use stays
-// before what was released.
+// TestTrim checks that the disk copy is within its bound after each object, and that released objects are
+// removed before objects in use.
 func TestTrim(t *testing.T) {
 	dir := t.TempDir()
 	c, s, mem := setup(t, Config{Memory: 1, Dir: dir, DirSize: 2500})
@@ -294,17 +293,15 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestTrimSpare: what can be spared never takes the disk copy above its bound, and
-// drives out nothing but its like, what was touched last of all at the end.
-// TestRetryDisk: a folder that was full is known to have room again, although nothing new is fetched, and
-// not before the pause is over.
+// TestRetryDisk checks that the cache notices that a full folder has space again, even if it fetches nothing
+// new, but not before the pause is over.
 func TestRetryDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
 		d := must.Get(openDisk(root, 0, new(Counters), slog.New(slog.DiscardHandler)))(t)
 		c, objects := &Cache{disk: d}, filepath.Join(root, "objects")
 		must.OK(t, os.Remove(objects))
-		must.OK(t, os.WriteFile(objects, nil, 0o600)) // no folder: every write fails
+		must.OK(t, os.WriteFile(objects, nil, 0o600)) // not a folder, so every write fails
 		row := []byte("row")
 		if d.writeObject(artifacts.RefOf(row), row, nil) {
 			t.Fatal("written")
@@ -327,6 +324,8 @@ func TestRetryDisk(t *testing.T) {
 	})
 }
 
+// TestTrimSpare checks that spare objects never make the disk copy exceed its bound and only replace other
+// spare objects, the most recently touched ones last.
 func TestTrimSpare(t *testing.T) {
 	c, s, mem := setup(t, Config{Memory: 1, DirSize: 2500})
 	needed := c.Acquire(object(t, mem, 1, 4))
@@ -351,7 +350,8 @@ func TestTrimSpare(t *testing.T) {
 	}
 }
 
-// TestTwoEdgesShareAFolder: what one removes under the other is fetched again.
+// TestTwoEdgesShareAFolder checks that an object that one cache removes from the shared folder is fetched
+// again by the other.
 func TestTwoEdgesShareAFolder(t *testing.T) {
 	dir := t.TempDir()
 	a, s, mem := setup(t, Config{Memory: 1, Dir: dir})
@@ -369,7 +369,7 @@ func TestTwoEdgesShareAFolder(t *testing.T) {
 	wantRow(t, b, ob, 3, 4)
 }
 
-// TestPlacesOfTheirOwn: while all that requests and files need is slow, what Fetch needs comes (A4).
+// TestPlacesOfTheirOwn checks that Fetch gets its objects while all fetches for requests and files are slow.
 func TestPlacesOfTheirOwn(t *testing.T) {
 	c, s, mem := setup(t, Config{Memory: 1 << 20, Fetches: 2, Wait: time.Minute})
 	fresh := object(t, mem, 1, 1)
@@ -394,7 +394,7 @@ func TestPlacesOfTheirOwn(t *testing.T) {
 			}
 		})
 	}
-	for range 3 { // two of requests, one of files
+	for range 3 { // two for requests, one for files
 		<-held
 	}
 	must.OK(t, c.Fetch(t.Context(), c.Acquire(fresh)))
@@ -404,13 +404,14 @@ func TestPlacesOfTheirOwn(t *testing.T) {
 	cancel()
 	close(gate)
 	group.Wait()
-	for range cap(own) { // all are free once the fetches have ended
+	for range cap(own) { // all slots are free once the fetches have ended
 		own <- struct{}{}
 	}
 }
 
-// TestFlightsOfTwoKinds: opening an object never joins the load of a shard of another object (E5). The first
-// numbers are those of the report, whose keys were equal: 1248 in base 36 behind an i is shard 0 of object 6.
+// TestFlightsOfTwoKinds checks that opening an object never joins the load of another object's shard. The two
+// kinds of keys were once equal for the first numbers: "i" followed by 1248 in base 36 was also the key of
+// shard 0 of object 6.
 func TestFlightsOfTwoKinds(t *testing.T) {
 	for _, n := range []struct{ opened, loaded, shard int }{{1248, 6, 0}, {1249, 6, 1}, {3968, 206, 0}} {
 		c, s, mem := setup(t, Config{Memory: 1 << 20, Wait: time.Second})

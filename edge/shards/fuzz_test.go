@@ -10,8 +10,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// FuzzDiskFile: whatever stands in an object's file, in the life of a process or
-// before its start, the rows that come out are the object's.
+// FuzzDiskFile checks that, whatever an object's file contains, whether it changes while a process runs or
+// before it starts, the cache returns the rows of the object.
 func FuzzDiskFile(f *testing.F) {
 	dir := f.TempDir()
 	c, s, mem := setup(f, Config{Memory: 1, Dir: dir})
@@ -31,7 +31,7 @@ func FuzzDiskFile(f *testing.F) {
 	f.Add([]byte{}, true)
 	f.Add(good[:len(good)-1], false)
 	f.Add(good[:5], false)
-	for i := range good { // every byte flipped, now and then before the start of a process
+	for i := range good { // one bit of each byte flipped, sometimes before a process starts
 		bad := bytes.Clone(good)
 		bad[i] ^= 1 << (i % 8)
 		f.Add(bad, i%29 == 0)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// showing checks the promise of handles once nothing is under way: what a handle
-// shows is in memory. It returns how many show something.
+// showing returns how many handles point to a shard. It checks that each of these shards is in memory, which
+// handles guarantee while no call is running.
 func showing(t *testing.T, c *Cache, o *Object, handles []Handle) (n int) {
 	t.Helper()
 	c.Wait()
@@ -24,8 +24,8 @@ func showing(t *testing.T, c *Cache, o *Object, handles []Handle) (n int) {
 	return n
 }
 
-// TestHandles: a handle shows its shard from the first load on, and nothing once
-// the shard was refused, forgotten, or replaced by nothing.
+// TestHandles checks that a handle points to its shard from the first load on, and to nothing once the shard
+// was rejected or forgotten.
 func TestHandles(t *testing.T) {
 	c, _, mem := setup(t, Config{Memory: 1 << 20})
 	o := c.Acquire(object(t, mem, 10, 4))
@@ -43,7 +43,7 @@ func TestHandles(t *testing.T) {
 		t.Errorf("place 2 shows row %d", id)
 	}
 	first := handles[1].p.Load()
-	c.Keep(o, 1, handles[1].Shard()) // once more
+	c.Keep(o, 1, handles[1].Shard()) // keep the same shard again
 	if n := showing(t, c, o, handles); n != 4 || handles[1].p.Load() == first {
 		t.Errorf("after another Keep %d handles show something", n)
 	}
@@ -58,7 +58,7 @@ func TestHandles(t *testing.T) {
 	small, _, mem := setup(t, Config{Memory: 1})
 	o = small.Acquire(object(t, mem, 10, 4))
 	handles = o.Handles(2)
-	for i := range 4 { // two of them without a handle
+	for i := range 4 { // two of them have no handle
 		wantRow(t, small, o, i, 10+i)
 	}
 	if n := showing(t, small, o, handles); n != 0 {
@@ -66,8 +66,8 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// TestHandlesUnderPressure loads, forgets and looks from many goroutines, with
-// room for a few of the shards: no place keeps what the memory has dropped.
+// TestHandlesUnderPressure loads, forgets and reads shards from many goroutines, with memory for only a few
+// of them. It checks that no handle points to a shard that the memory has dropped.
 func TestHandlesUnderPressure(t *testing.T) {
 	const shards = 32
 	c, _, mem := setup(t, Config{Memory: 12 << 10})
