@@ -9,7 +9,7 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// activateIn sets a time for a pointer's snapshot.
+// activateIn returns an option that sets the pointer's activation time to d from now.
 func activateIn(d time.Duration) teststore.Option {
 	return teststore.Edit(func(p *artifacts.Pointer) {
 		p.Published = time.Now().UTC()
@@ -17,16 +17,16 @@ func activateIn(d time.Duration) teststore.Option {
 	})
 }
 
-// TestActivation: the Refresher does what its timeline decides. A snapshot becomes
-// current at its time and not before, pins on it are answered from when it is ready,
-// later ones become current after it, and a rollback becomes current at once.
+// TestActivation checks that the Refresher carries out its timeline's decisions. A snapshot becomes current
+// at its activation time and not before. Pins on it are answered as soon as it is ready. A snapshot without
+// an activation time makes all earlier ones current first. A rollback becomes current immediately.
 func TestActivation(t *testing.T) {
 	mem := memstore.New()
 	r := start(t, mem, t.TempDir(), nil)
 	ready := func(at time.Time) func() bool {
 		return func() bool { s := r.newest(); return s != nil && s.Time.Equal(at) }
 	}
-	// The first one is answered from at once; the edge is ready later.
+	// The edge answers from the first snapshot immediately, but becomes ready later.
 	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start, activateIn(time.Hour))
 	r.until(t, "the first snapshot", r.at(teststore.Start))
 	if left := time.Until(r.Status().NotBefore); left < artifacts.MaxActivateAfter/2 ||
@@ -47,14 +47,14 @@ func TestActivation(t *testing.T) {
 	if !r.at(teststore.Start)() {
 		t.Fatal("the second snapshot is current before its time")
 	}
-	// The third has no time: both are current, the second first.
+	// The third has no activation time, so both become current, the second one first.
 	third := teststore.Publish(t, mem, teststore.NewFeed(50, 3), next(second))
 	r.until(t, "the third snapshot", r.at(next(second)))
 	if n := r.Counters.Swaps.Load(); n != 3 {
 		t.Errorf("%d swaps, want 3", n)
 	}
 	pinned(second)
-	// A rollback drops what waits.
+	// A rollback drops the waiting snapshots.
 	fourth := teststore.Publish(t, mem, teststore.NewFeed(50, 4), next(third), activateIn(time.Hour))
 	r.until(t, "the fourth snapshot is ready", ready(next(third)))
 	teststore.Rollback(t, mem, second.Manifest.Time, activateIn(time.Hour))
@@ -62,19 +62,20 @@ func TestActivation(t *testing.T) {
 	if _, err := r.Pinned(t.Context(), next(third)); err != ErrGone {
 		t.Errorf("pin of what was dropped: %v", err)
 	}
-	// By its own clock.
+	// This snapshot becomes current by its own timer.
 	sixth := teststore.Publish(t, mem, teststore.NewFeed(50, 5), next(fourth), activateIn(300*time.Millisecond))
 	r.until(t, "the sixth snapshot", r.at(sixth.Manifest.Time))
 	if early := time.Until(sixth.Pointer.ActivateAt); early > 0 {
 		t.Errorf("current %v early", early)
 	}
 	r.until(t, "nothing waits", func() bool { return r.newest() == r.current() })
-	// What waits ends with the refresher.
+	// Waiting snapshots are dropped when the refresher ends.
 	teststore.Publish(t, mem, teststore.NewFeed(50, 6), next(sixth), activateIn(time.Hour))
 	r.until(t, "the seventh snapshot is ready", ready(next(sixth)))
 }
 
-// TestActivationLate: each Swap says whether its snapshot had a time, and how late it was.
+// TestActivationLate checks that each Swap says whether its snapshot had an activation time, and how late it
+// became current.
 func TestActivationLate(t *testing.T) {
 	mem := memstore.New()
 	swaps := make(chan Swap, 10)
@@ -83,7 +84,7 @@ func TestActivationLate(t *testing.T) {
 	if s := <-swaps; s.Timed || r.Counters.Activation.Load() != 0 {
 		t.Errorf("the first: %+v", s)
 	}
-	// It is seen before its time, and ready later.
+	// The second snapshot is seen before its activation time, but is ready only after it.
 	r.store.set(func(key artifacts.Key, b []byte, err error) ([]byte, error) {
 		if key == artifacts.CurrentKey {
 			return b, err

@@ -17,18 +17,17 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// outage is a store that is some milliseconds away, and between two times not there at
-// all: then it refuses what it is asked or, if hangs, swallows that and what it has not
-// answered yet, and never answers it.
+// outage is a store with a delay of a few milliseconds and an outage. During the outage, it refuses requests.
+// If hangs is set, it never answers them instead, nor those that are in progress when the outage begins.
 type outage struct {
 	artifacts.Reader
 	mu       sync.Mutex
 	from, to time.Time
 	hangs    bool
 
-	asked   atomic.Int64 // while it was away
+	asked   atomic.Int64 // requests during the outage
 	running atomic.Int64
-	most    atomic.Int64 // ran at once
+	most    atomic.Int64 // the highest value of running
 }
 
 func (o *outage) set(from, to time.Time) {
@@ -80,9 +79,9 @@ func (o *outage) GetIf(
 	return o.Reader.GetIf(ctx, key, known, limit)
 }
 
-// TestOutage: whenever a store goes away and comes back, and whatever was published
-// around it, edges that were cut off from the new snapshot have it within a second of
-// each other, and ask a store that is away about as often as one that is there.
+// TestOutage checks random outages and times of publication. All edges that the outage cut off from the new
+// snapshot must make it current within a second of each other. During the outage, each edge may read the
+// pointer twice per second, and little else.
 func TestOutage(t *testing.T) {
 	const edges, delay = 4, 15 * time.Second
 	outages := uint64(16)
@@ -94,7 +93,8 @@ func TestOutage(t *testing.T) {
 		hangs := seed%2 == 1
 		before := time.Duration(rnd.Int64N(int64(20 * time.Second)))
 		length := time.Duration(rnd.Int64N(int64([]time.Duration{10 * time.Second, time.Minute}[rnd.IntN(2)])))
-		// From three seconds before it, when an edge may be about to fetch, until after it.
+		// Publish between three seconds before the outage, when an edge may be about to fetch, and some time
+		// after it.
 		published := time.Duration(rnd.Int64N(int64(length + 6*time.Second)))
 		if !hangs {
 			published -= 3 * time.Second
@@ -111,7 +111,7 @@ func TestOutage(t *testing.T) {
 				o := &outage{Reader: mem, hangs: hangs}
 				r := start(t, mem, t.TempDir(), func(c *Config, s *store) {
 					s.Reader = o
-					c.Poll, c.MaxBackoff = 0, 0 // as they are by default
+					c.Poll, c.MaxBackoff = 0, 0 // use the defaults
 					c.Swapped = func(Swap) {
 						mu.Lock()
 						defer mu.Unlock()
@@ -137,7 +137,7 @@ func TestOutage(t *testing.T) {
 			if len(swaps) != edges {
 				t.Fatalf("seed %d: %d of %d edges have the snapshot", seed, len(swaps), edges)
 			}
-			// Who had it before the outage need not wait for those who had not.
+			// An edge that had the snapshot before the end of the outage counts from that end.
 			for i, at := range swaps {
 				if at.Before(to) {
 					swaps[i] = to
@@ -149,7 +149,7 @@ func TestOutage(t *testing.T) {
 					seed, length, published, spread)
 			}
 			for i, o := range stores {
-				// The pointer twice a second, and what is asked a last time.
+				// Each edge reads the pointer twice per second, and tries a few other objects once more.
 				if n, most := o.asked.Load(), int64(length/follow.ProbeEvery)+40; n > most {
 					t.Errorf("seed %d: %d requests in %v, want %d at most", seed, n, length, most)
 				}
@@ -162,8 +162,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestAtRest: an edge that has the newest snapshot asks for the pointer 30 times a minute and for the
-// change record once (deploy/COST.md), and for both at once when the pointer has moved.
+// TestAtRest checks that an edge with the newest snapshot reads the pointer 30 times per minute and the
+// change record once (deploy/COST.md). When the pointer has changed, it reads both immediately.
 func TestAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -174,7 +174,7 @@ func TestAtRest(t *testing.T) {
 			c.Poll = 0
 		})
 		r.until(t, "the first snapshot", r.at(teststore.Start))
-		synctest.Wait() // for the objects that are fetched behind it
+		synctest.Wait() // for the objects that are fetched in the background
 		asked := map[artifacts.Key]int{}
 		var mu sync.Mutex
 		counting.SetHook(func(op faultstore.Op) faultstore.Decision {

@@ -15,8 +15,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// FuzzKept: whatever stands in the cache folder, an edge that starts from it
-// while the store is away serves the snapshot that its pointer names, or none.
+// FuzzKept checks that, whatever the cache folder contains, an edge that starts from it without the store
+// serves the snapshot that its pointer names, or none.
 func FuzzKept(f *testing.F) {
 	mem := memstore.New()
 	p := teststore.Publish(f, mem, teststore.NewFeed(50, 1), teststore.Start)

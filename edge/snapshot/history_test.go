@@ -15,7 +15,7 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// gets counts what a store is asked for.
+// gets counts the reads of a store, by key.
 type gets struct {
 	mu sync.Mutex
 	n  map[artifacts.Key]int
@@ -30,20 +30,20 @@ func (g *gets) add(key artifacts.Key) {
 	g.n[key]++
 }
 
-// count counts and spoils nothing.
+// count counts a read and leaves its result unchanged.
 func (g *gets) count(key artifacts.Key, b []byte, err error) ([]byte, error) {
 	g.add(key)
 	return b, err
 }
 
-// all returns how often each key was asked for.
+// all returns the number of reads of each key.
 func (g *gets) all() map[artifacts.Key]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.n)
 }
 
-// once fails if an object was asked for twice.
+// once fails the test if an object was read twice.
 func (g *gets) once(tb testing.TB) {
 	tb.Helper()
 	for key, n := range g.all() {
@@ -53,8 +53,8 @@ func (g *gets) once(tb testing.TB) {
 	}
 }
 
-// historyKeys returns the objects of a snapshot's history that the one before does
-// not have; prev may be nil.
+// historyKeys returns the keys of p's history objects that the previous snapshot, prev, does not have. prev
+// may be nil.
 func historyKeys(p, prev *teststore.Published) map[artifacts.Key]bool {
 	keys := map[artifacts.Key]bool{}
 	set := func(m *artifacts.Manifest, add bool) {
@@ -75,7 +75,7 @@ func historyKeys(p, prev *teststore.Published) map[artifacts.Key]bool {
 	return keys
 }
 
-// answers reads every shard of every window of the current snapshot's history.
+// answers reads every shard of the current snapshot's history.
 func (r *rig) answers() error {
 	for n := range artifacts.HistoryWindows {
 		h := r.current().History(n)
@@ -100,10 +100,9 @@ func (r *rig) answers() error {
 	return nil
 }
 
-// TestHistoryBeforeActivation: what is new of a snapshot's history is on this machine
-// when the snapshot becomes current, and is fetched once; a store that is away from
-// then on takes nothing from answers. A store that is slow with history, or has none,
-// does not delay the snapshot.
+// TestHistoryBeforeActivation checks that the new history objects of a snapshot are on this machine when it
+// becomes current, and were fetched once. Answers are then complete even if the store becomes unreachable. A
+// store that is slow to return history, or lacks it, does not delay the snapshot.
 func TestHistoryBeforeActivation(t *testing.T) {
 	const delay = 15 * time.Second
 	for name, spoil := range map[string]func() error{
@@ -170,8 +169,8 @@ func TestHistoryBeforeActivation(t *testing.T) {
 	}
 }
 
-// TestHistoryOfWhatWaits: each of several snapshots in line has its history when it
-// becomes current, and a rollback or the end stops the fetching of what waits.
+// TestHistoryOfWhatWaits checks that each of several waiting snapshots has its history when it becomes
+// current, and that a rollback or the end of the refresher stops fetching for waiting snapshots.
 func TestHistoryOfWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, asked := memstore.New(), &gets{}
@@ -199,7 +198,7 @@ func TestHistoryOfWhatWaits(t *testing.T) {
 		}
 		asked.once(t)
 
-		// A store that hangs with the history of what waits holds up no rollback.
+		// A store that does not return the history of a waiting snapshot does not delay a rollback.
 		hang := make(chan struct{})
 		fourth := teststore.Publish(t, mem, teststore.NewFeed(100, 9).History(50), next(p), activateIn(time.Minute))
 		keys := historyKeys(fourth, p)
@@ -219,8 +218,7 @@ func TestHistoryOfWhatWaits(t *testing.T) {
 	})
 }
 
-// TestHistoryWithoutADisk: what the disk copy does not take is fetched early and not
-// again.
+// TestHistoryWithoutADisk checks that objects that the disk copy rejects are fetched early, and not again.
 func TestHistoryWithoutADisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, asked := memstore.New(), &gets{}
@@ -245,9 +243,9 @@ func TestHistoryWithoutADisk(t *testing.T) {
 	})
 }
 
-// TestHistoryWithinTheDisk: a disk copy that holds two snapshots and the newest one's
-// history keeps within its bound from snapshot to snapshot, whether they become
-// current at once or later, and nothing is fetched twice.
+// TestHistoryWithinTheDisk checks a disk copy with room for two snapshots and the history of the newest one.
+// It must stay within its bound from snapshot to snapshot, whether they become current immediately or later,
+// and nothing may be fetched twice.
 func TestHistoryWithinTheDisk(t *testing.T) {
 	for _, delay := range []time.Duration{0, 15 * time.Second} {
 		t.Run(delay.String(), func(t *testing.T) {
@@ -272,7 +270,7 @@ func historyWithinTheDisk(t *testing.T, delay time.Duration) {
 	mem, asked := memstore.New(), &gets{}
 	p := teststore.Publish(t, mem, teststore.NewFeed(100, 1).History(50), teststore.Start)
 	own, history := size(p)
-	bound := (2*own + history + history/8) * 10 / 9 // of two snapshots, one of them with its history, which grows
+	bound := (2*own + history + history/8) * 10 / 9 // room for two snapshots, one with its history, which grows
 	var cache *shards.Cache
 	r := start(t, mem, t.TempDir(), func(cfg *Config, s *store) {
 		s.set(asked.count)
@@ -290,7 +288,7 @@ func historyWithinTheDisk(t *testing.T, delay time.Duration) {
 		}
 		feed := teststore.NewFeed(100, n+2).History(50)
 		p = teststore.Publish(t, mem, feed, next(p), teststore.Retain(0), activateIn(delay))
-		if delay > 0 { // until then the one before has its history
+		if delay > 0 { // until then the previous snapshot has its history
 			r.until(t, "it waits", func() bool { return r.newest().Time.Equal(p.Manifest.Time) })
 			time.Sleep(delay / 2)
 			pointers := func(key artifacts.Key, _ int) bool { return key.Kind() != artifacts.ObjectKind }

@@ -13,12 +13,12 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// TestPinOfTheFuture: a pin makes the edge look at once; those that come at the
-// same time share one poll.
+// TestPinOfTheFuture checks that a pin makes the edge poll immediately, and that concurrent pins share one
+// poll.
 func TestPinOfTheFuture(t *testing.T) {
 	mem := memstore.New()
 	first := teststore.Publish(t, mem, teststore.NewFeed(50, 1), teststore.Start)
-	// A poll of an hour: only the pin itself makes the edge look.
+	// With an interval of an hour, only the pin makes the edge poll.
 	r := start(t, mem, t.TempDir(), func(c *Config, _ *store) {
 		c.Poll, c.Now = time.Hour, func() time.Time { return next(first) }
 	})
@@ -38,8 +38,8 @@ func TestPinOfTheFuture(t *testing.T) {
 	}
 }
 
-// TestPinsInVain: what never comes costs a bounded number of polls and of
-// requests that wait.
+// TestPinsInVain checks that pins on a snapshot that never arrives cause a bounded number of polls and of
+// waiting requests.
 func TestPinsInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRefresher(Config{})
@@ -57,7 +57,7 @@ func TestPinsInVain(t *testing.T) {
 		}()
 		var clients sync.WaitGroup
 		began := time.Now()
-		for i := range 5 * maxWaiting { // within ten seconds
+		for i := range 5 * maxWaiting { // spread over ten seconds
 			clients.Go(func() {
 				time.Sleep(time.Duration(i) * 10 * time.Second / (5 * maxWaiting))
 				pin := began.Truncate(artifacts.Step).Add(time.Duration(i%2) * artifacts.Step)

@@ -25,11 +25,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	artifacts.Compress(nil, []byte("x")) // makes the encoder's channel, which must not belong to a test's bubble
+	artifacts.Compress(nil, []byte("x")) // creates the encoder's channel, which must not belong to a synctest bubble
 	goleak.VerifyTestMain(m)
 }
 
-// store spoils what a Reader gives.
+// store replaces the results of a Reader.
 type store struct {
 	artifacts.Reader
 	mu    sync.Mutex
@@ -80,7 +80,7 @@ type rig struct {
 	halt  func()
 }
 
-// start runs a refresher over mem until halt or the test's end.
+// start runs a refresher over mem until halt is called or the test ends.
 func start(tb testing.TB, mem *memstore.Store, dir string, change func(*Config, *store)) *rig {
 	tb.Helper()
 	s := &store{Reader: mem}
@@ -99,7 +99,7 @@ func start(tb testing.TB, mem *memstore.Store, dir string, change func(*Config, 
 	return r
 }
 
-// until waits for a condition, and fails with the refresher's status.
+// until waits for a condition. If it takes too long, until fails the test with the refresher's status.
 func (r *rig) until(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
@@ -113,7 +113,7 @@ func (r *rig) at(t time.Time) func() bool {
 	return func() bool { s := r.State(); return s != nil && s.Snapshot != nil && s.Snapshot.Time.Equal(t) }
 }
 
-// newest returns the newest snapshot that is current or waits.
+// newest returns the newest snapshot that is current or waiting.
 func (r *rig) newest() *Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +151,7 @@ func TestSwapAndPins(t *testing.T) {
 			t.Errorf("pin of %v: %v, %v", p.Manifest.Time, s, err)
 		}
 	}
-	// A fresh edge reads the retained snapshot's manifest when it is pinned.
+	// A new edge reads a retained snapshot's manifest when the snapshot is pinned.
 	fresh := start(t, mem, t.TempDir(), nil)
 	fresh.until(t, "the second snapshot", fresh.at(next(first)))
 	s, err := fresh.Pinned(ctx, teststore.Start)
@@ -207,7 +207,7 @@ func TestAcceptStore(t *testing.T) {
 	r.until(t, "the first snapshot", r.at(teststore.Start))
 	second := teststore.Publish(t, mem, teststore.NewFeed(50, 2), next(first))
 	other := *second.Pointer
-	other.Store, other.Sequence = id, 1 // a store of its own counts on its own
+	other.Store, other.Sequence = id, 1 // each store has its own sequence
 	must.Get(mem.Swap(context.Background(), artifacts.CurrentKey, second.Version, other.Encode()))(t)
 	r.until(t, "the other store", func() bool { return r.State().Snapshot.Store == id })
 }
@@ -237,8 +237,8 @@ func TestChangeRecord(t *testing.T) {
 	}
 }
 
-// TestLacking: of a first snapshot whose objects are not all here, only one whose
-// store is slow is good enough, and that past the fetch budget.
+// TestLacking checks that a first snapshot with missing objects is lacking, unless the fetch budget has ended
+// and the store is slow but answers.
 func TestLacking(t *testing.T) {
 	for name, spoil := range map[string]func(b []byte) ([]byte, error){
 		"slow":    nil,
@@ -301,7 +301,7 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 	must.OK(t, err)
 	defer cache.Close()
 	raw := p.Manifest.Encode()
-	markets := 0 // orders of the spoilt snapshot
+	markets := 0 // sort orders of /markets in the spoilt snapshot
 	spoil := func(change func(*artifacts.Manifest)) error {
 		var m artifacts.Manifest
 		must.OK(t, json.Unmarshal(raw, &m))
@@ -325,7 +325,8 @@ func TestIncompleteManifestIsRefused(t *testing.T) {
 	}
 	for i, v := range p.Manifest.Views {
 		err := spoil(func(m *artifacts.Manifest) { m.Views = append(m.Views[:i:i], m.Views[i+1:]...) })
-		// Without an order, /markets has the others, without the view by id or of members none.
+		// Without one of its other views, /markets has all orders but one. Without its view by id or of
+		// members, it has none.
 		ofCoins := slices.ContainsFunc(coinViewNames[:],
 			func(n coinViewName) bool { return n.collection == v.Collection })
 		needed := v.Collection != artifacts.MarketsCollection && !ofCoins &&
