@@ -7,18 +7,18 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// model states the rules over everything that happened, and works out each answer anew.
+// model states the rules in terms of all past events, and computes each answer anew.
 type model struct {
 	known     bool
 	accepted  []accepted // in order
 	notBefore time.Time
 	offered   artifacts.Digest // the snapshot last seen
 	seen      time.Time
-	rounds    []round            // of fetching it
-	loaded    map[*snapshot]bool // that may be pinned beside the current one
+	rounds    []round            // rounds of fetching that snapshot
+	loaded    map[*snapshot]bool // loaded snapshots that may be pinned, besides the current one
 }
 
-// accepted is a snapshot that was ready.
+// accepted is a snapshot that became ready.
 type accepted struct {
 	s                *snapshot
 	seen, ready, due time.Time
@@ -32,13 +32,13 @@ type round struct {
 	damaged, refused bool
 }
 
-// rollback reports whether the i-th accepted snapshot takes back the one before it.
+// rollback reports whether the i-th accepted snapshot is a rollback from the previous one.
 func (m *model) rollback(i int) bool {
 	return i > 0 && !m.accepted[i].s.Time.After(m.accepted[i-1].s.Time)
 }
 
-// activation returns when the i-th accepted snapshot becomes current: when it is due, or
-// one behind it is. It reports false if a rollback came first.
+// activation returns the time when the i-th accepted snapshot becomes current, which is when it or a later
+// one is due. ok is false if a rollback came first.
 func (m *model) activation(i int) (at time.Time, ok bool) {
 	at = m.accepted[i].due
 	for j := i + 1; j < len(m.accepted); j++ {
@@ -70,7 +70,7 @@ func (m *model) waiting(now time.Time) (s []*snapshot) {
 	return s
 }
 
-// next returns which accepted snapshot becomes current after s.
+// next returns the index of the accepted snapshot that becomes current after s.
 func (m *model) next(s *snapshot) int {
 	i := slices.IndexFunc(m.accepted, func(a accepted) bool { return a.s == s })
 	for i++; i < len(m.accepted); i++ {
@@ -100,7 +100,7 @@ func (m *model) see(p *artifacts.Pointer, now time.Time) (action Action, refused
 	return Fetch, false
 }
 
-// fetch begins a round: the first of a try, or another one within its budget.
+// fetch begins a round of fetching, in a new attempt or within the budget of the current one.
 func (m *model) fetch(now time.Time, budget time.Duration) (deadline time.Time, begun bool) {
 	if len(m.accepted) == 0 {
 		return time.Time{}, false
@@ -130,7 +130,7 @@ func (m *model) fetched(missing int, damaged, answers bool, now time.Time) Verdi
 	return Retry
 }
 
-// accept adds a snapshot that is ready, and reports whether it is of a rollback.
+// accept adds a snapshot that is ready, and reports whether it is a rollback.
 func (m *model) accept(s *snapshot, p *published, wall, now time.Time) bool {
 	a := accepted{s: s, seen: m.seen, ready: now, due: now, withdrawn: slices.Clone(p.manifest.Withdrawn)}
 	if len(m.accepted) > 0 {
@@ -166,14 +166,14 @@ func (m *model) accept(s *snapshot, p *published, wall, now time.Time) bool {
 	return m.rollback(i)
 }
 
-// activated notes that s is current, and returns what is dropped.
+// activated records that s became current, and returns the snapshots that are dropped.
 func (m *model) activated(s *snapshot) (dropped []*snapshot) {
 	if m.loaded == nil {
 		m.loaded = map[*snapshot]bool{}
 	}
 	for i, a := range m.accepted {
 		if a.s == s {
-			for i--; i >= 0; i-- { // the one before, unless a rollback dropped it
+			for i--; i >= 0; i-- { // the previous one, unless a rollback dropped it
 				if _, ok := m.activation(i); ok {
 					m.loaded[m.accepted[i].s] = true
 					break

@@ -11,11 +11,11 @@ import (
 	"example.com/marketdata/artifacts"
 )
 
-// snapshot is what an owner of a Timeline holds.
+// snapshot is the type of a Timeline's snapshots.
 type snapshot struct{ Facts }
 
-// TestRandomEvents compares a Timeline with a plain model of its rules after each event
-// of random sequences. The sequence of a seed is always the same.
+// TestRandomEvents compares a Timeline with a simple model of its rules after each event of random sequences.
+// A seed always gives the same sequence.
 func TestRandomEvents(t *testing.T) {
 	sequences := uint64(100_000)
 	if testing.Short() {
@@ -39,7 +39,7 @@ type world struct {
 	published []published   // in the order of publication; the last one is in the store
 	digests   uint64
 	line      Timeline[*snapshot]
-	pins      []*snapshot // that are being loaded
+	pins      []*snapshot // pinned snapshots that are being loaded
 	held      map[*snapshot]bool
 	model     model
 }
@@ -99,8 +99,8 @@ func (w *world) digest() (d artifacts.Digest) {
 	return d
 }
 
-// publish moves the pointer in the store: to a snapshot of a later time, back to an
-// earlier one by a rollback or a restore, or to another store.
+// publish moves the pointer in the store. It moves to a later snapshot, to an earlier one by a rollback or a
+// restore, or to another store.
 func (w *world) publish() {
 	p := published{manifest: Facts{Store: "a", Sequence: 1, Time: start, Manifest: w.digest()}}
 	if n := len(w.published); n > 0 {
@@ -146,11 +146,11 @@ func (w *world) publish() {
 
 func ref(d artifacts.Digest) artifacts.Ref { return artifacts.Ref{Digest: d, Size: 1} }
 
-// poll reads the pointer, fetches its snapshot and enqueues it.
+// poll reads the pointer, fetches its snapshot, and schedules it.
 func (w *world) poll() error {
 	p := w.published[len(w.published)-1]
 	switch w.rnd.IntN(10) {
-	case 0: // a store that shows an old state
+	case 0: // the store returns an old state
 		p = w.published[w.rnd.IntN(len(w.published))]
 	case 1:
 		p.pointer.Manifest.Digest[31]++
@@ -172,14 +172,14 @@ func (w *world) poll() error {
 	if accepted, err := w.fetch(); err != nil || !accepted {
 		return err
 	}
-	if err := w.pass(time.Duration(w.rnd.IntN(20)) * time.Second); err != nil { // it is warmed
+	if err := w.pass(time.Duration(w.rnd.IntN(20)) * time.Second); err != nil { // the time for warming
 		return err
 	}
 	s := &snapshot{Facts: p.manifest}
 	waited := w.model.waiting(w.now)
 	plan := w.line.Ready(s, p.pointer.ActivateAt, w.wall(), w.now)
 	if w.held[s] = true; !w.model.accept(s, &p, w.wall(), w.now) {
-		waited = nil // it is no rollback
+		waited = nil // not a rollback
 	}
 	w.log("%v: ready %v: %+v", w.now, s.Time, plan)
 	if err := w.drop(plan.Dropped, waited); err != nil {
@@ -191,7 +191,7 @@ func (w *world) poll() error {
 	return nil
 }
 
-// fetch is one round of fetching.
+// fetch performs one round of fetching.
 func (w *world) fetch() (accepted bool, err error) {
 	deadline, begun := w.line.Fetching(w.now)
 	wantDeadline, wantBegun := w.model.fetch(w.now, w.line.Budget)
@@ -215,13 +215,13 @@ func (w *world) fetch() (accepted bool, err error) {
 	return verdict == Accept, nil
 }
 
-// pass lets time pass.
+// pass advances the clock.
 func (w *world) pass(d time.Duration) error {
 	w.now = w.now.Add(d)
 	return w.advance()
 }
 
-// advance makes current what is due, each in order.
+// advance makes all snapshots that are due current, in order.
 func (w *world) advance() error {
 	for {
 		previous := w.line.current
@@ -250,13 +250,13 @@ func (w *world) advance() error {
 	}
 }
 
-// pin asks for the snapshot of some time, and begins to load it.
+// pin requests the snapshot of a random time, and begins to load it if necessary.
 func (w *world) pin() error {
 	at := start.Add(time.Duration(w.rnd.IntN(12)-2) * artifacts.Step)
 	switch w.rnd.IntN(20) {
 	case 0:
 		at = at.Add(time.Second)
-	case 1: // just not too far in the future
+	case 1: // almost too far in the future
 		w.skew = at.Add(-12 * time.Minute).Sub(w.now)
 	}
 	s, ref, err := w.line.Pin(at, w.wall())
@@ -279,7 +279,7 @@ func (w *world) pin() error {
 	return nil
 }
 
-// loaded ends the loading of a pinned snapshot.
+// loaded completes the load of a pinned snapshot.
 func (w *world) loaded() error {
 	if len(w.pins) == 0 {
 		return nil
@@ -297,7 +297,7 @@ func (w *world) loaded() error {
 	return nil
 }
 
-// drop releases snapshots, which must be those that the model drops.
+// drop releases the snapshots in got, which must be those that the model drops.
 func (w *world) drop(got, want []*snapshot) error {
 	for _, s := range got {
 		if !w.held[s] || !slices.Contains(want, s) {
@@ -311,7 +311,7 @@ func (w *world) drop(got, want []*snapshot) error {
 	return nil
 }
 
-// compare compares what is held with the model, and its number with its bound.
+// compare compares the snapshots that the Timeline holds with the model, and their number with its bound.
 func (w *world) compare() error {
 	cur, waiting := w.model.current(w.now), w.model.waiting(w.now)
 	n, recent := 0, 0
