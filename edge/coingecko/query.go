@@ -390,7 +390,7 @@ func (q *Query) readLookup(sent *[params][]byte) (refusal *reply.Refusal) {
 		}
 		q.by = p
 		v := q.unescape(sent[p])
-		if p == symbols && q.flags.has(tokens) { // the answer's keys are ids, so the case of the symbols does not matter
+		if p == symbols && q.flags.has(tokens) { // the answer's keys are ids, so the case of symbols does not matter
 			v = artifacts.AppendFold(v[:0], v)
 		}
 		if q.values, refusal = readList(q.values, p, v); refusal != nil {

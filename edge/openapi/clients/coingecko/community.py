@@ -1,4 +1,4 @@
-"""Calls what COINGECKO.md lists with pycoingecko, and prints each answer as a line of JSON."""
+"""Calls the endpoints that COINGECKO.md lists with pycoingecko, and prints each answer as a line of JSON."""
 
 import json
 import sys

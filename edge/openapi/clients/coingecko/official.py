@@ -1,4 +1,4 @@
-"""Calls what COINGECKO.md lists with CoinGecko's own client, and prints each answer as a line of JSON.
+"""Calls the endpoints that COINGECKO.md lists with CoinGecko's own client, and prints each answer as a line of JSON.
 
 The client checks each answer against its types.
 """
@@ -21,7 +21,7 @@ span = dict(vs_currency="usd", from_="2026-11-19", to="2026-11-20T18:30", interv
 
 
 def plain(value):
-    """A model, or a time of one, as the edge writes it."""
+    """Converts a model, or a time in one, to the form that the edge writes."""
     if isinstance(value, datetime.datetime):
         return value.isoformat().replace("+00:00", "Z")
     return value.to_dict()

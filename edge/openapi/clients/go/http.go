@@ -123,7 +123,7 @@ func (c *Client) pause(ctx context.Context, attempt int, err error) error {
 		if e.RetryAfter > c.maxWait {
 			return err
 		}
-		wait += e.RetryAfter // the wait is random, so that not all clients come back at the same time
+		wait += e.RetryAfter // plus a random time, so that not all clients come back at the same time
 	} else if !errors.As(err, &broken) {
 		return err // no request was sent
 	}

@@ -19,7 +19,7 @@ import (
 
 const (
 	quotesFile = "quotes.ndjson.zst"
-	maxFile    = 32 << 20 // the size of the file in bytes, enough for the quotes of about 300,000 assets
+	maxFile    = 32 << 20 // the largest size of the file in bytes, enough for the quotes of about 300,000 assets
 	maxRow     = 64 << 10
 )
 

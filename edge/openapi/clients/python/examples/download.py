@@ -1,4 +1,4 @@
-"""Mirrors the newest files into the folder that its argument names."""
+"""Mirrors the newest files into the folder given as its argument."""
 
 import os
 import sys

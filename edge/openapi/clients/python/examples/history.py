@@ -1,5 +1,5 @@
-"""Writes the prices of the three largest assets as CSV: of 30 days, or of the window that its
-argument names."""
+"""Writes the prices of the three largest assets as CSV, for 30 days or for the window given as its
+argument."""
 
 import csv
 import os

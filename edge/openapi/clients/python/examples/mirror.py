@@ -1,5 +1,5 @@
-"""Keeps a copy of the directory of assets, and prints with each new snapshot how many there are, until it has
-printed as many lines as its argument says."""
+"""Keeps a copy of the asset directory, and prints the number of assets for each new snapshot, until it has
+printed the number of lines given as its argument."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from marketdata import AsyncClient
 
 
 async def main() -> None:
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else None  # for ever
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else None  # None means forever
     number = count(1)
     async with AsyncClient(os.environ["MARKETDATA_URL"], os.environ["MARKETDATA_KEY"]) as client:
         assets = client.mirror("assets")

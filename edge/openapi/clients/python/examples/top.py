@@ -1,4 +1,4 @@
-"""Prints the largest assets by market cap: ten, or as many as its argument says."""
+"""Prints the largest assets by market cap: ten, or the number given as its argument."""
 
 import os
 import sys

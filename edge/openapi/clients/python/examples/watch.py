@@ -1,5 +1,5 @@
-"""Prints the market's total with each new snapshot, until it has printed as many as its argument
-says."""
+"""Prints the market's total for each new snapshot, until it has printed the number of lines given as
+its argument."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from marketdata import AsyncClient
 
 
 async def main() -> None:
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else None  # for ever
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else None  # None means forever
     number = count(1)
     async with AsyncClient(os.environ["MARKETDATA_URL"], os.environ["MARKETDATA_KEY"]) as client:
         async for at in client.events():

@@ -1,5 +1,5 @@
-"""A client of the Market Data Service, version 1 of its interface, for the standard
-library alone: Client, and AsyncClient with the same methods to await.
+"""A client for version 1 of the Market Data Service API. It needs only the standard library.
+Client is synchronous; AsyncClient has the same methods as coroutines.
 
     with Client("https://host", "mdk_live_…") as client:
         for row in client.rows(client.quotes, size=100):
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-KEPT = 8  # connections kept open
+KEPT = 8  # the largest number of idle connections kept open
 
 
 class _Transport(Core):
@@ -80,14 +80,14 @@ class _Transport(Core):
 
     def _send(self, request: Request) -> Reply | TransportError:
         try:
-            kept = self._kept.pop()  # atomic, as append is
+            kept = self._kept.pop()  # pop and append are atomic
         except IndexError:
             kept = None
         if kept:
             try:
                 return self._exchange(kept, request)
             except ConnectionError:
-                pass  # it was closed meanwhile
+                pass  # the connection has been closed; use a new one
             except (OSError, http.client.HTTPException) as error:
                 return self._broken(error)
         try:
@@ -112,7 +112,7 @@ class _Transport(Core):
 
     def _read(self, response: http.client.HTTPResponse) -> Reply:
         body = response.read(MAX_BODY)
-        if response.length:  # a bounded read does not complain of a body that ends early
+        if response.length:  # a read with a limit does not report a body that ends early
             raise http.client.IncompleteRead(body, response.length)
         return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, body)
 
@@ -133,8 +133,9 @@ class _Transport(Core):
         return failure
 
     def _receive(self, file: File, part: str, attempt: int) -> float:
-        """Appends to part what of the file is not there yet, once. Returns the seconds to wait before the next
-        attempt, below 0 when nothing is missing; an attempt that brought something is the first again."""
+        """Makes one attempt to append the missing bytes of the file to part. Returns the seconds to wait before the
+        next attempt, or a negative number if the file is complete. After an attempt that received bytes, counting of attempts
+        starts again."""
         before = os.path.getsize(part) if os.path.exists(part) else 0
         failure = self._append(file, part, before) if before < file.bytes else None
         if failure is None:
@@ -144,7 +145,7 @@ class _Transport(Core):
 
     def _append(self, file: File, part: str, at: int) -> MarketDataError | None:
         connection = self._connection(self.timeout)
-        # With its tag no bytes of another file follow those that are there.
+        # The tag ensures that bytes of another file are never appended.
         headers = {"range": f"bytes={at}-", "if-match": f'"{file.sha256}"'} if at else {}
         try:
             response = self._ask(connection, Request(file.url, headers))
@@ -164,33 +165,33 @@ class _Transport(Core):
             connection.close()
 
     def _complete(self, file: File, part: str, path: str | os.PathLike[str]) -> None:
-        """Checks the digest of part and moves it into its place."""
+        """Checks the digest of part, and moves part to path."""
         if not self._whole(file, part):
             os.remove(part)
             raise TransportError(f"{file.name} has another digest than {file.sha256}")
         os.replace(part, path)
 
     def _whole(self, file: File, path: str | os.PathLike[str]) -> bool:
-        """Whether the file is at path."""
+        """Reports whether path contains the whole file."""
         if not os.path.exists(path) or os.path.getsize(path) != file.bytes:
             return False
         with open(path, "rb") as have:
             return hashlib.file_digest(have, "sha256").hexdigest() == file.sha256
 
     def close(self) -> None:
-        """Closes the connections that are kept open."""
+        """Closes the idle connections."""
         while self._kept:
             self._kept.pop().close()
 
 
 class _Stream:
-    """An open stream of events."""
+    """An open event stream."""
 
     def __init__(self, connection: http.client.HTTPConnection, sock: socket.socket, response: http.client.HTTPResponse) -> None:
         self.connection, self.sock, self.response = connection, sock, response
 
     def line(self) -> bytes:
-        """The next line; nothing when the stream has ended, however it did, or the line is too long."""
+        """Returns the next line, or b"" if the stream has ended for any reason or the line is too long."""
         try:
             line = self.response.readline(MAX_LINE)
             return line if len(line) < MAX_LINE else b""
@@ -198,26 +199,28 @@ class _Stream:
             return b""
 
     def close(self) -> None:
-        """Ends the stream, also while another thread waits for a line."""
+        """Ends the stream, even while another thread is waiting for a line."""
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
         self.connection.close()
 
 
 class Client(_Transport):
-    """Asks one service. Its methods may be called from several threads.
+    """Sends requests to one service. Its methods are safe to call from several threads.
 
-    base_url is "https://host", without /openapi/v1; key may be empty if the service needs none.
+    base_url is the URL of the service, such as "https://host", without /openapi/v1. key may be empty if the
+    service requires none.
 
-    timeout: seconds for each wait for the network.
-    retries: how many attempts may follow the first one.
-    max_wait: an error whose Retry-After is longer than these seconds is raised at once.
-    user_agent: name of a program, "board/2.1", to put before this client's in the User-Agent.
-    proxy: "http://proxy:3128" or "http://user:password@proxy:3128".
-    ca_file: certificates (PEM) to trust in place of the system's.
-    sleep: waits between attempts in place of the clock, for tests.
+    timeout: the longest wait for the network, in seconds. It applies to each wait.
+    retries: how many times a failed request may be repeated.
+    max_wait: the longest wait between two attempts, in seconds. If an error's Retry-After is longer, the error is
+        raised immediately.
+    user_agent: the name of a program, such as "board/2.1", to put before this client's name in the User-Agent header.
+    proxy: such as "http://proxy:3128" or "http://user:password@proxy:3128".
+    ca_file: a file of certificates (PEM) to trust instead of the system's.
+    sleep: replaces the function that waits between attempts, for tests.
 
-    Raises ValueError for an invalid value, OSError for a ca_file that cannot be read."""
+    Raises ValueError for an invalid value, and OSError if ca_file cannot be read."""
 
     _clock = staticmethod(time.sleep)
 
@@ -248,11 +251,11 @@ class Client(_Transport):
         return self._run(self._call("quotes", Page[Quote], query))
 
     def markets(self, **query: Unpack[MarketsQuery]) -> Answer[Page[Market]]:
-        """Lists the quotes of quotes with their ranks, in the order of any figure."""
+        """Lists the same quotes as quotes with their ranks, and can sort by any figure."""
         return self._run(self._call("markets", Page[Market], query))
 
     def trending(self, **query: Unpack[TrendingQuery]) -> Answer[Items[Quote]]:
-        """Returns up to 20 assets by their 24-hour change."""
+        """Returns up to 20 assets, ordered by their 24-hour price change."""
         return self._run(self._call("trending", Items[Quote], query))
 
     def exchanges(self, **query: Unpack[ExchangesQuery]) -> Answer[Page[Exchange]]:
@@ -260,7 +263,7 @@ class Client(_Transport):
         return self._run(self._call("exchanges", Page[Exchange], query))
 
     def global_(self, **query: Unpack[GlobalQuery]) -> Answer[Global]:
-        """Returns the market's totals; NotFound before the first snapshot."""
+        """Returns the market's totals. Raises NotFound before the first snapshot."""
         return self._run(self._call("global", Global, query))
 
     def categories(self, **query: Unpack[CategoriesQuery]) -> Answer[Page[Category]]:
@@ -272,33 +275,33 @@ class Client(_Transport):
         return self._run(self._call("chains", Page[Chain], query))
 
     def history(self, **query: Unpack[HistoryQuery]) -> Answer[Page[History]]:
-        """Lists prices over a window, of the assets that id, slug or symbol name."""
+        """Lists the prices over a window for the assets that id, slug or symbol name."""
         return self._run(self._call("history", Page[History], query))
 
     def candles(self, **query: Unpack[CandlesQuery]) -> Answer[Page[CandleSeries]]:
-        """Lists open, high, low and close of hours or days, of the assets that id, slug or symbol name."""
+        """Lists hourly or daily open, high, low and close prices for the assets that id, slug or symbol name."""
         return self._run(self._call("candles", Page[CandleSeries], query))
 
     def prices(self, **query: Unpack[PricesQuery]) -> Answer[Page[PriceSeries]]:
-        """Lists what the assets that id, slug or symbol name were worth at the times of time."""
+        """Lists the prices, at the given times, of the assets that id, slug or symbol name."""
         return self._run(self._call("prices", Page[PriceSeries], query))
 
     def changes(self, **query: Unpack[ChangesQuery]) -> Answer[Page[Change]]:
-        """Lists what changed in the directory, newest first. SnapshotGone: the service no longer holds the changes
-        since that time; read the listings again."""
+        """Lists what changed in the directory, newest first. Raises SnapshotGone if the service no longer has the changes
+        since that time. In that case, read the listings again."""
         return self._run(self._call("changes", Page[Change], query))
 
     def search(self, words: str, **query: Unpack[SearchQuery]) -> Answer[Items[Asset]]:
-        """Returns up to 20 assets whose name, symbol or slug has words that begin with those of words."""
+        """Returns up to 20 assets. Each of the words must begin a word of the name, the symbol or the slug."""
         return self._run(self._call("search", Items[Asset], query, q=words))
 
     def files(self) -> Answer[Files]:
-        """The newest files."""
+        """Lists the newest files."""
         return self._run(self._fetch(Request("/openapi/v1/files", {}, Files)))
 
     def download(self, file: File, path: str | os.PathLike[str]) -> None:
-        """Writes a file to path, unless it is there. What has arrived is in path.part until it is whole and has its
-        digest: an interrupted download goes on from there, within this call and in the next one."""
+        """Writes a file to path, unless it already exists there. Until the whole file has arrived and matches its digest,
+        the data is in path.part. An interrupted download resumes from that file, within this call or in a later one."""
         if self._whole(file, path):
             return
         part = f"{os.fspath(path)}.part"
@@ -308,16 +311,17 @@ class Client(_Transport):
             self.sleep(wait)
 
     def mirror(self, collection: Literal["assets", "categories", "chains", "exchanges"]) -> Mirror:
-        """Returns an empty copy of a collection, which its update reads and then keeps up to date."""
+        """Returns an empty copy of a collection. Its first update reads the collection."""
         return Mirror(self, collection)
 
     def refresh(self, answer: Answer[T]) -> Answer[T]:
-        """Asks again. When nothing has changed, only headers are transferred and result is the one held."""
+        """Sends the request again. If nothing has changed, the service sends only headers, and the new answer has the same result."""
         return self._run(self._fetch(answer._request, answer))
 
     def pages(self, call: Callable[..., Answer[Page[T]]], **query: Any) -> Iterator[Answer[Page[T]]]:
-        """Reads a whole listing page by page from one snapshot, that of the first answer, whatever is
-        published meanwhile. SnapshotGone: it took longer than snapshots are retained; begin again."""
+        """Reads a whole listing page by page. All pages are from the snapshot of the first answer, whatever is published
+        meanwhile. Raises SnapshotGone if reading took longer than the service keeps snapshots. In that case, start
+        again."""
         method(call)
         for number in count(query.pop("page", 1)):
             page = call(**query, page=number)
@@ -327,15 +331,16 @@ class Client(_Transport):
             query["at"] = page.snapshot_time
 
     def rows(self, call: Callable[..., Answer[Page[T]]], **query: Any) -> Iterator[T]:
-        """pages, row by row."""
+        """Like pages, but yields row by row."""
         for page in self.pages(call, **query):
             yield from page.result.items
 
     def events(self) -> Iterator[datetime]:
-        """Yields the time of the snapshot in force, and of each that comes into force; after the first
-        one each at random within three seconds, so that not all clients ask at once. Ask with at=, so
-        that no edge that is a moment behind answers. Connects again when the stream ends, and raises
-        an error when too many in a row fail, or end early without an event."""
+        """Yields the time of the current snapshot, and then of each new snapshot that becomes current. Yields each event
+        except the first after a random delay of at most three seconds, so that not all clients send requests at the
+        same time. Pass the time as at in the next request, because it may reach an edge that does not have the new
+        snapshot yet. Connects again when a stream ends. Raises an error if too many streams in a row fail, or end
+        early without an event."""
         events = Events(self)
         while True:
             stream = self._stream(events.request())
@@ -349,8 +354,8 @@ class Client(_Transport):
 
 
 class AsyncClient(_Transport):
-    """Client for asyncio. Requests are sent on asyncio's threads; waits are not. Cancelled, a call
-    returns at once, and its thread ends with its exchange. The arguments are those of Client."""
+    """Client for asyncio, with the same arguments as Client. Requests run in asyncio's threads; waits do not. A cancelled
+    call returns immediately, and its thread ends when the request has ended."""
 
     _clock = staticmethod(asyncio.sleep)
 
@@ -373,63 +378,63 @@ class AsyncClient(_Transport):
             return cast(T, end.value)
 
     async def assets(self, **query: Unpack[AssetsQuery]) -> Answer[Page[Asset]]:
-        """As Client.assets."""
+        """See Client.assets."""
         return await self._run(self._call("assets", Page[Asset], query))
 
     async def quotes(self, **query: Unpack[QuotesQuery]) -> Answer[Page[Quote]]:
-        """As Client.quotes."""
+        """See Client.quotes."""
         return await self._run(self._call("quotes", Page[Quote], query))
 
     async def markets(self, **query: Unpack[MarketsQuery]) -> Answer[Page[Market]]:
-        """As Client.markets."""
+        """See Client.markets."""
         return await self._run(self._call("markets", Page[Market], query))
 
     async def trending(self, **query: Unpack[TrendingQuery]) -> Answer[Items[Quote]]:
-        """As Client.trending."""
+        """See Client.trending."""
         return await self._run(self._call("trending", Items[Quote], query))
 
     async def exchanges(self, **query: Unpack[ExchangesQuery]) -> Answer[Page[Exchange]]:
-        """As Client.exchanges."""
+        """See Client.exchanges."""
         return await self._run(self._call("exchanges", Page[Exchange], query))
 
     async def global_(self, **query: Unpack[GlobalQuery]) -> Answer[Global]:
-        """As Client.global_."""
+        """See Client.global_."""
         return await self._run(self._call("global", Global, query))
 
     async def categories(self, **query: Unpack[CategoriesQuery]) -> Answer[Page[Category]]:
-        """As Client.categories."""
+        """See Client.categories."""
         return await self._run(self._call("categories", Page[Category], query))
 
     async def chains(self, **query: Unpack[ChainsQuery]) -> Answer[Page[Chain]]:
-        """As Client.chains."""
+        """See Client.chains."""
         return await self._run(self._call("chains", Page[Chain], query))
 
     async def history(self, **query: Unpack[HistoryQuery]) -> Answer[Page[History]]:
-        """As Client.history."""
+        """See Client.history."""
         return await self._run(self._call("history", Page[History], query))
 
     async def candles(self, **query: Unpack[CandlesQuery]) -> Answer[Page[CandleSeries]]:
-        """As Client.candles."""
+        """See Client.candles."""
         return await self._run(self._call("candles", Page[CandleSeries], query))
 
     async def prices(self, **query: Unpack[PricesQuery]) -> Answer[Page[PriceSeries]]:
-        """As Client.prices."""
+        """See Client.prices."""
         return await self._run(self._call("prices", Page[PriceSeries], query))
 
     async def changes(self, **query: Unpack[ChangesQuery]) -> Answer[Page[Change]]:
-        """As Client.changes."""
+        """See Client.changes."""
         return await self._run(self._call("changes", Page[Change], query))
 
     async def search(self, words: str, **query: Unpack[SearchQuery]) -> Answer[Items[Asset]]:
-        """As Client.search."""
+        """See Client.search."""
         return await self._run(self._call("search", Items[Asset], query, q=words))
 
     async def files(self) -> Answer[Files]:
-        """As Client.files."""
+        """See Client.files."""
         return await self._run(self._fetch(Request("/openapi/v1/files", {}, Files)))
 
     async def download(self, file: File, path: str | os.PathLike[str]) -> None:
-        """As Client.download."""
+        """See Client.download."""
         if await asyncio.to_thread(self._whole, file, path):
             return
         part = f"{os.fspath(path)}.part"
@@ -439,15 +444,15 @@ class AsyncClient(_Transport):
             await self.sleep(wait)
 
     def mirror(self, collection: Literal["assets", "categories", "chains", "exchanges"]) -> AsyncMirror:
-        """As Client.mirror."""
+        """See Client.mirror."""
         return AsyncMirror(self, collection)
 
     async def refresh(self, answer: Answer[T]) -> Answer[T]:
-        """As Client.refresh."""
+        """See Client.refresh."""
         return await self._run(self._fetch(answer._request, answer))
 
     async def pages(self, call: Callable[..., Awaitable[Answer[Page[T]]]], **query: Any) -> AsyncIterator[Answer[Page[T]]]:
-        """As Client.pages."""
+        """See Client.pages."""
         method(call)
         for number in count(query.pop("page", 1)):
             page = await call(**query, page=number)
@@ -457,13 +462,13 @@ class AsyncClient(_Transport):
             query["at"] = page.snapshot_time
 
     async def rows(self, call: Callable[..., Awaitable[Answer[Page[T]]]], **query: Any) -> AsyncIterator[T]:
-        """As Client.rows."""
+        """See Client.rows."""
         async for page in self.pages(call, **query):
             for row in page.result.items:
                 yield row
 
     async def events(self) -> AsyncIterator[datetime]:
-        """As Client.events."""
+        """See Client.events."""
         events = Events(self)
         while True:
             stream = await asyncio.to_thread(self._stream, events.request())

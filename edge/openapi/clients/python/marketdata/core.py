@@ -1,5 +1,5 @@
-"""What both clients share: requests, retries, headers and answers, without input or
-output. Its generators yield what is to be done and are sent what came of it."""
+"""The parts that both clients share: requests, retries, headers and answers. This module does
+no input or output: its generators yield what the client must do next, and receive the result."""
 
 import http.client
 import json
@@ -22,19 +22,20 @@ from .types import (
 
 T = TypeVar("T")
 VERSION = "1.0.0"
-MAX_BODY = 16 << 20  # bytes of an answer; a page of 100 rows is far below
-SILENCE = 45.0  # seconds after which a stream of events is taken for dead: it has a line every 15 s
-ALIVE = 10.0  # seconds after which a line says that a stream works, though it brings no event
-BACKOFF = 1.0  # seconds before the second attempt, at most: an outage of 3 s outlasts no 3 retries
+MAX_BODY = 16 << 20  # bytes of an answer; a page of 100 rows is much smaller
+SILENCE = 45.0  # seconds after which an event stream counts as dead; a live one sends a line every 15 s
+ALIVE = 10.0  # seconds after which any line, even without an event, shows that a stream works
+BACKOFF = 1.0  # the longest wait before the second attempt, in seconds; 3 retries survive an outage of 3 s
 MAX_LINE = 1 << 16  # bytes
-SPREAD = 3.0  # seconds over which clients spread what they ask after an event
+SPREAD = 3.0  # seconds over which clients spread their requests after an event
 RETRIED = {408, 429, 500, 502, 503, 504}
 
 
 @dataclass(frozen=True)
 class RateLimit:
-    """The bucket that a request was counted under: quota requests at once, all of them
-    available again after window seconds; remaining are left, and full after reset seconds."""
+    """The state of the token bucket that the request was charged to. A full bucket holds quota requests, and an
+    empty one is full after window seconds. Now, remaining requests are left, and the bucket is full after reset
+    seconds."""
 
     quota: int
     window: int
@@ -43,20 +44,20 @@ class RateLimit:
 
 
 class MarketDataError(Exception):
-    """Whatever goes wrong between this client and the service."""
+    """The base class of all errors of this client and of the service."""
 
 
 class TransportError(MarketDataError):
-    """No whole answer of the service arrived."""
+    """No complete answer from the service arrived."""
 
 
 @dataclass(eq=False)
 class ApiError(MarketDataError):
-    """An answer that is no success. Branch on message_key, or catch one of the subclasses."""
+    """An answer that reports an error. Compare its message_key, or catch one of the subclasses."""
 
     status: int
-    code: int  # of the envelope; 0 when something in between answered
-    message_key: str  # likewise ""
+    code: int  # of the envelope; 0 if an intermediary answered
+    message_key: str  # "" if an intermediary answered
     message: str  # for people
     retry_after: int | None
     limit: RateLimit | None
@@ -67,27 +68,27 @@ class ApiError(MarketDataError):
 
 
 class BadRequest(ApiError):
-    """A parameter or the snapshot's time is invalid; message names it."""
+    """A parameter or the time of the snapshot is invalid; message names it."""
 
 
 class Unauthorized(ApiError):
-    """No valid key."""
+    """The request has no valid API key."""
 
 
 class NotFound(ApiError):
-    """global_ before the first snapshot."""
+    """global_ was called before the first snapshot."""
 
 
 class PathNotFound(ApiError):
-    """An older service: it lacks the endpoint."""
+    """The service is older and lacks the endpoint."""
 
 
 class FileNotFound(ApiError):
-    """There is no file of this name."""
+    """There is no file with this name."""
 
 
 class MethodNotAllowed(ApiError):
-    """Another method than GET; this client sends none."""
+    """The method is not GET; this client never sends another one."""
 
 
 class RequestTimeout(ApiError):
@@ -95,38 +96,38 @@ class RequestTimeout(ApiError):
 
 
 class SnapshotGone(ApiError):
-    """The snapshot that was asked for is no longer retained, or the changes since it are not: begin the listing again."""
+    """The service no longer has the requested snapshot or the changes since then. Start the listing again."""
 
 
 class PreconditionFailed(ApiError):
-    """download: the address has another file now."""
+    """download: the file has since been replaced."""
 
 
 class PayloadTooLarge(ApiError):
-    """The request had a body; this client sends none."""
+    """The request has a body; this client never sends one."""
 
 
 class RangeNotSatisfiable(ApiError):
-    """The file ends before the range; download asks for none such."""
+    """The file ends before the requested range; download never requests such a range."""
 
 
 class TooManyRequests(ApiError):
-    """Over the rate limit."""
+    """The rate limit is exceeded."""
 
 
 class HeadersTooLarge(ApiError):
-    """A request over 32 KiB: ask for fewer values at once."""
+    """The request is larger than 32 KiB. Request fewer values at a time."""
 
 
 class InternalError(ApiError):
-    """A fault of the service."""
+    """The service has failed."""
 
 
 class ServiceUnavailable(ApiError):
-    """What the answer needs is unavailable."""
+    """The service cannot answer at present."""
 
 
-# By message_key: BAD_REQUEST is BadRequest.
+# The error classes by message_key: BAD_REQUEST is BadRequest.
 ERRORS: dict[str, type[ApiError]] = {re.sub("(?<!^)([A-Z])", r"_\1", e.__name__).upper(): e for e in ApiError.__subclasses__()}
 
 # The parameters that each endpoint reads.
@@ -139,7 +140,7 @@ QUERIES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Request:
-    """A GET, and the type of the result that it asks for."""
+    """A GET request, and the type of its result."""
 
     target: str
     headers: dict[str, str]
@@ -148,29 +149,29 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer(Generic[T]):
-    """A result and what the headers say of it."""
+    """A result together with the information in the response headers."""
 
     result: T
-    snapshot_time: datetime | None  # of the snapshot that answered; None before the first one
-    not_found: dict[str, list[str]]  # values of a filter (id, slug, …) that match nothing
-    ignored: list[str]  # names of parameters that had no part in the answer
+    snapshot_time: datetime | None  # of the answer's snapshot; None before the first snapshot
+    not_found: dict[str, list[str]]  # values that match nothing, by filter (id, slug, …)
+    ignored: list[str]  # names of parameters that had no effect on the answer
     limit: RateLimit | None
     request_id: str | None
-    unchanged: bool  # refresh: the service says that result is still what it was
+    unchanged: bool  # set by refresh if the service says that result has not changed
     _etag: str = field(repr=False)
     _request: Request = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An HTTP answer; names of headers are in lower case."""
+    """An HTTP response. Header names are in lower case."""
 
     status: int
     headers: dict[str, str]
     body: bytes
 
     def result(self) -> Any:
-        """The envelope's result; raises what the answer says otherwise."""
+        """Returns the envelope's result, or raises the error that the answer reports."""
         envelope, failure = {}, None
         try:
             body = self.body
@@ -193,14 +194,14 @@ class Reply:
         )
 
 
-# What a generator asks for: a Request, for which it is sent a Reply or the error;
-# a number of seconds to wait.
+# A generator yields a Request, and receives a Reply or an error; or it yields a number of seconds
+# to wait.
 Steps = Generator[Request | float, Any, T]
 
 
 @dataclass(eq=False)
 class Core:
-    """The arguments of Client, which describes them, and what is made of them."""
+    """The arguments of Client, which documents them, and the values derived from them."""
 
     base_url: str
     key: str = field(repr=False)
@@ -223,7 +224,7 @@ class Core:
                 raise TypeError(f"{name} must be a number, not {getattr(self, name)!r}")
         if not isinstance(self.retries, int):
             raise TypeError(f"retries must be an int, not {self.retries!r}")
-        # No message repeats a URL: it may be a key in the wrong place.
+        # No message repeats a URL, because it may be a misplaced key.
         url, proxy = located("base_url", self.base_url), located("proxy", self.proxy or "http://none")
         if url.username is not None or url.query or url.fragment:
             raise ValueError("base_url must have no user, query or fragment")
@@ -242,7 +243,7 @@ class Core:
         self._headers = {"x-api-key": self.key, "user-agent": f"{self.user_agent} marketdata-python/{VERSION}".strip()}
 
     def _call(self, endpoint: str, result: Any, query: Any, **more: str) -> Steps[Answer[Any]]:
-        """A request of an endpoint. Parameters that it does not read are a TypeError."""
+        """Sends a request to an endpoint. Raises TypeError for a parameter that the endpoint does not read."""
         known = QUERIES[endpoint].__annotations__
         for name in query:
             if name not in known:
@@ -254,7 +255,7 @@ class Core:
             values["time"] = [rfc3339("each of time", t) for t in values["time"]]
         at = values.pop("at", None)
         headers = {"x-snapshot-time": at} if at else {}
-        # from_ is from, which Python has for itself.
+        # from_ stands for from, which is a keyword of Python.
         text = {k.rstrip("_"): v if isinstance(v, (str, int)) else ",".join(map(str, v)) or "," for k, v in values.items() if v is not None}
         return self._fetch(Request(f"/openapi/v1/{endpoint}" + ("?" + urlencode(text) if text else ""), headers, result))
 
@@ -281,7 +282,7 @@ class Core:
         )
 
     def _pause(self, error: MarketDataError, attempt: int) -> float:
-        """Seconds to wait before the attempt after this one; raises error when there should be none."""
+        """Returns the seconds to wait before the next attempt, or raises error if there should be none."""
         wait = jitter(min(BACKOFF * 2 ** min(attempt, 10), self.max_wait))
         if isinstance(error, ApiError):
             if error.status not in RETRIED:
@@ -289,14 +290,14 @@ class Core:
             after = error.retry_after or 0
             if after > self.max_wait:
                 raise error
-            wait += after  # at random behind it, so that not all clients come back together
+            wait += after  # plus a random time, so that not all clients come back at the same time
         if attempt >= self.retries:
             raise error
         return wait
 
 
 class Events:
-    """The state of a stream of events over its connections."""
+    """The state of an event stream across connections."""
 
     def __init__(self, core: Core) -> None:
         self.core, self.last, self.again, self.attempt = core, "", 2.0, 0
@@ -306,7 +307,7 @@ class Events:
         return Request("/openapi/v1/events", {"accept": "text/event-stream"} | ({"last-event-id": self.last} if self.last else {}))
 
     def line(self, line: bytes) -> tuple[datetime, float] | None:
-        """Reads a line: for an event its time, and how long to wait before passing it on."""
+        """Parses a line. For an event, returns its time and the seconds to wait before yielding it."""
         self.works = self.works or time.monotonic() - self.opened > ALIVE
         name, _, value = line.decode(errors="replace").strip().partition(":")
         value = value.strip()
@@ -319,8 +320,8 @@ class Events:
         return datetime.fromisoformat(value), wait
 
     def pause(self, stream: object) -> float:
-        """Seconds to wait before connecting again: the stream has ended, or is an error. Raises when too many in a row
-        fail, or end early without an event."""
+        """Returns the seconds to wait before connecting again. stream is the stream that ended, or an error. Raises an
+        error if too many streams in a row fail, or end early without an event."""
         if self.works:
             self.attempt = 0
             return jitter(self.again)
@@ -330,7 +331,7 @@ class Events:
 
 
 def located(name: str, url: str) -> SplitResult:
-    """Splits the URL of a server."""
+    """Splits a server's URL, and raises ValueError if it is invalid."""
     parts = urlsplit(url)
     try:
         fits = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
@@ -342,7 +343,7 @@ def located(name: str, url: str) -> SplitResult:
 
 
 def rfc3339(name: str, at: object) -> str:
-    """A time as the service reads it, without its fraction of a second."""
+    """Formats a time as the service expects it, without fractional seconds."""
     if not isinstance(at, datetime):
         raise TypeError(f"{name} must be a datetime, such as an answer's snapshot_time, not {at!r}")
     if at.tzinfo is None:
@@ -351,7 +352,7 @@ def rfc3339(name: str, at: object) -> str:
 
 
 def method(call: object) -> None:
-    """Refuses what pages and rows cannot call: "assets", client.assets()."""
+    """Rejects arguments that pages and rows cannot call, such as "assets" or client.assets()."""
     if not callable(call):
         raise TypeError("the first argument is a method of the client, such as client.assets")
 
@@ -364,7 +365,7 @@ def limit(headers: dict[str, str]) -> RateLimit | None:
 
 
 def listed(values: str) -> list[str]:
-    """Reads percent-encoded values with commas between."""
+    """Parses comma-separated, percent-encoded values."""
     return [unquote(value) for value in values.split(",")]
 
 
@@ -378,7 +379,7 @@ def hints(kind: type) -> dict[str, Any]:
 
 
 def decode(kind: Any, value: Any) -> Any:
-    """Makes a value of JSON one of kind. Fields that kind does not have are left out."""
+    """Converts a JSON value to the type kind. Ignores members that kind does not have."""
     origin, arguments = get_origin(kind), get_args(kind)
     if NoneType in arguments:
         return None if value is None else decode(arguments[0], value)
@@ -393,7 +394,7 @@ def decode(kind: Any, value: Any) -> Any:
     if is_dataclass(origin or kind):
         types = hints(origin or kind)
         of = {f.name: types[f.name] for f in fields(origin or kind) if f.name in value}
-        # Page[Asset] has list[T], T standing for Asset.
+        # In Page[Asset], T of list[T] stands for Asset.
         return (origin or kind)(**{n: decode(t[arguments] if arguments and get_origin(t) is list else t, value[n]) for n, t in of.items()})
     if kind is Decimal:
         return Decimal(value)

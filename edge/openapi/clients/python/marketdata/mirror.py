@@ -1,4 +1,4 @@
-"""Copies of the directory that follow its changes."""
+"""Copies of the directory, kept up to date by its changes."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,11 +13,11 @@ COLLECTIONS = ("assets", "categories", "chains", "exchanges")
 
 @dataclass(eq=False)
 class Mirrored:
-    """What both mirrors share."""
+    """The parts that both mirrors share."""
 
     _client: Any = field(repr=False)
     collection: str
-    time: datetime | None = None  # of the snapshot that items are of; None before the first update
+    time: datetime | None = None  # of the snapshot that items reflects; None before the first update
     items: dict[int, Entry] = field(default_factory=dict, repr=False)  # by id
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ class Mirrored:
         self.time, self.items = at, items
 
     def _follow(self, since: datetime) -> Steps[bool]:
-        """Brings the mirror forward by the changes; False: they do not lead to the current snapshot."""
+        """Updates the mirror by applying changes. Returns False if they do not lead to the current snapshot."""
         query = {"since": since, "collection": [self.collection], "size": 100}
         changed: set[int] = set()
         at = None
@@ -53,7 +53,7 @@ class Mirrored:
             if number >= page.result.total_page:
                 break
         ids = sorted(changed)
-        entries = []  # those that are still listed
+        entries = []  # the changed items that are still listed
         for first in range(0, len(ids), 100):
             answer = yield from self._list(id=ids[first : first + 100], at=at)
             entries += answer.result.items
@@ -70,20 +70,20 @@ class Mirrored:
 
 
 class Mirror(Mirrored):
-    """A copy of the directory of a collection, at first empty; Client.mirror makes one. It is not for several threads
-    at the same time."""
+    """A copy of the directory of a collection. Use Client.mirror to create one; it is empty at first. Several threads
+    must not use it at the same time."""
 
     def update(self) -> None:
-        """Brings the mirror to a snapshot that is current: items are then what the whole listing of that snapshot has.
-        It asks for the changes since time, and reads again what changed. If the service does not hold the changes, has
-        taken the snapshot of time back, or has more changes than the mirror has items, it reads the whole listing.
-        After an error the mirror is as it was."""
+        """Brings the mirror up to date with the current snapshot. items then equals the whole listing of that snapshot.
+        Requests the changes since time, and reads the changed items again. Reads the whole listing if the service no
+        longer has the changes, has withdrawn the snapshot of time, or has more changes than the mirror has items.
+        After an error, the mirror is unchanged."""
         self._client._run(self._steps())
 
 
 class AsyncMirror(Mirrored):
-    """Mirror for asyncio; AsyncClient.mirror makes one. One update runs at a time."""
+    """Mirror for asyncio. Use AsyncClient.mirror to create one. Only one update may run at a time."""
 
     async def update(self) -> None:
-        """As Mirror.update."""
+        """See Mirror.update."""
         await self._client._run(self._steps())

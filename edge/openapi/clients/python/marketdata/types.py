@@ -1,4 +1,4 @@
-"""The service's answers. Money and percentages are Decimal; None is unknown."""
+"""The types of parameters and answers. Money and percentages are Decimal. None means unknown."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class PinQuery(TypedDict, total=False):
-    """at is the snapshot to answer from, such as snapshot_time of an earlier answer."""
+    """at is the time of the snapshot to answer from, such as snapshot_time of an earlier answer."""
 
     at: datetime | None
 
@@ -19,7 +19,7 @@ class GlobalQuery(PinQuery):
 
 
 class SearchQuery(PinQuery):
-    """The parameters of search beside the words."""
+    """The parameters of search besides the words."""
 
 
 class TrendingQuery(PinQuery, total=False):
@@ -29,11 +29,11 @@ class TrendingQuery(PinQuery, total=False):
 
 
 class PagesQuery(PinQuery, total=False):
-    """The parameters of every listing. Lists have up to 100 values; an empty one matches nothing."""
+    """The parameters of every listing. Lists may contain up to 100 values; an empty list matches nothing."""
 
     id: Iterable[int]
     slug: Iterable[str]
-    page: int  # page mode; size up to 100, of history and candles up to 20
+    page: int  # page mode; size up to 100, or up to 20 for history and candles
     size: int
     limit: int  # offset mode
     offset: int
@@ -84,29 +84,29 @@ class HistoryQuery(PagesQuery, total=False):
     """The parameters of history. One of id, slug and symbol is required."""
 
     symbol: Iterable[str]
-    window: str  # 24h, 7d, 30d, 90d, 1y, max; 7d unless given
+    window: str  # 24h, 7d, 30d, 90d, 1y, max; default 7d
 
 
 class CandlesQuery(PagesQuery, total=False):
     """The parameters of candles. One of id, slug and symbol is required."""
 
     symbol: Iterable[str]
-    interval: Literal["1h", "1d"]  # 1h unless given
-    from_: datetime  # when candles begin, both included; the newest 168 hours or 365 days unless given
+    interval: Literal["1h", "1d"]  # default 1h
+    from_: datetime  # range in which candles begin, inclusive; default: the newest 168 hours or 365 days
     to: datetime
 
 
 class PricesQuery(PagesQuery, total=False):
-    """The parameters of prices. time, and one of id, slug and symbol, is required."""
+    """The parameters of prices. time and one of id, slug and symbol are required."""
 
     symbol: Iterable[str]
-    time: Iterable[datetime]  # up to 100; with the assets of a page up to 1,000 prices
+    time: Iterable[datetime]  # up to 100; their number times the number of assets on a page is at most 1,000
 
 
 class ChangesQuery(PinQuery, total=False):
     """The parameters of changes."""
 
-    since: datetime  # changes of later snapshots only; all that are held unless given
+    since: datetime  # only changes of later snapshots; default: all available changes
     collection: Iterable[Literal["assets", "categories", "chains", "exchanges"]]
     kind: Iterable[Literal["added", "back", "changed", "removed"]]
     page: int  # page mode; size up to 100
@@ -117,13 +117,13 @@ class ChangesQuery(PinQuery, total=False):
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """One page of a listing; total are the rows that match in the snapshot that answered."""
+    """One page of a listing. total is the number of matching rows in the answer's snapshot."""
 
     items: list[T]
     page: int
     total: int
     total_page: int
-    since: datetime | None = None  # of changes alone: the oldest time from which the changes are complete
+    since: datetime | None = None  # the oldest time from which the changes are complete; for changes only
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Items(Generic[T]):
 
 @dataclass(frozen=True)
 class Asset:
-    """An entry of the directory. Symbols are shared by unrelated assets: join by id."""
+    """An entry of the directory. Unrelated assets may share a symbol, so join by id."""
 
     id: int
     name: str
@@ -149,7 +149,7 @@ class Asset:
 
 @dataclass(frozen=True)
 class Quote:
-    """An asset's market data, in US dollars; volume is of 24 hours."""
+    """An asset's market data, in US dollars. volume is the volume over 24 hours."""
 
     id: int
     name: str
@@ -160,7 +160,7 @@ class Quote:
     market_cap: Decimal | None
     volume: Decimal
     percent_change: dict[str, Decimal]  # by window: 1h, 6h, 12h, 24h, 7d, 30d, 90d, 1y
-    # From when changes over longer windows count; None where a whole year is covered.
+    # The time from which changes over longer windows are measured; None if a whole year is covered.
     since: datetime | None = None
 
 
@@ -205,7 +205,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class File:
-    """A whole collection as a file; url is its path, where it never changes."""
+    """A file that contains a whole collection. url is its path; the file at this path never changes."""
 
     name: str
     bytes: int
@@ -217,7 +217,7 @@ class File:
 
 @dataclass(frozen=True)
 class Files:
-    """The files of the snapshot of a time; None when there are none."""
+    """The files of a snapshot. time is the time of the snapshot, or None if there are no files."""
 
     time: datetime | None
     items: list[File]
@@ -225,7 +225,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Notice:
-    """A remark on all data of a snapshot: show it with the data."""
+    """A remark about all data in a snapshot. Show it together with the data."""
 
     text: str
     url: str
@@ -244,7 +244,7 @@ class Global:
 
 @dataclass(frozen=True)
 class Gainer:
-    """A coin of a group."""
+    """One of a group's coins."""
 
     id: int
     symbol: str
@@ -255,8 +255,8 @@ class Gainer:
 
 @dataclass(frozen=True)
 class GroupMarket:
-    """The aggregate over a group's coins. market_cap_share, 0 to 1, is a part of the sum
-    over all groups, in which a coin counts once for each group."""
+    """The aggregate over a group's coins. market_cap_share, from 0 to 1, is the group's share of the sum over all
+    groups. A coin counts once for each of its groups."""
 
     market_cap: Decimal
     volume_24h: Decimal
@@ -291,7 +291,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class History:
-    """The course of an asset's price in a window, oldest point first."""
+    """An asset's prices in a window, oldest point first."""
 
     id: int
     name: str
@@ -303,7 +303,7 @@ class History:
 
 
 class Candle(NamedTuple):
-    """An hour or day that begins at time. market_cap and volume are those of its last snapshot."""
+    """An hour or day that begins at time. market_cap and volume come from its last snapshot."""
 
     time: datetime
     open: Decimal
@@ -328,7 +328,7 @@ class CandleSeries:
 
 @dataclass(frozen=True)
 class PriceAt:
-    """What an asset was worth at time, by the snapshot of snapshot_time; None where the service had no data."""
+    """An asset's price at time, taken from the snapshot of snapshot_time. Other fields are None if the service has no data."""
 
     time: datetime
     snapshot_time: datetime | None
@@ -339,7 +339,7 @@ class PriceAt:
 
 @dataclass(frozen=True)
 class PriceSeries:
-    """An asset's prices, in the order of the times that were asked for."""
+    """An asset's prices, in the order of the requested times."""
 
     id: int
     name: str
@@ -350,7 +350,7 @@ class PriceSeries:
 
 @dataclass(frozen=True)
 class ChangedField:
-    """The old and the new value of a field, None where the service does not tell them: read the item again."""
+    """The old and new values of a field. They are None if the service does not state them; in that case, read the item again."""
 
     old: str | None = None
     new: str | None = None
@@ -358,8 +358,8 @@ class ChangedField:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of an item of the directory. name, symbol and slug are as the change left them; those of a removed
-    item are as they were."""
+    """A change of a directory item. name, symbol and slug have their values after the change or, for a removed item,
+    their last values."""
 
     time: datetime  # of the snapshot that shows the change
     collection: str  # assets, categories, chains, exchanges
@@ -368,17 +368,17 @@ class Change:
     name: str
     slug: str
     symbol: str | None = None  # of assets only
-    fields: dict[str, ChangedField] | None = None  # of the kind changed only, by name
+    fields: dict[str, ChangedField] | None = None  # the changed fields by name; only for the kind changed
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An item of the directory as changes follows it, without figures, which change with every snapshot."""
+    """A directory item with the fields that changes covers. It has no figures, since those change with every snapshot."""
 
     id: int
     name: str
     slug: str
     symbol: str | None = None  # of assets only
-    logo: str | None = None  # of all but categories
+    logo: str | None = None  # except for categories
     explorers: list[str] | None = None  # of assets only
     links: dict[str, str] | None = None  # of assets and exchanges only

@@ -1,6 +1,6 @@
-"""Runs the cases of a file with this client and prints what came of each as a line of
-JSON. The test in the folder above starts the servers, and says in the file where they
-are. With "async" before the file's name the client is the asynchronous one."""
+"""Runs the test cases in a file with this client, and prints the result of each as a line of
+JSON. The test in the folder clients starts the servers and writes their URLs into the file. With
+"async" before the file's name, it uses AsyncClient."""
 
 import asyncio
 import dataclasses
@@ -15,7 +15,7 @@ from marketdata import ApiError, AsyncClient, Client, RateLimit, SnapshotGone, T
 
 
 def plain(value: Any) -> Any:
-    """The value as the service's JSON has it."""
+    """Converts a value to the form that it has in the service's JSON."""
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, datetime):
@@ -29,7 +29,7 @@ def plain(value: Any) -> Any:
 
 
 async def take(iterator: Any, into: list[Any], count: int = 0) -> list[Any]:
-    """Puts what the iterator of either client gives into a list, up to count; 0 is all."""
+    """Appends up to count values from an iterator of either client to a list. A count of 0 means all."""
     while not into or len(into) != count:
         try:
             into.append(await anext(iterator) if hasattr(iterator, "__anext__") else next(iterator))

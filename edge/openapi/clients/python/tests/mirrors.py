@@ -1,5 +1,5 @@
-"""Updates mirrors of all collections for each line of its input, and prints what they are then as a line of JSON.
-With "async" before the address the client is the asynchronous one."""
+"""Updates mirrors of all collections for each line of its input, and then prints their state as a line of JSON.
+With "async" before the URL, it uses AsyncClient."""
 
 import asyncio
 import hashlib
@@ -12,7 +12,7 @@ from marketdata import AsyncClient, Client, MarketDataError
 
 
 def digest(mirror: Any) -> str:
-    """The SHA-256 of a text that has all of the mirror's items, in order."""
+    """Returns the SHA-256 of a text form of all of the mirror's items, ordered by id."""
     sum = hashlib.sha256()
     for _, e in sorted(mirror.items.items()):
         links = "\t".join(f"{name}={value}" for name, value in sorted((e.links or {}).items()))

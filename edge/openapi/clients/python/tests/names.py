@@ -1,4 +1,4 @@
-"""Prints the names that the client has, as JSON."""
+"""Prints the names of the client's API as JSON."""
 
 import dataclasses
 import inspect
