@@ -88,13 +88,14 @@ func get(ctx context.Context, r artifacts.Reader, key artifacts.Key, limit int64
 	return r.Get(ctx, key, limit)
 }
 
-// copied is a store, before and after a key was revoked and a snapshot published in it, and its copies.
+// copied is a store in two states, before and after a key was revoked and a snapshot published, with several
+// copies of it.
 type copied struct {
 	objects                        *memstore.Store
 	before, after                  map[artifacts.Key][]byte
-	copies                         map[string]string // folders
+	copies                         map[string]string // the folders of the copies, by kind
 	id                             string
-	revoked, kept, foreign         string // keys
+	revoked, kept, foreign         string // the texts of keys
 	oldTime, newTime, furthestTime time.Time
 }
 

@@ -81,7 +81,7 @@ type Config struct {
 
 	// Poll is the interval at which the edge reads the pointer (2 s).
 	Poll time.Duration
-	// FetchBudget is described at snapshot.Config (60 s).
+	// FetchBudget is the time for fetching a new snapshot; see snapshot.Config (60 s).
 	FetchBudget time.Duration
 	// AcceptStore lists the identities of other stores that the edge may follow; see floor.Open.
 	AcceptStore []string

@@ -59,7 +59,7 @@ type world struct {
 	snapshots map[string]*teststore.Oracle
 	bodies    map[string]string // by snapshot and target
 	changes   []*model.Change   // the change records that /global may reflect
-	version   artifacts.Version // of the change record
+	version   artifacts.Version // the version of the change record
 }
 
 func newWorld(tb testing.TB, store artifacts.Store) *world {
@@ -413,7 +413,7 @@ func TestNextSnapshotInTrouble(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		hook  faultstore.Hook
-		wants string // in last_error
+		wants string // the expected text in last_error
 	}{
 		{"objects with a wrong bit", on(artifacts.ObjectPrefix, faultstore.Corrupt), "object"},
 		{"objects cut short", on(artifacts.ObjectPrefix, faultstore.Truncate), "object"},

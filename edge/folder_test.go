@@ -81,8 +81,8 @@ func TestCacheInAStore(t *testing.T) {
 	}
 }
 
-// TestDeadFolders checks that a starting edge removes the temporary folders of killed edges and nothing else:
-// neither the folder of a running edge nor a file, nor another program's folder.
+// TestDeadFolders checks that a starting edge removes the temporary folders of killed edges, but no folder of
+// a running edge, no file, and no other program's folder.
 func TestDeadFolders(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)

@@ -41,7 +41,7 @@ const board = "/openapi/v1/assets?size=5"
 type site struct {
 	*Edge
 	t     *testing.T
-	key   string // in force
+	key   string // a key in force
 	board string // the right answer to board
 	log   *lockedLog
 }

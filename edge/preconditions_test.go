@@ -41,8 +41,8 @@ func TestPreconditions(t *testing.T) {
 		"/api/v3/global": false, "/openapi/v1/files/quotes.parquet": true,
 		pin + "/openapi/v1/files/quotes.parquet": true, pin + "/openapi/v1/files/files.json": true,
 	} {
-		// An answer without a pin may be replaced by an older one after a rollback, and the change of the
-		// total changes.
+		// Only a file, or a pinned answer other than /global, is final. A rollback may replace an answer
+		// without a pin by an older one, and a new change record changes /global.
 		final := file || strings.HasPrefix(path, pin) && !strings.HasSuffix(path, "global")
 		first, _ := ask("GET", path)
 		tag, modified := first.Header.Get("ETag"), first.Header.Get("Last-Modified")

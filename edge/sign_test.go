@@ -62,7 +62,7 @@ func TestSignatures(t *testing.T) {
 	if code, _, _ := Get(t, e.Addr(), "/openapi/v1/assets", "X-Api-Key", good); code != http.StatusOK {
 		t.Errorf("the good key after a forged set: %d", code)
 	}
-	// A forged change record counts as null.
+	// A forged change record is ignored.
 	change := artifacts.Change{Format: artifacts.Format, Database: "fixture", Time: time.Now(), Value: "99"}
 	must.Get(forger.Swap(ctx, artifacts.ChangeKey, "", change.Encode()))(t)
 	from := e.refresher.Counters.Polls.Load()

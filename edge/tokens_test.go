@@ -30,7 +30,7 @@ func TestTokens(t *testing.T) {
 	cases := []struct {
 		path, accept string
 		least        int                   // the minimum price, so that the case is meaningful
-		visited      func(body string) int // nil: none
+		visited      func(body string) int // returns the number of visited rows; nil if there are none
 	}{
 		{path: "/openapi/v1/history?" + ids + "&window=24h", least: 1},
 		{path: "/openapi/v1/history?id=1,5,9,13,17&window=1y", least: 3},
