@@ -35,7 +35,7 @@ type Key struct {
 	// Query reports whether the key may be sent in the query of a URL.
 	Query bool
 
-	// Places bounds the slots that the key's requests occupy. A new key set takes it over.
+	// Places bounds the slots that the key's requests occupy. It carries over to a new key set.
 	Places *limit.Places
 
 	// A new set keeps the bucket and lease as long as the limit does not change.
@@ -90,7 +90,7 @@ type Keys struct {
 
 // inForce is a set of keys, indexed for Lookup.
 type inForce struct {
-	number uint64 // counts the sets, from 1
+	number uint64 // 1 for the first set that Use puts in force, and so on
 	keys   map[artifacts.Digest]*Key
 }
 

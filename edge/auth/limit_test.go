@@ -49,7 +49,7 @@ func (a *asked) check(t *testing.T, rate, burst int, period time.Duration) {
 // TestSaturatedAcrossReloads simulates a minute in which 64 goroutines send as many requests as they can, and
 // a new set comes into force every second.
 func TestSaturatedAcrossReloads(t *testing.T) {
-	const goroutines, steps = 64, 20 // steps per simulated second
+	const goroutines, steps = 64, 20 // steps is the number per simulated second
 	text, entry := newKey(t, 1)
 	_, other := newKey(t, 2)
 	for _, c := range []struct{ rate, burst int }{{100, 200}, {1, 1}, {37, 5}, {5000, 300}} {
