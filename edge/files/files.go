@@ -49,9 +49,9 @@ type list struct {
 // File is a file of a snapshot, or the stored list of a set.
 type File struct {
 	artifacts.File
-	// Time is the time of its snapshot.
+	// Time is the time of the file's snapshot.
 	Time time.Time
-	// Tag is its entity tag.
+	// Tag is the file's entity tag.
 	Tag    []byte
 	raw    []byte // the stored list; nil if the bytes must be read in chunks
 	cache  *shards.Cache
