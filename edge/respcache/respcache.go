@@ -88,7 +88,7 @@ type Source struct {
 type Entry struct {
 	key       []byte
 	responses [Codings]atomic.Pointer[Response]
-	used      atomic.Bool // since the clock hand last passed
+	used      atomic.Bool // whether it was used since the clock hand last passed
 	Source
 
 	// Guarded by Cache.mu.
