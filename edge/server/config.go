@@ -44,10 +44,10 @@ type Config struct {
 	// header, version 1 or 2, which states the client's address. The server refuses connections from
 	// these proxies without the header, and connections from other peers with it.
 	ProxyProtocol []netip.Prefix
-	// Current returns the time of the current snapshot in the form of X-Snapshot-Time, or nil before the
-	// first one, and the number of its changes, or a negative number if it is unknown. The channel is closed
-	// when there may be another snapshot. The streams of /events send these values. If Current is nil, there
-	// is no /events.
+	// Current returns the time of the current snapshot in the form of X-Snapshot-Time, and the number of its
+	// changes. The time is nil before the first snapshot, and the number is negative if it is unknown. The
+	// channel is closed when there may be another snapshot. The streams of /events send these values. If
+	// Current is nil, there is no /events.
 	Current func() (t []byte, changes int, changed <-chan struct{})
 	// Feed returns the newest changes of the current snapshot as an Atom feed, or nil if they are
 	// unavailable. It returns the same file as long as the snapshot is current. If Feed is nil, the feed's

@@ -56,12 +56,12 @@ type conn struct {
 	owner    *owner        // the owner that the connection counts against, or nil
 	inOwner  *list.Element // the element in owner.conns
 
-	state atomic.Uint32 // a state
+	state atomic.Uint32 // contains a state
 	asked atomic.Int64  // when the last request was answered, in nanoseconds since listener.began; 0 if none was
 	now   time.Time     // the latest known time, so that idle deadlines need no clock
 
 	in     *bufio.Reader // nil while idle
-	head   head          // of the current request
+	head   head          // the head of the current request
 	memo   auth.Memo
 	stream *stream // set if the connection becomes a stream after the answer
 }
@@ -207,7 +207,7 @@ func (c *conn) readSlowHead() error {
 			return nil
 		case err == nil:
 		case len(b) == c.head.skip:
-			return errGone // the empty line ended the previous request
+			return errGone // only an empty line arrived, which ended the previous request
 		case err == io.EOF, errors.Is(err, os.ErrDeadlineExceeded):
 			return err
 		default:

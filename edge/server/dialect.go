@@ -16,7 +16,7 @@ type Dialect struct {
 	// EndpointAt finds the endpoint at a path, which is relative to Prefix, and returns its index in
 	// Endpoints.
 	EndpointAt func(path []byte) (endpoint int, ok bool)
-	// IsKey reports whether a query parameter contains the API key. name is as sent.
+	// IsKey reports whether a query parameter contains the API key. name is still escaped.
 	IsKey func(name []byte) bool
 	// Parse parses a request to an endpoint. used is the result of a previous call, whose memory Parse may
 	// reuse, or nil.
@@ -60,7 +60,7 @@ type presented struct {
 	times int    // how often X-Api-Key was sent; key is valid only if it is 1
 	// other is the first key found elsewhere in the request. Clients may send the same key in several places.
 	other   []byte
-	differs bool // a further key differs from the field other
+	differs bool // another key differs from the one in other
 }
 
 func (p *presented) addOther(key []byte) {

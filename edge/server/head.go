@@ -20,15 +20,15 @@ const tlsHandshake = 0x16
 type head struct {
 	seen  int // bytes scanned
 	begin int // the beginning of the current line
-	lines int // without empty lines
-	skip  int // bytes of an empty line before the request line
+	lines int // number of lines, without empty ones
+	skip  int // length of an empty line before the request line
 	turns int // iterations of the loop that waits for the rest of the head, for tests
 	looks int // bytes scanned on this connection, for tests
 
 	malformed     bool // has a line that does not end in CR LF or that continues on the next line
 	sized         bool // has a Content-Length
 	chunked       bool // has a Transfer-Encoding
-	closes, keeps bool // what Connection asks for
+	closes, keeps bool // whether Connection contains close, keep-alive
 }
 
 // scan scans the lines of b that were completed since the last call. It reports whether the head is complete,
@@ -76,7 +76,7 @@ func (h *head) tooLarge() bool { return h.lines > 1+maxLines }
 // rejects duplicates of fields that must occur only once.
 func (h *head) field(line []byte) {
 	if name, _, _ := bytes.Cut(line, []byte{':'}); bytes.IndexByte(name, ' ') >= 0 {
-		h.malformed = true // fasthttp accepts a blank in a name
+		h.malformed = true // the name contains a blank, which fasthttp would accept
 	}
 	switch line[0] {
 	case '\t':

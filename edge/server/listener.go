@@ -28,7 +28,7 @@ type listener struct {
 	number                   atomic.Uint64
 	refused                  atomic.Int64
 	refusing                 sync.WaitGroup
-	refusals                 chan struct{} // has room for maxRefusing
+	refusals                 chan struct{} // a semaphore for maxRefusing refusals
 	began                    time.Time
 
 	mu     sync.Mutex

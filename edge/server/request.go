@@ -57,7 +57,7 @@ type Request struct {
 type memory struct {
 	http    fasthttp.Request
 	head    []byte
-	lines   []byte         // of Reply
+	lines   []byte         // the memory of Reply.Lines
 	joined  [6][]byte      // joined values of headers that were sent in several lines
 	key     []byte         // the key in the query
 	foreign reply.Composer // the last result of Dialect.Parse, or nil

@@ -81,7 +81,7 @@ var (
 )
 
 const (
-	csvSuffix  = ".csv" // of tables
+	csvSuffix  = ".csv" // the suffix of the paths of tables
 	eventsPath = "/openapi/v1/events"
 	noticePath = "/notice.json"
 	feedPath   = "/changes.atom"
@@ -124,7 +124,7 @@ const (
 	pathDate   = "2006-01-02"
 )
 
-// kind is the kind of thing at a path.
+// kind is the kind of a target.
 type kind uint8
 
 const (
@@ -142,11 +142,11 @@ const (
 
 func (k kind) needsKey() bool { return k >= listing }
 
-// target is the thing at the path of a request.
+// target is the resource at the path of a request.
 type target struct {
 	kind     kind
 	route    Route
-	endpoint query.Endpoint // of a listing
+	endpoint query.Endpoint // the endpoint of a listing
 	csv      bool           // the listing is a table
 	page     *staticFile
 	name     []byte // the name of a file, or the path of a foreign endpoint after the prefix

@@ -48,7 +48,7 @@ type Server struct {
 
 	dates    dates
 	requests sync.Pool
-	ctx      context.Context // of requests
+	ctx      context.Context // the context of requests
 	cutOff   context.CancelFunc
 	listener atomic.Pointer[listener]
 	served   chan struct{} // closed when Serve has returned

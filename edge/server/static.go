@@ -33,13 +33,13 @@ type StaticFile struct {
 // codedFile is a file in one coding.
 type codedFile struct {
 	coding, body, etag []byte
-	notModified, ok    []byte // header lines of 304 and of 200
+	notModified, ok    []byte // the header lines of a 304 and of a 200
 }
 
 type staticFile struct {
 	codings []codedFile // the plain one last
 	source  StaticFile
-	last    atomic.Pointer[originFile] // for the origin of the last request, if source.Origin is set
+	last    atomic.Pointer[originFile] // the file for the last request's origin; used only if source.Origin is set
 }
 
 // originFile is a file with its origin filled in.
