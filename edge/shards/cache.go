@@ -70,7 +70,7 @@ type Cache struct {
 	flights flights
 	// Pace slows work that no request waits for.
 	Pace    Pace
-	ctx     context.Context // ends with Close
+	ctx     context.Context // Close cancels it
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
@@ -93,7 +93,7 @@ type flights struct {
 	chunks  singleflight.Group // []byte, by digest
 }
 
-// Object is an immutable object in use, from Acquire.
+// Object is an immutable object that is in use. Acquire returns it.
 type Object struct {
 	Ref    artifacts.Ref
 	serial uint64 // unique in this process; part of the key in memory
