@@ -97,7 +97,7 @@ func (r *Refresher) takeOver(c timeline.Change[*Snapshot]) {
 	next.endFetching()
 	next.ahead = r.ahead(next)
 	next.progress.MissingHistory = int64(len(next.notFetched()))
-	if old != nil { // until next is measured
+	if old != nil { // use the old values until next is measured
 		old.endFetching()
 		next.progress.OffDisk, next.historyFault = old.progress.OffDisk, old.historyFault
 	}

@@ -19,8 +19,8 @@ const answersWithin = 10 * time.Second
 
 // download is the state of fetching a snapshot.
 type download struct {
-	// progress, and the errors of fetching the snapshot's objects and its history, or nil. Guarded by
-	// Refresher.mu.
+	// progress describes how much was fetched. fault and historyFault are the errors from fetching the
+	// snapshot's objects and its history, or nil. Refresher.mu guards these fields.
 	progress            Progress
 	fault, historyFault error
 

@@ -82,7 +82,7 @@ func (s *Snapshot) addHistory(m *artifacts.Manifest) {
 			}
 		}
 		from := w.First(m.Time)
-		own := true // whether T's own point is still missing
+		own := true // whether the chain lacks the snapshot's own point
 		for _, in := range chain {
 			first, _ := slices.BinarySearchFunc(in.Times, from, time.Time.Compare)
 			add(in, first)

@@ -72,9 +72,9 @@ func (r *Refresher) Pinned(ctx context.Context, t time.Time) (*Snapshot, error) 
 	}
 }
 
-// Current returns the time of the current snapshot in the form of X-Snapshot-Time, or nil before the first
-// one, the number of its changes, or -1 if that is unknown, and a channel that is closed when the snapshot
-// may have changed.
+// Current returns the time of the current snapshot in the form of X-Snapshot-Time, and the number of its
+// changes. t is nil before the first snapshot, and changes is -1 if the number is unknown. The channel is
+// closed when the snapshot may have changed.
 func (r *Refresher) Current() (t []byte, changes int, changed <-chan struct{}) {
 	r.mu.Lock()
 	changed = r.changed

@@ -170,7 +170,7 @@ func (r *Refresher) Run(ctx context.Context, warm Warm) {
 			wait = r.cfg.Poll*4/5 + rand.N(r.cfg.Poll*2/5+1)
 		}
 		if a.Away && (err != nil || r.unasked.Load() >= changeEach) {
-			record.begin(ctx) // the record may be readable, and the pointer's error matters more
+			record.begin(ctx) // the record may be readable even if the pointer is not
 		}
 		// An unreadable change record must not delay snapshots.
 		if err = cmp.Or(err, changeErr); err == nil {
@@ -272,7 +272,7 @@ func (r *Refresher) takePointer(ctx context.Context, a follow.Answer) error {
 	case a.Away && err != nil:
 		return fmt.Errorf("pointer: %w", err)
 	case err != nil:
-		r.Counters.Refused.Add(1) // the pointer exists, and other credentials would not help
+		r.Counters.Refused.Add(1) // the store returned a pointer, but the edge must not take it
 		return fmt.Errorf("pointer refused: %w", err)
 	}
 	r.floor.Missing(artifacts.CurrentKey, false)
