@@ -10,7 +10,7 @@ import (
 // model states the rules in terms of all past events, and computes each answer anew.
 type model struct {
 	known     bool
-	accepted  []accepted // in order
+	accepted  []accepted // in the order of acceptance
 	notBefore time.Time
 	offered   artifacts.Digest // the snapshot last seen
 	seen      time.Time

@@ -29,7 +29,7 @@ var (
 // plus two minutes for clocks that disagree.
 const pinAhead = 12 * time.Minute
 
-// Facts contains the properties of a snapshot that a Timeline needs. The owner's type embeds them.
+// Facts contains the properties of a snapshot that a Timeline needs. The owner's snapshot type embeds Facts.
 type Facts struct {
 	// Store and Sequence are taken from the pointer. They are zero for a snapshot that was loaded for a pin.
 	Store    string
@@ -55,8 +55,8 @@ func (f *Facts) retained(t time.Time) (artifacts.Ref, bool) {
 	return artifacts.Ref{}, false
 }
 
-// withdraw adds to f.Withdrawn the time of newest and the times that newest retained or withdrew, as far as
-// they are later than f.Time.
+// withdraw adds to f.Withdrawn the time of newest and the times that newest retained or withdrew, if they are
+// later than f.Time.
 func (f *Facts) withdraw(newest *Facts) {
 	gone := append([]time.Time{newest.Time}, newest.Withdrawn...)
 	for _, r := range newest.Retained {

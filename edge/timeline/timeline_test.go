@@ -35,7 +35,7 @@ type world struct {
 	rnd       *rand.Rand
 	logf      func(format string, args ...any)
 	now       time.Time     // monotonic
-	skew      time.Duration // of the wall clock
+	skew      time.Duration // how far the wall clock is ahead
 	published []published   // in the order of publication; the last one is in the store
 	digests   uint64
 	line      Timeline[*snapshot]
