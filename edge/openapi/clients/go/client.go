@@ -87,8 +87,8 @@ func Retries(n int) Option {
 	}
 }
 
-// MaxWait sets the longest wait between two attempts, with or without Retry-After. If an error's
-// Retry-After is longer, the error is returned immediately. The default is 30 s.
+// MaxWait sets the longest wait between two attempts, not counting Retry-After. If an error's Retry-After
+// is longer, the error is returned immediately. The default is 30 s.
 func MaxWait(d time.Duration) Option {
 	return func(c *Client) error {
 		c.maxWait = d

@@ -1,12 +1,12 @@
-// Asks the same with what each generator, the first argument, makes of the document. They name functions by the
-// document's operations, and differ in how these are called.
+// Sends the same requests with the client that a generator creates from the document. The first argument is the name of
+// the generator. The clients name functions after the document's operations, but their calling conventions differ.
 import { createHash } from "node:crypto";
 
 const { MARKETDATA_URL: baseUrl = "", MARKETDATA_KEY: key = "", MARKETDATA_PIN: pin = "", MARKETDATA_DAY: day = "" } = process.env;
 const headers = { "X-Api-Key": key };
 
 interface Client {
-  /** The result of a list, of the snapshot of a time if one is given. */
+  /** Returns the result of an operation, from the snapshot of the time `at` if it is given. */
   ask(operation: string, query: Record<string, unknown>, at?: string): Promise<any>;
   bytes(operation: string, name: string): Promise<Blob | ArrayBuffer>;
 }

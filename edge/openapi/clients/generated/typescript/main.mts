@@ -1,4 +1,4 @@
-// Calls every operation with what openapi-typescript makes of the document.
+// Calls every operation with the types that openapi-typescript generates from the document.
 import { createHash } from "node:crypto";
 import createClient from "openapi-fetch";
 import type { paths } from "./api.js";

@@ -134,8 +134,8 @@ class _Transport(Core):
 
     def _receive(self, file: File, part: str, attempt: int) -> float:
         """Makes one attempt to append the missing bytes of the file to part. Returns the seconds to wait before the
-        next attempt, or a negative number if the file is complete. After an attempt that received bytes, counting of attempts
-        starts again."""
+        next attempt, or a negative number if the file is complete. An attempt that received bytes resets
+        the count of attempts."""
         before = os.path.getsize(part) if os.path.exists(part) else 0
         failure = self._append(file, part, before) if before < file.bytes else None
         if failure is None:
@@ -213,8 +213,8 @@ class Client(_Transport):
 
     timeout: the longest wait for the network, in seconds. It applies to each wait.
     retries: how many times a failed request may be repeated.
-    max_wait: the longest wait between two attempts, in seconds. If an error's Retry-After is longer, the error is
-        raised immediately.
+    max_wait: the longest wait between two attempts, in seconds, not counting Retry-After. If an error's Retry-After is
+        longer, the error is raised immediately.
     user_agent: the name of a program, such as "board/2.1", to put before this client's name in the User-Agent header.
     proxy: such as "http://proxy:3128" or "http://user:password@proxy:3128".
     ca_file: a file of certificates (PEM) to trust instead of the system's.

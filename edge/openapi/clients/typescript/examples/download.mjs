@@ -1,4 +1,4 @@
-// Mirrors the newest files into the folder that its argument names.
+// Mirrors the newest files into the folder given as its argument.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
@@ -17,7 +17,7 @@ for (const file of (await client.files()).result.items) {
   const there = await hashFile(path, createHash("sha256")).catch(() => undefined);
   if (there?.digest("hex") === file.sha256) continue;
   await mkdir(dirname(path), { recursive: true });
-  const part = await open(`${path}.part`, "a+"); // what an earlier run has left
+  const part = await open(`${path}.part`, "a+"); // an earlier run may have left a part of the file
   const hash = createHash("sha256");
   const { size } = await part.stat();
   await hashFile(`${path}.part`, hash);

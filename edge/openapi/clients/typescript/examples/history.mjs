@@ -1,4 +1,4 @@
-// Writes the prices of the three largest assets as CSV: of 30 days, or of the window that its argument names.
+// Writes the prices of the three largest assets as CSV, for 30 days or for the window given as its argument.
 import { Client } from "@marketdata/client";
 
 const window = /** @type {"24h" | "7d" | "30d" | "90d" | "1y"} */ (process.argv[2] ?? "30d");

@@ -1,5 +1,5 @@
-// Keeps a copy of the directory of assets, and prints with each new snapshot how many there are, until it has
-// printed as many lines as its argument says.
+// Keeps a copy of the asset directory, and prints the number of assets for each new snapshot, until it has
+// printed the number of lines given as its argument.
 import { Client } from "@marketdata/client";
 
 let count = Number(process.argv[2] ?? Infinity);

@@ -1,4 +1,4 @@
-// Prints the largest assets by market cap: ten, or as many as its argument says.
+// Prints the largest assets by market cap: ten, or the number given as its argument.
 import { Client } from "@marketdata/client";
 
 let count = Number(process.argv[2] ?? 10);

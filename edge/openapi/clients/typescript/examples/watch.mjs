@@ -1,4 +1,4 @@
-// Prints the market's total with each new snapshot, until it has printed as many as its argument says.
+// Prints the market's total for each new snapshot, until it has printed the number of lines given as its argument.
 import { Client } from "@marketdata/client";
 
 let count = Number(process.argv[2] ?? Infinity);

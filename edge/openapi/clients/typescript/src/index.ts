@@ -1,5 +1,5 @@
 /**
- * A client of the Market Data Service, version 1 of its interface. It needs `fetch` alone.
+ * A client for version 1 of the Market Data Service API. It needs only `fetch`.
  *
  *     const client = new Client("https://host", "mdk_live_…");
  *     for await (const row of client.rows("quotes", { size: 100 })) console.log(row.symbol, row.price);
@@ -15,20 +15,20 @@ import { collections, Mirror } from "./mirror.js";
 export type * from "./types.js";
 export { Mirror } from "./mirror.js";
 
-/** This client's version, which its `User-Agent` names. */
+/** This client's version. The `User-Agent` header contains it. */
 export const version = "1.0.0";
 
-const silence = 45_000; // ms after which a stream of events is taken for dead: it has a line every 15 s
-const alive = 10_000; // ms after which a line says that a stream works, though it brings no event
-const backoff = 1_000; // ms before the second attempt, at most: an outage of 3 s outlasts no 3 retries
+const silence = 45_000; // ms after which an event stream counts as dead; a live one sends a line every 15 s
+const alive = 10_000; // ms after which any line, even without an event, shows that a stream works
+const backoff = 1_000; // the longest wait before the second attempt, in ms; 3 retries survive an outage of 3 s
 const maxLine = 65_536; // characters
-const spread = 3_000; // ms over which clients spread what they ask after an event
-const zoned = /^\d{4}(-\d\d){2}T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/; // as Date.toISOString writes it, and others
+const spread = 3_000; // ms over which clients spread their requests after an event
+const zoned = /^\d{4}(-\d\d){2}T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/; // RFC 3339, with or without seconds; Date.toISOString writes such times
 const retried = [408, 429, 500, 502, 503, 504];
 
-/** The bucket that a request was counted under. */
+/** The state of the token bucket that the request was charged to. */
 export interface RateLimit {
-  /** Requests at once, all of them available again after `window` seconds. */
+  /** Requests in a full bucket. An empty bucket is full after `window` seconds. */
   quota: number;
   window: number;
   /** Requests left; the bucket is full after `reset` seconds. */
@@ -36,18 +36,18 @@ export interface RateLimit {
   reset: number;
 }
 
-/** A result and what the headers say of it. */
+/** A result together with the information in the response headers. */
 export interface Answer<T> {
   result: T;
-  /** Of the snapshot that answered; undefined before the first one. */
+  /** The time of the answer's snapshot; undefined before the first snapshot. */
   snapshotTime: Time | undefined;
-  /** Values of a filter (`id`, `slug`, …) that match nothing. */
+  /** Values that match nothing, by filter (`id`, `slug`, …). */
   notFound: Record<string, string[]>;
-  /** Names of parameters that had no part in the answer. */
+  /** Names of parameters that had no effect on the answer. */
   ignored: string[];
   limit: RateLimit | undefined;
   requestId: string | undefined;
-  /** `refresh`: the service says that `result` is still what it was. */
+  /** Set by `refresh` if the service says that `result` has not changed. */
   unchanged: boolean;
   /** @internal */
   etag: string;
@@ -60,17 +60,17 @@ interface Request {
   headers: Record<string, string>;
 }
 
-/** An answer that is no success: one of the classes below, or of this one for a key that is newer. */
+/** An answer that reports an error. It is an instance of a class below, or of `ApiError` itself if this client does not know its key. */
 export class ApiError extends Error {
   override name = "ApiError";
   constructor(
     readonly status: number,
-    /** Of the envelope; 0 when something in between answered. */
+    /** The code of the envelope; 0 if an intermediary answered. */
     readonly code: number,
-    /** Likewise "". Keys may be added. */
+    /** "" if an intermediary answered. Later versions of the service may add keys. */
     readonly messageKey: MessageKey | (string & {}),
     message: string,
-    /** Seconds. */
+    /** In seconds. */
     readonly retryAfter: number | undefined,
     readonly limit: RateLimit | undefined,
     readonly requestId: string | undefined,
@@ -79,35 +79,35 @@ export class ApiError extends Error {
   }
 }
 
-/** A parameter or the snapshot's time is invalid; `message` names it. */
+/** A parameter or the time of the snapshot is invalid; `message` names it. */
 export class BadRequest extends ApiError {}
-/** No valid key. */
+/** The request has no valid API key. */
 export class Unauthorized extends ApiError {}
-/** `global` before the first snapshot. */
+/** `global` was called before the first snapshot. */
 export class NotFound extends ApiError {}
-/** An older service: it lacks the endpoint. */
+/** The service is older and lacks the endpoint. */
 export class PathNotFound extends ApiError {}
-/** There is no file of this name. */
+/** There is no file with this name. */
 export class FileNotFound extends ApiError {}
-/** Another method than GET; this client sends none. */
+/** The method is not GET; this client never sends another one. */
 export class MethodNotAllowed extends ApiError {}
 /** The request did not arrive in time. */
 export class RequestTimeout extends ApiError {}
-/** The snapshot that was asked for is no longer retained, or the changes since it are not: begin the listing again. */
+/** The service no longer has the requested snapshot or the changes since then. Start the listing again. */
 export class SnapshotGone extends ApiError {}
-/** `download`: the address has another file now. */
+/** `download`: the file has since been replaced. */
 export class PreconditionFailed extends ApiError {}
-/** The request had a body; this client sends none. */
+/** The request has a body; this client never sends one. */
 export class PayloadTooLarge extends ApiError {}
-/** The file ends before the range; `download` asks for none such. */
+/** The file ends before the requested range; `download` never requests such a range. */
 export class RangeNotSatisfiable extends ApiError {}
-/** Over the rate limit. */
+/** The rate limit is exceeded. */
 export class TooManyRequests extends ApiError {}
-/** A request over 32 KiB: ask for fewer values at once. */
+/** The request is larger than 32 KiB. Request fewer values at a time. */
 export class HeadersTooLarge extends ApiError {}
-/** A fault of the service. */
+/** The service has failed. */
 export class InternalError extends ApiError {}
-/** What the answer needs is unavailable. */
+/** The service cannot answer at present. */
 export class ServiceUnavailable extends ApiError {}
 
 const errors: Record<MessageKey, typeof ApiError> = {
@@ -117,29 +117,32 @@ const errors: Record<MessageKey, typeof ApiError> = {
   INTERNAL_ERROR: InternalError, SERVICE_UNAVAILABLE: ServiceUnavailable,
 };
 
-/** No whole answer of the service arrived; `cause` says why. */
+/** No complete answer from the service arrived. `cause`, if set, says why. */
 export class TransportError extends Error {
   override name = "TransportError";
 }
 
 export interface Options {
-  /** Milliseconds for one attempt, its body included. 10,000 unless given. */
+  /** The time limit for one attempt, including reading the body, in milliseconds. The default is 10,000. */
   timeout?: number;
-  /** Attempts after the first one. 3 unless given. */
+  /** How many times a failed request may be repeated. The default is 3. */
   retries?: number;
-  /** An error whose `Retry-After` is longer than these milliseconds is thrown at once. 30,000 unless given. */
+  /**
+   * The longest wait between two attempts, in milliseconds, not counting `Retry-After`. If an error's `Retry-After`
+   * is longer, the error is thrown immediately. The default is 30,000.
+   */
   maxWait?: number;
-  /** Name of a program, `board/2.1`, to put before this client's in the `User-Agent`. Browsers send their own. */
+  /** The name of a program, such as `board/2.1`, to put before this client's name in the `User-Agent` header. Browsers send their own. */
   userAgent?: string;
-  /** Waits between attempts in place of the clock, for tests. */
+  /** Replaces the function that waits between attempts, for tests. */
   sleep?: (ms: number) => Promise<void>;
-  /** Ends everything that the client does. */
+  /** Aborts all requests and waits of the client. */
   signal?: AbortSignal;
-  /** Sends requests in place of the global one: through a proxy, with certificates of one's own. */
+  /** Replaces the global `fetch`, for example to use a proxy or your own certificates. */
   fetch?: typeof fetch;
 }
 
-/** The listings, which `pages` and `rows` read whole: their rows and parameters. */
+/** The listings that `pages` and `rows` can read, with the types of their rows and parameters. */
 export interface Lists {
   assets: [Asset, AssetsQuery];
   quotes: [Quote, QuotesQuery];
@@ -153,12 +156,12 @@ export interface Lists {
   changes: [Change, ChangesQuery];
 }
 
-/** Parameters may be left out, unless one is required. */
+/** The query may be left out unless it has a required parameter. */
 type Rest<Q> = {} extends Q ? [query?: Q] : [query: Q];
 
 const paged = ["at", "page", "size", "limit", "offset"];
 const paging = [...paged, "id", "slug"];
-/** What each endpoint reads, for callers without types. */
+/** The parameters that each endpoint reads, to check calls from JavaScript. */
 const parameters: Record<string, readonly string[]> = {
   assets: [...paging, "symbol", "sort", "fields"], quotes: [...paging, "symbol", "sort"],
   markets: [...paging, "symbol", "category", "chain", "sort", "fields"], trending: ["at", "by"],
@@ -170,26 +173,26 @@ const parameters: Record<string, readonly string[]> = {
 const lists = Object.keys(parameters).filter((name) => parameters[name]?.includes("page"));
 const optionNames = ["timeout", "retries", "maxWait", "userAgent", "sleep", "signal", "fetch"];
 
-/** A SHA-256 that is made piece by piece. */
+/** An incremental SHA-256. */
 export interface Hash {
   update(bytes: Uint8Array): unknown;
   digest(encoding: "hex"): string;
 }
 
-/** Asks one service. */
+/** Sends requests to one service. */
 export class Client {
   readonly #base: string;
   readonly #headers: Record<string, string>;
   readonly #options: Options & { timeout: number; retries: number; maxWait: number };
 
   /**
-   * `baseUrl` is `https://host`, without `/openapi/v1`; `key` may be empty if the service needs none. Throws a
-   * `TypeError` for an invalid value.
+   * `baseUrl` is the URL of the service, such as `https://host`, without `/openapi/v1`. `key` may be empty if the
+   * service requires none. Throws a `TypeError` for an invalid value.
    */
   constructor(baseUrl: string, key: string, options: Options = {}) {
     const o = { timeout: 10_000, retries: 3, maxWait: 30_000, ...options };
     for (const name of Object.keys(o)) check(optionNames.includes(name), `there is no option ${name}: there are ${optionNames.join(", ")}`);
-    // No message repeats a URL: it may be a key in the wrong place.
+    // No message repeats a URL, because it may be a misplaced key.
     check(URL.canParse(baseUrl) && /^https?:\/\/[^/]/i.test(baseUrl), "baseUrl must be like https://host or http://127.0.0.1:8080");
     check(!/[?#]/.test(baseUrl) && !new URL(baseUrl).username, "baseUrl must have no user, query or fragment");
     this.#base = baseUrl.replace(/\/+$/, "");
@@ -200,47 +203,47 @@ export class Client {
     check(o.timeout > 0 && o.maxWait > 0 && o.retries >= 0, "timeout and maxWait must be more than 0, retries at least 0");
     this.#options = o;
     this.#headers = { "X-Api-Key": key };
-    // Browsers send their own, and some would ask the service first whether it takes another.
+    // Browsers send their own, and some would send a preflight request for another one.
     if (!("location" in globalThis)) this.#headers["User-Agent"] = `${o.userAgent ?? ""} marketdata-typescript/${version}`.trim();
   }
 
-  /** The directory of assets. */
+  /** Lists the directory of assets. */
   assets(query?: AssetsQuery): Promise<Answer<Page<Asset>>> { return this.#ask("assets", query); }
-  /** The assets that have a price. */
+  /** Lists the assets that have a price. */
   quotes(query?: QuotesQuery): Promise<Answer<Page<Quote>>> { return this.#ask("quotes", query); }
-  /** The quotes of `quotes` with their ranks, in the order of any figure. */
+  /** Lists the same quotes as `quotes` with their ranks, and can sort by any figure. */
   markets(query?: MarketsQuery): Promise<Answer<Page<Market>>> { return this.#ask("markets", query); }
-  /** Up to 20 assets by their 24-hour change. */
+  /** Returns up to 20 assets, ordered by their 24-hour price change. */
   trending(query?: TrendingQuery): Promise<Answer<Items<Quote>>> { return this.#ask("trending", query); }
-  /** Exchanges. */
+  /** Lists exchanges. */
   exchanges(query?: ExchangesQuery): Promise<Answer<Page<Exchange>>> { return this.#ask("exchanges", query); }
-  /** The market's totals; `NotFound` before the first snapshot. */
+  /** Returns the market's totals. Throws `NotFound` before the first snapshot. */
   global(query?: GlobalQuery): Promise<Answer<Global>> { return this.#ask("global", query); }
-  /** Groups of assets. */
+  /** Lists groups of assets. */
   categories(query?: CategoriesQuery): Promise<Answer<Page<Category>>> { return this.#ask("categories", query); }
-  /** Blockchains. */
+  /** Lists blockchains. */
   chains(query?: ChainsQuery): Promise<Answer<Page<Chain>>> { return this.#ask("chains", query); }
-  /** Prices over `query.window`, of the assets that `query` names. */
+  /** Lists the prices over `query.window` for the assets that `query` names. */
   history(query: HistoryQuery): Promise<Answer<Page<History>>> { return this.#ask("history", query); }
-  /** Open, high, low and close of hours or days, of the assets that `query` names. */
+  /** Lists hourly or daily open, high, low and close prices for the assets that `query` names. */
   candles(query: CandlesQuery): Promise<Answer<Page<CandleSeries>>> { return this.#ask("candles", query); }
-  /** What the assets that `query` names were worth at the times of `query.time`. */
+  /** Lists the prices, at the times in `query.time`, of the assets that `query` names. */
   prices(query: PricesQuery): Promise<Answer<Page<PriceSeries>>> { return this.#ask("prices", query); }
-  /** What changed in the directory, newest first. `SnapshotGone`: the changes since that time are no longer held; read the listings again. */
+  /** Lists what changed in the directory, newest first. `SnapshotGone` means that the service no longer has the changes since that time. In that case, read the listings again. */
   changes(query?: ChangesQuery): Promise<Answer<Page<Change>>> { return this.#ask("changes", query); }
-  /** Up to 20 assets whose name, symbol or slug has words that begin with those of `words`. */
+  /** Returns up to 20 assets. Each of `words` must begin a word of the name, the symbol or the slug. */
   async search(words: string, query?: SearchQuery): Promise<Answer<Items<Asset>>> {
     check(typeof words === "string", "words must be a string");
     return this.#ask("search", query, { q: words });
   }
 
-  /** The newest files. */
+  /** Lists the newest files. */
   files(): Promise<Answer<Files>> { return this.#ask("files"); }
 
   /**
-   * Yields a file's bytes from `from` on, goes on where an answer breaks off, and throws a `TransportError` after the
-   * last ones if `hash` does not come to the file's digest. `hash` is a SHA-256 like Node's `createHash("sha256")`; it
-   * has had the bytes before `from`.
+   * Yields a file's bytes, starting at offset `from`. If an answer breaks off, continues with another request. After
+   * the last bytes, throws a `TransportError` if the digest of `hash` is not the file's. `hash` is a SHA-256, such as
+   * Node's `createHash("sha256")`, to which the caller has already added the bytes before `from`.
    */
   async *download(file: File, hash: Hash, from = 0): AsyncGenerator<Uint8Array, void, undefined> {
     let at = from;
@@ -248,7 +251,7 @@ export class Client {
       const deadline = this.#deadline(this.#options.timeout);
       let failure: unknown;
       try {
-        // With its tag no bytes of another file follow those that are there.
+        // The tag ensures that bytes of another file are never appended.
         const headers: Record<string, string> = at > 0 ? { Range: `bytes=${at}-`, "If-Match": `"${file.sha256}"` } : {};
         const response = await this.#send(file.url, headers, deadline.signal);
         if (response.status >= 300) throw await failed(response);
@@ -256,7 +259,7 @@ export class Client {
         for (const reader = response.body!.getReader(); at < file.bytes;) {
           const { done, value } = await reader.read();
           if (done) throw new TransportError(`${file.name} ended early`);
-          deadline.pause(); // whoever takes the bytes may be slow
+          deadline.pause(); // the caller may be slow to process the bytes
           attempt = 0;
           at += value.length;
           hash.update(value);
@@ -274,18 +277,19 @@ export class Client {
     if (at !== file.bytes || digest !== file.sha256) throw new TransportError(`${file.name} has digest ${digest}, want ${file.sha256}`);
   }
 
-  /** An empty copy of a collection, which its `update` reads and then keeps up to date. */
+  /** Returns an empty copy of a collection. Its first `update` reads the collection. */
   mirror(collection: Collection): Mirror {
     check(collections.includes(collection), `there is no mirror of ${collection}, only of ${collections.join(", ")}`);
     return new Mirror(this, collection);
   }
 
-  /** Asks again. When nothing has changed, only headers are transferred and `result` is the one held. */
+  /** Sends the request again. If nothing has changed, the service sends only headers, and the new answer has the same `result`. */
   refresh<T>(answer: Answer<T>): Promise<Answer<T>> { return this.#fetch(answer.request, answer); }
 
   /**
-   * Reads a whole listing page by page from one snapshot, that of the first answer, whatever is published
-   * meanwhile. `SnapshotGone`: it took longer than snapshots are retained; begin again.
+   * Reads a whole listing page by page. All pages are from the snapshot of the first answer, whatever is published
+   * meanwhile. `SnapshotGone` means that reading took longer than the service keeps snapshots. In that case, start
+   * again.
    */
   async *pages<N extends keyof Lists>(
     list: N, ...rest: Rest<Lists[N][1]>
@@ -301,16 +305,16 @@ export class Client {
     }
   }
 
-  /** `pages`, row by row. */
+  /** Like `pages`, but yields row by row. */
   async *rows<N extends keyof Lists>(list: N, ...query: Rest<Lists[N][1]>): AsyncGenerator<Lists[N][0], void, undefined> {
     for await (const page of this.pages(list, ...query)) yield* page.result.items;
   }
 
   /**
-   * Yields the time of the snapshot in force, and of each that comes into force; after the first one each at
-   * random within three seconds, so that not all clients ask at once. Ask with `at`, so that no edge that is a
-   * moment behind answers. Connects again when the stream ends, and throws when too many in a row fail, or end early
-   * without an event.
+   * Yields the time of the current snapshot, and then of each new snapshot that becomes current. Yields each event
+   * except the first after a random delay of at most three seconds, so that not all clients send requests at the same
+   * time. Pass the time as `at` in the next request, because it may reach an edge that does not have the new snapshot
+   * yet. Connects again when a stream ends. Throws if too many streams in a row fail, or end early without an event.
    */
   async *events(): AsyncGenerator<Time, void, undefined> {
     let last = "";
@@ -332,14 +336,14 @@ export class Client {
           if (retry) again = Math.min(Number(retry), this.#options.maxWait);
           const id = /^id: ?(.+)$/.exec(line)?.[1];
           if (!id || id === last) continue;
-          deadline.pause(); // whoever takes the event may be slow
+          deadline.pause(); // the caller may be slow to process the event
           works = true;
           if (last) await this.#sleep(Math.random() * spread);
           last = id;
           yield id;
         }
       } catch (error) {
-        if (error instanceof ApiError || error instanceof TransportError) failure = error; // else the stream has ended
+        if (error instanceof ApiError || error instanceof TransportError) failure = error; // any other error means that the stream has ended
       } finally {
         deadline.end();
       }
@@ -353,7 +357,7 @@ export class Client {
     const search = new URLSearchParams(more);
     for (const [name, value] of Object.entries(values)) {
       check(parameters[endpoint]?.includes(name), `${endpoint} takes no ${name}: it takes ${parameters[endpoint]?.join(", ")}`);
-      // A list without a value, or of an empty one, matches nothing; sent as "" it would match all.
+      // An empty list, or a list of one empty value, matches nothing, but "" would match everything.
       if (value !== undefined) search.set(name, Array.isArray(value) ? String(value) || "," : String(value));
     }
     for (const time of [values.from, values.to, values.since, ...(values.time ?? [])]) {
@@ -400,8 +404,8 @@ export class Client {
   }
 
   /**
-   * A signal that aborts after `ms`, or with the option `signal`, until its `end`. `AbortSignal.any` would leave something
-   * with a `signal` that outlives the request, for each request (nodejs/node 55351).
+   * Returns a signal that is aborted after `ms` or when the option `signal` is aborted, until `end` is called.
+   * `AbortSignal.any` would leak memory for each request if the option `signal` outlives it (nodejs/node 55351).
    */
   #deadline(ms: number) {
     const { signal } = this.#options;
@@ -420,7 +424,7 @@ export class Client {
     };
   }
 
-  /** Redirects are not followed: they would carry the key elsewhere. */
+  /** Sends one request. It does not follow redirects, because they could send the key to another server. */
   async #send(target: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
     const send = this.#options.fetch ?? fetch;
     try {
@@ -432,14 +436,14 @@ export class Client {
     }
   }
 
-  /** Milliseconds before the attempt after this one; throws `error` when there should be none. */
+  /** Returns the milliseconds to wait before the next attempt, or throws `error` if there should be none. */
   #wait(error: unknown, attempt: number): number {
     this.#options.signal?.throwIfAborted();
     const api = error instanceof ApiError ? error : undefined;
     if ((!api && !(error instanceof TransportError)) || (api && !retried.includes(api.status)) || attempt >= this.#options.retries) throw error;
     const after = (api?.retryAfter ?? 0) * 1000;
     if (after > this.#options.maxWait) throw error;
-    return after + jitter(Math.min(backoff * 2 ** Math.min(attempt, 10), this.#options.maxWait)); // random, so that clients come back apart
+    return after + jitter(Math.min(backoff * 2 ** Math.min(attempt, 10), this.#options.maxWait)); // random, so that not all clients come back at the same time
   }
 
   async #sleep(ms: number): Promise<void> {
@@ -455,11 +459,11 @@ export class Client {
   }
 }
 
-/** What the innermost error says: fetch's own is "fetch failed". */
+/** Returns the message of the innermost error, because the message of fetch is only "fetch failed". */
 function reason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.cause instanceof Error) return reason(error.cause);
-  return error.message || ("code" in error ? String(error.code) : error.name); // of several addresses only the code tells
+  return error.message || ("code" in error ? String(error.code) : error.name); // if connecting to several addresses failed, only the code is set
 }
 
 async function resultOf<T>(response: Response): Promise<T> {
@@ -482,7 +486,7 @@ async function failed(response: Response): Promise<ApiError> {
   );
 }
 
-/** The value with names such as `marketCap` for `market_cap`. */
+/** Converts names such as `market_cap` to `marketCap`, at any depth. */
 function camel(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camel);
   if (typeof value !== "object" || value === null) return value;
@@ -519,7 +523,7 @@ function limitOf(response: Response): RateLimit | undefined {
   return { quota, window, remaining, reset };
 }
 
-/** Reads percent-encoded values with commas between. */
+/** Parses comma-separated, percent-encoded values. */
 function listOf(values: string | undefined): string[] {
   return values === undefined ? [] : values.split(",").map(decodeURIComponent);
 }

@@ -3,17 +3,17 @@ import type { Collection, Entry, Time } from "./types.js";
 
 export const collections: readonly Collection[] = ["assets", "categories", "chains", "exchanges"];
 
-/** The parts of an item that `changes` follows. */
+/** Returns the fields of an item that `changes` covers. */
 function entry({ id, name, symbol, slug, logo, explorers, links }: Entry): Entry {
   const all = { id, name, symbol, slug, logo, explorers, links };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as unknown as Entry;
 }
 
-/** A copy of the directory of a collection, at first empty; `Client.mirror` makes one. One `update` runs at a time. */
+/** A copy of the directory of a collection. Use `Client.mirror` to create one; it is empty at first. Only one `update` may run at a time. */
 export class Mirror {
-  /** Of the snapshot that `items` are of; undefined before the first `update`. */
+  /** The time of the snapshot that `items` reflects; undefined before the first `update`. */
   time: Time | undefined;
-  /** By id. */
+  /** The items by id. */
   items = new Map<number, Entry>();
   readonly #client: Client;
 
@@ -21,10 +21,10 @@ export class Mirror {
   constructor(client: Client, readonly collection: Collection) { this.#client = client; }
 
   /**
-   * Brings the mirror to a snapshot that is current: `items` are then what the whole listing of that snapshot has. It
-   * asks for the changes since `time`, and reads again what changed. If the service does not hold the changes, has taken
-   * the snapshot of `time` back, or has more changes than the mirror has items, it reads the whole listing. After an
-   * error the mirror is as it was.
+   * Brings the mirror up to date with the current snapshot. `items` then equals the whole listing of that snapshot.
+   * Requests the changes since `time`, and reads the changed items again. Reads the whole listing if the service no
+   * longer has the changes, has withdrawn the snapshot of `time`, or has more changes than the mirror has items. After
+   * an error, the mirror is unchanged.
    */
   async update(): Promise<void> {
     try {
@@ -42,7 +42,7 @@ export class Mirror {
     this.items = items;
   }
 
-  /** Brings the mirror forward by the changes; false: they do not lead to the current snapshot. */
+  /** Updates the mirror by applying changes. Returns false if they do not lead to the current snapshot. */
   async #follow(since: Time): Promise<boolean> {
     let at: Time | undefined;
     const changed = new Set<number>();
@@ -52,7 +52,7 @@ export class Mirror {
       for (const change of page.result.items) changed.add(change.id);
     }
     const ids = [...changed];
-    const entries: Entry[] = []; // those that are still listed
+    const entries: Entry[] = []; // the changed items that are still listed
     for (let first = 0; first < ids.length; first += 100) {
       const answer = await this.#client[this.collection as "assets"]({ ...this.#query, id: ids.slice(first, first + 100), at });
       entries.push(...answer.result.items.map(entry));

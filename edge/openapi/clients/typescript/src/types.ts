@@ -1,16 +1,16 @@
-/** A decimal number as the service writes it: plain notation, exact. A `number` does not hold it. */
+/** An exact decimal number as the service sends it, in plain notation without an exponent. A `number` cannot represent it exactly. */
 export type Decimal = string;
-/** RFC 3339, UTC, whole seconds, such as `2026-11-21T10:10:00Z`. */
+/** A time in RFC 3339, in UTC and whole seconds, such as `2026-11-21T10:10:00Z`. */
 export type Time = string;
 
-/** The snapshot to answer from: `snapshotTime` of an earlier answer. */
+/** The time of the snapshot to answer from, such as `snapshotTime` of an earlier answer. */
 export interface Pin {
   at?: Time | undefined;
 }
 
-/** What every listing takes. Lists have up to 100 values; an empty one matches nothing. */
+/** The parameters of every listing. Lists may contain up to 100 values; an empty list matches nothing. */
 interface Paged extends Pin {
-  /** Page mode; `size` up to 100, of history and candles up to 20. */
+  /** Page mode; `size` up to 100, or up to 20 for history and candles. */
   page?: number;
   size?: number;
   /** Offset mode. */
@@ -18,13 +18,13 @@ interface Paged extends Pin {
   offset?: number;
 }
 
-/** What every listing of items takes. */
+/** The parameters of every listing of items. */
 interface Paging extends Paged {
   id?: readonly number[];
   slug?: readonly string[];
 }
 
-/** Keys to sort by: ascending unless `:desc` follows. */
+/** A sort key, with or without a direction. */
 export type Sort<Key extends string> = Key | `${Key}:asc` | `${Key}:desc`;
 
 /** The parameters of `assets`. */
@@ -73,27 +73,27 @@ export interface CategoriesQuery extends Paging {
 /** The parameters of `chains`. */
 export interface ChainsQuery extends CategoriesQuery {}
 
-/** What endpoints of the past take, which need to be told the assets. */
+/** The parameters of the endpoints about the past. One of `id`, `slug` and `symbol` is required. */
 type Told = Paging & { symbol?: readonly string[] } & ({ id: readonly number[] } | { slug: readonly string[] } | { symbol: readonly string[] });
 
 /** The parameters of `history`. */
 export type HistoryQuery = Told & {
-  /** `7d` unless given. */
+  /** The default is `7d`. */
   window?: "24h" | "7d" | "30d" | "90d" | "1y" | "max";
 };
 
 /** The parameters of `candles`. */
 export type CandlesQuery = Told & {
-  /** `1h` unless given. */
+  /** The default is `1h`. */
   interval?: "1h" | "1d";
-  /** When candles begin, both included; the newest 168 hours or 365 days unless given. */
+  /** The range in which candles begin, inclusive. The default is the newest 168 hours or 365 days. */
   from?: Time;
   to?: Time;
 };
 
 /** The parameters of `prices`. */
 export type PricesQuery = Told & {
-  /** Up to 100; with the assets of a page up to 1,000 prices. */
+  /** Up to 100 times. Their number times the number of assets on a page is at most 1,000. */
   time: readonly Time[];
 };
 
@@ -101,22 +101,22 @@ export type Collection = "assets" | "categories" | "chains" | "exchanges";
 
 /** The parameters of `changes`. */
 export interface ChangesQuery extends Paged {
-  /** Changes of later snapshots only; all that are held unless given. */
+  /** Only changes of later snapshots. The default is all available changes. */
   since?: Time;
   collection?: readonly Collection[];
   kind?: readonly Change["kind"][];
 }
 
-/** The parameters of `search` beside the words. */
+/** The parameters of `search` besides the words. */
 export interface SearchQuery extends Pin {}
 
-/** One page of a listing; `total` are the rows that match in the snapshot that answered. */
+/** One page of a listing. `total` is the number of matching rows in the answer's snapshot. */
 export interface Page<T> {
   items: T[];
   page: number;
   total: number;
   totalPage: number;
-  /** Of `changes` alone: the oldest time from which the changes are complete. Null before the first snapshot. */
+  /** The oldest time from which the changes are complete; for `changes` only. Null before the first snapshot. */
   since?: Time | null;
 }
 
@@ -131,14 +131,14 @@ interface Named {
   slug: string;
 }
 
-/** An entry of the directory. Symbols are shared by unrelated assets: join by `id`. */
+/** An entry of the directory. Unrelated assets may share a symbol, so join by `id`. */
 export interface Asset extends Named {
-  /** By market cap, from 1; absent when there is none. */
+  /** The rank by market cap, from 1; absent if there is none. */
   rank?: number;
   symbol: string;
   logo: string;
   explorers: string[];
-  /** With `fields: ["links"]` only. */
+  /** Only with `fields: ["links"]`. */
   links?: { website: string; whitepaper: string };
 }
 
@@ -149,20 +149,20 @@ export interface Quote extends Named {
   symbol: string;
   logo: string;
   price: Decimal;
-  /** Null when unknown. */
+  /** Null if unknown. */
   marketCap: Decimal | null;
-  /** Of 24 hours. */
+  /** The volume over 24 hours. */
   volume: Decimal;
   percentChange: Record<Window, Decimal>;
-  /** From when changes over longer windows count; left out where a whole year is covered. */
+  /** The time from which changes over longer windows are measured; absent if a whole year is covered. */
   since?: Time;
 }
 
 /** A quote with its asset's rank. */
 export interface Market extends Quote {
-  /** By market cap, from 1; absent when there is none. */
+  /** The rank by market cap, from 1; absent if there is none. */
   rank?: number;
-  /** With `fields: ["groups"]` only: slugs. */
+  /** The slugs of the groups; only with `fields: ["groups"]`. */
   groups?: { categories: string[]; chains: string[] };
 }
 
@@ -179,13 +179,13 @@ export interface Exchange extends Named {
   } | null;
 }
 
-/** The files of the snapshot of a time; null when there are none. */
+/** The files of a snapshot. `time` is the time of the snapshot, or null if there are no files. */
 export interface Files {
   time: Time | null;
   items: File[];
 }
 
-/** A whole collection as a file; `url` is its path, where it never changes. */
+/** A file that contains a whole collection. `url` is its path; the file at this path never changes. */
 export interface File {
   name: string;
   bytes: number;
@@ -201,14 +201,14 @@ export interface Global {
   totalVolume24h: Decimal;
   totalMarketCapChangePercentage24h: Decimal | null;
   dataTime: Time;
-  /** Left out where there is none. */
+  /** Absent if there is none. */
   notice?: Notice;
 }
 
-/** A remark on all data of a snapshot: show it with the data. */
+/** A remark about all data in a snapshot. Show it together with the data. */
 export interface Notice {
   text: string;
-  /** Empty if it leads nowhere. */
+  /** "" if there is no link. */
   url: string;
 }
 
@@ -217,7 +217,7 @@ export interface GroupMarket {
   marketCap: Decimal;
   volume24h: Decimal;
   coinsCount: number;
-  /** 0 to 1: a part of the sum over all groups, in which a coin counts once for each group. */
+  /** The group's share of the sum over all groups, from 0 to 1. A coin counts once for each of its groups. */
   marketCapShare: Decimal;
   snapshotTime: Time;
   topGainers: (Named & { symbol: string; logo: string })[];
@@ -229,13 +229,13 @@ export interface Category extends Named {
 
 export interface Chain extends Named {
   displayName: string;
-  /** EIP-155; null for others. */
+  /** The chain ID of EIP-155; null for chains without one. */
   evmChainId: number | null;
   logo: string;
   market: GroupMarket;
 }
 
-/** The course of an asset's price in a window, oldest point first. */
+/** An asset's prices in a window, oldest point first. */
 export interface History extends Named {
   symbol: string;
   window: string;
@@ -243,7 +243,7 @@ export interface History extends Named {
   points: [Time, Decimal][];
 }
 
-/** An hour or day that begins at `time`; market cap and volume are those of its last snapshot, null when unknown. */
+/** An hour or day that begins at `time`. Market cap and volume come from its last snapshot; they are null if unknown. */
 export type Candle = [
   time: Time, open: Decimal, high: Decimal, low: Decimal, close: Decimal, marketCap: Decimal | null, volume: Decimal | null,
 ];
@@ -255,7 +255,7 @@ export interface CandleSeries extends Named {
   candles: Candle[];
 }
 
-/** What an asset was worth at `time`, by the snapshot of `snapshotTime`; null where the service had no data. */
+/** An asset's price at `time`, taken from the snapshot of `snapshotTime`. Other fields are null if the service has no data. */
 export interface PriceAt {
   time: Time;
   snapshotTime: Time | null;
@@ -264,33 +264,33 @@ export interface PriceAt {
   volume: Decimal | null;
 }
 
-/** An asset's prices, in the order of the times that were asked for. */
+/** An asset's prices, in the order of the requested times. */
 export interface PriceSeries extends Named {
   symbol: string;
   prices: PriceAt[];
 }
 
-/** A change of an item of the directory. Names and slug are as the change left them; those of a removed item are as they were. */
+/** A change of a directory item. `name`, `symbol` and `slug` have their values after the change or, for a removed item, their last values. */
 export interface Change extends Named {
-  /** Of the snapshot that shows the change. */
+  /** The time of the snapshot that shows the change. */
   time: Time;
   collection: Collection;
   kind: "added" | "back" | "changed" | "removed";
-  /** Of assets only. */
+  /** For assets only. */
   symbol?: string;
-  /** Of kind `changed` only: the fields that changed, with their values where the service tells them. */
+  /** The changed fields, with their values if the service states them. Only for the kind `changed`. */
   fields?: { [name in "name" | "symbol" | "slug" | "logo"]?: { old: string; new: string } } & { [name in "active" | "links" | "platforms" | "members"]?: {} };
 }
 
-/** An item of the directory as `changes` follows it, without figures, which change with every snapshot. */
+/** A directory item with the fields that `changes` covers. It has no figures, since those change with every snapshot. */
 export interface Entry extends Named {
-  /** Of assets only. */
+  /** For assets only. */
   symbol?: string;
-  /** Of all but categories. */
+  /** Absent for categories. */
   logo?: string;
-  /** Of assets only. */
+  /** For assets only. */
   explorers?: string[];
-  /** Of assets and exchanges only. */
+  /** For assets and exchanges only. */
   links?: Record<string, string>;
 }
 

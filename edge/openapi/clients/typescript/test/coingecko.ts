@@ -1,4 +1,4 @@
-// Calls what COINGECKO.md lists with CoinGecko's own client, and prints each answer as a line of JSON.
+// Calls the endpoints that COINGECKO.md lists with CoinGecko's own client, and prints each answer as a line of JSON.
 import Coingecko from "@coingecko/coingecko-typescript";
 
 const [baseURL, demoAPIKey, coin, name, symbol, category, platform, address] =

@@ -1,5 +1,5 @@
-// Runs the cases of a file with this client and prints what came of each as a line of JSON. The test in the
-// folder above starts the servers, and says in the file where they are.
+// Runs the test cases in a file with this client, and prints the result of each as a line of JSON. The test in the
+// folder clients starts the servers and writes their URLs into the file.
 import { readFileSync } from "node:fs";
 import { ApiError, Client, SnapshotGone, TransportError, type Answer, type Lists, type MarketsQuery } from "../src/index.js";
 
@@ -12,10 +12,10 @@ interface Case {
   take?: number;
   retries?: number;
   words?: string;
-  query?: MarketsQuery; // or another
+  query?: MarketsQuery; // or the query of another endpoint
 }
 
-/** The value as the service's JSON has it. */
+/** Converts a value to the form that it has in the service's JSON. */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);
   if (typeof value !== "object" || value === null) return value;

@@ -1,11 +1,11 @@
-// What a client made from the OpenAPI document would see is what this client says. It is compiled, not run.
+// This file compiles only if this client's types are those of a client generated from the OpenAPI document. It is not run.
 import type { components, paths } from "../generated/api.js";
 import type { Asset, Category, Chain, Change, Client, Exchange, Global, MessageKey, PriceAt, Quote } from "../src/index.js";
 
 type Schemas = components["schemas"];
-/** Compiles when each type may stand for the other. */
+/** Compiles if each of two types is assignable to the other. */
 type Same<A extends B, B extends C, C = A> = [A, B, C];
-/** The name as this client writes it: marketCap for market_cap. */
+/** The name as this client writes it, such as marketCap for market_cap. */
 type Camel<S> = S extends `${infer A}_${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S & string;
 type Camels<T> = T extends readonly unknown[] | string | number | null ? (T extends readonly (infer E extends object)[] ? Camels<E>[] : T)
   : { [N in keyof T as Camel<N>]: Camels<T[N]> };
@@ -21,7 +21,7 @@ export type Checks = [
   Same<MessageKey, Schemas["Error"]["message_key"]>,
 ];
 
-/** Each method takes the parameters that the document has, but the words of search, and at for the header; and the same orders, windows and intervals. */
+/** Each method takes the parameters of the document, with the same sort keys, windows, intervals, collections and kinds. It takes `at` instead of the header. */
 type Endpoint = "assets" | "quotes" | "markets" | "trending" | "exchanges" | "global" | "categories" | "chains" | "history" | "candles" | "prices" | "changes";
 type Documented<E extends Endpoint> = paths[`/openapi/v1/${E}`]["get"]["parameters"] extends { query?: infer Q } ? NonNullable<Q> : never;
 type Taken<E extends Endpoint> = NonNullable<Parameters<Client[E]>[0]>;

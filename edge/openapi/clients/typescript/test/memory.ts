@@ -1,5 +1,5 @@
-// Prints the bytes of memory that each request leaves while the client's `signal` lives (nodejs/node 55351): of answers,
-// of errors, and of streams of events. Needs --expose-gc.
+// Prints the bytes of memory that each request leaks while the client's `signal` exists (nodejs/node 55351), for answers,
+// errors and event streams. It needs --expose-gc.
 import { getEventListeners } from "node:events";
 import { Client } from "../src/index.js";
 

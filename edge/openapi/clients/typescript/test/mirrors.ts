@@ -1,9 +1,9 @@
-// Updates mirrors of all collections for each line of its input, and prints what they are then as a line of JSON.
+// Updates mirrors of all collections for each line of its input, and then prints their state as a line of JSON.
 import { createHash } from "node:crypto";
 import { createInterface } from "node:readline";
 import { Client, type Collection, type Mirror } from "../src/index.js";
 
-/** The SHA-256 of a text that has all of the mirror's items, in order. */
+/** Returns the SHA-256 of a text form of all of the mirror's items, ordered by id. */
 function digest(mirror: Mirror): string {
   const sum = createHash("sha256");
   for (const e of [...mirror.items.values()].sort((a, b) => a.id - b.id)) {

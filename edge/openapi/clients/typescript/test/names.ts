@@ -1,4 +1,4 @@
-// Prints the names that the client has, as JSON.
+// Prints the names of the client's API as JSON.
 import ts from "typescript";
 
 const file = "src/index.ts";
@@ -7,7 +7,7 @@ const checker = program.getTypeChecker();
 const symbol = checker.getSymbolAtLocation(program.getSourceFile(file) as ts.Node) as ts.Symbol;
 const exported = checker.getExportsOfModule(symbol).map((s) => (s.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(s) : s));
 
-/** The public members of an exported type. */
+/** Returns the public members of an exported type. */
 function members(type: string): string[] {
   const declared = checker.getDeclaredTypeOfSymbol(exported.find((s) => s.name === type) as ts.Symbol);
   return checker.getPropertiesOfType(declared)
@@ -20,7 +20,7 @@ console.log(JSON.stringify({
   options: members("Options"),
   answer: members("Answer"),
   mirror: members("Mirror"),
-  error: members("ApiError").filter((name) => !["name", "stack", "cause"].includes(name)), // of every Error
+  error: members("ApiError").filter((name) => !["name", "stack", "cause"].includes(name)), // members of every Error
   errors: exported.filter((s) => s.flags & ts.SymbolFlags.Class && !["Client", "Mirror"].includes(s.name)).map((s) => s.name),
   queries: Object.fromEntries(exported.filter((s) => s.name.endsWith("Query")).map((s) => [s.name.slice(0, -5).toLowerCase(), members(s.name)])),
 }));

@@ -1,4 +1,4 @@
-// Calls that the service would refuse, or answer without what was asked, do not compile. It is compiled, not run.
+// Calls that the service would reject, or whose parameters it would ignore, must not compile. This file is compiled, not run.
 import { Client, type HistoryQuery } from "../src/index.js";
 
 export async function refused(client: Client): Promise<void> {
@@ -12,37 +12,37 @@ export async function refused(client: Client): Promise<void> {
   client.pages("history", { size: 5 });
   // @ts-expect-error no such window
   await client.history({ id: [1], window: "2y" });
-  // @ts-expect-error history has one order
+  // @ts-expect-error history cannot be sorted
   await client.history({ id: [1], sort: "id" });
   // @ts-expect-error no asset is named
   await client.candles({ interval: "1d" });
   // @ts-expect-error no such interval
   await client.candles({ id: [1], interval: "4h" });
-  // @ts-expect-error no time is named
+  // @ts-expect-error time is required
   await client.prices({ id: [1] });
-  // @ts-expect-error a list of times
+  // @ts-expect-error time is a list
   await client.prices({ id: [1], time: "2026-11-21T10:00:00Z" });
   // @ts-expect-error quotes change with every snapshot
   client.mirror("quotes");
   // @ts-expect-error no such kind
   await client.changes({ kind: ["new"] });
-  // @ts-expect-error of changes all are asked for
+  // @ts-expect-error changes have no filter by id
   await client.changes({ id: [1] });
   // @ts-expect-error the parameter is id
   await client.quotes({ ids: [1] });
-  // @ts-expect-error a list
+  // @ts-expect-error id is a list
   await client.quotes({ id: 1 });
-  // @ts-expect-error quotes have no order by price
+  // @ts-expect-error quotes cannot be sorted by price
   await client.quotes({ sort: "price" });
   // @ts-expect-error no such direction
   await client.markets({ sort: "price:down" });
-  // @ts-expect-error of markets only
+  // @ts-expect-error only markets can be filtered by category
   await client.assets({ category: ["layer-1"] });
   // @ts-expect-error exchanges have no symbols
   await client.exchanges({ symbol: ["BTC"] });
   // @ts-expect-error no such board
   await client.trending({ by: "losers" });
-  // @ts-expect-error a result without pages
+  // @ts-expect-error the result has no pages
   await client.trending({ page: 2 });
   // @ts-expect-error totals have no rows
   await client.global({ id: [1] });
@@ -50,14 +50,14 @@ export async function refused(client: Client): Promise<void> {
   await client.search();
   // @ts-expect-error trending has no pages
   client.rows("trending");
-  // @ts-expect-error no address
+  // @ts-expect-error the base URL is required
   new Client();
-  // @ts-expect-error a list is named, not its method
+  // @ts-expect-error the argument is the name of a listing, not a method
   client.rows(client.markets);
   // @ts-expect-error the option is retries
   new Client("https://host", "", { retry: 1 });
 
-  // What is right compiles.
+  // Correct calls compile.
   const one: HistoryQuery = { slug: ["bitcoin"], window: "30d", page: 2 };
   await client.history(one);
   client.rows("history", { symbol: ["BTC"], id: [1] });
