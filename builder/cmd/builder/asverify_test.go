@@ -15,9 +15,8 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// TestStatusAsVerify: whatever is wrong with a store, status ends as verify does; where nothing can
-// be read, both say the same. (On an emptied bucket and without credentials they differed: report
-// O7. A pointer that was put back and an object that is missing are of the same kind.)
+// TestStatusAsVerify checks that status and verify exit with the same status, whatever is wrong
+// with a store. If nothing can be read, they must also report the same error.
 func TestStatusAsVerify(t *testing.T) {
 	server := testserver.Versitygw(t)
 	credentials := func() {
@@ -49,7 +48,7 @@ func TestStatusAsVerify(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		status int
-		same   bool // they say the same
+		same   bool // whether both report the same error
 		spoil  func(s artifacts.Store)
 	}{
 		{"whole", cmdline.Done, false, func(artifacts.Store) {}},
@@ -86,7 +85,7 @@ func TestStatusAsVerify(t *testing.T) {
 			if status.status != c.status || verify.status != c.status {
 				t.Errorf("status %+v; verify %+v; want status %d", status, verify, c.status)
 			}
-			why := func(r result) string { // without the object that was asked for first
+			why := func(r result) string { // omit the object that was requested first
 				return r.stdout + r.stderr[max(0, strings.Index(r.stderr, "no access to the store")):]
 			}
 			if c.same && why(status) != why(verify) {

@@ -21,8 +21,8 @@ func headOf(t *testing.T, dir string) *publish.Head {
 	return must.Get(publish.ReadHead(t.Context(), store))(t)
 }
 
-// TestBackfill writes feeds of a simulated market and backfills a store with
-// them: it is that of builds one after the other.
+// TestBackfill writes feeds of a simulated market and backfills a store with them. The resulting
+// snapshot must equal the one from successive builds.
 func TestBackfill(t *testing.T) {
 	dir := t.TempDir()
 	feeds, built, filled := filepath.Join(dir, "feeds"), filepath.Join(dir, "built"), filepath.Join(dir, "filled")
@@ -42,7 +42,7 @@ func TestBackfill(t *testing.T) {
 		t.Errorf("report %v", report)
 	}
 	want, got := headOf(t, built).Manifest, headOf(t, filled).Manifest
-	// Changes begin with the first published snapshot, which is the last of the feeds.
+	// Changes begin with the first published snapshot, which is made from the last feed.
 	earlier := slices.DeleteFunc(want.Views, func(v artifacts.View) bool {
 		return strings.HasPrefix(v.Collection, "changes/")
 	})
@@ -59,7 +59,8 @@ func TestBackfill(t *testing.T) {
 	done(t, "build", "--source", simulated, "--time", "2026-11-21T07:20:00Z", "--store", "file:"+late)
 	wants(t, cmdline.Failed, "builder import brings the prices of older feeds", append(args, "--store",
 		"file:"+late)...)
-	// The feed of the day of the first snapshot comes before it; those of the days before are taken.
+	// The feed that precedes the first snapshot on the same day is not imported. The feeds of
+	// earlier days are.
 	imports := []string{"import", feeds, "--store", "file:" + late}
 	wants(t, cmdline.Done, "of the 90 days before (one an hour): ", imports...)
 	wants(t, cmdline.Done, "nothing to do", imports...)

@@ -10,7 +10,7 @@ import (
 	"example.com/marketdata/internal/test/providertest"
 )
 
-// paprika answers as CoinPaprika does.
+// paprika serves responses like CoinPaprika's, and returns the source that reads them.
 func paprika(t *testing.T) string {
 	t.Helper()
 	p := providertest.New()
@@ -25,8 +25,8 @@ func paprika(t *testing.T) string {
 	return "coinpaprika:?base=" + url.QueryEscape(p.Serve(t)) + "&quota=none"
 }
 
-// TestCacheRequired: a build by hand of a live provider has the service's cache folder,
-// or refuses, and nothing is forced past that.
+// TestCacheRequired checks that a manual build from a live provider fails without the service's
+// cache folder, and that --force does not override this.
 func TestCacheRequired(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"--source", paprika(t), "--store", "file:" + filepath.Join(dir, "store")}

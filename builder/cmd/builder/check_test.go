@@ -31,7 +31,7 @@ var sound = map[string]string{
 	"quotes.ndjson": `{"key":"apple","price":"12.5"}` + "\n",
 }
 
-// writeFeed writes files into a new folder, but for empty ones.
+// writeFeed writes files into dir. It omits files whose text is empty.
 func writeFeed(t interface{ Fatalf(string, ...any) }, dir string, files map[string]string) {
 	for name, text := range files {
 		if text == "" {
@@ -43,7 +43,8 @@ func writeFeed(t interface{ Fatalf(string, ...any) }, dir string, files map[stri
 	}
 }
 
-// TestCheck runs check on the broken feeds of testdata/check.txt, and compares it with a build.
+// TestCheck runs check on the invalid feeds in testdata/check.txt, and compares each result with
+// that of a build.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/check.txt"
@@ -84,8 +85,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// checkLikeBuild runs check and a build on a feed: check finds no problem exactly if the build sets no
-// row aside and ignores nothing, and both count alike, unless a file stops the build.
+// checkLikeBuild runs check and a build on a feed. check must find no problem if and only if the
+// build sets no row aside and ignores nothing. Both must report the same counts, unless a file
+// stops the build.
 func checkLikeBuild(t interface{ Fatalf(string, ...any) }, src, dir string) {
 	run := func(args ...string) (report struct {
 		Ready            bool
@@ -145,8 +147,9 @@ func TestCheckLikeBuild(t *testing.T) {
 	}
 }
 
-// TestCheckAhead: check shows, and a first build stops, a feed whose time is a year ahead (report, D7), just
-// more than ten minutes, and a typing error of a millennium; the same feed on time is ready.
+// TestCheckAhead checks that check reports, and a first build refuses, a feed whose time is more
+// than ten minutes ahead: just over ten minutes, a year or a millennium. The same feed with the
+// current time must be ready.
 func TestCheckAhead(t *testing.T) {
 	const stop = "guard rail: ahead: the snapshot's time, "
 	now := time.Now().Truncate(artifacts.Step)
@@ -168,7 +171,7 @@ func TestCheckAhead(t *testing.T) {
 	}
 }
 
-// TestCheckIsBounded: check lists a thousand rows of a file and counts the others.
+// TestCheckIsBounded checks that check lists a thousand rows of a file and only counts the rest.
 func TestCheckIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	files := maps.Clone(sound)

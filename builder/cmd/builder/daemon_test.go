@@ -13,9 +13,9 @@ import (
 	"example.com/marketdata/internal/test/process"
 )
 
-// TestDaemon: a builder publishes and ends properly whatever becomes of the reader of its log: nobody
-// reads (moby issue 22502, nerdctl issue 4591), or the reader ends (moby issue 19728, kapacitor issue
-// 737). SIGHUP is as SIGTERM (beats issue 10704).
+// TestDaemon checks that a builder publishes and stops cleanly even if nothing reads its log (see
+// moby issue 22502 and nerdctl issue 4591) or the reader exits (see moby issue 19728 and kapacitor
+// issue 737). SIGHUP must have the same effect as SIGTERM (see beats issue 10704).
 func TestDaemon(t *testing.T) {
 	for name, c := range map[string]struct {
 		gone bool
@@ -46,7 +46,7 @@ func TestDaemon(t *testing.T) {
 			must.OK(t, cmd.Process.Signal(c.end))
 			select {
 			case err := <-ended:
-				must.OK(t, err) // status 0
+				must.OK(t, err) // the exit status is 0
 			case <-time.After(time.Minute):
 				t.Error("it does not end")
 			}
@@ -61,7 +61,7 @@ func fullPipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// until calls f until it returns nil.
+// until calls f until it returns nil. It fails the test after a minute.
 func until(t *testing.T, f func() error) {
 	t.Helper()
 	err := errors.New("not called")

@@ -17,7 +17,7 @@ import (
 	"example.com/marketdata/internal/test/providertest"
 )
 
-// The recordings and the feed that come with the project.
+// The recordings and the feed in the repository.
 const (
 	paprikaSample = "../../source/coinpaprika/testdata/sample"
 	geckoSample   = "../../source/coingecko/testdata/sample"
@@ -26,7 +26,7 @@ const (
 	feedSample    = "../../source/testdata/feed"
 )
 
-// entries names what is in a folder, hidden files too.
+// entries returns the names in a folder, including hidden ones.
 func entries(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -37,11 +37,11 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// snapshotOf builds a source and returns the immutable objects of the store.
+// snapshotOf builds a snapshot from a source and returns its immutable objects.
 func snapshotOf(t *testing.T, src string, more ...string) map[string]string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "store")
-	// A feed folder does not keep the source's notice.
+	// Give a notice, since a feed folder does not contain the source's notice.
 	build := []string{"build", "--source", src, "--store", "file:" + dir, "--notice", "as the source wants"}
 	done(t, append(build, more...)...)
 	objects := providertest.Tree(t, dir)
@@ -54,8 +54,8 @@ func snapshotOf(t *testing.T, src string, more ...string) map[string]string {
 	return objects
 }
 
-// TestFeed: what a source says and what is built from its feed folder is the
-// same snapshot, to the last object.
+// TestFeed checks that a build from a source and a build from its feed folder yield exactly the
+// same objects.
 func TestFeed(t *testing.T) {
 	for _, src := range []string{
 		"feed:" + feedSample, "coinpaprika:?replay=" + paprikaSample, "coingecko:?replay=" + geckoSample,
@@ -86,7 +86,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestFeedInterrupted: a command that is interrupted leaves nothing. (The scripts have what else it leaves.)
+// TestFeedInterrupted checks that an interrupted command leaves nothing behind. Scripts check what
+// other failures leave behind.
 func TestFeedInterrupted(t *testing.T) {
 	above := t.TempDir()
 	if r := commandIn(stopped(), "feed", "--source", simulated, "--out",
@@ -95,8 +96,8 @@ func TestFeedInterrupted(t *testing.T) {
 	}
 }
 
-// sampleProvider answers with the files of a recording; rename turns their paths
-// into the provider's.
+// sampleProvider responds with the files of a recording. rename holds pairs of strings that turn
+// the files' names into the provider's paths.
 func sampleProvider(t *testing.T, dir string, rename ...string) *providertest.Provider {
 	t.Helper()
 	p := providertest.New()
@@ -106,8 +107,8 @@ func sampleProvider(t *testing.T, dir string, rename ...string) *providertest.Pr
 	return p
 }
 
-// TestRecord records from a provider on this machine that wants a key, and builds
-// from the recording what the provider says itself.
+// TestRecord records from a local provider that requires a key. The feed from the recording must
+// equal the feed from the provider.
 func TestRecord(t *testing.T) {
 	const key = "CG-0123456789secret"
 	gecko := sampleProvider(t, geckoSample, "coins_markets", "coins/markets", "coins_list", "coins/list", "categories",
@@ -143,7 +144,7 @@ func TestRecord(t *testing.T) {
 				}
 			}
 
-			// From here on no provider is asked, and no key is needed.
+			// The recording requires neither the provider nor a key.
 			server.Close()
 			t.Setenv(test.env, "")
 			replayed := make([]map[string]string, 2)
@@ -156,7 +157,7 @@ func TestRecord(t *testing.T) {
 				t.Error("replayed twice, two feeds")
 			}
 			want := providertest.Tree(t, feed)
-			delete(want, source.InfoFile) // the two were asked for one after the other
+			delete(want, source.InfoFile) // the two feeds have different times
 			delete(replayed[0], source.InfoFile)
 			if !maps.Equal(replayed[0], want) {
 				t.Errorf("replayed:\n%v\nwant\n%v", replayed[0], want)
@@ -171,7 +172,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRecordFails leaves nothing that could be taken for a recording.
+// TestRecordFails checks that a failed command leaves nothing that looks like a recording.
 func TestRecordFails(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "recording")

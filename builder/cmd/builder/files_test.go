@@ -12,7 +12,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestVerifyFile checks downloaded files without a store, by the keys that signed the list.
+// TestVerifyFile checks the verification of downloaded files without a store, with and without the
+// keys that signed their list.
 func TestVerifyFile(t *testing.T) {
 	dir := t.TempDir()
 	store, key, other := "file:"+filepath.Join(dir, "store"), filepath.Join(dir, "key"), filepath.Join(dir, "other")

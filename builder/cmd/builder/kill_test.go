@@ -24,14 +24,15 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// How many builders TestKill kills on each store: by day, and with TEST_LONG, when a MinIO is among the stores.
+// The numbers of builders that TestKill kills on each store, by default and with TEST_LONG. With
+// TEST_LONG, MinIO is one of the stores.
 const (
 	defaultKills = 20
 	manyKills    = 400
 )
 
-// stages are what a builder can be killed in: before its first step, in each
-// step, and after its last one.
+// stages are the stages in which a builder can be killed: before its first step, in each step, and
+// after the last one.
 var stages = []string{
 	"start", builder.StepOpen, builder.StepRead, builder.StepCompute, builder.StepObjects, builder.StepHistory,
 	publish.StepSync, publish.StepManifest, publish.StepSwap, publish.StepLog, builder.StepDone,
@@ -39,11 +40,11 @@ var stages = []string{
 }
 
 // TestKill kills builders with SIGKILL, two at a time on one store, at moments spread evenly over
-// the measured length of a build, and then at each step that was too short to be met. After every
-// pair all that is published is whole and in the log once, the sequence has no gap, and the next build
-// succeeds; an
-// edge that serves the store all the while answers nothing but whole snapshots, or 503; a closing
-// table says how often each step was hit, none at zero.
+// the measured duration of a build. Then it kills builders in each step that was too short to be
+// hit. After each pair, everything published must be intact and in the log exactly once, the
+// sequence must have no gap, and the next build must succeed. An edge that serves the store in the
+// meantime must respond with rows of one snapshot, or with 503. A final table shows how often each
+// step was hit, which must not be zero.
 func TestKill(t *testing.T) {
 	kills := killsOf()
 	t.Run("folder", func(t *testing.T) {
@@ -79,11 +80,11 @@ type killer struct {
 	address string
 	env     []string
 	edge    *watcher
-	stdout  io.Writer // of builders that start now; nil: nowhere
+	stdout  io.Writer // standard output of the builders that start next, or nil
 
-	key    string    // the file of the key that they sign with
-	log    []string  // of all that is published
-	at     time.Time // of the last snapshot that was built
+	key    string    // the file with the signing key
+	log    []string  // the leaves of all published snapshots
+	at     time.Time // the time of the last snapshot that was built
 	length time.Duration
 	hits   map[string]int
 }
@@ -91,7 +92,8 @@ type killer struct {
 // killedMarket is large enough for every step to take a while.
 const killedMarket = "sim:?assets=400&seed=%d"
 
-// start starts a build of time at; seed tells two builders' feeds apart.
+// start starts a build of the snapshot at the given time. Builds with different seeds have
+// different feeds.
 func (k *killer) start(t *testing.T, at time.Time, seed int) *builderRun {
 	t.Helper()
 	source := fmt.Sprintf(killedMarket, seed)
@@ -101,23 +103,24 @@ func (k *killer) start(t *testing.T, at time.Time, seed int) *builderRun {
 	return &builderRun{startProcess(t, cmd), time.Now()}
 }
 
-// builderRun is one builder at work.
+// builderRun is a running build.
 type builderRun struct {
 	*runProcess
 	began time.Time
 }
 
-// kill kills the builder; one that has exited needs none.
+// kill kills the builder, unless it has already exited.
 func (b *builderRun) kill() { _ = b.cmd.Process.Kill() }
 
-// killAt kills the builder when it has run for d, and returns the stage that it was in.
+// killAt kills the builder when it has run for d, and returns the stage in which it died.
 func (b *builderRun) killAt(d time.Duration) string {
 	timer := time.AfterFunc(d-time.Since(b.began), b.kill)
 	defer timer.Stop()
 	return b.stage()
 }
 
-// killIn kills the builder as soon as it says that a step begins.
+// killIn kills the builder as soon as it logs that a step begins, and returns the stage in which it
+// died.
 func (b *builderRun) killIn(step string) string {
 	if step != "start" {
 		b.reach("msg=build step=" + step)
@@ -128,7 +131,7 @@ func (b *builderRun) killIn(step string) string {
 
 var stepLine = regexp.MustCompile(`msg=build step=(\w+)`)
 
-// stage waits for the builder's end and names the stage that it was killed in.
+// stage waits until the builder exits, and returns the stage in which it was killed.
 func (b *builderRun) stage() string {
 	err := b.wait()
 	switch begun := stepLine.FindAllStringSubmatch(b.log.String(), -1); {
@@ -150,11 +153,11 @@ func (k *killer) kill(t *testing.T, kills int) {
 		k.measure(t)
 	}
 	for i := 0; i < kills; i += 2 {
-		// Each pair is at other places of the build than the one before.
+		// Each pair is killed at other moments than the pair before.
 		moment := func(i int) time.Duration { return k.length * time.Duration(2*i+1) / time.Duration(2*kills) }
 		k.pair(t, moment(i), moment((i*7+kills/2)%kills))
 	}
-	_, full := fullPipe(t) // holds who is done at its report, until it is killed
+	_, full := fullPipe(t) // blocks a builder that prints its report until it is killed
 	for _, stage := range stages[:len(stages)-1] {
 		for try := 0; k.hits[stage] == 0 && try < 20; try++ {
 			k.at, k.stdout = k.at.Add(artifacts.Step), full
@@ -167,7 +170,7 @@ func (k *killer) kill(t *testing.T, kills int) {
 	k.table(t)
 }
 
-// build is a build that is not killed. It must succeed.
+// build runs a build that is not killed and must succeed.
 func (k *killer) build(t *testing.T) {
 	t.Helper()
 	k.at = k.at.Add(artifacts.Step)
@@ -191,7 +194,7 @@ func (k *killer) build(t *testing.T) {
 	}
 }
 
-// signKeyFile writes the key of signed stores.
+// signKeyFile writes a signing key to a new file and returns its name.
 func signKeyFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sign.key")
@@ -199,8 +202,8 @@ func signKeyFile(t *testing.T) string {
 	return file
 }
 
-// logged fails the test unless the log has each published snapshot once; the last may be missing if
-// its builder may have died.
+// logged fails the test unless the log has each published snapshot exactly once. If whole is not
+// set, the last one may be missing, since its builder may have died.
 func (k *killer) logged(t *testing.T, whole bool) {
 	t.Helper()
 	head := must.Get(publish.ReadHead(t.Context(), k.store))(t)
@@ -216,11 +219,12 @@ func (k *killer) logged(t *testing.T, whole bool) {
 	}
 }
 
-// behind counts the deaths between the pointer's move and the checkpoint's.
+// behind is the name of the count of builders that died after they moved the pointer and before
+// they wrote the checkpoint.
 const behind = "before the checkpoint"
 
-// measure takes the length of a build as it will be: two at once, with a
-// snapshot before them and an edge beside them.
+// measure measures the duration of a build under the conditions of the test: two builds run at the
+// same time, there is an earlier snapshot, and an edge serves the store.
 func (k *killer) measure(t *testing.T) {
 	t.Helper()
 	k.at = k.at.Add(artifacts.Step)
@@ -233,12 +237,12 @@ func (k *killer) measure(t *testing.T) {
 	b.stage() // one of the two may have lost to the other
 	<-ended
 	if took := time.Since(b.began); k.length == 0 || took < k.length {
-		k.length = took // the least: a longer one kills builders that have ended
+		k.length = took // use the minimum, since after a longer time the builders may have exited
 	}
 	k.check(t)
 }
 
-// pair kills two builders of the same time, of the same feed or of two.
+// pair kills two builders that build the same time, from the same feed or from different ones.
 func (k *killer) pair(t *testing.T, first, second time.Duration) {
 	t.Helper()
 	k.at = k.at.Add(artifacts.Step)
@@ -250,7 +254,7 @@ func (k *killer) pair(t *testing.T, first, second time.Duration) {
 	k.check(t)
 }
 
-// check looks at the store after builders have died.
+// check checks the store after builders have died.
 func (k *killer) check(t *testing.T) {
 	t.Helper()
 	before := must.Get(publish.ReadHead(t.Context(), k.store))(t)
@@ -266,7 +270,7 @@ func (k *killer) check(t *testing.T) {
 	}
 }
 
-// table reports the hits, and fails the test for a stage without any.
+// table logs how often each stage was hit, and fails the test for a stage that was not hit.
 func (k *killer) table(t *testing.T) {
 	t.Helper()
 	var b bytes.Buffer

@@ -20,10 +20,10 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestLease starts two builder runs on a new store and kills the one that has the
-// lease, at a step of its first build. Until then the other reads nothing; then
-// it takes over, and the mark's snapshot is there, whole. Stopped, it gives the
-// lease back. (Package builder has the same on a clock of its own, for days.)
+// TestLease starts two builders on a new store and kills the one that has the lease in a step of
+// its first build. Until then the other one must not build. Then it must take over and publish the
+// mark's snapshot. When it stops, it must give the lease back. A test of package builder does the
+// same on a simulated clock, for days.
 func TestLease(t *testing.T) {
 	for range max(1, killsOf()/20) {
 		root := filepath.Join(t.TempDir(), "store")
@@ -63,7 +63,7 @@ func TestLease(t *testing.T) {
 		}
 		ok(t, other.cmd.Process.Signal(syscall.SIGTERM))
 		must.OK(t, other.wait())
-		_ = holder.wait() // it was killed
+		_ = holder.wait() // an error, since it was killed
 		if lease, _, err := store.Get(ctx, artifacts.LeaseKey, 1<<10); err != nil ||
 			!strings.Contains(string(lease), `"owner":""`) {
 			t.Errorf("the lease was not given back: %s, %v", lease, err)
@@ -72,20 +72,20 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// gotLease is in the line that says so.
+// gotLease is part of the line that a builder logs when it gets the lease.
 const gotLease = `msg="got the lease"`
 
-// runProcess is a builder of its own process.
+// runProcess is a builder that runs in its own process.
 type runProcess struct {
 	cmd   *exec.Cmd
-	lines chan string // of its log; closed at its end
+	lines chan string // of its log; closed at the log's end
 	log   strings.Builder
 }
 
-// startRun starts a builder run on a folder; more are flags.
+// startRun starts builder run on a folder. more are further flags.
 func startRun(ctx context.Context, t *testing.T, root string, more ...string) *runProcess {
 	t.Helper()
-	if err := os.MkdirAll(root, 0o755); err != nil { // run makes none
+	if err := os.MkdirAll(root, 0o755); err != nil { // run does not make the folder
 		t.Fatal(err)
 	}
 	cmd := builderProcess(ctx, append([]string{"run", "--source", simulated, "--store", "file:" + root}, more...)...)
@@ -107,13 +107,13 @@ func startProcess(t *testing.T, cmd *exec.Cmd) *runProcess {
 	return p
 }
 
-// saw notes a line, and reports whether part is in it.
+// saw records a line and reports whether it contains part.
 func (p *runProcess) saw(line, part string) bool {
 	p.log.WriteString(line + "\n")
 	return strings.Contains(line, part)
 }
 
-// until reads the log up to a line with part in it.
+// until reads the log up to a line that contains part. It fails the test if there is none.
 func (p *runProcess) until(t *testing.T, part string) {
 	t.Helper()
 	if !p.reach(part) {
@@ -121,7 +121,7 @@ func (p *runProcess) until(t *testing.T, part string) {
 	}
 }
 
-// reach is until for a process that may end before.
+// reach is like until, but returns false if the process exits first.
 func (p *runProcess) reach(part string) bool {
 	for line := range p.lines {
 		if p.saw(line, part) {
@@ -131,7 +131,7 @@ func (p *runProcess) reach(part string) bool {
 	return false
 }
 
-// wait reads the log to its end, and waits for the process'.
+// wait reads the log to its end, and waits for the process to exit.
 func (p *runProcess) wait() error {
 	for p.reach("") {
 	}

@@ -25,10 +25,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// builderLease, in the environment, is the time of the lease of a builder of its own process.
+// builderLease is the environment variable that sets the lease time of a builder that runs in its
+// own process.
 const builderLease = "TEST_BUILDER_LEASE"
 
-// TestMain makes the test binary the program builder, too, in the PATH of tests.
+// TestMain makes the test binary available in the tests' PATH as the program builder.
 func TestMain(m *testing.M) {
 	testscript.Main(withoutLeaks{m}, map[string]func(){"builder": func() {
 		if d, err := time.ParseDuration(os.Getenv(builderLease)); err == nil {
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// withoutLeaks are tests that leave no goroutine behind.
+// withoutLeaks runs tests, and fails if they leave a goroutine behind.
 type withoutLeaks struct{ *testing.M }
 
 func (m withoutLeaks) Run() int {
@@ -50,14 +51,14 @@ func (m withoutLeaks) Run() int {
 	return code
 }
 
-// builderProcess is a builder of its own process.
+// builderProcess returns a command that runs a builder in its own process.
 func builderProcess(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "builder", args...)
 	cmd.Env = os.Environ()
 	return cmd
 }
 
-// result is what a command did.
+// result is the result of a command.
 type result struct {
 	status         int
 	stdout, stderr string
@@ -74,14 +75,14 @@ func commandIn(ctx context.Context, args ...string) result {
 	return result{status, stdout.String(), stderr.String()}
 }
 
-// stopped is a context that is done.
+// stopped returns a context that is already done.
 func stopped() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// done runs a command that is to succeed and returns its standard output.
+// done runs a command that must succeed, and returns its standard output.
 func done(t *testing.T, args ...string) string {
 	t.Helper()
 	r := command(t, args...)
@@ -91,8 +92,8 @@ func done(t *testing.T, args ...string) string {
 	return r.stdout
 }
 
-// wants runs a command that is to end with a status and say something; where it is done, on standard
-// output.
+// wants runs a command that must exit with the given status and print the text says. If the status
+// is cmdline.Done, it must print this to standard output.
 func wants(t *testing.T, status int, says string, args ...string) {
 	t.Helper()
 	r := command(t, args...)
@@ -105,7 +106,7 @@ func wants(t *testing.T, status int, says string, args ...string) {
 	}
 }
 
-// object reads one JSON object on one line.
+// object parses text, which must be one JSON object on one line.
 func object(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -117,7 +118,8 @@ func object(t *testing.T, text string) map[string]any {
 
 const simulated = "sim:?assets=60&seed=3"
 
-// TestHelp: every command has help with its flags, how variables are named, and an example.
+// TestHelp checks that every command has help, with its flags, the names of variables, and an
+// example.
 func TestHelp(t *testing.T) {
 	if r := command(t, "--version"); r.status != cmdline.Done || !strings.HasPrefix(r.stdout, "builder ") {
 		t.Errorf("--version: status %d, %q", r.status, r.stdout)
@@ -154,7 +156,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpAll: the flags that few need are in the help for all, and only there.
+// TestHelpAll checks that rarely needed flags appear only in the help for all flags.
 func TestHelpAll(t *testing.T) {
 	const few = "--max-median-move="
 	if r := command(t, "run", "--help"); strings.Contains(r.stdout, few) {
@@ -167,7 +169,7 @@ func TestHelpAll(t *testing.T) {
 	}
 }
 
-// TestBrokenStore: a broken store is status 1, with the problem.
+// TestBrokenStore checks that a damaged store causes exit status 1 and a message about the problem.
 func TestBrokenStore(t *testing.T) {
 	store := "file:" + filepath.Join(t.TempDir(), "store")
 	done(t, "build", "--source", simulated, "--store", store)
@@ -185,9 +187,9 @@ func TestBrokenStore(t *testing.T) {
 	}
 }
 
-// TestOpen: only commands that may be a store's first make its folder; those that
-// only look write nothing, not even for a moment in what is there. (A folder's
-// time tells of a file that came and went.)
+// TestOpen checks that only commands that may create a store make its folder. Commands that only
+// read must write nothing, not even a temporary file, which the modification time of a folder would
+// reveal.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
@@ -228,8 +230,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestWrongBucket: a wrong bucket, credential or endpoint is said by name, at once,
-// and no secret is.
+// TestWrongBucket checks that errors name a wrong bucket, credential or endpoint immediately, and
+// never contain a secret.
 func TestWrongBucket(t *testing.T) {
 	server := testserver.MinIO(t)
 	for _, variable := range server.Env() {
@@ -259,7 +261,7 @@ func TestWrongBucket(t *testing.T) {
 					t.Errorf("builder %q: %+v", args, r)
 				}
 				if strings.Contains(c.says, ":1/") {
-					break // that one is tried again and again
+					break // this connection is retried
 				}
 				if strings.Contains(r.stderr, "trying again") {
 					t.Errorf("builder %q: %s", args, r.stderr)
@@ -270,7 +272,7 @@ func TestWrongBucket(t *testing.T) {
 	done(t, "verify", "--store", right)
 }
 
-// TestRunStops starts builder run in a process of its own and asks it to stop.
+// TestRunStops starts builder run in its own process, and stops it during a build.
 func TestRunStops(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -281,7 +283,7 @@ func TestRunStops(t *testing.T) {
 	if err := p.wait(); err != nil {
 		t.Errorf("stopped in the middle of a build: %v\n%s", err, p.log.String())
 	}
-	// Interrupting a build that was asked for once is not success.
+	// An interrupted builder build, in contrast, has failed.
 	if r := commandIn(stopped(), "build", "--source", simulated, "--store", "file:"+root); r.status != cmdline.Failed {
 		t.Errorf("an interrupted build: %+v", r)
 	}
@@ -289,20 +291,20 @@ func TestRunStops(t *testing.T) {
 
 var ok = must.OK
 
-// TestGuardedByHand: the command that a stopped builder run logs publishes what was stopped, at the mark
-// that was, although the feed's own time is before it: an operator's build at 02:27 ended with "published
-// already, from other rows", since build rounds the feed's time down to a published mark.
+// TestGuardedByHand checks the command that builder run logs when a guard rail stops a build. The
+// command must publish the refused snapshot with the refused mark, although the feed's own time is
+// earlier and would be rounded down to a mark that is already published.
 func TestGuardedByHand(t *testing.T) {
 	dir := t.TempDir()
 	root, feed := filepath.Join(dir, "store"), filepath.Join(dir, "feed")
 	now := time.Now().UTC()
 	at := func(ago time.Duration) string { return now.Add(-ago).Format(time.RFC3339) }
 	store := []string{"--store", "file:" + root}
-	// The mark before the present one is published.
+	// The previous mark is already published.
 	done(t, append([]string{"build", "--source", simulated, "--time", at(artifacts.Step)}, store...)...)
 	last := headOf(t, root).Manifest.Time
 	done(t, "feed", "--source", simulated, "--time", at(9*time.Minute), "--out", feed)
-	head := filepath.Join(feed, "feed.json") // has the time of a mark
+	head := filepath.Join(feed, "feed.json") // its time is that of a mark
 	ok(t, os.WriteFile(head, regexp.MustCompile(`"time": *"[^"]*"`).ReplaceAll(must.Get(os.ReadFile(head))(t),
 		[]byte(`"time":"`+at(9*time.Minute)+`"`)), 0o600))
 	quotes := filepath.Join(feed, "quotes.ndjson")

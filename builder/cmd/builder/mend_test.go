@@ -19,7 +19,7 @@ import (
 	"example.com/marketdata/internal/test/testedge"
 )
 
-// client asks an edge with keys.
+// client sends requests with API keys to an edge.
 type client struct {
 	t          *testing.T
 	addr, stat string
@@ -55,7 +55,7 @@ func (c *client) sequence() uint64 {
 	return s.Sequence
 }
 
-// until waits for what comes about on its own.
+// until waits until ok returns true. It fails the test after watchFor.
 func (c *client) until(what string, ok func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(watchFor); !ok(); {
@@ -65,9 +65,9 @@ func (c *client) until(what string, ok func() bool) {
 	}
 }
 
-// TestMend: a store is damaged and lost under an edge that runs all the while,
-// and is mended from the edge's own cache folder and from a backup. The edge
-// takes what is restored, and never again lets a key in that was revoked.
+// TestMend damages and loses a store while an edge runs on it, and repairs the store from the
+// edge's cache folder and from a backup. The edge must accept the restored snapshots, and must
+// never again accept a revoked key.
 func TestMend(t *testing.T) {
 	dir := t.TempDir()
 	folder, copied, cache := filepath.Join(dir, "store"), filepath.Join(dir, "backup"), filepath.Join(dir, "cache")
@@ -104,17 +104,17 @@ func TestMend(t *testing.T) {
 	m.restore(t)
 }
 
-// mending is a store, its backup and its edge.
+// mending is a store with its backup and its edge.
 type mending struct {
 	*client
 	folder, copied, cache string
-	good, bad             string // keys; the bad one is revoked
+	good, bad             string // keys; the bad one gets revoked
 }
 
-// repair mends a view and the ledger.
+// repair damages and repairs a view and the ledger.
 func (m *mending) repair(t *testing.T) {
 	store, backup := "file:"+m.folder, "file:"+m.copied
-	// A folder that is not there is an unmounted disk, not a place for a backup.
+	// A missing folder may be an unmounted disk, so backup must not make it.
 	if r := command(t, "backup", "--store", store, "--to", backup); r.status != cmdline.Failed {
 		t.Errorf("backup to a folder that is missing: %+v", r)
 	}
@@ -124,7 +124,7 @@ func (m *mending) repair(t *testing.T) {
 		t.Errorf("backup %v", r)
 	}
 
-	// A view is in the edge's folder, a ledger is not.
+	// The edge's folder contains the view, but not the ledger.
 	manifest := headOf(t, m.folder).Manifest
 	view := artifacts.ObjectKey(manifest.View("assets", "rank").Objects[0].Digest)
 	root := artifacts.ObjectKey(manifest.Ledger.Digest)
@@ -145,10 +145,10 @@ func (m *mending) repair(t *testing.T) {
 	}
 }
 
-// restore puts the backup back, again and again, while the revoked key is asked with.
+// restore restores the backup several times, while requests use the revoked key.
 func (m *mending) restore(t *testing.T) {
 	store, backup := "file:"+m.folder, "file:"+m.copied
-	// From here on the revoked key is asked with all the while.
+	// From here on, requests use the revoked key.
 	m.until("the revocation", func() bool { return m.status(m.bad) == http.StatusUnauthorized })
 	var let atomic.Int64
 	asking, stop := make(chan struct{}), make(chan struct{})
@@ -179,7 +179,8 @@ func (m *mending) restore(t *testing.T) {
 		m.until("the restored snapshot",
 			func() bool { return m.sequence() == sequence && m.status(m.good) == http.StatusOK })
 	}
-	// Of what was lost the store knows nothing, so what comes next is of a time to come.
+	// The store does not know what was lost, so the next snapshot must have a later time than the
+	// present.
 	done(t, "build", "--source", simulated, "--store", store, "--time",
 		time.Now().Add(artifacts.Step).UTC().Format(time.RFC3339))
 	m.until("the next snapshot", func() bool { return m.sequence() == sequence+1 })
@@ -191,8 +192,8 @@ func (m *mending) restore(t *testing.T) {
 }
 
 // TestKillMend kills repairs, backups and restores with SIGKILL at moments spread over their
-// length. What is published is whole, or what it was, and the same command run again ends the work.
-// (Package builder's tests of faults stop each of them at every call to the store.)
+// duration. The published snapshot must be unchanged or complete, and running the same command
+// again must complete the work. Tests of package upkeep stop each of them at every store call.
 func TestKillMend(t *testing.T) {
 	kills := 5
 	if testing.Short() {
@@ -207,7 +208,7 @@ func TestKillMend(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
-		// prepare makes the folder "target" as the command finds it.
+		// prepare brings the folder "target" into the state from which the command starts.
 		prepare func() error
 	}{
 		{"repair", []string{"--store", "file:" + path("target"), "--from", path("whole")}, func() error {
@@ -233,14 +234,14 @@ func TestKillMend(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			args, killed := append([]string{c.name}, c.args...), 0
 			var length time.Duration
-			for i := range kills + 1 { // the first is not killed
+			for i := range kills + 1 { // the first one is not killed
 				ok(t, os.RemoveAll(path("target")))
 				ok(t, c.prepare())
 				began := time.Now()
 				cmd := builderProcess(t.Context(), args...)
 				ok(t, cmd.Start())
 				if i > 0 {
-					// it may have ended
+					// it may have exited by then
 					time.AfterFunc(length*time.Duration(i)/time.Duration(kills), func() { _ = cmd.Process.Kill() })
 				}
 				if err := cmd.Wait(); err != nil && i == 0 {

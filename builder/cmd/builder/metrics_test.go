@@ -16,7 +16,7 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestRunMetrics: run tells Prometheus of its builds and jobs, until it stops.
+// TestRunMetrics checks that run serves metrics of its builds and jobs until it stops.
 func TestRunMetrics(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -44,7 +44,8 @@ func TestRunMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsAddress: an address that is in use ends the builder before it builds anything.
+// TestMetricsAddress checks that a builder exits before its first build if the metrics address is
+// in use.
 func TestMetricsAddress(t *testing.T) {
 	ln := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer ln.Close()

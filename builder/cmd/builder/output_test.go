@@ -15,8 +15,9 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestOutputLost: a command whose output is lost fails, as cat and ls do (coreutils issue 9782), and no
-// key comes into force, or expires, that nobody has seen (substrate issue 6148).
+// TestOutputLost checks that a command fails if its output is lost, as cat and ls do (see coreutils
+// issue 9782). A key whose creation or rotation could not be shown must not come into force, and
+// the key that it replaces must not get an expiry time (see substrate issue 6148).
 func TestOutputLost(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("BUILDER_STORE", "file:store")
@@ -58,7 +59,7 @@ func TestOutputLost(t *testing.T) {
 		})
 	}
 	for _, line := range shown {
-		lost(line, "", func(cmd *exec.Cmd) error { // SIGPIPE ends it
+		lost(line, "", func(cmd *exec.Cmd) error { // SIGPIPE ends the process
 			cmd.Stdout = gone
 			return cmd.Run()
 		})
@@ -76,8 +77,8 @@ func TestOutputLost(t *testing.T) {
 	}
 }
 
-// TestTerminal: no foreign text reaches a terminal as what it obeys: BEL, ESC and CSI (ECMA-48), and
-// the overrides of directions (Unicode Technical Report 36, 3.3).
+// TestTerminal checks that text from elsewhere cannot control a terminal: by BEL, ESC or CSI
+// (ECMA-48), or by overriding the text direction (Unicode Technical Report 36, 3.3).
 func TestTerminal(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("BUILDER_STORE", "file:store")
@@ -95,7 +96,7 @@ func TestTerminal(t *testing.T) {
 	done(t, "prove", "--time", at, "--asset", "1", "--out", "proof", "--trust-key", trust)
 	done(t, "keys", "create", "--name", "plain", "--sign-key", "key", "--json")
 	set := must.Get(artifacts.ParseKeySet(must.Get(os.ReadFile("store/keys"))(t)))(t)
-	set.Keys[0].Name = "Evil\u202e\u2028\u200f" // the set's reader refuses others
+	set.Keys[0].Name = "Evil\u202e\u2028\u200f" // parsing a key set refuses other such characters
 	k := must.Get(artifacts.ParseSignKey(string(must.Get(os.ReadFile("key"))(t))))(t)
 	must.OK(t, os.WriteFile("store/keys", artifacts.Sign(artifacts.KeysKey, set.Encode(), k), 0o644))
 

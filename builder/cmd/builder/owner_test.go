@@ -11,20 +11,21 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestOwner: what root does on a service's folders, as the runbook has it, does not lock the service
-// out: all that root makes there belongs to their owner (pgbackrest issue 2812).
+// TestOwner checks that commands that root runs in a service's folders, as in the runbook, do not
+// lock out the service: everything they make must belong to the owner of the folder (see pgbackrest
+// issue 2812).
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root writes into other users' folders and is let")
 	}
 	const service = 65534
 	t.Chdir(t.TempDir())
-	must.OK(t, os.Chmod("..", 0o755)) // the test's own; others may pass
+	must.OK(t, os.Chmod("..", 0o755)) // the test's own folder, which other users must be able to enter
 	for _, dir := range []string{"home", "home/store", "home/cache", "home/backup"} {
 		must.OK(t, os.Mkdir(dir, 0o755))
 		must.OK(t, os.Chown(dir, service, service))
 	}
-	// The folder of the test's own program is closed to others.
+	// Copy the program, since other users cannot enter the folder of the test binary.
 	program := must.Get(filepath.Abs("builder"))(t)
 	must.OK(t, os.WriteFile(program, must.Get(os.ReadFile(os.Args[0]))(t), 0o755))
 	const build = "build --state-dir home/cache --store file:home/store --source " + simulated + " --time "

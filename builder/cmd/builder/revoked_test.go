@@ -20,17 +20,18 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// revocation is a store whose backup is older than its keys, and two edges.
+// revocation is a store with a backup that is older than its keys, and two edges.
 type revocation struct {
 	t                     *testing.T
-	store, backup, folder string // the edges' cache folders are in folder
+	store, backup, folder string // folder contains the edges' cache folders
 	plain                 artifacts.Store
 	flags                 []string
 	trust                 artifacts.Trust
 	ids, keys             map[string]string // by name
 }
 
-// start runs an edge; name "" has no folder of before.
+// start starts an edge with the cache folder of the given name. If name is "", the edge starts with
+// an empty folder.
 func (r *revocation) start(name string) (c *client, stop func()) {
 	dir := r.t.TempDir()
 	if name != "" {
@@ -57,7 +58,7 @@ func (r *revocation) create(name string) {
 	r.ids[name], r.keys[name] = made["id"].(string), made["key"].(string)
 }
 
-// answers waits for the statuses of keys, by name, at an edge.
+// answers waits until an edge responds to the named keys with the given statuses.
 func (r *revocation) answers(c *client, want map[string]int) {
 	r.t.Helper()
 	for name, status := range want {
@@ -77,10 +78,9 @@ func (r *revocation) lose() {
 	}
 }
 
-// TestRestoreRevoked loses a store whose keys changed after the backup, and restores it as the
-// runbook says. What was taken away stays taken away, and keys made since go on. (An operator got a
-// revoked key back: report O1. A rotated key whose overlap is over and an edge that was cut off are
-// of the same kind.)
+// TestRestoreRevoked loses a store whose keys have changed since the backup, and restores it as the
+// runbook says. Revoked keys, and rotated keys whose overlap is over, must stay out of force. Newer
+// keys must stay in force. One of the edges was cut off since the backup.
 func TestRestoreRevoked(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) string{
 		"folder": func(t *testing.T) string { return "file:" + t.TempDir() },
@@ -137,12 +137,11 @@ func (r *revocation) run() {
 	r.answers(fresh, after)
 }
 
-// TestRestoreBesideRun: restore refuses a store on which a builder is at work, whatever is said of
-// the edges, and goes on without one that was killed. (A restore beside a running builder
-// withdrew all times: report O3.)
+// TestRestoreBesideRun checks that restore refuses a store on which a builder is running, with any
+// flags, and succeeds after the builder was killed.
 func TestRestoreBesideRun(t *testing.T) {
 	defer func(before time.Duration) { leaseTime = before }(leaseTime)
-	leaseTime = 6 * time.Second // as startRun has it
+	leaseTime = 6 * time.Second // as in startRun
 	dir := t.TempDir()
 	store, backup := filepath.Join(dir, "store"), filepath.Join(dir, "backup")
 	done(t, "build", "--source", simulated, "--store", "file:"+store, "--time", "2026-11-21T07:10:00Z")
@@ -162,13 +161,12 @@ func TestRestoreBesideRun(t *testing.T) {
 		}
 	}
 	must.OK(t, run.cmd.Process.Kill())
-	_ = run.wait() // it was killed
+	_ = run.wait() // an error, since it was killed
 	done(t, restore...)
 }
 
-// TestRunAfterRollback: after a rollback the next snapshot is that of the first mark behind the
-// withdrawn times, as the runbook says. (It said that a builder which is started builds at once:
-// report O4. A time to come that is withdrawn is of the same kind.)
+// TestRunAfterRollback checks that after a rollback the next snapshot has the time of the first
+// mark after the withdrawn times, as the runbook says. One of the withdrawn times is in the future.
 func TestRunAfterRollback(t *testing.T) {
 	store := t.TempDir()
 	mark := time.Now().UTC().Truncate(artifacts.Step)
@@ -186,7 +184,7 @@ func TestRunAfterRollback(t *testing.T) {
 	run := startRun(ctx, t, store)
 	run.until(t, "withdrawn; want a later time")
 	must.OK(t, run.cmd.Process.Kill())
-	_ = run.wait() // it was killed
+	_ = run.wait() // an error, since it was killed
 	if now := headOf(t, store).Pointer.Sequence; now != before {
 		t.Errorf("sequence %d after %d", now, before)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestScripts runs the commands of testdata/script.
+// TestScripts runs the scripts in testdata/script.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true,
@@ -18,7 +18,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// status runs a command that is to end with a status: status 1 builder verify.
+// status runs a command that must exit with the given status, as in "status 1 builder verify".
 func status(ts *testscript.TestScript, _ bool, args []string) {
 	var exit *exec.ExitError
 	got := 0
@@ -30,7 +30,8 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// capture sets a variable to what a group of a pattern matches in the last command's output: capture ID '"id":"(\w+)"'.
+// capture sets a variable to the part of the last command's output that the group in a pattern
+// matches, as in capture ID '"id":"(\w+)"'.
 func capture(ts *testscript.TestScript, _ bool, args []string) {
 	found := regexp.MustCompile("(?m)" + args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
 	if found == nil {

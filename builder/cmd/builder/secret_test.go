@@ -10,11 +10,12 @@ import (
 	"example.com/marketdata/internal/cmdline"
 )
 
-// TestSecrets: a secret that ends in a newline or a blank, as files of secrets do, is sent without
-// it and with a warning (row K9; argo-workflows 981 and external-secrets 2533 have the same of an
-// access key). The inputs of our own are the header of a feed and a provider's key.
+// TestSecrets checks that a secret that begins or ends in white space, as the contents of files
+// often do, is sent without it and causes a warning (see argo-workflows issue 981 and
+// external-secrets issue 2533). The secrets are S3 credentials, the header for a feed, and a
+// provider's key.
 func TestSecrets(t *testing.T) {
-	var sent string // of all requests
+	var sent string // the headers of all requests
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Authorization", "X-Amz-Security-Token", "X-Cg-Demo-Api-Key"} {
 			sent += r.Header.Get(name) + "\n"
@@ -25,7 +26,7 @@ func TestSecrets(t *testing.T) {
 	for _, test := range []struct {
 		vars []string // NAME=VALUE
 		args []string
-		want []string // of what is sent
+		want []string // parts of the sent headers
 	}{
 		{
 			[]string{"AWS_ACCESS_KEY_ID=key\n", "AWS_SECRET_ACCESS_KEY= secret\r\n", "AWS_SESSION_TOKEN=token "},
@@ -63,8 +64,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestEmptyProtection: what protects and is set but empty is wrong usage (row K12, docker/compose
-// 5505), in the environment and on the command line.
+// TestEmptyProtection checks that an empty value for a flag that protects something is a usage
+// error, both in the environment and on the command line (see docker/compose issue 5505).
 func TestEmptyProtection(t *testing.T) {
 	args := []string{"status", "--store", "file:" + t.TempDir()}
 	for _, name := range []string{"BUILDER_TRUST_KEY", "BUILDER_SIGN_KEY", "BUILDER_STATE_DIR"} {

@@ -20,10 +20,10 @@ import (
 	"example.com/marketdata/internal/test/testedge"
 )
 
-// TestSigningByTheRunbook types the lines of the runbook that begin to sign,
-// exchange the key and end, as they stand there, while clients ask two edges of
-// which the one that is started again is out of the balancer: every answer is a
-// 200. After each block the store is in the state that the block is for.
+// TestSigningByTheRunbook runs the lines of the runbook that start signing, rotate the key and stop
+// signing. In the meantime clients send requests to two edges. An edge that is being restarted is
+// out of the load balancer, so every response must be a 200. After each block, the store must be in
+// the state that the block is meant to reach.
 func TestSigningByTheRunbook(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../deploy/runbook.md"))(t)
 	blocks := regexp.MustCompile("(?ms)^```sh signing\n(.*?)^```$").FindAllSubmatch(text, -1)
@@ -76,20 +76,20 @@ func TestSigningByTheRunbook(t *testing.T) {
 	}
 }
 
-// operator types lines of the runbook.
+// operator runs lines of the runbook.
 type operator struct {
 	t       *testing.T
 	vars    map[string]string
-	sign    []string // the flags of the builder that runs
+	sign    []string // the signing flags of the running builder
 	key     string
 	stopRun func()
 	edges   [2]*server
 }
 
-// server is an edge behind a balancer.
+// server is an edge behind a load balancer.
 type server struct {
 	dir  string
-	mu   sync.RWMutex // held while it is out of the balancer
+	mu   sync.RWMutex // held while the edge is out of the balancer
 	url  string
 	stop func()
 }
@@ -141,7 +141,7 @@ func (o *operator) await(what string, ok func() bool) {
 	}
 }
 
-// run starts builder run.
+// run starts builder run, and sets o.stopRun to a function that stops it.
 func (o *operator) run(args []string) {
 	o.sign = nil
 	for i, w := range args {
@@ -161,7 +161,7 @@ func (o *operator) run(args []string) {
 	})
 }
 
-// serve starts the edges again, one after the other.
+// serve restarts the edges, one after the other.
 func (o *operator) serve(trust artifacts.Trust) {
 	o.t.Helper()
 	for _, e := range o.edges {
@@ -181,7 +181,7 @@ func (e *server) start(t *testing.T, store string, trust artifacts.Trust) {
 	e.url, e.stop = s.URL+"/openapi/v1/assets?size=1", s.Stop
 }
 
-// get asks for assets, and returns what was wrong with the answer.
+// get requests assets, and returns an error if the response is not a 200.
 func (e *server) get(key string) error {
 	req, err := http.NewRequest(http.MethodGet, e.url, nil)
 	if err != nil {
@@ -201,7 +201,8 @@ func (e *server) get(key string) error {
 	return err
 }
 
-// ask asks the edges that are in the balancer until ctx is done, and sends how often.
+// ask sends requests to the edges in the load balancer until ctx is done. It then sends the number
+// of requests to the returned channel.
 func (o *operator) ask(ctx context.Context) <-chan int {
 	asked := make(chan int, 1)
 	go func() {

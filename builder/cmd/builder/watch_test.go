@@ -16,9 +16,9 @@ import (
 	"example.com/marketdata/loadtest/oracle"
 )
 
-// watched are what a watcher asks: listings by row number and by value, in
-// views of every collection, and what is no listing. Each answer is made from
-// other objects of the snapshot, so a mixture shows.
+// watched are the requests that a watcher sends: listings by row number and by value, in views of
+// every collection, and other endpoints. Each answer is made from different objects of the
+// snapshot, so a mixture of snapshots would be noticed.
 var watched = []string{
 	"/openapi/v1/quotes?size=100&page=2",
 	"/openapi/v1/quotes?sort=symbol:desc&symbol=btc,eth,usdt",
@@ -33,25 +33,26 @@ var watched = []string{
 	"/openapi/v1/global",
 }
 
-// watcher is an edge that serves a store, and a client that asks it all the while and holds every
-// answer against what the load tester's oracle computes from the snapshot that the answer names.
+// watcher is an edge that serves a store, and a client that sends it requests continuously. The
+// client compares every response with what the load tester's oracle computes from the snapshot that
+// the response names.
 type watcher struct {
 	store artifacts.Reader
 	addr  string
 	http  *http.Client
 
-	ask  chan string // the edge's answers must come to this snapshot
-	seen chan error  // they have, in all that is watched; or what was wrong
+	ask  chan string // the time of the snapshot that the edge must reach
+	seen chan error  // nil when all requests were answered from this snapshot, or what was wrong
 
-	name          string // of the snapshot that was answered last
+	name          string // time of the snapshot that was last answered from
 	want          map[string]string
-	right, absent int // answers that were right, and 503s
+	right, absent int // numbers of correct responses and of 503s
 }
 
-// watchFor bounds the time an edge may take to come to a snapshot.
+// watchFor limits how long an edge may take to reach a snapshot.
 const watchFor = time.Minute
 
-// watch starts an edge over the store and asks it until the test's end.
+// watch starts an edge on the store, and sends it requests until the test ends.
 func watch(t *testing.T, store artifacts.Reader) *watcher {
 	t.Helper()
 	e := testedge.Start(t, testedge.Config{Reader: store, AuthOff: true, CacheDir: t.TempDir(),
@@ -75,21 +76,21 @@ func watch(t *testing.T, store artifacts.Reader) *watcher {
 	return w
 }
 
-// until waits until the edge has answered all that is watched from a snapshot,
-// and fails the test if anything was wrong on the way.
+// until waits until the edge has answered all requests from the snapshot at the given time. It
+// fails the test if a response was wrong.
 func (w *watcher) until(t *testing.T, at time.Time) {
 	t.Helper()
 	w.ask <- at.Format(model.TimeFormat)
 	ok(t, <-w.seen)
 }
 
-// run asks until ctx ends. What was wrong is reported by the next until.
+// run sends requests until ctx is done. The next call of until reports what was wrong.
 func (w *watcher) run(ctx context.Context) {
 	var (
 		wrong    error
-		awaited  string // "": nothing is
+		awaited  string // "" if no snapshot is awaited
 		deadline time.Time
-		round    int // answers from the awaited snapshot, in a row
+		round    int // number of successive answers from the awaited snapshot
 	)
 	for i := 0; ; i++ {
 		select {
@@ -106,7 +107,7 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		switch {
 		case awaited == "":
-			if wrong != nil { // nothing is asked any more
+			if wrong != nil { // stop sending requests
 				select {
 				case <-ctx.Done():
 					return
@@ -126,7 +127,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// check asks once. Whatever is neither right nor a 503 is an error.
+// check sends one request. A response that is neither correct nor a 503 is an error.
 func (w *watcher) check(ctx context.Context, target string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.addr+target, nil)
 	if err != nil {
@@ -151,7 +152,7 @@ func (w *watcher) check(ctx context.Context, target string) error {
 	}
 	name := res.Header.Get("X-Snapshot-Time")
 	if name != w.name {
-		if name < w.name { // the format sorts as text
+		if name < w.name { // times in this format sort as text
 			return fmt.Errorf("%s: answered from %q after %q", target, name, w.name)
 		}
 		if err := w.load(ctx, name); err != nil {
@@ -166,7 +167,7 @@ func (w *watcher) check(ctx context.Context, target string) error {
 	return nil
 }
 
-// load computes what is right of a snapshot that the edge has come to.
+// load computes the correct answers from a snapshot that the edge has reached.
 func (w *watcher) load(ctx context.Context, name string) error {
 	at, err := time.Parse(model.TimeFormat, name)
 	if err != nil {
