@@ -92,9 +92,9 @@ type importing struct {
 	allowed map[string]bool // the assets that may have history; nil means all
 }
 
-// firsts finds two times for each hour and day: when the first snapshot was that is still
-// remembered, and when the first snapshot was that has figures for any asset. No imported row of
-// the same hour or day may be earlier.
+// firsts finds, for each hour and day, the time of the oldest snapshot that is still remembered,
+// and the time of the oldest snapshot that has figures for any asset. No imported row of the same
+// hour or day may be earlier.
 func (im *importing) firsts() {
 	var kept, seen []time.Time
 	for _, m := range im.kept {
