@@ -1,5 +1,5 @@
-// Command demo runs the whole service on this machine: a store, the builder's
-// loop and an edge. It is what `make run` starts.
+// Command demo runs the whole service on this machine: a store, the builder's loop and an edge.
+// `make run` starts it.
 package main
 
 import (

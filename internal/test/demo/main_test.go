@@ -16,8 +16,9 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// TestRun starts the service twice in a row, each time at the same address and with the same key.
-// Another run beside it does not start, and says where the service is or what is in the way.
+// TestRun starts the service twice in a row. It has the same address and the same key each time.
+// Another run at the same time does not start, and reports where the service is or what prevents
+// the start.
 func TestRun(t *testing.T) {
 	bin, data := t.TempDir(), t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".", "../../../builder/cmd/builder",
@@ -86,7 +87,7 @@ func TestRun(t *testing.T) {
 		must.OK(t, cmd.Process.Signal(syscall.SIGINT))
 		must.OK(t, cmd.Wait())
 	}
-	// The source, whose server is not there, says first what its plan allows.
+	// The server of the source does not exist, but the source first prints what its plan allows.
 	said, err := command(t.TempDir(), "coinpaprika:?base=http://127.0.0.1:1", listen).CombinedOutput()
 	if err == nil || !strings.HasPrefix(string(said), "PART ") ||
 		!strings.Contains(string(said), "plan free: quota 20,000 calls a month") {
@@ -94,7 +95,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// tryCommands runs the commands that the program prints: each answers with 200, and is not empty.
+// tryCommands runs the commands that the program prints. Each of them must answer with 200 and must
+// not be empty.
 func tryCommands(t *testing.T, commands string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(commands), "\n")
@@ -104,7 +106,7 @@ func tryCommands(t *testing.T, commands string) {
 	for _, line := range lines[1:] {
 		line, events, _ := strings.Cut(line, " -N")
 		script := lines[0] + "\n" + line + events + ` --silent --show-error --max-time 2 -w '\n%{http_code} %{size_download}'`
-		if events != "" { // a stream ends with its reader
+		if events != "" { // a stream ends when its reader does
 			script = strings.Replace(script, "#", "--silent --max-time 2 || true #", 1)
 		}
 		out, err := exec.CommandContext(t.Context(), "bash", "-c", script).CombinedOutput()
