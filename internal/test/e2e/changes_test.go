@@ -27,8 +27,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// restless draws feeds of a few items whose texts, members and presence come and go, so that what was is
-// often so again.
+// restless draws feeds of a few items. Their texts, their members and their presence change often
+// and often return to an earlier state.
 type restless struct {
 	draw func(name string, most int) int
 }
@@ -75,7 +75,7 @@ func (r restless) feed(at time.Time) model.Files {
 
 var directories = []string{"assets", "exchanges", "categories", "chains"}
 
-// copied is what a client may hold of a directory: the fields of its items.
+// copied is a client's copy of the directory: the fields of its items.
 type copied map[string]map[int64]model.Listed
 
 func copyOf(s *model.Snapshot) copied {
@@ -94,7 +94,7 @@ func copyOf(s *model.Snapshot) copied {
 	return all
 }
 
-// item is a change as clients read it.
+// item is a change as a client reads it.
 type item struct {
 	Time       time.Time
 	Collection string
@@ -106,7 +106,8 @@ type item struct {
 	Fields     map[string]struct{ New *string }
 }
 
-// replay brings a copy forward by changes, oldest first. What they do not tell it reads in now.
+// replay applies changes, oldest first, to a copy. It reads from now what the changes do not
+// contain.
 func (c copied) replay(items []item, now copied) {
 	set := func(l model.Listed, field, value string) {
 		if delete(l, field); value != "" {
@@ -122,7 +123,7 @@ func (c copied) replay(items []item, now copied) {
 		if i.Kind != "changed" {
 			of[i.ID] = maps.Clone(current)
 		}
-		if of[i.ID] == nil { // it was read when it was gone again
+		if of[i.ID] == nil { // the copy was read while the item was gone
 			of[i.ID] = model.Listed{}
 		}
 		set(of[i.ID], "name", i.Name)
@@ -138,14 +139,14 @@ func (c copied) replay(items []item, now copied) {
 	}
 }
 
-// published is a snapshot that was published once.
+// published is a snapshot that has been published at some time.
 type published struct {
 	time time.Time
 	copied
-	lost bool // a restore came later
+	lost bool // whether a restore discarded it later
 }
 
-// wander brings a small world and a store through the same moments.
+// wander applies the same actions to a small world and to a store.
 type wander struct {
 	restless
 	t       *rapid.T
@@ -156,8 +157,8 @@ type wander struct {
 	file    string
 	all     []published
 	backup  []*model.Snapshot
-	saved   artifacts.Store // their backup, nil if there is none
-	latest  time.Time       // that was published
+	saved   artifacts.Store // a copy of backup's snapshots, or nil if there is none
+	latest  time.Time       // time of the latest snapshot that was published
 }
 
 func newWander(t *rapid.T, file string) *wander {
@@ -177,7 +178,7 @@ func (w *wander) later(t time.Time) time.Time {
 	return t.Add(steps[w.draw("step", len(steps)-1)])
 }
 
-// next is the time of a build: later than all others, or between withdrawn ones.
+// next returns the time for a build: later than all others, or between withdrawn ones.
 func (w *wander) next() time.Time {
 	at := w.later(w.latest)
 	if newest := w.world.Newest(); newest != nil && newest.Time.Before(w.latest) && w.draw("between", 2) > 0 {
@@ -189,7 +190,7 @@ func (w *wander) next() time.Time {
 	return at
 }
 
-// act does one thing to both.
+// act performs one action on both.
 func (w *wander) act() {
 	ctx, t, newest, retained := context.Background(), w.t, w.world.Newest(), w.world.Retained()
 	switch action := w.draw("action", 9); {
@@ -238,7 +239,8 @@ func (w *wander) act() {
 	}
 }
 
-// compare compares the changes with the model's, and replays them from each snapshot that was ever published.
+// compare compares the changes with the model's, and replays them on a copy of each snapshot that
+// was ever published.
 func (w *wander) compare() (replayed, refused int) {
 	s := w.world.Newest()
 	if s == nil {
@@ -259,7 +261,7 @@ func (w *wander) compare() (replayed, refused int) {
 		case p.time.Before(since):
 			refused++
 			continue
-		case p.time.After(s.Time): // withdrawn: the next snapshots lead back
+		case p.time.After(s.Time): // It is withdrawn. The changes of the next snapshots lead back.
 			continue
 		}
 		var news []item
@@ -296,9 +298,10 @@ func (c copied) clone() copied {
 	return all
 }
 
-// TestChangesReplayed follows small worlds through builds, backfills, imports, rollbacks and restores, at times
-// between withdrawn ones, too. The changes of each snapshot are the model's, and lead from the listings of every
-// snapshot that was ever published, withdrawn and lost ones included, to those of now.
+// TestChangesReplayed follows small worlds through builds, backfills, imports, rollbacks and
+// restores, also at times between withdrawn snapshots. The changes of each snapshot equal the
+// model's. They lead from the listings of every snapshot that was ever published, including
+// withdrawn and lost ones, to the current listings.
 func TestChangesReplayed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rows.csv")
 	replayed, refused := 0, 0
@@ -318,7 +321,7 @@ func TestChangesReplayed(t *testing.T) {
 	}
 }
 
-// heldChanges are the items that the published snapshot holds, newest first.
+// heldChanges returns the changes that the published snapshot holds, newest first.
 func heldChanges(t failer, s artifacts.Store) (items []string, since time.Time) {
 	t.Helper()
 	head := must.Get(publish.ReadHead(context.Background(), s))(t)

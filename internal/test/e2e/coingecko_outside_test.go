@@ -14,11 +14,11 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// The tests of this file say what programs that others wrote ask below /api/v3/, and what they must get.
-// Right values come from outside: reports of users of such programs, CoinGecko's recorded answers, and
-// arithmetic.
+// The tests in this file list the requests that third-party programs send below /api/v3/, and the
+// answers that they must get. The right values come from outside: reports of users of such
+// programs, CoinGecko's recorded answers, and arithmetic.
 
-// smallCoins is a market of four coins. quiet has no price.
+// smallCoins is a market of four coins. The coin "quiet" has no price.
 func smallCoins(at time.Time, btc, eth string) model.Files {
 	files := model.Files{"feed.json": fmt.Sprintf(`{"format":1,"database":"t","time":%q}`, at.Format(time.RFC3339)),
 		"assets.ndjson": `{"key":"btc","id":1,"name":"Bitcoin","symbol":"BTC","slug":"bitcoin","logo":"https://l.test/b.png"}
@@ -37,7 +37,7 @@ func smallCoins(at time.Time, btc, eth string) model.Files {
 	return files
 }
 
-// The times of the small market.
+// The times of the small market's snapshots.
 var (
 	marketBegins = time.Date(2026, 11, 21, 10, 10, 0, 0, time.UTC)
 	marketNow    = marketBegins.Add(10 * time.Minute)
@@ -50,13 +50,13 @@ func smallPair(t *testing.T) *pair {
 	return p
 }
 
-// get asks for what is below /api/v3/.
+// get requests a path below /api/v3/.
 func (p *pair) get(t *testing.T, target string) *response {
 	t.Helper()
 	return must.Get(p.send(http.MethodGet, coingecko.Prefix+target))(t)
 }
 
-// at returns what stands in an answer of JSON: a path of names and indexes.
+// at returns the value at a path of names and indexes in a JSON answer.
 func (r *response) at(t *testing.T, path ...any) any {
 	t.Helper()
 	v := must.Get(strictJSON(r.body))(t)
@@ -77,8 +77,8 @@ func (r *response) at(t *testing.T, path ...any) any {
 	return v
 }
 
-// TestCoinGeckoSymbols: symbols are in lower case, as in all recorded bodies, but for /search and
-// /search/trending (portfolio-performance 2515 compares them with what /coins/list says).
+// TestCoinGeckoSymbols: symbols are in lower case, as in all recorded bodies, except in /search and
+// /search/trending (portfolio-performance 2515 compares them with the symbols in /coins/list).
 func TestCoinGeckoSymbols(t *testing.T) {
 	p := smallPair(t)
 	for target, path := range map[string][]any{
@@ -100,8 +100,8 @@ func TestCoinGeckoSymbols(t *testing.T) {
 	}
 }
 
-// TestCoinGeckoTolerance: what tutorials and older programs send is a 200; what was not understood is
-// named. A 400 is for what cannot be guessed.
+// TestCoinGeckoTolerance: requests from tutorials and older programs get a 200 that names what the
+// edge did not understand. A 400 is for requests whose meaning cannot be guessed.
 func TestCoinGeckoTolerance(t *testing.T) {
 	p := smallPair(t)
 	const list, chart = "coins/markets?vs_currency=usd&", "coins/bitcoin/market_chart?vs_currency=usd&"
@@ -111,7 +111,8 @@ func TestCoinGeckoTolerance(t *testing.T) {
 		list + "price_change_percentage=200d/": "price_change_percentage",
 		chart + "days=1&interval=minutely":     "interval", chart + "days=0.042": "", chart + "days=90.0": "",
 		chart + "days=1&interval=5m": "interval", // snapshots are ten minutes apart
-		// Of our own: what pycoingecko, spreadsheets and curious people add.
+		// These are not from reports: additions of pycoingecko, of spreadsheets and of curious
+		// people.
 		list + "sparkline=yes&locale=en&page=1&page=2&x_cg_pro_key=k": "locale,page,sparkline",
 		list + "per_page=0&precision=99&order=ID_ASC":                 "", chart + "days=-1&precision=two": "precision",
 		"simple/price?ids=bitcoin&vs_currencies=usd&symbols=eth&include_24hr_vol=maybe": "include_24hr_vol,symbols",
@@ -138,15 +139,16 @@ func TestCoinGeckoTolerance(t *testing.T) {
 	}
 }
 
-// TestCoinGeckoTimes: JavaScript's getTime()/1000 and toISOString(), Python's timestamp() and isoformat(),
-// and what mvines/sys 20 sends as a date, are times.
+// TestCoinGeckoTimes: the edge accepts as times the output of JavaScript's getTime()/1000 and
+// toISOString(), of Python's timestamp() and isoformat(), and the date that mvines/sys 20 sends.
 func TestCoinGeckoTimes(t *testing.T) {
 	p := smallPair(t)
 	begin, end := marketBegins.Unix(), marketNow.Unix()
 	for _, times := range [][2]string{
 		{fmt.Sprint(begin, ".0"), fmt.Sprint(end, ".999")}, {"2026-11-21T10:10:00.000Z", "2026-11-21T10:20:00Z"},
 		{"2026-11-21T11:10:00%2B01:00", "2026-11-21T05:20:00-05:00"},
-		// Of our own: a zone whose + became a blank, str(datetime), days.
+		// These are not from reports: a zone whose + became a blank, Python's str(datetime), and
+		// days.
 		{"2026-11-21T11:10:00+01:00", "2026-11-21+10:20:00.000001"}, {"21-11-2026", "2026-11-22"},
 	} {
 		got := p.get(t, "coins/bitcoin/market_chart/range?vs_currency=usd&from="+times[0]+"&to="+times[1])
@@ -169,7 +171,8 @@ func TestCoinGeckoTimes(t *testing.T) {
 			t.Errorf("%s: %d %s", date, got.status, got.body)
 		}
 	}
-	// Answers have milliseconds: XChange 1460 reads them with a pattern that wants some.
+	// Answers have milliseconds, because XChange 1460 reads them with a pattern that requires
+	// milliseconds.
 	for target, path := range map[string][]any{
 		"coins/markets?vs_currency=usd": {0, "last_updated"}, "coins/bitcoin": {"last_updated"},
 		"coins/flat": {"market_data", "last_updated"},
@@ -180,8 +183,8 @@ func TestCoinGeckoTimes(t *testing.T) {
 	}
 }
 
-// TestCoinGeckoUnknown: a coin without a logo or a price has every member, null or "" (rotki and l2beat
-// read image.small and description.en without asking).
+// TestCoinGeckoUnknown: a coin without a logo or a price has every member, with the value null or
+// "" (rotki and l2beat read image.small and description.en without checking that they exist).
 func TestCoinGeckoUnknown(t *testing.T) {
 	p := smallPair(t)
 	for _, c := range []struct {
@@ -206,8 +209,8 @@ func TestCoinGeckoUnknown(t *testing.T) {
 	}
 }
 
-// TestCoinGeckoNotFound: ids of another source, misspelled names, categories and contracts are a 200 that
-// lacks them, and says so.
+// TestCoinGeckoNotFound: a request with ids of another source, or with misspelled names, categories
+// or contracts, gets a 200 that leaves them out and names them.
 func TestCoinGeckoNotFound(t *testing.T) {
 	p := smallPair(t)
 	for target, missed := range map[string]string{
@@ -228,9 +231,10 @@ func TestCoinGeckoNotFound(t *testing.T) {
 	}
 }
 
-// TestCoinGeckoCharts: the lists are equally long (tosunthex 24), days stand at their beginning
-// (pycoingecko 59), and the past in another currency is never divided by the present rate: bitcoin in
-// bitcoin is 1. A change over a day of a coin that was first seen an hour ago is not 0.
+// TestCoinGeckoCharts: the lists have equal lengths (tosunthex 24). Daily points have the time at
+// which the day begins (pycoingecko 59). A past price in another currency is never divided by the
+// present rate: the price of bitcoin in bitcoin is 1. The change over a day is not 0 for a coin
+// that was first seen an hour ago.
 func TestCoinGeckoCharts(t *testing.T) {
 	p := newPair(t, model.Defaults(), poll)
 	at := func(days int, clock time.Duration) time.Time {
@@ -269,7 +273,8 @@ func TestCoinGeckoCharts(t *testing.T) {
 			t.Errorf("%s: %s, want %s", target, got.body, want)
 		}
 	}
-	// ether was away for a day and is back for an hour: its base of 24 hours is an hour old.
+	// Ether was missing for a day and came back an hour ago, so the base of its 24-hour change is
+	// an hour old.
 	const changes = "coins/markets?vs_currency=usd&order=id_asc&price_change_percentage=1h,24h,30d"
 	rows := p.get(t, changes)
 	for row, want := range [][3]any{{json.Number("12.5"), nil, nil}, {json.Number("125"), nil, nil}} {
@@ -294,9 +299,10 @@ func TestCoinGeckoCharts(t *testing.T) {
 	}
 }
 
-// TestCoinGeckoPast: candles stand at the end of their intervals, as CoinGecko's do; those of four hours are
-// put together from those of hours; in bitcoin the highest price is that of a moment, not a quotient of
-// highest prices. Charts and days reach back to the first day held, with caps and volumes.
+// TestCoinGeckoPast: candles have the time at which their interval ends, as CoinGecko's do.
+// Four-hour candles are combined from hourly ones. In bitcoin, the highest price is a price at one
+// moment, not a quotient of two highest prices. Charts and histories reach back to the first day
+// that is kept, and include market caps and volumes.
 func TestCoinGeckoPast(t *testing.T) {
 	p := newPair(t, model.Defaults(), poll)
 	at := func(text string) time.Time { return must.Get(time.Parse("2006-01-02T15:04", text))(t) }
@@ -358,7 +364,8 @@ func TestCoinGeckoPast(t *testing.T) {
 			`"usd":3000},"total_volume":{"btc":5,"usd":50}}`,
 		"coins/bitcoin/history?date=02-11-2024": `"current_price":{},"market_cap":{},"total_volume":{}}`,
 	})
-	// Beyond a week, too, hours are hours, those before 90 days what there is.
+	// Hourly charts have hourly points even beyond a week, and whatever is kept from more than 90
+	// days ago.
 	const hours = `{"prices":[[2026-11-18T04:00,100],[2026-11-18T05:00,120],[2026-11-18T07:50,60],[2026-11-18T08:00,70],` +
 		`[2026-11-19T00:00,90]],"market_caps":[[2026-11-18T04:00,1000],[2026-11-18T05:00,null],`
 	const chart = "coins/bitcoin/market_chart?interval=hourly&vs_currency=usd&days="

@@ -20,7 +20,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// recordedCoins are whole bodies of /coins/{id}.
+// recordedCoins returns recorded bodies of /coins/{id}.
 func recordedCoins(t *testing.T) (all []map[string]any, raw [][]byte) {
 	t.Helper()
 	file := filepath.Join(teststore.RecordedFolder(t, recorded, "recorded/coingecko-misc"), "coins_id_sample.ndjson")
@@ -30,11 +30,12 @@ func recordedCoins(t *testing.T) (all []map[string]any, raw [][]byte) {
 	return all, raw
 }
 
-// TestCoinGeckoReplayed has our provider read the bodies that CoinGecko answered for 40 coins, as its other
-// endpoints would give them, publishes what it makes of them, and asks an edge for the same bodies. Each
-// has the members that CoinGecko's has, and no other but those of its own description; types are the
-// same; and each figure and text is CoinGecko's, to the digit and the letter, is unknown here, or differs
-// for a reason that COINGECKO.md gives ("Against CoinGecko's own answers").
+// TestCoinGeckoReplayed lets our provider read the bodies with which CoinGecko answered for 40
+// coins, also in the form in which its other endpoints would return them. It publishes the
+// resulting feed, and requests the same bodies from an edge. Each has the members of CoinGecko's
+// body, and no other members except those in CoinGecko's own description. The types are the same.
+// Each figure and each string equals CoinGecko's exactly, is unknown here, or differs for a reason
+// that COINGECKO.md gives ("Against CoinGecko's own answers").
 func TestCoinGeckoReplayed(t *testing.T) {
 	coins, raw := recordedCoins(t)
 	bodies, list, markets := map[string][]byte{}, []any{}, []any{}
@@ -80,7 +81,7 @@ func TestCoinGeckoReplayed(t *testing.T) {
 	}
 }
 
-// differences are the paths whose values are not CoinGecko's, and why.
+// differences lists the paths whose values differ from CoinGecko's, with the reasons.
 var differences = map[string]string{
 	"/last_updated":                            "the snapshot's time, not the coin's",
 	"/market_data/last_updated":                "the snapshot's time, not the coin's",
@@ -99,21 +100,22 @@ var differences = map[string]string{
 	"/preview_listing":                         "false",
 }
 
-// kept are the paths of what a snapshot keeps. A cap or a supply of 0 is unknown (FEED.md, "Figures").
+// kept lists the paths of the values that a snapshot keeps. A market cap or supply of 0 is unknown
+// (FEED.md, "Figures").
 var kept = map[string]bool{"/id": true, "/symbol": true, "/name": true, "/image/large": true,
 	"/localization/en": true, "/links/homepage": true, "/links/whitepaper": true, "/links/blockchain_site": true,
 	"/market_data/current_price/usd": true, "/market_data/market_cap/usd": true,
 	"/market_data/total_volume/usd": true, "/market_data/circulating_supply": true,
 	"/market_data/total_supply": true, "/market_data/max_supply": true}
 
-// comparison counts how values compare.
+// comparison counts the results of comparing values.
 type comparison struct {
 	equal, unknown int
 	differ         map[string]int
 }
 
-// byName are members that are maps, by language, currency or platform: of languages there is English
-// alone, of currencies those of the rates.
+// byName reports whether the member at path is a map by language, currency or platform. Our maps
+// have only English, and only the currencies of the rates.
 func byName(path string) bool {
 	switch path {
 	case "/localization", "/description", "/platforms", "/detail_platforms":
@@ -123,7 +125,7 @@ func byName(path string) bool {
 		strings.HasPrefix(path, "/market_data/") && strings.Count(path, "/") == 2
 }
 
-// compare compares a recorded value with ours, and both with the description.
+// compare compares a recorded value with ours, and checks both against the description.
 func (c *comparison) compare(t *testing.T, path string, want, got any, described *openapi3.Schema) {
 	t.Helper()
 	switch theirs := want.(type) {
@@ -180,8 +182,8 @@ func (c *comparison) compare(t *testing.T, path string, want, got any, described
 	}
 }
 
-// TestCoinGeckoMembers: what CoinGecko's other answers have, recorded or as examples in its own
-// description, ours have too.
+// TestCoinGeckoMembers: our answers have all members that CoinGecko's other answers have, whether
+// recorded or given as examples in its own description.
 func TestCoinGeckoMembers(t *testing.T) {
 	folder := teststore.RecordedFolder(t, recorded, "recorded")
 	p := smallPair(t)
@@ -239,8 +241,8 @@ func TestCoinGeckoMembers(t *testing.T) {
 	}
 }
 
-// members wants the names of each object of theirs in ours: of lists in their first elements, of maps by
-// language, currency or id none.
+// members checks that ours has the names of each object in theirs. It compares only the first
+// elements of lists, and ignores the names in maps by language, currency or id.
 func members(t *testing.T, path string, theirs, ours any) {
 	t.Helper()
 	switch theirs := theirs.(type) {
@@ -258,7 +260,7 @@ func members(t *testing.T, path string, theirs, ours any) {
 		for _, name := range slices.Sorted(maps.Keys(theirs)) {
 			inner, have := object[name]
 			if !have && !currencies && !languages && !strings.HasSuffix(path, "platforms") &&
-				name != "geckoterminal_url" { // which not all recorded ones have
+				name != "geckoterminal_url" { // not all recorded objects have it
 				t.Errorf("%s has no %s", path, name)
 			}
 			members(t, path+"/"+name, theirs[name], inner)

@@ -32,7 +32,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shapes are the published ones.
+// shapes returns the published schemas.
 func shapes(t failer) openapi3.Schemas {
 	t.Helper()
 	doc := must.Get(openapi3.NewLoader().LoadFromData(served.Document))(t)
@@ -40,7 +40,7 @@ func shapes(t failer) openapi3.Schemas {
 	return doc.Components.Schemas
 }
 
-// checkCoins asks for what is below /api/v3/, and compares the answer with the reference model and
+// checkCoins requests a path below /api/v3/, and compares the answer with the reference model and
 // with its published shape.
 func (p *pair) checkCoins(all openapi3.Schemas, c *coingecko.Coins, target string, headers ...[2]string) {
 	p.t.Helper()
@@ -93,7 +93,8 @@ func coinsDiffer(all openapi3.Schemas, want coingecko.Answer, got *response) err
 	return errors.Join(err, covers("", wanted, body))
 }
 
-// strictJSON decodes JSON with numbers as they are written. No name may stand in an object twice.
+// strictJSON decodes JSON and keeps numbers as they are written. It rejects an object that has a
+// name twice.
 func strictJSON(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -114,7 +115,7 @@ func strictJSON(text string) (any, error) {
 	return v, nil
 }
 
-// countTexts counts names and texts.
+// countTexts counts the names and strings in a decoded JSON value.
 func countTexts(v any) (n int) {
 	switch v := v.(type) {
 	case string:
@@ -131,7 +132,8 @@ func countTexts(v any) (n int) {
 	return n
 }
 
-// covers says how got differs from want. What got has besides must say that something is not known.
+// covers returns an error if got differs from want. Values that only got has must mean that
+// something is unknown.
 func covers(path string, want, got any) error {
 	switch want := want.(type) {
 	case map[string]any:
@@ -168,7 +170,8 @@ func covers(path string, want, got any) error {
 	return nil
 }
 
-// neutral are the fields whose shapes have no place for null (COINGECKO.md, "Not known here").
+// neutral lists the fields whose shapes do not allow null, by the value that they have instead
+// (COINGECKO.md, "Not known here").
 var neutral = map[any][]string{
 	json.Number("0"): {"block_time_in_minutes", "watchlist_portfolio_users", "market_cap_change_24h", "upcoming_icos",
 		"ongoing_icos", "ended_icos"},
@@ -194,7 +197,8 @@ func isUnknown(name string, v any) bool {
 	return slices.Contains(neutral[v], name)
 }
 
-// TestCoinGecko asks like programs for CoinGecko about markets over a year, of retained snapshots, too.
+// TestCoinGecko sends requests like those of programs for CoinGecko about markets over a year,
+// including retained snapshots.
 func TestCoinGecko(t *testing.T) {
 	all, asked := shapes(t), 0
 	defer func() { t.Logf("%d questions", asked) }()
@@ -214,7 +218,7 @@ func TestCoinGecko(t *testing.T) {
 			}
 			for i, s := range append(p.world.Retained(), p.world.Newest()) {
 				c := coingecko.NewCoins(s, p.world.Changed())
-				for range 20 + 60*(i/len(p.world.Retained())) { // the newest is asked without a pin, too
+				for range 20 + 60*(i/len(p.world.Retained())) { // the newest snapshot is also requested without a pin
 					asked++
 					question, pin := gen.CoinQuestions(s).Draw(t, "question"), [2]string{"X-Snapshot-Time"}
 					if i < len(p.world.Retained()) {
@@ -227,14 +231,14 @@ func TestCoinGecko(t *testing.T) {
 	})
 }
 
-// askCoinPast asks for a coin's past as of a snapshot.
+// askCoinPast requests a coin's past as of a snapshot.
 func (p *pair) askCoinPast(t *rapid.T, all openapi3.Schemas, s *model.Snapshot) {
 	p.t.Helper()
 	p.checkCoins(all, coingecko.NewCoins(s, nil), gen.CoinPastQuestions(s).Draw(t, "question"),
 		[2]string{"X-Snapshot-Time", s.Time.Format(model.TimeFormat)})
 }
 
-// oddCoins is a small market whose texts are easily mistaken for something else.
+// oddCoins returns a small market whose strings are easily mistaken for something else.
 func oddCoins(at time.Time, price string) model.Files {
 	return model.Files{"feed.json": fmt.Sprintf(`{"format":1,"database":"d","time":%q}`, at.Format(time.RFC3339)),
 		"assets.ndjson": `{"key":"a","name":"Bitcoin","symbol":"BTC","slug":"bitcoin","logo":"https://a.test/a.png"}
@@ -256,11 +260,11 @@ func oddCoins(at time.Time, price string) model.Files {
 {"key":"y","name":"Y","slug":"y"}`}
 }
 
-// FuzzCoinGecko: whatever is asked for below /api/v3/ is answered as the reference model says, and a
-// mistake is a 400 or a 404.
+// FuzzCoinGecko: the answer to any request below /api/v3/ is the one of the reference model, and a
+// mistake gets a 400 or a 404.
 func FuzzCoinGecko(f *testing.F) {
 	for _, target := range []string{
-		"coins/a%20b?include_categories_details=true", // the first, when nothing has been put together
+		"coins/a%20b?include_categories_details=true", // the first request, when no answer has been built yet
 		"coins/a+b/market_chart?vs_currency=usd&days=1", "coins/a+b/history?date=01-06-2025",
 		"coins/a+b?include_categories_details=true&sparkline=1", "coins/bitcoin",
 		"coins/ethereum/contract/0x" + strings.Repeat("Ab", 20) + "?market_data=false",
@@ -277,12 +281,12 @@ func FuzzCoinGecko(f *testing.F) {
 		"coins/zero%00/contract/So2", "coins/zero/contract/%00So2", "coins/list?include_platform=true",
 		"coins/categories?order=name_asc", "exchanges?per_page=1&page=2",
 		"search?query=bitc", "search/trending", "global", "exchange_rates", "asset_platforms", "ping", "",
-		// Each mistake alone.
+		// Each of these has one mistake.
 		"simple/price?ids=a", "simple/price?vs_currencies=usd", "simple/price?ids=a&vs_currencies=usd&precision=19",
 		"simple/price?ids=a&vs_currencies=,", "simple/price?ids=a&vs_currencies=usd&include_24hr_vol=maybe",
 		"simple/price?symbols=a&vs_currencies=usd&include_tokens=x", "simple/token_price/e?vs_currencies=usd",
 		"coins/markets", "coins/markets?vs_currency=usd,eur", "coins/bitcoin/market_chart?vs_currency=usd",
-		// Values that are not understood, or beyond a bound.
+		// These have values that are not understood or that exceed a limit.
 		"coins/markets?vs_currency=usd&per_page=500&page=0&order=gecko_desc&price_change_percentage=200d/,1H,%201y",
 		"coins/markets?vs_currency=btc&per_page=0&page=99999999999999999999&sparkline=yes&category=g&ids=bitcoin",
 		"coins/markets?vs_currency=usd&price_change_percentage=" + strings.Repeat("1h,", 501) + "&locale=en&locale=de",
@@ -299,7 +303,7 @@ func FuzzCoinGecko(f *testing.F) {
 		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2",
 		"coins/bitcoin/market_chart/range?vs_currency=usd&from=2&to=1970-1",
 		"coins/bitcoin/history?date=01-2025-01", "search?query=+", "search",
-		// Candles.
+		// Candles follow.
 		"coins/bitcoin/ohlc?vs_currency=usd&days=1&interval=5m", "coins/a+b/ohlc?vs_currency=btc&days=30&precision=2",
 		"coins/bitcoin/ohlc?vs_currency=eur&days=max", "coins/bitcoin/ohlc?vs_currency=usd",
 		"coins/no/ohlc?vs_currency=usd&days=1", "coins/bitcoin/ohlc/range?vs_currency=usd&from=0&interval=daily",
@@ -324,11 +328,11 @@ func FuzzCoinGecko(f *testing.F) {
 	})
 }
 
-// TestCoinGeckoRecorded publishes what CoinGecko answered on twenty days, as a builder that asks it
-// does, and wants the recorded figures from an edge, to the last digit that a feed takes. Other fields
-// cannot be equal: ranks are places by the recorded caps, behind which CoinGecko's sometimes lag, diluted
-// valuations are computed, changes are of the days that were published. They are the model's to check;
-// the rest is not known.
+// TestCoinGeckoRecorded publishes CoinGecko's answers from twenty days, as a builder that uses
+// CoinGecko would. It expects an edge to return the recorded figures, to the last digit that a feed
+// accepts. Some other fields cannot be equal: ranks follow the recorded market caps, while
+// CoinGecko's ranks sometimes lag behind; diluted valuations are computed; and changes cover only
+// the published days. The model checks these fields. All remaining fields are unknown.
 func TestCoinGeckoRecorded(t *testing.T) {
 	days, err := filepath.Glob(filepath.Join(teststore.RecordedFolder(t, recorded, "recorded/coingecko-markets-daily"),
 		"*.json"))
@@ -375,9 +379,9 @@ func TestCoinGeckoRecorded(t *testing.T) {
 	}
 }
 
-// TestCoinGeckoRecordedGroups wants exchanges and categories as they were recorded. Volumes of
-// exchanges are kept in dollars, with eight decimals. Members were not recorded but for the three
-// leading coins, so sums are the model's to check.
+// TestCoinGeckoRecordedGroups expects exchanges and categories as they were recorded. Volumes of
+// exchanges are kept in dollars, with eight decimals. The recording contains only the three largest
+// members of each category, so the model checks sums.
 func TestCoinGeckoRecordedGroups(t *testing.T) {
 	folder := teststore.RecordedFolder(t, recorded, "recorded/coingecko-misc")
 	bodies := map[string][]byte{}
@@ -414,8 +418,8 @@ func TestCoinGeckoRecordedGroups(t *testing.T) {
 	p.holds(all, "coins/categories", known, "id", "name", "top_3_coins_id")
 }
 
-// seen trims white space and format characters off the names of rows: of the recorded ones 15 exchanges
-// and a coin have them.
+// seen trims white space and format characters from the names of rows. Of the recorded rows, 15
+// exchanges and one coin need this.
 func seen(rows []any) []any {
 	for _, row := range rows {
 		r := row.(map[string]any)
@@ -431,7 +435,7 @@ func rational(v any) *big.Rat {
 	return x
 }
 
-// replay returns the feed of recorded answers.
+// replay returns the feed that results from recorded answers.
 func replay(t *testing.T, bodies map[string][]byte) model.Files {
 	t.Helper()
 	dir := t.TempDir()
@@ -446,7 +450,8 @@ func replay(t *testing.T, bodies map[string][]byte) model.Files {
 	return files
 }
 
-// holds asks, and wants the fields that were recorded; without names, all.
+// holds sends a request and expects the given fields as they were recorded, or all fields if none
+// are given.
 func (p *pair) holds(all openapi3.Schemas, target string, want any, fields ...string) {
 	p.t.Helper()
 	p.checkCoins(all, coingecko.NewCoins(p.world.Newest(), p.world.Changed()), target)
@@ -456,10 +461,12 @@ func (p *pair) holds(all openapi3.Schemas, target string, want any, fields ...st
 	}
 }
 
-// amount names fields of which a feed takes eight decimals, and no more (FEED.md, "Numbers").
+// amount matches the names of fields for which a feed accepts only eight decimals (FEED.md,
+// "Numbers").
 var amount = regexp.MustCompile(`_cap$|_vol$|_volume$|_supply$`)
 
-// figures are the fields of an answer, objects of a list by their ids, numbers as a feed keeps them.
+// figures returns the fields of an answer, with the objects of a list by id and with numbers as a
+// feed keeps them.
 func figures(name string, v any, fields []string) any {
 	switch v := v.(type) {
 	case []any:
@@ -482,7 +489,7 @@ func figures(name string, v any, fields []string) any {
 			}
 		}
 		return kept
-	case string: // as the reader of feeds cleans it
+	case string: // cleaned as by the feed reader
 		return strings.TrimSpace(strings.ReplaceAll(v, "\u200b", ""))
 	case json.Number:
 		places := 18

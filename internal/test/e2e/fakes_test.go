@@ -23,8 +23,8 @@ import (
 	"example.com/marketdata/internal/model"
 )
 
-// A fakeMarket is what the fakes of the providers tell of, and what a snapshot has to
-// be made of. Values are JSON, as they are written.
+// A fakeMarket is the market that the fake providers describe, and from which a snapshot must be
+// made. Values are JSON literals.
 type fakeMarket struct {
 	coins     []fakeCoin
 	exchanges []fakeExchange
@@ -32,13 +32,13 @@ type fakeMarket struct {
 }
 
 type fakeCoin struct {
-	id                 string // of providers whose ids are texts
-	num                int    // of the one whose ids are numbers
+	id                 string // for providers whose ids are strings
+	num                int    // for the provider whose ids are numbers
 	name, symbol       string
 	price, cap, volume string
 	circulating, most  string // supplies
-	unlisted, unquoted bool   // a snapshot has no such asset, or no quote of it
-	bare               bool   // without the figures that only the quote's row has
+	unlisted, unquoted bool   // whether a snapshot must not have the asset, or a quote for it
+	bare               bool   // whether the figures are missing that only the quote's row has
 	updated            string
 }
 
@@ -47,13 +47,13 @@ type fakeExchange struct {
 	num        int
 }
 
-// fakeGroup is a category, or a chain of its first member's name.
+// fakeGroup is a category, or a chain with the name of its first member.
 type fakeGroup struct {
 	id      string
-	members []int // places in coins
+	members []int // indexes into coins
 }
 
-// newFakeMarket is a market at one of several moments: prices differ between them.
+// newFakeMarket returns the market at one of several moments, between which prices differ.
 func newFakeMarket(moment int) *fakeMarket {
 	m := &fakeMarket{}
 	now := time.Now().UTC().Format(time.RFC3339)
@@ -83,23 +83,24 @@ func newFakeMarket(moment int) *fakeMarket {
 	return m
 }
 
-// A fakeAPI is a provider as it describes itself.
+// A fakeAPI is a provider that behaves according to its documentation.
 type fakeAPI struct {
 	scheme, base, options string
 	env, header, key      string
-	quotes, groups        string // the parts that have these
-	denied                string // what it says, with status 200, when it gives nothing
-	rates                 string // what a snapshot has of them
+	quotes, groups        string // the parts that contain quotes and groups
+	denied                string // body with status 200 for a refusal
+	rates                 string // rates that a snapshot must have
 	open                  func(string, provider.Env) (*provider.Source, error)
-	// answer finds the rows of a request: the list they are from, its rows, the first
-	// one of the page (-1: the list has no pages), and what stands around them.
+	// answer finds the rows for a request. It returns the name of their list, the rows, the index
+	// of the first row on the page (-1 if the list has no pages), and the text before and after the
+	// rows.
 	answer func(m *fakeMarket, path string, q url.Values) (list string, rows []string, from int, before, after string)
-	// feed is what the market is to a snapshot: rows of assets, exchanges, categories
-	// and chains.
+	// feed returns what a snapshot must contain: a function for the row of an asset, and the rows
+	// of exchanges, categories and chains.
 	feed func(m *fakeMarket) (asset func(c *fakeCoin) string, exchanges, categories, chains []string)
 }
 
-// fakePage is how many rows a page has: fewer than are asked for.
+// fakePage is the number of rows on a page, which is fewer than requests ask for.
 const fakePage = 15
 
 var fakeAPIs = []*fakeAPI{
@@ -303,7 +304,7 @@ var fakeAPIs = []*fakeAPI{
 			if at, err := time.Parse(time.RFC3339, m.coins[0].updated); err == nil {
 				before = fmt.Sprintf(`{"timestamp":%d,"data":[`, at.UnixMilli())
 			}
-			text := func(number string) string { // numbers are texts here
+			text := func(number string) string { // numbers are strings in this API
 				if strings.ContainsAny(number[:1], "0123456789-+.") {
 					return strconv.Quote(number)
 				}
@@ -337,8 +338,8 @@ var fakeAPIs = []*fakeAPI{
 	},
 }
 
-// cost returns how many calls the provider counts for a request. The map is free, but the builder
-// counts one.
+// cost returns how many calls the provider counts for a request. Requests for the map are free, but
+// the builder counts one call.
 func (a *fakeAPI) cost(path string, rows int) int {
 	if a.scheme != "coinmarketcap" || strings.HasSuffix(path, "/map") {
 		return 1
@@ -346,13 +347,13 @@ func (a *fakeAPI) cost(path string, rows int) int {
 	return max(1, (rows+199)/200)
 }
 
-// lose turns a coin into what it is without the row of its quote.
+// lose changes a coin to what remains of it without its quote's row.
 func (a *fakeAPI) lose(c *fakeCoin) {
 	c.unquoted, c.bare = true, true
-	c.unlisted = a.scheme == "coincap" // whose quotes are its directory
+	c.unlisted = a.scheme == "coincap" // because its quotes are its directory
 }
 
-// lower returns a provider's spelling of a symbol, whatever bytes it has.
+// lower returns a symbol in a provider's spelling, whatever bytes it contains.
 func lower(symbol string) string {
 	b := []byte(symbol)
 	for i, c := range b {
@@ -363,7 +364,7 @@ func lower(symbol string) string {
 	return string(b)
 }
 
-// each writes rows.
+// each returns the result of row for each element.
 func each[T any](of []T, row func(*T) string) (rows []string) {
 	for i := range of {
 		rows = append(rows, row(&of[i]))
@@ -371,12 +372,12 @@ func each[T any](of []T, row func(*T) string) (rows []string) {
 	return rows
 }
 
-// members are the keys of a group's, where these are texts.
+// members returns the keys of a group's members, for providers whose keys are strings.
 func (m *fakeMarket) members(g *fakeGroup) string {
 	return "[" + strings.Join(each(g.members, func(c *int) string { return strconv.Quote(m.coins[*c].id) }), ",") + "]"
 }
 
-// files are what a snapshot of the market is to be, as a feed.
+// files returns the feed that a snapshot of the market must correspond to.
 func (a *fakeAPI) files(m *fakeMarket, at time.Time) model.Files {
 	asset, exchanges, categories, chains := a.feed(m)
 	var assets, quotes []string
@@ -406,19 +407,18 @@ func (a *fakeAPI) files(m *fakeMarket, at time.Time) model.Files {
 	}
 }
 
-// A fake answers for a provider, over HTTP and without a network, and misbehaves as it
-// is told.
+// A fake answers for a provider, over HTTP but without a network, and misbehaves on demand.
 type fake struct {
 	t   testing.TB
 	api *fakeAPI
 
 	mu     sync.Mutex
 	market *fakeMarket
-	fault  *misbehaviour // nil: none
-	calls  []time.Time   // what the provider counts, which may be more than one for a request
+	fault  *misbehaviour // nil if there is none
+	calls  []time.Time   // calls that the provider counts; a request may count as more than one
 }
 
-// serve starts the fake; the transport leads to it and nowhere else.
+// serve starts the fake. The transport connects only to it.
 func (f *fake) serve() (transport http.RoundTripper, stop func()) {
 	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: f}
@@ -482,7 +482,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Unlock()
 	body := before + strings.Join(rows, ",") + after
 	switch {
-	case before == "": // nothing there
+	case before == "": // unknown path
 		w.WriteHeader(http.StatusNotFound)
 	case fault != nil && fault.http != nil:
 		fault.http(w, r, body)
@@ -494,8 +494,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pipeListener accepts the ends of pipes. fasthttputil's pipes do not wake their readers when a
-// deadline is set, for which net/http waits when a connection is taken over.
+// pipeListener accepts ends of pipes as connections. The pipes of fasthttputil cannot be used,
+// because setting a deadline does not wake their readers, which net/http relies on when a
+// connection is hijacked.
 type pipeListener struct {
 	conns  chan net.Conn
 	once   sync.Once

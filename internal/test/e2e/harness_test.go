@@ -1,9 +1,8 @@
-// Package e2e sets the real builder and a real edge, asked over HTTP, beside
-// the independent model of the interface (internal/model) and compares every
-// answer to the last byte.
+// Package e2e runs the real builder and a real edge, reached over HTTP, next to the independent
+// model of the interface (internal/model), and compares every answer to the last byte.
 //
-// The markets and the questions are drawn by rapid: -rapid.checks (or
-// RAPID_CHECKS) makes the runs longer, -rapid.seed repeats one.
+// The package rapid draws the markets and the requests. The flag -rapid.checks, or RAPID_CHECKS,
+// makes runs longer, and -rapid.seed repeats one.
 package e2e
 
 import (
@@ -39,14 +38,14 @@ import (
 	"example.com/marketdata/loadtest/client"
 )
 
-// failer is what a test and a rapid check have in common.
+// failer is the common part of a test and a rapid check.
 type failer interface {
 	testedge.T
 	Context() context.Context
 	Fatalf(format string, args ...any)
 }
 
-// A pair is the model and the real service, brought through the same moments.
+// A pair is the model and the real service, which go through the same moments.
 type pair struct {
 	t     failer
 	world *model.World
@@ -60,12 +59,12 @@ type pair struct {
 
 	tags   map[string]string // bodies by ETag
 	bodies map[string]string // ETags by body
-	asked  int               // questions
-	turn   int               // of what askHistory asks for
-	leaves []string          // what the log must be
+	asked  int               // number of questions
+	turn   int               // counts the requests of askHistory, which vary by turn
+	leaves []string          // leaves that the log must have
 }
 
-// folder is a source whose files the test exchanges.
+// folder is a source whose files the test replaces.
 type folder struct{ files model.Files }
 
 func (f *folder) String() string { return "test" }
@@ -101,7 +100,7 @@ func newPair(t failer, settings model.Settings, poll time.Duration) *pair {
 	return p
 }
 
-// floors are the builder's settings that are the model's.
+// floors returns the builder's settings that correspond to the model's.
 func floors(t failer, settings model.Settings) market.Settings {
 	t.Helper()
 	minimum := func(text string) market.U128 { return must.Get(market.ParseDecimal([]byte(text), 8, 28))(t) }
@@ -109,7 +108,7 @@ func floors(t failer, settings model.Settings) market.Settings {
 		TrendingMinVolume: minimum(settings.MinVolume), HistoryAssets: settings.History}
 }
 
-// start starts an edge, which has nothing but the store.
+// start starts an edge that has nothing except the store.
 func (p *pair) start() {
 	p.t.Helper()
 	p.edge = testedge.Start(p.t, testedge.Config{Reader: p.store, AuthOff: true, Poll: p.poll, CacheSize: 8 << 20,
@@ -121,7 +120,7 @@ func (p *pair) start() {
 	p.await()
 }
 
-// restart replaces the edge, which must give equal bodies equal tags.
+// restart replaces the edge. The new one must give equal bodies equal tags.
 func (p *pair) restart() {
 	p.t.Helper()
 	p.conn.Close()
@@ -129,8 +128,8 @@ func (p *pair) restart() {
 	p.start()
 }
 
-// build builds a feed on both sides, at its own time when at is zero, and waits
-// for the edge to have it. It reports whether there is a new snapshot.
+// build builds a feed on both sides, at its own time if at is zero, and waits until the edge has
+// it. It reports whether there is a new snapshot.
 func (p *pair) build(files model.Files, at time.Time) bool {
 	p.t.Helper()
 	published := p.publish(files, at)
@@ -140,7 +139,7 @@ func (p *pair) build(files model.Files, at time.Time) bool {
 	return published
 }
 
-// publish is build without the waiting.
+// publish is build without waiting for the edge.
 func (p *pair) publish(files model.Files, at time.Time) bool {
 	p.t.Helper()
 	p.source.files = files
@@ -179,8 +178,8 @@ func (p *pair) publish(files model.Files, at time.Time) bool {
 	return want.Published
 }
 
-// change runs the change job on both sides. Its clock says a little after the
-// newest snapshot's time.
+// change runs the change job on both sides. The job's clock is a little ahead of the newest
+// snapshot's time.
 func (p *pair) change(after time.Duration) {
 	p.t.Helper()
 	now := p.world.Newest().Time.Add(after)
@@ -191,7 +190,7 @@ func (p *pair) change(after time.Duration) {
 	p.await()
 }
 
-// rollback goes back to a retained snapshot on both sides.
+// rollback rolls both sides back to a retained snapshot.
 func (p *pair) rollback(to time.Time) {
 	p.t.Helper()
 	now := to.Add(artifacts.Step)
@@ -205,7 +204,7 @@ func (p *pair) rollback(to time.Time) {
 	p.await()
 }
 
-// importPast brings rows of the past into both sides, by a file of a kind.
+// importPast imports rows of the past on both sides, from a file of the given kind.
 func (p *pair) importPast(rows []model.PastRow, kind string) {
 	p.t.Helper()
 	dir := must.Get(os.MkdirTemp("", "import-*"))(p.t)
@@ -214,7 +213,7 @@ func (p *pair) importPast(rows []model.PastRow, kind string) {
 	must.OK(p.t, os.WriteFile(file, gen.PastFile(rows, kind), 0o600))
 	report, err := p.builder.Import(context.Background(), []string{file}, false)
 	if errors.Is(err, builder.ErrNoRow) && report.Unknown == len(rows) {
-		return // nothing is brought
+		return // nothing is imported
 	}
 	if err != nil {
 		p.t.Fatalf("import: %v", err)
@@ -228,7 +227,7 @@ func (p *pair) importPast(rows []model.PastRow, kind string) {
 	p.await()
 }
 
-// backfill brings feeds newer than the published snapshot into both sides.
+// backfill publishes feeds that are newer than the published snapshot on both sides.
 func (p *pair) backfill(moments []gen.Moment) {
 	p.t.Helper()
 	var past []builder.PastFeed
@@ -247,7 +246,7 @@ func (p *pair) backfill(moments []gen.Moment) {
 	p.await()
 }
 
-// record notes what is published: the log must have it once.
+// record notes the published snapshot, which the log must contain exactly once.
 func (p *pair) record() {
 	p.t.Helper()
 	b, _, err := p.store.Get(context.Background(), artifacts.CurrentKey, artifacts.MaxPointerSize)
@@ -258,7 +257,7 @@ func (p *pair) record() {
 	}
 }
 
-// verify checks the whole store, as builder verify does, and its log.
+// verify checks the whole store, as "builder verify" does, and its log.
 func (p *pair) verify() {
 	p.t.Helper()
 	report, err := upkeep.Verify(context.Background(), p.store, nil)
@@ -268,8 +267,8 @@ func (p *pair) verify() {
 	buildtest.SameLog(p.t, p.store, p.leaves, false)
 }
 
-// await waits until the edge has seen what was written last: until /global
-// tells of the snapshot and of the change record that the model has.
+// await waits until the edge has seen the latest write: until /global shows the model's snapshot
+// and change record.
 func (p *pair) await() {
 	p.t.Helper()
 	question := model.Question{Method: "GET", Target: "/openapi/v1/global"}
@@ -281,14 +280,14 @@ func (p *pair) await() {
 			got.header.Get("Last-Modified") == httpTime(want.Modified) {
 			return
 		}
-		time.Sleep(poll) // until it looks again
+		time.Sleep(poll) // until the edge polls again
 	}
 	p.t.Fatalf("the edge does not follow: it has %s, %s, want %s, %s\n%s", got.header.Get("X-Snapshot-Time"),
 		got.header.Get("Last-Modified"),
 		want.SnapshotTime, httpTime(want.Modified), got.body)
 }
 
-// httpTime writes a time as headers do; "" for none.
+// httpTime formats a time as headers do. It returns "" for the zero time.
 func httpTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -296,14 +295,14 @@ func httpTime(t time.Time) string {
 	return t.UTC().Format(http.TimeFormat)
 }
 
-// in returns the same pair, which reports its faults to another test.
+// in returns the same pair, which reports its failures to another test.
 func (p *pair) in(t failer) *pair {
 	other := *p
 	other.t = t
 	return &other
 }
 
-// askWhole asks for the whole of every listing, in every order, every nth page.
+// askWhole requests every nth page of every listing in every order.
 func (p *pair) askWhole(nth int) {
 	p.t.Helper()
 	for _, endpoint := range model.Lists {
@@ -322,19 +321,21 @@ func (p *pair) askWhole(nth int) {
 	p.askHistory(nth)
 }
 
-// pastAges are ages of times that prices are asked at: around the borders of what is kept.
+// pastAges lists the ages of times for which prices are requested. They are near the limits for
+// keeping prices.
 var pastAges = []time.Duration{-time.Hour, 0, 10 * time.Minute, time.Hour, 25 * time.Hour, 48 * time.Hour,
 	48*time.Hour - 10*time.Minute, 49 * time.Hour, 10 * 24 * time.Hour, 90 * 24 * time.Hour,
 	90*24*time.Hour + time.Hour, 91 * 24 * time.Hour, 300 * 24 * time.Hour, 366 * 24 * time.Hour, 400 * 24 * time.Hour}
 
-// longCandles asks for hours from before the oldest that are kept on, as many as one may.
+// longCandles requests the maximum number of hourly candles, starting before the oldest kept hour.
 func (p *pair) longCandles() string {
 	from := p.world.Newest().Time.Add(-91 * 24 * time.Hour)
 	return fmt.Sprintf("candles?from=%d&to=%d", from.Unix(), from.Add(999*time.Hour).Unix())
 }
 
-// askHistory asks for every point of every window, of every nth hundred assets, in a snapshot: that of
-// the pin, or the newest; and in turns for candles, all days, and prices at times.
+// askHistory requests every point of every window, for every nth hundred assets, from the pinned
+// snapshot or the newest one. It also takes turns requesting candles, all days, and prices at given
+// times.
 func (p *pair) askHistory(nth int, pin ...string) {
 	p.t.Helper()
 	ids, _, _ := p.world.Newest().Known("assets")
@@ -363,14 +364,14 @@ func (p *pair) askHistory(nth int, pin ...string) {
 	}
 }
 
-// response is an answer of the edge.
+// response is the edge's response.
 type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// send asks over one connection, byte for byte what it is told to.
+// send sends a request over one connection, byte for byte as given.
 func (p *pair) send(method, target string, headers ...[2]string) (*response, error) {
 	b := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, target, p.edge.Addr())
 	for _, h := range headers {
@@ -399,7 +400,7 @@ func (p *pair) ask(q model.Question, headers ...[2]string) *response {
 	return r
 }
 
-// check asks a question and compares the answer with the model's.
+// check sends a question and compares the answer with the model's.
 func (p *pair) check(q model.Question) (model.Answer, *response) {
 	p.t.Helper()
 	want := p.world.Answer(q)
@@ -410,7 +411,7 @@ func (p *pair) check(q model.Question) (model.Answer, *response) {
 	return want, got
 }
 
-// below asks a question that was answered with a 200 once more with the pin in the path.
+// below repeats a question that was answered with a 200, with the pin in the path.
 func (p *pair) below(q model.Question, want model.Answer, got *response) {
 	p.t.Helper()
 	if got.status != 200 || want.SnapshotTime == "" || !strings.HasPrefix(q.Target, "/openapi/v1/") ||
@@ -431,8 +432,7 @@ func (p *pair) below(q model.Question, want model.Answer, got *response) {
 	}
 }
 
-// recheck asks a question again that was answered with a 200, for any coding
-// and under conditions.
+// recheck repeats a question that was answered with a 200, with content codings and conditions.
 func (p *pair) recheck(q model.Question, want model.Answer, accept []string, c gen.Conditions) {
 	p.t.Helper()
 	var headers [][2]string
@@ -450,8 +450,8 @@ func (p *pair) recheck(q model.Question, want model.Answer, accept []string, c g
 	p.compare(q, want, model.Coding(accept, len(want.Body)), c.Status, headers...)
 }
 
-// compare asks a question and compares the answer with the one that is wanted,
-// in a coding, or as what preconditions make of it: 304 or 412; 0: there are none.
+// compare sends a question and compares the answer with the expected one, in the given coding. If a
+// precondition changes the expected answer, status is 304 or 412; otherwise it is 0.
 func (p *pair) compare(
 	q model.Question, want model.Answer, coding string, status int, headers ...[2]string,
 ) *response {
@@ -479,7 +479,7 @@ const (
 	anySoon     = `[1-5]`
 )
 
-// forms are what headers are held against whose text is not known.
+// forms has the pattern for each header value that is not known exactly.
 var forms = map[string]*regexp.Regexp{}
 
 func init() {
@@ -488,8 +488,7 @@ func init() {
 	}
 }
 
-// headersDiffer tells what is wrong with an answer's status and headers; "" for
-// nothing.
+// headersDiffer describes what is wrong with an answer's status and headers, or returns "".
 func (p *pair) headersDiffer(
 	q model.Question, want model.Answer, got *response, coding string, notModified bool,
 ) string {
@@ -500,7 +499,7 @@ func (p *pair) headersDiffer(
 	if got.status != status {
 		return fmt.Sprintf("status %d, want %d %s\n%s", got.status, status, want.Blame, got.body)
 	}
-	lines := map[string]string{"X-Request-Id": anyID, "Access-Control-Allow-Origin": "*"} // "": none
+	lines := map[string]string{"X-Request-Id": anyID, "Access-Control-Allow-Origin": "*"} // "" means absent
 	switch status {
 	case 200, 304:
 		maps.Copy(lines, map[string]string{
@@ -520,7 +519,7 @@ func (p *pair) headersDiffer(
 		case coding != "":
 			lines["Content-Length"] = strconv.Itoa(len(got.body))
 		}
-		if tag, ok := p.bodies[want.Body]; ok { // an equal body had it before, but for the coding
+		if tag, ok := p.bodies[want.Body]; ok { // an equal body had this tag earlier, except for the coding
 			if coding != "" {
 				tag = strings.TrimSuffix(tag, `"`) + "-" + coding + `"`
 			}
@@ -562,10 +561,10 @@ func (p *pair) headersDiffer(
 	return ""
 }
 
-// envelope is the body of an answer other than 200.
+// envelope matches the body of an answer other than 200.
 var envelope = regexp.MustCompile(`^\{"code":([0-9]+),"message":"(.+)","message_key":"([A-Z_]+)","result":\{\}\}$`)
 
-// bodyDiffers tells what is wrong with an answer's body; "" for nothing.
+// bodyDiffers describes what is wrong with an answer's body, or returns "".
 func (p *pair) bodyDiffers(q model.Question, want model.Answer, got *response, coding string) string {
 	if q.Method == "HEAD" || got.status == 204 || got.status == 304 {
 		if got.body != "" {

@@ -28,16 +28,17 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// The table that TestSmallObjects tries row by row has these columns behind object and fault. The
-// summary for operators is in deploy/runbook.md, "When a small object is missing or wrong".
+// lossColumns are the columns after "object" and "fault" in the table that TestSmallObjects checks
+// row by row. The summary for operators is in deploy/runbook.md, "When a small object is missing or
+// wrong".
 var lossColumns = []string{"running or restarted edge", "fresh edge", "commands that fail"}
 
-// lossCommands are the commands that the last column may name.
+// lossCommands lists the commands that the last column may name.
 var lossCommands = []string{"build", "run", "verify", "status", "gc", "repair", "backup", "restore"}
 
 const lossFile = "testdata/losses.txt"
 
-// lossRow is a row of the table.
+// lossRow is one row of the table.
 type lossRow struct {
 	object, fault string
 	cells         []string
@@ -69,7 +70,7 @@ func lossTable(t *testing.T) (rows []lossRow) {
 
 // TestSmallObjects: whatever happens to a small object, the current manifest or the ledger, nobody
 // gains or loses access, no id changes its asset, no time is published twice, no cached copy is
-// lost, and no store takes the place of another.
+// lost, and no store is mistaken for another.
 func TestSmallObjects(t *testing.T) {
 	l := newLosses(t)
 	rows := lossTable(t)
@@ -90,18 +91,18 @@ func TestSmallObjects(t *testing.T) {
 	})
 }
 
-// losses are a healthy store, an earlier state of it, another store, and a backup.
+// losses holds a healthy store, an earlier state of it, another store, and a backup.
 type losses struct {
 	program              string
 	dir                  string
 	store, other, backup string
-	older                map[artifacts.Key][]byte // small objects as they were a snapshot before
+	older                map[artifacts.Key][]byte // small objects as of the preceding snapshot
 	key                  string
 	first, last          time.Time
 	lastManifest         artifacts.Digest
 	identity             string
 	ids                  map[string]uint64        // by slug
-	objects              map[string]artifacts.Key // the table's names of immutable objects: keys
+	objects              map[string]artifacts.Key // keys of immutable objects, by their names in the table
 }
 
 func newLosses(t *testing.T) *losses {
@@ -125,7 +126,7 @@ func newLosses(t *testing.T) *losses {
 	l.key = strings.TrimSpace(l.must(t, "keys", "create", "--store", l.store, "--name", "ours"))
 	l.must(t, "build", "--source", l.feed(t, "beta", "alpha"), "--store", l.store, "--time", stampOf(l.first))
 	l.must(t, "change", "--store", l.store)
-	open(t, l.backup) // backup makes no folder
+	open(t, l.backup) // because backup does not create the folder
 	l.must(t, "backup", "--store", l.store, "--to", l.backup)
 	l.older = map[artifacts.Key][]byte{}
 	for _, key := range []artifacts.Key{
@@ -146,11 +147,11 @@ func newLosses(t *testing.T) *losses {
 
 func stampOf(t time.Time) string { return t.Format(time.RFC3339) }
 
-// feed writes a feed of assets and returns its address.
+// feed writes a feed with the given assets and returns its URL.
 func (l *losses) feed(t *testing.T, slugs ...string) string {
 	t.Helper()
 	at := l.last
-	if len(slugs) > 3 { // the next one
+	if len(slugs) > 3 { // the feed of the next snapshot
 		at = at.Add(artifacts.Step)
 	}
 	dir := filepath.Join(l.dir, "feed-"+strings.Join(slugs, "-"))
@@ -169,7 +170,7 @@ func (l *losses) feed(t *testing.T, slugs ...string) string {
 	return "feed:" + dir
 }
 
-// command runs the builder and returns its exit status and all that it printed.
+// command runs the builder and returns its exit status and everything that it printed.
 func (l *losses) command(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -208,7 +209,7 @@ func read(t *testing.T, s artifacts.Reader, key artifacts.Key) []byte {
 	return b
 }
 
-// copyStore copies the keys of a store that keep accepts.
+// copyStore copies all objects of a store.
 func copyStore(t *testing.T, from, to string) artifacts.Store {
 	t.Helper()
 	source, target := open(t, from), open(t, to)
@@ -221,7 +222,7 @@ func copyStore(t *testing.T, from, to string) artifacts.Store {
 	return target
 }
 
-// put puts any bytes at a key, in the place of what is there.
+// put replaces the object at a key with arbitrary bytes, or removes it if b is nil.
 func put(t *testing.T, s artifacts.Store, key artifacts.Key, b []byte) {
 	t.Helper()
 	err := s.Delete(t.Context(), key)
@@ -276,7 +277,7 @@ func (l *losses) spoil(t *testing.T, address string, row lossRow) {
 	put(t, s, key, b)
 }
 
-// startEdge runs an edge with keys on.
+// startEdge runs an edge that requires API keys.
 func startEdge(t *testing.T, address, dir string) *testedge.Edge {
 	t.Helper()
 	c := edge.Config{Store: address, CacheDir: dir, CacheSize: 8 << 20}
@@ -298,8 +299,8 @@ func fetch(t *testing.T, addr net.Addr, path, key string) (int, http.Header, str
 
 var polls = regexp.MustCompile(`(?m)^edge_polls_total (\S+)$`)
 
-// settled waits until the edge has asked the store for everything twice more and is degraded or not,
-// as it should be, for 20 seconds at most. It returns what the edge says is wrong.
+// settled waits until the edge has polled the store at least twice and is degraded or not, as
+// expected, but no longer than 20 seconds. It returns the edge's reasons for being degraded.
 func settled(t *testing.T, r *testedge.Edge, degraded bool) (reasons []string) {
 	t.Helper()
 	count := func() (n float64) {
@@ -324,7 +325,7 @@ func settled(t *testing.T, r *testedge.Edge, degraded bool) (reasons []string) {
 		if count() < begin+2 || s.Keys.State != "VALID" && s.Keys.LastError == "" {
 			continue
 		}
-		// The snapshots' times are in the past, so that run has one to build.
+		// The snapshots are old, so that "builder run" has one to build.
 		reasons = slices.DeleteFunc(s.Reasons, func(r string) bool { return strings.HasSuffix(r, " old") })
 		if polled = true; degraded == (len(reasons) > 0) {
 			return reasons
@@ -337,8 +338,8 @@ func settled(t *testing.T, r *testedge.Edge, degraded bool) (reasons []string) {
 	return reasons
 }
 
-// answer describes an edge's answer, which should be that of a cell: the status, and whether the edge
-// reports faults.
+// answer describes an edge's answer in the form of a table cell: the status, and whether the edge
+// reports faults. cell is the expected description.
 func (l *losses) answer(t *testing.T, r *testedge.Edge, cell string, asWas bool) string {
 	t.Helper()
 	reasons := settled(t, r, strings.HasSuffix(cell, "degraded"))
@@ -359,7 +360,7 @@ func (l *losses) answer(t *testing.T, r *testedge.Edge, cell string, asWas bool)
 	return fmt.Sprint(status)
 }
 
-// served returns the ids that a store's newest snapshot gives.
+// served returns the ids in a store's newest snapshot.
 func (l *losses) served(t *testing.T, address string) map[string]uint64 {
 	t.Helper()
 	s := open(t, address)
@@ -383,7 +384,7 @@ func (l *losses) served(t *testing.T, address string) map[string]uint64 {
 	return ids
 }
 
-// kept checks what must hold whatever a command did: an id has its asset, and a store
+// kept checks what must hold whatever a command did: each id still has its asset, and the store has
 // its identity.
 func (l *losses) kept(t *testing.T, address string) {
 	t.Helper()
@@ -393,7 +394,7 @@ func (l *losses) kept(t *testing.T, address string) {
 	} else if p, err := artifacts.ParsePointer(b); err != nil || p.Store != l.identity {
 		return // the row's own fault, which edges refuse
 	} else if _, err := artifacts.ReadManifest(t.Context(), s, p.Manifest); err != nil {
-		return // so is this
+		return // this is the row's own fault, too
 	}
 	if t.Failed() {
 		return
@@ -409,7 +410,7 @@ func (l *losses) kept(t *testing.T, address string) {
 	}
 }
 
-// commands tries each command on a spoilt store of its own, and returns the last cell.
+// commands tries each command on a spoilt copy of the store, and returns the last cell.
 func (l *losses) commands(t *testing.T, row lossRow, fresh func(string) string) string {
 	t.Helper()
 	next := []string{
@@ -421,7 +422,7 @@ func (l *losses) commands(t *testing.T, row lossRow, fresh func(string) string) 
 		if reads := slices.Contains([]string{"verify", "status", "gc", "backup"}, name); address == "" || !reads {
 			address = fresh(name)
 			copyStore(t, l.store, address)
-			// the builder's folder knows which store is there
+			// This builder's folder remembers the store.
 			if row.object == "everything" || row.fault == "older, with its record" {
 				l.must(t, "build", "--source", l.feed(t, "beta", "alpha", "aaa"), "--store", address, "--time",
 					stampOf(l.last))
@@ -436,7 +437,7 @@ func (l *losses) commands(t *testing.T, row lossRow, fresh func(string) string) 
 		case "build":
 			args = append(args, next...)
 		case "run":
-			// Where build fails, run tries again.
+			// If build fails, run retries.
 			switch outcome, retries := l.run(t, address), slices.Contains(failed, "build"); {
 			case outcome == "1":
 				failed = append(failed, "run")
@@ -474,7 +475,7 @@ func (l *losses) commands(t *testing.T, row lossRow, fresh func(string) string) 
 	return cmp.Or(strings.Join(failed, ", "), "none")
 }
 
-// run runs builder run until its first build has ended, and says how.
+// run runs "builder run" until its first build has ended, and returns the outcome.
 func (l *losses) run(t *testing.T, address string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -484,7 +485,7 @@ func (l *losses) run(t *testing.T, address string) string {
 	stderr := must.Get(cmd.StderrPipe())(t)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	must.OK(t, cmd.Start())
-	outcome := "1" // it ended by itself
+	outcome := "1" // the process ended by itself
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		switch line := lines.Text(); {
 		case strings.Contains(line, "msg=built"):
@@ -495,7 +496,7 @@ func (l *losses) run(t *testing.T, address string) string {
 			cancel()
 		}
 	}
-	_ = cmd.Wait() // it was interrupted, or its outcome is told
+	_ = cmd.Wait() // it was interrupted, or outcome already says how it ended
 	return outcome
 }
 
@@ -503,7 +504,7 @@ func (l *losses) run(t *testing.T, address string) string {
 func (l *losses) walk(t *testing.T, rows []lossRow, fresh func(name string) string) {
 	for _, row := range rows {
 		if row.fault == "not mounted" && strings.HasPrefix(fresh("probe"), "s3:") {
-			continue // a bucket is there or it is not: see emptied
+			continue // a bucket cannot be unmounted; the fault "emptied" comes closest
 		}
 		t.Run(row.object+" "+row.fault, func(t *testing.T) {
 			address, dir := fresh("edge"), t.TempDir()
@@ -536,7 +537,7 @@ func (l *losses) walk(t *testing.T, rows []lossRow, fresh func(name string) stri
 	}
 }
 
-// whole waits until the edge has all of the store and answers.
+// whole waits until the edge has loaded everything from the store and answers.
 func (l *losses) whole(t *testing.T, r *testedge.Edge) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

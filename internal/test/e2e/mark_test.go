@@ -20,7 +20,7 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// clocked is a source that notes the time of the feed that it gave last.
+// clocked is a source that records the time of the latest feed that it returned.
 type clocked struct {
 	source.Source
 	feed time.Time
@@ -33,23 +33,23 @@ func (c *clocked) Files(ctx context.Context, t time.Time) (files source.Files, e
 	return files, err
 }
 
-// table is a source like a table whose rows change every two seconds.
+// table is a source that behaves like a database table whose rows change every two seconds.
 type table struct{}
 
 func (table) String() string { return "table" }
 
 func (table) Files(context.Context, time.Time) (source.Files, error) {
-	time.Sleep(700 * time.Millisecond) // queries
+	time.Sleep(700 * time.Millisecond) // duration of the queries
 	return source.FS(tinyFeed()), nil
 }
 
-// tinyFeed is a feed of the last even second.
+// tinyFeed returns a feed with the time of the last even second.
 func tinyFeed() fstest.MapFS {
 	return buildtest.World{Assets: 10, At: time.Now().Truncate(2 * time.Second)}.Feed()
 }
 
-// rewritten is a folder that is written anew every minute, until the test ends: a new folder, to which a
-// symbolic link moves.
+// rewritten returns a folder that is rewritten every minute until the test ends: each time, a
+// symbolic link moves to a new folder.
 func rewritten(t *testing.T) source.Source {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "feed")
@@ -64,7 +64,7 @@ func rewritten(t *testing.T) source.Source {
 	return must.Get(source.Open(t.Context(), "feed:"+link, nil))(t)
 }
 
-// every calls f until the test ends.
+// every calls f at intervals of d until the test ends.
 func every(t *testing.T, d time.Duration, f func()) {
 	go func() {
 		for tick := time.NewTicker(d); ; {
@@ -78,7 +78,7 @@ func every(t *testing.T, d time.Duration, f func()) {
 	}()
 }
 
-// provided is a provider whose market moves every half minute.
+// provided returns a provider whose market changes every half minute.
 func provided(t *testing.T, a *fakeAPI) source.Source {
 	f := &fake{t: t, api: a}
 	transport, stop := f.serve()
@@ -89,8 +89,8 @@ func provided(t *testing.T, a *fakeAPI) source.Source {
 	return f.open(t, transport, "?quota=none&rate=60000&slow=30&cache="+url.QueryEscape(t.TempDir())+a.options)
 }
 
-// TestDay follows builder run through a day: each of its 144 marks has a snapshot of that time, published
-// within 30 seconds of it, of data under a minute old (report, D11).
+// TestDay follows "builder run" through a day. Each of the day's 144 marks has a snapshot of that
+// time, published within 30 seconds of it, from data less than a minute old (report, D11).
 func TestDay(t *testing.T) {
 	warm(t)
 	for name, open := range map[string]func(t *testing.T) source.Source{
@@ -137,7 +137,7 @@ func day(t *testing.T, src *clocked) {
 	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour-time.Second)
 	defer cancel()
 	loop.Run(ctx)
-	// The first is of the mark before the start; it is late.
+	// The first snapshot is for the mark before the start, so it is late.
 	if len(marks) != 145 || marks[144].Sub(marks[0]) != 24*time.Hour {
 		t.Errorf("%d snapshots: %v", len(marks), marks)
 	}

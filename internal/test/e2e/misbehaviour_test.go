@@ -31,32 +31,32 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// A misbehaviour is a way in which a provider breaks its own description.
+// A misbehaviour is a way in which a provider violates its own documentation.
 type misbehaviour struct {
 	name string
-	// What is done: to the market that it tells of, to a list's rows, to the page that
-	// begins at one of them, to a body, or to the whole answer.
+	// These functions change the provider's market, the rows of a list, the page that begins at
+	// index from, a body, or the whole answer.
 	bend func(m *fakeMarket)
 	rows func(rows []string) []string
 	page func(from int, rows []string) []string
 	body func(body string) string
 	http responder
-	// right makes of the market what a snapshot has to be made of; nil: nothing, but
-	// what bend does when the outcome is bent.
+	// right changes the market to what a snapshot must contain. If it is nil, bend does so.
 	right func(m *fakeMarket)
-	// want is the outcome of a first build, and of one after a good one: what a
-	// snapshot is made of (right), that the last good quotes stand in (kept), that a
-	// guard rail stops it (stop) or that there is no feed (none); "": not built. said
-	// is in the reason.
+	// want is the expected outcome of a first build and, after a space, of a build after a good
+	// one. A bar separates alternatives: the snapshot has the right content (right), the last good
+	// quotes remain (kept), a guard rail stops the build (stop), or there is no feed (none). If the
+	// first part is empty, there is no first build. The reason must contain said.
 	want, said string
-	// late: the build after a good one is so much later that all lists are asked for.
+	// late says that the build after a good one is so much later that the builder requests all
+	// lists.
 	late bool
-	// only names the providers that can do so, "": all; on is the list that is affected, "":
-	// quotes.
+	// only names the providers that can behave so, or is "" for all of them. on is the affected
+	// list, or "" for quotes.
 	only, on string
 }
 
-// row20 bends a coin that is none of the ten largest.
+// row20 returns a function that changes a coin that is not one of the ten largest.
 func row20(bend func(c *fakeCoin)) func(m *fakeMarket) {
 	return func(m *fakeMarket) { bend(&m.coins[20]) }
 }
@@ -66,7 +66,7 @@ var (
 	unlisted = row20(func(c *fakeCoin) { c.unlisted = true })
 )
 
-// responder answers a request in the place of a fake, whose answer would be body.
+// responder answers a request for a fake, whose own answer would have the given body.
 type responder = func(w http.ResponseWriter, r *http.Request, body string)
 
 func respond(status int, headers ...string) responder {
@@ -92,7 +92,8 @@ func raw(text string) responder {
 	}
 }
 
-// coded answers with a body in a coding that it claims, or not.
+// coded answers with a body in a content coding, and claims the coding claim, or none if claim is
+// empty.
 func coded(claim string, code func(body string) string) responder {
 	return func(w http.ResponseWriter, _ *http.Request, body string) {
 		if claim != "" {
@@ -110,7 +111,7 @@ func gzipped(body string) string {
 	return b.String()
 }
 
-// slowly sends a body a piece at a time, which takes an hour.
+// slowly sends a body in pieces, which takes an hour in total.
 func slowly(w http.ResponseWriter, r *http.Request, body string) {
 	for i := range 60 {
 		_, _ = io.WriteString(w, body[len(body)*i/60:len(body)*(i+1)/60])
@@ -125,7 +126,7 @@ func slowly(w http.ResponseWriter, r *http.Request, body string) {
 
 var firstID = regexp.MustCompile(`^\{"id":("[^"]*"|[0-9]+)`)
 
-// refused is the outcome of an answer that the client does not take.
+// refused is the outcome if the client does not accept the answer.
 const refused = "none kept"
 
 // catalogue collects the misbehaviours of a provider.
@@ -146,7 +147,7 @@ func (l *catalogue) bodies(want, said string, all map[string]func(string) string
 	}
 }
 
-// misbehaviours returns those of a provider.
+// misbehaviours returns the misbehaviours of a provider.
 func misbehaviours(a *fakeAPI) []misbehaviour {
 	l := &catalogue{fakeAPI: a}
 	l.addAnswers()
@@ -274,7 +275,7 @@ func (l *catalogue) addBodies() {
 	})
 }
 
-// addFields adds values of one coin.
+// addFields adds bad values of single fields of a coin.
 func (l *catalogue) addFields() {
 	for _, literal := range []string{"NaN", "Infinity", "-Infinity", "undefined", "nan", "0x10", "01", "1.", ".5", "+1",
 		"1_000", "1e", "--1", "1,5", "tru"} {
@@ -410,7 +411,7 @@ func (l *catalogue) addPages() {
 	})
 }
 
-// addWhole adds what only the whole answer shows.
+// addWhole adds faults that are visible only in the answer as a whole.
 func (l *catalogue) addWhole() {
 	all := func(name, want, said string, late bool, f func(c *fakeCoin)) {
 		l.list = append(l.list, misbehaviour{name: name, want: want, said: said, late: late, bend: func(m *fakeMarket) {
@@ -456,16 +457,16 @@ func says(body string) responder {
 	return func(w http.ResponseWriter, r *http.Request, _ string) { respond(200)(w, r, body) }
 }
 
-// TestMisbehaviour: whatever a provider does, what is published is right, or nothing is
-// published and the error says what was wrong.
+// TestMisbehaviour: whatever a provider does, the published data are right, or nothing is published
+// and the error says what was wrong.
 func TestMisbehaviour(t *testing.T) {
 	warm(t)
-	const batch = 20 // to be followed with one store and one edge
+	const batch = 20 // number of misbehaviours that share one store and one edge
 	for k, a := range fakeAPIs {
 		var cases []misbehaviour
 		for i, bad := range misbehaviours(a) {
 			if bad.only != "" && !strings.Contains(bad.only, a.scheme) || !asked && (i+k)%(2*len(fakeAPIs)) > 0 {
-				continue // every other with one of them, unless the run is asked to be long
+				continue // each provider gets only some of them, unless a long run is requested
 			}
 			cases = append(cases, bad)
 			if bad.http == nil && bad.body == nil || !strings.HasPrefix(bad.want, "none") || i%5 > 0 {
@@ -487,25 +488,25 @@ func TestMisbehaviour(t *testing.T) {
 	}
 }
 
-// warm builds once: the compressor's channels, which are made when it is first used,
-// must not belong to a bubble.
+// warm runs one build outside of any synctest bubble, because the channels that the compressor
+// creates at its first use must not belong to a bubble.
 func warm(t *testing.T) {
 	p := newPair(t, model.Defaults(), poll)
 	p.build(fakeAPIs[0].files(newFakeMarket(0), time.Unix(1e9, 0)), time.Time{})
 }
 
-// followed is a builder whose provider misbehaves, and the model of what it publishes.
+// followed is a builder whose provider misbehaves, together with the model of what it publishes.
 type followed struct {
 	*testing.T
 	fake    *fake
 	builder *builder.Builder
 	world   *model.World
 	moment  int
-	last    *fakeMarket // what the last good quotes are made of
+	last    *fakeMarket // market of the last good quotes
 }
 
-// build lets the provider misbehave, if bad is not nil, during the build of the next mark, whose
-// outcome must be in want.
+// build makes the provider misbehave, unless bad is nil, during the build for the next mark. The
+// outcome of the build must be in want.
 func (f *followed) build(bad *misbehaviour, want string) {
 	sleepTo(10 * time.Minute)
 	f.moment++
@@ -553,14 +554,14 @@ func (f *followed) build(bad *misbehaviour, want string) {
 	must.Get(f.world.Build(files, time.Time{}))(f)
 }
 
-// notices are what the terms of providers want to be shown.
+// notices are the texts that the providers' terms require.
 var notices = map[string]*model.Notice{
 	"coingecko":   {Text: "Data provided by CoinGecko", URL: "https://www.coingecko.com"},
 	"coinpaprika": {Text: "Data provided by CoinPaprika", URL: "https://coinpaprika.com"},
 }
 
-// follow lets a provider misbehave in one way after another, each time before a good
-// build and after it, and compares all that was published with the model.
+// follow makes a provider misbehave in one way after another, each time both before and after a
+// good build, and compares everything that was published with the model.
 func follow(t *testing.T, a *fakeAPI, cases []misbehaviour) {
 	store := buildtest.Signed(must.Get(dirstore.Open(t.TempDir(), dirstore.Options{Create: true}))(t))
 	settings := model.Defaults()
@@ -611,10 +612,10 @@ func follow(t *testing.T, a *fakeAPI, cases []misbehaviour) {
 	}
 }
 
-// TestRestFails: when all but the prices of a provider fail for a day, the prices of every mark are
-// published within two minutes, with all else as it was, which the report says of each part; and so
-// they are when the builder begins with nothing but prices and the directory. When it is over, each
-// part is new again.
+// TestRestFails: if everything except a provider's prices fails for a day, the prices of every mark
+// are still published within two minutes. Everything else stays unchanged, which the report says
+// for each part. The same holds for a builder that starts with only prices and the directory. After
+// the failure, each part is new again.
 func TestRestFails(t *testing.T) {
 	warm(t)
 	for i, fault := range []struct {
@@ -626,7 +627,7 @@ func TestRestFails(t *testing.T) {
 	} {
 		for k, a := range fakeAPIs {
 			if i != k%4 && !asked {
-				continue // one way each, unless the run is asked to be long
+				continue // one way for each provider, unless a long run is requested
 			}
 			t.Run(a.scheme+" "+fault.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { restFails(t, a, memstore.New(), fault.http) })
@@ -652,7 +653,7 @@ func restFails(t *testing.T, a *fakeAPI, store artifacts.Store, fail func(http.R
 		if on != "" {
 			f.tell(f.market, &misbehaviour{http: fail, on: on})
 		}
-		if moment%6 == 0 { // a restart
+		if moment%6 == 0 { // restart the builder
 			b.Source = f.open(t, transport, options)
 		}
 		report, err := b.Build(t.Context(), time.Time{})
@@ -666,7 +667,9 @@ func restFails(t *testing.T, a *fakeAPI, store artifacts.Store, fail func(http.R
 	for moment := range 6 {
 		good = build(moment+1, "")
 	}
-	failed := map[string]bool{} // but those that are asked for one by one, and what the fake does not have
+	// failed says whether each part has failed. It leaves out the parts that are requested item by
+	// item and those that the fake does not have.
+	failed := map[string]bool{}
 	for _, p := range good.Parts {
 		if !p.Quotes && p.Failures == 0 && !strings.HasSuffix(p.Name, "/*") {
 			failed[p.Name] = false
@@ -699,7 +702,7 @@ func restFails(t *testing.T, a *fakeAPI, store artifacts.Store, fail func(http.R
 	}
 }
 
-// tell sets the fake's market and its fault from now on.
+// tell sets the market and the fault of the fake from now on.
 func (f *fake) tell(m *fakeMarket, fault *misbehaviour) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -708,7 +711,7 @@ func (f *fake) tell(m *fakeMarket, fault *misbehaviour) {
 
 func sleepTo(d time.Duration) { time.Sleep(d - time.Duration(time.Now().UnixNano())%d) }
 
-// open opens the provider's source over the fake.
+// open opens the provider's source with the fake as its server.
 func (f *fake) open(t testing.TB, transport http.RoundTripper, options string) *provider.Source {
 	t.Helper()
 	return must.Get(f.api.open(options, provider.Env{
@@ -717,10 +720,10 @@ func (f *fake) open(t testing.TB, transport http.RoundTripper, options string) *
 	}))(t)
 }
 
-// TestMonth follows a builder and a cron job on one cache through 33 days, in which the
-// builder is stopped at any moment and started again, guard rails stop its builds, and
-// the provider fails, days on end: no month has more calls than agreed, none is
-// missing in the count, and what fits is used.
+// TestMonth follows a builder and a cron job that share one cache through 33 days. The builder is
+// stopped at arbitrary moments and started again, guard rails stop its builds, and the provider
+// fails for days. No month has more calls than the quota, no call is missing from the count, and
+// the quota is used as far as possible.
 func TestMonth(t *testing.T) {
 	const quota = 500
 	faults := []*misbehaviour{
@@ -730,7 +733,7 @@ func TestMonth(t *testing.T) {
 	}
 	for i, a := range fakeAPIs {
 		if i%2 > 0 && !asked {
-			continue // every other one, unless the run is asked to be long
+			continue // every other provider, unless a long run is requested
 		}
 		t.Run(a.scheme, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -775,7 +778,7 @@ func TestMonth(t *testing.T) {
 						}
 						time.AfterFunc(5*time.Minute, cancel)
 						loop.Run(ctx)
-						if hour%2 == 0 { // cron
+						if hour%2 == 0 { // the cron job
 							_, _ = f.open(t, transport, options).Files(t.Context(), time.Time{})
 						}
 						sleepTo(2 * time.Hour)
@@ -795,7 +798,8 @@ func TestMonth(t *testing.T) {
 						t.Fatalf("%d calls in %v, of a quota of %d a month", quota+1, took, quota)
 					}
 				}
-				// The one that is taken for 25 calls until it has answered is asked less.
+				// CoinMarketCap is called less often, because each of its requests is assumed to
+				// cost 25 calls until it has been answered.
 				if len(f.calls) < quota*9/10 && a.scheme != "coinmarketcap" {
 					t.Errorf("%d calls in 33 days, of %d a month", len(f.calls), quota)
 				}

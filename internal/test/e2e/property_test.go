@@ -14,7 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// asked tells whether the number of checks was set from outside.
+// asked says whether the command line or the environment sets the number of checks, which requests
+// a long run.
 var asked bool
 
 func TestMain(m *testing.M) {
@@ -24,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// checkProperty checks a property, so many times unless it is asked for another number:
-// each check here builds snapshots and asks many questions.
+// checkProperty checks a property the given number of times, unless another number was set. The
+// numbers are small because each check builds snapshots and sends many questions.
 func checkProperty(t *testing.T, times int, property func(*rapid.T)) {
 	t.Helper()
 	if !asked {
@@ -34,11 +35,10 @@ func checkProperty(t *testing.T, times int, property func(*rapid.T)) {
 	rapid.Check(t, property)
 }
 
-// poll is how often the edges here look for a new snapshot.
+// poll is the interval at which the edges in these tests look for a new snapshot.
 const poll = time.Millisecond
 
-// askAll checks so many questions, some of them a second time with codings and
-// conditions.
+// askAll checks count questions, some of them a second time with codings and conditions.
 func (p *pair) askAll(t *rapid.T, count int) {
 	for range count {
 		q := gen.Questions(p.world).Draw(t, "question")
@@ -52,7 +52,7 @@ func (p *pair) askAll(t *rapid.T, count int) {
 	}
 }
 
-// TestOneSnapshot asks many questions about one snapshot of many feeds.
+// TestOneSnapshot sends many questions about one snapshot of many feeds.
 func TestOneSnapshot(t *testing.T) {
 	checkProperty(t, 4, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
@@ -67,8 +67,8 @@ func TestOneSnapshot(t *testing.T) {
 	})
 }
 
-// TestYear follows markets over two dozen snapshots that span a year and more,
-// with change jobs between, and asks after each of them, pinned questions too.
+// TestYear follows markets over two dozen snapshots that span a year or more, with change jobs in
+// between, and sends questions after each of them, including pinned ones.
 func TestYear(t *testing.T) {
 	checkProperty(t, 2, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
@@ -88,9 +88,8 @@ func TestYear(t *testing.T) {
 	})
 }
 
-// rebuild builds the feed of the newest snapshot again, which changes nothing,
-// and another one of the same time and one of an earlier time, which are
-// refused.
+// rebuild builds the feed of the newest snapshot again, which changes nothing. It also tries
+// another feed of the same time and one of an earlier time, which the builder refuses.
 func (p *pair) rebuild(files model.Files) {
 	p.t.Helper()
 	if p.publish(files, time.Time{}) {
@@ -103,8 +102,8 @@ func (p *pair) rebuild(files model.Files) {
 	}
 }
 
-// TestCrowd asks about directories of thousands of rows that share tickers,
-// names and amounts: listings and filters far longer than a page.
+// TestCrowd sends questions about directories of thousands of rows that share tickers, names and
+// amounts, so that listings and filters are far longer than a page.
 func TestCrowd(t *testing.T) {
 	checkProperty(t, 3, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
@@ -123,8 +122,8 @@ func TestCrowd(t *testing.T) {
 	})
 }
 
-// TestRollback goes back to retained snapshots now and then and builds on from there: at withdrawn
-// times, which the builder refuses, and at later ones.
+// TestRollback rolls back to retained snapshots now and then and continues from there with builds
+// at withdrawn times, which the builder refuses, and at later times.
 func TestRollback(t *testing.T) {
 	checkProperty(t, 3, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
@@ -155,8 +154,7 @@ func TestRollback(t *testing.T) {
 	})
 }
 
-// TestPast follows a few assets over a long time and compares their changes at
-// every moment.
+// TestPast follows a few assets over a long time and compares their changes at every moment.
 func TestPast(t *testing.T) {
 	checkProperty(t, 2, func(t *rapid.T) {
 		p := newPair(t, gen.Settings().Draw(t, "settings"), poll)
@@ -174,10 +172,10 @@ func TestPast(t *testing.T) {
 	})
 }
 
-// TestHistory follows a few assets over a long time. Its parts come in any way: by builds, by backfills,
-// by imports of what was before, between and at the same time, with rollbacks between, and with changes
-// of the number of assets that give points. Every point of every window is compared at every moment, and
-// in the retained snapshots.
+// TestHistory follows a few assets over a long time. The history comes from builds, backfills, and
+// imports of rows from before, between and at the times of snapshots. Rollbacks and changes of the
+// number of assets that have points happen in between. Every point of every window is compared at
+// every moment, also in the retained snapshots.
 func TestHistory(t *testing.T) {
 	all := shapes(t)
 	checkProperty(t, 2, func(t *rapid.T) {
@@ -185,11 +183,11 @@ func TestHistory(t *testing.T) {
 		p := newPair(t, settings, poll)
 		moments := gen.Pasts(60).Draw(t, "history")
 		draw := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
-		past := moments[:draw("past", 20)] // imported once others are built
+		past := moments[:draw("past", 20)] // imported after others have been built
 		moments = moments[len(past):]
 		served := map[string]string{}
 		for built := moments; len(moments) > 0; {
-			if draw("reset", 19) == 19 { // the flag of the next builder
+			if draw("reset", 19) == 19 { // the next builder's flag
 				n := draw("assets", 9)
 				p.builder.Settings.HistoryAssets = n
 				p.world.SetHistory(n)
@@ -202,9 +200,9 @@ func TestHistory(t *testing.T) {
 			case action == 17 && len(p.world.Retained()) > 1:
 				retained := p.world.Retained()
 				p.rollback(retained[len(retained)-2].Time)
-				clear(served) // of withdrawn snapshots some are made anew
+				clear(served) // some of the withdrawn snapshots are built again
 			case action >= 15 && p.world.Newest() != nil:
-				// It begins to show with the next build.
+				// The import becomes visible with the next build.
 				n := draw("imported", len(past))
 				rows := gen.PastRows(past[:n], built).Draw(t, "rows")
 				p.importPast(rows, []string{"csv", "ndjson"}[draw("kind", 1)])
@@ -231,8 +229,8 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// TestLaterPin asks for snapshots that the edge does not have yet: it looks for
-// them at once, and says that they are not there after a while.
+// TestLaterPin requests snapshots that the edge does not have yet. The edge looks for them
+// immediately, and after a while answers that they do not exist.
 func TestLaterPin(t *testing.T) {
 	p := newPair(t, model.Defaults(), time.Hour)
 	feed := func(at string) model.Files {

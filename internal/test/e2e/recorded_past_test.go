@@ -15,19 +15,22 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// said is what a recorded feed says of an asset.
+// said holds what a recorded feed says about an asset.
 type said struct {
-	at                       time.Time // of its snapshot
+	at                       time.Time // of the feed's snapshot
 	price, marketCap, volume *big.Rat
 }
 
-// comparePast compares candles and prices of every asset with what the texts of the feeds, oldest first,
-// make of them: a plain computation that shares no code with the builder, the edge or the model.
+// comparePast compares the candles and prices of every asset with what it computes from the texts
+// of the feeds, oldest first. The computation is plain, and shares no code with the builder, the
+// edge or the model.
 func (p *pair) comparePast(feeds []model.Files) {
 	p.t.Helper()
 	all := map[string][]said{} // by slug
 	var times []time.Time
-	listed := map[string]bool{} // in the newest feed: who left the directory has left every list
+	// listed holds the slugs in the newest feed, because an asset that has left the directory has
+	// left every list.
+	listed := map[string]bool{}
 	for _, files := range feeds {
 		clear(listed)
 		var info struct{ Time time.Time }
@@ -67,7 +70,8 @@ func (p *pair) comparePast(feeds []model.Files) {
 		for i, price := range item["prices"].([]any) {
 			got := price.(map[string]any)
 			at := slices.IndexFunc(of, func(s said) bool { return s.at.Equal(times[i]) })
-			// Older than 48 hours, of an hour only the first snapshot is kept.
+			// Of the snapshots that are older than 48 hours, only the first one of each hour is
+			// kept.
 			first := i == 0 || !times[i-1].Truncate(time.Hour).Equal(times[i].Truncate(time.Hour))
 			if newest.Sub(times[i]) >= 48*time.Hour && !first {
 				continue
@@ -81,7 +85,7 @@ func (p *pair) comparePast(feeds []model.Files) {
 	})
 }
 
-// candlesOf are the candles of the intervals that have passed.
+// candlesOf returns the candles of the intervals that have ended.
 func candlesOf(of []said, step time.Duration, newest time.Time) (candles []string) {
 	for i := 0; i < len(of); {
 		begin, from := of[i].at.Truncate(step), i
@@ -101,7 +105,7 @@ func candlesOf(of []said, step time.Duration, newest time.Time) (candles []strin
 	return candles
 }
 
-// eachBatch asks for so many assets at a time and calls f with each asset's item.
+// eachBatch requests n assets at a time and calls f with the item of each asset.
 func (p *pair) eachBatch(all map[string][]said, n int, target string, f func(item map[string]any, of []said)) {
 	p.t.Helper()
 	seen := 0
@@ -132,7 +136,8 @@ func (p *pair) eachBatch(all map[string][]said, n int, target string, f func(ite
 	}
 }
 
-// texts writes values so that equal ones are equal: numbers, answered or computed, as fractions.
+// texts formats values so that equal values have equal texts. Numbers, whether from an answer or
+// computed, become fractions.
 func texts(values []any) string {
 	var b strings.Builder
 	for i, v := range values {
@@ -155,7 +160,8 @@ func texts(values []any) string {
 	return b.String()
 }
 
-// number is a decimal rounded half to even; nil: there is none, or a market cap of zero.
+// number returns a decimal, rounded half to even, or nil if there is none or if it is a market cap
+// of zero.
 func number(text string, places int) *big.Rat {
 	x, ok := new(big.Rat).SetString(text)
 	if !ok {
@@ -172,7 +178,7 @@ func number(text string, places int) *big.Rat {
 	return new(big.Rat).SetFrac(rounded, scale)
 }
 
-// eachLine calls f with the members of each line that are texts or numbers.
+// eachLine calls f with the members of each line that are strings or numbers.
 func eachLine(p *pair, text string, f func(row map[string]string)) {
 	p.t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -196,8 +202,8 @@ func eachLine(p *pair, text string, f func(row map[string]string)) {
 	must.OK(p.t, lines.Err())
 }
 
-// candlesStay fails the test if a candle is another one than when it was answered first. served has those
-// that were, by asset, interval and time.
+// candlesStay fails the test if a candle differs from the first answer that contained it. served
+// holds the candles answered so far, by asset, interval and time.
 func (p *pair) candlesStay(served map[string]string) {
 	p.t.Helper()
 	var body struct {

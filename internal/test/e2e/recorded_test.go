@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// recorded is where the recorded market data lies, beside the project.
+// recorded is the folder of the recorded market data, which is next to the project.
 const recorded = "../../../../shared/data"
 
 var feedFiles = []string{
@@ -39,9 +39,8 @@ func readFolder(t *testing.T, folder string) model.Files {
 	return files
 }
 
-// TestRecordedDirectory builds a recorded directory of twenty thousand assets
-// and asks about it page by page and at random; about every page only in a run
-// that is asked to be long.
+// TestRecordedDirectory builds a recorded directory of twenty thousand assets and requests pages of
+// it, in order and at random. It requests every page only in a long run.
 func TestRecordedDirectory(t *testing.T) {
 	p := newPair(t, model.Defaults(), poll)
 	files := readFolder(t, teststore.RecordedFolder(t, recorded, "coingecko-2025"))
@@ -84,8 +83,8 @@ func TestRecordedMoments(t *testing.T) {
 	checkProperty(t, 1, func(t *rapid.T) { p.in(t).askAll(t, 300) })
 }
 
-// TestSimulatedYear follows the simulated market that `make run` makes, smaller, of
-// which not all assets have a history.
+// TestSimulatedYear follows a smaller version of the simulated market of `make run`, in which not
+// all assets have a history.
 func TestSimulatedYear(t *testing.T) {
 	ctx, end := context.Background(), time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	src := must.Get(sim.Open(ctx, "?assets=400&seed=1"))(t)

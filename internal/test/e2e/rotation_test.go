@@ -25,8 +25,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// complaints is a log of which every line is an error of the test, but those about the simulated feed's
-// bad rows.
+// complaints is a log whose lines are all errors of the test, except those about bad rows in the
+// simulated feed.
 type complaints struct{ t *testing.T }
 
 func (c complaints) Write(b []byte) (int, error) {
@@ -36,8 +36,8 @@ func (c complaints) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// rotation returns a function that gives both sides their credentials number n, and withdraws those
-// before.
+// rotation returns a function that gives both sides their n-th credentials and withdraws the
+// preceding ones.
 func rotation(t *testing.T, server *testserver.Server, file string) func(n int) error {
 	sides := []string{"builder", "edge"}
 	return func(n int) (err error) {
@@ -57,9 +57,9 @@ func rotation(t *testing.T, server *testserver.Server, file string) func(n int) 
 	}
 }
 
-// TestRotation: while builder and edge each get new credentials ten times, the old ones being
-// withdrawn as soon as the new ones are in the file, no build, poll, fetch or request fails, and no
-// log complains.
+// TestRotation: the builder and the edge each get new credentials ten times, and the old ones are
+// withdrawn as soon as the new ones are in the file. No build, poll, fetch or request fails, and no
+// log contains a complaint.
 func TestRotation(t *testing.T) {
 	server := testserver.Versitygw(t)
 	file := filepath.Join(t.TempDir(), "credentials")
@@ -84,7 +84,7 @@ func TestRotation(t *testing.T) {
 	build()
 	key := teststore.Key(t, store, 1_000_000, 1_000_000).Key
 	cfg := testedge.Config{Store: server.URL("live") + "&profile=edge", Log: log, HistoryFetch: 1 << 20}
-	cfg.Server.MaxConns = 100 // as many as any machine's files allow
+	cfg.Server.MaxConns = 100 // few enough for the open-file limit of any machine
 	edge := testedge.Start(t, cfg)
 
 	done := make(chan struct{})
@@ -123,7 +123,7 @@ func TestRotation(t *testing.T) {
 	for n := range 10 {
 		rotated := make(chan error, 1)
 		go func() { rotated <- rotate(n + 1) }()
-		for waiting := true; waiting; { // builds and polls meet every step of it
+		for waiting := true; waiting; { // builds and polls overlap every step of the rotation
 			build()
 			select {
 			case err := <-rotated:
@@ -140,7 +140,7 @@ func TestRotation(t *testing.T) {
 	allWell(t, edge.Admin)
 }
 
-// ready waits until an edge is.
+// ready waits until an edge is ready.
 func ready(t *testing.T, admin string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -155,7 +155,7 @@ func ready(t *testing.T, admin string) {
 	}
 }
 
-// allWell checks by an edge's metrics that it never failed to read its store.
+// allWell checks in an edge's metrics that it has never failed to read its store.
 func allWell(t *testing.T, admin string) {
 	t.Helper()
 	metrics := must.Get(http.Get(admin + "/metrics"))(t)

@@ -22,7 +22,7 @@ import (
 	"example.com/marketdata/loadtest/pace"
 )
 
-// small is a feed of the few files that it must have, and more.
+// small is a feed that has the required files and a few others.
 type small map[string]string
 
 func (s small) String() string { return "small" }
@@ -35,9 +35,10 @@ func (s small) Files(context.Context, time.Time) (source.Files, error) {
 	return source.FS(all), nil
 }
 
-// TestLoadSmallStore: the load tester measures a service without categories and chains, and names
-// what it leaves out. (It ended with wrong usage: report O6, a store of assets and quotes only; one of
-// categories too, and a scenario of which nothing is left, are of the same kind.)
+// TestLoadSmallStore: the load tester measures a service that has no categories or chains, and
+// names what it leaves out. (Report O6: it used to end with a usage error for a store that has only
+// assets and quotes. A store that also has categories, and a scenario of which nothing remains, are
+// similar cases.)
 func TestLoadSmallStore(t *testing.T) {
 	feed := small{"feed.json": `{"format":1,"database":"t","time":"2026-11-21T10:10:00Z"}`,
 		"assets.ndjson": `{"key":"btc","id":1,"name":"Bitcoin","symbol":"BTC","slug":"bitcoin"}
