@@ -42,7 +42,8 @@ func (m *market) platforms(d draw) []member {
 	return all
 }
 
-// rateFile generates the file of rates, in US dollars and by assets.
+// rateFile generates the rates file. Some rates are in US dollars, and others are the prices of
+// assets.
 func (m *market) rateFile(d draw) string {
 	var rows [][]member
 	for range d.upTo(5) {
@@ -166,8 +167,8 @@ func (d draw) segment(text string) string {
 	return b.String()
 }
 
-// knownToCoins returns values of parameters and path elements below /api/v3/ that find something on
-// one platform.
+// knownToCoins returns values of parameters and path elements below /api/v3/ that match something
+// on one platform.
 func (d draw) knownToCoins(s *model.Snapshot) map[string][]string {
 	platform := d.element(slices.Sorted(maps.Keys(s.Coins.Chains)))
 	_, ids, symbols := s.Known("assets")

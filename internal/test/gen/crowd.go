@@ -33,8 +33,8 @@ func (c *crowd) move(d draw) {
 	if c.count == 0 {
 		return
 	}
-	forever := rand.New(rand.NewPCG(c.seed, 1)) // for what an asset is
-	// for its figures, and whether it is present
+	forever := rand.New(rand.NewPCG(c.seed, 1)) // decides the permanent properties of an asset
+	// decides its figures, and whether it is present
 	now := rand.New(rand.NewPCG(c.seed, rapid.Uint64().Draw(d.t, "")))
 	symbols := []string{"CROWD", "crowd", "cro\u017fd", "DUP", "dup", "SOLO"} // each shared by hundreds of assets
 	amounts := func() string {

@@ -168,7 +168,7 @@ func (m *market) id(d draw, collection string) int64 {
 	return id
 }
 
-// slug returns a slug that is rarely in use already.
+// slug returns a slug that is usually not in use yet.
 func (m *market) slug(d draw) string {
 	if d.chance(40) {
 		return d.text(slugs)
@@ -245,7 +245,7 @@ func (m *market) churn(d draw) {
 		case d.chance(6):
 			a.platforms = m.platforms(d)
 		case d.chance(2):
-			a.id = m.id(d, "assets") // usually another id than before
+			a.id = m.id(d, "assets") // usually a different id
 		}
 	}
 	for _, c := range []string{"categories", "chains"} {

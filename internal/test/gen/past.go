@@ -28,7 +28,7 @@ func Pasts(moments int) *rapid.Generator[History] {
 		for n := range moments {
 			var directory, quotes strings.Builder
 			scale := 0
-			if d.chance(10) { // The total moves by more than the change may show.
+			if d.chance(10) { // The total changes by more than the change record can show.
 				scale = d.between(6, 12)
 			}
 			for i := range now {

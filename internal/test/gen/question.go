@@ -454,7 +454,7 @@ func (d draw) csv(known, others, refused []string) string {
 	return strings.Join(elements, separator)
 }
 
-// refold replaces code points of a text by others that usually, but not always, have the same
+// refold replaces code points of a text with others that usually, but not always, have the same
 // folded form.
 func (d draw) refold(s string) string {
 	switch d.upTo(3) {
