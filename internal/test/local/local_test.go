@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script makes a program of the machine's.
+// script creates a program in the machine's Bin folder.
 func script(t *testing.T, m *Machine, name, text string) {
 	t.Helper()
 	must.OK(t, os.WriteFile(filepath.Join(m.Bin, name), []byte("#!/bin/sh\n"+text), 0o755))
@@ -27,7 +27,7 @@ func TestPrograms(t *testing.T) {
 	script(t, m, "broken", `echo "$WORD $1" >&2; exit 3`)
 	script(t, m, "lasting", "echo here; exec sleep 1000")
 
-	// A program that ends is not waited for any longer, and says why it ended.
+	// Await stops waiting for a program that ends, and reports why it ended.
 	p, err := m.Start("first", "broken", "world")
 	must.OK(t, err)
 	err = Await(t.Context(), "http://127.0.0.1:1/", p)
@@ -39,7 +39,7 @@ func TestPrograms(t *testing.T) {
 		t.Errorf("log %q, %v", b, err)
 	}
 
-	// One that goes on is waited for, and stopped.
+	// Await waits for a program that keeps running, and Stop stops it.
 	var asked atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) < 3 {
