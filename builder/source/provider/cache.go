@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxUnused is how long an unused answer from Each stays cached.
+// maxUnused is how long the answer for a single item stays cached without being requested again.
 const maxUnused = 90 * 24 * time.Hour
 
 // cache keeps the last good answers and the failing parts in memory. If it has a folder, it also
@@ -53,7 +53,8 @@ func (c *cache) answer(p *Part) *Answer {
 	return a
 }
 
-// store makes a the last good answer for a part. It replaces old, which may be nil.
+// store caches the last good answer for a part. old is the answer that it replaces, which may be
+// nil.
 func (c *cache) store(p *Part, a, old *Answer) {
 	c.answers[p.Name] = a
 	if c.folder == nil {
@@ -84,7 +85,7 @@ func (c *cache) reduce(p *Part, a *Answer) {
 	c.answers[p.Name] = &reduced
 }
 
-// forget drops the parts of a kind that have not been requested for a long time.
+// forget drops the parts of a kind that have not been requested for maxUnused.
 func (c *cache) forget(kind string, now time.Time) {
 	maps.DeleteFunc(c.failing, func(name string, f failure) bool {
 		return strings.HasPrefix(name, kind+"/") && now.Sub(f.Last) > maxUnused

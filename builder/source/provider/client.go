@@ -78,7 +78,7 @@ func newClient(plan Plan, q *quota, transport http.RoundTripper, log *slog.Logge
 	if transport == nil {
 		transport = source.Transport()
 	}
-	// The burst is part of the first minute's calls. It is not added to them.
+	// The burst counts toward the calls of the first minute, so it reduces the rate.
 	burst := max(1, min(plan.Burst, plan.PerMinute/2))
 	limit := rate.Limit(float64(plan.PerMinute-burst+1) / 60)
 	return &client{
@@ -86,7 +86,7 @@ func newClient(plan Plan, q *quota, transport http.RoundTripper, log *slog.Logge
 	}, nil
 }
 
-// errRedirect is final, since the next response would be the same.
+// errRedirect is not retried, since the next response would be the same.
 var errRedirect = errors.New("redirected to another host, or too often")
 
 // sameHost returns an error for a redirect to another host, so that the key and the request never
@@ -103,7 +103,7 @@ type request struct {
 	// path begins with a slash and is escaped.
 	path  string
 	query url.Values
-	// headers are the headers of the cached answer.
+	// headers are the validators of the cached page.
 	headers headers
 	call    call
 	// check returns an error if body is not a valid answer. The client then retries the request.
@@ -132,8 +132,7 @@ func (e *statusError) mayPass() bool {
 	return e.status >= 500
 }
 
-// pausedError is the error for a request for which the provider demands a pause longer than
-// maxPause.
+// pausedError means that the provider demands a pause longer than maxPause before the next request.
 type pausedError struct{ until time.Time }
 
 func (e *pausedError) Error() string {
@@ -141,8 +140,8 @@ func (e *pausedError) Error() string {
 }
 
 // get makes a request, with retries; see the package comment. A nil body means that the cached
-// answer is still valid. The error is an errNotSent, a *statusError, a *pausedError, or the last
-// other error.
+// answer is still valid. The error wraps an errNotSent, a *statusError, a *pausedError, or any
+// other error of the last try.
 func (c *client) get(ctx context.Context, req request) (body []byte, got headers, err error) {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.Multiplier, pace.MaxInterval = time.Second, 2, 30*time.Second
@@ -261,8 +260,8 @@ func (c *client) transportError(err error) error {
 	return redact.Error(err, c.plan.Key) // net/http quotes answers that are not HTTP
 }
 
-// maxMessage limits how much of an error's body is read, in bytes. Far less is quoted, so a key
-// that is cut off at the end is never quoted.
+// maxMessage limits how much of an error response's body is read, in bytes. Far less is quoted, so
+// a key that is cut off at the end is never quoted.
 const maxMessage = 64 << 10
 
 func (c *client) statusError(res *http.Response, value Value) error {
@@ -285,7 +284,7 @@ func (c *client) statusError(res *http.Response, value Value) error {
 	return err
 }
 
-// maxRetryAfter is the longest Retry-After that the client accepts.
+// maxRetryAfter is the longest pause that the client makes. It shortens a longer Retry-After.
 const maxRetryAfter = 24 * time.Hour
 
 // retryAfter parses Retry-After (RFC 9110, section 10.2.3), which is a number of seconds or a date.

@@ -20,7 +20,7 @@ const (
 	failedFirst, failedMost = time.Hour, 7 * 24 * time.Hour
 )
 
-// failure describes the failures of a part. It survives restarts.
+// failure describes the consecutive failures of a part. A cache folder keeps it across restarts.
 type failure struct {
 	Times  int       `json:"times"`
 	Last   time.Time `json:"last"`
@@ -89,8 +89,9 @@ const maxAhead = 10 * time.Minute
 // isAhead reports whether t was recorded while this machine's clock was ahead.
 func isAhead(t, now time.Time) bool { return t.After(now.Add(maxAhead)) }
 
-// age returns the age of an answer. If an answer was fetched while the clock was ahead, its age is
-// unknown. It is then requested again, and its prices do not count.
+// age returns the age of an answer. If an answer was fetched while the clock was ahead, its real
+// age is unknown. age then returns keepForever, so that the part is requested again and old prices
+// are not used.
 func age(fetched, now time.Time) time.Duration {
 	if isAhead(fetched, now) {
 		return keepForever
@@ -103,7 +104,8 @@ func (r *liveRound) known(p *Part) known {
 	return known{answer: r.cache.answer(p), failed: r.cache.failing[p.Name]}
 }
 
-// decide decides whether to request a part now. The request may fetch all pages of the part.
+// decide calls the function decide with the time and the quota that requests for all pages of the
+// part need.
 func (r *liveRound) decide(p *Part, k known) error {
 	state, err := r.budget.read()
 	calls := r.budget.size(p, k.answer, state)

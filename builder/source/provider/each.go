@@ -14,7 +14,7 @@ import (
 )
 
 // maxInARow is the number of consecutive failures after which the provider, rather than the parts,
-// is considered at fault. The kind is then postponed, as lists are.
+// is considered at fault. The kind is then postponed, as failing lists are.
 const maxInARow = 3
 
 // maxNamed is the maximum number of failing parts that a report names.
@@ -22,7 +22,7 @@ const maxNamed = 5
 
 // Each implements Round. After each failure of a part, it waits longer before requesting the part
 // again. After maxInARow consecutive failures it postpones the kind. If the provider demands a
-// pause, Each also ends the calls for other kinds.
+// pause, no more single items are requested in this round, not even of other kinds.
 func (r *liveRound) Each(ctx context.Context, kind string, ids []string,
 	part func(string) Part) (map[string]*Answer, error) {
 	parts := partsOf(kind, ids, part)
@@ -60,8 +60,8 @@ func (r *liveRound) Each(ctx context.Context, kind string, ids []string,
 	return answers, nil
 }
 
-// askEach requests the parts that are due, as far as calls and time permit. putOff is the reason
-// why it did not request all of them.
+// askEach requests the parts that are due, as far as calls and time permit. putOff is the reason if
+// the kind is postponed or a request was not sent.
 func (r *liveRound) askEach(ctx context.Context, all string, parts []Part) (asked int, putOff, err error) {
 	kind := Part{Name: all, Value: Groups}
 	if putOff = decide(&kind, r.known(&kind), r.time); putOff != nil {
@@ -100,7 +100,7 @@ func (r *liveRound) askEach(ctx context.Context, all string, parts []Part) (aske
 	return asked, nil, nil
 }
 
-// failing counts and names the failing parts. It returns "" if there are none.
+// failing returns a string that counts and names the failing parts, or "" if there are none.
 func (r *liveRound) failing(parts []Part) string {
 	var named []string
 	n := 0

@@ -9,7 +9,7 @@ import (
 
 // EVMChain is a well-known EVM chain. It supplements a provider's own data.
 type EVMChain struct {
-	// ID is the id of the chain (EIP-155).
+	// ID is the chain id (EIP-155).
 	ID   uint64
 	Name string
 	// Native is the provider's key of the chain's native coin, or "" if it is unknown.
@@ -37,8 +37,9 @@ func EVMChainByID(id string) (EVMChain, bool) {
 	return EVMChain{}, false
 }
 
-// parseEVM parses the table. column is the column with the platforms; the next column has the
-// native coins. parseEVM panics on an error, since the table is part of the program.
+// parseEVM parses the table. column is the index of the column with a provider's platform ids; the
+// next column has the keys of the native coins. parseEVM panics on an error, since the table is
+// part of the program.
 func parseEVM(table string, column int) map[string]EVMChain {
 	chains := map[string]EVMChain{}
 	for line := range strings.Lines(table) {

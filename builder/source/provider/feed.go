@@ -117,8 +117,8 @@ func Integer(name string, value json.RawMessage) Field {
 	return Raw(name, value)
 }
 
-// DataTime returns a field with a time. If the function Time cannot read the value, the field keeps
-// the value unchanged.
+// DataTime returns a field with a time in the format of RFC 3339. If the function Time cannot parse
+// the value, the field keeps the value unchanged.
 func DataTime(name string, value json.RawMessage) Field {
 	for _, raw := range []json.RawMessage{value, json.RawMessage(Text(value))} {
 		if at := Time(raw); !at.IsZero() && !(len(raw) > 0 && raw[0] == '"') {

@@ -20,7 +20,7 @@ type Answer struct {
 	// Fetched is the time at which the provider last sent or confirmed (304) the answer. It is zero
 	// if the time is unknown.
 	Fetched time.Time
-	// Gone means that the item does not exist (404). In that case there are no pages.
+	// Gone means that the item does not exist (404 or 410). In that case there are no pages.
 	Gone bool
 	// Pages has exactly one page if the part is not divided into pages.
 	Pages []Page
@@ -45,7 +45,7 @@ type headers struct {
 }
 
 // Rows returns the rows on all pages, which Part.Check has accepted. It returns none if a is nil.
-// It omits a row whose id occurred on an earlier page, because the row moved between two requests.
+// It omits a row whose id occurred on an earlier page, since such a row moved between two requests.
 func (a *Answer) Rows() []Row {
 	if a == nil {
 		return nil
@@ -236,7 +236,7 @@ func (f *folder) find(p *Part, n int) ([]byte, error) {
 		}
 	}
 	// Use NAME-anything.json if there is exactly one such file. Glob runs inside the folder,
-	// because the folder's own name may have special characters. Part names have none.
+	// because the folder's own name may contain special characters. Part names contain none.
 	like, globErr := fs.Glob(os.DirFS(f.dir), plain+"-*.json")
 	if globErr == nil && len(like) == 1 {
 		return durable.ReadFile(filepath.Join(f.dir, like[0]), maxBody)

@@ -102,8 +102,9 @@ func IDs(rows []Row) (ids []string) {
 	return ids
 }
 
-// Missing returns the rows whose ids are in none of the lists in, each id once. It omits rows
-// without an id, because the feed reader sets these aside in the list from which they came.
+// Missing returns the rows whose ids do not occur in any of the other lists. It returns each id
+// once and omits rows without an id, because the feed reader sets these aside in the list from
+// which they came.
 func Missing(rows []Row, in ...[]Row) (missing []Row) {
 	known := map[string]bool{"": true}
 	for _, id := range IDs(slices.Concat(in...)) {

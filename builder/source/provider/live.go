@@ -15,7 +15,7 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// MaxPages is the maximum number of pages of a part.
+// MaxPages is the maximum number of pages in a part.
 const MaxPages = 400
 
 // live is the backend that sends requests to a provider.
@@ -37,10 +37,11 @@ type liveRound struct {
 	// see optionalTime.
 	calls int
 	left  time.Duration
-	// every says, by part and within the quota, how long the answers to lists count as new.
+	// every maps the names of lists to how long the quota requires their answers to count as new.
+	// It is nil if there is no quota.
 	every map[string]time.Duration
-	// sizes are the numbers of calls that parts took. back is the number of calls that were counted
-	// but not used in the end.
+	// sizes maps the names of parts to the numbers of calls that they took. back is the number of
+	// calls that were counted but turned out not to be used.
 	sizes map[string]int
 	back  int
 }
@@ -107,7 +108,7 @@ func (r *liveRound) Lists(ctx context.Context, lists ...List) error {
 	return nil
 }
 
-// list returns the answer to the part of a list, logs its problems, and records its state.
+// list returns the answer for a list's part, logs its problems, and records the part's state.
 func (r *liveRound) list(ctx context.Context, p *Part) (*Answer, error) {
 	a, state, err := r.get(ctx, p)
 	if ctx.Err() != nil {
@@ -134,9 +135,10 @@ func (r *liveRound) list(ctx context.Context, p *Part) (*Answer, error) {
 	return a, nil
 }
 
-// get returns the cached answer to a part if it counts as new. Otherwise it returns the provider's
-// answer, or the last good one if that is not too old. An error that is returned with an answer
-// describes the answer's problem.
+// get returns the cached answer for a part if it still counts as new. Otherwise it requests the
+// part. If that fails, it returns the last good answer, provided that this answer is not too old.
+// get may return both an answer and an error. The error then says why the answer is doubtful or out
+// of date.
 func (r *liveRound) get(ctx context.Context, p *Part) (*Answer, source.PartState, error) {
 	a, state, err := r.find(ctx, p)
 	if a != nil {
@@ -215,7 +217,7 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 		}
 		a.Pages = append(a.Pages, page)
 	}
-	if p.Value != Details { // there may be thousands of them
+	if p.Value != Details { // there may be thousands of single items
 		r.sizes[p.Name] = calls
 	}
 	err := p.checkRows(a)
@@ -225,15 +227,16 @@ func (r *liveRound) ask(ctx context.Context, p *Part, cached *Answer) (*Answer, 
 	return a, err
 }
 
-// takesMore records that a part that was not completed takes at least this many calls.
+// takesMore records that a part takes at least the given number of calls. The part was not
+// completed, so its exact number of calls is unknown.
 func (r *liveRound) takesMore(p *Part, cached *Answer, calls int) {
 	if state, err := r.budget.read(); err == nil && calls > r.budget.size(p, cached, state) {
 		r.sizes[p.Name] = calls
 	}
 }
 
-// askPage requests one page with the query more, and returns the number of calls of the quota that
-// it took. old is the cached page.
+// askPage requests one page, with more added to the part's query. It returns the page and the
+// number of calls that the page took from the quota. old is the cached page, if there is one.
 func (r *liveRound) askPage(ctx context.Context, p *Part, more url.Values, old Page) (page Page, calls int, err error) {
 	req := request{
 		path: p.Path, query: url.Values{}, headers: old.headers, call: call{p.cost(), p.Value, false},
@@ -260,12 +263,12 @@ func (r *liveRound) askPage(ctx context.Context, p *Part, more url.Values, old P
 	return page, calls, nil
 }
 
-// keep caches a good answer. It does not cache an answer that has lost more than half of its rows,
-// or a fifth if the part stands alone, while there is a cached answer to compare it with. If the
-// answer has prices and does not stand alone, it is used nevertheless, so that the guard rails can
-// judge it, and requested again the next time. Any other such answer counts as unavailable. No
-// guard rail stops a loss of less than half, so keep accepts such a loss once the last good answer
-// is an hour overdue.
+// keep caches a good answer. While there is a last good answer that is not too old, keep returns an
+// error for an answer that has lost more than half of its rows. For a part for which the method
+// alone returns true, a loss of more than a fifth is an error until the last good answer is an hour
+// overdue. After that, keep accepts a loss of up to half, as the guard rails do. The caller uses
+// prices in spite of the error, unless alone returns true, so that the guard rails can judge them,
+// and requests them again the next time. Any other such answer counts as unavailable.
 func (r *liveRound) keep(p *Part, a, cached *Answer) error {
 	if cached != nil && !cached.Gone && !a.Gone && age(cached.Fetched, r.time) <= p.Every+p.keep() {
 		was, now := cached.rows(), a.rows()

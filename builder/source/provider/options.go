@@ -15,8 +15,9 @@ type Options struct {
 	values url.Values
 }
 
-// ParseOptions parses the options that all providers have, and those in more, which maps names to
-// forms of values. For any other option it returns an error that lists all options.
+// ParseOptions parses rest, the part of a source's name after the colon. It accepts the options
+// that all providers have, and the options in more, which maps their names to the forms of their
+// values, such as N or DIR. If an option is invalid, the error lists all options.
 func ParseOptions(scheme, rest string, more map[string]string) (*Options, error) {
 	taken := map[string]string{
 		"base": "URL", "cache": "DIR", "plan": "NAME", "quota": "N|none", "rate": "N", "replay": "DIR", "slow": "N",
@@ -54,7 +55,8 @@ func ParseOptions(scheme, rest string, more map[string]string) (*Options, error)
 	return &Options{scheme, values}, nil
 }
 
-// Text returns the value of an option, or otherwise if it is not given.
+// Text returns the value of an option. If the option is not given, Text returns its second
+// argument.
 func (o *Options) Text(name, otherwise string) string {
 	if o.values.Has(name) {
 		return o.values.Get(name)
@@ -62,8 +64,8 @@ func (o *Options) Text(name, otherwise string) string {
 	return otherwise
 }
 
-// Number returns the value of an option that is a whole number from least to most, or otherwise if
-// it is not given.
+// Number returns the value of an option, which must be a whole number from least to most. If the
+// option is not given, Number returns its second argument.
 func (o *Options) Number(name string, otherwise, least, most int) (int, error) {
 	if !o.values.Has(name) {
 		return otherwise, nil

@@ -12,36 +12,38 @@ import (
 // Part describes one thing that is requested from a provider.
 type Part struct {
 	// Name is the name of the part in recordings, logs and reports: KIND, or KIND/ID if there is
-	// one part of the kind for each coin or category. Each sets it.
+	// one part of the kind for each coin or category. Round.Each sets the names of its parts.
 	Name string
-	// Path and Query are the address of the request.
+	// Path and Query are the path and the query of the request's URL.
 	Path  string
 	Query url.Values
 	// At is the path of the rows, or of the object, in an answer. It consists of names joined by
 	// dots, such as data.coins. Empty means the whole answer.
 	At string
 	// Pager is set if the part comes in pages. Pages limits the number of requested pages; zero
-	// means all, and then more than MaxPages are an error.
+	// means all. More than MaxPages pages are an error.
 	Pager *Pager
 	Pages int
-	// Every is how long an answer counts as new, so that it is not requested again.
+	// Every is how long an answer counts as new. During this time the part is not requested again.
 	Every time.Duration
-	// Value says how valuable the part's calls are. Lists and Each set it for most parts.
+	// Value says how valuable the part's calls are. Round.Lists and Round.Each set it for most
+	// parts.
 	Value Value
-	// Cost is the maximum number of calls of the quota that a page takes; zero means one. With
-	// RowsPerCall, a page takes one call for every RowsPerCall rows, rounded up.
+	// Cost is the maximum number of calls that a page takes from the quota; zero means one. If
+	// RowsPerCall is set, a page takes one call for every RowsPerCall rows, rounded up.
 	Cost, RowsPerCall int
-	// Check counts the rows at At, or returns an error if the body is not a valid answer.
+	// Check counts the rows in body, which is the value at At. It returns an error if body is not
+	// valid.
 	Check func(body []byte) (rows int, err error)
-	// MayBeEmpty allows an answer without rows, which otherwise is a failure.
+	// MayBeEmpty allows an answer without rows, which is a failure otherwise.
 	MayBeEmpty bool
-	// Reduce, if set, drops the parts of the value at At that the provider's package does not use.
-	// It is applied to answers that stay in memory between rounds; there may be thousands of them.
-	// A folder receives answers as the provider sent them, unless an answer is recorded in a later
+	// Reduce, if set, removes what the provider's package does not use from the value at At. It is
+	// applied to answers that stay in memory between rounds, since there may be thousands of them.
+	// A folder receives an answer as the provider sent it, unless the answer is recorded in a later
 	// round than the one that requested it.
 	Reduce func(body []byte) []byte
 
-	// whole, if set, returns an error if an answer of the provider is incomplete.
+	// whole, if set, returns an error if a new answer is incomplete.
 	whole func(a *Answer) error
 }
 
@@ -67,8 +69,8 @@ func (p *Part) checkRows(a *Answer) error {
 func (p *Part) cost() int { return max(1, p.Cost) }
 
 const (
-	// maxStale is how long after it was due the last good answer to a part with prices may be used
-	// if a newer one is unavailable.
+	// maxStale is how long the last good answer for a part with prices may be used after a new
+	// answer was due.
 	maxStale = time.Hour
 	// keepForever is the same limit for all other parts.
 	keepForever = 100 * 365 * 24 * time.Hour
@@ -108,26 +110,26 @@ type List struct {
 	Part
 	// Into receives the rows. It receives none if the part is missing.
 	Into *[]Row
-	// Required lists are prices; without one there is no feed. Time is the path of the time in a
-	// page that says how old the page is (see Part.At), if rows do not.
+	// Required reports whether the rows are prices, without which there is no feed. Time is the
+	// path, as in Part.At, of the time of a page, for lists whose rows have no times.
 	Required bool
 	Time     string
 	// Directory reports whether the rows are the assets. Without them there is no feed either,
 	// since all assets would disappear. Only a recording may lack them.
 	Directory bool
-	// Has lists members that more than half of the rows must have, null or not. If a provider
-	// renames one, the list fails, so that our rows do not change.
+	// Has lists members that more than half of the rows must have, even if null. If a provider
+	// renames one, the list fails, so that the feed does not silently lose a field.
 	Has []string
 	// Of is the directory, collected before this list, with which the rows of all pages are
-	// compared. Sorted reports whether the rows come in the order of their ids. Most, if not 0, is
-	// the maximum number of requested rows.
+	// compared. Sorted reports whether the rows are sorted by id. Most, if not 0, is the maximum
+	// number of requested rows.
 	Of     *[]Row
 	Sorted bool
 	Most   int
 }
 
-// late returns 1 for lists that come last, since their pages can use up the time of all other
-// lists.
+// late returns 1 for a list that must be requested after the others, since its pages could use up
+// their time. It returns 0 for any other list.
 func (l *List) late() int {
 	if l.Pager == nil || l.Pages == 1 || l.Required || l.Directory {
 		return 0
@@ -153,8 +155,8 @@ func (l *List) prepare() {
 	}
 }
 
-// CheckRows returns a Part.Check for an array in which more than half of the rows must have all
-// these members, null or not.
+// CheckRows returns a Part.Check for an array. More than half of its rows must have each of the
+// given members, even if null.
 func CheckRows(has ...string) func(body []byte) (rows int, err error) {
 	return func(body []byte) (int, error) {
 		n, err := CheckArray(body)
@@ -176,12 +178,13 @@ func CheckRows(has ...string) func(body []byte) (rows int, err error) {
 	}
 }
 
-// maxMissing is the maximum number of assets without a row that may follow each other in the order
-// of their ids. A recorded market of 21,498 coins has at most 35; a missing page has hundreds.
+// maxMissing is the maximum number of consecutive assets, in the order of their ids, that may lack
+// a row. In a recorded market of 21,498 coins, at most 35 consecutive coins lack one; a missing
+// page leaves out hundreds.
 const maxMissing = 100
 
-// missing returns an error if an answer lacks too much of the directory. An empty or repeated page
-// ends the paging, and must not end the market.
+// missing returns an error if an answer lacks too many assets of the directory. Otherwise, a page
+// that is empty by mistake would end the list early.
 func (l *List) missing(a *Answer) error {
 	have := map[string]bool{}
 	for _, row := range a.Rows() {
@@ -217,15 +220,15 @@ func (l *List) missing(a *Answer) error {
 
 // Pager describes how to request the pages of a part, one after the other.
 type Pager struct {
-	name     string // the query's parameter
+	name     string // name of the query parameter
 	first    int    // the parameter's value for the first page or row
 	byOffset bool
 	least    int // a page with fewer rows is the last
 }
 
 // Numbered returns a Pager that requests pages by number, from 1, until one has fewer than least
-// rows. If least is 1, only an empty page ends the list, even if a page before it is short. A
-// higher least saves the call for the empty page.
+// rows. If least is 1, only an empty page ends the list; a short page does not. A higher value
+// saves the call for the empty page.
 func Numbered(name string, least int) *Pager { return &Pager{name: name, first: 1, least: least} }
 
 // Offset returns a Pager that requests the rows after those collected so far, until a page has
@@ -234,8 +237,8 @@ func Offset(name string, first, least int) *Pager {
 	return &Pager{name: name, first: first, byOffset: true, least: least}
 }
 
-// more returns the query for an answer's next page, or nil if the answer is complete. A nil Pager
-// means one page without a query.
+// more returns the query for an answer's next page, or nil if the answer is complete. For a nil
+// Pager, there is one page, and its query is empty.
 func (g *Pager) more(a *Answer) (url.Values, error) {
 	n := len(a.Pages)
 	switch {

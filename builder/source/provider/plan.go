@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Quota bounds the calls of an account. Calls is the number in a month, or zero if the provider
-// states none. PerMinute is the number in a minute, or zero for the Plan's number.
+// Quota limits the calls of an account. Name is the name of the provider's plan. Calls is the limit
+// per month, or zero if the provider states none. PerMinute is the limit per minute, or zero for
+// the limit in Plan.
 type Quota struct {
 	Name             string
 	Calls, PerMinute int
@@ -24,8 +25,8 @@ const (
 	slack = 30 * time.Second
 )
 
-// slowest returns the longest interval to which requests for a list may be stretched, so that more
-// valuable lists can be requested more often. Details may wait for ever.
+// slowest returns the longest interval at which a list is requested to leave more of the quota to
+// more valuable lists. Single items have no longest interval.
 func slowest(v Value) time.Duration {
 	if v == Tickers {
 		return time.Hour
@@ -37,29 +38,30 @@ func slowest(v Value) time.Duration {
 type Cost struct {
 	Part  string `json:"part"`
 	Value string `json:"value"`
-	// Calls is the number of calls for one request of the whole part. Measured reports whether they
-	// were counted the last time, and not estimated.
+	// Calls is the number of calls that it takes to request the whole part. Measured reports
+	// whether this number was counted the last time, rather than estimated.
 	Calls    int  `json:"calls"`
 	Measured bool `json:"measured"`
 	// EverySeconds is the part's own interval, and AskedSeconds the interval that the quota allows
-	// (0 means never). Wanted and Month are the calls of a month at these intervals. The option
-	// slow may limit single items further.
+	// (0 means never). Wanted is the number of calls in a month at the part's own interval, and
+	// Month the number at the interval that the quota allows. The option slow may limit single
+	// items further.
 	EverySeconds int64 `json:"every_seconds"`
 	AskedSeconds int64 `json:"asked_seconds"`
 	Wanted       int   `json:"wanted"`
 	Month        int   `json:"month"`
 
 	value Value
-	most  int  // maximum number of calls counted at the same time
+	most  int  // maximum number of calls for one page
 	kind  bool // a kind of single items
 }
 
-// Costs is the cost of a month of a source.
+// Costs describes what a month of snapshots from a source costs.
 type Costs struct {
 	Source string `json:"source"`
 	Plan   string `json:"plan,omitempty"`
-	// Quota is the number of calls allowed in a month, or 0 for no limit. Used is the number on the
-	// last 32 dates.
+	// Quota is the number of calls allowed in a month, or 0 for no limit. Used is the number of
+	// calls over the last 32 dates.
 	Quota     int    `json:"quota"`
 	Used      int    `json:"used"`
 	PerMinute int    `json:"per_minute"`
@@ -78,7 +80,7 @@ type budget struct {
 	market func() Market
 }
 
-// month returns the costs of a month.
+// month returns the cost of each part in a month, and the totals.
 func (b *budget) month(ctx context.Context) (*Costs, error) {
 	state, err := b.read()
 	if err != nil {
@@ -98,7 +100,7 @@ func (b *budget) month(ctx context.Context) (*Costs, error) {
 	return c, nil
 }
 
-// costs finds out in a dry run which parts the market requests, and divides the quota among them.
+// costs determines in a dry run which parts the market requests, and divides the quota among them.
 func (b *budget) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
 	var list []Cost
 	err := b.market().Collect(ctx, dryRun(func(p *Part, kind bool) {
@@ -118,8 +120,8 @@ func (b *budget) costs(ctx context.Context, state *quotaState) ([]Cost, error) {
 	return list, nil
 }
 
-// size returns the number of calls for a part: the number of the last time, or of its last good
-// answer, or else the plan's estimate.
+// size returns the number of calls that a part takes. It is the larger of the numbers for the last
+// request and for the last good answer, or the plan's estimate if neither is known.
 func (b *budget) size(p *Part, last *Answer, state *quotaState) int {
 	calls := cmp.Or(max(state.Sizes[p.Name], pages(last)*p.cost()), b.calls[p.Name], p.cost())
 	if p.Pages > 0 {
@@ -128,8 +130,8 @@ func (b *budget) size(p *Part, last *Answer, state *quotaState) int {
 	return calls
 }
 
-// share sets how often to request each part. Every list is requested at least at its slowest
-// interval. The rest of the quota goes to the most valuable parts first.
+// share sets how often to request each part. The quota first covers all lists at their slowest
+// intervals. The rest goes to the most valuable parts first.
 func (q *quota) share(list []Cost, slow int) {
 	largest := 0
 	leasts := make([]int64, len(list)) // calls of lists at their slowest intervals
@@ -154,8 +156,8 @@ func (q *quota) share(list []Cost, slow int) {
 	if q.limit == 0 {
 		return
 	}
-	// Leave room for three times the largest part, since a part of the burst is not available to
-	// less valuable calls.
+	// Make the burst at least three times as large as the largest part, if the quota permits, since
+	// less valuable calls cannot use the whole burst.
 	q.burst = max(1, min(q.limit/2, max(q.limit/(quotaDays-1), 3*largest)))
 	left := int64(month / q.each())
 	if needed := reserved; needed > left { // not even the slowest intervals fit
@@ -185,13 +187,14 @@ func (q *quota) share(list []Cost, slow int) {
 	}
 }
 
-// callsOf returns the number of calls in a month at an interval in seconds.
+// callsOf returns the number of calls in a month if the given number of calls is made once in each
+// interval. The interval is in seconds.
 func callsOf(calls int, every int64) int64 {
 	return (int64(calls)*int64(month/time.Second) + every - 1) / every
 }
 
-// intervals returns how long the answers to lists count as new, by part, if the quota makes that
-// longer than the parts themselves.
+// intervals maps the names of lists to how long the quota requires their answers to count as new.
+// It returns nil if there is no quota.
 func (b *budget) intervals(ctx context.Context) (map[string]time.Duration, error) {
 	if b.limit == 0 {
 		return nil, nil
@@ -210,7 +213,8 @@ func (b *budget) intervals(ctx context.Context) (map[string]time.Duration, error
 	return every, err
 }
 
-// choosePlan returns the plan with the quota that the options name. The first quota is the default.
+// choosePlan returns the plan and the quota that the option plan names, both adjusted by the
+// options quota and rate. The plan's first quota is the default.
 func choosePlan(o *Options, plan Plan) (Plan, Quota, error) {
 	var quota Quota
 	var names []string

@@ -8,9 +8,9 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// Product multiplies two numbers exactly. Each is given as a JSON number or text. It returns nil if
-// a is nil. If it cannot read a factor, or b is nil, it returns a text that is no number, so that
-// the reader drops it with a warning.
+// Product multiplies two numbers exactly. Each is a JSON number or a string that contains one.
+// Product returns nil if a is nil. If b is nil or a factor cannot be parsed, it returns a string
+// that is not a number, so that the feed reader drops the value with a warning.
 func Product(a, b json.RawMessage) json.RawMessage {
 	if a == nil {
 		return nil
@@ -26,8 +26,9 @@ func Product(a, b json.RawMessage) json.RawMessage {
 	return x.Append(nil, 'G')
 }
 
-// Quotient divides two numbers and rounds half to even to the decimals of a price. Each is given as
-// a JSON number or text. It returns nil if it cannot read one of them, or if b is 0.
+// Quotient divides a by b and rounds the result, half to even, to the number of decimals of a
+// price. Each is a JSON number or a string that contains one. Quotient returns nil if one of them
+// cannot be parsed, or if b is 0.
 func Quotient(a, b json.RawMessage) json.RawMessage {
 	x, y := number(a), number(b)
 	if x == nil || y == nil {
@@ -40,8 +41,8 @@ func Quotient(a, b json.RawMessage) json.RawMessage {
 	return q.Append(nil, 'G')
 }
 
-// number parses a number as the reader of the feed does, also from a text. It returns nil if raw is
-// not a number or is too long.
+// number parses a JSON number, or a string that contains one, as the feed reader does. It returns
+// nil if raw is not a number or is too long.
 func number(raw json.RawMessage) *apd.Decimal {
 	text := string(raw)
 	if strings.HasPrefix(text, `"`) {

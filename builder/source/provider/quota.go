@@ -20,7 +20,7 @@ import (
 )
 
 // Value ranks the calls of a part. If the quota does not suffice, the least valuable calls are made
-// more rarely.
+// less often.
 type Value int
 
 // The values, from the most to the least valuable.
@@ -36,8 +36,8 @@ func (v Value) String() string {
 	return [...]string{"tickers", "directory", "groups", "exchanges", "details"}[v]
 }
 
-// quotaDays is the number of dates in UTC that a quota covers. It suffices for any month, whatever
-// day and hour the provider's month begins.
+// quotaDays is the number of dates in UTC that a quota covers. They cover any month, no matter on
+// which day and at which hour the provider's month begins.
 const quotaDays = 32
 
 const (
@@ -47,12 +47,13 @@ const (
 	maxQuota = 1 << 30
 )
 
-// quota counts the calls to a provider and refuses those beyond a number a month. It counts calls
-// in the cache folder before they are made, under a lock that all processes with this folder share,
-// so that neither a crash nor a second process makes the count too low.
+// quota counts the calls to a provider and refuses calls beyond a monthly limit. It counts calls in
+// the cache folder before they are made, under a lock that all processes with this folder share, so
+// that neither a crash nor a second process makes the count too low.
 //
-// The calls of a month are spread over it: burst calls are available immediately, the rest evenly
-// over the month. For less valuable calls, and for retries, more of the burst must be left.
+// The limit is spread over the month: the burst is available immediately, and the rest becomes
+// available at a constant rate. Less valuable calls, and retries, are allowed only if more of the
+// burst is left.
 type quota struct {
 	limit, burst int // calls in a month (0: no limit), and calls available immediately
 	dir          string
@@ -67,9 +68,9 @@ type quotaState struct {
 	Format int `json:"format"`
 	// Full is the time at which the whole burst is available again.
 	Full time.Time `json:"full"`
-	// Calls are the numbers of calls on the last dates in UTC, by date.
+	// Calls maps the last dates in UTC to the numbers of calls on them.
 	Calls map[string]int `json:"calls"`
-	// Sizes are the numbers of calls that each part took the last time.
+	// Sizes maps the names of parts to the numbers of calls that they took the last time.
 	Sizes map[string]int `json:"sizes,omitempty"`
 }
 
@@ -87,8 +88,8 @@ func (e *quotaError) Error() string {
 	return s
 }
 
-// update calls f with the state. It saves the state if f returns true, or if a wrong clock had left
-// times in the state that update has corrected.
+// update calls f with the state. It saves the state if f returns true, or if it had to correct
+// dates or times that a wrong clock left in the state.
 func (q *quota) update(f func(s *quotaState, now time.Time) (changed bool, err error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -158,9 +159,9 @@ func (q *quota) load() (*quotaState, error) {
 	return s, nil
 }
 
-// tidy drops dates older than a month. It also corrects times in the future, left by a wrong clock,
-// and reports whether it found any: their calls count as today's, and the wait is at most the time
-// for a whole burst.
+// tidy drops dates older than a month. It also corrects dates and times in the future, which a
+// wrong clock left, and reports whether it found any. Calls on future dates count as today's calls,
+// and Full becomes at most the time at which a whole burst would be available.
 func (q *quota) tidy(s *quotaState, now time.Time) (mended bool) {
 	s.Format = 1
 	today, first := now.Format(time.DateOnly), now.AddDate(0, 0, 1-quotaDays).Format(time.DateOnly)
@@ -185,12 +186,12 @@ func (s *quotaState) used() (n int) {
 	return n
 }
 
-// each returns the time after which one more call is available.
+// each returns the interval at which one more call becomes available.
 func (q *quota) each() time.Duration {
 	return quotaDays * 24 * time.Hour / time.Duration(max(1, q.limit-q.burst))
 }
 
-// whole returns the time after which the whole burst is available.
+// whole returns the time in which the whole burst becomes available.
 func (q *quota) whole() time.Duration { return q.each() * time.Duration(q.burst) }
 
 // check returns an error if the quota does not allow calls now.
@@ -250,13 +251,13 @@ func (q *quota) note(back int, sizes map[string]int) error {
 
 // call is the information about a request that the quota needs.
 type call struct {
-	cost  int // maximum; zero means one
+	cost  int // maximum number of calls; zero means one
 	value Value
 	again bool // the request is a retry
 }
 
-// counter counts every call that is made for a request: tries, redirects, and retries that net/http
-// makes by itself.
+// counter is a transport that counts every call that is made for a request: tries, redirects, and
+// retries that net/http makes by itself.
 type counter struct {
 	next  http.RoundTripper
 	quota *quota
@@ -279,7 +280,8 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 }
 
-// read returns the state. It needs no lock, since the file is replaced in one step.
+// read returns the state. It does not need the lock of the file, since the file is replaced
+// atomically.
 func (q *quota) read() (*quotaState, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -294,7 +296,7 @@ func (q *quota) read() (*quotaState, error) {
 	return s, nil
 }
 
-// use returns the numbers that builders report.
+// use returns the numbers of calls that builders report, or nil if the file cannot be read.
 func (q *quota) use(name string) *source.Quota {
 	s, err := q.read()
 	if err != nil {

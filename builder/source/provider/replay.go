@@ -12,7 +12,7 @@ import (
 	"example.com/marketdata/builder/source"
 )
 
-// replay answers from a recording, without any call to the provider.
+// replay is the backend that answers from a recording, without calling the provider.
 type replay struct {
 	folder *folder
 	log    *slog.Logger

@@ -13,24 +13,23 @@ import (
 // provider, a replay reads a recording, and a dry run only notes the requests, to compute their
 // cost.
 type Round interface {
-	// Lists collects lists. It returns an error if a required list is missing, or if a recorded one
-	// cannot be used.
+	// Lists collects the rows of lists. It returns an error if a required list is missing, if a
+	// live round lacks the directory, or if a recorded list cannot be used.
 	Lists(ctx context.Context, lists ...List) error
-	// Each returns the answers to the parts of one kind that are requested one by one. The result
-	// is by id, and has only the available answers. part returns the part of an id. A live round
-	// has a limited number of calls for such parts. It first requests those that were never
-	// requested, in the given order, then those with the oldest answers, and last those that failed
-	// before.
+	// Each requests the parts of one kind one by one, and returns the available answers by id. part
+	// returns the part for an id. A live round has a limited number of calls for such parts. It
+	// first requests the parts that were never requested, in the given order, then the parts with
+	// the oldest answers, and last the parts that failed before.
 	Each(ctx context.Context, kind string, ids []string, part func(id string) Part) (map[string]*Answer, error)
 }
 
 // backend runs rounds, either live or from a recording.
 type backend interface {
 	// collect runs ask with a new round and returns what the round has collected. It returns an
-	// outcome even if the round failed, unless the round could not begin.
+	// outcome even if the round fails, unless the round cannot begin.
 	collect(ctx context.Context, ask func(r Round) error) (*outcome, error)
-	// use returns the quota's use, and memory describes what is kept between rounds. Both return
-	// nil for a replay.
+	// use returns how much of the quota is used, and memory describes what is kept between rounds.
+	// Both return nil for a replay.
 	use() *source.Quota
 	memory() *Memory
 }
@@ -38,11 +37,12 @@ type backend interface {
 // outcome is the result of a round.
 type outcome struct {
 	// time is the present, or the time of the recording; it is zero if the recording does not state
-	// it. newest is the newest time of a row in a recorded required list, which is used instead.
+	// it. newest is the newest time of a row in a recorded required list. It is used if time is
+	// zero.
 	time, newest time.Time
-	// parts has an entry for each list, and for each kind requested one by one.
+	// parts has an entry for each list and for each kind of single items.
 	parts []source.Part
-	// used are the answers that the market received, by part.
+	// used holds the answers that the market received, by part name.
 	used map[string]usedAnswer
 }
 
@@ -53,7 +53,7 @@ type usedAnswer struct {
 
 func newOutcome(t time.Time) outcome { return outcome{time: t, used: map[string]usedAnswer{}} }
 
-// record writes the answers to a folder, as a recording.
+// record writes the answers to the folder dir as a recording.
 func (o *outcome) record(dir, source string) error {
 	f := emptyFolder(dir, source)
 	for _, name := range slices.Sorted(maps.Keys(o.used)) {
@@ -64,7 +64,8 @@ func (o *outcome) record(dir, source string) error {
 	return f.commit(o.time)
 }
 
-// times calls note for each time that a list's rows or pages state.
+// times calls note with the times that a list's rows and pages state. A time that is absent or
+// invalid is zero.
 func (l *List) times(a *Answer, note func(t time.Time)) {
 	for _, row := range *l.Into {
 		note(Time(row.Fields.Get("last_updated")).UTC())
@@ -77,8 +78,8 @@ func (l *List) times(a *Answer, note func(t time.Time)) {
 	}
 }
 
-// dryRun makes no requests. It is called for each list, and once for each kind requested one by
-// one.
+// dryRun is a Round that makes no requests. The function is called for each list with kind false,
+// and once for each kind of single items with kind true.
 type dryRun func(p *Part, kind bool)
 
 // Lists implements Round.

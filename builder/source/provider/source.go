@@ -18,7 +18,7 @@ type Source struct {
 	market       func() Market
 	budget       *budget
 	backend      backend
-	recalls      bool // whether the past is wanted
+	recalls      bool // whether earlier prices are wanted
 }
 
 // Market is implemented by each provider's package. It requests the parts of a snapshot and writes
@@ -26,12 +26,12 @@ type Source struct {
 type Market interface {
 	// Collect requests everything that Write uses from the round.
 	Collect(ctx context.Context, r Round) error
-	// Write writes the rows, and sets Feed.Before if the provider gives earlier prices. It judges
-	// no rows and drops none, since the reader of the feed sets aside rows that cannot be used.
+	// Write writes the rows, and sets Feed.Before if the provider has earlier prices. It does not
+	// judge rows and drops none, since the feed reader sets aside rows that cannot be used.
 	Write(f *Feed)
 }
 
-// Plan describes an account at the provider. Options override it.
+// Plan describes an account with the provider. Options can override it.
 type Plan struct {
 	Base string
 	// KeyHeader is the header that carries KeyPrefix, such as "Bearer ", and Key, if there is a
@@ -39,21 +39,23 @@ type Plan struct {
 	KeyHeader, KeyPrefix, Key string
 	// KeyEnv is the name of the environment variable with the key, if the provider requires one.
 	KeyEnv string
-	// PerMinute bounds the calls in a minute, and Burst those made without a pause.
+	// PerMinute limits the calls in a minute, and Burst limits the calls made without a pause.
 	PerMinute, Burst int
-	// Slow bounds the calls of a round for single items.
+	// Slow limits the calls for single items in a round.
 	Slow int
 	// Quotas are the quotas of the provider's plans for such an account, cheapest first.
 	Quotas []Quota
-	// Calls estimates how many calls a part takes, if not one, until it has been requested. The
-	// entry of a kind of single items, KIND/*, is for all of them.
+	// Calls estimates how many calls a part takes, for use until the part has been requested. A
+	// part without an entry is assumed to have one page. The entry KIND/* is for all single items
+	// of a kind together.
 	Calls map[string]int
 }
 
-// maxSlow bounds the option slow.
+// maxSlow is the maximum value of the option slow.
 const maxSlow = 10_000
 
-// NewSource returns the source that options and plan describe. market must return a new Market.
+// NewSource returns the source that o and plan describe. Each call of market must return a new
+// Market.
 func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, error) {
 	plan, chosen, err := choosePlan(o, plan)
 	if err != nil {
@@ -102,8 +104,8 @@ func NewSource(o *Options, env Env, plan Plan, market func() Market) (*Source, e
 	return s, nil
 }
 
-// notices are the notices that providers' terms require to be shown with their data, by scheme
-// (builder/source/README.md, "What it costs").
+// notices maps the scheme of a provider to the notice that its terms require to be shown with its
+// data (builder/source/README.md, "What it costs").
 var notices = map[string]*artifacts.Notice{
 	"coingecko":   {Text: "Data provided by CoinGecko", URL: "https://www.coingecko.com"},
 	"coinpaprika": {Text: "Data provided by CoinPaprika", URL: "https://coinpaprika.com"},
@@ -124,7 +126,7 @@ type Memory struct {
 	Filled bool
 }
 
-// Memory returns nil for a recording, which remembers nothing.
+// Memory describes the cache of a live source. It returns nil for a recording, which has no cache.
 func (s *Source) Memory() *Memory { return s.backend.memory() }
 
 // String returns the source's name with its options.
@@ -142,10 +144,10 @@ func (s *Source) collect(ctx context.Context) (Market, *outcome, error) {
 	return m, o, err
 }
 
-// Files returns the present state of the market, or the state in the recording. It does not judge
-// whether the present is useful for t; the builder does. t is used only as the time of a recording
-// that states none. Files returns an error if a required list is missing and its last good answer
-// is too old.
+// Files returns the present state of the market, or the recorded state. It does not check whether
+// the present state is suitable for t; the builder does. t is used only as the time of a recording
+// that does not state its own. Files returns an error if a required list is unavailable and its
+// last good answer is missing or too old.
 func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
 	m, o, err := s.collect(ctx)
 	if err != nil {
@@ -162,8 +164,8 @@ func (s *Source) Files(ctx context.Context, t time.Time) (source.Files, error) {
 		"last_updated", s.scheme, indexFile)
 }
 
-// Record writes the answers from which a feed would be made now to the folder dir. The folder must
-// be missing or empty, so that two recordings are never mixed.
+// Record collects the answers for a feed, as Files does, and writes them to the folder dir. The
+// caller must ensure that dir is missing or empty, so that two recordings are never mixed.
 func (s *Source) Record(ctx context.Context, dir string) error {
 	_, o, err := s.collect(ctx)
 	if err != nil {
@@ -172,7 +174,7 @@ func (s *Source) Record(ctx context.Context, dir string) error {
 	return o.record(dir, s.scheme)
 }
 
-// Costs computes the cost of a month of snapshots, without any call to the provider.
+// Costs computes what a month of snapshots costs, without calling the provider.
 func (s *Source) Costs(ctx context.Context) (*Costs, error) {
 	c, err := s.budget.month(ctx)
 	if err != nil {
@@ -185,10 +187,10 @@ func (s *Source) Costs(ctx context.Context) (*Costs, error) {
 // Env is the environment of a provider's source.
 type Env struct {
 	Log *slog.Logger
-	// Getenv returns an environment variable, such as one with a key.
+	// Getenv returns the value of an environment variable, such as one that contains a key.
 	Getenv func(name string) string
-	// Cache is the parent of the cache folders of sources without the option cache, each named
-	// after its provider. "" means that there is none.
+	// Cache is the parent folder of the cache folders of sources without the option cache. Each
+	// cache folder is named after its provider. If Cache is "", these sources have no cache folder.
 	Cache string
 	// Costs means that the source is opened only for Source.Costs, which needs no key.
 	Costs bool
@@ -197,7 +199,7 @@ type Env struct {
 	Now       func() time.Time
 }
 
-// Opener returns the source.Opener of a provider in this environment.
+// Opener returns a source.Opener that opens a provider in this environment.
 func (e Env) Opener(open func(rest string, env Env) (*Source, error)) source.Opener {
 	return func(_ context.Context, rest string) (source.Source, error) { return open(rest, e) }
 }
