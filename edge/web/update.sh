@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Takes from npm what the pages and their tests embed. Name the version here (that
-# of Scalar and uPlot in web.go, too), run it (it needs node and npm), and run the tests.
+# Downloads the packages that the pages and their tests embed from npm. To update one, change its version here
+# and, for Scalar and uPlot, in web.go; run this script, which needs node and npm; and run the tests.
 set -euo pipefail
 cd "$(dirname "$0")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# take unpacks files of a package: take NAME@VERSION FOLDER FILE...
+# take copies files of a package to a folder: take NAME@VERSION FOLDER FILE...
 take() {
   npm pack --silent --pack-destination "$work" "$1" >/dev/null
   tar -xzf "$work"/*.tgz -C "$work"
@@ -15,7 +15,7 @@ take() {
   rm -r "$work/package"
 }
 
-# packed codes a large file as brotli, which the tests hold against its digest.
+# packed replaces a large file with its brotli form and its digest. The tests check the form against the digest.
 packed() {
   node -e '
 const { readFileSync, writeFileSync } = require("node:fs");

@@ -1,18 +1,18 @@
 // The market board uses the same public API as everybody else. Names come from feeds and may be
 // hostile, so the page shows them as text, never as markup. Logos are loaded only from the origins
 // that the operator names. Links are shown only if they lead to the web. Decimals stay strings
-// (numbers.js), and a title has all of their digits.
+// (numbers.js), and a tooltip has all of their digits.
 "use strict";
 
-const perPage = [20, 50, 100]; // rows of a page; the first is the default
-const historySize = 20; // ids of a request; /history takes no more
+const perPage = [20, 50, 100]; // rows per page; the first is the default
+const historySize = 20; // ids per request; /history accepts no more
 const staleAfter = 20 * 60; // seconds, as in the header Cache-Status
 const interval = 10 * 60; // seconds from one snapshot to the next
 const newsFor = 10_000; // milliseconds for which the number of changed prices is shown
-// The following times are in milliseconds. A board waits up to spread after an event, so that not all
-// boards ask at the same time. A stream, which has a comment every 15 seconds, counts as dead after
+// The following times are in milliseconds. After an event, a board waits up to spread, so that not all
+// boards ask at the same time. A stream sends a comment every 15 seconds, and counts as dead after
 // silence. The wait before the next stream doubles with each failure, from retryFirst to retryLast.
-// Without events the board looks for a newer snapshot every lookEvery.
+// Without events, the board looks for a newer snapshot every lookEvery.
 const spread = 3_000;
 const silence = 40_000;
 const [retryFirst, retryLast] = [2_000, 60_000];
@@ -20,7 +20,7 @@ const lookEvery = 60_000;
 
 const $ = (id) => document.getElementById(id);
 const logoOrigins = document.querySelector("meta[name=logos]").content.split(" ");
-const lined = matchMedia("(min-width: 980px)"); // whether there is room for lines; the same width as in board.css
+const lined = matchMedia("(min-width: 980px)"); // whether there is room for lines; board.css has the same width
 
 // --- elements ---
 
@@ -33,10 +33,10 @@ function element(tag, attributes, ...children) {
 
 const count = (number) => exact(number == null ? null : String(number), (text) => (text.length < 8 ? roundDecimal(text, 0) : large(text)));
 const fee = (text) => exact(text, (text) => (text.startsWith("0") ? tiny(text) : text.length < 9 ? text : large(text)));
-const volume = (text) => exact(text === "0" ? null : text, money); // the API gives an unknown volume as 0
+const volume = (text) => exact(text === "0" ? null : text, money); // the API reports an unknown volume as 0
 const nothing = () => element("span", { title: "not known" }, "\u2013");
 
-// exact shows a decimal as shortened by shown, and all of it in a tooltip. If subscript digits count
+// exact shows a decimal, shortened by shown, with all of it in a tooltip. If subscript digits count
 // zeros, screen readers get the decimal itself.
 function exact(text, shown) {
   if (text == null) return nothing();
@@ -57,7 +57,7 @@ function changed(text) {
 const hours = { "1h": 1, "6h": 6, "12h": 12, "24h": 24, "7d": 168, "30d": 720, "90d": 2160, "1y": 8760 };
 
 // overWindow shows the change of a quote over a window. If the prices begin later than the window, it shows
-// the change since the first price and says so: visibly if there is room, otherwise in the title.
+// the change since the first price and says so: visibly if there is room, otherwise in the tooltip.
 function overWindow(quote, window, room) {
   const made = changed(quote?.percent_change?.[window]);
   if (!quote?.since || seconds(quote.since) <= seconds(pin) - 3600 * hours[window]) return made;
@@ -105,8 +105,8 @@ async function ask(path, parameters, at, signal) {
 
 // --- what is shown ---
 
-// views has the columns of each view. A column has a title, a name for screen readers (says), a function
-// that makes a row's cell, and a sort key if the API has one. Narrow windows hide the columns with a number
+// views contains the columns of each view. A column has a title, a name for screen readers (says), a function
+// that creates a row's cell, and a sort key if the API has one. Narrow windows hide the columns with a number
 // (wide), the highest first. kind says what a row is.
 const views = {
   assets: {
@@ -156,17 +156,17 @@ views.changes = {
   ],
 };
 
-// whatChanged says what happened to an item. For texts it gives the old and the new one.
+// whatChanged says what happened to an item. For strings, it states the old and the new value.
 function whatChanged({ kind, collection, fields }) {
   if (!fields) return one[collection] + " " + { added: "added", back: "is back", removed: "removed" }[kind];
   return Object.entries(fields).map(([name, { old, new: now }]) => (now === undefined || name === "logo" ? name : name + ": " + (old || "\u2013") + " \u2192 " + (now || "\u2013"))).join(", ");
 }
 
-const listed = Object.keys(views).concat("favourites"); // views with their own address
+const listed = Object.keys(views).concat("favourites"); // views with their own URL
 views.favourites = { ...views.assets, title: "Favourites" };
 views.coins = { ...views.assets, title: "Coins" }; // the coins of a category or chain
 
-// orders has the sort orders of the tabs above a listing of assets.
+// orders contains the sort orders of the tabs above a listing of assets.
 const orders = { All: views.assets.sort, Gainers: "percent_change.24h:desc", Losers: "percent_change.24h:asc", Volume: "volume:desc" };
 
 function changeOver(window) {
@@ -193,12 +193,12 @@ function named(row, kind) {
   return element("a", { class: "coin", href: pageOf(row, kind) }, mark(row), called);
 }
 
-// pageOf returns the address of a detail page. It names an asset by its slug, which is unique, unless
-// the slug has a comma, because a filter would read two values. It names everything else by id.
+// pageOf returns the URL of a detail page. It names an asset by its slug, which is unique, unless the
+// slug contains a comma, which a filter would read as two values. It names everything else by id.
 const pageOf = (row, kind, window, chart) =>
   "?" + new URLSearchParams({ ...(kind !== "asset" ? { [kind]: row.id } : /^[^,]+$/.test(row.slug) ? { asset: row.slug } : { id: row.id }), ...(window && window !== "7d" && { window }), ...(chart === "candles" && { chart }) });
 
-// mark makes a monogram, with the logo over it if the operator names the logo's origin.
+// mark creates a monogram, with the logo over it if the operator names the logo's origin.
 function mark(row) {
   const letter = /[\p{L}\p{N}]/u.exec(row.symbol ?? row.name)?.[0] ?? "";
   const made = element("span", { class: "mark", "aria-hidden": "true" }, letter);
@@ -219,7 +219,7 @@ function shared(text) {
   return made;
 }
 
-// state returns what the address asks for, so that reload, back and links work. This is a page of a
+// state returns what the URL asks for, so that reload, back and links work. This is a page of a
 // listing, a detail page, or both, since the page of a category or chain lists its coins.
 function state() {
   const parameters = new URLSearchParams(location.search);
@@ -256,7 +256,7 @@ function addressOf(changes) {
 
 const go = (changes) => visit(addressOf(changes));
 
-// visit shows another address. Each entry of the browser's history records how far the reader had
+// visit shows another URL. Each entry of the browser's history records how far the reader had
 // scrolled, because the page appears too late for the browser to restore that.
 function visit(address) {
   history.replaceState({ y: scrollY }, "");
@@ -271,11 +271,11 @@ let pin = ""; // the time of the snapshot that the page shows
 let current = ""; // the time of the current snapshot, as far as is known
 let overview = ""; // the time of the snapshot that the totals are from
 let clock = null; // milliseconds from performance.now() to the server's time
-let pages = 1; // of the listing
+let pages = 1; // pages of the listing
 let running = null; // aborts the current or the last load
 let busy = false; // whether something is being loaded
 
-// load shows what the address asks for, from the snapshot of the time at, or from the current one if at
+// load shows what the URL asks for, from the snapshot of the time at, or from the current one if at
 // is "". If quietly is set, the page keeps its content until the new content is there.
 async function load(at, quietly) {
   running?.abort();
@@ -387,11 +387,11 @@ function noted(text, label, action) {
 const start = () => (needsKey() ? askForKey() : load(""));
 
 const drawn = { table: "", detail: "" }; // what the two parts contain, hidden or not
-let came = false; // whether the reader came to another detail page
+let came = false; // whether the reader has just come to another detail page
 const tableOf = (now) => (now.filter ? detailOf(now) : "listing");
 
 // showWaiting shows the parts of the page that are being loaded. Parts without content get skeletons;
-// board.css says how rows look while they wait for newer ones.
+// board.css defines how rows look while they wait for newer ones.
 function showWaiting(now) {
   $("key-form").hidden = true;
   if (now.filter) {
@@ -413,7 +413,7 @@ function showWaiting(now) {
   turnOver(now);
 }
 
-// turnOver shows the parts of the page that the address asks for, and hides the others.
+// turnOver shows the parts of the page that the URL asks for, and hides the others.
 function turnOver(now) {
   $("board").hidden = Boolean(now.filter);
   $("detail").hidden = !now.filter;
@@ -423,8 +423,8 @@ function turnOver(now) {
 
 const bar = () => element("span", { class: "skeleton" }, "\u2007");
 
-// askLargest asks for the two largest quoted assets. It returns none if the snapshot is of an older builder,
-// which has no markets.
+// askLargest asks for the two largest quoted assets. It returns none if the snapshot has no markets,
+// because an older builder published it.
 const askLargest = (at, signal) => ask("markets", { sort: "market_cap:desc", size: 2 }, at, signal).catch((problem) => {
   if (problem.status !== 503) throw problem;
   return { result: { items: [], total: null } };
@@ -442,7 +442,7 @@ function showTotals(totals, { items, total }) {
   );
 }
 
-// askListing asks for one page of the view, and for the prices that its lines show. detail is the answer
+// askListing asks for one page of the view, and for the prices of its lines. detail is the answer
 // with the group that the assets belong to, if any.
 async function askListing(now, at, signal, quietly, detail) {
   const asked = { sort: now.sort, page: now.page, size: now.rows };
@@ -456,7 +456,7 @@ async function askListing(now, at, signal, quietly, detail) {
   }
   const { result, headers } = await askMarkets(asked, at, signal);
   const rows = result.items;
-  // Favourites without a price have no place in the order, so they come last.
+  // Favourites without a price have no position in the order, so they come last.
   const unpriced = now.view === "favourites" && new URLSearchParams(headers.get("X-Not-Found") ?? "").get("id");
   if (unpriced) {
     const { items } = (await ask("assets", { id: unpriced, size: 100 }, at, signal)).result;
@@ -489,7 +489,7 @@ async function askMarkets(parameters, at, signal) {
 
 const chunks = (rows) => Array.from({ length: Math.ceil(rows.length / historySize) }, (_, i) => rows.slice(i * historySize, (i + 1) * historySize));
 
-// showLines waits for the prices of seven days and draws them into rows.
+// showLines waits for the prices of seven days, and draws them into the rows.
 async function showLines(rows, prices, signal) {
   const all = (await prices).flat();
   if (signal.aborted) return;
@@ -506,8 +506,8 @@ async function showLines(rows, prices, signal) {
   }
 }
 
-let listing; // view and address of the last listing shown, which a detail page links to
-let opened = ""; // the address of the detail page that is shown
+let listing; // the view and URL of the last listing shown, which a detail page links to
+let opened = ""; // the URL of the detail page that is shown
 
 function showListing(now, { result, prices, signal }, newer) {
   const rows = result.items;
@@ -584,7 +584,7 @@ function toTop() {
   if ($("listing").getBoundingClientRect().top < 0) $("listing").scrollIntoView();
 }
 
-// turn enables or disables a button. If a disabled button had the focus, other gets it.
+// turn enables or disables a button. If a disabled button had the focus, the button other gets it.
 function turn(button, other, off) {
   if (off && document.activeElement === button) {
     other.disabled = false;
@@ -805,7 +805,7 @@ $("rows").append(...perPage.map((rows) => element("option", {}, String(rows))));
 $("rows").addEventListener("change", () => {
   const now = state();
   const rows = Number($("rows").value);
-  go({ rows, page: Math.floor(((now.page - 1) * now.rows) / rows) + 1 }); // the page that has the first row of the present one
+  go({ rows, page: Math.floor(((now.page - 1) * now.rows) / rows) + 1 }); // the page that contains the first row of the current one
   toTop();
 });
 // A table that is too wide scrolls sideways. In some browsers its head then no longer stays in view.

@@ -1,10 +1,10 @@
 // Charts of prices over time, drawn by uPlot. Only pixels and the round numbers of the axes are computed
-// with floats. The text about a point has the decimal that the API sent.
+// with floats. The text about a point shows the decimal that the API sent.
 "use strict";
 
 const hour = 3600, day = 86400; // seconds
 
-// windows has the windows of /history: the length of an interval, the length of the window (none if it
+// windows describes the windows of /history: the length of an interval, the length of the window (none if it
 // begins with the first price), the interval of its candles, and the window in words.
 const windows = {
   "24h": { step: 600, length: day, candles: "1h", words: " of the last 24 hours" },
@@ -38,7 +38,7 @@ function since(points, { step, length }, end) {
   return "since " + timeLabel(seconds(time), length > day ? day : hour);
 }
 
-// --- ticks -----------------------------------------------------------------
+// --- ticks ---
 
 const timeSteps = [600, 1800, hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 7 * day, 14 * day];
 const month = 30 * day; // about a month
@@ -90,7 +90,7 @@ function amountLabels(amounts, step) {
   });
 }
 
-// --- drawings --------------------------------------------------------------
+// --- drawings ---
 
 // strokes returns the path of points in a box. A stroke ends at each gap, and a single point is a dot. The
 // height of the box is at least a hundredth of the price, so that a price that hardly moves, such as the

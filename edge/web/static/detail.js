@@ -1,7 +1,7 @@
 // The page of one asset, exchange, category or chain.
 "use strict";
 
-// detailOf identifies the detail page that an address asks for, without its window and chart.
+// detailOf identifies the detail page that a URL asks for, without its window and chart.
 const detailOf = (now) => now.kind + " " + JSON.stringify(now.filter);
 const viewOf = (kind) => Object.keys(views).find((view) => views[view].kind === kind);
 
@@ -23,7 +23,7 @@ async function askDetail(now, at, signal) {
 }
 
 // askCoin asks the CoinGecko-compatible API for what the board's own API lacks: supplies, contracts and other
-// currencies. Numbers become texts with all of their digits. askCoin returns null if that API is not served.
+// currencies. Numbers become strings with all of their digits. askCoin returns null if that API is not served.
 async function askCoin(slug, at, signal) {
   if (document.querySelector("meta[name=coins]").content !== "on") return null;
   const response = await send("/api/v3/coins/" + encodeURIComponent(slug), { "X-Snapshot-Time": at }, signal, "no-cache");
@@ -87,7 +87,7 @@ function showDetail(now, { row, quote, day, groups, coin, largest, signal }, new
   came = false;
 }
 
-// showParts shows what the page of each kind has besides its name.
+// showParts shows, for each kind of page, everything besides the name.
 const showParts = {
   asset(asset, now, { quote, day, groups, coin }) {
     $("detail-head").firstChild.append(star(asset, "star"));
@@ -164,7 +164,7 @@ function between(points, now) {
   return element("span", { class: "between" }, exact(low, shown), element("i", { "aria-hidden": "true" }, mark), exact(high, shown));
 }
 
-// copier makes a button that copies a text.
+// copier creates a button that copies text.
 function copier(text) {
   const button = element("button", { type: "button", class: "copy", "aria-label": "Copy " + text }, "Copy");
   button.addEventListener("click", async () => {
@@ -197,7 +197,7 @@ function showList(id, items, none) {
 
 const linked = (links) => links.filter(([, url]) => url).map(([title, url]) => [outward(url, title)]);
 
-// outward makes a link to an address from a feed, or only text if the address is not on the web.
+// outward creates a link to a URL from a feed, or only text if the URL does not lead to the web.
 function outward(url, title) {
   const to = URL.canParse(url) ? new URL(url) : { protocol: "" };
   if (!/^https?:$/.test(to.protocol)) return element("span", { class: "soft" }, title ?? url);

@@ -8,7 +8,7 @@ globalThis.__zod_globalConfig = { jitless: true };
 // customFetch changes the document for Scalar's console. The console would send every parameter that has a
 // default, even page together with limit, and every example. With an empty example it only sends what the
 // reader fills in. The console would also mark an empty field as a wrong number or time. It does not check
-// values of a list of types, even if the list has only one. Examples of programs get the name of this host.
+// the value if type is a list, even a list of one. Code examples get the name of this host.
 async function customFetch(input, init) {
   const response = await fetch(input, init);
   if (new URL(input.url ?? input, location.href).pathname !== "/openapi.json") return response;
@@ -22,7 +22,7 @@ async function customFetch(input, init) {
     if (parameter.schema?.default !== undefined) parameter.examples = { default: { value: "" } };
     if (parameter.schema?.format) parameter.schema.type = [parameter.schema.type];
   }
-  // The snapshot of the document's example no longer exists. The mark before the last one has one by now.
+  // The snapshot in the document's example no longer exists. The one of the last ten-minute mark but one does.
   const { At: at } = document.components.parameters;
   at.example = new Date((Math.floor(Date.now() / 6e5) - 1) * 6e5).toISOString().replace(/[-:]|\.000/g, "");
   return Response.json(document);

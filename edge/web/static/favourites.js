@@ -16,7 +16,7 @@ function readFavourites() {
   }
 }
 
-// star makes the button that adds an asset to the favourites and removes it.
+// star creates the button that adds an asset to the favourites or removes it.
 function star(row, id = "star-" + row.id) {
   const button = element("button", { type: "button", class: "star", id, "data-asset": row.id, "aria-label": "Favourite: " + row.name, "aria-pressed": String(favourites.includes(row.id)) });
   button.addEventListener("click", () => {
@@ -33,7 +33,7 @@ function star(row, id = "star-" + row.id) {
   return button;
 }
 
-// showStars shows every star as it is stored. A row stays in the listing of favourites until the listing is
+// showStars updates every star to what is stored. A row stays in the listing of favourites until the listing is
 // loaded again, so that the reader can undo a mistake.
 function showStars() {
   for (const button of document.querySelectorAll(".star")) button.setAttribute("aria-pressed", String(favourites.includes(Number(button.dataset.asset))));

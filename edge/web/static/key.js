@@ -1,6 +1,6 @@
 // The reader's key is kept in this tab's session storage and shared with the board's other tabs. It is gone
 // when the last of these tabs is closed. This file runs before all others, so that a key disappears from the
-// address immediately.
+// URL immediately.
 "use strict";
 
 const auth = document.querySelector("meta[name=auth]").content;
@@ -12,7 +12,7 @@ const tabs = new BroadcastChannel(storedKey);
 const heldKey = () => (auth === "keys" ? sessionStorage.getItem(storedKey) : null);
 const needsKey = () => auth === "keys" && heldKey() === null;
 
-// takeKey keeps a text that looks like a key, and returns whether it does.
+// takeKey keeps text if it looks like a key, and returns whether it does.
 function takeKey(key) {
   if (keyFormat.test(key)) sessionStorage.setItem(storedKey, key);
   return keyFormat.test(key);
@@ -25,7 +25,7 @@ function shareKey() {
 
 let given = null;
 
-// dropKey forgets the key, and in all other tabs too if everywhere is set.
+// dropKey forgets the key, in all other tabs too if everywhere is set.
 function dropKey(everywhere) {
   if (everywhere) tabs.postMessage({ drop: heldKey() });
   sessionStorage.removeItem(storedKey);
@@ -43,7 +43,7 @@ async function keyOfTabs() {
   asked.abort();
 }
 
-// keyOfAddress removes #key=…, which links for signing in have, from the address. It returns whether that was
+// keyOfAddress removes #key=…, which sign-in links contain, from the URL. It returns whether that was
 // a key, or undefined if there was none or the tab has a key already. The tab keeps the key that it has,
 // because anybody can write a link and must not replace it.
 function keyOfAddress() {

@@ -1,7 +1,7 @@
 // This file shows the notice that the operator or the source wants on every page with the data.
 "use strict";
 
-// noticed is done when the notice is shown. Pages wait for it, so that their content does not move later.
+// noticed resolves when the notice is shown. Pages wait for it, so that their content does not move later.
 const noticed = fetch("/notice.json", { cache: "no-cache" })
   .then((response) => response.json())
   .then(({ text, url }) => {

@@ -40,7 +40,7 @@ function less(a, b) {
 const subscript = (number) => String(number).replace(/\d/g, (digit) => "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089"[digit]);
 const superscript = (number) => String(number).replace(/\d/g, (digit) => "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[digit]);
 
-// tiny replaces four or more zeros after the point by their number, as in 0.0₇1234.
+// tiny replaces four or more zeros after the point with their number, as in 0.0₇1234.
 const tiny = (text) => text.replace(/0\.0(0{3,})(?=[1-9])/, (all, zeros) => "0.0" + subscript(zeros.length + 1));
 
 // price shows two decimal places for prices of 1 and more, and four significant digits for smaller ones. It

@@ -3,9 +3,9 @@
 
 let charted = { of: "", chart: null }; // asset, window and style that the chart shows
 
-const maxCandles = 1000; // the number of intervals in a request
+const maxCandles = 1000; // intervals per request
 
-// askPast asks for the points of a window, and for the candles of the same time. A line is drawn even if the
+// askPast asks for the points of a window, and for its candles. A line is drawn even if the
 // request for candles fails.
 async function askPast({ id }, { window, chart }, signal) {
   const { length, candles: interval } = windows[window], step = candleSteps[interval], end = seconds(pin);
@@ -73,9 +73,9 @@ function clearChart(...instead) {
 
 const dollars = (text) => "$" + grouped(text);
 
-// candleColumns has the titles of a candle's columns, and the functions that show them.
+// candleColumns contains the titles of a candle's columns, and the functions that show them.
 const candleColumns = [["Open", dollars], ["High", dollars], ["Low", dollars], ["Close", dollars], ["Market cap", money], ["Volume 24 h", money]];
-const isKnown = (text) => text != null && text !== "0"; // the API gives an unknown volume as 0
+const isKnown = (text) => text != null && text !== "0"; // the API reports an unknown volume as 0
 
 // showBelow draws market caps and volumes below the chart, if any are known.
 function showBelow(chart, candles, step) {
@@ -119,7 +119,7 @@ function download(name, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// --- the price at a date ---------------------------------------------------------
+// --- the price at a date ---
 
 let dated = { id: 0, asking: null }; // the asset of the form, and the controller that aborts its request
 

@@ -1,8 +1,8 @@
-// The search field is a combobox. Its list has what /search finds and changes as the reader types.
+// The search field is a combobox. Its list shows what /search finds, and changes as the reader types.
 "use strict";
 
-// /search accepts at most searchBytes and searchWords, and returns at most mostFound assets. The field waits
-// until the reader has not typed for the time typing.
+// /search accepts at most searchBytes and searchWords, and returns at most mostFound assets. The field asks
+// when the reader has not typed for the time typing.
 const searchBytes = 64, searchWords = 8, mostFound = 20;
 const typing = 150; // milliseconds
 
@@ -42,7 +42,7 @@ async function search() {
 }
 
 // meant sorts the rows by what a reader probably means. The asset whose symbol, name or slug was typed comes
-// first, unless it is tiny and a large one is found, too. The order of /search itself is promised to programs.
+// first, unless it is tiny and a large one is found, too. Programs rely on the order of /search itself.
 function meant(rows, q) {
   const typed = words(q).join(" ").toLowerCase();
   const rank = (row) => row.rank ?? Infinity;
@@ -71,7 +71,6 @@ function showFound(rows) {
 
 const sayFound = (text) => ($("found-says").textContent = text);
 
-// closeFound closes the list and aborts the current search.
 function closeFound() {
   searching?.abort();
   searching = null;
