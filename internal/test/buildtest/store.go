@@ -25,7 +25,7 @@ var Settings = market.Settings{
 	HistoryAssets: market.DefaultHistoryAssets,
 }
 
-// Moving contains the cells with sequences, nonces and clock times.
+// Moving contains the cells that hold sequences, nonces and clock times.
 var Moving = map[artifacts.Key]bool{
 	artifacts.CurrentKey: true, artifacts.ChangeKey: true, artifacts.KeysKey: true, artifacts.IdentityKey: true,
 }
@@ -210,7 +210,7 @@ type Fault struct {
 // FewPuts skips most puts, because they resemble each other.
 func FewPuts(call int, kind faultstore.Kind) bool { return kind == faultstore.Put && call%9 != 0 }
 
-// Few skips nine of ten gets and puts.
+// Few skips nine out of ten gets and puts.
 func Few(call int, kind faultstore.Kind) bool {
 	return (kind == faultstore.Get || kind == faultstore.Put) && call%10 != 0
 }

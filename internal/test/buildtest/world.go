@@ -20,7 +20,7 @@ var Epoch = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 // Discard is a logger that discards everything.
 var Discard = slog.New(slog.DiscardHandler)
 
-// World generates small, realistic feeds. Equal fields give equal feeds.
+// World generates small, realistic feeds. Equal fields produce equal feeds.
 type World struct {
 	Assets int
 	Seed   uint64
