@@ -13,22 +13,22 @@ import (
 )
 
 var (
-	// citation is how comments and documents refer to a section: the file's name
-	// or path, a comma, and the heading in quotes.
+	// citation matches a reference to a section in a comment or document: the file's name or path,
+	// a comma, and the heading in quotes.
 	citation = regexp.MustCompile(`([A-Za-z0-9_./-]*[A-Za-z0-9_-]+\.md),? "([^"]+)"`)
-	// link is a link in a document that does not leave the repository.
+	// link matches a link in a document that stays within the repository.
 	link = regexp.MustCompile(`\]\(([^():#]*)(?:#([^()]*))?\)`)
-	// wrapped is a line's end in the middle of a comment.
+	// wrapped matches a line break in the middle of a comment.
 	wrapped = regexp.MustCompile(`\s*\n\s*(?://|#|>)?[ \t]*`)
-	// numbered is a section's number, which only RFCs have.
+	// numbered matches a section number, which only RFCs have.
 	numbered = regexp.MustCompile(`(RFC \d+,? )?\b[Ss]ections? \d`)
-	// test is a test, where it is named.
+	// test matches the name of a test.
 	test = regexp.MustCompile(`(?:^|[^.\w])((?:Test|Fuzz|Benchmark)[A-Z]\w+)`)
-	// outside are documents that are not in the repository.
+	// outside matches references to documents that are not in the repository.
 	outside = regexp.MustCompile(`\b[Cc]ontract,? sections?\b|\b[Cc]ontract's section\b|\bsection \d+ of the (contract|interface)|\bcontract \d|\bfeed\.md\b|\binterface document\b`)
 )
 
-// files returns the paths, below the root, of all texts that people write.
+// files returns the paths, relative to the root, of all texts that people write.
 func files(t *testing.T, extensions ...string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -50,7 +50,7 @@ func files(t *testing.T, extensions ...string) (paths []string) {
 	return paths
 }
 
-// anchor returns how GitHub names a heading in links.
+// anchor returns the name that GitHub gives a heading in links.
 func anchor(heading string) string {
 	kept := strings.Map(func(r rune) rune {
 		switch {
@@ -71,7 +71,7 @@ func TestCitations(t *testing.T) {
 			documents[path] = read(t, path)
 		}
 	}
-	// cited finds the documents that a citation may mean.
+	// cited finds the documents to which a citation may refer.
 	cited := func(name string) (found []*document) {
 		name = strings.TrimLeft(name, "./")
 		for path, d := range documents {
@@ -139,7 +139,7 @@ func TestCitations(t *testing.T) {
 	}
 }
 
-// named is a file or folder of the repository, where a document names it.
+// named matches a file or folder of the repository in a document.
 var named = regexp.MustCompile("`((?:artifacts|builder|deploy|edge|internal|loadtest)/[a-zA-Z0-9_./-]+)`")
 
 // TestNamedPaths: the files and folders that documents name exist.

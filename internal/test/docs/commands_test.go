@@ -16,11 +16,11 @@ const commandsDocument = "builder/COMMANDS.md"
 var (
 	// printed is the part of the page that the program prints.
 	printed = regexp.MustCompile(`(?s)<!-- help -->\n.*<!-- /help -->`)
-	// common begins the first group of flags that several commands have.
+	// common matches the title of the first flag group that several commands share.
 	common = regexp.MustCompile(`(?m)^(Snapshots|Guard rails|Signing|Of every command):$`)
 )
 
-// helpOf returns a program's help on one of its commands, with all flags.
+// helpOf returns a program's help for one of its commands, with all flags.
 func helpOf(t *testing.T, bin, program string, words ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(
@@ -41,7 +41,8 @@ func commandsOf(t *testing.T, bin, program string) (names []string) {
 	return names
 }
 
-// testCommandsPage holds the page of commands against what builder prints, and rewrites it with -update.
+// testCommandsPage compares the page of commands with the output of builder, or with -update
+// rewrites it.
 func testCommandsPage(t *testing.T, bin string) {
 	t.Helper()
 	var b strings.Builder
@@ -73,7 +74,7 @@ func testCommandsPage(t *testing.T, bin string) {
 	must.OK(t, os.WriteFile(path, []byte(now), 0o644))
 }
 
-// TestReports: the fields of reports that the page of commands names are in the code.
+// TestReports: all report fields that the page of commands names exist in the code.
 func TestReports(t *testing.T) {
 	tag := regexp.MustCompile(`"([a-z_]+)[",]`)
 	known := map[string]bool{}
@@ -87,7 +88,7 @@ func TestReports(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(read(t, commandsDocument).prose, "## Reports\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	section = regexp.MustCompile(`\*\*.*?\*\*`).ReplaceAllString(section, "") // the commands
+	section = regexp.MustCompile(`\*\*.*?\*\*`).ReplaceAllString(section, "") // remove the names of the commands
 	_, section, _ = strings.Cut(section, "at least these fields")
 	n := 0
 	for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(section, -1) {

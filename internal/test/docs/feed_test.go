@@ -23,7 +23,7 @@ const (
 	storeDocument = "builder/STORE.md"
 )
 
-// exampleFeed returns the feed that FEED.md shows.
+// exampleFeed returns the example feed of FEED.md.
 func exampleFeed(t *testing.T) fstest.MapFS {
 	t.Helper()
 	d, files := read(t, feedDocument), fstest.MapFS{}
@@ -34,7 +34,7 @@ func exampleFeed(t *testing.T) fstest.MapFS {
 	return files
 }
 
-// with returns the feed with one more row in a file.
+// with returns the feed with an additional row in a file.
 func with(feed fstest.MapFS, name, row string) fstest.MapFS {
 	more := fstest.MapFS{}
 	for n, f := range feed {
@@ -69,7 +69,7 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// TestTables: the CSV files of the page say what its feed says.
+// TestTables: the CSV files on the page have the same contents as its feed.
 func TestTables(t *testing.T) {
 	d, dir := read(t, feedDocument), t.TempDir()
 	example, _ := readFeed(t, exampleFeed(t))
@@ -124,7 +124,7 @@ func TestPrograms(t *testing.T) {
 	t.Run("flags", func(t *testing.T) { testFlags(t, bin) })
 }
 
-// testOwnData follows the page to the letter, but for the port.
+// testOwnData runs the commands of the page unchanged, except for the port.
 func testOwnData(t *testing.T, bin string) {
 	t.Helper()
 	for _, program := range []string{"bash", "curl"} {
@@ -139,7 +139,7 @@ func testOwnData(t *testing.T, bin string) {
 		t.Fatalf("the page names %s %d times", address, n)
 	}
 	script = strings.ReplaceAll(script, address, local.Free("127.0.0.1:0"))
-	// Whatever happens, the edge ends before the folder goes.
+	// In any case, the edge must end before the folder is removed.
 	script = "trap 'kill $! 2>/dev/null || true; wait' EXIT\n" + script
 	cmd := exec.CommandContext(t.Context(), "bash", "-eu", "-c", script)
 	cmd.Dir = t.TempDir()
@@ -174,7 +174,8 @@ var (
 	listed  = regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  `)
 )
 
-// testFlags: every command and flag that a document names is there, with the default that follows it.
+// testFlags: every command and flag that a document names exists, and the default that follows it
+// is right.
 func testFlags(t *testing.T, bin string) {
 	t.Helper()
 	known := helpOf(t, bin, "edge")

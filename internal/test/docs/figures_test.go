@@ -13,8 +13,8 @@ import (
 
 var update = flags.Bool("update", false, "rewrite the tables of figures from the documents that they are taken from")
 
-// marked is a table with figures from another document: rows and columns of it, identified by their
-// names.
+// marked matches a table with figures from another document. It has some of that document's rows
+// and columns, identified by their names.
 var marked = regexp.MustCompile(`(?s)<!-- figures: (\S+) -->\n(.*?)<!-- /figures -->`)
 
 func TestFigures(t *testing.T) {
@@ -43,8 +43,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// taken returns table with the cells that source, a document, has in the rows
-// and columns of the same names.
+// taken returns table with its cells replaced with the cells of the same row and column in the
+// document source.
 func taken(t *testing.T, path, table, source string) string {
 	t.Helper()
 	b := must.Get(os.ReadFile(filepath.Join(root, source)))(t)
@@ -83,7 +83,7 @@ func taken(t *testing.T, path, table, source string) string {
 	return out.String()
 }
 
-// split returns the cells of a line of a table, nil for any other line.
+// split returns the cells of a table row, or nil for any other line.
 func split(line string) (cells []string) {
 	inner, ok := strings.CutPrefix(strings.TrimSpace(line), "|")
 	if !ok {

@@ -20,11 +20,11 @@ import (
 
 const (
 	maxColumns  = 120 // of a line; a tab is four columns
-	maxLiteral  = 60  // of these, for a string literal: one that is broken cannot be searched for
-	maxFunction = 80  // lines of a function, not counting tables: composite literals of several lines
+	maxLiteral  = 60  // of a string literal, because a literal that is split cannot be searched for
+	maxFunction = 80  // lines of a function, not counting tables, which are composite literals of several lines
 )
 
-// long are functions that are still to be divided.
+// long lists functions that are still too long.
 var long = []string{
 	"builder/render/views_test.go checkView",
 	"builder/upkeep/history_test.go TestHistory",
@@ -40,8 +40,8 @@ var long = []string{
 	"internal/cmdline/mistakes_test.go TestMistakes",
 }
 
-// TestFormat checks that Go lines have at most 120 columns, that a file's imports are two
-// groups, the standard library's and the others, and that functions have at most 80 lines.
+// TestFormat checks that Go lines have at most 120 columns, that a file's imports form two groups
+// (the standard library and the others), and that functions have at most 80 lines.
 func TestFormat(t *testing.T) {
 	var found []string
 	for _, file := range files(t, ".go") {
@@ -133,11 +133,11 @@ func longLines(src []byte) (problems []string) {
 	return problems
 }
 
-// importGroups says where a file's imports are no two groups.
+// importGroups reports where a file's imports do not form two groups.
 func importGroups(set *token.FileSet, f *ast.File) (problems []string) {
 	last, standard := 0, true
 	for _, i := range f.Imports {
-		path, _ := strconv.Unquote(i.Path.Value) // it was parsed
+		path, _ := strconv.Unquote(i.Path.Value) // the file has been parsed, so the path is valid
 		host, _, _ := strings.Cut(path, "/")
 		line, isStandard := set.Position(i.Pos()).Line, !strings.Contains(host, ".")
 		switch {

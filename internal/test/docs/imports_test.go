@@ -13,8 +13,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// layers says what the code of a folder must not import, and what its tests must not: folders
-// below the module. A higher line may import a lower one.
+// layers lists which packages the code of a folder must not import, and which its tests must not.
+// All are folders in the module. A higher line may import a lower one:
 //
 //	internal/test    internal/bench
 //	loadtest
@@ -33,7 +33,8 @@ var layers = []struct {
 	{"loadtest", []string{"builder", "edge"}, []string{"builder", "edge"}},
 }
 
-// TestImports: imports point downward in layers, and what ships imports internal/test in tests alone.
+// TestImports: imports point downward through the layers, and code that is shipped does not import
+// internal/test, except in tests.
 func TestImports(t *testing.T) {
 	const module = "example.com/marketdata/"
 	within := func(pkg string, folders ...string) bool {

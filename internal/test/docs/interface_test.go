@@ -23,19 +23,19 @@ import (
 
 const interfaceDocument = "edge/INTERFACE.md"
 
-// exchange is an example: a request, and the part of its answer that is shown.
+// exchange is an example: a request, and the shown part of its answer.
 type exchange struct {
 	line           int
 	method, target string
 	sent           http.Header
 	status         int
 	received       [][2]string // header lines; "(none)" for one that is absent
-	body           string      // "": not shown
+	body           string      // "" if it is not shown
 }
 
-// exchanges reads the examples of a block: lines that begin with "> " are the
-// request's, those with "< " the answer's, and the first of each is the request
-// line and the status.
+// exchanges reads the examples in a block. Lines that begin with "> " belong to the request, and
+// lines that begin with "< " to the answer. The first line of each is the request line or the
+// status.
 func exchanges(t *testing.T, b block) (list []exchange) {
 	t.Helper()
 	var e *exchange
@@ -66,7 +66,7 @@ func exchanges(t *testing.T, b block) (list []exchange) {
 	return list
 }
 
-// fits reports whether got matches the document's text, where … is any text.
+// fits reports whether got matches the document's text, in which … stands for any text.
 func fits(shown, got string) bool {
 	parts := strings.Split(shown, "…")
 	for i := range parts {
@@ -75,7 +75,7 @@ func fits(shown, got string) bool {
 	return regexp.MustCompile(`^` + strings.Join(parts, `.*`) + `$`).MatchString(got)
 }
 
-// folder is a feed with one state.
+// folder is a feed that never changes.
 type folder struct{ fstest.MapFS }
 
 // Files implements teststore.Content.
@@ -87,8 +87,8 @@ func (f folder) Files(time.Time) source.Memory {
 	return files
 }
 
-// TestInterface builds the feed that FEED.md shows and asks an edge over it
-// everything that INTERFACE.md asks, each with a key of its own.
+// TestInterface builds the example feed of FEED.md and sends an edge all requests that INTERFACE.md
+// shows, each with its own key.
 func TestInterface(t *testing.T) {
 	var examples []exchange
 	for _, b := range read(t, interfaceDocument).blocksOf(t, "http") {
@@ -137,13 +137,14 @@ func TestInterface(t *testing.T) {
 	}
 }
 
-// serve runs an edge over store until the test ends, and returns how to ask it.
+// serve runs an edge over store until the test ends, and returns a function that sends requests to
+// it.
 func serve(
 	t *testing.T, store artifacts.Reader,
 ) func(t *testing.T, method, target string, h http.Header) (int, http.Header, string) {
 	t.Helper()
 	e := testedge.Start(t, testedge.Config{Reader: store})
-	client := &http.Client{Transport: &http.Transport{DisableCompression: true}} // or it asks for gzip itself
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true}} // otherwise it requests gzip itself
 	t.Cleanup(client.CloseIdleConnections)
 	return func(t *testing.T, method, target string, h http.Header) (int, http.Header, string) {
 		t.Helper()
@@ -155,7 +156,7 @@ func serve(
 	}
 }
 
-// TestSortKeys: the table of "Sorting" has every endpoint's keys, in the parser's order.
+// TestSortKeys: the table in "Sorting" has the keys of every endpoint, in the parser's order.
 func TestSortKeys(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, interfaceDocument).prose, "## Sorting\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -182,7 +183,8 @@ func TestSortKeys(t *testing.T) {
 	}
 }
 
-// character is a character written as its code point, U+212A, because it does not print well.
+// character matches a character that is written as its code point, such as U+212A, because it does
+// not print well.
 var character = regexp.MustCompile(`U\+([0-9A-F]{4,6})`)
 
 func TestFold(t *testing.T) {

@@ -1,6 +1,5 @@
-// Package docs checks the documents against the code: the examples of
-// edge/INTERFACE.md and builder/FEED.md are run, and every section that a
-// comment or a document refers to exists.
+// Package docs checks the documents against the code. It runs the examples of edge/INTERFACE.md and
+// builder/FEED.md, and checks that every section to which a comment or a document refers exists.
 package docs
 
 import (
@@ -16,20 +15,20 @@ const root = "../../.."
 
 // document is a Markdown file.
 type document struct {
-	path     string   // below the root
-	headings []string // without their marks
+	path     string   // relative to the root
+	headings []string // without the leading # marks
 	blocks   []block
 	prose    string // the file without its fenced blocks
 }
 
 // block is a fenced block of code.
 type block struct {
-	info string // what stands behind the fence: "ndjson assets.ndjson"
-	line int    // of the fence, from 1
+	info string // the text after the fence, such as "ndjson assets.ndjson"
+	line int    // line number of the fence, starting from 1
 	text string
 }
 
-// read parses the document at path, below the root.
+// read parses the document at path, which is relative to the root.
 func read(t *testing.T, path string) *document {
 	t.Helper()
 	b := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
@@ -56,8 +55,7 @@ func read(t *testing.T, path string) *document {
 	return d
 }
 
-// blocksOf returns the blocks with the given information; it fails the test
-// when there are none.
+// blocksOf returns the blocks with the given info text. It fails the test if there are none.
 func (d *document) blocksOf(t *testing.T, info string) (blocks []block) {
 	t.Helper()
 	for _, b := range d.blocks {
@@ -71,8 +69,8 @@ func (d *document) blocksOf(t *testing.T, info string) (blocks []block) {
 	return blocks
 }
 
-// lines returns the text on both sides of sep in each line of the document's one block with the
-// given information.
+// lines returns the text on both sides of sep in each line of the document's only block with the
+// given info text.
 func (d *document) lines(t *testing.T, info, sep string) (pairs [][2]string) {
 	t.Helper()
 	for line := range strings.Lines(d.blocksOf(t, info)[0].text) {

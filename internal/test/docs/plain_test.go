@@ -14,8 +14,8 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// plain are constructions that reviewers rewrite, each with a better form. Most come from sentences that leave
-// their noun out.
+// plain lists constructions that reviewers rewrite, each with a better form. Most come from
+// sentences that leave out their noun.
 var plain = []struct {
 	pattern *regexp.Regexp
 	better  string
@@ -54,11 +54,11 @@ var plain = []struct {
 	{regexp.MustCompile(`(?i)\bis (not )?believed\b`), `"is trusted"`},
 }
 
-// written are texts that people did not write for this repository, or that quote others.
+// written matches the paths of texts that nobody wrote for this repository, or that quote others.
 var written = regexp.MustCompile(`(^|/)(testdata|outside)/|TRANSCRIPT\.md$`)
 
-// TestPlain: documents, and comments of Go files other than tests, have none of these constructions outside of code
-// and quoted text.
+// TestPlain: neither documents nor the comments of Go files other than tests contain these
+// constructions outside of code and quoted text.
 func TestPlain(t *testing.T) {
 	if len(plain) > 40 {
 		t.Errorf("%d patterns: at most 40 are worth their reading", len(plain))
@@ -110,11 +110,11 @@ func TestPlain(t *testing.T) {
 var (
 	codeSpan = regexp.MustCompile("`[^`\n]*`")
 	fence    = regexp.MustCompile("(?ms)^```.*?^```$")
-	// quoted is code, a message or a heading in a comment.
+	// quoted matches code, a message or a heading in a comment.
 	quoted = regexp.MustCompile("`[^`]*`|\"[^\"]*\"")
 )
 
-// unplain describes the constructions that a text has, except for words that are names in the code.
+// unplain describes the constructions in a text, except for words that are names in the code.
 func unplain(text string, names map[string]bool) (problems []string) {
 	for _, p := range plain {
 		for _, m := range p.pattern.FindAllString(text, -1) {
@@ -126,8 +126,8 @@ func unplain(text string, names map[string]bool) (problems []string) {
 	return problems
 }
 
-// prose returns a comment as one line, so that a construction may begin on one line and end on the next. It leaves
-// out indented blocks, which are code.
+// prose returns a comment as one line, because a construction may begin on one line and end on the
+// next. It leaves out indented blocks, which are code.
 func prose(group *ast.CommentGroup) string {
 	var lines []string
 	for line := range strings.Lines(group.Text()) {

@@ -10,21 +10,21 @@ import (
 	"example.com/marketdata/internal/test/must"
 )
 
-// rulesFile maps rules to the sections that state them. Each line has, between bars: the
-// section as comments cite it; words with which that section states a rule; and a pattern
-// that the comments match which cite the section for that rule.
+// rulesFile maps rules to the sections that state them. Each line has three parts, separated by
+// bars: the section in the form in which comments cite it, words with which the section states a
+// rule, and a pattern. Comments that cite the section for this rule match the pattern.
 const rulesFile = "testdata/rules.txt"
 
 // rule is a line of rulesFile.
 type rule struct {
 	line          int
-	cite          string // INTERFACE.md, "Paging"
+	cite          string // such as INTERFACE.md, "Paging"
 	says          string
 	mentions      *regexp.Regexp
 	path, heading string
 }
 
-// documentOf are the documents of the table.
+// documentOf maps the documents' names in the table to their paths.
 var documentOf = map[string]string{
 	"INTERFACE.md": interfaceDocument, "FEED.md": feedDocument, "COMMANDS.md": commandsDocument,
 	"STORE.md": storeDocument, "runbook.md": "deploy/runbook.md"}
@@ -54,7 +54,7 @@ func readRules(t *testing.T) (rules []*rule) {
 	return rules
 }
 
-// sectionOf returns the text below a heading up to the next one, on one line.
+// sectionOf returns the text from a heading to the next one, on one line.
 func (d *document) sectionOf(heading string) (text string, ok bool) {
 	within := false
 	var out strings.Builder
@@ -70,8 +70,8 @@ func (d *document) sectionOf(heading string) (text string, ok bool) {
 	return strings.Join(strings.Fields(out.String()), " "), ok
 }
 
-// TestRules: every section states the rules that the table has of it, and every comment
-// that cites one of these documents does so for one of them.
+// TestRules: every section states the rules that the table lists for it, and every comment that
+// cites one of these documents refers to one of these rules.
 func TestRules(t *testing.T) {
 	rules := readRules(t)
 	for _, r := range rules {
@@ -111,13 +111,13 @@ func TestRules(t *testing.T) {
 type cited struct {
 	line   int
 	cite   string
-	around string // the comment and the lines behind it, on one line
+	around string // the comment and the lines after it, on one line
 }
 
-// behind is how many lines behind a comment tell what it is about.
+// behind is the number of lines after a comment that tell what the comment is about.
 const behind = 3
 
-// citations returns the citations of these documents in a Go file.
+// citations returns the citations of these documents in the comments of a Go file.
 func citations(text string) (all []cited) {
 	lines := strings.Split(text, "\n")
 	comment := func(i int) bool { return i < len(lines) && strings.HasPrefix(strings.TrimSpace(lines[i]), "//") }
