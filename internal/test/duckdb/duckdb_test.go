@@ -1,5 +1,5 @@
-// Package duckdb reads the files of edges with DuckDB, as those do who analyse them. It is a module
-// of its own, since DuckDB comes as a library of C++.
+// Package duckdb reads the files of edges with DuckDB, as people who analyse them do. It is a
+// separate module, because DuckDB comes as a C++ library.
 package duckdb
 
 import (
@@ -29,23 +29,23 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// recorded is where the recorded market data lies, beside the project.
+// recorded is the folder of the recorded market data, which is next to the project.
 const recorded = "../../../../shared/data"
 
-// assetsEnv is the number of assets of the simulated market, where another than 20,000 is wanted:
-// 1000000 takes ten minutes.
+// assetsEnv is the environment variable with the number of assets of the simulated market, by
+// default 20,000. With 1000000 the test takes ten minutes.
 const assetsEnv = "DUCKDB_ASSETS"
 
-// collections are the names of files whose rows are items of the interface.
+// collections lists the names of the files whose rows are items of the interface.
 var collections = []string{"assets", "quotes", "exchanges", "categories", "chains"}
 
-// reader is DuckDB over the files of an edge, whose store is on MinIO.
+// reader runs DuckDB on the files of an edge, whose store is on MinIO.
 type reader struct {
 	*testing.T
 	db    *sql.DB
 	url   string // of the edge
 	key   string
-	dir   string // where its files are mounted
+	dir   string // where the edge's files are mounted
 	files map[string]*remote
 	minio *testserver.Server
 }
@@ -58,7 +58,7 @@ type listed struct {
 	}
 }
 
-// open publishes a market into MinIO and runs an edge over it.
+// open publishes a market to MinIO and runs an edge on it.
 func open(t *testing.T, publish func(artifacts.Store)) *reader {
 	t.Helper()
 	server := testserver.MinIO(t)
@@ -95,7 +95,7 @@ func open(t *testing.T, publish func(artifacts.Store)) *reader {
 	return r
 }
 
-// get reads the result of an answer.
+// get decodes the result of an answer.
 func (r *reader) get(target string, result any) error {
 	req := must.Get(http.NewRequest(http.MethodGet, r.url+target, nil))(r.T)
 	req.Header.Set("X-Api-Key", r.key)
@@ -112,10 +112,10 @@ func (r *reader) get(target string, result any) error {
 	return cmp.Or(err, json.Unmarshal(b, &answer))
 }
 
-// path names a file in a query.
+// path returns the path of a file as a SQL string.
 func (r *reader) path(name string) string { return "'" + filepath.Join(r.dir, name) + "'" }
 
-// text is the only value of a query, as text.
+// text returns the single value of a query as text.
 func (r *reader) text(query string) (s string) {
 	r.Helper()
 	if err := r.db.QueryRow("SELECT (" + query + ")::VARCHAR").Scan(&s); err != nil {
@@ -124,7 +124,7 @@ func (r *reader) text(query string) (s string) {
 	return s
 }
 
-// plain is a decimal as answers have it.
+// plain returns a decimal in the form that answers use.
 func plain(s string) string {
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
@@ -132,7 +132,7 @@ func plain(s string) string {
 	return s
 }
 
-// global are the totals of the market cap and of the volume.
+// global returns the totals of the market cap and of the volume.
 func (r *reader) global() [2]string {
 	r.Helper()
 	var global struct {
@@ -145,12 +145,13 @@ func (r *reader) global() [2]string {
 	return [2]string{global.Cap, global.Volume}
 }
 
-// checkSums compares sums over the files with what the interface says.
+// checkSums compares sums over the files with those in the interface.
 func (r *reader) checkSums() {
 	r.Helper()
 	global := r.global()
 	for column, want := range map[string]string{"market_cap": global[0], "volume": global[1]} {
-		// Of the active assets with a known market cap: these have a rank.
+		// The totals cover the active assets with a known market cap, which are those that have a
+		// rank.
 		got := plain(r.text("SELECT sum(" + column + ") FROM " + r.path("quotes.parquet") + " WHERE rank IS NOT NULL"))
 		if got != want {
 			r.Errorf("the sum of %s is %s, /global says %s", column, got, want)
@@ -171,8 +172,8 @@ func (r *reader) checkSums() {
 	}
 }
 
-// checkRows compares the lines of each file with the interface, byte by byte, and the rows of each
-// Parquet file with the lines, read by the types of its columns.
+// checkRows compares the lines of each file with the interface, byte by byte. It also compares the
+// rows of each Parquet file with the lines, which it reads with the types of the Parquet columns.
 func (r *reader) checkRows() {
 	r.Helper()
 	local := r.TempDir()
@@ -206,7 +207,7 @@ func (r *reader) checkRows() {
 	}
 }
 
-// download expands a file of lines into a folder.
+// download decompresses a file of lines into a folder.
 func (r *reader) download(name, dir string) string {
 	r.Helper()
 	in := must.Get(os.Open(filepath.Join(r.dir, name)))(r.T)
@@ -266,7 +267,7 @@ func (r *reader) checkBytes() {
 	}
 }
 
-// blocks are the programs of the page about files: for DuckDB, ClickHouse and polars.
+// blocks returns the programs on the page about files: for DuckDB, ClickHouse and polars.
 func (r *reader) blocks() (blocks []string) {
 	r.Helper()
 	page := string(must.Get(openapi.Pages())(r.T)["files.md"])
@@ -290,7 +291,7 @@ func (r *reader) checkPage() {
 	}
 }
 
-// TestFiles: what DuckDB reads from the files is what the interface says.
+// TestFiles: the data that DuckDB reads from the files equal the data of the interface.
 func TestFiles(t *testing.T) {
 	for _, market := range []string{"coingecko-2025", "top1000-2026"} {
 		t.Run(market, func(t *testing.T) {

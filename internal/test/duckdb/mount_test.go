@@ -15,8 +15,9 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// remote is an edge's file in a folder: what is read of it is asked of the edge, as a range, with a
-// key. DuckDB's own client for HTTP is an extension that is fetched when it is first needed.
+// remote is an edge's file in a folder. Each read becomes a range request with an API key to the
+// edge. DuckDB's own HTTP client is not used, because it is an extension that is downloaded when it
+// is first needed.
 type remote struct {
 	fs.Inode
 	url, key string
@@ -31,7 +32,7 @@ func (r *remote) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) 
 }
 
 func (r *remote) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	return nil, fuse.FOPEN_DIRECT_IO, 0 // the kernel reads nothing ahead
+	return nil, fuse.FOPEN_DIRECT_IO, 0 // the kernel does not read ahead
 }
 
 func (r *remote) Read(ctx context.Context, _ fs.FileHandle, dest []byte, at int64) (fuse.ReadResult, syscall.Errno) {
@@ -77,7 +78,8 @@ func (f *folder) OnAdd(ctx context.Context) {
 	}
 }
 
-// mount shows files in a folder until the test's end. It skips the test where that needs more rights.
+// mount shows files in a folder until the end of the test. It skips the test if it lacks the rights
+// to mount.
 func mount(t *testing.T, files map[string]*remote) (dir string) {
 	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Getuid() != 0 {

@@ -20,8 +20,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// signs is a market of 900 assets: prices of the first 300 rise and fall, those of the next 300 stand,
-// those of the last 300 fall.
+// signs returns a market of 900 assets. The prices of the first 300 rise and fall, those of the
+// next 300 stay the same, and those of the last 300 fall.
 func signs(at time.Time, moved bool) teststore.Rows {
 	rows := teststore.Rows{}
 	for i := range 900 {
@@ -58,19 +58,19 @@ func signs(at time.Time, moved bool) teststore.Rows {
 	return rows
 }
 
-// question asks a reader for the number of rows of a file for which a predicate holds.
+// question asks a reader for the number of rows in a file that satisfy a predicate.
 type question struct {
 	File, Where string // Where is the predicate in SQL
-	Column      string // the path of the column, joined by points
+	Column      string // the path of the column, joined by dots
 	Op          string // =, <>, <, <=, >, >=, null or between
 	Values      []any  // as text; decimals, integers and times in the reader's form
 	Type        string
 	want        string
 }
 
-// questions are predicates on each column of each file: with constants from the data, below and above
-// all of them, and some in between. DuckDB answers them from a table of its own, which has other
-// statistics than the file.
+// questions returns predicates on each column of each file. Their constants come from the data,
+// from below and above all data, and from between. The expected answers come from DuckDB with its
+// own table, whose statistics differ from the file's.
 func (r *reader) questions() (all []question) {
 	r.Helper()
 	for name := range r.files {
@@ -96,7 +96,8 @@ func (r *reader) questions() (all []question) {
 	return all
 }
 
-// leaves are the columns of a column: one, or those of its struct. Lists are left out.
+// leaves returns the names and types of a column: its own, or those of its struct's fields. It
+// leaves out lists.
 func leaves(column, kind string) (all [][2]string) {
 	if strings.HasSuffix(kind, "[]") {
 		return nil
@@ -160,8 +161,9 @@ func (r *reader) predicates(column, kind string) (all []question) {
 	return all
 }
 
-// TestPredicates: three readers that skip row groups by their statistics find the rows that a scan
-// finds (parquet-go 592, arrow 42906), in files of one row group and of three of which one has one sign.
+// TestPredicates: three readers that skip row groups by their statistics find the same rows as a
+// full scan (parquet-go 592, arrow 42906). The files have one row group, or three with different
+// signs.
 func TestPredicates(t *testing.T) {
 	node := t.TempDir()
 	(&reader{T: t}).execute(node, nil, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund",
@@ -190,7 +192,7 @@ func TestPredicates(t *testing.T) {
 	}
 }
 
-// askNode asks ClickHouse and hyparquet.
+// askNode sends the questions to ClickHouse and hyparquet.
 func (r *reader) askNode(dir string, questions []question) {
 	r.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
@@ -218,7 +220,7 @@ func (r *reader) askNode(dir string, questions []question) {
 	}
 }
 
-// download has the files of an edge that asks for no key in a folder.
+// download copies the files of an edge that requires no API key to a folder.
 func download(t *testing.T, url string) *reader {
 	t.Helper()
 	r := &reader{T: t, url: url, dir: t.TempDir(), files: map[string]*remote{}}

@@ -9,11 +9,11 @@ import (
 	"example.com/marketdata/internal/test/testserver"
 )
 
-// packages have ClickHouse, as a library for Node, and polars, whose library npm would leave out where
-// Node is older than 22.
+// packages lists ClickHouse, as a library for Node, and polars. The library of polars is listed
+// separately, because npm would leave it out if Node is older than 22.
 var packages = []string{"chdb@3.4.0", "nodejs-polars@0.26.1", "nodejs-polars-linux-x64-gnu@0.26.1"}
 
-// execute runs a command in a folder and returns what it prints; "" if the program is not there.
+// execute runs a command in a folder and returns its output, or "" if the program is not installed.
 func (r *reader) execute(dir string, env []string, command ...string) string {
 	r.Helper()
 	if _, err := exec.LookPath(command[0]); err != nil {
@@ -29,8 +29,8 @@ func (r *reader) execute(dir string, env []string, command ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// checkPrograms mirrors the files as the page says, into a folder and a bucket, and compares what its
-// programs make of them with /global.
+// checkPrograms mirrors the files to a folder and a bucket, as the page describes, and compares the
+// results of its programs with /global.
 func (r *reader) checkPrograms() {
 	r.Helper()
 	dir, server := r.TempDir(), r.minio
