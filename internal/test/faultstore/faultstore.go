@@ -74,7 +74,7 @@ type Hook func(Op) Decision
 type Store struct {
 	inner artifacts.Store
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	hook   Hook
 	n      int
 	counts map[Kind]int

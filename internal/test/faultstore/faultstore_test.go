@@ -22,14 +22,14 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestDecisions: for each kind of call and each decision, whether the call was
-// applied and what the caller learned.
+// TestDecisions checks, for each kind of call and each decision, whether the call is applied and
+// what the caller learns.
 func TestDecisions(t *testing.T) {
 	ctx := t.Context()
 	key, there := artifacts.MustKey("objects/ab/cd"), artifacts.MustKey("there")
 	for kind, c := range map[faultstore.Kind]struct {
 		call    func(s artifacts.Store) error
-		applied func(s artifacts.Store) bool // nil: it does not show
+		applied func(s artifacts.Store) bool // nil if this cannot be observed
 	}{
 		faultstore.Get: {
 			func(s artifacts.Store) error { _, _, err := s.Get(ctx, artifacts.MustKey("there"), 10); return err }, nil},
@@ -106,8 +106,8 @@ func holds(ctx context.Context, s artifacts.Store, key artifacts.Key) bool {
 	return err == nil
 }
 
-// TestCorruptEveryBit: reads one after the other find another bit wrong, and
-// each gets its turn.
+// TestCorruptEveryBit: successive reads find a different bit wrong each time, until every bit has
+// been wrong once.
 func TestCorruptEveryBit(t *testing.T) {
 	s := faultstore.New(memstore.New(), func(faultstore.Op) faultstore.Decision { return faultstore.Corrupt })
 	data := []byte("twelve bytes")
