@@ -25,19 +25,20 @@ const (
 	tokens  = "/api/v3/simple/token_price/"
 )
 
-// requests are what programs send. The first of each report is its own, the others are of the same kind.
-// In want, "Name: value" is a header of the answer, "Name:" one that it must not have, "open" and "closed"
-// say what becomes of the connection, and anything else stands in the body.
+// requests lists requests that programs send. The first request for a report comes from it; the
+// requests after it, without a report, are of the same kind. In want, "Name: value" is a header of
+// the answer, "Name:" is a header that the answer must not have, "open" and "closed" tell what
+// happens to the connection, and anything else must be in the body.
 var requests = []struct {
 	report, request string
 	status          int
 	want            []string
 }{
-	// RFC 9112, 3.2.2: a server takes the absolute form, which clients send to proxies.
+	// RFC 9112, 3.2.2: a server accepts the absolute form, which clients send to proxies.
 	{"honojs/node-server 228", "GET http://edge.test" + quotes + "?id=1 HTTP/1.1", 200, []string{`"id":1,`}},
 	{"xrootd/xrootd 1675", "HEAD http://edge.test" + file + " HTTP/1.1", 200, []string{"Accept-Ranges: bytes"}},
 	{"", "GET http://edge.test" + prices + "bitcoin HTTP/1.1", 200, []string{`{"bitcoin":{"usd":90}}`}},
-	// A client of HTTP/1.0 waits for the end of the connection, unless the answer says keep-alive.
+	// An HTTP/1.0 client waits for the end of the connection, unless the answer says keep-alive.
 	{"hyperium/hyper 1614", "GET " + quotes + " HTTP/1.0\nConnection: Keep-Alive", 200,
 		[]string{"Connection: keep-alive", "open"}},
 	{"Kludex/starlette 128", "GET " + quotes + " HTTP/1.0\nHost: edge.test", 200,
@@ -49,50 +50,54 @@ var requests = []struct {
 	{"", "GET " + quotes + "?id=1 HTTP/1.1\nConnection: Upgrade\nUpgrade: TLS/1.0, websocket", 200,
 		[]string{`"id":1,`, "open"}},
 	{"", "GET " + quotes + "?id=1 HTTP/1.1\nConnection: TE\nTE: trailers", 200, []string{`"id":1,`, "open"}},
-	// Java's client says that a GET has no body.
+	// Java's client states explicitly that a GET has no body.
 	{"CommunitySolidServer/CommunitySolidServer 498", "GET " + quotes + "?id=1 HTTP/1.1\nContent-Length: 0", 200,
 		[]string{`"id":1,`, "open"}},
 	{"", "GET " + prices + "bitcoin HTTP/1.1\nContent-Length: 0\nContent-Type: application/json", 200, nil},
 	{"", "HEAD " + file + " HTTP/1.1\nContent-Length: 00", 200, []string{"open"}},
-	// A zone of an IPv6 address in Host (RFC 6874, 4, takes it away; clients do not).
+	// These have a zone of an IPv6 address in Host. (RFC 6874, 4, requires clients to remove it,
+	// but they do not.)
 	{"aio-libs/aiohttp 13492", "GET " + quotes + " HTTP/1.1\nHost: [fe80::1%25eth0]:8080", 200, nil},
 	{"", "GET " + quotes + " HTTP/1.1\nHost: [fe80::1%eth0]", 200, nil},
 	{"wg/wrk 34", "GET " + quotes + " HTTP/1.1\nHost: ::1", 200, nil},
-	// RFC 9110, 8.4.1: codings have no case, and x-gzip is gzip.
+	// RFC 9110, 8.4.1: names of codings ignore case, and x-gzip is gzip.
 	{"jquery/codeorigin.jquery.com 43", "GET " + markets + " HTTP/1.1\nAccept-Encoding: GZIP", 200,
 		[]string{"Content-Encoding: gzip"}},
 	{"oven-sh/bun 31521", "GET " + markets + " HTTP/1.1\nAccept-Encoding: X-Gzip", 200,
 		[]string{"Content-Encoding: gzip"}},
 	{"", "GET " + markets + " HTTP/1.1\nAccept-Encoding: Br;Q=0.5, x-gzip;q=0", 200, []string{"Content-Encoding: br"}},
-	// The length of a file is that of its bytes, and HEAD says that ranges are taken (RFC 9110, 14.2 and 14.3).
+	// The length of a file is the length of its unencoded bytes, and the answer to HEAD says that
+	// ranges are accepted (RFC 9110, 14.2 and 14.3).
 	{"sundogbio/szi-tile-source 2", "HEAD " + file + " HTTP/1.1\nAccept-Encoding: gzip, deflate, br, zstd", 200,
 		[]string{"Content-Encoding:", "Accept-Ranges: bytes"}},
 	{"rustfs/rustfs 2786", "HEAD " + file + " HTTP/1.1", 200, []string{"Accept-Ranges: bytes"}},
 	{"duckdb/duckdb-wasm 1189", "HEAD " + file + " HTTP/1.1\nRange: bytes=0-", 200,
 		[]string{"Accept-Ranges: bytes", "Content-Range:"}},
 	{"recallnet/ipc 47", "GET " + file + " HTTP/1.1", 200, []string{"Content-Range:", "PAR1"}},
-	// RFC 9110, 14.1.2: a suffix that is longer than the file is the whole file.
+	// RFC 9110, 14.1.2: a suffix range that is longer than the file selects the whole file.
 	{"duckdb/duckdb-httpfs 376", "GET " + file + " HTTP/1.1\nRange: bytes=-262144", 206, []string{"PAR1"}},
 	{"hyparam/hyparquet 106", "GET " + file + " HTTP/1.1\nRange: bytes=0-0", 206, []string{"Content-Length: 1"}},
 	{"", "GET " + file + " HTTP/1.1\nRange: bytes=-8", 206, []string{"Content-Length: 8", "PAR1"}},
-	// Currencies come as people write them, parameters that an endpoint does not have are ignored.
+	// Currencies are accepted in any letter case, and parameters that an endpoint does not have are
+	// ignored.
 	{"yegor-pelykh/coingecko_api 2", "GET /api/v3/global?vs_currency=gbp HTTP/1.1", 200, []string{`"usd":2700`}},
 	{"", "GET /api/v3/coins/markets?vs_currency=EUR&locale=xx HTTP/1.1", 200, []string{`"current_price":72,`}},
 	{"", "GET " + prices + "bitcoin&dex_pair_format=symbol HTTP/1.1", 200, []string{`{"bitcoin":{"usd":90}}`}},
-	// A change that nobody knows is null, never text or 0; a coin without a price has none.
+	// An unknown change is null, never text or 0. A coin without a price has no change.
 	{"coral-xyz/backpack 729", "GET /api/v3/simple/price?ids=flat&vs_currencies=eur&include_24hr_change=true HTTP/1.1",
 		200, []string{`"eur_24h_change":null`}},
 	{"pradel/stackspulse 148", "GET " + prices + "quiet,bitcoin HTTP/1.1", 200, []string{`"bitcoin":{"usd":90}`,
 		`"quiet":{}`}},
 	{"JKorf/CoinGecko.Net 3", "GET /api/v3/coins/quiet HTTP/1.1", 200, []string{`"market_cap_rank":null`}},
-	// Letter case counts in the addresses of Solana, not in those of Ethereum, whose keys are in lower case.
+	// Letter case matters in the addresses of Solana, but not in those of Ethereum, which are in
+	// lower case as keys of the answer.
 	{"dfinity/oisy-wallet 6251", "GET " + tokens + "solana?vs_currencies=usd&contract_addresses=" + outside.Mint +
 		" HTTP/1.1", 200, []string{`{"` + outside.Mint + `":{"usd":100}}`}},
 	{"MetaMask/metamask-extension 6526", "GET " + tokens + "ethereum?vs_currencies=usd&contract_addresses=" +
 		outside.Tether + " HTTP/1.1", 200, []string{`{"` + strings.ToLower(outside.Tether) + `":{"usd":100}}`}},
 	{"", "GET " + tokens + "solana?vs_currencies=usd&contract_addresses=" + strings.ToLower(outside.Mint) +
 		" HTTP/1.1", 200, []string{"Content-Length: 2"}},
-	// Python and C# write booleans with a capital.
+	// Python and C# write booleans with a capital letter.
 	{"man-c/pycoingecko 35", "GET " + markets + "&sparkline=True HTTP/1.1", 200, nil},
 	{"tosunthex/CoinGecko 6", "GET /api/v3/coins/list?include_platform=False HTTP/1.1", 200, nil},
 	{"", "GET " + prices + "bitcoin&include_24hr_vol=TRUE HTTP/1.1", 200, []string{`{"usd":90`}},
@@ -131,9 +136,9 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestVary: all answers of an address vary by the same headers, 304 and HEAD too. A cache that refreshes
-// what it holds with a 304 would lose a header (npm/cli 3656), and nginx keeps one variant only of an
-// address whose Vary changes (http-tests/cache-tests 54).
+// TestVary: all answers for a URL, including 304s and answers to HEAD, have the same Vary header. A
+// cache that refreshes a stored answer with a 304 would lose a header (npm/cli 3656), and nginx
+// keeps only one variant for a URL whose Vary changes (http-tests/cache-tests 54).
 func TestVary(t *testing.T) {
 	e := outside.Start(t)
 	for _, path := range []string{quotes, markets, quotes + "?id=9", "/openapi/v1/global"} {
@@ -153,9 +158,9 @@ func TestVary(t *testing.T) {
 	}
 }
 
-// TestRateLimit: programs tell a 429 from other refusals by the words of its text, which stand in public
-// logs (btc-ticker/btc-ticker 8, Gituser143/cryptgo 30; Blockbook waits and tries again only if it finds
-// them), and read Retry-After as whole seconds (urllib3/urllib3 2861).
+// TestRateLimit: programs distinguish a 429 from other refusals by words of its message, which
+// public logs show (btc-ticker/btc-ticker 8, Gituser143/cryptgo 30; Blockbook waits and retries
+// only if it finds them). They read Retry-After as whole seconds (urllib3/urllib3 2861).
 func TestRateLimit(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, outside.World, outside.First)
@@ -173,8 +178,9 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// TestZstdWindow: browsers refuse a frame whose window is over 8 MiB (RFC 9659; tower-rs/tower-http 488,
-// nonzzz/vite-plugin-compression 93). A frame of a single segment has a window as large as its content.
+// TestZstdWindow: browsers refuse a frame whose window is over 8 MiB (RFC 9659; tower-rs/tower-http
+// 488, nonzzz/vite-plugin-compression 93). A frame with a single segment has a window as large as
+// its content.
 func TestZstdWindow(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, teststore.NewFeed(4000, 1), outside.First)
@@ -190,12 +196,13 @@ func TestZstdWindow(t *testing.T) {
 	}
 }
 
-// TestParquet reads the footers of all files: decimals are plain, since DuckDB, Velox and ClickHouse read
-// no FIXED_LEN_BYTE_ARRAY in DELTA_BYTE_ARRAY (apache/parquet-testing 89); times are adjusted to UTC, since
-// readers refuse or shift others (deephaven/deephaven-core 976, StarRocks/starrocks 73672); no row group is
-// empty, also in a file without rows (ClickHouse/ClickHouse 107746); all columns have a column index or none
-// has, since readers panic otherwise (apache/arrow-rs 8818; parquet-go in OpenFile); and no name of a column
-// has a dot, which Spark takes for a path (databricks/koalas 217).
+// TestParquet reads the footers of all files. Decimals have the plain encoding, because DuckDB,
+// Velox and ClickHouse cannot read a FIXED_LEN_BYTE_ARRAY in DELTA_BYTE_ARRAY
+// (apache/parquet-testing 89). Times are adjusted to UTC, because readers refuse or shift other
+// times (deephaven/deephaven-core 976, StarRocks/starrocks 73672). No row group is empty, even in a
+// file without rows (ClickHouse/ClickHouse 107746). Either all columns have a column index or none
+// has, because readers panic otherwise (apache/arrow-rs 8818; parquet-go in OpenFile). No column
+// name contains a dot, which Spark would treat as a path (databricks/koalas 217).
 func TestParquet(t *testing.T) {
 	e := outside.Start(t)
 	var list struct {

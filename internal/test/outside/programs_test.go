@@ -14,7 +14,8 @@ import (
 	"example.com/marketdata/internal/test/teststore"
 )
 
-// past are the midnights that the small world of TestPrograms has before its last snapshot.
+// past lists the midnights before the last snapshot for which the small world of TestPrograms has
+// snapshots.
 var past = func() (times []time.Time) {
 	for days := -2; days <= 0; days++ {
 		times = append(times, outside.Last.Truncate(24*time.Hour).AddDate(0, 0, days))
@@ -22,10 +23,10 @@ var past = func() (times []time.Time) {
 	return times
 }()
 
-// asker asks an edge as a program does.
+// asker sends requests to an edge as a program does.
 type asker struct{ *testedge.Edge }
 
-// ask decodes the answer below /api/v3/, which is a 200.
+// ask decodes the answer to a request below /api/v3/, whose status must be 200.
 func (e asker) ask(t *testing.T, target string, into any) {
 	t.Helper()
 	a := outside.Send(t, e.Edge, "GET /api/v3/"+target+" HTTP/1.1")
@@ -36,8 +37,8 @@ func (e asker) ask(t *testing.T, target string, into any) {
 	}
 }
 
-// TestPrograms restates what programs for CoinGecko ask, and how they read the answers, from their sources
-// (COINGECKO.md, "Programs read by their source").
+// TestPrograms repeats the requests of programs for CoinGecko, and reads the answers as these
+// programs do according to their sources (COINGECKO.md, "Programs read by their source").
 func TestPrograms(t *testing.T) {
 	store := memstore.New()
 	teststore.Publish(t, store, outside.World, outside.Last, teststore.Past(outside.World, past...))
@@ -51,9 +52,9 @@ func TestPrograms(t *testing.T) {
 }
 
 // portfolioPerformance takes the first coin whose symbol equals the ticker in lower case
-// (CoinGeckoQuoteFeed, getCoinGeckoIdForTicker). Of a chart (fromArray) a time is digits alone; null is a
-// price of zero; a point at 00:00:00 is the close of the day before; and any other point is one of its own
-// day, where the last one wins.
+// (CoinGeckoQuoteFeed, getCoinGeckoIdForTicker). In a chart (fromArray), it accepts a time only as
+// digits. A null is a price of zero. A point at 00:00:00 is the close of the day before. Any other
+// point belongs to its own day, and the last point of a day wins.
 func (e asker) portfolioPerformance(t *testing.T) {
 	var list []struct{ ID, Symbol, Name string }
 	e.ask(t, "coins/list", &list)
@@ -97,9 +98,9 @@ func (e asker) portfolioPerformance(t *testing.T) {
 	}
 }
 
-// blockbook asks in all currencies (CurrentTickers). Of a daily chart it keeps the points at whole days
-// that are not zero (getHistoricalTicker), and of a finer one of two points or more all but the last
-// (getHighGranularityTickers).
+// blockbook requests prices in all currencies (CurrentTickers). From a daily chart it keeps the
+// points at whole days that are not zero (getHistoricalTicker). From a finer chart with at least
+// two points it keeps all points except the last (getHighGranularityTickers).
 func (e asker) blockbook(t *testing.T) {
 	var currencies []string
 	e.ask(t, "simple/supported_vs_currencies", &currencies)
@@ -130,7 +131,8 @@ func (e asker) blockbook(t *testing.T) {
 	}
 }
 
-// chainlink asks in any letter case, and looks up in lower case; zero is no data (constructEntry).
+// chainlink sends names in any letter case, and looks them up in lower case. It treats zero as no
+// data (constructEntry).
 func (e asker) chainlink(t *testing.T) {
 	var now map[string]map[string]float64
 	e.ask(t, "simple/price?ids=bitcoin,flat&vs_currencies=USD,EUR&precision=full&x_cg_pro_api_key=", &now)
@@ -150,8 +152,8 @@ func (e asker) chainlink(t *testing.T) {
 	}
 }
 
-// cointop fails as a whole when one member has another type than its struct. It asks for days=0 when its
-// chart is shorter than a day.
+// cointop fails completely if a single member has a type other than in its struct. It asks for
+// days=0 when its chart is shorter than a day.
 func (e asker) cointop(t *testing.T) {
 	type sparkline struct{ Price []float64 }
 	var coins []struct {
@@ -177,7 +179,7 @@ func (e asker) cointop(t *testing.T) {
 	e.ask(t, "coins/bitcoin/market_chart?days=0&vs_currency=usd", &c)
 }
 
-// goingecko fails likewise, and has structs of all members.
+// goingecko also fails completely in this case, and has structs for all members.
 func (e asker) goingecko(t *testing.T) {
 	var coin struct {
 		Description struct{ EN string }
